@@ -1,0 +1,1 @@
+//! Workloads, experiments, claims and reports.

@@ -1,0 +1,1 @@
+//! A verbs provider on any libibverbs.so.1.

@@ -1,0 +1,1 @@
+//! What a NIC is, without time: profiles, WQE layout, PCIe accounting, analytic limits.

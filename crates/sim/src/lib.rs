@@ -1,0 +1,1 @@
+//! A verbs provider in virtual time.

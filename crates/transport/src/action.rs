@@ -1,0 +1,159 @@
+//! What a QP asks of whoever drives it.
+
+use crate::{AtomicOp, Body, Packet, Part};
+use doorbell_verbs::{QpType, Wc};
+
+/// Where the payload of a packet comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// There is none.
+    None,
+    /// `len` bytes from `offset` of the message of the send work request in `slot`.
+    Wqe {
+        /// Slot in the send queue, see [`crate::Qp::send_wqe`].
+        slot: u32,
+        /// First byte within the message.
+        offset: u32,
+        /// Number of bytes.
+        len: u32,
+    },
+    /// Memory of the responder, already checked.
+    Memory {
+        /// Virtual address.
+        addr: u64,
+        /// Number of bytes.
+        len: u32,
+    },
+    /// An atomic to carry out on the checked, aligned word at `addr`; then call
+    /// [`crate::Qp::atomic_done`] and put the original value in the packet.
+    Atomic {
+        /// Virtual address.
+        addr: u64,
+        /// What to do.
+        op: AtomicOp,
+        /// For [`crate::Qp::atomic_done`].
+        resource: u8,
+    },
+}
+
+/// A packet to transmit once its payload is there. A QP's packets leave in the order in which it
+/// gave them: requests in theirs, answers in theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TxPacket {
+    /// The packet.
+    pub packet: Packet,
+    /// Where its payload comes from.
+    pub source: Source,
+}
+
+/// The answer to a READ: yields its packets in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadStream {
+    /// QP of the requester.
+    pub dest_qp: u32,
+    /// PSN of the next packet.
+    pub psn: u32,
+    /// Message sequence number of the answer.
+    pub msn: u32,
+    /// Address of the next byte.
+    pub addr: u64,
+    /// Bytes left.
+    pub left: u32,
+    /// Payload bytes per packet.
+    pub mtu: u32,
+    /// Whether the first packet is still to come.
+    pub at_start: bool,
+    /// Whether the last packet was given.
+    pub done: bool,
+}
+
+impl Iterator for ReadStream {
+    type Item = TxPacket;
+
+    fn next(&mut self) -> Option<TxPacket> {
+        if self.done {
+            return None;
+        }
+        let len = self.left.min(self.mtu);
+        let last = len == self.left;
+        let part = match (self.at_start, last) {
+            (true, true) => Part::Only,
+            (true, false) => Part::First,
+            (false, true) => Part::Last,
+            (false, false) => Part::Middle,
+        };
+        let packet = Packet {
+            transport: QpType::Rc,
+            dest_qp: self.dest_qp,
+            psn: self.psn,
+            ack_req: false,
+            solicited: false,
+            msn: self.msn,
+            deth: None,
+            body: Body::ReadResponse { part },
+            payload_len: len,
+        };
+        let source = if len == 0 { Source::None } else { Source::Memory { addr: self.addr, len } };
+        self.psn = (self.psn + 1) & 0xff_ffff;
+        self.addr = self.addr.wrapping_add(u64::from(len));
+        self.left -= len;
+        self.at_start = false;
+        self.done = last;
+        Some(TxPacket { packet, source })
+    }
+}
+
+/// Which of a QP's queues a completion belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// The send queue.
+    Send,
+    /// The receive queue or the SRQ.
+    Recv,
+}
+
+/// What a QP asks for, in order. The driver lets memory writes become visible before a
+/// completion that follows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Write `len` bytes from `payload_offset` of the payload of the packet being received to the
+    /// checked address `addr`.
+    Place {
+        /// Virtual address.
+        addr: u64,
+        /// First byte within the packet's payload.
+        payload_offset: u32,
+        /// Number of bytes.
+        len: u32,
+    },
+    /// Write the 8-byte result of an atomic (host byte order) to the checked address `addr`.
+    PlaceAtomic {
+        /// Virtual address.
+        addr: u64,
+        /// What the word was.
+        original: u64,
+    },
+    /// A work request is done. `signaled` is false where no CQE is to be written, but its slot in
+    /// the send queue counts as done.
+    Complete {
+        /// Which queue.
+        queue: Queue,
+        /// The completion.
+        wc: Wc,
+        /// Slot of the send queue (meaningless for RECVs).
+        slot: u32,
+        /// Whether a CQE is written.
+        signaled: bool,
+        /// Whether the sender solicited an event.
+        solicited: bool,
+    },
+    /// Transmit this answer.
+    Respond(TxPacket),
+    /// Transmit the packets of this answer.
+    RespondRead(ReadStream),
+    /// There may be something to transmit again: call [`crate::Qp::next_request`].
+    Transmit,
+    /// The QP entered the error state by itself (or SQE, for the send queue of UC and UD); every
+    /// work request it held was completed, and those posted later will be.
+    Failed,
+}

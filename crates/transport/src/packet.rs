@@ -1,0 +1,210 @@
+//! Packets as typed headers; the payload is referred to, never carried.
+
+use doorbell_verbs::{LinkLayer, QpType};
+
+/// Position of a packet within its message (IB specification vol. 1, 9.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// First of several.
+    First,
+    /// Neither first nor last.
+    Middle,
+    /// Last of several.
+    Last,
+    /// The whole message.
+    Only,
+}
+
+impl Part {
+    /// Whether a message begins here.
+    pub const fn begins(self) -> bool {
+        matches!(self, Part::First | Part::Only)
+    }
+
+    /// Whether a message ends here.
+    pub const fn ends(self) -> bool {
+        matches!(self, Part::Last | Part::Only)
+    }
+}
+
+/// RDMA extended transport header: the remote memory of a WRITE or READ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reth {
+    /// Virtual address at the responder.
+    pub va: u64,
+    /// Key at the responder.
+    pub rkey: u32,
+    /// Length of the whole message in bytes.
+    pub dma_len: u32,
+}
+
+/// An atomic as a packet carries it (AtomicETH).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicOp {
+    /// Compare-and-swap.
+    CompareSwap {
+        /// What the word must equal.
+        compare: u64,
+        /// What replaces it.
+        swap: u64,
+    },
+    /// Fetch-and-add, wrapping.
+    FetchAdd {
+        /// What is added.
+        add: u64,
+    },
+}
+
+impl AtomicOp {
+    /// What the word becomes.
+    pub const fn apply(self, original: u64) -> u64 {
+        match self {
+            AtomicOp::CompareSwap { compare, swap } => {
+                if original == compare {
+                    swap
+                } else {
+                    original
+                }
+            }
+            AtomicOp::FetchAdd { add } => original.wrapping_add(add),
+        }
+    }
+}
+
+/// Reason of a NAK (IB specification vol. 1, table 46).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NakCode {
+    /// A PSN is missing.
+    PsnSequence,
+    /// Invalid request.
+    InvalidRequest,
+    /// Remote access error.
+    RemoteAccess,
+    /// Remote operational error.
+    RemoteOperation,
+}
+
+/// Syndrome of an ACK extended transport header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syndrome {
+    /// Acknowledged.
+    Ack,
+    /// No RECV is posted; wait for the time this code stands for.
+    RnrNak(u8),
+    /// Refused.
+    Nak(NakCode),
+}
+
+/// What a packet is, with the extended headers that only it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// Part of a SEND.
+    Send {
+        /// Which part.
+        part: Part,
+        /// Immediate, on a part that ends the message.
+        imm: Option<u32>,
+    },
+    /// Part of a WRITE.
+    Write {
+        /// Which part.
+        part: Part,
+        /// Present where the part begins the message.
+        reth: Option<Reth>,
+        /// Immediate, on a part that ends the message.
+        imm: Option<u32>,
+    },
+    /// READ request.
+    ReadRequest(Reth),
+    /// Part of the answer to a READ.
+    ReadResponse {
+        /// Which part; `Middle` has no AETH.
+        part: Part,
+    },
+    /// Atomic request.
+    Atomic {
+        /// Virtual address of the word.
+        va: u64,
+        /// Key at the responder.
+        rkey: u32,
+        /// The operation.
+        op: AtomicOp,
+    },
+    /// Answer to an atomic.
+    AtomicAck {
+        /// What the word was.
+        original: u64,
+    },
+    /// ACK or NAK.
+    Ack(Syndrome),
+}
+
+/// Datagram extended transport header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deth {
+    /// Q_Key.
+    pub qkey: u32,
+    /// Sending QP.
+    pub src_qp: u32,
+}
+
+/// A packet without its payload bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Transport service.
+    pub transport: QpType,
+    /// QP it is for.
+    pub dest_qp: u32,
+    /// Packet sequence number, 24 bits.
+    pub psn: u32,
+    /// Whether the requester asks for an ACK.
+    pub ack_req: bool,
+    /// Whether it solicits an event.
+    pub solicited: bool,
+    /// Message sequence number, 24 bits; answers only.
+    pub msn: u32,
+    /// UD only.
+    pub deth: Option<Deth>,
+    /// What it is.
+    pub body: Body,
+    /// Payload bytes, without padding.
+    pub payload_len: u32,
+}
+
+impl Packet {
+    /// Whether it goes from responder to requester.
+    pub const fn is_answer(&self) -> bool {
+        matches!(self.body, Body::ReadResponse { .. } | Body::AtomicAck { .. } | Body::Ack(_))
+    }
+
+    /// Bytes of the transport headers: BTH and the extended ones (IB specification vol. 1,
+    /// chapter 9), without the routing headers and CRCs.
+    pub const fn transport_header_bytes(&self) -> u32 {
+        const BTH: u32 = 12;
+        let extended = match self.body {
+            Body::Send { imm: Some(_), .. } => 4,
+            Body::Send { imm: None, .. } => 0,
+            Body::Write { reth, imm, .. } => {
+                (if reth.is_some() { 16 } else { 0 }) + (if imm.is_some() { 4 } else { 0 })
+            }
+            Body::ReadRequest(_) => 16,
+            Body::ReadResponse { part: Part::Middle } => 0,
+            Body::ReadResponse { .. } => 4,
+            Body::Atomic { .. } => 28,
+            Body::AtomicAck { .. } => 4 + 8,
+            Body::Ack(_) => 4,
+        };
+        BTH + extended + if self.deth.is_some() { 8 } else { 0 }
+    }
+
+    /// Bytes on the wire with the payload, its padding to 4 bytes, routing headers and CRCs.
+    /// InfiniBand: LRH 8, ICRC 4, VCRC 2. RoCEv2 over IPv4: Ethernet 14 and FCS 4, IP 20, UDP 8,
+    /// ICRC 4; preamble and gap are the link's.
+    pub const fn wire_bytes(&self, link: LinkLayer) -> u32 {
+        let around = match link {
+            LinkLayer::Infiniband => 8 + 4 + 2,
+            LinkLayer::Ethernet => 14 + 4 + 20 + 8 + 4,
+        };
+        around + self.transport_header_bytes() + self.payload_len.next_multiple_of(4)
+    }
+}

@@ -1,0 +1,35 @@
+//! The vocabulary of libibverbs in safe Rust, and the seam behind it.
+//!
+//! A [`Program`] is written against [`Context`] and the objects it leads to, and against [`Cpu`].
+//! A [`Provider`] carries both out: in virtual time, or on a device that libibverbs knows.
+//! Nouns, flags, limits and error names are those of the man pages.
+#![forbid(unsafe_code)]
+
+mod attr;
+mod cluster;
+mod cpu;
+mod device;
+mod endpoint;
+mod error;
+mod mem;
+mod provider;
+mod qp;
+mod time;
+mod types;
+mod wr;
+
+pub use attr::{AhAttr, DeviceAttr, PortAttr, QpAttr, QpCap, QpInitAttr, SrqAttr};
+pub use cluster::{Cluster, Program, RunError, Task, TaskSlot};
+pub use cpu::Cpu;
+pub use device::{Context, Cq, Mr, Pd};
+pub use endpoint::Endpoint;
+pub use error::{PostError, VerbsError};
+pub use mem::{Mem, PageSize};
+pub use provider::{
+    AhHandle, CqHandle, DeviceHandle, MrHandle, MrKeys, PdHandle, Provider, QpHandle, QpObjects, SrqHandle,
+    verb_not_offered,
+};
+pub use qp::{Ah, ConnectAttr, Qp, Srq};
+pub use time::{Span, Time};
+pub use types::{AccessFlags, Gid, LinkLayer, Mtu, Opcode, QpState, QpType, SendFlags, WcOpcode, WcStatus};
+pub use wr::{GRH_BYTES, RecvWr, RemoteAddr, SendOp, SendWr, Sge, UdDest, Wc};

@@ -1,0 +1,134 @@
+//! The provider seam: what a device driver implements.
+
+use crate::{
+    AccessFlags, AhAttr, Cpu, DeviceAttr, Mem, PortAttr, PostError, QpAttr, QpInitAttr, QpState, QpType,
+    RecvWr, SendWr, SrqAttr, VerbsError, Wc,
+};
+
+macro_rules! handles {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$doc])*
+        ///
+        /// Names an object of one provider and thread; a provider refuses one it does not know.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct $name(pub u32);
+    )*};
+}
+
+handles! {
+    /// An opened device.
+    DeviceHandle,
+    /// A protection domain.
+    PdHandle,
+    /// A memory region.
+    MrHandle,
+    /// A completion queue.
+    CqHandle,
+    /// A queue pair.
+    QpHandle,
+    /// A shared receive queue.
+    SrqHandle,
+    /// An address handle.
+    AhHandle,
+}
+
+/// Keys of a memory region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MrKeys {
+    /// For SGEs.
+    pub lkey: u32,
+    /// For remote requesters.
+    pub rkey: u32,
+}
+
+/// What to give a QP when creating it.
+#[derive(Clone, Copy, Debug)]
+pub struct QpObjects {
+    /// Completions of the send queue.
+    pub send_cq: CqHandle,
+    /// Completions of the receive queue.
+    pub recv_cq: CqHandle,
+    /// Receive queue to share, if not one of its own.
+    pub srq: Option<SrqHandle>,
+}
+
+/// A thread's access to its machine: the [`Cpu`], the devices and the out-of-band exchange.
+///
+/// Programs call [`crate::Context`] and the types it leads to, which know what belongs to what and
+/// destroy in the right order; those call this. Like the operations table of a driver it is
+/// written once per provider. A provider belongs to one thread.
+pub trait Provider: Cpu + Clone {
+    /// Number of this thread's machine in its cluster, from 0.
+    fn machine(&self) -> u32;
+
+    /// Makes `value` known under `key` to every thread of the cluster, replacing an earlier value:
+    /// what programs otherwise use TCP for. Takes no time worth measuring.
+    fn publish(&self, key: &str, value: &[u8]);
+
+    /// Waits until `key` has a value and returns it.
+    fn lookup(&self, key: &str) -> Vec<u8>;
+
+    /// Number of devices of this machine.
+    fn num_devices(&self) -> u32;
+    /// ibv_open_device(3).
+    fn open_device(&self, index: u32) -> Result<DeviceHandle, VerbsError>;
+    /// ibv_close_device(3). The `destroy` functions cannot fail when called in order, as
+    /// the safe objects do.
+    fn close_device(&self, device: DeviceHandle);
+    /// ibv_query_device(3).
+    fn query_device(&self, device: DeviceHandle) -> Result<DeviceAttr, VerbsError>;
+    /// ibv_query_port(3) and ibv_query_gid(3).
+    fn query_port(&self, device: DeviceHandle, port: u8) -> Result<PortAttr, VerbsError>;
+
+    /// ibv_alloc_pd(3).
+    fn alloc_pd(&self, device: DeviceHandle) -> Result<PdHandle, VerbsError>;
+    /// ibv_dealloc_pd(3).
+    fn dealloc_pd(&self, pd: PdHandle);
+    /// ibv_reg_mr(3).
+    fn reg_mr(&self, pd: PdHandle, mem: Mem, access: AccessFlags) -> Result<(MrHandle, MrKeys), VerbsError>;
+    /// ibv_dereg_mr(3).
+    fn dereg_mr(&self, mr: MrHandle);
+
+    /// ibv_create_cq(3).
+    fn create_cq(&self, device: DeviceHandle, cqe: u32) -> Result<CqHandle, VerbsError>;
+    /// ibv_destroy_cq(3).
+    fn destroy_cq(&self, cq: CqHandle);
+    /// ibv_poll_cq(3): fills the front of `wc`, returns how many. An overrun CQ is an error.
+    fn poll_cq(&self, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError>;
+
+    /// ibv_create_srq(3).
+    fn create_srq(&self, pd: PdHandle, attr: &SrqAttr) -> Result<SrqHandle, VerbsError>;
+    /// ibv_destroy_srq(3).
+    fn destroy_srq(&self, srq: SrqHandle);
+    /// ibv_post_srq_recv(3).
+    fn post_srq_recv(&self, srq: SrqHandle, list: &[RecvWr<'_>]) -> Result<(), PostError>;
+
+    /// ibv_create_ah(3).
+    fn create_ah(&self, pd: PdHandle, attr: &AhAttr) -> Result<AhHandle, VerbsError>;
+    /// ibv_destroy_ah(3).
+    fn destroy_ah(&self, ah: AhHandle);
+
+    /// ibv_create_qp(3); returns the QP and its number.
+    fn create_qp(
+        &self,
+        pd: PdHandle,
+        objects: &QpObjects,
+        attr: &QpInitAttr,
+    ) -> Result<(QpHandle, u32), VerbsError>;
+    /// ibv_destroy_qp(3).
+    fn destroy_qp(&self, qp: QpHandle);
+    /// ibv_modify_qp(3).
+    fn modify_qp(&self, qp: QpHandle, attr: &QpAttr) -> Result<(), VerbsError>;
+    /// ibv_query_qp(3): the state.
+    fn query_qp(&self, qp: QpHandle) -> Result<QpState, VerbsError>;
+    /// ibv_post_send(3): the whole list with one doorbell. A list of one goes by WQE-by-MMIO
+    /// where the device has it (ATC'16, section 4).
+    fn post_send(&self, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError>;
+    /// ibv_post_recv(3): the whole list with one doorbell.
+    fn post_recv(&self, qp: QpHandle, list: &[RecvWr<'_>]) -> Result<(), PostError>;
+}
+
+/// The refusal that providers share for a verb its transport does not have.
+pub fn verb_not_offered(opcode: crate::Opcode, transport: QpType) -> VerbsError {
+    VerbsError::Invalid(format!("{transport} does not offer {opcode:?}"))
+}

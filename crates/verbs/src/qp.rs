@@ -1,0 +1,254 @@
+//! Queue pairs, shared receive queues, address handles.
+
+use crate::{
+    AccessFlags, AhAttr, AhHandle, Cq, Endpoint, LinkLayer, Mtu, Pd, PortAttr, PostError, Provider, QpAttr,
+    QpHandle, QpInitAttr, QpObjects, QpState, QpType, RecvWr, SendWr, SrqAttr, SrqHandle, UdDest, VerbsError,
+};
+use std::rc::Rc;
+
+/// A queue pair.
+#[derive(Clone)]
+pub struct Qp<P: Provider>(Rc<QpInner<P>>);
+
+struct QpInner<P: Provider> {
+    pd: Pd<P>,
+    /// Held so that it outlives the QP, as are the other queues.
+    _send_cq: Cq<P>,
+    _recv_cq: Cq<P>,
+    _srq: Option<Srq<P>>,
+    handle: QpHandle,
+    qp_num: u32,
+    qp_type: QpType,
+}
+
+impl<P: Provider> Drop for QpInner<P> {
+    fn drop(&mut self) {
+        self.pd.provider().destroy_qp(self.handle);
+    }
+}
+
+/// How [`Qp::connect`] brings a connected QP up. The defaults suit a lossless fabric and tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectAttr {
+    /// Rights of the peer on this QP.
+    pub access: AccessFlags,
+    /// Path MTU; `None` takes the port's.
+    pub mtu: Option<Mtu>,
+    /// READs and atomics outstanding, as requester and as responder; RC.
+    pub max_rd_atomic: u8,
+    /// Time-out code (see [`QpAttr::timeout`]); RC.
+    pub timeout: u8,
+    /// Retries; RC.
+    pub retry_cnt: u8,
+    /// RNR retries; RC.
+    pub rnr_retry: u8,
+    /// RNR timer code (see [`QpAttr::min_rnr_timer`]); RC.
+    pub min_rnr_timer: u8,
+    /// First PSN in both directions.
+    pub psn: u32,
+}
+
+impl Default for ConnectAttr {
+    fn default() -> ConnectAttr {
+        ConnectAttr {
+            access: AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC,
+            mtu: None,
+            max_rd_atomic: 16,
+            timeout: 14,
+            retry_cnt: 7,
+            rnr_retry: 7,
+            min_rnr_timer: 12,
+            psn: 0,
+        }
+    }
+}
+
+/// Path to `remote` from a port.
+fn path(port_num: u8, local: &PortAttr, remote: &Endpoint) -> AhAttr {
+    let dgid = (local.link_layer == LinkLayer::Ethernet).then_some(remote.gid);
+    AhAttr { port_num, dlid: remote.lid, dgid, sgid_index: local.gid_index }
+}
+
+impl<P: Provider> Qp<P> {
+    pub(crate) fn create(
+        pd: &Pd<P>,
+        send_cq: &Cq<P>,
+        recv_cq: &Cq<P>,
+        srq: Option<&Srq<P>>,
+        attr: &QpInitAttr,
+    ) -> Result<Qp<P>, VerbsError> {
+        let objects =
+            QpObjects { send_cq: send_cq.handle(), recv_cq: recv_cq.handle(), srq: srq.map(|s| s.0.handle) };
+        let (handle, qp_num) = pd.provider().create_qp(pd.handle(), &objects, attr)?;
+        Ok(Qp(Rc::new(QpInner {
+            pd: pd.clone(),
+            _send_cq: send_cq.clone(),
+            _recv_cq: recv_cq.clone(),
+            _srq: srq.cloned(),
+            handle,
+            qp_num,
+            qp_type: attr.qp_type,
+        })))
+    }
+
+    fn provider(&self) -> &P {
+        self.0.pd.provider()
+    }
+
+    /// Its number.
+    pub fn qp_num(&self) -> u32 {
+        self.0.qp_num
+    }
+
+    /// Its transport.
+    pub fn qp_type(&self) -> QpType {
+        self.0.qp_type
+    }
+
+    /// Changes attributes and state.
+    pub fn modify(&self, attr: &QpAttr) -> Result<(), VerbsError> {
+        self.provider().modify_qp(self.0.handle, attr)
+    }
+
+    /// Its state.
+    pub fn state(&self) -> Result<QpState, VerbsError> {
+        self.provider().query_qp(self.0.handle)
+    }
+
+    /// Posts send work requests in order, with one doorbell for all.
+    pub fn post_send(&self, list: &[SendWr<'_>]) -> Result<(), PostError> {
+        self.provider().post_send(self.0.handle, list)
+    }
+
+    /// Posts receive work requests in order, with one doorbell for all.
+    pub fn post_recv(&self, list: &[RecvWr<'_>]) -> Result<(), PostError> {
+        self.provider().post_recv(self.0.handle, list)
+    }
+
+    /// What a peer needs to reach this QP through `port`.
+    pub fn endpoint(&self, port: u8) -> Result<Endpoint, VerbsError> {
+        let attr = self.0.pd.context().query_port(port)?;
+        Ok(Endpoint { lid: attr.lid, gid: attr.gid, qpn: self.qp_num() })
+    }
+
+    /// Reset to Init on `port`: RECVs may be posted from then on. `qkey` is for UD.
+    pub fn init(&self, port: u8, access: AccessFlags, qkey: u32) -> Result<(), VerbsError> {
+        let ud = self.qp_type() == QpType::Ud;
+        self.modify(&QpAttr {
+            qp_state: Some(QpState::Init),
+            pkey_index: Some(0),
+            port_num: Some(port),
+            qp_access_flags: (!ud).then_some(access),
+            qkey: ud.then_some(qkey),
+            ..QpAttr::default()
+        })
+    }
+
+    /// Init to Rts, connected to `remote`; RC and UC.
+    pub fn connect_from_init(
+        &self,
+        port: u8,
+        remote: &Endpoint,
+        attr: &ConnectAttr,
+    ) -> Result<(), VerbsError> {
+        let local = self.0.pd.context().query_port(port)?;
+        let rc = self.qp_type() == QpType::Rc;
+        self.modify(&QpAttr {
+            qp_state: Some(QpState::Rtr),
+            ah_attr: Some(path(port, &local, remote)),
+            path_mtu: Some(attr.mtu.unwrap_or(local.active_mtu)),
+            dest_qp_num: Some(remote.qpn),
+            rq_psn: Some(attr.psn),
+            max_dest_rd_atomic: rc.then_some(attr.max_rd_atomic),
+            min_rnr_timer: rc.then_some(attr.min_rnr_timer),
+            ..QpAttr::default()
+        })?;
+        self.modify(&QpAttr {
+            qp_state: Some(QpState::Rts),
+            sq_psn: Some(attr.psn),
+            timeout: rc.then_some(attr.timeout),
+            retry_cnt: rc.then_some(attr.retry_cnt),
+            rnr_retry: rc.then_some(attr.rnr_retry),
+            max_rd_atomic: rc.then_some(attr.max_rd_atomic),
+            ..QpAttr::default()
+        })
+    }
+
+    /// Reset to Rts, connected to `remote`; RC and UC.
+    pub fn connect(&self, port: u8, remote: &Endpoint, attr: &ConnectAttr) -> Result<(), VerbsError> {
+        self.init(port, attr.access, 0)?;
+        self.connect_from_init(port, remote, attr)
+    }
+
+    /// Init to Rts; UD.
+    pub fn activate_from_init(&self, psn: u32) -> Result<(), VerbsError> {
+        self.modify(&QpAttr::state(QpState::Rtr))?;
+        self.modify(&QpAttr { qp_state: Some(QpState::Rts), sq_psn: Some(psn), ..QpAttr::default() })
+    }
+
+    /// Reset to Rts; UD.
+    pub fn activate(&self, port: u8, qkey: u32) -> Result<(), VerbsError> {
+        self.init(port, AccessFlags::empty(), qkey)?;
+        self.activate_from_init(0)
+    }
+}
+
+/// A shared receive queue.
+#[derive(Clone)]
+pub struct Srq<P: Provider>(Rc<SrqInner<P>>);
+
+struct SrqInner<P: Provider> {
+    pd: Pd<P>,
+    handle: SrqHandle,
+}
+
+impl<P: Provider> Drop for SrqInner<P> {
+    fn drop(&mut self) {
+        self.pd.provider().destroy_srq(self.handle);
+    }
+}
+
+impl<P: Provider> Srq<P> {
+    pub(crate) fn create(pd: &Pd<P>, attr: &SrqAttr) -> Result<Srq<P>, VerbsError> {
+        let handle = pd.provider().create_srq(pd.handle(), attr)?;
+        Ok(Srq(Rc::new(SrqInner { pd: pd.clone(), handle })))
+    }
+
+    /// Posts receive work requests in order.
+    pub fn post_recv(&self, list: &[RecvWr<'_>]) -> Result<(), PostError> {
+        self.0.pd.provider().post_srq_recv(self.0.handle, list)
+    }
+}
+
+/// An address handle.
+#[derive(Clone)]
+pub struct Ah<P: Provider>(Rc<AhInner<P>>);
+
+struct AhInner<P: Provider> {
+    pd: Pd<P>,
+    handle: AhHandle,
+}
+
+impl<P: Provider> Drop for AhInner<P> {
+    fn drop(&mut self) {
+        self.pd.provider().destroy_ah(self.handle);
+    }
+}
+
+impl<P: Provider> Ah<P> {
+    pub(crate) fn create(pd: &Pd<P>, attr: &AhAttr) -> Result<Ah<P>, VerbsError> {
+        let handle = pd.provider().create_ah(pd.handle(), attr)?;
+        Ok(Ah(Rc::new(AhInner { pd: pd.clone(), handle })))
+    }
+
+    /// An address handle for the port of `remote`, reached through the local `port`.
+    pub fn to_endpoint(pd: &Pd<P>, port: u8, remote: &Endpoint) -> Result<Ah<P>, VerbsError> {
+        let local = pd.context().query_port(port)?;
+        Ah::create(pd, &path(port, &local, remote))
+    }
+
+    /// The destination of a datagram to QP `qpn` there.
+    pub fn dest(&self, qpn: u32, qkey: u32) -> UdDest {
+        UdDest { ah: self.0.handle, qpn, qkey }
+    }
+}
