@@ -1,0 +1,49 @@
+//! Sizes and offsets on 64-bit Linux, as the compiler gives them for rdma-core 44's verbs.h.
+#![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+
+use crate::*;
+use std::mem::{offset_of, size_of};
+
+macro_rules! layout {
+    ($($type:ident: $size:literal { $($field:ident @ $offset:literal),* $(,)? })*) => {
+        const _: () = {$(
+            assert!(size_of::<$type>() == $size);
+            $(assert!(offset_of!($type, $field) == $offset);)*
+        )*};
+    };
+}
+
+layout! {
+    ibv_context_ops: 256 { poll_cq @ 88, post_srq_recv @ 160, post_send @ 200, post_recv @ 208 }
+    ibv_context: 328 { device @ 0, ops @ 8, cmd_fd @ 264, async_fd @ 268, mutex @ 280, abi_compat @ 320 }
+    ibv_device: 664 { node_type @ 16, name @ 24, dev_name @ 88, dev_path @ 152, ibdev_path @ 408 }
+    ibv_pd: 16 { handle @ 8 }
+    ibv_mr: 48 { lkey @ 36, rkey @ 40 }
+    ibv_cq: 128 { cqe @ 28, async_events_completed @ 124 }
+    ibv_srq: 128 { events_completed @ 120 }
+    ibv_qp: 160 { qp_num @ 52, state @ 56, qp_type @ 60, mutex @ 64, events_completed @ 152 }
+    ibv_ah: 24 { handle @ 16 }
+    ibv_sge: 16 { length @ 8, lkey @ 12 }
+    ibv_send_wr: 128 {
+        num_sge @ 24, opcode @ 28, send_flags @ 32, imm_data @ 36, wr @ 40, remote_srqn @ 72, bind_mw @ 80,
+    }
+    ibv_send_wr_operands: 32 {}
+    ibv_recv_wr: 32 { num_sge @ 24 }
+    ibv_wc: 48 { imm_data @ 24, qp_num @ 28, src_qp @ 32, wc_flags @ 36, dlid_path_bits @ 45 }
+    ibv_device_attr: 232 {
+        max_qp_wr @ 112, max_sge @ 120, max_cqe @ 132, max_qp_rd_atom @ 144, max_qp_init_rd_atom @ 156,
+        atomic_cap @ 164, max_srq @ 212, max_srq_wr @ 216, phys_port_cnt @ 227,
+    }
+    ibv_port_attr: 52 { lid @ 34, phys_state @ 45, link_layer @ 46, port_cap_flags2 @ 48 }
+    ibv_gid_entry: 32 { gid_index @ 16, gid_type @ 24 }
+    ibv_global_route: 24 { sgid_index @ 20 }
+    ibv_ah_attr: 32 { dlid @ 24, port_num @ 30 }
+    ibv_srq_attr: 12 {}
+    ibv_srq_init_attr: 24 { attr @ 8 }
+    ibv_qp_cap: 20 {}
+    ibv_qp_init_attr: 64 { cap @ 32, qp_type @ 52, sq_sig_all @ 56 }
+    ibv_qp_attr: 144 {
+        cap @ 36, ah_attr @ 56, alt_ah_attr @ 88, pkey_index @ 120, max_rd_atomic @ 126, rnr_retry @ 132,
+        rate_limit @ 136,
+    }
+}
