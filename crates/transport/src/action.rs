@@ -8,7 +8,8 @@ use doorbell_verbs::{QpType, Wc};
 pub enum Source {
     /// There is none.
     None,
-    /// `len` bytes from `offset` of the message of the send work request in `slot`.
+    /// `len` bytes from `offset` of the message of the send work request in `slot`. Every request
+    /// has this source, with `len` 0 where it carries no payload.
     Wqe {
         /// Slot in the send queue, see [`crate::Qp::send_wqe`].
         slot: u32,
@@ -153,7 +154,8 @@ pub enum Action {
     RespondRead(ReadStream),
     /// There may be something to transmit again: call [`crate::Qp::next_request`].
     Transmit,
-    /// The QP entered the error state by itself (or SQE, for the send queue of UC and UD); every
-    /// work request it held was completed, and those posted later will be.
+    /// The QP entered the error state by itself (or SQE, for the send queue of UC and UD); its send
+    /// work requests were completed, and those posted later will be. Call
+    /// [`crate::Qp::recv_posted`] for the RECVs.
     Failed,
 }

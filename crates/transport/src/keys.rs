@@ -1,6 +1,7 @@
 //! The table of memory regions, and the checks of every access.
 
 use doorbell_verbs::AccessFlags;
+use thiserror::Error;
 
 /// A registered memory region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +16,88 @@ pub struct Region {
     pub access: AccessFlags,
 }
 
+/// Why an access was refused; the first that applies, in the order of the variants (IB
+/// specification vol. 1, 10.6.3 and 9.7.5.2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum KeyError {
+    /// No region has this key.
+    #[error("the key names no memory region")]
+    Unknown,
+    /// The region belongs to another protection domain.
+    #[error("the memory region is of another protection domain")]
+    ProtectionDomain,
+    /// Not all of the bytes lie within the region.
+    #[error("the access leaves the memory region")]
+    Bounds,
+    /// The region does not grant this kind of access.
+    #[error("the memory region does not grant this access")]
+    Rights,
+}
+
 /// Memory regions by key. lkey and rkey of a region are the same number.
+///
+/// A key is the slot's number plus one (24 bits) and a tag (8 bits) that changes with each use of
+/// the slot, so that a stale key finds nothing until the tag comes round.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
     slots: Vec<Option<Region>>,
-    /// Low 8 bits of the key that each slot has or will have next: a stale key finds nothing.
+    /// Low 8 bits of the key that each slot has or will have next.
     tags: Vec<u8>,
     free: Vec<u32>,
+}
+
+impl Keys {
+    /// Adds a region; returns its key, which is never 0.
+    ///
+    /// # Panics
+    /// If there are 2^24 - 1 regions already, which no driver lets happen.
+    pub fn register(&mut self, region: Region) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.tags.push(0);
+            (self.slots.len() - 1) as u32
+        });
+        assert!(slot < (1 << 24) - 1, "more than 2^24 - 1 memory regions");
+        self.slots[slot as usize] = Some(region);
+        (slot + 1) << 8 | u32::from(self.tags[slot as usize])
+    }
+
+    /// Removes a region; `false` where no region has this key.
+    pub fn deregister(&mut self, key: u32) -> bool {
+        let Some(slot) = self.slot(key).filter(|&slot| self.slots[slot].is_some()) else {
+            return false;
+        };
+        self.slots[slot] = None;
+        self.tags[slot] = self.tags[slot].wrapping_add(1);
+        self.free.push(slot as u32);
+        true
+    }
+
+    /// The region with this key.
+    pub fn get(&self, key: u32) -> Option<&Region> {
+        self.slots[self.slot(key)?].as_ref()
+    }
+
+    /// Whether the QP or SRQ of protection domain `pd` may access `len` bytes at `addr` with all
+    /// rights in `need`. Reading by the local device needs none.
+    pub fn check(&self, key: u32, pd: u32, addr: u64, len: u64, need: AccessFlags) -> Result<(), KeyError> {
+        let region = self.get(key).ok_or(KeyError::Unknown)?;
+        if region.pd != pd {
+            return Err(KeyError::ProtectionDomain);
+        }
+        let offset = addr.checked_sub(region.addr).ok_or(KeyError::Bounds)?;
+        if offset > region.len || len > region.len - offset {
+            return Err(KeyError::Bounds);
+        }
+        if !region.access.contains(need) {
+            return Err(KeyError::Rights);
+        }
+        Ok(())
+    }
+
+    /// The slot of `key`, where its tag is current.
+    fn slot(&self, key: u32) -> Option<usize> {
+        let slot = ((key >> 8) as usize).checked_sub(1)?;
+        (*self.tags.get(slot)? == key as u8).then_some(slot)
+    }
 }

@@ -8,7 +8,21 @@
 mod action;
 mod keys;
 mod packet;
+mod psn;
+mod qp;
+mod recv_queue;
+mod requester;
+mod responder;
+mod rnr;
+mod scatter;
+mod send_queue;
+mod transitions;
 
 pub use action::{Action, Queue, ReadStream, Source, TxPacket};
-pub use keys::{Keys, Region};
+pub use keys::{KeyError, Keys, Region};
 pub use packet::{AtomicOp, Body, Deth, NakCode, Packet, Part, Reth, Syndrome};
+pub use qp::{MAX_MESSAGE_BYTES, Qp};
+pub use recv_queue::RecvQueue;
+pub use rnr::rnr_wait;
+pub use send_queue::SendWqe;
+pub use transitions::check_modify;

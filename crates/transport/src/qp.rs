@@ -1,0 +1,406 @@
+//! A queue pair: its state, attributes and queues. What it sends is in `requester.rs`, what it
+//! does with arriving requests in `responder.rs`.
+
+use crate::requester::Requester;
+use crate::responder::Responder;
+use crate::send_queue::SendQueue;
+use crate::{Action, Keys, Packet, Queue, RecvQueue, SendWqe, check_modify};
+use doorbell_verbs::{
+    AccessFlags, AhAttr, Mtu, Opcode, QpAttr, QpCap, QpInitAttr, QpState, QpType, SendFlags, SendWr, Span,
+    Time, UdDest, VerbsError, Wc, WcStatus, verb_not_offered,
+};
+
+/// Longest message in bytes (IB specification vol. 1, 9.7.7: 2^31).
+pub const MAX_MESSAGE_BYTES: u32 = 1 << 31;
+
+/// A queue pair.
+#[derive(Clone, Debug)]
+pub struct Qp {
+    pub(crate) num: u32,
+    pub(crate) pd: u32,
+    pub(crate) qp_type: QpType,
+    pub(crate) state: QpState,
+    cap: QpCap,
+    sq_sig_all: bool,
+    pub(crate) uses_srq: bool,
+    pub(crate) settings: Settings,
+    pub(crate) sq: SendQueue,
+    pub(crate) req: Requester,
+    pub(crate) resp: Responder,
+}
+
+/// Attributes that ibv_modify_qp(3) has set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    port_num: u8,
+    ah_attr: Option<AhAttr>,
+    pub(crate) dest_qp_num: u32,
+    pub(crate) path_mtu: Mtu,
+    pub(crate) access: AccessFlags,
+    pub(crate) qkey: u32,
+    pub(crate) min_rnr_timer: u8,
+    pub(crate) max_dest_rd_atomic: u8,
+    pub(crate) max_rd_atomic: u8,
+    pub(crate) retry_cnt: u8,
+    pub(crate) rnr_retry: u8,
+    /// Zero for none.
+    pub(crate) ack_timeout: Span,
+}
+
+impl Settings {
+    const UNSET: Settings = Settings {
+        port_num: 1,
+        ah_attr: None,
+        dest_qp_num: 0,
+        path_mtu: Mtu::Mtu4096,
+        access: AccessFlags::empty(),
+        qkey: 0,
+        min_rnr_timer: 0,
+        max_dest_rd_atomic: 0,
+        max_rd_atomic: 0,
+        retry_cnt: 0,
+        rnr_retry: 0,
+        ack_timeout: Span::ZERO,
+    };
+
+    fn update(&mut self, attr: &QpAttr) {
+        fn set<T>(field: &mut T, value: Option<T>) {
+            if let Some(value) = value {
+                *field = value;
+            }
+        }
+        set(&mut self.port_num, attr.port_num);
+        set(&mut self.ah_attr, attr.ah_attr.map(Some));
+        set(&mut self.dest_qp_num, attr.dest_qp_num);
+        set(&mut self.path_mtu, attr.path_mtu);
+        set(&mut self.access, attr.qp_access_flags);
+        set(&mut self.qkey, attr.qkey);
+        set(&mut self.min_rnr_timer, attr.min_rnr_timer);
+        set(&mut self.max_dest_rd_atomic, attr.max_dest_rd_atomic);
+        set(&mut self.max_rd_atomic, attr.max_rd_atomic);
+        set(&mut self.retry_cnt, attr.retry_cnt);
+        set(&mut self.rnr_retry, attr.rnr_retry);
+        set(&mut self.ack_timeout, attr.timeout.map(ack_timeout));
+    }
+}
+
+/// 4.096 us * 2^code; zero (none) for code 0 (IB specification vol. 1, 9.7.6.1.3).
+fn ack_timeout(code: u8) -> Span {
+    if code == 0 { Span::ZERO } else { Span::from_ns(4096) * (1 << code) }
+}
+
+impl Qp {
+    /// QP number `num` of protection domain `pd`, in state Reset. With `uses_srq` the
+    /// [`RecvQueue`] it is given later is a shared one.
+    pub fn new(num: u32, pd: u32, attr: &QpInitAttr, uses_srq: bool) -> Qp {
+        Qp {
+            num,
+            pd,
+            qp_type: attr.qp_type,
+            state: QpState::Reset,
+            cap: attr.cap,
+            sq_sig_all: attr.sq_sig_all,
+            uses_srq,
+            settings: Settings::UNSET,
+            sq: SendQueue::new(attr.cap.max_send_wr, attr.cap.max_send_sge),
+            req: Requester::new(0),
+            resp: Responder::default(),
+        }
+    }
+
+    /// Its number.
+    pub fn num(&self) -> u32 {
+        self.num
+    }
+
+    /// Its protection domain.
+    pub fn pd(&self) -> u32 {
+        self.pd
+    }
+
+    /// Its transport.
+    pub fn qp_type(&self) -> QpType {
+        self.qp_type
+    }
+
+    /// Its state.
+    pub fn state(&self) -> QpState {
+        self.state
+    }
+
+    /// Its port, from 1.
+    pub fn port_num(&self) -> u8 {
+        self.settings.port_num
+    }
+
+    /// Path to the peer, once connected.
+    pub fn ah_attr(&self) -> Option<AhAttr> {
+        self.settings.ah_attr
+    }
+
+    /// QP number of the peer, once connected.
+    pub fn dest_qp_num(&self) -> u32 {
+        self.settings.dest_qp_num
+    }
+
+    /// Payload bytes per packet; for UD see [`Qp::set_port_mtu`].
+    pub fn path_mtu(&self) -> Mtu {
+        self.settings.path_mtu
+    }
+
+    /// Q_Key; UD.
+    pub fn qkey(&self) -> u32 {
+        self.settings.qkey
+    }
+
+    /// Sizes of its queues.
+    pub fn cap(&self) -> &QpCap {
+        &self.cap
+    }
+
+    /// Whether its RECVs come from an SRQ.
+    pub fn uses_srq(&self) -> bool {
+        self.uses_srq
+    }
+
+    /// Send work requests whose slots are in use.
+    pub fn send_queue_len(&self) -> u32 {
+        self.sq.len()
+    }
+
+    /// A UD QP has the MTU of its port, which no attribute tells it: the driver does, once the
+    /// port is known. It is 4096 until then.
+    pub fn set_port_mtu(&mut self, mtu: Mtu) {
+        if self.qp_type == QpType::Ud {
+            self.settings.path_mtu = mtu;
+        }
+    }
+
+    /// ibv_modify_qp(3): see [`check_modify`] for what is refused. Entering Err completes what is
+    /// in the queues, the send queue first; Reset empties both without completions (not an SRQ).
+    pub fn modify(
+        &mut self,
+        attr: &QpAttr,
+        rq: &mut RecvQueue,
+        out: &mut Vec<Action>,
+    ) -> Result<(), VerbsError> {
+        let previous = self.state;
+        let next = check_modify(previous, self.qp_type, attr)?;
+        self.settings.update(attr);
+        self.state = next;
+        match (previous, next) {
+            (_, QpState::Reset) => self.reset(rq),
+            (_, QpState::Err) => self.enter_error(Some(rq), out),
+            (QpState::Init, QpState::Rtr) => {
+                let psn = attr.rq_psn.unwrap_or(0);
+                self.resp.connect(psn, self.settings.max_dest_rd_atomic);
+            }
+            (QpState::Rtr, QpState::Rts) => {
+                self.req = Requester::new(attr.sq_psn.unwrap_or(0));
+                self.req.refill_retries(&self.settings);
+            }
+            (QpState::Sqd | QpState::Sqe, QpState::Rts) => out.push(Action::Transmit),
+            _ => {}
+        }
+        if previous == QpState::Sqd {
+            self.req.refill_retries(&self.settings);
+            self.resp.resize(self.settings.max_dest_rd_atomic);
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self, rq: &mut RecvQueue) {
+        self.sq.clear();
+        self.req = Requester::new(0);
+        self.resp.clear();
+        if !self.uses_srq {
+            rq.clear();
+        }
+    }
+
+    /// Whether RECVs may be posted to its own receive queue: in every state but Reset.
+    pub fn check_post_recv(&self) -> Result<(), VerbsError> {
+        if self.uses_srq {
+            return Err(VerbsError::Invalid("the QP takes its RECVs from an SRQ; post them there".into()));
+        }
+        if self.state == QpState::Reset {
+            return Err(VerbsError::Invalid(
+                "ibv_post_recv on a QP in state Reset; bring it to Init first".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Writes a work request to the send queue; returns its slot, less than `cap().max_send_wr`.
+    /// The NIC does not see it before [`Qp::ring`].
+    ///
+    /// Refuses what the state, the transport, the queue's sizes or the length of the message
+    /// forbid. lkeys are looked at when the work request is carried out.
+    pub fn post_send(&mut self, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
+        if matches!(self.state, QpState::Reset | QpState::Init | QpState::Rtr) {
+            return Err(VerbsError::Invalid(format!(
+                "ibv_post_send on a QP in state {:?}; it must be in Rts",
+                self.state
+            )));
+        }
+        let opcode = wr.op.opcode();
+        if !opcode.is_offered_by(self.qp_type) {
+            return Err(verb_not_offered(opcode, self.qp_type));
+        }
+        if wr.sg_list.len() > self.cap.max_send_sge as usize {
+            let (got, most) = (wr.sg_list.len(), self.cap.max_send_sge);
+            return Err(VerbsError::Invalid(format!("{got} SGEs in a send work request, at most {most}")));
+        }
+        let len = self.check_length(opcode, wr)?;
+        self.check_dest(wr.dest)?;
+        self.sq.post(wr, len)
+    }
+
+    /// The length of a work request's message, where it is allowed.
+    fn check_length(&self, opcode: Opcode, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
+        let len = wr.length();
+        let refuse = |why: String| Err(VerbsError::Invalid(why));
+        if len > u64::from(MAX_MESSAGE_BYTES) {
+            return refuse(format!("a message of {len} bytes, at most {MAX_MESSAGE_BYTES}"));
+        }
+        if self.qp_type == QpType::Ud && len > u64::from(self.settings.path_mtu.bytes()) {
+            let mtu = self.settings.path_mtu.bytes();
+            return refuse(format!("a UD message of {len} bytes, at most the MTU of {mtu}"));
+        }
+        if opcode.is_atomic() && (len != 8 || wr.sg_list.len() != 1) {
+            let sges = wr.sg_list.len();
+            return refuse(format!("an atomic needs one SGE of 8 bytes, got {sges} with {len} bytes"));
+        }
+        if wr.flags.contains(SendFlags::INLINE) {
+            if opcode.returns_data() {
+                return refuse(format!("{opcode:?} cannot be inline, only SEND and WRITE can"));
+            }
+            if len > u64::from(self.cap.max_inline_data) {
+                return refuse(format!("{len} bytes inline, at most {}", self.cap.max_inline_data));
+            }
+        }
+        Ok(len as u32)
+    }
+
+    fn check_dest(&self, dest: Option<UdDest>) -> Result<(), VerbsError> {
+        match (self.qp_type, dest) {
+            (QpType::Ud, None) => Err(VerbsError::Invalid("a UD SEND needs a destination".into())),
+            (QpType::Ud, Some(dest)) if dest.qpn > 0xff_ffff => {
+                Err(VerbsError::Invalid(format!("destination QP {:#x} is over 24 bits", dest.qpn)))
+            }
+            (QpType::Rc | QpType::Uc, Some(_)) => {
+                Err(VerbsError::Invalid(format!("a work request on {} takes no destination", self.qp_type)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `n` more posted work requests are visible to the NIC; in Err and Sqe they are flushed.
+    pub fn ring(&mut self, n: u32, out: &mut Vec<Action>) {
+        self.sq.ring(n);
+        if matches!(self.state, QpState::Err | QpState::Sqe) {
+            self.flush_sends(out);
+        }
+    }
+
+    /// RECVs became visible in its own receive queue: in Err they are flushed. Also to be called
+    /// after [`Action::Failed`], as not every call that can fail is given the receive queue.
+    pub fn recv_posted(&mut self, rq: &mut RecvQueue, out: &mut Vec<Action>) {
+        if self.state != QpState::Err || self.uses_srq {
+            return;
+        }
+        while let Some(wqe) = rq.front() {
+            let wr_id = wqe.wr_id;
+            rq.pop();
+            self.complete_recv(Wc { wr_id, status: WcStatus::WrFlushErr, ..Wc::default() }, false, out);
+        }
+    }
+
+    /// Frees the slots of the send queue up to and including `slot`, which has completed: to be
+    /// called when its CQE is polled. Unsignalled work requests before it are freed with it.
+    pub fn release(&mut self, slot: u32) {
+        self.sq.release(slot, self.req.acked());
+    }
+
+    /// The work request in a slot.
+    ///
+    /// # Panics
+    /// If the queue has no such slot.
+    pub fn send_wqe(&self, slot: u32) -> SendWqe<'_> {
+        self.sq.wqe(slot as usize)
+    }
+
+    /// A packet arrived for this QP, with its payload at the driver. `rq` is its receive queue,
+    /// or the SRQ. What is broken, stale or not for its state is dropped as the transport says.
+    pub fn receive(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        keys: &Keys,
+        rq: &mut RecvQueue,
+        out: &mut Vec<Action>,
+    ) {
+        if packet.transport != self.qp_type {
+            return;
+        }
+        if packet.is_answer() {
+            if self.qp_type == QpType::Rc && matches!(self.state, QpState::Rts | QpState::Sqd) {
+                self.receive_answer(now, packet, keys, rq, out);
+            }
+        } else if matches!(self.state, QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe) {
+            self.receive_request(packet, keys, rq, out);
+        }
+    }
+
+    /// Enters Err: completes what is in the send queue, the RECV under way and, where it is at
+    /// hand, the receive queue. Without it the driver sees to that, see [`Qp::recv_posted`].
+    pub(crate) fn enter_error(&mut self, rq: Option<&mut RecvQueue>, out: &mut Vec<Action>) {
+        self.state = QpState::Err;
+        self.flush_sends(out);
+        self.req.stop();
+        if let Some(wr_id) = self.resp.abandon_held() {
+            self.complete_recv(Wc { wr_id, status: WcStatus::WrFlushErr, ..Wc::default() }, false, out);
+        }
+        if let Some(rq) = rq {
+            self.recv_posted(rq, out);
+        }
+    }
+
+    /// Completes every visible send work request as flushed.
+    pub(crate) fn flush_sends(&mut self, out: &mut Vec<Action>) {
+        while self.req.acked() < self.sq.visible {
+            self.complete_send(WcStatus::WrFlushErr, out);
+        }
+        self.req.skip_to(self.sq.visible);
+    }
+
+    /// Completes the oldest send work request.
+    pub(crate) fn complete_send(&mut self, status: WcStatus, out: &mut Vec<Action>) {
+        let slot = self.sq.slot(self.req.acked());
+        let entry = self.sq.entry(slot);
+        let opcode = entry.op.opcode();
+        let success = status == WcStatus::Success;
+        let wc = Wc {
+            wr_id: entry.wr_id,
+            status,
+            opcode: opcode.into(),
+            byte_len: if success && opcode.returns_data() { entry.len } else { 0 },
+            qp_num: self.num,
+            ..Wc::default()
+        };
+        let signaled = !success || self.sq_sig_all || entry.flags.contains(SendFlags::SIGNALED);
+        self.req.advance_acked();
+        out.push(Action::Complete { queue: Queue::Send, wc, slot: slot as u32, signaled, solicited: false });
+    }
+
+    /// Completes a RECV.
+    pub(crate) fn complete_recv(&self, wc: Wc, solicited: bool, out: &mut Vec<Action>) {
+        let opcode = if wc.opcode == doorbell_verbs::WcOpcode::Send {
+            doorbell_verbs::WcOpcode::Recv
+        } else {
+            wc.opcode
+        };
+        let wc = Wc { opcode, qp_num: self.num, ..wc };
+        out.push(Action::Complete { queue: Queue::Recv, wc, slot: 0, signaled: true, solicited });
+    }
+}

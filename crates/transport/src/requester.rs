@@ -1,0 +1,502 @@
+//! The sending side: requests out, answers in, time-outs (IB specification vol. 1, 9.7 to 9.9).
+
+use crate::qp::{Qp, Settings};
+use crate::scatter::scatter;
+use crate::send_queue::Entry;
+use crate::{
+    Action, AtomicOp, Body, Deth, Keys, NakCode, Packet, Part, RecvQueue, Reth, Source, Syndrome, TxPacket,
+    psn, rnr_wait,
+};
+use doorbell_verbs::{AccessFlags, QpState, QpType, SendFlags, SendOp, Time, WcStatus};
+
+/// A long RC message asks for an ACK every so many packets, so that a loss near its end does not
+/// send all of it again.
+const ACK_EVERY: u32 = 32;
+
+/// `rnr_retry` that stands for no limit.
+const RNR_UNLIMITED: u8 = 7;
+
+/// Bit of a work request's Q_Key that selects the QP's own (IB specification vol. 1, 10.2.5).
+const QKEY_OWN: u32 = 1 << 31;
+
+/// State of the sending side. Positions are those of the send queue:
+/// `acked <= current <= started <= visible`.
+#[derive(Clone, Debug)]
+pub(crate) struct Requester {
+    /// Oldest work request not completed.
+    acked: u64,
+    /// Work request that the next packet is of.
+    current: u64,
+    /// First work request without a PSN.
+    started: u64,
+    /// PSN of the next packet; behind `next_psn` while sending again.
+    current_psn: u32,
+    /// Oldest PSN not acknowledged.
+    una_psn: u32,
+    /// PSN after the furthest one transmitted.
+    next_psn: u32,
+    /// READs and atomics started and not completed.
+    reads: u32,
+    retries: u8,
+    rnr_retries: u8,
+    /// PSN whose missing answer has already made it go back.
+    implicit_nak: Option<u32>,
+    /// Whether `deadline` ends the wait after an RNR NAK.
+    rnr_wait: bool,
+    deadline: Time,
+    /// Whether `next_request` had to hold a work request back until an answer comes.
+    stalled: bool,
+}
+
+impl Requester {
+    pub(crate) fn new(sq_psn: u32) -> Requester {
+        Requester {
+            acked: 0,
+            current: 0,
+            started: 0,
+            current_psn: sq_psn,
+            una_psn: sq_psn,
+            next_psn: sq_psn,
+            reads: 0,
+            retries: 0,
+            rnr_retries: 0,
+            implicit_nak: None,
+            rnr_wait: false,
+            deadline: Time::NEVER,
+            stalled: false,
+        }
+    }
+
+    pub(crate) fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    pub(crate) fn advance_acked(&mut self) {
+        self.acked += 1;
+    }
+
+    pub(crate) fn refill_retries(&mut self, settings: &Settings) {
+        self.retries = settings.retry_cnt;
+        self.rnr_retries = settings.rnr_retry;
+    }
+
+    /// Everything before `position` was flushed.
+    pub(crate) fn skip_to(&mut self, position: u64) {
+        self.acked = position;
+        self.current = position;
+        self.started = position;
+        self.current_psn = self.next_psn;
+        self.una_psn = self.next_psn;
+        self.reads = 0;
+    }
+
+    /// No more waiting for answers.
+    pub(crate) fn stop(&mut self) {
+        self.rnr_wait = false;
+        self.stalled = false;
+        self.deadline = Time::NEVER;
+    }
+
+    /// PSNs transmitted and not acknowledged.
+    fn unacknowledged(&self) -> u32 {
+        psn::sub(self.next_psn, self.una_psn)
+    }
+
+    /// The next packet is the oldest one not acknowledged.
+    fn go_back(&mut self) {
+        self.current = self.acked;
+        self.current_psn = self.una_psn;
+    }
+
+    fn arm(&mut self, now: Time, settings: &Settings) {
+        let idle = self.una_psn == self.next_psn || settings.ack_timeout == doorbell_verbs::Span::ZERO;
+        self.deadline = if idle { Time::NEVER } else { now + settings.ack_timeout };
+    }
+
+    /// The oldest PSN not acknowledged has moved on.
+    fn progress(&mut self, now: Time, settings: &Settings) {
+        self.refill_retries(settings);
+        self.implicit_nak = None;
+        self.rnr_wait = false;
+        if psn::sub(self.current_psn, self.una_psn) > self.unacknowledged() {
+            self.go_back(); // What was to be sent again has been acknowledged meanwhile.
+        }
+        self.arm(now, settings);
+    }
+}
+
+/// Why a work request cannot be sent.
+enum Obstacle {
+    /// An answer must come first.
+    Wait,
+    /// It completes with this error once those before it have completed.
+    Error(WcStatus),
+}
+
+impl Qp {
+    /// Work requests transmitted at least in part and not completed.
+    pub fn outstanding(&self) -> u32 {
+        (self.req.started - self.req.acked) as u32
+    }
+
+    /// When [`Qp::timeout`] is to be called, if at all. Every call on the QP can change it.
+    pub fn deadline(&self) -> Option<Time> {
+        (self.req.deadline != Time::NEVER).then_some(self.req.deadline)
+    }
+
+    /// The next request packet, if there is one to transmit now. Its source is always
+    /// [`Source::Wqe`], with length 0 where it has no payload.
+    ///
+    /// On UC and UD the completion in `out` belongs to the packet returned with it: it takes
+    /// effect when the payload has been fetched.
+    pub fn next_request(&mut self, now: Time, keys: &Keys, out: &mut Vec<Action>) -> Option<TxPacket> {
+        if self.req.current == self.sq.visible
+            || self.req.rnr_wait
+            || !matches!(self.state, QpState::Rts | QpState::Sqd)
+        {
+            return None;
+        }
+        let slot = self.sq.slot(self.req.current);
+        match self.obstacle(slot, keys) {
+            None => {}
+            Some(Obstacle::Error(status)) if self.req.current == self.req.acked => {
+                self.fail_send(status, None, out);
+                return None;
+            }
+            Some(_) => {
+                self.req.stalled = true;
+                return None;
+            }
+        }
+        if self.req.current == self.req.started {
+            self.start(slot);
+        }
+        let (packet, offset) = self.request(slot);
+        self.transmitted(now, slot, &packet, out);
+        let source = Source::Wqe { slot: slot as u32, offset, len: packet.payload_len };
+        Some(TxPacket { packet, source })
+    }
+
+    /// What keeps the current work request from being sent.
+    fn obstacle(&self, slot: usize, keys: &Keys) -> Option<Obstacle> {
+        let entry = self.sq.entry(slot);
+        if self.req.current == self.req.started {
+            if self.state == QpState::Sqd {
+                return Some(Obstacle::Wait);
+            }
+            if entry.flags.contains(SendFlags::FENCE) && self.req.reads > 0 {
+                return Some(Obstacle::Wait);
+            }
+            if entry.returns_data() {
+                if self.settings.max_rd_atomic == 0 {
+                    return Some(Obstacle::Error(WcStatus::LocQpOpErr));
+                }
+                if self.req.reads >= u32::from(self.settings.max_rd_atomic) {
+                    return Some(Obstacle::Wait);
+                }
+            }
+            let unacknowledged = self.req.unacknowledged();
+            if unacknowledged > 0 && unacknowledged + self.packets(entry.len) > psn::HALF {
+                return Some(Obstacle::Wait);
+            }
+        }
+        if entry.flags.contains(SendFlags::INLINE) {
+            return None;
+        }
+        let need = if entry.returns_data() { AccessFlags::LOCAL_WRITE } else { AccessFlags::empty() };
+        let holds =
+            self.sq.sges(slot).iter().all(|s| {
+                s.length == 0 || keys.check(s.lkey, self.pd, s.addr, u64::from(s.length), need).is_ok()
+            });
+        (!holds).then_some(Obstacle::Error(WcStatus::LocProtErr))
+    }
+
+    /// Packets of a message of `len` bytes: also an empty one has one.
+    pub(crate) fn packets(&self, len: u32) -> u32 {
+        let mtu = self.settings.path_mtu.bytes();
+        // A power of two, which the compiler cannot know.
+        ((len + (mtu - 1)) >> mtu.trailing_zeros()).max(1)
+    }
+
+    /// Gives the current work request its PSNs.
+    fn start(&mut self, slot: usize) {
+        let packets = self.packets(self.sq.entry(slot).len);
+        let entry = self.sq.entry_mut(slot);
+        entry.first_psn = self.req.next_psn;
+        entry.packets = packets;
+        self.req.reads += u32::from(entry.returns_data());
+        self.req.started += 1;
+    }
+
+    /// The packet at the current PSN, and where in the message it begins.
+    fn request(&self, slot: usize) -> (Packet, u32) {
+        let entry = self.sq.entry(slot);
+        let mtu = self.settings.path_mtu.bytes();
+        let index = psn::sub(self.req.current_psn, entry.first_psn);
+        let offset = index * mtu;
+        let left = entry.len - offset;
+        let ends = index + 1 == entry.packets;
+        let part = match (index == 0, ends) {
+            (true, true) => Part::Only,
+            (true, false) => Part::First,
+            (false, true) => Part::Last,
+            (false, false) => Part::Middle,
+        };
+        let imm = if ends { entry.op.imm() } else { None };
+        let atomic = |op| (atomic_body(entry, op), 0);
+        let (body, payload_len) = match entry.op {
+            SendOp::Send | SendOp::SendWithImm(_) => (Body::Send { part, imm }, left.min(mtu)),
+            SendOp::Write(remote) | SendOp::WriteWithImm(remote, _) => {
+                let reth = Reth { va: remote.addr, rkey: remote.rkey, dma_len: entry.len };
+                (Body::Write { part, reth: (index == 0).then_some(reth), imm }, left.min(mtu))
+            }
+            SendOp::Read(remote) => {
+                let va = remote.addr.wrapping_add(u64::from(offset));
+                (Body::ReadRequest(Reth { va, rkey: remote.rkey, dma_len: left }), 0)
+            }
+            SendOp::CompareSwap { compare, swap, .. } => atomic(AtomicOp::CompareSwap { compare, swap }),
+            SendOp::FetchAdd { add, .. } => atomic(AtomicOp::FetchAdd { add }),
+        };
+        let returns_data = entry.returns_data();
+        let wants_ack = ends || returns_data || index % ACK_EVERY == ACK_EVERY - 1;
+        let (dest_qp, deth) = match entry.dest {
+            Some(dest) => {
+                let qkey = if dest.qkey & QKEY_OWN != 0 { self.settings.qkey } else { dest.qkey };
+                (dest.qpn, Some(Deth { qkey, src_qp: self.num }))
+            }
+            None => (self.settings.dest_qp_num, None),
+        };
+        let packet = Packet {
+            transport: self.qp_type,
+            dest_qp,
+            psn: self.req.current_psn,
+            ack_req: self.qp_type == QpType::Rc && wants_ack,
+            solicited: ends && !returns_data && entry.flags.contains(SendFlags::SOLICITED),
+            msn: 0,
+            deth,
+            body,
+            payload_len,
+        };
+        (packet, offset)
+    }
+
+    /// Moves on behind `packet`.
+    fn transmitted(&mut self, now: Time, slot: usize, packet: &Packet, out: &mut Vec<Action>) {
+        let entry = self.sq.entry(slot);
+        let end = psn::add(entry.first_psn, entry.packets);
+        // The answer to a READ takes all the PSNs that are left of it.
+        let next = if matches!(packet.body, Body::ReadRequest(_)) { end } else { psn::add(packet.psn, 1) };
+        let req = &mut self.req;
+        if psn::sub(next, req.una_psn) > req.unacknowledged() {
+            req.next_psn = next;
+        }
+        req.current_psn = next;
+        let ended = next == end;
+        req.current += u64::from(ended);
+        if self.qp_type == QpType::Rc {
+            if req.deadline == Time::NEVER {
+                req.arm(now, &self.settings);
+            }
+        } else if ended {
+            req.una_psn = next;
+            self.complete_send(WcStatus::Success, out);
+        }
+    }
+
+    /// An answer arrived (IB specification vol. 1, 9.7.5 and 9.9.2).
+    pub(crate) fn receive_answer(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        keys: &Keys,
+        rq: &mut RecvQueue,
+        out: &mut Vec<Action>,
+    ) {
+        let before = self.req.una_psn;
+        let distance = psn::sub(packet.psn, before);
+        if distance >= self.req.unacknowledged() {
+            return; // Stale, or an answer to nothing.
+        }
+        let positive = packet.body == Body::Ack(Syndrome::Ack);
+        let complete = self.acknowledge(distance + u32::from(positive), out);
+        if self.req.una_psn != before {
+            self.req.progress(now, &self.settings);
+        }
+        if complete {
+            self.take_answer(now, packet, keys, rq, out);
+        } else if self.req.implicit_nak != Some(self.req.una_psn) {
+            self.req.implicit_nak = Some(self.req.una_psn);
+            self.retry(now, Some(rq), out);
+        }
+        if self.req.stalled {
+            self.req.stalled = false;
+            out.push(Action::Transmit);
+        }
+    }
+
+    /// What an answer says about the oldest PSN not acknowledged, after all before was acknowledged.
+    fn take_answer(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        keys: &Keys,
+        rq: &mut RecvQueue,
+        out: &mut Vec<Action>,
+    ) {
+        match packet.body {
+            Body::ReadResponse { .. } => self.take_read_response(now, packet, keys, rq, out),
+            Body::AtomicAck { original } => self.take_atomic_ack(now, original, keys, rq, out),
+            Body::Ack(Syndrome::RnrNak(code)) => self.take_rnr_nak(now, code, rq, out),
+            Body::Ack(Syndrome::Nak(NakCode::PsnSequence)) => self.retry(now, Some(rq), out),
+            Body::Ack(Syndrome::Nak(code)) => self.fail_send(nak_status(code), Some(rq), out),
+            _ => {}
+        }
+    }
+
+    /// Acknowledges `count` PSNs from the oldest on. Stops and returns `false` where among them
+    /// is one of a READ or atomic, whose answer then is missing.
+    fn acknowledge(&mut self, mut count: u32, out: &mut Vec<Action>) -> bool {
+        while count > 0 {
+            let entry = self.sq.entry(self.sq.slot(self.req.acked));
+            if entry.returns_data() {
+                return false;
+            }
+            let end = psn::add(entry.first_psn, entry.packets);
+            let rest = psn::sub(end, self.req.una_psn);
+            if count < rest {
+                self.req.una_psn = psn::add(self.req.una_psn, count);
+                return true;
+            }
+            count -= rest;
+            self.req.una_psn = end;
+            self.complete_send(WcStatus::Success, out);
+        }
+        true
+    }
+
+    fn take_read_response(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        keys: &Keys,
+        rq: &mut RecvQueue,
+        out: &mut Vec<Action>,
+    ) {
+        let slot = self.sq.slot(self.req.acked);
+        let entry = self.sq.entry(slot);
+        let mtu = self.settings.path_mtu.bytes();
+        let index = psn::sub(self.req.una_psn, entry.first_psn);
+        let offset = index * mtu;
+        if !matches!(entry.op, SendOp::Read(_)) || packet.payload_len != mtu.min(entry.len - offset) {
+            return self.fail_send(WcStatus::BadRespErr, Some(rq), out);
+        }
+        let ends = index + 1 == entry.packets;
+        let sges = self.sq.sges(slot);
+        if scatter(keys, self.pd, sges, u64::from(offset), packet.payload_len, out).is_err() {
+            return self.fail_send(WcStatus::LocProtErr, Some(rq), out);
+        }
+        self.answered(now, ends, out);
+    }
+
+    fn take_atomic_ack(
+        &mut self,
+        now: Time,
+        original: u64,
+        keys: &Keys,
+        rq: &mut RecvQueue,
+        out: &mut Vec<Action>,
+    ) {
+        let slot = self.sq.slot(self.req.acked);
+        if !self.sq.entry(slot).op.opcode().is_atomic() {
+            return self.fail_send(WcStatus::BadRespErr, Some(rq), out);
+        }
+        let sge = self.sq.sges(slot)[0];
+        if keys.check(sge.lkey, self.pd, sge.addr, 8, AccessFlags::LOCAL_WRITE).is_err() {
+            return self.fail_send(WcStatus::LocProtErr, Some(rq), out);
+        }
+        out.push(Action::PlaceAtomic { addr: sge.addr, original });
+        self.answered(now, true, out);
+    }
+
+    /// The data of the oldest PSN has come; `ends` where it completes its work request.
+    fn answered(&mut self, now: Time, ends: bool, out: &mut Vec<Action>) {
+        self.req.una_psn = psn::add(self.req.una_psn, 1);
+        if ends {
+            self.req.reads -= 1;
+            self.complete_send(WcStatus::Success, out);
+        }
+        self.req.progress(now, &self.settings);
+    }
+
+    fn take_rnr_nak(&mut self, now: Time, code: u8, rq: &mut RecvQueue, out: &mut Vec<Action>) {
+        if self.req.rnr_wait {
+            return; // A copy of the one it waits for.
+        }
+        if self.settings.rnr_retry != RNR_UNLIMITED {
+            if self.req.rnr_retries == 0 {
+                return self.fail_send(WcStatus::RnrRetryExcErr, Some(rq), out);
+            }
+            self.req.rnr_retries -= 1;
+        }
+        self.req.go_back();
+        self.req.rnr_wait = true;
+        self.req.deadline = now + rnr_wait(code);
+    }
+
+    /// Sends again from the oldest PSN not acknowledged, if a retry is left.
+    fn retry(&mut self, now: Time, rq: Option<&mut RecvQueue>, out: &mut Vec<Action>) {
+        if self.req.rnr_wait {
+            return; // It will send again anyway.
+        }
+        if self.req.retries == 0 {
+            return self.fail_send(WcStatus::RetryExcErr, rq, out);
+        }
+        self.req.retries -= 1;
+        self.req.go_back();
+        self.req.arm(now, &self.settings);
+        self.req.stalled = false;
+        out.push(Action::Transmit);
+    }
+
+    /// To be called at [`Qp::deadline`]; earlier it does nothing.
+    pub fn timeout(&mut self, now: Time, _keys: &Keys, out: &mut Vec<Action>) {
+        if now < self.req.deadline || self.req.deadline == Time::NEVER {
+            return;
+        }
+        if self.req.rnr_wait {
+            self.req.rnr_wait = false;
+            self.req.arm(now, &self.settings);
+            out.push(Action::Transmit);
+        } else {
+            self.req.implicit_nak = None;
+            self.retry(now, None, out);
+        }
+    }
+
+    /// Completes the oldest work request with an error; the QP enters Err (RC) or Sqe.
+    fn fail_send(&mut self, status: WcStatus, rq: Option<&mut RecvQueue>, out: &mut Vec<Action>) {
+        self.complete_send(status, out);
+        if self.qp_type == QpType::Rc {
+            self.enter_error(rq, out);
+        } else {
+            self.state = QpState::Sqe;
+            self.flush_sends(out);
+        }
+        out.push(Action::Failed);
+    }
+}
+
+fn atomic_body(entry: &Entry, op: AtomicOp) -> Body {
+    let remote = entry.op.remote().unwrap_or_default();
+    Body::Atomic { va: remote.addr, rkey: remote.rkey, op }
+}
+
+/// The completion for a NAK other than a sequence error (IB specification vol. 1, table 46).
+fn nak_status(code: NakCode) -> WcStatus {
+    match code {
+        NakCode::InvalidRequest => WcStatus::RemInvReqErr,
+        NakCode::RemoteAccess => WcStatus::RemAccessErr,
+        NakCode::RemoteOperation => WcStatus::RemOpErr,
+        NakCode::PsnSequence => WcStatus::GeneralErr,
+    }
+}

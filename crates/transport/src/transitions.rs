@@ -1,0 +1,150 @@
+//! Which attributes ibv_modify_qp(3) needs and takes for each transition, and their ranges.
+
+use bitflags::bitflags;
+use doorbell_verbs::{QpAttr, QpState, QpType, VerbsError};
+
+bitflags! {
+    /// Attributes beside the state (`enum ibv_qp_attr_mask`).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    struct Mask: u32 {
+        const PKEY_INDEX = 1;
+        const PORT = 1 << 1;
+        const ACCESS_FLAGS = 1 << 2;
+        const QKEY = 1 << 3;
+        const PATH_MTU = 1 << 4;
+        const DEST_QPN = 1 << 5;
+        const RQ_PSN = 1 << 6;
+        const AV = 1 << 7;
+        const MAX_DEST_RD_ATOMIC = 1 << 8;
+        const MIN_RNR_TIMER = 1 << 9;
+        const SQ_PSN = 1 << 10;
+        const TIMEOUT = 1 << 11;
+        const RETRY_CNT = 1 << 12;
+        const RNR_RETRY = 1 << 13;
+        const MAX_QP_RD_ATOMIC = 1 << 14;
+    }
+}
+
+/// What is set in `attr`.
+fn mask(attr: &QpAttr) -> Mask {
+    [
+        (attr.pkey_index.is_some(), Mask::PKEY_INDEX),
+        (attr.port_num.is_some(), Mask::PORT),
+        (attr.qp_access_flags.is_some(), Mask::ACCESS_FLAGS),
+        (attr.qkey.is_some(), Mask::QKEY),
+        (attr.path_mtu.is_some(), Mask::PATH_MTU),
+        (attr.dest_qp_num.is_some(), Mask::DEST_QPN),
+        (attr.rq_psn.is_some(), Mask::RQ_PSN),
+        (attr.ah_attr.is_some(), Mask::AV),
+        (attr.max_dest_rd_atomic.is_some(), Mask::MAX_DEST_RD_ATOMIC),
+        (attr.min_rnr_timer.is_some(), Mask::MIN_RNR_TIMER),
+        (attr.sq_psn.is_some(), Mask::SQ_PSN),
+        (attr.timeout.is_some(), Mask::TIMEOUT),
+        (attr.retry_cnt.is_some(), Mask::RETRY_CNT),
+        (attr.rnr_retry.is_some(), Mask::RNR_RETRY),
+        (attr.max_rd_atomic.is_some(), Mask::MAX_QP_RD_ATOMIC),
+    ]
+    .into_iter()
+    .filter(|(set, _)| *set)
+    .fold(Mask::empty(), |all, (_, bit)| all | bit)
+}
+
+/// Required and optional attributes of a transition, `None` where there is no such transition
+/// (tables of ibv_modify_qp(3); IB specification vol. 1, table 91).
+fn rule(from: QpState, to: QpState, qp_type: QpType) -> Option<(Mask, Mask)> {
+    use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
+    let ud = qp_type == QpType::Ud;
+    let rc = qp_type == QpType::Rc;
+    // What a QP checks arriving requests with; it may change along with most transitions.
+    let rights = if ud { Mask::QKEY } else { Mask::ACCESS_FLAGS };
+    let rnr = if rc { Mask::MIN_RNR_TIMER } else { Mask::empty() };
+    let rule = match (from, to) {
+        (_, Reset | Err) => (Mask::empty(), Mask::empty()),
+        (Reset, Init) => (Mask::PKEY_INDEX | Mask::PORT | rights, Mask::empty()),
+        (Init, Init) => (Mask::empty(), Mask::PKEY_INDEX | Mask::PORT | rights),
+        (Init, Rtr) if ud => (Mask::empty(), Mask::PKEY_INDEX | rights),
+        (Init, Rtr) => {
+            let connected = Mask::AV | Mask::PATH_MTU | Mask::DEST_QPN | Mask::RQ_PSN;
+            let reliable = if rc { Mask::MAX_DEST_RD_ATOMIC | Mask::MIN_RNR_TIMER } else { Mask::empty() };
+            (connected | reliable, Mask::PKEY_INDEX | rights)
+        }
+        (Rtr, Rts) if rc => (
+            Mask::SQ_PSN | Mask::TIMEOUT | Mask::RETRY_CNT | Mask::RNR_RETRY | Mask::MAX_QP_RD_ATOMIC,
+            rights | rnr,
+        ),
+        (Rtr, Rts) => (Mask::SQ_PSN, rights),
+        (Rts, Rts) | (Sqd, Rts) => (Mask::empty(), rights | rnr),
+        (Rts, Sqd) => (Mask::empty(), Mask::empty()),
+        (Sqd, Sqd) => {
+            let path = if ud { Mask::empty() } else { Mask::AV };
+            let reliable = if rc {
+                Mask::PORT
+                    | Mask::TIMEOUT
+                    | Mask::RETRY_CNT
+                    | Mask::RNR_RETRY
+                    | Mask::MAX_QP_RD_ATOMIC
+                    | Mask::MAX_DEST_RD_ATOMIC
+            } else {
+                Mask::empty()
+            };
+            (Mask::empty(), Mask::PKEY_INDEX | rights | path | reliable | rnr)
+        }
+        (Sqe, Rts) if !rc => (Mask::empty(), rights),
+        _ => return None,
+    };
+    Some(rule)
+}
+
+/// The names in a mask, for a sentence.
+fn names(mask: Mask) -> String {
+    mask.iter_names().map(|(name, _)| format!("IBV_QP_{name}")).collect::<Vec<_>>().join(", ")
+}
+
+/// The ranges that the fields' widths do not say.
+fn check_ranges(attr: &QpAttr) -> Result<(), VerbsError> {
+    let fields = [
+        ("rq_psn", attr.rq_psn, 0, 0xff_ffff),
+        ("sq_psn", attr.sq_psn, 0, 0xff_ffff),
+        ("dest_qp_num", attr.dest_qp_num, 0, 0xff_ffff),
+        ("port_num", attr.port_num.map(u32::from), 1, 255),
+        ("ah_attr.port_num", attr.ah_attr.map(|ah| u32::from(ah.port_num)), 1, 255),
+        ("min_rnr_timer", attr.min_rnr_timer.map(u32::from), 0, 31),
+        ("timeout", attr.timeout.map(u32::from), 0, 31),
+        ("retry_cnt", attr.retry_cnt.map(u32::from), 0, 7),
+        ("rnr_retry", attr.rnr_retry.map(u32::from), 0, 7),
+    ];
+    for (name, value, least, most) in fields {
+        if let Some(value) = value.filter(|v| !(least..=most).contains(v)) {
+            return Err(VerbsError::Invalid(format!("{name} is {value}, must be {least} to {most}")));
+        }
+    }
+    Ok(())
+}
+
+/// Checks a change of a QP in state `current`; returns the state it then has. Without
+/// `attr.qp_state` the state stays.
+pub fn check_modify(current: QpState, qp_type: QpType, attr: &QpAttr) -> Result<QpState, VerbsError> {
+    let next = attr.qp_state.unwrap_or(current);
+    let Some((required, optional)) = rule(current, next, qp_type) else {
+        return Err(VerbsError::Invalid(format!(
+            "{qp_type} QPs have no transition from {current:?} to {next:?}"
+        )));
+    };
+    let given = mask(attr);
+    let missing = required - given;
+    if !missing.is_empty() {
+        return Err(VerbsError::Invalid(format!(
+            "{qp_type} QP from {current:?} to {next:?}: {} missing",
+            names(missing)
+        )));
+    }
+    let extra = given - required - optional;
+    if !extra.is_empty() {
+        return Err(VerbsError::Invalid(format!(
+            "{qp_type} QP from {current:?} to {next:?}: {} not allowed",
+            names(extra)
+        )));
+    }
+    check_ranges(attr)?;
+    Ok(next)
+}
