@@ -1,0 +1,400 @@
+//! Which PCIe transactions a work request costs (ATC'16, 2.1, 3.1, 3.2, 5.1 and appendix A).
+//!
+//! All functions are pure. Bytes of TLPs count their headers and payload; what the link layer adds
+//! is in [`Profile::mmio_time`] and its siblings.
+
+use crate::{Nic, Pcie, Profile, wqe};
+use doorbell_verbs::{GRH_BYTES, Opcode, QpType, Span};
+use serde::Serialize;
+use std::ops::{Add, AddAssign};
+
+/// Bytes of a Doorbell (d of appendix A).
+pub const DOORBELL_BYTES: u32 = 8;
+
+/// Bytes of the word an atomic works on.
+pub const ATOMIC_WORD_BYTES: u32 = 8;
+
+/// How WQEs reach the NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// The CPU writes the WQE to the NIC, line by line.
+    WqeByMmio,
+    /// The CPU writes a Doorbell; the NIC reads this many WQEs.
+    Doorbell {
+        /// WQEs the Doorbell announces, at least 1.
+        batch: u32,
+    },
+}
+
+impl Method {
+    /// What the paper's drivers do with a list of `wqes`: a single one goes by MMIO even where
+    /// batching is on (ATC'16, section 4).
+    pub const fn of_list(wqes: u32) -> Method {
+        if wqes <= 1 { Method::WqeByMmio } else { Method::Doorbell { batch: wqes } }
+    }
+
+    /// WQEs it takes along.
+    pub const fn wqes(self) -> u32 {
+        match self {
+            Method::WqeByMmio => 1,
+            Method::Doorbell { batch } => batch,
+        }
+    }
+}
+
+/// A post of one or several like work requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PostShape {
+    /// Verb.
+    pub opcode: Opcode,
+    /// Transport.
+    pub qp_type: QpType,
+    /// Payload bytes of each; what a READ asks for; 8 for atomics.
+    pub payload: u32,
+    /// SGEs of each; what they are does not matter where the payload is inline.
+    pub sges: u32,
+    /// Whether the payload is in the WQE.
+    pub inline: bool,
+    /// Whether each asks for a completion.
+    pub signaled: bool,
+    /// How the WQEs reach the NIC.
+    pub method: Method,
+}
+
+impl PostShape {
+    /// How the WQE gives its payload.
+    pub const fn wqe_payload(&self) -> wqe::Payload {
+        if self.inline && !self.opcode.returns_data() && self.payload > 0 {
+            wqe::Payload::Inline(self.payload)
+        } else if self.sges == 0 || (self.payload == 0 && !self.opcode.is_atomic()) {
+            wqe::Payload::None
+        } else {
+            wqe::Payload::Sges(self.sges)
+        }
+    }
+
+    /// Bytes of each WQE, without padding.
+    pub const fn wqe_bytes(&self) -> u32 {
+        wqe::send_bytes(self.opcode, self.qp_type, self.wqe_payload())
+    }
+
+    /// Cache lines of each WQE.
+    pub const fn wqe_lines(&self) -> u32 {
+        wqe::lines(self.wqe_bytes())
+    }
+
+    /// Bytes that the NIC reads from the payload's buffers for each work request.
+    pub const fn payload_read(&self) -> u32 {
+        match self.wqe_payload() {
+            wqe::Payload::Sges(_) if !self.opcode.returns_data() => self.payload,
+            _ => 0,
+        }
+    }
+}
+
+/// How the RECVs are that a message meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RecvShape {
+    /// Whether inline-receive is on.
+    pub inline: bool,
+}
+
+/// PCIe transactions, and what they put on the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Transactions {
+    /// MMIO writes: write-combined lines and Doorbells.
+    pub mmio_writes: u64,
+    /// Their bytes, without headers.
+    pub mmio_bytes: u64,
+    /// DMA reads: pieces of memory that the NIC asks for.
+    pub dma_reads: u64,
+    /// Their bytes, without headers.
+    pub dma_read_bytes: u64,
+    /// DMA writes: pieces of memory that the NIC writes.
+    pub dma_writes: u64,
+    /// Their bytes, without headers.
+    pub dma_write_bytes: u64,
+    /// TLPs towards the NIC: MMIO writes and read completions.
+    pub host_to_device_tlps: u64,
+    /// Their bytes, with headers.
+    pub host_to_device_bytes: u64,
+    /// TLPs towards the host: read requests and DMA writes.
+    pub device_to_host_tlps: u64,
+    /// Their bytes, with headers.
+    pub device_to_host_bytes: u64,
+}
+
+impl Transactions {
+    /// One MMIO write of `bytes`, at most a line.
+    pub fn mmio_write(pcie: &Pcie, bytes: u32) -> Transactions {
+        Transactions {
+            mmio_writes: 1,
+            mmio_bytes: u64::from(bytes),
+            host_to_device_tlps: 1,
+            host_to_device_bytes: u64::from(bytes + pcie.request_header),
+            ..Transactions::default()
+        }
+    }
+
+    /// One DMA read of `bytes`; none where there is nothing to read.
+    pub fn dma_read(pcie: &Pcie, bytes: u32) -> Transactions {
+        if bytes == 0 {
+            return Transactions::default();
+        }
+        let requests = u64::from(pcie.read_requests(bytes));
+        Transactions {
+            dma_reads: 1,
+            dma_read_bytes: u64::from(bytes),
+            host_to_device_tlps: u64::from(pcie.completions(bytes)),
+            host_to_device_bytes: pcie.dma_read_link_bytes(bytes),
+            device_to_host_tlps: requests,
+            device_to_host_bytes: requests * u64::from(pcie.request_header),
+            ..Transactions::default()
+        }
+    }
+
+    /// One DMA write of `bytes`; none where there is nothing to write.
+    pub fn dma_write(pcie: &Pcie, bytes: u32) -> Transactions {
+        if bytes == 0 {
+            return Transactions::default();
+        }
+        Transactions {
+            dma_writes: 1,
+            dma_write_bytes: u64::from(bytes),
+            device_to_host_tlps: u64::from(pcie.write_requests(bytes)),
+            device_to_host_bytes: pcie.dma_write_link_bytes(bytes),
+            ..Transactions::default()
+        }
+    }
+
+    /// `n` times these.
+    pub fn times(self, n: u64) -> Transactions {
+        Transactions {
+            mmio_writes: self.mmio_writes * n,
+            mmio_bytes: self.mmio_bytes * n,
+            dma_reads: self.dma_reads * n,
+            dma_read_bytes: self.dma_read_bytes * n,
+            dma_writes: self.dma_writes * n,
+            dma_write_bytes: self.dma_write_bytes * n,
+            host_to_device_tlps: self.host_to_device_tlps * n,
+            host_to_device_bytes: self.host_to_device_bytes * n,
+            device_to_host_tlps: self.device_to_host_tlps * n,
+            device_to_host_bytes: self.device_to_host_bytes * n,
+        }
+    }
+}
+
+impl Add for Transactions {
+    type Output = Transactions;
+    fn add(self, other: Transactions) -> Transactions {
+        Transactions {
+            mmio_writes: self.mmio_writes + other.mmio_writes,
+            mmio_bytes: self.mmio_bytes + other.mmio_bytes,
+            dma_reads: self.dma_reads + other.dma_reads,
+            dma_read_bytes: self.dma_read_bytes + other.dma_read_bytes,
+            dma_writes: self.dma_writes + other.dma_writes,
+            dma_write_bytes: self.dma_write_bytes + other.dma_write_bytes,
+            host_to_device_tlps: self.host_to_device_tlps + other.host_to_device_tlps,
+            host_to_device_bytes: self.host_to_device_bytes + other.host_to_device_bytes,
+            device_to_host_tlps: self.device_to_host_tlps + other.device_to_host_tlps,
+            device_to_host_bytes: self.device_to_host_bytes + other.device_to_host_bytes,
+        }
+    }
+}
+
+impl AddAssign for Transactions {
+    fn add_assign(&mut self, other: Transactions) {
+        *self = *self + other;
+    }
+}
+
+impl Pcie {
+    /// Host-to-device bytes of `bytes` by write-combined MMIO: B_mmio(x) = ceil(x/64)(64+P_r)
+    /// (Figure 2b).
+    pub const fn mmio_link_bytes(&self, bytes: u32) -> u64 {
+        bytes.div_ceil(wqe::LINE) as u64 * (wqe::LINE + self.request_header) as u64
+    }
+
+    /// Host-to-device bytes of a DMA read of `bytes`: B_dma(x) = x + P_c ceil(x/C_rc)
+    /// (Figure 2b). Its requests go the other way.
+    pub const fn dma_read_link_bytes(&self, bytes: u32) -> u64 {
+        bytes as u64 + self.completions(bytes) as u64 * self.completion_header as u64
+    }
+
+    /// Device-to-host bytes of a DMA write of `bytes`.
+    pub const fn dma_write_link_bytes(&self, bytes: u32) -> u64 {
+        bytes as u64 + self.write_requests(bytes) as u64 * self.request_header as u64
+    }
+
+    /// Completions that answer a DMA read of `bytes`.
+    pub const fn completions(&self, bytes: u32) -> u32 {
+        bytes.div_ceil(self.read_completion)
+    }
+
+    /// Requests of a DMA read of `bytes`.
+    pub const fn read_requests(&self, bytes: u32) -> u32 {
+        bytes.div_ceil(self.max_read_request)
+    }
+
+    /// TLPs of a DMA write of `bytes`.
+    pub const fn write_requests(&self, bytes: u32) -> u32 {
+        bytes.div_ceil(self.max_payload)
+    }
+}
+
+impl Profile {
+    /// Time that an MMIO write of `bytes` occupies the host-to-device direction.
+    pub fn mmio_time(&self, bytes: u32) -> Span {
+        let p = &self.pcie;
+        // A Doorbell is a plain store: only write-combined lines pay the further overhead.
+        let overhead = if bytes >= wqe::LINE { p.mmio_overhead } else { 0 };
+        link_time(u64::from(bytes + p.request_header + overhead), p.dllp_millibytes, self.pcie_speed.mmio)
+    }
+
+    /// Time that one completion carrying `bytes` occupies the host-to-device direction.
+    pub fn completion_time(&self, bytes: u32) -> Span {
+        let p = &self.pcie;
+        let on_link = u64::from(bytes + p.completion_header);
+        link_time(on_link, p.dllp_millibytes, self.pcie_speed.completion)
+    }
+
+    /// Time that one read request occupies the device-to-host direction.
+    pub fn read_request_time(&self) -> Span {
+        let p = &self.pcie;
+        link_time(u64::from(p.request_header), p.dllp_millibytes, self.pcie_speed.device_to_host)
+    }
+
+    /// Time that one write TLP carrying `bytes` occupies the device-to-host direction.
+    pub fn dma_write_time(&self, bytes: u32) -> Span {
+        let p = &self.pcie;
+        let on_link = u64::from(bytes + p.request_header);
+        link_time(on_link, p.dllp_millibytes, self.pcie_speed.device_to_host)
+    }
+}
+
+/// Time of a TLP of `bytes` and its share of link-layer packets, rounded to the nearest ps.
+fn link_time(bytes: u64, dllp_millibytes: u64, bytes_per_s: u64) -> Span {
+    let numerator = u128::from(bytes * 1000 + dllp_millibytes) * 1_000_000_000;
+    let rate = u128::from(bytes_per_s);
+    Span::from_ps(((numerator + rate / 2) / rate) as u64)
+}
+
+/// What the requester's side costs, from the post to the last completion: all of the
+/// `shape.method.wqes()` work requests together.
+pub fn requester(profile: &Profile, shape: &PostShape) -> Transactions {
+    transfer(profile, shape) + execute(profile, shape).times(u64::from(shape.method.wqes()))
+}
+
+/// How the WQEs of a post get to the NIC.
+pub fn transfer(profile: &Profile, shape: &PostShape) -> Transactions {
+    let pcie = &profile.pcie;
+    match shape.method {
+        Method::WqeByMmio => Transactions::mmio_write(pcie, wqe::LINE).times(u64::from(shape.wqe_lines())),
+        Method::Doorbell { batch } => {
+            let slot = wqe::pad(shape.wqe_bytes());
+            doorbell_fetches(&profile.nic, batch)
+                .map(|wqes| Transactions::dma_read(pcie, wqes * slot))
+                .fold(Transactions::mmio_write(pcie, DOORBELL_BYTES), Add::add)
+        }
+    }
+}
+
+/// How many WQEs each of the DMA reads takes that a Doorbell for `batch` of them causes.
+pub fn doorbell_fetches(nic: &Nic, batch: u32) -> impl Iterator<Item = u32> + use<> {
+    pieces(batch, if nic.doorbell_reads_all { batch } else { nic.wqe_prefetch })
+}
+
+/// What one work request costs at its requester once its WQE is in the NIC: reading the payload
+/// or writing what comes back, and the CQE.
+pub fn execute(profile: &Profile, shape: &PostShape) -> Transactions {
+    let pcie = &profile.pcie;
+    let mut sum = Transactions::default();
+    for bytes in payload_pieces(shape.payload_read(), shape.sges, profile.link.mtu) {
+        sum += Transactions::dma_read(pcie, bytes);
+    }
+    if shape.opcode.returns_data() {
+        for bytes in payload_pieces(shape.payload, shape.sges, profile.link.mtu) {
+            sum += Transactions::dma_write(pcie, bytes);
+        }
+    }
+    if shape.signaled {
+        sum += Transactions::dma_write(pcie, profile.nic.cqe);
+    }
+    sum
+}
+
+/// What one message costs at its responder (ATC'16, 5.1): a READ one DMA read per packet, a WRITE
+/// one DMA write per packet, an atomic one of each, a SEND what its RECV does. `payload` is without
+/// the 40 bytes that UD puts before it.
+pub fn responder(
+    profile: &Profile,
+    opcode: Opcode,
+    qp_type: QpType,
+    payload: u32,
+    recv: RecvShape,
+) -> Transactions {
+    let pcie = &profile.pcie;
+    let packets = || pieces(payload, profile.link.mtu);
+    match opcode {
+        Opcode::Read => {
+            packets().map(|b| Transactions::dma_read(pcie, b)).fold(Transactions::default(), Add::add)
+        }
+        Opcode::CompareSwap | Opcode::FetchAdd => {
+            Transactions::dma_read(pcie, ATOMIC_WORD_BYTES) + Transactions::dma_write(pcie, ATOMIC_WORD_BYTES)
+        }
+        Opcode::Write => write_packets(pcie, packets(), 0),
+        Opcode::WriteWithImm => write_packets(pcie, packets(), 0) + receive_cqe(profile),
+        Opcode::Send | Opcode::SendWithImm => {
+            let ud = qp_type == QpType::Ud;
+            if recv.inline && profile.nic.receives_inline(payload, ud) {
+                return receive_cqe(profile);
+            }
+            let before = if ud { GRH_BYTES } else { 0 };
+            write_packets(pcie, packets(), before) + receive_cqe(profile)
+        }
+    }
+}
+
+/// The CQE of a RECV, which nothing can suppress (3.2).
+fn receive_cqe(profile: &Profile) -> Transactions {
+    Transactions::dma_write(&profile.pcie, profile.nic.cqe)
+}
+
+fn write_packets(pcie: &Pcie, packets: impl Iterator<Item = u32>, before: u32) -> Transactions {
+    packets.map(|bytes| Transactions::dma_write(pcie, bytes + before)).fold(Transactions::default(), Add::add)
+}
+
+/// What posting `recvs` like RECVs with one call costs: a Doorbell, and the NIC's reading of the
+/// WQEs (Figure 6).
+pub fn post_recv(profile: &Profile, recvs: u32, sges: u32) -> Transactions {
+    if recvs == 0 {
+        return Transactions::default();
+    }
+    pieces(recvs, profile.nic.recv_prefetch)
+        .map(|wqes| Transactions::dma_read(&profile.pcie, wqes * wqe::recv_bytes(sges)))
+        .fold(Transactions::mmio_write(&profile.pcie, DOORBELL_BYTES), Add::add)
+}
+
+/// Cache lines that an access touches: what the counters PCIeRdCur and PCIeItoM count (2.1).
+pub const fn lines_touched(address: u64, bytes: u64) -> u64 {
+    if bytes == 0 {
+        return 0;
+    }
+    let line = wqe::LINE as u64;
+    address.saturating_add(bytes - 1) / line - address / line + 1
+}
+
+/// `n` in pieces of at most `size`.
+fn pieces(n: u32, size: u32) -> impl Iterator<Item = u32> + use<> {
+    let size = size.max(1);
+    (0..n.div_ceil(size)).map(move |i| size.min(n - i * size))
+}
+
+/// The DMAs of a payload spread evenly over `sges` buffers, packet by packet.
+fn payload_pieces(bytes: u32, sges: u32, mtu: u32) -> impl Iterator<Item = u32> + use<> {
+    let sges = sges.max(1);
+    (0..sges)
+        .map(move |i| bytes / sges + u32::from(i < bytes % sges))
+        .flat_map(move |in_buffer| pieces(in_buffer, mtu))
+}

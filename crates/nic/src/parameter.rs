@@ -1,0 +1,284 @@
+//! Parameters with their provenance, and how they are read from TOML.
+
+use doorbell_verbs::Span;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+use thiserror::Error;
+use toml::Spanned;
+
+/// Where the value of a parameter comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "basis", rename_all = "lowercase")]
+pub enum Basis {
+    /// Stated by someone.
+    Published {
+        /// By whom, and where.
+        source: String,
+    },
+    /// Set so that a few measurements come out.
+    Calibrated {
+        /// Ids of the claims used.
+        claims: Vec<String>,
+        /// Measurements used that are no claims.
+        measurements: Vec<String>,
+        /// How the value follows from them.
+        how: String,
+    },
+    /// Chosen.
+    Assumed {
+        /// Why so.
+        reason: String,
+        /// What else it could be.
+        alternative: String,
+    },
+}
+
+/// Unit in which a profile states a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Unit {
+    /// A number of things.
+    #[serde(rename = "")]
+    Count,
+    /// Bytes.
+    #[serde(rename = "B")]
+    Bytes,
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    /// GHz.
+    #[serde(rename = "GHz")]
+    Gigahertz,
+    /// 10^6 bytes per second.
+    #[serde(rename = "MB/s")]
+    MegabytesPerSecond,
+    /// 10^9 bits per second.
+    #[serde(rename = "Gb/s")]
+    GigabitsPerSecond,
+    /// True or false.
+    #[serde(rename = "bool")]
+    Flag,
+}
+
+impl Unit {
+    /// Base units in one of these: ps, Hz, B/s; bytes in thousandths where a field asks for that.
+    const fn base(self) -> f64 {
+        match self {
+            Unit::Count | Unit::Bytes | Unit::Flag => 1.0,
+            Unit::Nanoseconds => 1e3,
+            Unit::Gigahertz => 1e9,
+            Unit::MegabytesPerSecond => 1e6,
+            Unit::GigabitsPerSecond => 1e9 / 8.0,
+        }
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unit::Count => "",
+            Unit::Bytes => "B",
+            Unit::Nanoseconds => "ns",
+            Unit::Gigahertz => "GHz",
+            Unit::MegabytesPerSecond => "MB/s",
+            Unit::GigabitsPerSecond => "Gb/s",
+            Unit::Flag => "bool",
+        })
+    }
+}
+
+/// A parameter of a profile, for reports.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Parameter {
+    /// Section and key, as `tx.send_ns`.
+    pub name: String,
+    /// Value in `unit`; a flag is 0 or 1.
+    pub value: f64,
+    /// Its unit.
+    pub unit: Unit,
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub basis: Basis,
+}
+
+/// What is wrong with a profile.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ProfileError {
+    /// Neither a built-in name nor a file that can be read.
+    #[error("{0}")]
+    NotFound(String),
+    /// Not the TOML of a profile.
+    #[error("{file}:{line}: {message}")]
+    Content {
+        /// The file, or the name of a built-in profile.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong, with the key.
+        message: String,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(untagged)]
+enum Value {
+    Flag(bool),
+    Integer(i64),
+    Float(f64),
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum BasisName {
+    Published,
+    Calibrated,
+    Assumed,
+}
+
+/// An entry as the file has it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    value: Value,
+    basis: BasisName,
+    source: Option<String>,
+    #[serde(default)]
+    claims: Vec<String>,
+    #[serde(default)]
+    measurements: Vec<String>,
+    how: Option<String>,
+    reason: Option<String>,
+    alternative: Option<String>,
+}
+
+impl Entry {
+    /// The basis, with exactly the notes that it needs.
+    fn basis(&self) -> Result<Basis, String> {
+        let used_data = !self.claims.is_empty() || !self.measurements.is_empty();
+        match (self.basis, &self.source, &self.how, &self.reason, &self.alternative, used_data) {
+            (BasisName::Published, Some(source), None, None, None, false) => {
+                Ok(Basis::Published { source: source.clone() })
+            }
+            (BasisName::Published, ..) => Err("is published: it needs `source` and no other note".into()),
+            (BasisName::Calibrated, None, Some(how), None, None, true) => Ok(Basis::Calibrated {
+                claims: self.claims.clone(),
+                measurements: self.measurements.clone(),
+                how: how.clone(),
+            }),
+            (BasisName::Calibrated, ..) => {
+                Err("is calibrated: it needs `claims` or `measurements`, `how`, and no other note".into())
+            }
+            (BasisName::Assumed, None, None, Some(reason), Some(alternative), false) => {
+                Ok(Basis::Assumed { reason: reason.clone(), alternative: alternative.clone() })
+            }
+            (BasisName::Assumed, ..) => {
+                Err("is assumed: it needs `reason` and `alternative` and no other note".into())
+            }
+        }
+    }
+}
+
+/// A type that a parameter can have in a [`crate::Profile`].
+pub(crate) trait Field: Sized {
+    /// From a value in base units, already within its range.
+    fn from_base(base: f64) -> Self;
+}
+
+impl Field for u32 {
+    fn from_base(base: f64) -> u32 {
+        base as u32
+    }
+}
+
+impl Field for u64 {
+    fn from_base(base: f64) -> u64 {
+        base as u64
+    }
+}
+
+impl Field for bool {
+    fn from_base(base: f64) -> bool {
+        base != 0.0
+    }
+}
+
+impl Field for Span {
+    fn from_base(base: f64) -> Span {
+        Span::from_ps(base as u64)
+    }
+}
+
+/// The entries of a section, by key.
+pub(crate) type Section = BTreeMap<String, Spanned<Entry>>;
+
+/// Reads parameters out of one file.
+pub(crate) struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+    parameters: Vec<Parameter>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(file: &'a str, text: &'a str) -> Reader<'a> {
+        Reader { file, text, parameters: Vec::new() }
+    }
+
+    /// An error at byte `at` of the text.
+    pub(crate) fn error(&self, at: usize, message: String) -> ProfileError {
+        let line = self.text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
+        ProfileError::Content { file: self.file.to_owned(), line, message }
+    }
+
+    /// Takes one parameter out of its section.
+    pub(crate) fn take<T: Field>(
+        &mut self,
+        section_name: &str,
+        section: &mut Spanned<Section>,
+        key: &str,
+        unit: Unit,
+        range: RangeInclusive<f64>,
+    ) -> Result<T, ProfileError> {
+        let name = format!("{section_name}.{key}");
+        let start = section.span().start;
+        let Some(entry) = section.get_mut().remove(key) else {
+            return Err(self.error(start, format!("parameter {name} is missing")));
+        };
+        let at = entry.span().start;
+        let entry = entry.into_inner();
+        let basis = entry.basis().map_err(|why| self.error(at, format!("{name} {why}")))?;
+        let value = number(entry.value, unit).map_err(|why| self.error(at, format!("{name} {why}")))?;
+        if !range.contains(&value) {
+            let (low, high) = range.into_inner();
+            return Err(self.error(at, format!("{name} is {value} {unit}, not within {low} to {high}")));
+        }
+        self.parameters.push(Parameter { name, value, unit, basis });
+        Ok(T::from_base((value * unit.base()).round()))
+    }
+
+    /// Refuses keys that nothing has taken.
+    pub(crate) fn finish(&self, section_name: &str, section: &Section) -> Result<(), ProfileError> {
+        match section.iter().next() {
+            None => Ok(()),
+            Some((key, entry)) => Err(self
+                .error(entry.span().start, format!("{section_name}.{key} is not a parameter of a profile"))),
+        }
+    }
+
+    pub(crate) fn into_parameters(self) -> Vec<Parameter> {
+        self.parameters
+    }
+}
+
+/// The number an entry holds, if it is of the kind its unit asks for.
+fn number(value: Value, unit: Unit) -> Result<f64, &'static str> {
+    match (value, unit) {
+        (Value::Flag(flag), Unit::Flag) => Ok(f64::from(u8::from(flag))),
+        (_, Unit::Flag) => Err("must be true or false"),
+        (Value::Flag(_), _) => Err("must be a number"),
+        (Value::Integer(n), _) => Ok(n as f64),
+        (Value::Float(_), Unit::Count | Unit::Bytes) => Err("must be a whole number"),
+        (Value::Float(x), _) if x.is_finite() => Ok(x),
+        (Value::Float(_), _) => Err("must be finite"),
+    }
+}

@@ -1,0 +1,213 @@
+//! What can limit a workload, and profiles in which one of these is faster.
+
+use crate::Profile;
+use doorbell_verbs::Span;
+use serde::Serialize;
+use std::fmt;
+
+/// What can limit a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Resource {
+    /// The cores and their memory accesses.
+    Cpu,
+    /// Host-to-device PCIe bandwidth for MMIOs.
+    MmioBandwidth,
+    /// Host-to-device PCIe bandwidth for read completions.
+    DmaBandwidth,
+    /// Device-to-host PCIe bandwidth: DMA writes and read requests.
+    DmaWriteBandwidth,
+    /// Latency of a PCIe transaction.
+    PcieLatency,
+    /// The NIC's sending units.
+    TxUnits,
+    /// The NIC's receiving units.
+    RxUnits,
+    /// The NIC's locks for atomics.
+    AtomicLocks,
+    /// The NIC's cache of WQEs.
+    WqeCache,
+    /// The NIC's cache of QP contexts.
+    QpContextCache,
+    /// The NIC's cache of address translations.
+    TranslationCache,
+    /// The link's bandwidth.
+    LinkBandwidth,
+    /// No resource: too little is outstanding to cover the time an operation takes.
+    Latency,
+}
+
+impl Resource {
+    /// All of them.
+    pub const ALL: [Resource; 13] = [
+        Resource::Cpu,
+        Resource::MmioBandwidth,
+        Resource::DmaBandwidth,
+        Resource::DmaWriteBandwidth,
+        Resource::PcieLatency,
+        Resource::TxUnits,
+        Resource::RxUnits,
+        Resource::AtomicLocks,
+        Resource::WqeCache,
+        Resource::QpContextCache,
+        Resource::TranslationCache,
+        Resource::LinkBandwidth,
+        Resource::Latency,
+    ];
+
+    /// Its name in reports and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Resource::Cpu => "cpu",
+            Resource::MmioBandwidth => "mmio-bw",
+            Resource::DmaBandwidth => "dma-bw",
+            Resource::DmaWriteBandwidth => "dma-write-bw",
+            Resource::PcieLatency => "pcie-rtt",
+            Resource::TxUnits => "nic-tx-pu",
+            Resource::RxUnits => "nic-rx-pu",
+            Resource::AtomicLocks => "nic-lock",
+            Resource::WqeCache => "nic-wqe-cache",
+            Resource::QpContextCache => "nic-qp-cache",
+            Resource::TranslationCache => "nic-mtt-cache",
+            Resource::LinkBandwidth => "ib-bw",
+            Resource::Latency => "latency",
+        }
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for Resource {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl Profile {
+    /// This profile with `resource` `num/den` times as fast: rates and sizes are multiplied, times
+    /// divided. Locks become more rather than faster; the PCIe read under a lock belongs to
+    /// [`Resource::PcieLatency`]. For [`Resource::Latency`] the cables and the switch take less
+    /// time.
+    ///
+    /// # Panics
+    /// If `num` or `den` is zero.
+    pub fn relax(&self, resource: Resource, num: u64, den: u64) -> Profile {
+        assert!(num > 0 && den > 0, "a resource can be relaxed by a positive factor only");
+        let mut relaxed = self.clone();
+        let factor = Factor { num, den };
+        relaxed.relax_in_place(resource, factor);
+        relaxed
+    }
+
+    fn relax_in_place(&mut self, resource: Resource, factor: Factor) {
+        match resource {
+            Resource::Cpu => self.relax_cpu(factor),
+            Resource::MmioBandwidth => factor.more_u64(&mut self.pcie_speed.mmio),
+            Resource::DmaBandwidth => factor.more_u64(&mut self.pcie_speed.completion),
+            Resource::DmaWriteBandwidth => factor.more_u64(&mut self.pcie_speed.device_to_host),
+            Resource::PcieLatency => {
+                let p = &mut self.pcie;
+                factor.faster([&mut p.read_latency, &mut p.write_latency, &mut p.mmio_latency]);
+            }
+            Resource::TxUnits => self.relax_tx(factor),
+            Resource::RxUnits => self.relax_rx(factor),
+            Resource::AtomicLocks => {
+                // One lock stays one: two would be another NIC, not a somewhat better one.
+                if self.atomics.slots > 1 {
+                    factor.more_u32(&mut self.atomics.slots);
+                }
+                factor.faster([&mut self.atomics.hold]);
+            }
+            Resource::WqeCache => factor.more_u32(&mut self.caches.wqe_entries),
+            Resource::QpContextCache => {
+                factor.more_u32(&mut self.caches.requester_entries);
+                factor.more_u32(&mut self.caches.responder_entries);
+            }
+            Resource::TranslationCache => factor.more_u32(&mut self.caches.translation_entries),
+            Resource::LinkBandwidth => factor.more_u64(&mut self.link.port_bytes_per_s),
+            Resource::Latency => factor.faster([&mut self.link.one_way]),
+        }
+    }
+
+    fn relax_cpu(&mut self, factor: Factor) {
+        let h = &mut self.host;
+        factor.more_u64(&mut h.clock_hz);
+        factor.faster([
+            &mut h.post_call,
+            &mut h.build_wqe,
+            &mut h.build_line,
+            &mut h.inline_copy_line,
+            &mut h.mmio_line,
+            &mut h.doorbell,
+            &mut h.post_recv_wqe,
+            &mut h.poll_empty,
+            &mut h.poll_cqe,
+            &mut h.l1_hit,
+            &mut h.llc_hit,
+            &mut h.dma_line,
+            &mut h.line_transfer,
+            &mut h.atomic_op,
+            &mut h.dram,
+            &mut h.copy_line,
+        ]);
+    }
+
+    fn relax_tx(&mut self, factor: Factor) {
+        let t = &mut self.tx;
+        factor.faster([
+            &mut t.send,
+            &mut t.read_request,
+            &mut t.atomic_request,
+            &mut t.fetched_wqe,
+            &mut t.extra_line,
+            &mut t.payload_dma,
+            &mut t.extra_packet,
+            &mut t.response,
+            &mut t.ack,
+        ]);
+    }
+
+    fn relax_rx(&mut self, factor: Factor) {
+        let r = &mut self.rx;
+        factor.faster([
+            &mut r.packet,
+            &mut r.dma_write,
+            &mut r.dma_read,
+            &mut r.inline_recv,
+            &mut r.atomic,
+            &mut r.ack,
+        ]);
+    }
+}
+
+/// How much faster.
+#[derive(Clone, Copy)]
+struct Factor {
+    num: u64,
+    den: u64,
+}
+
+impl Factor {
+    fn scale(self, value: u64) -> u64 {
+        let scaled = u128::from(value) * u128::from(self.num) / u128::from(self.den);
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
+
+    fn more_u64(self, value: &mut u64) {
+        *value = self.scale(*value).max(1);
+    }
+
+    fn more_u32(self, value: &mut u32) {
+        *value = u32::try_from(self.scale(u64::from(*value)).max(1)).unwrap_or(u32::MAX);
+    }
+
+    fn faster<const N: usize>(self, spans: [&mut Span; N]) {
+        let inverse = Factor { num: self.den, den: self.num };
+        for span in spans {
+            *span = Span::from_ps(inverse.scale(span.as_ps()));
+        }
+    }
+}
