@@ -1,0 +1,143 @@
+//! Flushing: in the error state everything posted completes, in order, with `WrFlushErr`.
+
+use crate::bench::{Bench, Pair};
+use crate::step::{Step, same};
+use doorbell_verbs::{Provider, QpAttr, QpState, QpType, RecvWr, RemoteAddr, SendOp, SendWr, WcStatus};
+
+fn to_error<P: Provider>(p: &Pair<P>) -> Step {
+    Ok(p.qp.modify(&QpAttr::state(QpState::Err))?)
+}
+
+/// What follows a failed work request is flushed in order, signalled or not, and executes nothing.
+pub(crate) fn sends_after_a_failure<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        p.fill(0, 8, 1);
+        let sges = [p.sge(0, 8)];
+        let wrong = RemoteAddr { rkey: !p.remote.rkey, ..p.remote };
+        let failing = p.signaled(0, SendOp::Write(wrong), &sges);
+        let mut list = vec![failing];
+        list.extend((1..9).map(|n| p.wr(n, SendOp::Write(p.remote.at(1024)), &sges)));
+        p.qp.post_send(&list)?;
+        p.sent(0, WcStatus::RemAccessErr)?;
+        for wr_id in 1..9 {
+            p.sent(wr_id, WcStatus::WrFlushErr)?;
+        }
+        same("the state", p.qp.state()?, QpState::Err)?;
+        return b.meet();
+    }
+    b.meet()?;
+    p.is_untouched(0, 4096)
+}
+
+/// RECVs are flushed in order when the QP goes to Err.
+pub(crate) fn recvs<P: Provider>(b: &Bench<P>) -> Step {
+    for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
+        let p = b.loopback(&b.options(qp_type))?;
+        for wr_id in 0..8 {
+            p.recv(wr_id, 0, 8)?;
+        }
+        to_error(&p)?;
+        for wr_id in 0..8 {
+            p.received(wr_id, WcStatus::WrFlushErr)?;
+        }
+        b.silence();
+        p.has_no_completions()?;
+    }
+    Ok(())
+}
+
+/// SENDs that wait for a RECV are flushed in order when the QP goes to Err, signalled or not.
+pub(crate) fn waiting_sends<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        let sges = [p.sge(0, 8)];
+        let list: Vec<SendWr<'_>> = (0..8).map(|n| p.wr(n, SendOp::Send, &sges)).collect();
+        p.qp.post_send(&list)?;
+        b.silence();
+        p.has_no_completions()?;
+        to_error(&p)?;
+        for wr_id in 0..8 {
+            p.sent(wr_id, WcStatus::WrFlushErr)?;
+        }
+    }
+    Ok(())
+}
+
+/// In Err posting is taken, and flushed (IB specification, 10.3.1.6).
+pub(crate) fn posts_in_error<P: Provider>(b: &Bench<P>) -> Step {
+    for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
+        let p = b.loopback(&b.options(qp_type))?;
+        to_error(&p)?;
+        for wr_id in 0..3 {
+            p.post(wr_id, SendOp::Send, 0, 8)?;
+            p.recv(wr_id + 10, 64, 8)?;
+        }
+        for wr_id in 0..3 {
+            p.sent(wr_id, WcStatus::WrFlushErr)?;
+            p.received(wr_id + 10, WcStatus::WrFlushErr)?;
+        }
+    }
+    Ok(())
+}
+
+/// When the responder refuses an access, its own RECVs are flushed.
+pub(crate) fn recvs_of_a_refusing_responder<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        b.meet()?;
+        p.post(1, SendOp::Read(RemoteAddr { rkey: !p.remote.rkey, ..p.remote }), 0, 8)?;
+        p.sent(1, WcStatus::RemAccessErr)?;
+        return b.meet();
+    }
+    for wr_id in 0..4 {
+        p.recv(wr_id, 0, 8)?;
+    }
+    b.meet()?;
+    b.meet()?;
+    for wr_id in 0..4 {
+        p.received(wr_id, WcStatus::WrFlushErr)?;
+    }
+    Ok(())
+}
+
+/// What completed before the error stays as it was; only the rest is flushed.
+pub(crate) fn only_the_rest<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.loopback(&b.options(QpType::Rc))?;
+    for wr_id in 0..4 {
+        p.recv(wr_id, 1024, 8)?;
+    }
+    p.post(10, SendOp::Send, 0, 8)?;
+    p.post(11, SendOp::Send, 0, 8)?;
+    p.sent(10, WcStatus::Success)?;
+    p.sent(11, WcStatus::Success)?;
+    p.received(0, WcStatus::Success)?;
+    b.silence();
+    to_error(&p)?;
+    p.received(1, WcStatus::Success)?;
+    p.received(2, WcStatus::WrFlushErr)?;
+    p.received(3, WcStatus::WrFlushErr).map(drop)
+}
+
+/// After Err, Reset and a new connection the QP works again.
+pub(crate) fn recovery<P: Provider>(b: &Bench<P>) -> Step {
+    let options = b.options(QpType::Rc);
+    let p = b.pair(&options)?;
+    if b.is_requester() {
+        p.post(1, SendOp::Write(RemoteAddr { rkey: !p.remote.rkey, ..p.remote }), 0, 8)?;
+        p.sent(1, WcStatus::RemAccessErr)?;
+    }
+    b.meet()?;
+    p.qp.modify(&QpAttr::state(QpState::Reset))?;
+    p.qp.connect(crate::bench::PORT, &p.peer, &options.connect)?;
+    if !b.is_requester() {
+        p.qp.post_recv(&[RecvWr { wr_id: 7, sg_list: &[p.sge(0, 64)] }])?;
+        b.meet()?;
+        p.received(7, WcStatus::Success)?;
+        return p.has(0, 64, 9);
+    }
+    p.fill(0, 64, 9);
+    b.meet()?;
+    p.post(2, SendOp::Send, 0, 64)?;
+    p.sent(2, WcStatus::Success).map(drop)
+}

@@ -1,0 +1,354 @@
+//! Keys, bounds and rights: what protects memory.
+
+use crate::bench::{ALL_RIGHTS, Bench, Options};
+use crate::step::{Step, needs, refused, same};
+use doorbell_verbs::{
+    AccessFlags, PageSize, Provider, QpState, QpType, RecvWr, RemoteAddr, SendOp, Sge, WcStatus,
+};
+
+/// A WRITE, a READ and the atomics at this place.
+fn one_sided(remote: RemoteAddr, atomics: bool) -> Vec<SendOp> {
+    let mut ops = vec![SendOp::Write(remote), SendOp::Read(remote), SendOp::WriteWithImm(remote, 1)];
+    if atomics {
+        ops.push(SendOp::CompareSwap { remote, compare: 0, swap: 1 });
+        ops.push(SendOp::FetchAdd { remote, add: 1 });
+    }
+    ops
+}
+
+/// On a fresh pair for each, an operation of 8 bytes that the responder must refuse with this
+/// status: both QPs end in Err, and nothing is written.
+///
+/// `target` says at the responder where the requester is to go.
+fn responder_refuses<P: Provider>(
+    b: &Bench<P>,
+    options: &Options,
+    status: WcStatus,
+    target: impl Fn(&Bench<P>, RemoteAddr) -> Step<RemoteAddr>,
+    keep: impl Fn(&SendOp) -> bool,
+) -> Step {
+    let count = one_sided(RemoteAddr::default(), b.device.atomics).len();
+    for index in 0..count {
+        if !keep(&one_sided(RemoteAddr::default(), b.device.atomics)[index]) {
+            continue;
+        }
+        let p = b.pair(options)?;
+        if b.is_requester() {
+            let op = one_sided(b.hear_remote()?, b.device.atomics)[index];
+            p.fill(0, 8, 1);
+            p.post(1, op, 0, 8)?;
+            p.sent(1, status).map_err(|stop| about(&op, stop))?;
+            same("the requester's state", p.qp.state()?, QpState::Err)?;
+            b.meet()?;
+        } else {
+            // A WRITE with immediate would otherwise wait for its RECV.
+            p.recv(9, 1024, 8)?;
+            b.say(&target(b, p.parts.mr.remote(0))?.to_bytes());
+            b.meet()?;
+            p.is_untouched(0, 1024)?;
+        }
+    }
+    Ok(())
+}
+
+/// Says which operation failed the check.
+fn about(op: &SendOp, stop: crate::step::Stop) -> crate::step::Stop {
+    match stop {
+        crate::step::Stop::Failed(why) => crate::step::Stop::Failed(format!("{:?}: {why}", op.opcode())),
+        other => other,
+    }
+}
+
+/// An rkey that does not exist.
+pub(crate) fn wrong_rkey<P: Provider>(b: &Bench<P>) -> Step {
+    let wrong = |_: &Bench<P>, r: RemoteAddr| Ok(RemoteAddr { rkey: !r.rkey, ..r });
+    responder_refuses(b, &b.options(QpType::Rc), WcStatus::RemAccessErr, wrong, |_| true)
+}
+
+/// An rkey of a region that is no more.
+pub(crate) fn stale_rkey<P: Provider>(b: &Bench<P>) -> Step {
+    let stale = |b: &Bench<P>, _| {
+        let mr = b.pd.reg_mr(b.provider.alloc(4096, PageSize::Small)?, ALL_RIGHTS)?;
+        Ok(mr.remote(0))
+    };
+    responder_refuses(b, &b.options(QpType::Rc), WcStatus::RemAccessErr, stale, |_| true)
+}
+
+/// An rkey of a region in another protection domain than the responder's QP.
+pub(crate) fn rkey_of_other_pd<P: Provider>(b: &Bench<P>) -> Step {
+    let mem = b.provider.alloc(4096, PageSize::Small)?;
+    let mr = b.context.alloc_pd()?.reg_mr(mem, ALL_RIGHTS)?;
+    let other = |_: &Bench<P>, _| Ok(mr.remote(0));
+    responder_refuses(b, &b.options(QpType::Rc), WcStatus::RemAccessErr, other, |_| true)?;
+    same("the memory", b.provider.load_u64(mem, 0), 0)
+}
+
+/// Eight bytes of which the last lies behind the region, or the first before it.
+pub(crate) fn rkey_out_of_bounds<P: Provider>(b: &Bench<P>) -> Step {
+    let options = b.options(QpType::Rc);
+    let mem = b.provider.alloc(12 << 10, PageSize::Small)?;
+    let mr = b.pd.reg_mr(mem.slice(4096, 4096), ALL_RIGHTS)?;
+    for at in [0u64.wrapping_sub(8), 4096 - 4, 4096, 1 << 40] {
+        let place = |_: &Bench<P>, _| Ok(mr.remote(0).at(at));
+        // Atomics need an aligned address, or it might be that which is refused.
+        let keep = |op: &SendOp| at.is_multiple_of(8) || !op.opcode().is_atomic();
+        responder_refuses(b, &options, WcStatus::RemAccessErr, place, keep)?;
+    }
+    for offset in (0..12 << 10).step_by(8) {
+        same("the memory around the region", b.provider.load_u64(mem, offset), 0)?;
+    }
+    Ok(())
+}
+
+/// Up to its very last byte a region is open, and a region may begin and end anywhere.
+pub(crate) fn bounds_are_exact<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        let remote = b.hear_remote()?;
+        p.fill(0, 1001, 4);
+        p.post(1, SendOp::Write(remote), 0, 1001)?;
+        p.post(2, SendOp::Read(remote), 2048, 1001)?;
+        p.sent(1, WcStatus::Success)?;
+        p.sent(2, WcStatus::Success)?;
+        p.has(2048, 1001, 4)?;
+        p.post(3, SendOp::Read(remote.at(1)), 4096, 1001)?;
+        p.sent(3, WcStatus::RemAccessErr)?;
+        return Ok(());
+    }
+    let mem = b.provider.alloc(4096, PageSize::Small)?;
+    let mr = b.pd.reg_mr(mem.slice(13, 1001), ALL_RIGHTS)?;
+    b.say(&mr.remote(0).to_bytes());
+    b.until_peer_ends()
+}
+
+/// A region that lacks the right to what is asked.
+pub(crate) fn rights_of_region<P: Provider>(b: &Bench<P>) -> Step {
+    let others = |missing| ALL_RIGHTS.difference(missing);
+    type Keep = fn(&SendOp) -> bool;
+    let cases: [(AccessFlags, Keep); 3] = [
+        (AccessFlags::REMOTE_WRITE, |op| matches!(op, SendOp::Write(_) | SendOp::WriteWithImm(..))),
+        (AccessFlags::REMOTE_READ, |op| matches!(op, SendOp::Read(_))),
+        (AccessFlags::REMOTE_ATOMIC, |op| op.opcode().is_atomic()),
+    ];
+    for (missing, keep) in cases {
+        let options = Options { rights: others(missing), ..b.options(QpType::Rc) };
+        responder_refuses(b, &options, WcStatus::RemAccessErr, |_, r| Ok(r), keep)?;
+    }
+    Ok(())
+}
+
+/// A QP that does not let its peer do what is asked, though the region would: the status is that
+/// of a request the receive queue does not support (IB specification, 11.6.2, Remote Invalid
+/// Request Error).
+pub(crate) fn rights_of_qp<P: Provider>(b: &Bench<P>) -> Step {
+    let mut options = b.options(QpType::Rc);
+    if !b.is_requester() {
+        options.connect.access = AccessFlags::empty();
+    }
+    responder_refuses(b, &options, WcStatus::RemInvReqErr, |_, r| Ok(r), |_| true)
+}
+
+/// A refused access takes the responder's QP to Err too (IB specification, 9.9.3, class C).
+pub(crate) fn refusal_ends_responder<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        p.post(1, SendOp::Write(RemoteAddr { rkey: !p.remote.rkey, ..p.remote }), 0, 8)?;
+        p.sent(1, WcStatus::RemAccessErr)?;
+        return b.meet();
+    }
+    b.meet()?;
+    let until = b.deadline();
+    while p.qp.state()? != QpState::Err && b.provider.now() < until {
+        b.sleep(doorbell_verbs::Span::from_ms(1));
+    }
+    same("the responder's state", p.qp.state()?, QpState::Err)
+}
+
+/// A message of several packets that overruns the region is refused as a whole.
+pub(crate) fn nothing_of_a_long_write<P: Provider>(b: &Bench<P>) -> Step {
+    let options = b.options(QpType::Rc);
+    let p = b.pair(&options)?;
+    let len = 3 * b.mtu(QpType::Rc);
+    if b.is_requester() {
+        p.fill(0, len, 1);
+        p.post(1, SendOp::Write(p.remote.at(options.len - u64::from(len) + 1)), 0, len)?;
+        p.sent(1, WcStatus::RemAccessErr)?;
+        return b.meet();
+    }
+    b.meet()?;
+    p.is_untouched(0, options.len as u32)
+}
+
+/// The address and the rkey of an empty WRITE or READ are not looked at (IB specification, C9-88).
+pub(crate) fn zero_length_needs_no_rkey<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        let nowhere = RemoteAddr { addr: 8, rkey: !p.remote.rkey };
+        p.qp.post_send(&[p.signaled(1, SendOp::Write(nowhere), &[])])?;
+        p.sent(1, WcStatus::Success)?;
+        p.qp.post_send(&[p.signaled(2, SendOp::Read(nowhere), &[])])?;
+        p.sent(2, WcStatus::Success)?;
+    }
+    Ok(())
+}
+
+/// On UC the requester hears of no refusal: the WRITE is dropped, and the next one arrives.
+pub(crate) fn uc_drops_bad_writes<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Uc))?;
+    if b.is_requester() {
+        p.fill(0, 64, 1);
+        b.meet()?;
+        let wrong = RemoteAddr { rkey: !p.remote.rkey, ..p.remote };
+        p.post(1, SendOp::Write(wrong), 0, 64)?;
+        p.post(2, SendOp::Write(p.remote.at(64 << 10)), 0, 64)?;
+        p.post(3, SendOp::WriteWithImm(p.remote.at(1024), 5), 0, 64)?;
+        for wr_id in 1..=3 {
+            p.sent(wr_id, WcStatus::Success)?;
+        }
+        return Ok(());
+    }
+    p.recv(7, 0, 0)?;
+    b.meet()?;
+    same("the immediate", p.received(7, WcStatus::Success)?.imm, Some(5))?;
+    p.has(1024, 64, 1)?;
+    p.is_untouched(0, 1024)
+}
+
+/// A local buffer that the device may not use for this: the work request fails, and the QP is in
+/// Err.
+fn bad_local<P: Provider>(
+    b: &Bench<P>,
+    op: impl Fn(RemoteAddr) -> SendOp,
+    sge: impl Fn(&Bench<P>, Sge) -> Step<Sge>,
+) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        let sges = [sge(b, p.sge(0, 8))?];
+        p.qp.post_send(&[p.signaled(1, op(p.remote), &sges)])?;
+        p.sent(1, WcStatus::LocProtErr)?;
+        same("the state", p.qp.state()?, QpState::Err)?;
+        return b.meet();
+    }
+    p.recv(7, 0, 8)?;
+    b.meet()?;
+    p.is_untouched(0, 8)
+}
+
+/// The lkey of a WRITE or SEND does not exist.
+pub(crate) fn wrong_lkey<P: Provider>(b: &Bench<P>) -> Step {
+    let wrong = |_: &Bench<P>, sge: Sge| Ok(Sge { lkey: !sge.lkey, ..sge });
+    bad_local(b, SendOp::Write, wrong)?;
+    bad_local(b, |_| SendOp::Send, wrong)
+}
+
+/// The lkey of a READ's buffer does not exist.
+pub(crate) fn wrong_lkey_of_read<P: Provider>(b: &Bench<P>) -> Step {
+    bad_local(b, SendOp::Read, |_, sge| Ok(Sge { lkey: !sge.lkey, ..sge }))
+}
+
+/// The lkey is of a region in another protection domain than the QP.
+pub(crate) fn lkey_of_other_pd<P: Provider>(b: &Bench<P>) -> Step {
+    let mr = b.context.alloc_pd()?.reg_mr(b.provider.alloc(4096, PageSize::Small)?, ALL_RIGHTS)?;
+    bad_local(b, SendOp::Write, |_, _| Ok(mr.sge(0, 8)))
+}
+
+/// The buffer ends behind its region.
+pub(crate) fn lkey_out_of_bounds<P: Provider>(b: &Bench<P>) -> Step {
+    let mem = b.provider.alloc(8192, PageSize::Small)?;
+    let mr = b.pd.reg_mr(mem.slice(0, 4096), ALL_RIGHTS)?;
+    bad_local(b, SendOp::Write, |_, _| Ok(Sge { addr: mem.addr(4092), length: 8, lkey: mr.lkey() }))
+}
+
+/// A READ into memory without LOCAL_WRITE.
+pub(crate) fn read_needs_local_write<P: Provider>(b: &Bench<P>) -> Step {
+    let mem = b.provider.alloc(4096, PageSize::Small)?;
+    let mr = b.pd.reg_mr(mem, AccessFlags::REMOTE_READ)?;
+    bad_local(b, SendOp::Read, |_, _| Ok(mr.sge(0, 8)))
+}
+
+/// An atomic whose result goes to memory without LOCAL_WRITE.
+pub(crate) fn atomic_needs_local_write<P: Provider>(b: &Bench<P>) -> Step {
+    needs("atomics", b.device.atomics)?;
+    let mem = b.provider.alloc(4096, PageSize::Small)?;
+    let mr = b.pd.reg_mr(mem, AccessFlags::REMOTE_READ)?;
+    bad_local(b, |remote| SendOp::FetchAdd { remote, add: 0 }, |_, _| Ok(mr.sge(0, 8)))
+}
+
+/// SEND and WRITE only read their buffer: it needs no rights at all.
+pub(crate) fn sending_needs_no_rights<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        let mem = b.provider.alloc(4096, PageSize::Small)?;
+        b.provider.write(mem, 0, &[8; 8]);
+        let mr = b.pd.reg_mr(mem, AccessFlags::empty())?;
+        p.qp.post_send(&[p.signaled(1, SendOp::Write(p.remote), &[mr.sge(0, 8)])])?;
+        p.sent(1, WcStatus::Success)?;
+        return b.meet();
+    }
+    b.meet()?;
+    same("the memory", b.provider.load_u8(p.parts.mr.mem(), 7), 8)
+}
+
+/// A SEND to a RECV whose buffer the device may not write; each side says so in its way.
+fn bad_recv<P: Provider>(b: &Bench<P>, requester: Option<WcStatus>, responder: Option<WcStatus>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        b.meet()?;
+        p.post(1, SendOp::Send, 0, 8)?;
+        if let Some(status) = requester {
+            p.sent(1, status)?;
+        }
+        return Ok(());
+    }
+    let mem = b.provider.alloc(4096, PageSize::Small)?;
+    let mr = b.pd.reg_mr(mem, AccessFlags::empty())?;
+    p.qp.post_recv(&[RecvWr { wr_id: 7, sg_list: &[mr.sge(0, 8)] }])?;
+    b.meet()?;
+    if let Some(status) = responder {
+        p.received(7, status)?;
+        return same("the memory", b.provider.load_u64(mem, 0), 0);
+    }
+    b.until_peer_ends()
+}
+
+/// A RECV into memory without LOCAL_WRITE: the requester hears that the responder could not.
+pub(crate) fn recv_needs_local_write<P: Provider>(b: &Bench<P>) -> Step {
+    bad_recv(b, Some(WcStatus::RemOpErr), None)
+}
+
+/// A RECV into memory without LOCAL_WRITE completes with a local protection error.
+pub(crate) fn recv_protection_error<P: Provider>(b: &Bench<P>) -> Step {
+    bad_recv(b, None, Some(WcStatus::LocProtErr))
+}
+
+/// Remote WRITE and remote atomics cannot be given without LOCAL_WRITE (ibv_reg_mr(3)).
+pub(crate) fn remote_write_needs_local<P: Provider>(b: &Bench<P>) -> Step {
+    let mem = b.provider.alloc(4096, PageSize::Small)?;
+    for right in [AccessFlags::REMOTE_WRITE, AccessFlags::REMOTE_ATOMIC] {
+        refused(&format!("{right:?} without LOCAL_WRITE"), b.pd.reg_mr(mem, right))?;
+    }
+    Ok(())
+}
+
+/// Two regions over the same memory have rights of their own.
+pub(crate) fn regions_may_overlap<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        let (writable, readable) = (b.hear_remote()?, b.hear_remote()?);
+        p.fill(0, 64, 2);
+        p.post(1, SendOp::Write(writable), 0, 64)?;
+        p.post(2, SendOp::Read(readable), 1024, 64)?;
+        p.sent(1, WcStatus::Success)?;
+        p.sent(2, WcStatus::Success)?;
+        p.has(1024, 64, 2)?;
+        p.post(3, SendOp::Write(readable), 0, 64)?;
+        p.sent(3, WcStatus::RemAccessErr)?;
+        return Ok(());
+    }
+    let mem = b.provider.alloc(4096, PageSize::Small)?;
+    let writable = b.pd.reg_mr(mem, AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE)?;
+    let readable = b.pd.reg_mr(mem, AccessFlags::REMOTE_READ)?;
+    b.say(&writable.remote(0).to_bytes());
+    b.say(&readable.remote(0).to_bytes());
+    b.until_peer_ends()
+}

@@ -1,0 +1,235 @@
+//! Order: of completions, and of what a QP's operations do to memory.
+
+use crate::bench::Bench;
+use crate::step::{Step, needs, same};
+use doorbell_verbs::{Provider, QpType, SendFlags, SendOp, SendWr, WcOpcode, WcStatus};
+
+/// Completions come in the order of posting, whatever the verbs (IB specification, 9.4.1.1 and
+/// 10.8.3.2).
+pub(crate) fn completions_in_post_order<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if !b.is_requester() {
+        for wr_id in 0..16 {
+            p.recv(wr_id, 0, 64)?;
+        }
+        b.meet()?;
+        for wr_id in 0..16 {
+            p.received(wr_id, WcStatus::Success)?;
+        }
+        return Ok(());
+    }
+    b.meet()?;
+    let (small, large) = ([p.sge(0, 8)], [p.sge(1024, 5000)]);
+    let remote = p.remote.at(8 << 10);
+    let list: Vec<SendWr<'_>> = (0..48)
+        .map(|n| match n % 3 {
+            0 => p.signaled(n, SendOp::Read(remote), &large),
+            1 => p.signaled(n, SendOp::Write(remote), if n % 2 == 0 { &small } else { &large }),
+            _ => p.signaled(n, SendOp::Send, &small),
+        })
+        .collect();
+    p.qp.post_send(&list)?;
+    for n in 0..48 {
+        let wc = p.sent(n, WcStatus::Success)?;
+        same("the opcode", wc.opcode, WcOpcode::from(list[n as usize].op.opcode()))?;
+    }
+    Ok(())
+}
+
+/// When the RECV of a SEND completes, the WRITEs before it are in memory.
+pub(crate) fn write_then_send<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    let len = 4000;
+    for round in 0..8u64 {
+        if b.is_requester() {
+            p.fill(0, len, round as u8);
+            b.meet()?;
+            let sges = [p.sge(0, len)];
+            p.qp.post_send(&[
+                p.wr(1, SendOp::Write(p.remote), &sges),
+                p.wr(2, SendOp::Write(p.remote.at(8192)), &sges),
+                p.signaled(3, SendOp::Send, &[]),
+            ])?;
+            p.sent(3, WcStatus::Success)?;
+        } else {
+            p.recv(round, 0, 0)?;
+            b.meet()?;
+            p.received(round, WcStatus::Success)?;
+            p.has(0, len, round as u8)?;
+            p.has(8192, len, round as u8)?;
+        }
+    }
+    Ok(())
+}
+
+/// When the RECV of a WRITE with immediate completes, its bytes are in memory.
+pub(crate) fn write_with_imm_has_landed<P: Provider>(b: &Bench<P>) -> Step {
+    for qp_type in [QpType::Rc, QpType::Uc] {
+        let p = b.pair(&b.options(qp_type))?;
+        for round in 0..8u64 {
+            if b.is_requester() {
+                p.fill(0, 4000, round as u8);
+                b.meet()?;
+                p.post(round, SendOp::WriteWithImm(p.remote, 1), 0, 4000)?;
+                p.sent(round, WcStatus::Success)?;
+            } else {
+                p.recv(round, 0, 0)?;
+                b.meet()?;
+                p.received(round, WcStatus::Success)?;
+                p.has(0, 4000, round as u8)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A READ sees the WRITE before it (IB specification, table 79).
+pub(crate) fn read_after_write<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        for round in 0..16u64 {
+            p.fill(0, 3000, round as u8);
+            let (from, to) = ([p.sge(0, 3000)], [p.sge(4096, 3000)]);
+            p.qp.post_send(&[
+                p.wr(1, SendOp::Write(p.remote), &from),
+                p.signaled(round, SendOp::Read(p.remote), &to),
+            ])?;
+            p.sent(round, WcStatus::Success)?;
+            p.has(4096, 3000, round as u8)?;
+        }
+    }
+    Ok(())
+}
+
+/// Of two WRITEs to the same place the later one stays.
+pub(crate) fn later_write_stays<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        p.fill(0, 2500, 1);
+        p.fill(4096, 2500, 2);
+        for round in 0..8 {
+            p.post(round, SendOp::Write(p.remote), if round % 2 == 0 { 0 } else { 4096 }, 2500)?;
+        }
+        for round in 0..8 {
+            p.sent(round, WcStatus::Success)?;
+        }
+        return b.meet();
+    }
+    b.meet()?;
+    p.has(0, 2500, 2)
+}
+
+/// The last byte of a WRITE is written last: who sees it sees the whole message. The IB
+/// specification does not promise this (o9-20 forbids to rely on it); all NICs of the papers and
+/// Soft-RoCE on x86 do it, and HERD, FaRM and others live on it, so a device here must.
+pub(crate) fn last_byte_last<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    for (round, len) in (1u64..).zip([64, 200, 1000, 1024, 1025, 5000, 16 << 10]) {
+        if b.is_requester() {
+            p.fill(0, len - 1, round as u8);
+            b.provider.store_u8(p.parts.mr.mem(), u64::from(len) - 1, 0xa5);
+            b.meet()?;
+            p.post(round, SendOp::Write(p.remote), 0, len)?;
+            p.sent(round, WcStatus::Success)?;
+        } else {
+            let mem = p.parts.mr.mem();
+            b.provider.write(mem, 0, &vec![0; len as usize]);
+            b.meet()?;
+            let deadline = b.deadline();
+            while b.provider.load_u8(mem, u64::from(len) - 1) == 0 && b.provider.now() < deadline {
+                b.provider.pause(deadline);
+            }
+            same("the last byte", b.provider.load_u8(mem, u64::from(len) - 1), 0xa5)?;
+            p.has(0, len - 1, round as u8)?;
+        }
+        b.meet()?;
+    }
+    Ok(())
+}
+
+/// A fenced SEND waits for the READ before it, so it can send what the READ brought
+/// (ibv_post_send(3), IBV_SEND_FENCE).
+pub(crate) fn fence_after_read<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    for round in 0..8u64 {
+        if b.is_requester() {
+            p.fill(0, 3000, 0xff);
+            b.meet()?;
+            let buffer = [p.sge(0, 3000)];
+            p.qp.post_send(&[
+                p.wr(1, SendOp::Read(p.remote), &buffer),
+                p.signaled(round, SendOp::Send, &buffer).flags(SendFlags::FENCE),
+            ])?;
+            p.sent(round, WcStatus::Success)?;
+        } else {
+            p.fill(0, 3000, round as u8);
+            p.recv(round, 4096, 3000)?;
+            b.meet()?;
+            p.received(round, WcStatus::Success)?;
+            p.has(4096, 3000, round as u8)?;
+        }
+    }
+    Ok(())
+}
+
+/// A fenced WRITE does not change what the READ before it brings.
+pub(crate) fn fenced_write_after_read<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        p.fill(0, 3000, 7);
+        for round in 0..8 {
+            let (from, to) = ([p.sge(0, 3000)], [p.sge(4096, 3000)]);
+            let remote = p.remote.at(round * 4096);
+            p.qp.post_send(&[
+                p.wr(1, SendOp::Read(remote), &to),
+                p.signaled(round, SendOp::Write(remote), &from).flags(SendFlags::FENCE),
+            ])?;
+            p.sent(round, WcStatus::Success)?;
+            p.is_untouched(4096, 3000)?;
+        }
+    }
+    Ok(())
+}
+
+/// Atomics of a QP on the same word take effect in order.
+pub(crate) fn atomics_in_order<P: Provider>(b: &Bench<P>) -> Step {
+    needs("atomics", b.device.atomics)?;
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        for n in 0..32 {
+            p.post(n, SendOp::FetchAdd { remote: p.remote, add: 1 }, n * 8, 8)?;
+        }
+        for n in 0..32 {
+            p.sent(n, WcStatus::Success)?;
+            same("what fetch-and-add found", b.provider.load_u64(p.parts.mr.mem(), n * 8), n)?;
+        }
+    }
+    Ok(())
+}
+
+/// Messages of a QP take its RECVs in order, on UC and UD as on RC.
+pub(crate) fn recvs_in_order<P: Provider>(b: &Bench<P>) -> Step {
+    for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
+        let p = b.pair(&b.options(qp_type))?;
+        if b.is_requester() {
+            b.meet()?;
+            for n in 0..16 {
+                p.fill(n * 64, 64, n as u8);
+                p.post(n, SendOp::SendWithImm(n as u32), n * 64, 64)?;
+            }
+            for n in 0..16 {
+                p.sent(n, WcStatus::Success)?;
+            }
+        } else {
+            for n in 0..16 {
+                p.recv(n, n * 128, 64)?;
+            }
+            b.meet()?;
+            for n in 0..16 {
+                same("the immediate", p.received(n, WcStatus::Success)?.imm, Some(n as u32))?;
+                p.has(n * 128 + p.grh(), 64, n as u8)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! What a run of the suite found.
+
+use std::fmt;
+
+/// How a check ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The device does what it must.
+    Passed,
+    /// It does not; where and how.
+    Failed(String),
+    /// The device lacks what the check is about; what that is.
+    Skipped(String),
+}
+
+/// A check and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckResult {
+    /// `group/check`.
+    pub name: &'static str,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+impl fmt::Display for CheckResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.outcome {
+            Outcome::Passed => write!(f, "passed   {}", self.name),
+            Outcome::Failed(why) => write!(f, "FAILED   {}: {why}", self.name),
+            Outcome::Skipped(why) => write!(f, "skipped  {}: {why}", self.name),
+        }
+    }
+}
+
+/// All checks of a run, in the order of the suite.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Report {
+    /// The checks that the filter left.
+    pub checks: Vec<CheckResult>,
+}
+
+impl Report {
+    /// Numbers of checks passed, failed and skipped.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        self.checks.iter().fold((0, 0, 0), |(passed, failed, skipped), check| match check.outcome {
+            Outcome::Passed => (passed + 1, failed, skipped),
+            Outcome::Failed(_) => (passed, failed + 1, skipped),
+            Outcome::Skipped(_) => (passed, failed, skipped + 1),
+        })
+    }
+
+    /// The names of the failed checks.
+    pub fn failed(&self) -> Vec<&'static str> {
+        let failed = self.checks.iter().filter(|c| matches!(c.outcome, Outcome::Failed(_)));
+        failed.map(|c| c.name).collect()
+    }
+
+    /// Where the run departs from the differences `known` of a device (names of checks it fails):
+    /// checks that failed and are not known to, and checks that are known to fail and passed.
+    /// Empty means that the device is as it was.
+    pub fn surprises(&self, known: &[&str]) -> Vec<String> {
+        let surprise = |c: &CheckResult| match (&c.outcome, known.contains(&c.name)) {
+            (Outcome::Failed(_), false) => Some(c.to_string()),
+            (Outcome::Passed, true) => Some(format!("{} is a known difference but passed", c.name)),
+            _ => None,
+        };
+        self.checks.iter().filter_map(surprise).collect()
+    }
+}
+
+impl fmt::Display for Report {
+    /// One line: how many checks ended how.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (passed, failed, skipped) = self.counts();
+        write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let check = |name, outcome| CheckResult { name, outcome };
+        Report {
+            checks: vec![
+                check("a/passes", Outcome::Passed),
+                check("a/fails", Outcome::Failed("why".into())),
+                check("a/lacks", Outcome::Skipped("no atomics".into())),
+            ],
+        }
+    }
+
+    #[test]
+    fn counts_by_outcome() {
+        assert_eq!(report().counts(), (1, 1, 1));
+        assert_eq!(report().to_string(), "1 passed, 1 failed, 1 skipped");
+        assert_eq!(report().failed(), ["a/fails"]);
+    }
+
+    #[test]
+    fn a_known_difference_is_no_surprise_and_a_lost_one_is() {
+        assert_eq!(report().surprises(&["a/fails", "a/lacks"]), Vec::<String>::new());
+        assert_eq!(report().surprises(&[]), ["FAILED   a/fails: why"]);
+        let surprises = report().surprises(&["a/fails", "a/passes"]);
+        assert_eq!(surprises, ["a/passes is a known difference but passed"]);
+    }
+}

@@ -1,0 +1,158 @@
+//! SENDs that find no RECV, or one that is too small.
+
+use crate::bench::{Bench, Pair};
+use crate::step::{Step, same};
+use doorbell_verbs::{Provider, QpState, QpType, SendOp, Span, WcStatus};
+
+/// Posts to a peer without RECVs, with these retries, and must fail.
+fn gives_up<P: Provider>(b: &Bench<P>, rnr_retry: u8, op: impl Fn(&Pair<P>) -> SendOp) -> Step {
+    let mut options = b.options(QpType::Rc);
+    options.connect.rnr_retry = rnr_retry;
+    let p = b.pair(&options)?;
+    if b.is_requester() {
+        p.post(1, op(&p), 0, 8)?;
+        p.sent(1, WcStatus::RnrRetryExcErr)?;
+        return same("the state", p.qp.state()?, QpState::Err);
+    }
+    b.until_peer_ends()?;
+    p.has_no_completions()?;
+    // The NAK leaves the responder as it was.
+    same("the responder's state", p.qp.state()?, QpState::Rts)
+}
+
+/// rnr_retry 0: the first RNR NAK ends it.
+pub(crate) fn no_retry<P: Provider>(b: &Bench<P>) -> Step {
+    gives_up(b, 0, |_| SendOp::Send)
+}
+
+/// rnr_retry 3: the fourth RNR NAK ends it.
+pub(crate) fn few_retries<P: Provider>(b: &Bench<P>) -> Step {
+    gives_up(b, 3, |_| SendOp::Send)
+}
+
+/// A WRITE with immediate needs a RECV as well.
+pub(crate) fn write_with_imm_needs_recv<P: Provider>(b: &Bench<P>) -> Step {
+    gives_up(b, 0, |p| SendOp::WriteWithImm(p.remote, 1))
+}
+
+/// With rnr_retry 7 (no limit) SENDs wait for late RECVs, and keep their order.
+pub(crate) fn late_recv<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        for wr_id in 0..4 {
+            p.fill(wr_id * 64, 64, wr_id as u8);
+            p.post(wr_id, SendOp::Send, wr_id * 64, 64)?;
+        }
+        for wr_id in 0..4 {
+            p.sent(wr_id, WcStatus::Success)?;
+        }
+        return Ok(());
+    }
+    for wr_id in 0..4 {
+        b.sleep(Span::from_ms(10));
+        p.recv(wr_id, wr_id * 64, 64)?;
+        p.received(wr_id, WcStatus::Success)?;
+        p.has(wr_id * 64, 64, wr_id as u8)?;
+    }
+    Ok(())
+}
+
+/// WRITE, READ and atomics need no RECV.
+pub(crate) fn one_sided_needs_none<P: Provider>(b: &Bench<P>) -> Step {
+    let mut options = b.options(QpType::Rc);
+    options.connect.rnr_retry = 0;
+    let p = b.pair(&options)?;
+    if b.is_requester() {
+        p.post(1, SendOp::Write(p.remote), 0, 8)?;
+        p.post(2, SendOp::Read(p.remote), 64, 8)?;
+        p.sent(1, WcStatus::Success)?;
+        p.sent(2, WcStatus::Success)?;
+        if b.device.atomics {
+            p.post(3, SendOp::FetchAdd { remote: p.remote, add: 1 }, 128, 8)?;
+            p.sent(3, WcStatus::Success)?;
+        }
+        return Ok(());
+    }
+    b.until_peer_ends()?;
+    p.has_no_completions()
+}
+
+/// A message that fills its RECV to the last byte fits.
+pub(crate) fn exact_fit<P: Provider>(b: &Bench<P>) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    let len = b.mtu(QpType::Rc) + 100;
+    if b.is_requester() {
+        p.fill(0, len, 3);
+        b.meet()?;
+        p.post(1, SendOp::Send, 0, len)?;
+        return p.sent(1, WcStatus::Success).map(drop);
+    }
+    p.recv(7, 0, len)?;
+    b.meet()?;
+    same("byte_len", p.received(7, WcStatus::Success)?.byte_len, len)?;
+    p.has(0, len, 3)?;
+    p.is_untouched(u64::from(len), 64)
+}
+
+/// A message one byte longer than its RECV.
+fn too_long<P: Provider>(b: &Bench<P>, len: u32, responder: bool) -> Step {
+    let p = b.pair(&b.options(QpType::Rc))?;
+    if b.is_requester() {
+        p.fill(0, len, 3);
+        b.meet()?;
+        p.post(1, SendOp::Send, 0, len)?;
+        return if responder { b.until_peer_ends() } else { p.sent(1, WcStatus::RemInvReqErr).map(drop) };
+    }
+    p.recv(7, 0, len - 1)?;
+    b.meet()?;
+    if responder {
+        p.received(7, WcStatus::LocLenErr)?;
+    } else {
+        b.until_peer_ends()?;
+    }
+    p.is_untouched(u64::from(len) - 1, 1024)
+}
+
+/// The requester of a message too long for its RECV hears of an invalid request.
+pub(crate) fn recv_too_small<P: Provider>(b: &Bench<P>) -> Step {
+    too_long(b, 65, false)?;
+    too_long(b, 2 * b.mtu(QpType::Rc), false)
+}
+
+/// The RECV that was too small completes with a local length error.
+pub(crate) fn recv_too_small_length_error<P: Provider>(b: &Bench<P>) -> Step {
+    too_long(b, 65, true)
+}
+
+/// Without a RECV a message on UC or UD is dropped, and its requester does not hear of it; the
+/// next one, that finds a RECV, arrives.
+fn dropped<P: Provider>(b: &Bench<P>, qp_type: QpType) -> Step {
+    let p = b.pair(&b.options(qp_type))?;
+    if b.is_requester() {
+        p.fill(0, 64, 1);
+        p.fill(64, 64, 2);
+        p.post(1, SendOp::Send, 0, 64)?;
+        p.sent(1, WcStatus::Success)?;
+        b.silence();
+        b.meet()?;
+        b.meet()?;
+        p.post(2, SendOp::Send, 64, 64)?;
+        return p.sent(2, WcStatus::Success).map(drop);
+    }
+    b.meet()?;
+    p.recv(7, 0, 64)?;
+    b.meet()?;
+    p.received(7, WcStatus::Success)?;
+    p.has(p.grh(), 64, 2)?;
+    p.has_no_completions()
+}
+
+/// A SEND on UC without a RECV is dropped.
+pub(crate) fn uc_drops<P: Provider>(b: &Bench<P>) -> Step {
+    dropped(b, QpType::Uc)
+}
+
+/// A datagram without a RECV is dropped.
+pub(crate) fn ud_drops<P: Provider>(b: &Bench<P>) -> Step {
+    dropped(b, QpType::Ud)
+}

@@ -1,0 +1,80 @@
+//! Two threads of one machine count in one word of memory, a third sees the sum. No verbs: this is
+//! how the threads of a server share a sequencer.
+
+use super::{Ended, finish, patience};
+use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider};
+
+/// Increments of each kind by each thread.
+const INCREMENTS: u64 = 1_000;
+const COUNTERS: u64 = 2;
+
+/// Offsets in the shared memory; each word has a cache line of its own.
+const COUNT: u64 = 0;
+const FINISHED: u64 = 64;
+
+/// Adds to the count, by fetch-and-add and by compare-and-swap in turn.
+struct Counter {
+    shared: Mem,
+}
+
+/// Waits for the counters to finish and checks the sum.
+struct Checker {
+    shared: Mem,
+}
+
+pub(super) fn run<C: Cluster>(cluster: &mut C) -> Result<(), String> {
+    let shared = cluster.alloc(0, 128, PageSize::Small).map_err(|error| error.to_string())?;
+    let tasks = [
+        cluster.spawn(0, 0, Counter { shared }),
+        cluster.spawn(0, 1, Counter { shared }),
+        cluster.spawn(0, 2, Checker { shared }),
+    ];
+    finish(cluster, &tasks)
+}
+
+impl Program for Counter {
+    type Output = Ended;
+
+    fn run<P: Provider>(self, p: P) -> Ended {
+        let mut last = None;
+        for _ in 0..INCREMENTS {
+            let mine = [p.fetch_add_u64(self.shared, COUNT, 1), increment(&p, self.shared)];
+            for number in mine {
+                if last.is_some_and(|last| number <= last) {
+                    return Err(format!("drew {number} after {last:?}").into());
+                }
+                last = Some(number);
+            }
+        }
+        p.fetch_add_u64(self.shared, FINISHED, 1);
+        Ok(())
+    }
+}
+
+/// Adds one by compare-and-swap; returns what was there.
+fn increment<P: Provider>(p: &P, shared: Mem) -> u64 {
+    let mut seen = p.load_u64(shared, COUNT);
+    loop {
+        let found = p.compare_swap_u64(shared, COUNT, seen, seen + 1);
+        if found == seen {
+            return found;
+        }
+        seen = found;
+    }
+}
+
+impl Program for Checker {
+    type Output = Ended;
+
+    fn run<P: Provider>(self, p: P) -> Ended {
+        let deadline = patience(&p);
+        while p.load_u64(self.shared, FINISHED) < COUNTERS {
+            if p.now() >= deadline {
+                return Err("the counters did not finish".into());
+            }
+            p.pause(deadline);
+        }
+        let (sum, expected) = (p.load_u64(self.shared, COUNT), 2 * COUNTERS * INCREMENTS);
+        if sum == expected { Ok(()) } else { Err(format!("counted to {sum} instead of {expected}").into()) }
+    }
+}

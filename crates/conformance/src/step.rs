@@ -1,0 +1,121 @@
+//! How the body of a check ends, and the assertions it is written with.
+
+use crate::Outcome;
+use std::fmt::Debug;
+use std::panic::Location;
+
+/// Why a body stopped before its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The device did not do what it must.
+    Failed(String),
+    /// The device lacks what the check is about.
+    Skipped(String),
+    /// The other side stopped first; it says why.
+    PeerStopped,
+}
+
+/// What the steps of a body return.
+pub(crate) type Step<T = ()> = Result<T, Stop>;
+
+impl<E: std::error::Error> From<E> for Stop {
+    #[track_caller]
+    fn from(error: E) -> Stop {
+        failed(error.to_string())
+    }
+}
+
+/// A failure at the caller's line.
+#[track_caller]
+pub(crate) fn failed(what: impl Into<String>) -> Stop {
+    let place = Location::caller();
+    let file = place.file().rsplit(['/', '\\']).next().unwrap_or_default();
+    Stop::Failed(format!("{} ({file}:{})", what.into(), place.line()))
+}
+
+/// Fails unless `what` is as wanted.
+#[track_caller]
+pub(crate) fn same<T: PartialEq + Debug>(what: &str, got: T, want: T) -> Step {
+    if got == want { Ok(()) } else { Err(failed(format!("{what} is {got:?}, not {want:?}"))) }
+}
+
+/// Fails unless the condition holds.
+#[track_caller]
+pub(crate) fn holds(what: &str, condition: bool) -> Step {
+    if condition { Ok(()) } else { Err(failed(format!("not so: {what}"))) }
+}
+
+/// Fails unless the verb was refused; returns the refusal.
+#[track_caller]
+pub(crate) fn refused<T, E>(what: &str, result: Result<T, E>) -> Step<E> {
+    match result {
+        Ok(_) => Err(failed(format!("{what} was not refused"))),
+        Err(refusal) => Ok(refusal),
+    }
+}
+
+/// Ends the check as skipped unless the device has what it needs.
+pub(crate) fn needs(what: &str, has: bool) -> Step {
+    if has { Ok(()) } else { Err(Stop::Skipped(format!("the device has no {what}"))) }
+}
+
+/// The outcome of a check from what its sides came to.
+pub(crate) fn outcome(sides: &[(&str, Step)]) -> Outcome {
+    let stops = || sides.iter().filter_map(|(side, step)| step.as_ref().err().map(|stop| (side, stop)));
+    let failures: Vec<String> = stops()
+        .filter_map(|(side, stop)| match stop {
+            Stop::Failed(why) => Some(format!("{side}: {why}")),
+            _ => None,
+        })
+        .collect();
+    if !failures.is_empty() {
+        return Outcome::Failed(failures.join("; "));
+    }
+    let skip = stops().find_map(|(_, stop)| match stop {
+        Stop::Skipped(why) => Some(why.clone()),
+        _ => None,
+    });
+    match skip {
+        Some(why) => Outcome::Skipped(why),
+        None if stops().next().is_some() => Outcome::Failed("a side stopped without saying why".into()),
+        None => Outcome::Passed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_wins_over_a_skip_and_a_skip_over_success() {
+        let fail = Err(Stop::Failed("broken".into()));
+        let skip = Err(Stop::Skipped("nothing there".into()));
+        let peer = Err(Stop::PeerStopped);
+        let of = |a: &Step, b: &Step| outcome(&[("requester", a.clone()), ("responder", b.clone())]);
+        assert_eq!(of(&Ok(()), &Ok(())), Outcome::Passed);
+        assert_eq!(of(&fail, &peer), Outcome::Failed("requester: broken".into()));
+        assert_eq!(of(&fail, &fail), Outcome::Failed("requester: broken; responder: broken".into()));
+        assert_eq!(of(&skip, &fail), Outcome::Failed("responder: broken".into()));
+        assert_eq!(of(&peer, &skip), Outcome::Skipped("nothing there".into()));
+        assert_eq!(of(&Ok(()), &skip), Outcome::Skipped("nothing there".into()));
+        assert!(matches!(of(&peer, &Ok(())), Outcome::Failed(_)));
+    }
+
+    #[test]
+    fn a_failure_says_where() {
+        let Stop::Failed(why) = same("state", 1, 2).unwrap_err() else { panic!("not a failure") };
+        assert!(why.starts_with("state is 1, not 2 (step.rs:"), "{why}");
+        fn through() -> Step {
+            "x".parse::<u32>()?;
+            Ok(())
+        }
+        let Stop::Failed(why) = through().unwrap_err() else { panic!("not a failure") };
+        assert!(why.contains("(step.rs:"), "{why}");
+    }
+
+    #[test]
+    fn a_verb_that_works_is_not_refused() {
+        assert!(refused::<_, ()>("it", Ok(())).is_err());
+        assert_eq!(refused::<(), _>("it", Err(7)), Ok(7));
+    }
+}

@@ -1,0 +1,86 @@
+//! Running the suite.
+
+use crate::bench::Bench;
+use crate::line::Side;
+use crate::step::{Step, failed, outcome};
+use crate::table::{Check, SUITE, body};
+use crate::{CheckResult, Outcome, Report};
+use doorbell_verbs::{Cluster, Program, Provider};
+
+/// One side of a check.
+struct Body {
+    check: Check,
+    side: Side,
+}
+
+impl Program for Body {
+    type Output = Step;
+
+    fn run<P: Provider>(self, provider: P) -> Step {
+        Bench::run(provider, self.side, self.check.machines == 2, |bench| body(self.check.name, bench))
+    }
+}
+
+/// The names of all checks, `group/check`, in the order in which [`run`] runs them.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SUITE.iter().map(|check| check.name)
+}
+
+/// Runs the checks whose name contains `filter` (all without one), each on a fresh cluster of as
+/// many machines as `make` is given, and tells `each` how it ended.
+///
+/// Every machine needs a core 0 and a device 0 whose port 1 is active; the ports must reach each
+/// other.
+pub fn run<C: Cluster>(
+    make: &mut dyn FnMut(u32) -> C,
+    filter: Option<&str>,
+    each: &mut dyn FnMut(&CheckResult),
+) -> Report {
+    let mut report = Report::default();
+    let wanted = |check: &&Check| filter.is_none_or(|part| check.name.contains(part));
+    for check in SUITE.iter().filter(wanted) {
+        let result = CheckResult { name: check.name, outcome: run_check(make(check.machines), *check) };
+        each(&result);
+        report.checks.push(result);
+    }
+    report
+}
+
+fn run_check<C: Cluster>(mut cluster: C, check: Check) -> Outcome {
+    let sides = [Side::Requester, Side::Responder];
+    let tasks: Vec<_> = (0..check.machines)
+        .zip(sides)
+        .map(|(machine, side)| (side, cluster.spawn(machine, 0, Body { check, side })))
+        .collect();
+    let ran = cluster.run();
+    let mut steps: Vec<(&str, Step)> = vec![];
+    for (side, task) in tasks {
+        match (task.take(), &ran) {
+            (Some(step), _) => steps.push((side.name(), step)),
+            // The run's own error tells why.
+            (None, Err(_)) => {}
+            (None, Ok(())) => steps.push((side.name(), Err(failed("did not come to its end")))),
+        }
+    }
+    if let Err(error) = ran {
+        steps.push(("the run", Err(failed(error.to_string()))));
+    }
+    outcome(&steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_check_has_a_name_of_its_own() {
+        let unique: HashSet<_> = names().collect();
+        assert_eq!(unique.len(), SUITE.len());
+    }
+
+    #[test]
+    fn every_check_takes_one_machine_or_two() {
+        assert!(SUITE.iter().all(|check| matches!(check.machines, 1 | 2)));
+    }
+}
