@@ -1,0 +1,140 @@
+//! What limits a workload: observed by reruns, or guessed from use.
+
+use crate::outcome::{self, Bottleneck, Lift, Outcome};
+use crate::parallel;
+use crate::simulate::{self, Run, SimulateError};
+use crate::workload::Resolved;
+use doorbell_nic::{Profile, Resource};
+use doorbell_sim::ResourceUse;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Each resource in turn is made this much faster.
+const RELAXED: (u64, u64) = (11, 10);
+
+/// A resource busy for at least this share of the time can be what limits the rate. Where none is,
+/// operations spend their time on their way.
+const BUSY: f64 = 0.8;
+
+/// How a simulation is watched and stopped.
+pub struct Control<'a> {
+    /// Set to stop: what is computed so far is handed back.
+    pub interrupt: Arc<AtomicBool>,
+    /// Called after each run with what it was.
+    pub progress: &'a (dyn Fn(&str) + Sync),
+}
+
+/// Runs of an explanation: the workload itself and one per resource.
+pub const EXPLAIN_RUNS: u64 = 1 + Resource::ALL.len() as u64;
+
+/// Runs the workload once. Its bottleneck is the resource that was busiest, not confirmed.
+pub fn simulate(profile: &Profile, w: &Resolved, control: &Control<'_>) -> Result<Outcome, SimulateError> {
+    let w = Arc::new(w.clone());
+    let run = simulate::run_once(profile, &w, &control.interrupt)?;
+    (control.progress)("workload");
+    Ok(Outcome::new(&w, &run, busiest(&run)))
+}
+
+/// Runs the workload, and again with 10% more of each resource. Its bottleneck is the resource that
+/// lifts the rate most.
+pub fn explain(profile: &Profile, w: &Resolved, control: &Control<'_>) -> Result<Outcome, SimulateError> {
+    let w = Arc::new(w.clone());
+    let mut cases: Vec<Option<Resource>> = vec![None];
+    cases.extend(Resource::ALL.map(Some));
+    let mut runs = parallel::map(&cases, |case| {
+        let relaxed = case.map(|r| profile.relax(r, RELAXED.0, RELAXED.1));
+        let run = simulate::run_once(relaxed.as_ref().unwrap_or(profile), &w, &control.interrupt);
+        (control.progress)(case.map_or("workload", Resource::name));
+        run
+    })
+    .into_iter();
+    let base = runs.next().expect("the first case is the workload itself")?;
+    let mops = rate(&w, &base);
+    let mut lifts = Vec::new();
+    let mut interrupted = false;
+    for (resource, run) in Resource::ALL.into_iter().zip(runs) {
+        match run {
+            Ok(run) => lifts.push((resource, gain(mops, rate(&w, &run)))),
+            Err(e) if e.is_interrupt() => interrupted = true,
+            Err(e) => return Err(e),
+        }
+    }
+    lifts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let bottleneck = if interrupted { busiest(&base) } else { observed(&base, &lifts) };
+    let mut outcome = Outcome::new(&w, &base, bottleneck);
+    outcome.lift =
+        lifts.iter().map(|(r, gain)| Lift { resource: r.name().to_owned(), gain: *gain }).collect();
+    Ok(outcome)
+}
+
+fn rate(w: &Resolved, run: &Run) -> f64 {
+    outcome::rates(w, run).iter().sum()
+}
+
+fn gain(base: f64, relaxed: f64) -> f64 {
+    if base > 0.0 { relaxed / base - 1.0 } else { 0.0 }
+}
+
+/// The resource that was busiest.
+fn top(run: &Run) -> Option<&ResourceUse> {
+    run.metrics.resources.iter().max_by(|a, b| a.utilization.total_cmp(&b.utilization))
+}
+
+/// The bottleneck as far as one run tells.
+fn busiest(run: &Run) -> Bottleneck {
+    let note = "not confirmed by reruns";
+    match top(run) {
+        Some(r) if r.utilization >= BUSY => Bottleneck {
+            class: r.class.to_owned(),
+            text: format!(
+                "{} of machine {} is busiest, {:.0}% of the time ({note})",
+                r.name,
+                r.machine,
+                r.utilization * 100.0
+            ),
+        },
+        _ => Bottleneck {
+            class: Resource::Latency.name().to_owned(),
+            text: format!(
+                "no resource is busy {:.0}% of the time: too little is outstanding ({note})",
+                BUSY * 100.0
+            ),
+        },
+    }
+}
+
+/// The bottleneck from the reruns; `lifts` has the largest first.
+fn observed(base: &Run, lifts: &[(Resource, f64)]) -> Bottleneck {
+    let (best, gain) = lifts[0];
+    let runner_up = lifts.get(1).map_or(String::new(), |(r, gain)| format!(", {r} {:+.1}%", gain * 100.0));
+    let evidence = format!("10% more of {best} changes the rate by {:+.1}%{runner_up}", gain * 100.0);
+    let saturated = top(base).is_some_and(|r| r.utilization >= BUSY);
+    if saturated {
+        return Bottleneck { class: best.name().to_owned(), text: format!("{}: {evidence}", words(best)) };
+    }
+    let text = format!(
+        "{}: no resource is busy {:.0}% of the time, {evidence}",
+        words(Resource::Latency),
+        BUSY * 100.0
+    );
+    Bottleneck { class: Resource::Latency.name().to_owned(), text }
+}
+
+/// What it means that a resource limits the rate.
+pub fn words(resource: Resource) -> &'static str {
+    match resource {
+        Resource::Cpu => "the cores limit the rate",
+        Resource::MmioBandwidth => "PCIe bandwidth for MMIOs limits the rate",
+        Resource::DmaBandwidth => "PCIe bandwidth for what the NIC reads by DMA limits the rate",
+        Resource::DmaWriteBandwidth => "PCIe bandwidth for what the NIC writes by DMA limits the rate",
+        Resource::PcieLatency => "the latency of PCIe transactions limits the rate",
+        Resource::TxUnits => "the NIC's sending processing units limit the rate",
+        Resource::RxUnits => "the NIC's receiving processing units limit the rate",
+        Resource::AtomicLocks => "the NIC's locks for atomics limit the rate",
+        Resource::WqeCache => "misses in the NIC's WQE cache limit the rate",
+        Resource::QpContextCache => "misses in the NIC's QP-context caches limit the rate",
+        Resource::TranslationCache => "misses in the NIC's translation cache limit the rate",
+        Resource::LinkBandwidth => "the link's bandwidth limits the rate",
+        Resource::Latency => "too little is outstanding to cover the time that an operation takes",
+    }
+}

@@ -1,0 +1,186 @@
+//! What a simulation says.
+
+use crate::simulate::Run;
+use crate::workload::{Resolved, Verb};
+use doorbell_sim::{CacheUse, PcieUse, ResourceUse};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Version of the JSON of an [`Outcome`]; fields are only ever added.
+pub const SCHEMA: u32 = 1;
+
+/// Result of a simulated workload, in the form of its JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The workload as resolved.
+    pub workload: Resolved,
+    /// Completed operations (SEND: messages received) per second over all machines, in millions,
+    /// after the warm-up.
+    pub mops: f64,
+    /// The same by the machine that saw the completion (SEND: that received).
+    pub mops_per_machine: Vec<f64>,
+    /// Messages dropped for want of a RECV, whole run.
+    pub dropped: u64,
+    /// From post to completion seen, of signalled operations.
+    pub latency_ns: Latency,
+    /// What limits the rate.
+    pub bottleneck: Bottleneck,
+    /// What 10% more of each resource brings; empty unless asked for.
+    pub lift: Vec<Lift>,
+    /// Use of each resource.
+    pub resources: Vec<Utilization>,
+    /// Hits and misses of each cache of the NICs.
+    pub caches: Vec<Cache>,
+    /// PCIe traffic of each machine.
+    pub pcie: Vec<Pcie>,
+    /// Send work requests, whole run.
+    pub verbs: u64,
+    /// Events of the simulator, whole run.
+    pub events: u64,
+    /// Wall-clock seconds, whole run.
+    pub wall_seconds: f64,
+}
+
+/// Latencies in nanoseconds; `None` where no operation completed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// Mean.
+    pub mean: Option<f64>,
+    /// Median.
+    pub p50: Option<u64>,
+    /// 99th percentile.
+    pub p99: Option<u64>,
+    /// 99.9th percentile.
+    pub p999: Option<u64>,
+}
+
+/// What limits a workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Bottleneck {
+    /// Class from the names of `doorbell_nic::Resource`.
+    pub class: String,
+    /// In words, with the evidence.
+    pub text: String,
+}
+
+/// What 10% more of a resource brings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Lift {
+    /// Name of the resource.
+    pub resource: String,
+    /// Relative change of the rate: 0.1 is 10% more.
+    pub gain: f64,
+}
+
+/// Use of a resource within the measurement.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Utilization {
+    /// Which.
+    pub name: String,
+    /// Whose.
+    pub machine: u32,
+    /// Share of time in which it was busy, 0 to 1.
+    pub utilization: f64,
+}
+
+/// Look-ups in a cache within the measurement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cache {
+    /// Which.
+    pub name: String,
+    /// Whose.
+    pub machine: u32,
+    /// Found.
+    pub hits: u64,
+    /// Fetched over PCIe.
+    pub misses: u64,
+}
+
+/// PCIe traffic of a machine within the measurement; payload bytes of TLPs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Pcie {
+    /// Whose.
+    pub machine: u32,
+    /// CPU to NIC.
+    pub mmio_bytes: u64,
+    /// Read by the NIC.
+    pub dma_read_bytes: u64,
+    /// Written by the NIC.
+    pub dma_write_bytes: u64,
+    /// Cache lines read (PCIeRdCur).
+    pub rdcur: u64,
+    /// Cache lines written (PCIeItoM).
+    pub itom: u64,
+}
+
+impl From<&ResourceUse> for Utilization {
+    fn from(r: &ResourceUse) -> Utilization {
+        Utilization { name: r.name.clone(), machine: r.machine, utilization: r.utilization }
+    }
+}
+
+impl From<&CacheUse> for Cache {
+    fn from(c: &CacheUse) -> Cache {
+        Cache { name: c.name.to_owned(), machine: c.machine, hits: c.hits, misses: c.misses }
+    }
+}
+
+impl From<&PcieUse> for Pcie {
+    fn from(p: &PcieUse) -> Pcie {
+        let PcieUse { machine, mmio_bytes, dma_read_bytes, dma_write_bytes, rdcur, itom } = *p;
+        Pcie { machine, mmio_bytes, dma_read_bytes, dma_write_bytes, rdcur, itom }
+    }
+}
+
+impl Latency {
+    fn of(run: &Run) -> Latency {
+        let mut all: Option<Histogram<u32>> = None;
+        for (_, thread) in run.threads.iter().filter(|(_, t)| !t.latency.is_empty()) {
+            match &mut all {
+                // All histograms have the same bounds.
+                Some(sum) => sum.add(&thread.latency).expect("histograms of equal bounds"),
+                None => all = Some(thread.latency.clone()),
+            }
+        }
+        let at = |q: f64| all.as_ref().map(|h| h.value_at_quantile(q));
+        Latency { mean: all.as_ref().map(|h| h.mean()), p50: at(0.5), p99: at(0.99), p999: at(0.999) }
+    }
+}
+
+/// Operations per second in millions, by machine.
+pub(crate) fn rates(w: &Resolved, run: &Run) -> Vec<f64> {
+    let mut operations = vec![0u64; w.machines as usize];
+    for (machine, thread) in &run.threads {
+        operations[*machine as usize] += match w.verb {
+            Verb::Send => thread.received,
+            _ => thread.completed,
+        };
+    }
+    let seconds = w.duration.span().as_secs_f64();
+    operations.into_iter().map(|n| n as f64 / seconds / 1e6).collect()
+}
+
+impl Outcome {
+    pub(crate) fn new(w: &Resolved, run: &Run, bottleneck: Bottleneck) -> Outcome {
+        let mops_per_machine = rates(w, run);
+        let m = &run.metrics;
+        Outcome {
+            schema: SCHEMA,
+            workload: w.clone(),
+            mops: mops_per_machine.iter().sum(),
+            mops_per_machine,
+            dropped: m.dropped,
+            latency_ns: Latency::of(run),
+            bottleneck,
+            lift: Vec::new(),
+            resources: m.resources.iter().map(Utilization::from).collect(),
+            caches: m.caches.iter().map(Cache::from).collect(),
+            pcie: m.pcie.iter().map(Pcie::from).collect(),
+            verbs: m.verbs,
+            events: m.events,
+            wall_seconds: run.wall_seconds,
+        }
+    }
+}

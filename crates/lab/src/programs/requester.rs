@@ -1,0 +1,204 @@
+//! A thread that posts the workload's verb.
+
+use super::ring::Ring;
+use super::session::{self, Paths, Session};
+use super::{Interval, ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id};
+use crate::topology;
+use crate::workload::{Pattern, Resolved, Verb};
+use doorbell_verbs::{
+    Cq, Provider, Qp, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Span, Time, UdDest, Wc,
+};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// Completions taken by one poll.
+const POLL: usize = 16;
+
+/// A QP that may be posted to.
+struct Lane {
+    /// Its number.
+    qp: usize,
+    /// Index of its ring.
+    ring: usize,
+    /// Memory it leads to; RC and UC, one-sided verbs.
+    remote: RemoteAddr,
+}
+
+/// Keeps the window full.
+pub(super) struct Requester<'a, P: Provider> {
+    w: &'a Resolved,
+    cpu: &'a P,
+    qps: &'a [Qp<P>],
+    cq: &'a Cq<P>,
+    lanes: Vec<Lane>,
+    dests: &'a [Vec<UdDest>],
+    /// One for all QPs where each operation is signalled; else one per QP.
+    rings: Vec<Ring>,
+    sges: &'a [Sge],
+    /// Buffers that the peer's memory holds.
+    slots: u64,
+    list: Vec<SendWr<'a>>,
+    wc: [Wc; POLL],
+    random: Xoshiro256PlusPlus,
+    /// The lane whose turn it is.
+    lane: usize,
+    /// The destination whose turn it is; UD.
+    dest: usize,
+}
+
+/// A seed of its own for each thread.
+fn seed(worker: &Worker) -> u64 {
+    let thread = u64::from(worker.machine) << 32 | u64::from(worker.thread);
+    worker.workload.seed ^ thread.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl<'a, P: Provider> Requester<'a, P> {
+    pub(super) fn new(
+        worker: &'a Worker,
+        cpu: &'a P,
+        session: &'a Session<'a, P>,
+        paths: &'a Paths<P>,
+        sges: &'a [Sge],
+    ) -> Requester<'a, P> {
+        let w = &*worker.workload;
+        let own_rings = w.signal_every > 1;
+        let usable = topology::usable(w, worker.machine);
+        let targets = topology::targets(w, worker.machine);
+        let remote = |k: u32| {
+            let to = (w.transport != QpType::Ud).then(|| topology::peer(w, worker.machine, k).machine);
+            let index = targets.iter().position(|t| Some(*t) == to);
+            index.and_then(|i| paths.remotes.get(i)).copied().unwrap_or_default()
+        };
+        let lanes: Vec<Lane> = usable
+            .iter()
+            .enumerate()
+            .map(|(i, &k)| Lane { qp: k as usize, ring: if own_rings { i } else { 0 }, remote: remote(k) })
+            .collect();
+        let rings = if own_rings { lanes.len() } else { 1 };
+        let mut requester = Requester {
+            w,
+            cpu,
+            qps: &session.qps,
+            cq: &session.send_cq,
+            lanes,
+            dests: &paths.dests,
+            rings: (0..rings).map(|_| Ring::new(w.window)).collect(),
+            sges,
+            slots: session::slots(w.window.into(), w.size.into()),
+            list: Vec::with_capacity(w.batch as usize),
+            wc: [Wc::default(); POLL],
+            random: Xoshiro256PlusPlus::seed_from_u64(seed(worker)),
+            lane: 0,
+            dest: worker.thread as usize,
+        };
+        requester.next_lane();
+        requester
+    }
+
+    /// A number below `n`.
+    fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.random.next_u64()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// Chooses the QP of the next batch: at random in all-to-all, else in turn.
+    fn next_lane(&mut self) {
+        self.lane = match self.w.pattern {
+            Pattern::AllToAll => self.below(self.lanes.len() as u64) as usize,
+            Pattern::Outbound | Pattern::Inbound => (self.lane + 1) % self.lanes.len(),
+        };
+    }
+
+    /// Chooses where a datagram through `qp` goes: at random in all-to-all, else in turn.
+    fn next_dest(&mut self, qp: usize) -> Option<UdDest> {
+        let all: &'a [UdDest] = &self.dests[qp];
+        if all.is_empty() {
+            return None;
+        }
+        self.dest = match self.w.pattern {
+            Pattern::AllToAll => self.below(all.len() as u64) as usize,
+            Pattern::Outbound | Pattern::Inbound => (self.dest + 1) % all.len(),
+        };
+        Some(all[self.dest])
+    }
+
+    fn op(&mut self, remote: RemoteAddr, slot: usize) -> SendOp {
+        let buffer = remote.at(slot as u64 % self.slots * session::stride(self.w.size.into()));
+        match self.w.verb {
+            Verb::Send if self.w.header_only => SendOp::SendWithImm(slot as u32),
+            Verb::Send => SendOp::Send,
+            Verb::Write => SendOp::Write(buffer),
+            Verb::Read => SendOp::Read(buffer),
+            Verb::FetchAdd => SendOp::FetchAdd { remote: self.counter(remote), add: 1 },
+            Verb::CompareSwap => SendOp::CompareSwap { remote: self.counter(remote), compare: 0, swap: 0 },
+        }
+    }
+
+    /// One of the counters at `remote`, at random.
+    fn counter(&mut self, remote: RemoteAddr) -> RemoteAddr {
+        let number = self.below(self.w.counters.unwrap_or(1).into());
+        remote.at(number * u64::from(self.w.counter_stride.unwrap_or(0)))
+    }
+
+    /// Posts a batch to the QP whose turn it is, with one doorbell.
+    fn post(&mut self) -> Result<(), ProgramError> {
+        let Lane { qp, ring, remote } = self.lanes[self.lane];
+        let now = self.cpu.now();
+        self.list.clear();
+        for _ in 0..self.w.batch {
+            let number = self.rings[ring].posted();
+            let slot = self.rings[ring].push(now);
+            let sge = std::slice::from_ref(&self.sges[slot]);
+            let op = self.op(remote, slot);
+            let mut wr = SendWr::new(wr_id(ring, slot), op, if self.w.size == 0 { &[] } else { sge });
+            wr.dest = self.next_dest(qp);
+            if (number + 1).is_multiple_of(self.w.signal_every.into()) {
+                wr = wr.flags(SendFlags::SIGNALED);
+            }
+            if self.w.inline {
+                wr = wr.flags(SendFlags::INLINE);
+            }
+            self.list.push(wr);
+        }
+        Ok(self.qps[qp].post_send(&self.list)?)
+    }
+
+    /// One pass of the poll loop; tells whether it did anything.
+    pub(super) fn pass(
+        &mut self,
+        interval: Interval,
+        result: &mut ThreadResult,
+    ) -> Result<bool, ProgramError> {
+        if self.rings[self.lanes[self.lane].ring].has_room(self.w.batch) {
+            self.post()?;
+            self.next_lane();
+            return Ok(true);
+        }
+        let found = self.cq.poll(&mut self.wc)?.len();
+        if found > 0 {
+            let now = self.cpu.now();
+            for i in 0..found {
+                let wc = self.wc[i];
+                check(&wc)?;
+                self.take(&wc, now, interval, result);
+            }
+        }
+        Ok(found > 0)
+    }
+
+    fn take(&mut self, wc: &Wc, now: Time, interval: Interval, result: &mut ThreadResult) {
+        let (ring, slot) = from_wr_id(wc.wr_id);
+        let ring = &mut self.rings[ring];
+        let latency: Span = now - ring.posted_at(slot);
+        let completed = match self.w.signal_every {
+            1 => {
+                ring.complete(slot);
+                1
+            }
+            _ => ring.complete_through(slot),
+        };
+        if interval.contains(now) {
+            result.completed += completed;
+            result.latency.saturating_record(latency.as_ns().max(1));
+        }
+    }
+}

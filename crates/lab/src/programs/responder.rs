@@ -1,0 +1,92 @@
+//! A thread that posts RECVs.
+
+use super::session::{RECV_BATCH, Session};
+use super::{Interval, ProgramError, ThreadResult, check, from_wr_id, wr_id};
+use crate::workload::Resolved;
+use doorbell_verbs::{Cq, Provider, Qp, RecvWr, Sge, Wc};
+
+/// RECVs of one QP, which its messages take in order.
+#[derive(Clone, Copy, Default)]
+struct RecvQueue {
+    /// Place of the next RECV to post.
+    next: u32,
+    /// Messages taken whose RECVs are not yet posted anew.
+    taken: u32,
+}
+
+/// Takes messages and posts RECVs anew, in batches.
+pub(super) struct Responder<'a, P: Provider> {
+    qps: &'a [Qp<P>],
+    cq: &'a Cq<P>,
+    queues: Vec<RecvQueue>,
+    depth: u32,
+    sges: &'a [Sge],
+    list: Vec<RecvWr<'a>>,
+    wc: [Wc; RECV_BATCH as usize],
+}
+
+impl<'a, P: Provider> Responder<'a, P> {
+    /// Fills the receive queues.
+    pub(super) fn start(
+        _w: &Resolved,
+        session: &'a Session<'_, P>,
+        sges: &'a [Sge],
+    ) -> Result<Responder<'a, P>, ProgramError> {
+        let depth = session.recv_depth();
+        let mut responder = Responder {
+            qps: &session.qps,
+            cq: &session.recv_cq,
+            queues: vec![RecvQueue::default(); session.qps.len()],
+            depth,
+            sges,
+            list: Vec::with_capacity(RECV_BATCH as usize),
+            wc: [Wc::default(); RECV_BATCH as usize],
+        };
+        for k in 0..responder.qps.len() {
+            for first in (0..depth).step_by(RECV_BATCH as usize) {
+                responder.post(k, RECV_BATCH.min(depth - first))?;
+            }
+        }
+        Ok(responder)
+    }
+
+    /// Posts `n` RECVs to QP `k` with one doorbell.
+    fn post(&mut self, k: usize, n: u32) -> Result<(), ProgramError> {
+        let queue = &mut self.queues[k];
+        self.list.clear();
+        for _ in 0..n {
+            let place = k * self.depth as usize + queue.next as usize;
+            let sge = std::slice::from_ref(&self.sges[place]);
+            let sg_list = if sge[0].length == 0 { &[] } else { sge };
+            self.list.push(RecvWr { wr_id: wr_id(k, queue.next as usize), sg_list });
+            queue.next = (queue.next + 1) % self.depth;
+        }
+        Ok(self.qps[k].post_recv(&self.list)?)
+    }
+
+    /// One pass of the poll loop; tells whether it found anything.
+    pub(super) fn pass(
+        &mut self,
+        cpu: &P,
+        interval: Interval,
+        result: &mut ThreadResult,
+    ) -> Result<bool, ProgramError> {
+        let found = self.cq.poll(&mut self.wc)?.len();
+        if found == 0 {
+            return Ok(false);
+        }
+        if interval.contains(cpu.now()) {
+            result.received += found as u64;
+        }
+        for i in 0..found {
+            check(&self.wc[i])?;
+            let (k, _) = from_wr_id(self.wc[i].wr_id);
+            self.queues[k].taken += 1;
+            if self.queues[k].taken == RECV_BATCH.min(self.depth) {
+                self.post(k, self.queues[k].taken)?;
+                self.queues[k].taken = 0;
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,101 @@
+//! The operations that are under way.
+
+use doorbell_verbs::Time;
+
+#[derive(Clone, Copy)]
+struct Slot {
+    posted: Time,
+    done: bool,
+}
+
+/// A window of operations in the order of their posting; the oldest leaves first.
+pub(super) struct Ring {
+    slots: Box<[Slot]>,
+    /// Operations posted so far.
+    posted: u64,
+    /// Operations that left: all older ones are complete.
+    retired: u64,
+}
+
+impl Ring {
+    pub(super) fn new(window: u32) -> Ring {
+        let slots = vec![Slot { posted: Time::START, done: false }; window as usize].into();
+        Ring { slots, posted: 0, retired: 0 }
+    }
+
+    fn slot(&self, number: u64) -> usize {
+        (number % self.slots.len() as u64) as usize
+    }
+
+    /// Operations posted so far.
+    pub(super) fn posted(&self) -> u64 {
+        self.posted
+    }
+
+    /// Whether `n` more operations fit.
+    pub(super) fn has_room(&self, n: u32) -> bool {
+        self.posted - self.retired + u64::from(n) <= self.slots.len() as u64
+    }
+
+    /// Enters an operation; returns its slot.
+    pub(super) fn push(&mut self, now: Time) -> usize {
+        debug_assert!(self.has_room(1));
+        let slot = self.slot(self.posted);
+        self.slots[slot] = Slot { posted: now, done: false };
+        self.posted += 1;
+        slot
+    }
+
+    /// When the operation in `slot` was posted.
+    pub(super) fn posted_at(&self, slot: usize) -> Time {
+        self.slots[slot].posted
+    }
+
+    /// The operation in `slot` is complete, of a ring in which each is signalled.
+    pub(super) fn complete(&mut self, slot: usize) {
+        self.slots[slot].done = true;
+        while self.retired < self.posted && self.slots[self.slot(self.retired)].done {
+            self.retired += 1;
+        }
+    }
+
+    /// The operation in `slot`, and with it each older one, is complete; returns how many are new.
+    /// For the ring of a single QP, whose completions come in order.
+    pub(super) fn complete_through(&mut self, slot: usize) -> u64 {
+        let len = self.slots.len();
+        let ahead = (slot + len - self.slot(self.retired)) % len;
+        let new = ahead as u64 + 1;
+        self.retired += new;
+        debug_assert!(self.retired <= self.posted);
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oldest_is_awaited_first() {
+        let mut ring = Ring::new(3);
+        let slots: Vec<usize> = (0..3).map(|_| ring.push(Time::START)).collect();
+        assert!(!ring.has_room(1));
+        ring.complete(slots[2]);
+        ring.complete(slots[1]);
+        assert!(!ring.has_room(1), "the oldest is still under way");
+        ring.complete(slots[0]);
+        assert!(ring.has_room(3));
+    }
+
+    #[test]
+    fn a_signalled_one_brings_the_unsignalled_before_it() {
+        let mut ring = Ring::new(8);
+        let mut slots: Vec<usize> = (0..8).map(|_| ring.push(Time::START)).collect();
+        assert_eq!(ring.complete_through(slots[3]), 4);
+        assert!(ring.has_room(4) && !ring.has_room(5));
+        slots.extend((0..4).map(|_| ring.push(Time::START)));
+        assert_eq!(ring.complete_through(slots[7]), 4);
+        assert_eq!(ring.complete_through(slots[11]), 4);
+        assert!(ring.has_room(8));
+    }
+}

@@ -1,0 +1,277 @@
+//! A thread's verbs objects, and how it meets its peers.
+
+use super::{LINE, ProgramError, Worker};
+use crate::topology::{self, Peer};
+use crate::workload::Resolved;
+use doorbell_verbs::{
+    AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, Mr, PageSize, Pd, Provider,
+    Qp, QpCap, QpInitAttr, QpType, RemoteAddr, Sge, UdDest,
+};
+
+/// Q_Key of every UD QP.
+const QKEY: u32 = 0x1111_1111;
+
+/// Bytes a thread spends on buffers before its operations begin to share them.
+const BUFFER_BYTES: u64 = 1 << 20;
+
+/// RECVs that a responder posts anew with one doorbell.
+pub(super) const RECV_BATCH: u32 = 16;
+
+/// Bounds of the RECVs posted on a UD QP, whose senders nothing holds back.
+const UD_RECVS: std::ops::RangeInclusive<u64> = 512..=2048;
+
+/// Padding that puts the payload of a UD message, which follows the GRH, at the start of a line.
+const GRH_PAD: u64 = LINE - GRH_BYTES as u64;
+
+/// A thread's verbs objects.
+pub(super) struct Session<'a, P: Provider> {
+    worker: &'a Worker,
+    provider: &'a P,
+    attr: DeviceAttr,
+    port: u8,
+    pd: Pd<P>,
+    pub(super) send_cq: Cq<P>,
+    pub(super) recv_cq: Cq<P>,
+    pub(super) qps: Vec<Qp<P>>,
+    /// Memory that RECVs take messages to; empty of use where none are posted.
+    recv_mr: Option<Mr<P>>,
+    /// Local side of what this thread posts.
+    send_mr: Option<Mr<P>>,
+    /// What peers may read, write or count in.
+    exposed: Option<Mr<P>>,
+}
+
+/// Where a thread's operations go.
+pub(super) struct Paths<P: Provider> {
+    /// Memory of each target, in the order of `topology::targets`; none for SEND.
+    pub(super) remotes: Vec<RemoteAddr>,
+    /// For UD: the destinations through each QP, in the same order.
+    pub(super) dests: Vec<Vec<UdDest>>,
+    /// Held as long as the destinations are used.
+    _ahs: Vec<Ah<P>>,
+}
+
+/// Bytes between the buffers of two operations of `size` bytes.
+pub(super) fn stride(size: u64) -> u64 {
+    size.max(1).next_multiple_of(LINE)
+}
+
+/// Buffers for up to `operations` of `size` bytes; where they would take too much, operations share.
+pub(super) fn slots(operations: u64, size: u64) -> u64 {
+    operations.min(BUFFER_BYTES / stride(size)).max(1)
+}
+
+fn ud(w: &Resolved) -> bool {
+    w.transport == QpType::Ud
+}
+
+/// RECVs to keep posted on each QP of a responder on a device with room for `max_qp_wr`.
+fn recv_depth(w: &Resolved, max_qp_wr: u32) -> u32 {
+    let window = u64::from(2 * w.window);
+    let wanted = match ud(w) {
+        true => (window * u64::from(w.machines - 1)).clamp(*UD_RECVS.start(), *UD_RECVS.end()),
+        false => window + u64::from(RECV_BATCH),
+    };
+    wanted.next_multiple_of(RECV_BATCH.into()).min(max_qp_wr.into()) as u32
+}
+
+/// Completions that the sends of `qps` QPs can have waiting in their CQ.
+fn send_cqe(w: &Resolved, qps: u32) -> u32 {
+    match w.signal_every {
+        1 => w.window,
+        s => qps.saturating_mul(w.window.div_ceil(s)),
+    }
+}
+
+/// Key under which QP `k` of a thread tells where it is.
+fn qp_key(machine: u32, thread: u32, k: u32) -> String {
+    format!("qp {machine}.{thread}.{k}")
+}
+
+fn memory_key(machine: u32, thread: u32) -> String {
+    format!("memory {machine}.{thread}")
+}
+
+fn ready_key(machine: u32, thread: u32) -> String {
+    format!("ready {machine}.{thread}")
+}
+
+impl<'a, P: Provider> Session<'a, P> {
+    /// Makes everything that takes no peer. QPs are in Init, so that RECVs can be posted.
+    pub(super) fn open(worker: &'a Worker, provider: &'a P) -> Result<Session<'a, P>, ProgramError> {
+        let w = &*worker.workload;
+        let context = Context::open(provider, 0)?;
+        let attr = context.query_device()?;
+        let port = 1 + (worker.thread % u32::from(attr.ports)) as u8;
+        let pd = context.alloc_pd()?;
+        let depth = recv_depth(w, attr.max_qp_wr);
+        let count = topology::qps(w, worker.machine);
+        let requests = topology::requests(w, worker.machine);
+        let receives = topology::responds(w, worker.machine) && w.verb.consumes_recv();
+        let send_cq = context.create_cq(if requests { send_cqe(w, count) } else { 1 })?;
+        let recv_cq = context.create_cq(if receives { count.saturating_mul(depth).max(1) } else { 1 })?;
+        let cap = QpCap {
+            max_send_wr: if requests { w.window } else { 1 },
+            max_recv_wr: if receives { depth } else { 1 },
+            max_inline_data: if w.inline && requests { w.size } else { 0 },
+            ..QpCap::default()
+        };
+        let init = QpInitAttr::new(w.transport, cap);
+        let access = ConnectAttr::default().access;
+        let mut qps = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            let qp = pd.create_qp(&send_cq, &recv_cq, None, &init)?;
+            qp.init(port, if ud(w) { AccessFlags::empty() } else { access }, QKEY)?;
+            qps.push(qp);
+        }
+        let mut session = Session {
+            worker,
+            provider,
+            attr,
+            port,
+            pd,
+            send_cq,
+            recv_cq,
+            qps,
+            recv_mr: None,
+            send_mr: None,
+            exposed: None,
+        };
+        session.register(requests, receives)?;
+        session.introduce()?;
+        Ok(session)
+    }
+
+    fn w(&self) -> &'a Resolved {
+        &self.worker.workload
+    }
+
+    /// RECVs to keep posted on each QP.
+    pub(super) fn recv_depth(&self) -> u32 {
+        recv_depth(self.w(), self.attr.max_qp_wr)
+    }
+
+    fn registered(&self, len: u64, access: AccessFlags) -> Result<Mr<P>, ProgramError> {
+        let mem = self.provider.alloc(len, PageSize::Huge)?;
+        Ok(self.pd.reg_mr(mem, access)?)
+    }
+
+    fn register(&mut self, requests: bool, receives: bool) -> Result<(), ProgramError> {
+        let w = self.w();
+        let size = u64::from(w.size);
+        if requests {
+            let len = slots(w.window.into(), size) * stride(size);
+            self.send_mr = Some(self.registered(len, AccessFlags::LOCAL_WRITE)?);
+        }
+        if receives {
+            let len = self.recv_slots() * self.qps.len() as u64 * self.recv_stride();
+            self.recv_mr = Some(self.registered(len, AccessFlags::LOCAL_WRITE)?);
+        } else if topology::responds(w, self.worker.machine) {
+            let access = AccessFlags::LOCAL_WRITE | ConnectAttr::default().access;
+            self.exposed = Some(match self.worker.counters {
+                Some(mem) => self.pd.reg_mr(mem, access)?,
+                None => self.registered(slots(w.window.into(), size) * stride(size), access)?,
+            });
+        }
+        Ok(())
+    }
+
+    fn recv_length(&self) -> u32 {
+        self.w().size + if ud(self.w()) { GRH_BYTES } else { 0 }
+    }
+
+    fn recv_offset(&self) -> u64 {
+        if ud(self.w()) { GRH_PAD } else { 0 }
+    }
+
+    fn recv_stride(&self) -> u64 {
+        stride(self.recv_offset() + u64::from(self.recv_length()))
+    }
+
+    fn recv_slots(&self) -> u64 {
+        slots(self.recv_depth().into(), self.recv_stride())
+    }
+
+    /// Where RECV number `i` of QP `k` takes its message: element `(k * depth + i) % len`.
+    pub(super) fn recv_sges(&self) -> Vec<Sge> {
+        let Some(mr) = &self.recv_mr else { return Vec::new() };
+        let (per_qp, depth) = (self.recv_slots(), u64::from(self.recv_depth()));
+        let sge = |k: u64, i: u64| {
+            let at = (k * per_qp + i % per_qp) * self.recv_stride() + self.recv_offset();
+            mr.sge(at, self.recv_length())
+        };
+        (0..self.qps.len() as u64)
+            .flat_map(|k| (0..depth).map(move |i| (k, i)))
+            .map(|(k, i)| sge(k, i))
+            .collect()
+    }
+
+    /// Local side of the operation in each slot of the window.
+    pub(super) fn send_sges(&self) -> Vec<Sge> {
+        let Some(mr) = &self.send_mr else { return Vec::new() };
+        let size = self.w().size;
+        let slots = slots(self.w().window.into(), size.into());
+        (0..u64::from(self.w().window)).map(|i| mr.sge(i % slots * stride(size.into()), size)).collect()
+    }
+
+    /// Tells where the QPs and the memory are.
+    fn introduce(&self) -> Result<(), ProgramError> {
+        let (machine, thread) = (self.worker.machine, self.worker.thread);
+        for (k, qp) in self.qps.iter().enumerate() {
+            let endpoint = qp.endpoint(self.port)?;
+            self.provider.publish(&qp_key(machine, thread, k as u32), &endpoint.to_bytes());
+        }
+        if let Some(mr) = &self.exposed {
+            self.provider.publish(&memory_key(machine, thread), &mr.remote(0).to_bytes());
+        }
+        Ok(())
+    }
+
+    fn find_qp(&self, peer: Peer) -> Result<Endpoint, ProgramError> {
+        let found = self.provider.lookup(&qp_key(peer.machine, self.worker.thread, peer.qp));
+        Ok(Endpoint::from_bytes(&found)?)
+    }
+
+    fn find_memory(&self, machine: u32) -> Result<RemoteAddr, ProgramError> {
+        Ok(RemoteAddr::from_bytes(&self.provider.lookup(&memory_key(machine, self.worker.thread)))?)
+    }
+
+    /// Brings the QPs up, and returns once every target is up, too.
+    pub(super) fn connect(&self) -> Result<Paths<P>, ProgramError> {
+        let (machine, thread) = (self.worker.machine, self.worker.thread);
+        let rd_atomic = self.attr.max_qp_init_rd_atom.min(self.attr.max_qp_rd_atom);
+        let attr = ConnectAttr { max_rd_atomic: rd_atomic, ..ConnectAttr::default() };
+        for (k, qp) in self.qps.iter().enumerate() {
+            if ud(self.w()) {
+                qp.activate_from_init(0)?;
+            } else {
+                let remote = self.find_qp(topology::peer(self.w(), machine, k as u32))?;
+                qp.connect_from_init(self.port, &remote, &attr)?;
+            }
+        }
+        self.provider.publish(&ready_key(machine, thread), &[]);
+        let targets = topology::targets(self.w(), machine);
+        for &target in &targets {
+            self.provider.lookup(&ready_key(target, thread));
+        }
+        self.paths(&targets)
+    }
+
+    fn paths(&self, targets: &[u32]) -> Result<Paths<P>, ProgramError> {
+        let mut paths =
+            Paths { remotes: Vec::new(), dests: vec![Vec::new(); self.qps.len()], _ahs: Vec::new() };
+        for &machine in targets {
+            if !self.w().verb.consumes_recv() {
+                paths.remotes.push(self.find_memory(machine)?);
+            }
+            if ud(self.w()) {
+                let ah = Ah::to_endpoint(&self.pd, self.port, &self.find_qp(Peer { machine, qp: 0 })?)?;
+                for (qp, dests) in (0..).zip(&mut paths.dests) {
+                    dests.push(ah.dest(self.find_qp(Peer { machine, qp })?.qpn, QKEY));
+                }
+                paths._ahs.push(ah);
+            }
+        }
+        Ok(paths)
+    }
+}

@@ -1,0 +1,115 @@
+//! A workload in virtual time.
+
+use crate::programs::{ProgramError, ThreadResult, Worker};
+use crate::stub::SimCluster;
+use crate::topology;
+use crate::workload::Resolved;
+use doorbell_nic::Profile;
+use doorbell_sim::{Metrics, SimConfig};
+use doorbell_verbs::{Cluster, PageSize, RunError, Span, Task, Time, VerbsError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use thiserror::Error;
+
+/// Virtual time that threads get to come to their end once the measurement is over.
+const GRACE: Span = Span::from_ms(10);
+
+/// Why a simulation has no result.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SimulateError {
+    /// The run did not reach its end.
+    #[error("{0}")]
+    Run(#[from] RunError),
+    /// Memory for the counters could not be had.
+    #[error("counters: {0}")]
+    Counters(#[from] VerbsError),
+    /// A thread gave up.
+    #[error("thread {thread} of machine {machine}: {cause}")]
+    Thread {
+        /// Its machine.
+        machine: u32,
+        /// Its number there.
+        thread: u32,
+        /// Why.
+        cause: ProgramError,
+    },
+    /// A thread did not come to its end.
+    #[error("thread {thread} of machine {machine} did not end in time")]
+    Unfinished {
+        /// Its machine.
+        machine: u32,
+        /// Its number there.
+        thread: u32,
+    },
+}
+
+impl SimulateError {
+    /// Whether somebody stopped the run.
+    pub fn is_interrupt(&self) -> bool {
+        matches!(self, SimulateError::Run(RunError::Interrupted))
+    }
+}
+
+/// What one run gave.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    /// Results of the threads, by machine and thread.
+    pub(crate) threads: Vec<(u32, ThreadResult)>,
+    /// What the simulator metered.
+    pub(crate) metrics: Metrics,
+    /// Wall-clock seconds it took.
+    pub(crate) wall_seconds: f64,
+}
+
+type WorkerTask = Task<Result<ThreadResult, ProgramError>>;
+
+/// Starts the threads of the workload; thread i of a machine has core i.
+fn spawn<C: Cluster>(cluster: &mut C, w: &Arc<Resolved>) -> Result<Vec<(u32, u32, WorkerTask)>, VerbsError> {
+    let mut tasks = Vec::new();
+    for machine in 0..w.machines {
+        let counters = match w.counter_bytes() {
+            Some(bytes) if topology::responds(w, machine) => {
+                Some(cluster.alloc(machine, bytes, PageSize::Huge)?)
+            }
+            _ => None,
+        };
+        for thread in 0..w.threads {
+            let worker = Worker { workload: w.clone(), machine, thread, counters };
+            tasks.push((machine, thread, cluster.spawn(machine, thread, worker)));
+        }
+    }
+    Ok(tasks)
+}
+
+fn collect(tasks: Vec<(u32, u32, WorkerTask)>) -> Result<Vec<(u32, ThreadResult)>, SimulateError> {
+    let result = |(machine, thread, task): (u32, u32, WorkerTask)| match task.take() {
+        Some(Ok(result)) => Ok((machine, result)),
+        Some(Err(cause)) => Err(SimulateError::Thread { machine, thread, cause }),
+        None => Err(SimulateError::Unfinished { machine, thread }),
+    };
+    tasks.into_iter().map(result).collect()
+}
+
+/// Runs `w` once on machines of `profile`.
+pub(crate) fn run_once(
+    profile: &Profile,
+    w: &Arc<Resolved>,
+    interrupt: &Arc<AtomicBool>,
+) -> Result<Run, SimulateError> {
+    let begun = Instant::now();
+    let from = Time::START + w.warmup.span();
+    let config = SimConfig {
+        machines: w.machines,
+        seed: w.seed,
+        skip_pauses: true,
+        end: from + w.duration.span() + GRACE,
+        window: (from, w.duration.span()),
+        interrupt: Some(interrupt.clone()),
+    };
+    let mut cluster = SimCluster::new(profile, config);
+    let tasks = spawn(&mut cluster, w)?;
+    cluster.run()?;
+    let threads = collect(tasks)?;
+    Ok(Run { threads, metrics: cluster.metrics(), wall_seconds: begun.elapsed().as_secs_f64() })
+}

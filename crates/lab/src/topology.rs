@@ -1,0 +1,129 @@
+//! Which queue pair leads where.
+//!
+//! A thread only ever talks to the same-numbered thread of other machines. Its ports follow from
+//! its number, so peers are always on the same port: where ports do not reach each other (Connect-IB
+//! in ATC'16, Table 2) nothing is lost.
+
+use crate::workload::{Pattern, Resolved};
+use doorbell_verbs::QpType;
+
+/// The other end of a connected queue pair: QP `qp` of the same-numbered thread of `machine`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Peer {
+    pub(crate) machine: u32,
+    pub(crate) qp: u32,
+}
+
+/// Whether the threads of `machine` post.
+pub(crate) fn requests(w: &Resolved, machine: u32) -> bool {
+    match w.pattern {
+        Pattern::Outbound => machine == 0,
+        Pattern::Inbound => machine != 0,
+        Pattern::AllToAll => true,
+    }
+}
+
+/// Whether the threads of `machine` are posted to.
+pub(crate) fn responds(w: &Resolved, machine: u32) -> bool {
+    match w.pattern {
+        Pattern::Outbound => machine != 0,
+        Pattern::Inbound => machine == 0,
+        Pattern::AllToAll => true,
+    }
+}
+
+/// Machines to which `machine` posts.
+pub(crate) fn targets(w: &Resolved, machine: u32) -> Vec<u32> {
+    (0..w.machines).filter(|&m| m != machine && requests(w, machine) && responds(w, m)).collect()
+}
+
+/// QPs that each thread of `machine` makes.
+pub(crate) fn qps(w: &Resolved, machine: u32) -> u32 {
+    let others = w.machines - 1;
+    match (w.transport, w.pattern) {
+        (QpType::Ud, _) => w.qps,
+        // Made up to a whole round over the machines, so that each QP has its other end.
+        (_, Pattern::AllToAll) => w.qps.next_multiple_of(w.machines),
+        (_, Pattern::Outbound) if machine == 0 => w.qps,
+        (_, Pattern::Outbound) => (0..w.qps).filter(|k| 1 + k % others == machine).count() as u32,
+        (_, Pattern::Inbound) if machine == 0 => w.qps * others,
+        (_, Pattern::Inbound) => w.qps,
+    }
+}
+
+/// The other end of QP `k` of a thread of `machine`; RC and UC.
+pub(crate) fn peer(w: &Resolved, machine: u32, k: u32) -> Peer {
+    let others = w.machines - 1;
+    match w.pattern {
+        // QP k leads to machine k mod M. Rounds keep to themselves: in each, the QP that leads to
+        // me is the one with my number.
+        Pattern::AllToAll => Peer { machine: k % w.machines, qp: k - k % w.machines + machine },
+        Pattern::Outbound if machine == 0 => Peer { machine: 1 + k % others, qp: k / others },
+        Pattern::Outbound => Peer { machine: 0, qp: k * others + machine - 1 },
+        Pattern::Inbound if machine == 0 => Peer { machine: 1 + k / w.qps, qp: k % w.qps },
+        Pattern::Inbound => Peer { machine: 0, qp: (machine - 1) * w.qps + k },
+    }
+}
+
+/// The QPs that a thread of `machine` posts to. In all-to-all those that lead to its own machine
+/// exist and are never used.
+pub(crate) fn usable(w: &Resolved, machine: u32) -> Vec<u32> {
+    let own = |k: &u32| w.transport != QpType::Ud && peer(w, machine, *k).machine == machine;
+    if requests(w, machine) { (0..w.qps).filter(|k| !own(k)).collect() } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::tests::resolved;
+
+    fn cases() -> Vec<Resolved> {
+        let mut all = Vec::new();
+        for pattern in [Pattern::Outbound, Pattern::Inbound, Pattern::AllToAll] {
+            for machines in 2..6 {
+                for qps in 2..14 {
+                    let mut w = resolved("read");
+                    (w.pattern, w.machines, w.qps) = (pattern, machines, qps);
+                    all.push(w);
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn every_connection_has_two_ends() {
+        for w in cases() {
+            for machine in 0..w.machines {
+                for k in 0..qps(&w, machine) {
+                    let there = peer(&w, machine, k);
+                    assert!(there.qp < qps(&w, there.machine), "{w:?} {machine} {k} {there:?}");
+                    assert_eq!(peer(&w, there.machine, there.qp), Peer { machine, qp: k }, "{w:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn posted_to_is_only_who_responds() {
+        for w in cases() {
+            for machine in 0..w.machines {
+                for k in usable(&w, machine) {
+                    let there = peer(&w, machine, k).machine;
+                    assert!(there != machine && responds(&w, there), "{w:?} {machine} {k}");
+                }
+                assert_eq!(usable(&w, machine).is_empty(), !requests(&w, machine), "{w:?} {machine}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_to_all_leads_qp_k_to_machine_k_mod_m() {
+        let mut w = resolved("read");
+        (w.pattern, w.machines, w.qps) = (Pattern::AllToAll, 6, 30);
+        for k in 0..30 {
+            assert_eq!(peer(&w, 4, k).machine, k % 6);
+        }
+        assert_eq!(usable(&w, 4).len(), 25);
+    }
+}

@@ -1,0 +1,645 @@
+//! Workloads: as people describe them, and with everything filled in.
+
+use crate::Duration;
+use doorbell_nic::{Profile, ProfileError};
+use doorbell_verbs::{Opcode, QpType, Span};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+use thiserror::Error;
+
+/// A verb of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verb {
+    /// SEND, with immediate where it is header-only.
+    Send,
+    /// WRITE.
+    Write,
+    /// READ.
+    Read,
+    /// Fetch-and-add on 8 bytes.
+    FetchAdd,
+    /// Compare-and-swap on 8 bytes.
+    CompareSwap,
+}
+
+impl Verb {
+    /// All verbs with their names.
+    pub const ALL: [(&str, Verb); 5] = [
+        ("send", Verb::Send),
+        ("write", Verb::Write),
+        ("read", Verb::Read),
+        ("fetch-add", Verb::FetchAdd),
+        ("compare-swap", Verb::CompareSwap),
+    ];
+
+    /// Its opcode.
+    pub fn opcode(self, header_only: bool) -> Opcode {
+        match self {
+            Verb::Send if header_only => Opcode::SendWithImm,
+            Verb::Send => Opcode::Send,
+            Verb::Write => Opcode::Write,
+            Verb::Read => Opcode::Read,
+            Verb::FetchAdd => Opcode::FetchAdd,
+            Verb::CompareSwap => Opcode::CompareSwap,
+        }
+    }
+
+    fn is_atomic(self) -> bool {
+        self.opcode(false).is_atomic()
+    }
+
+    /// Whether its messages take RECVs.
+    pub(crate) fn consumes_recv(self) -> bool {
+        self.opcode(false).consumes_recv()
+    }
+
+    /// Whether its requests carry payload.
+    fn carries_payload(self) -> bool {
+        matches!(self, Verb::Send | Verb::Write)
+    }
+
+    /// The transport that ATC'16 studies it on (Figure 3).
+    fn usual_transport(self) -> QpType {
+        match self {
+            Verb::Send => QpType::Ud,
+            Verb::Write => QpType::Uc,
+            Verb::Read | Verb::FetchAdd | Verb::CompareSwap => QpType::Rc,
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Verb::Send => "SEND",
+            Verb::Write => "WRITE",
+            Verb::Read => "READ",
+            Verb::FetchAdd => "fetch-and-add",
+            Verb::CompareSwap => "compare-and-swap",
+        })
+    }
+}
+
+/// Who posts to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// The threads of machine 0 post to the other machines.
+    Outbound,
+    /// The threads of the other machines post to machine 0.
+    Inbound,
+    /// All threads post to the other machines.
+    AllToAll,
+}
+
+impl Pattern {
+    /// All patterns with their names.
+    pub const ALL: [(&str, Pattern); 3] =
+        [("outbound", Pattern::Outbound), ("inbound", Pattern::Inbound), ("all-to-all", Pattern::AllToAll)];
+}
+
+/// A workload as it is described; what is not given takes its usual value.
+///
+/// TOML and JSON files have these keys; [`Workload::resolve`] says what each may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Workload {
+    /// Name of a built-in profile, or path of a profile's TOML file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// The verb.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verb: Option<Verb>,
+    /// The transport.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<QpType>,
+    /// Payload in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u32>,
+    /// Number of machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machines: Option<u32>,
+    /// Threads of each machine, one per core.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// QPs of each thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qps: Option<u32>,
+    /// Operations outstanding per thread; per QP where not each is signalled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<u32>,
+    /// Work requests per doorbell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u32>,
+    /// Each so many-th operation of a QP is signalled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal_every: Option<u32>,
+    /// Whether payload is copied into the WQE.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inline: Option<bool>,
+    /// Whether messages have no payload but an immediate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header_only: Option<bool>,
+    /// Counters of a responder machine, for atomics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counters: Option<u32>,
+    /// Bytes from one counter to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counter_stride: Option<u32>,
+    /// Who posts to whom.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<Pattern>,
+    /// Virtual time before measuring begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<Duration>,
+    /// Virtual time to measure for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Duration>,
+    /// Seed of all random draws.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+}
+
+/// A workload with everything filled in and checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Resolved {
+    /// Name or path of the profile.
+    pub profile: String,
+    /// The verb.
+    pub verb: Verb,
+    /// The transport; it offers the verb.
+    pub transport: QpType,
+    /// Payload in bytes; 8 for atomics.
+    pub size: u32,
+    /// Number of machines, at least 2.
+    pub machines: u32,
+    /// Threads of each machine, at most the profile's cores.
+    pub threads: u32,
+    /// QPs of each thread that posts.
+    pub qps: u32,
+    /// Operations outstanding per thread where each is signalled, else per QP; at most what a queue
+    /// holds.
+    pub window: u32,
+    /// Work requests per doorbell, at most the window.
+    pub batch: u32,
+    /// Each so many-th operation of a QP is signalled.
+    pub signal_every: u32,
+    /// Whether payload is copied into the WQE.
+    pub inline: bool,
+    /// Whether messages have no payload but an immediate.
+    pub header_only: bool,
+    /// Counters of a responder machine; atomics only.
+    pub counters: Option<u32>,
+    /// Bytes from one counter to the next; atomics only.
+    pub counter_stride: Option<u32>,
+    /// Who posts to whom.
+    pub pattern: Pattern,
+    /// Virtual time before measuring begins.
+    pub warmup: Duration,
+    /// Virtual time to measure for.
+    pub duration: Duration,
+    /// Seed of all random draws.
+    pub seed: u64,
+}
+
+/// What is wrong with a workload: one sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WorkloadError {
+    /// The file cannot be read.
+    #[error("cannot read workload {file}: {cause}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why not.
+        cause: String,
+    },
+    /// Not TOML or JSON, an unknown key, or a value of the wrong kind.
+    #[error("{file}:{line}: {message}")]
+    Malformed {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// The profile.
+    #[error("{0}")]
+    Profile(#[from] ProfileError),
+    /// A value is out of its range, or two do not go together.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// Machines of a run at most.
+const MAX_MACHINES: u32 = 1024;
+/// QPs of a run at most.
+const MAX_QPS: u64 = 1 << 22;
+/// Bytes that all counters of a machine may span.
+const MAX_COUNTER_BYTES: u64 = 1 << 30;
+/// Payload bytes at most, and what the buffers of all threads may take together.
+const MAX_BYTES: u64 = 4 << 30;
+
+fn invalid<T>(message: String) -> Result<T, WorkloadError> {
+    Err(WorkloadError::Invalid(message))
+}
+
+/// Refuses unless `low <= value <= high`.
+fn within(name: &str, value: u32, low: u32, high: u32, why: &str) -> Result<(), WorkloadError> {
+    if value < low {
+        return invalid(format!("{name} is {value}, but must be at least {low}"));
+    }
+    if value > high {
+        return invalid(format!("{name} is {value}, but {why} {high}"));
+    }
+    Ok(())
+}
+
+/// The line, from 1, of byte `at` of `text`.
+fn line_of(text: &str, at: usize) -> usize {
+    text.get(..at).map_or(1, |before| before.matches('\n').count() + 1)
+}
+
+impl Workload {
+    /// Parses TOML; `file` is for messages.
+    pub fn from_toml(file: &str, text: &str) -> Result<Workload, WorkloadError> {
+        toml::from_str(text).map_err(|e| WorkloadError::Malformed {
+            file: file.to_owned(),
+            line: line_of(text, e.span().map_or(0, |s| s.start)),
+            message: e.message().replace('\n', " "),
+        })
+    }
+
+    /// Parses JSON; `file` is for messages.
+    pub fn from_json(file: &str, text: &str) -> Result<Workload, WorkloadError> {
+        serde_json::from_str(text).map_err(|e| {
+            // The parser appends the position, which we give in front.
+            let message = e.to_string();
+            let message = message.split(" at line ").next().unwrap_or_default().to_owned();
+            WorkloadError::Malformed { file: file.to_owned(), line: e.line().max(1), message }
+        })
+    }
+
+    /// Reads a file: JSON where its name ends in `.json`, else TOML.
+    pub fn read(path: &Path) -> Result<Workload, WorkloadError> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| WorkloadError::Unreadable { file: file.clone(), cause: e.to_string() })?;
+        match path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json")) {
+            true => Workload::from_json(&file, &text),
+            false => Workload::from_toml(&file, &text),
+        }
+    }
+
+    /// This workload, and where it says nothing, `base`.
+    pub fn over(self, base: Workload) -> Workload {
+        Workload {
+            profile: self.profile.or(base.profile),
+            verb: self.verb.or(base.verb),
+            transport: self.transport.or(base.transport),
+            size: self.size.or(base.size),
+            machines: self.machines.or(base.machines),
+            threads: self.threads.or(base.threads),
+            qps: self.qps.or(base.qps),
+            window: self.window.or(base.window),
+            batch: self.batch.or(base.batch),
+            signal_every: self.signal_every.or(base.signal_every),
+            inline: self.inline.or(base.inline),
+            header_only: self.header_only.or(base.header_only),
+            counters: self.counters.or(base.counters),
+            counter_stride: self.counter_stride.or(base.counter_stride),
+            pattern: self.pattern.or(base.pattern),
+            warmup: self.warmup.or(base.warmup),
+            duration: self.duration.or(base.duration),
+            seed: self.seed.or(base.seed),
+        }
+    }
+
+    /// Name or path of its profile.
+    pub fn profile_name(&self) -> &str {
+        self.profile.as_deref().unwrap_or("cib")
+    }
+
+    /// Its profile.
+    pub fn load_profile(&self) -> Result<Profile, WorkloadError> {
+        Ok(Profile::named_or_file(self.profile_name())?)
+    }
+
+    /// Fills in what is not given, and checks everything against `profile`.
+    pub fn resolve(&self, profile: &Profile) -> Result<Resolved, WorkloadError> {
+        let verb = self.verb.unwrap_or(Verb::Send);
+        let signal_every = self.signal_every.unwrap_or(if verb.carries_payload() { 16 } else { 1 });
+        let batch = self.batch.unwrap_or(1);
+        let header_only = self.header_only.unwrap_or(false);
+        let size = self.size.unwrap_or(usual_size(verb, header_only));
+        let pattern = self.pattern.unwrap_or(usual_pattern(verb));
+        let transport = self.transport.unwrap_or(verb.usual_transport());
+        let machines = self.machines.unwrap_or(8);
+        let inlines = verb.carries_payload() && size > 0;
+        let resolved = Resolved {
+            profile: self.profile_name().to_owned(),
+            verb,
+            transport,
+            size,
+            machines,
+            threads: self.threads.unwrap_or(profile.host.cores),
+            qps: self.qps.unwrap_or(usual_qps(transport, pattern, machines)),
+            window: self.effective_window(signal_every, batch, profile.nic.max_qp_wr),
+            batch,
+            signal_every,
+            inline: inlines && self.inline.unwrap_or(size <= profile.nic.max_inline),
+            header_only,
+            counters: self.counters.or(verb.is_atomic().then_some(1)),
+            counter_stride: self.counter_stride.or(verb.is_atomic().then_some(8)),
+            pattern,
+            warmup: self.warmup.unwrap_or(Duration::new(Span::from_us(200))),
+            duration: self.duration.unwrap_or(Duration::new(Span::from_ms(1))),
+            seed: self.seed.unwrap_or(1),
+        };
+        self.check_combinations(&resolved)?;
+        resolved.check_counts(profile)?;
+        resolved.check_payload(profile)?;
+        resolved.check_queues(self.window, profile)?;
+        Ok(resolved)
+    }
+
+    /// Where not each operation is signalled, the window must hold two signalled ones, and a whole
+    /// batch beside those that no completion has covered yet.
+    fn effective_window(&self, signal_every: u32, batch: u32, max_qp_wr: u32) -> u32 {
+        let needed = match signal_every {
+            0 | 1 => 1,
+            s => s.saturating_mul(2).max(batch.saturating_add(s)),
+        };
+        match self.window {
+            Some(0) => 0,
+            Some(window) => window.max(needed),
+            None => needed
+                .max(if signal_every > 1 { 64 } else { 16 })
+                .max(batch.saturating_mul(2))
+                .min(max_qp_wr.max(needed)),
+        }
+    }
+
+    fn check_combinations(&self, r: &Resolved) -> Result<(), WorkloadError> {
+        let verb = r.verb;
+        let (opcode, transport) = (verb.opcode(r.header_only), r.transport);
+        if !opcode.is_offered_by(transport) {
+            let offering: Vec<String> = [QpType::Rc, QpType::Uc, QpType::Ud]
+                .into_iter()
+                .filter(|t| opcode.is_offered_by(*t))
+                .map(|t| t.to_string())
+                .collect();
+            return invalid(format!("{transport} does not offer {verb}, use {}", offering.join(" or ")));
+        }
+        if r.header_only && verb != Verb::Send {
+            return invalid(format!("header-only is for SEND, not for {verb}"));
+        }
+        if r.header_only && r.size > 0 {
+            return invalid(format!("header-only messages have no payload, but size is {} bytes", r.size));
+        }
+        if self.inline == Some(true) && !verb.carries_payload() {
+            return invalid(format!("a {verb} request carries no payload that could be inlined"));
+        }
+        if !verb.is_atomic() && (self.counters.is_some() || self.counter_stride.is_some()) {
+            return invalid(format!("counters are for fetch-and-add and compare-and-swap, not for {verb}"));
+        }
+        Ok(())
+    }
+}
+
+fn usual_size(verb: Verb, header_only: bool) -> u32 {
+    match verb {
+        _ if header_only => 0,
+        Verb::FetchAdd | Verb::CompareSwap => 8,
+        Verb::Send | Verb::Write | Verb::Read => 32,
+    }
+}
+
+fn usual_pattern(verb: Verb) -> Pattern {
+    if verb.carries_payload() { Pattern::Outbound } else { Pattern::Inbound }
+}
+
+/// One QP per peer; a UD QP reaches all.
+fn usual_qps(transport: QpType, pattern: Pattern, machines: u32) -> u32 {
+    match (transport, pattern) {
+        (QpType::Ud, _) | (_, Pattern::Inbound) => 1,
+        (_, Pattern::Outbound) => machines.saturating_sub(1).max(1),
+        (_, Pattern::AllToAll) => machines,
+    }
+}
+
+impl Resolved {
+    fn check_counts(&self, profile: &Profile) -> Result<(), WorkloadError> {
+        within("machines", self.machines, 2, MAX_MACHINES, "a run has at most")?;
+        let cores = profile.host.cores;
+        within(
+            "threads",
+            self.threads,
+            1,
+            cores,
+            &format!("a machine of profile {} has cores", profile.name),
+        )?;
+        within("qps", self.qps, 1, u32::MAX, "")?;
+        let all = u64::from(self.machines) * u64::from(self.threads) * u64::from(self.qps);
+        if all > MAX_QPS {
+            return invalid(format!("the run would have {all} QPs, more than {MAX_QPS}"));
+        }
+        if self.pattern == Pattern::AllToAll && self.transport != QpType::Ud && self.qps < 2 {
+            return invalid("qps is 1, but all-to-all on connected QPs needs at least 2, as QP 0 of machine 0 leads to itself".into());
+        }
+        if let (Some(counters), Some(stride)) = (self.counters, self.counter_stride) {
+            within("counters", counters, 1, u32::MAX, "")?;
+            if stride == 0 || !stride.is_multiple_of(8) {
+                return invalid(format!(
+                    "counter_stride is {stride}, but must be a positive multiple of 8 bytes"
+                ));
+            }
+            if u64::from(counters) * u64::from(stride) > MAX_COUNTER_BYTES {
+                return invalid(format!("{counters} counters {stride} bytes apart take more than 1 GiB"));
+            }
+        }
+        if self.duration.span() == Span::ZERO {
+            return invalid("duration is 0s, but must be longer".into());
+        }
+        Ok(())
+    }
+
+    fn check_payload(&self, profile: &Profile) -> Result<(), WorkloadError> {
+        let (size, name) = (self.size, &profile.name);
+        if self.verb.is_atomic() && size != 8 {
+            return invalid(format!("size is {size}, but {} works on 8 bytes", self.verb));
+        }
+        if self.inline && size > profile.nic.max_inline {
+            let limit = profile.nic.max_inline;
+            return invalid(format!("size is {size}, but {name} inlines at most {limit} bytes"));
+        }
+        if self.transport == QpType::Ud && size > profile.link.mtu {
+            let mtu = profile.link.mtu;
+            return invalid(format!(
+                "size is {size}, but a UD message is one packet of at most {mtu} bytes (the MTU of {name})"
+            ));
+        }
+        let threads = u64::from(self.machines) * u64::from(self.threads);
+        if threads * u64::from(size) > MAX_BYTES {
+            return invalid(format!(
+                "size is {size}, but the buffers of {threads} threads may take at most 4 GiB together"
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_queues(&self, asked: Option<u32>, profile: &Profile) -> Result<(), WorkloadError> {
+        let limit = profile.nic.max_qp_wr;
+        let asked = asked.unwrap_or(self.window);
+        let why = format!("a queue of {} holds at most", profile.name);
+        within("signal_every", self.signal_every, 1, limit, &why)?;
+        within("window", asked, 1, limit, &why)?;
+        within("batch", self.batch, 1, asked, "the window is")?;
+        if self.window > limit {
+            let (s, b, w) = (self.signal_every, self.batch, self.window);
+            return invalid(format!(
+                "signal_every {s} with batch {b} needs a window of {w}, but {why} {limit}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Bytes that the counters of a responder machine take; atomics only.
+    pub fn counter_bytes(&self) -> Option<u64> {
+        Some(u64::from(self.counters?) * u64::from(self.counter_stride?))
+    }
+
+    /// The opcode of its send work requests.
+    pub fn opcode(&self) -> Opcode {
+        self.verb.opcode(self.header_only)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn resolved(verb: &str) -> Resolved {
+        from(&format!("verb = \"{verb}\"")).unwrap()
+    }
+
+    fn from(toml: &str) -> Result<Resolved, WorkloadError> {
+        let workload = Workload::from_toml("w.toml", toml)?;
+        workload.resolve(&workload.load_profile()?)
+    }
+
+    #[test]
+    fn usual_values() {
+        for (verb, transport, size, pattern, signal_every, inline, qps) in [
+            ("send", QpType::Ud, 32, Pattern::Outbound, 16, true, 1),
+            ("write", QpType::Uc, 32, Pattern::Outbound, 16, true, 7),
+            ("read", QpType::Rc, 32, Pattern::Inbound, 1, false, 1),
+            ("fetch-add", QpType::Rc, 8, Pattern::Inbound, 1, false, 1),
+            ("compare-swap", QpType::Rc, 8, Pattern::Inbound, 1, false, 1),
+        ] {
+            let r = resolved(verb);
+            let got = (r.transport, r.size, r.pattern, r.signal_every, r.inline, r.qps);
+            assert_eq!(got, (transport, size, pattern, signal_every, inline, qps), "{verb}");
+            assert_eq!(r.profile, "cib");
+            assert_eq!(r.threads, 14);
+        }
+        assert!(!from("size = 4000").unwrap().inline, "too long to inline");
+        assert_eq!(from("header_only = true").unwrap().size, 0);
+    }
+
+    #[test]
+    fn window_holds_what_is_not_signalled() {
+        for (toml, window) in [
+            ("verb = \"read\"", 16),
+            ("verb = \"read\"\nwindow = 3", 3),
+            ("signal_every = 64", 128),
+            ("signal_every = 64\nwindow = 16", 128),
+            ("signal_every = 4\nbatch = 16\nwindow = 16", 20),
+            ("signal_every = 1\nbatch = 32", 64),
+        ] {
+            assert_eq!(from(toml).unwrap().window, window, "{toml}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_one_sentence() {
+        for (toml, part) in [
+            ("profile = \"cx9\"", "no profile cx9"),
+            ("verb = \"read\"\ntransport = \"ud\"", "UD does not offer READ, use RC"),
+            ("verb = \"read\"\ntransport = \"uc\"", "UC does not offer READ, use RC"),
+            ("verb = \"write\"\ntransport = \"ud\"", "UD does not offer WRITE, use RC or UC"),
+            ("verb = \"fetch-add\"\ntransport = \"uc\"", "UC does not offer fetch-and-add"),
+            ("inline = true\nsize = 4096", "inlines at most"),
+            ("inline = true\nverb = \"read\"", "no payload that could be inlined"),
+            ("header_only = true\nsize = 8", "header-only messages have no payload"),
+            ("header_only = true\nverb = \"write\"", "header-only is for SEND"),
+            ("size = 5000", "one packet"),
+            ("verb = \"write\"\nsize = 4000000000", "4 GiB"),
+            ("verb = \"fetch-add\"\nsize = 16", "works on 8 bytes"),
+            ("counters = 4", "counters are for"),
+            ("verb = \"fetch-add\"\ncounters = 0", "counters is 0"),
+            ("verb = \"fetch-add\"\ncounter_stride = 12", "multiple of 8"),
+            ("verb = \"fetch-add\"\ncounters = 4000000000", "1 GiB"),
+            ("machines = 0", "machines is 0"),
+            ("machines = 1", "at least 2"),
+            ("machines = 2000", "at most 1024"),
+            ("threads = 0", "threads is 0"),
+            ("threads = 15", "threads is 15"),
+            ("qps = 0", "qps is 0"),
+            ("qps = 4000000000", "QPs, more than"),
+            ("verb = \"read\"\npattern = \"all-to-all\"\nqps = 1", "at least 2"),
+            ("window = 0", "window is 0"),
+            ("window = 4000000000", "a queue of cib holds at most"),
+            ("batch = 0", "batch is 0"),
+            ("batch = 32\nwindow = 16", "batch is 32, but the window is 16"),
+            ("signal_every = 0", "signal_every is 0"),
+            ("signal_every = 4000000000", "signal_every is 4000000000"),
+            ("duration = \"0ms\"", "duration is 0s"),
+            ("duration = \"2 parsecs\"", "w.toml:1: `2 parsecs` is not a duration"),
+            ("verb = \"send\"\n\nthreadz = 3", "w.toml:3: unknown field `threadz`"),
+            ("verb = \"sned\"", "w.toml:1: unknown variant `sned`"),
+            ("verb = ", "w.toml:1: "),
+            ("size = -1", "w.toml:1: "),
+        ] {
+            let error = from(toml).expect_err(toml).to_string();
+            assert!(error.contains(part), "{toml}: {error}");
+            assert!(!error.contains('\n'), "{toml}: {error}");
+        }
+    }
+
+    #[test]
+    fn json_says_the_same() {
+        let json = r#"{"verb": "write", "size": 28, "pattern": "all-to-all", "warmup": "5us"}"#;
+        let toml = "verb = \"write\"\nsize = 28\npattern = \"all-to-all\"\nwarmup = \"5us\"";
+        assert_eq!(Workload::from_json("w", json), Workload::from_toml("w", toml));
+        for (json, part) in [
+            ("{\n\n\"threadz\": 3}", "w.json:3: unknown field `threadz`"),
+            ("{\"verb\": \"send\"", "w.json:1: EOF while parsing"),
+            ("", "w.json:1: EOF"),
+        ] {
+            let error = Workload::from_json("w.json", json).unwrap_err().to_string();
+            assert!(error.contains(part) && !error.contains(" line "), "{json}: {error}");
+        }
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file = Workload { size: Some(8), threads: Some(2), ..Workload::default() };
+        let flags = Workload { size: Some(16), ..Workload::default() };
+        let both = flags.over(file);
+        assert_eq!((both.size, both.threads), (Some(16), Some(2)));
+    }
+
+    #[test]
+    fn resolved_is_a_workload_again() {
+        for (verb, _) in Verb::ALL {
+            let r = resolved(verb);
+            let json = serde_json::to_value(&r).unwrap();
+            let again = Workload::from_json("w", &json.to_string()).unwrap();
+            assert_eq!(again.resolve(&again.load_profile().unwrap()).unwrap(), r);
+        }
+    }
+}
