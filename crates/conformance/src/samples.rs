@@ -14,8 +14,10 @@ use std::error::Error;
 /// What a thread hands back: nothing, or why it stopped.
 type Ended = Result<(), Box<dyn Error + Send + Sync>>;
 
-/// Runs the samples whose name contains `filter` (all without one), each on a fresh cluster of as many machines as `make` is given, and tells `each`
-/// how it ended. What machines need is what [`crate::run`] needs of them, and cores 0 to 2.
+/// Runs the samples whose name contains `filter` (all without one), each on a fresh cluster of as
+/// many machines as `make` is given, and tells `each` how it ended.
+///
+/// Machines need what [`crate::run`] says, and cores 0 to 2.
 pub fn run_all<C: Cluster>(
     make: &mut dyn FnMut(u32) -> C,
     filter: Option<&str>,

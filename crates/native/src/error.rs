@@ -1,0 +1,42 @@
+//! What libibverbs refused, as `VerbsError`.
+
+use doorbell_verbs::VerbsError;
+use libc::c_int;
+
+/// The refusal of `what` with this errno, of either sign.
+pub(crate) fn refused(what: &'static str, errno: c_int) -> VerbsError {
+    let errno = errno.saturating_abs();
+    let text = || format!("{what} failed: {}", std::io::Error::from_raw_os_error(errno));
+    match errno {
+        libc::EINVAL => VerbsError::Invalid(text()),
+        libc::ENOMEM => VerbsError::NoRoom(text()),
+        libc::EOPNOTSUPP | libc::ENOSYS => VerbsError::Unsupported(text()),
+        libc::ENODEV => VerbsError::NoDevice(text()),
+        _ => VerbsError::Errno { what, errno },
+    }
+}
+
+/// The refusal of `what`, which left its reason in this thread's errno.
+pub(crate) fn last_refusal(what: &'static str) -> VerbsError {
+    refused(what, std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// The outcome of `what`, which returned zero or an errno.
+pub(crate) fn outcome(what: &'static str, errno: c_int) -> Result<(), VerbsError> {
+    if errno == 0 { Ok(()) } else { Err(refused(what, errno)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_errno_decides_the_kind_of_refusal() {
+        assert!(matches!(refused("v", libc::EINVAL), VerbsError::Invalid(_)));
+        assert!(matches!(refused("v", -libc::ENOMEM), VerbsError::NoRoom(_)));
+        assert!(matches!(refused("v", libc::ENOSYS), VerbsError::Unsupported(_)));
+        assert!(matches!(refused("v", libc::ENODEV), VerbsError::NoDevice(_)));
+        assert_eq!(refused("v", -libc::EPERM), VerbsError::Errno { what: "v", errno: libc::EPERM });
+        assert_eq!(outcome("v", 0), Ok(()));
+    }
+}

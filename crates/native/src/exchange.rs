@@ -1,0 +1,113 @@
+//! What the threads of a run share beside memory: published values, and the end of a run that
+//! cannot go on.
+
+use std::collections::HashMap;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What a thread unwinds with when the run is stopped; not a panic of its own.
+pub(crate) struct Stopped;
+
+#[derive(Default)]
+struct State {
+    values: HashMap<String, Vec<u8>>,
+    /// Threads that have not ended.
+    running: usize,
+    /// Threads in `lookup`: their names, and what they look up.
+    waiting: Vec<(String, String)>,
+    deadlock: Option<String>,
+}
+
+impl State {
+    /// If all running threads wait for what nobody can publish any more: who waits for what.
+    fn deadlock(&self) -> Option<String> {
+        let stuck = !self.waiting.is_empty()
+            && self.waiting.len() == self.running
+            && self.waiting.iter().all(|(_, key)| !self.values.contains_key(key));
+        stuck.then(|| {
+            let who: Vec<_> =
+                self.waiting.iter().map(|(name, key)| format!("{name} waits for {key:?}")).collect();
+            who.join(", ")
+        })
+    }
+}
+
+/// Shared by the threads of a cluster.
+#[derive(Default)]
+pub(crate) struct Exchange {
+    state: Mutex<State>,
+    changed: Condvar,
+    stopped: AtomicBool,
+}
+
+impl Exchange {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a run of `threads` threads, with nothing published.
+    pub(crate) fn begin(&self, threads: usize) {
+        *self.state() = State { running: threads, ..State::default() };
+        self.stopped.store(false, Ordering::Relaxed);
+    }
+
+    /// Makes `value` known under `key`.
+    pub(crate) fn publish(&self, key: &str, value: &[u8]) {
+        self.state().values.insert(key.to_owned(), value.to_owned());
+        self.changed.notify_all();
+    }
+
+    /// Waits until `key` has a value; unwinds where the run is stopped.
+    pub(crate) fn lookup(&self, thread: &str, key: &str) -> Vec<u8> {
+        let mut state = self.state();
+        if let Some(value) = state.values.get(key) {
+            return value.clone();
+        }
+        state.waiting.push((thread.to_owned(), key.to_owned()));
+        self.stop_if_stuck(&mut state);
+        let stopped = || self.stopped.load(Ordering::Relaxed);
+        let wait = |state: &mut State| !state.values.contains_key(key) && !stopped();
+        state = self.changed.wait_while(state, wait).unwrap_or_else(PoisonError::into_inner);
+        state.waiting.retain(|(name, _)| name != thread);
+        let value = state.values.get(key).cloned();
+        drop(state);
+        value.unwrap_or_else(|| resume_unwind(Box::new(Stopped)))
+    }
+
+    /// Unwinds where the run is stopped.
+    pub(crate) fn check(&self) {
+        if self.stopped.load(Ordering::Relaxed) {
+            resume_unwind(Box::new(Stopped));
+        }
+    }
+
+    /// A thread ended.
+    pub(crate) fn end(&self) {
+        let mut state = self.state();
+        state.running -= 1;
+        self.stop_if_stuck(&mut state);
+    }
+
+    /// Makes all threads unwind at their next `lookup` or `check`.
+    pub(crate) fn stop(&self) {
+        // Under the lock, so that no thread misses it between looking and waiting.
+        let state = self.state();
+        self.stopped.store(true, Ordering::Relaxed);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn stop_if_stuck(&self, state: &mut State) {
+        if let Some(who) = state.deadlock() {
+            state.deadlock = Some(who);
+            self.stopped.store(true, Ordering::Relaxed);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The deadlock that ended the run, if one did.
+    pub(crate) fn deadlock(&self) -> Option<String> {
+        self.state().deadlock.clone()
+    }
+}

@@ -1,0 +1,258 @@
+//! The memory of a cluster's machines, and who may reach what of it.
+
+use doorbell_verbs::{Mem, PageSize, VerbsError};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// An allocation: memory of one machine, mapped as long as the [`Memory`] it belongs to.
+#[derive(Clone, Copy)]
+struct Allocation {
+    machine: u32,
+    base: *mut u8,
+    len: u64,
+}
+
+// SAFETY: the pointer is only followed through `access`, which is made for concurrent use.
+unsafe impl Send for Allocation {}
+
+/// A mapping of this process, unmapped on drop.
+struct Mapping {
+    start: *mut c_void,
+    len: usize,
+}
+
+// SAFETY: nothing but unmapping it on drop is done with the pointer.
+unsafe impl Send for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map`, and whoever knows an address within it is gone (`Memory`).
+        // Unmapping a whole mapping does not fail; if it did, the memory would stay mapped.
+        let _ = unsafe { munmap(self.start, self.len) };
+    }
+}
+
+#[derive(Default)]
+struct Tables {
+    allocations: Vec<Allocation>,
+    mappings: Vec<Mapping>,
+}
+
+/// All allocations of a cluster. They are only ever added, and freed together when the cluster and
+/// the last thread's [`View`] are gone; a view is dropped after all its thread's regions.
+#[derive(Default)]
+pub(crate) struct Memory(Mutex<Tables>);
+
+/// Maps `len` zeroed bytes at a multiple of `page`.
+fn map(len: u64, page: PageSize) -> Option<(Mapping, *mut u8)> {
+    let page = usize::try_from(page.bytes()).ok()?;
+    let len = usize::try_from(len).ok()?.checked_next_multiple_of(page)?;
+    let mapped = len.checked_add(page)?;
+    // SAFETY: a new anonymous mapping, at an address of the kernel's choice.
+    let start = unsafe {
+        mmap_anonymous(ptr::null_mut(), mapped, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE).ok()?
+    };
+    let mapping = Mapping { start, len: mapped };
+    let skip = start.addr().next_multiple_of(page) - start.addr();
+    // SAFETY: `skip` is less than a page, by which the mapping is longer than `len`.
+    let base = unsafe { start.cast::<u8>().add(skip) };
+    if page > 4096 {
+        // SAFETY: within the mapping. A hint: kernels without huge pages refuse it.
+        let _ = unsafe { madvise(base.cast(), len, Advice::LinuxHugepage) };
+    }
+    Some((mapping, base))
+}
+
+impl Memory {
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Allocates `len` zeroed bytes for `machine`.
+    pub(crate) fn alloc(&self, machine: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+        if len == 0 {
+            return Err(VerbsError::Invalid("an allocation takes at least 1 byte, got 0".into()));
+        }
+        let no_room = || VerbsError::NoRoom(format!("the machine cannot map {len} bytes"));
+        let (mapping, base) = map(len, page).ok_or_else(no_room)?;
+        let mut tables = self.tables();
+        let number = u32::try_from(tables.allocations.len()).map_err(|_| no_room())?;
+        tables.mappings.push(mapping);
+        tables.allocations.push(Allocation { machine, base, len });
+        Ok(Mem::new(number, base.addr() as u64, len))
+    }
+}
+
+/// What one thread may reach of a cluster's memory: a copy of the table, renewed when an allocation
+/// is not in it.
+pub(crate) struct View {
+    memory: Arc<Memory>,
+    machine: u32,
+    known: RefCell<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    allocations: Vec<Allocation>,
+    /// Those of the view's machine, by address.
+    sorted: Vec<Allocation>,
+}
+
+impl Known {
+    /// Whether the `len` bytes at `addr` lie within one allocation of the machine.
+    fn covers(&self, addr: u64, len: u64) -> bool {
+        let after = self.sorted.partition_point(|a| a.base.addr() as u64 <= addr);
+        after.checked_sub(1).is_some_and(|at| {
+            let offset = addr - self.sorted[at].base.addr() as u64;
+            offset <= self.sorted[at].len && len <= self.sorted[at].len - offset
+        })
+    }
+}
+
+impl View {
+    /// The view of a thread of `machine`.
+    pub(crate) fn new(memory: Arc<Memory>, machine: u32) -> View {
+        View { memory, machine, known: RefCell::default() }
+    }
+
+    fn renew(&self) {
+        let allocations = self.memory.tables().allocations.clone();
+        let mut sorted: Vec<_> = allocations.iter().filter(|a| a.machine == self.machine).copied().collect();
+        sorted.sort_by_key(|a| a.base.addr());
+        *self.known.borrow_mut() = Known { allocations, sorted };
+    }
+
+    /// Allocates for this view's machine.
+    pub(crate) fn alloc(&self, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+        self.memory.alloc(self.machine, len, page)
+    }
+
+    fn allocation(&self, number: u32) -> Option<Allocation> {
+        let known = |view: &View| view.known.borrow().allocations.get(number as usize).copied();
+        known(self).or_else(|| {
+            self.renew();
+            known(self)
+        })
+    }
+
+    /// The address of the first byte of `mem`, all of which is mapped and belongs to this machine.
+    pub(crate) fn base(&self, mem: Mem) -> Result<*mut u8, VerbsError> {
+        let allocation = self
+            .allocation(mem.allocation())
+            .ok_or_else(|| VerbsError::Invalid("memory that this cluster did not allocate".into()))?;
+        if allocation.machine != self.machine {
+            return Err(VerbsError::Invalid(format!(
+                "memory of machine {}, used by a thread of machine {}",
+                allocation.machine, self.machine
+            )));
+        }
+        let (start, len) = (mem.start(), mem.len());
+        let within = start <= allocation.len && len <= allocation.len - start;
+        if !within || mem.addr(0) != allocation.base.addr() as u64 + start {
+            return Err(VerbsError::Invalid("memory that this cluster did not allocate as such".into()));
+        }
+        // SAFETY: `start` is within the allocation, hence fits a usize.
+        Ok(unsafe { allocation.base.add(start as usize) })
+    }
+
+    /// The address of the `len` bytes at `offset`.
+    ///
+    /// # Panics
+    /// If they do not lie within `mem`, or this machine has no such memory.
+    pub(crate) fn pointer(&self, mem: Mem, offset: u64, len: u64) -> *mut u8 {
+        let within = mem.locate(offset, len) - mem.start();
+        let base = self.base(mem).unwrap_or_else(|refusal| panic!("{refusal}"));
+        // SAFETY: `locate` checked that `within` is within `mem`, and `base` that `mem` is mapped.
+        unsafe { base.add(within as usize) }
+    }
+
+    /// Whether this machine has the `len` bytes at virtual address `addr`.
+    pub(crate) fn covers(&self, addr: u64, len: u64) -> bool {
+        let covers = || self.known.borrow().covers(addr, len);
+        covers() || {
+            self.renew();
+            covers()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view() -> View {
+        View::new(Arc::default(), 0)
+    }
+
+    fn refusal(view: &View, mem: Mem) -> String {
+        view.base(mem).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn memory_is_aligned_and_zeroed() {
+        let view = view();
+        for page in [PageSize::Small, PageSize::Huge] {
+            let mem = view.alloc(page.bytes() + 1, page).unwrap();
+            assert!(mem.addr(0).is_multiple_of(page.bytes()));
+            let mut last = [1];
+            // SAFETY: checked by `pointer`.
+            unsafe { crate::access::load(view.pointer(mem, page.bytes(), 1), &mut last) };
+            assert_eq!(last, [0]);
+        }
+    }
+
+    #[test]
+    fn forged_memory_is_refused() {
+        let view = view();
+        let mem = view.alloc(4096, PageSize::Small).unwrap();
+        assert!(view.base(mem.slice(8, 16)).is_ok());
+        assert_eq!(
+            refusal(&view, Mem::new(1, mem.addr(0), 1)),
+            "invalid: memory that this cluster did not allocate"
+        );
+        let as_such = "invalid: memory that this cluster did not allocate as such";
+        assert_eq!(refusal(&view, Mem::new(0, mem.addr(0), 4097)), as_such);
+        assert_eq!(refusal(&view, Mem::new(0, mem.addr(1), 8)), as_such);
+    }
+
+    #[test]
+    fn memory_of_another_machine_is_refused() {
+        let view = view();
+        let other = view.memory.alloc(1, 64, PageSize::Small).unwrap();
+        assert_eq!(refusal(&view, other), "invalid: memory of machine 1, used by a thread of machine 0");
+        assert!(!view.covers(other.addr(0), 64));
+    }
+
+    #[test]
+    #[should_panic = "access to bytes 60..68 of a memory of 64 bytes"]
+    fn access_outside_of_a_memory_panics() {
+        let view = view();
+        let mem = view.alloc(64, PageSize::Small).unwrap();
+        view.pointer(mem, 60, 8);
+    }
+
+    #[test]
+    fn addresses_are_covered_to_the_byte() {
+        let view = view();
+        let first = view.alloc(4096, PageSize::Small).unwrap();
+        assert!(view.covers(first.addr(0), 4096));
+        // Learned of after the first look at the table.
+        let mem = view.alloc(100, PageSize::Small).unwrap();
+        assert!(view.covers(mem.addr(0), 100));
+        assert!(view.covers(mem.addr(100), 0));
+        assert!(!view.covers(mem.addr(1), 100));
+        assert!(!view.covers(mem.addr(0) - 1, 2));
+        assert!(!view.covers(0, 1));
+        assert!(!view.covers(u64::MAX, u64::MAX));
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused() {
+        let view = view();
+        assert!(matches!(view.alloc(0, PageSize::Small), Err(VerbsError::Invalid(_))));
+        assert!(matches!(view.alloc(u64::MAX, PageSize::Huge), Err(VerbsError::NoRoom(_))));
+    }
+}

@@ -1,0 +1,321 @@
+//! The objects of libibverbs. Each holds those it depends on, so that libibverbs destroys children
+//! before parents in whatever order a program lets go of them.
+
+use crate::error::last_refusal;
+use crate::library::Library;
+use doorbell_abi::{
+    CEnum, PollCq, PostRecv, PostSend, PostSrqRecv, ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_device,
+    ibv_gid, ibv_global_route, ibv_mr, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_srq, ibv_srq_attr,
+    ibv_srq_init_attr,
+};
+use doorbell_verbs::{AccessFlags, AhAttr, MrKeys, QpCap, QpInitAttr, QpState, QpType, SrqAttr, VerbsError};
+use std::ffi::c_int;
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What `verb` created, or why it did not.
+fn created<T>(verb: &'static str, object: *mut T) -> Result<NonNull<T>, VerbsError> {
+    NonNull::new(object).ok_or_else(|| last_refusal(verb))
+}
+
+/// Hop limit of packets with a global route, as datagrams commonly start with.
+const HOP_LIMIT: u8 = 64;
+
+macro_rules! destroyed_by {
+    ($($type:ident . $function:ident $(through $parent:ident)?;)*) => {$(
+        impl Drop for $type {
+            fn drop(&mut self) {
+                // SAFETY: created by the same library and destroyed once. Nothing depends on it
+                // any more, as dependents hold what they need; so it is not refused.
+                let _ = unsafe { (self$(.$parent)?.library().$function)(self.raw.as_ptr()) };
+            }
+        }
+    )*};
+}
+
+destroyed_by! {
+    Device.ibv_close_device;
+    Pd.ibv_dealloc_pd through device;
+    Mr.ibv_dereg_mr through pd;
+    Cq.ibv_destroy_cq through device;
+    Srq.ibv_destroy_srq through pd;
+    Ah.ibv_destroy_ah through pd;
+    Qp.ibv_destroy_qp through pd;
+}
+
+/// An opened device.
+pub(crate) struct Device {
+    library: Arc<Library>,
+    name: String,
+    raw: NonNull<ibv_context>,
+    poll_cq: PollCq,
+    post_srq_recv: PostSrqRecv,
+    post_send: PostSend,
+    post_recv: PostRecv,
+}
+
+impl Device {
+    /// Opens `device`.
+    ///
+    /// # Safety
+    /// It is an entry of a list of this library that was not freed.
+    pub(crate) unsafe fn open(
+        library: &Arc<Library>,
+        device: *mut ibv_device,
+        name: &str,
+    ) -> Result<Device, VerbsError> {
+        // SAFETY: vouched for by the caller.
+        let raw = created("ibv_open_device", unsafe { (library.ibv_open_device)(device) })?;
+        // SAFETY: an opened context, whose table libibverbs fills before it returns it.
+        let ops = unsafe { &(*raw.as_ptr()).ops };
+        let (Some(poll_cq), Some(post_srq_recv), Some(post_send), Some(post_recv)) =
+            (ops.poll_cq, ops.post_srq_recv, ops.post_send, ops.post_recv)
+        else {
+            // SAFETY: just opened, and not used any more.
+            unsafe { (library.ibv_close_device)(raw.as_ptr()) };
+            return Err(VerbsError::Unsupported(format!("{name} has no operations to post and poll")));
+        };
+        let (library, name) = (library.clone(), name.to_owned());
+        Ok(Device { library, name, raw, poll_cq, post_srq_recv, post_send, post_recv })
+    }
+
+    pub(crate) fn library(&self) -> &Library {
+        &self.library
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn raw(&self) -> *mut ibv_context {
+        self.raw.as_ptr()
+    }
+}
+
+/// A protection domain.
+pub(crate) struct Pd {
+    device: Rc<Device>,
+    raw: NonNull<ibv_pd>,
+}
+
+impl Pd {
+    pub(crate) fn alloc(device: Rc<Device>) -> Result<Pd, VerbsError> {
+        // SAFETY: an open context.
+        let raw = created("ibv_alloc_pd", unsafe { (device.library.ibv_alloc_pd)(device.raw()) })?;
+        Ok(Pd { device, raw })
+    }
+
+    fn library(&self) -> &Library {
+        &self.device.library
+    }
+}
+
+/// A memory region.
+pub(crate) struct Mr {
+    pd: Rc<Pd>,
+    raw: NonNull<ibv_mr>,
+}
+
+impl Mr {
+    /// Registers `len` bytes at `base`.
+    ///
+    /// # Safety
+    /// They are memory of the cluster, and stay mapped as long as the region exists.
+    pub(crate) unsafe fn register(
+        pd: Rc<Pd>,
+        base: *mut u8,
+        len: usize,
+        access: AccessFlags,
+    ) -> Result<Mr, VerbsError> {
+        // The bits of AccessFlags are few and low.
+        let access = access.bits() as c_int;
+        // SAFETY: a live protection domain; the memory is vouched for by the caller.
+        let mr = unsafe { (pd.library().ibv_reg_mr)(pd.raw.as_ptr(), base.cast(), len, access) };
+        let raw = created("ibv_reg_mr", mr)?;
+        Ok(Mr { pd, raw })
+    }
+
+    pub(crate) fn keys(&self) -> MrKeys {
+        // SAFETY: a live region, whose keys do not change.
+        let mr = unsafe { self.raw.as_ref() };
+        MrKeys { lkey: mr.lkey, rkey: mr.rkey }
+    }
+}
+
+/// A completion queue.
+pub(crate) struct Cq {
+    device: Rc<Device>,
+    raw: NonNull<ibv_cq>,
+}
+
+impl Cq {
+    pub(crate) fn create(device: Rc<Device>, cqe: u32) -> Result<Cq, VerbsError> {
+        let cqe = c_int::try_from(cqe)
+            .map_err(|_| VerbsError::Invalid(format!("a CQ takes at most 2^31 - 1 entries, got {cqe}")))?;
+        // SAFETY: an open context; a queue may go without context and completion channel.
+        let cq =
+            unsafe { (device.library.ibv_create_cq)(device.raw(), cqe, ptr::null_mut(), ptr::null_mut(), 0) };
+        let raw = created("ibv_create_cq", cq)?;
+        Ok(Cq { device, raw })
+    }
+
+    /// The queue and the function that polls it.
+    pub(crate) fn poll(&self) -> (*mut ibv_cq, PollCq) {
+        (self.raw.as_ptr(), self.device.poll_cq)
+    }
+}
+
+/// A shared receive queue.
+pub(crate) struct Srq {
+    pd: Rc<Pd>,
+    raw: NonNull<ibv_srq>,
+}
+
+impl Srq {
+    pub(crate) fn create(pd: Rc<Pd>, attr: &SrqAttr) -> Result<Srq, VerbsError> {
+        let attr = ibv_srq_attr { max_wr: attr.max_wr, max_sge: attr.max_sge, srq_limit: 0 };
+        let mut init = ibv_srq_init_attr { srq_context: ptr::null_mut(), attr };
+        // SAFETY: a live protection domain.
+        let srq = unsafe { (pd.library().ibv_create_srq)(pd.raw.as_ptr(), &mut init) };
+        let raw = created("ibv_create_srq", srq)?;
+        Ok(Srq { pd, raw })
+    }
+
+    /// The queue and the function that posts to it.
+    pub(crate) fn post_recv(&self) -> (*mut ibv_srq, PostSrqRecv) {
+        (self.raw.as_ptr(), self.pd.device.post_srq_recv)
+    }
+}
+
+/// A path as libibverbs takes it.
+pub(crate) fn ah_attr(attr: &AhAttr) -> ibv_ah_attr {
+    let grh = attr.dgid.map(|gid| ibv_global_route {
+        dgid: ibv_gid { raw: gid.0 },
+        sgid_index: attr.sgid_index,
+        hop_limit: HOP_LIMIT,
+        ..Default::default()
+    });
+    ibv_ah_attr {
+        grh: grh.unwrap_or_default(),
+        dlid: attr.dlid,
+        is_global: grh.is_some().into(),
+        port_num: attr.port_num,
+        ..Default::default()
+    }
+}
+
+/// An address handle.
+pub(crate) struct Ah {
+    pd: Rc<Pd>,
+    raw: NonNull<ibv_ah>,
+}
+
+impl Ah {
+    pub(crate) fn create(pd: Rc<Pd>, attr: &AhAttr) -> Result<Ah, VerbsError> {
+        let mut attr = ah_attr(attr);
+        // SAFETY: a live protection domain.
+        let ah = unsafe { (pd.library().ibv_create_ah)(pd.raw.as_ptr(), &mut attr) };
+        let raw = created("ibv_create_ah", ah)?;
+        Ok(Ah { pd, raw })
+    }
+
+    pub(crate) fn raw(&self) -> *mut ibv_ah {
+        self.raw.as_ptr()
+    }
+}
+
+/// A queue pair.
+pub(crate) struct Qp {
+    pd: Rc<Pd>,
+    _send_cq: Rc<Cq>,
+    _recv_cq: Rc<Cq>,
+    srq: Option<Rc<Srq>>,
+    qp_type: QpType,
+    raw: NonNull<ibv_qp>,
+}
+
+impl Qp {
+    pub(crate) fn create(
+        pd: Rc<Pd>,
+        send_cq: Rc<Cq>,
+        recv_cq: Rc<Cq>,
+        srq: Option<Rc<Srq>>,
+        attr: &QpInitAttr,
+    ) -> Result<Qp, VerbsError> {
+        let mut init = ibv_qp_init_attr {
+            qp_context: ptr::null_mut(),
+            send_cq: send_cq.raw.as_ptr(),
+            recv_cq: recv_cq.raw.as_ptr(),
+            srq: srq.as_ref().map_or(ptr::null_mut(), |s| s.raw.as_ptr()),
+            cap: qp_cap(&attr.cap),
+            qp_type: attr.qp_type.to_c(),
+            sq_sig_all: attr.sq_sig_all.into(),
+        };
+        // SAFETY: live objects, which the new one holds.
+        let qp = unsafe { (pd.library().ibv_create_qp)(pd.raw.as_ptr(), &mut init) };
+        let raw = created("ibv_create_qp", qp)?;
+        Ok(Qp { pd, _send_cq: send_cq, _recv_cq: recv_cq, srq, qp_type: attr.qp_type, raw })
+    }
+
+    pub(crate) fn library(&self) -> &Library {
+        self.pd.library()
+    }
+
+    pub(crate) fn raw(&self) -> *mut ibv_qp {
+        self.raw.as_ptr()
+    }
+
+    pub(crate) fn qp_num(&self) -> u32 {
+        // SAFETY: a live QP, whose number does not change.
+        unsafe { (*self.raw()).qp_num }
+    }
+
+    pub(crate) fn qp_type(&self) -> QpType {
+        self.qp_type
+    }
+
+    /// Whether its RECVs come from a shared queue.
+    pub(crate) fn has_srq(&self) -> bool {
+        self.srq.is_some()
+    }
+
+    /// The state that the last ibv_modify_qp(3) or ibv_query_qp(3) of this program left it in.
+    pub(crate) fn known_state(&self) -> Option<QpState> {
+        // SAFETY: a live QP; libibverbs writes the state only in calls, and calls are this thread's.
+        QpState::from_c(unsafe { (*self.raw()).state })
+    }
+
+    pub(crate) fn post_send(&self) -> PostSend {
+        self.pd.device.post_send
+    }
+
+    pub(crate) fn post_recv(&self) -> PostRecv {
+        self.pd.device.post_recv
+    }
+}
+
+fn qp_cap(cap: &QpCap) -> ibv_qp_cap {
+    ibv_qp_cap {
+        max_send_wr: cap.max_send_wr,
+        max_recv_wr: cap.max_recv_wr,
+        max_send_sge: cap.max_send_sge,
+        max_recv_sge: cap.max_recv_sge,
+        max_inline_data: cap.max_inline_data,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_verbs::Gid;
+
+    #[test]
+    fn a_path_is_global_where_it_has_a_gid() {
+        let local = ah_attr(&AhAttr { port_num: 2, dlid: 7, dgid: None, sgid_index: 3 });
+        assert_eq!((local.is_global, local.dlid, local.port_num), (0, 7, 2));
+        let global = ah_attr(&AhAttr { port_num: 1, dlid: 0, dgid: Some(Gid([9; 16])), sgid_index: 3 });
+        assert_eq!((global.is_global, global.grh.dgid.raw, global.grh.sgid_index), (1, [9; 16], 3));
+        assert!(global.grh.hop_limit > 1);
+    }
+}
