@@ -241,6 +241,28 @@ impl Pcie {
     pub const fn write_requests(&self, bytes: u32) -> u32 {
         bytes.div_ceil(self.max_payload)
     }
+
+    /// Bytes per second of useful data that DMA reads can bring, where every completion is full and
+    /// nothing but TLP headers is lost (ATC'16, 5.2.1).
+    pub fn dma_read_bytes_per_s(&self) -> f64 {
+        let full = f64::from(self.read_completion);
+        self.bytes_per_s() as f64 * full / (full + f64::from(self.completion_header))
+    }
+
+    /// WQEs of `wqe_bytes` per second that DMA reads can bring at most (5.2.1).
+    pub fn dma_wqes_per_s(&self, wqe_bytes: u32) -> f64 {
+        self.dma_read_bytes_per_s() / f64::from(wqe::pad(wqe_bytes))
+    }
+
+    /// Write-combined lines per second at most (5.2.1).
+    pub fn mmio_lines_per_s(&self) -> f64 {
+        self.bytes_per_s() as f64 / f64::from(wqe::LINE + self.request_header)
+    }
+
+    /// WQEs of `wqe_bytes` per second by MMIO at most (5.2.1).
+    pub fn mmio_wqes_per_s(&self, wqe_bytes: u32) -> f64 {
+        self.mmio_lines_per_s() / f64::from(wqe::lines(wqe_bytes))
+    }
 }
 
 impl Profile {
@@ -350,6 +372,7 @@ pub fn responder(
             if recv.inline && profile.nic.receives_inline(payload, ud) {
                 return receive_cqe(profile);
             }
+            // The bytes for the global route header come with the payload, in one DMA.
             let before = if ud { GRH_BYTES } else { 0 };
             write_packets(pcie, packets(), before) + receive_cqe(profile)
         }
@@ -389,6 +412,11 @@ pub const fn lines_touched(address: u64, bytes: u64) -> u64 {
 fn pieces(n: u32, size: u32) -> impl Iterator<Item = u32> + use<> {
     let size = size.max(1);
     (0..n.div_ceil(size)).map(move |i| size.min(n - i * size))
+}
+
+/// DMA reads or writes of a payload of `bytes` in `sges` buffers.
+pub(crate) fn payload_dmas(bytes: u32, sges: u32, mtu: u32) -> u64 {
+    payload_pieces(bytes, sges, mtu).count() as u64
 }
 
 /// The DMAs of a payload spread evenly over `sges` buffers, packet by packet.

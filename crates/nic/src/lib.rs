@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 pub mod accounting;
+pub mod limits;
 pub mod link;
 mod parameter;
 mod profile;
 mod resource;
+mod units;
 pub mod wqe;
 
 pub use accounting::{Method, PostShape, RecvShape, Transactions};

@@ -43,8 +43,8 @@ pub const fn send_bytes(opcode: Opcode, transport: QpType, payload: Payload) -> 
     match payload {
         Payload::None if header > LINE => LINE,
         Payload::None => header + operands,
-        Payload::Inline(bytes) => header + operands + bytes,
-        Payload::Sges(sges) => header + operands + sges * SGE_BYTES,
+        Payload::Inline(bytes) => (header + operands).saturating_add(bytes),
+        Payload::Sges(sges) => (header + operands).saturating_add(sges.saturating_mul(SGE_BYTES)),
     }
 }
 
