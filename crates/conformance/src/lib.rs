@@ -1,8 +1,8 @@
-//! What every verbs device must do, as checks that run on any [`Cluster`]; and the sample programs.
+//! What every verbs device must do, as checks that run on any [`Cluster`](doorbell_verbs::Cluster); and the sample programs.
 //!
 //! A check is one function, generic over the provider, in the file of its group, and one row in
 //! `table.rs`. It runs on a fresh cluster: on machine 0 as the requester and, where it takes two, on
-//! machine 1 as the responder, with a [`Bench`](bench::Bench) that has the device open and makes
+//! machine 1 as the responder, with a `Bench` that has the device open and makes
 //! pairs of connected QPs. [`run`] runs the suite.
 //!
 //! What a device must do is what the IB specification, the man pages of libibverbs and the papers'
