@@ -62,7 +62,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Base units in one of these: ps, Hz, B/s; bytes in thousandths where a field asks for that.
+    /// Base units (ps, Hz, B/s) in one of these.
     const fn base(self) -> f64 {
         match self {
             Unit::Count | Unit::Bytes | Unit::Flag => 1.0,
@@ -102,6 +102,20 @@ pub struct Parameter {
     pub basis: Basis,
 }
 
+impl Parameter {
+    /// The basis in words.
+    pub fn note(&self) -> String {
+        match &self.basis {
+            Basis::Published { source } => source.clone(),
+            Basis::Calibrated { claims, measurements, how } => {
+                let used: Vec<&str> = claims.iter().chain(measurements).map(String::as_str).collect();
+                format!("{how} (from {})", used.join("; "))
+            }
+            Basis::Assumed { reason, alternative } => format!("{reason} (could be {alternative})"),
+        }
+    }
+}
+
 /// What is wrong with a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProfileError {
@@ -120,14 +134,6 @@ pub enum ProfileError {
     },
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
-#[serde(untagged)]
-enum Value {
-    Flag(bool),
-    Integer(i64),
-    Float(f64),
-}
-
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum BasisName {
@@ -140,7 +146,7 @@ enum BasisName {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Entry {
-    value: Value,
+    value: toml::Value,
     basis: BasisName,
     source: Option<String>,
     #[serde(default)]
@@ -247,10 +253,10 @@ impl<'a> Reader<'a> {
         let at = entry.span().start;
         let entry = entry.into_inner();
         let basis = entry.basis().map_err(|why| self.error(at, format!("{name} {why}")))?;
-        let value = number(entry.value, unit).map_err(|why| self.error(at, format!("{name} {why}")))?;
+        let value = number(&entry.value, unit).map_err(|why| self.error(at, format!("{name} {why}")))?;
         if !range.contains(&value) {
             let (low, high) = range.into_inner();
-            return Err(self.error(at, format!("{name} is {value} {unit}, not within {low} to {high}")));
+            return Err(self.error(at, format!("{name} is {value}, not within {low} to {high}")));
         }
         self.parameters.push(Parameter { name, value, unit, basis });
         Ok(T::from_base((value * unit.base()).round()))
@@ -271,14 +277,13 @@ impl<'a> Reader<'a> {
 }
 
 /// The number an entry holds, if it is of the kind its unit asks for.
-fn number(value: Value, unit: Unit) -> Result<f64, &'static str> {
+fn number(value: &toml::Value, unit: Unit) -> Result<f64, &'static str> {
     match (value, unit) {
-        (Value::Flag(flag), Unit::Flag) => Ok(f64::from(u8::from(flag))),
+        (toml::Value::Boolean(flag), Unit::Flag) => Ok(f64::from(u8::from(*flag))),
         (_, Unit::Flag) => Err("must be true or false"),
-        (Value::Flag(_), _) => Err("must be a number"),
-        (Value::Integer(n), _) => Ok(n as f64),
-        (Value::Float(_), Unit::Count | Unit::Bytes) => Err("must be a whole number"),
-        (Value::Float(x), _) if x.is_finite() => Ok(x),
-        (Value::Float(_), _) => Err("must be finite"),
+        (toml::Value::Integer(n), _) => Ok(*n as f64),
+        (_, Unit::Count | Unit::Bytes) => Err("must be a whole number"),
+        (toml::Value::Float(x), _) => Ok(*x),
+        _ => Err("must be a number"),
     }
 }

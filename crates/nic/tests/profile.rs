@@ -1,0 +1,200 @@
+//! Reading profiles, and relaxing them.
+
+use doorbell_nic::{Basis, Profile, ProfileError, Resource};
+use doorbell_verbs::Span;
+use proptest::prelude::*;
+
+const CIB: &str = include_str!("../../../profiles/cib.toml");
+
+fn profile(name: &str) -> Profile {
+    Profile::named(name).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The text of the error that cib's profile gives with one line replaced.
+fn error_with(line_start: &str, replacement: &str) -> String {
+    let changed: Vec<&str> =
+        CIB.lines().map(|line| if line.starts_with(line_start) { replacement } else { line }).collect();
+    let text = changed.join("\n");
+    assert_ne!(text, CIB.trim_end(), "no line starts with {line_start}");
+    match Profile::parse("my.toml", &text) {
+        Ok(_) => panic!("{replacement} was accepted"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn line_of(line_start: &str) -> usize {
+    CIB.lines().position(|line| line.starts_with(line_start)).map_or(0, |i| i + 1)
+}
+
+#[test]
+fn built_in_profiles_say_what_table_2_says() {
+    let of = |name| {
+        let p = profile(name);
+        assert_eq!(p.name, name);
+        (p.host.cores, p.host.clock_hz, p.link.ports, p.pcie.lanes, p.pcie.bytes_per_s())
+    };
+    // atc16-tab2-*, atc16-fig2a-*
+    assert_eq!(of("cx"), (4, 2_200_000_000, 1, 8, 2_000_000_000));
+    assert_eq!(of("cx3"), (8, 2_100_000_000, 1, 8, 7_876_800_000));
+    assert_eq!(of("cib"), (14, 2_000_000_000, 2, 16, 15_753_600_000));
+}
+
+#[test]
+fn values_come_in_base_units() {
+    let p = profile("cib");
+    assert_eq!(p.link.port_bytes_per_s, 6_817_500_000);
+    assert_eq!(p.tx.read_request, Span::from_ps(181_800));
+    assert!(p.nic.doorbell_reads_all);
+    let rate = p.parameters.iter().find(|p| p.name == "link.port_rate_gbps");
+    assert_eq!(rate.map(|p| (p.value, p.unit.to_string())), Some((54.54, "Gb/s".to_owned())));
+}
+
+#[test]
+fn every_parameter_has_a_note_and_none_comes_twice() {
+    for name in Profile::names() {
+        let p = profile(name);
+        let mut names: Vec<&str> = p.parameters.iter().map(|p| p.name.as_str()).collect();
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all, "{name}");
+        assert!(p.parameters.iter().all(|p| !p.note().is_empty()), "{name}");
+        let calibrated = p.parameters.iter().any(|p| matches!(p.basis, Basis::Calibrated { .. }));
+        assert_eq!(calibrated, !p.calibrated_claims().is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_missing_parameter_is_named_with_its_section() {
+    let message = error_with("cores =", "");
+    let line = line_of("[host]");
+    assert_eq!(message, format!("my.toml:{line}: parameter host.cores is missing"));
+}
+
+#[test]
+fn an_unknown_parameter_is_named_with_its_line() {
+    let unknown = r#"corse = { value = 14, basis = "published", source = "a guess" }"#;
+    let message = error_with("cores =", &format!("{}\n{unknown}", line_text("cores =")));
+    let line = line_of("cores =") + 1;
+    assert_eq!(message, format!("my.toml:{line}: host.corse is not a parameter of a profile"));
+}
+
+fn line_text(line_start: &str) -> &'static str {
+    CIB.lines().find(|line| line.starts_with(line_start)).unwrap_or_default()
+}
+
+#[test]
+fn wrong_values_are_refused_in_one_sentence() {
+    let line = line_of("lanes =");
+    let lanes = |value: &str| {
+        error_with("lanes =", &format!(r#"lanes = {{ value = {value}, basis = "published", source = "x" }}"#))
+    };
+    assert_eq!(lanes("99"), format!("my.toml:{line}: pcie.lanes is 99, not within 1 to 32"));
+    assert_eq!(lanes("8.5"), format!("my.toml:{line}: pcie.lanes must be a whole number"));
+    assert_eq!(lanes("\"8\""), format!("my.toml:{line}: pcie.lanes must be a whole number"));
+    let clock = |value: &str| {
+        error_with(
+            "clock_ghz =",
+            &format!(r#"clock_ghz = {{ value = {value}, basis = "published", source = "x" }}"#),
+        )
+    };
+    assert!(clock("nan").contains("not within 0.1 to 10"));
+    assert!(clock("true").contains("must be a number"));
+    let mtu = r#"mtu_bytes = { value = 1500, basis = "assumed", reason = "x", alternative = "y" }"#;
+    assert!(error_with("mtu_bytes =", mtu).contains("1500, not 256, 512, 1024, 2048 or 4096"));
+}
+
+#[test]
+fn a_basis_needs_its_own_notes() {
+    let lanes = |notes: &str| error_with("lanes =", &format!("lanes = {{ value = 8, {notes} }}"));
+    assert!(lanes(r#"basis = "published""#).contains("pcie.lanes is published: it needs `source`"));
+    assert!(lanes(r#"basis = "published", source = "x", reason = "y""#).contains("no other note"));
+    assert!(lanes(r#"basis = "calibrated", how = "x""#).contains("it needs `claims` or `measurements`"));
+    assert!(lanes(r#"basis = "assumed", reason = "x""#).contains("it needs `reason` and `alternative`"));
+}
+
+#[test]
+fn bad_toml_gives_one_line() {
+    for (line, replacement) in [
+        ("lanes =", "lanes = 8"),
+        ("lanes =", "lanes = {"),
+        ("lanes =", r#"lanes = { value = 8, basis = "guessed" }"#),
+        ("lanes =", r#"lanes = { value = 8 }"#),
+        ("[rx]", ""),
+        ("[rx]", "[rxx]"),
+    ] {
+        let message = error_with(line, replacement);
+        assert!(message.starts_with("my.toml:"), "{message}");
+        assert!(!message.contains('\n') && message.len() < 300, "{message}");
+    }
+}
+
+#[test]
+fn an_unknown_profile_is_answered_with_those_there_are() {
+    let unknown = Profile::named("cx9");
+    assert_eq!(
+        unknown,
+        Err(ProfileError::NotFound(
+            "there is no profile cx9; there are cx, cx3, cib, or give the path of a TOML file".into()
+        ))
+    );
+    assert!(matches!(Profile::named_or_file("./no-such-file.toml"), Err(ProfileError::NotFound(_))));
+}
+
+#[test]
+fn a_file_is_read_as_the_built_in_profile() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/cib.toml");
+    assert_eq!(Profile::named_or_file(path), Profile::named("cib"));
+}
+
+#[test]
+fn counters_8_bytes_apart_share_512_of_cibs_locks() {
+    // atc16-atomics-buckets, atc16-atomics-page-aligned
+    let atomics = profile("cib").atomics;
+    let used: std::collections::BTreeSet<u32> = (0..100_000u64).map(|i| atomics.slot(i * 8)).collect();
+    assert_eq!(used.len(), 512);
+    assert_eq!(atomics.slot(4096 * 7 + 24), atomics.slot(4096 * 900 + 24));
+    assert_ne!(atomics.slot(8), atomics.slot(16));
+}
+
+#[test]
+fn relaxing_a_resource_changes_only_that() {
+    let p = profile("cib");
+    let locks = p.relax(Resource::AtomicLocks, 110, 100);
+    assert_eq!(locks.atomics.slots, 4505);
+    assert_eq!(Profile { atomics: p.atomics, ..locks }, p);
+    let mmio = p.relax(Resource::MmioBandwidth, 110, 100);
+    assert!(mmio.mmio_time(64) < p.mmio_time(64));
+    assert_eq!(mmio.completion_time(64), p.completion_time(64));
+    let single = profile("cx3").relax(Resource::AtomicLocks, 110, 100);
+    assert_eq!(single.atomics.slots, 1);
+}
+
+#[test]
+fn each_resource_can_be_relaxed_and_has_its_own_name() {
+    let p = profile("cib");
+    let names: std::collections::BTreeSet<&str> = Resource::ALL.iter().map(|r| r.name()).collect();
+    assert_eq!(names.len(), Resource::ALL.len());
+    for resource in Resource::ALL {
+        assert_ne!(p.relax(resource, 110, 100), p, "{resource}");
+        assert_eq!(p.relax(resource, 3, 3), p, "{resource}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_profile_or_an_error(text in ".{0,200}") {
+        prop_assert!(Profile::parse("x", &text).is_err());
+    }
+
+    #[test]
+    fn a_damaged_profile_never_panics(at in 0usize..CIB.len(), len in 0usize..40) {
+        let end = (at + len).min(CIB.len());
+        if CIB.is_char_boundary(at) && CIB.is_char_boundary(end) {
+            let text = format!("{}{}", &CIB[..at], &CIB[end..]);
+            if let Err(e) = Profile::parse("x", &text) {
+                prop_assert!(!e.to_string().contains('\n'), "{}", e);
+            }
+        }
+    }
+}
