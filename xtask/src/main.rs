@@ -1,1 +1,47 @@
-fn main() {}
+//! Tasks of this repository, run as `cargo xtask NAME`.
+#![forbid(unsafe_code)]
+
+mod command;
+mod initramfs;
+mod kernel;
+mod packages;
+mod qemu;
+mod rxe;
+mod test;
+
+use command::Problem;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask TASK
+  test            formatting, lints, documentation, all tests, and the rxe task where it can run
+  rxe [FILTER]    samples and conformance suite on the kernel's Soft-RoCE, in an emulated machine;
+                  FILTER is part of a check's name";
+
+/// The workspace's root.
+fn root() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["test"] => test::run_all(),
+        ["rxe"] => rxe(&[]),
+        ["rxe", filter] => rxe(&[filter]),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn rxe(arguments: &[&str]) -> ExitCode {
+    match rxe::run(arguments) {
+        Ok(code) => ExitCode::from(code),
+        Err(Problem::Unavailable(why) | Problem::Failed(why)) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Other programs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Why a task did not come to its end.
+pub(crate) enum Problem {
+    /// This machine lacks something that the repository cannot bring.
+    Unavailable(String),
+    /// Anything else.
+    Failed(String),
+}
+
+/// What tasks return.
+pub(crate) type Task<T> = Result<T, Problem>;
+
+/// A failure, told with what was being done.
+pub(crate) fn failed(doing: impl std::fmt::Display, why: impl std::fmt::Display) -> Problem {
+    Problem::Failed(format!("{doing}: {why}"))
+}
+
+fn text(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// Runs a command to success.
+pub(crate) fn run(command: &mut Command) -> Task<()> {
+    let status = command.status().map_err(|error| failed(text(command), error))?;
+    if status.success() { Ok(()) } else { Err(failed(text(command), status)) }
+}
+
+/// Runs a command to success and returns what it prints; its complaints are part of the failure.
+pub(crate) fn output(command: &mut Command) -> Task<Vec<u8>> {
+    let output = command.output().map_err(|error| failed(text(command), error))?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    Err(failed(text(command), format!("{}\n{}", output.status, complaints.trim_end())))
+}
+
+/// Runs a command to success and returns what it prints, as text.
+pub(crate) fn lines(command: &mut Command) -> Task<Vec<String>> {
+    Ok(String::from_utf8_lossy(&output(command)?).lines().map(str::to_owned).collect())
+}
+
+/// Where a program is: in `PATH`, or where administrators' programs are.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    folders.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
+    folders.iter().map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// A program that [`find`] finds, or its bare name.
+pub(crate) fn program(name: &str) -> Command {
+    Command::new(find(name).as_deref().unwrap_or(Path::new(name)))
+}

@@ -1,0 +1,71 @@
+//! The Debian packages that the emulated machine needs.
+
+use crate::command::{Problem, Task, find, lines, program, run};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Packages, and a program of each that shows that it is installed.
+const PROGRAMS: [(&str, &str); 8] = [
+    ("qemu-system-x86", "qemu-system-x86_64"),
+    ("busybox-static", "busybox"),
+    ("cpio", "cpio"),
+    ("kmod", "modprobe"),
+    ("iproute2", "ip"),
+    ("iproute2", "rdma"),
+    ("xz-utils", "xz"),
+    ("dpkg", "dpkg"),
+];
+
+/// The Soft-RoCE driver of libibverbs, from ibverbs-providers, which depends on libibverbs itself.
+pub(crate) fn rxe_driver() -> Option<PathBuf> {
+    let folders = std::fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path().join("libibverbs"));
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
+    files.map(|file| file.path()).find(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("librxe-rdmav") && name.ends_with(".so")
+    })
+}
+
+fn missing() -> Vec<&'static str> {
+    let programs = PROGRAMS.iter().filter(|(_, program)| find(program).is_none());
+    let mut packages: Vec<_> = programs.map(|(package, _)| *package).collect();
+    if rxe_driver().is_none() {
+        packages.push("ibverbs-providers");
+    }
+    packages.dedup();
+    packages
+}
+
+fn is_root() -> bool {
+    lines(Command::new("id").arg("-u")).is_ok_and(|lines| lines == ["0"])
+}
+
+/// Sees to it that everything is there, installing it where that is possible.
+pub(crate) fn ensure() -> Task<()> {
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        let needs = "the emulated machine needs x86-64 Linux, whose programs it shares";
+        return Err(Problem::Unavailable(needs.into()));
+    }
+    let packages = missing();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let list = packages.join(" ");
+    if !is_root() || find("apt-get").is_none() {
+        return Err(Problem::Unavailable(format!(
+            "packages are missing: apt-get install --no-install-recommends {list}"
+        )));
+    }
+    println!("installing {list}");
+    let unavailable =
+        |_| Problem::Unavailable(format!("packages are missing and cannot be installed: {list}"));
+    run(program("apt-get").args(["update", "-qq"])).map_err(unavailable)?;
+    let mut install = program("apt-get");
+    install.env("DEBIAN_FRONTEND", "noninteractive");
+    install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&packages);
+    run(&mut install).map_err(unavailable)?;
+    match missing()[..] {
+        [] => Ok(()),
+        ref still => Err(Problem::Failed(format!("installed, but not found: {}", still.join(" ")))),
+    }
+}

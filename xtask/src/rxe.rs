@@ -1,0 +1,37 @@
+//! Samples and conformance suite on the kernel's Soft-RoCE, in an emulated machine. Needs neither an
+//! RDMA NIC nor privileges.
+
+use crate::command::{self, Task, failed};
+use crate::{initramfs, kernel, packages, qemu, root};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Cargo's target folder, in which this program lies two levels deep.
+fn target() -> Task<PathBuf> {
+    let this = std::env::current_exe().map_err(|error| failed("this program", error))?;
+    let target = this.ancestors().nth(2).map(PathBuf::from);
+    target.ok_or_else(|| failed(this.display(), "is not in a target folder"))
+}
+
+/// Builds the program that runs in the machine, in the profile of this one.
+fn build(target: &Path) -> Task<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--quiet", "--package", "doorbell-native", "--example", "native-test"]);
+    command::run(build.current_dir(root()).env("CARGO_TARGET_DIR", target))?;
+    Ok(target.join("debug/examples/native-test"))
+}
+
+/// Runs the program with `arguments` in the machine; returns its exit code.
+pub(crate) fn run(arguments: &[&str]) -> Task<u8> {
+    packages::ensure()?;
+    let target = target()?;
+    let program = build(&target)?;
+    let cache = target.join("rxe");
+    fs::create_dir_all(&cache).map_err(|error| failed(cache.display(), error))?;
+    let kernel = kernel::fetch(&cache)?;
+    let archive = cache.join("initramfs");
+    initramfs::build(&kernel, &program, arguments, &archive)?;
+    qemu::boot(&kernel.vmlinux, &archive)
+}

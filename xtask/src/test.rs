@@ -1,0 +1,73 @@
+//! Everything that must hold before a change is merged.
+
+use crate::command::{Problem, failed, run};
+use crate::{root, rxe};
+use std::process::{Command, ExitCode};
+
+/// How a step ended.
+enum Ended {
+    Passed,
+    Failed(String),
+    Skipped(String),
+}
+
+fn ended(result: Result<(), Problem>) -> Ended {
+    match result {
+        Ok(()) => Ended::Passed,
+        Err(Problem::Failed(why)) => Ended::Failed(why),
+        Err(Problem::Unavailable(why)) => Ended::Skipped(why),
+    }
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args(arguments).current_dir(root());
+    cargo
+}
+
+/// A cargo step; one whose cargo command is not installed is unavailable.
+fn step(arguments: &[&str]) -> Result<(), Problem> {
+    let name = arguments[0];
+    let known = cargo(&[name, "--help"]).output().is_ok_and(|output| output.status.success());
+    if !known {
+        return Err(Problem::Unavailable(format!("cargo {name} is not installed")));
+    }
+    run(cargo(arguments).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn soft_roce() -> Result<(), Problem> {
+    match rxe::run(&[])? {
+        0 => Ok(()),
+        code => Err(failed("the program in the emulated machine", format!("exit code {code}"))),
+    }
+}
+
+/// A step's name and what it does.
+type Step = (&'static str, fn() -> Result<(), Problem>);
+
+const STEPS: [Step; 5] = [
+    ("formatting", || step(&["fmt", "--all", "--check"])),
+    ("lints", || step(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    ("documentation", || step(&["doc", "--quiet", "--workspace", "--no-deps"])),
+    ("tests", || step(&["test", "--quiet", "--workspace"])),
+    ("Soft-RoCE", soft_roce),
+];
+
+/// Runs all steps, whatever becomes of the earlier ones, and says how each ended.
+pub(crate) fn run_all() -> ExitCode {
+    let mut summary = Vec::new();
+    for (name, step) in STEPS {
+        println!("== {name}");
+        summary.push((name, ended(step())));
+    }
+    println!("== summary");
+    for (name, ended) in &summary {
+        match ended {
+            Ended::Passed => println!("passed   {name}"),
+            Ended::Failed(why) => println!("FAILED   {name}: {why}"),
+            Ended::Skipped(why) => println!("skipped  {name}: {why}"),
+        }
+    }
+    let failed = summary.iter().any(|(_, ended)| matches!(ended, Ended::Failed(_)));
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
