@@ -1,9 +1,30 @@
 //! A verbs provider in virtual time.
+//!
+//! Each thread of a program is a coroutine with a clock of its own. It runs ahead of the rest of
+//! the world and lets it catch up where it could see what others did, or they what it does. All
+//! else happens in the order of one event queue: machines with memory, PCIe and a NIC around
+//! `transport`. The same seed gives the same run, event by event.
 #![forbid(unsafe_code)]
 
+mod cache;
+mod cluster;
+mod dma;
+mod memory;
 mod metrics;
+mod nic;
+mod pcie;
+mod provider;
+mod queue;
+mod rx;
+mod server;
+mod slab;
+mod thread;
+mod tx;
+mod world;
 
+pub use cluster::SimCluster;
 pub use metrics::{CacheUse, Metrics, PcieUse, ResourceUse};
+pub use provider::SimProvider;
 
 use doorbell_verbs::{Span, Time};
 use std::sync::Arc;
@@ -24,4 +45,18 @@ pub struct SimConfig {
     pub window: (Time, Span),
     /// Set from outside to stop early; the run returns `RunError::Interrupted`.
     pub interrupt: Option<Arc<AtomicBool>>,
+}
+
+impl SimConfig {
+    /// `machines` machines, for as long as their programs run, metered from the start.
+    pub fn new(machines: u32) -> SimConfig {
+        SimConfig {
+            machines,
+            seed: 0,
+            skip_pauses: true,
+            end: Time::NEVER,
+            window: (Time::START, Span::from_ps(u64::MAX)),
+            interrupt: None,
+        }
+    }
 }

@@ -1,0 +1,179 @@
+//! A machine's memory, and which core's cache holds which line of it.
+
+use doorbell_verbs::{Mem, PageSize, VerbsError};
+
+/// Virtual addresses of one allocation start at a multiple of this.
+const SPAN_BITS: u32 = 40;
+pub(crate) const LINE: u64 = 64;
+/// Bit of `Line::sharers`: the one core that holds the line has changed it.
+const MODIFIED: u32 = 1 << 31;
+/// Bit of `Line::sharers`: the line has been in the last-level cache.
+const TOUCHED: u32 = 1 << 30;
+/// Cores whose copies can be told apart.
+pub(crate) const MAX_CORES: u32 = 30;
+
+/// State of one cache line.
+#[derive(Clone, Copy, Default)]
+struct Line {
+    /// Which cores hold it, with [`MODIFIED`] and [`TOUCHED`].
+    sharers: u32,
+    /// Which cores' threads sleep until it is written.
+    watchers: u32,
+    /// Until when a transfer of it is under way.
+    busy_until: u64,
+}
+
+/// What a core must do to reach a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// It is in the core's own cache.
+    Own,
+    /// Fetch it from the last-level cache, where the NIC or another core left it.
+    LastLevel,
+    /// Another core has changed it.
+    OtherCore,
+    /// Nobody has touched it yet.
+    Dram,
+}
+
+struct Allocation {
+    bytes: Vec<u8>,
+    lines: Vec<Line>,
+    page: PageSize,
+}
+
+/// A place in memory: allocation and offset within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) allocation: u32,
+    pub(crate) offset: u64,
+}
+
+/// All memory of one machine.
+#[derive(Default)]
+pub(crate) struct Memory {
+    allocations: Vec<Allocation>,
+}
+
+/// Number of cache lines that `len` bytes from `offset` touch.
+pub(crate) fn lines_touched(offset: u64, len: u64) -> u64 {
+    if len == 0 { 0 } else { (offset + len - 1) / LINE - offset / LINE + 1 }
+}
+
+impl Memory {
+    pub(crate) fn alloc(&mut self, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+        if len >= 1 << SPAN_BITS {
+            let most = 1u64 << SPAN_BITS;
+            return Err(VerbsError::NoRoom(format!("an allocation has less than {most} bytes, not {len}")));
+        }
+        let id = self.allocations.len() as u32;
+        let lines = len.div_ceil(LINE) as usize;
+        self.allocations.push(Allocation {
+            bytes: vec![0; len as usize],
+            lines: vec![Line::default(); lines],
+            page,
+        });
+        Ok(Mem::new(id, (u64::from(id) + 1) << SPAN_BITS, len))
+    }
+
+    /// Whether `mem` is one of this machine's ranges.
+    pub(crate) fn owns(&self, mem: Mem) -> bool {
+        self.allocations
+            .get(mem.allocation() as usize)
+            .is_some_and(|a| mem.start() + mem.len() <= a.bytes.len() as u64)
+    }
+
+    /// The place of a virtual address; `None` where `len` bytes from it are not allocated.
+    pub(crate) fn place(&self, addr: u64, len: u64) -> Option<Place> {
+        let allocation = (addr >> SPAN_BITS).checked_sub(1)?;
+        let offset = addr & ((1 << SPAN_BITS) - 1);
+        let a = self.allocations.get(usize::try_from(allocation).ok()?)?;
+        let fits = offset.checked_add(len)? <= a.bytes.len() as u64;
+        fits.then_some(Place { allocation: allocation as u32, offset })
+    }
+
+    /// Number of the page that a place lies in, unique within the machine.
+    pub(crate) fn page(&self, place: Place) -> u64 {
+        let page = self.allocations[place.allocation as usize].page.bytes();
+        u64::from(place.allocation) << 32 | (place.offset / page)
+    }
+
+    pub(crate) fn bytes(&self, place: Place, len: u64) -> &[u8] {
+        &self.allocations[place.allocation as usize].bytes[place.offset as usize..][..len as usize]
+    }
+
+    pub(crate) fn bytes_mut(&mut self, place: Place, len: u64) -> &mut [u8] {
+        &mut self.allocations[place.allocation as usize].bytes[place.offset as usize..][..len as usize]
+    }
+
+    pub(crate) fn load_u64(&self, place: Place) -> u64 {
+        let b = self.bytes(place, 8);
+        u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])
+    }
+
+    pub(crate) fn store_u64(&mut self, place: Place, value: u64) {
+        self.bytes_mut(place, 8).copy_from_slice(&value.to_le_bytes());
+    }
+
+    fn line(&mut self, place: Place) -> &mut Line {
+        &mut self.allocations[place.allocation as usize].lines[(place.offset / LINE) as usize]
+    }
+
+    /// A core loads from the line at `place`: what that takes, and until when a transfer under way
+    /// holds it up.
+    pub(crate) fn load(&mut self, place: Place, core: u32) -> (Reach, u64) {
+        let line = self.line(place);
+        let me = 1 << core;
+        let reach = if line.sharers & me != 0 {
+            Reach::Own
+        } else if line.sharers & MODIFIED != 0 {
+            Reach::OtherCore
+        } else if line.sharers & TOUCHED != 0 {
+            Reach::LastLevel
+        } else {
+            Reach::Dram
+        };
+        if reach != Reach::Own {
+            line.sharers = (line.sharers & !MODIFIED) | me | TOUCHED;
+        }
+        (reach, line.busy_until)
+    }
+
+    /// A core stores to the line at `place`, and becomes its only holder.
+    pub(crate) fn store(&mut self, place: Place, core: u32) -> (Reach, u64) {
+        let line = self.line(place);
+        let me = 1 << core;
+        let holders = line.sharers & !(MODIFIED | TOUCHED);
+        let reach = if holders == me {
+            Reach::Own
+        } else if holders != 0 {
+            // Changed by another core, or shared: the other copies must go.
+            Reach::OtherCore
+        } else if line.sharers & TOUCHED != 0 {
+            Reach::LastLevel
+        } else {
+            Reach::Dram
+        };
+        line.sharers = me | MODIFIED | TOUCHED;
+        (reach, line.busy_until)
+    }
+
+    /// A transfer of the line is under way until `time`.
+    pub(crate) fn set_busy(&mut self, place: Place, time: u64) {
+        self.line(place).busy_until = time;
+    }
+
+    /// The NIC writes the line: it goes to the last-level cache, and no core holds it any more.
+    pub(crate) fn nic_writes(&mut self, place: Place) {
+        self.line(place).sharers = TOUCHED;
+    }
+
+    pub(crate) fn watch(&mut self, place: Place, core: u32) {
+        self.line(place).watchers |= 1 << core;
+    }
+
+    /// Takes the cores that wait for the line to be written.
+    pub(crate) fn take_watchers(&mut self, place: Place) -> u32 {
+        std::mem::take(&mut self.line(place).watchers)
+    }
+}

@@ -1,0 +1,93 @@
+//! A resource that serves one after another.
+
+/// The part of a run in which use is metered, in picoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+impl Window {
+    /// How much of `start..end` lies within.
+    pub(crate) fn overlap(self, start: u64, end: u64) -> u64 {
+        end.min(self.to).saturating_sub(start.max(self.from))
+    }
+
+    pub(crate) fn contains(self, time: u64) -> bool {
+        (self.from..self.to).contains(&time)
+    }
+
+    pub(crate) fn len(self) -> u64 {
+        self.to.saturating_sub(self.from)
+    }
+}
+
+/// First come, first served. Whoever asks must ask in the order of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Server {
+    free_at: u64,
+    /// Busy time within the window.
+    pub(crate) busy: u64,
+}
+
+impl Server {
+    /// Serves for `duration` from `now` on, or from when it is free; returns the end.
+    pub(crate) fn serve(&mut self, now: u64, duration: u64, window: Window) -> u64 {
+        let start = now.max(self.free_at);
+        self.free_at = start + duration;
+        self.busy += window.overlap(start, self.free_at);
+        self.free_at
+    }
+
+    /// When it would begin to serve someone who comes now.
+    pub(crate) fn free_at(&self) -> u64 {
+        self.free_at
+    }
+}
+
+/// One direction of a PCIe link or a cable, with its speed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    server: Server,
+    /// Femtoseconds a byte takes.
+    fs_per_byte: u64,
+}
+
+impl Link {
+    pub(crate) fn new(bytes_per_second: u64) -> Link {
+        Link { server: Server::default(), fs_per_byte: 1_000_000_000_000_000 / bytes_per_second.max(1) }
+    }
+
+    /// Picoseconds that `bytes` take.
+    pub(crate) fn duration(&self, bytes: u64) -> u64 {
+        bytes * self.fs_per_byte / 1000
+    }
+
+    /// Carries `bytes` after what is already under way; returns when the last has left.
+    pub(crate) fn carry(&mut self, now: u64, bytes: u64, window: Window) -> u64 {
+        let duration = self.duration(bytes);
+        self.server.serve(now, duration, window)
+    }
+
+    pub(crate) fn busy(&self) -> u64 {
+        self.server.busy
+    }
+
+    pub(crate) fn free_at(&self) -> u64 {
+        self.server.free_at()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_meters_only_the_window() {
+        let window = Window { from: 100, to: 200 };
+        let mut s = Server::default();
+        assert_eq!(s.serve(50, 100, window), 150);
+        assert_eq!(s.serve(120, 100, window), 250);
+        assert_eq!(s.busy, 100);
+    }
+}

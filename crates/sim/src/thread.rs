@@ -1,0 +1,199 @@
+//! Threads in virtual time, and the skipping of empty passes.
+//!
+//! Between two `pause`s a thread makes a pass. Where two passes in a row did exactly the same and
+//! had no effect, a third would too, until something they looked at changes. So the thread sleeps
+//! until then and goes on in the pass that was under way at that moment: what it looks at before
+//! that moment gives the recorded answers, what it looks at after it is looked at anew.
+
+use crate::memory::Place;
+use crate::queue::Key;
+
+/// One step of a pass that has no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Loaded a word of up to 8 bytes.
+    Load { place: Place, value: u64 },
+    /// Loaded bytes; what they were is in the pass's `bytes`.
+    Read { place: Place, len: u32 },
+    /// Polled an empty CQ.
+    Poll { cq: u32 },
+    /// Worked.
+    Work,
+}
+
+/// A step and what it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) look: Look,
+    pub(crate) cost: u64,
+}
+
+/// More steps than a pass may have to be skipped, and more bytes than it may have read.
+const MAX_STEPS: usize = 4096;
+const MAX_BYTES: usize = 16384;
+
+/// What a thread did since its last pause.
+#[derive(Default)]
+pub(crate) struct Pass {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) bytes: Vec<u8>,
+    /// It had an effect, or was too long to record.
+    pub(crate) dirty: bool,
+    pub(crate) started: u64,
+}
+
+impl Pass {
+    fn clear(&mut self, started: u64) {
+        self.steps.clear();
+        self.bytes.clear();
+        self.dirty = false;
+        self.started = started;
+    }
+
+    fn same_as(&self, other: &Pass) -> bool {
+        !self.dirty && !other.dirty && self.steps == other.steps && self.bytes == other.bytes
+    }
+}
+
+/// What a thread waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// For its turn.
+    Turn,
+    /// For something that its passes look at, or its deadline.
+    Pause {
+        /// When the pass began that would have been the next.
+        since: u64,
+        /// Length of a pass.
+        pass: u64,
+        /// Whether its wake-up is already on the way.
+        waking: bool,
+    },
+    /// For a key of the out-of-band exchange.
+    Key(String),
+    /// It came to its end.
+    Ended,
+}
+
+/// A thread: one per core at most.
+pub(crate) struct Thread {
+    pub(crate) machine: u32,
+    pub(crate) core: u32,
+    pub(crate) clock: u64,
+    pub(crate) waiting: Waiting,
+    /// When its turn comes; other turns of it in the queue are stale.
+    pub(crate) turn_at: u64,
+    pub(crate) pass: Pass,
+    last: Pass,
+    /// Number of steps of the current pass that have the answers of the last one.
+    replay: Option<usize>,
+    /// Up to where (exclusive) those answers hold.
+    replay_until: Key,
+    /// When lines it wrote by MMIO leave its write-combining buffers.
+    pub(crate) mmio_leaves: std::collections::VecDeque<u64>,
+    /// Time in the metering window spent on passes that found nothing.
+    pub(crate) idle: u64,
+}
+
+impl Thread {
+    pub(crate) fn new(machine: u32, core: u32) -> Thread {
+        Thread {
+            machine,
+            core,
+            clock: 0,
+            waiting: Waiting::Turn,
+            turn_at: u64::MAX,
+            pass: Pass::default(),
+            last: Pass::default(),
+            replay: None,
+            replay_until: Key::NEVER,
+            mmio_leaves: std::collections::VecDeque::new(),
+            idle: 0,
+        }
+    }
+
+    /// Notes a step without effect.
+    pub(crate) fn note(&mut self, look: Look, cost: u64) {
+        if self.pass.steps.len() < MAX_STEPS {
+            self.pass.steps.push(Step { look, cost });
+        } else {
+            self.pass.dirty = true;
+        }
+    }
+
+    /// Notes bytes that a `Look::Read` gave.
+    pub(crate) fn note_bytes(&mut self, bytes: &[u8]) {
+        if self.pass.bytes.len() + bytes.len() <= MAX_BYTES {
+            self.pass.bytes.extend_from_slice(bytes);
+        } else {
+            self.pass.dirty = true;
+        }
+    }
+
+    /// Notes that the pass has an effect.
+    pub(crate) fn effect(&mut self) {
+        self.pass.dirty = true;
+        self.replay = None;
+    }
+
+    /// The recorded answer to the next step, if it is the same step and lies before the moment at
+    /// which the thread was woken. Advances the clock by its cost.
+    pub(crate) fn replayed(&mut self, thread: u32, same: impl Fn(&Look) -> bool) -> Option<Look> {
+        let at = self.replay?;
+        let step = self.last.steps.get(at).copied().filter(|s| same(&s.look));
+        let step = step.filter(|_| Key::thread(self.clock, thread) < self.replay_until);
+        let Some(step) = step else {
+            self.replay = None;
+            return None;
+        };
+        self.clock += step.cost;
+        self.replay = Some(at + 1);
+        self.note(step.look, step.cost);
+        Some(step.look)
+    }
+
+    /// The recorded bytes of a replayed `Look::Read` that is the last noted step.
+    pub(crate) fn replayed_bytes(&mut self, len: usize) -> &[u8] {
+        let from = self.pass.bytes.len();
+        let (last, pass) = (&self.last.bytes, &mut self.pass.bytes);
+        pass.extend_from_slice(&last[from..from + len]);
+        &self.pass.bytes[from..]
+    }
+
+    /// Ends a pass; true where it did the same as the one before and neither had an effect.
+    pub(crate) fn end_pass(&mut self) -> bool {
+        self.replay = None;
+        let steady = self.pass.same_as(&self.last);
+        std::mem::swap(&mut self.pass, &mut self.last);
+        self.pass.clear(self.clock);
+        steady
+    }
+
+    /// When the pass that was just ended began.
+    pub(crate) fn last_pass_started(&self) -> u64 {
+        self.last.started
+    }
+
+    /// The bytes that the pass that was just ended read.
+    pub(crate) fn last_bytes(&self) -> &[u8] {
+        &self.last.bytes
+    }
+
+    /// The steps of the pass that was just ended.
+    pub(crate) fn last_steps(&self) -> &[Step] {
+        &self.last.steps
+    }
+
+    /// Puts the thread, which sleeps in passes, into the pass that is under way at `at.time`.
+    /// Returns false where it does not sleep so or was already put there.
+    pub(crate) fn resume_pass(&mut self, at: Key) -> bool {
+        let Waiting::Pause { since, pass, waking: waking @ false } = &mut self.waiting else { return false };
+        *waking = true;
+        let whole = at.time.saturating_sub(*since) / *pass;
+        self.clock = *since + whole * *pass;
+        self.pass.clear(self.clock);
+        self.replay = Some(0);
+        self.replay_until = at;
+        true
+    }
+}

@@ -1,0 +1,269 @@
+//! Everything that is simulated, and the processing of events.
+
+use crate::SimConfig;
+use crate::memory::Memory;
+use crate::nic::{DmaRead, DmaWrite, Flight, NONE, NicState};
+use crate::pcie::PcieLink;
+use crate::queue::{Event, EventQueue, Key};
+use crate::server::Window;
+use crate::slab::{PayloadPool, Slab};
+use crate::thread::{Thread, Waiting};
+use doorbell_nic::Profile;
+use doorbell_transport::Action;
+use std::collections::HashMap;
+
+/// A machine: memory, the threads on its cores, PCIe, NIC.
+pub(crate) struct Machine {
+    pub(crate) memory: Memory,
+    /// Thread on each core, or [`NONE`].
+    pub(crate) on_core: Vec<u32>,
+    pub(crate) pcie: PcieLink,
+    pub(crate) nic: NicState,
+}
+
+/// Times that the inner loop uses, in picoseconds.
+pub(crate) struct Times {
+    pub(crate) one_way: u64,
+    pub(crate) context_stall: u64,
+    pub(crate) lock_hold: u64,
+}
+
+/// The simulated world.
+pub(crate) struct World {
+    pub(crate) profile: Profile,
+    pub(crate) times: Times,
+    pub(crate) window: Window,
+    pub(crate) end: u64,
+    pub(crate) skip_pauses: bool,
+    pub(crate) now: u64,
+    pub(crate) queue: EventQueue,
+    pub(crate) machines: Vec<Machine>,
+    pub(crate) threads: Vec<Thread>,
+    pub(crate) flights: Slab<Flight>,
+    pub(crate) reads: Slab<DmaRead>,
+    pub(crate) writes: Slab<DmaWrite>,
+    pub(crate) payloads: PayloadPool,
+    pub(crate) published: HashMap<String, Vec<u8>>,
+    /// Reused for what a QP asks for.
+    pub(crate) action_pool: Vec<Vec<Action>>,
+    pub(crate) events: u64,
+    pub(crate) event_hash: u64,
+    pub(crate) verbs: u64,
+    pub(crate) dropped: u64,
+    /// Who causes what is happening: for the order of what happens at the same time.
+    pub(crate) cause: Key,
+}
+
+/// What the processing of events ran into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It is this thread's turn.
+    Thread(u32),
+    /// Nothing is left to happen.
+    Nothing,
+    /// The end of the run is reached.
+    End,
+}
+
+impl World {
+    pub(crate) fn new(profile: &Profile, config: &SimConfig) -> World {
+        let machine = || Machine {
+            memory: Memory::default(),
+            on_core: vec![NONE; profile.host.cores as usize],
+            pcie: PcieLink::new(profile),
+            nic: NicState::new(profile),
+        };
+        let from = config.window.0.as_ps();
+        World {
+            times: Times {
+                one_way: profile.link.one_way.as_ps(),
+                context_stall: (profile.caches.context_stall + profile.pcie.read_latency).as_ps(),
+                lock_hold: profile.atomics.hold.as_ps(),
+            },
+            window: Window { from, to: from.saturating_add(config.window.1.as_ps()) },
+            end: config.end.as_ps(),
+            skip_pauses: config.skip_pauses,
+            now: 0,
+            queue: EventQueue::new(),
+            machines: (0..config.machines).map(|_| machine()).collect(),
+            threads: Vec::new(),
+            flights: Slab::new(),
+            reads: Slab::new(),
+            writes: Slab::new(),
+            payloads: PayloadPool::new(),
+            published: HashMap::new(),
+            action_pool: Vec::new(),
+            events: 0,
+            event_hash: 0xcbf2_9ce4_8422_2325,
+            verbs: 0,
+            dropped: 0,
+            cause: Key::NEVER,
+            profile: profile.clone(),
+        }
+    }
+
+    pub(crate) fn machine(&mut self, machine: u16) -> &mut Machine {
+        &mut self.machines[machine as usize]
+    }
+
+    /// Processes events up to the next turn of a thread.
+    pub(crate) fn run_to_thread(&mut self) -> Next {
+        loop {
+            let Some((key, event)) = self.queue.pop() else { return Next::Nothing };
+            if key.time > self.end {
+                return Next::End;
+            }
+            self.now = self.now.max(key.time);
+            self.cause = key;
+            match event {
+                Event::Thread(thread) => return Next::Thread(thread),
+                event => self.process(key.time, event),
+            }
+        }
+    }
+
+    /// Processes all events before `key`; false where a thread's turn is among them.
+    pub(crate) fn run_before(&mut self, key: Key) -> bool {
+        loop {
+            let next = self.queue.next_key();
+            if next >= key {
+                self.now = self.now.max(key.time);
+                self.cause = key;
+                return true;
+            }
+            let Some((next, event)) = self.queue.peek() else { return true };
+            if matches!(event, Event::Thread(_)) || next.time > self.end {
+                return false;
+            }
+            self.queue.pop();
+            self.now = next.time;
+            self.cause = next;
+            self.process(next.time, event);
+        }
+    }
+
+    fn hash(&mut self, value: u64) {
+        self.event_hash = (self.event_hash ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
+    }
+
+    fn process(&mut self, time: u64, event: Event) {
+        self.events += 1;
+        let (kind, which) = match event {
+            Event::Thread(t) => (0, u64::from(t)),
+            Event::Mmio { machine, count, qp, .. } => {
+                (1, u64::from(machine) << 48 | u64::from(count) << 32 | u64::from(qp))
+            }
+            Event::RecvDoorbell { machine, count, recv_queue } => {
+                (2, u64::from(machine) << 48 | u64::from(count) << 32 | u64::from(recv_queue))
+            }
+            Event::ReadAtHost(i) => (3, u64::from(i)),
+            Event::ReadDone(i) => (4, u64::from(i)),
+            Event::TxPu { machine, pu } => (5, u64::from(machine) << 16 | u64::from(pu)),
+            Event::Arrive(i) => (6, u64::from(i)),
+            Event::Ingress(i) => (7, u64::from(i)),
+            Event::RxDone(i) => (8, u64::from(i)),
+            Event::Visible(i) => (9, u64::from(i)),
+            Event::Unlock { machine, slot } => (11, u64::from(machine) << 16 | u64::from(slot)),
+            Event::Timer { machine, qp } => (10, u64::from(machine) << 32 | u64::from(qp)),
+        };
+        self.hash(time ^ kind << 60);
+        self.hash(which);
+        match event {
+            Event::Thread(_) => {}
+            Event::Mmio { machine, count, qp, by_mmio } => self.mmio_arrived(machine, qp, count, by_mmio),
+            Event::RecvDoorbell { machine, count, recv_queue } => {
+                self.recv_doorbell_arrived(machine, recv_queue, count);
+            }
+            Event::ReadAtHost(read) => self.read_at_host(read),
+            Event::ReadDone(read) => self.read_done(read),
+            Event::TxPu { machine, pu } => self.tx_unit(machine, usize::from(pu)),
+            Event::Arrive(flight) => self.arrived(flight),
+            Event::Ingress(flight) => self.receive_queue(flight),
+            Event::RxDone(flight) => self.received(flight),
+            Event::Visible(write) => self.visible(write),
+            Event::Unlock { machine, slot } => self.unlock(machine, slot),
+            Event::Timer { machine, qp } => self.timer(machine, qp),
+        }
+    }
+
+    /// Schedules the turn of a thread.
+    pub(crate) fn schedule(&mut self, thread: u32, time: u64) {
+        self.threads[thread as usize].turn_at = time;
+        self.queue.push_thread(time, thread);
+    }
+
+    /// Whether a turn that came is one the thread waits for; it then goes on.
+    pub(crate) fn takes_turn(&mut self, thread: u32) -> bool {
+        let (cause, window) = (self.cause, self.window);
+        let t = &mut self.threads[thread as usize];
+        if t.turn_at != cause.time {
+            return false;
+        }
+        t.turn_at = u64::MAX;
+        // A pause that nothing ended ends by its deadline.
+        t.resume_pass(cause);
+        if let Waiting::Pause { since, .. } = t.waiting {
+            t.idle += window.overlap(since, t.clock);
+        }
+        t.waiting = Waiting::Turn;
+        true
+    }
+
+    /// Wakes the threads on `cores` of a machine that sleep in their passes.
+    pub(crate) fn wake(&mut self, machine: u16, mut cores: u32) {
+        while cores != 0 {
+            let core = cores.trailing_zeros();
+            cores &= cores - 1;
+            let thread = self.machines[machine as usize].on_core[core as usize];
+            if thread == NONE {
+                continue;
+            }
+            let at = self.cause;
+            if self.threads[thread as usize].resume_pass(at) {
+                self.schedule(thread, self.now);
+            }
+        }
+    }
+
+    /// What every thread waits for, where none can go on.
+    pub(crate) fn describe_waiting(&self) -> String {
+        let waits: Vec<String> = self
+            .threads
+            .iter()
+            .filter_map(|t| {
+                let who = format!("the thread on core {} of machine {}", t.core, t.machine);
+                match &t.waiting {
+                    Waiting::Ended => None,
+                    Waiting::Key(key) => Some(format!("{who} waits for the key {key:?}")),
+                    Waiting::Pause { .. } => Some(format!("{who} waits for {}", self.looked_at(t))),
+                    Waiting::Turn => Some(format!("{who} waits for its turn")),
+                }
+            })
+            .collect();
+        waits.join("; ")
+    }
+
+    fn looked_at(&self, thread: &Thread) -> String {
+        use crate::thread::Look;
+        let mut parts: Vec<String> = Vec::new();
+        for step in thread.last_steps() {
+            let part = match step.look {
+                Look::Poll { cq } => format!("a completion in CQ {cq}"),
+                Look::Load { place, .. } | Look::Read { place, .. } => {
+                    format!("a change of byte {} of allocation {}", place.offset, place.allocation)
+                }
+                Look::Work => continue,
+            };
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+        let more = parts.len().saturating_sub(4);
+        parts.truncate(4);
+        let mut text = parts.join(" or ");
+        if more > 0 {
+            text.push_str(&format!(" or {more} more"));
+        }
+        if text.is_empty() { "nothing at all".into() } else { text }
+    }
+}
