@@ -20,7 +20,8 @@ pub enum Pattern {
     AllToAll,
 }
 
-/// A workload, as far as its bounds depend on it.
+/// A workload, as far as its bounds depend on it. Counts below the least that makes sense (2
+/// machines, 1 of all else) are taken as that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Mix {
     /// Verb.
@@ -80,8 +81,23 @@ impl Role {
 }
 
 impl Mix {
+    /// This workload with every count at least what makes sense.
+    fn sensible(&self) -> Mix {
+        Mix {
+            batch: self.batch.max(1),
+            signal_every: self.signal_every.max(1),
+            window: self.window.max(1),
+            machines: self.machines.max(2),
+            threads: self.threads.max(1),
+            qps: self.qps.max(1),
+            counters: self.counters.max(1),
+            recv_batch: self.recv_batch.max(1),
+            ..*self
+        }
+    }
+
     fn roles(&self) -> Vec<Role> {
-        let others = f64::from(self.machines.max(2) - 1);
+        let others = f64::from(self.machines - 1);
         match self.pattern {
             Pattern::Outbound => vec![
                 Role { who: "machine 0", requester: 1.0, responder: 0.0 },
@@ -102,8 +118,8 @@ impl Mix {
     fn requesters(&self) -> u32 {
         match self.pattern {
             Pattern::Outbound => 1,
-            Pattern::Inbound => self.machines.max(2) - 1,
-            Pattern::AllToAll => self.machines.max(2),
+            Pattern::Inbound => self.machines - 1,
+            Pattern::AllToAll => self.machines,
         }
     }
 
@@ -127,6 +143,7 @@ impl Mix {
 
 /// All bounds, the least first.
 pub fn limits(profile: &Profile, mix: &Mix) -> Vec<Limit> {
+    let mix = &mix.sensible();
     let mut all = Vec::new();
     for role in mix.roles() {
         all.extend(pcie(profile, mix, &role));
@@ -181,13 +198,13 @@ fn pcie_time(profile: &Profile, t: &Transactions) -> PcieTime {
 
 /// Times on the PCIe link per operation at its requester.
 fn requester_pcie(profile: &Profile, mix: &Mix) -> PcieTime {
-    let wqes = f64::from(mix.batch.max(1));
+    let wqes = f64::from(mix.batch);
     let plain = pcie_time(profile, &accounting::requester(profile, &mix.post(false)));
     let cqe = pcie_time(profile, &Transactions::dma_write(&profile.pcie, profile.nic.cqe));
     PcieTime {
         mmio: plain.mmio / wqes,
         completions: plain.completions / wqes,
-        to_host: plain.to_host / wqes + cqe.to_host / f64::from(mix.signal_every.max(1)),
+        to_host: plain.to_host / wqes + cqe.to_host / f64::from(mix.signal_every),
     }
 }
 
@@ -198,7 +215,7 @@ fn responder_pcie(profile: &Profile, mix: &Mix) -> PcieTime {
     if !mix.opcode.consumes_recv() {
         return message;
     }
-    let recvs = mix.recv_batch.max(1);
+    let recvs = mix.recv_batch;
     let post = pcie_time(profile, &accounting::post_recv(profile, recvs, 1));
     let each = f64::from(recvs);
     PcieTime {
@@ -242,7 +259,7 @@ fn pcie(profile: &Profile, mix: &Mix, role: &Role) -> [Limit; 2] {
 
 /// Units of a machine that its QPs can keep busy.
 fn busy_units(units: u32, mix: &Mix) -> u32 {
-    units.min(mix.threads.saturating_mul(mix.qps)).max(1)
+    units.min(mix.threads.saturating_mul(mix.qps))
 }
 
 fn units_limit(resource: Resource, kind: &str, units: u32, busy: f64, role: &Role) -> Limit {
@@ -276,7 +293,7 @@ fn link(profile: &Profile, mix: &Mix, role: &Role) -> Limit {
     let response = profile.link.response(mix.opcode, mix.qp_type, mix.payload).bytes as f64;
     let out = role.demand(request, response);
     let back = role.demand(response, request);
-    let ports = profile.link.ports.min(mix.threads).max(1);
+    let ports = profile.link.ports.min(mix.threads);
     let (way, bytes) = if out >= back { ("out of", out) } else { ("into", back) };
     Limit {
         resource: Resource::LinkBandwidth,
@@ -286,10 +303,10 @@ fn link(profile: &Profile, mix: &Mix, role: &Role) -> Limit {
 }
 
 fn cpu(profile: &Profile, mix: &Mix, role: &Role) -> Limit {
-    let post = ps(profile.cpu_post_send(&mix.post(false))) / f64::from(mix.batch.max(1));
-    let poll = ps(profile.cpu_poll()) / f64::from(mix.signal_every.max(1));
+    let post = ps(profile.cpu_post_send(&mix.post(false))) / f64::from(mix.batch);
+    let poll = ps(profile.cpu_poll()) / f64::from(mix.signal_every);
     let receive = if mix.opcode.consumes_recv() {
-        let recvs = mix.recv_batch.max(1);
+        let recvs = mix.recv_batch;
         ps(profile.cpu_post_recv(recvs)) / f64::from(recvs)
             + ps(profile.cpu_receive(mix.qp_type, mix.payload, mix.recv()))
     } else {
@@ -298,7 +315,7 @@ fn cpu(profile: &Profile, mix: &Mix, role: &Role) -> Limit {
     let busy = role.demand(post + poll, receive);
     Limit {
         resource: Resource::Cpu,
-        mops: per_second(busy / f64::from(mix.threads.max(1))),
+        mops: per_second(busy / f64::from(mix.threads)),
         text: format!("{} threads of {}, {:.1} ns per operation", mix.threads, role.who, busy / 1e3),
     }
 }
@@ -310,8 +327,8 @@ fn lock_held(profile: &Profile) -> Span {
 
 /// Locks that words 8 bytes apart spread over.
 fn locks_in_use(profile: &Profile, counters: u64) -> usize {
-    // Twice 65536 words of 8 bytes pass over every lock that a profile can have.
-    let words = counters.clamp(1, 1 << 20);
+    // So many words pass over every lock that they can reach.
+    let words = counters.min(1 << 20);
     let mut used = vec![false; profile.atomics.slots as usize];
     for word in 0..words {
         used[profile.atomics.slot(word * 8) as usize] = true;
@@ -322,8 +339,10 @@ fn locks_in_use(profile: &Profile, counters: u64) -> usize {
 fn locks(profile: &Profile, mix: &Mix, role: &Role) -> Limit {
     let held = lock_held(profile);
     let locks = locks_in_use(profile, mix.counters);
-    // More locks do not help where one word or one lock makes all atomics wait in turn.
-    let resource = if locks == 1 { Resource::PcieLatency } else { Resource::AtomicLocks };
+    // More locks help only where words share them. Where there is but one, the paper names what it
+    // is held for (5.4).
+    let shared = locks > 1 && (locks as u64) < mix.counters;
+    let resource = if shared { Resource::AtomicLocks } else { Resource::PcieLatency };
     Limit {
         resource,
         mops: per_second(role.demand(0.0, ps(held)) / locks as f64),
@@ -333,8 +352,9 @@ fn locks(profile: &Profile, mix: &Mix, role: &Role) -> Limit {
 
 /// Time from posting one operation to polling its completion, where nothing waits for anything.
 pub fn unloaded_latency(profile: &Profile, mix: &Mix) -> Span {
+    let mix = &mix.sensible();
     let pcie = &profile.pcie;
-    let shape = PostShape { method: Method::of_list(mix.batch), ..mix.post(true) };
+    let shape = mix.post(true);
     let fetch = match shape.method {
         Method::WqeByMmio => Span::ZERO,
         Method::Doorbell { .. } => pcie.read_latency,
@@ -350,8 +370,7 @@ pub fn unloaded_latency(profile: &Profile, mix: &Mix) -> Span {
 fn answer_latency(profile: &Profile, mix: &Mix) -> Span {
     let request = profile.link.request(mix.opcode, mix.qp_type, mix.payload);
     let response = profile.link.response(mix.opcode, mix.qp_type, mix.payload);
-    let on_wire =
-        |bytes: u64| Span::from_ps(bytes * 1_000_000 / (profile.link.port_bytes_per_s / 1_000_000).max(1));
+    let on_wire = |bytes| profile.link.time(bytes);
     if response.packets == 0 {
         return on_wire(request.bytes);
     }

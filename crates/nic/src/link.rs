@@ -1,7 +1,7 @@
 //! Bytes of messages on an InfiniBand link (IB specification vol. 1, chapters 7 and 9).
 
 use crate::Link;
-use doorbell_verbs::{Opcode, QpType};
+use doorbell_verbs::{Opcode, QpType, Span};
 use serde::Serialize;
 
 /// Local route header, base transport header, ICRC and VCRC: what every packet has.
@@ -52,6 +52,12 @@ impl Link {
             _ if transport == QpType::Rc => self.packets(0, AETH),
             _ => OnLink::default(),
         }
+    }
+
+    /// Time that `bytes` take to pass a port, rounded to the nearest ps.
+    pub fn time(&self, bytes: u64) -> Span {
+        let rate = u128::from(self.port_bytes_per_s);
+        Span::from_ps(((u128::from(bytes) * 1_000_000_000_000 + rate / 2) / rate) as u64)
     }
 
     /// Packets of a message of `payload` bytes with `extended` bytes of extended headers in all.
