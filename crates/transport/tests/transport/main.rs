@@ -1,0 +1,5 @@
+//! Tests of the state machines over a small network of two hosts.
+
+mod net;
+mod properties;
+mod rules;
