@@ -4,19 +4,28 @@
 //! and [`explain`] run it in virtual time.
 #![forbid(unsafe_code)]
 
+pub mod claims;
 mod duration;
+pub mod experiments;
 mod explain;
+mod limits;
 mod outcome;
 mod parallel;
 mod programs;
+mod report;
+mod selector;
 mod simulate;
-mod stub;
 mod topology;
 mod workload;
 
 pub use duration::{BadDuration, Duration};
 pub use explain::{Control, EXPLAIN_RUNS, explain, simulate, words};
+pub use limits::limits;
 pub use outcome::{Bottleneck, Cache, Latency, Lift, Outcome, Pcie, SCHEMA, Utilization};
 pub use programs::{ProgramError, ThreadResult, Worker};
+pub use report::{
+    Basis, BottleneckPair, ClaimReport, NotChecked, ParameterCounts, REPORT_SCHEMA, Report, reproduce,
+};
+pub use selector::{BadSelector, Selection};
 pub use simulate::SimulateError;
 pub use workload::{Pattern, Resolved, Verb, Workload, WorkloadError};

@@ -1,11 +1,10 @@
 //! A workload in virtual time.
 
 use crate::programs::{ProgramError, ThreadResult, Worker};
-use crate::stub::SimCluster;
 use crate::topology;
 use crate::workload::Resolved;
 use doorbell_nic::Profile;
-use doorbell_sim::{Metrics, SimConfig};
+use doorbell_sim::{Metrics, SimCluster, SimConfig};
 use doorbell_verbs::{Cluster, PageSize, RunError, Span, Task, Time, VerbsError};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

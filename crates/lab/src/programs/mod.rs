@@ -11,6 +11,7 @@ use doorbell_verbs::{Mem, PostError, Program, Provider, Time, VerbsError, Wc, Wc
 use hdrhistogram::Histogram;
 use requester::Requester;
 use responder::Responder;
+pub(crate) use session::RECV_BATCH;
 use session::Session;
 use std::sync::Arc;
 use thiserror::Error;

@@ -15,7 +15,7 @@ const QKEY: u32 = 0x1111_1111;
 const BUFFER_BYTES: u64 = 1 << 20;
 
 /// RECVs that a responder posts anew with one doorbell.
-pub(super) const RECV_BATCH: u32 = 16;
+pub(crate) const RECV_BATCH: u32 = 16;
 
 /// Bounds of the RECVs posted on a UD QP, whose senders nothing holds back.
 const UD_RECVS: std::ops::RangeInclusive<u64> = 512..=2048;

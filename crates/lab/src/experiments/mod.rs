@@ -1,0 +1,119 @@
+//! Experiments: one file per table or figure of a paper.
+
+mod app_a;
+mod fig2;
+mod tab1;
+mod tab4;
+
+use crate::explain::Control;
+use crate::outcome::Bottleneck;
+use crate::simulate::SimulateError;
+use doorbell_nic::Profile;
+use serde::Serialize;
+
+/// A table or figure of a paper that Doorbell reproduces.
+pub struct Experiment {
+    /// Its name as a selector, after the paper's: `fig2`, `tab4`, `appA`.
+    pub name: &'static str,
+    /// The paper.
+    pub paper: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// Claims that it checks.
+    pub claims: &'static [&'static str],
+    /// Runs it.
+    pub(crate) run: fn(&Ctx<'_>) -> Result<Findings, SimulateError>,
+}
+
+/// All experiments, in the order of the papers.
+pub const ALL: [&Experiment; 4] =
+    [&tab1::EXPERIMENT, &fig2::EXPERIMENT, &tab4::EXPERIMENT, &app_a::EXPERIMENT];
+
+/// What an experiment runs on.
+pub struct Ctx<'a> {
+    /// The clusters.
+    pub profiles: Vec<Profile>,
+    /// Whether curves are to be dense.
+    pub full: bool,
+    /// Progress and interruption.
+    pub control: Control<'a>,
+}
+
+impl<'a> Ctx<'a> {
+    /// On the built-in profiles.
+    ///
+    /// # Errors
+    /// If one of them is malformed; a test sees to it that none is.
+    pub fn new(full: bool, control: Control<'a>) -> Result<Ctx<'a>, doorbell_nic::ProfileError> {
+        let profiles = Profile::names().map(Profile::named).collect::<Result<_, _>>()?;
+        Ok(Ctx { profiles, full, control })
+    }
+
+    fn profile(&self, name: &str) -> &Profile {
+        let found = self.profiles.iter().find(|p| p.name == name);
+        found.unwrap_or_else(|| panic!("experiments name built-in profiles only, not {name}"))
+    }
+}
+
+/// What an experiment found.
+#[derive(Default)]
+pub(crate) struct Findings {
+    pub(crate) checks: Vec<Check>,
+    pub(crate) curves: Vec<Curve>,
+}
+
+/// What was found for one claim.
+pub(crate) struct Check {
+    pub(crate) claim: &'static str,
+    /// The profile it was found on.
+    pub(crate) profile: &'static str,
+    pub(crate) found: Found,
+    pub(crate) bottleneck: Option<Bottleneck>,
+    pub(crate) note: String,
+}
+
+/// What can be found.
+pub(crate) enum Found {
+    /// A number in the claim's unit.
+    Number(f64),
+    /// Yes or no.
+    Flag(bool),
+    /// Whether a statement in words holds, and what was seen.
+    Statement { holds: bool, seen: String },
+}
+
+impl Check {
+    fn new(claim: &'static str, profile: &'static str, found: Found) -> Check {
+        Check { claim, profile, found, bottleneck: None, note: String::new() }
+    }
+
+    fn number(claim: &'static str, profile: &'static str, number: impl Into<f64>) -> Check {
+        Check::new(claim, profile, Found::Number(number.into()))
+    }
+
+    fn statement(claim: &'static str, profile: &'static str, holds: bool, seen: String) -> Check {
+        Check::new(claim, profile, Found::Statement { holds, seen })
+    }
+
+    fn note(mut self, note: impl Into<String>) -> Check {
+        self.note = note.into();
+        self
+    }
+}
+
+/// A curve that can be plotted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Curve {
+    /// Paper and table or figure, as `atc16/fig2`.
+    pub experiment: String,
+    /// Which curve of it.
+    pub name: String,
+    /// The profile it was found on.
+    pub profile: String,
+    /// What x is, with its unit.
+    pub x: String,
+    /// What y is, with its unit.
+    pub y: String,
+    /// Points, x ascending.
+    pub points: Vec<(f64, f64)>,
+}

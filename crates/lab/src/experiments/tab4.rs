@@ -1,0 +1,106 @@
+//! ATC'16, Table 4: rates of verbs on Connect-IB and what limits each.
+
+use super::{Check, Ctx, Experiment, Findings, Found};
+use crate::explain::{self, Control};
+use crate::simulate::SimulateError;
+use crate::workload::{Pattern, Verb, Workload};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "tab4",
+    paper: "atc16",
+    title: "rate and bottleneck of verbs on cib, in nine modes",
+    claims: &[
+        "atc16-tab4-send-nonbatch",
+        "atc16-tab4-send-batch",
+        "atc16-tab4-send-batch-ho",
+        "atc16-tab4-recv-batch",
+        "atc16-tab4-recv-batch-ho",
+        "atc16-tab4-read-64",
+        "atc16-tab4-read-128",
+        "atc16-tab4-atomic-z1",
+        "atc16-tab4-atomic-z4096",
+    ],
+    run,
+};
+
+/// Work requests per Doorbell where the table says "Batch" (Figure 11a).
+const BATCH: u32 = 16;
+
+/// A payload with which a UD SEND's WQE takes two lines, as the table's do.
+const UD_PAYLOAD: u32 = 60;
+
+fn send(pattern: Pattern, batch: u32, header_only: bool) -> Workload {
+    Workload {
+        verb: Some(Verb::Send),
+        pattern: Some(pattern),
+        batch: Some(batch),
+        // Enough that no unit of the NIC is left idle for want of QPs.
+        qps: Some(2),
+        size: Some(if header_only { 0 } else { UD_PAYLOAD }),
+        header_only: Some(header_only),
+        ..Workload::default()
+    }
+}
+
+fn read(size: u32) -> Workload {
+    Workload { verb: Some(Verb::Read), size: Some(size), ..Workload::default() }
+}
+
+fn atomic(counters: u32) -> Workload {
+    Workload { verb: Some(Verb::FetchAdd), counters: Some(counters), ..Workload::default() }
+}
+
+/// The cells with the workload of each.
+fn cells() -> [(&'static str, Workload); 9] {
+    [
+        ("atc16-tab4-send-nonbatch", send(Pattern::Outbound, 1, false)),
+        ("atc16-tab4-send-batch", send(Pattern::Outbound, BATCH, false)),
+        ("atc16-tab4-send-batch-ho", send(Pattern::Outbound, BATCH, true)),
+        ("atc16-tab4-recv-batch", send(Pattern::Inbound, 1, false)),
+        ("atc16-tab4-recv-batch-ho", send(Pattern::Inbound, 1, true)),
+        ("atc16-tab4-read-64", read(64)),
+        ("atc16-tab4-read-128", read(128)),
+        ("atc16-tab4-atomic-z1", atomic(1)),
+        ("atc16-tab4-atomic-z4096", atomic(4096)),
+    ]
+}
+
+fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+    let mut findings = Findings::default();
+    for (claim, workload) in cells() {
+        findings.checks.push(cell(ctx, claim, workload)?);
+    }
+    Ok(findings)
+}
+
+fn cell(ctx: &Ctx<'_>, claim: &'static str, workload: Workload) -> Result<Check, SimulateError> {
+    let profile = ctx.profile("cib");
+    let workload = workload.resolve(profile).unwrap_or_else(|e| panic!("workload of {claim}: {e}"));
+    let control = Control {
+        interrupt: ctx.control.interrupt.clone(),
+        progress: &|run| (ctx.control.progress)(&format!("{claim}: {run}")),
+    };
+    let outcome = explain::explain(profile, &workload, &control)?;
+    Ok(Check {
+        claim,
+        profile: "cib",
+        found: Found::Number(outcome.mops),
+        note: outcome.bottleneck.text.clone(),
+        bottleneck: Some(outcome.bottleneck),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_nic::Profile;
+
+    #[test]
+    fn cells_are_the_claims() {
+        let profile = Profile::named("cib").unwrap();
+        for (cell, claim) in cells().iter().zip(EXPERIMENT.claims) {
+            assert_eq!(cell.0, *claim);
+            cell.1.resolve(&profile).unwrap();
+        }
+    }
+}

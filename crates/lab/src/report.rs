@@ -1,0 +1,209 @@
+//! What `reproduce` says: each claim beside what was found.
+
+use crate::claims::{self, Claim, Kind, TOLERANCE, Value};
+use crate::experiments::{Check, Ctx, Curve, Experiment, Found};
+use crate::selector::Selection;
+use crate::simulate::SimulateError;
+use doorbell_nic::{Basis as ParameterBasis, Profile};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Version of the JSON of a [`Report`]; fields are only ever added.
+pub const REPORT_SCHEMA: u32 = 1;
+
+/// How much a finding says about the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// The profile was not set from this claim, nor from what states or implies it.
+    Predicted,
+    /// The profile was set from it, or from what states or implies it.
+    Calibrated,
+    /// Follows from formulas.
+    Analytic,
+    /// A property of the hardware that the profile states.
+    Given,
+}
+
+impl Basis {
+    /// Its name in reports and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Basis::Predicted => "predicted",
+            Basis::Calibrated => "calibrated",
+            Basis::Analytic => "analytic",
+            Basis::Given => "given",
+        }
+    }
+}
+
+/// The paper's bottleneck beside ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BottleneckPair {
+    /// Class that the paper names; empty where it names none.
+    pub paper: String,
+    /// Class observed by reruns; empty where nothing was simulated.
+    pub observed: String,
+}
+
+/// One claim and what was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClaimReport {
+    /// The claim.
+    pub id: String,
+    /// Its paper.
+    pub paper: String,
+    /// Section, table or figure.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// Profile on which it was checked.
+    pub profile: String,
+    /// What sort of statement it is.
+    pub kind: Kind,
+    /// Unit of its number.
+    pub unit: String,
+    /// What the paper says.
+    pub paper_value: Value,
+    /// What was found.
+    pub simulated: Value,
+    /// Relative distance from what the claim allows; `None` where there is no number.
+    pub error: Option<f64>,
+    /// How much the finding says about the model.
+    pub basis: Basis,
+    /// Whether the claim holds; a number within 10%.
+    pub holds: bool,
+    /// The paper's bottleneck beside ours.
+    pub bottleneck: BottleneckPair,
+    /// Claims that contradict this one.
+    pub contested: Vec<String>,
+    /// Remarks.
+    pub note: String,
+    /// Name of the experiment, after the paper's: `tab4`.
+    pub experiment: String,
+}
+
+/// A claim that no experiment checks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotChecked {
+    /// The claim.
+    pub id: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// Numbers of parameters of a profile, by where they come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ParameterCounts {
+    /// Stated by someone.
+    pub published: usize,
+    /// Set from measurements.
+    pub calibrated: usize,
+    /// Chosen.
+    pub assumed: usize,
+}
+
+/// Result of `reproduce`, in the form of its JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// [`REPORT_SCHEMA`].
+    pub schema: u32,
+    /// Claims checked.
+    pub claims: Vec<ClaimReport>,
+    /// Curves behind them.
+    pub curves: Vec<Curve>,
+    /// Claims selected that no experiment checks.
+    pub not_checked: Vec<NotChecked>,
+    /// Parameters of each profile.
+    pub parameters: BTreeMap<String, ParameterCounts>,
+    /// Whether it was stopped before its end.
+    #[serde(skip)]
+    pub interrupted: bool,
+}
+
+/// Runs the experiments selected and compares. When stopped, reports those that came to their end.
+pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, SimulateError> {
+    let settled = claims::settled_by(ctx.profiles.iter().flat_map(calibrated_from));
+    let mut report = Report {
+        schema: REPORT_SCHEMA,
+        claims: Vec::new(),
+        curves: Vec::new(),
+        not_checked: selection.not_checked(),
+        parameters: ctx.profiles.iter().map(|p| (p.name.clone(), count(p))).collect(),
+        interrupted: false,
+    };
+    for experiment in &selection.experiments {
+        match (experiment.run)(ctx) {
+            Ok(findings) => {
+                let wanted = findings.checks.iter().filter(|c| selection.wants(c.claim));
+                report.claims.extend(wanted.map(|c| compare(experiment, c, &settled)));
+                report.curves.extend(findings.curves);
+            }
+            Err(e) if e.is_interrupt() => {
+                report.interrupted = true;
+                break;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(report)
+}
+
+/// Claims that a profile was set from.
+fn calibrated_from(profile: &Profile) -> impl Iterator<Item = String> {
+    profile.parameters.iter().flat_map(|p| match &p.basis {
+        ParameterBasis::Calibrated { claims, .. } => claims.clone(),
+        ParameterBasis::Published { .. } | ParameterBasis::Assumed { .. } => Vec::new(),
+    })
+}
+
+fn count(profile: &Profile) -> ParameterCounts {
+    let mut counts = ParameterCounts::default();
+    for parameter in &profile.parameters {
+        match parameter.basis {
+            ParameterBasis::Published { .. } => counts.published += 1,
+            ParameterBasis::Calibrated { .. } => counts.calibrated += 1,
+            ParameterBasis::Assumed { .. } => counts.assumed += 1,
+        }
+    }
+    counts
+}
+
+fn basis(claim: &Claim, settled: &BTreeSet<String>) -> Basis {
+    match claim.kind {
+        Kind::HardwareParameter => Basis::Given,
+        Kind::Analytic => Basis::Analytic,
+        _ if settled.contains(&claim.id) => Basis::Calibrated,
+        Kind::Measured | Kind::Ratio | Kind::Ordering | Kind::Shape => Basis::Predicted,
+    }
+}
+
+fn compare(experiment: &Experiment, check: &Check, settled: &BTreeSet<String>) -> ClaimReport {
+    let id = check.claim;
+    let claim = claims::find(id).unwrap_or_else(|| panic!("experiments check claims only, not {id}"));
+    let (simulated, error, holds) = match &check.found {
+        Found::Number(n) => {
+            let error = claim.error(*n);
+            (Value::Number(*n), error, error.is_some_and(|e| e <= TOLERANCE))
+        }
+        Found::Flag(flag) => (Value::Flag(*flag), None, claim.value == Value::Flag(*flag)),
+        Found::Statement { holds, seen } => (Value::Text(seen.clone()), None, *holds),
+    };
+    let observed = check.bottleneck.as_ref().map_or(String::new(), |b| b.class.clone());
+    ClaimReport {
+        id: claim.id.clone(),
+        paper: claim.paper.clone(),
+        place: claim.place.clone(),
+        profile: check.profile.to_owned(),
+        kind: claim.kind,
+        unit: claim.unit.clone(),
+        paper_value: claim.value.clone(),
+        simulated,
+        error,
+        basis: basis(claim, settled),
+        holds,
+        bottleneck: BottleneckPair { paper: claim.bottleneck_class.clone().unwrap_or_default(), observed },
+        contested: claims::RESTATEMENTS.contested.get(id).cloned().unwrap_or_default(),
+        note: check.note.clone(),
+        experiment: experiment.name.to_owned(),
+    }
+}
