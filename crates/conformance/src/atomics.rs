@@ -1,8 +1,8 @@
 //! Compare-and-swap and fetch-and-add.
 
 use crate::bench::{Bench, Pair};
-use crate::step::{Step, needs, same};
-use doorbell_verbs::{Provider, QpType, RemoteAddr, SendOp, WcOpcode, WcStatus};
+use crate::step::{Step, holds, needs, same};
+use doorbell_verbs::{Provider, QpType, RemoteAddr, SendOp, VerbsError, WcOpcode, WcStatus};
 
 /// Executes one atomic; returns what it found.
 fn atomic<P: Provider>(b: &Bench<P>, p: &Pair<P>, op: SendOp) -> Step<u64> {
@@ -100,7 +100,7 @@ pub(crate) fn lock<P: Provider>(b: &Bench<P>) -> Step {
     for _ in 0..20 {
         let until = b.deadline();
         while atomic(b, p, SendOp::CompareSwap { remote: word, compare: 0, swap: 1 })? != 0 {
-            crate::step::holds("the lock comes free in time", b.provider.now() < until)?;
+            holds("the lock comes free in time", b.provider.now() < until)?;
         }
         p.post(2, SendOp::Read(counter), 64, 8)?;
         p.sent(2, WcStatus::Success)?;
@@ -113,15 +113,22 @@ pub(crate) fn lock<P: Provider>(b: &Bench<P>) -> Step {
     if b.is_requester() { Ok(()) } else { same("the counter", b.provider.load_u64(mem, 2048), 40) }
 }
 
-/// An atomic on an address that is no multiple of 8 is an invalid request, and changes nothing
-/// (IB specification, C9-174 and table 59).
+/// An atomic on an address that is no multiple of 8 changes nothing: the responder finds an invalid
+/// request (IB specification, 9.4.5). A driver may see it already when it is posted, as Soft-RoCE's
+/// does.
 pub(crate) fn misaligned<P: Provider>(b: &Bench<P>) -> Step {
     needs("atomics", b.device.atomics)?;
     for at in [1, 4] {
         let p = b.pair(&b.options(QpType::Rc))?;
         if b.is_requester() {
-            p.post(1, SendOp::FetchAdd { remote: p.remote.at(at), add: 1 }, 0, 8)?;
-            p.sent(1, WcStatus::RemInvReqErr)?;
+            let op = SendOp::FetchAdd { remote: p.remote.at(at), add: 1 };
+            match p.qp.post_send(&[p.signaled(1, op, &[p.sge(0, 8)])]) {
+                Ok(()) => drop(p.sent(1, WcStatus::RemInvReqErr)?),
+                Err(refusal) => {
+                    let invalid = matches!(refusal.cause, VerbsError::Invalid(_));
+                    holds(&format!("the refusal of a misaligned atomic is EINVAL: {refusal}"), invalid)?;
+                }
+            }
             b.meet()?;
         } else {
             b.meet()?;

@@ -166,7 +166,7 @@ fn many_reads<P: Provider>(b: &Bench<P>, p: &Pair<P>) -> Step {
     if !b.is_requester() {
         p.fill(0, 30_000, 3);
         b.meet()?;
-        return b.until_peer_ends();
+        return b.meet();
     }
     b.meet()?;
     let sges: Vec<_> = (0..20).map(|n| [p.sge(n * 1500, 1500)]).collect();
@@ -175,7 +175,8 @@ fn many_reads<P: Provider>(b: &Bench<P>, p: &Pair<P>) -> Step {
     for n in 0..20 {
         p.sent(n, WcStatus::Success)?;
     }
-    p.has(0, 30_000, 3)
+    p.has(0, 30_000, 3)?;
+    b.meet()
 }
 
 /// Many READs with max_rd_atomic 1: they wait for each other, and all come.

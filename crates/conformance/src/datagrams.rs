@@ -2,7 +2,9 @@
 
 use crate::bench::{Bench, PORT, QKEY};
 use crate::step::{Step, holds, refused, same};
-use doorbell_verbs::{Ah, GRH_BYTES, Provider, QpType, SendOp, UdDest, VerbsError, WcStatus};
+use doorbell_verbs::{
+    Ah, AhAttr, GRH_BYTES, LinkLayer, Provider, QpType, SendOp, UdDest, VerbsError, WcStatus,
+};
 
 /// The payload begins 40 bytes into the RECV buffer, and `byte_len` counts them
 /// (ibv_post_recv(3)).
@@ -55,9 +57,9 @@ pub(crate) fn wrong_qpn<P: Provider>(b: &Bench<P>) -> Step {
     dropped(b, |dest| UdDest { qpn: dest.qpn ^ 0x7f_0000, ..dest })
 }
 
-/// A datagram longer than the MTU is not sent: it is refused when posted, or completes with a
-/// local length error. The IB specification asks for the completion (C10-86: local length error),
-/// drivers may refuse sooner.
+/// Nothing of a datagram longer than the MTU is sent. The IB specification forbids an error for it
+/// (C10-93.1.1), and Soft-RoCE pretends success; other devices complete it with a local length error
+/// or refuse to post it. All three are taken.
 pub(crate) fn over_mtu<P: Provider>(b: &Bench<P>) -> Step {
     let p = b.pair(&b.options(QpType::Ud))?;
     let len = b.mtu(QpType::Ud) + 1;
@@ -65,7 +67,11 @@ pub(crate) fn over_mtu<P: Provider>(b: &Bench<P>) -> Step {
         b.meet()?;
         match p.post(1, SendOp::Send, 0, len) {
             Err(_) => p.has_no_completions()?,
-            Ok(()) => p.sent(1, WcStatus::LocLenErr).map(drop)?,
+            Ok(()) => {
+                let wc = p.parts.send_cq.wait(b.deadline())?.map(|wc| (wc.wr_id, wc.status));
+                let taken = [Some((1, WcStatus::Success)), Some((1, WcStatus::LocLenErr))];
+                holds(&format!("it ends with success or a local length error: {wc:?}"), taken.contains(&wc))?;
+            }
         }
         return b.meet();
     }
@@ -142,4 +148,18 @@ pub(crate) fn no_destination<P: Provider>(b: &Bench<P>) -> Step {
     let wr = doorbell_verbs::SendWr::new(1, SendOp::Send, &sges);
     let error = refused("a datagram without destination", p.qp.post_send(&[wr]))?;
     holds("the refusal is EINVAL", matches!(error.cause, VerbsError::Invalid(_)))
+}
+
+/// An address handle needs a port that is there and, on Ethernet, a GID.
+pub(crate) fn bad_address_handles<P: Provider>(b: &Bench<P>) -> Step {
+    let own =
+        AhAttr { port_num: PORT, dlid: b.port.lid, dgid: Some(b.port.gid), sgid_index: b.port.gid_index };
+    b.pd.create_ah(&own)?;
+    refused("an address handle on port 0", b.pd.create_ah(&AhAttr { port_num: 0, ..own }))?;
+    let beyond = b.device.ports + 1;
+    refused("an address handle on a port too many", b.pd.create_ah(&AhAttr { port_num: beyond, ..own }))?;
+    if b.port.link_layer == LinkLayer::Ethernet {
+        refused("an address handle without GID", b.pd.create_ah(&AhAttr { dgid: None, ..own }))?;
+    }
+    Ok(())
 }

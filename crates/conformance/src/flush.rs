@@ -64,19 +64,24 @@ pub(crate) fn waiting_sends<P: Provider>(b: &Bench<P>) -> Step {
     Ok(())
 }
 
-/// In Err posting is taken, and flushed (IB specification, 10.3.1.6).
-pub(crate) fn posts_in_error<P: Provider>(b: &Bench<P>) -> Step {
+/// In Err send work requests are taken, and flushed (IB specification, 10.3.1.7).
+pub(crate) fn sends_posted_in_error<P: Provider>(b: &Bench<P>) -> Step {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
         let p = b.loopback(&b.options(qp_type))?;
         to_error(&p)?;
-        for wr_id in 0..3 {
-            p.post(wr_id, SendOp::Send, 0, 8)?;
-            p.recv(wr_id + 10, 64, 8)?;
-        }
-        for wr_id in 0..3 {
-            p.sent(wr_id, WcStatus::WrFlushErr)?;
-            p.received(wr_id + 10, WcStatus::WrFlushErr)?;
-        }
+        (0..3).try_for_each(|n| p.post(n, SendOp::Send, 0, 8))?;
+        (0..3).try_for_each(|n| p.sent(n, WcStatus::WrFlushErr).map(drop))?;
+    }
+    Ok(())
+}
+
+/// In Err RECVs are taken, and flushed.
+pub(crate) fn recvs_posted_in_error<P: Provider>(b: &Bench<P>) -> Step {
+    for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
+        let p = b.loopback(&b.options(qp_type))?;
+        to_error(&p)?;
+        (0..3).try_for_each(|n| p.recv(n, 64, 8))?;
+        (0..3).try_for_each(|n| p.received(n, WcStatus::WrFlushErr).map(drop))?;
     }
     Ok(())
 }

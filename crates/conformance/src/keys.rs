@@ -1,7 +1,7 @@
 //! Keys, bounds and rights: what protects memory.
 
 use crate::bench::{ALL_RIGHTS, Bench, Options};
-use crate::step::{Step, needs, refused, same};
+use crate::step::{Step, failed, holds, needs, refused, same};
 use doorbell_verbs::{
     AccessFlags, PageSize, Provider, QpState, QpType, RecvWr, RemoteAddr, SendOp, Sge, WcStatus,
 };
@@ -192,86 +192,135 @@ pub(crate) fn zero_length_needs_no_rkey<P: Provider>(b: &Bench<P>) -> Step {
     Ok(())
 }
 
-/// On UC the requester hears of no refusal: the WRITE is dropped, and the next one arrives.
-pub(crate) fn uc_drops_bad_writes<P: Provider>(b: &Bench<P>) -> Step {
-    let p = b.pair(&b.options(QpType::Uc))?;
+/// On UC the requester hears of no refusal: the WRITEs to `places` are dropped, and the next one
+/// arrives.
+fn uc_drops<P: Provider>(
+    b: &Bench<P>,
+    options: &Options,
+    places: &dyn Fn(RemoteAddr) -> Vec<RemoteAddr>,
+) -> Step {
+    let p = b.pair(options)?;
     if b.is_requester() {
         p.fill(0, 64, 1);
         b.meet()?;
-        let wrong = RemoteAddr { rkey: !p.remote.rkey, ..p.remote };
-        p.post(1, SendOp::Write(wrong), 0, 64)?;
-        p.post(2, SendOp::Write(p.remote.at(64 << 10)), 0, 64)?;
-        p.post(3, SendOp::WriteWithImm(p.remote.at(1024), 5), 0, 64)?;
-        for wr_id in 1..=3 {
+        let places = places(p.remote);
+        for (wr_id, place) in (1..).zip(places) {
+            p.post(wr_id, SendOp::Write(place), 0, 64)?;
             p.sent(wr_id, WcStatus::Success)?;
         }
-        return Ok(());
+        p.post(9, SendOp::SendWithImm(5), 0, 64)?;
+        p.sent(9, WcStatus::Success)?;
+        return same("the state", p.qp.state()?, QpState::Rts);
     }
-    p.recv(7, 0, 0)?;
+    p.recv(7, 1024, 64)?;
     b.meet()?;
     same("the immediate", p.received(7, WcStatus::Success)?.imm, Some(5))?;
     p.has(1024, 64, 1)?;
     p.is_untouched(0, 1024)
 }
 
-/// A local buffer that the device may not use for this: the work request fails, and the QP is in
-/// Err.
+/// A bad rkey, and bounds overrun, on UC.
+pub(crate) fn uc_drops_bad_writes<P: Provider>(b: &Bench<P>) -> Step {
+    let options = b.options(QpType::Uc);
+    let len = options.len;
+    uc_drops(b, &options, &|r| vec![RemoteAddr { rkey: !r.rkey, ..r }, r.at(len - 63), r.at(len)])
+}
+
+/// A UC QP that does not let its peer write drops its WRITEs.
+pub(crate) fn uc_rights_of_qp<P: Provider>(b: &Bench<P>) -> Step {
+    let mut options = b.options(QpType::Uc);
+    options.connect.access = AccessFlags::empty();
+    uc_drops(b, &options, &|r| vec![r, r.at(64)])
+}
+
+/// A region that may not be written remotely drops WRITEs on UC.
+pub(crate) fn uc_rights_of_region<P: Provider>(b: &Bench<P>) -> Step {
+    let options = Options { rights: AccessFlags::LOCAL_WRITE, ..b.options(QpType::Uc) };
+    uc_drops(b, &options, &|r| vec![r, r.at(64)])
+}
+
+/// A local buffer that the device may not use for this: the work request fails with a status that
+/// `right` accepts, the QP is in Err, and nothing arrives.
 fn bad_local<P: Provider>(
     b: &Bench<P>,
     op: impl Fn(RemoteAddr) -> SendOp,
     sge: impl Fn(&Bench<P>, Sge) -> Step<Sge>,
+    right: impl Fn(WcStatus) -> bool,
 ) -> Step {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
         let sges = [sge(b, p.sge(0, 8))?];
         p.qp.post_send(&[p.signaled(1, op(p.remote), &sges)])?;
-        p.sent(1, WcStatus::LocProtErr)?;
+        let wc = p.parts.send_cq.wait(b.deadline())?.ok_or_else(|| failed("no completion"))?;
+        holds(&format!("a local protection error: {:?}", wc.status), right(wc.status))?;
         same("the state", p.qp.state()?, QpState::Err)?;
         return b.meet();
     }
     p.recv(7, 0, 8)?;
     b.meet()?;
+    p.has_no_completions()?;
     p.is_untouched(0, 8)
 }
 
-/// The lkey of a WRITE or SEND does not exist.
+/// The status of a work request whose local buffer is refused (IB specification, 11.6.2).
+fn protection(status: WcStatus) -> bool {
+    status == WcStatus::LocProtErr
+}
+
+/// With an lkey that does not exist a SEND or WRITE fails and sends nothing.
 pub(crate) fn wrong_lkey<P: Provider>(b: &Bench<P>) -> Step {
     let wrong = |_: &Bench<P>, sge: Sge| Ok(Sge { lkey: !sge.lkey, ..sge });
-    bad_local(b, SendOp::Write, wrong)?;
-    bad_local(b, |_| SendOp::Send, wrong)
+    bad_local(b, SendOp::Write, wrong, |status| status != WcStatus::Success)?;
+    bad_local(b, |_| SendOp::Send, wrong, |status| status != WcStatus::Success)
+}
+
+/// And it fails with a local protection error.
+pub(crate) fn wrong_lkey_status<P: Provider>(b: &Bench<P>) -> Step {
+    let wrong = |_: &Bench<P>, sge: Sge| Ok(Sge { lkey: !sge.lkey, ..sge });
+    bad_local(b, SendOp::Write, wrong, protection)?;
+    bad_local(b, |_| SendOp::Send, wrong, protection)
 }
 
 /// The lkey of a READ's buffer does not exist.
 pub(crate) fn wrong_lkey_of_read<P: Provider>(b: &Bench<P>) -> Step {
-    bad_local(b, SendOp::Read, |_, sge| Ok(Sge { lkey: !sge.lkey, ..sge }))
+    bad_local(b, SendOp::Read, |_, sge| Ok(Sge { lkey: !sge.lkey, ..sge }), protection)
 }
 
-/// The lkey is of a region in another protection domain than the QP.
+/// With the lkey of a region in another protection domain than the QP's a WRITE fails and sends
+/// nothing.
 pub(crate) fn lkey_of_other_pd<P: Provider>(b: &Bench<P>) -> Step {
     let mr = b.context.alloc_pd()?.reg_mr(b.provider.alloc(4096, PageSize::Small)?, ALL_RIGHTS)?;
-    bad_local(b, SendOp::Write, |_, _| Ok(mr.sge(0, 8)))
+    bad_local(b, SendOp::Write, |_, _| Ok(mr.sge(0, 8)), |status| status != WcStatus::Success)
+}
+
+/// And it fails with a local protection error.
+pub(crate) fn lkey_of_other_pd_status<P: Provider>(b: &Bench<P>) -> Step {
+    let mr = b.context.alloc_pd()?.reg_mr(b.provider.alloc(4096, PageSize::Small)?, ALL_RIGHTS)?;
+    bad_local(b, SendOp::Write, |_, _| Ok(mr.sge(0, 8)), protection)
 }
 
 /// The buffer ends behind its region.
 pub(crate) fn lkey_out_of_bounds<P: Provider>(b: &Bench<P>) -> Step {
     let mem = b.provider.alloc(8192, PageSize::Small)?;
     let mr = b.pd.reg_mr(mem.slice(0, 4096), ALL_RIGHTS)?;
-    bad_local(b, SendOp::Write, |_, _| Ok(Sge { addr: mem.addr(4092), length: 8, lkey: mr.lkey() }))
+    let over = |_: &Bench<P>, _| Ok(Sge { addr: mem.addr(4092), length: 8, lkey: mr.lkey() });
+    bad_local(b, SendOp::Write, over, protection)
 }
 
 /// A READ into memory without LOCAL_WRITE.
 pub(crate) fn read_needs_local_write<P: Provider>(b: &Bench<P>) -> Step {
     let mem = b.provider.alloc(4096, PageSize::Small)?;
     let mr = b.pd.reg_mr(mem, AccessFlags::REMOTE_READ)?;
-    bad_local(b, SendOp::Read, |_, _| Ok(mr.sge(0, 8)))
+    bad_local(b, SendOp::Read, |_, _| Ok(mr.sge(0, 8)), protection)
 }
 
-/// An atomic whose result goes to memory without LOCAL_WRITE.
+/// An atomic whose result goes to memory without LOCAL_WRITE. It may be executed before that is
+/// found, so it adds nothing.
 pub(crate) fn atomic_needs_local_write<P: Provider>(b: &Bench<P>) -> Step {
     needs("atomics", b.device.atomics)?;
     let mem = b.provider.alloc(4096, PageSize::Small)?;
     let mr = b.pd.reg_mr(mem, AccessFlags::REMOTE_READ)?;
-    bad_local(b, |remote| SendOp::FetchAdd { remote, add: 0 }, |_, _| Ok(mr.sge(0, 8)))
+    bad_local(b, |remote| SendOp::FetchAdd { remote, add: 0 }, |_, _| Ok(mr.sge(0, 8)), protection)
 }
 
 /// SEND and WRITE only read their buffer: it needs no rights at all.

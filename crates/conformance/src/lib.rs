@@ -22,6 +22,7 @@ mod ordering;
 mod report;
 mod rnr;
 pub mod samples;
+mod soft_roce;
 mod srq;
 mod states;
 mod step;
@@ -29,5 +30,6 @@ mod suite;
 mod table;
 mod verbs_per_transport;
 
-pub use report::{CheckResult, Outcome, Report};
+pub use report::{CheckResult, KnownDifference, Outcome, Report};
+pub use soft_roce::SOFT_ROCE_DIFFERENCES;
 pub use suite::{names, run};

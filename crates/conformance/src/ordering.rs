@@ -4,8 +4,7 @@ use crate::bench::Bench;
 use crate::step::{Step, needs, same};
 use doorbell_verbs::{Provider, QpType, SendFlags, SendOp, SendWr, WcOpcode, WcStatus};
 
-/// Completions come in the order of posting, whatever the verbs (IB specification, 9.4.1.1 and
-/// 10.8.3.2).
+/// Completions come in the order of posting, whatever the verbs (IB specification, 10.8.3).
 pub(crate) fn completions_in_post_order<P: Provider>(b: &Bench<P>) -> Step {
     let p = b.pair(&b.options(QpType::Rc))?;
     if !b.is_requester() {
@@ -83,7 +82,7 @@ pub(crate) fn write_with_imm_has_landed<P: Provider>(b: &Bench<P>) -> Step {
     Ok(())
 }
 
-/// A READ sees the WRITE before it (IB specification, table 79).
+/// A READ sees the WRITE before it (IB specification, 10.8.3, the table of ordering).
 pub(crate) fn read_after_write<P: Provider>(b: &Bench<P>) -> Step {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -120,7 +119,7 @@ pub(crate) fn later_write_stays<P: Provider>(b: &Bench<P>) -> Step {
 }
 
 /// The last byte of a WRITE is written last: who sees it sees the whole message. The IB
-/// specification does not promise this (o9-20 forbids to rely on it); all NICs of the papers and
+/// specification does not promise this (9.5 forbids to rely on it); all NICs of the papers and
 /// Soft-RoCE on x86 do it, and HERD, FaRM and others live on it, so a device here must.
 pub(crate) fn last_byte_last<P: Provider>(b: &Bench<P>) -> Step {
     let p = b.pair(&b.options(QpType::Rc))?;

@@ -32,6 +32,15 @@ impl fmt::Display for CheckResult {
     }
 }
 
+/// A check that a device is known to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownDifference {
+    /// `group/check`.
+    pub check: &'static str,
+    /// What the device does instead.
+    pub reason: &'static str,
+}
+
 /// All checks of a run, in the order of the suite.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Report {
@@ -55,14 +64,19 @@ impl Report {
         failed.map(|c| c.name).collect()
     }
 
-    /// Where the run departs from the differences `known` of a device (names of checks it fails):
-    /// checks that failed and are not known to, and checks that are known to fail and passed.
-    /// Empty means that the device is as it was.
-    pub fn surprises(&self, known: &[&str]) -> Vec<String> {
-        let surprise = |c: &CheckResult| match (&c.outcome, known.contains(&c.name)) {
-            (Outcome::Failed(_), false) => Some(c.to_string()),
-            (Outcome::Passed, true) => Some(format!("{} is a known difference but passed", c.name)),
-            _ => None,
+    /// Where the run departs from the known differences of a device: checks that failed and are not
+    /// known to, and checks that are known to fail and passed. Empty means that the device is as it
+    /// was.
+    pub fn surprises(&self, known: &[KnownDifference]) -> Vec<String> {
+        let surprise = |c: &CheckResult| {
+            let difference = known.iter().find(|d| d.check == c.name);
+            match (&c.outcome, difference) {
+                (Outcome::Failed(_), None) => Some(c.to_string()),
+                (Outcome::Passed, Some(known)) => {
+                    Some(format!("{} passed, where this is known: {}", c.name, known.reason))
+                }
+                _ => None,
+            }
         };
         self.checks.iter().filter_map(surprise).collect()
     }
@@ -100,9 +114,10 @@ mod tests {
 
     #[test]
     fn a_known_difference_is_no_surprise_and_a_lost_one_is() {
-        assert_eq!(report().surprises(&["a/fails", "a/lacks"]), Vec::<String>::new());
+        let known = |check| KnownDifference { check, reason: "it says no" };
+        assert_eq!(report().surprises(&[known("a/fails"), known("a/lacks")]), Vec::<String>::new());
         assert_eq!(report().surprises(&[]), ["FAILED   a/fails: why"]);
-        let surprises = report().surprises(&["a/fails", "a/passes"]);
-        assert_eq!(surprises, ["a/passes is a known difference but passed"]);
+        let surprises = report().surprises(&[known("a/fails"), known("a/passes")]);
+        assert_eq!(surprises, ["a/passes passed, where this is known: it says no"]);
     }
 }

@@ -1,7 +1,7 @@
 //! SENDs that find no RECV, or one that is too small.
 
 use crate::bench::{Bench, Pair};
-use crate::step::{Step, same};
+use crate::step::{Step, failed, holds, same};
 use doorbell_verbs::{Provider, QpState, QpType, SendOp, Span, WcStatus};
 
 /// Posts to a peer without RECVs, with these retries, and must fail.
@@ -94,34 +94,42 @@ pub(crate) fn exact_fit<P: Provider>(b: &Bench<P>) -> Step {
     p.is_untouched(u64::from(len), 64)
 }
 
-/// A message one byte longer than its RECV.
-fn too_long<P: Provider>(b: &Bench<P>, len: u32, responder: bool) -> Step {
+/// A message one byte longer than its RECV; looks at the status that this side's work request ends
+/// with.
+fn too_long<P: Provider>(b: &Bench<P>, len: u32, look: impl Fn(WcStatus) -> Step) -> Step {
     let p = b.pair(&b.options(QpType::Rc))?;
-    if b.is_requester() {
+    let cq = if b.is_requester() {
         p.fill(0, len, 3);
         b.meet()?;
-        p.post(1, SendOp::Send, 0, len)?;
-        return if responder { b.until_peer_ends() } else { p.sent(1, WcStatus::RemInvReqErr).map(drop) };
-    }
-    p.recv(7, 0, len - 1)?;
-    b.meet()?;
-    if responder {
-        p.received(7, WcStatus::LocLenErr)?;
+        p.post(7, SendOp::Send, 0, len)?;
+        &p.parts.send_cq
     } else {
-        b.until_peer_ends()?;
-    }
-    p.is_untouched(u64::from(len) - 1, 1024)
+        p.recv(7, 0, len - 1)?;
+        b.meet()?;
+        &p.parts.recv_cq
+    };
+    let wc = cq.wait(b.deadline())?.ok_or_else(|| failed("no completion"))?;
+    same("the work request that completed", wc.wr_id, 7)?;
+    look(wc.status)?;
+    same("the state", p.qp.state()?, QpState::Err)?;
+    if b.is_requester() { Ok(()) } else { p.is_untouched(u64::from(len) - 1, 1024) }
 }
 
-/// The requester of a message too long for its RECV hears of an invalid request.
+/// A message longer than its RECV fails on both sides, ends both QPs, and writes nothing behind the
+/// buffer.
 pub(crate) fn recv_too_small<P: Provider>(b: &Bench<P>) -> Step {
-    too_long(b, 65, false)?;
-    too_long(b, 2 * b.mtu(QpType::Rc), false)
+    let fails = |status| holds(&format!("an error status: {status:?}"), status != WcStatus::Success);
+    too_long(b, 65, fails)?;
+    too_long(b, 2 * b.mtu(QpType::Rc), fails)
 }
 
-/// The RECV that was too small completes with a local length error.
-pub(crate) fn recv_too_small_length_error<P: Provider>(b: &Bench<P>) -> Step {
-    too_long(b, 65, true)
+/// The requester then hears of an invalid request, and the RECV has a local length error (IB
+/// specification, 11.6.2).
+pub(crate) fn recv_too_small_statuses<P: Provider>(b: &Bench<P>) -> Step {
+    let wanted = if b.is_requester() { WcStatus::RemInvReqErr } else { WcStatus::LocLenErr };
+    let look = |status| same("the status", status, wanted);
+    too_long(b, 65, look)?;
+    too_long(b, 2 * b.mtu(QpType::Rc), look)
 }
 
 /// Without a RECV a message on UC or UD is dropped, and its requester does not hear of it; the

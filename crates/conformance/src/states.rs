@@ -90,7 +90,7 @@ pub(crate) fn full_circle<P: Provider>(b: &Bench<P>) -> Step {
     Ok(())
 }
 
-/// Any state leads to Err, but Reset; and to Reset (IB specification, figure 124).
+/// Init, Rtr and Rts lead to Err and to Reset (IB specification, 10.3.1).
 pub(crate) fn any_state_to_error_and_reset<P: Provider>(b: &Bench<P>) -> Step {
     for qp_type in TYPES {
         for from in [QpState::Init, QpState::Rtr, QpState::Rts] {
@@ -175,7 +175,7 @@ pub(crate) fn bad_port<P: Provider>(b: &Bench<P>) -> Step {
     Ok(())
 }
 
-/// Send work requests are refused in Reset, Init and Rtr (IB specification, C10-96), and what was
+/// Send work requests are refused in Reset, Init and Rtr (IB specification, 10.3.1), and what was
 /// refused is not sent later.
 pub(crate) fn no_sends_before_rts<P: Provider>(b: &Bench<P>) -> Step {
     for qp_type in [QpType::Rc, QpType::Uc] {
@@ -199,8 +199,7 @@ pub(crate) fn no_sends_before_rts<P: Provider>(b: &Bench<P>) -> Step {
     Ok(())
 }
 
-/// A RECV is refused in Reset and taken from Init on (ibv_post_recv(3) through the IB
-/// specification, C10-97).
+/// A RECV is refused in Reset and taken from Init on (IB specification, 10.3.1).
 pub(crate) fn recvs_from_init_on<P: Provider>(b: &Bench<P>) -> Step {
     for qp_type in TYPES {
         let options = b.options(qp_type);

@@ -80,6 +80,13 @@ mod tests {
     }
 
     #[test]
+    fn known_differences_name_checks() {
+        for known in crate::SOFT_ROCE_DIFFERENCES {
+            assert!(names().any(|name| name == known.check), "no check is called {}", known.check);
+        }
+    }
+
+    #[test]
     fn every_check_takes_one_machine_or_two() {
         assert!(SUITE.iter().all(|check| matches!(check.machines, 1 | 2)));
     }

@@ -113,9 +113,13 @@ suite! {
         2 nothing_of_a_long_write
         2 zero_length_needs_no_rkey
         2 uc_drops_bad_writes
+        2 uc_rights_of_qp
+        2 uc_rights_of_region
         2 wrong_lkey
+        2 wrong_lkey_status
         2 wrong_lkey_of_read
         2 lkey_of_other_pd
+        2 lkey_of_other_pd_status
         2 lkey_out_of_bounds
         2 read_needs_local_write
         2 atomic_needs_local_write
@@ -145,7 +149,7 @@ suite! {
         2 one_sided_needs_none
         2 exact_fit
         2 recv_too_small
-        2 recv_too_small_length_error
+        2 recv_too_small_statuses
         2 uc_drops
         2 ud_drops
     }
@@ -153,7 +157,8 @@ suite! {
         2 sends_after_a_failure
         1 recvs
         2 waiting_sends
-        1 posts_in_error
+        1 sends_posted_in_error
+        1 recvs_posted_in_error
         2 recvs_of_a_refusing_responder
         1 only_the_rest
         2 recovery
@@ -174,6 +179,7 @@ suite! {
         1 to_itself
         2 answer
         1 no_destination
+        1 bad_address_handles
     }
     connections {
         2 no_peer
