@@ -1,12 +1,12 @@
 //! Simulated machines and the threads on them.
 
+use crate::SimConfig;
 use crate::memory::MAX_CORES;
 use crate::metrics::{CacheUse, Metrics, PcieUse, ResourceUse};
 use crate::nic::NONE;
 use crate::provider::SimProvider;
 use crate::thread::{Thread, Waiting};
 use crate::world::{Machine, Next, World};
-use crate::SimConfig;
 use corosensei::{Coroutine, CoroutineResult};
 use doorbell_nic::{Profile, Resource};
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, RunError, Task, VerbsError};
@@ -129,7 +129,8 @@ impl Cluster for SimCluster {
             return task;
         };
         if core >= MAX_CORES {
-            self.setup_error = Some(format!("a simulated machine has cores 0 to {}, not {core}", MAX_CORES - 1));
+            self.setup_error =
+                Some(format!("a simulated machine has cores 0 to {}, not {core}", MAX_CORES - 1));
             return task;
         }
         if m.on_core.len() <= core as usize {

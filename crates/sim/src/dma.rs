@@ -69,9 +69,7 @@ impl World {
         }
         match purpose {
             ReadPurpose::SendWqes { qp, count } => self.wqes_entered(machine, qp, count, false),
-            ReadPurpose::RecvWqes { recv_queue, count } => {
-                self.recv_wqes_entered(machine, recv_queue, count)
-            }
+            ReadPurpose::RecvWqes { recv_queue, count } => self.recv_wqes_entered(machine, recv_queue, count),
             ReadPurpose::Payload { flight, .. } => self.payload_read(flight),
             ReadPurpose::Atomic { flight } => self.atomic_read(flight),
             ReadPurpose::Refetch => {}
@@ -95,7 +93,14 @@ impl World {
     }
 
     /// Starts a DMA write of part of a payload, whose buffer then belongs to the write.
-    pub(crate) fn write_data(&mut self, machine: u16, addr: u64, payload: Payload, payload_offset: u32, len: u32) {
+    pub(crate) fn write_data(
+        &mut self,
+        machine: u16,
+        addr: u64,
+        payload: Payload,
+        payload_offset: u32,
+        len: u32,
+    ) {
         self.translate(machine, addr);
         let pcie = &mut self.machines[usize::from(machine)].pcie;
         let (first, last) = pcie.write(self.now, addr % LINE, u64::from(len), self.window);

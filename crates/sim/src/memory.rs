@@ -111,10 +111,6 @@ impl Memory {
         u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])
     }
 
-    pub(crate) fn store_u64(&mut self, place: Place, value: u64) {
-        self.bytes_mut(place, 8).copy_from_slice(&value.to_le_bytes());
-    }
-
     fn line(&mut self, place: Place) -> &mut Line {
         &mut self.allocations[place.allocation as usize].lines[(place.offset / LINE) as usize]
     }
@@ -137,6 +133,12 @@ impl Memory {
             line.sharers = (line.sharers & !MODIFIED) | me | TOUCHED;
         }
         (reach, line.busy_until)
+    }
+
+    /// Whether a core holds the line at `place`: then nobody has written it since.
+    pub(crate) fn holds(&self, place: Place, core: u32) -> bool {
+        let line = self.allocations[place.allocation as usize].lines[(place.offset / LINE) as usize];
+        line.sharers & 1 << core != 0
     }
 
     /// A core stores to the line at `place`, and becomes its only holder.

@@ -170,21 +170,17 @@ impl<'y> SimProvider<'y> {
     }
 
     /// Whether everything the last pass looked at is still as it was, and at hand.
-    fn unchanged(&self, w: &mut World) -> bool {
-        let World { threads, machines, .. } = w;
-        let thread = &threads[self.thread as usize];
-        let machine = &mut machines[usize::from(self.machine)];
-        let mut bytes = thread.last_bytes();
+    fn unchanged(&self, w: &World) -> bool {
+        let thread = &w.threads[self.thread as usize];
+        let machine = &w.machines[usize::from(self.machine)];
         thread.last_steps().iter().all(|step| match step.look {
             Look::Work => true,
             Look::Poll { cq } => {
                 machine.nic.cqs[cq as usize].as_ref().is_some_and(|c| c.entries.is_empty() && !c.overrun)
             }
-            Look::Load { place, .. } => machine.memory.load(place, self.core).0 == Reach::Own,
+            Look::Load { place, .. } => machine.memory.holds(place, self.core),
             Look::Read { place, len } => {
-                let (now, rest) = bytes.split_at(len as usize);
-                bytes = rest;
-                machine.memory.bytes(place, u64::from(len)) == now
+                lines_of(place, u64::from(len)).all(|line| machine.memory.holds(line, self.core))
             }
         })
     }
@@ -259,7 +255,8 @@ impl<'y> SimProvider<'y> {
         }
         let length = u32::try_from(wr.length()).unwrap_or(u32::MAX);
         let is_inline = wr.flags.contains(SendFlags::INLINE);
-        if is_inline && wr.sg_list.iter().any(|s| machine.memory.place(s.addr, u64::from(s.length)).is_none()) {
+        if is_inline && wr.sg_list.iter().any(|s| machine.memory.place(s.addr, u64::from(s.length)).is_none())
+        {
             return invalid("inline data outside of the machine's memory".into());
         }
         let index = slot.qp.post_send(wr)?;
@@ -377,7 +374,7 @@ impl Cpu for SimProvider<'_> {
         self.sync();
         {
             let mut w = self.world.borrow_mut();
-            if !self.unchanged(&mut w) {
+            if !self.unchanged(&w) {
                 return;
             }
             self.watch(&mut w);
@@ -789,7 +786,9 @@ impl Provider for SimProvider<'_> {
         let max_rd_atomic = w.profile.nic.max_rd_atomic;
         for asked in [attr.max_rd_atomic, attr.max_dest_rd_atomic].into_iter().flatten() {
             if u32::from(asked) > max_rd_atomic {
-                return invalid(format!("the device has at most {max_rd_atomic} READs outstanding, not {asked}"));
+                return invalid(format!(
+                    "the device has at most {max_rd_atomic} READs outstanding, not {asked}"
+                ));
             }
         }
         let mut actions = w.take_actions();

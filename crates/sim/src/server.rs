@@ -72,10 +72,6 @@ impl Link {
     pub(crate) fn busy(&self) -> u64 {
         self.server.busy
     }
-
-    pub(crate) fn free_at(&self) -> u64 {
-        self.server.free_at()
-    }
 }
 
 #[cfg(test)]

@@ -174,11 +174,6 @@ impl Thread {
         self.last.started
     }
 
-    /// The bytes that the pass that was just ended read.
-    pub(crate) fn last_bytes(&self) -> &[u8] {
-        &self.last.bytes
-    }
-
     /// The steps of the pass that was just ended.
     pub(crate) fn last_steps(&self) -> &[Step] {
         &self.last.steps

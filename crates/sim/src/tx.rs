@@ -1,6 +1,6 @@
 //! The sending side of a NIC: from a doorbell to a packet on the wire.
 
-use crate::nic::{Cqe, DmaRead, Flight, FIRST_QPN, NONE, NicState, QpSlot, ReadPurpose, TxWork, tx_event};
+use crate::nic::{Cqe, DmaRead, FIRST_QPN, Flight, NONE, NicState, QpSlot, ReadPurpose, TxWork, tx_event};
 use crate::queue::Event;
 use crate::slab::Payload;
 use crate::world::World;

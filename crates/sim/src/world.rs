@@ -102,10 +102,6 @@ impl World {
         }
     }
 
-    pub(crate) fn machine(&mut self, machine: u16) -> &mut Machine {
-        &mut self.machines[machine as usize]
-    }
-
     /// Processes events up to the next turn of a thread.
     pub(crate) fn run_to_thread(&mut self) -> Next {
         loop {

@@ -4,12 +4,16 @@ use doorbell_conformance::{CheckResult, Report, run, samples};
 use doorbell_nic::Profile;
 use doorbell_sim::{SimCluster, SimConfig};
 
-fn check(what: &str, suite: impl Fn(&mut dyn FnMut(u32) -> SimCluster, &mut dyn FnMut(&CheckResult)) -> Report) {
+fn check(
+    what: &str,
+    suite: impl Fn(&mut dyn FnMut(u32) -> SimCluster, &mut dyn FnMut(&CheckResult)) -> Report,
+) {
     for name in Profile::names() {
         let profile = Profile::named(name).expect("a built-in profile");
-        let report = suite(&mut |machines| SimCluster::new(&profile, SimConfig::new(machines)), &mut |check| {
-            println!("{name}: {check}");
-        });
+        let report =
+            suite(&mut |machines| SimCluster::new(&profile, SimConfig::new(machines)), &mut |check| {
+                println!("{name}: {check}");
+            });
         assert!(report.failed().is_empty(), "{what} on {name}: {:?}", report.failed());
     }
 }

@@ -1,0 +1,196 @@
+//! Virtual time: the same run twice, skipped passes, deadlocks, panics, and what threads share.
+
+mod common;
+
+use common::{PingPong, ping_pong_run, profile, read_run};
+use doorbell_sim::{SimCluster, SimConfig};
+use doorbell_verbs::{Cluster, Cpu, Mem, PageSize, Program, Provider, RunError, Span, Time};
+
+#[test]
+fn the_same_run_twice_is_the_same_event_by_event() {
+    let run = || read_run(SimConfig::new(2), "cib", 4, 16, 20);
+    let (times, metrics) = run();
+    let (again, again_metrics) = run();
+    assert_eq!(times, again);
+    assert_eq!(metrics, again_metrics);
+    let (_, other) = read_run(SimConfig::new(2), "cib", 4, 15, 20);
+    assert_ne!(metrics.event_hash, other.event_hash, "the hash tells runs apart");
+}
+
+#[test]
+fn skipping_passes_changes_nothing() {
+    for name in ["cx", "cx3", "cib"] {
+        for work in [0, 1, 7, 1000] {
+            let work = Span::from_ps(work * 333);
+            let run = |skip_pauses| {
+                let config = SimConfig { skip_pauses, ..SimConfig::new(2) };
+                ping_pong_run(config, name, 200, work)
+            };
+            let (skipped, with) = run(true);
+            let (walked, without) = run(false);
+            assert_eq!(skipped, walked, "{name}, {work:?}: when each side saw each value");
+            assert_eq!(with.event_hash, without.event_hash, "{name}, {work:?}: every NIC event");
+        }
+        let run = |skip_pauses| read_run(SimConfig { skip_pauses, ..SimConfig::new(2) }, name, 3, 5, 50);
+        let ((skipped, with), (walked, without)) = (run(true), run(false));
+        assert_eq!(skipped, walked, "{name}: when each round of READs was done");
+        assert_eq!(with.event_hash, without.event_hash, "{name}: every NIC event");
+    }
+}
+
+/// Waits for a word that nobody writes.
+struct WaitsInVain;
+
+impl Program for WaitsInVain {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        let mem = p.alloc(4096, PageSize::Small).expect("memory");
+        while p.load_u64(mem, 128) == 0 {
+            p.pause(Time::NEVER);
+        }
+    }
+}
+
+/// Waits for a key that nobody publishes.
+struct WaitsForKey;
+
+impl Program for WaitsForKey {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        p.lookup("nobody says this");
+    }
+}
+
+#[test]
+fn a_deadlock_says_who_waits_for_what() {
+    let mut cluster = SimCluster::new(&profile("cx3"), SimConfig::new(2));
+    cluster.spawn(0, 3, WaitsInVain);
+    cluster.spawn(1, 0, WaitsForKey);
+    let Err(RunError::Deadlock(text)) = cluster.run() else { panic!("a deadlock") };
+    assert!(text.contains("core 3 of machine 0 waits for a change of byte 128"), "{text}");
+    assert!(text.contains("core 0 of machine 1 waits for the key \"nobody says this\""), "{text}");
+}
+
+/// Pauses until a deadline, and says when it noticed.
+struct Sleeps(Time);
+
+impl Program for Sleeps {
+    type Output = (Time, u64);
+
+    fn run<P: Provider>(self, p: P) -> (Time, u64) {
+        let mem = p.alloc(64, PageSize::Small).expect("memory");
+        let mut passes = 0;
+        while p.now() < self.0 {
+            p.load_u64(mem, 0);
+            p.work(Span::from_ps(777));
+            passes += 1;
+            p.pause(self.0);
+        }
+        (p.now(), passes)
+    }
+}
+
+#[test]
+fn a_pause_ends_in_the_pass_that_contains_its_deadline() {
+    let run = |skip_pauses, deadline| {
+        let config = SimConfig { skip_pauses, ..SimConfig::new(1) };
+        let mut cluster = SimCluster::new(&profile("cib"), config);
+        let task = cluster.spawn(0, 0, Sleeps(deadline));
+        cluster.run().expect("the run ends");
+        task.take().expect("a result")
+    };
+    for ps in [1_000_000, 1_234_567, 1_234_568, 1_300_001] {
+        let deadline = Time::from_ps(ps);
+        let (skipped, few) = run(true, deadline);
+        let (walked, many) = run(false, deadline);
+        assert_eq!(skipped, walked, "deadline {deadline:?}");
+        assert!(few < 10 && many > 100, "{few} passes instead of {many}");
+    }
+}
+
+struct Panics;
+
+impl Program for Panics {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        let mem = p.alloc(8, PageSize::Small).expect("memory");
+        p.load_u64(mem, 8);
+    }
+}
+
+#[test]
+fn a_panic_of_a_program_ends_the_run_with_its_message() {
+    let mut cluster = SimCluster::new(&profile("cib"), SimConfig::new(1));
+    cluster.spawn(0, 1, Panics);
+    let Err(RunError::Panicked { thread, message }) = cluster.run() else { panic!("a panic") };
+    assert!(thread.contains("core 1 of machine 0"), "{thread}");
+    assert!(message.contains("8..16"), "{message}");
+}
+
+#[test]
+fn a_bad_setup_is_refused() {
+    let mut cluster = SimCluster::new(&profile("cib"), SimConfig::new(1));
+    cluster.spawn(0, 1, WaitsForKey);
+    cluster.spawn(0, 1, WaitsForKey);
+    assert!(matches!(cluster.run(), Err(RunError::Setup(_))));
+    let mut cluster = SimCluster::new(&profile("cib"), SimConfig::new(1));
+    cluster.spawn(1, 0, WaitsForKey);
+    assert!(matches!(cluster.run(), Err(RunError::Setup(_))));
+}
+
+#[test]
+fn a_run_ends_at_its_end_whatever_the_threads_do() {
+    let config = SimConfig { end: Time::from_ps(50_000_000), ..SimConfig::new(2) };
+    let mut cluster = SimCluster::new(&profile("cib"), config);
+    let rounds = 1 << 40;
+    let task = cluster.spawn(0, 0, PingPong { first: true, rounds, work: Span::ZERO });
+    cluster.spawn(1, 0, PingPong { first: false, rounds, work: Span::ZERO });
+    cluster.run().expect("the end is no error");
+    assert!(task.take().is_none(), "the thread did not come to its end");
+    assert!(cluster.metrics().verbs > 10);
+}
+
+/// Adds to a shared counter as fast as it can.
+struct Adds {
+    mem: Mem,
+    times: u64,
+}
+
+impl Program for Adds {
+    type Output = Time;
+
+    fn run<P: Provider>(self, p: P) -> Time {
+        for _ in 0..self.times {
+            p.fetch_add_u64(self.mem, 0, 1);
+        }
+        p.now()
+    }
+}
+
+/// When the last of `threads` has added 1000 times, each to its own line or all to one.
+fn adding(threads: u32, shared: bool) -> u64 {
+    let mut cluster = SimCluster::new(&profile("cib"), SimConfig::new(1));
+    let mem = cluster.alloc(0, 4096, PageSize::Huge).expect("memory");
+    let tasks: Vec<_> = (0..threads)
+        .map(|t| {
+            let mem = if shared { mem } else { mem.slice(64 * u64::from(t), 8) };
+            cluster.spawn(0, t, Adds { mem, times: 1000 })
+        })
+        .collect();
+    cluster.run().expect("the run ends");
+    tasks.iter().map(|t| t.take().expect("a result").as_ps()).max().expect("threads")
+}
+
+#[test]
+fn a_shared_line_is_passed_from_core_to_core() {
+    let host = profile("cib").host;
+    let alone = adding(1, true);
+    assert_eq!(adding(8, false), alone, "lines of their own do not slow threads down");
+    let passed = adding(8, true);
+    // 8000 additions one after the other, nearly each after a transfer between cores.
+    let each = (host.line_transfer + host.atomic_op).as_ps();
+    assert!(passed > 7000 * each && passed < 8200 * each, "{passed} ps, {each} ps each");
+}
