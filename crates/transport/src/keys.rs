@@ -101,3 +101,50 @@ impl Keys {
         (*self.tags.get(slot)? == key as u8).then_some(slot)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(addr: u64, len: u64) -> Region {
+        Region { pd: 1, addr, len, access: AccessFlags::REMOTE_READ }
+    }
+
+    #[test]
+    fn the_first_fault_in_order_is_reported() {
+        let mut keys = Keys::default();
+        let key = keys.register(region(100, 50));
+        let rights = AccessFlags::REMOTE_WRITE;
+        assert_ne!(key, 0);
+        assert_eq!(keys.check(key, 1, 100, 50, AccessFlags::REMOTE_READ), Ok(()));
+        assert_eq!(keys.check(key, 1, 150, 0, AccessFlags::empty()), Ok(()));
+        assert_eq!(keys.check(key + 1, 2, 0, 1, rights), Err(KeyError::Unknown));
+        assert_eq!(keys.check(0, 1, 100, 1, AccessFlags::empty()), Err(KeyError::Unknown));
+        assert_eq!(keys.check(key, 2, 0, 1, rights), Err(KeyError::ProtectionDomain));
+        assert_eq!(keys.check(key, 1, 99, 1, rights), Err(KeyError::Bounds));
+        assert_eq!(keys.check(key, 1, 101, 50, rights), Err(KeyError::Bounds));
+        assert_eq!(keys.check(key, 1, 151, 0, rights), Err(KeyError::Bounds));
+        assert_eq!(keys.check(key, 1, 100, u64::MAX, rights), Err(KeyError::Bounds));
+        assert_eq!(keys.check(key, 1, 100, 50, rights), Err(KeyError::Rights));
+    }
+
+    #[test]
+    fn a_region_may_end_at_the_last_address() {
+        let mut keys = Keys::default();
+        let key = keys.register(region(u64::MAX - 7, 8));
+        assert_eq!(keys.check(key, 1, u64::MAX - 7, 8, AccessFlags::empty()), Ok(()));
+        assert_eq!(keys.check(key, 1, u64::MAX - 6, 8, AccessFlags::empty()), Err(KeyError::Bounds));
+    }
+
+    #[test]
+    fn stale_keys_find_nothing() {
+        let mut keys = Keys::default();
+        let old = keys.register(region(0, 8));
+        assert!(keys.deregister(old));
+        assert!(!keys.deregister(old));
+        let new = keys.register(region(0, 8));
+        assert_ne!(old, new);
+        assert_eq!(keys.get(old), None);
+        assert!(keys.get(new).is_some());
+    }
+}

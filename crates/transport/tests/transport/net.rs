@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 
 /// Address of a host's first byte.
 pub(crate) const BASE: u64 = 0x10_0000;
+/// Key of all of a host's memory.
+pub(crate) const KEY: u32 = 1 << 8;
 pub(crate) const PD: u32 = 7;
 pub(crate) const QKEY: u32 = 0x1111;
 
@@ -117,6 +119,7 @@ impl Host {
         let mut keys = Keys::default();
         let access = AccessFlags::all();
         let key = keys.register(Region { pd: PD, addr: BASE, len: setup.memory as u64, access });
+        assert_eq!(key, KEY);
         Host {
             qp: Qp::new(num, PD, &attr, setup.srq),
             rq: RecvQueue::new(PD, setup.cap.max_recv_wr, setup.cap.max_recv_sge),
@@ -348,6 +351,10 @@ impl Net {
             } else {
                 let deadlines = self.hosts.iter().filter_map(|h| h.qp.deadline());
                 let Some(next) = self.flights.iter().map(|f| f.at).chain(deadlines).min() else { return };
+                if next > until {
+                    self.now = until;
+                    return;
+                }
                 self.now = self.now.max(next);
             }
             self.pass_time();
