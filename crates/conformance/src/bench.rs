@@ -4,8 +4,8 @@ use crate::line::{Line, Side};
 use crate::step::{Step, failed, same};
 use doorbell_verbs::{
     AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, Mr, Mtu, PageSize, Pd, PortAttr,
-    Provider, Qp, QpCap, QpInitAttr, QpType, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Span, Srq,
-    Time, UdDest, Wc, WcStatus,
+    Provider, Qp, QpCap, QpInitAttr, QpState, QpType, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sge,
+    Span, Srq, Time, UdDest, Wc, WcStatus,
 };
 use std::cell::RefCell;
 
@@ -146,6 +146,16 @@ impl<P: Provider> Bench<P> {
     /// Lets as much time pass as a dropped message would need to show itself if it were not.
     pub(crate) fn silence(&self) {
         self.sleep(SILENCE);
+    }
+
+    /// Fails unless the QP gets into Err: the completion of what failed may come a little sooner.
+    #[track_caller]
+    pub(crate) fn ends_in_error(&self, qp: &Qp<P>) -> Step {
+        let until = self.deadline();
+        while qp.state()? != QpState::Err && self.provider.now() < until {
+            self.sleep(LANDING);
+        }
+        same("the state", qp.state()?, QpState::Err)
     }
 
     /// What pairs are mostly made with: all rights, an MTU of 1024 where the port has it, no

@@ -47,7 +47,7 @@ fn nobody_there<P: Provider>(b: &Bench<P>, state: Option<QpState>) -> Step {
         let wc = parts.send_cq.wait(b.deadline())?;
         same("the completion", wc.map(|wc| (wc.wr_id, wc.status)), Some(expected))?;
     }
-    same("the state", qp.state()?, QpState::Err)
+    b.ends_in_error(&qp)
 }
 
 /// The peer QP does not exist.

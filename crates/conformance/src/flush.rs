@@ -1,7 +1,7 @@
 //! Flushing: in the error state everything posted completes, in order, with `WrFlushErr`.
 
 use crate::bench::{Bench, Pair};
-use crate::step::{Step, same};
+use crate::step::Step;
 use doorbell_verbs::{Provider, QpAttr, QpState, QpType, RecvWr, RemoteAddr, SendOp, SendWr, WcStatus};
 
 fn to_error<P: Provider>(p: &Pair<P>) -> Step {
@@ -23,7 +23,7 @@ pub(crate) fn sends_after_a_failure<P: Provider>(b: &Bench<P>) -> Step {
         for wr_id in 1..9 {
             p.sent(wr_id, WcStatus::WrFlushErr)?;
         }
-        same("the state", p.qp.state()?, QpState::Err)?;
+        b.ends_in_error(&p.qp)?;
         return b.meet();
     }
     b.meet()?;

@@ -38,7 +38,7 @@ fn responder_refuses<P: Provider>(
             p.fill(0, 8, 1);
             p.post(1, op, 0, 8)?;
             p.sent(1, status).map_err(|stop| about(&op, stop))?;
-            same("the requester's state", p.qp.state()?, QpState::Err)?;
+            b.ends_in_error(&p.qp)?;
             b.meet()?;
         } else {
             // A WRITE with immediate would otherwise wait for its RECV.
@@ -157,11 +157,7 @@ pub(crate) fn refusal_ends_responder<P: Provider>(b: &Bench<P>) -> Step {
         return b.meet();
     }
     b.meet()?;
-    let until = b.deadline();
-    while p.qp.state()? != QpState::Err && b.provider.now() < until {
-        b.sleep(doorbell_verbs::Span::from_ms(1));
-    }
-    same("the responder's state", p.qp.state()?, QpState::Err)
+    b.ends_in_error(&p.qp)
 }
 
 /// A message of several packets that overruns the region is refused as a whole.
@@ -253,7 +249,7 @@ fn bad_local<P: Provider>(
         p.qp.post_send(&[p.signaled(1, op(p.remote), &sges)])?;
         let wc = p.parts.send_cq.wait(b.deadline())?.ok_or_else(|| failed("no completion"))?;
         holds(&format!("a local protection error: {:?}", wc.status), right(wc.status))?;
-        same("the state", p.qp.state()?, QpState::Err)?;
+        b.ends_in_error(&p.qp)?;
         return b.meet();
     }
     p.recv(7, 0, 8)?;

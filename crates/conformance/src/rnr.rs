@@ -12,7 +12,7 @@ fn gives_up<P: Provider>(b: &Bench<P>, rnr_retry: u8, op: impl Fn(&Pair<P>) -> S
     if b.is_requester() {
         p.post(1, op(&p), 0, 8)?;
         p.sent(1, WcStatus::RnrRetryExcErr)?;
-        return same("the state", p.qp.state()?, QpState::Err);
+        return b.ends_in_error(&p.qp);
     }
     b.until_peer_ends()?;
     p.has_no_completions()?;
@@ -111,7 +111,7 @@ fn too_long<P: Provider>(b: &Bench<P>, len: u32, look: impl Fn(WcStatus) -> Step
     let wc = cq.wait(b.deadline())?.ok_or_else(|| failed("no completion"))?;
     same("the work request that completed", wc.wr_id, 7)?;
     look(wc.status)?;
-    same("the state", p.qp.state()?, QpState::Err)?;
+    b.ends_in_error(&p.qp)?;
     if b.is_requester() { Ok(()) } else { p.is_untouched(u64::from(len) - 1, 1024) }
 }
 
