@@ -27,8 +27,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => test::run_all(),
-        ["rxe"] => rxe(&[]),
-        ["rxe", filter] => rxe(&[filter]),
+        ["rxe"] => rxe(None),
+        ["rxe", filter] => rxe(Some(filter)),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -36,8 +36,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn rxe(arguments: &[&str]) -> ExitCode {
-    match rxe::run(arguments) {
+fn rxe(filter: Option<&str>) -> ExitCode {
+    match rxe::run(filter) {
         Ok(code) => ExitCode::from(code),
         Err(Problem::Unavailable(why) | Problem::Failed(why)) => {
             eprintln!("{why}");

@@ -36,7 +36,7 @@ fn step(arguments: &[&str]) -> Result<(), Problem> {
 }
 
 fn soft_roce() -> Result<(), Problem> {
-    match rxe::run(&[])? {
+    match rxe::run(None)? {
         0 => Ok(()),
         code => Err(failed("the program in the emulated machine", format!("exit code {code}"))),
     }

@@ -99,6 +99,10 @@ impl Exchange {
     }
 
     fn stop_if_stuck(&self, state: &mut State) {
+        // Threads of a stopped run may still be listed as waiting until they wake up.
+        if self.stopped.load(Ordering::Relaxed) {
+            return;
+        }
         if let Some(who) = state.deadlock() {
             state.deadlock = Some(who);
             self.stopped.store(true, Ordering::Relaxed);

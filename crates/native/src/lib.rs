@@ -20,6 +20,7 @@ mod post;
 mod provider;
 mod query;
 mod table;
+mod threads;
 
 pub use cluster::NativeCluster;
 pub use device::{NativeDevice, OpenError};
