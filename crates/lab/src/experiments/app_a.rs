@@ -20,6 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-appA-doorbell-size",
         "atc16-appA-linklayer-overhead",
     ],
+    runs: 0,
     run,
 };
 

@@ -22,6 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-fig2b-dma-bytes",
         "atc16-fig2b-dma-lt-mmio",
     ],
+    runs: 0,
     run,
 };
 

@@ -21,6 +21,8 @@ pub struct Experiment {
     pub title: &'static str,
     /// Claims that it checks.
     pub claims: &'static [&'static str],
+    /// Simulations that it runs, for progress.
+    pub runs: u64,
     /// Runs it.
     pub(crate) run: fn(&Ctx<'_>) -> Result<Findings, SimulateError>,
 }

@@ -29,6 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-out-write-1line-limit",
         "atc16-mq-60b",
     ],
+    runs: 0,
     run,
 };
 

@@ -1,7 +1,7 @@
 //! ATC'16, Table 4: rates of verbs on Connect-IB and what limits each.
 
 use super::{Check, Ctx, Experiment, Findings, Found};
-use crate::explain::{self, Control};
+use crate::explain::{self, Control, EXPLAIN_RUNS};
 use crate::simulate::SimulateError;
 use crate::workload::{Pattern, Verb, Workload};
 
@@ -20,6 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-tab4-atomic-z1",
         "atc16-tab4-atomic-z4096",
     ],
+    runs: 9 * EXPLAIN_RUNS,
     run,
 };
 

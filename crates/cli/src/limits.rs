@@ -1,0 +1,38 @@
+//! `doorbell limits`.
+
+use crate::args::LimitsArgs;
+use crate::exit::{self, Exit};
+use crate::simulate;
+use crate::table::{self, Align};
+use doorbell_lab::Resolved;
+use doorbell_nic::limits::Limit;
+use serde::Serialize;
+
+/// The JSON.
+#[derive(Serialize)]
+struct Limits {
+    schema: u32,
+    workload: Resolved,
+    /// Least first: the first binds.
+    limits: Vec<Limit>,
+}
+
+pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
+    let workload = args.workload.workload().map_err(Exit::bad_input)?;
+    let profile = workload.load_profile().map_err(Exit::bad_input)?;
+    let workload = workload.resolve(&profile).map_err(Exit::bad_input)?;
+    let limits = doorbell_lab::limits(&profile, &workload);
+    let limits = Limits { schema: doorbell_lab::SCHEMA, workload, limits };
+    if args.json { exit::print_json(&limits) } else { exit::print(&report(&limits)) }
+}
+
+fn report(limits: &Limits) -> String {
+    let row = |(i, l): (usize, &Limit)| {
+        let binds = if i == 0 { "binds" } else { "" };
+        vec![l.resource.to_string(), format!("{:.2}", l.mops), binds.to_owned(), l.text.clone()]
+    };
+    let rows = limits.limits.iter().enumerate().map(row).collect();
+    let header = [("", Align::Left), ("Mops at most", Align::Right), ("", Align::Left), ("", Align::Left)];
+    let bounds = table::columns(&header, rows);
+    format!("{}\nBounds, each by itself\n{bounds}", simulate::workload(&limits.workload))
+}

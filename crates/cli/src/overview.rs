@@ -1,0 +1,32 @@
+//! What `doorbell` says about itself.
+
+/// One screen.
+pub(crate) const TEXT: &str = "\
+doorbell: a workbench for people who build systems on RDMA
+
+It predicts what a workload of RDMA verbs reaches on a given NIC, says what limits it and what
+would lift it, and checks itself against published measurements. No RDMA hardware is needed.
+
+  doorbell simulate     a workload in virtual time: rate, latency, use of each resource
+  doorbell limits       what the workload can reach at most, without simulation
+  doorbell profiles     the machines and NICs it knows, each number with where it comes from
+  doorbell reproduce    tables and figures of papers, beside what Doorbell finds
+
+Try:
+
+  doorbell simulate --profile cib --verb read --size 64 --explain
+      Eight machines with Connect-IB; seven READ 64 bytes at a time from the eighth. Afterwards,
+      what limits the rate, confirmed by reruns with 10% more of each resource.
+
+  doorbell simulate --verb send --batch 16 --size 60
+      Datagrams from one machine to seven others, 16 for each doorbell.
+
+  doorbell simulate workload.toml --threads 4 --json
+      A workload from a file, which flags override, and the result as JSON.
+
+  doorbell limits --verb write --size 28
+  doorbell profiles cib
+  doorbell reproduce atc16/tab4
+
+`doorbell COMMAND --help` explains every option.
+";

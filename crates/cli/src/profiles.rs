@@ -1,0 +1,91 @@
+//! `doorbell profiles`.
+
+use crate::args::ProfilesArgs;
+use crate::exit::{self, Exit};
+use crate::table::{self, Align};
+use doorbell_nic::{Basis, Parameter, Profile};
+use serde::Serialize;
+
+/// The JSON of a profile.
+#[derive(Serialize)]
+struct Described<'a> {
+    name: &'a str,
+    title: &'a str,
+    parameters: &'a [Parameter],
+}
+
+impl<'a> Described<'a> {
+    fn of(profile: &'a Profile) -> Described<'a> {
+        Described { name: &profile.name, title: &profile.title, parameters: &profile.parameters }
+    }
+}
+
+pub(crate) fn run(args: ProfilesArgs) -> Result<(), Exit> {
+    match args.name {
+        Some(name) => {
+            let profile = Profile::named_or_file(&name).map_err(Exit::bad_input)?;
+            if args.json {
+                exit::print_json(&Described::of(&profile))
+            } else {
+                exit::print(&parameters(&profile))
+            }
+        }
+        None => {
+            let named = Profile::names().map(Profile::named);
+            let profiles = named.collect::<Result<Vec<_>, _>>().map_err(Exit::failed)?;
+            if args.json {
+                exit::print_json(&profiles.iter().map(Described::of).collect::<Vec<_>>())
+            } else {
+                exit::print(&list(&profiles))
+            }
+        }
+    }
+}
+
+fn list(profiles: &[Profile]) -> String {
+    let count = |p: &Profile, name: &str| {
+        p.parameters.iter().filter(|x| basis(&x.basis).0 == name).count().to_string()
+    };
+    let row = |p: &Profile| {
+        let counts = ["published", "calibrated", "assumed"].map(|name| count(p, name));
+        let [published, calibrated, assumed] = counts;
+        vec![p.name.clone(), published, calibrated, assumed, p.title.clone()]
+    };
+    let header = [
+        ("", Align::Left),
+        ("published", Align::Right),
+        ("calibrated", Align::Right),
+        ("assumed", Align::Right),
+        ("", Align::Left),
+    ];
+    let table = table::columns(&header, profiles.iter().map(row).collect());
+    format!("Profiles, and how many of their parameters come from where\n{table}")
+}
+
+/// Name of a basis, and its note.
+fn basis(basis: &Basis) -> (&'static str, String) {
+    match basis {
+        Basis::Published { source } => ("published", source.clone()),
+        Basis::Calibrated { claims, measurements, how } => {
+            let from: Vec<&str> = claims.iter().chain(measurements).map(String::as_str).collect();
+            ("calibrated", format!("{how} (from {})", from.join(", ")))
+        }
+        Basis::Assumed { reason, alternative } => ("assumed", format!("{reason}; could be {alternative}")),
+    }
+}
+
+fn parameters(profile: &Profile) -> String {
+    let row = |p: &Parameter| {
+        let (name, note) = basis(&p.basis);
+        vec![p.name.clone(), p.value.to_string(), p.unit.to_string(), name.to_owned(), note]
+    };
+    let header = [
+        ("parameter", Align::Left),
+        ("value", Align::Right),
+        ("unit", Align::Left),
+        ("basis", Align::Left),
+        ("from", Align::Left),
+    ];
+    let table = table::prose(&header, profile.parameters.iter().map(row).collect());
+    format!("{}: {}\n\n{table}", profile.name, profile.title)
+}

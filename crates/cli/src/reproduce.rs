@@ -1,0 +1,157 @@
+//! `doorbell reproduce`.
+
+use crate::args::ReproduceArgs;
+use crate::exit::{self, Exit};
+use crate::progress;
+use crate::table::{self, Align};
+use doorbell_lab::claims::Value;
+use doorbell_lab::experiments::{Ctx, Experiment};
+use doorbell_lab::{Basis, ClaimReport, Control, Report, Selection};
+use std::fmt::Write;
+
+pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
+    let selection = Selection::new(&args.selector).map_err(Exit::bad_input)?;
+    let interrupt = progress::interrupt()?;
+    let bar = progress::bar(selection.runs());
+    let progress = |run: &str| {
+        bar.set_message(run.to_owned());
+        bar.inc(1);
+    };
+    let ctx = Ctx::new(args.full, Control { interrupt, progress: &progress }).map_err(Exit::failed)?;
+    let report = doorbell_lab::reproduce(&ctx, &selection);
+    bar.finish_and_clear();
+    let report = report.map_err(Exit::failed)?;
+    if args.json {
+        exit::print_json(&report)?;
+    } else {
+        exit::print(&text(&report, &selection.experiments))?;
+    }
+    if report.interrupted { Err(Exit::interrupted()) } else { Ok(()) }
+}
+
+fn text(report: &Report, experiments: &[&Experiment]) -> String {
+    let mut text = String::new();
+    for experiment in experiments {
+        let of = |c: &&ClaimReport| c.paper == experiment.paper && c.experiment == experiment.name;
+        let claims: Vec<&ClaimReport> = report.claims.iter().filter(of).collect();
+        if !claims.is_empty() {
+            let _ = writeln!(text, "{}/{}: {}", experiment.paper, experiment.name, experiment.title);
+            let _ = writeln!(text, "{}", table_of(&claims));
+        }
+    }
+    text + &summary(report)
+}
+
+fn table_of(claims: &[&ClaimReport]) -> String {
+    let header = [
+        ("claim", Align::Left),
+        ("paper", Align::Right),
+        ("Doorbell", Align::Right),
+        ("unit", Align::Left),
+        ("error", Align::Right),
+        ("holds", Align::Left),
+        ("basis", Align::Left),
+        ("bottleneck", Align::Left),
+    ];
+    table::columns(&header, claims.iter().map(|c| row(c)).collect())
+}
+
+fn row(c: &ClaimReport) -> Vec<String> {
+    let unit = if matches!(c.paper_value, Value::Number(_)) { c.unit.clone() } else { String::new() };
+    let observed = match (c.bottleneck.paper.as_str(), c.bottleneck.observed.as_str()) {
+        (_, "") => String::new(),
+        ("", observed) => observed.to_owned(),
+        (paper, observed) => format!("{observed} (paper: {paper})"),
+    };
+    vec![
+        c.id.clone(),
+        value(&c.paper_value),
+        value(&c.simulated),
+        unit,
+        c.error.map_or(String::new(), |e| format!("{:.1}%", e * 100.0)),
+        if c.holds { "yes" } else { "NO" }.to_owned(),
+        c.basis.name().to_owned(),
+        observed,
+    ]
+}
+
+/// Longest statement that a cell shows whole.
+const CELL: usize = 44;
+
+fn value(value: &Value) -> String {
+    match value {
+        Value::Flag(flag) => flag.to_string(),
+        Value::Number(n) if n.fract() == 0.0 => n.to_string(),
+        Value::Number(n) => format!("{n:.2}"),
+        Value::Text(text) if text.chars().count() > CELL => {
+            text.chars().take(CELL - 3).chain("...".chars()).collect()
+        }
+        Value::Text(text) => text.clone(),
+    }
+}
+
+fn median(mut errors: Vec<f64>) -> Option<f64> {
+    errors.sort_by(f64::total_cmp);
+    let middle = errors.len() / 2;
+    match errors.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(errors[middle]),
+        _ => Some((errors[middle - 1] + errors[middle]) / 2.0),
+    }
+}
+
+fn summary(report: &Report) -> String {
+    let mut text = String::from("Summary\n");
+    let rows = [Basis::Predicted, Basis::Calibrated, Basis::Analytic, Basis::Given].map(|basis| {
+        let claims: Vec<&ClaimReport> = report.claims.iter().filter(|c| c.basis == basis).collect();
+        let hold = claims.iter().filter(|c| c.holds).count();
+        // What the hardware is given to be says nothing about accuracy.
+        let errors =
+            if basis == Basis::Given { Vec::new() } else { claims.iter().filter_map(|c| c.error).collect() };
+        let percent = |e: Option<f64>| e.map_or("-".to_owned(), |e| format!("{:.1}%", e * 100.0));
+        let largest = errors.iter().copied().reduce(f64::max);
+        vec![
+            basis.name().to_owned(),
+            claims.len().to_string(),
+            hold.to_string(),
+            percent(median(errors)),
+            percent(largest),
+        ]
+    });
+    let header = [
+        ("basis", Align::Left),
+        ("claims", Align::Right),
+        ("hold", Align::Right),
+        ("median error", Align::Right),
+        ("largest", Align::Right),
+    ];
+    text += &table::columns(&header, rows.into());
+    text += "\nParameters of the profiles\n";
+    let header = [
+        ("profile", Align::Left),
+        ("published", Align::Right),
+        ("calibrated", Align::Right),
+        ("assumed", Align::Right),
+    ];
+    let counts = report.parameters.iter().map(|(name, c)| {
+        vec![name.clone(), c.published.to_string(), c.calibrated.to_string(), c.assumed.to_string()]
+    });
+    text += &table::columns(&header, counts.collect());
+    if !report.not_checked.is_empty() {
+        let n = report.not_checked.len();
+        let _ = writeln!(text, "\n{n} claims are not checked; --json lists them with the reasons");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+}

@@ -1,0 +1,199 @@
+//! `doorbell simulate`.
+
+use crate::args::SimulateArgs;
+use crate::exit::{self, Exit};
+use crate::progress;
+use crate::table::{self, Align};
+use doorbell_lab::{Control, EXPLAIN_RUNS, Outcome, Pattern, Resolved, Verb};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
+    let workload = args.workload.workload().map_err(Exit::bad_input)?;
+    let profile = workload.load_profile().map_err(Exit::bad_input)?;
+    let resolved = workload.resolve(&profile).map_err(Exit::bad_input)?;
+    let interrupt = progress::interrupt()?;
+    let bar = progress::bar(if args.explain { EXPLAIN_RUNS } else { 1 });
+    let progress = |run: &str| {
+        bar.set_message(run.to_owned());
+        bar.inc(1);
+    };
+    let control = Control { interrupt: interrupt.clone(), progress: &progress };
+    let simulate = if args.explain { doorbell_lab::explain } else { doorbell_lab::simulate };
+    let outcome = simulate(&profile, &resolved, &control);
+    bar.finish_and_clear();
+    let outcome =
+        outcome.map_err(|e| if e.is_interrupt() { Exit::interrupted() } else { Exit::failed(e) })?;
+    if args.json {
+        exit::print_json(&outcome)?;
+    } else {
+        exit::print(&report(&outcome))?;
+    }
+    let stopped = interrupt.load(std::sync::atomic::Ordering::Relaxed);
+    if stopped { Err(Exit::interrupted()) } else { Ok(()) }
+}
+
+/// The workload as resolved, for people.
+pub(crate) fn workload(w: &Resolved) -> String {
+    let on_off = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
+    let window = match w.signal_every {
+        1 => format!("{} operations per thread", w.window),
+        _ => format!("{} operations per QP", w.window),
+    };
+    let pattern = match w.pattern {
+        Pattern::Outbound => "outbound: machine 0 posts to the others",
+        Pattern::Inbound => "inbound: the others post to machine 0",
+        Pattern::AllToAll => "all-to-all: every machine posts to the others",
+    };
+    let mut rows = vec![
+        ("profile", w.profile.clone()),
+        ("verb", format!("{} over {}", w.verb, w.transport)),
+        ("size", format!("{} B", w.size)),
+        ("machines", w.machines.to_string()),
+        ("threads", format!("{} per machine", w.threads)),
+        ("qps", format!("{} per thread", w.qps)),
+        ("window", window),
+        ("batch", format!("{} per doorbell", w.batch)),
+        ("signal-every", w.signal_every.to_string()),
+        ("inline", on_off(w.inline)),
+    ];
+    if w.verb == Verb::Send {
+        rows.push(("header-only", on_off(w.header_only)));
+    }
+    if let (Some(counters), Some(stride)) = (w.counters, w.counter_stride) {
+        rows.push(("counters", format!("{counters}, {stride} B apart")));
+    }
+    rows.extend([
+        ("pattern", pattern.to_owned()),
+        ("warmup", w.warmup.to_string()),
+        ("duration", w.duration.to_string()),
+        ("seed", w.seed.to_string()),
+    ]);
+    format!("Workload\n{}", table::pairs(rows))
+}
+
+fn report(o: &Outcome) -> String {
+    let mut text = workload(&o.workload);
+    let result = table::pairs(results(o));
+    let _ = write!(text, "\nResult\n{result}");
+    let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
+    if !o.lift.is_empty() {
+        let rows = o.lift.iter().map(|l| vec![l.resource.clone(), format!("{:+.1}%", l.gain * 100.0)]);
+        let header = [("10% more of", Align::Left), ("changes the rate by", Align::Right)];
+        let _ = write!(text, "\n{}", table::columns(&header, rows.collect()));
+    }
+    let _ = write!(text, "\nUse of resources\n{}", resources(o));
+    let caches = caches(o);
+    if !caches.is_empty() {
+        let _ = write!(text, "\nCaches of the NICs\n{caches}");
+    }
+    let _ = write!(text, "\nPCIe\n{}", pcie(o));
+    let _ = writeln!(
+        text,
+        "\n{} verbs and {} events in {:.2} s ({:.2} million verbs per second)",
+        o.verbs,
+        o.events,
+        o.wall_seconds,
+        o.verbs as f64 / o.wall_seconds / 1e6
+    );
+    text
+}
+
+fn results(o: &Outcome) -> Vec<(&'static str, String)> {
+    let ns = |value: Option<u64>| value.map_or("-".to_owned(), |ns| format!("{ns} ns"));
+    let busiest = o.mops_per_machine.iter().copied().fold(0.0, f64::max);
+    let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
+    vec![
+        ("rate", format!("{:.2} Mops ({busiest:.2} Mops at most at one machine)", o.mops)),
+        ("dropped", format!("{} messages", o.dropped)),
+        ("latency, mean", mean),
+        ("latency, p50", ns(o.latency_ns.p50)),
+        ("latency, p99", ns(o.latency_ns.p99)),
+        ("latency, p99.9", ns(o.latency_ns.p999)),
+    ]
+}
+
+/// Resources of one kind in one line: the busiest, and the mean. Their names end in a number where a
+/// machine has several.
+fn resources(o: &Outcome) -> String {
+    let mut kinds: BTreeMap<String, Vec<&doorbell_lab::Utilization>> = BTreeMap::new();
+    for r in &o.resources {
+        let kind: Vec<&str> = r.name.split(' ').filter(|w| !w.bytes().all(|b| b.is_ascii_digit())).collect();
+        kinds.entry(kind.join(" ")).or_default().push(r);
+    }
+    let row = |(kind, all): (String, Vec<&doorbell_lab::Utilization>)| {
+        let busiest = all.iter().max_by(|a, b| a.utilization.total_cmp(&b.utilization))?;
+        let mean = all.iter().map(|r| r.utilization).sum::<f64>() / all.len() as f64;
+        Some(vec![
+            kind,
+            format!("{:.1}%", busiest.utilization * 100.0),
+            format!("{} of machine {}", busiest.name, busiest.machine),
+            format!("{:.1}%", mean * 100.0),
+            all.len().to_string(),
+        ])
+    };
+    let header = [
+        ("", Align::Left),
+        ("busiest", Align::Right),
+        ("", Align::Left),
+        ("mean", Align::Right),
+        ("of", Align::Right),
+    ];
+    table::columns(&header, kinds.into_iter().filter_map(row).collect())
+}
+
+fn caches(o: &Outcome) -> String {
+    let mut sums: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
+    for c in &o.caches {
+        let whose = if c.machine == 0 { "machine 0" } else { "others" };
+        let sum = sums.entry((&c.name, whose)).or_default();
+        *sum = (sum.0 + c.hits, sum.1 + c.misses);
+    }
+    let used = sums.into_iter().filter(|(_, (hits, misses))| hits + misses > 0);
+    let row = |((name, whose), (hits, misses)): ((&str, &str), (u64, u64))| {
+        let rate = hits as f64 / (hits + misses) as f64 * 100.0;
+        vec![name.into(), whose.into(), format!("{rate:.2}%"), hits.to_string(), misses.to_string()]
+    };
+    let rows: Vec<_> = used.map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let header = [
+        ("", Align::Left),
+        ("", Align::Left),
+        ("hit rate", Align::Right),
+        ("hits", Align::Right),
+        ("misses", Align::Right),
+    ];
+    table::columns(&header, rows)
+}
+
+fn pcie(o: &Outcome) -> String {
+    let seconds = o.workload.duration.span().as_secs_f64();
+    let operations = o.mops * 1e6 * seconds;
+    let groups = [("machine 0", 0..1), ("each of the others", 1..o.pcie.len())];
+    let row = |(whose, range): (&str, std::ops::Range<usize>)| {
+        let machines = o.pcie.get(range).filter(|m| !m.is_empty())?;
+        let n = machines.len() as f64;
+        let mean = |f: fn(&doorbell_lab::Pcie) -> u64| machines.iter().map(f).sum::<u64>() as f64 / n;
+        let bytes = |f| if operations > 0.0 { format!("{:.1} B", mean(f) / operations) } else { "-".into() };
+        let rate = |f| format!("{:.1} M/s", mean(f) / seconds / 1e6);
+        Some(vec![
+            whose.to_owned(),
+            bytes(|p| p.mmio_bytes),
+            bytes(|p| p.dma_read_bytes),
+            bytes(|p| p.dma_write_bytes),
+            rate(|p| p.rdcur),
+            rate(|p| p.itom),
+        ])
+    };
+    let header = [
+        ("", Align::Left),
+        ("MMIO per operation", Align::Right),
+        ("DMA read", Align::Right),
+        ("DMA write", Align::Right),
+        ("PCIeRdCur", Align::Right),
+        ("PCIeItoM", Align::Right),
+    ];
+    table::columns(&header, groups.into_iter().filter_map(row).collect())
+}
