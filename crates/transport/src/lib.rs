@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod action;
+pub mod codec;
 mod keys;
 mod packet;
 mod psn;
