@@ -1,0 +1,224 @@
+//! The suite must be able to fail: devices with one flaw each, and the checks that must find it.
+
+use doorbell_conformance::run;
+use doorbell_nic::Profile;
+use doorbell_sim::{SimCluster, SimConfig};
+use doorbell_verbs::*;
+
+/// What is wrong with a device.
+#[derive(Clone, Copy, Debug)]
+enum Flaw {
+    AlwaysSignals,
+    LosesImmediates,
+    MiscountsBytes,
+    MixesUpQps,
+    GrantsAllRights,
+    HidesRefusedTransitions,
+    BlamesFirstOfList,
+    FlushesAsGeneralError,
+    IgnoresFence,
+    IgnoresQkey,
+    IgnoresInline,
+    CallsFullQueueInvalid,
+}
+
+/// A cluster whose devices have a flaw.
+struct FlawedCluster(SimCluster, Flaw);
+
+/// A program on a flawed device.
+struct OnFlawed<T>(T, Flaw);
+
+#[derive(Clone)]
+struct Flawed<P> {
+    inner: P,
+    flaw: Flaw,
+}
+
+impl Cluster for FlawedCluster {
+    fn machines(&self) -> u32 {
+        self.0.machines()
+    }
+
+    fn alloc(&mut self, machine: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+        self.0.alloc(machine, len, page)
+    }
+
+    fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output> {
+        self.0.spawn(machine, core, OnFlawed(program, self.1))
+    }
+
+    fn run(&mut self) -> Result<(), RunError> {
+        self.0.run()
+    }
+}
+
+impl<T: Program> Program for OnFlawed<T> {
+    type Output = T::Output;
+
+    fn run<P: Provider>(self, provider: P) -> T::Output {
+        self.0.run(Flawed { inner: provider, flaw: self.1 })
+    }
+}
+
+macro_rules! as_inner {
+    ($(fn $name:ident($($arg:ident: $type:ty),*) $(-> $ret:ty)?;)*) => {$(
+        fn $name(&self $(, $arg: $type)*) $(-> $ret)? {
+            self.inner.$name($($arg),*)
+        }
+    )*};
+}
+
+impl<P: Provider> Cpu for Flawed<P> {
+    as_inner! {
+        fn now() -> Time;
+        fn work(span: Span);
+        fn pause(deadline: Time);
+        fn alloc(len: u64, page: PageSize) -> Result<Mem, VerbsError>;
+        fn load_u8(mem: Mem, offset: u64) -> u8;
+        fn load_u32(mem: Mem, offset: u64) -> u32;
+        fn load_u64(mem: Mem, offset: u64) -> u64;
+        fn store_u8(mem: Mem, offset: u64, value: u8);
+        fn store_u32(mem: Mem, offset: u64, value: u32);
+        fn store_u64(mem: Mem, offset: u64, value: u64);
+        fn read(mem: Mem, offset: u64, into: &mut [u8]);
+        fn write(mem: Mem, offset: u64, from: &[u8]);
+        fn copy(to: Mem, to_offset: u64, from: Mem, from_offset: u64, len: u64);
+        fn prefetch(mem: Mem, offset: u64, len: u64);
+        fn fetch_add_u64(mem: Mem, offset: u64, add: u64) -> u64;
+        fn compare_swap_u64(mem: Mem, offset: u64, expected: u64, new: u64) -> u64;
+    }
+}
+
+impl<P: Provider> Flawed<P> {
+    fn wr<'a>(&self, wr: &SendWr<'a>) -> SendWr<'a> {
+        let mut wr = *wr;
+        match self.flaw {
+            Flaw::AlwaysSignals => wr.flags |= SendFlags::SIGNALED,
+            Flaw::IgnoresFence => wr.flags -= SendFlags::FENCE,
+            Flaw::IgnoresInline => wr.flags -= SendFlags::INLINE,
+            // All QPs of the suite have the same Q_Key.
+            Flaw::IgnoresQkey => wr.dest = wr.dest.map(|dest| UdDest { qkey: 0x1234_5678, ..dest }),
+            _ => {}
+        }
+        wr
+    }
+
+    fn wc(&self, wc: &mut Wc) {
+        match self.flaw {
+            Flaw::LosesImmediates => wc.imm = None,
+            Flaw::MiscountsBytes => wc.byte_len += 1,
+            Flaw::MixesUpQps => wc.qp_num += 1,
+            Flaw::FlushesAsGeneralError if wc.status == WcStatus::WrFlushErr => {
+                wc.status = WcStatus::GeneralErr;
+            }
+            _ => {}
+        }
+    }
+
+    fn refusal(&self, mut error: PostError) -> PostError {
+        match self.flaw {
+            Flaw::BlamesFirstOfList => error.index = 0,
+            Flaw::CallsFullQueueInvalid => error.cause = VerbsError::Invalid(error.cause.to_string()),
+            _ => {}
+        }
+        error
+    }
+}
+
+impl<P: Provider> Provider for Flawed<P> {
+    as_inner! {
+        fn machine() -> u32;
+        fn publish(key: &str, value: &[u8]);
+        fn lookup(key: &str) -> Vec<u8>;
+        fn num_devices() -> u32;
+        fn open_device(index: u32) -> Result<DeviceHandle, VerbsError>;
+        fn close_device(device: DeviceHandle);
+        fn query_device(device: DeviceHandle) -> Result<DeviceAttr, VerbsError>;
+        fn query_port(device: DeviceHandle, port: u8) -> Result<PortAttr, VerbsError>;
+        fn alloc_pd(device: DeviceHandle) -> Result<PdHandle, VerbsError>;
+        fn dealloc_pd(pd: PdHandle);
+        fn dereg_mr(mr: MrHandle);
+        fn create_cq(device: DeviceHandle, cqe: u32) -> Result<CqHandle, VerbsError>;
+        fn destroy_cq(cq: CqHandle);
+        fn create_srq(pd: PdHandle, attr: &SrqAttr) -> Result<SrqHandle, VerbsError>;
+        fn destroy_srq(srq: SrqHandle);
+        fn post_srq_recv(srq: SrqHandle, list: &[RecvWr<'_>]) -> Result<(), PostError>;
+        fn create_ah(pd: PdHandle, attr: &AhAttr) -> Result<AhHandle, VerbsError>;
+        fn destroy_ah(ah: AhHandle);
+        fn create_qp(pd: PdHandle, objects: &QpObjects, attr: &QpInitAttr) -> Result<(QpHandle, u32), VerbsError>;
+        fn destroy_qp(qp: QpHandle);
+        fn query_qp(qp: QpHandle) -> Result<QpState, VerbsError>;
+    }
+
+    fn reg_mr(&self, pd: PdHandle, mem: Mem, access: AccessFlags) -> Result<(MrHandle, MrKeys), VerbsError> {
+        let all = matches!(self.flaw, Flaw::GrantsAllRights);
+        self.inner.reg_mr(pd, mem, if all { AccessFlags::all() } else { access })
+    }
+
+    fn poll_cq(&self, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError> {
+        let n = self.inner.poll_cq(cq, wc)?;
+        wc[..n].iter_mut().for_each(|wc| self.wc(wc));
+        Ok(n)
+    }
+
+    fn modify_qp(&self, qp: QpHandle, attr: &QpAttr) -> Result<(), VerbsError> {
+        let result = self.inner.modify_qp(qp, attr);
+        if matches!(self.flaw, Flaw::HidesRefusedTransitions) { Ok(()) } else { result }
+    }
+
+    fn post_send(&self, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
+        let list: Vec<SendWr<'_>> = list.iter().map(|wr| self.wr(wr)).collect();
+        self.inner.post_send(qp, &list).map_err(|error| self.refusal(error))
+    }
+
+    fn post_recv(&self, qp: QpHandle, list: &[RecvWr<'_>]) -> Result<(), PostError> {
+        self.inner.post_recv(qp, list).map_err(|error| self.refusal(error))
+    }
+}
+
+/// Runs the part of the suite that `filter` names on devices with the flaw; `must_fail` must.
+fn finds(flaw: Flaw, filter: &str, must_fail: &[&str]) {
+    let profile = Profile::named("cx3").expect("a built-in profile");
+    let mut make = |machines| FlawedCluster(SimCluster::new(&profile, SimConfig::new(machines)), flaw);
+    let failed = run(&mut make, Some(filter), &mut |_| {}).failed();
+    for name in must_fail {
+        assert!(failed.contains(name), "{name} does not find the flaw {flaw:?}; {failed:?} do");
+    }
+}
+
+#[test]
+fn wrong_completions() {
+    finds(Flaw::AlwaysSignals, "completions", &["completions/unsignaled"]);
+    finds(Flaw::LosesImmediates, "rc_", &["verbs_per_transport/rc_send_with_imm"]);
+    finds(Flaw::LosesImmediates, "completions", &["completions/fields"]);
+    finds(Flaw::MiscountsBytes, "_send", &["verbs_per_transport/ud_send", "verbs_per_transport/rc_send"]);
+    finds(Flaw::MixesUpQps, "completions", &["completions/one_cq_for_all"]);
+    finds(Flaw::FlushesAsGeneralError, "flush", &["flush/recvs", "flush/sends_after_a_failure"]);
+}
+
+#[test]
+fn wrong_protection() {
+    finds(
+        Flaw::GrantsAllRights,
+        "keys",
+        &["keys/rights_of_region", "keys/read_needs_local_write", "keys/remote_write_needs_local"],
+    );
+    finds(Flaw::IgnoresQkey, "datagrams", &["datagrams/wrong_qkey"]);
+}
+
+#[test]
+fn wrong_refusals() {
+    finds(
+        Flaw::HidesRefusedTransitions,
+        "states",
+        &["states/illegal_transitions", "states/missing_attributes", "states/foreign_attributes"],
+    );
+    finds(Flaw::BlamesFirstOfList, "limits", &["limits/too_many_sges", "limits/send_queue_full"]);
+    finds(Flaw::CallsFullQueueInvalid, "limits", &["limits/send_queue_full", "limits/recv_queue_full"]);
+}
+
+#[test]
+fn ignored_flags() {
+    finds(Flaw::IgnoresFence, "ordering", &["ordering/fence_after_read"]);
+    finds(Flaw::IgnoresInline, "inline", &["verbs_per_transport/rc_inline", "limits/too_much_inline"]);
+}
