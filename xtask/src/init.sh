@@ -47,4 +47,10 @@ while read -r argument; do
     set -- "$@" "$argument"
 done </arguments
 timeout 300 /native-test "$@"
-end $?
+code=$?
+# The device takes seven bits; higher codes are those of signals, of the time-out's among them.
+if [ $code -gt 127 ]; then
+    echo "the program was ended by signal $((code - 128))"
+    code=127
+fi
+end $code

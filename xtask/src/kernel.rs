@@ -1,6 +1,7 @@
 //! Debian's kernel and the modules for Soft-RoCE, fetched and unpacked without installing it.
 
 use crate::command::{Problem, Task, failed, lines, output, program, run};
+use crate::packages::update;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,22 +20,23 @@ pub(crate) struct Kernel {
 
 /// The kernel package of this machine's Debian, not the one for clouds, which lacks Soft-RoCE.
 fn package() -> Task<String> {
-    let no_package = || Problem::Unavailable("apt knows no kernel package linux-image-amd64".into());
-    let depends =
-        lines(program("apt-cache").args(["depends", "linux-image-amd64"])).map_err(|_| no_package())?;
-    let names = depends.iter().filter_map(|line| line.trim().strip_prefix("Depends: "));
-    names.map(str::to_owned).find(|name| name.starts_with("linux-image-")).ok_or_else(no_package)
+    let depends = lines(program("apt-cache").args(["depends", "linux-image-amd64"]))?;
+    let mut names = depends.iter().filter_map(|line| line.trim().strip_prefix("Depends: "));
+    let name = names.find(|name| name.starts_with("linux-image-"));
+    name.map(str::to_owned).ok_or_else(|| failed("apt-cache", "linux-image-amd64 depends on no kernel"))
 }
 
-/// The kernel, from `cache` or fetched into it.
+/// The kernel: the one in `cache`, or the current one, fetched into it.
 pub(crate) fn fetch(cache: &Path) -> Task<Kernel> {
-    let package = package()?;
-    let home = cache.join(&package);
+    let home = cache.join("kernel");
     if !home.exists() {
-        println!("fetching {package}");
         let work = cache.join("unpacking");
-        let _ = fs::remove_dir_all(&work);
-        unpack(&package, &work)?;
+        // With an outdated list of packages, or none, the first attempt fails.
+        let attempt = || package().and_then(|package| download(&package, &work));
+        let archive = attempt().or_else(|_| update().and_then(|()| attempt()));
+        let unavailable =
+            |_| Problem::Unavailable("no kernel package can be downloaded (linux-image-amd64)".into());
+        unpack(&archive.map_err(unavailable)?, &work)?;
         fs::rename(work.join("kernel"), &home).map_err(|error| failed(home.display(), error))?;
         fs::remove_dir_all(&work).map_err(|error| failed(work.display(), error))?;
     }
@@ -43,15 +45,22 @@ pub(crate) fn fetch(cache: &Path) -> Task<Kernel> {
     Ok(Kernel { vmlinux: home.join("vmlinux"), modules: order.lines().map(|name| home.join(name)).collect() })
 }
 
+/// Downloads a package into the fresh folder `work`, which needs no privileges.
+fn download(package: &str, work: &Path) -> Task<PathBuf> {
+    println!("downloading {package}");
+    let _ = fs::remove_dir_all(work);
+    fs::create_dir_all(work).map_err(|error| failed(work.display(), error))?;
+    output(program("apt-get").args(["download", "-qq", package]).current_dir(work))?;
+    only_entry(work, |name| name.ends_with(".deb"))
+}
+
 /// Leaves `vmlinux`, the modules and their order in `work/kernel`.
-fn unpack(package: &str, work: &Path) -> Task<()> {
+fn unpack(package: &Path, work: &Path) -> Task<()> {
     let (tree, kernel) = (work.join("tree"), work.join("kernel"));
     for folder in [&tree, &kernel] {
         fs::create_dir_all(folder).map_err(|error| failed(folder.display(), error))?;
     }
-    let download = output(program("apt-get").args(["download", "-qq", package]).current_dir(work));
-    download.map_err(|_| Problem::Unavailable(format!("{package} cannot be downloaded")))?;
-    run(program("dpkg").arg("-x").arg(only_entry(work, |name| name.ends_with(".deb"))?).arg(&tree))?;
+    run(program("dpkg").arg("-x").arg(package).arg(&tree))?;
     let compressed = only_entry(&tree.join("boot"), |name| name.starts_with("vmlinuz-"))?;
     decompress(&compressed, &kernel.join("vmlinux"))?;
     let mut order = String::new();

@@ -40,6 +40,15 @@ fn is_root() -> bool {
     lines(Command::new("id").arg("-u")).is_ok_and(|lines| lines == ["0"])
 }
 
+/// Renews apt's list of packages, where we may.
+pub(crate) fn update() -> Task<()> {
+    if is_root() {
+        run(program("apt-get").args(["update", "-qq"]))
+    } else {
+        Err(Problem::Unavailable("only root can renew apt's list of packages".into()))
+    }
+}
+
 /// Sees to it that everything is there, installing it where that is possible.
 pub(crate) fn ensure() -> Task<()> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
@@ -59,7 +68,7 @@ pub(crate) fn ensure() -> Task<()> {
     println!("installing {list}");
     let unavailable =
         |_| Problem::Unavailable(format!("packages are missing and cannot be installed: {list}"));
-    run(program("apt-get").args(["update", "-qq"])).map_err(unavailable)?;
+    update().map_err(unavailable)?;
     let mut install = program("apt-get");
     install.env("DEBIAN_FRONTEND", "noninteractive");
     install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&packages);

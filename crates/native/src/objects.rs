@@ -243,6 +243,11 @@ impl Qp {
         srq: Option<Rc<Srq>>,
         attr: &QpInitAttr,
     ) -> Result<Qp, VerbsError> {
+        let devices = [&send_cq.device, &recv_cq.device].into_iter().chain(srq.iter().map(|s| &s.pd.device));
+        if !devices.into_iter().all(|device| Rc::ptr_eq(device, &pd.device)) {
+            let what = "a QP, its CQs and its SRQ belong to one opened device, and these do not";
+            return Err(VerbsError::Invalid(what.into()));
+        }
         let mut init = ibv_qp_init_attr {
             qp_context: ptr::null_mut(),
             send_cq: send_cq.raw.as_ptr(),

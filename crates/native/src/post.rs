@@ -157,8 +157,8 @@ impl Scratch {
         if let Some(first) = self.sends.first_mut() {
             let mut bad = ptr::null_mut();
             // SAFETY: a live QP; a list linked within `sends`, whose SGEs are in `sges`, whose
-            // address handles live and whose inline payloads were checked. Other memory is the
-            // device's to check, by key.
+            // address handles live and whose inline payloads were checked; those are read as a
+            // device reads memory. Other memory is the device's to check, by key.
             let errno = unsafe { (qp.post_send())(qp.raw(), first, &mut bad) };
             posted("ibv_post_send", errno, &self.sends, bad)?;
         }

@@ -2,6 +2,8 @@
 //! many passed. A check that the device is known to fail counts as failed only if it passes. Exits
 //! with 1 where a check failed, with 2 where nothing could be run.
 
+mod promises;
+
 use doorbell_conformance::{CheckResult, KnownDifference, Outcome, Report, SOFT_ROCE_DIFFERENCES, samples};
 use doorbell_native::{NativeCluster, NativeDevice};
 use std::path::PathBuf;
@@ -73,6 +75,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     let mut make = |machines| NativeCluster::new(&device, machines);
     let mut each = |result: &CheckResult| tell(result, known);
     let mut report = samples::run_all(&mut make, filter, &mut each);
+    report.checks.extend(promises::run(&mut make, filter, &mut each).checks);
     report.checks.extend(doorbell_conformance::run(&mut make, filter, &mut each).checks);
     if report.checks.is_empty() {
         return Err(format!("no check has {:?} in its name", filter.unwrap_or_default()));

@@ -1,0 +1,211 @@
+//! What this provider promises beyond what every device must do: whatever safe code does with
+//! handles and memory, it is refused, or works.
+
+use doorbell_conformance::{CheckResult, Outcome, Report};
+use doorbell_native::NativeCluster;
+use doorbell_verbs::{
+    AccessFlags, Cluster, Context, Mem, PageSize, Program, Provider, QpCap, QpHandle, QpInitAttr, QpObjects,
+    QpState, QpType, RunError, SendFlags, SendOp, SendWr, Sge, VerbsError,
+};
+use std::error::Error;
+use std::panic;
+
+type Ended = Result<(), Box<dyn Error + Send + Sync>>;
+
+const QP: QpInitAttr = QpInitAttr::new(
+    QpType::Rc,
+    QpCap { max_send_wr: 4, max_recv_wr: 4, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 8 },
+);
+
+/// Runs these checks as the suite runs its own.
+pub(crate) fn run(
+    make: &mut dyn FnMut(u32) -> NativeCluster,
+    filter: Option<&str>,
+    each: &mut dyn FnMut(&CheckResult),
+) -> Report {
+    type Check = fn(NativeCluster) -> Result<(), String>;
+    let checks: [(&str, Check); 6] = [
+        ("native/children_keep_parents", |mut c| alone(&mut c, ChildrenKeepParents)),
+        ("native/what_is_left_is_destroyed", what_is_left_is_destroyed),
+        ("native/contexts_do_not_mix", |mut c| alone(&mut c, ContextsDoNotMix)),
+        ("native/posting_needs_a_state", |mut c| alone(&mut c, PostingNeedsAState)),
+        ("native/foreign_memory", foreign_memory),
+        ("native/setup_is_checked", setup_is_checked),
+    ];
+    let mut report = Report::default();
+    for (name, check) in checks {
+        if filter.is_none_or(|part| name.contains(part)) {
+            let outcome = check(make(2)).map_or_else(Outcome::Failed, |()| Outcome::Passed);
+            let result = CheckResult { name, outcome };
+            each(&result);
+            report.checks.push(result);
+        }
+    }
+    report
+}
+
+/// Runs one thread on machine 0.
+fn alone(cluster: &mut NativeCluster, program: impl Program<Output = Ended>) -> Result<(), String> {
+    let task = cluster.spawn(0, 0, program);
+    cluster.run().map_err(|error| error.to_string())?;
+    task.take().ok_or("did not come to its end")?.map_err(|error| error.to_string())
+}
+
+fn require(condition: bool, what: &str) -> Ended {
+    if condition { Ok(()) } else { Err(what.into()) }
+}
+
+fn is_invalid<T>(result: Result<T, VerbsError>) -> bool {
+    matches!(result, Err(VerbsError::Invalid(_)))
+}
+
+/// Parents that are let go of before their children go on working until these are gone too.
+struct ChildrenKeepParents;
+
+impl Program for ChildrenKeepParents {
+    type Output = Ended;
+
+    fn run<P: Provider>(self, p: P) -> Ended {
+        let device = p.open_device(0)?;
+        let pd = p.alloc_pd(device)?;
+        let cq = p.create_cq(device, 4)?;
+        let (mr, _) = p.reg_mr(pd, p.alloc(64, PageSize::Small)?, AccessFlags::LOCAL_WRITE)?;
+        let (qp, _) = p.create_qp(pd, &QpObjects { send_cq: cq, recv_cq: cq, srq: None }, &QP)?;
+        p.close_device(device);
+        p.dealloc_pd(pd);
+        p.destroy_cq(cq);
+        require(is_invalid(p.alloc_pd(device)), "a closed device was used")?;
+        require(
+            is_invalid(p.create_srq(pd, &doorbell_verbs::SrqAttr { max_wr: 1, max_sge: 1 })),
+            "a PD was used",
+        )?;
+        require(is_invalid(p.poll_cq(cq, &mut [])), "a destroyed CQ was polled")?;
+        require(p.query_qp(qp)? == QpState::Reset, "the QP lost its state")?;
+        p.dereg_mr(mr);
+        p.destroy_qp(qp);
+        p.destroy_qp(qp);
+        require(is_invalid(p.query_qp(qp)), "a destroyed QP was queried")?;
+        require(is_invalid(p.query_qp(QpHandle(u32::MAX))), "a QP was made up")
+    }
+}
+
+/// Makes objects and forgets them.
+struct Forgetful;
+
+impl Program for Forgetful {
+    type Output = Ended;
+
+    fn run<P: Provider>(self, p: P) -> Ended {
+        let device = p.open_device(0)?;
+        let pd = p.alloc_pd(device)?;
+        let cq = p.create_cq(device, 4)?;
+        p.create_qp(pd, &QpObjects { send_cq: cq, recv_cq: cq, srq: None }, &QP)?;
+        p.reg_mr(pd, p.alloc(64, PageSize::Small)?, AccessFlags::LOCAL_WRITE)?;
+        Ok(())
+    }
+}
+
+/// Objects that a program forgets are destroyed when its thread ends: the device's file is closed
+/// with the last of them.
+fn what_is_left_is_destroyed(mut cluster: NativeCluster) -> Result<(), String> {
+    let open_files = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let before = open_files();
+    for _ in 0..4 {
+        alone(&mut cluster, Forgetful)?;
+    }
+    let after = open_files();
+    if after == before { Ok(()) } else { Err(format!("{before} files were open before, {after} after")) }
+}
+
+/// A QP and its CQs belong to one opened device.
+struct ContextsDoNotMix;
+
+impl Program for ContextsDoNotMix {
+    type Output = Ended;
+
+    fn run<P: Provider>(self, p: P) -> Ended {
+        let (one, other) = (Context::open(&p, 0)?, Context::open(&p, 0)?);
+        let (pd, own, foreign) = (one.alloc_pd()?, one.create_cq(4)?, other.create_cq(4)?);
+        pd.create_qp(&own, &own, None, &QP)?;
+        require(
+            is_invalid(pd.create_qp(&foreign, &own, None, &QP).map(drop)),
+            "a foreign send CQ was taken",
+        )?;
+        require(
+            is_invalid(pd.create_qp(&own, &foreign, None, &QP).map(drop)),
+            "a foreign receive CQ was taken",
+        )
+    }
+}
+
+/// Nothing reaches the device's queues before the QP may have it.
+struct PostingNeedsAState;
+
+impl Program for PostingNeedsAState {
+    type Output = Ended;
+
+    fn run<P: Provider>(self, p: P) -> Ended {
+        let context = Context::open(&p, 0)?;
+        let cq = context.create_cq(4)?;
+        let qp = context.alloc_pd()?.create_qp(&cq, &cq, None, &QP)?;
+        let send = SendWr::new(1, SendOp::Send, &[]).flags(SendFlags::SIGNALED);
+        require(qp.post_send(&[send]).is_err(), "a send was taken in Reset")?;
+        qp.init(1, AccessFlags::empty(), 0)?;
+        require(qp.post_send(&[send]).is_err(), "a send was taken in Init")
+    }
+}
+
+/// Reaches for memory of another machine, in every way there is.
+struct Foreign {
+    memory: Mem,
+    way: u8,
+}
+
+impl Program for Foreign {
+    type Output = Ended;
+
+    fn run<P: Provider>(self, p: P) -> Ended {
+        let context = Context::open(&p, 0)?;
+        let (pd, cq) = (context.alloc_pd()?, context.create_cq(4)?);
+        require(is_invalid(pd.reg_mr(self.memory, AccessFlags::empty()).map(drop)), "it was registered")?;
+        let qp = pd.create_qp(&cq, &cq, None, &QP)?;
+        qp.connect(1, &qp.endpoint(1)?, &Default::default())?;
+        let sge = [Sge { addr: self.memory.addr(0), length: 8, lkey: 0 }];
+        let send = SendWr::new(1, SendOp::Send, &sge).flags(SendFlags::INLINE);
+        require(qp.post_send(&[send]).is_err(), "it was sent inline")?;
+        match self.way {
+            0 => p.store_u8(self.memory, 0, 1),
+            1 => p.read(self.memory, 0, &mut [0; 8]),
+            _ => drop(p.fetch_add_u64(self.memory, 0, 1)),
+        }
+        Err("it was reached".into())
+    }
+}
+
+fn foreign_memory(mut cluster: NativeCluster) -> Result<(), String> {
+    let memory = cluster.alloc(1, 64, PageSize::Small).map_err(|error| error.to_string())?;
+    // These panics are wanted; what they say is compared, not printed.
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let ended = (0..3).try_for_each(|way| {
+        let task = cluster.spawn(0, 0, Foreign { memory, way });
+        match (cluster.run(), task.take()) {
+            (Err(RunError::Panicked { message, .. }), _) if message.contains("memory of machine 1") => Ok(()),
+            (run, ended) => Err(format!("way {way}: {run:?}, {ended:?}")),
+        }
+    });
+    panic::set_hook(hook);
+    ended
+}
+
+/// Threads need a machine and a core of their own.
+fn setup_is_checked(mut cluster: NativeCluster) -> Result<(), String> {
+    for (machine, core) in [(2, 0), (0, 0)] {
+        let tasks = [cluster.spawn(0, 0, ContextsDoNotMix), cluster.spawn(machine, core, ContextsDoNotMix)];
+        let run = cluster.run();
+        if !matches!(run, Err(RunError::Setup(_))) || tasks.iter().any(|task| task.take().is_some()) {
+            return Err(format!("machine {machine} core {core}: {run:?}"));
+        }
+    }
+    Ok(())
+}
