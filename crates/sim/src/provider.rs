@@ -365,7 +365,9 @@ impl Cpu for SimProvider<'_> {
             thread.clock += l1;
             thread.note(Look::Work, l1);
             let steady = thread.end_pass();
-            thread.idle += window.overlap(thread.last_pass_started(), thread.clock);
+            if !thread.last_pass_dirty() {
+                thread.idle += window.overlap(thread.last_pass_started(), thread.clock);
+            }
             skip && steady && thread.clock < deadline.as_ps()
         };
         if !sleeps {
@@ -381,11 +383,10 @@ impl Cpu for SimProvider<'_> {
             let t = self.thread;
             let thread = &mut w.threads[t as usize];
             let since = thread.clock;
-            thread.waiting =
-                Waiting::Pause { since, pass: since - thread.last_pass_started(), waking: false };
-            if deadline != Time::NEVER {
-                w.schedule(t, deadline.as_ps());
-            }
+            let pass = since - thread.last_pass_started();
+            let deadline = deadline.as_ps();
+            thread.waiting = Waiting::Pause { since, pass, deadline, waking: false };
+            w.schedule_deadline(t, deadline);
         }
         self.yielder.suspend(());
     }

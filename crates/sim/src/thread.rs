@@ -66,6 +66,8 @@ pub(crate) enum Waiting {
         since: u64,
         /// Length of a pass.
         pass: u64,
+        /// When it ends at the latest; `u64::MAX` for never.
+        deadline: u64,
         /// Whether its wake-up is already on the way.
         waking: bool,
     },
@@ -81,8 +83,11 @@ pub(crate) struct Thread {
     pub(crate) core: u32,
     pub(crate) clock: u64,
     pub(crate) waiting: Waiting,
-    /// When its turn comes; other turns of it in the queue are stale.
+    /// When its turn comes; `u64::MAX` for none.
     pub(crate) turn_at: u64,
+    /// When the earliest turn comes that was queued for a deadline; `u64::MAX` for none. It may be
+    /// stale: threads mostly pause with the same deadline again and again.
+    pub(crate) deadline_at: u64,
     pub(crate) pass: Pass,
     last: Pass,
     /// Number of steps of the current pass that have the answers of the last one.
@@ -103,6 +108,7 @@ impl Thread {
             clock: 0,
             waiting: Waiting::Turn,
             turn_at: u64::MAX,
+            deadline_at: u64::MAX,
             pass: Pass::default(),
             last: Pass::default(),
             replay: None,
@@ -174,6 +180,11 @@ impl Thread {
         self.last.started
     }
 
+    /// Whether the pass that was just ended had an effect.
+    pub(crate) fn last_pass_dirty(&self) -> bool {
+        self.last.dirty
+    }
+
     /// The steps of the pass that was just ended.
     pub(crate) fn last_steps(&self) -> &[Step] {
         &self.last.steps
@@ -182,7 +193,9 @@ impl Thread {
     /// Puts the thread, which sleeps in passes, into the pass that is under way at `at.time`.
     /// Returns false where it does not sleep so or was already put there.
     pub(crate) fn resume_pass(&mut self, at: Key) -> bool {
-        let Waiting::Pause { since, pass, waking: waking @ false } = &mut self.waiting else { return false };
+        let Waiting::Pause { since, pass, waking: waking @ false, .. } = &mut self.waiting else {
+            return false;
+        };
         *waking = true;
         let whole = at.time.saturating_sub(*since) / *pass;
         self.clock = *since + whole * *pass;

@@ -188,16 +188,32 @@ impl World {
         self.queue.push_thread(time, thread);
     }
 
+    /// Makes sure that a thread that pauses has a turn at its deadline.
+    pub(crate) fn schedule_deadline(&mut self, thread: u32, deadline: u64) {
+        let t = &mut self.threads[thread as usize];
+        if deadline < t.deadline_at {
+            t.deadline_at = deadline;
+            self.queue.push_thread(deadline, thread);
+        }
+    }
+
     /// Whether a turn that came is one the thread waits for; it then goes on.
     pub(crate) fn takes_turn(&mut self, thread: u32) -> bool {
         let (cause, window) = (self.cause, self.window);
         let t = &mut self.threads[thread as usize];
+        if t.deadline_at == cause.time {
+            t.deadline_at = u64::MAX;
+        }
         if t.turn_at != cause.time {
-            return false;
+            let Waiting::Pause { deadline, waking: false, .. } = t.waiting else { return false };
+            if deadline > cause.time {
+                self.schedule_deadline(thread, deadline);
+                return false;
+            }
+            // Nothing else has ended the pause.
+            t.resume_pass(cause);
         }
         t.turn_at = u64::MAX;
-        // A pause that nothing ended ends by its deadline.
-        t.resume_pass(cause);
         if let Waiting::Pause { since, .. } = t.waiting {
             t.idle += window.overlap(since, t.clock);
         }
