@@ -1,9 +1,11 @@
 //! ATC'16, Table 4: rates of verbs on Connect-IB and what limits each.
 
 use super::{Check, Ctx, Experiment, Findings, Found};
+use crate::Duration;
 use crate::explain::{self, Control, EXPLAIN_RUNS};
 use crate::simulate::SimulateError;
 use crate::workload::{Pattern, Verb, Workload};
+use doorbell_verbs::Span;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tab4",
@@ -30,9 +32,19 @@ const BATCH: u32 = 16;
 /// A payload with which a UD SEND's WQE takes two lines, as the table's do.
 const UD_PAYLOAD: u32 = 60;
 
+/// Machines of the inbound cells: more than enough to keep one of them busy.
+const FEW: u32 = 4;
+
+/// Rates are steady early and the cells many.
+fn briefly(us: u64, workload: Workload) -> Workload {
+    let span = |us| Some(Duration::new(Span::from_us(us)));
+    Workload { warmup: span(100), duration: span(us), ..workload }
+}
+
 fn send(pattern: Pattern, batch: u32, header_only: bool) -> Workload {
-    Workload {
+    let workload = Workload {
         verb: Some(Verb::Send),
+        machines: (pattern == Pattern::Inbound).then_some(FEW),
         pattern: Some(pattern),
         batch: Some(batch),
         // Enough that no unit of the NIC is left idle for want of QPs.
@@ -40,15 +52,25 @@ fn send(pattern: Pattern, batch: u32, header_only: bool) -> Workload {
         size: Some(if header_only { 0 } else { UD_PAYLOAD }),
         header_only: Some(header_only),
         ..Workload::default()
-    }
+    };
+    briefly(300, workload)
 }
 
 fn read(size: u32) -> Workload {
-    Workload { verb: Some(Verb::Read), size: Some(size), ..Workload::default() }
+    let workload =
+        Workload { verb: Some(Verb::Read), size: Some(size), machines: Some(FEW), ..Workload::default() };
+    briefly(300, workload)
 }
 
 fn atomic(counters: u32) -> Workload {
-    Workload { verb: Some(Verb::FetchAdd), counters: Some(counters), ..Workload::default() }
+    let workload = Workload {
+        verb: Some(Verb::FetchAdd),
+        counters: Some(counters),
+        machines: Some(FEW),
+        ..Workload::default()
+    };
+    // One counter is slow: a count of few operations would be coarse.
+    briefly(if counters == 1 { 2000 } else { 300 }, workload)
 }
 
 /// The cells with the workload of each.

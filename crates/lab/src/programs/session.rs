@@ -18,7 +18,7 @@ const BUFFER_BYTES: u64 = 1 << 20;
 pub(crate) const RECV_BATCH: u32 = 16;
 
 /// Bounds of the RECVs posted on a UD QP, whose senders nothing holds back.
-const UD_RECVS: std::ops::RangeInclusive<u64> = 512..=2048;
+const UD_RECVS: std::ops::RangeInclusive<u64> = 256..=1024;
 
 /// Padding that puts the payload of a UD message, which follows the GRH, at the start of a line.
 const GRH_PAD: u64 = LINE - GRH_BYTES as u64;
@@ -65,11 +65,15 @@ fn ud(w: &Resolved) -> bool {
     w.transport == QpType::Ud
 }
 
-/// RECVs to keep posted on each QP of a responder on a device with room for `max_qp_wr`.
-fn recv_depth(w: &Resolved, max_qp_wr: u32) -> u32 {
-    let window = u64::from(2 * w.window);
+/// RECVs to keep posted on each QP of a responder on a device with room for `max_qp_wr`: twice what
+/// its senders can have under way.
+fn recv_depth(w: &Resolved, machine: u32, max_qp_wr: u32) -> u32 {
+    let window = 2 * u64::from(w.window);
     let wanted = match ud(w) {
-        true => (window * u64::from(w.machines - 1)).clamp(*UD_RECVS.start(), *UD_RECVS.end()),
+        true => {
+            let senders = (0..w.machines).filter(|m| *m != machine && topology::requests(w, *m)).count();
+            (window * senders as u64).clamp(*UD_RECVS.start(), *UD_RECVS.end())
+        }
         false => window + u64::from(RECV_BATCH),
     };
     wanted.next_multiple_of(RECV_BATCH.into()).min(max_qp_wr.into()) as u32
@@ -104,7 +108,7 @@ impl<'a, P: Provider> Session<'a, P> {
         let attr = context.query_device()?;
         let port = 1 + (worker.thread % u32::from(attr.ports)) as u8;
         let pd = context.alloc_pd()?;
-        let depth = recv_depth(w, attr.max_qp_wr);
+        let depth = recv_depth(w, worker.machine, attr.max_qp_wr);
         let count = topology::qps(w, worker.machine);
         let requests = topology::requests(w, worker.machine);
         let receives = topology::responds(w, worker.machine) && w.verb.consumes_recv();
@@ -148,7 +152,7 @@ impl<'a, P: Provider> Session<'a, P> {
 
     /// RECVs to keep posted on each QP.
     pub(super) fn recv_depth(&self) -> u32 {
-        recv_depth(self.w(), self.attr.max_qp_wr)
+        recv_depth(self.w(), self.worker.machine, self.attr.max_qp_wr)
     }
 
     fn registered(&self, len: u64, access: AccessFlags) -> Result<Mr<P>, ProgramError> {
