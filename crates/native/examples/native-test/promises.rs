@@ -4,8 +4,9 @@
 use doorbell_conformance::{CheckResult, Outcome, Report};
 use doorbell_native::NativeCluster;
 use doorbell_verbs::{
-    AccessFlags, Cluster, Context, Mem, PageSize, Program, Provider, QpCap, QpHandle, QpInitAttr, QpObjects,
-    QpState, QpType, RunError, SendFlags, SendOp, SendWr, Sge, VerbsError,
+    AccessFlags, Cluster, ConnectAttr, Context, Mem, PageSize, Program, Provider, QpCap, QpHandle,
+    QpInitAttr, QpObjects, QpState, QpType, RemoteAddr, RunError, SendFlags, SendOp, SendWr, Sge, Span,
+    VerbsError,
 };
 use std::error::Error;
 use std::panic;
@@ -125,7 +126,10 @@ impl Program for ContextsDoNotMix {
 
     fn run<P: Provider>(self, p: P) -> Ended {
         let (one, other) = (Context::open(&p, 0)?, Context::open(&p, 0)?);
-        let (pd, own, foreign) = (one.alloc_pd()?, one.create_cq(4)?, other.create_cq(4)?);
+        let (pd, own) = (one.alloc_pd()?, one.create_cq(4)?);
+        // Made in the same order, the kernel knows them under the same numbers, and would take one
+        // for the other.
+        let (_pd, foreign) = (other.alloc_pd()?, other.create_cq(4)?);
         pd.create_qp(&own, &own, None, &QP)?;
         require(
             is_invalid(pd.create_qp(&foreign, &own, None, &QP).map(drop)),
@@ -138,7 +142,7 @@ impl Program for ContextsDoNotMix {
     }
 }
 
-/// Nothing reaches the device's queues before the QP may have it.
+/// What is refused for the QP's state does not stay in its queue.
 struct PostingNeedsAState;
 
 impl Program for PostingNeedsAState {
@@ -148,10 +152,15 @@ impl Program for PostingNeedsAState {
         let context = Context::open(&p, 0)?;
         let cq = context.create_cq(4)?;
         let qp = context.alloc_pd()?.create_qp(&cq, &cq, None, &QP)?;
-        let send = SendWr::new(1, SendOp::Send, &[]).flags(SendFlags::SIGNALED);
-        require(qp.post_send(&[send]).is_err(), "a send was taken in Reset")?;
-        qp.init(1, AccessFlags::empty(), 0)?;
-        require(qp.post_send(&[send]).is_err(), "a send was taken in Init")
+        let nothing = SendOp::Write(RemoteAddr::default());
+        let write = |wr_id| SendWr::new(wr_id, nothing, &[]).flags(SendFlags::SIGNALED);
+        require(qp.post_send(&[write(1)]).is_err(), "a send was taken in Reset")?;
+        qp.init(1, AccessFlags::REMOTE_WRITE, 0)?;
+        require(qp.post_send(&[write(2)]).is_err(), "a send was taken in Init")?;
+        qp.connect_from_init(1, &qp.endpoint(1)?, &ConnectAttr::default())?;
+        qp.post_send(&[write(3)])?;
+        let wc = cq.wait(p.now() + Span::from_ms(5_000))?.ok_or("no completion came")?;
+        require(wc.wr_id == 3, "a refused work request completed")
     }
 }
 
