@@ -14,7 +14,8 @@ macro_rules! layout {
 }
 
 layout! {
-    ibv_context_ops: 256 { poll_cq @ 88, post_srq_recv @ 160, post_send @ 200, post_recv @ 208 }
+    ibv_context_ops: 256 {
+        alloc_mw @ 56, bind_mw @ 64, dealloc_mw @ 72, poll_cq @ 88, req_notify_cq @ 96, post_srq_recv @ 160, post_send @ 200, post_recv @ 208 }
     ibv_context: 328 { device @ 0, ops @ 8, cmd_fd @ 264, async_fd @ 268, mutex @ 280, abi_compat @ 320 }
     ibv_device: 664 { node_type @ 16, name @ 24, dev_name @ 88, dev_path @ 152, ibdev_path @ 408 }
     ibv_pd: 16 { handle @ 8 }
@@ -46,4 +47,29 @@ layout! {
         cap @ 36, ah_attr @ 56, alt_ah_attr @ 88, pkey_index @ 120, max_rd_atomic @ 126, rnr_retry @ 132,
         rate_limit @ 136,
     }
+    verbs_context: 648 {
+        query_port @ 0, create_cq_ex @ 200, query_device_ex @ 216, open_qp @ 256, create_qp_ex @ 264,
+        get_srq_num @ 272, create_srq_ex @ 280, open_xrcd @ 288, close_xrcd @ 296, sz @ 312, context @ 320,
+    }
+    ibv_qp_ex: 352 {
+        comp_mask @ 160, wr_id @ 168, wr_flags @ 176, wr_atomic_cmp_swp @ 184, wr_rdma_read @ 216, wr_send @ 240,
+        wr_set_ud_addr @ 272, wr_set_inline_data @ 288, wr_start @ 320, wr_complete @ 328, wr_abort @ 336,
+    }
+    ibv_cq_ex: 288 {
+        comp_mask @ 128, status @ 132, wr_id @ 136, start_poll @ 144, next_poll @ 152, end_poll @ 160,
+        read_opcode @ 168, read_byte_len @ 184, read_completion_wallclock_ns @ 280,
+    }
+    ibv_comp_channel: 16 { fd @ 8 }
+    ibv_async_event: 16 { event_type @ 8 }
+    ibv_qp_init_attr_ex: 136 { comp_mask @ 60, pd @ 64, create_flags @ 80, source_qpn @ 120, send_ops_flags @ 128 }
+    ibv_srq_init_attr_ex: 64 { comp_mask @ 20, srq_type @ 24, pd @ 32 }
+    ibv_cq_init_attr_ex: 56 {
+        cq_context @ 8, channel @ 16, comp_vector @ 24, wc_flags @ 32, comp_mask @ 40, flags @ 44,
+    }
+    ibv_device_attr_ex: 400 {
+        comp_mask @ 232, completion_timestamp_mask @ 264, hca_core_clock @ 272, device_cap_flags_ex @ 280,
+        phys_port_cnt_ex @ 396,
+    }
+    ibv_grh: 40 { sgid @ 8, dgid @ 24 }
+    ibv_data_buf: 16 {}
 }

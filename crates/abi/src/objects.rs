@@ -18,12 +18,25 @@ pub type PostSend = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mu
 /// `ibv_post_recv(3)`; as [`PostSrqRecv`].
 pub type PostRecv = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int;
 
+/// `ibv_alloc_mw(3)`: returns null and sets errno where it fails.
+pub type AllocMw = unsafe extern "C" fn(*mut ibv_pd, u32) -> *mut c_void;
+/// `ibv_bind_mw(3)`: returns an errno.
+pub type BindMw = unsafe extern "C" fn(*mut ibv_qp, *mut c_void, *mut c_void) -> c_int;
+/// `ibv_dealloc_mw(3)`: returns an errno.
+pub type DeallocMw = unsafe extern "C" fn(*mut c_void) -> c_int;
+/// `ibv_req_notify_cq(3)`: returns an errno.
+pub type ReqNotifyCq = unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int;
+
 /// The operations that verbs.h calls inline, through the context.
 #[repr(C)]
 pub struct ibv_context_ops {
-    _compat_before_poll_cq: Unused<11>,
+    _compat_before_alloc_mw: Unused<7>,
+    pub alloc_mw: Option<AllocMw>,
+    pub bind_mw: Option<BindMw>,
+    pub dealloc_mw: Option<DeallocMw>,
+    _compat_create_cq: Unused<1>,
     pub poll_cq: Option<PollCq>,
-    _req_notify_cq: Unused<1>,
+    pub req_notify_cq: Option<ReqNotifyCq>,
     _compat_before_post_srq_recv: Unused<7>,
     pub post_srq_recv: Option<PostSrqRecv>,
     _compat_before_post_send: Unused<4>,

@@ -16,6 +16,24 @@ pub struct Region {
     pub access: AccessFlags,
 }
 
+impl Region {
+    /// Whether the QP or SRQ of protection domain `pd` may access `len` bytes at `addr` with all
+    /// rights in `need`. Reading by the local device needs none.
+    pub fn check(&self, pd: u32, addr: u64, len: u64, need: AccessFlags) -> Result<(), KeyError> {
+        if self.pd != pd {
+            return Err(KeyError::ProtectionDomain);
+        }
+        let offset = addr.checked_sub(self.addr).ok_or(KeyError::Bounds)?;
+        if offset > self.len || len > self.len - offset {
+            return Err(KeyError::Bounds);
+        }
+        if !self.access.contains(need) {
+            return Err(KeyError::Rights);
+        }
+        Ok(())
+    }
+}
+
 /// Why an access was refused; the first that applies, in the order of the variants (IB
 /// specification vol. 1, 10.6.3 and 9.7.5.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -78,21 +96,9 @@ impl Keys {
         self.slots[self.slot(key)?].as_ref()
     }
 
-    /// Whether the QP or SRQ of protection domain `pd` may access `len` bytes at `addr` with all
-    /// rights in `need`. Reading by the local device needs none.
+    /// [`Region::check`] of the region with this key.
     pub fn check(&self, key: u32, pd: u32, addr: u64, len: u64, need: AccessFlags) -> Result<(), KeyError> {
-        let region = self.get(key).ok_or(KeyError::Unknown)?;
-        if region.pd != pd {
-            return Err(KeyError::ProtectionDomain);
-        }
-        let offset = addr.checked_sub(region.addr).ok_or(KeyError::Bounds)?;
-        if offset > region.len || len > region.len - offset {
-            return Err(KeyError::Bounds);
-        }
-        if !region.access.contains(need) {
-            return Err(KeyError::Rights);
-        }
-        Ok(())
+        self.get(key).ok_or(KeyError::Unknown)?.check(pd, addr, len, need)
     }
 
     /// The slot of `key`, where its tag is current.

@@ -18,6 +18,7 @@ mod rnr;
 mod scatter;
 mod send_queue;
 mod transitions;
+mod validate;
 
 pub use action::{Action, Queue, ReadStream, Source, TxPacket};
 pub use keys::{KeyError, Keys, Region};
@@ -27,3 +28,4 @@ pub use recv_queue::RecvQueue;
 pub use rnr::rnr_wait;
 pub use send_queue::SendWqe;
 pub use transitions::check_modify;
+pub use validate::{SendShape, check_post_recv};

@@ -4,10 +4,10 @@
 use crate::requester::Requester;
 use crate::responder::Responder;
 use crate::send_queue::SendQueue;
-use crate::{Action, Keys, Packet, Queue, RecvQueue, SendWqe, check_modify};
+use crate::{Action, Keys, Packet, Queue, RecvQueue, SendShape, SendWqe, check_modify, check_post_recv};
 use doorbell_verbs::{
-    AccessFlags, AhAttr, Mtu, Opcode, QpAttr, QpCap, QpInitAttr, QpState, QpType, SendFlags, SendWr, Span,
-    Time, UdDest, VerbsError, Wc, WcStatus, verb_not_offered,
+    AccessFlags, AhAttr, Mtu, QpAttr, QpCap, QpInitAttr, QpState, QpType, SendFlags, SendWr, Span, Time,
+    VerbsError, Wc, WcStatus,
 };
 
 /// Longest message in bytes (IB specification vol. 1, 9.7.7: 2^31).
@@ -218,17 +218,9 @@ impl Qp {
         }
     }
 
-    /// Whether RECVs may be posted to its own receive queue: in every state but Reset.
+    /// [`check_post_recv`] of this QP.
     pub fn check_post_recv(&self) -> Result<(), VerbsError> {
-        if self.uses_srq {
-            return Err(VerbsError::Invalid("the QP takes its RECVs from an SRQ; post them there".into()));
-        }
-        if self.state == QpState::Reset {
-            return Err(VerbsError::Invalid(
-                "ibv_post_recv on a QP in state Reset; bring it to Init first".into(),
-            ));
-        }
-        Ok(())
+        check_post_recv(self.state, self.uses_srq)
     }
 
     /// Writes a work request to the send queue; returns its slot, less than `cap().max_send_wr`.
@@ -237,62 +229,14 @@ impl Qp {
     /// Refuses what the state, the transport, the queue's sizes or the length of the message
     /// forbid. lkeys are looked at when the work request is carried out.
     pub fn post_send(&mut self, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
-        if matches!(self.state, QpState::Reset | QpState::Init | QpState::Rtr) {
-            return Err(VerbsError::Invalid(format!(
-                "ibv_post_send on a QP in state {:?}; it must be in Rts",
-                self.state
-            )));
-        }
-        let opcode = wr.op.opcode();
-        if !opcode.is_offered_by(self.qp_type) {
-            return Err(verb_not_offered(opcode, self.qp_type));
-        }
-        if wr.sg_list.len() > self.cap.max_send_sge as usize {
-            let (got, most) = (wr.sg_list.len(), self.cap.max_send_sge);
-            return Err(VerbsError::Invalid(format!("{got} SGEs in a send work request, at most {most}")));
-        }
-        let len = self.check_length(opcode, wr)?;
-        self.check_dest(wr.dest)?;
+        let shape = SendShape {
+            qp_type: self.qp_type,
+            state: self.state,
+            cap: &self.cap,
+            path_mtu: self.settings.path_mtu,
+        };
+        let len = shape.check(wr)?;
         self.sq.post(wr, len)
-    }
-
-    /// The length of a work request's message, where it is allowed.
-    fn check_length(&self, opcode: Opcode, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
-        let len = wr.length();
-        let refuse = |why: String| Err(VerbsError::Invalid(why));
-        if len > u64::from(MAX_MESSAGE_BYTES) {
-            return refuse(format!("a message of {len} bytes, at most {MAX_MESSAGE_BYTES}"));
-        }
-        if self.qp_type == QpType::Ud && len > u64::from(self.settings.path_mtu.bytes()) {
-            let mtu = self.settings.path_mtu.bytes();
-            return refuse(format!("a UD message of {len} bytes, at most the MTU of {mtu}"));
-        }
-        if opcode.is_atomic() && (len != 8 || wr.sg_list.len() != 1) {
-            let sges = wr.sg_list.len();
-            return refuse(format!("an atomic needs one SGE of 8 bytes, got {sges} with {len} bytes"));
-        }
-        if wr.flags.contains(SendFlags::INLINE) {
-            if opcode.returns_data() {
-                return refuse(format!("{opcode:?} cannot be inline, only SEND and WRITE can"));
-            }
-            if len > u64::from(self.cap.max_inline_data) {
-                return refuse(format!("{len} bytes inline, at most {}", self.cap.max_inline_data));
-            }
-        }
-        Ok(len as u32)
-    }
-
-    fn check_dest(&self, dest: Option<UdDest>) -> Result<(), VerbsError> {
-        match (self.qp_type, dest) {
-            (QpType::Ud, None) => Err(VerbsError::Invalid("a UD SEND needs a destination".into())),
-            (QpType::Ud, Some(dest)) if dest.qpn > 0xff_ffff => {
-                Err(VerbsError::Invalid(format!("destination QP {:#x} is over 24 bits", dest.qpn)))
-            }
-            (QpType::Rc | QpType::Uc, Some(_)) => {
-                Err(VerbsError::Invalid(format!("a work request on {} takes no destination", self.qp_type)))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// `n` more posted work requests are visible to the NIC; in Err and Sqe they are flushed.

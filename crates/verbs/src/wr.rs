@@ -2,7 +2,8 @@
 
 use crate::{AhHandle, Opcode, SendFlags, WcOpcode, WcStatus};
 
-/// A scatter/gather element (`struct ibv_sge`).
+/// A scatter/gather element, laid out as `struct ibv_sge`.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Sge {
     /// Virtual address.

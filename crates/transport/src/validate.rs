@@ -1,0 +1,95 @@
+//! What ibv_post_send(3) and ibv_post_recv(3) refuse at the call.
+
+use crate::MAX_MESSAGE_BYTES;
+use doorbell_verbs::{
+    Mtu, Opcode, QpCap, QpState, QpType, SendFlags, SendWr, UdDest, VerbsError, verb_not_offered,
+};
+
+/// What of a QP decides whether a send work request is taken.
+#[derive(Clone, Copy, Debug)]
+pub struct SendShape<'a> {
+    /// Transport.
+    pub qp_type: QpType,
+    /// State.
+    pub state: QpState,
+    /// Sizes of its queues.
+    pub cap: &'a QpCap,
+    /// Path MTU; on UD that of the port.
+    pub path_mtu: Mtu,
+}
+
+impl SendShape<'_> {
+    /// The length of the message, where the state, the transport, the queue's sizes and the length
+    /// allow it. lkeys are looked at when the work request is carried out.
+    pub fn check(&self, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
+        if matches!(self.state, QpState::Reset | QpState::Init | QpState::Rtr) {
+            return Err(VerbsError::Invalid(format!(
+                "ibv_post_send on a QP in state {:?}; it must be in Rts",
+                self.state
+            )));
+        }
+        let opcode = wr.op.opcode();
+        if !opcode.is_offered_by(self.qp_type) {
+            return Err(verb_not_offered(opcode, self.qp_type));
+        }
+        if wr.sg_list.len() > self.cap.max_send_sge as usize {
+            let (got, most) = (wr.sg_list.len(), self.cap.max_send_sge);
+            return Err(VerbsError::Invalid(format!("{got} SGEs in a send work request, at most {most}")));
+        }
+        let len = self.check_length(opcode, wr)?;
+        self.check_dest(wr.dest)?;
+        Ok(len)
+    }
+
+    /// The length of a work request's message, where it is allowed.
+    fn check_length(&self, opcode: Opcode, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
+        let len = wr.length();
+        let refuse = |why: String| Err(VerbsError::Invalid(why));
+        if len > u64::from(MAX_MESSAGE_BYTES) {
+            return refuse(format!("a message of {len} bytes, at most {MAX_MESSAGE_BYTES}"));
+        }
+        if self.qp_type == QpType::Ud && len > u64::from(self.path_mtu.bytes()) {
+            let mtu = self.path_mtu.bytes();
+            return refuse(format!("a UD message of {len} bytes, at most the MTU of {mtu}"));
+        }
+        if opcode.is_atomic() && (len != 8 || wr.sg_list.len() != 1) {
+            let sges = wr.sg_list.len();
+            return refuse(format!("an atomic needs one SGE of 8 bytes, got {sges} with {len} bytes"));
+        }
+        if wr.flags.contains(SendFlags::INLINE) {
+            if opcode.returns_data() {
+                return refuse(format!("{opcode:?} cannot be inline, only SEND and WRITE can"));
+            }
+            if len > u64::from(self.cap.max_inline_data) {
+                return refuse(format!("{len} bytes inline, at most {}", self.cap.max_inline_data));
+            }
+        }
+        Ok(len as u32)
+    }
+
+    fn check_dest(&self, dest: Option<UdDest>) -> Result<(), VerbsError> {
+        match (self.qp_type, dest) {
+            (QpType::Ud, None) => Err(VerbsError::Invalid("a UD SEND needs a destination".into())),
+            (QpType::Ud, Some(dest)) if dest.qpn > 0xff_ffff => {
+                Err(VerbsError::Invalid(format!("destination QP {:#x} is over 24 bits", dest.qpn)))
+            }
+            (QpType::Rc | QpType::Uc, Some(_)) => {
+                Err(VerbsError::Invalid(format!("a work request on {} takes no destination", self.qp_type)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether RECVs may be posted to a QP's own receive queue: in every state but Reset.
+pub fn check_post_recv(state: QpState, uses_srq: bool) -> Result<(), VerbsError> {
+    if uses_srq {
+        return Err(VerbsError::Invalid("the QP takes its RECVs from an SRQ; post them there".into()));
+    }
+    if state == QpState::Reset {
+        return Err(VerbsError::Invalid(
+            "ibv_post_recv on a QP in state Reset; bring it to Init first".into(),
+        ));
+    }
+    Ok(())
+}
