@@ -117,7 +117,8 @@ impl Requester {
     fn progress(&mut self, now: Time, settings: &Settings) {
         self.refill_retries(settings);
         self.implicit_nak = None;
-        self.rnr_wait = false;
+        // An RNR NAK that progress has overtaken holds nothing back any more.
+        self.stalled |= std::mem::take(&mut self.rnr_wait);
         if psn::sub(self.current_psn, self.una_psn) > self.unacknowledged() {
             self.go_back(); // What was to be sent again has been acknowledged meanwhile.
         }
@@ -468,7 +469,6 @@ impl Qp {
             self.req.arm(now, &self.settings);
             out.push(Action::Transmit);
         } else {
-            self.req.implicit_nak = None;
             self.retry(now, None, out);
         }
     }

@@ -287,6 +287,21 @@ fn rnr_nak_waits_for_the_time_of_its_code() {
 }
 
 #[test]
+fn an_ack_ends_the_wait_after_an_rnr_nak() {
+    let mut net = rc();
+    post(&mut net, 1, SendOp::Send, 8);
+    post(&mut net, 2, SendOp::Send, 8);
+    net.run_until(Time::START + Span::from_us(5));
+    let ack = Packet { psn: 0xff_fff0, body: Body::Ack(Syndrome::Ack), ..atomic_packet(&net, 0) };
+    let mut out = Vec::new();
+    let h = &mut net.hosts[0];
+    assert!(h.qp.next_request(net.now, &h.keys, &mut out).is_none(), "it waits");
+    h.qp.receive(net.now, &ack, &h.keys, &mut h.rq, &mut out);
+    assert_eq!(out.last(), Some(&Action::Transmit));
+    assert!(h.qp.next_request(net.now, &h.keys, &mut out).is_some());
+}
+
+#[test]
 fn rnr_retries_run_out() {
     let mut net = Net::new(Setup { rnr_retry: 2, ..Setup::new(QpType::Rc) });
     fails(&mut net, SendOp::Send, 8, WcStatus::RnrRetryExcErr);
@@ -303,6 +318,37 @@ fn retries_run_out() {
     assert_eq!(count(&net, 0, |_| true), 4);
     // 4.096 us * 2^1, four times.
     assert!(net.now >= Time::START + Span::from_ns(4 * 8192));
+}
+
+#[test]
+fn what_an_ack_covers_is_not_sent_again() {
+    let mut net = rc();
+    net.lose = Box::new(|_| true);
+    for i in 0..3 {
+        post(&mut net, i, SendOp::Write(remote(0)), 8);
+    }
+    net.run_until(Time::START + Span::from_us(5));
+    let late = net.hosts[0].qp.deadline().unwrap();
+    let h = &mut net.hosts[0];
+    h.qp.timeout(late, &h.keys, &mut Vec::new());
+    let ack = Packet { psn: 0xff_fff1, body: Body::Ack(Syndrome::Ack), ..atomic_packet(&net, 0) };
+    net.deliver(0, &ack, &[]);
+    let h = &mut net.hosts[0];
+    let again = h.qp.next_request(late, &h.keys, &mut Vec::new()).unwrap();
+    assert_eq!(again.packet.psn, 0xff_fff2);
+    assert!(h.qp.next_request(late, &h.keys, &mut Vec::new()).is_none());
+    assert_eq!(h.qp.outstanding(), 1);
+}
+
+#[test]
+fn only_completed_slots_are_freed() {
+    let mut net = rc();
+    net.lose = Box::new(|_| true);
+    post(&mut net, 1, SendOp::Write(remote(0)), 8);
+    for slot in [0, 1, 99] {
+        net.hosts[0].qp.release(slot);
+    }
+    assert_eq!(net.hosts[0].qp.send_queue_len(), 1);
 }
 
 #[test]
