@@ -357,7 +357,7 @@ impl Cpu for SimProvider<'_> {
     }
 
     fn pause(&self, deadline: Time) {
-        let sleeps = {
+        {
             let mut w = self.world.borrow_mut();
             let l1 = w.profile.host.l1_hit.as_ps().max(1);
             let (skip, window) = (w.skip_pauses, w.window);
@@ -365,28 +365,17 @@ impl Cpu for SimProvider<'_> {
             thread.clock += l1;
             thread.note(Look::Work, l1);
             let steady = thread.end_pass();
-            if !thread.last_pass_dirty() {
-                thread.idle += window.overlap(thread.last_pass_started(), thread.clock);
-            }
-            skip && steady && thread.clock < deadline.as_ps()
-        };
-        if !sleeps {
-            return;
-        }
-        self.sync();
-        {
-            let mut w = self.world.borrow_mut();
-            if !self.unchanged(&w) {
+            let (started, since) = (thread.last_pass_started(), thread.clock);
+            thread.idle += window.overlap(started, since);
+            let deadline = deadline.as_ps();
+            if !skip || !steady || since >= deadline || !self.unchanged(&w) {
                 return;
             }
+            // What changes before the clock comes to `since` wakes the thread at once.
             self.watch(&mut w);
-            let t = self.thread;
-            let thread = &mut w.threads[t as usize];
-            let since = thread.clock;
-            let pass = since - thread.last_pass_started();
-            let deadline = deadline.as_ps();
-            thread.waiting = Waiting::Pause { since, pass, deadline, waking: false };
-            w.schedule_deadline(t, deadline);
+            w.threads[self.thread as usize].waiting =
+                Waiting::Pause { since, pass: since - started, deadline, waking: false };
+            w.schedule_deadline(self.thread, deadline);
         }
         self.yielder.suspend(());
     }

@@ -4,6 +4,9 @@
 //! had no effect, a third would too, until something they looked at changes. So the thread sleeps
 //! until then and goes on in the pass that was under way at that moment: what it looks at before
 //! that moment gives the recorded answers, what it looks at after it is looked at anew.
+//!
+//! A pass that was found to repeat so is remembered. When the steps after a thread's last effect
+//! are those of the remembered pass, the thread is back in its loop and need not show it twice.
 
 use crate::memory::Place;
 use crate::queue::Key;
@@ -32,26 +35,34 @@ pub(crate) struct Step {
 const MAX_STEPS: usize = 4096;
 const MAX_BYTES: usize = 16384;
 
-/// What a thread did since its last pause.
+/// What a thread did since its last pause or effect.
 #[derive(Default)]
 pub(crate) struct Pass {
-    pub(crate) steps: Vec<Step>,
-    pub(crate) bytes: Vec<u8>,
-    /// It had an effect, or was too long to record.
-    pub(crate) dirty: bool,
-    pub(crate) started: u64,
+    steps: Vec<Step>,
+    bytes: Vec<u8>,
+    /// It began with an effect, not with a pause.
+    tail: bool,
+    /// It was too long to record.
+    too_long: bool,
+    started: u64,
 }
 
 impl Pass {
     fn clear(&mut self, started: u64) {
         self.steps.clear();
         self.bytes.clear();
-        self.dirty = false;
+        self.tail = false;
+        self.too_long = false;
         self.started = started;
     }
 
     fn same_as(&self, other: &Pass) -> bool {
-        !self.dirty && !other.dirty && self.steps == other.steps && self.bytes == other.bytes
+        !self.too_long && !other.too_long && self.steps == other.steps && self.bytes == other.bytes
+    }
+
+    fn copy_from(&mut self, other: &Pass) {
+        self.steps.clone_from(&other.steps);
+        self.bytes.clone_from(&other.bytes);
     }
 }
 
@@ -88,8 +99,10 @@ pub(crate) struct Thread {
     /// When the earliest turn comes that was queued for a deadline; `u64::MAX` for none. It may be
     /// stale: threads mostly pause with the same deadline again and again.
     pub(crate) deadline_at: u64,
-    pub(crate) pass: Pass,
+    pass: Pass,
     last: Pass,
+    /// The last pass that was found to repeat.
+    steady: Pass,
     /// Number of steps of the current pass that have the answers of the last one.
     replay: Option<usize>,
     /// Up to where (exclusive) those answers hold.
@@ -111,6 +124,7 @@ impl Thread {
             deadline_at: u64::MAX,
             pass: Pass::default(),
             last: Pass::default(),
+            steady: Pass::default(),
             replay: None,
             replay_until: Key::NEVER,
             mmio_leaves: std::collections::VecDeque::new(),
@@ -118,12 +132,16 @@ impl Thread {
         }
     }
 
-    /// Notes a step without effect.
+    /// Notes a step without effect, at its end.
     pub(crate) fn note(&mut self, look: Look, cost: u64) {
-        if self.pass.steps.len() < MAX_STEPS {
-            self.pass.steps.push(Step { look, cost });
+        let pass = &mut self.pass;
+        if pass.steps.is_empty() {
+            pass.started = self.clock - cost;
+        }
+        if pass.steps.len() < MAX_STEPS {
+            pass.steps.push(Step { look, cost });
         } else {
-            self.pass.dirty = true;
+            pass.too_long = true;
         }
     }
 
@@ -132,13 +150,14 @@ impl Thread {
         if self.pass.bytes.len() + bytes.len() <= MAX_BYTES {
             self.pass.bytes.extend_from_slice(bytes);
         } else {
-            self.pass.dirty = true;
+            self.pass.too_long = true;
         }
     }
 
-    /// Notes that the pass has an effect.
+    /// Notes an effect: what comes after it may be a pass.
     pub(crate) fn effect(&mut self) {
-        self.pass.dirty = true;
+        self.pass.clear(self.clock);
+        self.pass.tail = true;
         self.replay = None;
     }
 
@@ -166,10 +185,14 @@ impl Thread {
         &self.pass.bytes[from..]
     }
 
-    /// Ends a pass; true where it did the same as the one before and neither had an effect.
+    /// Ends a pass; true where it is known to repeat.
     pub(crate) fn end_pass(&mut self) -> bool {
         self.replay = None;
-        let steady = self.pass.same_as(&self.last);
+        let twice = !self.pass.tail && !self.last.tail && self.pass.same_as(&self.last);
+        let steady = twice || (!self.steady.steps.is_empty() && self.pass.same_as(&self.steady));
+        if twice {
+            self.steady.copy_from(&self.pass);
+        }
         std::mem::swap(&mut self.pass, &mut self.last);
         self.pass.clear(self.clock);
         steady
@@ -178,11 +201,6 @@ impl Thread {
     /// When the pass that was just ended began.
     pub(crate) fn last_pass_started(&self) -> u64 {
         self.last.started
-    }
-
-    /// Whether the pass that was just ended had an effect.
-    pub(crate) fn last_pass_dirty(&self) -> bool {
-        self.last.dirty
     }
 
     /// The steps of the pass that was just ended.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{PingPong, ping_pong_run, profile, read_run};
 use doorbell_sim::{SimCluster, SimConfig};
-use doorbell_verbs::{Cluster, Cpu, Mem, PageSize, Program, Provider, RunError, Span, Time};
+use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, RunError, Span, Time};
 
 #[test]
 fn the_same_run_twice_is_the_same_event_by_event() {

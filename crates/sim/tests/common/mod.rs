@@ -4,27 +4,27 @@
 use doorbell_nic::Profile;
 use doorbell_sim::{Metrics, SimCluster, SimConfig};
 use doorbell_verbs::{
-    AccessFlags, Cluster, ConnectAttr, Context, Cpu, Cq, Endpoint, Mr, PageSize, Pd, Program, Provider, Qp,
-    QpCap, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Span, Task, Time, Wc,
+    AccessFlags, Cluster, ConnectAttr, Context, Cq, Endpoint, Mr, PageSize, Pd, Program, Provider, Qp, QpCap,
+    QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Span, Task, Time, Wc,
 };
 
-pub fn profile(name: &str) -> Profile {
+pub(crate) fn profile(name: &str) -> Profile {
     Profile::named(name).expect("a built-in profile")
 }
 
 /// A device with memory, a CQ and an RC QP.
-pub struct Node<P: Provider> {
-    pub context: Context<P>,
-    pub pd: Pd<P>,
-    pub cq: Cq<P>,
-    pub mr: Mr<P>,
-    pub qp: Qp<P>,
+pub(crate) struct Node<P: Provider> {
+    pub(crate) context: Context<P>,
+    pub(crate) pd: Pd<P>,
+    pub(crate) cq: Cq<P>,
+    pub(crate) mr: Mr<P>,
+    pub(crate) qp: Qp<P>,
 }
 
-pub const ALL: AccessFlags = AccessFlags::all();
+pub(crate) const ALL: AccessFlags = AccessFlags::all();
 
 impl<P: Provider> Node<P> {
-    pub fn new(p: &P, bytes: u64, depth: u32) -> Node<P> {
+    pub(crate) fn new(p: &P, bytes: u64, depth: u32) -> Node<P> {
         let context = Context::open(p, 0).expect("device 0");
         let pd = context.alloc_pd().expect("a PD");
         let cq = context.create_cq(2 * depth).expect("a CQ");
@@ -36,7 +36,7 @@ impl<P: Provider> Node<P> {
     }
 
     /// Connects to the node that says it is `peer`, itself being `me`.
-    pub fn connect(&self, p: &P, me: &str, peer: &str) -> RemoteAddr {
+    pub(crate) fn connect(&self, p: &P, me: &str, peer: &str) -> RemoteAddr {
         p.publish(&format!("{me}/qp"), &self.qp.endpoint(1).expect("port 1").to_bytes());
         p.publish(&format!("{me}/mem"), &self.mr.remote(0).to_bytes());
         let remote = Endpoint::from_bytes(&p.lookup(&format!("{peer}/qp"))).expect("an endpoint");
@@ -48,11 +48,11 @@ impl<P: Provider> Node<P> {
 }
 
 /// READs from its peer, `window` at a time, `rounds` times; says when each round was done.
-pub struct Reader {
-    pub me: String,
-    pub peer: String,
-    pub window: u64,
-    pub rounds: u64,
+pub(crate) struct Reader {
+    pub(crate) me: String,
+    pub(crate) peer: String,
+    pub(crate) window: u64,
+    pub(crate) rounds: u64,
 }
 
 impl Program for Reader {
@@ -85,9 +85,9 @@ impl Program for Reader {
 }
 
 /// Is there to be read from, until its peer is done.
-pub struct Passive {
-    pub me: String,
-    pub peer: String,
+pub(crate) struct Passive {
+    pub(crate) me: String,
+    pub(crate) peer: String,
 }
 
 impl Program for Passive {
@@ -101,11 +101,11 @@ impl Program for Passive {
 }
 
 /// Writes a growing number to its peer's memory when its own has been written, for `rounds`.
-pub struct PingPong {
-    pub first: bool,
-    pub rounds: u64,
+pub(crate) struct PingPong {
+    pub(crate) first: bool,
+    pub(crate) rounds: u64,
     /// A different way to spend a pass, to vary its length.
-    pub work: Span,
+    pub(crate) work: Span,
 }
 
 impl Program for PingPong {
@@ -148,7 +148,7 @@ impl PingPong {
 }
 
 /// Runs readers on machine 0, each with its own machine to read from.
-pub fn read_run(
+pub(crate) fn read_run(
     config: SimConfig,
     name: &str,
     threads: u32,
@@ -167,7 +167,12 @@ pub fn read_run(
     (tasks.iter().map(|t| t.take().expect("a result")).collect(), cluster.metrics())
 }
 
-pub fn ping_pong_run(config: SimConfig, name: &str, rounds: u64, work: Span) -> (Vec<Vec<Time>>, Metrics) {
+pub(crate) fn ping_pong_run(
+    config: SimConfig,
+    name: &str,
+    rounds: u64,
+    work: Span,
+) -> (Vec<Vec<Time>>, Metrics) {
     let mut cluster = SimCluster::new(&profile(name), config);
     let tasks =
         [true, false].map(|first| cluster.spawn(u32::from(!first), 0, PingPong { first, rounds, work }));
