@@ -103,8 +103,11 @@ fn results(o: &Outcome) -> Vec<(&'static str, String)> {
     let ns = |value: Option<u64>| value.map_or("-".to_owned(), |ns| format!("{ns} ns"));
     let busiest = o.mops_per_machine.iter().copied().fold(0.0, f64::max);
     let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
+    let payload = o.mops * f64::from(o.workload.size) * 8.0 / 1e3;
+    let mops = if o.mops < 1.0 { format!("{:.4}", o.mops) } else { format!("{:.2}", o.mops) };
     vec![
-        ("rate", format!("{:.2} Mops ({busiest:.2} Mops at most at one machine)", o.mops)),
+        ("rate", format!("{mops} Mops, {payload:.2} Gb/s of payload")),
+        ("busiest machine", format!("{busiest:.2} Mops")),
         ("dropped", format!("{} messages", o.dropped)),
         ("latency, mean", mean),
         ("latency, p50", ns(o.latency_ns.p50)),

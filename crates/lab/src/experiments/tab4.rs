@@ -47,8 +47,10 @@ fn send(pattern: Pattern, batch: u32, header_only: bool) -> Workload {
         machines: (pattern == Pattern::Inbound).then_some(FEW),
         pattern: Some(pattern),
         batch: Some(batch),
-        // Enough that no unit of the NIC is left idle for want of QPs.
+        // One QP for each of the NIC's 16 sending units, and two batches on each.
+        threads: (pattern == Pattern::Outbound).then_some(8),
         qps: Some(2),
+        window: (pattern == Pattern::Outbound).then_some(2 * BATCH),
         size: Some(if header_only { 0 } else { UD_PAYLOAD }),
         header_only: Some(header_only),
         ..Workload::default()

@@ -1,0 +1,149 @@
+//! The command as people call it.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn doorbell(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_doorbell")).args(args).output().expect("doorbell runs")
+}
+
+fn words(line: &str) -> Output {
+    doorbell(&line.split_whitespace().collect::<Vec<_>>())
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+const SMALL: &str = "simulate --machines 2 --threads 1 --warmup 10us --duration 20us";
+
+#[test]
+fn explains_itself_in_one_screen() {
+    let output = words("");
+    assert!(output.status.success());
+    let text = stdout(&output);
+    assert!(text.lines().count() <= 40, "{text}");
+    assert!(text.lines().all(|l| l.len() <= 100), "{text}");
+    for command in ["simulate", "limits", "profiles", "reproduce"] {
+        assert!(text.contains(&format!("doorbell {command}")), "{text}");
+    }
+}
+
+#[test]
+fn bad_input_gets_one_sentence_and_exit_2() {
+    for (line, part) in [
+        ("simulate --profile cx9", "no profile cx9"),
+        ("limits --profile /nowhere.toml", "cannot read profile /nowhere.toml"),
+        ("simulate --verb read --transport ud", "UD does not offer READ"),
+        ("simulate --size 1000 --inline", "inlines at most"),
+        ("simulate --window 100000", "window is 100000"),
+        ("simulate --machines 0", "machines is 0"),
+        ("limits --threads 99", "threads is 99"),
+        ("simulate /nowhere.toml", "cannot read workload /nowhere.toml"),
+        ("profiles cx9", "no profile cx9"),
+        ("reproduce atc17", "`atc17` is no paper"),
+    ] {
+        let output = words(line);
+        assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
+        assert!(stderr(&output).contains(part), "{line}: {output:?}");
+        assert_eq!(stderr(&output).lines().count(), 1, "{line}: {output:?}");
+        assert!(output.stdout.is_empty(), "{line}: {output:?}");
+    }
+}
+
+#[test]
+fn a_bad_command_line_exits_2() {
+    for line in
+        ["simulate --verb sned", "simulate --size -1", "simulate --warmup 3", "simulatte", "limits --explain"]
+    {
+        let output = words(line);
+        assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
+        assert!(stderr(&output).starts_with("error: "), "{line}: {output:?}");
+    }
+}
+
+#[test]
+fn a_malformed_file_is_named_with_its_line() {
+    let path = file("malformed.toml", "verb = \"read\"\n\nthreadz = 3\n");
+    let output = doorbell(&["simulate", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("malformed.toml:3: unknown field `threadz`"), "{output:?}");
+}
+
+#[test]
+fn flags_override_the_file() {
+    let toml = file("workload.toml", "verb = \"read\"\nsize = 8\nmachines = 2\nthreads = 1\n");
+    let json = file("workload.json", r#"{"verb": "read", "size": 8, "machines": 2, "threads": 1}"#);
+    for path in [toml, json] {
+        let path = path.to_str().unwrap();
+        let args = ["simulate", path, "--size", "16", "--warmup", "10us", "--duration", "20us", "--json"];
+        let output = doorbell(&args);
+        assert!(output.status.success(), "{output:?}");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["workload"]["verb"], "read");
+        assert_eq!(json["workload"]["size"], 16);
+        assert_eq!(json["workload"]["threads"], 1);
+        assert!(json["mops"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn inline_flags() {
+    for (flag, inline) in [("--inline", true), ("--no-inline", false)] {
+        let output = words(&format!("{SMALL} --json {flag}"));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["workload"]["inline"], inline, "{flag}");
+    }
+}
+
+#[test]
+fn simulate_tells_people() {
+    let output = words(&format!("{SMALL} --verb read"));
+    assert!(output.status.success(), "{output:?}");
+    let text = stdout(&output);
+    for part in ["READ over RC", " Mops", " ns", "Bottleneck", "not confirmed", "per operation", "seed"] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+}
+
+#[test]
+fn explain_lists_lifts() {
+    let output = words(&format!("{SMALL} --verb read --explain --json"));
+    assert!(output.status.success(), "{output:?}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["lift"].as_array().unwrap().len(), 13);
+    assert!(!json["bottleneck"]["text"].as_str().unwrap().contains("not confirmed"));
+}
+
+#[test]
+fn limits_and_profiles() {
+    let output = words("limits --verb send --size 60 --batch 16 --json");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mops = |i: usize| json["limits"][i]["mops"].as_f64().unwrap();
+    assert!(mops(0) <= mops(1), "least first: {json}");
+    assert!(stdout(&words("limits")).contains("binds"));
+    assert!(stdout(&words("profiles")).contains("cx3"));
+    let output = words("profiles cib");
+    assert!(stdout(&output).contains("pcie.lanes") && stdout(&output).contains("published"), "{output:?}");
+}
+
+#[test]
+fn reproduce_compares() {
+    let output = words("reproduce atc16/appA atc16/fig2b");
+    assert!(output.status.success(), "{output:?}");
+    let text = stdout(&output);
+    assert!(text.contains("atc16-appA-tdb") && text.contains("1534") && text.contains("Summary"), "{text}");
+    let output = words("reproduce atc16/appA --json");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schema"], 1);
+}

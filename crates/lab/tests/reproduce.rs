@@ -1,0 +1,88 @@
+//! Experiments and reports.
+
+use doorbell_lab::experiments::Ctx;
+use doorbell_lab::{Basis, Control, Report, Selection};
+use std::sync::Arc;
+
+fn ctx() -> Ctx<'static> {
+    Ctx::new(false, Control { interrupt: Arc::default(), progress: &|_| {} }).unwrap()
+}
+
+fn reproduce(ctx: &Ctx<'_>, selectors: &[&str]) -> Report {
+    let selectors: Vec<String> = selectors.iter().map(|s| (*s).to_owned()).collect();
+    doorbell_lab::reproduce(ctx, &Selection::new(&selectors).unwrap()).unwrap()
+}
+
+const WITHOUT_SIMULATION: [&str; 3] = ["atc16/fig2", "atc16/appA", "atc16/tab1"];
+
+#[test]
+fn analytic_and_given_claims_are_exact() {
+    let report = reproduce(&ctx(), &WITHOUT_SIMULATION);
+    assert!(report.claims.len() > 30);
+    for claim in &report.claims {
+        assert!(claim.holds, "{claim:?}");
+        assert!(claim.error.is_none_or(|e| e == 0.0), "{claim:?}");
+        assert!(matches!(claim.basis, Basis::Analytic | Basis::Given | Basis::Predicted), "{claim:?}");
+    }
+}
+
+#[test]
+fn claims_fail_on_other_hardware() {
+    let mut other = ctx();
+    for profile in &mut other.profiles {
+        profile.pcie.completion_header = 90;
+        profile.pcie.dllp_millibytes = 9000;
+    }
+    let report = reproduce(&other, &WITHOUT_SIMULATION);
+    for id in [
+        "atc16-fig2a-gen3-completion-hdr",
+        "atc16-s21-header-range",
+        "atc16-fig2b-dma-bytes",
+        "atc16-fig2b-dma-lt-mmio",
+        "atc16-s31-doorbell-bytes",
+        "atc16-s31-doorbell-saves",
+        "atc16-appA-tdb",
+        "atc16-appA-linklayer-overhead",
+    ] {
+        let claim = report.claims.iter().find(|c| c.id == id).unwrap_or_else(|| panic!("no {id}"));
+        assert!(!claim.holds, "{claim:?}");
+    }
+}
+
+#[test]
+fn one_claim_alone() {
+    let report = reproduce(&ctx(), &["atc16-appA-tdb"]);
+    assert_eq!(report.claims.len(), 1);
+    assert_eq!(report.claims[0].id, "atc16-appA-tdb");
+    assert!(report.not_checked.is_empty());
+}
+
+#[test]
+fn what_is_not_checked_comes_with_its_reason() {
+    let report = reproduce(&ctx(), &["conext13"]);
+    assert!(report.claims.is_empty());
+    assert!(report.not_checked.len() > 50);
+    assert!(report.not_checked.iter().all(|n| n.id.starts_with("conext13-") && !n.reason.is_empty()));
+}
+
+#[test]
+fn json_has_the_fields_of_the_interface() {
+    let json = serde_json::to_value(reproduce(&ctx(), &WITHOUT_SIMULATION)).unwrap();
+    let keys = |value: &serde_json::Value| -> Vec<String> {
+        let mut keys: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(keys(&json).join(" "), "claims curves not_checked parameters schema");
+    assert_eq!(
+        keys(&json["claims"][0]).join(" "),
+        "basis bottleneck contested error experiment holds id kind note paper paper_value profile simulated unit where"
+    );
+    assert_eq!(keys(&json["claims"][0]["bottleneck"]).join(" "), "observed paper");
+    assert_eq!(keys(&json["parameters"]).join(" "), "cib cx cx3");
+    assert_eq!(keys(&json["parameters"]["cib"]).join(" "), "assumed calibrated published");
+    assert_eq!(json["schema"], 1);
+    let curve = &json["curves"][0];
+    assert_eq!(keys(curve).join(" "), "experiment name points profile x y");
+    assert!(curve["points"].as_array().unwrap().len() >= 64);
+}

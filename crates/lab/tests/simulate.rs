@@ -1,0 +1,182 @@
+//! Workloads on the simulator.
+
+use doorbell_lab::{Control, Outcome, Resolved, Workload};
+use doorbell_nic::Profile;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+fn resolve(toml: &str) -> (Profile, Resolved) {
+    let workload = Workload::from_toml("test", toml).unwrap();
+    let profile = workload.load_profile().unwrap();
+    let resolved = workload.resolve(&profile).unwrap_or_else(|e| panic!("{toml}: {e}"));
+    (profile, resolved)
+}
+
+fn simulate(toml: &str) -> Outcome {
+    let (profile, workload) = resolve(toml);
+    let control = Control { interrupt: Arc::default(), progress: &|_| {} };
+    doorbell_lab::simulate(&profile, &workload, &control).unwrap_or_else(|e| panic!("{toml}: {e}"))
+}
+
+const SMALL: &str = "machines = 3\nthreads = 2\nwarmup = \"20us\"\nduration = \"50us\"\n";
+
+#[test]
+fn every_verb_runs_on_each_transport_in_each_pattern_on_each_cluster() {
+    for (verb, transports) in [
+        ("send", ["rc", "uc", "ud"].as_slice()),
+        ("write", &["rc", "uc"]),
+        ("read", &["rc"]),
+        ("fetch-add", &["rc"]),
+        ("compare-swap", &["rc"]),
+    ] {
+        for transport in transports {
+            for pattern in ["outbound", "inbound", "all-to-all"] {
+                for profile in ["cx", "cx3", "cib"] {
+                    let toml = format!(
+                        "{SMALL}profile = \"{profile}\"\nverb = \"{verb}\"\ntransport = \"{transport}\"\npattern = \"{pattern}\""
+                    );
+                    let outcome = simulate(&toml);
+                    assert!(outcome.mops > 0.1, "{toml}\n{outcome:?}");
+                    assert!(outcome.latency_ns.p50.is_some(), "{toml}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn unusual_shapes_run() {
+    for toml in [
+        "verb = \"send\"\nheader_only = true",
+        "verb = \"send\"\nheader_only = true\ntransport = \"rc\"",
+        "verb = \"send\"\nbatch = 40\nwindow = 40\nqps = 3",
+        "verb = \"send\"\ntransport = \"rc\"\nsize = 10000\npattern = \"inbound\"",
+        "verb = \"write\"\nsize = 0",
+        "verb = \"write\"\nsignal_every = 1\nwindow = 1",
+        "verb = \"write\"\nsize = 300000\ninline = false",
+        "verb = \"read\"\npattern = \"all-to-all\"\nqps = 7",
+        "verb = \"read\"\npattern = \"all-to-all\"\nqps = 2",
+        "verb = \"read\"\nsignal_every = 5\nbatch = 7\nqps = 2",
+        "verb = \"fetch-add\"\ncounters = 1000\ncounter_stride = 72",
+    ] {
+        let outcome = simulate(&format!("{SMALL}{toml}"));
+        assert!(outcome.mops > 0.0, "{toml}\n{outcome:?}");
+    }
+}
+
+#[test]
+fn same_seed_same_result() {
+    let toml = format!("{SMALL}verb = \"read\"\npattern = \"all-to-all\"");
+    let (mut a, mut b) = (simulate(&toml), simulate(&toml));
+    (a.wall_seconds, b.wall_seconds) = (0.0, 0.0);
+    assert_eq!(a, b);
+    let other = simulate(&format!("{toml}\nseed = 2"));
+    assert_ne!(a.latency_ns, other.latency_ns, "the seed changes which QPs are used");
+}
+
+#[test]
+fn one_at_a_time_takes_the_latency() {
+    let outcome = simulate(
+        "verb = \"read\"\nmachines = 2\nthreads = 1\nwindow = 1\nwarmup = \"20us\"\nduration = \"400us\"",
+    );
+    let from_latency = 1e3 / outcome.latency_ns.mean.unwrap();
+    assert!((outcome.mops / from_latency - 1.0).abs() < 0.05, "{outcome:?}");
+    assert_eq!(outcome.bottleneck.class, "latency");
+}
+
+/// Bytes per operation at machine 0.
+fn pcie(outcome: &Outcome) -> [f64; 3] {
+    let operations = outcome.mops * 1e6 * outcome.workload.duration.span().as_secs_f64();
+    let p = &outcome.pcie[0];
+    [p.mmio_bytes, p.dma_read_bytes, p.dma_write_bytes].map(|bytes| bytes as f64 / operations)
+}
+
+fn assert_near(found: [f64; 3], expected: [f64; 3], what: &str) {
+    for (f, e) in found.into_iter().zip(expected) {
+        assert!((f - e).abs() <= 0.05 * e + 0.1, "{what}: {found:?}, not {expected:?}");
+    }
+}
+
+#[test]
+fn posts_cost_what_batch_inline_and_signals_say() {
+    let base = "verb = \"write\"\nmachines = 2\nthreads = 1\nqps = 1\nsize = 28\nwarmup = \"50us\"\nduration = \"200us\"\n";
+    for (toml, expected) in [
+        // One line of MMIO; a CQE of 64 bytes for each 16th.
+        ("", [64.0, 0.0, 4.0]),
+        ("signal_every = 1", [64.0, 0.0, 64.0]),
+        ("signal_every = 4", [64.0, 0.0, 16.0]),
+        // A Doorbell of 8 bytes for 16; the line is read by DMA.
+        ("batch = 16", [0.5, 64.0, 4.0]),
+        // The payload is read by DMA, too.
+        ("inline = false", [64.0, 28.0, 4.0]),
+    ] {
+        assert_near(pcie(&simulate(&format!("{base}{toml}"))), expected, toml);
+    }
+}
+
+#[test]
+fn messages_are_counted_where_they_arrive() {
+    let toml = format!("{SMALL}verb = \"send\"\ntransport = \"rc\"\nmachines = 3");
+    let toml = toml.replacen("machines = 3\n", "", 1);
+    let outbound = simulate(&toml);
+    assert_eq!(outbound.mops_per_machine[0], 0.0);
+    assert!(outbound.mops_per_machine[1] > 0.0 && outbound.mops_per_machine[2] > 0.0);
+    let inbound = simulate(&format!("{toml}\npattern = \"inbound\""));
+    assert_eq!(inbound.mops_per_machine[1..], [0.0, 0.0]);
+    let write = simulate(&format!("{toml}\npattern = \"inbound\"").replace("send", "write"));
+    assert_eq!(write.mops_per_machine[0], 0.0);
+}
+
+#[test]
+fn explanation_names_what_lifts_most() {
+    for (toml, class) in [
+        ("verb = \"read\"\nsize = 256\nmachines = 3\nwarmup = \"30us\"\nduration = \"60us\"", "ib-bw"),
+        ("verb = \"read\"\nwindow = 1\nmachines = 2\nthreads = 1\nduration = \"100us\"", "latency"),
+        ("verb = \"write\"\nmachines = 2\nthreads = 1\nsize = 28\nduration = \"100us\"", "cpu"),
+    ] {
+        let (profile, workload) = resolve(toml);
+        let control = Control { interrupt: Arc::default(), progress: &|_| {} };
+        let outcome = doorbell_lab::explain(&profile, &workload, &control).unwrap();
+        assert_eq!(outcome.bottleneck.class, class, "{toml}\n{:?}", outcome.lift);
+        assert_eq!(outcome.lift.len(), doorbell_nic::Resource::ALL.len());
+        assert!(outcome.lift.windows(2).all(|pair| pair[0].gain >= pair[1].gain));
+    }
+}
+
+#[test]
+fn an_interrupt_stops_the_run() {
+    let (profile, workload) = resolve("verb = \"read\"\nduration = \"1s\"");
+    let interrupt = Arc::new(AtomicBool::new(true));
+    let control = Control { interrupt, progress: &|_| {} };
+    assert!(doorbell_lab::simulate(&profile, &workload, &control).unwrap_err().is_interrupt());
+}
+
+#[test]
+fn json_has_the_fields_of_the_interface() {
+    let outcome = simulate(&format!("{SMALL}verb = \"fetch-add\""));
+    let json: serde_json::Value = serde_json::from_str(&serde_json::to_string(&outcome).unwrap()).unwrap();
+    let keys = |value: &serde_json::Value| -> Vec<String> {
+        let mut keys: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        keys.sort();
+        keys
+    };
+    for (value, expected) in [
+        (
+            &json,
+            "bottleneck caches dropped events latency_ns lift mops mops_per_machine pcie resources schema verbs wall_seconds workload",
+        ),
+        (
+            &json["workload"],
+            "batch counter_stride counters duration header_only inline machines pattern profile qps seed signal_every size threads transport verb warmup window",
+        ),
+        (&json["latency_ns"], "mean p50 p99 p999"),
+        (&json["bottleneck"], "class text"),
+        (&json["resources"][0], "machine name utilization"),
+        (&json["caches"][0], "hits machine misses name"),
+        (&json["pcie"][0], "dma_read_bytes dma_write_bytes itom machine mmio_bytes rdcur"),
+    ] {
+        assert_eq!(keys(value).join(" "), expected);
+    }
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["mops_per_machine"].as_array().unwrap().len(), 3);
+}
