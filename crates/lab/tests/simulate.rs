@@ -53,7 +53,7 @@ fn unusual_shapes_run() {
         "verb = \"send\"\ntransport = \"rc\"\nsize = 10000\npattern = \"inbound\"",
         "verb = \"write\"\nsize = 0",
         "verb = \"write\"\nsignal_every = 1\nwindow = 1",
-        "verb = \"write\"\nsize = 300000\ninline = false",
+        "verb = \"write\"\nsize = 30000\ninline = false\nsignal_every = 1",
         "verb = \"read\"\npattern = \"all-to-all\"\nqps = 7",
         "verb = \"read\"\npattern = \"all-to-all\"\nqps = 2",
         "verb = \"read\"\nsignal_every = 5\nbatch = 7\nqps = 2",
@@ -132,7 +132,7 @@ fn explanation_names_what_lifts_most() {
     for (toml, class) in [
         ("verb = \"read\"\nsize = 256\nmachines = 3\nwarmup = \"30us\"\nduration = \"60us\"", "ib-bw"),
         ("verb = \"read\"\nwindow = 1\nmachines = 2\nthreads = 1\nduration = \"100us\"", "latency"),
-        ("verb = \"write\"\nmachines = 2\nthreads = 1\nsize = 28\nduration = \"100us\"", "cpu"),
+        ("verb = \"write\"\nmachines = 2\nthreads = 1\nqps = 4\nsize = 28\nduration = \"200us\"", "cpu"),
     ] {
         let (profile, workload) = resolve(toml);
         let control = Control { interrupt: Arc::default(), progress: &|_| {} };
