@@ -109,7 +109,7 @@ impl<'y> SimProvider<'y> {
 
     /// A load that a pass may be skipped with.
     fn load(&self, mem: Mem, offset: u64, len: u64) -> u64 {
-        assert!(len == 1 || offset % len == 0, "a word must be naturally aligned");
+        assert!(offset.is_multiple_of(len), "a word must be naturally aligned");
         {
             let mut w = self.world.borrow_mut();
             let place = self.locate(&w, mem, offset, len);
@@ -153,7 +153,7 @@ impl<'y> SimProvider<'y> {
     }
 
     fn read_modify_write(&self, mem: Mem, offset: u64, op: impl FnOnce(u64) -> u64) -> u64 {
-        assert!(offset % 8 == 0, "a word must be naturally aligned");
+        assert!(offset.is_multiple_of(8), "a word must be naturally aligned");
         self.effect();
         let mut w = self.world.borrow_mut();
         let place = self.locate(&w, mem, offset, 8);

@@ -208,18 +208,33 @@ impl Thread {
         &self.last.steps
     }
 
-    /// Puts the thread, which sleeps in passes, into the pass that is under way at `at.time`.
-    /// Returns false where it does not sleep so or was already put there.
-    pub(crate) fn resume_pass(&mut self, at: Key) -> bool {
-        let Waiting::Pause { since, pass, waking: waking @ false, .. } = &mut self.waiting else {
-            return false;
+    /// Puts the thread, which sleeps in passes, into the pass that is under way at `at.time`, or to
+    /// its end if nothing is looked at in the rest of it. Returns the time of its turn; none where
+    /// it does not sleep so or was already put there.
+    pub(crate) fn resume_pass(&mut self, at: Key) -> Option<u64> {
+        let Waiting::Pause { since, pass, deadline, waking: waking @ false } = &mut self.waiting else {
+            return None;
         };
         *waking = true;
         let whole = at.time.saturating_sub(*since) / *pass;
         self.clock = *since + whole * *pass;
+        let end = self.clock + *pass;
+        if at.time > self.clock && end <= *deadline && self.last_look() < at.time - self.clock {
+            self.clock = end;
+        }
         self.pass.clear(self.clock);
         self.replay = Some(0);
         self.replay_until = at;
-        true
+        Some(self.clock.max(at.time))
+    }
+
+    /// When the last step of the pass that was just ended that looked at something began, counted
+    /// from the pass's start.
+    fn last_look(&self) -> u64 {
+        let after: u64 =
+            self.last.steps.iter().rev().take_while(|s| s.look == Look::Work).map(|s| s.cost).sum();
+        let looks = self.last.steps.iter().rev().find(|s| s.look != Look::Work);
+        let length: u64 = self.last.steps.iter().map(|s| s.cost).sum();
+        looks.map_or(0, |look| length - after - look.cost)
     }
 }

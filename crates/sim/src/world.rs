@@ -231,8 +231,8 @@ impl World {
                 continue;
             }
             let at = self.cause;
-            if self.threads[thread as usize].resume_pass(at) {
-                self.schedule(thread, self.now);
+            if let Some(turn) = self.threads[thread as usize].resume_pass(at) {
+                self.schedule(thread, turn.max(self.now));
             }
         }
     }
