@@ -75,9 +75,9 @@ impl Exchange {
         value.unwrap_or_else(|| resume_unwind(Box::new(Stopped)))
     }
 
-    /// Unwinds where the run is stopped.
+    /// Unwinds where the run is stopped, unless the thread is unwinding already.
     pub(crate) fn check(&self) {
-        if self.stopped.load(Ordering::Relaxed) {
+        if self.stopped.load(Ordering::Relaxed) && !std::thread::panicking() {
             resume_unwind(Box::new(Stopped));
         }
     }
