@@ -36,7 +36,8 @@ fn text(report: &Report, experiments: &[&Experiment]) -> String {
         let claims: Vec<&ClaimReport> = report.claims.iter().filter(of).collect();
         if !claims.is_empty() {
             let _ = writeln!(text, "{}/{}: {}", experiment.paper, experiment.name, experiment.title);
-            let _ = writeln!(text, "{}", table_of(&claims));
+            text += &table_of(&claims);
+            text += "\n";
         }
     }
     text + &summary(report)
@@ -138,8 +139,11 @@ fn summary(report: &Report) -> String {
     });
     text += &table::columns(&header, counts.collect());
     if !report.not_checked.is_empty() {
-        let n = report.not_checked.len();
-        let _ = writeln!(text, "\n{n} claims are not checked; --json lists them with the reasons");
+        let claims = match report.not_checked.len() {
+            1 => "1 claim is".to_owned(),
+            n => format!("{n} claims are"),
+        };
+        let _ = writeln!(text, "\n{claims} not checked; --json lists them with the reasons");
     }
     text
 }

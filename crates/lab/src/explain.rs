@@ -16,6 +16,9 @@ const RELAXED: (u64, u64) = (11, 10);
 /// operations spend their time on their way.
 const BUSY: f64 = 0.8;
 
+/// A lift below this is no lift: several resources bind at once, or the difference is chance.
+const NOTICEABLE: f64 = 0.01;
+
 /// How a simulation is watched and stopped.
 pub struct Control<'a> {
     /// Set to stop: what is computed so far is handed back.
@@ -106,18 +109,21 @@ fn busiest(run: &Run) -> Bottleneck {
 /// The bottleneck from the reruns; `lifts` has the largest first.
 fn observed(base: &Run, lifts: &[(Resource, f64)]) -> Bottleneck {
     let (best, gain) = lifts[0];
-    let runner_up = lifts.get(1).map_or(String::new(), |(r, gain)| format!(", {r} {:+.1}%", gain * 100.0));
-    let evidence = format!("10% more of {best} changes the rate by {:+.1}%{runner_up}", gain * 100.0);
-    let saturated = top(base).is_some_and(|r| r.utilization >= BUSY);
-    if saturated {
-        return Bottleneck { class: best.name().to_owned(), text: format!("{}: {evidence}", words(best)) };
-    }
-    let text = format!(
-        "{}: no resource is busy {:.0}% of the time, {evidence}",
-        words(Resource::Latency),
-        BUSY * 100.0
-    );
-    Bottleneck { class: Resource::Latency.name().to_owned(), text }
+    let percent = |gain: f64| format!("{:+.1}%", gain * 100.0);
+    let runner_up = lifts.get(1).map_or(String::new(), |(r, gain)| format!(", {r} {}", percent(*gain)));
+    let evidence = format!("10% more of {best} changes the rate by {}{runner_up}", percent(gain));
+    let (class, text) = match top(base).filter(|r| r.utilization >= BUSY) {
+        None => {
+            let idle = format!("no resource is busy {:.0}% of the time", BUSY * 100.0);
+            (Resource::Latency.name(), format!("{}: {idle}, {evidence}", words(Resource::Latency)))
+        }
+        Some(busiest) if gain < NOTICEABLE => {
+            let which = format!("{} of machine {}", busiest.name, busiest.machine);
+            (busiest.class, format!("{which} is busiest, but no single resource lifts the rate: {evidence}"))
+        }
+        Some(_) => (best.name(), format!("{}: {evidence}", words(best))),
+    };
+    Bottleneck { class: class.to_owned(), text }
 }
 
 /// What it means that a resource limits the rate.
@@ -136,5 +142,42 @@ pub fn words(resource: Resource) -> &'static str {
         Resource::TranslationCache => "misses in the NIC's translation cache limit the rate",
         Resource::LinkBandwidth => "the link's bandwidth limits the rate",
         Resource::Latency => "too little is outstanding to cover the time that an operation takes",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_sim::Metrics;
+
+    fn run(class: &'static str, utilization: f64) -> Run {
+        let resource = ResourceUse { class, name: "port 1 out".into(), machine: 3, utilization };
+        let metrics = Metrics { resources: vec![resource], ..Metrics::default() };
+        Run { threads: Vec::new(), metrics, wall_seconds: 0.0 }
+    }
+
+    #[test]
+    fn the_largest_lift_names_the_bottleneck_of_a_busy_machine() {
+        let lifts = [(Resource::DmaBandwidth, 0.08), (Resource::Cpu, 0.01)];
+        assert_eq!(observed(&run("ib-bw", 0.97), &lifts).class, "dma-bw");
+        let idle = observed(&run("ib-bw", 0.5), &lifts);
+        assert_eq!(idle.class, "latency");
+        assert!(idle.text.contains("dma-bw changes the rate by +8.0%"), "{}", idle.text);
+    }
+
+    #[test]
+    fn where_nothing_lifts_the_busiest_is_named() {
+        let nothing = [(Resource::DmaBandwidth, 0.004), (Resource::Cpu, 0.0)];
+        let found = observed(&run("ib-bw", 0.97), &nothing);
+        assert_eq!(found.class, "ib-bw");
+        assert!(found.text.contains("no single resource lifts"), "{}", found.text);
+    }
+
+    #[test]
+    fn one_run_only_guesses() {
+        let found = busiest(&run("ib-bw", 0.97));
+        assert_eq!(found.class, "ib-bw");
+        assert!(found.text.contains("port 1 out of machine 3") && found.text.contains("not confirmed"));
+        assert_eq!(busiest(&run("ib-bw", 0.5)).class, "latency");
     }
 }

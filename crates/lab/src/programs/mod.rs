@@ -109,7 +109,7 @@ impl Program for Worker {
         let session = Session::open(&self, &provider)?;
         let recv_sges = session.recv_sges();
         let mut responder = match topology::responds(w, self.machine) && w.verb.consumes_recv() {
-            true => Some(Responder::start(w, &session, &recv_sges)?),
+            true => Some(Responder::start(&session, &recv_sges)?),
             false => None,
         };
         let paths = session.connect()?;

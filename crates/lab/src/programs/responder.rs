@@ -2,7 +2,6 @@
 
 use super::session::{RECV_BATCH, Session};
 use super::{Interval, ProgramError, ThreadResult, check, from_wr_id, wr_id};
-use crate::workload::Resolved;
 use doorbell_verbs::{Cq, Provider, Qp, RecvWr, Sge, Wc};
 
 /// RECVs of one QP, which its messages take in order.
@@ -28,7 +27,6 @@ pub(super) struct Responder<'a, P: Provider> {
 impl<'a, P: Provider> Responder<'a, P> {
     /// Fills the receive queues.
     pub(super) fn start(
-        _w: &Resolved,
         session: &'a Session<'_, P>,
         sges: &'a [Sge],
     ) -> Result<Responder<'a, P>, ProgramError> {
