@@ -1,95 +1,61 @@
 //! A NIC's caches: what is in them, and what had to be fetched again.
 
-use rustc_hash::FxHashMap;
+const ABSENT: u32 = u32::MAX;
 
-const NONE: u32 = u32::MAX;
-
-/// Keys of limited number, the least recently used leaving first. Its memory grows to `capacity`
-/// entries and stays.
-pub(crate) struct LruCache {
+/// Entries of limited number, named by small numbers. Who has not been used for a round of the
+/// clock makes room (an approximation of least recently used that costs no list).
+pub(crate) struct Cache {
     capacity: usize,
     slots: Vec<Slot>,
-    index: FxHashMap<u64, u32>,
-    newest: u32,
-    oldest: u32,
+    /// Slot of each key.
+    place: Vec<u32>,
+    hand: usize,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
 }
 
 struct Slot {
-    key: u64,
-    newer: u32,
-    older: u32,
+    key: u32,
+    used: bool,
 }
 
-impl LruCache {
-    pub(crate) fn new(capacity: usize) -> LruCache {
-        LruCache {
-            capacity: capacity.max(1),
-            slots: Vec::new(),
-            index: FxHashMap::default(),
-            newest: NONE,
-            oldest: NONE,
-            hits: 0,
-            misses: 0,
-        }
+impl Cache {
+    pub(crate) fn new(capacity: usize) -> Cache {
+        Cache { capacity: capacity.max(1), slots: Vec::new(), place: Vec::new(), hand: 0, hits: 0, misses: 0 }
     }
 
-    fn unlink(&mut self, i: u32) {
-        let Slot { newer, older, .. } = self.slots[i as usize];
-        match newer {
-            NONE => self.newest = older,
-            n => self.slots[n as usize].older = older,
-        }
-        match older {
-            NONE => self.oldest = newer,
-            o => self.slots[o as usize].newer = newer,
-        }
-    }
-
-    fn link_newest(&mut self, i: u32) {
-        let old = self.newest;
-        self.slots[i as usize].newer = NONE;
-        self.slots[i as usize].older = old;
-        match old {
-            NONE => self.oldest = i,
-            o => self.slots[o as usize].newer = i,
-        }
-        self.newest = i;
-    }
-
-    /// Uses an entry; brings it in and returns false where it was missing. `count` says whether
+    /// Uses an entry; brings it in and returns false where it was missing. `counted` says whether
     /// the look-up counts.
-    pub(crate) fn touch(&mut self, key: u64, count: bool) -> bool {
-        if self.newest != NONE && self.slots[self.newest as usize].key == key {
-            self.hits += u64::from(count);
+    pub(crate) fn touch(&mut self, key: u32, counted: bool) -> bool {
+        if let Some(&slot) = self.place.get(key as usize)
+            && slot != ABSENT
+        {
+            self.slots[slot as usize].used = true;
+            self.hits += u64::from(counted);
             return true;
         }
-        if let Some(&i) = self.index.get(&key) {
-            self.unlink(i);
-            self.link_newest(i);
-            self.hits += u64::from(count);
-            return true;
-        }
-        self.misses += u64::from(count);
-        self.insert(key);
+        self.misses += u64::from(counted);
+        self.bring_in(key);
         false
     }
 
-    /// Brings an entry in that is known to be missing.
-    fn insert(&mut self, key: u64) {
-        let i = if self.slots.len() < self.capacity {
-            self.slots.push(Slot { key, newer: NONE, older: NONE });
-            (self.slots.len() - 1) as u32
-        } else {
-            let i = self.oldest;
-            self.unlink(i);
-            self.index.remove(&self.slots[i as usize].key);
-            self.slots[i as usize].key = key;
-            i
-        };
-        self.link_newest(i);
-        self.index.insert(key, i);
+    fn bring_in(&mut self, key: u32) {
+        if self.place.len() <= key as usize {
+            self.place.resize(key as usize + 1, ABSENT);
+        }
+        let new = Slot { key, used: true };
+        if self.slots.len() < self.capacity {
+            self.place[key as usize] = self.slots.len() as u32;
+            self.slots.push(new);
+            return;
+        }
+        while std::mem::take(&mut self.slots[self.hand].used) {
+            self.hand = (self.hand + 1) % self.capacity;
+        }
+        self.place[self.slots[self.hand].key as usize] = ABSENT;
+        self.place[key as usize] = self.hand as u32;
+        self.slots[self.hand] = new;
+        self.hand = (self.hand + 1) % self.capacity;
     }
 }
 
@@ -98,14 +64,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_recently_used_leaves() {
-        let mut c = LruCache::new(2);
+    fn what_is_not_used_makes_room() {
+        let mut c = Cache::new(2);
         assert!(!c.touch(1, true));
         assert!(!c.touch(2, true));
         assert!(c.touch(1, true));
+        // Both were used; the hand comes by and takes the first.
         assert!(!c.touch(3, true));
-        assert!(c.touch(1, true));
-        assert!(!c.touch(2, true));
+        assert!(!c.touch(1, true));
+        assert!(c.touch(3, true));
         assert_eq!((c.hits, c.misses), (2, 4));
+    }
+
+    #[test]
+    fn a_working_set_that_fits_is_missed_once() {
+        let mut c = Cache::new(100);
+        for _ in 0..10 {
+            (0..100).for_each(|key| {
+                c.touch(key, true);
+            });
+        }
+        assert_eq!((c.hits, c.misses), (900, 100));
+    }
+
+    #[test]
+    fn random_use_hits_as_often_as_there_is_room() {
+        let mut c = Cache::new(100);
+        let mut key = 1u64;
+        for _ in 0..100_000 {
+            key = key.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            c.touch((key >> 33) as u32 % 400, true);
+        }
+        assert!((23_000..27_000).contains(&c.hits), "{} hits", c.hits);
     }
 }

@@ -40,6 +40,8 @@ struct Allocation {
     bytes: Vec<u8>,
     lines: Vec<Line>,
     page: PageSize,
+    /// Number of its first page among the machine's.
+    first_page: u32,
 }
 
 /// A place in memory: allocation and offset within it.
@@ -53,6 +55,7 @@ pub(crate) struct Place {
 #[derive(Default)]
 pub(crate) struct Memory {
     allocations: Vec<Allocation>,
+    pages: u32,
 }
 
 /// Number of cache lines that `len` bytes from `offset` touch.
@@ -72,7 +75,9 @@ impl Memory {
             bytes: vec![0; len as usize],
             lines: vec![Line::default(); lines],
             page,
+            first_page: self.pages,
         });
+        self.pages += len.div_ceil(page.bytes()) as u32 + 1;
         Ok(Mem::new(id, (u64::from(id) + 1) << SPAN_BITS, len))
     }
 
@@ -93,9 +98,9 @@ impl Memory {
     }
 
     /// Number of the page that a place lies in, unique within the machine.
-    pub(crate) fn page(&self, place: Place) -> u64 {
-        let page = self.allocations[place.allocation as usize].page.bytes();
-        u64::from(place.allocation) << 32 | (place.offset / page)
+    pub(crate) fn page(&self, place: Place) -> u32 {
+        let a = &self.allocations[place.allocation as usize];
+        a.first_page + (place.offset / a.page.bytes()) as u32
     }
 
     pub(crate) fn bytes(&self, place: Place, len: u64) -> &[u8] {

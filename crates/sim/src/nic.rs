@@ -1,6 +1,6 @@
 //! The state of a simulated NIC.
 
-use crate::cache::LruCache;
+use crate::cache::Cache;
 use crate::queue::Event;
 use crate::server::Link;
 use crate::slab::{Payload, PayloadPool};
@@ -220,9 +220,9 @@ pub(crate) struct NicState {
     pub(crate) wqes_entered: u64,
     pub(crate) wqe_hits: u64,
     pub(crate) wqe_misses: u64,
-    pub(crate) requester_contexts: LruCache,
-    pub(crate) responder_contexts: LruCache,
-    pub(crate) translations: LruCache,
+    pub(crate) requester_contexts: Cache,
+    pub(crate) responder_contexts: Cache,
+    pub(crate) translations: Cache,
     /// DMA reads outstanding, and those that wait for a tag.
     pub(crate) reads: u32,
     pub(crate) reads_waiting: VecDeque<u32>,
@@ -248,9 +248,9 @@ impl NicState {
             wqes_entered: 0,
             wqe_hits: 0,
             wqe_misses: 0,
-            requester_contexts: LruCache::new(profile.caches.requester_entries as usize),
-            responder_contexts: LruCache::new(profile.caches.responder_entries as usize),
-            translations: LruCache::new(profile.caches.translation_entries as usize),
+            requester_contexts: Cache::new(profile.caches.requester_entries as usize),
+            responder_contexts: Cache::new(profile.caches.responder_entries as usize),
+            translations: Cache::new(profile.caches.translation_entries as usize),
             reads: 0,
             reads_waiting: VecDeque::new(),
         }

@@ -125,11 +125,17 @@ impl PayloadPool {
         &mut self.classes[payload.class()].bytes[payload.index() * size..][..size]
     }
 
-    /// Copies `len` bytes between two buffers.
+    /// Copies `len` bytes from one buffer to the front of another.
     pub(crate) fn copy(&mut self, to: Payload, from: Payload, from_offset: u32, len: u32) {
-        let mut bytes = [0u8; LARGEST as usize];
-        let part = &mut bytes[..len as usize];
-        part.copy_from_slice(&self.bytes(from)[from_offset as usize..][..len as usize]);
-        self.bytes_mut(to)[..len as usize].copy_from_slice(part);
+        let (from_offset, len) = (from_offset as usize, len as usize);
+        let start = |p: Payload| p.index() * CLASSES[p.class()] as usize;
+        let (from_start, to_start) = (start(from) + from_offset, start(to));
+        match self.classes.get_disjoint_mut([from.class(), to.class()]) {
+            Ok([from, to]) => {
+                to.bytes[to_start..][..len].copy_from_slice(&from.bytes[from_start..][..len]);
+            }
+            // Both are of one class.
+            Err(_) => self.classes[to.class()].bytes.copy_within(from_start..from_start + len, to_start),
+        }
     }
 }

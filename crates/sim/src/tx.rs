@@ -222,7 +222,7 @@ impl World {
         let counted = self.window.contains(self.now);
         let nic = &mut self.machines[usize::from(machine)].nic;
         let cache = if requester { &mut nic.requester_contexts } else { &mut nic.responder_contexts };
-        if cache.touch(u64::from(qp), counted) {
+        if cache.touch(qp, counted) {
             return 0;
         }
         self.refetch(machine, self.profile.caches.context);
