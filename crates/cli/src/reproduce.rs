@@ -127,6 +127,11 @@ fn summary(report: &Report) -> String {
         ("largest", Align::Right),
     ];
     text += &table::columns(&header, rows.into());
+    let agree: Vec<bool> = report.claims.iter().filter_map(|c| c.bottleneck.agree()).collect();
+    if !agree.is_empty() {
+        let same = agree.iter().filter(|a| **a).count();
+        let _ = writeln!(text, "\nBottlenecks as the paper has them: {same} of {}", agree.len());
+    }
     text += "\nParameters of the profiles\n";
     let header = [
         ("profile", Align::Left),

@@ -127,13 +127,6 @@ impl Claim {
         let distance = (found - nearest).abs();
         Some(if distance == 0.0 { 0.0 } else { distance / nearest.abs().max(f64::MIN_POSITIVE) })
     }
-
-    /// Whether a bottleneck of class `observed` is the one that the paper names. `nic` stands for
-    /// any class of the NIC.
-    pub fn bottleneck_matches(&self, observed: &str) -> Option<bool> {
-        let class = self.bottleneck_class.as_deref()?;
-        Some(observed == class || (class == "nic" && observed.starts_with("nic-")))
-    }
 }
 
 #[derive(Deserialize)]
@@ -262,14 +255,6 @@ mod tests {
         let range = find("atc16-mq-4qp").unwrap();
         assert_eq!((range.error(2.5), range.error(1.0)), (Some(0.0), Some(0.5)));
         assert_eq!(find("atc16-fig2b-dma-lt-mmio").unwrap().error(1.0), None);
-    }
-
-    #[test]
-    fn nic_stands_for_all_its_classes() {
-        let claim = find("atc16-tab4-send-batch-ho").unwrap();
-        assert_eq!(claim.bottleneck_matches("nic-tx-pu"), Some(true));
-        assert_eq!(claim.bottleneck_matches("dma-bw"), Some(false));
-        assert_eq!(find("atc16-appA-tbf").unwrap().bottleneck_matches("cpu"), None);
     }
 
     #[test]

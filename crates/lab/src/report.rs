@@ -46,6 +46,21 @@ pub struct BottleneckPair {
     pub observed: String,
 }
 
+impl BottleneckPair {
+    /// Whether we observe what the paper names; `None` where one of them says nothing. The paper's
+    /// `nic` stands for any class of the NIC, its `nic-pu` and `nic-cache` for any unit and cache.
+    pub fn agree(&self) -> Option<bool> {
+        let (paper, observed) = (self.paper.as_str(), self.observed.as_str());
+        if paper.is_empty() || observed.is_empty() {
+            return None;
+        }
+        let of_nic = observed.strip_prefix("nic-");
+        let kind = of_nic.and_then(|rest| rest.rsplit('-').next());
+        let stands = paper == "nic" && of_nic.is_some();
+        Some(paper == observed || stands || (kind.is_some() && paper.strip_prefix("nic-") == kind))
+    }
+}
+
 /// One claim and what was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimReport {
@@ -205,5 +220,29 @@ fn compare(experiment: &Experiment, check: &Check, settled: &BTreeSet<String>) -
         contested: claims::RESTATEMENTS.contested.get(id).cloned().unwrap_or_default(),
         note: check.note.clone(),
         experiment: experiment.name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bottlenecks_agree() {
+        for (paper, observed, agree) in [
+            ("dma-bw", "dma-bw", Some(true)),
+            ("dma-bw", "mmio-bw", Some(false)),
+            ("nic", "nic-tx-pu", Some(true)),
+            ("nic", "ib-bw", Some(false)),
+            ("nic-pu", "nic-rx-pu", Some(true)),
+            ("nic-pu", "nic-lock", Some(false)),
+            ("nic-cache", "nic-wqe-cache", Some(true)),
+            ("nic-lock", "nic-lock", Some(true)),
+            ("", "cpu", None),
+            ("cpu", "", None),
+        ] {
+            let pair = BottleneckPair { paper: paper.into(), observed: observed.into() };
+            assert_eq!(pair.agree(), agree, "{paper} {observed}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::{Check, Ctx, Experiment, Findings, Found};
 use crate::Duration;
 use crate::explain::{self, Control, EXPLAIN_RUNS};
 use crate::simulate::SimulateError;
-use crate::workload::{Pattern, Verb, Workload};
+use crate::workload::{Pattern, Resolved, Verb, Workload};
 use doorbell_verbs::Span;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -110,9 +110,15 @@ fn cell(ctx: &Ctx<'_>, claim: &'static str, workload: Workload) -> Result<Check,
         claim,
         profile: "cib",
         found: Found::Number(outcome.mops),
-        note: outcome.bottleneck.text.clone(),
+        note: format!("{}; {}", outcome.bottleneck.text, shape(&workload)),
         bottleneck: Some(outcome.bottleneck),
     })
+}
+
+/// What the paper does not state and the run had to choose.
+fn shape(w: &Resolved) -> String {
+    let Resolved { machines, threads, qps, window, .. } = w;
+    format!("{machines} machines of {threads} threads with {qps} QPs each, window {window}")
 }
 
 #[cfg(test)]
