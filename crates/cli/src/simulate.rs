@@ -76,6 +76,9 @@ fn report(o: &Outcome) -> String {
     let mut text = workload(&o.workload);
     let result = table::pairs(results(o));
     let _ = write!(text, "\nResult\n{result}");
+    if o.mops == 0.0 {
+        text += "  No operation came to its end: measure longer.\n";
+    }
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
     if !o.lift.is_empty() {
         let rows = o.lift.iter().map(|l| vec![l.resource.clone(), format!("{:+.1}%", l.gain * 100.0)]);
