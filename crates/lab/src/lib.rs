@@ -1,7 +1,7 @@
 //! Workloads, experiments, claims and reports.
 //!
-//! A [`Workload`] is what people write; [`Workload::resolve`] fills it in and checks it. [`simulate`]
-//! and [`explain`] run it in virtual time.
+//! A [`Workload`] is what people write; [`Workload::resolve`] fills it in and checks it. [`simulate()`]
+//! and [`explain()`] run it in virtual time.
 #![forbid(unsafe_code)]
 
 pub mod claims;
