@@ -4,7 +4,7 @@
 //! is in [`Profile::mmio_time`] and its siblings.
 
 use crate::{Nic, Pcie, Profile, wqe};
-use doorbell_verbs::{GRH_BYTES, Opcode, QpType, Span};
+use doorbell_verbs::{Opcode, QpType, Span};
 use serde::Serialize;
 use std::ops::{Add, AddAssign};
 
@@ -365,16 +365,16 @@ pub fn responder(
         Opcode::CompareSwap | Opcode::FetchAdd => {
             Transactions::dma_read(pcie, ATOMIC_WORD_BYTES) + Transactions::dma_write(pcie, ATOMIC_WORD_BYTES)
         }
-        Opcode::Write => write_packets(pcie, packets(), 0),
-        Opcode::WriteWithImm => write_packets(pcie, packets(), 0) + receive_cqe(profile),
+        Opcode::Write => write_packets(pcie, packets()),
+        Opcode::WriteWithImm => write_packets(pcie, packets()) + receive_cqe(profile),
         Opcode::Send | Opcode::SendWithImm => {
             let ud = qp_type == QpType::Ud;
             if recv.inline && profile.nic.receives_inline(payload, ud) {
                 return receive_cqe(profile);
             }
-            // The bytes for the global route header come with the payload, in one DMA.
-            let before = if ud { GRH_BYTES } else { 0 };
-            write_packets(pcie, packets(), before) + receive_cqe(profile)
+            // InfiniBand's datagrams mostly have no global route header: nothing is written before
+            // their payload.
+            write_packets(pcie, packets()) + receive_cqe(profile)
         }
     }
 }
@@ -384,8 +384,8 @@ fn receive_cqe(profile: &Profile) -> Transactions {
     Transactions::dma_write(&profile.pcie, profile.nic.cqe)
 }
 
-fn write_packets(pcie: &Pcie, packets: impl Iterator<Item = u32>, before: u32) -> Transactions {
-    packets.map(|bytes| Transactions::dma_write(pcie, bytes + before)).fold(Transactions::default(), Add::add)
+fn write_packets(pcie: &Pcie, packets: impl Iterator<Item = u32>) -> Transactions {
+    packets.map(|bytes| Transactions::dma_write(pcie, bytes)).fold(Transactions::default(), Add::add)
 }
 
 /// What posting `recvs` like RECVs with one call costs: a Doorbell, and the NIC's reading of the
