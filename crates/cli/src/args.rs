@@ -131,6 +131,12 @@ pub(crate) struct WorkloadArgs {
     /// SEND an immediate and no payload
     #[arg(long)]
     header_only: bool,
+    /// Receive payload in the CQE, on NICs that can
+    #[arg(long)]
+    inline_recv: bool,
+    /// Fill the window only once it is empty
+    #[arg(long)]
+    drain: bool,
     /// Counters of a responder machine, for atomics [default: 1]
     #[arg(long, value_name = "Z")]
     counters: Option<u32>,
@@ -169,6 +175,8 @@ impl WorkloadArgs {
             signal_every: self.signal_every,
             inline: if self.inline { Some(true) } else { self.no_inline.then_some(false) },
             header_only: self.header_only.then_some(true),
+            inline_recv: self.inline_recv.then_some(true),
+            drain: self.drain.then_some(true),
             counters: self.counters,
             counter_stride: self.counter_stride,
             pattern: self.pattern,

@@ -57,8 +57,12 @@ pub(crate) fn workload(w: &Resolved) -> String {
         ("signal-every", w.signal_every.to_string()),
         ("inline", on_off(w.inline)),
     ];
+    if w.drain {
+        rows.push(("drain", on_off(w.drain)));
+    }
     if w.verb == Verb::Send {
         rows.push(("header-only", on_off(w.header_only)));
+        rows.push(("inline-receive", on_off(w.inline_recv)));
     }
     if let (Some(counters), Some(stride)) = (w.counters, w.counter_stride) {
         rows.push(("counters", format!("{counters}, {stride} B apart")));

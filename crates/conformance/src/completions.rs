@@ -28,6 +28,7 @@ pub(crate) fn fields<P: Provider>(b: &Bench<P>) -> Step {
             same("the immediate", wc.imm, imm)?;
             if ud {
                 same("src_qp", wc.src_qp, p.peer.qpn)?;
+                same("slid", wc.slid, p.peer.lid)?;
             }
         }
     }

@@ -29,7 +29,7 @@ fn mix(w: &Resolved) -> Mix {
         threads: w.threads,
         qps: w.qps,
         counters: w.counters.unwrap_or(1).into(),
-        inline_recv: false,
+        inline_recv: w.inline_recv,
         recv_batch: RECV_BATCH,
     }
 }
@@ -40,6 +40,6 @@ fn outstanding(w: &Resolved) -> u32 {
     let poster = (0..w.machines).find(|m| topology::requests(w, *m)).unwrap_or(0);
     match w.signal_every {
         1 => w.window,
-        _ => w.window.saturating_mul(topology::usable(w, poster).len() as u32),
+        _ => w.window.saturating_mul(topology::usable(w, poster, 0).len() as u32),
     }
 }

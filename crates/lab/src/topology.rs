@@ -37,38 +37,47 @@ pub(crate) fn targets(w: &Resolved, machine: u32) -> Vec<u32> {
     (0..w.machines).filter(|&m| m != machine && requests(w, machine) && responds(w, m)).collect()
 }
 
-/// QPs that each thread of `machine` makes.
-pub(crate) fn qps(w: &Resolved, machine: u32) -> u32 {
+/// The first QP of thread `thread` of machine 0 that leads to `machine`, outbound: threads begin with
+/// different machines, so that few QPs per thread reach them all.
+fn rank(w: &Resolved, machine: u32, thread: u32) -> u32 {
+    let others = w.machines - 1;
+    (machine - 1 + others - thread % others) % others
+}
+
+/// QPs that thread `thread` of `machine` makes.
+pub(crate) fn qps(w: &Resolved, machine: u32, thread: u32) -> u32 {
     let others = w.machines - 1;
     match (w.transport, w.pattern) {
         (QpType::Ud, _) => w.qps,
         // Made up to a whole round over the machines, so that each QP has its other end.
         (_, Pattern::AllToAll) => w.qps.next_multiple_of(w.machines),
         (_, Pattern::Outbound) if machine == 0 => w.qps,
-        (_, Pattern::Outbound) => (0..w.qps).filter(|k| 1 + k % others == machine).count() as u32,
+        (_, Pattern::Outbound) => {
+            (0..w.qps).filter(|k| k % others == rank(w, machine, thread)).count() as u32
+        }
         (_, Pattern::Inbound) if machine == 0 => w.qps * others,
         (_, Pattern::Inbound) => w.qps,
     }
 }
 
-/// The other end of QP `k` of a thread of `machine`; RC and UC.
-pub(crate) fn peer(w: &Resolved, machine: u32, k: u32) -> Peer {
+/// The other end of QP `k` of thread `thread` of `machine`; RC and UC.
+pub(crate) fn peer(w: &Resolved, machine: u32, thread: u32, k: u32) -> Peer {
     let others = w.machines - 1;
     match w.pattern {
         // QP k leads to machine k mod M. Rounds keep to themselves: in each, the QP that leads to
         // me is the one with my number.
         Pattern::AllToAll => Peer { machine: k % w.machines, qp: k - k % w.machines + machine },
-        Pattern::Outbound if machine == 0 => Peer { machine: 1 + k % others, qp: k / others },
-        Pattern::Outbound => Peer { machine: 0, qp: k * others + machine - 1 },
+        Pattern::Outbound if machine == 0 => Peer { machine: 1 + (k + thread) % others, qp: k / others },
+        Pattern::Outbound => Peer { machine: 0, qp: k * others + rank(w, machine, thread) },
         Pattern::Inbound if machine == 0 => Peer { machine: 1 + k / w.qps, qp: k % w.qps },
         Pattern::Inbound => Peer { machine: 0, qp: (machine - 1) * w.qps + k },
     }
 }
 
-/// The QPs that a thread of `machine` posts to. In all-to-all those that lead to its own machine
+/// The QPs that thread `thread` of `machine` posts to. In all-to-all those that lead to its own machine
 /// exist and are never used.
-pub(crate) fn usable(w: &Resolved, machine: u32) -> Vec<u32> {
-    let own = |k: &u32| w.transport != QpType::Ud && peer(w, machine, *k).machine == machine;
+pub(crate) fn usable(w: &Resolved, machine: u32, thread: u32) -> Vec<u32> {
+    let own = |k: &u32| w.transport != QpType::Ud && peer(w, machine, thread, *k).machine == machine;
     if requests(w, machine) { (0..w.qps).filter(|k| !own(k)).collect() } else { Vec::new() }
 }
 
@@ -94,11 +103,12 @@ mod tests {
     #[test]
     fn every_connection_has_two_ends() {
         for w in cases() {
-            for machine in 0..w.machines {
-                for k in 0..qps(&w, machine) {
-                    let there = peer(&w, machine, k);
-                    assert!(there.qp < qps(&w, there.machine), "{w:?} {machine} {k} {there:?}");
-                    assert_eq!(peer(&w, there.machine, there.qp), Peer { machine, qp: k }, "{w:?}");
+            for (machine, thread) in (0..w.machines).flat_map(|m| (0..3).map(move |t| (m, t))) {
+                for k in 0..qps(&w, machine, thread) {
+                    let there = peer(&w, machine, thread, k);
+                    assert!(there.qp < qps(&w, there.machine, thread), "{w:?} {machine} {k} {there:?}");
+                    let back = peer(&w, there.machine, thread, there.qp);
+                    assert_eq!(back, Peer { machine, qp: k }, "{w:?} {thread}");
                 }
             }
         }
@@ -108,11 +118,11 @@ mod tests {
     fn posted_to_is_only_who_responds() {
         for w in cases() {
             for machine in 0..w.machines {
-                for k in usable(&w, machine) {
-                    let there = peer(&w, machine, k).machine;
+                for k in usable(&w, machine, 2) {
+                    let there = peer(&w, machine, 2, k).machine;
                     assert!(there != machine && responds(&w, there), "{w:?} {machine} {k}");
                 }
-                assert_eq!(usable(&w, machine).is_empty(), !requests(&w, machine), "{w:?} {machine}");
+                assert_eq!(usable(&w, machine, 2).is_empty(), !requests(&w, machine), "{w:?} {machine}");
             }
         }
     }
@@ -122,8 +132,16 @@ mod tests {
         let mut w = resolved("read");
         (w.pattern, w.machines, w.qps) = (Pattern::AllToAll, 6, 30);
         for k in 0..30 {
-            assert_eq!(peer(&w, 4, k).machine, k % 6);
+            assert_eq!(peer(&w, 4, 1, k).machine, k % 6);
         }
-        assert_eq!(usable(&w, 4).len(), 25);
+        assert_eq!(usable(&w, 4, 1).len(), 25);
+    }
+
+    #[test]
+    fn threads_with_one_qp_reach_all_machines() {
+        let mut w = resolved("read");
+        (w.pattern, w.machines, w.qps) = (Pattern::Outbound, 5, 1);
+        let reached: std::collections::BTreeSet<u32> = (0..4).map(|t| peer(&w, 0, t, 0).machine).collect();
+        assert_eq!(reached.len(), 4);
     }
 }

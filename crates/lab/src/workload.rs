@@ -142,6 +142,12 @@ pub struct Workload {
     /// Whether messages have no payload but an immediate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header_only: Option<bool>,
+    /// Whether payload comes in the CQE of its RECV (inline-receive).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inline_recv: Option<bool>,
+    /// Whether a thread fills its window only once it is empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain: Option<bool>,
     /// Counters of a responder machine, for atomics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counters: Option<u32>,
@@ -191,6 +197,11 @@ pub struct Resolved {
     pub inline: bool,
     /// Whether messages have no payload but an immediate.
     pub header_only: bool,
+    /// Whether payload comes in the CQE of its RECV (inline-receive); SEND on a NIC that can.
+    pub inline_recv: bool,
+    /// Whether a thread fills its window only once it is empty; the last operation on each QP is
+    /// signalled.
+    pub drain: bool,
     /// Counters of a responder machine; atomics only.
     pub counters: Option<u32>,
     /// Bytes from one counter to the next; atomics only.
@@ -309,6 +320,8 @@ impl Workload {
             signal_every: self.signal_every.or(base.signal_every),
             inline: self.inline.or(base.inline),
             header_only: self.header_only.or(base.header_only),
+            inline_recv: self.inline_recv.or(base.inline_recv),
+            drain: self.drain.or(base.drain),
             counters: self.counters.or(base.counters),
             counter_stride: self.counter_stride.or(base.counter_stride),
             pattern: self.pattern.or(base.pattern),
@@ -331,7 +344,8 @@ impl Workload {
     /// Fills in what is not given, and checks everything against `profile`.
     pub fn resolve(&self, profile: &Profile) -> Result<Resolved, WorkloadError> {
         let verb = self.verb.unwrap_or(Verb::Send);
-        let signal_every = self.signal_every.unwrap_or(if verb.carries_payload() { 16 } else { 1 });
+        let selective = verb.carries_payload() && self.drain != Some(true);
+        let signal_every = self.signal_every.unwrap_or(if selective { 16 } else { 1 });
         let batch = self.batch.unwrap_or(1);
         let header_only = self.header_only.unwrap_or(false);
         let size = self.size.unwrap_or(usual_size(verb, header_only));
@@ -352,6 +366,8 @@ impl Workload {
             signal_every,
             inline: inlines && self.inline.unwrap_or(size <= profile.nic.max_inline),
             header_only,
+            inline_recv: self.inline_recv.unwrap_or(false),
+            drain: self.drain.unwrap_or(false),
             counters: self.counters.or(verb.is_atomic().then_some(1)),
             counter_stride: self.counter_stride.or(verb.is_atomic().then_some(8)),
             pattern,
@@ -402,6 +418,15 @@ impl Workload {
         }
         if self.inline == Some(true) && !verb.carries_payload() {
             return invalid(format!("a {verb} request carries no payload that could be inlined"));
+        }
+        if r.inline_recv && verb != Verb::Send {
+            return invalid(format!("inline-receive is for SEND, not for {verb}"));
+        }
+        if r.drain && (r.batch > 1 || r.signal_every > 1 || r.pattern == Pattern::AllToAll) {
+            return invalid(
+                "a window that is drained takes its QPs in turn, so batch and signal_every must be 1 and the pattern not all-to-all"
+                    .into(),
+            );
         }
         if !verb.is_atomic() && (self.counters.is_some() || self.counter_stride.is_some()) {
             return invalid(format!("counters are for fetch-and-add and compare-and-swap, not for {verb}"));
@@ -475,6 +500,10 @@ impl Resolved {
         if self.inline && size > profile.nic.max_inline {
             let limit = profile.nic.max_inline;
             return invalid(format!("size is {size}, but {name} inlines at most {limit} bytes"));
+        }
+        if self.inline_recv && !profile.nic.receives_inline(size, self.transport == QpType::Ud) {
+            let transport = self.transport;
+            return invalid(format!("{name} does not receive {size} bytes inline on {transport}"));
         }
         if self.transport == QpType::Ud && size > profile.link.mtu {
             let mtu = profile.link.mtu;
@@ -579,6 +608,10 @@ pub(crate) mod tests {
             ("size = 5000", "one packet"),
             ("verb = \"write\"\nsize = 4000000000", "4 GiB"),
             ("verb = \"fetch-add\"\nsize = 16", "works on 8 bytes"),
+            ("inline_recv = true\nverb = \"write\"", "inline-receive is for SEND"),
+            ("inline_recv = true", "cib does not receive 32 bytes inline on UD"),
+            ("profile = \"cx3\"\ninline_recv = true\nsize = 65", "does not receive 65 bytes inline"),
+            ("drain = true\nsignal_every = 2", "batch and signal_every must be 1"),
             ("counters = 4", "counters are for"),
             ("verb = \"fetch-add\"\ncounters = 0", "counters is 0"),
             ("verb = \"fetch-add\"\ncounter_stride = 12", "multiple of 8"),

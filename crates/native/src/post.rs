@@ -267,6 +267,7 @@ fn wc(c: &ibv_wc) -> Wc {
         imm: (c.wc_flags & IBV_WC_WITH_IMM != 0).then(|| u32::from_be(c.imm_data)),
         qp_num: c.qp_num,
         src_qp: c.src_qp,
+        slid: c.slid,
     }
 }
 

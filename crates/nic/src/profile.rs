@@ -123,6 +123,9 @@ section! {
         port_bytes_per_s: u64 = "port_rate_gbps" GigabitsPerSecond 0.1..=3200;
         /// Bytes a packet takes on the link beyond its headers, payload and CRCs.
         packet_overhead: u32 = "packet_overhead_bytes" Bytes 0..=256;
+        /// Bytes of packets that a port takes in before its NIC must have worked some off: beyond
+        /// them its senders stand still, as InfiniBand's links lose nothing.
+        receive_buffer: u32 = "receive_buffer_bytes" Bytes 8192..=16777216;
         /// Path MTU in bytes.
         mtu: u32 = "mtu_bytes" Bytes 256..=4096;
         /// One way from port to port: cables and switch.
@@ -223,6 +226,9 @@ section! {
     Caches in "caches" {
         /// Send WQEs.
         wqe_entries: u32 = "wqe_entries" Count 1..=1048576;
+        /// How long a sending unit stands still for a request whose WQE is missing, beyond what
+        /// the PCIe read hides.
+        wqe_stall: Span = "wqe_stall_ns" Nanoseconds 0..=100000;
         /// QP contexts of requesters.
         requester_entries: u32 = "requester_entries" Count 1..=1048576;
         /// QP contexts of responders.

@@ -122,7 +122,7 @@ impl World {
         left
     }
 
-    /// Starts the DMA write of a completion, `extra` bytes longer than usual.
+    /// Starts the DMA write of a completion.
     pub(crate) fn write_cqe(&mut self, machine: u16, cq: u32, cqe: Cqe) {
         let bytes = u64::from(self.profile.nic.cqe);
         let pcie = &mut self.machines[usize::from(machine)].pcie;

@@ -43,6 +43,8 @@ pub(crate) struct QpSlot {
     pub(crate) active: bool,
     /// Requests that wait for their payload, and those behind them.
     pub(crate) requests: VecDeque<u32>,
+    /// Largest payload of a RECV that comes in the CQE; 0 for none.
+    pub(crate) max_inl_recv: u32,
     /// Answers that wait for memory, and those behind them.
     pub(crate) answers: VecDeque<u32>,
     /// When the pending timer event fires; `u64::MAX` for none.
@@ -67,6 +69,8 @@ pub(crate) struct Cqe {
     pub(crate) qp: u32,
     /// Slot of the send queue that it frees, or [`NONE`].
     pub(crate) slot: u32,
+    /// Bytes of payload that the driver copies out of it.
+    pub(crate) inline: u32,
 }
 
 /// A completion queue.
@@ -118,6 +122,14 @@ pub(crate) struct RxUnit {
 pub(crate) struct Port {
     pub(crate) out: Link,
     pub(crate) into: Link,
+    /// Packets that may not leave yet, with the sending unit that stands still for each, or [`NONE`].
+    pub(crate) queue: VecDeque<(u32, u32)>,
+    /// It will be looked at again: at an event, or when its peer has room.
+    pub(crate) stalled: bool,
+    /// Bytes that still fit into the receive buffer.
+    pub(crate) room: u64,
+    /// Ports of other machines that wait for room here.
+    pub(crate) waiting: VecDeque<(u16, u8)>,
 }
 
 /// A lock for atomics, and the answers that wait for it.
@@ -233,6 +245,10 @@ impl NicState {
         let port = || Port {
             out: Link::new(profile.link.port_bytes_per_s),
             into: Link::new(profile.link.port_bytes_per_s),
+            queue: VecDeque::new(),
+            stalled: false,
+            room: u64::from(profile.link.receive_buffer),
+            waiting: VecDeque::new(),
         };
         NicState {
             qps: Vec::new(),

@@ -647,11 +647,13 @@ impl Provider for SimProvider<'_> {
         }
         let host = &profile.host;
         let mut n = 0;
+        let mut copied = 0;
         while n < wc.len()
             && let Some(cqe) = slot.entries.pop_front()
         {
             wc[n] = cqe.wc;
             n += 1;
+            copied += u64::from(wqe::lines(cqe.inline));
             if cqe.slot != NONE {
                 nic.qps[cqe.qp as usize].qp.release(cqe.slot);
             }
@@ -662,7 +664,7 @@ impl Provider for SimProvider<'_> {
             thread.note(Look::Poll { cq: cq.0 }, cost);
         } else {
             thread.effect();
-            thread.clock += (host.poll_empty + (host.poll_cqe + host.dma_line) * n as u64).as_ps();
+            thread.clock += (host.poll_empty + (host.poll_cqe + host.dma_line) * n as u64 + host.copy_line * copied).as_ps();
         }
         Ok(n)
     }
@@ -750,6 +752,7 @@ impl Provider for SimProvider<'_> {
             fetching: 0,
             active: false,
             requests: VecDeque::new(),
+            max_inl_recv: attr.max_inl_recv,
             answers: VecDeque::new(),
             timer_at: u64::MAX,
         });

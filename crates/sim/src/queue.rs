@@ -39,6 +39,8 @@ pub(crate) enum Event {
     ReadDone(u32),
     /// A processing unit for sending is done with its packet.
     TxPu { machine: u16, pu: u16 },
+    /// A port that had too much to send may take more.
+    PortOut { machine: u16, port: u8 },
     /// A packet reaches a port.
     Arrive(u32),
     /// A packet has come through a port that was busy with others.

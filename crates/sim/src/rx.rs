@@ -1,12 +1,15 @@
 //! The receiving side of a NIC: from a packet at the port to memory, completions and answers.
 
-use crate::nic::{Cqe, DmaRead, FIRST_QPN, Flight, NONE, NicState, PendingAtomic, ReadPurpose};
+use crate::nic::{
+    Cqe, DmaRead, DmaWrite, FIRST_QPN, Flight, NONE, NicState, PendingAtomic, ReadPurpose, Written,
+};
 use crate::queue::Event;
 use crate::slab::Payload;
+use crate::tx::FIRST_LID;
 use crate::world::World;
 use doorbell_nic::wqe;
-use doorbell_transport::{Action, Body, Queue, Source, TxPacket};
-use doorbell_verbs::{QpType, Time};
+use doorbell_transport::{Action, AtomicOp, Body, Part, Queue, Source, TxPacket};
+use doorbell_verbs::{QpType, Time, Wc};
 
 impl World {
     /// The last bit of a packet would be at its port now, were the port not busy with others.
@@ -26,9 +29,13 @@ impl World {
 
     /// A packet is in the NIC and waits for the receiving unit of its QP.
     pub(crate) fn receive_queue(&mut self, flight: u32) {
-        let Flight { packet, to: (machine, _), .. } = self.flights[flight];
+        let Flight { packet, to: (machine, _), port, .. } = self.flights[flight];
+        let bytes = self.link_bytes(&packet);
         let nic = &mut self.machines[usize::from(machine)].nic;
-        let Some(qp) = nic.find_qp(packet.dest_qp) else { return self.drop_flight(flight) };
+        let Some(qp) = nic.find_qp(packet.dest_qp) else {
+            self.drop_flight(flight);
+            return self.make_room(machine, port, bytes);
+        };
         self.flights[flight].to.1 = qp;
         let unit = NicState::unit(packet.dest_qp, nic.rx.len());
         nic.rx[unit].packets.push_back(flight);
@@ -46,8 +53,8 @@ impl World {
         };
         rx.running = true;
         let start = rx.free_at.max(self.now);
-        let packet = self.flights[flight].packet;
-        let qp = self.flights[flight].to.1;
+        let Flight { packet, to: (_, qp), port, .. } = self.flights[flight];
+        let bytes = self.link_bytes(&packet);
         let rx = &self.profile.rx;
         let cost = match packet.body {
             Body::Ack(_) => rx.ack,
@@ -59,6 +66,7 @@ impl World {
         let window = self.window;
         self.machines[usize::from(machine)].nic.rx[unit].busy += window.overlap(start, end);
         self.queue.push(end, Event::RxDone(flight));
+        self.make_room(machine, port, bytes);
     }
 
     /// A receiving unit has looked at a packet.
@@ -78,7 +86,7 @@ impl World {
             slot.qp.receive(Time::from_ps(self.now), &packet, keys, recv_queue, &mut actions);
         }
         let blocked = self.apply(machine, qp, Some(flight), &actions);
-        let busy = self.dma_cost(&actions);
+        let busy = self.dma_cost(&actions, self.inline_bytes(machine, qp, Some(flight)) > 0);
         self.give_actions(actions);
         self.arm_timer(machine, qp);
         self.drop_flight(flight);
@@ -91,12 +99,25 @@ impl World {
         }
     }
 
-    /// Time that issuing DMAs takes a receiving unit.
-    fn dma_cost(&self, actions: &[Action]) -> u64 {
+    /// Payload bytes of a received packet that come in the CQE of its RECV; 0 where they are placed
+    /// in memory.
+    fn inline_bytes(&self, machine: u16, qp: u32, received: Option<u32>) -> u32 {
+        let Some(flight) = received else { return 0 };
+        let packet = &self.flights[flight].packet;
+        let Body::Send { part: Part::Only, .. } = packet.body else { return 0 };
+        let most = self.machines[usize::from(machine)].nic.qps[qp as usize].max_inl_recv;
+        let ud = packet.transport == QpType::Ud;
+        let inline = packet.payload_len <= most && self.profile.nic.receives_inline(packet.payload_len, ud);
+        if inline { packet.payload_len } else { 0 }
+    }
+
+    /// Time that issuing DMAs takes a receiving unit; `inline` tells that payload goes into the CQE.
+    fn dma_cost(&self, actions: &[Action], inline: bool) -> u64 {
         let rx = &self.profile.rx;
         actions
             .iter()
             .map(|action| match action {
+                Action::Place { .. } if inline => rx.inline_recv.as_ps(),
                 Action::Place { .. } | Action::PlaceAtomic { .. } => rx.dma_write.as_ps(),
                 Action::Complete { signaled: true, .. } => rx.dma_write.as_ps(),
                 Action::RespondRead(_) => rx.dma_read.as_ps(),
@@ -119,8 +140,12 @@ impl World {
     pub(crate) fn apply(&mut self, machine: u16, qp: u32, received: Option<u32>, actions: &[Action]) -> bool {
         let mut blocked = false;
         let places = actions.iter().filter(|a| matches!(a, Action::Place { .. })).count();
+        let inline = self.inline_bytes(machine, qp, received);
         for action in actions {
             match *action {
+                Action::Place { addr, payload_offset, len } if inline > 0 => {
+                    self.place_inline(machine, received, addr, payload_offset, len);
+                }
                 Action::Place { addr, payload_offset, len } => {
                     self.place(machine, received, addr, payload_offset, len, places == 1);
                 }
@@ -130,11 +155,12 @@ impl World {
                 }
                 Action::Complete { queue: Queue::Send, wc, slot, signaled, .. } => {
                     self.look_up_wqe(machine, qp, slot);
-                    self.complete_send(machine, qp, slot, Cqe { wc, qp, slot }, signaled);
+                    self.complete_send(machine, qp, slot, Cqe { wc, qp, slot, inline: 0 }, signaled);
                 }
                 Action::Complete { queue: Queue::Recv, wc, .. } => {
+                    let wc = Wc { slid: self.sender_lid(received), ..wc };
                     let cq = self.machines[usize::from(machine)].nic.qps[qp as usize].recv_cq;
-                    self.write_cqe(machine, cq, Cqe { wc, qp, slot: NONE });
+                    self.write_cqe(machine, cq, Cqe { wc, qp, slot: NONE, inline });
                 }
                 Action::Respond(answer) => blocked |= self.respond(machine, qp, received, answer),
                 Action::RespondRead(stream) => {
@@ -149,6 +175,14 @@ impl World {
         blocked
     }
 
+    /// LID of the port that a received datagram comes from; 0 for other packets.
+    fn sender_lid(&self, received: Option<u32>) -> u16 {
+        let Some(flight) = received else { return 0 };
+        let Flight { packet, from: (machine, _), port, .. } = self.flights[flight];
+        let ports = self.profile.link.ports as u16;
+        if packet.transport == QpType::Ud { FIRST_LID + machine * ports + u16::from(port) } else { 0 }
+    }
+
     /// Writes part of the received payload to memory.
     fn place(&mut self, machine: u16, received: Option<u32>, addr: u64, offset: u32, len: u32, only: bool) {
         let Some(flight) = received else { return };
@@ -161,6 +195,18 @@ impl World {
             self.payloads.copy(copy, payload, offset, len);
             self.write_data(machine, addr, copy, 0, len);
         }
+    }
+
+    /// Payload that travels in the CQE, for which no TLP of its own is sent. The driver copies it when
+    /// the completion is polled; here it is in its buffer once the CQE is visible.
+    fn place_inline(&mut self, machine: u16, received: Option<u32>, addr: u64, offset: u32, len: u32) {
+        let Some(flight) = received else { return };
+        let copy = self.payloads.take(len);
+        self.payloads.copy(copy, self.flights[flight].payload, offset, len);
+        let written = Written::Data { addr, payload: copy, payload_offset: 0, len, done: 0 };
+        let index = self.writes.insert(DmaWrite { machine, written, per_line: 0 });
+        let visible = self.now + self.profile.pcie.write_latency.as_ps();
+        self.queue.push(visible, Event::Visible(index));
     }
 
     /// The NIC needs the WQE again to complete it (ATC'16, figure 13a).
@@ -250,7 +296,8 @@ impl World {
         let Flight { from: (machine, qp), atomic, .. } = self.flights[flight];
         let Some(PendingAtomic { addr, op, resource, original }) = atomic else { return };
         let new = op.apply(original);
-        if new != original {
+        // A compare-and-swap that fails has nothing to write.
+        if !matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {
             self.write_word(machine, addr, new);
         }
         let slot = self.profile.atomics.slot(addr);

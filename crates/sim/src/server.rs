@@ -72,6 +72,11 @@ impl Link {
     pub(crate) fn busy(&self) -> u64 {
         self.server.busy
     }
+
+    /// When what is under way will have left.
+    pub(crate) fn free_at(&self) -> u64 {
+        self.server.free_at()
+    }
 }
 
 #[cfg(test)]

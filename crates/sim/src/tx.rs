@@ -82,17 +82,21 @@ impl World {
 
     /// A sending unit is done with its packet.
     pub(crate) fn tx_unit(&mut self, machine: u16, unit: usize) {
-        if let Some(flight) = self.machines[usize::from(machine)].nic.tx[unit].current.take() {
-            if self.flights[flight].packet.is_answer() {
-                self.depart(flight);
-            } else {
-                self.request_made(flight);
-            }
+        let Some(flight) = self.machines[usize::from(machine)].nic.tx[unit].current else { return };
+        let left = if self.flights[flight].packet.is_answer() {
+            self.depart(flight, unit as u32)
+        } else {
+            self.request_made(flight, unit as u32)
+        };
+        if left {
+            self.unit_goes_on(machine, unit);
         }
-        // What has just left may have started the unit again.
-        if self.machines[usize::from(machine)].nic.tx[unit].current.is_none() {
-            self.tx_start(machine, unit);
-        }
+    }
+
+    /// A sending unit has handed its packet on.
+    fn unit_goes_on(&mut self, machine: u16, unit: usize) {
+        self.machines[usize::from(machine)].nic.tx[unit].current = None;
+        self.tx_start(machine, unit);
     }
 
     /// An idle sending unit takes up the next thing it has to do.
@@ -198,10 +202,11 @@ impl World {
             let lines = wqe::lines(u32::from(state.bytes));
             cost += u64::from(lines.saturating_sub(1)) * tx.extra_line.as_ps();
             let evicted = nic.wqes_entered - state.entered >= entries;
-            if evicted || !state.by_mmio {
+            if !state.by_mmio {
                 cost += tx.fetched_wqe.as_ps();
             }
             if evicted {
+                cost += self.times.wqe_stall;
                 nic.wqes_entered += 1;
                 state.entered = nic.wqes_entered;
                 nic.wqe_misses += u64::from(counted);
@@ -245,12 +250,13 @@ impl World {
         (if reaches { index / ports } else { u16::MAX }, port)
     }
 
-    /// A request has left its sending unit: it needs its payload.
-    fn request_made(&mut self, flight: u32) {
+    /// A request is made and needs its payload; false where its sending unit must wait with it.
+    fn request_made(&mut self, flight: u32, unit: u32) -> bool {
         let Flight { from: (machine, qp), gather: (wqe, offset, len), packet, .. } = self.flights[flight];
         let slot = &mut self.machines[usize::from(machine)].nic.qps[qp as usize];
         if !slot.alive {
-            return self.drop_flight(flight);
+            self.drop_flight(flight);
+            return true;
         }
         if len > 0 {
             let inline = slot.wqes[wqe as usize].inline;
@@ -271,8 +277,9 @@ impl World {
         if waits || !slot.requests.is_empty() {
             slot.requests.push_back(flight);
             self.flights[flight].ready = !waits;
+            true
         } else {
-            self.depart(flight);
+            self.depart(flight, unit)
         }
     }
 
@@ -321,7 +328,7 @@ impl World {
             && self.flights[first].ready
         {
             self.machines[usize::from(machine)].nic.qps[qp as usize].requests.pop_front();
-            self.depart(first);
+            self.depart(first, NONE);
         }
     }
 
@@ -335,20 +342,90 @@ impl World {
         }
     }
 
-    /// A packet goes out by its port.
-    fn depart(&mut self, flight: u32) {
+    /// A packet goes out by its port, or waits there and its sending unit with it; false then.
+    fn depart(&mut self, flight: u32, unit: u32) -> bool {
+        let Flight { from: (machine, _), port, .. } = self.flights[flight];
+        let out = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)];
+        if out.queue.is_empty() && !out.stalled && self.may_leave(flight) {
+            self.leave(flight);
+            return true;
+        }
+        let out = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)];
+        out.queue.push_back((flight, unit));
+        unit == NONE
+    }
+
+    /// Whether the port has not too much under way already and its peer has room for the packet;
+    /// otherwise the port will be looked at again when that has changed.
+    fn may_leave(&mut self, flight: u32) -> bool {
+        let Flight { packet, from: (machine, _), to: (to, _), port, .. } = self.flights[flight];
+        let bytes = self.link_bytes(&packet);
+        let (now, ahead) = (self.now, self.times.port_ahead);
+        let own = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)];
+        if own.out.free_at() > now + ahead {
+            own.stalled = true;
+            let at = own.out.free_at() - ahead;
+            self.queue.push(at, Event::PortOut { machine, port });
+            return false;
+        }
+        if to == u16::MAX {
+            return true;
+        }
+        let peer = &mut self.machines[usize::from(to)].nic.ports[usize::from(port)];
+        if peer.room < bytes {
+            peer.waiting.push_back((machine, port));
+            self.machines[usize::from(machine)].nic.ports[usize::from(port)].stalled = true;
+            return false;
+        }
+        peer.room -= bytes;
+        true
+    }
+
+    /// A port sends what may leave by now.
+    pub(crate) fn drain_port(&mut self, machine: u16, port: u8) {
+        let index = usize::from(port);
+        self.machines[usize::from(machine)].nic.ports[index].stalled = false;
+        while let Some(&(flight, unit)) = self.machines[usize::from(machine)].nic.ports[index].queue.front() {
+            if !self.may_leave(flight) {
+                return;
+            }
+            self.machines[usize::from(machine)].nic.ports[index].queue.pop_front();
+            self.leave(flight);
+            if unit != NONE {
+                self.unit_goes_on(machine, unit as usize);
+            }
+        }
+    }
+
+    /// A packet leaves.
+    fn leave(&mut self, flight: u32) {
         let Flight { packet, from: (machine, qp), to: (to, _), port, completion, .. } = self.flights[flight];
         let bytes = self.link_bytes(&packet);
         let window = self.window;
         let port = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)];
         let left = port.out.carry(self.now, bytes, window);
         if let Some((wc, slot, signaled)) = completion {
-            self.complete_send(machine, qp, slot, Cqe { wc, qp, slot }, signaled);
+            self.complete_send(machine, qp, slot, Cqe { wc, qp, slot, inline: 0 }, signaled);
         }
         if to == u16::MAX {
             self.drop_flight(flight);
         } else {
             self.queue.push(left + self.times.one_way, Event::Arrive(flight));
+        }
+    }
+
+    /// The receiving side of a port has room again for what a packet took.
+    pub(crate) fn make_room(&mut self, machine: u16, port: u8, bytes: u64) {
+        let own = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)];
+        own.room += bytes;
+        // Each that waits looks again once, and queues up again behind the others if need be.
+        for _ in 0..own.waiting.len() {
+            let own = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)];
+            if own.room < u64::from(self.profile.link.mtu) / 2 {
+                return;
+            }
+            let Some((from, by)) = own.waiting.pop_front() else { return };
+            self.drain_port(from, by);
         }
     }
 

@@ -5,7 +5,7 @@ use crate::memory::Memory;
 use crate::nic::{DmaRead, DmaWrite, Flight, NONE, NicState};
 use crate::pcie::PcieLink;
 use crate::queue::{Event, EventQueue, Key};
-use crate::server::Window;
+use crate::server::{Link, Window};
 use crate::slab::{PayloadPool, Slab};
 use crate::thread::{Thread, Waiting};
 use doorbell_nic::Profile;
@@ -26,6 +26,9 @@ pub(crate) struct Times {
     pub(crate) one_way: u64,
     pub(crate) context_stall: u64,
     pub(crate) lock_hold: u64,
+    /// How far ahead a port takes packets to send: the time of one of the MTU.
+    pub(crate) port_ahead: u64,
+    pub(crate) wqe_stall: u64,
 }
 
 /// The simulated world.
@@ -77,8 +80,10 @@ impl World {
         World {
             times: Times {
                 one_way: profile.link.one_way.as_ps(),
+                wqe_stall: profile.caches.wqe_stall.as_ps(),
                 context_stall: (profile.caches.context_stall + profile.pcie.read_latency).as_ps(),
                 lock_hold: profile.atomics.hold.as_ps(),
+                port_ahead: Link::new(profile.link.port_bytes_per_s).duration(u64::from(profile.link.mtu)),
             },
             window: Window { from, to: from.saturating_add(config.window.1.as_ps()) },
             end: config.end.as_ps(),
@@ -155,6 +160,7 @@ impl World {
             Event::ReadAtHost(i) => (3, u64::from(i)),
             Event::ReadDone(i) => (4, u64::from(i)),
             Event::TxPu { machine, pu } => (5, u64::from(machine) << 16 | u64::from(pu)),
+            Event::PortOut { machine, port } => (12, u64::from(machine) << 8 | u64::from(port)),
             Event::Arrive(i) => (6, u64::from(i)),
             Event::Ingress(i) => (7, u64::from(i)),
             Event::RxDone(i) => (8, u64::from(i)),
@@ -173,6 +179,7 @@ impl World {
             Event::ReadAtHost(read) => self.read_at_host(read),
             Event::ReadDone(read) => self.read_done(read),
             Event::TxPu { machine, pu } => self.tx_unit(machine, usize::from(pu)),
+            Event::PortOut { machine, port } => self.drain_port(machine, port),
             Event::Arrive(flight) => self.arrived(flight),
             Event::Ingress(flight) => self.receive_queue(flight),
             Event::RxDone(flight) => self.received(flight),

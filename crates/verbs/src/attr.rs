@@ -74,12 +74,16 @@ pub struct QpInitAttr {
     pub cap: QpCap,
     /// Whether every send work request is signalled whatever its flags.
     pub sq_sig_all: bool,
+    /// Largest payload of a RECV, in bytes, that comes in the CQE where the device can do so
+    /// (`max_inl_recv` of Mellanox's experimental verbs); the driver copies it to its buffer when
+    /// the completion is polled. 0 for none; devices without it place the payload as ever.
+    pub max_inl_recv: u32,
 }
 
 impl QpInitAttr {
     /// A QP of this transport with these queues, signalling on request.
     pub const fn new(qp_type: QpType, cap: QpCap) -> QpInitAttr {
-        QpInitAttr { qp_type, cap, sq_sig_all: false }
+        QpInitAttr { qp_type, cap, sq_sig_all: false, max_inl_recv: 0 }
     }
 }
 

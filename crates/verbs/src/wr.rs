@@ -176,6 +176,9 @@ pub struct Wc {
     pub qp_num: u32,
     /// QP that sent the message; UD RECVs only.
     pub src_qp: u32,
+    /// LID of the port that sent the message; UD RECVs on InfiniBand only, else 0. On Ethernet the
+    /// sender's address is in the global route header.
+    pub slid: u16,
 }
 
 impl Default for Wc {
@@ -188,6 +191,7 @@ impl Default for Wc {
             imm: None,
             qp_num: 0,
             src_qp: 0,
+            slid: 0,
         }
     }
 }

@@ -86,6 +86,7 @@ fn receive<P: Provider>(p: &P, qp: &Qp<P>, cq: &Cq<P>, slots: &Mr<P>, from: &End
         byte_len: GRH_BYTES + 8,
         qp_num: qp.qp_num(),
         src_qp: from.qpn,
+        slid: from.lid,
         ..Wc::default()
     };
     if wc != expected {

@@ -40,6 +40,8 @@ pub(super) struct Requester<'a, P: Provider> {
     list: Vec<SendWr<'a>>,
     wc: [Wc; POLL],
     random: Xoshiro256PlusPlus,
+    /// The window has been filled and is not yet empty again; where it is to be drained.
+    draining: bool,
     /// The lane whose turn it is.
     lane: usize,
     /// The destination whose turn it is; UD.
@@ -62,10 +64,11 @@ impl<'a, P: Provider> Requester<'a, P> {
     ) -> Requester<'a, P> {
         let w = &*worker.workload;
         let own_rings = w.signal_every > 1;
-        let usable = topology::usable(w, worker.machine);
+        let usable = topology::usable(w, worker.machine, worker.thread);
         let targets = topology::targets(w, worker.machine);
         let remote = |k: u32| {
-            let to = (w.transport != QpType::Ud).then(|| topology::peer(w, worker.machine, k).machine);
+            let peer = || topology::peer(w, worker.machine, worker.thread, k);
+            let to = (w.transport != QpType::Ud).then(|| peer().machine);
             let index = targets.iter().position(|t| Some(*t) == to);
             index.and_then(|i| paths.remotes.get(i)).copied().unwrap_or_default()
         };
@@ -88,6 +91,7 @@ impl<'a, P: Provider> Requester<'a, P> {
             list: Vec::with_capacity(w.batch as usize),
             wc: [Wc::default(); POLL],
             random: Xoshiro256PlusPlus::seed_from_u64(seed(worker)),
+            draining: false,
             lane: 0,
             dest: worker.thread as usize,
         };
@@ -151,7 +155,7 @@ impl<'a, P: Provider> Requester<'a, P> {
             let op = self.op(remote, slot);
             let mut wr = SendWr::new(wr_id(ring, slot), op, if self.w.size == 0 { &[] } else { sge });
             wr.dest = self.next_dest(qp);
-            if (number + 1).is_multiple_of(self.w.signal_every.into()) {
+            if self.signals(number) {
                 wr = wr.flags(SendFlags::SIGNALED);
             }
             if self.w.inline {
@@ -162,13 +166,33 @@ impl<'a, P: Provider> Requester<'a, P> {
         Ok(self.qps[qp].post_send(&self.list)?)
     }
 
+    /// Whether operation `number` of its ring is signalled. Of a window that is drained, these are the
+    /// last ones on each QP.
+    fn signals(&self, number: u64) -> bool {
+        let window = u64::from(self.w.window);
+        match self.w.drain {
+            true => number % window + self.lanes.len() as u64 >= window,
+            false => (number + 1).is_multiple_of(self.w.signal_every.into()),
+        }
+    }
+
+    /// Whether the ring of the lane whose turn it is takes another batch.
+    fn may_post(&mut self) -> bool {
+        let ring = &self.rings[self.lanes[self.lane].ring];
+        let room = ring.has_room(self.w.batch);
+        if self.w.drain {
+            self.draining = if self.draining { !ring.is_empty() } else { !room };
+        }
+        room && !self.draining
+    }
+
     /// One pass of the poll loop; tells whether it did anything.
     pub(super) fn pass(
         &mut self,
         interval: Interval,
         result: &mut ThreadResult,
     ) -> Result<bool, ProgramError> {
-        if self.rings[self.lanes[self.lane].ring].has_room(self.w.batch) {
+        if self.may_post() {
             self.post()?;
             self.next_lane();
             return Ok(true);
@@ -190,6 +214,11 @@ impl<'a, P: Provider> Requester<'a, P> {
         let ring = &mut self.rings[ring];
         let latency: Span = now - ring.posted_at(slot);
         let completed = match self.w.signal_every {
+            _ if self.w.drain => {
+                // The earlier operations of the window on the same QP are complete, too.
+                let earlier = (0..=slot).rev().step_by(self.lanes.len());
+                earlier.map(|slot| ring.complete(slot)).count() as u64
+            }
             1 => {
                 ring.complete(slot);
                 1

@@ -37,6 +37,11 @@ impl Ring {
         self.posted - self.retired + u64::from(n) <= self.slots.len() as u64
     }
 
+    /// Whether nothing is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.posted == self.retired
+    }
+
     /// Enters an operation; returns its slot.
     pub(super) fn push(&mut self, now: Time) -> usize {
         debug_assert!(self.has_room(1));

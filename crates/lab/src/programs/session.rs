@@ -109,7 +109,7 @@ impl<'a, P: Provider> Session<'a, P> {
         let port = 1 + (worker.thread % u32::from(attr.ports)) as u8;
         let pd = context.alloc_pd()?;
         let depth = recv_depth(w, worker.machine, attr.max_qp_wr);
-        let count = topology::qps(w, worker.machine);
+        let count = topology::qps(w, worker.machine, worker.thread);
         let requests = topology::requests(w, worker.machine);
         let receives = topology::responds(w, worker.machine) && w.verb.consumes_recv();
         let send_cq = context.create_cq(if requests { send_cqe(w, count) } else { 1 })?;
@@ -120,7 +120,8 @@ impl<'a, P: Provider> Session<'a, P> {
             max_inline_data: if w.inline && requests { w.size } else { 0 },
             ..QpCap::default()
         };
-        let init = QpInitAttr::new(w.transport, cap);
+        let max_inl_recv = if w.inline_recv { w.size } else { 0 };
+        let init = QpInitAttr { max_inl_recv, ..QpInitAttr::new(w.transport, cap) };
         let access = ConnectAttr::default().access;
         let mut qps = Vec::with_capacity(count as usize);
         for _ in 0..count {
@@ -249,7 +250,7 @@ impl<'a, P: Provider> Session<'a, P> {
             if ud(self.w()) {
                 qp.activate_from_init(0)?;
             } else {
-                let remote = self.find_qp(topology::peer(self.w(), machine, k as u32))?;
+                let remote = self.find_qp(topology::peer(self.w(), machine, thread, k as u32))?;
                 qp.connect_from_init(self.port, &remote, &attr)?;
             }
         }
