@@ -1,0 +1,163 @@
+//! Completion channels and queues.
+
+use super::object::{Channel, CqObject, Kind, Subject, Subjects, Uses, channel, context, cq};
+use super::{minus_one, object_or_null, status};
+use crate::channel::EventPipe;
+use crate::cq::Cq;
+use crate::device;
+use crate::errno::{EINVAL, Errno};
+use doorbell_abi::{ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_wc};
+use libc::{c_int, c_void};
+use std::sync::Arc;
+
+pub unsafe extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
+    let made = EventPipe::new().map_err(Errno::from).map(|pipe| {
+        let base = ibv_comp_channel { context, fd: pipe.read_fd(), refcnt: 0 };
+        Box::new(Channel { base, pipe, subjects: Subjects::default(), uses: Uses::default() })
+    });
+    object_or_null(made).cast()
+}
+
+pub unsafe extern "C" fn ibv_destroy_comp_channel(pointer: *mut ibv_comp_channel) -> c_int {
+    // SAFETY: a channel of ours, not used after this.
+    unsafe {
+        let busy = channel(pointer).uses.check_none();
+        if busy.is_ok() {
+            drop(Box::from_raw(pointer.cast::<Channel>()));
+        }
+        status(busy)
+    }
+}
+
+pub unsafe extern "C" fn ibv_create_cq(
+    context: *mut ibv_context,
+    cqe: c_int,
+    cq_context: *mut c_void,
+    channel: *mut ibv_comp_channel,
+    comp_vector: c_int,
+) -> *mut ibv_cq {
+    // SAFETY: passed on.
+    object_or_null(unsafe { create(context, cqe as u32, cq_context, channel, comp_vector as u32) }).cast()
+}
+
+/// # Safety
+/// `pointer` is a context of ours; `channel_pointer` is null or a channel of ours.
+pub(crate) unsafe fn create(
+    pointer: *mut ibv_context,
+    cqe: u32,
+    cq_context: *mut c_void,
+    channel_pointer: *mut ibv_comp_channel,
+    comp_vector: u32,
+) -> Result<Box<CqObject>, Errno> {
+    if !(1..=device::MAX_CQE).contains(&cqe) || comp_vector >= device::COMP_VECTORS as u32 {
+        return Err(EINVAL);
+    }
+    // SAFETY: vouched for by the caller.
+    let (owner, channel) = unsafe {
+        (context(pointer), if channel_pointer.is_null() { None } else { Some(channel(channel_pointer)) })
+    };
+    let channel_fd = channel.map_or(0, |c| c.pipe.in_record());
+    let made = Arc::new(Cq::new(owner.process, cqe, channel_fd, owner.async_pipe.in_record())?);
+    // SAFETY: integers, pointers and optional functions, which may be zero.
+    let mut base: ibv_cq_ex = unsafe { std::mem::zeroed() };
+    base.context = pointer;
+    base.channel = channel_pointer;
+    base.cq_context = cq_context;
+    base.handle = made.index;
+    base.cqe = cqe as c_int;
+    base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+    base.cond = libc::PTHREAD_COND_INITIALIZER;
+    let object =
+        Box::new(CqObject { base, cq: made.clone(), current: ibv_wc::default(), uses: Uses::default() });
+    let own = (&raw const object.base).cast_mut().cast::<ibv_cq>();
+    if let Some(channel) = channel {
+        channel.uses.begin();
+        channel.subjects.add(Subject::Cq(own, made.clone()));
+    }
+    owner.subjects.add(Subject::Cq(own, made));
+    Ok(object)
+}
+
+pub unsafe extern "C" fn ibv_destroy_cq(pointer: *mut ibv_cq) -> c_int {
+    // SAFETY: a CQ of ours, not used after this; its context and channel.
+    unsafe {
+        let object = cq(pointer);
+        if let Err(busy) = object.uses.check_none() {
+            return busy.0;
+        }
+        let index = object.cq.index;
+        context(object.base.context).subjects.remove(Kind::Cq, index);
+        if !object.base.channel.is_null() {
+            let channel = channel(object.base.channel);
+            channel.subjects.remove(Kind::Cq, index);
+            channel.uses.end();
+        }
+        object.cq.events.wait_for_all();
+        drop(Box::from_raw(pointer.cast::<CqObject>()));
+    }
+    0
+}
+
+pub unsafe extern "C" fn ibv_resize_cq(pointer: *mut ibv_cq, cqe: c_int) -> c_int {
+    if !(1..=device::MAX_CQE as c_int).contains(&cqe) {
+        return EINVAL.0;
+    }
+    // SAFETY: a CQ of ours.
+    unsafe {
+        let resized = cq(pointer).cq.resize(cqe as u32);
+        if resized.is_ok() {
+            (*pointer).cqe = cqe;
+        }
+        status(resized)
+    }
+}
+
+pub(crate) unsafe extern "C" fn poll_cq(pointer: *mut ibv_cq, room: c_int, to: *mut ibv_wc) -> c_int {
+    let Ok(room) = usize::try_from(room) else { return -EINVAL.0 };
+    if room == 0 {
+        return 0;
+    }
+    // SAFETY: a CQ of ours; the caller's array has `room` entries, which any bytes may be in.
+    unsafe {
+        match cq(pointer).cq.poll(std::slice::from_raw_parts_mut(to, room)) {
+            Ok(taken) => taken as c_int,
+            Err(errno) => -errno.0,
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn req_notify_cq(pointer: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    // SAFETY: a CQ of ours.
+    unsafe { cq(pointer) }.cq.request_notify(solicited_only != 0);
+    0
+}
+
+pub unsafe extern "C" fn ibv_get_cq_event(
+    pointer: *mut ibv_comp_channel,
+    to: *mut *mut ibv_cq,
+    cq_context: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: a channel of ours.
+    let channel = unsafe { channel(pointer) };
+    loop {
+        let event = match channel.pipe.next() {
+            Ok(event) => event,
+            Err(error) => return minus_one(Err(error.into())),
+        };
+        let found = channel.subjects.find(Kind::Cq, (event.index, event.generation));
+        if let Some(Subject::Cq(own, object)) = found {
+            object.events.delivered();
+            // SAFETY: the caller's variables; a CQ of ours.
+            unsafe {
+                to.write(own);
+                cq_context.write((*own).cq_context);
+            }
+            return 0;
+        }
+    }
+}
+
+pub unsafe extern "C" fn ibv_ack_cq_events(pointer: *mut ibv_cq, count: u32) {
+    // SAFETY: a CQ of ours.
+    unsafe { cq(pointer) }.cq.events.acknowledged(count);
+}

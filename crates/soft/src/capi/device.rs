@@ -1,0 +1,140 @@
+//! Devices and contexts.
+
+use super::object::{Context, Subjects, context};
+use super::{minus_one, object_or_null};
+use crate::channel::EventPipe;
+use crate::device;
+use crate::errno::{EINVAL, Errno};
+use crate::process::Process;
+use doorbell_abi::{ibv_context, ibv_device, verbs_context};
+use libc::{c_char, c_int};
+use std::mem::offset_of;
+use std::sync::{Arc, OnceLock};
+
+/// The device, which lives as long as the process.
+struct Device(ibv_device);
+
+// SAFETY: never changed once made.
+unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
+
+fn the_device() -> *mut ibv_device {
+    static DEVICE: OnceLock<Device> = OnceLock::new();
+    let device = DEVICE.get_or_init(|| {
+        // SAFETY: integers and pointers, which may be zero.
+        let mut device: ibv_device = unsafe { std::mem::zeroed() };
+        device.node_type = device::NODE_CA;
+        device.transport_type = device::TRANSPORT_IB;
+        copy_text(&mut device.name, device::NAME);
+        copy_text(&mut device.dev_name, device::DEVICE_FILE);
+        copy_text(&mut device.dev_path, "/sys/class/infiniband_verbs/uverbs0");
+        copy_text(&mut device.ibdev_path, "/sys/class/infiniband/doorbell0");
+        Device(device)
+    });
+    (&raw const device.0).cast_mut()
+}
+
+/// Copies a text, cut to fit, with the zero that ends it.
+fn copy_text(to: &mut [c_char], text: &str) {
+    let room = to.len() - 1;
+    for (to, from) in to[..room].iter_mut().zip(text.bytes()) {
+        *to = from as c_char;
+    }
+}
+
+pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device {
+    // SAFETY: room for two pointers, or null.
+    let list = unsafe { libc::calloc(2, size_of::<*mut ibv_device>()) }.cast::<*mut ibv_device>();
+    if list.is_null() {
+        return list;
+    }
+    // SAFETY: the list has room for it; the count may be null.
+    unsafe {
+        *list = the_device();
+        if let Some(count) = num_devices.as_mut() {
+            *count = 1;
+        }
+    }
+    list
+}
+
+pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
+    // SAFETY: from ibv_get_device_list.
+    unsafe { libc::free(list.cast()) }
+}
+
+pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
+    // SAFETY: the device outlives every use.
+    unsafe { (&raw const (*device).name).cast() }
+}
+
+pub unsafe extern "C" fn ibv_get_device_guid(_device: *mut ibv_device) -> u64 {
+    device::guid()
+}
+
+pub unsafe extern "C" fn ibv_get_device_index(_device: *mut ibv_device) -> c_int {
+    0
+}
+
+pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    let opened = object_or_null(open(device));
+    if opened.is_null() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: just made.
+    unsafe { &raw mut (*opened).verbs.context }
+}
+
+fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
+    if device.is_null() {
+        return Err(EINVAL);
+    }
+    let process = Process::current()?;
+    let async_pipe = Arc::new(EventPipe::new()?);
+    // SAFETY: integers, pointers and optional functions, which may be zero.
+    let mut verbs: verbs_context = unsafe { std::mem::zeroed() };
+    verbs.sz = size_of::<verbs_context>();
+    verbs.query_port = Some(super::query::query_port_op);
+    verbs.advise_mr = Some(super::mr::advise_mr);
+    verbs.create_cq_ex = Some(super::cq_ex::create_cq_ex);
+    verbs.query_device_ex = Some(super::query::query_device_ex);
+    verbs.create_qp_ex = Some(super::qp::create_qp_ex);
+    verbs.get_srq_num = Some(super::srq::get_srq_num);
+    verbs.create_srq_ex = Some(super::srq::create_srq_ex);
+    let context = &mut verbs.context;
+    context.device = device;
+    context.cmd_fd = -1;
+    context.async_fd = async_pipe.read_fd();
+    context.num_comp_vectors = device::COMP_VECTORS;
+    context.abi_compat = usize::MAX as *mut _;
+    context.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+    let ops = &mut context.ops;
+    ops.alloc_mw = Some(super::absent::alloc_mw);
+    ops.bind_mw = Some(super::absent::bind_mw);
+    ops.dealloc_mw = Some(super::absent::dealloc_mw);
+    ops.poll_cq = Some(super::cq::poll_cq);
+    ops.req_notify_cq = Some(super::cq::req_notify_cq);
+    ops.post_srq_recv = Some(super::srq::post_srq_recv);
+    ops.post_send = Some(super::qp::post_send);
+    ops.post_recv = Some(super::qp::post_recv);
+    Ok(Box::new(Context { verbs, process, async_pipe, subjects: Subjects::default() }))
+}
+
+pub unsafe extern "C" fn ibv_close_device(pointer: *mut ibv_context) -> c_int {
+    if pointer.is_null() {
+        return minus_one(Err(EINVAL));
+    }
+    // SAFETY: made by `ibv_open_device`, closed once.
+    drop(unsafe { Box::from_raw(pointer.byte_sub(offset_of!(verbs_context, context)).cast::<Context>()) });
+    0
+}
+
+/// The process that a context is of.
+///
+/// # Safety
+/// As for [`context`].
+pub(crate) unsafe fn process_of(pointer: *mut ibv_context) -> &'static Process {
+    // SAFETY: vouched for by the caller.
+    unsafe { context(pointer) }.process
+}

@@ -1,0 +1,62 @@
+//! Asynchronous events.
+
+use super::minus_one;
+use super::object::{Kind, Subject, context, cq, qp, srq};
+use doorbell_abi::{ibv_async_event, ibv_context};
+use libc::c_int;
+
+/// Which kind of object an `enum ibv_event_type` is of.
+fn kind(event_type: u32) -> Option<Kind> {
+    match event_type {
+        0 => Some(Kind::Cq),
+        1..=7 | 16 => Some(Kind::Qp),
+        14 | 15 => Some(Kind::Srq),
+        _ => None,
+    }
+}
+
+pub unsafe extern "C" fn ibv_get_async_event(pointer: *mut ibv_context, to: *mut ibv_async_event) -> c_int {
+    // SAFETY: a context of ours.
+    let context = unsafe { context(pointer) };
+    loop {
+        let event = match context.async_pipe.next() {
+            Ok(event) => event,
+            Err(error) => return minus_one(Err(error.into())),
+        };
+        let identity = (event.index, event.generation);
+        let Some(subject) = kind(event.event_type).and_then(|kind| context.subjects.find(kind, identity))
+        else {
+            continue;
+        };
+        let element = match subject {
+            Subject::Cq(pointer, cq) => {
+                cq.events.delivered();
+                pointer.cast()
+            }
+            Subject::Qp(pointer, qp) => {
+                qp.events.delivered();
+                pointer.cast()
+            }
+            Subject::Srq(pointer, _, events) => {
+                events.delivered();
+                pointer.cast()
+            }
+        };
+        // SAFETY: the caller's struct.
+        unsafe { to.write(ibv_async_event { element, event_type: event.event_type }) };
+        return 0;
+    }
+}
+
+pub unsafe extern "C" fn ibv_ack_async_event(pointer: *mut ibv_async_event) {
+    // SAFETY: an event from `ibv_get_async_event`: its object waits for this before it goes.
+    unsafe {
+        let event = &*pointer;
+        match kind(event.event_type) {
+            Some(Kind::Cq) => cq(event.element.cast()).cq.events.acknowledged(1),
+            Some(Kind::Qp) => qp(event.element.cast()).qp.events.acknowledged(1),
+            Some(Kind::Srq) => srq(event.element.cast()).events.acknowledged(1),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Protection domains and memory regions.
+
+use super::object::{Pd, Uses, context, pd};
+use super::{minus_one, object_or_null, status};
+use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::process::Process;
+use doorbell_abi::{ibv_context, ibv_mr, ibv_pd, ibv_sge};
+use doorbell_transport::Region;
+use doorbell_verbs::AccessFlags;
+use libc::{c_int, c_void};
+
+/// `IBV_ACCESS_ZERO_BASED`.
+const ZERO_BASED: u32 = 1 << 5;
+/// `IBV_ACCESS_ON_DEMAND`.
+const ON_DEMAND: u32 = 1 << 6;
+/// `IBV_ACCESS_MW_BIND`, `IBV_ACCESS_HUGETLB`: without effect here.
+const WITHOUT_EFFECT: u32 = 1 << 4 | 1 << 7;
+/// `IBV_ACCESS_OPTIONAL_RANGE`: what a device may ignore.
+const OPTIONAL: u32 = 0x3ff0_0000;
+
+pub unsafe extern "C" fn ibv_alloc_pd(pointer: *mut ibv_context) -> *mut ibv_pd {
+    // SAFETY: a context of ours.
+    let process = unsafe { context(pointer) }.process;
+    let base = ibv_pd { context: pointer, handle: process.pds.next() };
+    object_or_null(Ok(Box::new(Pd { base, uses: Uses::default() }))).cast()
+}
+
+pub unsafe extern "C" fn ibv_dealloc_pd(pointer: *mut ibv_pd) -> c_int {
+    // SAFETY: a PD of ours, not used after this.
+    unsafe {
+        let busy = pd(pointer).uses.check_none();
+        if busy.is_ok() {
+            drop(Box::from_raw(pointer.cast::<Pd>()));
+        }
+        status(busy)
+    }
+}
+
+pub unsafe extern "C" fn ibv_reg_mr(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    len: usize,
+    access: c_int,
+) -> *mut ibv_mr {
+    // SAFETY: passed on.
+    unsafe { register(pd, addr, len, addr as u64, access as u32) }
+}
+
+pub unsafe extern "C" fn ibv_reg_mr_iova(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    len: usize,
+    iova: u64,
+    access: c_int,
+) -> *mut ibv_mr {
+    // SAFETY: passed on.
+    unsafe { register(pd, addr, len, iova, access as u32) }
+}
+
+pub unsafe extern "C" fn ibv_reg_mr_iova2(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    len: usize,
+    iova: u64,
+    access: u32,
+) -> *mut ibv_mr {
+    // SAFETY: passed on.
+    unsafe { register(pd, addr, len, iova, access) }
+}
+
+unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, access: u32) -> *mut ibv_mr {
+    // SAFETY: a PD of ours and its context.
+    let (pd_object, process) = unsafe { (self::pd(pd), super::device::process_of((*pd).context)) };
+    let made = enter(process, pd_object.base.handle, addr, len, iova, access).map(|key| {
+        pd_object.uses.begin();
+        let context = pd_object.base.context;
+        Box::new(ibv_mr { context, pd, addr, length: len, handle: key, lkey: key, rkey: key })
+    });
+    object_or_null(made)
+}
+
+/// Registers; returns the key.
+fn enter(
+    process: &Process,
+    pd: u32,
+    addr: *mut c_void,
+    len: usize,
+    iova: u64,
+    access: u32,
+) -> Result<u32, Errno> {
+    if access & ON_DEMAND != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    let rights = AccessFlags::from_bits_truncate(access);
+    let known = rights.bits() | ZERO_BASED | WITHOUT_EFFECT | OPTIONAL;
+    let remote_writes = rights.intersects(AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC);
+    let end = (addr as u64).checked_add(len as u64);
+    if access & !known != 0
+        || remote_writes && !rights.contains(AccessFlags::LOCAL_WRITE)
+        || len == 0
+        || end.is_none()
+    {
+        return Err(EINVAL);
+    }
+    check_mapped(addr as usize, len)?;
+    let start = if access & ZERO_BASED != 0 { 0 } else { iova };
+    let region = Region { pd, addr: start, len: len as u64, access: rights };
+    process.regions.register(&process.segment, region, addr as u64)
+}
+
+/// EFAULT where not all of the range is mapped.
+fn check_mapped(addr: usize, len: usize) -> Result<(), Errno> {
+    const PAGE: usize = 4096;
+    const STEP: usize = 1024 * PAGE;
+    let end = addr + len;
+    let mut pages = [0u8; STEP / PAGE];
+    let mut at = addr & !(PAGE - 1);
+    while at < end {
+        let step = (end - at).min(STEP);
+        // SAFETY: mincore looks at no memory but the vector, which has a byte for each page.
+        if unsafe { libc::mincore(at as *mut c_void, step, pages.as_mut_ptr()) } != 0 {
+            return Err(Errno(libc::EFAULT));
+        }
+        at += step;
+    }
+    Ok(())
+}
+
+pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
+    // SAFETY: a region of ours, not used after this.
+    unsafe {
+        let process = super::device::process_of((*mr).context);
+        process.regions.deregister(&process.segment, (*mr).lkey);
+        pd((*mr).pd).uses.end();
+        drop(Box::from_raw(mr));
+    }
+    0
+}
+
+/// `IBV_REREG_MR_CHANGE_TRANSLATION`, `_PD`, `_ACCESS`.
+const CHANGE_TRANSLATION: c_int = 1;
+const CHANGE_PD: c_int = 2;
+const CHANGE_ACCESS: c_int = 4;
+/// `IBV_REREG_MR_ERR_INPUT`, `IBV_REREG_MR_ERR_CMD`.
+const ERR_INPUT: c_int = -1;
+const ERR_CMD: c_int = -4;
+
+pub unsafe extern "C" fn ibv_rereg_mr(
+    mr: *mut ibv_mr,
+    flags: c_int,
+    new_pd: *mut ibv_pd,
+    addr: *mut c_void,
+    len: usize,
+    access: c_int,
+) -> c_int {
+    let all = CHANGE_TRANSLATION | CHANGE_PD | CHANGE_ACCESS;
+    let wrong = flags & !all != 0
+        || flags == 0
+        || flags & CHANGE_PD != 0 && new_pd.is_null()
+        || flags & CHANGE_TRANSLATION != 0 && (addr.is_null() || len == 0);
+    if wrong {
+        EINVAL.set();
+        return ERR_INPUT;
+    }
+    // SAFETY: a region of ours; the PD, where it is needed, too.
+    unsafe {
+        let region = &mut *mr;
+        let process = super::device::process_of(region.context);
+        let Some(old) = process.regions.find(region.lkey) else { return ERR_INPUT };
+        let to_pd = if flags & CHANGE_PD != 0 { new_pd } else { region.pd };
+        let (addr, len) =
+            if flags & CHANGE_TRANSLATION != 0 { (addr, len) } else { (region.addr, region.length) };
+        let access = if flags & CHANGE_ACCESS != 0 { access as u32 } else { old.region.access.bits() };
+        match enter(process, pd(to_pd).base.handle, addr, len, addr as u64, access) {
+            Err(errno) => {
+                errno.set();
+                ERR_CMD
+            }
+            Ok(key) => {
+                process.regions.deregister(&process.segment, region.lkey);
+                pd(to_pd).uses.begin();
+                pd(region.pd).uses.end();
+                *region =
+                    ibv_mr { pd: to_pd, addr, length: len, handle: key, lkey: key, rkey: key, ..*region };
+                0
+            }
+        }
+    }
+}
+
+pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
+    _pd: *mut ibv_pd,
+    _offset: u64,
+    _len: usize,
+    _iova: u64,
+    _fd: c_int,
+    _access: c_int,
+) -> *mut ibv_mr {
+    EOPNOTSUPP.set();
+    std::ptr::null_mut()
+}
+
+pub(crate) unsafe extern "C" fn advise_mr(
+    _pd: *mut ibv_pd,
+    _advice: u32,
+    _flags: u32,
+    _sges: *mut ibv_sge,
+    _count: u32,
+) -> c_int {
+    // Advice is for paging on demand, which this device does not have.
+    EOPNOTSUPP.0
+}
+
+pub unsafe extern "C" fn ibv_dontfork_range(_base: *mut c_void, _size: usize) -> c_int {
+    0
+}
+
+pub unsafe extern "C" fn ibv_dofork_range(_base: *mut c_void, _size: usize) -> c_int {
+    minus_one(Ok(()))
+}

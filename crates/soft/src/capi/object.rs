@@ -1,0 +1,178 @@
+//! The objects behind the pointers that programs hold: each begins with its struct of verbs.h.
+
+use crate::channel::EventPipe;
+use crate::cq::{Cq, Events};
+use crate::errno::Errno;
+use crate::process::{Process, lock};
+use crate::qp::Qp;
+use crate::recv_queue::RecvQueue;
+use doorbell_abi::{
+    ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_pd, ibv_qp, ibv_qp_ex, ibv_srq, ibv_wc,
+    verbs_context,
+};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::sync::{Arc, Mutex};
+
+/// Objects that others need; such a one cannot be destroyed (EBUSY).
+#[derive(Debug, Default)]
+pub(crate) struct Uses(AtomicU32);
+
+impl Uses {
+    pub(crate) fn begin(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+
+    pub(crate) fn check_none(&self) -> Result<(), Errno> {
+        if self.0.load(Relaxed) == 0 { Ok(()) } else { Err(Errno(libc::EBUSY)) }
+    }
+}
+
+/// What an event's numbers mean.
+#[derive(Clone)]
+pub(crate) enum Subject {
+    /// A CQ.
+    Cq(*mut ibv_cq, Arc<Cq>),
+    /// A QP.
+    Qp(*mut ibv_qp, Arc<Qp>),
+    /// An SRQ.
+    Srq(*mut ibv_srq, Arc<RecvQueue>, Arc<Events>),
+}
+
+/// Kind of a [`Subject`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// A CQ.
+    Cq,
+    /// A QP.
+    Qp,
+    /// An SRQ.
+    Srq,
+}
+
+// SAFETY: the pointers are handed back to the program, never followed.
+unsafe impl Send for Subject {}
+
+impl Subject {
+    fn key(&self) -> (Kind, u32) {
+        let kind = match self {
+            Subject::Cq(..) => Kind::Cq,
+            Subject::Qp(..) => Kind::Qp,
+            Subject::Srq(..) => Kind::Srq,
+        };
+        (kind, self.identity().0)
+    }
+
+    /// Numbers that events carry for it.
+    pub(crate) fn identity(&self) -> (u32, u32) {
+        match self {
+            Subject::Cq(_, cq) => cq.event_identity(),
+            Subject::Qp(_, qp) => qp.event_identity(),
+            Subject::Srq(_, rq, _) => rq.event_identity(),
+        }
+    }
+}
+
+/// Objects by the numbers that events carry.
+#[derive(Default)]
+pub(crate) struct Subjects(Mutex<HashMap<(Kind, u32), Subject>>);
+
+impl Subjects {
+    pub(crate) fn add(&self, subject: Subject) {
+        lock(&self.0).insert(subject.key(), subject);
+    }
+
+    pub(crate) fn remove(&self, kind: Kind, index: u32) {
+        lock(&self.0).remove(&(kind, index));
+    }
+
+    /// The object that an event is of, if it still exists.
+    pub(crate) fn find(&self, kind: Kind, identity: (u32, u32)) -> Option<Subject> {
+        lock(&self.0).get(&(kind, identity.0)).filter(|s| s.identity() == identity).cloned()
+    }
+}
+
+/// An opened device.
+#[repr(C)]
+pub(crate) struct Context {
+    pub(crate) verbs: verbs_context,
+    pub(crate) process: &'static Process,
+    pub(crate) async_pipe: Arc<EventPipe>,
+    pub(crate) subjects: Subjects,
+}
+
+/// A protection domain.
+#[repr(C)]
+pub(crate) struct Pd {
+    pub(crate) base: ibv_pd,
+    pub(crate) uses: Uses,
+}
+
+/// A completion channel.
+#[repr(C)]
+pub(crate) struct Channel {
+    pub(crate) base: ibv_comp_channel,
+    pub(crate) pipe: EventPipe,
+    pub(crate) subjects: Subjects,
+    pub(crate) uses: Uses,
+}
+
+/// A completion queue.
+#[repr(C)]
+pub(crate) struct CqObject {
+    pub(crate) base: ibv_cq_ex,
+    pub(crate) cq: Arc<Cq>,
+    /// What `ibv_start_poll` and `ibv_next_poll` have taken last.
+    pub(crate) current: ibv_wc,
+    pub(crate) uses: Uses,
+}
+
+/// A queue pair.
+#[repr(C)]
+pub(crate) struct QpObject {
+    pub(crate) base: ibv_qp_ex,
+    pub(crate) qp: Arc<Qp>,
+    pub(crate) builder: super::qp_ex::Builder,
+}
+
+/// A shared receive queue.
+#[repr(C)]
+pub(crate) struct SrqObject {
+    pub(crate) base: ibv_srq,
+    pub(crate) rq: Arc<RecvQueue>,
+    pub(crate) events: Arc<Events>,
+    pub(crate) uses: Uses,
+}
+
+/// The object that a pointer of verbs.h leads to.
+macro_rules! object {
+    ($name:ident: $c:ty => $object:ty) => {
+        /// The object behind the pointer.
+        ///
+        /// # Safety
+        /// The pointer is to an object of this library that is not destroyed.
+        pub(crate) unsafe fn $name<'a>(pointer: *mut $c) -> &'a $object {
+            // SAFETY: vouched for by the caller; the C struct is the object's first field.
+            unsafe { &*pointer.cast::<$object>() }
+        }
+    };
+}
+
+object!(pd: ibv_pd => Pd);
+object!(channel: ibv_comp_channel => Channel);
+object!(cq: ibv_cq => CqObject);
+object!(qp: ibv_qp => QpObject);
+object!(srq: ibv_srq => SrqObject);
+
+/// The object behind a context's pointer.
+///
+/// # Safety
+/// The pointer is to a context of this library that is not closed.
+pub(crate) unsafe fn context<'a>(pointer: *mut ibv_context) -> &'a Context {
+    // SAFETY: vouched for by the caller; the struct that programs see lies within the object.
+    unsafe { &*pointer.byte_sub(std::mem::offset_of!(verbs_context, context)).cast::<Context>() }
+}

@@ -1,0 +1,425 @@
+//! Queue pairs.
+
+use super::object::{Kind, QpObject, Subject, context, cq, pd, qp, srq};
+use super::{object_or_null, qp_ex, status};
+use crate::device;
+use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::qp::{Qp, QpParts};
+use doorbell_abi::ibv_qp_attr_mask::*;
+use doorbell_abi::{
+    CEnum, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap,
+    ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_recv_wr, ibv_send_wr, ibv_sge,
+};
+use doorbell_verbs::{
+    AccessFlags, AhAttr, AhHandle, Gid, Mtu, Opcode, QpAttr, QpCap, QpState, QpType, RemoteAddr, SendFlags,
+    SendOp, SendWr, Sge, UdDest,
+};
+use libc::c_int;
+use std::mem::{offset_of, size_of};
+
+const _: () = {
+    assert!(size_of::<Sge>() == size_of::<ibv_sge>());
+    assert!(offset_of!(Sge, addr) == offset_of!(ibv_sge, addr));
+    assert!(offset_of!(Sge, length) == offset_of!(ibv_sge, length));
+    assert!(offset_of!(Sge, lkey) == offset_of!(ibv_sge, lkey));
+};
+
+/// `IBV_QP_CUR_STATE`, `IBV_QP_EN_SQD_ASYNC_NOTIFY`.
+const IBV_QP_CUR_STATE: c_int = 1 << 1;
+const IBV_QP_EN_SQD_ASYNC_NOTIFY: c_int = 1 << 2;
+/// `IBV_QP_INIT_ATTR_PD`, `_CREATE_FLAGS`, `_SEND_OPS_FLAGS`.
+const INIT_ATTR_PD: u32 = 1;
+const INIT_ATTR_CREATE_FLAGS: u32 = 1 << 2;
+const INIT_ATTR_SEND_OPS_FLAGS: u32 = 1 << 6;
+/// `IBV_QP_EX_WITH_*`: WRITE, WRITE with immediate, SEND, SEND with immediate, READ, both atomics.
+const SEND_OPS: u64 = 0x7f;
+
+pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+    // SAFETY: the caller's struct and PD.
+    let made = unsafe { create(pd, &*attr) };
+    // SAFETY: the caller's struct.
+    unsafe { give_back(made, &raw mut (*attr).cap) }
+}
+
+pub(crate) unsafe extern "C" fn create_qp_ex(
+    _context: *mut ibv_context,
+    attr: *mut ibv_qp_init_attr_ex,
+) -> *mut ibv_qp {
+    // SAFETY: the caller's struct.
+    let made = unsafe { create_extended(&*attr) };
+    // SAFETY: as above.
+    unsafe { give_back(made, &raw mut (*attr).cap) }
+}
+
+/// Hands the QP out, with its sizes.
+unsafe fn give_back(made: Result<Box<QpObject>, Errno>, cap: *mut ibv_qp_cap) -> *mut ibv_qp {
+    if let Ok(object) = &made {
+        // SAFETY: the caller's struct.
+        unsafe { cap.write(c_cap(&object.qp.cap)) };
+    }
+    object_or_null(made).cast()
+}
+
+unsafe fn create_extended(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpObject>, Errno> {
+    let known = INIT_ATTR_PD | INIT_ATTR_CREATE_FLAGS | INIT_ATTR_SEND_OPS_FLAGS;
+    let flags = if attr.comp_mask & INIT_ATTR_CREATE_FLAGS != 0 { attr.create_flags } else { 0 };
+    let ops = if attr.comp_mask & INIT_ATTR_SEND_OPS_FLAGS != 0 { attr.send_ops_flags } else { 0 };
+    if attr.comp_mask & !known != 0 || flags != 0 || ops & !SEND_OPS != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    if attr.comp_mask & INIT_ATTR_PD == 0 || attr.pd.is_null() {
+        return Err(EINVAL);
+    }
+    let plain = ibv_qp_init_attr {
+        qp_context: attr.qp_context,
+        send_cq: attr.send_cq,
+        recv_cq: attr.recv_cq,
+        srq: attr.srq,
+        cap: attr.cap,
+        qp_type: attr.qp_type,
+        sq_sig_all: attr.sq_sig_all,
+    };
+    // SAFETY: vouched for by the caller.
+    unsafe { create(attr.pd, &plain) }
+}
+
+unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box<QpObject>, Errno> {
+    let qp_type = QpType::from_c(attr.qp_type).ok_or(EOPNOTSUPP)?;
+    if pd_pointer.is_null() || attr.send_cq.is_null() || attr.recv_cq.is_null() {
+        return Err(EINVAL);
+    }
+    // SAFETY: objects of ours.
+    let (pd, send_cq, recv_cq) = unsafe { (pd(pd_pointer), cq(attr.send_cq), cq(attr.recv_cq)) };
+    // SAFETY: an SRQ of ours, or null.
+    let srq = unsafe { if attr.srq.is_null() { None } else { Some(srq(attr.srq)) } };
+    // SAFETY: the PD's context.
+    let owner = unsafe { context(pd.base.context) };
+    let made = Qp::new(
+        owner.process,
+        QpParts {
+            pd: pd.base.handle,
+            qp_type,
+            cap: checked_cap(&attr.cap, srq.is_some())?,
+            sq_sig_all: attr.sq_sig_all != 0,
+            send_cq: send_cq.cq.clone(),
+            recv_cq: recv_cq.cq.clone(),
+            srq: srq.map(|s| s.rq.clone()),
+            async_pipe: owner.async_pipe.clone(),
+        },
+    )?;
+    pd.uses.begin();
+    send_cq.uses.begin();
+    recv_cq.uses.begin();
+    if let Some(srq) = srq {
+        srq.uses.begin();
+    }
+    // SAFETY: integers, pointers and optional functions, which may be zero.
+    let mut base: ibv_qp_ex = unsafe { std::mem::zeroed() };
+    base.qp_base.context = pd.base.context;
+    base.qp_base.qp_context = attr.qp_context;
+    base.qp_base.pd = pd_pointer;
+    base.qp_base.send_cq = attr.send_cq;
+    base.qp_base.recv_cq = attr.recv_cq;
+    base.qp_base.srq = attr.srq;
+    base.qp_base.handle = made.event_identity().0;
+    base.qp_base.qp_num = made.num();
+    base.qp_base.qp_type = attr.qp_type;
+    base.qp_base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+    base.qp_base.cond = libc::PTHREAD_COND_INITIALIZER;
+    qp_ex::set_functions(&mut base);
+    let object = Box::new(QpObject { base, qp: made.clone(), builder: qp_ex::Builder::default() });
+    owner.subjects.add(Subject::Qp((&raw const object.base.qp_base).cast_mut(), made));
+    Ok(object)
+}
+
+/// The sizes asked for, where the device has them.
+fn checked_cap(cap: &ibv_qp_cap, uses_srq: bool) -> Result<QpCap, Errno> {
+    let recv = if uses_srq { (0, 0) } else { (cap.max_recv_wr, cap.max_recv_sge) };
+    let over = cap.max_send_wr > device::MAX_WR
+        || recv.0 > device::MAX_WR
+        || cap.max_send_sge > device::MAX_SGE
+        || recv.1 > device::MAX_SGE
+        || cap.max_inline_data > device::MAX_INLINE;
+    if over {
+        return Err(EINVAL);
+    }
+    Ok(QpCap {
+        max_send_wr: cap.max_send_wr,
+        max_recv_wr: recv.0,
+        max_send_sge: cap.max_send_sge,
+        max_recv_sge: recv.1,
+        max_inline_data: cap.max_inline_data,
+    })
+}
+
+fn c_cap(cap: &QpCap) -> ibv_qp_cap {
+    ibv_qp_cap {
+        max_send_wr: cap.max_send_wr,
+        max_recv_wr: cap.max_recv_wr,
+        max_send_sge: cap.max_send_sge,
+        max_recv_sge: cap.max_recv_sge,
+        max_inline_data: cap.max_inline_data,
+    }
+}
+
+pub unsafe extern "C" fn ibv_qp_to_qp_ex(pointer: *mut ibv_qp) -> *mut ibv_qp_ex {
+    pointer.cast()
+}
+
+pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
+    // SAFETY: a QP of ours, not used after this, and the objects that it was made with.
+    unsafe {
+        let object = qp(pointer);
+        let base = &object.base.qp_base;
+        object.qp.destroy();
+        context(base.context).subjects.remove(Kind::Qp, object.qp.event_identity().0);
+        object.qp.events.wait_for_all();
+        pd(base.pd).uses.end();
+        cq(base.send_cq).uses.end();
+        cq(base.recv_cq).uses.end();
+        if !base.srq.is_null() {
+            srq(base.srq).uses.end();
+        }
+        drop(Box::from_raw(pointer.cast::<QpObject>()));
+    }
+    0
+}
+
+pub unsafe extern "C" fn ibv_modify_qp(pointer: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
+    // SAFETY: a QP of ours and the caller's struct.
+    unsafe { status(modify(pointer, &*attr, mask)) }
+}
+
+unsafe fn modify(pointer: *mut ibv_qp, attr: &ibv_qp_attr, mask: c_int) -> Result<(), Errno> {
+    // SAFETY: vouched for by the caller.
+    let object = unsafe { qp(pointer) };
+    if mask & IBV_QP_CUR_STATE != 0 && attr.cur_qp_state != object.qp.query().0.to_c() {
+        return Err(EINVAL);
+    }
+    let state = object.qp.modify(&rust_attr(attr, mask & !IBV_QP_CUR_STATE)?)?;
+    // SAFETY: as above.
+    unsafe { (*pointer).state = state.to_c() };
+    Ok(())
+}
+
+/// What the mask names.
+fn rust_attr(attr: &ibv_qp_attr, mask: c_int) -> Result<QpAttr, Errno> {
+    let known = IBV_QP_STATE
+        | IBV_QP_EN_SQD_ASYNC_NOTIFY
+        | IBV_QP_ACCESS_FLAGS
+        | IBV_QP_PKEY_INDEX
+        | IBV_QP_PORT
+        | IBV_QP_QKEY
+        | IBV_QP_AV
+        | IBV_QP_PATH_MTU
+        | IBV_QP_TIMEOUT
+        | IBV_QP_RETRY_CNT
+        | IBV_QP_RNR_RETRY
+        | IBV_QP_RQ_PSN
+        | IBV_QP_MAX_QP_RD_ATOMIC
+        | IBV_QP_MIN_RNR_TIMER
+        | IBV_QP_SQ_PSN
+        | IBV_QP_MAX_DEST_RD_ATOMIC
+        | IBV_QP_DEST_QPN;
+    if mask & !known != 0 {
+        return Err(EINVAL);
+    }
+    let has = |bit: c_int| mask & bit != 0;
+    let state = || QpState::from_c(attr.qp_state).ok_or(EINVAL);
+    let mtu = || Mtu::from_c(attr.path_mtu).ok_or(EINVAL);
+    Ok(QpAttr {
+        qp_state: if has(IBV_QP_STATE) { Some(state()?) } else { None },
+        pkey_index: has(IBV_QP_PKEY_INDEX).then_some(attr.pkey_index),
+        port_num: has(IBV_QP_PORT).then_some(attr.port_num),
+        qp_access_flags: has(IBV_QP_ACCESS_FLAGS)
+            .then_some(AccessFlags::from_bits_truncate(attr.qp_access_flags)),
+        qkey: has(IBV_QP_QKEY).then_some(attr.qkey),
+        path_mtu: if has(IBV_QP_PATH_MTU) { Some(mtu()?) } else { None },
+        dest_qp_num: has(IBV_QP_DEST_QPN).then_some(attr.dest_qp_num),
+        rq_psn: has(IBV_QP_RQ_PSN).then_some(attr.rq_psn & 0xff_ffff),
+        ah_attr: has(IBV_QP_AV).then_some(rust_path(&attr.ah_attr)),
+        max_dest_rd_atomic: has(IBV_QP_MAX_DEST_RD_ATOMIC).then_some(attr.max_dest_rd_atomic),
+        min_rnr_timer: has(IBV_QP_MIN_RNR_TIMER).then_some(attr.min_rnr_timer),
+        sq_psn: has(IBV_QP_SQ_PSN).then_some(attr.sq_psn & 0xff_ffff),
+        timeout: has(IBV_QP_TIMEOUT).then_some(attr.timeout),
+        retry_cnt: has(IBV_QP_RETRY_CNT).then_some(attr.retry_cnt),
+        rnr_retry: has(IBV_QP_RNR_RETRY).then_some(attr.rnr_retry),
+        max_rd_atomic: has(IBV_QP_MAX_QP_RD_ATOMIC).then_some(attr.max_rd_atomic),
+    })
+}
+
+pub(crate) fn rust_path(attr: &ibv_ah_attr) -> AhAttr {
+    AhAttr {
+        port_num: attr.port_num,
+        dlid: attr.dlid,
+        dgid: (attr.is_global != 0).then_some(Gid(attr.grh.dgid.raw)),
+        sgid_index: attr.grh.sgid_index,
+    }
+}
+
+fn c_path(path: &AhAttr) -> ibv_ah_attr {
+    let grh = match path.dgid {
+        Some(dgid) => ibv_global_route {
+            dgid: ibv_gid { raw: dgid.0 },
+            sgid_index: path.sgid_index,
+            hop_limit: 64,
+            ..ibv_global_route::default()
+        },
+        None => ibv_global_route::default(),
+    };
+    ibv_ah_attr {
+        grh,
+        dlid: path.dlid,
+        is_global: path.dgid.is_some().into(),
+        port_num: path.port_num,
+        ..ibv_ah_attr::default()
+    }
+}
+
+pub unsafe extern "C" fn ibv_query_qp(
+    pointer: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    _mask: c_int,
+    init: *mut ibv_qp_init_attr,
+) -> c_int {
+    // SAFETY: a QP of ours.
+    let object = unsafe { qp(pointer) };
+    let (state, known) = object.qp.query();
+    let cap = c_cap(&object.qp.cap);
+    let base = &object.base.qp_base;
+    // SAFETY: the caller's structs, and the QP's.
+    unsafe {
+        attr.write(c_attr(state, &known, cap));
+        init.write(ibv_qp_init_attr {
+            qp_context: base.qp_context,
+            send_cq: base.send_cq,
+            recv_cq: base.recv_cq,
+            srq: base.srq,
+            cap,
+            qp_type: base.qp_type,
+            sq_sig_all: object.qp.sq_sig_all.into(),
+        });
+        (*pointer).state = state.to_c();
+    }
+    0
+}
+
+fn c_attr(state: QpState, attr: &QpAttr, cap: ibv_qp_cap) -> ibv_qp_attr {
+    ibv_qp_attr {
+        qp_state: state.to_c(),
+        cur_qp_state: state.to_c(),
+        path_mtu: attr.path_mtu.unwrap_or(device::MTU).to_c(),
+        qkey: attr.qkey.unwrap_or_default(),
+        rq_psn: attr.rq_psn.unwrap_or_default(),
+        sq_psn: attr.sq_psn.unwrap_or_default(),
+        dest_qp_num: attr.dest_qp_num.unwrap_or_default(),
+        qp_access_flags: attr.qp_access_flags.unwrap_or_default().bits(),
+        cap,
+        ah_attr: attr.ah_attr.map(|path| c_path(&path)).unwrap_or_default(),
+        pkey_index: attr.pkey_index.unwrap_or_default(),
+        max_rd_atomic: attr.max_rd_atomic.unwrap_or_default(),
+        max_dest_rd_atomic: attr.max_dest_rd_atomic.unwrap_or_default(),
+        min_rnr_timer: attr.min_rnr_timer.unwrap_or_default(),
+        port_num: attr.port_num.unwrap_or_default(),
+        timeout: attr.timeout.unwrap_or_default(),
+        retry_cnt: attr.retry_cnt.unwrap_or_default(),
+        rnr_retry: attr.rnr_retry.unwrap_or_default(),
+        ..ibv_qp_attr::default()
+    }
+}
+
+/// The SGEs of a work request.
+///
+/// # Safety
+/// The list has `count` entries and lives as long as the result.
+pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [Sge], Errno> {
+    match usize::try_from(count) {
+        Ok(0) => Ok(&[]),
+        // SAFETY: vouched for by the caller; both structs are laid out alike.
+        Ok(count) if !list.is_null() => Ok(unsafe { std::slice::from_raw_parts(list.cast(), count) }),
+        _ => Err(EINVAL),
+    }
+}
+
+/// A send work request of C's.
+///
+/// # Safety
+/// As for [`sges`]; the address handle, where the QP is UD, is one of ours.
+unsafe fn rust_wr<'a>(wr: &'a ibv_send_wr, qp_type: QpType) -> Result<SendWr<'a>, Errno> {
+    let imm = u32::from_be(wr.imm_data);
+    // SAFETY: the members are integers and a pointer: any bytes are good for each.
+    let (rdma, atomic, ud) = unsafe { (wr.wr.rdma, wr.wr.atomic, wr.wr.ud) };
+    let remote = RemoteAddr { addr: rdma.remote_addr, rkey: rdma.rkey };
+    let word = RemoteAddr { addr: atomic.remote_addr, rkey: atomic.rkey };
+    let op = match Opcode::from_c(wr.opcode).ok_or(EINVAL)? {
+        Opcode::Send => SendOp::Send,
+        Opcode::SendWithImm => SendOp::SendWithImm(imm),
+        Opcode::Write => SendOp::Write(remote),
+        Opcode::WriteWithImm => SendOp::WriteWithImm(remote, imm),
+        Opcode::Read => SendOp::Read(remote),
+        Opcode::CompareSwap => {
+            SendOp::CompareSwap { remote: word, compare: atomic.compare_add, swap: atomic.swap }
+        }
+        Opcode::FetchAdd => SendOp::FetchAdd { remote: word, add: atomic.compare_add },
+    };
+    let dest = if qp_type == QpType::Ud && !ud.ah.is_null() {
+        // SAFETY: vouched for by the caller.
+        let ah = AhHandle(unsafe { (*ud.ah).handle });
+        Some(UdDest { ah, qpn: ud.remote_qpn, qkey: ud.remote_qkey })
+    } else {
+        None
+    };
+    Ok(SendWr {
+        wr_id: wr.wr_id,
+        op,
+        // SAFETY: vouched for by the caller.
+        sg_list: unsafe { sges(wr.sg_list, wr.num_sge)? },
+        flags: SendFlags::from_bits_truncate(wr.send_flags),
+        dest,
+    })
+}
+
+pub(crate) unsafe extern "C" fn post_send(
+    pointer: *mut ibv_qp,
+    mut list: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: a QP of ours.
+    let object = unsafe { qp(pointer) };
+    let qp_type = object.qp.qp_type();
+    let mut posting = object.qp.begin_post();
+    // SAFETY: the caller's list, which ends with null.
+    while let Some(wr) = unsafe { list.as_ref() } {
+        // SAFETY: the caller's work request.
+        let posted = unsafe { rust_wr(wr, qp_type) }.and_then(|wr| posting.post(&wr, None));
+        if let Err(errno) = posted {
+            // SAFETY: the caller's variable.
+            unsafe { bad.write(list) };
+            return errno.0;
+        }
+        list = wr.next;
+    }
+    0
+}
+
+pub(crate) unsafe extern "C" fn post_recv(
+    pointer: *mut ibv_qp,
+    mut list: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: a QP of ours.
+    let object = unsafe { qp(pointer) };
+    // SAFETY: the caller's list, which ends with null.
+    while let Some(wr) = unsafe { list.as_ref() } {
+        // SAFETY: the caller's work request.
+        let posted =
+            unsafe { sges(wr.sg_list, wr.num_sge) }.and_then(|sges| object.qp.post_recv(wr.wr_id, sges));
+        if let Err(errno) = posted {
+            // SAFETY: the caller's variable.
+            unsafe { bad.write(list) };
+            return errno.0;
+        }
+        list = wr.next;
+    }
+    0
+}

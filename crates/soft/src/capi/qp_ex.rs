@@ -1,0 +1,240 @@
+//! Send work requests made by function calls (ibv_wr_post(3)).
+//!
+//! They are collected between `ibv_wr_start` and `ibv_wr_complete`, which posts all or none.
+
+use super::object::QpObject;
+use crate::errno::{EINVAL, ENOMEM, Errno};
+use doorbell_abi::{ibv_ah, ibv_data_buf, ibv_qp_ex, ibv_sge};
+use doorbell_verbs::{AhHandle, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest};
+use libc::{c_int, c_void};
+use std::cell::UnsafeCell;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+
+/// Work requests being made. One thread at a time has it, from start to complete or abort.
+#[derive(Default)]
+pub(crate) struct Builder {
+    taken: AtomicBool,
+    list: UnsafeCell<List>,
+}
+
+#[derive(Default)]
+struct List {
+    wrs: Vec<Building>,
+    sges: Vec<Sge>,
+    inline: Vec<u8>,
+    error: Option<Errno>,
+}
+
+struct Building {
+    wr_id: u64,
+    op: SendOp,
+    flags: SendFlags,
+    dest: Option<UdDest>,
+    sges: Range<usize>,
+    inline: Option<Range<usize>>,
+}
+
+impl Building {
+    fn wr<'l>(&self, list: &'l List) -> (SendWr<'l>, Option<&'l [u8]>) {
+        let wr = SendWr {
+            wr_id: self.wr_id,
+            op: self.op,
+            sg_list: &list.sges[self.sges.clone()],
+            flags: self.flags,
+            dest: self.dest,
+        };
+        (wr, self.inline.clone().map(|range| &list.inline[range]))
+    }
+}
+
+/// Fills the functions in.
+pub(crate) fn set_functions(base: &mut ibv_qp_ex) {
+    base.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
+    base.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
+    base.wr_rdma_read = Some(wr_rdma_read);
+    base.wr_rdma_write = Some(wr_rdma_write);
+    base.wr_rdma_write_imm = Some(wr_rdma_write_imm);
+    base.wr_send = Some(wr_send);
+    base.wr_send_imm = Some(wr_send_imm);
+    base.wr_set_ud_addr = Some(wr_set_ud_addr);
+    base.wr_set_inline_data = Some(wr_set_inline_data);
+    base.wr_set_inline_data_list = Some(wr_set_inline_data_list);
+    base.wr_set_sge = Some(wr_set_sge);
+    base.wr_set_sge_list = Some(wr_set_sge_list);
+    base.wr_start = Some(wr_start);
+    base.wr_complete = Some(wr_complete);
+    base.wr_abort = Some(wr_abort);
+}
+
+/// The list being made by this thread.
+///
+/// # Safety
+/// A QP of ours, between start and complete or abort on this thread.
+#[allow(clippy::mut_from_ref, reason = "the flag `taken` makes it the only reference")]
+unsafe fn list<'a>(pointer: *mut ibv_qp_ex) -> &'a mut List {
+    // SAFETY: vouched for by the caller.
+    unsafe { &mut *(*pointer.cast::<QpObject>()).builder.list.get() }
+}
+
+unsafe extern "C" fn wr_start(pointer: *mut ibv_qp_ex) {
+    // SAFETY: a QP of ours.
+    let builder = unsafe { &(*pointer.cast::<QpObject>()).builder };
+    while builder.taken.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
+        std::thread::yield_now();
+    }
+    // SAFETY: taken by this thread.
+    let list = unsafe { list(pointer) };
+    list.wrs.clear();
+    list.sges.clear();
+    list.inline.clear();
+    list.error = None;
+}
+
+unsafe extern "C" fn wr_abort(pointer: *mut ibv_qp_ex) {
+    // SAFETY: a QP of ours.
+    unsafe { (*pointer.cast::<QpObject>()).builder.taken.store(false, Release) };
+}
+
+unsafe extern "C" fn wr_complete(pointer: *mut ibv_qp_ex) -> c_int {
+    // SAFETY: a QP of ours, whose list this thread has.
+    let (object, list) = unsafe { (&*pointer.cast::<QpObject>(), list(pointer)) };
+    let posted = post_all(object, list);
+    object.builder.taken.store(false, Release);
+    super::status(posted)
+}
+
+fn post_all(object: &QpObject, list: &List) -> Result<(), Errno> {
+    if let Some(error) = list.error {
+        return Err(error);
+    }
+    let mut posting = object.qp.begin_post();
+    if posting.room() < list.wrs.len() as u64 {
+        return Err(ENOMEM);
+    }
+    for building in &list.wrs {
+        let (wr, inline) = building.wr(list);
+        posting.check(&wr, inline)?;
+    }
+    for building in &list.wrs {
+        let (wr, inline) = building.wr(list);
+        posting.post(&wr, inline)?;
+    }
+    Ok(())
+}
+
+/// Begins a work request with what the QP's fields say.
+unsafe fn begin(pointer: *mut ibv_qp_ex, op: SendOp) {
+    // SAFETY: vouched for by the caller.
+    let (list, base) = unsafe { (list(pointer), &*pointer) };
+    let at = list.sges.len();
+    let flags = SendFlags::from_bits_truncate(base.wr_flags) - SendFlags::INLINE;
+    list.wrs.push(Building { wr_id: base.wr_id, op, flags, dest: None, sges: at..at, inline: None });
+}
+
+/// Changes the work request begun last.
+unsafe fn change(pointer: *mut ibv_qp_ex, change: impl FnOnce(&mut Building, &mut Vec<Sge>, &mut Vec<u8>)) {
+    // SAFETY: vouched for by the caller.
+    let list = unsafe { list(pointer) };
+    match list.wrs.last_mut() {
+        Some(last) => change(last, &mut list.sges, &mut list.inline),
+        None => list.error = Some(EINVAL),
+    }
+}
+
+const fn remote(rkey: u32, addr: u64) -> RemoteAddr {
+    RemoteAddr { addr, rkey }
+}
+
+macro_rules! begins {
+    ($($name:ident($($arg:ident: $t:ty),*) => $op:expr;)*) => {$(
+        unsafe extern "C" fn $name(pointer: *mut ibv_qp_ex $(, $arg: $t)*) {
+            // SAFETY: between start and complete, as ibv_wr_post(3) says.
+            unsafe { begin(pointer, $op) }
+        }
+    )*};
+}
+
+begins! {
+    wr_atomic_cmp_swp(rkey: u32, addr: u64, compare: u64, swap: u64) =>
+        SendOp::CompareSwap { remote: remote(rkey, addr), compare, swap };
+    wr_atomic_fetch_add(rkey: u32, addr: u64, add: u64) => SendOp::FetchAdd { remote: remote(rkey, addr), add };
+    wr_rdma_read(rkey: u32, addr: u64) => SendOp::Read(remote(rkey, addr));
+    wr_rdma_write(rkey: u32, addr: u64) => SendOp::Write(remote(rkey, addr));
+    wr_rdma_write_imm(rkey: u32, addr: u64, imm: u32) =>
+        SendOp::WriteWithImm(remote(rkey, addr), u32::from_be(imm));
+    wr_send() => SendOp::Send;
+    wr_send_imm(imm: u32) => SendOp::SendWithImm(u32::from_be(imm));
+}
+
+unsafe extern "C" fn wr_set_ud_addr(pointer: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, qkey: u32) {
+    // SAFETY: an address handle of ours; between start and complete.
+    unsafe {
+        let object = &*pointer.cast::<QpObject>();
+        let ud = object.qp.qp_type() == QpType::Ud;
+        if ah.is_null() || !ud {
+            list(pointer).error = Some(EINVAL);
+            return;
+        }
+        let dest = UdDest { ah: AhHandle((*ah).handle), qpn, qkey };
+        change(pointer, |wr, _, _| wr.dest = Some(dest));
+    }
+}
+
+unsafe extern "C" fn wr_set_inline_data(pointer: *mut ibv_qp_ex, addr: *mut c_void, length: usize) {
+    let buffer = ibv_data_buf { addr, length };
+    // SAFETY: one buffer, just made.
+    unsafe { wr_set_inline_data_list(pointer, 1, &buffer) }
+}
+
+unsafe extern "C" fn wr_set_inline_data_list(
+    pointer: *mut ibv_qp_ex,
+    count: usize,
+    buffers: *const ibv_data_buf,
+) {
+    // SAFETY: between start and complete; the caller's buffers.
+    unsafe {
+        let object = &*pointer.cast::<QpObject>();
+        let most = object.qp.cap.max_inline_data as usize;
+        let buffers: &[ibv_data_buf] =
+            if count == 0 { &[] } else { std::slice::from_raw_parts(buffers, count) };
+        let total = buffers.iter().fold(0usize, |sum, buffer| sum.saturating_add(buffer.length));
+        if total > most {
+            list(pointer).error = Some(ENOMEM);
+            return;
+        }
+        change(pointer, |wr, _, inline| {
+            let at = inline.len();
+            for buffer in buffers.iter().filter(|buffer| buffer.length > 0) {
+                inline.extend_from_slice(std::slice::from_raw_parts(buffer.addr.cast::<u8>(), buffer.length));
+            }
+            wr.inline = Some(at..inline.len());
+        });
+    }
+}
+
+unsafe extern "C" fn wr_set_sge(pointer: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
+    // SAFETY: between start and complete.
+    unsafe {
+        change(pointer, |wr, sges, _| {
+            let at = sges.len();
+            sges.push(Sge { addr, length, lkey });
+            wr.sges = at..at + 1;
+        });
+    }
+}
+
+unsafe extern "C" fn wr_set_sge_list(pointer: *mut ibv_qp_ex, count: usize, from: *const ibv_sge) {
+    // SAFETY: between start and complete; the caller's list.
+    unsafe {
+        let Ok(new) = super::qp::sges(from, c_int::try_from(count).unwrap_or(-1)) else {
+            list(pointer).error = Some(EINVAL);
+            return;
+        };
+        change(pointer, |wr, sges, _| {
+            let at = sges.len();
+            sges.extend_from_slice(new);
+            wr.sges = at..sges.len();
+        });
+    }
+}

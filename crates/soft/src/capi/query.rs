@@ -1,0 +1,207 @@
+//! What devices and ports are asked.
+
+use crate::device::{self, GidType};
+use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use doorbell_abi::{ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_gid_entry, ibv_port_attr};
+use libc::{c_char, c_int, c_void};
+
+/// Bytes of `struct ibv_port_attr` that the exported ibv_query_port writes: later fields came with
+/// the operation that verbs.h calls.
+const OLD_PORT_ATTR: usize = 48;
+
+pub unsafe extern "C" fn ibv_query_device(_context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
+    // SAFETY: the caller's struct.
+    unsafe { attr.write(device::attributes()) };
+    0
+}
+
+pub(crate) unsafe extern "C" fn query_device_ex(
+    _context: *mut ibv_context,
+    _input: *const c_void,
+    attr: *mut ibv_device_attr_ex,
+    size: usize,
+) -> c_int {
+    let own = device::attributes_ex();
+    // SAFETY: the caller's struct has `size` bytes; ours has its own.
+    unsafe { copy_prefix(&own, attr.cast(), size) };
+    0
+}
+
+/// Copies as much of `from` as fits in `size` bytes and clears the rest.
+///
+/// # Safety
+/// `to` has `size` bytes.
+unsafe fn copy_prefix<T>(from: &T, to: *mut u8, size: usize) {
+    let known = size.min(size_of::<T>());
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        std::ptr::copy_nonoverlapping(std::ptr::from_ref(from).cast::<u8>(), to, known);
+        to.add(known).write_bytes(0, size - known);
+    }
+}
+
+pub unsafe extern "C" fn ibv_query_port(
+    _context: *mut ibv_context,
+    port: u8,
+    attr: *mut ibv_port_attr,
+) -> c_int {
+    // SAFETY: the caller's struct has at least the old length.
+    unsafe { write_port(port, attr, OLD_PORT_ATTR) }
+}
+
+pub(crate) unsafe extern "C" fn query_port_op(
+    _context: *mut ibv_context,
+    port: u8,
+    attr: *mut ibv_port_attr,
+    size: usize,
+) -> c_int {
+    // SAFETY: the caller's struct has this length.
+    unsafe { write_port(port, attr, size) }
+}
+
+unsafe fn write_port(port: u8, attr: *mut ibv_port_attr, size: usize) -> c_int {
+    if port != device::PORT {
+        return EINVAL.0;
+    }
+    let own = device::port();
+    // SAFETY: vouched for by the caller.
+    unsafe { copy_prefix(&own, attr.cast(), size) };
+    0
+}
+
+/// An entry of the GID table.
+fn gid(port: u32, index: i64) -> Result<ibv_gid_entry, Errno> {
+    let found = usize::try_from(index).ok().and_then(|index| device::gids().get(index));
+    match found {
+        Some((gid, kind)) if port == u32::from(device::PORT) => Ok(ibv_gid_entry {
+            gid: ibv_gid { raw: gid.0 },
+            gid_index: index as u32,
+            port_num: port,
+            gid_type: *kind as u32,
+            ndev_ifindex: 0,
+        }),
+        _ => Err(EINVAL),
+    }
+}
+
+pub unsafe extern "C" fn ibv_query_gid(
+    _context: *mut ibv_context,
+    port: u8,
+    index: c_int,
+    to: *mut ibv_gid,
+) -> c_int {
+    // SAFETY: the caller's struct.
+    super::minus_one(gid(port.into(), index.into()).map(|entry| unsafe { to.write_unaligned(entry.gid) }))
+}
+
+pub unsafe extern "C" fn _ibv_query_gid_ex(
+    _context: *mut ibv_context,
+    port: u32,
+    index: u32,
+    to: *mut ibv_gid_entry,
+    flags: u32,
+    size: usize,
+) -> c_int {
+    if flags != 0 {
+        return EINVAL.0;
+    }
+    match gid(port, index.into()) {
+        Ok(entry) => {
+            // SAFETY: the caller's struct has this length.
+            unsafe { copy_prefix(&entry, to.cast(), size) };
+            0
+        }
+        Err(errno) => errno.0,
+    }
+}
+
+pub unsafe extern "C" fn _ibv_query_gid_table(
+    _context: *mut ibv_context,
+    to: *mut ibv_gid_entry,
+    room: usize,
+    flags: u32,
+    size: usize,
+) -> isize {
+    let count = device::gids().len();
+    if flags != 0 || room < count {
+        return -(EINVAL.0 as isize);
+    }
+    for index in 0..count {
+        if let Ok(entry) = gid(device::PORT.into(), index as i64) {
+            // SAFETY: the caller's array has `room` entries of `size` bytes.
+            unsafe { copy_prefix(&entry, to.cast::<u8>().add(index * size), size) };
+        }
+    }
+    count as isize
+}
+
+/// `enum ibv_gid_type_sysfs` knows two kinds.
+pub unsafe extern "C" fn ibv_query_gid_type(
+    _context: *mut ibv_context,
+    port: u8,
+    index: u32,
+    to: *mut u32,
+) -> c_int {
+    super::minus_one(gid(port.into(), index.into()).map(|entry| {
+        let v2 = entry.gid_type == GidType::RoceV2 as u32;
+        // SAFETY: the caller's variable.
+        unsafe { to.write(u32::from(v2)) };
+    }))
+}
+
+pub unsafe extern "C" fn ibv_query_pkey(
+    _context: *mut ibv_context,
+    port: u8,
+    index: c_int,
+    to: *mut u16,
+) -> c_int {
+    if port != device::PORT || index != 0 {
+        return super::minus_one(Err(EINVAL));
+    }
+    // SAFETY: the caller's variable.
+    unsafe { to.write(device::DEFAULT_PKEY.to_be()) };
+    0
+}
+
+pub unsafe extern "C" fn ibv_get_pkey_index(_context: *mut ibv_context, port: u8, pkey: u16) -> c_int {
+    if port == device::PORT && pkey == device::DEFAULT_PKEY.to_be() {
+        return 0;
+    }
+    super::minus_one(Err(EINVAL))
+}
+
+pub unsafe extern "C" fn ibv_get_sysfs_path() -> *const c_char {
+    c"/sys".as_ptr()
+}
+
+/// There is nothing of this device in sysfs.
+pub unsafe extern "C" fn ibv_read_sysfs_file(
+    _directory: *const c_char,
+    _file: *const c_char,
+    _buffer: *mut c_char,
+    _size: usize,
+) -> c_int {
+    super::minus_one(Err(Errno(libc::ENOENT)))
+}
+
+pub unsafe extern "C" fn ibv_query_ece(_qp: *mut c_void, _ece: *mut c_void) -> c_int {
+    EOPNOTSUPP.0
+}
+
+pub unsafe extern "C" fn ibv_set_ece(_qp: *mut c_void, _ece: *mut c_void) -> c_int {
+    EOPNOTSUPP.0
+}
+
+/// Data and its last byte are placed in order: the program need not wait for the completion.
+pub unsafe extern "C" fn ibv_query_qp_data_in_order(_qp: *mut c_void, _op: c_int, _flags: u32) -> c_int {
+    1
+}
+
+pub unsafe extern "C" fn ibv_fork_init() -> c_int {
+    0
+}
+
+/// `IBV_FORK_UNNEEDED`: memory is not pinned, and what is written to a process goes to that one.
+pub unsafe extern "C" fn ibv_is_fork_initialized() -> c_int {
+    2
+}

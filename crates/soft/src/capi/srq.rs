@@ -1,0 +1,161 @@
+//! Shared receive queues.
+
+use super::object::{Kind, SrqObject, Subject, Uses, context, pd, srq};
+use super::{object_or_null, status};
+use crate::cq::Events;
+use crate::device;
+use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::records::QPS;
+use crate::recv_queue::RecvQueue;
+use doorbell_abi::{
+    ibv_context, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex,
+};
+use libc::c_int;
+use std::sync::Arc;
+
+/// `IBV_SRQ_MAX_WR`, `IBV_SRQ_LIMIT`.
+const SRQ_MAX_WR: c_int = 1;
+const SRQ_LIMIT: c_int = 2;
+/// `IBV_SRQ_INIT_ATTR_TYPE`, `IBV_SRQ_INIT_ATTR_PD`, `IBV_SRQT_BASIC`.
+const INIT_ATTR_TYPE: u32 = 1;
+const INIT_ATTR_PD: u32 = 1 << 1;
+const BASIC: u32 = 0;
+
+pub unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq {
+    // SAFETY: the caller's struct and PD.
+    object_or_null(unsafe { create(pd, &mut *attr) }).cast()
+}
+
+pub(crate) unsafe extern "C" fn create_srq_ex(
+    _context: *mut ibv_context,
+    attr: *mut ibv_srq_init_attr_ex,
+) -> *mut ibv_srq {
+    // SAFETY: the caller's struct.
+    let attr_ex = unsafe { &mut *attr };
+    let typed = attr_ex.comp_mask & INIT_ATTR_TYPE != 0 && attr_ex.srq_type != BASIC;
+    if typed || attr_ex.comp_mask & !(INIT_ATTR_TYPE | INIT_ATTR_PD) != 0 {
+        EOPNOTSUPP.set();
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the struct begins with the plain one's fields; the PD is checked.
+    object_or_null(unsafe { create(attr_ex.pd, &mut *attr.cast::<ibv_srq_init_attr>()) }).cast()
+}
+
+unsafe fn create(pd_pointer: *mut ibv_pd, attr: &mut ibv_srq_init_attr) -> Result<Box<SrqObject>, Errno> {
+    let sizes = &mut attr.attr;
+    let wrong = pd_pointer.is_null()
+        || !(1..=device::MAX_WR).contains(&sizes.max_wr)
+        || sizes.max_sge > device::MAX_SGE;
+    if wrong {
+        return Err(EINVAL);
+    }
+    // SAFETY: a PD of ours and its context.
+    let (pd, owner) = unsafe {
+        let pd = pd(pd_pointer);
+        (pd, context(pd.base.context))
+    };
+    let number = owner.process.srq_numbers.take()?;
+    let index = QPS as u32 + number;
+    let async_fd = owner.async_pipe.in_record();
+    let made =
+        RecvQueue::new(owner.process, index, pd.base.handle, sizes.max_wr, sizes.max_sge.max(1), async_fd);
+    let rq = match made {
+        Ok(rq) => Arc::new(rq),
+        Err(errno) => {
+            owner.process.srq_numbers.give_back(number);
+            return Err(errno);
+        }
+    };
+    sizes.max_sge = sizes.max_sge.max(1);
+    pd.uses.begin();
+    // SAFETY: integers and pointers, which may be zero.
+    let mut base: ibv_srq = unsafe { std::mem::zeroed() };
+    base.context = pd.base.context;
+    base.srq_context = attr.srq_context;
+    base.pd = pd_pointer;
+    base.handle = number;
+    base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+    base.cond = libc::PTHREAD_COND_INITIALIZER;
+    let events = Arc::new(Events::default());
+    let object = Box::new(SrqObject { base, rq: rq.clone(), events: events.clone(), uses: Uses::default() });
+    owner.subjects.add(Subject::Srq((&raw const object.base).cast_mut(), rq, events));
+    Ok(object)
+}
+
+pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
+    // SAFETY: an SRQ of ours, not used after this, its PD and context.
+    unsafe {
+        let object = srq(pointer);
+        if let Err(busy) = object.uses.check_none() {
+            return busy.0;
+        }
+        let owner = context(object.base.context);
+        owner.subjects.remove(Kind::Srq, object.base.handle);
+        object.events.wait_for_all();
+        pd(object.base.pd).uses.end();
+        let number = object.base.handle;
+        drop(Box::from_raw(pointer.cast::<SrqObject>()));
+        owner.process.srq_numbers.give_back(number);
+    }
+    0
+}
+
+pub unsafe extern "C" fn ibv_modify_srq(
+    pointer: *mut ibv_srq,
+    attr: *mut ibv_srq_attr,
+    mask: c_int,
+) -> c_int {
+    if mask & SRQ_MAX_WR != 0 {
+        // IBV_DEVICE_SRQ_RESIZE is not among the device's capabilities.
+        return EOPNOTSUPP.0;
+    }
+    if mask & !SRQ_LIMIT != 0 {
+        return EINVAL.0;
+    }
+    // SAFETY: an SRQ of ours and the caller's struct.
+    let (object, limit) = unsafe { (srq(pointer), (*attr).srq_limit) };
+    if mask & SRQ_LIMIT != 0 {
+        if limit > object.rq.depth {
+            return EINVAL.0;
+        }
+        object.rq.arm_limit(limit);
+    }
+    0
+}
+
+pub unsafe extern "C" fn ibv_query_srq(pointer: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
+    // SAFETY: an SRQ of ours and the caller's struct.
+    unsafe {
+        let rq = &srq(pointer).rq;
+        attr.write(ibv_srq_attr { max_wr: rq.depth, max_sge: rq.max_sge, srq_limit: rq.limit() });
+    }
+    0
+}
+
+pub(crate) unsafe extern "C" fn get_srq_num(pointer: *mut ibv_srq, number: *mut u32) -> c_int {
+    // SAFETY: an SRQ of ours and the caller's variable.
+    unsafe { number.write(srq(pointer).base.handle) };
+    0
+}
+
+pub(crate) unsafe extern "C" fn post_srq_recv(
+    pointer: *mut ibv_srq,
+    mut list: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: an SRQ of ours.
+    let rq = unsafe { &srq(pointer).rq };
+    // SAFETY: the caller's list, which ends with null.
+    while let Some(wr) = unsafe { list.as_ref() } {
+        // SAFETY: the caller's work request.
+        let posted =
+            unsafe { super::qp::sges(wr.sg_list, wr.num_sge) }.and_then(|sges| rq.post(wr.wr_id, sges));
+        if posted.is_err() {
+            // SAFETY: the caller's variable.
+            unsafe { bad.write(list) };
+            return status(posted);
+        }
+        list = wr.next;
+    }
+    0
+}

@@ -1,0 +1,480 @@
+//! Completion queues.
+//!
+//! A CQ has two parts: completions of RECVs come through a ring in the segment, which the senders
+//! fill; all others (of this process's sends, and flushed ones) go through a private queue. The
+//! ring is emptied first, so that a QP's RECVs complete in order when the rest is flushed.
+
+use crate::channel::tell;
+use crate::errno::{EINVAL, Errno};
+use crate::process::{Owner, Process, lock};
+use crate::records::*;
+use crate::recv_queue::RecvQueue;
+use crate::segment::Segment;
+use doorbell_abi::{CEnum, ibv_wc};
+use doorbell_verbs::WcStatus;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// `IBV_EVENT_CQ_ERR`.
+const EVENT_CQ_ERR: u32 = 0;
+/// Bit of an entry's flags, beside those of verbs.h: the sender asked for a solicited event.
+pub(crate) const SOLICITED: u32 = 1 << 31;
+
+/// Which completion to tell of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Armed {
+    /// None.
+    Not = 0,
+    /// The next that is solicited or an error.
+    Solicited = 1,
+    /// The next.
+    Next = 2,
+}
+
+/// What a CQ has to know of a QP that uses it.
+#[derive(Debug)]
+pub(crate) struct QpShare {
+    pub(crate) num: u32,
+    /// As in the QP's record.
+    pub(crate) generation: AtomicU32,
+    /// Send work requests whose room is free again: those up to the last one whose completion was
+    /// taken.
+    pub(crate) freed: AtomicU64,
+    pub(crate) rq: Arc<RecvQueue>,
+}
+
+/// A completion of the private part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Own {
+    pub(crate) wc: ibv_wc,
+    pub(crate) solicited: bool,
+    /// Send work requests of the QP up to and with this one.
+    pub(crate) sends: u64,
+}
+
+/// A completion queue.
+#[derive(Debug)]
+pub(crate) struct Cq {
+    process: &'static Process,
+    pub(crate) index: u32,
+    pub(crate) cqe: AtomicU32,
+    record: &'static CqRecord,
+    state: Mutex<State>,
+    /// Length of the private part, to see that there is nothing without the lock.
+    waiting: AtomicU32,
+    pub(crate) events: Events,
+}
+
+#[derive(Debug)]
+struct State {
+    own: VecDeque<Own>,
+    users: HashMap<u32, Arc<QpShare>, std::hash::BuildHasherDefault<QpnHasher>>,
+    entries: u64,
+    capacity: u32,
+}
+
+/// QP numbers are their own hash.
+#[derive(Default)]
+pub(crate) struct QpnHasher(u64);
+
+impl std::hash::Hasher for QpnHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u32(&mut self, qpn: u32) {
+        // The upper bits choose within a group, the lower ones the group.
+        self.0 = u64::from(qpn) | u64::from(qpn) << 57;
+    }
+}
+
+/// Events delivered to the program and not acknowledged (ibv_ack_cq_events(3)): an object cannot
+/// be destroyed before.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    open: Mutex<u32>,
+    none: Condvar,
+}
+
+impl Events {
+    pub(crate) fn delivered(&self) {
+        *lock(&self.open) += 1;
+    }
+
+    pub(crate) fn acknowledged(&self, n: u32) {
+        let mut open = lock(&self.open);
+        *open = open.saturating_sub(n);
+        self.none.notify_all();
+    }
+
+    pub(crate) fn wait_for_all(&self) {
+        let open = lock(&self.open);
+        let waited = self.none.wait_while(open, |open| *open > 0);
+        drop(waited);
+    }
+}
+
+impl Cq {
+    pub(crate) fn new(
+        process: &'static Process,
+        cqe: u32,
+        channel_fd: u32,
+        async_fd: u32,
+    ) -> Result<Cq, Errno> {
+        let index = process.cq_numbers.take()?;
+        let record = process.segment.cq(index as usize).ok_or(EINVAL)?;
+        let capacity = cqe.next_power_of_two();
+        let Some(entries) = process.heap.alloc(u64::from(capacity) * size_of::<CqEntry>() as u64) else {
+            process.cq_numbers.give_back(index);
+            return Err(crate::errno::ENOMEM);
+        };
+        let head = record.head.0.load(Relaxed);
+        forget_sequences(&process.segment, entries, capacity);
+        record.cqe.store(cqe, Relaxed);
+        record.channel_fd.store(channel_fd, Relaxed);
+        record.async_fd.store(async_fd, Relaxed);
+        record.armed.store(Armed::Not as u32, Relaxed);
+        record.overrun.store(0, Relaxed);
+        record.entries.store(entries, Relaxed);
+        record.tail.store(head, Relaxed);
+        record.head_seen.store(head, Relaxed);
+        record.generation.fetch_add(1, Relaxed);
+        record.capacity.store(capacity, Release);
+        let state = State { own: VecDeque::with_capacity(64), users: HashMap::default(), entries, capacity };
+        Ok(Cq {
+            process,
+            index,
+            cqe: AtomicU32::new(cqe),
+            record,
+            state: Mutex::new(state),
+            waiting: AtomicU32::new(0),
+            events: Events::default(),
+        })
+    }
+
+    /// Numbers that a completion event carries for this CQ.
+    pub(crate) fn event_identity(&self) -> (u32, u32) {
+        (self.index, self.record.generation.load(Relaxed))
+    }
+
+    pub(crate) fn add_user(&self, user: Arc<QpShare>) {
+        lock(&self.state).users.insert(user.num, user);
+    }
+
+    /// Forgets a QP and what has completed of it.
+    pub(crate) fn remove_user(&self, num: u32) {
+        let mut state = lock(&self.state);
+        state.users.remove(&num);
+        state.own.retain(|own| own.wc.qp_num != num);
+        self.waiting.store(state.own.len() as u32, Release);
+    }
+
+    /// Forgets what has completed of a QP through the private part.
+    pub(crate) fn forget(&self, num: u32) {
+        let mut state = lock(&self.state);
+        state.own.retain(|own| own.wc.qp_num != num);
+        self.waiting.store(state.own.len() as u32, Release);
+    }
+
+    /// Adds a completion of this process.
+    pub(crate) fn push(&self, own: Own) {
+        let mut state = lock(&self.state);
+        let in_ring = self.record.tail.load(Relaxed).wrapping_sub(self.record.head.0.load(Relaxed));
+        let held = state.own.len() as u64 + in_ring.min(u64::from(state.capacity));
+        if held >= u64::from(self.cqe.load(Relaxed)) {
+            drop(state);
+            return overrun(Owner::This, self.record, self.index);
+        }
+        state.own.push_back(own);
+        self.waiting.store(state.own.len() as u32, Release);
+        drop(state);
+        wake(Owner::This, self.record, self.index, own.solicited || own.wc.status != 0);
+    }
+
+    /// Takes completions, oldest first, into the front of `wcs`; returns how many. An overrun CQ
+    /// gives none (ibv_create_cq(3)).
+    pub(crate) fn poll(&self, wcs: &mut [ibv_wc]) -> Result<usize, Errno> {
+        self.process.progress.help();
+        let mut taken = 0;
+        if self.looks_empty() && self.record.overrun.load(Relaxed) == 0 {
+            return Ok(0);
+        }
+        let mut state = lock(&self.state);
+        if self.record.overrun.load(Relaxed) != 0 {
+            return Err(Errno(libc::EIO));
+        }
+        while taken < wcs.len() {
+            let Some(wc) = self.take(&mut state) else { break };
+            wcs[taken] = wc;
+            taken += 1;
+        }
+        self.waiting.store(state.own.len() as u32, Release);
+        Ok(taken)
+    }
+
+    fn looks_empty(&self) -> bool {
+        if self.waiting.load(Acquire) != 0 {
+            return false;
+        }
+        let head = self.record.head.0.load(Relaxed);
+        let capacity = self.record.capacity.load(Relaxed);
+        let entries = self.record.entries.load(Relaxed);
+        entry(&self.process.segment, entries, capacity, head)
+            .is_none_or(|e| e.sequence.load(Acquire) != head + 1)
+    }
+
+    fn take(&self, state: &mut State) -> Option<ibv_wc> {
+        while let Some(entry) = self.next_in_ring(state) {
+            let wc = self.receive(state, entry);
+            let head = self.record.head.0.load(Relaxed);
+            self.record.head.0.store(head + 1, Release);
+            if wc.is_some() {
+                return wc;
+            }
+        }
+        let own = state.own.pop_front()?;
+        if let Some(user) = state.users.get(&own.wc.qp_num) {
+            user.freed.fetch_max(own.sends, Relaxed);
+        }
+        Some(own.wc)
+    }
+
+    fn next_in_ring(&self, state: &State) -> Option<&'static CqEntry> {
+        let head = self.record.head.0.load(Relaxed);
+        let entry = entry(&self.process.segment, state.entries, state.capacity, head)?;
+        (entry.sequence.load(Acquire) == head + 1).then_some(entry)
+    }
+
+    /// The completion that an entry stands for; `None` where it is of no QP that there is, or of no
+    /// RECV that is posted.
+    fn receive(&self, state: &State, entry: &CqEntry) -> Option<ibv_wc> {
+        let qpn = entry.qpn.load(Relaxed);
+        let user = state.users.get(&qpn)?;
+        if user.generation.load(Relaxed) != entry.generation.load(Relaxed) {
+            return None;
+        }
+        let mut wc = ibv_wc {
+            status: entry.status.load(Relaxed),
+            opcode: entry.opcode.load(Relaxed),
+            byte_len: entry.byte_len.load(Relaxed),
+            imm_data: entry.imm.load(Relaxed),
+            qp_num: qpn,
+            src_qp: entry.src_qp.load(Relaxed),
+            wc_flags: entry.flags.load(Relaxed) & !SOLICITED,
+            ..ibv_wc::default()
+        };
+        let carried = (entry.carried_len.load(Relaxed) as usize).min(CARRIED_BYTES);
+        let (wr_id, placed) =
+            user.rq.complete(self.process, entry.recv.load(Relaxed), &entry.carried, carried)?;
+        wc.wr_id = wr_id;
+        if !placed {
+            wc.status = WcStatus::LocProtErr.to_c();
+        }
+        Some(wc)
+    }
+
+    /// Asks for an event at the next completion (ibv_req_notify_cq(3)).
+    pub(crate) fn request_notify(&self, solicited_only: bool) {
+        let armed = if solicited_only { Armed::Solicited } else { Armed::Next };
+        self.record.armed.store(armed as u32, Relaxed);
+        // Whoever completes after this sees it, or the program sees the completion when it polls.
+        fence(SeqCst);
+    }
+
+    /// Gives the CQ room for `cqe` completions (ibv_resize_cq(3)).
+    pub(crate) fn resize(&self, cqe: u32) -> Result<(), Errno> {
+        let mut state = lock(&self.state);
+        let capacity = cqe.next_power_of_two();
+        let in_ring = self.record.tail.load(Relaxed).wrapping_sub(self.record.head.0.load(Relaxed));
+        if state.own.len() as u64 + in_ring.min(u64::from(state.capacity)) > u64::from(cqe) {
+            return Err(EINVAL);
+        }
+        if capacity > state.capacity {
+            self.grow_ring(&mut state, capacity)?;
+        }
+        self.record.cqe.store(cqe, Relaxed);
+        self.cqe.store(cqe, Relaxed);
+        Ok(())
+    }
+
+    fn grow_ring(&self, state: &mut State, capacity: u32) -> Result<(), Errno> {
+        let bytes = |capacity: u32| u64::from(capacity) * size_of::<CqEntry>() as u64;
+        let segment = &self.process.segment;
+        let _producers = self.record.lock.lock().ok_or(EINVAL)?;
+        let entries = self.process.heap.alloc(bytes(capacity)).ok_or(crate::errno::ENOMEM)?;
+        forget_sequences(segment, entries, capacity);
+        let (head, tail) = (self.record.head.0.load(Relaxed), self.record.tail.load(Relaxed));
+        for position in head..tail.min(head + u64::from(state.capacity)) {
+            let old = entry(segment, state.entries, state.capacity, position);
+            let new = entry(segment, entries, capacity, position);
+            if let (Some(old), Some(new)) = (old, new) {
+                copy_entry(old, new);
+            }
+        }
+        self.record.entries.store(entries, Relaxed);
+        self.record.capacity.store(capacity, Release);
+        self.process.heap.free(state.entries, bytes(state.capacity));
+        (state.entries, state.capacity) = (entries, capacity);
+        Ok(())
+    }
+}
+
+impl Drop for Cq {
+    fn drop(&mut self) {
+        let state = lock(&self.state);
+        self.record.capacity.store(0, Release);
+        self.record.generation.fetch_add(1, Relaxed);
+        self.process.heap.free(state.entries, u64::from(state.capacity) * size_of::<CqEntry>() as u64);
+        self.process.cq_numbers.give_back(self.index);
+    }
+}
+
+/// The entry at a position, where the numbers make sense.
+fn entry(segment: &Segment, entries: u64, capacity: u32, position: u64) -> Option<&CqEntry> {
+    let slot = position & u64::from(capacity.checked_sub(1)?);
+    segment.in_heap(entries.checked_add(slot * size_of::<CqEntry>() as u64)?)
+}
+
+/// A piece of heap may hold an old ring: its sequence numbers must not be taken for new ones.
+fn forget_sequences(segment: &Segment, entries: u64, capacity: u32) {
+    for position in 0..u64::from(capacity) {
+        if let Some(entry) = entry(segment, entries, capacity, position)
+            && entry.sequence.load(Relaxed) != 0
+        {
+            entry.sequence.store(0, Relaxed);
+        }
+    }
+}
+
+fn copy_entry(from: &CqEntry, to: &CqEntry) {
+    fn words(e: &CqEntry) -> [&AtomicU32; 9] {
+        [
+            &e.qpn,
+            &e.generation,
+            &e.status,
+            &e.opcode,
+            &e.byte_len,
+            &e.imm,
+            &e.flags,
+            &e.src_qp,
+            &e.carried_len,
+        ]
+    }
+    for (from, to) in words(from).into_iter().zip(words(to)) {
+        to.store(from.load(Relaxed), Relaxed);
+    }
+    to.recv.store(from.recv.load(Relaxed), Relaxed);
+    for (from, to) in from.carried.iter().zip(&to.carried) {
+        to.store(from.load(Relaxed), Relaxed);
+    }
+    to.sequence.store(from.sequence.load(Acquire), Release);
+}
+
+/// A completion of a RECV, for the ring of its CQ.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RecvDone<'a> {
+    pub(crate) recv: u64,
+    pub(crate) qpn: u32,
+    pub(crate) generation: u32,
+    pub(crate) status: u32,
+    pub(crate) opcode: u32,
+    pub(crate) byte_len: u32,
+    /// In network byte order.
+    pub(crate) imm: u32,
+    pub(crate) flags: u32,
+    pub(crate) src_qp: u32,
+    /// Payload that goes along.
+    pub(crate) carried: Carried<'a>,
+}
+
+/// Payload that a completion takes along: a header, then pieces of this process's memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Carried<'a> {
+    pub(crate) header: &'a [u8],
+    pub(crate) pieces: &'a [crate::transfer::Piece],
+    pub(crate) len: usize,
+}
+
+/// Puts a completion into the ring of CQ `index` of `segment`; `false` where it could not take
+/// it.
+pub(crate) fn push_recv(owner: Owner<'_>, segment: &Segment, index: u32, done: &RecvDone<'_>) -> bool {
+    let Some(record) = segment.cq(index as usize) else { return false };
+    let Some(guard) = record.lock.lock() else { return false };
+    let capacity = record.capacity.load(Acquire);
+    let tail = record.tail.load(Relaxed);
+    let limit = u64::from(record.cqe.load(Relaxed).min(capacity));
+    if tail.wrapping_sub(record.head_seen.load(Relaxed)) >= limit {
+        record.head_seen.store(record.head.0.load(Acquire), Relaxed);
+        if tail.wrapping_sub(record.head_seen.load(Relaxed)) >= limit {
+            drop(guard);
+            overrun(owner, record, index);
+            return false;
+        }
+    }
+    let Some(entry) = entry(segment, record.entries.load(Relaxed), capacity, tail) else { return false };
+    entry.recv.store(done.recv, Relaxed);
+    entry.qpn.store(done.qpn, Relaxed);
+    entry.generation.store(done.generation, Relaxed);
+    entry.status.store(done.status, Relaxed);
+    entry.opcode.store(done.opcode, Relaxed);
+    entry.byte_len.store(done.byte_len, Relaxed);
+    entry.imm.store(done.imm, Relaxed);
+    entry.flags.store(done.flags, Relaxed);
+    entry.src_qp.store(done.src_qp, Relaxed);
+    entry.carried_len.store(done.carried.len as u32, Relaxed);
+    carry(&done.carried, entry);
+    record.tail.store(tail + 1, Relaxed);
+    entry.sequence.store(tail + 1, Release);
+    drop(guard);
+    let solicited = done.flags & SOLICITED != 0 || done.status != 0;
+    wake(owner, record, index, solicited);
+    true
+}
+
+fn carry(carried: &Carried<'_>, entry: &CqEntry) {
+    if carried.len == 0 {
+        return;
+    }
+    debug_assert!(carried.len <= CARRIED_BYTES);
+    let to = entry.carried.as_ptr() as *mut u8;
+    let mut at = 0;
+    let header = crate::transfer::Piece { addr: carried.header.as_ptr() as u64, len: carried.header.len() };
+    for piece in std::iter::once(&header).chain(carried.pieces) {
+        let len = piece.len.min(CARRIED_BYTES - at);
+        // SAFETY: at most CARRIED_BYTES in all, into atomics that nobody reads before `sequence`
+        // is set; the pieces were checked against their regions.
+        unsafe { std::ptr::copy(piece.addr as *const u8, to.add(at), len) };
+        at += len;
+    }
+}
+
+/// Tells the program of a completion, if it asked.
+fn wake(owner: Owner<'_>, record: &CqRecord, index: u32, solicited: bool) {
+    let fd = record.channel_fd.load(Relaxed);
+    if fd == 0 {
+        return;
+    }
+    fence(SeqCst);
+    let armed = record.armed.load(Relaxed);
+    let due = armed == Armed::Next as u32 || (armed == Armed::Solicited as u32 && solicited);
+    if due && record.armed.compare_exchange(armed, Armed::Not as u32, Relaxed, Relaxed).is_ok() {
+        let generation = record.generation.load(Relaxed);
+        tell(owner, fd, EventRecord { event_type: 0, index, generation });
+    }
+}
+
+/// A completion is lost; the CQ is of no use from here on (IB specification vol. 1, 11.6.3.1).
+fn overrun(owner: Owner<'_>, record: &CqRecord, index: u32) {
+    if record.overrun.swap(1, Relaxed) == 0 {
+        let generation = record.generation.load(Relaxed);
+        tell(
+            owner,
+            record.async_fd.load(Relaxed),
+            EventRecord { event_type: EVENT_CQ_ERR, index, generation },
+        );
+    }
+}

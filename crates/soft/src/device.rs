@@ -1,0 +1,235 @@
+//! The device as programs see it: its name, limits, port and addresses.
+
+use doorbell_abi::{
+    CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_grh, ibv_port_attr,
+};
+use doorbell_verbs::{AhAttr, GRH_BYTES, Gid, LinkLayer, Mtu};
+use std::sync::OnceLock;
+
+/// Name of the device.
+pub(crate) const NAME: &str = "doorbell0";
+/// Name of its device file, which does not exist.
+pub(crate) const DEVICE_FILE: &str = "uverbs0";
+/// Its only port.
+pub(crate) const PORT: u8 = 1;
+/// Largest and active MTU.
+pub(crate) const MTU: Mtu = Mtu::Mtu4096;
+/// Entries of the P_Key table.
+pub(crate) const PKEYS: u16 = 1;
+/// The default P_Key, with full membership.
+pub(crate) const DEFAULT_PKEY: u16 = 0xffff;
+/// READs and atomics outstanding, on either side.
+pub(crate) const MAX_RD_ATOMIC: u8 = 16;
+/// SGEs in a work request.
+pub(crate) const MAX_SGE: u32 = 32;
+/// Work requests in a queue.
+pub(crate) const MAX_WR: u32 = 1 << 15;
+/// Completions in a CQ.
+pub(crate) const MAX_CQE: u32 = 1 << 20;
+/// Bytes of inline payload.
+pub(crate) const MAX_INLINE: u32 = 1024;
+/// Completion vectors.
+pub(crate) const COMP_VECTORS: i32 = 1;
+
+/// How the device presents itself: `ib` (the default) or `roce`.
+pub(crate) const LINK_VARIABLE: &str = "DOORBELL_LINK";
+
+/// LID of the port on InfiniBand.
+const LID: u16 = 1;
+/// The node's GUID: locally administered, the same in every process, as they share the device.
+const GUID: [u8; 8] = [0x02, 0xdb, 0xe1, 0x1f, 0xfe, 0x00, 0x00, 0x01];
+
+/// `IBV_TRANSPORT_IB`, `IBV_NODE_CA`.
+pub(crate) const TRANSPORT_IB: i32 = 0;
+pub(crate) const NODE_CA: i32 = 1;
+/// `IBV_ATOMIC_HCA`: atomic among the verbs, not against the processor.
+const ATOMIC_HCA: u32 = 1;
+/// `IBV_PORT_CM_SUP`, `IBV_PORT_IP_BASED_GIDS`.
+const PORT_CM_SUP: u32 = 1 << 16;
+const PORT_IP_BASED_GIDS: u32 = 1 << 26;
+/// `IBV_DEVICE_*`: CURR_QP_STATE_MOD, SYS_IMAGE_GUID, RC_RNR_NAK_GEN.
+const DEVICE_CAPS: u32 = 1 << 7 | 1 << 11 | 1 << 12;
+/// Link width 4X and speed EDR (25 Gb/s a lane): what a program computes with, nothing more.
+const WIDTH_4X: u8 = 2;
+const SPEED_EDR: u8 = 32;
+/// `LinkUp` of the port's physical state.
+const LINK_UP: u8 = 5;
+
+/// Kind of a GID (`enum ibv_gid_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum GidType {
+    /// InfiniBand.
+    Ib = 0,
+    /// RoCE v1.
+    RoceV1 = 1,
+    /// RoCE v2.
+    RoceV2 = 2,
+}
+
+/// How the port presents itself.
+pub(crate) fn link_layer() -> LinkLayer {
+    static LINK: OnceLock<LinkLayer> = OnceLock::new();
+    *LINK.get_or_init(|| match std::env::var(LINK_VARIABLE).as_deref() {
+        Ok("roce") => LinkLayer::Ethernet,
+        Err(_) | Ok("ib") => LinkLayer::Infiniband,
+        Ok(other) => {
+            eprintln!("doorbell: {LINK_VARIABLE} is {other:?}, must be ib or roce; the port is InfiniBand");
+            LinkLayer::Infiniband
+        }
+    })
+}
+
+/// The GID table of the port.
+pub(crate) fn gids() -> &'static [(Gid, GidType)] {
+    static IB: OnceLock<[(Gid, GidType); 1]> = OnceLock::new();
+    static ROCE: OnceLock<[(Gid, GidType); 4]> = OnceLock::new();
+    let link_local = || {
+        let mut gid = [0; 16];
+        gid[..2].copy_from_slice(&[0xfe, 0x80]);
+        gid[8..].copy_from_slice(&GUID);
+        Gid(gid)
+    };
+    match link_layer() {
+        LinkLayer::Infiniband => IB.get_or_init(|| [(link_local(), GidType::Ib)]),
+        LinkLayer::Ethernet => ROCE.get_or_init(|| {
+            let ipv4 = Gid(std::net::Ipv4Addr::LOCALHOST.to_ipv6_mapped().octets());
+            [
+                (link_local(), GidType::RoceV1),
+                (link_local(), GidType::RoceV2),
+                (ipv4, GidType::RoceV1),
+                (ipv4, GidType::RoceV2),
+            ]
+        }),
+    }
+}
+
+/// The node's GUID in network byte order.
+pub(crate) fn guid() -> u64 {
+    u64::from_ne_bytes(GUID)
+}
+
+/// ibv_query_device(3).
+pub(crate) fn attributes() -> ibv_device_attr {
+    // SAFETY: all fields are integers.
+    let mut attr: ibv_device_attr = unsafe { std::mem::zeroed() };
+    for (to, from) in attr.fw_ver.iter_mut().zip(env!("CARGO_PKG_VERSION").bytes()) {
+        *to = from as libc::c_char;
+    }
+    let count = |n: usize| n as i32;
+    attr.node_guid = guid();
+    attr.sys_image_guid = guid();
+    attr.max_mr_size = u64::MAX;
+    attr.page_size_cap = !0xfff;
+    attr.vendor_id = 0x02_dbe1;
+    attr.vendor_part_id = 1;
+    attr.hw_ver = 1;
+    attr.max_qp = count(crate::records::QPS) - 2;
+    attr.max_qp_wr = MAX_WR as i32;
+    attr.device_cap_flags = DEVICE_CAPS;
+    attr.max_sge = MAX_SGE as i32;
+    attr.max_sge_rd = MAX_SGE as i32;
+    attr.max_cq = count(crate::records::CQS);
+    attr.max_cqe = MAX_CQE as i32;
+    attr.max_mr = count(crate::records::MRS) - 1;
+    attr.max_pd = 1 << 16;
+    attr.max_qp_rd_atom = MAX_RD_ATOMIC.into();
+    attr.max_res_rd_atom = count(crate::records::QPS) * i32::from(MAX_RD_ATOMIC);
+    attr.max_qp_init_rd_atom = MAX_RD_ATOMIC.into();
+    attr.atomic_cap = ATOMIC_HCA;
+    attr.max_ah = 1 << 16;
+    attr.max_srq = count(crate::records::RQS - crate::records::QPS);
+    attr.max_srq_wr = MAX_WR as i32;
+    attr.max_srq_sge = MAX_SGE as i32;
+    attr.max_pkeys = PKEYS;
+    attr.local_ca_ack_delay = 4;
+    attr.phys_port_cnt = PORT;
+    attr
+}
+
+/// ibv_query_device_ex(3).
+pub(crate) fn attributes_ex() -> ibv_device_attr_ex {
+    // SAFETY: all fields are integers.
+    let mut attr: ibv_device_attr_ex = unsafe { std::mem::zeroed() };
+    attr.orig_attr = attributes();
+    attr.completion_timestamp_mask = u64::MAX;
+    // Completion time stamps are nanoseconds: 10^6 of them in a millisecond.
+    attr.hca_core_clock = 1_000_000;
+    attr.device_cap_flags_ex = u64::from(DEVICE_CAPS);
+    attr.phys_port_cnt_ex = PORT.into();
+    attr
+}
+
+/// ibv_query_port(3).
+pub(crate) fn port() -> ibv_port_attr {
+    let ib = link_layer() == LinkLayer::Infiniband;
+    ibv_port_attr {
+        state: IBV_PORT_ACTIVE,
+        max_mtu: MTU.to_c(),
+        active_mtu: MTU.to_c(),
+        gid_tbl_len: gids().len() as i32,
+        port_cap_flags: if ib { PORT_CM_SUP } else { PORT_CM_SUP | PORT_IP_BASED_GIDS },
+        max_msg_sz: 1 << 31,
+        pkey_tbl_len: PKEYS,
+        lid: if ib { LID } else { 0 },
+        sm_lid: if ib { LID } else { 0 },
+        max_vl_num: 1,
+        active_width: WIDTH_4X,
+        active_speed: SPEED_EDR,
+        phys_state: LINK_UP,
+        link_layer: link_layer().to_c() as u8,
+        ..ibv_port_attr::default()
+    }
+}
+
+/// A path, in the 32 bits of an address handle: whether it leads to this device, and whether its
+/// datagrams carry a global route header and from which source GID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PathHandle(pub(crate) u32);
+
+const REACHABLE: u32 = 1 << 31;
+const GLOBAL: u32 = 1 << 30;
+
+impl PathHandle {
+    /// The path that these attributes describe; `None` where they make no sense on this port.
+    pub(crate) fn new(attr: &AhAttr) -> Option<PathHandle> {
+        if attr.port_num != PORT {
+            return None;
+        }
+        let Some(dgid) = attr.dgid else {
+            // A port of Ethernet has no other addresses than GIDs.
+            let ib = link_layer() == LinkLayer::Infiniband;
+            return ib.then_some(PathHandle(if attr.dlid == LID { REACHABLE } else { 0 }));
+        };
+        gids().get(usize::from(attr.sgid_index))?;
+        let dest = gids().iter().position(|(gid, _)| *gid == dgid);
+        let reachable = if dest.is_some() { REACHABLE } else { 0 };
+        let dest = dest.unwrap_or(0) as u32;
+        Some(PathHandle(reachable | GLOBAL | dest << 8 | u32::from(attr.sgid_index)))
+    }
+
+    pub(crate) fn is_reachable(self) -> bool {
+        self.0 & REACHABLE != 0
+    }
+
+    /// The global route header of a datagram of `payload` bytes on this path, if it has one.
+    pub(crate) fn grh(self, payload: u32) -> Option<[u8; GRH_BYTES as usize]> {
+        /// `next_hdr` that announces a base transport header.
+        const NEXT_BTH: u8 = 0x1b;
+        if self.0 & GLOBAL == 0 {
+            return None;
+        }
+        let gid = |index: u32| gids().get(index as usize & 0xff).map_or([0; 16], |(gid, _)| gid.0);
+        let grh = ibv_grh {
+            version_tclass_flow: (6u32 << 28).to_be(),
+            // Behind it: BTH, DETH, payload, padding, ICRC.
+            paylen: ((12 + 8 + payload.next_multiple_of(4) + 4) as u16).to_be(),
+            next_hdr: NEXT_BTH,
+            hop_limit: 64,
+            sgid: ibv_gid { raw: gid(self.0 & 0xff) },
+            dgid: ibv_gid { raw: gid(self.0 >> 8) },
+        };
+        // SAFETY: 40 bytes without padding (its layout is asserted), any of which are valid bytes.
+        Some(unsafe { std::mem::transmute::<ibv_grh, [u8; GRH_BYTES as usize]>(grh) })
+    }
+}

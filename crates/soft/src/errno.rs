@@ -1,0 +1,41 @@
+//! errno, for verbs that return it and for those that leave it behind.
+
+use doorbell_verbs::VerbsError;
+use libc::c_int;
+
+/// A refusal, as the errno that libibverbs gives for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) c_int);
+
+/// Invalid argument.
+pub(crate) const EINVAL: Errno = Errno(libc::EINVAL);
+/// A queue is full or a table is.
+pub(crate) const ENOMEM: Errno = Errno(libc::ENOMEM);
+/// This device does not have it.
+pub(crate) const EOPNOTSUPP: Errno = Errno(libc::EOPNOTSUPP);
+
+impl Errno {
+    /// Leaves this in the thread's errno, where C looks for it.
+    pub(crate) fn set(self) {
+        // SAFETY: the thread's own errno.
+        unsafe { *libc::__errno_location() = self.0 }
+    }
+}
+
+impl From<VerbsError> for Errno {
+    fn from(error: VerbsError) -> Errno {
+        match error {
+            VerbsError::Invalid(_) => EINVAL,
+            VerbsError::NoRoom(_) => ENOMEM,
+            VerbsError::Unsupported(_) => EOPNOTSUPP,
+            VerbsError::NoDevice(_) => Errno(libc::ENODEV),
+            VerbsError::Errno { errno, .. } => Errno(errno),
+        }
+    }
+}
+
+impl From<std::io::Error> for Errno {
+    fn from(error: std::io::Error) -> Errno {
+        Errno(error.raw_os_error().unwrap_or(libc::EIO))
+    }
+}

@@ -1,0 +1,132 @@
+//! A lock between processes that survives the death of its holder.
+
+use crate::records::LockRecord;
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+
+/// Rounds of spinning before the processor is given away.
+const SPINS: u32 = 200;
+/// How often the holder's life is looked at.
+const LOOK: Duration = Duration::from_millis(1);
+/// When waiting for a holder that lives is given up: it holds the lock for a copy at most, so this
+/// one does not mean to let go.
+const GIVE_UP: Duration = Duration::from_secs(5);
+
+/// Held until dropped.
+pub(crate) struct Guard<'a> {
+    lock: &'a LockRecord,
+    holder: u32,
+}
+
+impl LockRecord {
+    /// Takes the lock; `None` where its holder will not let go.
+    pub(crate) fn lock(&self) -> Option<Guard<'_>> {
+        let me = thread_id();
+        if self.holder.compare_exchange(0, me, Acquire, Relaxed).is_ok() {
+            return Some(Guard { lock: self, holder: me });
+        }
+        self.lock_slowly(me)
+    }
+
+    #[cold]
+    fn lock_slowly(&self, me: u32) -> Option<Guard<'_>> {
+        for _ in 0..SPINS {
+            if self.holder.compare_exchange_weak(0, me, Acquire, Relaxed).is_ok() {
+                return Some(Guard { lock: self, holder: me });
+            }
+            std::hint::spin_loop();
+        }
+        let begin = Instant::now();
+        let mut looked = begin;
+        loop {
+            let holder = self.holder.load(Relaxed);
+            let take = holder == 0 || {
+                let now = Instant::now();
+                if now - begin > GIVE_UP {
+                    return None;
+                }
+                now - looked > LOOK && {
+                    looked = now;
+                    !is_alive(holder)
+                }
+            };
+            if take && self.holder.compare_exchange(holder, me, Acquire, Relaxed).is_ok() {
+                return Some(Guard { lock: self, holder: me });
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        // Not a plain store: the lock may have been taken away from a holder believed dead.
+        let _ = self.lock.holder.compare_exchange(self.holder, 0, Release, Relaxed);
+    }
+}
+
+/// This thread's number in the system; not 0.
+fn thread_id() -> u32 {
+    thread_local! {
+        static ID: u32 = {
+            // SAFETY: takes nothing, cannot fail.
+            unsafe { libc::gettid() as u32 }
+        };
+    }
+    ID.with(|id| *id)
+}
+
+/// Whether a thread runs or may run again; one that was killed and not waited for does not.
+fn is_alive(thread: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{thread}/stat")) else { return false };
+    // The state follows the name, which is in parentheses and may hold anything.
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    !matches!(state, Some('Z' | 'X') | None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    #[test]
+    fn a_dead_holder_loses_the_lock() {
+        let mut child = std::process::Command::new("true").spawn().expect("true runs");
+        let id = child.id();
+        child.wait().expect("it ends");
+        let lock = LockRecord { holder: AtomicU32::new(id) };
+        assert!(lock.lock().is_some());
+        assert_eq!(lock.holder.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn a_zombie_is_dead() {
+        let mut child = std::process::Command::new("true").spawn().expect("true runs");
+        let lock = LockRecord { holder: AtomicU32::new(child.id()) };
+        assert!(lock.lock().is_some());
+        child.wait().expect("it ends");
+    }
+
+    #[test]
+    fn one_holder_at_a_time() {
+        let lock = LockRecord { holder: AtomicU32::new(0) };
+        let counter = std::cell::UnsafeCell::new(0u64);
+        struct Shared<'a>(&'a std::cell::UnsafeCell<u64>);
+        // SAFETY: only reached under the lock, which is what this tests.
+        unsafe impl Sync for Shared<'_> {}
+        let shared = Shared(&counter);
+        let shared = &shared;
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        let _guard = lock.lock().expect("every holder lives");
+                        // SAFETY: under the lock.
+                        unsafe { *shared.0.get() += 1 }
+                    }
+                });
+            }
+        });
+        assert_eq!(counter.into_inner(), 40_000);
+    }
+}

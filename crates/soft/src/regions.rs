@@ -1,0 +1,149 @@
+//! The memory regions of this process, and what it needs to know of those of others.
+
+use crate::errno::{ENOMEM, Errno};
+use crate::process::lock;
+use crate::records::MRS;
+use crate::segment::Segment;
+use doorbell_transport::{KeyError, Keys, Region};
+use doorbell_verbs::AccessFlags;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::{PoisonError, RwLock};
+
+/// A region and where its bytes are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) region: Region,
+    /// Address of the first byte in its process.
+    pub(crate) host: u64,
+    /// Where in the process's segment the first byte lies, if it does.
+    pub(crate) shared: Option<u64>,
+}
+
+impl Place {
+    /// Checks an access; returns the distance of its first byte from the region's.
+    pub(crate) fn check(&self, pd: u32, addr: u64, len: u64, need: AccessFlags) -> Result<u64, KeyError> {
+        self.region.check(pd, addr, len, need)?;
+        Ok(addr - self.region.addr)
+    }
+}
+
+/// The regions of this process: its own table, mirrored in its segment for the others.
+#[derive(Debug, Default)]
+pub(crate) struct Regions {
+    table: RwLock<Table>,
+    /// Counts the changes that make a remembered region stale.
+    epoch: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    keys: Keys,
+    /// `host` and `shared` of each slot of `keys`.
+    places: Vec<(u64, Option<u64>)>,
+}
+
+/// Slot of a key in the tables.
+fn slot_of(key: u32) -> Option<usize> {
+    ((key >> 8) as usize).checked_sub(1)
+}
+
+impl Regions {
+    /// Adds a region; returns its key.
+    pub(crate) fn register(&self, segment: &Segment, region: Region, host: u64) -> Result<u32, Errno> {
+        let shared = segment.arena_offset(host, region.len);
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let key = table.keys.register(region);
+        let slot = slot_of(key).filter(|&slot| slot < MRS);
+        let Some((slot, record)) = slot.and_then(|slot| Some((slot, segment.mr(slot)?))) else {
+            table.keys.deregister(key);
+            return Err(ENOMEM);
+        };
+        if table.places.len() <= slot {
+            table.places.resize(slot + 1, (0, None));
+        }
+        table.places[slot] = (host, shared);
+        record.change(|r| {
+            r.key.store(key, Relaxed);
+            r.pd.store(region.pd, Relaxed);
+            r.access.store(region.access.bits(), Relaxed);
+            r.start.store(region.addr, Relaxed);
+            r.len.store(region.len, Relaxed);
+            r.host.store(host, Relaxed);
+            r.shared.store(shared.map_or(0, |at| at + 1), Relaxed);
+        });
+        Ok(key)
+    }
+
+    /// Removes a region.
+    pub(crate) fn deregister(&self, segment: &Segment, key: u32) -> bool {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let known = table.keys.deregister(key);
+        if let Some(record) = slot_of(key).filter(|_| known).and_then(|slot| segment.mr(slot)) {
+            record.change(|r| r.key.store(0, Relaxed));
+        }
+        self.epoch.fetch_add(1, Release);
+        known
+    }
+
+    /// The region with this key.
+    pub(crate) fn find(&self, key: u32) -> Option<Place> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let region = *table.keys.get(key)?;
+        let (host, shared) = *table.places.get(slot_of(key)?)?;
+        Some(Place { region, host, shared })
+    }
+}
+
+/// The regions that a queue has used last, so that finding them again takes no lock.
+#[derive(Debug, Default)]
+pub(crate) struct RegionCache {
+    epoch: u64,
+    entries: [Option<(u32, Place)>; 4],
+}
+
+impl RegionCache {
+    /// [`Regions::find`].
+    pub(crate) fn find(&mut self, regions: &Regions, key: u32) -> Option<Place> {
+        let epoch = regions.epoch.load(Acquire);
+        if epoch != self.epoch {
+            *self = RegionCache { epoch, ..RegionCache::default() };
+        }
+        let entry = &mut self.entries[(key >> 8) as usize % 4];
+        if let Some((_, place)) = entry.filter(|(known, _)| *known == key) {
+            return Some(place);
+        }
+        let place = regions.find(key)?;
+        *entry = Some((key, place));
+        Some(place)
+    }
+}
+
+/// The region with this key in a peer's segment.
+pub(crate) fn find_in(segment: &Segment, key: u32) -> Option<Place> {
+    let record = segment.mr(slot_of(key)?)?;
+    let (found, place) = record.read(|r| {
+        let region = Region {
+            pd: r.pd.load(Relaxed),
+            addr: r.start.load(Relaxed),
+            len: r.len.load(Relaxed),
+            access: AccessFlags::from_bits_truncate(r.access.load(Relaxed)),
+        };
+        let place =
+            Place { region, host: r.host.load(Relaxed), shared: r.shared.load(Relaxed).checked_sub(1) };
+        (r.key.load(Relaxed), place)
+    })?;
+    (found == key && key != 0).then_some(place)
+}
+
+/// Numbers for protection domains.
+#[derive(Debug, Default)]
+pub(crate) struct PdNumbers(std::sync::Mutex<u32>);
+
+impl PdNumbers {
+    /// A number not given before.
+    pub(crate) fn next(&self) -> u32 {
+        let mut last = lock(&self.0);
+        *last += 1;
+        *last
+    }
+}

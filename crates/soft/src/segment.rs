@@ -1,0 +1,184 @@
+//! The memory that a process shares: its records, its queues, and the buffers of the program that
+//! were placed there.
+
+use crate::records::*;
+use libc::c_void;
+use std::fs::File;
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::sync::Mutex;
+
+const MR_AT: u64 = 4096;
+const QP_AT: u64 = MR_AT + (MRS * size_of::<MrRecord>()) as u64;
+const RQ_AT: u64 = QP_AT + (QPS * size_of::<QpRecord>()) as u64;
+const CQ_AT: u64 = RQ_AT + (RQS * size_of::<RqRecord>()) as u64;
+const ATOMIC_AT: u64 = CQ_AT + (CQS * size_of::<CqRecord>()) as u64;
+const HEAP_AT: u64 = ATOMIC_AT + (ATOMIC_LOCKS * size_of::<LockRecord>()) as u64;
+
+/// Where the buffers of the program begin.
+pub(crate) const ARENA_AT: u64 = 8 << 30;
+/// Bytes of address space for them; pages exist when they are first touched.
+pub(crate) const ARENA_BYTES: u64 = 256 << 30;
+const SEGMENT_BYTES: u64 = ARENA_AT + ARENA_BYTES;
+
+/// A mapped segment. Those of one's own process and of peers stay mapped as long as the process
+/// lives or the peer is used.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    base: *mut u8,
+}
+
+// SAFETY: the memory is shared with other processes in any case; all access is by atomics, or by
+// copies of payload, which race as a NIC's do.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// A new, empty segment. It cannot be shrunk, so that no access to it can fail later.
+    pub(crate) fn create() -> io::Result<(File, Segment)> {
+        // SAFETY: the name is a string; the result is a new file descriptor or -1.
+        let fd =
+            unsafe { libc::memfd_create(c"doorbell".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: just created, owned by nobody else.
+        let file = unsafe { File::from_raw_fd(fd) };
+        file.set_len(SEGMENT_BYTES)?;
+        // SAFETY: a command on a file of our own.
+        let sealed = unsafe {
+            libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL)
+        };
+        if sealed < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let segment = Segment::map(&file)?;
+        Ok((file, segment))
+    }
+
+    /// Another process's segment; refused where it is not of the right size and sealed.
+    pub(crate) fn open(file: &File) -> io::Result<Segment> {
+        // SAFETY: a query of an open file.
+        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+        if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 || file.metadata()?.len() != SEGMENT_BYTES {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        Segment::map(file)
+    }
+
+    fn map(file: &File) -> io::Result<Segment> {
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+        // SAFETY: a new mapping, where the kernel finds room.
+        let base = unsafe {
+            libc::mmap(std::ptr::null_mut(), SEGMENT_BYTES as usize, protection, flags, file.as_raw_fd(), 0)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Segment { base: base.cast() })
+    }
+
+    /// Address of the first byte.
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// The record of type `T` at `at`. `T` holds only atomics.
+    fn record<T>(&self, at: u64) -> &T {
+        debug_assert!(at + size_of::<T>() as u64 <= SEGMENT_BYTES && at % align_of::<T>() as u64 == 0);
+        // SAFETY: within the mapping, which lives as long as `self`; aligned; atomics take any bytes.
+        unsafe { &*self.base.add(at as usize).cast::<T>() }
+    }
+
+    /// Memory region `index`.
+    pub(crate) fn mr(&self, index: usize) -> Option<&MrRecord> {
+        (index < MRS).then(|| self.record(MR_AT + (index * size_of::<MrRecord>()) as u64))
+    }
+
+    /// QP `index`.
+    pub(crate) fn qp(&self, index: usize) -> Option<&QpRecord> {
+        (index < QPS).then(|| self.record(QP_AT + (index * size_of::<QpRecord>()) as u64))
+    }
+
+    /// Receive queue `index`.
+    pub(crate) fn rq(&self, index: usize) -> Option<&RqRecord> {
+        (index < RQS).then(|| self.record(RQ_AT + (index * size_of::<RqRecord>()) as u64))
+    }
+
+    /// Completion queue `index`.
+    pub(crate) fn cq(&self, index: usize) -> Option<&CqRecord> {
+        (index < CQS).then(|| self.record(CQ_AT + (index * size_of::<CqRecord>()) as u64))
+    }
+
+    /// The lock for the word at `addr`.
+    pub(crate) fn atomic_lock(&self, addr: u64) -> &LockRecord {
+        let index = (addr >> 3) as usize % ATOMIC_LOCKS;
+        self.record(ATOMIC_AT + (index * size_of::<LockRecord>()) as u64)
+    }
+
+    /// Something in the heap, where it lies within it and is aligned.
+    pub(crate) fn in_heap<T>(&self, at: u64) -> Option<&T> {
+        let end = at.checked_add(size_of::<T>() as u64)?;
+        (at >= HEAP_AT && end <= ARENA_AT && at.is_multiple_of(align_of::<T>() as u64))
+            .then(|| self.record(at))
+    }
+
+    /// `len` bytes of the arena from `at`, where they lie within it.
+    pub(crate) fn in_arena(&self, at: u64, len: u64) -> Option<*mut u8> {
+        let end = at.checked_add(len)?;
+        // SAFETY: within the mapping.
+        (at >= ARENA_AT && end <= SEGMENT_BYTES).then(|| unsafe { self.base.add(at as usize) })
+    }
+
+    /// Where in the segment the `len` bytes at `addr` lie, if they lie in the arena.
+    pub(crate) fn arena_offset(&self, addr: u64, len: u64) -> Option<u64> {
+        let at = addr.checked_sub(self.base as u64)?;
+        self.in_arena(at, len).map(|_| at)
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping; no reference outlives `self`.
+        unsafe { libc::munmap(self.base.cast::<c_void>(), SEGMENT_BYTES as usize) };
+    }
+}
+
+/// Hands out pieces of a segment's heap, in powers of two. Freed pieces are used again for the
+/// same size.
+#[derive(Debug)]
+pub(crate) struct Heap(Mutex<HeapState>);
+
+#[derive(Debug)]
+struct HeapState {
+    next: u64,
+    free: [Vec<u64>; 64],
+}
+
+impl Heap {
+    pub(crate) fn new() -> Heap {
+        Heap(Mutex::new(HeapState { next: HEAP_AT, free: std::array::from_fn(|_| Vec::new()) }))
+    }
+
+    /// Room for `bytes`, aligned to 64. What it held before is still there.
+    pub(crate) fn alloc(&self, bytes: u64) -> Option<u64> {
+        let size = bytes.max(64).next_power_of_two();
+        let mut state = crate::process::lock(&self.0);
+        if let Some(at) = state.free[size.trailing_zeros() as usize].pop() {
+            return Some(at);
+        }
+        let at = state.next;
+        let end = at.checked_add(size).filter(|&end| end <= ARENA_AT)?;
+        state.next = end;
+        Some(at)
+    }
+
+    /// Takes back what [`Heap::alloc`] gave for the same number of bytes.
+    pub(crate) fn free(&self, at: u64, bytes: u64) {
+        let size = bytes.max(64).next_power_of_two();
+        crate::process::lock(&self.0).free[size.trailing_zeros() as usize].push(at);
+    }
+}
