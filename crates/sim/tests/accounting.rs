@@ -131,7 +131,8 @@ fn the_simulator_spends_what_the_accounting_says() {
                     [(false, true, 1), (true, true, 1), (true, false, 4), (false, true, 7)]
                 {
                     let fits = payload <= 256 || !inline;
-                    if !fits || (inline && opcode.returns_data()) || (qp_type == QpType::Ud && payload > 4096) {
+                    if !fits || (inline && opcode.returns_data()) || (qp_type == QpType::Ud && payload > 4096)
+                    {
                         continue;
                     }
                     let sges = u32::from(payload > 0);
@@ -146,9 +147,14 @@ fn the_simulator_spends_what_the_accounting_says() {
                         accounting::requester(&profile, &shape),
                     );
                     let recvs = if opcode.consumes_recv() { batch } else { 0 };
-                    let answers =
-                        accounting::responder(&profile, opcode, qp_type, payload, RecvShape { inline: false })
-                            .times(u64::from(batch));
+                    let answers = accounting::responder(
+                        &profile,
+                        opcode,
+                        qp_type,
+                        payload,
+                        RecvShape { inline: false },
+                    )
+                    .times(u64::from(batch));
                     let expected = answers + accounting::post_recv(&profile, recvs, 1);
                     same(&format!("responder of {shape:?}"), &few[1], &many[1], 2, expected);
                 }

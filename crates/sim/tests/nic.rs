@@ -1,0 +1,330 @@
+//! What a NIC and its links do beyond the protocol.
+
+mod common;
+
+use common::{ALL, Node, Passive, profile};
+use doorbell_sim::{SimCluster, SimConfig};
+use doorbell_verbs::{
+    AccessFlags, Cluster, ConnectAttr, Context, Cpu, Endpoint, Mem, PageSize, Program, Provider, QpCap,
+    QpInitAttr, QpType, SendFlags, SendOp, SendWr, Time, Wc, WcStatus,
+};
+
+const WORDS: u64 = 64;
+
+/// Shares a record of equal words that it rewrites again and again, word by word.
+struct Rewrites {
+    mem: Mem,
+    until: Time,
+}
+
+impl Program for Rewrites {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        let mut n = 0;
+        while p.now() < self.until {
+            n += 1;
+            for word in 0..WORDS {
+                p.store_u64(self.mem, 8 * word, n);
+            }
+        }
+    }
+}
+
+/// Has memory that a remote READ can reach, and waits.
+struct Serves {
+    mem: Mem,
+}
+
+impl Program for Serves {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        let node = Node::new(&p, 4096, 16);
+        let mr = node.pd.reg_mr(self.mem, ALL).expect("an MR");
+        p.publish("record", &mr.remote(0).to_bytes());
+        node.connect(&p, "b", "a");
+        p.lookup("a/over");
+    }
+}
+
+/// READs the record `rounds` times; says how often its words differed, and how often all were new.
+struct Inspects {
+    rounds: u64,
+}
+
+impl Program for Inspects {
+    type Output = (u64, u64);
+
+    fn run<P: Provider>(self, p: P) -> (u64, u64) {
+        let node = Node::new(&p, 4096, 16);
+        node.connect(&p, "a", "b");
+        let record = doorbell_verbs::RemoteAddr::from_bytes(&p.lookup("record")).expect("an address");
+        let (mut torn, mut last, mut new) = (0, 0, 0);
+        for n in 0..self.rounds {
+            let sge = [node.mr.sge(0, 8 * WORDS as u32)];
+            let wr = SendWr::new(n, SendOp::Read(record), &sge).flags(SendFlags::SIGNALED);
+            node.qp.post_send(&[wr]).expect("room");
+            node.cq.wait(Time::NEVER).expect("a CQ");
+            let words: Vec<u64> = (0..WORDS).map(|w| p.load_u64(node.mr.mem(), 8 * w)).collect();
+            torn += u64::from(words.iter().any(|w| *w != words[0]));
+            new += u64::from(words[0] != last);
+            last = words[0];
+        }
+        p.publish("a/over", &[]);
+        (torn, new)
+    }
+}
+
+#[test]
+fn a_read_can_see_a_record_half_written() {
+    let mut cluster = SimCluster::new(&profile("cib"), SimConfig::new(2));
+    let mem = cluster.alloc(1, 8 * WORDS, PageSize::Huge).expect("memory");
+    let until = Time::from_ps(400_000_000);
+    cluster.spawn(1, 1, Rewrites { mem, until });
+    cluster.spawn(1, 0, Serves { mem });
+    let task = cluster.spawn(0, 0, Inspects { rounds: 50 });
+    cluster.run().expect("the run ends");
+    let (torn, new) = task.take().expect("a result");
+    assert!(torn > 10, "{torn} of 50 READs were torn");
+    assert!(new > 40, "{new} of 50 READs saw something new");
+}
+
+/// Waits for a long WRITE into its memory, watching the first and the last byte.
+struct Watches;
+
+impl Program for Watches {
+    type Output = (Time, Time);
+
+    fn run<P: Provider>(self, p: P) -> (Time, Time) {
+        let node = Node::new(&p, 4096, 16);
+        node.connect(&p, "b", "a");
+        let seen = |offset| {
+            while p.load_u8(node.mr.mem(), offset) == 0 {
+                p.pause(Time::NEVER);
+            }
+            p.now()
+        };
+        let (first, last) = (seen(0), seen(4095));
+        p.publish("seen", &[]);
+        (first, last)
+    }
+}
+
+/// WRITEs 4096 bytes of ones.
+struct Fills;
+
+impl Program for Fills {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        let node = Node::new(&p, 4096, 16);
+        let remote = node.connect(&p, "a", "b");
+        p.write(node.mr.mem(), 0, &[1; 4096]);
+        let sge = [node.mr.sge(0, 4096)];
+        node.qp.post_send(&[SendWr::new(0, SendOp::Write(remote), &sge)]).expect("room");
+        p.lookup("seen");
+    }
+}
+
+#[test]
+fn a_write_becomes_visible_line_by_line_the_last_byte_last() {
+    let mut cluster = SimCluster::new(&profile("cx3"), SimConfig::new(2));
+    cluster.spawn(0, 0, Fills);
+    let task = cluster.spawn(1, 0, Watches);
+    cluster.run().expect("the run ends");
+    let (first, last) = task.take().expect("a result");
+    // 63 lines at the speed of PCIe 3.0 x8 are more than 500 ns.
+    assert!(last.since(first).as_ns() > 400, "first byte at {first:?}, last at {last:?}");
+}
+
+/// Connects by `own` port to the peer's `other` and WRITEs once.
+struct Crosses {
+    port: u8,
+    me: &'static str,
+    peer: &'static str,
+    writes: bool,
+}
+
+impl Program for Crosses {
+    type Output = Option<WcStatus>;
+
+    fn run<P: Provider>(self, p: P) -> Option<WcStatus> {
+        let node = Node::new(&p, 4096, 16);
+        p.publish(self.me, &node.qp.endpoint(self.port).expect("a port").to_bytes());
+        let remote = Endpoint::from_bytes(&p.lookup(self.peer)).expect("an endpoint");
+        let attr = ConnectAttr { timeout: 1, ..ConnectAttr::default() };
+        node.qp.connect(self.port, &remote, &attr).expect("a connection");
+        if !self.writes {
+            p.publish("mem", &node.mr.remote(0).to_bytes());
+            p.lookup("over");
+            return None;
+        }
+        let memory = doorbell_verbs::RemoteAddr::from_bytes(&p.lookup("mem")).expect("an address");
+        let sge = [node.mr.sge(0, 8)];
+        let wr = SendWr::new(0, SendOp::Write(memory), &sge).flags(SendFlags::SIGNALED);
+        node.qp.post_send(&[wr]).expect("room");
+        let wc = node.cq.wait(Time::NEVER).expect("a CQ");
+        p.publish("over", &[]);
+        wc.map(|wc| wc.status)
+    }
+}
+
+#[test]
+fn ports_reach_only_ports_of_their_number() {
+    for (ports, expected) in
+        [([1, 1], WcStatus::Success), ([2, 2], WcStatus::Success), ([1, 2], WcStatus::RetryExcErr)]
+    {
+        let mut cluster = SimCluster::new(&profile("cib"), SimConfig::new(2));
+        cluster.spawn(1, 0, Crosses { port: ports[1], me: "b", peer: "a", writes: false });
+        let task = cluster.spawn(0, 0, Crosses { port: ports[0], me: "a", peer: "b", writes: true });
+        cluster.run().expect("the run ends");
+        assert_eq!(task.take().expect("a result"), Some(expected), "ports {ports:?}");
+    }
+}
+
+/// WRITEs over UC as fast as completions come, until a time; says how many completed.
+struct Floods {
+    me: String,
+    until: Time,
+    size: u32,
+}
+
+impl Program for Floods {
+    type Output = u64;
+
+    fn run<P: Provider>(self, p: P) -> u64 {
+        let context = Context::open(&p, 0).expect("device 0");
+        let pd = context.alloc_pd().expect("a PD");
+        let cq = context.create_cq(256).expect("a CQ");
+        let mr =
+            pd.reg_mr(p.alloc(1 << 16, PageSize::Huge).expect("memory"), AccessFlags::all()).expect("an MR");
+        let cap = QpCap { max_send_wr: 128, ..QpCap::default() };
+        let qp = pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Uc, cap)).expect("a QP");
+        p.publish(&self.me, &qp.endpoint(1).expect("port 1").to_bytes());
+        let remote = Endpoint::from_bytes(&p.lookup(&format!("sink/{}", self.me))).expect("an endpoint");
+        qp.connect(1, &remote, &ConnectAttr::default()).expect("a connection");
+        let memory = doorbell_verbs::RemoteAddr::from_bytes(&p.lookup("sink")).expect("an address");
+        let sge = [mr.sge(0, self.size)];
+        let wr = SendWr::new(0, SendOp::Write(memory), &sge).flags(SendFlags::SIGNALED);
+        let (mut outstanding, mut completed) = (0, 0);
+        let mut wc = [Wc::default(); 16];
+        while p.now() < self.until {
+            if outstanding < 64 {
+                qp.post_send(&[wr]).expect("room");
+                outstanding += 1;
+                continue;
+            }
+            let n = cq.poll(&mut wc).expect("a CQ").len() as u64;
+            outstanding -= n;
+            completed += n;
+            if n == 0 {
+                p.pause(self.until);
+            }
+        }
+        completed
+    }
+}
+
+/// Takes what the others WRITE.
+struct Sink {
+    from: Vec<String>,
+    until: Time,
+}
+
+impl Program for Sink {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        let context = Context::open(&p, 0).expect("device 0");
+        let pd = context.alloc_pd().expect("a PD");
+        let cq = context.create_cq(16).expect("a CQ");
+        let mr =
+            pd.reg_mr(p.alloc(1 << 16, PageSize::Huge).expect("memory"), AccessFlags::all()).expect("an MR");
+        p.publish("sink", &mr.remote(0).to_bytes());
+        let mut qps = Vec::new();
+        for name in &self.from {
+            let qp =
+                pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Uc, QpCap::default())).expect("a QP");
+            let remote = Endpoint::from_bytes(&p.lookup(name)).expect("an endpoint");
+            qp.connect(1, &remote, &ConnectAttr::default()).expect("a connection");
+            p.publish(&format!("sink/{name}"), &qp.endpoint(1).expect("port 1").to_bytes());
+            qps.push(qp);
+        }
+        while p.now() < self.until {
+            p.pause(self.until);
+        }
+    }
+}
+
+/// Completed bytes per second of `machines` that WRITE to one, as a share of its port's rate.
+fn flood(machines: u32, size: u32) -> f64 {
+    let profile = profile("cx3");
+    let until = Time::from_ps(3_000_000_000);
+    let mut cluster = SimCluster::new(&profile, SimConfig::new(machines + 1));
+    let names: Vec<String> = (0..machines).map(|m| format!("m{m}")).collect();
+    let tasks: Vec<_> = (0..machines)
+        .map(|m| cluster.spawn(m + 1, 0, Floods { me: names[m as usize].clone(), until, size }))
+        .collect();
+    cluster.spawn(0, 0, Sink { from: names, until });
+    cluster.run().expect("the run ends");
+    let completed: u64 = tasks.iter().map(|t| t.take().expect("a result")).sum();
+    (completed * u64::from(size)) as f64 / 3e-3 / profile.link.port_bytes_per_s as f64
+}
+
+#[test]
+fn unreliable_writes_complete_no_faster_than_the_link_takes_them() {
+    for machines in [1, 4] {
+        let share = flood(machines, 2048);
+        assert!((0.9..1.0).contains(&share), "{machines} machines got {share} of the link");
+    }
+}
+
+/// Fetch-and-adds on a word of its peer, one at a time; says when it was done.
+struct FetchAdds {
+    me: String,
+    peer: String,
+    offset: u64,
+}
+
+impl Program for FetchAdds {
+    type Output = Time;
+
+    fn run<P: Provider>(self, p: P) -> Time {
+        let node = Node::new(&p, 4096, 16);
+        let words = node.connect(&p, &self.me, &self.peer);
+        let add = SendOp::FetchAdd { remote: words.at(self.offset), add: 1 };
+        for n in 0..200 {
+            let sge = [node.mr.sge(0, 8)];
+            node.qp.post_send(&[SendWr::new(n, add, &sge).flags(SendFlags::SIGNALED)]).expect("room");
+            node.cq.wait(Time::NEVER).expect("a CQ");
+        }
+        p.publish(&format!("{}/over", self.me), &[]);
+        p.now()
+    }
+}
+
+/// When the last of eight requesters has done its atomics, each on the word at `stride` times its
+/// number in a page of its own.
+fn atomics(name: &str, stride: u64) -> Time {
+    let mut cluster = SimCluster::new(&profile(name), SimConfig::new(2));
+    let tasks: Vec<_> = (0..8)
+        .map(|t| {
+            let (me, peer) = (format!("r{t}"), format!("p{t}"));
+            cluster.spawn(1, t, Passive { me: peer.clone(), peer: me.clone() });
+            cluster.spawn(0, t, FetchAdds { me, peer, offset: u64::from(t) * stride })
+        })
+        .collect();
+    cluster.run().expect("the run ends");
+    tasks.iter().map(|t| t.take().expect("a result")).max().expect("eight")
+}
+
+/// Pages of different memory, the same offset: one lock on both NICs. Other offsets: other locks,
+/// where there are any.
+#[test]
+fn atomics_on_one_lock_wait_for_each_other() {
+    let (apart, together) = (atomics("cib", 64), atomics("cib", 0));
+    assert!(together.as_ps() > 15 * apart.as_ps() / 10, "cib: {apart:?} apart, {together:?} on one lock");
+    let (apart, together) = (atomics("cx3", 64), atomics("cx3", 0));
+    assert_eq!(apart, together, "cx3 has one lock");
+}
