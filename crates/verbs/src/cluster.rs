@@ -25,7 +25,8 @@ pub trait Cluster {
     /// Adds a thread to `core` of `machine`; it starts with [`Cluster::run`].
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output>;
 
-    /// Runs all threads to their end.
+    /// Runs all threads added since the last run to their end; what was published in an earlier
+    /// run is gone. When a thread panics, the others end at their next `pause` or `lookup`.
     fn run(&mut self) -> Result<(), RunError>;
 }
 

@@ -10,7 +10,8 @@ use crate::{Mem, PageSize, Span, Time, VerbsError};
 /// have acquire, stores release ordering; the last byte of a longer store becomes visible last.
 ///
 /// # Panics
-/// An access outside of `mem`, or to memory of another machine, panics: it is a bug of the program.
+/// An access outside of `mem`, to memory of another machine, or to a word that is not naturally
+/// aligned panics: it is a bug of the program.
 pub trait Cpu {
     /// The time on this thread's clock.
     fn now(&self) -> Time;

@@ -32,7 +32,8 @@ pub enum VerbsError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("work request {index}: {cause}")]
 pub struct PostError {
-    /// Index in the list of the first work request that was not posted.
+    /// Index in the list of the first work request that was not posted; 0 where the provider does
+    /// not tell.
     pub index: usize,
     /// Why.
     pub cause: VerbsError,
