@@ -265,6 +265,7 @@ impl Cq {
             qp_num: qpn,
             src_qp: entry.src_qp.load(Relaxed),
             wc_flags: entry.flags.load(Relaxed) & !SOLICITED,
+            slid: crate::device::lid(),
             ..ibv_wc::default()
         };
         let carried = (entry.carried_len.load(Relaxed) as usize).min(CARRIED_BYTES);

@@ -104,6 +104,11 @@ pub(crate) fn gids() -> &'static [(Gid, GidType)] {
     }
 }
 
+/// The port's LID; 0 on Ethernet.
+pub(crate) fn lid() -> u16 {
+    if link_layer() == LinkLayer::Infiniband { LID } else { 0 }
+}
+
 /// The node's GUID in network byte order.
 pub(crate) fn guid() -> u64 {
     u64::from_ne_bytes(GUID)
@@ -171,8 +176,8 @@ pub(crate) fn port() -> ibv_port_attr {
         port_cap_flags: if ib { PORT_CM_SUP } else { PORT_CM_SUP | PORT_IP_BASED_GIDS },
         max_msg_sz: 1 << 31,
         pkey_tbl_len: PKEYS,
-        lid: if ib { LID } else { 0 },
-        sm_lid: if ib { LID } else { 0 },
+        lid: lid(),
+        sm_lid: lid(),
         max_vl_num: 1,
         active_width: WIDTH_4X,
         active_speed: SPEED_EDR,
