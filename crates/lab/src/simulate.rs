@@ -99,12 +99,11 @@ pub(crate) fn run_once(
     let begun = Instant::now();
     let from = Time::START + w.warmup.span();
     let config = SimConfig {
-        machines: w.machines,
         seed: w.seed,
-        skip_pauses: true,
         end: from + w.duration.span() + GRACE,
         window: (from, w.duration.span()),
         interrupt: Some(interrupt.clone()),
+        ..SimConfig::new(w.machines)
     };
     let mut cluster = SimCluster::new(profile, config);
     let tasks = spawn(&mut cluster, w)?;

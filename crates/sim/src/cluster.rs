@@ -40,6 +40,7 @@ impl SimCluster {
         let mut metrics = Metrics {
             window_ps: w.window.len(),
             dropped: w.dropped,
+            lost: w.loss.lost,
             verbs: w.verbs,
             events: w.events,
             event_hash: w.event_hash,
@@ -60,7 +61,11 @@ impl SimCluster {
                 Ok(())
             }
             Ok(CoroutineResult::Return(())) => {
-                self.world.borrow_mut().threads[thread as usize].waiting = Waiting::Ended;
+                let mut w = self.world.borrow_mut();
+                let t = &mut w.threads[thread as usize];
+                t.waiting = Waiting::Ended;
+                let (machine, core) = (t.machine as usize, t.core as usize);
+                w.machines[machine].on_core[core] = NONE;
                 Ok(())
             }
             Err(panic) => {
@@ -141,8 +146,9 @@ impl Cluster for SimCluster {
             return task;
         }
         m.on_core[core as usize] = number;
-        w.threads.push(Thread::new(machine, core));
-        w.schedule(number, 0);
+        let now = w.now;
+        w.threads.push(Thread::new(machine, core, now));
+        w.schedule(number, now);
         drop(w);
         self.coroutines.push(Some(Coroutine::new(move |yielder, ()| {
             let provider = SimProvider::new(world, number, machine as u16, core, yielder);
@@ -155,9 +161,10 @@ impl Cluster for SimCluster {
         if let Some(error) = self.setup_error.take() {
             return Err(RunError::Setup(error));
         }
+        self.world.borrow_mut().published.clear();
         let result = self.run_threads();
         // Threads that did not come to their end are taken down where they stand.
-        self.coroutines.clear();
+        self.coroutines.iter_mut().for_each(|c| *c = None);
         result
     }
 }

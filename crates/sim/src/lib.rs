@@ -9,6 +9,7 @@
 mod cache;
 mod cluster;
 mod dma;
+mod loss;
 mod memory;
 mod metrics;
 mod nic;
@@ -37,6 +38,8 @@ pub struct SimConfig {
     pub machines: u32,
     /// Seed of every random draw of the simulator itself.
     pub seed: u64,
+    /// Packets of unreliable transports (UC and UD) that are lost on their way, out of a million.
+    pub loss_ppm: u32,
     /// Skip whole empty passes of poll loops (see `Cpu::pause`); off only to show that it changes nothing.
     pub skip_pauses: bool,
     /// Virtual time at which the run ends, whatever the threads do; they are dropped where they stand.
@@ -53,6 +56,7 @@ impl SimConfig {
         SimConfig {
             machines,
             seed: 0,
+            loss_ppm: 0,
             skip_pauses: true,
             end: Time::NEVER,
             window: (Time::START, Span::from_ps(u64::MAX)),

@@ -57,6 +57,8 @@ pub struct Metrics {
     pub pcie: Vec<PcieUse>,
     /// Messages that unreliable transports dropped for want of a RECV, whole run.
     pub dropped: u64,
+    /// Packets of unreliable transports lost on their way (`SimConfig::loss_ppm`), whole run.
+    pub lost: u64,
     /// Send work requests completed or handed to the wire for good, whole run.
     pub verbs: u64,
     /// Events processed, whole run.

@@ -664,7 +664,9 @@ impl Provider for SimProvider<'_> {
             thread.note(Look::Poll { cq: cq.0 }, cost);
         } else {
             thread.effect();
-            thread.clock += (host.poll_empty + (host.poll_cqe + host.dma_line) * n as u64 + host.copy_line * copied).as_ps();
+            thread.clock +=
+                (host.poll_empty + (host.poll_cqe + host.dma_line) * n as u64 + host.copy_line * copied)
+                    .as_ps();
         }
         Ok(n)
     }

@@ -31,8 +31,9 @@ impl World {
     pub(crate) fn receive_queue(&mut self, flight: u32) {
         let Flight { packet, to: (machine, _), port, .. } = self.flights[flight];
         let bytes = self.link_bytes(&packet);
+        let lost = packet.transport != QpType::Rc && self.loss.draw();
         let nic = &mut self.machines[usize::from(machine)].nic;
-        let Some(qp) = nic.find_qp(packet.dest_qp) else {
+        let Some(qp) = nic.find_qp(packet.dest_qp).filter(|_| !lost) else {
             self.drop_flight(flight);
             return self.make_room(machine, port, bytes);
         };

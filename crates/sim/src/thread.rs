@@ -114,11 +114,11 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    pub(crate) fn new(machine: u32, core: u32) -> Thread {
+    pub(crate) fn new(machine: u32, core: u32, clock: u64) -> Thread {
         Thread {
             machine,
             core,
-            clock: 0,
+            clock,
             waiting: Waiting::Turn,
             turn_at: u64::MAX,
             deadline_at: u64::MAX,

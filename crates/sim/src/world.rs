@@ -1,6 +1,7 @@
 //! Everything that is simulated, and the processing of events.
 
 use crate::SimConfig;
+use crate::loss::Loss;
 use crate::memory::Memory;
 use crate::nic::{DmaRead, DmaWrite, Flight, NONE, NicState};
 use crate::pcie::PcieLink;
@@ -53,6 +54,7 @@ pub(crate) struct World {
     pub(crate) event_hash: u64,
     pub(crate) verbs: u64,
     pub(crate) dropped: u64,
+    pub(crate) loss: Loss,
     /// Who causes what is happening: for the order of what happens at the same time.
     pub(crate) cause: Key,
 }
@@ -102,6 +104,7 @@ impl World {
             event_hash: 0xcbf2_9ce4_8422_2325,
             verbs: 0,
             dropped: 0,
+            loss: Loss::new(config.loss_ppm, config.seed),
             cause: Key::NEVER,
             profile: profile.clone(),
         }

@@ -194,3 +194,31 @@ fn a_shared_line_is_passed_from_core_to_core() {
     let each = (host.line_transfer + host.atomic_op).as_ps();
     assert!(passed > 7000 * each && passed < 8200 * each, "{passed} ps, {each} ps each");
 }
+
+#[test]
+fn a_cluster_runs_again_with_its_memory_as_it_was() {
+    let mut cluster = SimCluster::new(&profile("cib"), SimConfig::new(1));
+    let mem = cluster.alloc(0, 64, PageSize::Small).expect("memory");
+    for runs in 1..=2 {
+        let first = cluster.spawn(0, 0, Adds { mem, times: 5 });
+        cluster.spawn(0, 1, Adds { mem, times: 5 });
+        cluster.run().expect("the run ends");
+        assert!(first.take().is_some());
+        let sum = cluster.spawn(0, 0, Reads { mem });
+        cluster.run().expect("the run ends");
+        assert_eq!(sum.take(), Some(10 * runs));
+    }
+}
+
+/// Says what a shared word is.
+struct Reads {
+    mem: Mem,
+}
+
+impl Program for Reads {
+    type Output = u64;
+
+    fn run<P: Provider>(self, p: P) -> u64 {
+        p.load_u64(self.mem, 0)
+    }
+}
