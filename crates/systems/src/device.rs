@@ -1,0 +1,168 @@
+//! What a thread opens before anything else.
+
+use crate::SystemError;
+use doorbell_verbs::{
+    AccessFlags, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, Gid, Mem, Mr, PageSize, Pd,
+    Provider, Qp, QpCap, QpInitAttr, QpType, Wc, WcStatus,
+};
+
+/// Q_Key of every UD QP of the systems.
+pub(crate) const QKEY: u32 = 0x1111_1111;
+
+/// Most bytes that are copied into a WQE rather than read by DMA: three cache lines of it.
+const INLINE_MOST: u32 = 128;
+
+/// A thread's device.
+pub(crate) struct Device<P: Provider> {
+    pub(crate) cpu: P,
+    pub(crate) context: Context<P>,
+    pub(crate) pd: Pd<P>,
+    pub(crate) attr: DeviceAttr,
+}
+
+impl<P: Provider> Device<P> {
+    pub(crate) fn open(cpu: &P) -> Result<Device<P>, SystemError> {
+        let context = Context::open(cpu, 0)?;
+        let pd = context.alloc_pd()?;
+        let attr = context.query_device()?;
+        Ok(Device { cpu: cpu.clone(), context, pd, attr })
+    }
+
+    /// The port, from 1, of the `n`th of those who share the device.
+    pub(crate) fn port(&self, n: u32) -> u8 {
+        1 + (n % u32::from(self.attr.ports)) as u8
+    }
+
+    /// Bytes of messages of up to `len` that go into their WQE.
+    pub(crate) fn inline(&self, len: u32) -> u32 {
+        len.min(INLINE_MOST).min(self.attr.max_inline_data.unwrap_or(64))
+    }
+
+    /// New memory, registered.
+    pub(crate) fn registered(&self, len: u64, access: AccessFlags) -> Result<Mr<P>, SystemError> {
+        let mem = self.cpu.alloc(len.max(1), PageSize::Huge)?;
+        Ok(self.pd.reg_mr(mem, access)?)
+    }
+
+    /// Memory that is there, registered.
+    pub(crate) fn register(&self, mem: Mem, access: AccessFlags) -> Result<Mr<P>, SystemError> {
+        Ok(self.pd.reg_mr(mem, access)?)
+    }
+
+    /// A UD QP ready to send through `port`, and to receive `recvs` messages.
+    pub(crate) fn ud(
+        &self,
+        port: u8,
+        cqs: (&Cq<P>, &Cq<P>),
+        sends: u32,
+        recvs: u32,
+        inline: u32,
+    ) -> Result<Qp<P>, SystemError> {
+        let cap = QpCap {
+            max_send_wr: sends.max(1),
+            max_recv_wr: recvs.max(1),
+            max_inline_data: inline,
+            ..QpCap::default()
+        };
+        let qp = self.pd.create_qp(cqs.0, cqs.1, None, &QpInitAttr::new(QpType::Ud, cap))?;
+        qp.activate(port, QKEY)?;
+        Ok(qp)
+    }
+}
+
+/// An error where a completion is not a success.
+pub(crate) fn check(wc: &Wc) -> Result<(), SystemError> {
+    if wc.status == WcStatus::Success { Ok(()) } else { Err(SystemError::Completion(wc.status)) }
+}
+
+/// Looks an endpoint up that its owner publishes.
+pub(crate) fn find<P: Provider>(cpu: &P, key: &str) -> Result<Endpoint, SystemError> {
+    Ok(Endpoint::from_bytes(&cpu.lookup(key))?)
+}
+
+/// A server's ends of its clients' RC QPs, each answering as many READs and atomics as the device may.
+/// Client c is on port c modulo ports.
+pub(crate) fn serve_rc<P: Provider>(
+    device: &Device<P>,
+    clients: u32,
+    service: &str,
+) -> Result<Vec<Qp<P>>, SystemError> {
+    let cq = device.context.create_cq(1)?;
+    let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, ..QpCap::default() };
+    let mut qps = Vec::new();
+    for client in 0..clients {
+        let qp = device.pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Rc, cap))?;
+        let endpoint = qp.endpoint(device.port(client))?;
+        device.cpu.publish(&format!("{service}/server/{client}"), &endpoint.to_bytes());
+        qps.push(qp);
+    }
+    for (client, qp) in (0..).zip(&qps) {
+        let remote = find(&device.cpu, &format!("{service}/client/{client}"))?;
+        qp.connect(device.port(client), &remote, &connect_attr(device))?;
+        device.cpu.publish(&format!("{service}/connected/{client}"), &[]);
+    }
+    Ok(qps)
+}
+
+/// A client's RC QP to the server of `service`, for `depth` operations, up to 64 bytes inline.
+pub(crate) fn connect_rc<P: Provider>(
+    device: &Device<P>,
+    cq: &Cq<P>,
+    depth: u32,
+    client: u32,
+    service: &str,
+) -> Result<Qp<P>, SystemError> {
+    let port = device.port(client);
+    let cap =
+        QpCap { max_send_wr: depth, max_recv_wr: 1, max_inline_data: device.inline(64), ..QpCap::default() };
+    let qp = device.pd.create_qp(cq, cq, None, &QpInitAttr::new(QpType::Rc, cap))?;
+    device.cpu.publish(&format!("{service}/client/{client}"), &qp.endpoint(port)?.to_bytes());
+    let remote = find(&device.cpu, &format!("{service}/server/{client}"))?;
+    qp.connect(port, &remote, &connect_attr(device))?;
+    device.cpu.lookup(&format!("{service}/connected/{client}"));
+    Ok(qp)
+}
+
+fn connect_attr<P: Provider>(device: &Device<P>) -> ConnectAttr {
+    let most = device.attr.max_qp_rd_atom.min(device.attr.max_qp_init_rd_atom);
+    ConnectAttr { max_rd_atomic: most, ..ConnectAttr::default() }
+}
+
+/// Where a datagram came from: the LID on InfiniBand, else the GID in its global route header (an
+/// IPv6 header, or zeros and an IPv4 header; RoCEv2 annex, A17.4.5.1).
+pub(crate) fn sender<P: Provider>(cpu: &P, wc: &Wc, mem: Mem, offset: u64) -> (u16, Gid) {
+    if wc.slid != 0 {
+        return (wc.slid, Gid::default());
+    }
+    let mut grh = [0; GRH_BYTES as usize];
+    cpu.read(mem, offset, &mut grh);
+    (0, source_gid(&grh))
+}
+
+fn source_gid(grh: &[u8; GRH_BYTES as usize]) -> Gid {
+    let mut gid = [0; 16];
+    if grh[0] >> 4 == 6 {
+        gid.copy_from_slice(&grh[8..24]);
+    } else {
+        gid[10..12].fill(0xff);
+        gid[12..].copy_from_slice(&grh[32..36]);
+    }
+    Gid(gid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_is_read_from_either_header() {
+        let mut v6 = [0; 40];
+        v6[0] = 0x60;
+        v6[8..24].copy_from_slice(&[7; 16]);
+        assert_eq!(source_gid(&v6), Gid([7; 16]));
+        let mut v4 = [0; 40];
+        v4[20] = 0x45;
+        v4[32..36].copy_from_slice(&[192, 168, 0, 9]);
+        assert_eq!(source_gid(&v4), Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 168, 0, 9]));
+    }
+}

@@ -1,0 +1,33 @@
+//! Why a thread of a system gives up.
+
+use doorbell_verbs::{PostError, VerbsError, WcStatus};
+use thiserror::Error;
+
+/// Why a thread of a system gives up.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SystemError {
+    /// A verb was refused.
+    #[error("{0}")]
+    Verbs(#[from] VerbsError),
+    /// A post was refused.
+    #[error("{0}")]
+    Post(#[from] PostError),
+    /// A work request failed.
+    #[error("a work request completed with {0:?}")]
+    Completion(WcStatus),
+    /// Parameters that do not fit together.
+    #[error("{0}")]
+    Config(String),
+    /// A peer sent what it must not send.
+    #[error("{0}")]
+    Protocol(String),
+    /// Something did not happen in time.
+    #[error("{0}")]
+    Timeout(String),
+}
+
+impl SystemError {
+    pub(crate) fn config<T>(text: impl Into<String>) -> Result<T, SystemError> {
+        Err(SystemError::Config(text.into()))
+    }
+}

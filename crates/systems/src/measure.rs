@@ -1,0 +1,69 @@
+//! From when to when a thread measures, and what.
+
+use doorbell_verbs::{Span, Time};
+use hdrhistogram::Histogram;
+
+/// Longest latency that is told apart, in nanoseconds; longer ones count as this.
+const LONGEST_NS: u64 = 10_000_000_000;
+
+/// From when to when a thread measures. Its end is when threads stop.
+#[derive(Clone, Copy, Debug)]
+pub struct Interval {
+    /// The first moment that counts.
+    pub from: Time,
+    /// The first that does not.
+    pub end: Time,
+}
+
+impl Interval {
+    /// `span` from `from` on.
+    pub fn new(from: Time, span: Span) -> Interval {
+        Interval { from, end: from + span }
+    }
+
+    pub(crate) fn contains(self, time: Time) -> bool {
+        self.from <= time && time < self.end
+    }
+}
+
+/// What a thread measured.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Operations that this client began and saw done.
+    pub done: u64,
+    /// Replies that this server thread posted.
+    pub replies: u64,
+    /// Lists of replies that it posted them in.
+    pub posts: u64,
+    /// Operations that were begun again: torn or stale reads, locks that others held, time-outs.
+    pub again: u64,
+    /// Replies without payload.
+    pub header_only: u64,
+    /// Nanoseconds from the start of an operation to its end, of this client.
+    pub latency: Histogram<u32>,
+}
+
+impl Default for Measured {
+    fn default() -> Measured {
+        let latency = Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds are valid constants");
+        Measured { done: 0, replies: 0, posts: 0, again: 0, header_only: 0, latency }
+    }
+}
+
+impl Measured {
+    /// Counts an operation that began at `began` and is done `now`.
+    pub(crate) fn operation(&mut self, interval: Interval, began: Time, now: Time) {
+        if interval.contains(now) {
+            self.done += 1;
+            self.latency.saturating_record((now - began).as_ns().max(1));
+        }
+    }
+
+    /// Counts a list of `replies` that was posted.
+    pub(crate) fn post(&mut self, interval: Interval, now: Time, replies: u64) {
+        if interval.contains(now) {
+            self.posts += 1;
+            self.replies += replies;
+        }
+    }
+}

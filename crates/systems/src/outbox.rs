@@ -1,0 +1,55 @@
+//! A send queue with one completion for many work requests.
+
+use crate::SystemError;
+use crate::device::check;
+use doorbell_verbs::{Cq, Provider, Qp, SendFlags, SendWr, Time, Wc};
+
+/// One work request in so many is signalled.
+pub(crate) const SIGNAL_EVERY: u64 = 64;
+
+/// A QP to post to, with a CQ of its own for what it sends.
+pub(crate) struct Outbox<P: Provider> {
+    pub(crate) qp: Qp<P>,
+    cq: Cq<P>,
+    depth: u64,
+    posted: u64,
+    completed: u64,
+}
+
+/// Send queue entries that an outbox needs for lists of up to `batch`.
+pub(crate) fn depth(batch: u32) -> u32 {
+    2 * SIGNAL_EVERY as u32 + batch
+}
+
+/// CQ entries that an outbox needs.
+pub(crate) fn cqe(batch: u32) -> u32 {
+    depth(batch) / SIGNAL_EVERY as u32 + 1
+}
+
+impl<P: Provider> Outbox<P> {
+    /// For a QP made with [`depth`] and a CQ made with [`cqe`] for the same `batch`.
+    pub(crate) fn new(qp: Qp<P>, cq: Cq<P>, batch: u32) -> Outbox<P> {
+        Outbox { qp, cq, depth: depth(batch).into(), posted: 0, completed: 0 }
+    }
+
+    /// Posts `list` with one doorbell, setting `wr_id` and `SIGNALED`. Waits for room.
+    pub(crate) fn post(&mut self, list: &mut [SendWr<'_>]) -> Result<(), SystemError> {
+        let mut wc = [Wc::default()];
+        while self.posted + list.len() as u64 - self.completed > self.depth {
+            match self.cq.wait(Time::NEVER)? {
+                Some(found) => wc[0] = found,
+                None => continue,
+            }
+            check(&wc[0])?;
+            self.completed = wc[0].wr_id;
+        }
+        for wr in list.iter_mut() {
+            self.posted += 1;
+            wr.wr_id = self.posted;
+            if self.posted.is_multiple_of(SIGNAL_EVERY) {
+                wr.flags |= SendFlags::SIGNALED;
+            }
+        }
+        Ok(self.qp.post_send(list)?)
+    }
+}

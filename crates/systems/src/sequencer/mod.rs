@@ -1,0 +1,93 @@
+//! Sequencers (ATC'16, 4.2): one server gives out an increasing 8-byte integer.
+//!
+//! - [`rpc`]: over HERD's RPCs. Numbers are unique and, where no client gives up, dense.
+//! - [`spec`]: Spec-S0, header-only SENDs both ways with speculation on the upper half.
+//!   Numbers are unique; a lost message skips some.
+//! - [`atomics`]: RDMA fetch-and-add on a word of the server, without its processor. Unique and dense.
+//!
+//! A number drawn by a request that began after another's ended is larger. The servers' threads share the
+//! counter by [`doorbell_verbs::Cpu::fetch_add_u64`]: how much they hold each other up is a matter of
+//! the machine's caches.
+
+pub mod atomics;
+mod guess;
+pub mod rpc;
+pub mod spec;
+
+use crate::{Interval, Measured};
+use doorbell_verbs::Time;
+
+/// How a client draws.
+#[derive(Clone, Copy, Debug)]
+pub struct Drawing {
+    /// Requests outstanding, at least 1.
+    pub outstanding: u32,
+    /// Send that many, wait until all have ended, and again; rather than replace each at once.
+    pub windows: bool,
+    /// Stop after so many numbers; 0 for no end.
+    pub limit: u64,
+    /// Keep each number drawn.
+    pub record: bool,
+}
+
+/// A number that a client drew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draw {
+    /// The number.
+    pub value: u64,
+    /// When its request began.
+    pub began: Time,
+    /// When the client had it.
+    pub ended: Time,
+}
+
+/// What a client drew.
+#[derive(Clone, Debug, Default)]
+pub struct Drawn {
+    /// What it measured.
+    pub measured: Measured,
+    /// Its numbers in the order in which they came, if it was to keep them.
+    pub draws: Vec<Draw>,
+}
+
+/// The state of a drawing client.
+struct Drawer {
+    drawing: Drawing,
+    interval: Interval,
+    begun: u64,
+    ended: u64,
+    drawn: Drawn,
+}
+
+impl Drawer {
+    fn new(drawing: Drawing, interval: Interval) -> Drawer {
+        Drawer { drawing, interval, begun: 0, ended: 0, drawn: Drawn::default() }
+    }
+
+    /// How many requests to send now.
+    fn wanted(&self) -> u32 {
+        let outstanding = (self.begun - self.ended) as u32;
+        if self.drawing.windows && outstanding > 0 {
+            return 0;
+        }
+        let left = if self.drawing.limit == 0 { u64::MAX } else { self.drawing.limit - self.begun };
+        (self.drawing.outstanding - outstanding).min(u32::try_from(left).unwrap_or(u32::MAX))
+    }
+
+    fn sent(&mut self, requests: u32) {
+        self.begun += u64::from(requests);
+    }
+
+    fn got(&mut self, value: u64, began: Time, ended: Time) {
+        self.ended += 1;
+        self.drawn.measured.operation(self.interval, began, ended);
+        if self.drawing.record {
+            self.drawn.draws.push(Draw { value, began, ended });
+        }
+    }
+
+    fn is_done(&self, now: Time) -> bool {
+        let all = self.drawing.limit > 0 && self.ended == self.drawing.limit;
+        all || now >= self.interval.end
+    }
+}

@@ -1,0 +1,108 @@
+//! The sequencer over HERD's RPCs: baseline, batching and multi-queue are switches of
+//! [`crate::herd::Config`].
+
+use super::{Drawer, Drawing, Drawn};
+use crate::herd::{self, Config, Handler, Outcome, Worker};
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{Cpu, Mem, Program, Provider};
+
+/// Encoded lengths for [`Config::max_request`] and [`Config::max_reply`].
+pub const MAX_REQUEST: u32 = 0;
+/// See [`MAX_REQUEST`].
+pub const MAX_REPLY: u32 = 8;
+
+/// Gives out numbers: a batch of N requests takes N from the shared counter at once.
+struct Counter {
+    counter: Mem,
+}
+
+impl Handler for Counter {
+    type Request = ();
+    type Reply = u64;
+
+    fn handle<C: Cpu>(&mut self, cpu: &C, requests: &[()], replies: &mut Vec<u64>) {
+        let n = requests.len() as u64;
+        let first = cpu.fetch_add_u64(self.counter, 0, n);
+        replies.extend((0..n).map(|i| first.wrapping_add(i)));
+    }
+}
+
+/// A worker thread of the server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Shared with the clients.
+    pub config: Config,
+    /// Number of this worker.
+    pub number: u32,
+    /// The request region, of [`Config::region_bytes`], shared by the workers.
+    pub region: Mem,
+    /// The 8-byte counter, shared by the workers: the next number.
+    pub counter: Mem,
+    /// When it measures, and when it ends.
+    pub interval: Interval,
+}
+
+impl Program for Server {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut measured = Measured::default();
+        let mut handler = Counter { counter: self.counter };
+        let mut worker = Worker::start(&p, &self.config, self.number, self.region)?;
+        while p.now() < self.interval.end {
+            if !worker.pass(&mut handler, self.interval, &mut measured)? {
+                p.pause(self.interval.end);
+            }
+        }
+        Ok(measured)
+    }
+}
+
+/// A client. Its requests go to the workers in turn.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Shared with the server.
+    pub config: Config,
+    /// Number of this client.
+    pub number: u32,
+    /// How it draws.
+    pub drawing: Drawing,
+    /// When it measures, and when it ends at the latest.
+    pub interval: Interval,
+}
+
+impl Program for Client {
+    type Output = Result<Drawn, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut client = herd::Client::start(&p, &self.config, self.number, self.drawing.outstanding)?;
+        let mut drawer = Drawer::new(self.drawing, self.interval);
+        let mut done = Vec::new();
+        let mut worker = self.number % self.config.workers;
+        while !drawer.is_done(p.now()) {
+            let mut busy = false;
+            for _ in 0..drawer.wanted() {
+                if !client.has_room(worker) {
+                    break;
+                }
+                client.send(worker, &(), 0)?;
+                drawer.sent(1);
+                worker = (worker + 1) % self.config.workers;
+                busy = true;
+            }
+            busy |= client.poll(&mut done)?;
+            for d in done.drain(..) {
+                match d.outcome {
+                    Outcome::Reply(value) => drawer.got(value, d.sent, p.now()),
+                    Outcome::Malformed => return Err(SystemError::Protocol("a draw was refused".into())),
+                }
+            }
+            let repeated = client.repeat()?;
+            drawer.drawn.measured.again += repeated;
+            if !busy && repeated == 0 {
+                p.pause(self.interval.end.min(client.due()));
+            }
+        }
+        Ok(drawer.drawn)
+    }
+}
