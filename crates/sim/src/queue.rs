@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 const THREAD: u64 = 1 << 63;
 
 /// Where an event stands in the order of the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     /// Picoseconds.
     pub(crate) time: u64,
@@ -21,6 +21,30 @@ impl Key {
     /// Key of a thread that acts at `time`.
     pub(crate) const fn thread(time: u64, thread: u32) -> Key {
         Key { time, order: THREAD | thread as u64 }
+    }
+
+    /// Whether it is that of a thread.
+    pub(crate) const fn is_thread(self) -> bool {
+        self.order & THREAD != 0
+    }
+}
+
+impl Key {
+    /// Both parts as one number, which takes one comparison without a branch.
+    const fn number(self) -> u128 {
+        (self.time as u128) << 64 | self.order as u128
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Key) -> Ordering {
+        self.number().cmp(&other.number())
     }
 }
 
@@ -55,21 +79,88 @@ pub(crate) enum Event {
     Timer { machine: u16, qp: u32 },
 }
 
+/// An event in one word: the queue moves events about, and an enum of several sizes is moved in
+/// pieces that a processor is slow to read back as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packed(u64);
+
+/// Bits of a QP's or receive queue's number; a QPN has 24.
+const NUMBER_BITS: u32 = 27;
+
+impl Packed {
+    #[inline]
+    fn new(event: Event) -> Packed {
+        // From the lowest bit: 4 of the kind, one flag, a QP or receive queue, a machine, a count or
+        // unit. Or after the kind, from bit 32 on, a number of 32 bits.
+        let plain = |kind: u64, number: u32| kind | u64::from(number) << 32;
+        let split = |kind: u64, flag: bool, number: u32, machine: u16, count: u16| {
+            debug_assert!(number < 1 << NUMBER_BITS, "{event:?}");
+            let low = kind | u64::from(flag) << 4 | u64::from(number) << 5;
+            low | u64::from(machine) << 32 | u64::from(count) << 48
+        };
+        Packed(match event {
+            Event::Thread(thread) => plain(0, thread),
+            Event::Mmio { machine, count, qp, by_mmio } => split(1, by_mmio, qp, machine, count),
+            Event::RecvDoorbell { machine, count, recv_queue } => split(2, false, recv_queue, machine, count),
+            Event::ReadAtHost(read) => plain(3, read),
+            Event::ReadDone(read) => plain(4, read),
+            Event::TxPu { machine, pu } => split(5, false, 0, machine, pu),
+            Event::Arrive(flight) => plain(6, flight),
+            Event::Ingress(flight) => plain(7, flight),
+            Event::RxDone(flight) => plain(8, flight),
+            Event::Visible(write) => plain(9, write),
+            Event::Timer { machine, qp } => split(10, false, qp, machine, 0),
+            Event::Unlock { machine, slot } => split(11, false, 0, machine, slot),
+            Event::PortOut { machine, port } => split(12, false, 0, machine, port.into()),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn event(self) -> Event {
+        let word = self.0;
+        let plain = (word >> 32) as u32;
+        let number = word as u32 >> 5;
+        let (machine, count) = (plain as u16, (plain >> 16) as u16);
+        match word & 0xf {
+            0 => Event::Thread(plain),
+            1 => Event::Mmio { machine, count, qp: number, by_mmio: word & 1 << 4 != 0 },
+            2 => Event::RecvDoorbell { machine, count, recv_queue: number },
+            3 => Event::ReadAtHost(plain),
+            4 => Event::ReadDone(plain),
+            5 => Event::TxPu { machine, pu: count },
+            6 => Event::Arrive(plain),
+            7 => Event::Ingress(plain),
+            8 => Event::RxDone(plain),
+            9 => Event::Visible(plain),
+            10 => Event::Timer { machine, qp: number },
+            11 => Event::Unlock { machine, slot: count },
+            _ => Event::PortOut { machine, port: count as u8 },
+        }
+    }
+
+    /// The thread whose turn it is, if it is one's.
+    #[inline]
+    pub(crate) fn thread(self) -> Option<u32> {
+        (self.0 & 0xf == 0).then_some((self.0 >> 32) as u32)
+    }
+}
+
 /// Picoseconds of a bucket, as a power of two: about a nanosecond.
 const BUCKET_BITS: u32 = 10;
-/// Buckets ahead of the present; the wheel covers about 4 us.
+/// Buckets from the present one on; the wheel covers about 4 us.
 const BUCKETS: usize = 4096;
 const NONE: u32 = u32::MAX;
 
+/// An event in a bucket.
 #[derive(Clone, Copy)]
 struct Node {
     key: Key,
-    event: Event,
+    event: Packed,
     next: u32,
 }
 
 /// An event beyond the wheel's reach; the heap's greatest is the earliest.
-struct Far(Key, Event);
+struct Far(Key, Packed);
 
 impl PartialEq for Far {
     fn eq(&self, other: &Far) -> bool {
@@ -91,80 +182,91 @@ impl Ord for Far {
     }
 }
 
-/// Pending events, earliest first: a wheel of short buckets for the near future, where nearly all
-/// events are, and a heap for the rest. Nothing may be added before the last event taken.
+/// Pending events, earliest first: those of the present bucket in order, a wheel of short buckets
+/// without order for the near future, and a heap for the rest. Nothing may be added before the last
+/// event taken.
 pub(crate) struct EventQueue {
-    /// First node of each bucket.
+    /// Number (not index) of the present bucket: the first that had events when it was looked for.
+    present: u64,
+    /// All events up to the end of the present bucket, the earliest last.
+    due: Vec<(Key, Packed)>,
+    /// First node of each later bucket.
     buckets: Vec<u32>,
     /// Which buckets have nodes, and which words of this have bits.
     occupied: [u64; BUCKETS / 64],
     occupied_words: u64,
     nodes: Vec<Node>,
     free: u32,
-    /// Bucket number (not index) of the last event taken.
-    present: u64,
-    /// The earliest event, if it is in the wheel and was looked for.
-    earliest: Option<(Key, Event)>,
     far: BinaryHeap<Far>,
     sequence: u64,
+    /// When the last event taken happened.
+    taken: u64,
 }
 
 impl EventQueue {
     pub(crate) fn new() -> EventQueue {
         EventQueue {
+            present: 0,
+            due: Vec::with_capacity(1024),
             buckets: vec![NONE; BUCKETS],
             occupied: [0; BUCKETS / 64],
             occupied_words: 0,
             nodes: Vec::with_capacity(1024),
             free: NONE,
-            present: 0,
-            earliest: None,
             far: BinaryHeap::with_capacity(1024),
             sequence: 0,
+            taken: 0,
         }
     }
 
     /// Adds an event of a NIC or a memory.
+    #[inline]
     pub(crate) fn push(&mut self, time: u64, event: Event) {
         self.sequence += 1;
-        self.add(Key { time, order: self.sequence }, event);
+        self.add(Key { time, order: self.sequence }, Packed::new(event));
     }
 
     /// Adds the turn of a thread.
     pub(crate) fn push_thread(&mut self, time: u64, thread: u32) {
-        self.add(Key::thread(time, thread), Event::Thread(thread));
+        self.add(Key::thread(time, thread), Packed::new(Event::Thread(thread)));
     }
 
-    fn add(&mut self, key: Key, event: Event) {
+    fn add(&mut self, key: Key, event: Packed) {
+        debug_assert!(key.time >= self.taken, "an event in the past");
         let bucket = key.time >> BUCKET_BITS;
-        debug_assert!(bucket >= self.present, "an event in the past");
-        if bucket - self.present >= BUCKETS as u64 {
+        if bucket <= self.present {
+            self.add_due(key, event);
+        } else if bucket - self.present < BUCKETS as u64 {
+            self.add_near(key, event);
+        } else {
             self.far.push(Far(key, event));
-            return;
         }
-        self.add_near(key, event);
     }
 
-    fn add_near(&mut self, key: Key, event: Event) {
+    fn add_due(&mut self, key: Key, event: Packed) {
+        let mut at = self.due.len();
+        self.due.push((key, event));
+        while at > 0 && self.due[at - 1].0 < key {
+            self.due[at] = self.due[at - 1];
+            at -= 1;
+        }
+        self.due[at] = (key, event);
+    }
+
+    fn add_near(&mut self, key: Key, event: Packed) {
         let index = (key.time >> BUCKET_BITS) as usize % BUCKETS;
         let node = Node { key, event, next: self.buckets[index] };
-        let number = match self.free {
-            NONE => {
-                self.nodes.push(node);
-                (self.nodes.len() - 1) as u32
-            }
-            free => {
-                self.free = self.nodes[free as usize].next;
-                self.nodes[free as usize] = node;
-                free
-            }
-        };
-        self.buckets[index] = number;
+        let number = self.free;
+        if let Some(free) = self.nodes.get_mut(number as usize) {
+            self.free = free.next;
+            *free = node;
+            self.buckets[index] = number;
+        } else {
+            self.buckets[index] = self.nodes.len() as u32;
+            self.nodes.push(node);
+        }
         self.occupied[index / 64] |= 1 << (index % 64);
         self.occupied_words |= 1 << (index / 64);
-        if self.earliest.is_some_and(|(earliest, _)| key < earliest) {
-            self.earliest = Some((key, event));
-        }
     }
 
     /// Index of the first bucket with nodes, from the present on.
@@ -185,78 +287,66 @@ impl EventQueue {
         Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
     }
 
-    /// The earliest event, left in place.
-    pub(crate) fn peek(&mut self) -> Option<(Key, Event)> {
-        if self.earliest.is_none() {
-            let Some(bucket) = self.first_bucket() else {
-                // Only the far future is left. It stays there: something nearer may still be added.
-                return self.far.peek().map(|Far(key, event)| (*key, *event));
-            };
-            let mut number = self.buckets[bucket];
-            while number != NONE {
-                let node = &self.nodes[number as usize];
-                if self.earliest.is_none_or(|(earliest, _)| node.key < earliest) {
-                    self.earliest = Some((node.key, node.event));
-                }
-                number = node.next;
-            }
+    /// Makes the first bucket with nodes the present one; false where there is none.
+    fn advance(&mut self) -> bool {
+        let Some(index) = self.first_bucket() else { return false };
+        self.occupied[index / 64] &= !(1 << (index % 64));
+        if self.occupied[index / 64] == 0 {
+            self.occupied_words &= !(1 << (index / 64));
         }
-        self.earliest
+        let mut number = std::mem::replace(&mut self.buckets[index], NONE);
+        while number != NONE {
+            let Node { key, event, next } = self.nodes[number as usize];
+            self.add_due(key, event);
+            self.nodes[number as usize].next = self.free;
+            self.free = number;
+            number = next;
+        }
+        self.enter(self.due[0].0.time >> BUCKET_BITS);
+        true
     }
 
-    /// Key of the earliest event.
-    pub(crate) fn next_key(&mut self) -> Key {
-        self.peek().map_or(Key::NEVER, |(key, _)| key)
-    }
-
-    /// Moves what has come within the wheel's reach from the heap to the wheel.
-    fn bring_near(&mut self) {
+    /// The present becomes `bucket`: the heap gives what has come within the wheel's reach.
+    fn enter(&mut self, bucket: u64) {
+        self.present = bucket;
         while let Some(Far(key, event)) = self.far.peek()
-            && (key.time >> BUCKET_BITS) - self.present < BUCKETS as u64
+            && (key.time >> BUCKET_BITS) - bucket < BUCKETS as u64
         {
             let (key, event) = (*key, *event);
             self.far.pop();
-            self.add_near(key, event);
+            self.add(key, event);
         }
+    }
+
+    /// Makes sure that the earliest event is due, unless only the far future is left. That stays
+    /// where it is: something nearer may still be added.
+    #[inline]
+    fn look(&mut self) -> bool {
+        !self.due.is_empty() || self.advance()
+    }
+
+    /// Key of the earliest event.
+    #[inline]
+    pub(crate) fn next_key(&mut self) -> Key {
+        if self.look() {
+            return self.due.last().map_or(Key::NEVER, |(key, _)| *key);
+        }
+        self.far.peek().map_or(Key::NEVER, |Far(key, _)| *key)
     }
 
     /// Takes the earliest event.
-    pub(crate) fn pop(&mut self) -> Option<(Key, Event)> {
-        let (key, event) = self.peek()?;
-        self.earliest = None;
-        let bucket = key.time >> BUCKET_BITS;
-        if bucket - self.present < BUCKETS as u64 {
-            self.remove(bucket as usize % BUCKETS, key);
-        } else {
-            self.far.pop();
-        }
-        if bucket != self.present {
-            self.present = bucket;
-            self.bring_near();
-        }
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<(Key, Packed)> {
+        let (key, event) = if self.look() { self.due.pop()? } else { self.pop_far()? };
+        self.taken = key.time;
         Some((key, event))
     }
 
-    fn remove(&mut self, index: usize, key: Key) {
-        let mut before = NONE;
-        let mut number = self.buckets[index];
-        while self.nodes[number as usize].key != key {
-            before = number;
-            number = self.nodes[number as usize].next;
-        }
-        let next = self.nodes[number as usize].next;
-        match before {
-            NONE => self.buckets[index] = next,
-            before => self.nodes[before as usize].next = next,
-        }
-        self.nodes[number as usize].next = self.free;
-        self.free = number;
-        if self.buckets[index] == NONE {
-            self.occupied[index / 64] &= !(1 << (index % 64));
-            if self.occupied[index / 64] == 0 {
-                self.occupied_words &= !(1 << (index / 64));
-            }
-        }
+    #[cold]
+    fn pop_far(&mut self) -> Option<(Key, Packed)> {
+        let Far(key, event) = self.far.pop()?;
+        self.enter(key.time >> BUCKET_BITS);
+        Some((key, event))
     }
 }
 
@@ -273,7 +363,7 @@ mod tests {
         q.push_thread(10, 2);
         q.push(10, Event::Arrive(2));
         q.push(5, Event::Arrive(3));
-        let order: Vec<Event> = std::iter::from_fn(|| q.pop().map(|(_, e)| e)).collect();
+        let order: Vec<Event> = std::iter::from_fn(|| q.pop().map(|(_, e)| e.event())).collect();
         assert_eq!(
             order,
             [Event::Arrive(3), Event::Arrive(1), Event::Arrive(2), Event::Thread(2), Event::Thread(3)]
@@ -295,14 +385,14 @@ mod tests {
             let mut now = 0;
             for (n, step) in steps.iter().enumerate() {
                 // Looking changes nothing.
-                prop_assert_eq!(q.peek(), q.peek());
+                prop_assert_eq!(q.next_key(), q.next_key());
                 if let Some(after) = step {
                     let event = Event::Arrive(n as u32);
                     q.push(now + after, event);
                     model.insert((now + after, q.sequence), event);
                 } else {
                     let expected = model.pop_first().map(|((time, order), e)| (Key { time, order }, e));
-                    let got = q.pop();
+                    let got = q.pop().map(|(key, e)| (key, e.event()));
                     prop_assert_eq!(got, expected);
                     now = got.map_or(now, |(key, _)| key.time);
                 }

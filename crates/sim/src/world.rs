@@ -5,7 +5,7 @@ use crate::loss::Loss;
 use crate::memory::Memory;
 use crate::nic::{DmaRead, DmaWrite, Flight, NONE, NicState};
 use crate::pcie::PcieLink;
-use crate::queue::{Event, EventQueue, Key};
+use crate::queue::{Event, EventQueue, Key, Packed};
 use crate::server::{Link, Window};
 use crate::slab::{PayloadPool, Slab};
 use crate::thread::{Thread, Waiting};
@@ -119,9 +119,9 @@ impl World {
             }
             self.now = self.now.max(key.time);
             self.cause = key;
-            match event {
-                Event::Thread(thread) => return Next::Thread(thread),
-                event => self.process(key.time, event),
+            match event.thread() {
+                Some(thread) => return Next::Thread(thread),
+                None => self.process(event),
             }
         }
     }
@@ -135,14 +135,13 @@ impl World {
                 self.cause = key;
                 return true;
             }
-            let Some((next, event)) = self.queue.peek() else { return true };
-            if matches!(event, Event::Thread(_)) || next.time > self.end {
+            if next.is_thread() || next.time > self.end {
                 return false;
             }
-            self.queue.pop();
+            let Some((next, event)) = self.queue.pop() else { return true };
             self.now = next.time;
             self.cause = next;
-            self.process(next.time, event);
+            self.process(event);
         }
     }
 
@@ -150,45 +149,68 @@ impl World {
         self.event_hash = (self.event_hash ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
     }
 
-    fn process(&mut self, time: u64, event: Event) {
+    /// Counts an event of this kind.
+    fn note(&mut self, kind: u64, which: impl Into<u64>) {
         self.events += 1;
-        let (kind, which) = match event {
-            Event::Thread(t) => (0, u64::from(t)),
-            Event::Mmio { machine, count, qp, .. } => {
-                (1, u64::from(machine) << 48 | u64::from(count) << 32 | u64::from(qp))
-            }
-            Event::RecvDoorbell { machine, count, recv_queue } => {
-                (2, u64::from(machine) << 48 | u64::from(count) << 32 | u64::from(recv_queue))
-            }
-            Event::ReadAtHost(i) => (3, u64::from(i)),
-            Event::ReadDone(i) => (4, u64::from(i)),
-            Event::TxPu { machine, pu } => (5, u64::from(machine) << 16 | u64::from(pu)),
-            Event::PortOut { machine, port } => (12, u64::from(machine) << 8 | u64::from(port)),
-            Event::Arrive(i) => (6, u64::from(i)),
-            Event::Ingress(i) => (7, u64::from(i)),
-            Event::RxDone(i) => (8, u64::from(i)),
-            Event::Visible(i) => (9, u64::from(i)),
-            Event::Unlock { machine, slot } => (11, u64::from(machine) << 16 | u64::from(slot)),
-            Event::Timer { machine, qp } => (10, u64::from(machine) << 32 | u64::from(qp)),
+        self.hash(self.cause.time ^ kind << 60);
+        self.hash(which.into());
+    }
+
+    /// Lets happen what `cause` is the key of.
+    fn process(&mut self, event: Packed) {
+        let with = |machine: u16, count: u16, number: u32| {
+            u64::from(machine) << 48 | u64::from(count) << 32 | u64::from(number)
         };
-        self.hash(time ^ kind << 60);
-        self.hash(which);
-        match event {
+        match event.event() {
             Event::Thread(_) => {}
-            Event::Mmio { machine, count, qp, by_mmio } => self.mmio_arrived(machine, qp, count, by_mmio),
+            Event::Mmio { machine, count, qp, by_mmio } => {
+                self.note(1, with(machine, count, qp));
+                self.mmio_arrived(machine, qp, count, by_mmio);
+            }
             Event::RecvDoorbell { machine, count, recv_queue } => {
+                self.note(2, with(machine, count, recv_queue));
                 self.recv_doorbell_arrived(machine, recv_queue, count);
             }
-            Event::ReadAtHost(read) => self.read_at_host(read),
-            Event::ReadDone(read) => self.read_done(read),
-            Event::TxPu { machine, pu } => self.tx_unit(machine, usize::from(pu)),
-            Event::PortOut { machine, port } => self.drain_port(machine, port),
-            Event::Arrive(flight) => self.arrived(flight),
-            Event::Ingress(flight) => self.receive_queue(flight),
-            Event::RxDone(flight) => self.received(flight),
-            Event::Visible(write) => self.visible(write),
-            Event::Unlock { machine, slot } => self.unlock(machine, slot),
-            Event::Timer { machine, qp } => self.timer(machine, qp),
+            Event::ReadAtHost(read) => {
+                self.note(3, read);
+                self.read_at_host(read);
+            }
+            Event::ReadDone(read) => {
+                self.note(4, read);
+                self.read_done(read);
+            }
+            Event::TxPu { machine, pu } => {
+                self.note(5, u32::from(machine) << 16 | u32::from(pu));
+                self.tx_unit(machine, usize::from(pu));
+            }
+            Event::PortOut { machine, port } => {
+                self.note(12, u64::from(machine) << 8 | u64::from(port));
+                self.drain_port(machine, port);
+            }
+            Event::Arrive(flight) => {
+                self.note(6, flight);
+                self.arrived(flight);
+            }
+            Event::Ingress(flight) => {
+                self.note(7, flight);
+                self.receive_queue(flight);
+            }
+            Event::RxDone(flight) => {
+                self.note(8, flight);
+                self.received(flight);
+            }
+            Event::Visible(write) => {
+                self.note(9, write);
+                self.visible(write);
+            }
+            Event::Timer { machine, qp } => {
+                self.note(10, u64::from(machine) << 32 | u64::from(qp));
+                self.timer(machine, qp);
+            }
+            Event::Unlock { machine, slot } => {
+                self.note(11, u32::from(machine) << 16 | u32::from(slot));
+                self.unlock(machine, slot);
+            }
         }
     }
 
