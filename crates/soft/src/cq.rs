@@ -1,8 +1,8 @@
 //! Completion queues.
 //!
 //! A CQ has two parts: completions of RECVs come through a ring in the segment, which the senders
-//! fill; all others (of this process's sends, and flushed ones) go through a private queue. The
-//! ring is emptied first, so that a QP's RECVs complete in order when the rest is flushed.
+//! fill; those of this process's sends go through a private queue. Each of these knows how many
+//! were in the ring before it, so that completions are taken in the order in which they came.
 
 use crate::channel::tell;
 use crate::errno::{EINVAL, Errno};
@@ -54,6 +54,13 @@ pub(crate) struct Own {
     pub(crate) sends: u64,
 }
 
+/// A completion of the private part, and how many had been put into the ring before it.
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    own: Own,
+    after: u64,
+}
+
 /// A completion queue.
 #[derive(Debug)]
 pub(crate) struct Cq {
@@ -69,7 +76,7 @@ pub(crate) struct Cq {
 
 #[derive(Debug)]
 struct State {
-    own: VecDeque<Own>,
+    own: VecDeque<Queued>,
     users: HashMap<u32, Arc<QpShare>, std::hash::BuildHasherDefault<QpnHasher>>,
     entries: u64,
     capacity: u32,
@@ -169,27 +176,28 @@ impl Cq {
     pub(crate) fn remove_user(&self, num: u32) {
         let mut state = lock(&self.state);
         state.users.remove(&num);
-        state.own.retain(|own| own.wc.qp_num != num);
+        state.own.retain(|queued| queued.own.wc.qp_num != num);
         self.waiting.store(state.own.len() as u32, Release);
     }
 
     /// Forgets what has completed of a QP through the private part.
     pub(crate) fn forget(&self, num: u32) {
         let mut state = lock(&self.state);
-        state.own.retain(|own| own.wc.qp_num != num);
+        state.own.retain(|queued| queued.own.wc.qp_num != num);
         self.waiting.store(state.own.len() as u32, Release);
     }
 
     /// Adds a completion of this process.
     pub(crate) fn push(&self, own: Own) {
         let mut state = lock(&self.state);
-        let in_ring = self.record.tail.load(Relaxed).wrapping_sub(self.record.head.0.load(Relaxed));
+        let after = self.record.tail.load(Acquire);
+        let in_ring = after.wrapping_sub(self.record.head.0.load(Relaxed));
         let held = state.own.len() as u64 + in_ring.min(u64::from(state.capacity));
         if held >= u64::from(self.cqe.load(Relaxed)) {
             drop(state);
             return overrun(Owner::This, self.record, self.index);
         }
-        state.own.push_back(own);
+        state.own.push_back(Queued { own, after });
         self.waiting.store(state.own.len() as u32, Release);
         drop(state);
         wake(Owner::This, self.record, self.index, own.solicited || own.wc.status != 0);
@@ -228,15 +236,22 @@ impl Cq {
     }
 
     fn take(&self, state: &mut State) -> Option<ibv_wc> {
-        while let Some(entry) = self.next_in_ring(state) {
-            let wc = self.receive(state, entry);
+        loop {
             let head = self.record.head.0.load(Relaxed);
+            let own_is_older = state.own.front().is_some_and(|queued| queued.after <= head);
+            let Some(entry) = (if own_is_older { None } else { self.next_in_ring(state) }) else {
+                return self.take_own(state);
+            };
+            let wc = self.receive(state, entry);
             self.record.head.0.store(head + 1, Release);
             if wc.is_some() {
                 return wc;
             }
         }
-        let own = state.own.pop_front()?;
+    }
+
+    fn take_own(&self, state: &mut State) -> Option<ibv_wc> {
+        let own = state.own.pop_front()?.own;
         if let Some(user) = state.users.get(&own.wc.qp_num) {
             user.freed.fetch_max(own.sends, Relaxed);
         }

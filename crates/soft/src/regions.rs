@@ -1,8 +1,8 @@
 //! The memory regions of this process, and what it needs to know of those of others.
 
-use crate::errno::{ENOMEM, Errno};
+use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::process::lock;
-use crate::records::MRS;
+use crate::records::{MRS, MrRecord};
 use crate::segment::Segment;
 use doorbell_transport::{KeyError, Keys, Region};
 use doorbell_verbs::AccessFlags;
@@ -62,16 +62,20 @@ impl Regions {
             table.places.resize(slot + 1, (0, None));
         }
         table.places[slot] = (host, shared);
-        record.change(|r| {
-            r.key.store(key, Relaxed);
-            r.pd.store(region.pd, Relaxed);
-            r.access.store(region.access.bits(), Relaxed);
-            r.start.store(region.addr, Relaxed);
-            r.len.store(region.len, Relaxed);
-            r.host.store(host, Relaxed);
-            r.shared.store(shared.map_or(0, |at| at + 1), Relaxed);
-        });
+        show(record, key, &region, host, shared);
         Ok(key)
+    }
+
+    /// Changes a region; its key stays.
+    pub(crate) fn replace(&self, segment: &Segment, key: u32, region: Region, host: u64) -> Result<(), Errno> {
+        let shared = segment.arena_offset(host, region.len);
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let slot = slot_of(key).filter(|_| table.keys.replace(key, region)).ok_or(EINVAL)?;
+        let record = segment.mr(slot).ok_or(EINVAL)?;
+        table.places[slot] = (host, shared);
+        show(record, key, &region, host, shared);
+        self.epoch.fetch_add(1, Release);
+        Ok(())
     }
 
     /// Removes a region.
@@ -92,6 +96,19 @@ impl Regions {
         let (host, shared) = *table.places.get(slot_of(key)?)?;
         Some(Place { region, host, shared })
     }
+}
+
+/// Shows a region to the others.
+fn show(record: &MrRecord, key: u32, region: &Region, host: u64, shared: Option<u64>) {
+    record.change(|r| {
+        r.key.store(key, Relaxed);
+        r.pd.store(region.pd, Relaxed);
+        r.access.store(region.access.bits(), Relaxed);
+        r.start.store(region.addr, Relaxed);
+        r.len.store(region.len, Relaxed);
+        r.host.store(host, Relaxed);
+        r.shared.store(shared.map_or(0, |at| at + 1), Relaxed);
+    });
 }
 
 /// The regions that a queue has used last, so that finding them again takes no lock.

@@ -91,6 +91,15 @@ impl Keys {
         true
     }
 
+    /// Changes the region with this key (ibv_rereg_mr(3)); `false` where there is none.
+    pub fn replace(&mut self, key: u32, region: Region) -> bool {
+        let Some(slot) = self.slot(key).filter(|&slot| self.slots[slot].is_some()) else {
+            return false;
+        };
+        self.slots[slot] = Some(region);
+        true
+    }
+
     /// The region with this key.
     pub fn get(&self, key: u32) -> Option<&Region> {
         self.slots[self.slot(key)?].as_ref()
@@ -140,6 +149,17 @@ mod tests {
         let key = keys.register(region(u64::MAX - 7, 8));
         assert_eq!(keys.check(key, 1, u64::MAX - 7, 8, AccessFlags::empty()), Ok(()));
         assert_eq!(keys.check(key, 1, u64::MAX - 6, 8, AccessFlags::empty()), Err(KeyError::Bounds));
+    }
+
+    #[test]
+    fn a_region_can_be_replaced_while_it_is_there() {
+        let mut keys = Keys::default();
+        let key = keys.register(region(0, 8));
+        assert!(keys.replace(key, region(16, 8)));
+        assert_eq!(keys.get(key), Some(&region(16, 8)));
+        assert!(keys.deregister(key));
+        assert!(!keys.replace(key, region(0, 8)));
+        assert_eq!(keys.get(key), None);
     }
 
     #[test]

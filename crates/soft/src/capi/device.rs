@@ -9,6 +9,7 @@ use crate::process::Process;
 use doorbell_abi::{ibv_context, ibv_device, verbs_context};
 use libc::{c_char, c_int};
 use std::mem::offset_of;
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
 
 /// The device, which lives as long as the process.
@@ -92,6 +93,7 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
     }
     let process = Process::current()?;
     let async_pipe = Arc::new(EventPipe::new()?);
+    let device_file = std::fs::File::open("/dev/null")?;
     // SAFETY: integers, pointers and optional functions, which may be zero.
     let mut verbs: verbs_context = unsafe { std::mem::zeroed() };
     verbs.sz = size_of::<verbs_context>();
@@ -104,7 +106,8 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
     verbs.create_srq_ex = Some(super::srq::create_srq_ex);
     let context = &mut verbs.context;
     context.device = device;
-    context.cmd_fd = -1;
+    // There is no command channel; programs duplicate its descriptor all the same.
+    context.cmd_fd = device_file.as_raw_fd();
     context.async_fd = async_pipe.read_fd();
     context.num_comp_vectors = device::COMP_VECTORS;
     context.abi_compat = usize::MAX as *mut _;
@@ -118,7 +121,7 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
     ops.post_srq_recv = Some(super::srq::post_srq_recv);
     ops.post_send = Some(super::qp::post_send);
     ops.post_recv = Some(super::qp::post_recv);
-    Ok(Box::new(Context { verbs, process, async_pipe, subjects: Subjects::default() }))
+    Ok(Box::new(Context { verbs, _device_file: device_file, process, async_pipe, subjects: Subjects::default() }))
 }
 
 pub unsafe extern "C" fn ibv_close_device(pointer: *mut ibv_context) -> c_int {

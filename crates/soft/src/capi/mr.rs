@@ -3,7 +3,6 @@
 use super::object::{Pd, Uses, context, pd};
 use super::{minus_one, object_or_null, status};
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
-use crate::process::Process;
 use doorbell_abi::{ibv_context, ibv_mr, ibv_pd, ibv_sge};
 use doorbell_transport::Region;
 use doorbell_verbs::AccessFlags;
@@ -71,7 +70,9 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
 unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, access: u32) -> *mut ibv_mr {
     // SAFETY: a PD of ours and its context.
     let (pd_object, process) = unsafe { (self::pd(pd), super::device::process_of((*pd).context)) };
-    let made = enter(process, pd_object.base.handle, addr, len, iova, access).map(|key| {
+    let region = checked(pd_object.base.handle, addr, len, iova, access);
+    let key = region.and_then(|region| process.regions.register(&process.segment, region, addr as u64));
+    let made = key.map(|key| {
         pd_object.uses.begin();
         let context = pd_object.base.context;
         Box::new(ibv_mr { context, pd, addr, length: len, handle: key, lkey: key, rkey: key })
@@ -79,33 +80,24 @@ unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, ac
     object_or_null(made)
 }
 
-/// Registers; returns the key.
-fn enter(
-    process: &Process,
-    pd: u32,
-    addr: *mut c_void,
-    len: usize,
-    iova: u64,
-    access: u32,
-) -> Result<u32, Errno> {
+/// The region that these arguments describe, where it can be registered.
+fn checked(pd: u32, addr: *mut c_void, len: usize, iova: u64, access: u32) -> Result<Region, Errno> {
     if access & ON_DEMAND != 0 {
         return Err(EOPNOTSUPP);
     }
     let rights = AccessFlags::from_bits_truncate(access);
-    let known = rights.bits() | ZERO_BASED | WITHOUT_EFFECT | OPTIONAL;
+    let known = AccessFlags::all().bits() | ZERO_BASED | WITHOUT_EFFECT | OPTIONAL;
     let remote_writes = rights.intersects(AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC);
-    let end = (addr as u64).checked_add(len as u64);
-    if access & !known != 0
+    let wrong = access & !known != 0
         || remote_writes && !rights.contains(AccessFlags::LOCAL_WRITE)
         || len == 0
-        || end.is_none()
-    {
+        || (addr as u64).checked_add(len as u64).is_none();
+    if wrong {
         return Err(EINVAL);
     }
     check_mapped(addr as usize, len)?;
     let start = if access & ZERO_BASED != 0 { 0 } else { iova };
-    let region = Region { pd, addr: start, len: len as u64, access: rights };
-    process.regions.register(&process.segment, region, addr as u64)
+    Ok(Region { pd, addr: start, len: len as u64, access: rights })
 }
 
 /// EFAULT where not all of the range is mapped.
@@ -171,21 +163,17 @@ pub unsafe extern "C" fn ibv_rereg_mr(
         let (addr, len) =
             if flags & CHANGE_TRANSLATION != 0 { (addr, len) } else { (region.addr, region.length) };
         let access = if flags & CHANGE_ACCESS != 0 { access as u32 } else { old.region.access.bits() };
-        match enter(process, pd(to_pd).base.handle, addr, len, addr as u64, access) {
-            Err(errno) => {
-                errno.set();
-                ERR_CMD
-            }
-            Ok(key) => {
-                process.regions.deregister(&process.segment, region.lkey);
-                pd(to_pd).uses.begin();
-                pd(region.pd).uses.end();
-                *region =
-                    ibv_mr { pd: to_pd, addr, length: len, handle: key, lkey: key, rkey: key, ..*region };
-                0
-            }
+        let changed = checked(pd(to_pd).base.handle, addr, len, addr as u64, access)
+            .and_then(|new| process.regions.replace(&process.segment, region.lkey, new, addr as u64));
+        if let Err(errno) = changed {
+            errno.set();
+            return ERR_CMD;
         }
+        pd(to_pd).uses.begin();
+        pd(region.pd).uses.end();
+        *region = ibv_mr { pd: to_pd, addr, length: len, ..*region };
     }
+    0
 }
 
 pub unsafe extern "C" fn ibv_reg_dmabuf_mr(

@@ -100,6 +100,7 @@ impl Subjects {
 #[repr(C)]
 pub(crate) struct Context {
     pub(crate) verbs: verbs_context,
+    pub(crate) _device_file: std::fs::File,
     pub(crate) process: &'static Process,
     pub(crate) async_pipe: Arc<EventPipe>,
     pub(crate) subjects: Subjects,
