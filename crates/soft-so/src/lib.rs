@@ -6,6 +6,8 @@
 //! the linker. Programs linked to libraries of drivers (perftest to libmlx5 and libefa) need the
 //! private symbols too, which those call when they are loaded: they do nothing here.
 
+mod buffers;
+
 use doorbell_soft::capi::{absent, ah, cq, device, event, mr, qp, query, srq, text};
 
 /// `version { symbol => function; }`

@@ -140,7 +140,7 @@ impl Cq {
             return Err(crate::errno::ENOMEM);
         };
         let head = record.head.0.load(Relaxed);
-        forget_sequences(&process.segment, entries, capacity);
+        forget_sequences(process.segment, entries, capacity);
         record.cqe.store(cqe, Relaxed);
         record.channel_fd.store(channel_fd, Relaxed);
         record.async_fd.store(async_fd, Relaxed);
@@ -231,7 +231,7 @@ impl Cq {
         let head = self.record.head.0.load(Relaxed);
         let capacity = self.record.capacity.load(Relaxed);
         let entries = self.record.entries.load(Relaxed);
-        entry(&self.process.segment, entries, capacity, head)
+        entry(self.process.segment, entries, capacity, head)
             .is_none_or(|e| e.sequence.load(Acquire) != head + 1)
     }
 
@@ -260,7 +260,7 @@ impl Cq {
 
     fn next_in_ring(&self, state: &State) -> Option<&'static CqEntry> {
         let head = self.record.head.0.load(Relaxed);
-        let entry = entry(&self.process.segment, state.entries, state.capacity, head)?;
+        let entry = entry(self.process.segment, state.entries, state.capacity, head)?;
         (entry.sequence.load(Acquire) == head + 1).then_some(entry)
     }
 
@@ -319,7 +319,7 @@ impl Cq {
 
     fn grow_ring(&self, state: &mut State, capacity: u32) -> Result<(), Errno> {
         let bytes = |capacity: u32| u64::from(capacity) * size_of::<CqEntry>() as u64;
-        let segment = &self.process.segment;
+        let segment = self.process.segment;
         let _producers = self.record.lock.lock().ok_or(EINVAL)?;
         let entries = self.process.heap.alloc(bytes(capacity)).ok_or(crate::errno::ENOMEM)?;
         forget_sequences(segment, entries, capacity);

@@ -181,7 +181,7 @@ impl Requester {
         }
         let (owner, segment) = match &scratch.peer {
             Some(peer) => (Owner::Peer(peer.as_ref()), &peer.segment),
-            None => (Owner::This, &self.process.segment),
+            None => (Owner::This, self.process.segment),
         };
         let Some(qp) = segment.qp((route.dest_qpn & ((1 << QP_BITS) - 1)) as usize) else { return silence };
         let target = Target { process: self.process, owner, segment, qp, qpn: route.dest_qpn };

@@ -10,6 +10,7 @@
 //! [`capi`] holds the functions of libibverbs.so.1 under their C names; `doorbell-soft-so`
 //! exports them. [`launch`] runs a program on it.
 
+pub mod arena;
 pub mod capi;
 mod channel;
 mod cq;

@@ -8,7 +8,6 @@ use crate::regions::{PdNumbers, Regions};
 use crate::registry::{Member, Registry};
 use crate::segment::{Heap, Segment};
 use std::collections::HashMap;
-use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +21,7 @@ pub(crate) const QP_BITS: u32 = 14;
 pub(crate) struct Process {
     /// Its number among the processes that use the device.
     pub(crate) slot: u32,
-    pub(crate) segment: Segment,
+    pub(crate) segment: &'static Segment,
     pub(crate) heap: Heap,
     pub(crate) regions: Regions,
     pub(crate) pds: PdNumbers,
@@ -32,7 +31,6 @@ pub(crate) struct Process {
     pub(crate) progress: Progress,
     registry: Registry,
     peers: Mutex<HashMap<u32, Arc<Peer>>>,
-    _segment_file: File,
 }
 
 /// Whose memory something lies in.
@@ -73,8 +71,8 @@ impl Process {
             eprintln!("doorbell: this process cannot use the software NIC: {error}");
             Errno::from(error)
         };
-        let (file, segment) = Segment::create().map_err(explain)?;
-        let fd = file.as_raw_fd() as u32;
+        let own = crate::arena::own().map_err(explain)?;
+        let fd = own.file.as_raw_fd() as u32;
         let (registry, slot) = loop {
             let registry = Registry::open().map_err(explain)?;
             if let Some(slot) = registry.join(fd).map_err(explain)? {
@@ -83,7 +81,7 @@ impl Process {
         };
         Ok(Process {
             slot,
-            segment,
+            segment: &own.segment,
             heap: Heap::new(),
             regions: Regions::default(),
             pds: PdNumbers::default(),
@@ -94,7 +92,6 @@ impl Process {
             progress: Progress::default(),
             registry,
             peers: Mutex::default(),
-            _segment_file: file,
         })
     }
 

@@ -256,7 +256,7 @@ impl Qp {
         sends.state = QpState::Err;
         self.record.state.store(QpState::Err.to_c(), SeqCst);
         self.flush_sends(sends);
-        flush(Owner::This, &self.requester.process.segment, self.record, self.num());
+        flush(Owner::This, self.requester.process.segment, self.record, self.num());
     }
 
     /// A peer's request has put the QP to Err, where that is so.
@@ -291,7 +291,7 @@ impl Qp {
         // Read after the RECV is there for all to see: who flushes reads them in the other order.
         std::sync::atomic::fence(SeqCst);
         if self.record.state.load(Relaxed) == QpState::Err.to_c() {
-            flush(Owner::This, &self.requester.process.segment, self.record, self.num());
+            flush(Owner::This, self.requester.process.segment, self.record, self.num());
         }
         Ok(())
     }

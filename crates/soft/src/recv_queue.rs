@@ -76,7 +76,7 @@ impl RecvQueue {
         let _senders = record.lock.lock().ok_or(EINVAL)?;
         let tail = record.head.load(Relaxed);
         for position in 0..u64::from(capacity) {
-            if let Some(slot) = slot(&process.segment, slots, capacity, max_sge, position)
+            if let Some(slot) = slot(process.segment, slots, capacity, max_sge, position)
                 && slot.sequence.load(Relaxed) != 0
             {
                 slot.sequence.store(0, Relaxed);
@@ -123,7 +123,7 @@ impl RecvQueue {
             return Err(ENOMEM);
         }
         let slot =
-            slot(&self.process.segment, self.slots, self.capacity, self.max_sge, position).ok_or(EINVAL)?;
+            slot(self.process.segment, self.slots, self.capacity, self.max_sge, position).ok_or(EINVAL)?;
         state.entries[at] = Entry { position: position + 1, wr_id, sges: sges.len() as u32 };
         let first = at * self.max_sge as usize;
         state.sges[first..first + sges.len()].copy_from_slice(sges);
@@ -131,7 +131,7 @@ impl RecvQueue {
         slot.sges.store(sges.len() as u32, Relaxed);
         slot.capacity.store(u32::try_from(total).unwrap_or(u32::MAX), Relaxed);
         for (n, sge) in sges.iter().enumerate() {
-            if let Some(record) = sge_record(&self.process.segment, slot, n as u32, self.max_sge) {
+            if let Some(record) = sge_record(self.process.segment, slot, n as u32, self.max_sge) {
                 record.addr.store(sge.addr, Relaxed);
                 record.length.store(sge.length, Relaxed);
                 record.lkey.store(sge.lkey, Relaxed);

@@ -67,7 +67,13 @@ impl Regions {
     }
 
     /// Changes a region; its key stays.
-    pub(crate) fn replace(&self, segment: &Segment, key: u32, region: Region, host: u64) -> Result<(), Errno> {
+    pub(crate) fn replace(
+        &self,
+        segment: &Segment,
+        key: u32,
+        region: Region,
+        host: u64,
+    ) -> Result<(), Errno> {
         let shared = segment.arena_offset(host, region.len);
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let slot = slot_of(key).filter(|_| table.keys.replace(key, region)).ok_or(EINVAL)?;

@@ -121,7 +121,13 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
     ops.post_srq_recv = Some(super::srq::post_srq_recv);
     ops.post_send = Some(super::qp::post_send);
     ops.post_recv = Some(super::qp::post_recv);
-    Ok(Box::new(Context { verbs, _device_file: device_file, process, async_pipe, subjects: Subjects::default() }))
+    Ok(Box::new(Context {
+        verbs,
+        _device_file: device_file,
+        process,
+        async_pipe,
+        subjects: Subjects::default(),
+    }))
 }
 
 pub unsafe extern "C" fn ibv_close_device(pointer: *mut ibv_context) -> c_int {

@@ -71,7 +71,7 @@ unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, ac
     // SAFETY: a PD of ours and its context.
     let (pd_object, process) = unsafe { (self::pd(pd), super::device::process_of((*pd).context)) };
     let region = checked(pd_object.base.handle, addr, len, iova, access);
-    let key = region.and_then(|region| process.regions.register(&process.segment, region, addr as u64));
+    let key = region.and_then(|region| process.regions.register(process.segment, region, addr as u64));
     let made = key.map(|key| {
         pd_object.uses.begin();
         let context = pd_object.base.context;
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     // SAFETY: a region of ours, not used after this.
     unsafe {
         let process = super::device::process_of((*mr).context);
-        process.regions.deregister(&process.segment, (*mr).lkey);
+        process.regions.deregister(process.segment, (*mr).lkey);
         pd((*mr).pd).uses.end();
         drop(Box::from_raw(mr));
     }
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
             if flags & CHANGE_TRANSLATION != 0 { (addr, len) } else { (region.addr, region.length) };
         let access = if flags & CHANGE_ACCESS != 0 { access as u32 } else { old.region.access.bits() };
         let changed = checked(pd(to_pd).base.handle, addr, len, addr as u64, access)
-            .and_then(|new| process.regions.replace(&process.segment, region.lkey, new, addr as u64));
+            .and_then(|new| process.regions.replace(process.segment, region.lkey, new, addr as u64));
         if let Err(errno) = changed {
             errno.set();
             return ERR_CMD;
