@@ -147,7 +147,7 @@ section! {
         /// SGEs of a work request at most.
         max_sge: u32 = "max_sge" Count 1..=256;
         /// Work requests a queue may hold.
-        max_qp_wr: u32 = "max_qp_wr" Count 1..=1048576;
+        max_qp_wr: u32 = "max_qp_wr" Count 1..=65535;
         /// Entries a completion queue may have.
         max_cqe: u32 = "max_cqe" Count 1..=16777216;
         /// READs and atomics outstanding per QP, as requester and as responder.

@@ -29,7 +29,12 @@ pub struct SimCluster {
 
 impl SimCluster {
     /// `config.machines` machines of this profile.
+    ///
+    /// # Panics
+    /// If there are none, or their ports are more than there are LIDs (48 K).
     pub fn new(profile: &Profile, config: SimConfig) -> SimCluster {
+        let ports = u64::from(config.machines) * u64::from(profile.link.ports);
+        assert!((1..0xc000).contains(&ports), "{} machines do not make a cluster", config.machines);
         let world = Rc::new(RefCell::new(World::new(profile, &config)));
         SimCluster { world, coroutines: Vec::new(), config, setup_error: None }
     }
