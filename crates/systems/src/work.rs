@@ -7,9 +7,8 @@ use doorbell_verbs::Span;
 /// Going on to the next slot to look at: its address from three numbers, a comparison.
 pub(crate) const SCAN: Span = Span::from_ns(1);
 
-/// Taking a request and filling in the work request of its reply, a dozen words: what the profile of
-/// Connect-IB takes a program to spend on each work request (its `build_wqe_ns`).
-pub(crate) const REQUEST: Span = Span::from_ns(12);
+/// Taking a request and filling in the work request of its reply: a dozen words, one a cycle.
+pub(crate) const REQUEST: Span = Span::from_ns(6);
 
 /// A hash of 16 bytes, and the steps of an index operation.
 pub(crate) const INDEX: Span = Span::from_ns(8);

@@ -112,6 +112,7 @@ impl Case {
             gather: self.gather,
             doorbell: self.doorbell,
             queues: self.queues,
+            inboxes: self.queues,
             retry: self.retry(),
         };
         let counter = alloc(&mut cluster, 0, 64);

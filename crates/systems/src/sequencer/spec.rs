@@ -17,8 +17,8 @@ use crate::outbox::{self, Outbox};
 use crate::recv_ring::{self, RecvRing};
 use crate::{Interval, Measured, SystemError, work};
 use doorbell_verbs::{
-    Ah, Cq, Endpoint, Gid, Mem, PageSize, Program, Provider, Qp, SendFlags, SendOp, SendWr, Sge, Span, Time,
-    UdDest, Wc,
+    Ah, Cq, Endpoint, Gid, Mem, PageSize, Program, Provider, Qp, QpCap, QpInitAttr, QpType, SendFlags, SendOp,
+    SendWr, Sge, Span, Srq, SrqAttr, Time, UdDest, Wc,
 };
 use std::collections::{HashMap, VecDeque};
 
@@ -40,16 +40,19 @@ pub struct Config {
     pub doorbell: bool,
     /// UD QPs that a worker's passes take turns with, at least 1.
     pub queues: u32,
+    /// UD QPs on which a worker takes requests, which share RECVs, at least 1.
+    pub inboxes: u32,
     /// After how long a client asks again; `None` for never.
     pub retry: Option<Span>,
 }
 
 impl Config {
     fn check(&self) -> Result<(), SystemError> {
-        let positive = [self.workers, self.clients, self.outstanding, self.queues, self.gather];
+        let positive =
+            [self.workers, self.clients, self.outstanding, self.queues, self.inboxes, self.gather];
         if positive.contains(&0) || self.gather > 1024 {
             return SystemError::config(format!(
-                "workers, clients, outstanding, queues and gather (up to 1024) are at least 1, not {self:?}"
+                "workers, clients, outstanding, queues, inboxes and gather (up to 1024) are at least 1, not {self:?}"
             ));
         }
         Ok(())
@@ -63,8 +66,8 @@ impl Config {
     }
 }
 
-fn key(worker: u32) -> String {
-    format!("spec/{worker}")
+fn key(worker: u32, inbox: u32) -> String {
+    format!("spec/{worker}/{inbox}")
 }
 
 /// A worker thread of the server.
@@ -85,7 +88,9 @@ struct Worker<'a, P: Provider> {
     device: Device<P>,
     port: u8,
     requests: Cq<P>,
-    inbox: Qp<P>,
+    /// Held as long as they receive.
+    _inboxes: Vec<Qp<P>>,
+    recvs: Srq<P>,
     ring: RecvRing<P>,
     outboxes: Vec<Outbox<P>>,
     queue: usize,
@@ -103,21 +108,30 @@ impl<'a, P: Provider> Worker<'a, P> {
         let port = device.port(server.number);
         let depth = config.recvs(device.attr.max_qp_wr);
         let requests = device.context.create_cq(depth)?;
-        let inbox = device.ud(port, (&requests, &requests), 1, depth, 0)?;
+        let recvs = device.pd.create_srq(&SrqAttr { max_wr: depth, max_sge: 1 })?;
         let mut ring = RecvRing::new(&device, depth, 0)?;
-        ring.post(&inbox, true)?;
+        ring.post(&recvs, true)?;
+        let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, ..QpCap::default() };
+        let init = QpInitAttr::new(QpType::Ud, cap);
+        let mut inboxes = Vec::new();
+        for inbox in 0..config.inboxes {
+            let qp = device.pd.create_qp(&requests, &requests, Some(&recvs), &init)?;
+            qp.activate(port, QKEY)?;
+            cpu.publish(&key(server.number, inbox), &qp.endpoint(port)?.to_bytes());
+            inboxes.push(qp);
+        }
         let mut outboxes = Vec::new();
         for _ in 0..config.queues {
             let cq = device.context.create_cq(outbox::cqe(config.gather))?;
             let qp = device.ud(port, (&cq, &cq), outbox::depth(config.gather), 1, NUMBER)?;
             outboxes.push(Outbox::new(qp, cq, config.gather));
         }
-        cpu.publish(&key(server.number), &inbox.endpoint(port)?.to_bytes());
         Ok(Worker {
             server,
             port,
             requests,
-            inbox,
+            _inboxes: inboxes,
+            recvs,
             ring,
             outboxes,
             queue: 0,
@@ -156,7 +170,7 @@ impl<'a, P: Provider> Worker<'a, P> {
             dests.push(self.dest(&wc)?);
             self.ring.give(wc.wr_id);
         }
-        self.ring.post(&self.inbox, true)?;
+        self.ring.post(&self.recvs, true)?;
         self.reply(first, &dests, measured)?;
         Ok(true)
     }
@@ -245,7 +259,8 @@ impl<'a, P: Provider> Guesser<'a, P> {
         let worker = client.number % client.config.workers;
         let port = device.port(worker);
         let line = open_line(&device, port, client.config.outstanding)?;
-        let remote = find(cpu, &key(worker))?;
+        let inbox = client.number / client.config.workers % client.config.inboxes;
+        let remote = find(cpu, &key(worker, inbox))?;
         let ah = Ah::to_endpoint(&device.pd, port, &remote)?;
         Ok(Guesser {
             client,
