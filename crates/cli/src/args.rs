@@ -143,6 +143,9 @@ pub(crate) struct WorkloadArgs {
     /// Bytes from one counter to the next [default: 8]
     #[arg(long, value_name = "BYTES")]
     counter_stride: Option<u32>,
+    /// Memory in pages of 4 kB instead of 2 MB
+    #[arg(long)]
+    small_pages: bool,
     /// Who posts: machine 0 to the others, the others to machine 0, or all to all
     /// [default: outbound for send and write, else inbound]
     #[arg(long, value_parser = one_of(&Pattern::ALL))]
@@ -179,6 +182,7 @@ impl WorkloadArgs {
             drain: self.drain.then_some(true),
             counters: self.counters,
             counter_stride: self.counter_stride,
+            huge_pages: self.small_pages.then_some(false),
             pattern: self.pattern,
             warmup: self.warmup,
             duration: self.duration,

@@ -183,12 +183,12 @@ fn count(profile: &Profile) -> ParameterCounts {
     counts
 }
 
-fn basis(claim: &Claim, experiment: &Experiment, settled: &BTreeSet<String>) -> Basis {
+fn basis(claim: &Claim, formula: bool, settled: &BTreeSet<String>) -> Basis {
     match claim.kind {
         Kind::HardwareParameter => Basis::Given,
         Kind::Analytic => Basis::Analytic,
         // Where nothing is simulated, an ordering or a shape is one of formulas, too.
-        _ if experiment.runs == 0 => Basis::Analytic,
+        _ if formula => Basis::Analytic,
         _ if settled.contains(&claim.id) => Basis::Calibrated,
         Kind::Measured | Kind::Ratio | Kind::Ordering | Kind::Shape => Basis::Predicted,
     }
@@ -216,7 +216,7 @@ fn compare(experiment: &Experiment, check: &Check, settled: &BTreeSet<String>) -
         paper_value: claim.value.clone(),
         simulated,
         error,
-        basis: basis(claim, experiment, settled),
+        basis: basis(claim, check.formula || experiment.runs == 0, settled),
         holds,
         bottleneck: BottleneckPair { paper: claim.bottleneck_class.clone().unwrap_or_default(), observed },
         contested: claims::RESTATEMENTS.contested.get(id).cloned().unwrap_or_default(),

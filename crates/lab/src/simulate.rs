@@ -5,7 +5,7 @@ use crate::topology;
 use crate::workload::Resolved;
 use doorbell_nic::Profile;
 use doorbell_sim::{Metrics, SimCluster, SimConfig};
-use doorbell_verbs::{Cluster, PageSize, RunError, Span, Task, Time, VerbsError};
+use doorbell_verbs::{Cluster, RunError, Span, Task, Time, VerbsError};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -69,7 +69,7 @@ fn spawn<C: Cluster>(cluster: &mut C, w: &Arc<Resolved>) -> Result<Vec<(u32, u32
     for machine in 0..w.machines {
         let counters = match w.counter_bytes() {
             Some(bytes) if topology::responds(w, machine) => {
-                Some(cluster.alloc(machine, bytes, PageSize::Huge)?)
+                Some(cluster.alloc(machine, bytes, w.page_size())?)
             }
             _ => None,
         };

@@ -2,7 +2,7 @@
 
 use crate::Duration;
 use doorbell_nic::{Profile, ProfileError};
-use doorbell_verbs::{Opcode, QpType, Span};
+use doorbell_verbs::{Opcode, PageSize, QpType, Span};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -154,6 +154,9 @@ pub struct Workload {
     /// Bytes from one counter to the next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counter_stride: Option<u32>,
+    /// Whether memory is in pages of 2 MB, not 4 kB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub huge_pages: Option<bool>,
     /// Who posts to whom.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<Pattern>,
@@ -206,6 +209,8 @@ pub struct Resolved {
     pub counters: Option<u32>,
     /// Bytes from one counter to the next; atomics only.
     pub counter_stride: Option<u32>,
+    /// Whether memory is in pages of 2 MB, not 4 kB.
+    pub huge_pages: bool,
     /// Who posts to whom.
     pub pattern: Pattern,
     /// Virtual time before measuring begins.
@@ -324,6 +329,7 @@ impl Workload {
             drain: self.drain.or(base.drain),
             counters: self.counters.or(base.counters),
             counter_stride: self.counter_stride.or(base.counter_stride),
+            huge_pages: self.huge_pages.or(base.huge_pages),
             pattern: self.pattern.or(base.pattern),
             warmup: self.warmup.or(base.warmup),
             duration: self.duration.or(base.duration),
@@ -370,6 +376,7 @@ impl Workload {
             drain: self.drain.unwrap_or(false),
             counters: self.counters.or(verb.is_atomic().then_some(1)),
             counter_stride: self.counter_stride.or(verb.is_atomic().then_some(8)),
+            huge_pages: self.huge_pages.unwrap_or(true),
             pattern,
             warmup: self.warmup.unwrap_or(Duration::new(Span::from_us(200))),
             duration: self.duration.unwrap_or(Duration::new(Span::from_ms(1))),
@@ -539,6 +546,11 @@ impl Resolved {
     /// Bytes that the counters of a responder machine take; atomics only.
     pub fn counter_bytes(&self) -> Option<u64> {
         Some(u64::from(self.counters?) * u64::from(self.counter_stride?))
+    }
+
+    /// Pages of its memory.
+    pub fn page_size(&self) -> PageSize {
+        if self.huge_pages { PageSize::Huge } else { PageSize::Small }
     }
 
     /// The opcode of its send work requests.

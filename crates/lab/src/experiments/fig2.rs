@@ -2,7 +2,7 @@
 
 use super::{Check, Ctx, Curve, Experiment, Findings};
 use crate::simulate::SimulateError;
-use doorbell_nic::Pcie;
+use doorbell_nic::{Pcie, accounting};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig2",
@@ -21,6 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-fig2b-mmio-bytes",
         "atc16-fig2b-dma-bytes",
         "atc16-fig2b-dma-lt-mmio",
+        "atc16-s21-counter-straddle",
     ],
     runs: 0,
     run,
@@ -40,6 +41,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
         Check::number("atc16-fig2a-gen3-completion-hdr", "cib", gen3.completion_header),
         Check::number("atc16-s21-crc-intel", "cib", gen3.read_completion),
         Check::number("atc16-s21-crc-amd", "cx", gen2.read_completion),
+        // Four bytes, two of them on the next line.
+        Check::number("atc16-s21-counter-straddle", "cib", accounting::lines_touched(62, 4) as f64),
         header_range(ctx),
         bandwidth(ctx),
     ];

@@ -1,12 +1,27 @@
 //! Experiments: one file per table or figure of a paper.
 
 mod app_a;
+mod caches;
+mod fig11a;
+mod fig11b;
+mod fig12;
+mod fig13;
+mod fig14;
 mod fig2;
+mod fig5;
+mod fig6;
+mod inline_recv;
+mod locks;
+mod micro;
+mod outbound;
+mod runs;
 mod tab1;
+mod tab2;
 mod tab4;
+mod tab5;
 
 use crate::explain::Control;
-use crate::outcome::Bottleneck;
+use crate::outcome::{Bottleneck, Outcome};
 use crate::simulate::SimulateError;
 use doorbell_nic::Profile;
 use serde::Serialize;
@@ -28,8 +43,25 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the papers.
-pub const ALL: [&Experiment; 4] =
-    [&tab1::EXPERIMENT, &fig2::EXPERIMENT, &tab4::EXPERIMENT, &app_a::EXPERIMENT];
+pub const ALL: [&Experiment; 17] = [
+    &fig2::EXPERIMENT,
+    &tab1::EXPERIMENT,
+    &fig5::EXPERIMENT,
+    &fig6::EXPERIMENT,
+    &tab2::EXPERIMENT,
+    &tab4::EXPERIMENT,
+    &fig11a::EXPERIMENT,
+    &fig11b::EXPERIMENT,
+    &tab5::EXPERIMENT,
+    &inline_recv::EXPERIMENT,
+    &fig12::EXPERIMENT,
+    &outbound::EXPERIMENT,
+    &fig13::EXPERIMENT,
+    &caches::EXPERIMENT,
+    &fig14::EXPERIMENT,
+    &locks::EXPERIMENT,
+    &app_a::EXPERIMENT,
+];
 
 /// What an experiment runs on.
 pub struct Ctx<'a> {
@@ -39,6 +71,10 @@ pub struct Ctx<'a> {
     pub full: bool,
     /// Progress and interruption.
     pub control: Control<'a>,
+    /// Whether bottlenecks are observed by reruns; else they stay empty.
+    pub(crate) explains: bool,
+    /// What was run already.
+    pub(crate) runs: runs::Runs,
 }
 
 impl<'a> Ctx<'a> {
@@ -48,7 +84,7 @@ impl<'a> Ctx<'a> {
     /// If one of them is malformed; a test sees to it that none is.
     pub fn new(full: bool, control: Control<'a>) -> Result<Ctx<'a>, doorbell_nic::ProfileError> {
         let profiles = Profile::names().map(Profile::named).collect::<Result<_, _>>()?;
-        Ok(Ctx { profiles, full, control })
+        Ok(Ctx { profiles, full, control, explains: true, runs: runs::Runs::default() })
     }
 
     fn profile(&self, name: &str) -> &Profile {
@@ -71,6 +107,8 @@ pub(crate) struct Check {
     pub(crate) profile: &'static str,
     pub(crate) found: Found,
     pub(crate) bottleneck: Option<Bottleneck>,
+    /// It follows from formulas; nothing was simulated for it.
+    pub(crate) formula: bool,
     pub(crate) note: String,
 }
 
@@ -86,7 +124,7 @@ pub(crate) enum Found {
 
 impl Check {
     fn new(claim: &'static str, profile: &'static str, found: Found) -> Check {
-        Check { claim, profile, found, bottleneck: None, note: String::new() }
+        Check { claim, profile, found, bottleneck: None, formula: false, note: String::new() }
     }
 
     fn number(claim: &'static str, profile: &'static str, number: impl Into<f64>) -> Check {
@@ -95,6 +133,25 @@ impl Check {
 
     fn statement(claim: &'static str, profile: &'static str, holds: bool, seen: String) -> Check {
         Check::new(claim, profile, Found::Statement { holds, seen })
+    }
+
+    /// The rate of a run whose bottleneck was observed.
+    fn rate(claim: &'static str, profile: &'static str, outcome: &Outcome) -> Check {
+        Check::number(claim, profile, outcome.mops).limited_by(outcome).note(runs::setting(outcome))
+    }
+
+    /// Says what limited `outcome`, which was observed by reruns.
+    fn limited_by(mut self, outcome: &Outcome) -> Check {
+        if !outcome.lift.is_empty() {
+            self.bottleneck = Some(outcome.bottleneck.clone());
+        }
+        self
+    }
+
+    /// Says that it follows from formulas.
+    fn formula(mut self) -> Check {
+        self.formula = true;
+        self
     }
 
     fn note(mut self, note: impl Into<String>) -> Check {

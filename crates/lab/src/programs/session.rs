@@ -4,7 +4,7 @@ use super::{LINE, ProgramError, Worker};
 use crate::topology::{self, Peer};
 use crate::workload::Resolved;
 use doorbell_verbs::{
-    AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, Mr, PageSize, Pd, Provider,
+    AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, Mr, Pd, Provider,
     Qp, QpCap, QpInitAttr, QpType, RemoteAddr, Sge, UdDest,
 };
 
@@ -157,7 +157,7 @@ impl<'a, P: Provider> Session<'a, P> {
     }
 
     fn registered(&self, len: u64, access: AccessFlags) -> Result<Mr<P>, ProgramError> {
-        let mem = self.provider.alloc(len, PageSize::Huge)?;
+        let mem = self.provider.alloc(len, self.w().page_size())?;
         Ok(self.pd.reg_mr(mem, access)?)
     }
 

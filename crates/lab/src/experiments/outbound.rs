@@ -1,0 +1,38 @@
+//! ATC'16, 5.3.2: outbound WRITEs and READs on Connect-IB, not batched.
+
+use super::runs::briefly;
+use super::{Check, Ctx, Experiment, Findings};
+use crate::explain::EXPLAIN_RUNS;
+use crate::simulate::SimulateError;
+use crate::workload::{Pattern, Verb, Workload};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "outbound",
+    paper: "atc16",
+    title: "outbound WRITEs and READs, not batched",
+    claims: &["atc16-out-write-2line", "atc16-out-read"],
+    runs: 2 * EXPLAIN_RUNS,
+    run,
+};
+
+/// A WRITE of 32 bytes takes two lines. One of 16 is signalled: the paper does not say how many, and
+/// a CQE for each READ would make the receiving units the limit.
+fn workload(verb: Verb) -> Workload {
+    let workload = Workload {
+        verb: Some(verb),
+        pattern: Some(Pattern::Outbound),
+        size: Some(32),
+        signal_every: Some(16),
+        ..Workload::default()
+    };
+    briefly(300, workload)
+}
+
+fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+    let mut findings = Findings::default();
+    for (claim, verb) in [("atc16-out-write-2line", Verb::Write), ("atc16-out-read", Verb::Read)] {
+        let outcome = ctx.explain("cib", claim, &workload(verb))?;
+        findings.checks.push(Check::rate(claim, "cib", &outcome));
+    }
+    Ok(findings)
+}
