@@ -145,6 +145,8 @@ pub(crate) struct Lock {
 #[derive(Clone, Copy)]
 pub(crate) struct Flight {
     pub(crate) packet: Packet,
+    /// Bytes it takes on the link.
+    pub(crate) link_bytes: u32,
     pub(crate) payload: Payload,
     pub(crate) from: (u16, u32),
     /// Machine it goes to, and the QP there, once it is known to exist.
@@ -281,7 +283,8 @@ impl NicState {
 
     /// Unit that serves a QP.
     pub(crate) fn unit(qpn: u32, units: usize) -> usize {
-        qpn as usize % units
+        // 32 bits: a division of 64 takes several times as long.
+        (qpn % units as u32) as usize
     }
 }
 

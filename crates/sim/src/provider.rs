@@ -51,14 +51,19 @@ impl<'y> SimProvider<'y> {
         if std::thread::panicking() {
             return; // The thread is being taken down.
         }
-        let mut w = self.world.borrow_mut();
-        let clock = w.threads[self.thread as usize].clock;
-        let past_end = clock > w.end;
-        if past_end || !w.run_before(Key::thread(clock, self.thread)) {
-            w.schedule(self.thread, clock);
-            drop(w);
+        if !self.catch_up(&mut self.world.borrow_mut()) {
             self.yielder.suspend(());
         }
+    }
+
+    /// [`SimProvider::sync`] up to where another thread comes first; false then.
+    fn catch_up(&self, w: &mut World) -> bool {
+        let clock = w.threads[self.thread as usize].clock;
+        if clock <= w.end && w.run_before(Key::thread(clock, self.thread)) {
+            return true;
+        }
+        w.schedule(self.thread, clock);
+        false
     }
 
     fn advance(&self, ps: u64) {
@@ -67,8 +72,17 @@ impl<'y> SimProvider<'y> {
 
     /// Begins something that has an effect, at this thread's clock.
     fn effect(&self) {
-        self.world.borrow_mut().threads[self.thread as usize].effect();
-        self.sync();
+        if std::thread::panicking() {
+            return;
+        }
+        let caught_up = {
+            let mut w = self.world.borrow_mut();
+            w.threads[self.thread as usize].effect();
+            self.catch_up(&mut w)
+        };
+        if !caught_up {
+            self.yielder.suspend(());
+        }
     }
 
     fn locate(&self, w: &World, mem: Mem, offset: u64, len: u64) -> Place {
@@ -239,8 +253,8 @@ impl<'y> SimProvider<'y> {
     /// Writes one WQE to the send queue; returns how many lines it has.
     fn build_wqe(&self, qp: QpHandle, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
         let mut w = self.world.borrow_mut();
-        let host = w.profile.host;
-        let World { machines, payloads, threads, .. } = &mut *w;
+        let World { machines, payloads, threads, profile, .. } = &mut *w;
+        let host = &profile.host;
         let machine = &mut machines[usize::from(self.machine)];
         let slot = machine
             .nic
@@ -294,20 +308,22 @@ impl<'y> SimProvider<'y> {
 
     /// Tells the NIC of `count` WQEs, the only one of which has `lines` lines.
     fn announce(&self, qp: QpHandle, count: u32, lines: u32) {
-        let host = self.world.borrow().profile.host;
-        let by_mmio = Method::of_list(count) == Method::WqeByMmio;
-        let left = if by_mmio {
-            self.mmio(lines, host.mmio_line.as_ps(), false)
-        } else {
-            self.mmio(1, host.doorbell.as_ps(), true)
+        let (line, doorbell) = {
+            let host = &self.world.borrow().profile.host;
+            (host.mmio_line.as_ps(), host.doorbell.as_ps())
         };
+        let by_mmio = Method::of_list(count) == Method::WqeByMmio;
+        let left = if by_mmio { self.mmio(lines, line, false) } else { self.mmio(1, doorbell, true) };
         let mut w = self.world.borrow_mut();
         let at = w.machines[usize::from(self.machine)].pcie.mmio_arrives(left);
         w.queue.push(at, Event::Mmio { machine: self.machine, count: count as u16, qp: qp.0, by_mmio });
     }
 
     fn post_to(&self, recv_queue: u32, list: &[RecvWr<'_>]) -> Result<(), PostError> {
-        let host = self.world.borrow().profile.host;
+        let (call, each, doorbell) = {
+            let host = &self.world.borrow().profile.host;
+            (host.post_call, host.post_recv_wqe, host.doorbell)
+        };
         let mut posted = 0;
         let mut refused = Ok(());
         for (index, wr) in list.iter().enumerate() {
@@ -321,9 +337,9 @@ impl<'y> SimProvider<'y> {
                 }
             }
         }
-        self.advance((host.post_call + host.post_recv_wqe * posted).as_ps());
+        self.advance((call + each * posted).as_ps());
         if posted > 0 {
-            let left = self.mmio(1, host.doorbell.as_ps(), true);
+            let left = self.mmio(1, doorbell.as_ps(), true);
             let mut w = self.world.borrow_mut();
             let at = w.machines[usize::from(self.machine)].pcie.mmio_arrives(left);
             let event = Event::RecvDoorbell { machine: self.machine, count: posted as u16, recv_queue };

@@ -145,13 +145,13 @@ impl Packed {
     }
 }
 
-/// Picoseconds of a bucket, as a power of two: about a nanosecond.
-const BUCKET_BITS: u32 = 10;
-/// Buckets from the present one on; the wheel covers about 4 us.
-const BUCKETS: usize = 4096;
+/// Picoseconds of a bucket, as a power of two: about half a nanosecond.
+const BUCKET_BITS: u32 = 9;
+/// Buckets ahead of the present; the wheel covers about 4 us.
+const BUCKETS: usize = 8192;
 const NONE: u32 = u32::MAX;
 
-/// An event in a bucket.
+/// An event in a bucket, and the next later one there.
 #[derive(Clone, Copy)]
 struct Node {
     key: Key,
@@ -182,40 +182,39 @@ impl Ord for Far {
     }
 }
 
-/// Pending events, earliest first: those of the present bucket in order, a wheel of short buckets
-/// without order for the near future, and a heap for the rest. Nothing may be added before the last
-/// event taken.
+/// Pending events, earliest first: a wheel of short buckets for the near future, where nearly all
+/// events are, and a heap for the rest. Nothing may be added before the last event taken.
 pub(crate) struct EventQueue {
-    /// Number (not index) of the present bucket: the first that had events when it was looked for.
-    present: u64,
-    /// All events up to the end of the present bucket, the earliest last.
-    due: Vec<(Key, Packed)>,
-    /// First node of each later bucket.
+    /// Key of the earliest event.
+    earliest: Key,
+    /// Its node, or [`NONE`] where only the far future is left.
+    first: u32,
+    /// First node of each bucket; a bucket's nodes are in order.
     buckets: Vec<u32>,
     /// Which buckets have nodes, and which words of this have bits.
     occupied: [u64; BUCKETS / 64],
-    occupied_words: u64,
+    occupied_words: u128,
     nodes: Vec<Node>,
     free: u32,
+    /// Bucket number (not index) of the last event taken.
+    present: u64,
     far: BinaryHeap<Far>,
     sequence: u64,
-    /// When the last event taken happened.
-    taken: u64,
 }
 
 impl EventQueue {
     pub(crate) fn new() -> EventQueue {
         EventQueue {
-            present: 0,
-            due: Vec::with_capacity(1024),
+            earliest: Key::NEVER,
+            first: NONE,
             buckets: vec![NONE; BUCKETS],
             occupied: [0; BUCKETS / 64],
             occupied_words: 0,
             nodes: Vec::with_capacity(1024),
             free: NONE,
+            present: 0,
             far: BinaryHeap::with_capacity(1024),
             sequence: 0,
-            taken: 0,
         }
     }
 
@@ -232,41 +231,58 @@ impl EventQueue {
     }
 
     fn add(&mut self, key: Key, event: Packed) {
-        debug_assert!(key.time >= self.taken, "an event in the past");
         let bucket = key.time >> BUCKET_BITS;
-        if bucket <= self.present {
-            self.add_due(key, event);
-        } else if bucket - self.present < BUCKETS as u64 {
-            self.add_near(key, event);
-        } else {
-            self.far.push(Far(key, event));
+        debug_assert!(bucket >= self.present, "an event in the past");
+        if bucket - self.present >= BUCKETS as u64 {
+            return self.add_far(key, event);
+        }
+        let index = bucket as usize % BUCKETS;
+        let number = self.new_node(key, event);
+        self.link(index, number, key);
+        self.occupied[index / 64] |= 1 << (index % 64);
+        self.occupied_words |= 1 << (index / 64);
+        if key < self.earliest {
+            self.earliest = key;
+            self.first = number;
         }
     }
 
-    fn add_due(&mut self, key: Key, event: Packed) {
-        let mut at = self.due.len();
-        self.due.push((key, event));
-        while at > 0 && self.due[at - 1].0 < key {
-            self.due[at] = self.due[at - 1];
-            at -= 1;
-        }
-        self.due[at] = (key, event);
+    #[cold]
+    fn add_far(&mut self, key: Key, event: Packed) {
+        self.far.push(Far(key, event));
+        self.earliest = self.earliest.min(key);
     }
 
-    fn add_near(&mut self, key: Key, event: Packed) {
-        let index = (key.time >> BUCKET_BITS) as usize % BUCKETS;
-        let node = Node { key, event, next: self.buckets[index] };
+    fn new_node(&mut self, key: Key, event: Packed) -> u32 {
+        let node = Node { key, event, next: NONE };
         let number = self.free;
         if let Some(free) = self.nodes.get_mut(number as usize) {
             self.free = free.next;
             *free = node;
-            self.buckets[index] = number;
-        } else {
-            self.buckets[index] = self.nodes.len() as u32;
-            self.nodes.push(node);
+            return number;
         }
-        self.occupied[index / 64] |= 1 << (index % 64);
-        self.occupied_words |= 1 << (index / 64);
+        self.nodes.push(node);
+        (self.nodes.len() - 1) as u32
+    }
+
+    /// Puts a node to its place in its bucket.
+    fn link(&mut self, index: usize, number: u32, key: Key) {
+        let head = self.buckets[index];
+        if head == NONE || key < self.nodes[head as usize].key {
+            self.nodes[number as usize].next = head;
+            self.buckets[index] = number;
+            return;
+        }
+        let mut before = head;
+        loop {
+            let next = self.nodes[before as usize].next;
+            if next == NONE || key < self.nodes[next as usize].key {
+                self.nodes[number as usize].next = next;
+                self.nodes[before as usize].next = number;
+                return;
+            }
+            before = next;
+        }
     }
 
     /// Index of the first bucket with nodes, from the present on.
@@ -278,7 +294,7 @@ impl EventQueue {
             return Some(word * 64 + here.trailing_zeros() as usize);
         }
         // The words after this one, then from the start on up to this one again.
-        let after = if word == 63 { 0 } else { self.occupied_words & (u64::MAX << (word + 1)) };
+        let after = (self.occupied_words >> word >> 1) << word << 1;
         let words = if after != 0 { after } else { self.occupied_words };
         if words == 0 {
             return None;
@@ -287,30 +303,22 @@ impl EventQueue {
         Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
     }
 
-    /// Makes the first bucket with nodes the present one; false where there is none.
-    fn advance(&mut self) -> bool {
-        let Some(index) = self.first_bucket() else { return false };
-        self.occupied[index / 64] &= !(1 << (index % 64));
-        if self.occupied[index / 64] == 0 {
-            self.occupied_words &= !(1 << (index / 64));
+    /// Looks for the earliest event.
+    fn find_earliest(&mut self) {
+        (self.first, self.earliest) = match self.first_bucket() {
+            Some(index) => {
+                let first = self.buckets[index];
+                (first, self.nodes[first as usize].key)
+            }
+            // Only the far future is left. It stays there: something nearer may still be added.
+            None => (NONE, self.far.peek().map_or(Key::NEVER, |Far(key, _)| *key)),
         }
-        let mut number = std::mem::replace(&mut self.buckets[index], NONE);
-        while number != NONE {
-            let Node { key, event, next } = self.nodes[number as usize];
-            self.add_due(key, event);
-            self.nodes[number as usize].next = self.free;
-            self.free = number;
-            number = next;
-        }
-        self.enter(self.due[0].0.time >> BUCKET_BITS);
-        true
     }
 
-    /// The present becomes `bucket`: the heap gives what has come within the wheel's reach.
-    fn enter(&mut self, bucket: u64) {
-        self.present = bucket;
+    /// Moves what has come within the wheel's reach from the heap to the wheel.
+    fn bring_near(&mut self) {
         while let Some(Far(key, event)) = self.far.peek()
-            && (key.time >> BUCKET_BITS) - bucket < BUCKETS as u64
+            && (key.time >> BUCKET_BITS) - self.present < BUCKETS as u64
         {
             let (key, event) = (*key, *event);
             self.far.pop();
@@ -318,34 +326,53 @@ impl EventQueue {
         }
     }
 
-    /// Makes sure that the earliest event is due, unless only the far future is left. That stays
-    /// where it is: something nearer may still be added.
-    #[inline]
-    fn look(&mut self) -> bool {
-        !self.due.is_empty() || self.advance()
-    }
-
     /// Key of the earliest event.
     #[inline]
-    pub(crate) fn next_key(&mut self) -> Key {
-        if self.look() {
-            return self.due.last().map_or(Key::NEVER, |(key, _)| *key);
-        }
-        self.far.peek().map_or(Key::NEVER, |Far(key, _)| *key)
+    pub(crate) fn next_key(&self) -> Key {
+        self.earliest
     }
 
     /// Takes the earliest event.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Key, Packed)> {
-        let (key, event) = if self.look() { self.due.pop()? } else { self.pop_far()? };
-        self.taken = key.time;
+        let number = self.first;
+        let Some(&Node { key, event, next }) = self.nodes.get(number as usize) else {
+            return self.pop_far();
+        };
+        self.nodes[number as usize].next = self.free;
+        self.free = number;
+        let bucket = key.time >> BUCKET_BITS;
+        let index = bucket as usize % BUCKETS;
+        self.buckets[index] = next;
+        if bucket != self.present {
+            self.present = bucket;
+            self.bring_near();
+        }
+        // What was brought near lies behind all that was.
+        if next != NONE {
+            self.first = next;
+            self.earliest = self.nodes[next as usize].key;
+        } else {
+            self.empty(index);
+            self.find_earliest();
+        }
         Some((key, event))
+    }
+
+    /// A bucket has no nodes any more.
+    fn empty(&mut self, index: usize) {
+        self.occupied[index / 64] &= !(1 << (index % 64));
+        if self.occupied[index / 64] == 0 {
+            self.occupied_words &= !(1 << (index / 64));
+        }
     }
 
     #[cold]
     fn pop_far(&mut self) -> Option<(Key, Packed)> {
         let Far(key, event) = self.far.pop()?;
-        self.enter(key.time >> BUCKET_BITS);
+        self.present = key.time >> BUCKET_BITS;
+        self.bring_near();
+        self.find_earliest();
         Some((key, event))
     }
 }

@@ -14,8 +14,8 @@ use doorbell_verbs::{QpType, Time, Wc};
 impl World {
     /// The last bit of a packet would be at its port now, were the port not busy with others.
     pub(crate) fn arrived(&mut self, flight: u32) {
-        let Flight { packet, to: (machine, _), port, .. } = self.flights[flight];
-        let bytes = self.link_bytes(&packet);
+        let Flight { link_bytes, to: (machine, _), port, .. } = self.flights[flight];
+        let bytes = u64::from(link_bytes);
         let window = self.window;
         let into = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)].into;
         let began = self.now - into.duration(bytes).min(self.now);
@@ -29,13 +29,12 @@ impl World {
 
     /// A packet is in the NIC and waits for the receiving unit of its QP.
     pub(crate) fn receive_queue(&mut self, flight: u32) {
-        let Flight { packet, to: (machine, _), port, .. } = self.flights[flight];
-        let bytes = self.link_bytes(&packet);
+        let Flight { packet, link_bytes, to: (machine, _), port, .. } = self.flights[flight];
         let lost = packet.transport != QpType::Rc && self.loss.draw();
         let nic = &mut self.machines[usize::from(machine)].nic;
         let Some(qp) = nic.find_qp(packet.dest_qp).filter(|_| !lost) else {
             self.drop_flight(flight);
-            return self.make_room(machine, port, bytes);
+            return self.make_room(machine, port, link_bytes.into());
         };
         self.flights[flight].to.1 = qp;
         let unit = NicState::unit(packet.dest_qp, nic.rx.len());
@@ -54,8 +53,7 @@ impl World {
         };
         rx.running = true;
         let start = rx.free_at.max(self.now);
-        let Flight { packet, to: (_, qp), port, .. } = self.flights[flight];
-        let bytes = self.link_bytes(&packet);
+        let Flight { packet, link_bytes, to: (_, qp), port, .. } = self.flights[flight];
         let rx = &self.profile.rx;
         let cost = match packet.body {
             Body::Ack(_) => rx.ack,
@@ -67,7 +65,7 @@ impl World {
         let window = self.window;
         self.machines[usize::from(machine)].nic.rx[unit].busy += window.overlap(start, end);
         self.queue.push(end, Event::RxDone(flight));
-        self.make_room(machine, port, bytes);
+        self.make_room(machine, port, link_bytes.into());
     }
 
     /// A receiving unit has looked at a packet.
@@ -231,6 +229,7 @@ impl World {
         let TxPacket { packet, source } = answer;
         let flight = self.flights.insert(Flight {
             packet,
+            link_bytes: self.link_bytes(&packet),
             payload: Payload::EMPTY,
             from: (machine, qp),
             to: (to, NONE),

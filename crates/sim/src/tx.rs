@@ -147,6 +147,7 @@ impl World {
         let (to, port) = self.destination(machine, qp, dest);
         let mut flight = Flight {
             packet,
+            link_bytes: self.link_bytes(&packet),
             payload: Payload::EMPTY,
             from: (machine, qp),
             to: (to, NONE),
@@ -358,8 +359,8 @@ impl World {
     /// Whether the port has not too much under way already and its peer has room for the packet;
     /// otherwise the port will be looked at again when that has changed.
     fn may_leave(&mut self, flight: u32) -> bool {
-        let Flight { packet, from: (machine, _), to: (to, _), port, .. } = self.flights[flight];
-        let bytes = self.link_bytes(&packet);
+        let Flight { link_bytes, from: (machine, _), to: (to, _), port, .. } = self.flights[flight];
+        let bytes = u64::from(link_bytes);
         let (now, ahead) = (self.now, self.times.port_ahead);
         let own = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)];
         if own.out.free_at() > now + ahead {
@@ -399,11 +400,11 @@ impl World {
 
     /// A packet leaves.
     fn leave(&mut self, flight: u32) {
-        let Flight { packet, from: (machine, qp), to: (to, _), port, completion, .. } = self.flights[flight];
-        let bytes = self.link_bytes(&packet);
+        let Flight { link_bytes, from: (machine, qp), to: (to, _), port, completion, .. } =
+            self.flights[flight];
         let window = self.window;
         let port = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)];
-        let left = port.out.carry(self.now, bytes, window);
+        let left = port.out.carry(self.now, link_bytes.into(), window);
         if let Some((wc, slot, signaled)) = completion {
             self.complete_send(machine, qp, slot, Cqe { wc, qp, slot, inline: 0 }, signaled);
         }
@@ -430,8 +431,8 @@ impl World {
     }
 
     /// Bytes of a packet on the link.
-    pub(crate) fn link_bytes(&self, packet: &Packet) -> u64 {
-        u64::from(packet.wire_bytes(LinkLayer::Infiniband) + self.profile.link.packet_overhead)
+    pub(crate) fn link_bytes(&self, packet: &Packet) -> u32 {
+        packet.wire_bytes(LinkLayer::Infiniband) + self.profile.link.packet_overhead
     }
 
     pub(crate) fn drop_flight(&mut self, flight: u32) {

@@ -85,6 +85,17 @@ impl Interval {
     }
 }
 
+/// `n % len`, without a division for the usual `n` below `2 * len`.
+fn wrap(n: usize, len: usize) -> usize {
+    if n < len {
+        n
+    } else if n - len < len {
+        n - len
+    } else {
+        n % len
+    }
+}
+
 /// The `wr_id` of a work request: which ring (or QP), and its place there.
 fn wr_id(ring: usize, slot: usize) -> u64 {
     (ring as u64) << 32 | slot as u64

@@ -2,7 +2,7 @@
 
 use super::ring::Ring;
 use super::session::{self, Paths, Session};
-use super::{Interval, ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id};
+use super::{Interval, ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id, wrap};
 use crate::topology;
 use crate::workload::{Pattern, Resolved, Verb};
 use doorbell_verbs::{
@@ -36,7 +36,7 @@ pub(super) struct Requester<'a, P: Provider> {
     rings: Vec<Ring>,
     sges: &'a [Sge],
     /// Buffers that the peer's memory holds.
-    slots: u64,
+    slots: usize,
     list: Vec<SendWr<'a>>,
     wc: [Wc; POLL],
     random: Xoshiro256PlusPlus,
@@ -87,7 +87,7 @@ impl<'a, P: Provider> Requester<'a, P> {
             dests: &paths.dests,
             rings: (0..rings).map(|_| Ring::new(w.window)).collect(),
             sges,
-            slots: session::slots(w.window.into(), w.size.into()),
+            slots: session::slots(w.window.into(), w.size.into()) as usize,
             list: Vec::with_capacity(w.batch as usize),
             wc: [Wc::default(); POLL],
             random: Xoshiro256PlusPlus::seed_from_u64(seed(worker)),
@@ -108,7 +108,7 @@ impl<'a, P: Provider> Requester<'a, P> {
     fn next_lane(&mut self) {
         self.lane = match self.w.pattern {
             Pattern::AllToAll => self.below(self.lanes.len() as u64) as usize,
-            Pattern::Outbound | Pattern::Inbound => (self.lane + 1) % self.lanes.len(),
+            Pattern::Outbound | Pattern::Inbound => wrap(self.lane + 1, self.lanes.len()),
         };
     }
 
@@ -120,13 +120,13 @@ impl<'a, P: Provider> Requester<'a, P> {
         }
         self.dest = match self.w.pattern {
             Pattern::AllToAll => self.below(all.len() as u64) as usize,
-            Pattern::Outbound | Pattern::Inbound => (self.dest + 1) % all.len(),
+            Pattern::Outbound | Pattern::Inbound => wrap(self.dest + 1, all.len()),
         };
         Some(all[self.dest])
     }
 
     fn op(&mut self, remote: RemoteAddr, slot: usize) -> SendOp {
-        let buffer = remote.at(slot as u64 % self.slots * session::stride(self.w.size.into()));
+        let buffer = remote.at(wrap(slot, self.slots) as u64 * session::stride(self.w.size.into()));
         match self.w.verb {
             Verb::Send if self.w.header_only => SendOp::SendWithImm(slot as u32),
             Verb::Send => SendOp::Send,
@@ -172,6 +172,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         let window = u64::from(self.w.window);
         match self.w.drain {
             true => number % window + self.lanes.len() as u64 >= window,
+            false if self.w.signal_every == 1 => true,
             false => (number + 1).is_multiple_of(self.w.signal_every.into()),
         }
     }

@@ -57,7 +57,7 @@ impl<'a, P: Provider> Responder<'a, P> {
             let sge = std::slice::from_ref(&self.sges[place]);
             let sg_list = if sge[0].length == 0 { &[] } else { sge };
             self.list.push(RecvWr { wr_id: wr_id(k, queue.next as usize), sg_list });
-            queue.next = (queue.next + 1) % self.depth;
+            queue.next = if queue.next + 1 == self.depth { 0 } else { queue.next + 1 };
         }
         Ok(self.qps[k].post_recv(&self.list)?)
     }
