@@ -17,8 +17,8 @@ use crate::outbox::{self, Outbox};
 use crate::recv_ring::{self, RecvRing};
 use crate::{Interval, Measured, SystemError, work};
 use doorbell_verbs::{
-    Ah, Cq, Endpoint, Gid, Mem, PageSize, Program, Provider, Qp, QpCap, QpInitAttr, QpType, SendFlags, SendOp,
-    SendWr, Sge, Span, Srq, SrqAttr, Time, UdDest, Wc,
+    Ah, Cq, Endpoint, Gid, Mem, PageSize, Program, Provider, Qp, QpCap, QpInitAttr, QpType, SendFlags,
+    SendOp, SendWr, Sge, Span, Srq, SrqAttr, Time, UdDest, Wc,
 };
 use std::collections::{HashMap, VecDeque};
 
@@ -48,8 +48,7 @@ pub struct Config {
 
 impl Config {
     fn check(&self) -> Result<(), SystemError> {
-        let positive =
-            [self.workers, self.clients, self.outstanding, self.queues, self.inboxes, self.gather];
+        let positive = [self.workers, self.clients, self.outstanding, self.queues, self.inboxes, self.gather];
         if positive.contains(&0) || self.gather > 1024 {
             return SystemError::config(format!(
                 "workers, clients, outstanding, queues, inboxes and gather (up to 1024) are at least 1, not {self:?}"

@@ -1,0 +1,293 @@
+//! DrTM-KV: GET by READ, PUT by atomics, without the server's processor (ATC'16, 4.3.2).
+//!
+//! The server has an array of items of one cache line: key (16 bytes), lock (8), version (8), value
+//! (32). Clients know where each key's item is, as if their caches of the index always hit. An item is
+//! read and written within its line, which a READ takes whole, so a GET needs no lock and no check.
+//!
+//! A PUT takes the lock by compare-and-swap, WRITEs version and value, and gives the lock back by
+//! compare-and-swap, the last two on one QP with one doorbell: the WRITE is placed before the lock is free.
+//! As the paper emulates it, the WRITE is left out. A lock that another has is asked for again.
+//!
+//! Nobody frees the lock of a client that dies; the paper's DrTM has leases for that.
+
+use super::load::Draws;
+use super::{Key, Load, numbered};
+use crate::device::{self, Device, check};
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{
+    AccessFlags, Cq, Mem, Mr, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc,
+};
+
+/// Bytes of an item.
+pub const ITEM: u64 = 64;
+/// Bytes of a value.
+pub const VALUE: u32 = 32;
+const LOCK: u64 = 16;
+const VERSION: u64 = 24;
+const VALUE_AT: u64 = 32;
+
+/// The server's thread: it fills the items and connects its clients, then only waits.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Number of clients.
+    pub clients: u32,
+    /// The items, [`ITEM`] bytes each.
+    pub items: Mem,
+    /// Whether to write the keys into them; a GET does not look at them.
+    pub fill: bool,
+    /// When it ends.
+    pub interval: Interval,
+}
+
+impl Program for Server {
+    type Output = Result<(), SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        if self.fill {
+            for n in 0..self.items.len() / ITEM {
+                p.write(self.items, n * ITEM, &numbered(n));
+            }
+        }
+        let opened = Device::open(&p)?;
+        let access = AccessFlags::LOCAL_WRITE
+            | AccessFlags::REMOTE_READ
+            | AccessFlags::REMOTE_WRITE
+            | AccessFlags::REMOTE_ATOMIC;
+        let mr = opened.register(self.items, access)?;
+        p.publish("drtm/items", &mr.remote(0).to_bytes());
+        let qps = device::serve_rc(&opened, self.clients, "drtm")?;
+        while p.now() < self.interval.end {
+            p.pause(self.interval.end);
+        }
+        drop(qps);
+        Ok(())
+    }
+}
+
+/// An operation under way, and what it waits for.
+enum Stage {
+    Read,
+    Lock(Vec<u8>),
+    Unlock,
+}
+
+struct Operation {
+    item: u64,
+    tag: u64,
+    began: Time,
+    again: u64,
+    stage: Stage,
+}
+
+/// What became of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// As it was given to `get` or `put`.
+    pub tag: u64,
+    /// When it began.
+    pub began: Time,
+    /// The item's key, version and value; of a GET.
+    pub item: Option<(Key, u64, Vec<u8>)>,
+    /// How often the lock was another's.
+    pub again: u64,
+}
+
+/// A client's verbs.
+pub struct Items<P: Provider> {
+    device: Device<P>,
+    number: u32,
+    update: bool,
+    qp: Qp<P>,
+    cq: Cq<P>,
+    items: RemoteAddr,
+    /// Of each operation: result of a READ or an atomic, and what is to be written.
+    buffers: Mr<P>,
+    operations: Vec<Option<Operation>>,
+    versions: u64,
+    wc: Vec<Wc>,
+}
+
+const BUFFER: u64 = 2 * ITEM;
+
+impl<P: Provider> Items<P> {
+    /// Client `number`, with up to `outstanding` operations under way; PUTs WRITE where `update` is set.
+    pub fn start(cpu: &P, number: u32, outstanding: u32, update: bool) -> Result<Items<P>, SystemError> {
+        let device = Device::open(cpu)?;
+        let cq = device.context.create_cq(outstanding)?;
+        let qp = device::connect_rc(&device, &cq, 2 * outstanding, number, "drtm")?;
+        let items = RemoteAddr::from_bytes(&cpu.lookup("drtm/items"))?;
+        let buffers = device.registered(u64::from(outstanding) * BUFFER, AccessFlags::LOCAL_WRITE)?;
+        let operations = (0..outstanding).map(|_| None).collect();
+        Ok(Items {
+            device,
+            number,
+            update,
+            qp,
+            cq,
+            items,
+            buffers,
+            operations,
+            versions: 0,
+            wc: vec![Wc::default(); 16],
+        })
+    }
+
+    /// Operations that have not ended.
+    pub fn outstanding(&self) -> u32 {
+        self.operations.iter().flatten().count() as u32
+    }
+
+    fn begin(&mut self, item: u64, tag: u64, stage: Stage) -> Result<(), SystemError> {
+        let Some(at) = self.operations.iter().position(Option::is_none) else {
+            return SystemError::config(format!(
+                "{} operations are outstanding already",
+                self.operations.len()
+            ));
+        };
+        let began = self.device.cpu.now();
+        self.go(at, Operation { item, tag, began, again: 0, stage })
+    }
+
+    /// Begins a GET of an item, whose `tag` comes back.
+    ///
+    /// # Errors
+    /// If too many operations are outstanding, or a verb fails.
+    pub fn get(&mut self, item: u64, tag: u64) -> Result<(), SystemError> {
+        self.begin(item, tag, Stage::Read)
+    }
+
+    /// Begins a PUT of an item, whose `tag` comes back.
+    ///
+    /// # Errors
+    /// If the value has not [`VALUE`] bytes, too many operations are outstanding, or a verb fails.
+    pub fn put(&mut self, item: u64, value: Vec<u8>, tag: u64) -> Result<(), SystemError> {
+        if value.len() != VALUE as usize {
+            return SystemError::config(format!("a value has {VALUE} bytes, not {}", value.len()));
+        }
+        self.begin(item, tag, Stage::Lock(value))
+    }
+
+    /// This client's mark in a lock.
+    fn mark(&self) -> u64 {
+        u64::from(self.number) + 1
+    }
+
+    /// Posts what an operation does in its stage.
+    fn go(&mut self, at: usize, operation: Operation) -> Result<(), SystemError> {
+        let remote = self.items.at(operation.item * ITEM);
+        let lock = remote.at(LOCK);
+        let buffer = at as u64 * BUFFER;
+        let (op, len) = match operation.stage {
+            Stage::Read => (SendOp::Read(remote), ITEM as u32),
+            Stage::Lock(_) => (SendOp::CompareSwap { remote: lock, compare: 0, swap: self.mark() }, 8),
+            Stage::Unlock => (SendOp::CompareSwap { remote: lock, compare: self.mark(), swap: 0 }, 8),
+        };
+        let sge = [self.buffers.sge(buffer, len)];
+        let wr = SendWr::new(at as u64, op, &sge).flags(SendFlags::SIGNALED);
+        if self.update && matches!(operation.stage, Stage::Unlock) {
+            let written = [self.buffers.sge(buffer + ITEM, 8 + VALUE)];
+            let write = SendWr::new(at as u64, SendOp::Write(remote.at(VERSION)), &written);
+            self.qp.post_send(&[write.flags(SendFlags::INLINE), wr])?;
+        } else {
+            self.qp.post_send(&[wr])?;
+        }
+        self.operations[at] = Some(operation);
+        Ok(())
+    }
+
+    /// Goes on with what is done; returns whether there was anything.
+    pub fn poll(&mut self, done: &mut Vec<Done>) -> Result<bool, SystemError> {
+        let found = self.cq.poll(&mut self.wc)?.len();
+        for i in 0..found {
+            check(&self.wc[i])?;
+            let at = self.wc[i].wr_id as usize;
+            if let Some(operation) = self.operations.get_mut(at).and_then(Option::take) {
+                self.completed(at, operation, done)?;
+            }
+        }
+        Ok(found > 0)
+    }
+
+    fn completed(&mut self, at: usize, mut o: Operation, done: &mut Vec<Done>) -> Result<(), SystemError> {
+        let (cpu, mem, buffer) = (&self.device.cpu, self.buffers.mem(), at as u64 * BUFFER);
+        let mut item = None;
+        match o.stage {
+            Stage::Read => {
+                let mut bytes = [0; ITEM as usize];
+                cpu.read(mem, buffer, &mut bytes);
+                let mut key = Key::default();
+                key.copy_from_slice(&bytes[..LOCK as usize]);
+                let mut version = [0; 8];
+                version.copy_from_slice(&bytes[VERSION as usize..VALUE_AT as usize]);
+                item = Some((key, u64::from_ne_bytes(version), bytes[VALUE_AT as usize..].to_vec()));
+            }
+            Stage::Lock(_) if cpu.load_u64(mem, buffer) != 0 => {
+                o.again += 1;
+                return self.go(at, o);
+            }
+            Stage::Lock(value) => {
+                self.versions += 1;
+                cpu.store_u64(mem, buffer + ITEM, self.mark() << 40 | self.versions);
+                cpu.write(mem, buffer + ITEM + 8, &value);
+                o.stage = Stage::Unlock;
+                return self.go(at, o);
+            }
+            Stage::Unlock => {
+                let seen = cpu.load_u64(mem, buffer);
+                if seen != self.mark() {
+                    return Err(SystemError::Protocol(format!("lock {} was taken away: {seen}", o.item)));
+                }
+            }
+        }
+        done.push(Done { tag: o.tag, began: o.began, item, again: o.again });
+        Ok(())
+    }
+}
+
+/// A client with a load; its values have [`VALUE`] bytes.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Number of this client.
+    pub number: u32,
+    /// What it asks for.
+    pub load: Load,
+    /// Update values, rather than only lock and unlock as the paper emulates it.
+    pub update: bool,
+    /// When it measures, and when it ends.
+    pub interval: Interval,
+}
+
+impl Program for Client {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut measured = Measured::default();
+        let load = Load { value: VALUE, ..self.load };
+        let mut items = Items::start(&p, self.number, load.outstanding, self.update)?;
+        let mut draws = Draws::new(load, self.number);
+        let mut done = Vec::new();
+        while p.now() < self.interval.end {
+            let mut busy = false;
+            while (!load.windows || busy || items.outstanding() == 0)
+                && items.outstanding() < load.outstanding
+            {
+                let item = draws.number();
+                if draws.is_put() {
+                    items.put(item, draws.value(), 0)?
+                } else {
+                    items.get(item, 0)?
+                }
+                busy = true;
+            }
+            busy |= items.poll(&mut done)?;
+            for d in done.drain(..) {
+                measured.again += d.again;
+                measured.operation(self.interval, d.began, p.now());
+            }
+            if !busy {
+                p.pause(self.interval.end);
+            }
+        }
+        Ok(measured)
+    }
+}

@@ -1,0 +1,225 @@
+//! The store over HERD's RPCs.
+
+use super::load::Draws;
+use super::message::{REPLY_OVERHEAD, REQUEST_OVERHEAD};
+use super::{Layout, Load, Refusal, Reply, Request, Store, numbered, owner};
+use crate::device::{self, Device};
+use crate::herd::{self, Config, Handler, Outcome, Worker};
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{AccessFlags, Cpu, Mem, Program, Provider};
+use std::collections::HashMap;
+
+/// For [`Config::max_request`], with values of up to `value` bytes.
+pub const fn max_request(value: u32) -> u32 {
+    REQUEST_OVERHEAD + value
+}
+
+/// For [`Config::max_reply`], with values of up to `value` bytes.
+pub const fn max_reply(value: u32) -> u32 {
+    REPLY_OVERHEAD + value
+}
+
+/// Executes requests on one partition.
+struct Shard {
+    store: Store,
+    number: u32,
+    partitions: u32,
+    prefetch: bool,
+}
+
+impl Shard {
+    fn execute<C: Cpu>(&mut self, cpu: &C, request: &Request) -> Reply {
+        if owner(request.key(), self.partitions) != self.number {
+            return Reply::Refused(Refusal::OtherPartition);
+        }
+        let most = self.store.layout().max_value as usize;
+        let ok = |done: bool, otherwise: Reply| if done { Reply::Ok } else { otherwise };
+        let value =
+            |found: Option<(u32, Vec<u8>)>| found.map_or(Reply::NotFound, |(n, v)| Reply::Value(n, v));
+        match request {
+            Request::Put(_, v) | Request::Insert(_, v) | Request::Update(_, v) if v.len() > most => {
+                Reply::Refused(Refusal::TooLong)
+            }
+            Request::Get(key) => value(self.store.get(cpu, key)),
+            Request::GetIfNot(key, version) => match self.store.version(cpu, key) {
+                Some(now) if now == *version => Reply::Ok,
+                _ => value(self.store.get(cpu, key)),
+            },
+            Request::Put(key, v) => {
+                self.store.put(cpu, key, v);
+                Reply::Ok
+            }
+            Request::Insert(key, v) => ok(self.store.insert(cpu, key, v).is_some(), Reply::Exists),
+            Request::Update(key, v) => ok(self.store.update(cpu, key, v).is_some(), Reply::NotFound),
+            Request::Delete(key) => ok(self.store.delete(cpu, key), Reply::NotFound),
+        }
+    }
+}
+
+impl Handler for Shard {
+    type Request = Request;
+    type Reply = Reply;
+
+    /// Asks for the lines of all requests before it uses those of the first, so that the memory's
+    /// latencies overlap.
+    fn handle<C: Cpu>(&mut self, cpu: &C, requests: &[Request], replies: &mut Vec<Reply>) {
+        if self.prefetch && requests.len() > 1 {
+            for request in requests {
+                self.store.prefetch_bucket(cpu, request.key());
+            }
+            for request in requests {
+                self.store.prefetch_entry(cpu, request.key());
+            }
+        }
+        for request in requests {
+            replies.push(self.execute(cpu, request));
+        }
+    }
+}
+
+/// A worker thread of the server, with a partition of its own.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Shared with the clients.
+    pub config: Config,
+    /// Number of this worker.
+    pub number: u32,
+    /// The request region, of [`Config::region_bytes`], shared by the workers.
+    pub region: Mem,
+    /// The partitions of all workers, [`Layout::bytes`] each.
+    pub tables: Mem,
+    /// Sizes of a partition.
+    pub layout: Layout,
+    /// Pairs of the whole population, which the workers begin with.
+    pub pairs: u64,
+    /// Bytes of their values.
+    pub value: u32,
+    /// Prefetch over a batch.
+    pub prefetch: bool,
+    /// Clients that READ the tables (see [`super::read`]); worker 0 connects them.
+    pub readers: u32,
+    /// When it measures, and when it ends.
+    pub interval: Interval,
+}
+
+impl Server {
+    fn populated<C: Cpu>(&self, cpu: &C) -> Result<Shard, SystemError> {
+        let bytes = self.layout.bytes();
+        let partitions = self.config.workers;
+        if self.tables.len() != bytes * u64::from(partitions) || self.value > self.layout.max_value {
+            return SystemError::config(format!(
+                "{partitions} partitions with values of {} bytes do not fit {} bytes of {:?}",
+                self.value,
+                self.tables.len(),
+                self.layout
+            ));
+        }
+        let mut store = Store::new(self.tables.slice(u64::from(self.number) * bytes, bytes), self.layout)?;
+        let value = vec![0x5a; self.value as usize];
+        for key in (0..self.pairs).map(numbered).filter(|key| owner(key, partitions) == self.number) {
+            store.put(cpu, &key, &value);
+        }
+        Ok(Shard { store, number: self.number, partitions, prefetch: self.prefetch })
+    }
+}
+
+impl Program for Server {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut measured = Measured::default();
+        let mut shard = self.populated(&p)?;
+        let mut worker = Worker::start(&p, &self.config, self.number, self.region)?;
+        let mut readers = Vec::new();
+        if self.number == 0 && self.readers > 0 {
+            let device = Device::open(&p)?;
+            let tables = device.register(self.tables, AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ)?;
+            p.publish("kv/tables", &tables.remote(0).to_bytes());
+            readers.push((device::serve_rc(&device, self.readers, "kv")?, tables));
+        }
+        while p.now() < self.interval.end {
+            if !worker.pass(&mut shard, self.interval, &mut measured)? {
+                p.pause(self.interval.end);
+            }
+        }
+        Ok(measured)
+    }
+}
+
+/// A client with a load.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Shared with the server.
+    pub config: Config,
+    /// Number of this client.
+    pub number: u32,
+    /// What it asks for.
+    pub load: Load,
+    /// Keep the version of each key read, and GET only what has changed (ATC'16, 5.2.2).
+    pub speculate: bool,
+    /// When it measures, and when it ends.
+    pub interval: Interval,
+}
+
+impl Program for Client {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut measured = Measured::default();
+        let mut client = herd::Client::start(&p, &self.config, self.number, self.load.outstanding)?;
+        let mut draws = Draws::new(self.load, self.number);
+        let mut versions: HashMap<u64, u32> = HashMap::new();
+        let mut done = Vec::new();
+        let mut next = None;
+        while p.now() < self.interval.end {
+            let mut busy = false;
+            while (!self.load.windows || client.outstanding() == 0 || busy)
+                && client.outstanding() < self.load.outstanding
+            {
+                let (number, request) = next.take().unwrap_or_else(|| self.draw(&mut draws, &versions));
+                let worker = owner(request.key(), self.config.workers);
+                if !client.has_room(worker) {
+                    next = Some((number, request));
+                    break;
+                }
+                client.send(worker, &request, number)?;
+                busy = true;
+            }
+            busy |= client.poll(&mut done)?;
+            for d in done.drain(..) {
+                match d.outcome {
+                    Outcome::Reply(Reply::Value(version, _)) if self.speculate => {
+                        versions.insert(d.tag, version);
+                    }
+                    Outcome::Reply(Reply::Ok) => measured.header_only += 1,
+                    Outcome::Reply(Reply::Value(..)) => {}
+                    outcome => {
+                        return Err(SystemError::Protocol(format!("a key of the population: {outcome:?}")));
+                    }
+                }
+                measured.operation(self.interval, d.sent, p.now());
+            }
+            measured.again += client.repeat()?;
+            if !busy {
+                p.pause(self.interval.end.min(client.due()));
+            }
+        }
+        Ok(measured)
+    }
+}
+
+impl Client {
+    fn draw(&self, draws: &mut Draws, versions: &HashMap<u64, u32>) -> (u64, Request) {
+        let number = draws.number();
+        let key = numbered(number);
+        let request = if draws.is_put() {
+            Request::Put(key, draws.value())
+        } else {
+            match versions.get(&number) {
+                Some(version) => Request::GetIfNot(key, *version),
+                None => Request::Get(key),
+            }
+        };
+        (number, request)
+    }
+}

@@ -1,0 +1,121 @@
+//! What clients ask for.
+
+use super::Key;
+use super::key::numbered;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// How keys are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distribution {
+    /// Each is as likely as another.
+    Uniform,
+    /// Key k with a likelihood proportional to 1/(k+1): Zipf's law with exponent 1.
+    Zipf,
+}
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Pairs of the whole population; their keys are [`super::numbered`].
+    pub pairs: u64,
+    /// How keys are chosen.
+    pub distribution: Distribution,
+    /// PUTs in a thousand operations.
+    pub put_permille: u32,
+    /// Bytes of a value.
+    pub value: u32,
+    /// Operations outstanding.
+    pub outstanding: u32,
+    /// Send that many, wait until all have ended, and again; rather than replace each at once.
+    pub windows: bool,
+    /// Seed of the draws of all clients; each adds its number.
+    pub seed: u64,
+}
+
+/// Draws operations.
+pub(super) struct Draws {
+    load: Load,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Draws {
+    pub(super) fn new(load: Load, client: u32) -> Draws {
+        let seed = load.seed ^ u64::from(client).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Draws { load, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.random.next_u64()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// The number of a key.
+    pub(super) fn number(&mut self) -> u64 {
+        match self.load.distribution {
+            Distribution::Uniform => self.below(self.load.pairs),
+            Distribution::Zipf => self.zipf(),
+        }
+    }
+
+    /// By inversion in integers: ranks from 2^i to 2^(i+1) - 1 are about equally likely together for
+    /// each i; within them a rank r is taken with likelihood 2^i / r.
+    fn zipf(&mut self) -> u64 {
+        let octaves = u64::from(64 - self.load.pairs.leading_zeros());
+        loop {
+            let first = 1 << self.below(octaves);
+            let rank = first + self.below(first);
+            if self.below(rank) < first && rank <= self.load.pairs {
+                return rank - 1;
+            }
+        }
+    }
+
+    pub(super) fn key(&mut self) -> Key {
+        numbered(self.number())
+    }
+
+    pub(super) fn is_put(&mut self) -> bool {
+        self.below(1000) < u64::from(self.load.put_permille)
+    }
+
+    /// A value, different each time.
+    pub(super) fn value(&mut self) -> Vec<u8> {
+        let mut value = vec![0; self.load.value as usize];
+        self.random.fill_bytes(&mut value);
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(distribution: Distribution, pairs: u64) -> Load {
+        Load { pairs, distribution, put_permille: 50, value: 32, outstanding: 1, windows: false, seed: 3 }
+    }
+
+    #[test]
+    fn zipf_has_its_likelihoods() {
+        let mut draws = Draws::new(load(Distribution::Zipf, 1000), 0);
+        let mut count = vec![0u32; 1000];
+        for _ in 0..400_000 {
+            count[draws.number() as usize] += 1;
+        }
+        // The sum of 1/k to 1000 is 7.485.
+        for (k, expected) in [(0, 53_440), (1, 26_720), (9, 5_344), (99, 534)] {
+            let got = count[k];
+            assert!(got.abs_diff(expected) < expected / 5 + 10, "key {k}: {got} of about {expected}");
+        }
+        assert!(count[999] > 10);
+    }
+
+    #[test]
+    fn uniform_reaches_all() {
+        let mut draws = Draws::new(load(Distribution::Uniform, 10), 0);
+        let mut count = [0u32; 10];
+        for _ in 0..10_000 {
+            count[draws.number() as usize] += 1;
+        }
+        assert!(count.iter().all(|&c| (800..1200).contains(&c)), "{count:?}");
+    }
+}

@@ -1,0 +1,173 @@
+//! What clients of a store ask, and what they are told.
+
+use super::{KEY_BYTES, Key};
+use crate::herd::Message;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The value.
+    Get(Key),
+    /// Whether this is still the version; else the value (ATC'16, 5.2.2: speculation).
+    GetIfNot(Key, u32),
+    /// Insert or update.
+    Put(Key, Vec<u8>),
+    /// Only if there is none.
+    Insert(Key, Vec<u8>),
+    /// Only if there is one.
+    Update(Key, Vec<u8>),
+    /// Forget it.
+    Delete(Key),
+}
+
+/// A reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Done as asked; the version is still the one. No bytes: a header-only SEND.
+    Ok,
+    /// The value and its version.
+    Value(u32, Vec<u8>),
+    /// There is no such key.
+    NotFound,
+    /// There is one already.
+    Exists,
+    /// Nothing was done.
+    Refused(Refusal),
+}
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The value is longer than the store takes.
+    TooLong,
+    /// The key belongs to another worker.
+    OtherPartition,
+}
+
+/// Bytes of a request beside its value: opcode, key, and room for a version.
+pub(super) const REQUEST_OVERHEAD: u32 = 1 + KEY_BYTES as u32 + 4;
+/// Bytes of a reply beside its value: status and version.
+pub(super) const REPLY_OVERHEAD: u32 = 5;
+
+impl Request {
+    /// The key.
+    pub fn key(&self) -> &Key {
+        match self {
+            Request::Get(key) | Request::GetIfNot(key, _) | Request::Delete(key) => key,
+            Request::Put(key, _) | Request::Insert(key, _) | Request::Update(key, _) => key,
+        }
+    }
+}
+
+impl Message for Request {
+    fn encode(&self, into: &mut Vec<u8>) {
+        let (opcode, rest): (u8, &[u8]) = match self {
+            Request::Get(_) => (1, &[]),
+            Request::GetIfNot(_, version) => (2, &version.to_le_bytes()),
+            Request::Put(_, value) => (3, value),
+            Request::Insert(_, value) => (4, value),
+            Request::Update(_, value) => (5, value),
+            Request::Delete(_) => (6, &[]),
+        };
+        into.push(opcode);
+        into.extend_from_slice(self.key());
+        into.extend_from_slice(rest);
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Request> {
+        let (&opcode, rest) = bytes.split_first()?;
+        let (key, rest) = rest.split_at_checked(KEY_BYTES as usize)?;
+        let key: Key = key.try_into().ok()?;
+        Some(match (opcode, rest) {
+            (1, []) => Request::Get(key),
+            (2, version) => Request::GetIfNot(key, u32::from_le_bytes(version.try_into().ok()?)),
+            (3, value) => Request::Put(key, value.to_vec()),
+            (4, value) => Request::Insert(key, value.to_vec()),
+            (5, value) => Request::Update(key, value.to_vec()),
+            (6, []) => Request::Delete(key),
+            _ => return None,
+        })
+    }
+}
+
+impl Message for Reply {
+    fn encode(&self, into: &mut Vec<u8>) {
+        match self {
+            Reply::Ok => {}
+            Reply::Value(version, value) => {
+                into.push(1);
+                into.extend_from_slice(&version.to_le_bytes());
+                into.extend_from_slice(value);
+            }
+            Reply::NotFound => into.push(2),
+            Reply::Exists => into.push(3),
+            Reply::Refused(Refusal::TooLong) => into.push(4),
+            Reply::Refused(Refusal::OtherPartition) => into.push(5),
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Reply> {
+        let Some((&status, rest)) = bytes.split_first() else { return Some(Reply::Ok) };
+        Some(match (status, rest) {
+            (1, rest) => {
+                let (version, value) = rest.split_at_checked(4)?;
+                Reply::Value(u32::from_le_bytes(version.try_into().ok()?), value.to_vec())
+            }
+            (2, []) => Reply::NotFound,
+            (3, []) => Reply::Exists,
+            (4, []) => Reply::Refused(Refusal::TooLong),
+            (5, []) => Reply::Refused(Refusal::OtherPartition),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn requests() -> impl Strategy<Value = Request> {
+        let value = || prop::collection::vec(any::<u8>(), 0..100);
+        prop_oneof![
+            any::<Key>().prop_map(Request::Get),
+            (any::<Key>(), any::<u32>()).prop_map(|(k, v)| Request::GetIfNot(k, v)),
+            (any::<Key>(), value()).prop_map(|(k, v)| Request::Put(k, v)),
+            (any::<Key>(), value()).prop_map(|(k, v)| Request::Insert(k, v)),
+            (any::<Key>(), value()).prop_map(|(k, v)| Request::Update(k, v)),
+            any::<Key>().prop_map(Request::Delete),
+        ]
+    }
+
+    fn replies() -> impl Strategy<Value = Reply> {
+        prop_oneof![
+            Just(Reply::Ok),
+            (any::<u32>(), prop::collection::vec(any::<u8>(), 0..100)).prop_map(|(n, v)| Reply::Value(n, v)),
+            Just(Reply::NotFound),
+            Just(Reply::Exists),
+            Just(Reply::Refused(Refusal::TooLong)),
+            Just(Reply::Refused(Refusal::OtherPartition)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn requests_survive(request in requests()) {
+            let mut bytes = Vec::new();
+            request.encode(&mut bytes);
+            prop_assert_eq!(Request::decode(&bytes), Some(request));
+        }
+
+        #[test]
+        fn replies_survive(reply in replies()) {
+            let mut bytes = Vec::new();
+            reply.encode(&mut bytes);
+            prop_assert_eq!(Reply::decode(&bytes), Some(reply));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let _ = (Request::decode(&bytes), Reply::decode(&bytes));
+        }
+    }
+}

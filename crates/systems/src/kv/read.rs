@@ -1,0 +1,236 @@
+//! GET by READ of the bucket, then of the entry.
+
+use super::load::Draws;
+use super::store::{self, BUCKET, Seen, Slot};
+use super::{Key, Layout, Load, Reply, Request, owner};
+use crate::device::{self, Device, check};
+use crate::herd::{self, Config, Outcome};
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{
+    AccessFlags, Cq, Mr, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc,
+};
+
+/// A GET under way.
+struct Get {
+    key: Key,
+    tag: u64,
+    began: Time,
+    again: u64,
+    stage: Stage,
+    /// What was read last, if it was not this key's value.
+    suspect: Option<(Slot, Vec<u8>)>,
+    /// Slots that were found to lead elsewhere.
+    elsewhere: Vec<Slot>,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    Bucket,
+    Entry(Slot, u32),
+}
+
+/// A GET that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gotten {
+    /// As it was given to `begin`.
+    pub tag: u64,
+    /// When it began.
+    pub began: Time,
+    /// Version and value, if the key was there.
+    pub found: Option<(u32, Vec<u8>)>,
+    /// How often what was read was torn, stale or another key's.
+    pub again: u64,
+}
+
+/// A client that READs the tables of [`super::herd::Server`].
+pub struct Reader<P: Provider> {
+    device: Device<P>,
+    qp: Qp<P>,
+    cq: Cq<P>,
+    tables: RemoteAddr,
+    layout: Layout,
+    partitions: u32,
+    buffers: Mr<P>,
+    gets: Vec<Option<Get>>,
+    wc: Vec<Wc>,
+}
+
+impl<P: Provider> Reader<P> {
+    /// Reader `number`, with up to `outstanding` GETs under way; returns once it is connected.
+    pub fn start(
+        cpu: &P,
+        layout: Layout,
+        partitions: u32,
+        number: u32,
+        outstanding: u32,
+    ) -> Result<Reader<P>, SystemError> {
+        layout.check()?;
+        let device = Device::open(cpu)?;
+        let cq = device.context.create_cq(outstanding)?;
+        let qp = device::connect_rc(&device, &cq, outstanding, number, "kv")?;
+        let tables = RemoteAddr::from_bytes(&cpu.lookup("kv/tables"))?;
+        let bytes = u64::from(outstanding) * (BUCKET + layout.longest());
+        let buffers = device.registered(bytes, AccessFlags::LOCAL_WRITE)?;
+        let gets = (0..outstanding).map(|_| None).collect();
+        Ok(Reader { qp, cq, tables, layout, partitions, buffers, gets, wc: vec![Wc::default(); 16], device })
+    }
+
+    /// GETs that have not ended.
+    pub fn outstanding(&self) -> u32 {
+        self.gets.iter().flatten().count() as u32
+    }
+
+    /// Begins a GET; `tag` comes back when it has ended.
+    ///
+    /// # Errors
+    /// If too many are outstanding, or a verb fails.
+    pub fn begin(&mut self, key: Key, tag: u64) -> Result<(), SystemError> {
+        let Some(at) = self.gets.iter().position(Option::is_none) else {
+            return SystemError::config(format!("{} GETs are outstanding already", self.gets.len()));
+        };
+        let began = self.device.cpu.now();
+        let new =
+            Get { key, tag, began, again: 0, stage: Stage::Bucket, suspect: None, elsewhere: Vec::new() };
+        self.gets[at] = Some(new);
+        self.read(at, self.layout.bucket(&key), BUCKET as u32, &key)
+    }
+
+    /// Offset of the buffer of a GET: bucket, then entry.
+    fn buffer(&self, at: usize) -> u64 {
+        at as u64 * (BUCKET + self.layout.longest())
+    }
+
+    /// READs from the partition of a key.
+    fn read(&self, at: usize, offset: u64, length: u32, key: &Key) -> Result<(), SystemError> {
+        let partition = u64::from(owner(key, self.partitions)) * self.layout.bytes();
+        let sge = [self.buffers.sge(self.buffer(at), length)];
+        let op = SendOp::Read(self.tables.at(partition + offset));
+        Ok(self.qp.post_send(&[SendWr::new(at as u64, op, &sge).flags(SendFlags::SIGNALED)])?)
+    }
+
+    /// Goes on with what has been read; returns whether there was anything.
+    pub fn poll(&mut self, done: &mut Vec<Gotten>) -> Result<bool, SystemError> {
+        let found = self.cq.poll(&mut self.wc)?.len();
+        for i in 0..found {
+            check(&self.wc[i])?;
+            let at = self.wc[i].wr_id as usize;
+            let Some(get) = self.gets.get_mut(at).and_then(Option::take) else { continue };
+            match get.stage {
+                Stage::Bucket => self.bucket(at, get, done)?,
+                Stage::Entry(slot, length) => self.entry(at, get, slot, length, done)?,
+            }
+        }
+        Ok(found > 0)
+    }
+
+    fn bucket(&mut self, at: usize, mut get: Get, done: &mut Vec<Gotten>) -> Result<(), SystemError> {
+        let mut bucket = [0; BUCKET as usize];
+        self.device.cpu.read(self.buffers.mem(), self.buffer(at), &mut bucket);
+        let slot = store::candidates(&bucket, &get.key).map(|(_, s)| s).find(|s| !get.elsewhere.contains(s));
+        let Some(slot) = slot else {
+            done.push(Gotten { tag: get.tag, began: get.began, found: None, again: get.again });
+            return Ok(());
+        };
+        let offset = self.layout.entry(slot);
+        let length = self.layout.longest().min(self.layout.bytes() - offset) as u32;
+        let key = get.key;
+        get.stage = Stage::Entry(slot, length);
+        self.gets[at] = Some(get);
+        self.read(at, offset, length, &key)
+    }
+
+    fn entry(
+        &mut self,
+        at: usize,
+        mut get: Get,
+        slot: Slot,
+        length: u32,
+        done: &mut Vec<Gotten>,
+    ) -> Result<(), SystemError> {
+        let mut bytes = vec![0; length as usize];
+        self.device.cpu.read(self.buffers.mem(), self.buffer(at), &mut bytes);
+        self.device.cpu.work(store::checksum_work(length as usize));
+        if let Seen::Value(version, value) = store::judge(&bytes, &get.key) {
+            done.push(Gotten {
+                tag: get.tag,
+                began: get.began,
+                found: Some((version, value)),
+                again: get.again,
+            });
+            return Ok(());
+        }
+        // The entry was being written, or has moved: the bucket tells. If it still says the same, and
+        // the entry is the same, too, then nobody is writing: the key was evicted.
+        let seen = Some((slot, bytes));
+        if get.suspect == seen {
+            get.elsewhere.push(slot);
+            get.suspect = None;
+        } else {
+            get.suspect = seen;
+        }
+        get.again += 1;
+        get.stage = Stage::Bucket;
+        let key = get.key;
+        self.gets[at] = Some(get);
+        self.read(at, self.layout.bucket(&key), BUCKET as u32, &key)
+    }
+}
+
+/// A client with a load: GETs by READ, PUTs over HERD's RPCs.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Shared with the server.
+    pub config: Config,
+    /// Sizes of a partition.
+    pub layout: Layout,
+    /// Number of this client.
+    pub number: u32,
+    /// What it asks for.
+    pub load: Load,
+    /// When it measures, and when it ends.
+    pub interval: Interval,
+}
+
+impl Program for Client {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut measured = Measured::default();
+        let outstanding = self.load.outstanding;
+        let mut rpc = herd::Client::start(&p, &self.config, self.number, outstanding)?;
+        let mut reader = Reader::start(&p, self.layout, self.config.workers, self.number, outstanding)?;
+        let mut draws = Draws::new(self.load, self.number);
+        let (mut gotten, mut put) = (Vec::new(), Vec::new());
+        while p.now() < self.interval.end {
+            let mut busy = false;
+            while (!self.load.windows || busy || reader.outstanding() + rpc.outstanding() == 0)
+                && reader.outstanding() + rpc.outstanding() < outstanding
+            {
+                let key = draws.key();
+                if draws.is_put() {
+                    rpc.send(owner(&key, self.config.workers), &Request::Put(key, draws.value()), 0)?;
+                } else {
+                    reader.begin(key, 0)?;
+                }
+                busy = true;
+            }
+            busy |= reader.poll(&mut gotten)?;
+            busy |= rpc.poll::<Reply>(&mut put)?;
+            for g in gotten.drain(..) {
+                measured.again += g.again;
+                measured.operation(self.interval, g.began, p.now());
+            }
+            for d in put.drain(..) {
+                if d.outcome != Outcome::Reply(Reply::Ok) {
+                    return Err(SystemError::Protocol(format!("a PUT: {:?}", d.outcome)));
+                }
+                measured.operation(self.interval, d.sent, p.now());
+            }
+            measured.again += rpc.repeat()?;
+            if !busy {
+                p.pause(self.interval.end.min(rpc.due()));
+            }
+        }
+        Ok(measured)
+    }
+}

@@ -1,0 +1,384 @@
+//! A partition of a store: set-associative buckets that lead into a log.
+//!
+//! The index is an array of buckets, one cache line each: eight slots, each with a tag of 16 bits and the
+//! place of an entry in the log. The log is circular; an entry begins a cache line and holds a header
+//! (version, length, whether it lives), key, value and a checksum of all. A value that needs as much
+//! room as the old one is updated in place, else appended; the old entry is marked dead first.
+//!
+//! # Eviction
+//! The store forgets rather than grows. An append overwrites the oldest entries of the log (first in,
+//! first out, whatever has been read since); their slots turn out stale when they are looked at. A
+//! ninth key of a bucket takes the slot whose entry is oldest. A population stays whole while it fits
+//! the [`Layout`] and no bucket overflows.
+
+use super::key::{self, KEY_BYTES, Key};
+use crate::{SystemError, work};
+use doorbell_verbs::{Cpu, Mem};
+
+pub(super) const BUCKET: u64 = 64;
+const SLOTS: usize = 8;
+const LINE: u64 = 64;
+/// Header and key.
+const BEFORE_VALUE: u64 = 8 + KEY_BYTES;
+const CHECKSUM: u64 = 8;
+/// Bits of a slot that tell the place of the entry, in lines from the log's beginning of time.
+const PLACE_BITS: u32 = 48;
+const LONGEST_VALUE: u32 = 4000;
+
+/// Sizes of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Buckets of the index, a power of two.
+    pub buckets: u64,
+    /// Bytes of the log, a multiple of 64.
+    pub log: u64,
+    /// Longest value in bytes, up to 4000.
+    pub max_value: u32,
+}
+
+impl Layout {
+    /// For `pairs` pairs of values of `value` bytes: four slots of eight in use, as HERD has, and a
+    /// log that takes all.
+    pub fn for_pairs(pairs: u64, value: u32) -> Layout {
+        let buckets = pairs.div_ceil(4).max(1).next_power_of_two();
+        Layout { buckets, log: (pairs + 1) * entry_bytes(value), max_value: value }
+    }
+
+    /// # Errors
+    /// A size out of range.
+    pub fn check(&self) -> Result<(), SystemError> {
+        if !self.buckets.is_power_of_two() || self.buckets > 1 << 32 {
+            return SystemError::config(format!(
+                "buckets are a power of two up to 2^32, not {}",
+                self.buckets
+            ));
+        }
+        let least = entry_bytes(self.max_value);
+        if self.max_value > LONGEST_VALUE || !self.log.is_multiple_of(LINE) || self.log < least {
+            return SystemError::config(format!(
+                "values have up to {LONGEST_VALUE} bytes, the log a multiple of {LINE} of at least {least}, not {self:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Bytes of a partition: index, then log.
+    pub fn bytes(&self) -> u64 {
+        self.buckets * BUCKET + self.log
+    }
+
+    /// Offset of the bucket of a key within the partition.
+    pub(super) fn bucket(&self, key: &Key) -> u64 {
+        (key::hash(key) & (self.buckets - 1)) * BUCKET
+    }
+
+    /// Offset within the partition of the entry that a slot leads to.
+    pub(super) fn entry(&self, slot: Slot) -> u64 {
+        self.buckets * BUCKET + slot.place() * LINE % self.log
+    }
+
+    /// Longest entry in bytes.
+    pub(super) fn longest(&self) -> u64 {
+        entry_bytes(self.max_value)
+    }
+}
+
+/// Bytes of the entry of a value of `value` bytes.
+fn entry_bytes(value: u32) -> u64 {
+    (BEFORE_VALUE + u64::from(value).next_multiple_of(8) + CHECKSUM).next_multiple_of(LINE)
+}
+
+/// A word of the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot(u64);
+
+impl Slot {
+    fn new(tag: u64, place: u64) -> Slot {
+        Slot(tag << PLACE_BITS | place)
+    }
+
+    fn tag(self) -> u64 {
+        self.0 >> PLACE_BITS
+    }
+
+    fn place(self) -> u64 {
+        self.0 & ((1 << PLACE_BITS) - 1)
+    }
+}
+
+/// Never 0, which is an empty slot's.
+fn tag(key: &Key) -> u64 {
+    key::hash(key) >> 48 | 1 << 15
+}
+
+/// The slots of a bucket that may be this key's.
+pub(super) fn candidates(bucket: &[u8; BUCKET as usize], key: &Key) -> impl Iterator<Item = (usize, Slot)> {
+    let tag = tag(key);
+    slots(bucket).enumerate().filter(move |(_, slot)| slot.tag() == tag)
+}
+
+fn slots(bucket: &[u8; BUCKET as usize]) -> impl Iterator<Item = Slot> {
+    bucket.as_chunks::<8>().0.iter().map(|word| Slot(u64::from_ne_bytes(*word)))
+}
+
+/// The first word of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Header {
+    version: u32,
+    length: u16,
+    alive: bool,
+}
+
+impl Header {
+    fn to_word(self) -> u64 {
+        u64::from(self.alive) << 48 | u64::from(self.length) << 32 | u64::from(self.version)
+    }
+
+    fn from_word(word: u64) -> Header {
+        Header { version: word as u32, length: (word >> 32) as u16, alive: word >> 48 == 1 }
+    }
+}
+
+/// A checksum that a change of any word changes, whatever the others are.
+fn checksum(bytes: &[u8]) -> u64 {
+    let words = bytes.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    words.fold(0x9e37_79b9_7f4a_7c15, |sum, word| {
+        (sum ^ word).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29)
+    })
+}
+
+/// Lays an entry out.
+fn encoded(version: u32, key: &Key, value: &[u8]) -> Vec<u8> {
+    let header = Header { version, length: value.len() as u16, alive: true };
+    let mut bytes = Vec::with_capacity(entry_bytes(value.len() as u32) as usize);
+    bytes.extend_from_slice(&header.to_word().to_ne_bytes());
+    bytes.extend_from_slice(key);
+    bytes.extend_from_slice(value);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes.extend_from_slice(&checksum(&bytes).to_ne_bytes());
+    bytes
+}
+
+/// What bytes that were read from the place of an entry are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// The key's value.
+    Value(u32, Vec<u8>),
+    /// A whole entry, but of another key.
+    OtherKey,
+    /// An entry that was moved or deleted meanwhile, half of one and half of another, or none.
+    TornOrStale,
+}
+
+/// Judges bytes read from the place of an entry.
+pub(super) fn judge(bytes: &[u8], key: &Key) -> Seen {
+    let word = |at: usize| bytes.get(at..at + 8).and_then(|w| Some(u64::from_ne_bytes(w.try_into().ok()?)));
+    let Some(header) = word(0).map(Header::from_word) else { return Seen::TornOrStale };
+    let end = (BEFORE_VALUE + u64::from(header.length).next_multiple_of(8)) as usize;
+    if !header.alive || word(end) != bytes.get(..end).map(checksum) {
+        return Seen::TornOrStale;
+    }
+    if bytes[8..BEFORE_VALUE as usize] != key[..] {
+        return Seen::OtherKey;
+    }
+    let value = &bytes[BEFORE_VALUE as usize..][..usize::from(header.length)];
+    Seen::Value(header.version, value.to_vec())
+}
+
+/// Time that a checksum takes over an entry of a value of `value` bytes.
+pub(super) fn checksum_work(value: usize) -> doorbell_verbs::Span {
+    work::CHECKSUM_WORD * (BEFORE_VALUE + value as u64).div_ceil(8)
+}
+
+/// A key's slot and entry.
+#[derive(Clone, Copy)]
+struct Found {
+    /// Offset of the slot.
+    slot: u64,
+    /// Offset of the entry.
+    entry: u64,
+    header: Header,
+}
+
+/// A partition, which one thread owns.
+pub struct Store {
+    mem: Mem,
+    layout: Layout,
+    /// Lines ever appended to the log, with those skipped at its end.
+    head: u64,
+    /// Last version given.
+    version: u32,
+}
+
+impl Store {
+    /// An empty partition in zeroed memory of [`Layout::bytes`].
+    ///
+    /// # Errors
+    /// If the sizes are out of range, or not the memory's.
+    pub fn new(mem: Mem, layout: Layout) -> Result<Store, SystemError> {
+        layout.check()?;
+        if mem.len() != layout.bytes() {
+            return SystemError::config(format!(
+                "a partition has {} bytes, not {}",
+                layout.bytes(),
+                mem.len()
+            ));
+        }
+        // Place 0 with tag 0 is an empty slot; tags are never 0.
+        Ok(Store { mem, layout, head: 0, version: 0 })
+    }
+
+    /// Its sizes.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Asks for the line of the index ahead of its use.
+    pub fn prefetch_bucket<C: Cpu>(&self, cpu: &C, key: &Key) {
+        cpu.prefetch(self.mem, self.layout.bucket(key), BUCKET);
+    }
+
+    /// Asks for the entry ahead of its use.
+    pub fn prefetch_entry<C: Cpu>(&self, cpu: &C, key: &Key) {
+        let bucket = self.bucket(cpu, key);
+        for (_, slot) in candidates(&bucket, key) {
+            if self.is_current(slot) {
+                cpu.prefetch(self.mem, self.layout.entry(slot), LINE);
+            }
+        }
+    }
+
+    fn bucket<C: Cpu>(&self, cpu: &C, key: &Key) -> [u8; BUCKET as usize] {
+        let mut bucket = [0; BUCKET as usize];
+        cpu.read(self.mem, self.layout.bucket(key), &mut bucket);
+        bucket
+    }
+
+    /// Whether the entry of a slot was not overwritten.
+    fn is_current(&self, slot: Slot) -> bool {
+        self.head - slot.place() <= self.layout.log / LINE
+    }
+
+    fn find<C: Cpu>(&self, cpu: &C, key: &Key) -> Option<Found> {
+        cpu.work(work::INDEX);
+        let bucket = self.bucket(cpu, key);
+        for (i, slot) in candidates(&bucket, key) {
+            if !self.is_current(slot) {
+                continue;
+            }
+            let entry = self.layout.entry(slot);
+            let mut bytes = [0; BEFORE_VALUE as usize];
+            cpu.read(self.mem, entry, &mut bytes);
+            if bytes[8..] == key[..] {
+                let mut word = [0; 8];
+                word.copy_from_slice(&bytes[..8]);
+                let header = Header::from_word(u64::from_ne_bytes(word));
+                return Some(Found { slot: self.layout.bucket(key) + 8 * i as u64, entry, header });
+            }
+        }
+        None
+    }
+
+    /// The value and its version.
+    pub fn get<C: Cpu>(&self, cpu: &C, key: &Key) -> Option<(u32, Vec<u8>)> {
+        let found = self.find(cpu, key)?;
+        let mut value = vec![0; usize::from(found.header.length)];
+        if !value.is_empty() {
+            cpu.read(self.mem, found.entry + BEFORE_VALUE, &mut value);
+        }
+        Some((found.header.version, value))
+    }
+
+    /// The version.
+    pub fn version<C: Cpu>(&self, cpu: &C, key: &Key) -> Option<u32> {
+        Some(self.find(cpu, key)?.header.version)
+    }
+
+    /// Inserts or updates; returns the new version.
+    ///
+    /// # Panics
+    /// If the value is longer than [`Layout::max_value`].
+    pub fn put<C: Cpu>(&mut self, cpu: &C, key: &Key, value: &[u8]) -> u32 {
+        assert!(value.len() <= self.layout.max_value as usize, "a value of {} bytes", value.len());
+        let found = self.find(cpu, key);
+        self.write(cpu, found, key, value)
+    }
+
+    /// Inserts; `None` where the key is there.
+    ///
+    /// # Panics
+    /// As [`Store::put`].
+    pub fn insert<C: Cpu>(&mut self, cpu: &C, key: &Key, value: &[u8]) -> Option<u32> {
+        self.find(cpu, key).is_none().then(|| self.put(cpu, key, value))
+    }
+
+    /// Updates; `None` where the key is not there.
+    ///
+    /// # Panics
+    /// As [`Store::put`].
+    pub fn update<C: Cpu>(&mut self, cpu: &C, key: &Key, value: &[u8]) -> Option<u32> {
+        self.find(cpu, key).is_some().then(|| self.put(cpu, key, value))
+    }
+
+    fn write<C: Cpu>(&mut self, cpu: &C, found: Option<Found>, key: &Key, value: &[u8]) -> u32 {
+        self.version = self.version.wrapping_add(1);
+        let bytes = encoded(self.version, key, value);
+        cpu.work(checksum_work(value.len()));
+        let room = entry_bytes(value.len() as u32);
+        match found {
+            Some(old) if entry_bytes(old.header.length.into()) == room => {
+                cpu.write(self.mem, old.entry, &bytes)
+            }
+            _ => {
+                // First, as what is appended may take its place.
+                if let Some(old) = found {
+                    self.bury(cpu, &old);
+                }
+                let slot = self.append(cpu, key, &bytes, room);
+                let at = found.map_or_else(|| self.free_slot(cpu, key), |old| old.slot);
+                cpu.store_u64(self.mem, at, slot.0);
+            }
+        }
+        self.version
+    }
+
+    /// Marks an entry dead, so that who READs it late does not take it for the value.
+    fn bury<C: Cpu>(&self, cpu: &C, old: &Found) {
+        cpu.store_u64(self.mem, old.entry, Header { alive: false, ..old.header }.to_word());
+    }
+
+    fn append<C: Cpu>(&mut self, cpu: &C, key: &Key, bytes: &[u8], room: u64) -> Slot {
+        let log = self.layout.log / LINE;
+        let lines = room / LINE;
+        if self.head % log + lines > log {
+            self.head = self.head.next_multiple_of(log);
+        }
+        let slot = Slot::new(tag(key), self.head);
+        self.head += lines;
+        cpu.write(self.mem, self.layout.entry(slot), bytes);
+        slot
+    }
+
+    /// Offset of an empty or stale slot of the key's bucket, or of that with the oldest entry.
+    fn free_slot<C: Cpu>(&self, cpu: &C, key: &Key) -> u64 {
+        let bucket = self.bucket(cpu, key);
+        let age = |slot: Slot| match slot.tag() {
+            0 => u64::MAX,
+            _ => self.head - slot.place(),
+        };
+        let oldest = (0..SLOTS).zip(slots(&bucket)).max_by_key(|&(i, slot)| (age(slot), SLOTS - i));
+        self.layout.bucket(key) + 8 * oldest.map_or(0, |(i, _)| i as u64)
+    }
+
+    /// Forgets a key; whether it was there.
+    pub fn delete<C: Cpu>(&mut self, cpu: &C, key: &Key) -> bool {
+        let Some(found) = self.find(cpu, key) else { return false };
+        cpu.store_u64(self.mem, found.slot, 0);
+        self.bury(cpu, &found);
+        true
+    }
+}
