@@ -4,6 +4,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 use doorbell_lab::{Duration, Pattern, Verb, Workload, WorkloadError};
 use doorbell_verbs::QpType;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// A workbench for people who build systems on RDMA.
@@ -24,6 +25,36 @@ pub(crate) enum Command {
     Profiles(ProfilesArgs),
     /// Check the papers' claims: tables, figures, single numbers.
     Reproduce(ReproduceArgs),
+    /// Run an unmodified RDMA program on a software NIC, no hardware needed.
+    Run(RunArgs),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct RunArgs {
+    /// How the device presents itself: InfiniBand, addressed by LID, or RoCE, addressed by GID
+    #[arg(long, value_parser = PossibleValuesParser::new(["ib", "roce"]), default_value = "ib")]
+    pub(crate) link: String,
+    /// The library to load [default: libibverbs.so beside this command]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) lib: Option<PathBuf>,
+    /// Leave the program's page-aligned buffers in private memory
+    #[arg(long)]
+    pub(crate) private_buffers: bool,
+    /// Only programs run with the same name reach each other
+    #[arg(long, value_name = "NAME")]
+    pub(crate) fabric: Option<String>,
+    /// Profile of the NIC that statistics are for [default: cib]
+    #[arg(long)]
+    pub(crate) profile: Option<String>,
+    /// Print at the end what the program posted, and what that would cost the NIC
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// The same as JSON, with a workload for `doorbell simulate`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stats_json: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
 }
 
 #[derive(clap::Args)]

@@ -8,6 +8,7 @@ mod overview;
 mod profiles;
 mod progress;
 mod reproduce;
+mod run;
 mod simulate;
 mod table;
 
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         Some(Command::Limits(args)) => limits::run(args),
         Some(Command::Profiles(args)) => profiles::run(args),
         Some(Command::Reproduce(args)) => reproduce::run(args),
+        Some(Command::Run(args)) => run::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

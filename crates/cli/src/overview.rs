@@ -11,6 +11,7 @@ would lift it, and checks itself against published measurements. No RDMA hardwar
   doorbell limits       what the workload can reach at most, without simulation
   doorbell profiles     the machines and NICs it knows, each number with where it comes from
   doorbell reproduce    tables and figures of papers, beside what Doorbell finds
+  doorbell run          an unmodified RDMA program, on a software NIC
 
 Try:
 
@@ -27,6 +28,7 @@ Try:
   doorbell limits --verb write --size 28
   doorbell profiles cib
   doorbell reproduce atc16/tab4
+  doorbell run --stats -- ib_write_bw
 
 `doorbell COMMAND --help` explains every option.
 ";

@@ -10,8 +10,9 @@ use crate::process::{Owner, Process, lock};
 use crate::records::*;
 use crate::recv_queue::RecvQueue;
 use crate::segment::Segment;
+use crate::stats::QpCounts;
 use doorbell_abi::{CEnum, ibv_wc};
-use doorbell_verbs::WcStatus;
+use doorbell_verbs::{WcOpcode, WcStatus};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use std::sync::{Arc, Condvar, Mutex};
@@ -43,6 +44,8 @@ pub(crate) struct QpShare {
     /// taken.
     pub(crate) freed: AtomicU64,
     pub(crate) rq: Arc<RecvQueue>,
+    /// Where what the QP posts and receives is counted, if it is.
+    pub(crate) counts: Option<Arc<Mutex<QpCounts>>>,
 }
 
 /// A completion of the private part.
@@ -287,6 +290,10 @@ impl Cq {
         let (wr_id, placed) =
             user.rq.complete(self.process, entry.recv.load(Relaxed), &entry.carried, carried)?;
         wc.wr_id = wr_id;
+        if let Some(counts) = user.counts.as_ref().filter(|_| wc.status == WcStatus::Success.to_c()) {
+            let write = wc.opcode == WcOpcode::RecvWriteWithImm.to_c();
+            *lock(counts).recvs.messages.entry((wc.byte_len, write)).or_default() += 1;
+        }
         if !placed {
             wc.status = WcStatus::LocProtErr.to_c();
         }

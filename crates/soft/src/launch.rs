@@ -1,1 +1,171 @@
-//! x
+//! Runs a program on the software NIC: sets the environment that loads the library, and becomes
+//! the program.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use thiserror::Error;
+
+/// File name of the library, as `cargo build` makes it.
+pub const LIBRARY: &str = "libibverbs.so";
+
+/// How the device presents itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Link {
+    /// InfiniBand: addressed by LID.
+    #[default]
+    Ib,
+    /// Ethernet (RoCE): addressed by GID.
+    Roce,
+}
+
+/// What to run, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// How the device presents itself.
+    pub link: Link,
+    /// The library; without one, [`LIBRARY`] beside the running executable.
+    pub library: Option<PathBuf>,
+    /// Whether page-aligned allocations of the program stay in private memory.
+    pub private_buffers: bool,
+    /// Only processes with the same name here reach each other; letters, digits, `-` and `_`.
+    pub fabric: Option<String>,
+    /// What to count, and for which NIC.
+    pub stats: Option<Stats>,
+}
+
+/// Counting of what the program posts.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Name or file of the profile of the NIC whose PCIe transactions are to be told.
+    pub profile: String,
+    /// Whether a summary is printed when the program ends.
+    pub print: bool,
+    /// File for the JSON, one for each process: of all but the first to end, the name is followed
+    /// by the process number.
+    pub json: Option<PathBuf>,
+}
+
+/// Why a program was not run.
+#[derive(Debug, Error)]
+pub enum LaunchError {
+    /// The library is not where it should be.
+    #[error("there is no library at {}: build it with `cargo build --release`, or name one with --lib", .0.display())]
+    NoLibrary(PathBuf),
+    /// The loader separates the libraries of LD_PRELOAD by spaces and colons.
+    #[error("the loader cannot take a library from {}: the path holds a space or a colon", .0.display())]
+    BadPath(PathBuf),
+    /// No name for a fabric.
+    #[error("a fabric's name has letters, digits, - and _ only, got {0:?}")]
+    BadFabric(String),
+    /// The profile.
+    #[error(transparent)]
+    Profile(#[from] doorbell_nic::ProfileError),
+    /// The program does not start.
+    #[error("cannot run {}: {cause}", program.display())]
+    Program {
+        /// The program.
+        program: PathBuf,
+        /// Why not.
+        cause: std::io::Error,
+    },
+}
+
+impl Launch {
+    /// Becomes the program; returns only where that fails.
+    pub fn exec(&self, program: &OsStr, arguments: &[OsString]) -> LaunchError {
+        match self.command(program, arguments) {
+            Ok(mut command) => LaunchError::Program { program: program.into(), cause: command.exec() },
+            Err(error) => error,
+        }
+    }
+
+    /// The program with the environment that it needs.
+    pub fn command(&self, program: &OsStr, arguments: &[OsString]) -> Result<Command, LaunchError> {
+        let library = self.find_library()?;
+        let directory = library.parent().unwrap_or(Path::new("/"));
+        let mut command = Command::new(program);
+        command.args(arguments);
+        // The program finds the library by the name that it was linked with as it is loaded
+        // already, and by any other name in its directory.
+        command.env("LD_PRELOAD", in_front_of("LD_PRELOAD", library.as_os_str()));
+        command.env("LD_LIBRARY_PATH", in_front_of("LD_LIBRARY_PATH", directory.as_os_str()));
+        command.env(crate::device::LINK_VARIABLE, if self.link == Link::Roce { "roce" } else { "ib" });
+        command.env(crate::arena::VARIABLE, if self.private_buffers { "0" } else { "1" });
+        if let Some(fabric) = &self.fabric {
+            if !crate::registry::is_fabric_name(fabric) {
+                return Err(LaunchError::BadFabric(fabric.clone()));
+            }
+            command.env(crate::registry::FABRIC_VARIABLE, fabric);
+        }
+        if let Some(stats) = &self.stats {
+            stats.set(&mut command)?;
+        }
+        Ok(command)
+    }
+
+    fn find_library(&self) -> Result<PathBuf, LaunchError> {
+        let path = match &self.library {
+            Some(path) => path.clone(),
+            None => {
+                let executable = std::env::current_exe().unwrap_or_default();
+                executable.with_file_name(LIBRARY)
+            }
+        };
+        let path = path.canonicalize().map_err(|_| LaunchError::NoLibrary(path))?;
+        if path.as_os_str().as_encoded_bytes().iter().any(|b| b" :\t\n".contains(b)) {
+            return Err(LaunchError::BadPath(path));
+        }
+        Ok(path)
+    }
+}
+
+impl Stats {
+    fn set(&self, command: &mut Command) -> Result<(), LaunchError> {
+        // Found out here, where it can be told, not when the program ends.
+        doorbell_nic::Profile::named_or_file(&self.profile)?;
+        command.env(crate::stats::PROFILE_VARIABLE, &self.profile);
+        if self.print {
+            command.env(crate::stats::PRINT_VARIABLE, "1");
+        }
+        if let Some(path) = &self.json {
+            // What an earlier run has left would keep this one from using the name.
+            let _ = std::fs::remove_file(path);
+            command.env(crate::stats::JSON_VARIABLE, std::path::absolute(path).unwrap_or(path.clone()));
+        }
+        Ok(())
+    }
+}
+
+/// A colon-separated list with this entry in front of what the environment has.
+fn in_front_of(variable: &str, entry: &OsStr) -> OsString {
+    let mut list = entry.to_owned();
+    if let Some(before) = std::env::var_os(variable).filter(|before| !before.is_empty()) {
+        list.push(":");
+        list.push(before);
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_library_is_named() {
+        let launch = Launch { library: Some("/nonexistent/libibverbs.so".into()), ..Launch::default() };
+        let error = launch.command(OsStr::new("true"), &[]).expect_err("there is no such file");
+        assert!(error.to_string().contains("/nonexistent/libibverbs.so"), "{error}");
+    }
+
+    #[test]
+    fn bad_names_and_profiles_are_refused() {
+        let library = Some(std::env::current_exe().expect("this test has a file"));
+        let fabric = Launch { library: library.clone(), fabric: Some("a/b".into()), ..Launch::default() };
+        assert!(matches!(fabric.command(OsStr::new("true"), &[]), Err(LaunchError::BadFabric(_))));
+        let stats = Some(Stats { profile: "no such profile".into(), ..Stats::default() });
+        let profile = Launch { library, stats, ..Launch::default() };
+        assert!(matches!(profile.command(OsStr::new("true"), &[]), Err(LaunchError::Profile(_))));
+    }
+}

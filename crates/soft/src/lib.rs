@@ -28,4 +28,5 @@ mod recv_queue;
 mod regions;
 mod registry;
 mod segment;
+pub mod stats;
 mod transfer;

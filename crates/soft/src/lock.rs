@@ -66,7 +66,7 @@ impl Drop for Guard<'_> {
 }
 
 /// This thread's number in the system; not 0.
-fn thread_id() -> u32 {
+pub(crate) fn thread_id() -> u32 {
     thread_local! {
         static ID: u32 = {
             // SAFETY: takes nothing, cannot fail.

@@ -133,8 +133,9 @@ extern "C" fn in_child() {
     CURRENT.store(std::ptr::null_mut(), Release);
 }
 
-/// Gives the slot back.
+/// Tells what was counted, and gives the slot back.
 extern "C" fn at_exit() {
+    crate::stats::tell();
     let process = CURRENT.load(Acquire);
     if !process.is_null() {
         // SAFETY: set in `current` from a leaked box.

@@ -8,6 +8,7 @@ use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::process::{Owner, Process, QP_BITS, lock};
 use crate::records::{EventRecord, QpRecord};
 use crate::recv_queue::{RecvQueue, flush};
+use crate::stats::QpCounts;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::{SendShape, check_modify, check_post_recv, rnr_wait};
 use doorbell_verbs::{
@@ -123,8 +124,13 @@ impl Qp {
         record.async_fd.store(async_fd, Relaxed);
         record.uses_srq.store(u32::from(uses_srq), Relaxed);
         record.state.store(QpState::Reset.to_c(), Release);
-        let share =
-            Arc::new(QpShare { num, generation: AtomicU32::new(generation), freed: AtomicU64::new(0), rq });
+        let share = Arc::new(QpShare {
+            num,
+            generation: AtomicU32::new(generation),
+            freed: AtomicU64::new(0),
+            rq,
+            counts: crate::stats::counts(num, parts.qp_type),
+        });
         parts.send_cq.add_user(share.clone());
         parts.recv_cq.add_user(share.clone());
         Ok(Arc::new_cyclic(|me| Qp {
@@ -280,7 +286,7 @@ impl Qp {
     pub(crate) fn begin_post(&self) -> Posting<'_> {
         let mut sends = self.sends();
         self.notice_error(&mut sends);
-        Posting { qp: self, sends }
+        Posting { qp: self, sends, counts: self.share.counts.as_deref().map(lock) }
     }
 
     /// ibv_post_recv(3), of one RECV.
@@ -294,6 +300,15 @@ impl Qp {
             flush(Owner::This, self.requester.process.segment, self.record, self.num());
         }
         Ok(())
+    }
+
+    /// A call has posted so many RECVs, of at most so many SGEs.
+    pub(crate) fn recvs_posted(&self, recvs: u32, sges: u32) {
+        if let Some(counts) = &self.share.counts
+            && recvs > 0
+        {
+            *lock(counts).recvs.posts.entry((recvs, sges)).or_default() += 1;
+        }
     }
 
     /// Whether a work request waits.
@@ -397,6 +412,7 @@ impl Qp {
 pub(crate) struct Posting<'a> {
     qp: &'a Qp,
     sends: MutexGuard<'a, Sends>,
+    counts: Option<MutexGuard<'a, QpCounts>>,
 }
 
 impl Posting<'_> {
@@ -432,6 +448,11 @@ impl Posting<'_> {
         }
         let (qp, sends) = (self.qp, &mut *self.sends);
         sends.posted += 1;
+        if let Some(counts) = &mut self.counts {
+            let outstanding = sends.posted - qp.share.freed.load(Relaxed);
+            let signaled = qp.sq_sig_all || wr.flags.contains(SendFlags::SIGNALED);
+            counts.posted(wr, len, inline.is_some(), signaled, outstanding);
+        }
         match sends.state {
             QpState::Rts if sends.queue.is_empty() => {}
             QpState::Err | QpState::Sqe => {
@@ -459,6 +480,17 @@ impl Posting<'_> {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Posting<'_> {
+    /// The list ends: one doorbell.
+    fn drop(&mut self) {
+        if let Some(counts) = &mut self.counts {
+            let peer =
+                self.sends.scratch.peer.as_ref().map_or(self.qp.requester.process.slot, |peer| peer.slot);
+            counts.list_ends(peer);
+        }
     }
 }
 

@@ -94,6 +94,11 @@ fn lock(file: &File) -> io::Result<Locked<'_>> {
     Ok(Locked(file))
 }
 
+/// Whether a fabric can have this name.
+pub(crate) fn is_fabric_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+}
+
 /// The directory of this user, and of this namespace of process numbers.
 fn directory() -> io::Result<PathBuf> {
     // SAFETY: takes nothing, cannot fail.
@@ -101,9 +106,7 @@ fn directory() -> io::Result<PathBuf> {
     let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
     let mut name = format!("doorbell-{user}-{namespace}");
     if let Ok(fabric) = std::env::var(FABRIC_VARIABLE) {
-        let plain =
-            !fabric.is_empty() && fabric.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
-        if !plain {
+        if !is_fabric_name(&fabric) {
             let why = format!("{FABRIC_VARIABLE} is {fabric:?}: only letters, digits, - and _ can be in it");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }

@@ -409,17 +409,21 @@ pub(crate) unsafe extern "C" fn post_recv(
 ) -> c_int {
     // SAFETY: a QP of ours.
     let object = unsafe { qp(pointer) };
+    let (mut posted, mut most_sges) = (0, 0);
     // SAFETY: the caller's list, which ends with null.
     while let Some(wr) = unsafe { list.as_ref() } {
         // SAFETY: the caller's work request.
-        let posted =
+        let result =
             unsafe { sges(wr.sg_list, wr.num_sge) }.and_then(|sges| object.qp.post_recv(wr.wr_id, sges));
-        if let Err(errno) = posted {
+        if let Err(errno) = result {
+            object.qp.recvs_posted(posted, most_sges);
             // SAFETY: the caller's variable.
             unsafe { bad.write(list) };
             return errno.0;
         }
+        (posted, most_sges) = (posted + 1, most_sges.max(wr.num_sge as u32));
         list = wr.next;
     }
+    object.qp.recvs_posted(posted, most_sges);
     0
 }

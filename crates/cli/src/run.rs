@@ -1,0 +1,35 @@
+//! `doorbell run`: a program on the software NIC.
+
+use crate::args::RunArgs;
+use crate::exit::Exit;
+use doorbell_soft::launch::{Launch, LaunchError, Link, Stats};
+
+/// The profile that statistics are for, unless one is given.
+const USUAL_PROFILE: &str = "cib";
+
+/// Becomes the program; returns only where that fails.
+pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
+    let wanted = args.stats || args.stats_json.is_some();
+    if args.profile.is_some() && !wanted {
+        return Err(Exit::bad_input("--profile is for statistics: give --stats or --stats-json too"));
+    }
+    let stats = wanted.then(|| Stats {
+        profile: args.profile.unwrap_or(USUAL_PROFILE.into()),
+        print: args.stats,
+        json: args.stats_json,
+    });
+    let launch = Launch {
+        link: if args.link == "roce" { Link::Roce } else { Link::Ib },
+        library: args.lib,
+        private_buffers: args.private_buffers,
+        fabric: args.fabric,
+        stats,
+    };
+    let Some((program, arguments)) = args.program.split_first() else {
+        return Err(Exit::bad_input("there is no program to run"));
+    };
+    Err(match launch.exec(program, arguments) {
+        error @ LaunchError::Program { .. } => Exit { code: 127, message: Some(error.to_string()) },
+        error => Exit::bad_input(error),
+    })
+}
