@@ -5,6 +5,7 @@ mod args;
 mod exit;
 mod limits;
 mod overview;
+mod plot;
 mod profiles;
 mod progress;
 mod reproduce;

@@ -2,15 +2,20 @@
 
 use crate::args::ReproduceArgs;
 use crate::exit::{self, Exit};
+use crate::plot::Figure;
 use crate::progress;
 use crate::table::{self, Align};
 use doorbell_lab::claims::Value;
 use doorbell_lab::experiments::{Ctx, Experiment};
 use doorbell_lab::{Basis, ClaimReport, Control, Report, Selection};
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     let selection = Selection::new(&args.selector).map_err(Exit::bad_input)?;
+    if let Some(dir) = &args.plots {
+        make_writable(dir)?;
+    }
     let interrupt = progress::interrupt()?;
     let bar = progress::bar(selection.runs());
     let progress = |run: &str| {
@@ -21,12 +26,46 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     let report = doorbell_lab::reproduce(&ctx, &selection);
     bar.finish_and_clear();
     let report = report.map_err(Exit::failed)?;
+    let plots = match &args.plots {
+        Some(dir) => write_plots(dir, &report, &selection.experiments)?,
+        None => Vec::new(),
+    };
     if args.json {
         exit::print_json(&report)?;
     } else {
         exit::print(&text(&report, &selection.experiments))?;
+        for plot in plots {
+            exit::print(&format!("Plot: {}\n", plot.display()))?;
+        }
     }
     if report.interrupted { Err(Exit::interrupted()) } else { Ok(()) }
+}
+
+fn cannot_write(path: &Path, error: impl std::fmt::Display) -> Exit {
+    Exit::bad_input(format!("cannot write plots to {}: {error}", path.display()))
+}
+
+/// Makes the directory, and sees to it before hours of simulation that files can be written there.
+fn make_writable(dir: &Path) -> Result<(), Exit> {
+    let probe = dir.join(".doorbell");
+    std::fs::create_dir_all(dir)
+        .and_then(|()| std::fs::write(&probe, ""))
+        .and_then(|()| std::fs::remove_file(&probe))
+        .map_err(|e| cannot_write(dir, e))
+}
+
+/// Writes a plot of each experiment that found numbers; returns the paths.
+fn write_plots(dir: &Path, report: &Report, experiments: &[&Experiment]) -> Result<Vec<PathBuf>, Exit> {
+    let mut paths = Vec::new();
+    for experiment in experiments {
+        let figure = Figure::of(report, experiment.paper, experiment.name, experiment.title);
+        if let Some(svg) = figure.svg().map_err(Exit::failed)? {
+            let path = dir.join(format!("{}.svg", experiment.name));
+            std::fs::write(&path, svg).map_err(|e| cannot_write(&path, e))?;
+            paths.push(path);
+        }
+    }
+    Ok(paths)
 }
 
 fn text(report: &Report, experiments: &[&Experiment]) -> String {

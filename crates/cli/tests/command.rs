@@ -147,3 +147,28 @@ fn reproduce_compares() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["schema"], 1);
 }
+
+#[test]
+fn reproduce_plots() {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("plots/of-formulas");
+    let _ = std::fs::remove_dir_all(&dir);
+    let output = doorbell(&["reproduce", "atc16/appA", "atc16/fig2", "--plots", dir.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(stdout(&output).contains("fig2.svg"), "{output:?}");
+    let svg = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+    assert!(svg("fig2.svg").contains("DMA read") && svg("appA.svg").contains("Doorbell"));
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 2);
+}
+
+#[test]
+fn plots_need_a_directory() {
+    let path = file("not-a-directory", "");
+    // Also where a directory would have to be made below a file.
+    for path in [path.clone(), path.join("plots")] {
+        let output = doorbell(&["reproduce", "atc16/appA", "--plots", path.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).starts_with("doorbell: cannot write plots to "), "{output:?}");
+        assert_eq!(stderr(&output).lines().count(), 1, "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
+}

@@ -160,6 +160,38 @@ struct NotCheckedGroup {
     ids: Vec<String>,
 }
 
+/// Axis of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MarkAxis {
+    /// The horizontal one.
+    X,
+    /// The vertical one.
+    Y,
+}
+
+/// Where a claim's number stands in the figure that it is about (`papers/marks.toml`).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mark {
+    /// Id of the claim.
+    pub claim: String,
+    /// Curve that it is about.
+    pub curve: String,
+    /// What a legend calls it.
+    pub meaning: String,
+    /// Axis that its number is on.
+    pub axis: MarkAxis,
+    /// The x of a number on the y axis, where the paper states it.
+    pub at: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MarksFile {
+    mark: Vec<Mark>,
+}
+
 static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| {
     let file: ClaimsFile =
         toml::from_str(include_str!("../../../papers/claims.toml")).expect("papers/claims.toml is tested");
@@ -178,6 +210,12 @@ static NOT_CHECKED: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     file.not_checked.into_iter().flat_map(group).collect()
 });
 
+static MARKS: LazyLock<Vec<Mark>> = LazyLock::new(|| {
+    let file: MarksFile =
+        toml::from_str(include_str!("../../../papers/marks.toml")).expect("papers/marks.toml is tested");
+    file.mark
+});
+
 /// All claims, in the order of the papers.
 pub fn all() -> &'static [Claim] {
     &CLAIMS
@@ -191,6 +229,11 @@ pub fn find(id: &str) -> Option<&'static Claim> {
 /// Claims that no experiment checks: id and reason.
 pub fn not_checked() -> &'static [(String, String)] {
     &NOT_CHECKED
+}
+
+/// Claims whose numbers stand in figures.
+pub fn marks() -> &'static [Mark] {
+    &MARKS
 }
 
 /// Claims of `calibrated`, those that restate one, and those that can be computed from them alone.
@@ -233,6 +276,15 @@ mod tests {
         let named = named.chain(RESTATEMENTS.contested.iter().flat_map(|(id, by)| by.iter().chain([id])));
         for id in named.chain(not_checked().iter().map(|(id, _)| id)) {
             assert!(ids.contains(id.as_str()), "there is no claim {id}");
+        }
+    }
+
+    #[test]
+    fn marks_are_of_numbers() {
+        for mark in marks() {
+            let claim = find(&mark.claim).unwrap_or_else(|| panic!("there is no claim {}", mark.claim));
+            assert!(matches!(claim.value, Value::Number(_)), "{}", mark.claim);
+            assert!(mark.at.is_none() || mark.axis == MarkAxis::Y, "{}", mark.claim);
         }
     }
 
