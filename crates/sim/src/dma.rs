@@ -105,7 +105,7 @@ impl World {
         let pcie = &mut self.machines[usize::from(machine)].pcie;
         let (first, last) = pcie.write(self.now, addr % LINE, u64::from(len), self.window);
         let lines = crate::memory::lines_touched(addr % LINE, u64::from(len)).max(1);
-        let per_line = (last - first) / (lines - 1).max(1);
+        let per_line = if lines == 1 { 0 } else { (last - first) / (lines - 1) };
         let written = Written::Data { addr, payload, payload_offset, len, done: 0 };
         let index = self.writes.insert(DmaWrite { machine, written, per_line });
         self.queue.push(if lines == 1 { last } else { first }, Event::Visible(index));

@@ -100,7 +100,7 @@ impl Memory {
     /// Number of the page that a place lies in, unique within the machine.
     pub(crate) fn page(&self, place: Place) -> u32 {
         let a = &self.allocations[place.allocation as usize];
-        a.first_page + (place.offset / a.page.bytes()) as u32
+        a.first_page + (place.offset >> a.page.bytes().trailing_zeros()) as u32
     }
 
     pub(crate) fn bytes(&self, place: Place, len: u64) -> &[u8] {

@@ -13,6 +13,12 @@ struct TlpTimes {
     write: Linear,
 }
 
+/// `bytes.div_ceil(most)`, without a division where one piece holds them, as it mostly does.
+#[inline]
+fn pieces(bytes: u64, most: u64) -> u64 {
+    if bytes <= most { u64::from(bytes > 0) } else { bytes.div_ceil(most) }
+}
+
 /// A time that grows with bytes: of a TLP with its payload.
 struct Linear {
     base: u64,
@@ -29,8 +35,9 @@ impl Linear {
     }
 
     /// Of as many TLPs as `bytes` need.
+    #[inline]
     fn time(&self, bytes: u64) -> u64 {
-        bytes.div_ceil(self.most) * self.base + bytes * self.slope / 1000
+        pieces(bytes, self.most) * self.base + bytes * self.slope / 1000
     }
 }
 
@@ -112,7 +119,7 @@ impl PcieLink {
 
     /// The NIC asks for `bytes`; returns when the request has reached memory.
     pub(crate) fn request_read(&mut self, now: u64, bytes: u64, window: Window) -> u64 {
-        let requests = bytes.div_ceil(self.max_read_request).max(1);
+        let requests = pieces(bytes, self.max_read_request).max(1);
         let sent = self.to_host.serve(now, requests * self.times.read_request, window);
         (sent + self.read_latency).max(self.last_visible)
     }
@@ -139,6 +146,7 @@ impl PcieLink {
         }
         let lines = lines_touched(offset, bytes).max(1);
         self.last_visible = end + self.write_latency;
-        (self.last_visible - time * (lines - 1) / lines, self.last_visible)
+        let rest = if lines == 1 { 0 } else { time * (lines - 1) / lines };
+        (self.last_visible - rest, self.last_visible)
     }
 }

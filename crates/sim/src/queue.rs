@@ -182,6 +182,9 @@ impl Ord for Far {
     }
 }
 
+/// Words of bits for the buckets.
+const WORDS: usize = BUCKETS / 64;
+
 /// Pending events, earliest first: a wheel of short buckets for the near future, where nearly all
 /// events are, and a heap for the rest. Nothing may be added before the last event taken.
 pub(crate) struct EventQueue {
@@ -189,15 +192,18 @@ pub(crate) struct EventQueue {
     earliest: Key,
     /// Its node, or [`NONE`] where only the far future is left.
     first: u32,
-    /// First node of each bucket; a bucket's nodes are in order.
-    buckets: Vec<u32>,
-    /// Which buckets have nodes, and which words of this have bits.
-    occupied: [u64; BUCKETS / 64],
-    occupied_words: u128,
-    nodes: Vec<Node>,
+    /// Events in the wheel.
+    near: u32,
     free: u32,
+    nodes: Vec<Node>,
+    /// First node of each bucket; a bucket's nodes are in order.
+    buckets: Box<[u32; BUCKETS]>,
+    /// Which buckets have nodes.
+    occupied: [u64; WORDS],
     /// Bucket number (not index) of the last event taken.
     present: u64,
+    /// Bucket number of the earliest event in the heap; `u64::MAX` for none.
+    far_from: u64,
     far: BinaryHeap<Far>,
     sequence: u64,
 }
@@ -207,12 +213,13 @@ impl EventQueue {
         EventQueue {
             earliest: Key::NEVER,
             first: NONE,
-            buckets: vec![NONE; BUCKETS],
-            occupied: [0; BUCKETS / 64],
-            occupied_words: 0,
-            nodes: Vec::with_capacity(1024),
+            near: 0,
             free: NONE,
+            nodes: Vec::with_capacity(1024),
+            buckets: Box::new([NONE; BUCKETS]),
+            occupied: [0; WORDS],
             present: 0,
+            far_from: u64::MAX,
             far: BinaryHeap::with_capacity(1024),
             sequence: 0,
         }
@@ -236,11 +243,33 @@ impl EventQueue {
         if bucket - self.present >= BUCKETS as u64 {
             return self.add_far(key, event);
         }
+        self.near += 1;
         let index = bucket as usize % BUCKETS;
-        let number = self.new_node(key, event);
-        self.link(index, number, key);
-        self.occupied[index / 64] |= 1 << (index % 64);
-        self.occupied_words |= 1 << (index / 64);
+        let mut next = self.buckets[index];
+        let Some(head) = self.nodes.get(next as usize) else {
+            self.occupied[index / 64] |= 1 << (index % 64);
+            return self.add_first(index, key, event, NONE);
+        };
+        if key < head.key {
+            return self.add_first(index, key, event, next);
+        }
+        let mut before = next;
+        loop {
+            next = self.nodes[before as usize].next;
+            match self.nodes.get(next as usize) {
+                Some(node) if node.key <= key => before = next,
+                _ => break,
+            }
+        }
+        let number = self.new_node(Node { key, event, next });
+        self.nodes[before as usize].next = number;
+    }
+
+    /// Adds an event to the front of a bucket.
+    #[inline]
+    fn add_first(&mut self, index: usize, key: Key, event: Packed, next: u32) {
+        let number = self.new_node(Node { key, event, next });
+        self.buckets[index] = number;
         if key < self.earliest {
             self.earliest = key;
             self.first = number;
@@ -250,11 +279,12 @@ impl EventQueue {
     #[cold]
     fn add_far(&mut self, key: Key, event: Packed) {
         self.far.push(Far(key, event));
+        self.far_from = self.far_from.min(key.time >> BUCKET_BITS);
         self.earliest = self.earliest.min(key);
     }
 
-    fn new_node(&mut self, key: Key, event: Packed) -> u32 {
-        let node = Node { key, event, next: NONE };
+    #[inline]
+    fn new_node(&mut self, node: Node) -> u32 {
         let number = self.free;
         if let Some(free) = self.nodes.get_mut(number as usize) {
             self.free = free.next;
@@ -265,57 +295,35 @@ impl EventQueue {
         (self.nodes.len() - 1) as u32
     }
 
-    /// Puts a node to its place in its bucket.
-    fn link(&mut self, index: usize, number: u32, key: Key) {
-        let head = self.buckets[index];
-        if head == NONE || key < self.nodes[head as usize].key {
-            self.nodes[number as usize].next = head;
-            self.buckets[index] = number;
-            return;
-        }
-        let mut before = head;
-        loop {
-            let next = self.nodes[before as usize].next;
-            if next == NONE || key < self.nodes[next as usize].key {
-                self.nodes[number as usize].next = next;
-                self.nodes[before as usize].next = number;
-                return;
-            }
-            before = next;
-        }
-    }
-
-    /// Index of the first bucket with nodes, from the present on.
-    fn first_bucket(&self) -> Option<usize> {
+    /// Index of the first bucket with nodes, from the present on; there must be one.
+    #[inline]
+    fn first_bucket(&self) -> usize {
         let present = self.present as usize % BUCKETS;
-        let (word, bit) = (present / 64, present % 64);
-        let here = self.occupied[word] & (u64::MAX << bit);
-        if here != 0 {
-            return Some(word * 64 + here.trailing_zeros() as usize);
+        let (mut word, bit) = (present / 64, present % 64);
+        let mut bits = self.occupied[word] & (u64::MAX << bit);
+        // Once round, as the buckets before the present are the last ones ahead of it.
+        while bits == 0 {
+            word = (word + 1) % WORDS;
+            bits = self.occupied[word];
         }
-        // The words after this one, then from the start on up to this one again.
-        let after = (self.occupied_words >> word >> 1) << word << 1;
-        let words = if after != 0 { after } else { self.occupied_words };
-        if words == 0 {
-            return None;
-        }
-        let word = words.trailing_zeros() as usize;
-        Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
+        word * 64 + bits.trailing_zeros() as usize
     }
 
     /// Looks for the earliest event.
+    #[inline]
     fn find_earliest(&mut self) {
-        (self.first, self.earliest) = match self.first_bucket() {
-            Some(index) => {
-                let first = self.buckets[index];
-                (first, self.nodes[first as usize].key)
-            }
+        if self.near > 0 {
+            self.first = self.buckets[self.first_bucket()];
+            self.earliest = self.nodes[self.first as usize].key;
+        } else {
             // Only the far future is left. It stays there: something nearer may still be added.
-            None => (NONE, self.far.peek().map_or(Key::NEVER, |Far(key, _)| *key)),
+            self.first = NONE;
+            self.earliest = self.far.peek().map_or(Key::NEVER, |Far(key, _)| *key);
         }
     }
 
     /// Moves what has come within the wheel's reach from the heap to the wheel.
+    #[cold]
     fn bring_near(&mut self) {
         while let Some(Far(key, event)) = self.far.peek()
             && (key.time >> BUCKET_BITS) - self.present < BUCKETS as u64
@@ -324,6 +332,7 @@ impl EventQueue {
             self.far.pop();
             self.add(key, event);
         }
+        self.far_from = self.far.peek().map_or(u64::MAX, |Far(key, _)| key.time >> BUCKET_BITS);
     }
 
     /// Key of the earliest event.
@@ -334,46 +343,37 @@ impl EventQueue {
 
     /// Takes the earliest event.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<(Key, Packed)> {
+    pub(crate) fn pop(&mut self) -> Option<Packed> {
         let number = self.first;
-        let Some(&Node { key, event, next }) = self.nodes.get(number as usize) else {
-            return self.pop_far();
-        };
-        self.nodes[number as usize].next = self.free;
+        let Some(node) = self.nodes.get_mut(number as usize) else { return self.pop_far() };
+        let Node { key, event, next } = *node;
+        node.next = self.free;
         self.free = number;
-        let bucket = key.time >> BUCKET_BITS;
-        let index = bucket as usize % BUCKETS;
+        self.near -= 1;
+        self.present = key.time >> BUCKET_BITS;
+        let index = self.present as usize % BUCKETS;
         self.buckets[index] = next;
-        if bucket != self.present {
-            self.present = bucket;
+        if self.far_from - self.present < BUCKETS as u64 {
             self.bring_near();
         }
         // What was brought near lies behind all that was.
-        if next != NONE {
+        if let Some(node) = self.nodes.get(next as usize) {
             self.first = next;
-            self.earliest = self.nodes[next as usize].key;
+            self.earliest = node.key;
         } else {
-            self.empty(index);
+            self.occupied[index / 64] &= !(1 << (index % 64));
             self.find_earliest();
         }
-        Some((key, event))
-    }
-
-    /// A bucket has no nodes any more.
-    fn empty(&mut self, index: usize) {
-        self.occupied[index / 64] &= !(1 << (index % 64));
-        if self.occupied[index / 64] == 0 {
-            self.occupied_words &= !(1 << (index / 64));
-        }
+        Some(event)
     }
 
     #[cold]
-    fn pop_far(&mut self) -> Option<(Key, Packed)> {
+    fn pop_far(&mut self) -> Option<Packed> {
         let Far(key, event) = self.far.pop()?;
         self.present = key.time >> BUCKET_BITS;
         self.bring_near();
         self.find_earliest();
-        Some((key, event))
+        Some(event)
     }
 }
 
@@ -390,7 +390,7 @@ mod tests {
         q.push_thread(10, 2);
         q.push(10, Event::Arrive(2));
         q.push(5, Event::Arrive(3));
-        let order: Vec<Event> = std::iter::from_fn(|| q.pop().map(|(_, e)| e.event())).collect();
+        let order: Vec<Event> = std::iter::from_fn(|| q.pop().map(Packed::event)).collect();
         assert_eq!(
             order,
             [Event::Arrive(3), Event::Arrive(1), Event::Arrive(2), Event::Thread(2), Event::Thread(3)]
@@ -419,7 +419,8 @@ mod tests {
                     model.insert((now + after, q.sequence), event);
                 } else {
                     let expected = model.pop_first().map(|((time, order), e)| (Key { time, order }, e));
-                    let got = q.pop().map(|(key, e)| (key, e.event()));
+                    let key = q.next_key();
+                    let got = q.pop().map(|e| (key, e.event()));
                     prop_assert_eq!(got, expected);
                     now = got.map_or(now, |(key, _)| key.time);
                 }

@@ -137,6 +137,9 @@ impl World {
     /// Does what a QP asks for. `received` is the packet that caused it. Returns whether the
     /// receiving unit must stand still.
     pub(crate) fn apply(&mut self, machine: u16, qp: u32, received: Option<u32>, actions: &[Action]) -> bool {
+        if actions.is_empty() {
+            return false;
+        }
         let mut blocked = false;
         let places = actions.iter().filter(|a| matches!(a, Action::Place { .. })).count();
         let inline = self.inline_bytes(machine, qp, received);

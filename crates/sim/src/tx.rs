@@ -130,6 +130,11 @@ impl World {
 
     /// The next request of a QP and what it costs the unit; none where the QP has nothing to send.
     fn next_request(&mut self, machine: u16, qp: u32) -> Option<(u32, u64)> {
+        let slot = &mut self.machines[usize::from(machine)].nic.qps[qp as usize];
+        if slot.qp.all_sent() {
+            slot.active = false;
+            return None;
+        }
         let mut actions = self.take_actions();
         let now = Time::from_ps(self.now);
         let NicState { qps, keys, .. } = &mut self.machines[usize::from(machine)].nic;

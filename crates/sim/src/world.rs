@@ -112,44 +112,56 @@ impl World {
 
     /// Processes events up to the next turn of a thread.
     pub(crate) fn run_to_thread(&mut self) -> Next {
-        loop {
-            let Some((key, event)) = self.queue.pop() else { return Next::Nothing };
-            if key.time > self.end {
-                return Next::End;
+        self.run(Key::NEVER);
+        let key = self.queue.next_key();
+        if key.time > self.end && key != Key::NEVER {
+            return Next::End;
+        }
+        match self.queue.pop().and_then(Packed::thread) {
+            Some(thread) => {
+                self.now = self.now.max(key.time);
+                self.cause = key;
+                Next::Thread(thread)
             }
-            self.now = self.now.max(key.time);
-            self.cause = key;
-            match event.thread() {
-                Some(thread) => return Next::Thread(thread),
-                None => self.process(event),
-            }
+            None => Next::Nothing,
         }
     }
 
     /// Processes all events before `key`; false where a thread's turn is among them.
+    #[inline]
     pub(crate) fn run_before(&mut self, key: Key) -> bool {
-        loop {
-            let next = self.queue.next_key();
-            if next >= key {
-                self.now = self.now.max(key.time);
-                self.cause = key;
-                return true;
-            }
-            if next.is_thread() || next.time > self.end {
+        if self.queue.next_key() < key {
+            self.run(key);
+            if self.queue.next_key() < key {
                 return false;
             }
-            let Some((next, event)) = self.queue.pop() else { return true };
+        }
+        self.now = self.now.max(key.time);
+        self.cause = key;
+        true
+    }
+
+    /// Processes events before `key` up to a thread's turn or the end of the run.
+    fn run(&mut self, key: Key) {
+        loop {
+            let next = self.queue.next_key();
+            if next >= key || next.is_thread() || next.time > self.end {
+                return;
+            }
+            let Some(event) = self.queue.pop() else { return };
             self.now = next.time;
             self.cause = next;
             self.process(event);
         }
     }
 
+    #[inline]
     fn hash(&mut self, value: u64) {
         self.event_hash = (self.event_hash ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
     }
 
     /// Counts an event of this kind.
+    #[inline]
     fn note(&mut self, kind: u64, which: impl Into<u64>) {
         self.events += 1;
         self.hash(self.cause.time ^ kind << 60);
@@ -157,6 +169,7 @@ impl World {
     }
 
     /// Lets happen what `cause` is the key of.
+    #[inline]
     fn process(&mut self, event: Packed) {
         let with = |machine: u16, count: u16, number: u32| {
             u64::from(machine) << 48 | u64::from(count) << 32 | u64::from(number)

@@ -140,6 +140,13 @@ impl Qp {
         (self.req.started - self.req.acked) as u32
     }
 
+    /// Whether every visible work request is transmitted: then [`Qp::next_request`] has none and
+    /// changes nothing.
+    #[inline]
+    pub fn all_sent(&self) -> bool {
+        self.req.current == self.sq.visible
+    }
+
     /// When [`Qp::timeout`] is to be called, if at all. Every call on the QP can change it.
     pub fn deadline(&self) -> Option<Time> {
         (self.req.deadline != Time::NEVER).then_some(self.req.deadline)
@@ -151,10 +158,7 @@ impl Qp {
     /// On UC and UD the completion in `out` belongs to the packet returned with it: it takes
     /// effect when the payload has been fetched.
     pub fn next_request(&mut self, now: Time, keys: &Keys, out: &mut Vec<Action>) -> Option<TxPacket> {
-        if self.req.current == self.sq.visible
-            || self.req.rnr_wait
-            || !matches!(self.state, QpState::Rts | QpState::Sqd)
-        {
+        if self.all_sent() || self.req.rnr_wait || !matches!(self.state, QpState::Rts | QpState::Sqd) {
             return None;
         }
         let slot = self.sq.slot(self.req.current);
