@@ -118,7 +118,8 @@ impl World {
             .map(|action| match action {
                 Action::Place { .. } if inline => rx.inline_recv.as_ps(),
                 Action::Place { .. } | Action::PlaceAtomic { .. } => rx.dma_write.as_ps(),
-                Action::Complete { signaled: true, .. } => rx.dma_write.as_ps(),
+                // As in the accounting of units, the CQE of a request costs the unit nothing.
+                Action::Complete { queue: Queue::Recv, .. } => rx.dma_write.as_ps(),
                 Action::RespondRead(_) => rx.dma_read.as_ps(),
                 _ => 0,
             })

@@ -208,11 +208,13 @@ impl World {
             let lines = wqe::lines(u32::from(state.bytes));
             cost += u64::from(lines.saturating_sub(1)) * tx.extra_line.as_ps();
             let evicted = nic.wqes_entered - state.entered >= entries;
+            // A WQE that the NIC reads costs the same again where it fell out of the cache.
             if !state.by_mmio {
                 cost += tx.fetched_wqe.as_ps();
+            } else if evicted {
+                cost += self.times.wqe_stall;
             }
             if evicted {
-                cost += self.times.wqe_stall;
                 nic.wqes_entered += 1;
                 state.entered = nic.wqes_entered;
                 nic.wqe_misses += u64::from(counted);

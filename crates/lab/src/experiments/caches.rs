@@ -5,6 +5,7 @@ use super::{Check, Ctx, Curve, Experiment, Findings, micro};
 use crate::outcome::Outcome;
 use crate::simulate::SimulateError;
 use crate::workload::{Pattern, Verb, Workload};
+use doorbell_nic::Profile;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "caches",
@@ -25,8 +26,8 @@ const QPS: [(&str, [u32; 2]); 2] = [("cx3", [6, 18]), ("cib", [6, 30])];
 /// Machines of the all-to-all test.
 const MACHINES: u32 = 6;
 
-fn pages(huge: bool) -> Workload {
-    Workload { huge_pages: Some(huge), ..micro::atomics(WORDS, STRIDE) }
+fn pages(profile: &Profile, huge: bool) -> Workload {
+    Workload { huge_pages: Some(huge), ..micro::atomics(profile, WORDS, STRIDE) }
 }
 
 /// All machines READ 32 bytes from each other over random ones of their QPs.
@@ -40,7 +41,7 @@ fn all_to_all(qps: u32) -> Workload {
         window: Some(16),
         ..Workload::default()
     };
-    briefly(150, workload)
+    briefly(300, workload)
 }
 
 /// Share of look-ups in caches whose name begins with `prefix` that miss.
@@ -51,7 +52,7 @@ fn miss_rate(outcome: &Outcome, prefix: &str) -> f64 {
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
-    let outcomes = ctx.measure("cib", "s35-hugepages", &[pages(true), pages(false)])?;
+    let outcomes = ctx.measure("cib", "s35-hugepages", &[true, false].map(|huge| pages(ctx.profile("cib"), huge)))?;
     let [huge, small] = [0, 1].map(|i| miss_rate(&outcomes[i], "translation") * 100.0);
     let seen = format!("{huge:.1}% of look-ups miss with 2 MB, {small:.1}% with 4 kB");
     let mut checks = vec![Check::statement("atc16-s35-hugepages", "cib", huge < small, seen)];

@@ -7,7 +7,7 @@ use crate::explain::EXPLAIN_RUNS;
 use crate::outcome::Outcome;
 use crate::simulate::SimulateError;
 use crate::workload::Workload;
-use doorbell_nic::wqe;
+use doorbell_nic::{Profile, wqe};
 use std::sync::Arc;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -42,8 +42,8 @@ const SATURATED: f64 = 0.97;
 /// QPs per core with which a core is as fast as it can be (Figure 11b).
 const QPS: u32 = 4;
 
-fn with_cores(threads: u32, batch: u32) -> Workload {
-    Workload { threads: Some(threads), ..micro::one_core_send(batch, QPS) }
+fn with_cores(profile: &Profile, threads: u32, batch: u32) -> Workload {
+    Workload { threads: Some(threads), ..micro::one_core_send(profile, batch, QPS) }
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
@@ -71,7 +71,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
     ];
     let cores: Vec<u32> = (1..=CORES).collect();
     let sweep = |batch| {
-        let workloads: Vec<Workload> = cores.iter().map(|&n| with_cores(n, batch)).collect();
+        let workloads: Vec<Workload> = cores.iter().map(|&n| with_cores(profile, n, batch)).collect();
         ctx.measure("cib", "fig11a", &workloads)
     };
     let (by_mmio, by_doorbell) = (sweep(1)?, sweep(BATCH)?);
@@ -91,7 +91,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
 fn saturating(ctx: &Ctx<'_>, outcomes: &[Arc<Outcome>]) -> Result<Check, SimulateError> {
     let best = outcomes.iter().map(|o| o.mops).fold(0.0, f64::max);
     let enough = outcomes.iter().position(|o| o.mops >= SATURATED * best).unwrap_or(0) as u32 + 1;
-    let outcome = ctx.explain("cib", "mq-4cores-saturate", &with_cores(enough, BATCH))?;
+    let outcome = ctx.explain("cib", "mq-4cores-saturate", &with_cores(ctx.profile("cib"), enough, BATCH))?;
     let rule = format!("fewest cores with {:.0}% of the highest rate", SATURATED * 100.0);
     Ok(Check::number("atc16-mq-4cores-saturate", "cib", enough).limited_by(&outcome).note(rule))
 }

@@ -39,8 +39,9 @@ struct Bars {
 
 impl Bars {
     fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Bars, SimulateError> {
+        let profile = ctx.profile(cluster);
         let rates = |batch| -> Result<[f64; 3], SimulateError> {
-            let outcomes = ctx.measure(cluster, "fig11b", &QPS.map(|q| micro::one_core_send(batch, q)))?;
+            let outcomes = ctx.measure(cluster, "fig11b", &QPS.map(|q| micro::one_core_send(profile, batch, q)))?;
             Ok([0, 1, 2].map(|i| outcomes[i].mops))
         };
         Ok(Bars { cluster, plain: rates(1)?, batched: rates(BATCH)? })
@@ -86,9 +87,12 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
     let ratio = |claim, value: &dyn Fn(&Bars) -> f64| {
         worst(bars.iter().map(|b| Check::number(claim, b.cluster, value(b)).note(b.text())).collect())
     };
-    let one = ctx.explain("cib", "mq-1qp-batch-hurts", &micro::one_core_send(BATCH, 1))?;
-    let two = ctx.explain("cib", "s33-qp-pu", &micro::one_core_send(BATCH, 2))?;
-    let plain = ctx.explain("cib", "mq-nonbatch-flat", &micro::one_core_send(1, 4))?;
+    let explain = |what, batch, qps| {
+        ctx.explain("cib", what, &micro::one_core_send(ctx.profile("cib"), batch, qps))
+    };
+    let one = explain("mq-1qp-batch-hurts", BATCH, 1)?;
+    let two = explain("s33-qp-pu", BATCH, 2)?;
+    let plain = explain("mq-nonbatch-flat", 1, 4)?;
     let fastest = bars.iter().map(|b| b.gain(2)).fold(0.0, f64::max);
     let checks = vec![
         all("atc16-mq-1qp-batch-hurts", |b| b.batched[0] < b.plain[0]).limited_by(&one),
@@ -111,7 +115,7 @@ fn slow_core(ctx: &Ctx<'_>) -> Result<Check, SimulateError> {
     let mut busy = ctx.profile("cib").clone();
     // As much work again as a unit has with a message.
     busy.host.build_wqe += busy.tx.send + busy.tx.fetched_wqe + Span::from_ns(20);
-    let workloads: [Workload; 2] = [1, 4].map(|q| micro::one_core_send(BATCH, q));
+    let workloads: [Workload; 2] = [1, 4].map(|q| micro::one_core_send(&busy, BATCH, q));
     let quick = ctx.measure("cib", "s33", &workloads)?;
     let slow = ctx.measure_on(&busy, "s33", &workloads)?;
     let (quick, slow) = (quick[1].mops / quick[0].mops, slow[1].mops / slow[0].mops);

@@ -50,7 +50,9 @@ struct Sweep {
 impl Sweep {
     fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Sweep, SimulateError> {
         let counters = if ctx.full { DENSE.to_vec() } else { COUNTERS.to_vec() };
-        let workloads: Vec<Workload> = counters.iter().map(|&z| micro::atomics(z, ADJACENT)).collect();
+        let profile = ctx.profile(cluster);
+        let workloads: Vec<Workload> =
+            counters.iter().map(|&z| micro::atomics(profile, z, ADJACENT)).collect();
         Ok(Sweep { cluster, outcomes: ctx.measure(cluster, "fig14", &workloads)?, counters })
     }
 
@@ -85,7 +87,9 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
     let sweeps = CLUSTERS.map(|c| Sweep::measure(ctx, c));
     let sweeps: Vec<Sweep> = sweeps.into_iter().collect::<Result<_, _>>()?;
     let [_, cx3, cib] = &sweeps[..] else { unreachable!("there are three clusters") };
-    let explain = |cluster, what, z, stride| ctx.explain(cluster, what, &micro::atomics(z, stride));
+    let explain = |cluster, what, z, stride| {
+        ctx.explain(cluster, what, &micro::atomics(ctx.profile(cluster), z, stride))
+    };
     let flat = explain("cx3", "atomics-cx3-flat", MANY, ADJACENT)?;
     let one = explain("cib", "atomics-cib-z1", 1, ADJACENT)?;
     let many = explain("cib", "atomics-cib-peak", MANY, ADJACENT)?;
@@ -161,7 +165,8 @@ fn lock_hold(sweeps: &[Sweep]) -> Check {
 fn contention(ctx: &Ctx<'_>, sweeps: &[Sweep]) -> Result<Check, SimulateError> {
     let mut least = f64::INFINITY;
     for sweep in sweeps {
-        let read = &ctx.measure(sweep.cluster, "s34", &[micro::inbound(Verb::Read, 32)])?[0];
+        let read = micro::inbound(ctx.profile(sweep.cluster), Verb::Read, 32);
+        let read = &ctx.measure(sweep.cluster, "s34", &[read])?[0];
         least = least.min(read.mops / sweep.at(1).mops);
     }
     let note = "READs of 32 bytes by fetch-and-adds on one word, where the two are closest";

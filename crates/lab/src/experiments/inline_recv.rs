@@ -14,7 +14,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
-    let workloads = [false, true].map(|inline| micro::inbound_send(UD_PAYLOAD, inline));
+    let workloads = [false, true].map(|inline| micro::inbound_send(ctx.profile("cx3"), UD_PAYLOAD, inline));
     let outcomes = ctx.measure("cx3", "inline-receive", &workloads)?;
     let check = |(claim, outcome): (&&'static str, _)| Check::rate(claim, "cx3", outcome);
     let checks = EXPERIMENT.claims.iter().zip(outcomes.iter().map(|o| &**o)).map(check).collect();

@@ -4,6 +4,7 @@ use super::runs::briefly;
 use super::{Check, Ctx, Experiment, Findings, micro};
 use crate::simulate::SimulateError;
 use crate::workload::Workload;
+use doorbell_nic::Profile;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -26,12 +27,12 @@ const PAIRS: usize = 12;
 const TWO_LOCKS: f64 = 1.3;
 
 /// Fetch-and-adds on random ones of two words `distance` bytes apart; on one word for none.
-fn pair(distance: u32) -> Workload {
+fn pair(profile: &Profile, distance: u32) -> Workload {
     let workload = match distance {
-        0 => micro::atomics(1, 8),
-        _ => micro::atomics(2, distance),
+        0 => micro::atomics(profile, 1, 8),
+        _ => micro::atomics(profile, 2, distance),
     };
-    briefly(60, Workload { machines: Some(2), threads: Some(4), ..workload })
+    briefly(60, Workload { machines: Some(2), threads: Some(4), qps: Some(1), ..workload })
 }
 
 /// What pairs tell of the locks.
@@ -86,8 +87,9 @@ fn distances(agree: bool) -> Vec<u32> {
 
 /// Finds the locks of cib.
 pub(super) fn infer(ctx: &Ctx<'_>) -> Result<Inference, SimulateError> {
+    let profile = ctx.profile("cib");
     let rates = |distances: &[u32]| -> Result<Vec<f64>, SimulateError> {
-        let workloads: Vec<Workload> = distances.iter().map(|&d| pair(d)).collect();
+        let workloads: Vec<Workload> = distances.iter().map(|&d| pair(profile, d)).collect();
         Ok(ctx.measure("cib", "locks", &workloads)?.iter().map(|o| o.mops).collect())
     };
     let one = rates(&[0])?[0];

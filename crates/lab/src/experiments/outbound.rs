@@ -2,9 +2,11 @@
 
 use super::runs::briefly;
 use super::{Check, Ctx, Experiment, Findings};
+use crate::Duration;
 use crate::explain::EXPLAIN_RUNS;
 use crate::simulate::SimulateError;
 use crate::workload::{Pattern, Verb, Workload};
+use doorbell_verbs::Span;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "outbound",
@@ -23,9 +25,14 @@ fn workload(verb: Verb) -> Workload {
         pattern: Some(Pattern::Outbound),
         size: Some(32),
         signal_every: Some(16),
+        window: Some(32),
+        // As many QPs as keep all sending units equally busy.
+        machines: Some(9),
+        qps: Some(8),
         ..Workload::default()
     };
-    briefly(300, workload)
+    // The windows of all QPs together take a while to fill.
+    Workload { warmup: Some(Duration::new(Span::from_us(300))), ..briefly(1000, workload) }
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {

@@ -32,12 +32,12 @@ fn cells(profile: &Profile) -> [(&'static str, Workload); 9] {
         ("atc16-tab4-send-nonbatch", micro::outbound_send(profile, 1, UD_PAYLOAD)),
         ("atc16-tab4-send-batch", micro::outbound_send(profile, BATCH, UD_PAYLOAD)),
         ("atc16-tab4-send-batch-ho", micro::outbound_send(profile, BATCH, 0)),
-        ("atc16-tab4-recv-batch", micro::inbound_send(UD_PAYLOAD, false)),
-        ("atc16-tab4-recv-batch-ho", micro::inbound_send(0, false)),
-        ("atc16-tab4-read-64", micro::inbound(Verb::Read, 64)),
-        ("atc16-tab4-read-128", micro::inbound(Verb::Read, 128)),
-        ("atc16-tab4-atomic-z1", micro::atomics(1, 8)),
-        ("atc16-tab4-atomic-z4096", micro::atomics(4096, 8)),
+        ("atc16-tab4-recv-batch", micro::inbound_send(profile, UD_PAYLOAD, false)),
+        ("atc16-tab4-recv-batch-ho", micro::inbound_send(profile, 0, false)),
+        ("atc16-tab4-read-64", micro::inbound(profile, Verb::Read, 64)),
+        ("atc16-tab4-read-128", micro::inbound(profile, Verb::Read, 128)),
+        ("atc16-tab4-atomic-z1", micro::atomics(profile, 1, 8)),
+        ("atc16-tab4-atomic-z4096", micro::atomics(profile, 4096, 8)),
     ]
 }
 

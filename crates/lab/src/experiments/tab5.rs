@@ -45,8 +45,8 @@ fn claims(cluster: &str) -> [&'static str; 4] {
 
 fn cells(profile: &Profile) -> [Workload; 4] {
     [
-        micro::inbound_send(0, false),
-        micro::inbound_send(UD_PAYLOAD, false),
+        micro::inbound_send(profile, 0, false),
+        micro::inbound_send(profile, UD_PAYLOAD, false),
         micro::outbound_send(profile, BATCH, 0),
         micro::outbound_send(profile, BATCH, UD_PAYLOAD),
     ]
@@ -73,7 +73,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
 /// How SEND compares with READ depends on how it is posted.
 fn ranking(ctx: &Ctx<'_>, header_only: f64) -> Result<Check, SimulateError> {
     let others =
-        [micro::inbound(Verb::Read, 64), micro::outbound_send(ctx.profile("cib"), 1, UD_PAYLOAD)];
+        [micro::inbound(ctx.profile("cib"), Verb::Read, 64), micro::outbound_send(ctx.profile("cib"), 1, UD_PAYLOAD)];
     let outcomes = ctx.measure("cib", "s6", &others)?;
     let (read, plain) = (outcomes[0].mops, outcomes[1].mops);
     let seen = format!("SEND {plain:.1} to {header_only:.1} Mops, READ {read:.1}");
