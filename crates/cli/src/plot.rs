@@ -622,7 +622,18 @@ mod tests {
         for part in ["first", "second", "paper", "Doorbell", "80", "78.4 (2.0% off, predicted)", "-2.24"] {
             assert!(svg.lines().any(|l| l.trim() == part), "{part}: {svg}");
         }
-        assert_eq!(svg.matches("<rect").count(), 1 + 2 + 4, "ground, legend, bars: {svg}");
+        // Of the legend, and of both claims.
+        let widths = |colour: RGBColor| {
+            let fill = format!("fill=\"#{:02X}{:02X}{:02X}\"", colour.0, colour.1, colour.2);
+            let rectangles = svg.lines().filter(|l| l.starts_with("<rect") && l.contains(&fill));
+            let width = |l: &str| l.split("width=\"").nth(1)?.split('"').next()?.parse::<u32>().ok();
+            rectangles.map(|l| width(l).expect("a rectangle has a width")).collect::<Vec<_>>()
+        };
+        let ([_, paper, negative], [_, doorbell, zero]) = (&widths(PAPER)[..], &widths(COLOURS[0])[..])
+        else {
+            panic!("{svg}")
+        };
+        assert!(paper > doorbell && doorbell > negative && negative > zero && *zero == 0, "{svg}");
         assert!(svg.contains("1 claim that is no number is not drawn"));
         let words = Figure { title: String::new(), claims: vec![&claims[2]], curves: vec![] };
         assert!(words.svg().unwrap().is_none());
