@@ -39,6 +39,16 @@ impl SimCluster {
         SimCluster { world, coroutines: Vec::new(), config, setup_error: None }
     }
 
+    /// Lets caches hold only the last `bytes` that were fetched of the allocation of `mem`, which is
+    /// one of `machine`: memory that is larger than they are, or stands for such memory. All other
+    /// memory stays cached from its first use on.
+    ///
+    /// # Panics
+    /// If there is no such machine, or it has no such memory.
+    pub fn limit_cached(&mut self, machine: u32, mem: Mem, bytes: u64) {
+        self.world.borrow_mut().machines[machine as usize].memory.limit_cached(mem, bytes);
+    }
+
     /// What the run showed.
     pub fn metrics(&self) -> Metrics {
         let w = self.world.borrow();

@@ -42,6 +42,28 @@ struct Allocation {
     page: PageSize,
     /// Number of its first page among the machine's.
     first_page: u32,
+    cached: Option<Cached>,
+}
+
+/// The lines that caches hold of memory that is larger than they are: the last that were fetched
+/// from DRAM.
+struct Cached {
+    lines: Vec<u32>,
+    capacity: usize,
+    next: usize,
+}
+
+impl Cached {
+    /// A line was fetched; returns the one that made room for it.
+    fn fetched(&mut self, line: u32) -> Option<u32> {
+        if self.lines.len() < self.capacity {
+            self.lines.push(line);
+            return None;
+        }
+        let evicted = std::mem::replace(&mut self.lines[self.next], line);
+        self.next = (self.next + 1) % self.capacity;
+        Some(evicted)
+    }
 }
 
 /// A place in memory: allocation and offset within it.
@@ -76,9 +98,27 @@ impl Memory {
             lines: vec![Line::default(); lines],
             page,
             first_page: self.pages,
+            cached: None,
         });
         self.pages += len.div_ceil(page.bytes()) as u32 + 1;
         Ok(Mem::new(id, (u64::from(id) + 1) << SPAN_BITS, len))
+    }
+
+    /// Lets caches hold no more than `bytes` of the allocation of `mem`.
+    pub(crate) fn limit_cached(&mut self, mem: Mem, bytes: u64) {
+        let capacity = (bytes / LINE).max(1) as usize;
+        let allocation = &mut self.allocations[mem.allocation() as usize];
+        allocation.cached = Some(Cached { lines: Vec::with_capacity(capacity), capacity, next: 0 });
+    }
+
+    /// A line has come from DRAM: another may have to go.
+    fn fetched(&mut self, place: Place) {
+        let a = &mut self.allocations[place.allocation as usize];
+        if let Some(cached) = &mut a.cached
+            && let Some(evicted) = cached.fetched((place.offset / LINE) as u32)
+        {
+            a.lines[evicted as usize].sharers = 0;
+        }
     }
 
     /// Whether `mem` is one of this machine's ranges.
@@ -137,7 +177,11 @@ impl Memory {
         if reach != Reach::Own {
             line.sharers = (line.sharers & !MODIFIED) | me | TOUCHED;
         }
-        (reach, line.busy_until)
+        let busy_until = line.busy_until;
+        if reach == Reach::Dram {
+            self.fetched(place);
+        }
+        (reach, busy_until)
     }
 
     /// Whether a core holds the line at `place`: then nobody has written it since.
@@ -162,7 +206,11 @@ impl Memory {
             Reach::Dram
         };
         line.sharers = me | MODIFIED | TOUCHED;
-        (reach, line.busy_until)
+        let busy_until = line.busy_until;
+        if reach == Reach::Dram {
+            self.fetched(place);
+        }
+        (reach, busy_until)
     }
 
     /// A transfer of the line is under way until `time`.
@@ -182,5 +230,20 @@ impl Memory {
     /// Takes the cores that wait for the line to be written.
     pub(crate) fn take_watchers(&mut self, place: Place) -> u32 {
         std::mem::take(&mut self.line(place).watchers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_fetched_evicts_the_oldest() {
+        let mut memory = Memory::default();
+        let mem = memory.alloc(8 * LINE, PageSize::Small).unwrap();
+        memory.limit_cached(mem, 2 * LINE);
+        let mut load = |line: u64| memory.load(Place { allocation: 0, offset: line * LINE }, 0).0;
+        assert_eq!([load(0), load(1), load(0)], [Reach::Dram, Reach::Dram, Reach::Own]);
+        assert_eq!([load(2), load(1), load(0)], [Reach::Dram, Reach::Own, Reach::Dram]);
     }
 }

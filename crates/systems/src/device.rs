@@ -2,7 +2,7 @@
 
 use crate::SystemError;
 use doorbell_verbs::{
-    AccessFlags, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, Gid, Mem, Mr, PageSize, Pd,
+    AccessFlags, ConnectAttr, Context, Cpu, Cq, DeviceAttr, Endpoint, GRH_BYTES, Gid, Mem, Mr, PageSize, Pd,
     Provider, Qp, QpCap, QpInitAttr, QpType, Wc, WcStatus,
 };
 
@@ -67,6 +67,14 @@ impl<P: Provider> Device<P> {
         let qp = self.pd.create_qp(cqs.0, cqs.1, None, &QpInitAttr::new(QpType::Ud, cap))?;
         qp.activate(port, QKEY)?;
         Ok(qp)
+    }
+}
+
+/// Has a core use all of a memory once, as filling it with zeros does: what is served later finds it in
+/// caches and page tables.
+pub(crate) fn warm<C: Cpu>(cpu: &C, mem: Mem) {
+    for line in 0..mem.len() / 64 {
+        cpu.store_u64(mem, line * 64, 0);
     }
 }
 

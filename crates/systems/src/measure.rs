@@ -1,14 +1,16 @@
 //! From when to when a thread measures, and what.
 
-use doorbell_verbs::{Span, Time};
+use doorbell_verbs::{Cpu, Span, Time};
 use hdrhistogram::Histogram;
 
 /// Longest latency that is told apart, in nanoseconds; longer ones count as this.
 const LONGEST_NS: u64 = 10_000_000_000;
 
-/// From when to when a thread measures. Its end is when threads stop.
+/// When clients begin, from when to when threads measure. They stop at its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Interval {
+    /// When clients with a load begin, if they are ready.
+    pub begin: Time,
     /// The first moment that counts.
     pub from: Time,
     /// The first that does not.
@@ -16,9 +18,21 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// `span` from `from` on.
+    /// Clients begin as soon as they can; `span` from `from` on is measured.
     pub fn new(from: Time, span: Span) -> Interval {
-        Interval { from, end: from + span }
+        Interval { begin: Time::START, from, end: from + span }
+    }
+
+    /// Clients begin at `begin`; `span` after a warm-up is measured.
+    pub fn after(begin: Time, warmup: Span, span: Span) -> Interval {
+        Interval { begin, ..Interval::new(begin + warmup, span) }
+    }
+
+    /// Returns when clients may begin.
+    pub(crate) fn wait<C: Cpu>(self, cpu: &C) {
+        while cpu.now() < self.begin {
+            cpu.pause(self.begin);
+        }
     }
 
     pub(crate) fn contains(self, time: Time) -> bool {
@@ -37,6 +51,8 @@ pub struct Measured {
     pub posts: u64,
     /// Operations that were begun again: torn or stale reads, locks that others held, time-outs.
     pub again: u64,
+    /// GETs whose key was not there, having been evicted.
+    pub missed: u64,
     /// Replies without payload.
     pub header_only: u64,
     /// Nanoseconds from the start of an operation to its end, of this client.
@@ -46,7 +62,7 @@ pub struct Measured {
 impl Default for Measured {
     fn default() -> Measured {
         let latency = Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds are valid constants");
-        Measured { done: 0, replies: 0, posts: 0, again: 0, header_only: 0, latency }
+        Measured { done: 0, replies: 0, posts: 0, again: 0, missed: 0, header_only: 0, latency }
     }
 }
 

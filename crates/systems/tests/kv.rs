@@ -1,5 +1,7 @@
 //! The stores are linearizable for each key, forget only as they say, and refuse what is out of range.
 
+#![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
+
 mod common;
 #[path = "common/history.rs"]
 mod history;

@@ -1,5 +1,7 @@
 //! Numbers are unique, dense and monotone, whatever the schedule.
 
+#![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
+
 mod common;
 
 use common::{alloc, cluster, interval, results, spawn};

@@ -1,7 +1,7 @@
 //! How workers reply: UD SENDs, and replies kept for repetition.
 
 use super::{Config, Message, Status, to_imm};
-use crate::device::{Device, QKEY};
+use crate::device::{self, Device, QKEY};
 use crate::outbox::{self, Outbox};
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{
@@ -60,11 +60,13 @@ impl<P: Provider> Replier<P> {
             }
             outboxes.push(queues);
         }
+        let replies = device.registered(slots * stride(config), AccessFlags::LOCAL_WRITE)?;
+        device::warm(&device.cpu, replies.mem());
         Ok(Replier {
             cpu: device.cpu.clone(),
             worker,
             config: config.clone(),
-            replies: device.registered(slots * stride(config), AccessFlags::LOCAL_WRITE)?,
+            replies,
             kept: vec![None; slots as usize],
             clients: Vec::new(),
             ahs: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::replier::{Answer, Replier};
 use super::{Config, Handler, Message, Trailer, reach};
-use crate::device::{Device, find};
+use crate::device::{self, Device, find};
 use crate::{Interval, Measured, SystemError, work};
 use doorbell_verbs::{AccessFlags, ConnectAttr, Mem, Mr, Provider, Qp, QpCap, QpInitAttr, QpType};
 
@@ -48,9 +48,11 @@ impl<P: Provider> Worker<P> {
             let remote = find(cpu, &format!("herd/ud/{client}"))?;
             replier.add_client(&device, device.port(client), &remote)?;
         }
+        let part = region.slice(u64::from(number) * config.part(), config.part());
+        device::warm(cpu, part);
         cpu.publish(&format!("herd/ready/{number}"), &[]);
         Ok(Worker {
-            part: region.slice(u64::from(number) * config.part(), config.part()),
+            part,
             config: config.clone(),
             expected: vec![1; config.clients as usize],
             next: 0,

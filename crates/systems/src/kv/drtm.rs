@@ -266,6 +266,7 @@ impl Program for Client {
         let mut items = Items::start(&p, self.number, load.outstanding, self.update)?;
         let mut draws = Draws::new(load, self.number);
         let mut done = Vec::new();
+        self.interval.wait(&p);
         while p.now() < self.interval.end {
             let mut busy = false;
             while (!load.windows || busy || items.outstanding() == 0)

@@ -171,6 +171,7 @@ impl Program for Client {
         let mut versions: HashMap<u64, u32> = HashMap::new();
         let mut done = Vec::new();
         let mut next = None;
+        self.interval.wait(&p);
         while p.now() < self.interval.end {
             let mut busy = false;
             while (!self.load.windows || client.outstanding() == 0 || busy)
@@ -193,6 +194,7 @@ impl Program for Client {
                     }
                     Outcome::Reply(Reply::Ok) => measured.header_only += 1,
                     Outcome::Reply(Reply::Value(..)) => {}
+                    Outcome::Reply(Reply::NotFound) => measured.missed += 1,
                     outcome => {
                         return Err(SystemError::Protocol(format!("a key of the population: {outcome:?}")));
                     }

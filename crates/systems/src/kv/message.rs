@@ -123,6 +123,7 @@ impl Message for Reply {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -201,6 +201,7 @@ impl Program for Client {
         let mut reader = Reader::start(&p, self.layout, self.config.workers, self.number, outstanding)?;
         let mut draws = Draws::new(self.load, self.number);
         let (mut gotten, mut put) = (Vec::new(), Vec::new());
+        self.interval.wait(&p);
         while p.now() < self.interval.end {
             let mut busy = false;
             while (!self.load.windows || busy || reader.outstanding() + rpc.outstanding() == 0)
@@ -218,6 +219,7 @@ impl Program for Client {
             busy |= rpc.poll::<Reply>(&mut put)?;
             for g in gotten.drain(..) {
                 measured.again += g.again;
+                measured.missed += u64::from(g.found.is_none());
                 measured.operation(self.interval, g.began, p.now());
             }
             for d in put.drain(..) {

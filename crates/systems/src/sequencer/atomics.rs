@@ -57,6 +57,7 @@ impl Program for Client {
         let mut began = vec![Time::START; depth as usize];
         let mut free: Vec<u64> = (0..u64::from(depth)).collect();
         let mut wc = [Wc::default(); 16];
+        self.interval.wait(&p);
         while !drawer.is_done(p.now()) {
             let wanted = drawer.wanted();
             for _ in 0..wanted {

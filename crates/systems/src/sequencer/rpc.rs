@@ -79,6 +79,7 @@ impl Program for Client {
         let mut drawer = Drawer::new(self.drawing, self.interval);
         let mut done = Vec::new();
         let mut worker = self.number % self.config.workers;
+        self.interval.wait(&p);
         while !drawer.is_done(p.now()) {
             let mut busy = false;
             for _ in 0..drawer.wanted() {

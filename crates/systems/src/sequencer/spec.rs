@@ -355,6 +355,7 @@ impl Program for Client {
         let mut guesser = Guesser::start(&self, &p)?;
         let drawing = Drawing { outstanding: self.config.outstanding, ..self.drawing };
         let mut drawer = Drawer::new(drawing, self.interval);
+        self.interval.wait(&p);
         while !drawer.is_done(p.now()) {
             let wanted = drawer.wanted();
             if wanted > 0 {

@@ -10,7 +10,7 @@ use doorbell_verbs::{Cluster, Mem, PageSize, Program, Span, Task, Time};
 pub(crate) const END: Time = Time::from_ps(50_000_000_000);
 
 pub(crate) fn interval() -> Interval {
-    Interval { from: Time::START, end: END }
+    Interval::new(Time::START, END.since(Time::START))
 }
 
 pub(crate) fn cluster(profile: &str, machines: u32, change: impl FnOnce(&mut SimConfig)) -> SimCluster {
