@@ -109,8 +109,9 @@ impl Case {
         }
     }
 
+    /// A log that takes all that is ever appended, so that nothing is evicted.
     fn layout(&self) -> Layout {
-        Layout { buckets: 4, log: 64 * 64, max_value: 320 }
+        Layout { buckets: 4, log: 64 * 8192, max_value: 320 }
     }
 
     fn config(&self) -> Config {
