@@ -19,6 +19,9 @@ use std::sync::{Arc, Condvar, Mutex};
 
 /// `IBV_EVENT_CQ_ERR`.
 const EVENT_CQ_ERR: u32 = 0;
+/// Empty polls, some 10 ns each, before the processor is offered to others, and how often then.
+const PATIENCE: u32 = 1000;
+const YIELD_EVERY: u32 = 50;
 /// Bit of an entry's flags, beside those of verbs.h: the sender asked for a solicited event.
 pub(crate) const SOLICITED: u32 = 1 << 31;
 
@@ -74,6 +77,8 @@ pub(crate) struct Cq {
     state: Mutex<State>,
     /// Length of the private part, to see that there is nothing without the lock.
     waiting: AtomicU32,
+    /// Polls in a row that found nothing.
+    empty_polls: AtomicU32,
     pub(crate) events: Events,
 }
 
@@ -162,6 +167,7 @@ impl Cq {
             record,
             state: Mutex::new(state),
             waiting: AtomicU32::new(0),
+            empty_polls: AtomicU32::new(0),
             events: Events::default(),
         })
     }
@@ -212,8 +218,10 @@ impl Cq {
         self.process.progress.help();
         let mut taken = 0;
         if self.looks_empty() && self.record.overrun.load(Relaxed) == 0 {
+            self.let_others_run();
             return Ok(0);
         }
+        self.empty_polls.store(0, Relaxed);
         let mut state = lock(&self.state);
         if self.record.overrun.load(Relaxed) != 0 {
             return Err(Errno(libc::EIO));
@@ -225,6 +233,16 @@ impl Cq {
         }
         self.waiting.store(state.own.len() as u32, Release);
         Ok(taken)
+    }
+
+    /// A program that polls in vain may keep the peer it waits for from running, where processors
+    /// are few: after a while every so many polls offer this one.
+    fn let_others_run(&self) {
+        let polls = self.empty_polls.load(Relaxed).wrapping_add(1);
+        self.empty_polls.store(polls, Relaxed);
+        if polls >= PATIENCE && polls.is_multiple_of(YIELD_EVERY) {
+            std::thread::yield_now();
+        }
     }
 
     fn looks_empty(&self) -> bool {

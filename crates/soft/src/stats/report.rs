@@ -6,7 +6,7 @@ use doorbell_nic::limits::{self, Limit, Mix, Pattern};
 use doorbell_nic::{Method, PostShape, Profile, RecvShape};
 use doorbell_verbs::{Opcode, QpType};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 /// What depends on the time that this device takes, and would be otherwise on the NIC.
@@ -144,7 +144,12 @@ impl Counts {
         };
         for (&(shape, list), &n) in &qp.sends {
             counts.add(&shape, n);
-            counts.pcie += sending(profile, qp.qp_type, &shape, list, n);
+            counts.pcie += accounting::execute(profile, &post(qp.qp_type, &shape, list)).times(n);
+        }
+        for ((shape, list), n) in transferred(qp) {
+            // A list of several shapes costs each its share of what a list of it alone would cost.
+            let lists = n.div_ceil(u64::from(list.max(1)));
+            counts.pcie += accounting::transfer(profile, &post(qp.qp_type, &shape, list)).times(lists);
         }
         for (&(recvs, sges), &n) in &qp.recvs.posts {
             counts.recvs += u64::from(recvs) * n;
@@ -205,10 +210,19 @@ impl Counts {
     }
 }
 
-/// What `n` like work requests cost their requester that were posted in lists of `list`. A list of
-/// several shapes costs each kind its share of what a list of that kind alone would cost.
-fn sending(profile: &Profile, qp_type: QpType, shape: &Shape, list: u32, n: u64) -> Transactions {
-    let post = PostShape {
+/// Work requests by shape and length of their list, as far as their way to the NIC depends on it:
+/// whether they ask for a completion does not matter.
+fn transferred(qp: &QpCounts) -> HashMap<(Shape, u32), u64> {
+    let mut all = HashMap::new();
+    for (&(shape, list), &n) in &qp.sends {
+        *all.entry((Shape { signaled: false, ..shape }, list)).or_default() += n;
+    }
+    all
+}
+
+/// A list of like work requests.
+fn post(qp_type: QpType, shape: &Shape, list: u32) -> PostShape {
+    PostShape {
         opcode: shape.opcode,
         qp_type,
         payload: shape.payload,
@@ -216,9 +230,7 @@ fn sending(profile: &Profile, qp_type: QpType, shape: &Shape, list: u32, n: u64)
         inline: shape.inline,
         signaled: shape.signaled,
         method: Method::of_list(list),
-    };
-    let lists = n.div_ceil(u64::from(list.max(1)));
-    accounting::transfer(profile, &post).times(lists) + accounting::execute(profile, &post).times(n)
+    }
 }
 
 impl Workload {

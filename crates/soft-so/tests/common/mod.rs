@@ -1,0 +1,124 @@
+//! Running unmodified programs on the library that was built along with the tests.
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+use doorbell_soft::launch::{Launch, Link};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a program may take before it counts as hung.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The library.
+pub fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("the test has a file");
+    test.with_file_name("libibverbs.so")
+}
+
+/// Where a program is, if it is installed.
+pub fn installed(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let found = std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file());
+    if found.is_none() {
+        eprintln!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// How to launch: on a fabric of this test's own.
+pub fn launch(link: Link) -> Launch {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let fabric = Some(format!("test-{}-{number}", std::process::id()));
+    Launch { link, library: Some(library()), fabric, ..Launch::default() }
+}
+
+/// The program with its arguments, its output kept.
+pub fn command(launch: &Launch, program: &Path, arguments: &[&str]) -> Command {
+    let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    let mut command = launch.command(program.as_os_str(), &arguments).expect("it can be launched");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
+    command
+}
+
+/// A port that nobody listens on.
+pub fn free_port() -> u16 {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
+    socket.local_addr().expect("it has an address").port()
+}
+
+/// Waits until somebody listens on the port.
+pub fn wait_for_listener(port: u16, server: &mut Child) {
+    let begin = Instant::now();
+    let wanted = format!(":{port:04X}");
+    loop {
+        let listens = ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+            let text = std::fs::read_to_string(table).unwrap_or_default();
+            text.lines().any(|line| {
+                let mut fields = line.split_whitespace();
+                let local = fields.nth(1).unwrap_or_default();
+                local.ends_with(&wanted) && fields.nth(1) == Some("0A")
+            })
+        });
+        if listens {
+            return;
+        }
+        if let Ok(Some(status)) = server.try_wait() {
+            let mut text = String::new();
+            if let Some(mut errors) = server.stderr.take() {
+                let _ = std::io::Read::read_to_string(&mut errors, &mut text);
+            }
+            panic!("the server ended at once: {status}: {text}");
+        }
+        assert!(begin.elapsed() < PATIENCE, "the server does not listen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits for the program's end; kills it where it hangs.
+pub fn finish(child: Child, what: &str) -> Output {
+    let id = child.id();
+    let (ended, hears) = std::sync::mpsc::channel::<()>();
+    let guard = std::thread::spawn(move || {
+        if hears.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            let _ = Command::new("kill").args(["-9", &id.to_string()]).status();
+        }
+    });
+    let output = child.wait_with_output().expect("its output can be read");
+    drop(ended);
+    guard.join().expect("the guard does not panic");
+    assert!(output.status.code().is_some(), "{what} was killed as it hung: {}", text(&output));
+    output
+}
+
+/// All that a program has said.
+pub fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Runs a server and a client with the same arguments; returns what the client said.
+pub fn pair(launch: &Launch, program: &str, arguments: &[&str]) -> Option<String> {
+    let file = installed(program)?;
+    let port = free_port().to_string();
+    let mut all = vec!["-p", &port];
+    all.extend(arguments);
+    let what = format!("{program} {}", all.join(" "));
+    // Nobody reads what the server says while it runs, and a full pipe would stop it.
+    let mut server = command(launch, &file, &all).stdout(Stdio::null()).spawn().expect("the server starts");
+    wait_for_listener(port.parse().unwrap_or(0), &mut server);
+    all.push("localhost");
+    let client = command(launch, &file, &all).spawn().expect("the client starts");
+    let client = finish(client, &what);
+    let server = finish(server, &what);
+    assert!(client.status.success(), "client of {what}: {}", text(&client));
+    assert!(server.status.success(), "server of {what}: {}", text(&server));
+    Some(text(&client))
+}
+
+/// Whether the directory of a fabric is there.
+pub fn leaves_something(fabric: &str) -> bool {
+    let entries = std::fs::read_dir("/dev/shm").expect("shared memory can be listed");
+    entries.flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(fabric))
+}

@@ -1,0 +1,185 @@
+//! Debian's programs, unmodified, on the software NIC. Skipped where they are not installed.
+
+mod common;
+
+use common::{
+    command, finish, free_port, installed, launch, leaves_something, pair, text, wait_for_listener,
+};
+use doorbell_soft::launch::{Link, Stats};
+
+#[test]
+fn the_device_is_listed() {
+    let Some(program) = installed("ibv_devices") else { return };
+    let child = command(&launch(Link::Ib), &program, &[]).spawn().expect("it starts");
+    let output = finish(child, "ibv_devices");
+    assert!(text(&output).contains("doorbell0"), "{}", text(&output));
+}
+
+#[test]
+fn the_link_is_what_was_asked_for() {
+    let Some(program) = installed("ibv_devinfo") else { return };
+    for (link, layer) in [(Link::Ib, "InfiniBand"), (Link::Roce, "Ethernet")] {
+        let child = command(&launch(link), &program, &["-v"]).spawn().expect("it starts");
+        let output = text(&finish(child, "ibv_devinfo"));
+        let shown = output.lines().find(|line| line.contains("link_layer:")).unwrap_or_default();
+        assert!(shown.ends_with(layer), "{output}");
+        assert!(output.contains("PORT_ACTIVE") && output.contains("LINK_UP"), "{output}");
+    }
+}
+
+#[test]
+fn ping_pongs() {
+    for transport in ["rc", "uc", "ud", "srq"] {
+        let program = format!("ibv_{transport}_pingpong");
+        for events in [&[][..], &["-e"]] {
+            let mut arguments = vec!["-n", "300"];
+            arguments.extend(events);
+            let Some(said) = pair(&launch(Link::Ib), &program, &arguments) else { return };
+            assert!(said.contains("300 iters"), "{said}");
+            arguments.extend(["-g", "0"]);
+            pair(&launch(Link::Roce), &program, &arguments);
+        }
+    }
+}
+
+#[test]
+fn ping_pongs_that_check_what_they_receive() {
+    for options in [&["-c"][..], &["-c", "-e"], &["-c", "-N"]] {
+        let mut arguments = vec!["-n", "200"];
+        arguments.extend(options);
+        pair(&launch(Link::Ib), "ibv_rc_pingpong", &arguments);
+    }
+}
+
+#[test]
+fn perftest() {
+    let runs: [(&str, &[&str]); 20] = [
+        ("ib_send_lat", &["-n", "200", "-a"]),
+        ("ib_send_bw", &["-n", "100", "-a"]),
+        ("ib_send_bw", &["-n", "200", "-c", "UC"]),
+        ("ib_send_lat", &["-n", "200", "-c", "UD"]),
+        ("ib_send_bw", &["-n", "200", "-c", "UD", "-s", "1024", "-b"]),
+        ("ib_send_bw", &["-n", "200", "-e"]),
+        ("ib_send_bw", &["-n", "200", "-q", "8"]),
+        ("ib_send_bw", &["-n", "200", "--use-srq", "-q", "4"]),
+        ("ib_send_lat", &["-n", "200", "-I", "64", "-s", "64"]),
+        ("ib_write_lat", &["-n", "200", "-a"]),
+        ("ib_write_bw", &["-n", "100", "-a"]),
+        ("ib_write_bw", &["-n", "200", "-c", "UC"]),
+        ("ib_write_bw", &["-n", "200", "-b", "-q", "8"]),
+        ("ib_write_bw", &["-n", "1600", "-s", "64", "--post_list", "16"]),
+        ("ib_write_lat", &["-n", "200", "--use_old_post_send"]),
+        ("ib_read_lat", &["-n", "200", "-a"]),
+        ("ib_read_bw", &["-n", "200", "-e"]),
+        ("ib_atomic_lat", &["-n", "200"]),
+        ("ib_atomic_bw", &["-n", "200", "-A", "CMP_AND_SWAP"]),
+        ("ib_atomic_bw", &["-n", "200", "-q", "8"]),
+    ];
+    for (program, arguments) in runs {
+        if pair(&launch(Link::Ib), program, arguments).is_none() {
+            return;
+        }
+        if program.ends_with("_lat") {
+            let private = doorbell_soft::launch::Launch { private_buffers: true, ..launch(Link::Roce) };
+            pair(&private, program, arguments);
+        }
+    }
+}
+
+#[test]
+fn a_thousand_qps() {
+    pair(&launch(Link::Ib), "ib_write_bw", &["-n", "5", "-s", "8", "-t", "1", "-q", "1000"]);
+}
+
+#[test]
+fn without_privilege() {
+    let (Some(setpriv), Some(_)) = (installed("setpriv"), installed("ib_send_lat")) else { return };
+    // SAFETY: takes nothing, cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return eprintln!("skipped: only root can become nobody; all other tests run without privilege then");
+    }
+    // A copy where nobody may read it.
+    let directory = std::env::temp_dir().join(format!("doorbell-test-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory can be made");
+    let copy = directory.join("libibverbs.so");
+    std::fs::copy(common::library(), &copy).expect("the library can be copied");
+    for mode in [(&directory, 0o755), (&copy, 0o755)] {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(mode.0, std::fs::Permissions::from_mode(mode.1)).expect("a mode can be set");
+    }
+    for private_buffers in [false, true] {
+        let launch = doorbell_soft::launch::Launch {
+            library: Some(copy.clone()),
+            private_buffers,
+            ..launch(Link::Ib)
+        };
+        let port = free_port().to_string();
+        let nobody =
+            ["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"];
+        let mut arguments: Vec<&str> = nobody.to_vec();
+        arguments.extend(["ib_write_lat", "-n", "100", "-p", &port]);
+        let mut server = command(&launch, &setpriv, &arguments).spawn().expect("it starts");
+        wait_for_listener(port.parse().unwrap_or(0), &mut server);
+        arguments.push("localhost");
+        let client = finish(command(&launch, &setpriv, &arguments).spawn().expect("it starts"), "client");
+        let server = finish(server, "server");
+        assert!(client.status.success(), "{}", text(&client));
+        assert!(server.status.success(), "{}", text(&server));
+    }
+    std::fs::remove_dir_all(&directory).expect("the copy can be removed");
+}
+
+#[test]
+fn a_killed_peer_is_noticed_and_leaves_nothing() {
+    let Some(program) = installed("ib_send_bw") else { return };
+    let launch = launch(Link::Ib);
+    let port = free_port().to_string();
+    let arguments = ["-D", "60", "-p", &port];
+    let mut server = command(&launch, &program, &arguments).spawn().expect("it starts");
+    wait_for_listener(port.parse().unwrap_or(0), &mut server);
+    let mut client_arguments = arguments.to_vec();
+    client_arguments.push("localhost");
+    let client = command(&launch, &program, &client_arguments).spawn().expect("it starts");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    server.kill().expect("it can be killed");
+    server.wait().expect("it ends");
+    let client = finish(client, "the client of a killed server");
+    assert!(!client.status.success(), "{}", text(&client));
+    // IBV_WC_RETRY_EXC_ERR is 12.
+    assert!(text(&client).contains("status 12"), "{}", text(&client));
+    let fabric = launch.fabric.unwrap_or_default();
+    assert!(!leaves_something(&fabric), "the fabric {fabric} is still there");
+}
+
+#[test]
+fn what_was_posted_is_told() {
+    let Some(program) = installed("ib_write_bw") else { return };
+    let json = std::env::temp_dir().join(format!("doorbell-stats-{}.json", std::process::id()));
+    let quiet = launch(Link::Ib);
+    let stats = Stats { profile: "cib".into(), print: true, json: Some(json.clone()) };
+    let counted = doorbell_soft::launch::Launch { stats: Some(stats), ..quiet.clone() };
+    let port = free_port().to_string();
+    let arguments = ["-n", "1600", "-s", "64", "--post_list", "16", "-p", &port];
+    let mut server = command(&quiet, &program, &arguments).spawn().expect("it starts");
+    wait_for_listener(port.parse().unwrap_or(0), &mut server);
+    let mut with_server = arguments.to_vec();
+    with_server.push("localhost");
+    let client = finish(command(&counted, &program, &with_server).spawn().expect("it starts"), "client");
+    assert!(client.status.success(), "{}", text(&client));
+    assert!(finish(server, "server").status.success());
+    assert!(text(&client).contains("1600 RDMA_WRITE"), "{}", text(&client));
+    let written = std::fs::read_to_string(&json).expect("the JSON was written");
+    std::fs::remove_file(&json).expect("it can be removed");
+    let report: serde_json::Value = serde_json::from_str(&written).expect("it is JSON");
+    let total = &report["total"];
+    assert_eq!(total["work_requests"], 1600);
+    assert_eq!(total["payload_bytes"], 1600 * 64);
+    assert_eq!(total["doorbells"], 100);
+    assert_eq!(total["wqes_per_doorbell"]["16"], 100);
+    // A Doorbell of 8 bytes for each list.
+    assert_eq!(total["pcie"]["mmio_bytes"], 800);
+    let workload = &report["workload"];
+    assert_eq!(workload["verb"], "write");
+    assert_eq!(workload["size"], 64);
+    assert_eq!(workload["batch"], 16);
+}
