@@ -166,6 +166,25 @@ fn summary(report: &Report) -> String {
         ("largest", Align::Right),
     ];
     text += &table::columns(&header, rows.into());
+    text += "\nNumbers, each counted once\n";
+    let percent = |e: Option<f64>| e.map_or("-".to_owned(), |e| format!("{:.1}%", e * 100.0));
+    let rows = report.accuracy.iter().map(|a| {
+        vec![
+            a.group.clone(),
+            a.numbers.to_string(),
+            a.hold.to_string(),
+            percent(a.median_error),
+            percent(a.largest_error),
+        ]
+    });
+    let header = [
+        ("group", Align::Left),
+        ("numbers", Align::Right),
+        ("hold", Align::Right),
+        ("median error", Align::Right),
+        ("largest", Align::Right),
+    ];
+    text += &table::columns(&header, rows.collect());
     let agree: Vec<bool> = report.claims.iter().filter_map(|c| c.bottleneck.agree()).collect();
     if !agree.is_empty() {
         let same = agree.iter().filter(|a| **a).count();

@@ -141,6 +141,8 @@ struct ClaimsFile {
 pub(crate) struct Restatements {
     /// Ids of claims that state one number several times.
     pub(crate) same: Vec<Vec<String>>,
+    /// Claims that the profiles or the model's structure take over as published.
+    pub(crate) taken_over: BTreeSet<String>,
     /// Claims that can be computed from others.
     pub(crate) computed: BTreeMap<String, Vec<String>>,
     /// Claims that the paper, or another paper, contradicts, with those that do.
@@ -236,6 +238,40 @@ pub fn marks() -> &'static [Mark] {
     &MARKS
 }
 
+/// Why a claim is missed (`papers/explanations.toml`).
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Explanation {
+    claim: String,
+    /// Why.
+    pub(crate) why: String,
+    /// The command whose result shows it.
+    pub(crate) run: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExplanationsFile {
+    explanation: Vec<Explanation>,
+}
+
+static EXPLANATIONS: LazyLock<Vec<Explanation>> = LazyLock::new(|| {
+    let file: ExplanationsFile = toml::from_str(include_str!("../../../papers/explanations.toml"))
+        .expect("papers/explanations.toml is tested");
+    file.explanation
+});
+
+/// Why the claim is missed, where that is known.
+pub(crate) fn explanation(id: &str) -> Option<&'static Explanation> {
+    EXPLANATIONS.iter().find(|e| e.claim == id)
+}
+
+/// The first of the claims that state the same number as this one; itself where it stands alone.
+pub(crate) fn first_of_group(id: &str) -> &str {
+    let group = RESTATEMENTS.same.iter().find(|group| group.iter().any(|g| g == id));
+    group.map_or(id, |group| &group[0])
+}
+
 /// Claims of `calibrated`, those that restate one, and those that can be computed from them alone.
 pub(crate) fn settled_by(calibrated: impl IntoIterator<Item = String>) -> BTreeSet<String> {
     let mut settled: BTreeSet<String> = calibrated.into_iter().collect();
@@ -274,6 +310,7 @@ mod tests {
         let named = RESTATEMENTS.same.iter().flatten();
         let named = named.chain(RESTATEMENTS.computed.iter().flat_map(|(id, from)| from.iter().chain([id])));
         let named = named.chain(RESTATEMENTS.contested.iter().flat_map(|(id, by)| by.iter().chain([id])));
+        let named = named.chain(&RESTATEMENTS.taken_over).chain(EXPLANATIONS.iter().map(|e| &e.claim));
         for id in named.chain(not_checked().iter().map(|(id, _)| id)) {
             assert!(ids.contains(id.as_str()), "there is no claim {id}");
         }

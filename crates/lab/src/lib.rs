@@ -7,25 +7,30 @@
 pub mod claims;
 mod duration;
 pub mod experiments;
+mod accuracy;
 mod explain;
+mod holdout;
 mod limits;
 mod outcome;
 mod parallel;
 mod programs;
 mod report;
 mod selector;
+mod sensitivity;
 mod simulate;
 mod topology;
 mod workload;
 
+pub use accuracy::Accuracy;
 pub use duration::{BadDuration, Duration};
 pub use explain::{Control, EXPLAIN_RUNS, explain, simulate, words};
 pub use limits::limits;
 pub use outcome::{Bottleneck, Cache, Latency, Lift, Outcome, Pcie, SCHEMA, Utilization};
 pub use programs::{ProgramError, ThreadResult, Worker};
 pub use report::{
-    Basis, BottleneckPair, ClaimReport, NotChecked, ParameterCounts, REPORT_SCHEMA, Report, reproduce,
+    Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report, reproduce,
 };
 pub use selector::{BadSelector, Selection};
+pub use sensitivity::Sensitivity;
 pub use simulate::SimulateError;
 pub use workload::{Pattern, Resolved, Verb, Workload, WorkloadError};

@@ -1,8 +1,11 @@
 //! What `reproduce` says: each claim beside what was found.
 
+use crate::accuracy::{self, Accuracy};
 use crate::claims::{self, Claim, Kind, TOLERANCE, Value};
 use crate::experiments::{Check, Ctx, Curve, Experiment, Found};
+use crate::holdout;
 use crate::selector::Selection;
+use crate::sensitivity::{self, Sensitivity};
 use crate::simulate::SimulateError;
 use doorbell_nic::{Basis as ParameterBasis, Profile};
 use serde::Serialize;
@@ -95,6 +98,21 @@ pub struct ClaimReport {
     pub note: String,
     /// Name of the experiment, after the paper's: `tab4`.
     pub experiment: String,
+    /// Set aside before calibrating.
+    pub held_out: bool,
+    /// The first claim that states the same number, where that is not this one.
+    pub restates: Option<String>,
+    /// Why it is missed, and the run that shows it; `None` where it holds or nobody knows.
+    pub explanation: Option<Explained>,
+}
+
+/// Why a claim is missed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Explained {
+    /// Why.
+    pub why: String,
+    /// The command whose result shows it.
+    pub run: String,
 }
 
 /// A claim that no experiment checks.
@@ -128,6 +146,10 @@ pub struct Report {
     pub curves: Vec<Curve>,
     /// Claims selected that no experiment checks.
     pub not_checked: Vec<NotChecked>,
+    /// How well numbers agree, each counted once.
+    pub accuracy: Vec<Accuracy>,
+    /// How far each calibrated parameter moves each number; only where asked for.
+    pub sensitivity: Vec<Sensitivity>,
     /// Parameters of each profile.
     pub parameters: BTreeMap<String, ParameterCounts>,
     /// Whether it was stopped before its end.
@@ -143,6 +165,8 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
         claims: Vec::new(),
         curves: Vec::new(),
         not_checked: selection.not_checked(),
+        accuracy: Vec::new(),
+        sensitivity: Vec::new(),
         parameters: ctx.profiles.iter().map(|p| (p.name.clone(), count(p))).collect(),
         interrupted: false,
     };
@@ -159,6 +183,10 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
             }
             Err(e) => return Err(e),
         }
+    }
+    report.accuracy = accuracy::of(&report.claims);
+    if ctx.full && !report.interrupted {
+        report.sensitivity = sensitivity::of(ctx, selection)?;
     }
     Ok(report)
 }
@@ -186,11 +214,13 @@ fn count(profile: &Profile) -> ParameterCounts {
 fn basis(claim: &Claim, formula: bool, settled: &BTreeSet<String>) -> Basis {
     match claim.kind {
         Kind::HardwareParameter => Basis::Given,
-        Kind::Analytic => Basis::Analytic,
+        // What follows from a measurement is as good as that, whatever its formula.
+        Kind::Analytic if !claims::RESTATEMENTS.computed.contains_key(&claim.id) => Basis::Analytic,
+        _ if claims::RESTATEMENTS.taken_over.contains(&claim.id) => Basis::Given,
         // Where nothing is simulated, an ordering or a shape is one of formulas, too.
         _ if formula => Basis::Analytic,
         _ if settled.contains(&claim.id) => Basis::Calibrated,
-        Kind::Measured | Kind::Ratio | Kind::Ordering | Kind::Shape => Basis::Predicted,
+        _ => Basis::Predicted,
     }
 }
 
@@ -206,6 +236,8 @@ fn compare(experiment: &Experiment, check: &Check, settled: &BTreeSet<String>) -
         Found::Statement { holds, seen } => (Value::Text(seen.clone()), None, *holds),
     };
     let observed = check.bottleneck.as_ref().map_or(String::new(), |b| b.class.clone());
+    let bottleneck = BottleneckPair { paper: claim.bottleneck_class.clone().unwrap_or_default(), observed };
+    let agree = bottleneck.agree();
     ClaimReport {
         id: claim.id.clone(),
         paper: claim.paper.clone(),
@@ -218,10 +250,15 @@ fn compare(experiment: &Experiment, check: &Check, settled: &BTreeSet<String>) -
         error,
         basis: basis(claim, check.formula || experiment.runs == 0, settled),
         holds,
-        bottleneck: BottleneckPair { paper: claim.bottleneck_class.clone().unwrap_or_default(), observed },
+        bottleneck,
         contested: claims::RESTATEMENTS.contested.get(id).cloned().unwrap_or_default(),
         note: check.note.clone(),
         experiment: experiment.name.to_owned(),
+        held_out: holdout::is_held_out(claim),
+        restates: Some(claims::first_of_group(id)).filter(|first| *first != id).map(str::to_owned),
+        explanation: claims::explanation(id)
+            .map(|e| Explained { why: e.why.clone(), run: e.run.clone() })
+            .filter(|_| !holds || agree == Some(false)),
     }
 }
 

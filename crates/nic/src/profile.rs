@@ -326,6 +326,26 @@ impl Profile {
         }
     }
 
+    /// A built-in profile with `num/den` times as much of one parameter, named as `tx.send_ns`; where
+    /// it must be an integer, rounded.
+    pub fn named_with(name: &str, parameter: &str, num: u64, den: u64) -> Result<Profile, ProfileError> {
+        let missing = || ProfileError::NotFound(format!("profile {name} has no number {parameter}"));
+        let (_, text) = BUILT_IN.iter().find(|(n, _)| *n == name).ok_or_else(missing)?;
+        let mut table: toml::Table = toml::from_str(text).map_err(|_| missing())?;
+        let (section, key) = parameter.split_once('.').ok_or_else(missing)?;
+        let value = table.get_mut(section).and_then(|s| s.get_mut(key)).and_then(|p| p.get_mut("value"));
+        let value = value.ok_or_else(missing)?;
+        let factor = num as f64 / den as f64;
+        *value = match *value {
+            toml::Value::Float(v) => toml::Value::Float(v * factor),
+            // Times may have fractions, counts may not.
+            toml::Value::Integer(v) if key.ends_with("_ns") => toml::Value::Float(v as f64 * factor),
+            toml::Value::Integer(v) => toml::Value::Integer((v as f64 * factor).round() as i64),
+            _ => return Err(missing()),
+        };
+        Profile::parse(name, &table.to_string())
+    }
+
     /// A built-in profile, or the TOML file at a path (one with a `/` or ending in `.toml`).
     pub fn named_or_file(name: &str) -> Result<Profile, ProfileError> {
         if !name.contains('/') && !name.ends_with(".toml") {

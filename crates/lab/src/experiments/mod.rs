@@ -87,6 +87,13 @@ impl<'a> Ctx<'a> {
         Ok(Ctx { profiles, full, control, explains: true, runs: runs::Runs::default() })
     }
 
+    /// The same on other profiles, for rates alone: not dense, without bottlenecks. What was run on
+    /// unchanged profiles is not run again.
+    pub(crate) fn of_rates(&self, profiles: Vec<Profile>) -> Ctx<'a> {
+        let control = Control { interrupt: self.control.interrupt.clone(), progress: &|_| {} };
+        Ctx { profiles, full: false, control, explains: false, runs: self.runs.clone() }
+    }
+
     fn profile(&self, name: &str) -> &Profile {
         let found = self.profiles.iter().find(|p| p.name == name);
         found.unwrap_or_else(|| panic!("experiments name built-in profiles only, not {name}"))
