@@ -354,7 +354,7 @@ fn drtm_run(case: &Case) -> Vec<(Vec<Event>, u64)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
     fn herd_is_linearizable(case in cases()) {

@@ -5,7 +5,8 @@
 //!   Numbers are unique; a lost message skips some.
 //! - [`atomics`]: RDMA fetch-and-add on a word of the server, without its processor. Unique and dense.
 //!
-//! A number drawn by a request that began after another's ended is larger. The servers' threads share the
+//! A number drawn by a request that began after another's ended is larger (of Spec-S0's clients, those
+//! with one request outstanding). The servers' threads share the
 //! counter by [`doorbell_verbs::Cpu::fetch_add_u64`]: how much they hold each other up is a matter of
 //! the machine's caches.
 

@@ -6,7 +6,9 @@
 //! most once in 2^32 numbers for each client.
 //!
 //! # What is guaranteed
-//! Messages carry no name: a client that waits too long ([`Config::retry`]) goes on with a fresh QP,
+//! Messages carry no name. A client with one request outstanding draws in order: its number is larger
+//! than all that were drawn before it asked. With several, a reply counts for the oldest request,
+//! and its number may have been taken before that request was sent. A client that waits too long ([`Config::retry`]) goes on with a fresh QP,
 //! which late replies to the old one do not reach, and asks again. Numbers of replies that were lost
 //! are skipped; none is given twice.
 
