@@ -48,7 +48,7 @@ layout! {
         rate_limit @ 136,
     }
     verbs_context: 648 {
-        query_port @ 0, create_cq_ex @ 200, query_device_ex @ 216, open_qp @ 256, create_qp_ex @ 264,
+        query_port @ 0, reg_dm_mr @ 56, alloc_dm @ 64, free_dm @ 72, create_cq_ex @ 200, query_device_ex @ 216, open_qp @ 256, create_qp_ex @ 264,
         get_srq_num @ 272, create_srq_ex @ 280, open_xrcd @ 288, close_xrcd @ 296, sz @ 312, context @ 320,
     }
     ibv_qp_ex: 352 {
@@ -67,9 +67,11 @@ layout! {
         cq_context @ 8, channel @ 16, comp_vector @ 24, wc_flags @ 32, comp_mask @ 40, flags @ 44,
     }
     ibv_device_attr_ex: 400 {
-        comp_mask @ 232, completion_timestamp_mask @ 264, hca_core_clock @ 272, device_cap_flags_ex @ 280,
-        phys_port_cnt_ex @ 396,
+        comp_mask @ 232, odp_general_caps @ 240, odp_per_transport @ 248, completion_timestamp_mask @ 264, hca_core_clock @ 272, device_cap_flags_ex @ 280,
+        max_dm_size @ 376, phys_port_cnt_ex @ 396,
     }
+    ibv_alloc_dm_attr: 16 { log_align_req @ 8 }
+    ibv_dm: 32 { memcpy_to_dm @ 8, memcpy_from_dm @ 16, handle @ 28 }
     ibv_grh: 40 { sgid @ 8, dgid @ 24 }
     ibv_data_buf: 16 {}
 }

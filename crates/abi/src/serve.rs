@@ -4,7 +4,7 @@
 #![expect(missing_docs, reason = "fields are those of infiniband/verbs.h")]
 
 use crate::{
-    ibv_ah, ibv_context, ibv_cq, ibv_device_attr, ibv_gid, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_cap,
+    ibv_ah, ibv_context, ibv_cq, ibv_device_attr, ibv_gid, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_cap,
     ibv_sge, ibv_srq, ibv_srq_attr,
 };
 use libc::{c_int, c_void, pthread_cond_t, pthread_mutex_t};
@@ -18,7 +18,11 @@ type Absent<const N: usize> = [*mut c_void; N];
 pub struct verbs_context {
     pub query_port: Option<unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, usize) -> c_int>,
     pub advise_mr: Option<unsafe extern "C" fn(*mut ibv_pd, u32, u32, *mut ibv_sge, u32) -> c_int>,
-    _absent_before_create_cq_ex: Absent<23>,
+    _absent_before_reg_dm_mr: Absent<5>,
+    pub reg_dm_mr: Option<unsafe extern "C" fn(*mut ibv_pd, *mut ibv_dm, u64, usize, u32) -> *mut ibv_mr>,
+    pub alloc_dm: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_alloc_dm_attr) -> *mut ibv_dm>,
+    pub free_dm: Option<unsafe extern "C" fn(*mut ibv_dm) -> c_int>,
+    _absent_before_create_cq_ex: Absent<15>,
     pub create_cq_ex:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex>,
     _private: Absent<1>,
@@ -186,13 +190,37 @@ pub struct ibv_srq_init_attr_ex {
 pub struct ibv_device_attr_ex {
     pub orig_attr: ibv_device_attr,
     pub comp_mask: u32,
-    _odp_caps: [u64; 3],
+    /// The struct `odp_caps`: `IBV_ODP_*`.
+    pub odp_general_caps: u64,
+    /// `IBV_ODP_SUPPORT_*` for RC, UC and UD.
+    pub odp_per_transport: [u32; 3],
     pub completion_timestamp_mask: u64,
     pub hca_core_clock: u64,
     pub device_cap_flags_ex: u64,
-    _tso_to_pci_atomic_caps: [u64; 13],
+    _tso_to_cq_mod_caps: [u64; 11],
+    pub max_dm_size: u64,
+    _pci_atomic_caps: u64,
     _xrc_odp_caps: u32,
     pub phys_port_cnt_ex: u32,
+}
+
+/// How to allocate device memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ibv_alloc_dm_attr {
+    pub length: usize,
+    pub log_align_req: u32,
+    pub comp_mask: u32,
+}
+
+/// Device memory.
+#[repr(C)]
+pub struct ibv_dm {
+    pub context: *mut ibv_context,
+    pub memcpy_to_dm: Option<unsafe extern "C" fn(*mut ibv_dm, u64, *const c_void, usize) -> c_int>,
+    pub memcpy_from_dm: Option<unsafe extern "C" fn(*mut c_void, *mut ibv_dm, u64, usize) -> c_int>,
+    pub comp_mask: u32,
+    pub handle: u32,
 }
 
 /// A global route header, as the first 40 bytes of a UD RECV hold it.

@@ -104,6 +104,19 @@ pub fn alloc(align: usize, size: usize) -> Option<*mut u8> {
     if (align as u64) < PAGE || size == 0 || !align.is_power_of_two() || !wanted() {
         return None;
     }
+    place(align, size)
+}
+
+/// `size` zeroed bytes in shared memory, aligned to a page, whether or not the program's own
+/// buffers are there.
+pub(crate) fn alloc_own(size: usize) -> Option<*mut u8> {
+    let memory = place(PAGE as usize, size)?;
+    // SAFETY: just allocated, of at least this size.
+    unsafe { memory.write_bytes(0, size) };
+    Some(memory)
+}
+
+fn place(align: usize, size: usize) -> Option<*mut u8> {
     let own = own().ok()?;
     let base = own.segment.base();
     // The segment begins at a page, so positions are aligned to a page where addresses are; for

@@ -28,6 +28,17 @@ pub(crate) const MAX_WR: u32 = 1 << 15;
 pub(crate) const MAX_CQE: u32 = 1 << 20;
 /// Bytes of inline payload.
 pub(crate) const MAX_INLINE: u32 = 1024;
+/// Bytes of device memory in one piece. It is memory of the process like any other.
+pub(crate) const MAX_DM: u64 = 1 << 20;
+/// `IBV_ODP_SUPPORT`, `IBV_ODP_SUPPORT_IMPLICIT`.
+const ODP_SUPPORT: u64 = 1;
+const ODP_SUPPORT_IMPLICIT: u64 = 2;
+/// `IBV_ODP_SUPPORT_SEND` and so on.
+const ODP_SEND: u32 = 1;
+const ODP_RECV: u32 = 2;
+const ODP_WRITE: u32 = 4;
+const ODP_SRQ_RECV: u32 = 32;
+const ODP_ALL: u32 = 63;
 /// Completion vectors.
 pub(crate) const COMP_VECTORS: i32 = 1;
 
@@ -157,6 +168,11 @@ pub(crate) fn attributes_ex() -> ibv_device_attr_ex {
     // SAFETY: all fields are integers.
     let mut attr: ibv_device_attr_ex = unsafe { std::mem::zeroed() };
     attr.orig_attr = attributes();
+    // Nothing is ever pinned: memory is reached through the page tables of its process.
+    attr.odp_general_caps = ODP_SUPPORT | ODP_SUPPORT_IMPLICIT;
+    attr.odp_per_transport =
+        [ODP_ALL, ODP_SEND | ODP_RECV | ODP_WRITE | ODP_SRQ_RECV, ODP_SEND | ODP_RECV | ODP_SRQ_RECV];
+    attr.max_dm_size = MAX_DM;
     attr.completion_timestamp_mask = u64::MAX;
     // Completion time stamps are nanoseconds: 10^6 of them in a millisecond.
     attr.hca_core_clock = 1_000_000;

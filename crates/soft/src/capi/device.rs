@@ -99,6 +99,9 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
     verbs.sz = size_of::<verbs_context>();
     verbs.query_port = Some(super::query::query_port_op);
     verbs.advise_mr = Some(super::mr::advise_mr);
+    verbs.reg_dm_mr = Some(super::dm::reg_dm_mr);
+    verbs.alloc_dm = Some(super::dm::alloc_dm);
+    verbs.free_dm = Some(super::dm::free_dm);
     verbs.create_cq_ex = Some(super::cq_ex::create_cq_ex);
     verbs.query_device_ex = Some(super::query::query_device_ex);
     verbs.create_qp_ex = Some(super::qp::create_qp_ex);

@@ -12,6 +12,7 @@ pub mod ah;
 pub mod cq;
 pub mod cq_ex;
 pub mod device;
+pub mod dm;
 pub mod event;
 pub mod mr;
 pub mod object;

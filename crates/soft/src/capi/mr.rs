@@ -10,7 +10,7 @@ use libc::{c_int, c_void};
 
 /// `IBV_ACCESS_ZERO_BASED`.
 const ZERO_BASED: u32 = 1 << 5;
-/// `IBV_ACCESS_ON_DEMAND`.
+/// `IBV_ACCESS_ON_DEMAND`: the memory may be mapped later.
 const ON_DEMAND: u32 = 1 << 6;
 /// `IBV_ACCESS_MW_BIND`, `IBV_ACCESS_HUGETLB`: without effect here.
 const WITHOUT_EFFECT: u32 = 1 << 4 | 1 << 7;
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn ibv_reg_mr(
     access: c_int,
 ) -> *mut ibv_mr {
     // SAFETY: passed on.
-    unsafe { register(pd, addr, len, addr as u64, access as u32) }
+    unsafe { register_buffer(pd, addr, len, addr as u64, access as u32) }
 }
 
 pub unsafe extern "C" fn ibv_reg_mr_iova(
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn ibv_reg_mr_iova(
     access: c_int,
 ) -> *mut ibv_mr {
     // SAFETY: passed on.
-    unsafe { register(pd, addr, len, iova, access as u32) }
+    unsafe { register_buffer(pd, addr, len, iova, access as u32) }
 }
 
 pub unsafe extern "C" fn ibv_reg_mr_iova2(
@@ -63,6 +63,21 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     iova: u64,
     access: u32,
 ) -> *mut ibv_mr {
+    // SAFETY: passed on.
+    unsafe { register_buffer(pd, addr, len, iova, access) }
+}
+
+/// Registers memory of the program's, of which there must be some.
+unsafe fn register_buffer(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    len: usize,
+    iova: u64,
+    access: u32,
+) -> *mut ibv_mr {
+    if len == 0 {
+        return object_or_null::<ibv_mr>(Err(EINVAL));
+    }
     // SAFETY: passed on.
     unsafe { register(pd, addr, len, iova, access) }
 }
@@ -82,20 +97,18 @@ unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, ac
 
 /// The region that these arguments describe, where it can be registered.
 fn checked(pd: u32, addr: *mut c_void, len: usize, iova: u64, access: u32) -> Result<Region, Errno> {
-    if access & ON_DEMAND != 0 {
-        return Err(EOPNOTSUPP);
-    }
     let rights = AccessFlags::from_bits_truncate(access);
-    let known = AccessFlags::all().bits() | ZERO_BASED | WITHOUT_EFFECT | OPTIONAL;
+    let known = AccessFlags::all().bits() | ZERO_BASED | ON_DEMAND | WITHOUT_EFFECT | OPTIONAL;
     let remote_writes = rights.intersects(AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC);
     let wrong = access & !known != 0
         || remote_writes && !rights.contains(AccessFlags::LOCAL_WRITE)
-        || len == 0
         || (addr as u64).checked_add(len as u64).is_none();
     if wrong {
         return Err(EINVAL);
     }
-    check_mapped(addr as usize, len)?;
+    if access & ON_DEMAND == 0 {
+        check_mapped(addr as usize, len)?;
+    }
     let start = if access & ZERO_BASED != 0 { 0 } else { iova };
     Ok(Region { pd, addr: start, len: len as u64, access: rights })
 }
@@ -188,15 +201,52 @@ pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
     std::ptr::null_mut()
 }
 
+/// `enum ibv_advise_mr_advice`: PREFETCH, PREFETCH_WRITE, PREFETCH_NO_FAULT.
+const LAST_ADVICE: u32 = 2;
+/// `IBV_ADVISE_MR_FLAG_FLUSH`.
+const ADVISE_FLUSH: u32 = 1;
+
 pub(crate) unsafe extern "C" fn advise_mr(
-    _pd: *mut ibv_pd,
-    _advice: u32,
-    _flags: u32,
-    _sges: *mut ibv_sge,
-    _count: u32,
+    pd_pointer: *mut ibv_pd,
+    advice: u32,
+    flags: u32,
+    list: *mut ibv_sge,
+    count: u32,
 ) -> c_int {
-    // Advice is for paging on demand, which this device does not have.
-    EOPNOTSUPP.0
+    if advice > LAST_ADVICE {
+        return EOPNOTSUPP.0;
+    }
+    if flags & !ADVISE_FLUSH != 0 {
+        return EINVAL.0;
+    }
+    // SAFETY: a PD of ours and the caller's list.
+    let (pd, process, sges) = unsafe {
+        let pd = pd(pd_pointer);
+        (pd, super::device::process_of(pd.base.context), super::qp::sges(list, count as c_int))
+    };
+    // Nothing needs to be fetched; the advice must make sense all the same.
+    let sound = sges.is_ok_and(|sges| {
+        sges.iter().all(|sge| {
+            let found = process.regions.find(sge.lkey);
+            let need = AccessFlags::empty();
+            found.is_some_and(|place| place.check(pd.base.handle, sge.addr, sge.length.into(), need).is_ok())
+        })
+    });
+    if sound { 0 } else { EINVAL.0 }
+}
+
+/// Registers `len` bytes of memory of this library's, as the region from address 0 on.
+///
+/// # Safety
+/// A PD of ours.
+pub(super) unsafe fn register_own(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    len: usize,
+    access: u32,
+) -> *mut ibv_mr {
+    // SAFETY: passed on.
+    unsafe { register(pd, addr, len, 0, access | ZERO_BASED) }
 }
 
 pub unsafe extern "C" fn ibv_dontfork_range(_base: *mut c_void, _size: usize) -> c_int {

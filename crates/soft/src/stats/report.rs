@@ -14,8 +14,8 @@ const TIMING: &str = "outstanding_mean, outstanding_max and the workload's windo
                       device completes work requests, as far as the program posts when it sees completions; all \
                       other numbers are of what the program asked for";
 /// What is not counted here.
-const NOT_COUNTED: &str =
-    "what one-sided verbs of peers cost this machine is not in its pcie: only they count them";
+const NOT_COUNTED: &str = "what one-sided verbs of peers cost this machine is not in its pcie, as only they count them; \
+                           RECVs posted to an SRQ are not counted";
 
 /// The statistics of a process.
 #[derive(Clone, Debug, Serialize)]

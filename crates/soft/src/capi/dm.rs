@@ -1,0 +1,117 @@
+//! Device memory: memory of the process, in the part that peers have mapped.
+
+use super::object_or_null;
+use crate::device::MAX_DM;
+use crate::errno::{EINVAL, ENOMEM, Errno};
+use doorbell_abi::{ibv_alloc_dm_attr, ibv_context, ibv_dm, ibv_mr, ibv_pd};
+use libc::{c_int, c_void};
+
+/// Device memory is copied to and from in words of this size.
+const WORD: usize = 4;
+
+/// A piece of device memory.
+#[repr(C)]
+struct Dm {
+    base: ibv_dm,
+    memory: *mut u8,
+    length: usize,
+}
+
+impl Dm {
+    /// The address of `len` bytes from `offset`, where they lie within.
+    fn at(&self, offset: u64, len: usize) -> Result<*mut u8, Errno> {
+        let offset = usize::try_from(offset).map_err(|_| EINVAL)?;
+        if offset > self.length || len > self.length - offset {
+            return Err(EINVAL);
+        }
+        Ok(self.memory.wrapping_add(offset))
+    }
+
+    /// [`Dm::at`], for a copy.
+    fn words_at(&self, offset: u64, len: usize) -> Result<*mut u8, Errno> {
+        if !offset.is_multiple_of(WORD as u64) || !len.is_multiple_of(WORD) {
+            return Err(EINVAL);
+        }
+        self.at(offset, len)
+    }
+}
+
+pub(crate) unsafe extern "C" fn alloc_dm(
+    context: *mut ibv_context,
+    attr: *mut ibv_alloc_dm_attr,
+) -> *mut ibv_dm {
+    // SAFETY: the caller's struct.
+    object_or_null(alloc(context, unsafe { &*attr })).cast()
+}
+
+fn alloc(context: *mut ibv_context, attr: &ibv_alloc_dm_attr) -> Result<Box<Dm>, Errno> {
+    if attr.comp_mask != 0 || attr.length == 0 || attr.log_align_req > 12 {
+        return Err(EINVAL);
+    }
+    if attr.length as u64 > MAX_DM {
+        return Err(ENOMEM);
+    }
+    let memory = crate::arena::alloc_own(attr.length).ok_or(ENOMEM)?;
+    let base = ibv_dm {
+        context,
+        memcpy_to_dm: Some(memcpy_to_dm),
+        memcpy_from_dm: Some(memcpy_from_dm),
+        comp_mask: 0,
+        handle: 0,
+    };
+    Ok(Box::new(Dm { base, memory, length: attr.length }))
+}
+
+pub(crate) unsafe extern "C" fn free_dm(pointer: *mut ibv_dm) -> c_int {
+    // SAFETY: device memory of ours, not used after this.
+    let dm = unsafe { Box::from_raw(pointer.cast::<Dm>()) };
+    crate::arena::free(dm.memory);
+    0
+}
+
+unsafe extern "C" fn memcpy_to_dm(
+    pointer: *mut ibv_dm,
+    offset: u64,
+    from: *const c_void,
+    len: usize,
+) -> c_int {
+    // SAFETY: device memory of ours; the caller's buffer has as many bytes.
+    unsafe {
+        match (*pointer.cast::<Dm>()).words_at(offset, len) {
+            Ok(to) => {
+                std::ptr::copy(from.cast::<u8>(), to, len);
+                0
+            }
+            Err(errno) => errno.0,
+        }
+    }
+}
+
+unsafe extern "C" fn memcpy_from_dm(to: *mut c_void, pointer: *mut ibv_dm, offset: u64, len: usize) -> c_int {
+    // SAFETY: as above.
+    unsafe {
+        match (*pointer.cast::<Dm>()).words_at(offset, len) {
+            Ok(from) => {
+                std::ptr::copy(from, to.cast::<u8>(), len);
+                0
+            }
+            Err(errno) => errno.0,
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn reg_dm_mr(
+    pd: *mut ibv_pd,
+    pointer: *mut ibv_dm,
+    offset: u64,
+    len: usize,
+    access: u32,
+) -> *mut ibv_mr {
+    // SAFETY: device memory and a PD of ours.
+    unsafe {
+        match (*pointer.cast::<Dm>()).at(offset, len) {
+            Ok(memory) => super::mr::register_own(pd, memory.cast(), len, access),
+            Err(errno) => object_or_null::<ibv_mr>(Err(errno)),
+        }
+    }
+}
