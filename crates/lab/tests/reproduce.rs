@@ -73,10 +73,10 @@ fn json_has_the_fields_of_the_interface() {
         keys.sort();
         keys
     };
-    assert_eq!(keys(&json).join(" "), "claims curves not_checked parameters schema");
+    assert_eq!(keys(&json).join(" "), "accuracy claims curves not_checked parameters schema sensitivity");
     assert_eq!(
         keys(&json["claims"][0]).join(" "),
-        "basis bottleneck contested error experiment holds id kind note paper paper_value profile simulated unit where"
+        "basis bottleneck contested error experiment explanation held_out holds id kind note paper paper_value profile restates simulated unit where"
     );
     assert_eq!(keys(&json["claims"][0]["bottleneck"]).join(" "), "observed paper");
     assert_eq!(keys(&json["parameters"]).join(" "), "cib cx cx3");

@@ -88,7 +88,7 @@ impl Serialize for Resource {
 
 impl Profile {
     /// This profile with `resource` `num/den` times as fast: rates and sizes are multiplied, times
-    /// divided. Locks become more rather than faster; the PCIe read under a lock belongs to
+    /// divided. Locks are held for less time, of which the PCIe read under a lock belongs to
     /// [`Resource::PcieLatency`]. For [`Resource::Latency`] the cables and the switch take less
     /// time.
     ///
@@ -114,13 +114,9 @@ impl Profile {
             }
             Resource::TxUnits => self.relax_tx(factor),
             Resource::RxUnits => self.relax_rx(factor),
-            Resource::AtomicLocks => {
-                // One lock stays one: two would be another NIC, not a somewhat better one.
-                if self.atomics.slots > 1 {
-                    factor.more_u32(&mut self.atomics.slots);
-                }
-                factor.faster([&mut self.atomics.hold]);
-            }
+            // Their number stays: other than a power of two it would choose locks by other bits, which
+            // is another NIC, not a somewhat better one.
+            Resource::AtomicLocks => factor.faster([&mut self.atomics.hold]),
             Resource::WqeCache => factor.more_u32(&mut self.caches.wqe_entries),
             Resource::QpContextCache => {
                 factor.more_u32(&mut self.caches.requester_entries);

@@ -161,13 +161,24 @@ fn counters_8_bytes_apart_share_512_of_cibs_locks() {
 fn relaxing_a_resource_changes_only_that() {
     let p = profile("cib");
     let locks = p.relax(Resource::AtomicLocks, 110, 100);
-    assert_eq!(locks.atomics.slots, 4505);
+    assert_eq!(locks.atomics.slots, p.atomics.slots);
+    assert!(locks.atomics.hold < p.atomics.hold);
     assert_eq!(Profile { atomics: p.atomics, ..locks }, p);
     let mmio = p.relax(Resource::MmioBandwidth, 110, 100);
     assert!(mmio.mmio_time(64) < p.mmio_time(64));
     assert_eq!(mmio.completion_time(64), p.completion_time(64));
-    let single = profile("cx3").relax(Resource::AtomicLocks, 110, 100);
-    assert_eq!(single.atomics.slots, 1);
+}
+
+#[test]
+fn a_built_in_profile_with_more_of_one_parameter() {
+    let p = profile("cib");
+    let more = Profile::named_with("cib", "tx.send_ns", 11, 10).unwrap();
+    assert_eq!(more.tx.send, doorbell_verbs::Span::from_ns(66));
+    assert_eq!(Profile { tx: p.tx, parameters: p.parameters.clone(), ..more }, p);
+    assert_eq!(Profile::named_with("cib", "tx.units", 11, 10).unwrap().tx.units, 18);
+    for (name, parameter) in [("cib", "tx.sned_ns"), ("cib", "nic.inline_recv_ud"), ("cx9", "tx.send_ns"), ("cib", "tx")] {
+        assert!(Profile::named_with(name, parameter, 11, 10).is_err(), "{name} {parameter}");
+    }
 }
 
 #[test]

@@ -10,11 +10,14 @@ mod fig14;
 mod fig2;
 mod fig5;
 mod fig6;
+#[cfg(test)]
+mod flips;
 mod inline_recv;
 mod locks;
 mod micro;
 mod outbound;
 mod runs;
+mod systems;
 mod tab1;
 mod tab2;
 mod tab4;
@@ -73,6 +76,8 @@ pub struct Ctx<'a> {
     pub control: Control<'a>,
     /// Whether bottlenecks are observed by reruns; else they stay empty.
     pub(crate) explains: bool,
+    /// Rates are measured for so much less time than usual.
+    pub(crate) hurry: u64,
     /// What was run already.
     pub(crate) runs: runs::Runs,
 }
@@ -84,14 +89,14 @@ impl<'a> Ctx<'a> {
     /// If one of them is malformed; a test sees to it that none is.
     pub fn new(full: bool, control: Control<'a>) -> Result<Ctx<'a>, doorbell_nic::ProfileError> {
         let profiles = Profile::names().map(Profile::named).collect::<Result<_, _>>()?;
-        Ok(Ctx { profiles, full, control, explains: true, runs: runs::Runs::default() })
+        Ok(Ctx { profiles, full, control, explains: true, hurry: 1, runs: runs::Runs::default() })
     }
 
     /// The same on other profiles, for rates alone: not dense, without bottlenecks. What was run on
     /// unchanged profiles is not run again.
     pub(crate) fn of_rates(&self, profiles: Vec<Profile>) -> Ctx<'a> {
         let control = Control { interrupt: self.control.interrupt.clone(), progress: &|_| {} };
-        Ctx { profiles, full: false, control, explains: false, runs: self.runs.clone() }
+        Ctx { profiles, full: false, control, explains: false, hurry: self.hurry, runs: self.runs.clone() }
     }
 
     fn profile(&self, name: &str) -> &Profile {

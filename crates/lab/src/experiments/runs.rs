@@ -91,7 +91,8 @@ impl Ctx<'_> {
         workload: &Workload,
         explained: bool,
     ) -> Result<Arc<Outcome>, SimulateError> {
-        let workload = workload.resolve(profile).unwrap_or_else(|e| panic!("workload of {what}: {e}"));
+        let mut workload = workload.resolve(profile).unwrap_or_else(|e| panic!("workload of {what}: {e}"));
+        workload.duration = Duration::new(Span::from_ps(workload.duration.span().as_ps() / self.hurry));
         let key = |explained| Key {
             // Everything that the outcome depends on.
             profile: format!("{profile:?}"),
