@@ -17,7 +17,6 @@ mod locks;
 mod micro;
 mod outbound;
 mod runs;
-mod systems;
 mod tab1;
 mod tab2;
 mod tab4;
