@@ -1,12 +1,16 @@
 //! Pipes that wake a program: completion channels and asynchronous events.
 
-use crate::process::Owner;
+use crate::process::{Owner, lock};
 use crate::records::EventRecord;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Mutex;
 
 /// Bytes of an event in the pipe.
 const EVENT_BYTES: usize = size_of::<EventRecord>();
+
+/// Writing ends of all pipes of this process.
+static PIPES: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
 /// A pipe of events: the program holds the reading end, every process that fills one of its
 /// queues writes to the other. Writes are of one event and so never mix.
@@ -30,6 +34,7 @@ impl EventPipe {
         if unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
             return Err(io::Error::last_os_error());
         }
+        lock(&PIPES).push(write.as_raw_fd());
         Ok(EventPipe { read, write })
     }
 
@@ -56,6 +61,13 @@ impl EventPipe {
     }
 }
 
+impl Drop for EventPipe {
+    fn drop(&mut self) {
+        let fd = self.write.as_raw_fd();
+        lock(&PIPES).retain(|other| *other != fd);
+    }
+}
+
 impl EventRecord {
     fn to_bytes(self) -> [u8; EVENT_BYTES] {
         let mut bytes = [0; EVENT_BYTES];
@@ -78,9 +90,12 @@ pub(crate) fn tell(owner: Owner<'_>, fd_in_record: u32, event: EventRecord) {
     let bytes = event.to_bytes();
     match owner {
         Owner::This => {
-            // SAFETY: reads as many bytes. The descriptor is that of a pipe of ours or, where a
-            // peer has overwritten the record, one that the kernel refuses or that takes 12 bytes.
-            unsafe { libc::write(fd as RawFd, bytes.as_ptr().cast(), bytes.len()) };
+            // The number comes from shared memory: it must be that of one of our pipes.
+            let pipes = lock(&PIPES);
+            if pipes.contains(&(fd as RawFd)) {
+                // SAFETY: reads as many bytes; the pipe is open as long as it is in the list.
+                unsafe { libc::write(fd as RawFd, bytes.as_ptr().cast(), bytes.len()) };
+            }
         }
         Owner::Peer(peer) => {
             let _ = peer.write_to_pipe(fd, &bytes);

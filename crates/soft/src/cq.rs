@@ -253,7 +253,7 @@ impl Cq {
         let capacity = self.record.capacity.load(Relaxed);
         let entries = self.record.entries.load(Relaxed);
         entry(self.process.segment, entries, capacity, head)
-            .is_none_or(|e| e.sequence.load(Acquire) != head + 1)
+            .is_none_or(|e| e.sequence.load(Acquire) != head.wrapping_add(1))
     }
 
     fn take(&self, state: &mut State) -> Option<ibv_wc> {
@@ -264,7 +264,7 @@ impl Cq {
                 return self.take_own(state);
             };
             let wc = self.receive(state, entry);
-            self.record.head.0.store(head + 1, Release);
+            self.record.head.0.store(head.wrapping_add(1), Release);
             if wc.is_some() {
                 return wc;
             }
@@ -282,7 +282,7 @@ impl Cq {
     fn next_in_ring(&self, state: &State) -> Option<&'static CqEntry> {
         let head = self.record.head.0.load(Relaxed);
         let entry = entry(self.process.segment, state.entries, state.capacity, head)?;
-        (entry.sequence.load(Acquire) == head + 1).then_some(entry)
+        (entry.sequence.load(Acquire) == head.wrapping_add(1)).then_some(entry)
     }
 
     /// The completion that an entry stands for; `None` where it is of no QP that there is, or of no
@@ -349,7 +349,7 @@ impl Cq {
         let entries = self.process.heap.alloc(bytes(capacity)).ok_or(crate::errno::ENOMEM)?;
         forget_sequences(segment, entries, capacity);
         let (head, tail) = (self.record.head.0.load(Relaxed), self.record.tail.load(Relaxed));
-        for position in head..tail.min(head + u64::from(state.capacity)) {
+        for position in head..tail.min(head.saturating_add(u64::from(state.capacity))) {
             let old = entry(segment, state.entries, state.capacity, position);
             let new = entry(segment, entries, capacity, position);
             if let (Some(old), Some(new)) = (old, new) {
@@ -468,8 +468,8 @@ pub(crate) fn push_recv(owner: Owner<'_>, segment: &Segment, index: u32, done: &
     entry.src_qp.store(done.src_qp, Relaxed);
     entry.carried_len.store(done.carried.len as u32, Relaxed);
     carry(&done.carried, entry);
-    record.tail.store(tail + 1, Relaxed);
-    entry.sequence.store(tail + 1, Release);
+    record.tail.store(tail.wrapping_add(1), Relaxed);
+    entry.sequence.store(tail.wrapping_add(1), Release);
     drop(guard);
     let solicited = done.flags & SOLICITED != 0 || done.status != 0;
     wake(owner, record, index, solicited);

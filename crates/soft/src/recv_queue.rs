@@ -124,7 +124,7 @@ impl RecvQueue {
         }
         let slot =
             slot(self.process.segment, self.slots, self.capacity, self.max_sge, position).ok_or(EINVAL)?;
-        state.entries[at] = Entry { position: position + 1, wr_id, sges: sges.len() as u32 };
+        state.entries[at] = Entry { position: position.wrapping_add(1), wr_id, sges: sges.len() as u32 };
         let first = at * self.max_sge as usize;
         state.sges[first..first + sges.len()].copy_from_slice(sges);
         let total: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
@@ -140,7 +140,7 @@ impl RecvQueue {
         state.tail += 1;
         state.outstanding += 1;
         self.record.tail.0.store(state.tail, Relaxed);
-        slot.sequence.store(position + 1, Release);
+        slot.sequence.store(position.wrapping_add(1), Release);
         Ok(())
     }
 
@@ -157,7 +157,7 @@ impl RecvQueue {
         let state = &mut *state;
         let at = (position & u64::from(self.capacity - 1)) as usize;
         let entry = state.entries[at];
-        if entry.position != position + 1 {
+        if entry.position != position.wrapping_add(1) {
             return None;
         }
         state.entries[at].position = 0;
@@ -254,7 +254,7 @@ pub(crate) fn slot(
     position: u64,
 ) -> Option<&RqSlot> {
     let at = position & u64::from(capacity.checked_sub(1)?);
-    segment.in_heap(slots.checked_add(at * stride(max_sge.min(1024)))?)
+    segment.in_heap(slots.checked_add(at.checked_mul(stride(max_sge.min(1024)))?)?)
 }
 
 /// SGE `n` of a slot, where there can be so many.
@@ -282,7 +282,7 @@ pub(crate) fn flush(owner: Owner<'_>, segment: &Segment, qp: &QpRecord, qpn: u32
     for _ in 0..capacity {
         let head = record.head.load(Relaxed);
         let Some(slot) = slot(segment, slots, capacity, max_sge, head) else { return };
-        if slot.sequence.load(Acquire) != head + 1 {
+        if slot.sequence.load(Acquire) != head.wrapping_add(1) {
             return;
         }
         let done = RecvDone {
@@ -293,7 +293,7 @@ pub(crate) fn flush(owner: Owner<'_>, segment: &Segment, qp: &QpRecord, qpn: u32
             opcode: doorbell_verbs::WcOpcode::Recv.to_c(),
             ..RecvDone::default()
         };
-        record.head.store(head + 1, Relaxed);
+        record.head.store(head.wrapping_add(1), Relaxed);
         if !push_recv(owner, segment, cq, &done) {
             return;
         }

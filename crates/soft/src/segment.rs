@@ -88,7 +88,9 @@ impl Segment {
 
     /// The record of type `T` at `at`. `T` holds only atomics.
     fn record<T>(&self, at: u64) -> &T {
-        debug_assert!(at + size_of::<T>() as u64 <= SEGMENT_BYTES && at % align_of::<T>() as u64 == 0);
+        debug_assert!(
+            at + size_of::<T>() as u64 <= SEGMENT_BYTES && at.is_multiple_of(align_of::<T>() as u64)
+        );
         // SAFETY: within the mapping, which lives as long as `self`; aligned; atomics take any bytes.
         unsafe { &*self.base.add(at as usize).cast::<T>() }
     }
