@@ -69,13 +69,14 @@ impl SimCluster {
 
     /// Lets a thread go on; an error where it panicked.
     fn resume(&mut self, thread: u32) -> Result<(), RunError> {
-        let Some(mut coroutine) = self.coroutines[thread as usize].take() else { return Ok(()) };
-        match catch_unwind(AssertUnwindSafe(|| coroutine.resume(()))) {
-            Ok(CoroutineResult::Yield(())) => {
-                self.coroutines[thread as usize] = Some(coroutine);
-                Ok(())
-            }
-            Ok(CoroutineResult::Return(())) => {
+        let Some(coroutine) = &mut self.coroutines[thread as usize] else { return Ok(()) };
+        let resumed = catch_unwind(AssertUnwindSafe(|| coroutine.resume(())));
+        if matches!(resumed, Ok(CoroutineResult::Yield(()))) {
+            return Ok(());
+        }
+        self.coroutines[thread as usize] = None;
+        match resumed {
+            Ok(_) => {
                 let mut w = self.world.borrow_mut();
                 let t = &mut w.threads[thread as usize];
                 t.waiting = Waiting::Ended;

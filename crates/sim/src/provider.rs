@@ -57,6 +57,7 @@ impl<'y> SimProvider<'y> {
     }
 
     /// [`SimProvider::sync`] up to where another thread comes first; false then.
+    #[inline]
     fn catch_up(&self, w: &mut World) -> bool {
         let clock = w.threads[self.thread as usize].clock;
         if clock <= w.end && w.run_before(Key::thread(clock, self.thread)) {

@@ -94,7 +94,10 @@ impl World {
         rx.free_at = now + busy;
         rx.busy += window.overlap(now, now + busy);
         if !blocked {
-            self.rx_start(machine, unit);
+            rx.running = !rx.packets.is_empty();
+            if rx.running {
+                self.rx_start(machine, unit);
+            }
         }
     }
 

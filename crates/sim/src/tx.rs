@@ -365,6 +365,7 @@ impl World {
 
     /// Whether the port has not too much under way already and its peer has room for the packet;
     /// otherwise the port will be looked at again when that has changed.
+    #[inline]
     fn may_leave(&mut self, flight: u32) -> bool {
         let Flight { link_bytes, from: (machine, _), to: (to, _), port, .. } = self.flights[flight];
         let bytes = u64::from(link_bytes);
@@ -406,6 +407,7 @@ impl World {
     }
 
     /// A packet leaves.
+    #[inline]
     fn leave(&mut self, flight: u32) {
         let Flight { link_bytes, from: (machine, qp), to: (to, _), port, completion, .. } =
             self.flights[flight];

@@ -1,0 +1,82 @@
+//! The simulator's memory: none is allocated per event, and what is held grows with QPs and
+//! outstanding operations only.
+
+use allocation_counter::{AllocationInfo, measure};
+use doorbell_lab::{Control, Outcome, Workload};
+use std::sync::Arc;
+
+fn simulate(toml: &str) -> (Outcome, AllocationInfo) {
+    let workload = Workload::from_toml("test", toml).expect("a workload");
+    let profile = workload.load_profile().expect("a profile");
+    let resolved = workload.resolve(&profile).unwrap_or_else(|e| panic!("{toml}: {e}"));
+    let control = Control { interrupt: Arc::default(), progress: &|_| {} };
+    let mut outcome = None;
+    let info = measure(|| {
+        outcome = Some(doorbell_lab::simulate(&profile, &resolved, &control).expect("a run"));
+    });
+    (outcome.expect("a run"), info)
+}
+
+/// Allocations that a longer run may add: queues that reach their greatest length late. There are
+/// some hundred queues, and each at most doubles its room.
+const LATE: u64 = 64;
+
+#[test]
+fn a_longer_run_takes_no_more_allocations() {
+    for workload in [
+        "verb = \"send\"\ntransport = \"ud\"\nbatch = 16",
+        "verb = \"send\"\ntransport = \"ud\"\nsize = 512\npattern = \"all-to-all\"",
+        "verb = \"send\"\ntransport = \"rc\"\npattern = \"inbound\"",
+        "verb = \"write\"\ntransport = \"uc\"\nsignal_every = 8",
+        "verb = \"write\"\ntransport = \"rc\"\nsize = 5000\ninline = false\nwindow = 8",
+        "verb = \"read\"\ntransport = \"rc\"",
+        "verb = \"read\"\ntransport = \"rc\"\npattern = \"all-to-all\"\nqps = 4",
+        "verb = \"fetch-add\"\ntransport = \"rc\"\ncounters = 64\npattern = \"inbound\"",
+    ] {
+        for profile in ["cx3", "cib"] {
+            let run = |duration: u32| {
+                simulate(&format!(
+                    "profile = \"{profile}\"\nmachines = 4\nthreads = 4\nwarmup = \"200us\"\n\
+                     duration = \"{duration}us\"\n{workload}"
+                ))
+            };
+            let ((short, less), (long, more)) = (run(300), run(900));
+            let events = long.events - short.events;
+            assert!(events > 5_000, "{profile}, {workload}: {events} more events");
+            let more = more.count_total.saturating_sub(less.count_total);
+            assert!(more <= LATE, "{profile}, {workload}: {more} more allocations for {events} events");
+        }
+    }
+}
+
+#[test]
+fn memory_is_linear_in_qps() {
+    let held = |qps: u32| {
+        let (_, info) = simulate(&format!(
+            "profile = \"cib\"\nverb = \"read\"\npattern = \"all-to-all\"\nmachines = 4\nthreads = 4\n\
+             warmup = \"20us\"\nduration = \"50us\"\nqps = {qps}"
+        ));
+        info.bytes_max
+    };
+    let [small, medium, large] = [8, 16, 32].map(held);
+    let (first, second) = (medium - small, large - medium);
+    // Twice as many more QPs; a vector that grows can hold twice what it needs.
+    assert!(second <= 4 * first, "{small}, {medium} and {large} bytes with 8, 16 and 32 QPs a thread");
+}
+
+#[test]
+fn memory_is_linear_in_outstanding_operations() {
+    let held = |window: u32| {
+        let (_, info) = simulate(&format!(
+            "profile = \"cib\"\nverb = \"write\"\nmachines = 4\nthreads = 4\n\
+             warmup = \"20us\"\nduration = \"100us\"\nwindow = {window}\nsignal_every = 1"
+        ));
+        info.bytes_max
+    };
+    let [small, medium, large] = [64, 128, 256].map(held);
+    let (first, second) = (medium.saturating_sub(small), large.saturating_sub(medium));
+    assert!(
+        second <= 4 * first.max(1 << 20),
+        "{small}, {medium} and {large} bytes with windows of 64, 128, 256"
+    );
+}
