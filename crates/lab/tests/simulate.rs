@@ -167,7 +167,7 @@ fn json_has_the_fields_of_the_interface() {
         ),
         (
             &json["workload"],
-            "batch counter_stride counters duration header_only inline machines pattern profile qps seed signal_every size threads transport verb warmup window",
+            "batch counter_stride counters drain duration header_only huge_pages inline inline_recv machines pattern profile qps seed signal_every size threads transport verb warmup window",
         ),
         (&json["latency_ns"], "mean p50 p99 p999"),
         (&json["bottleneck"], "class text"),
