@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Each resource in turn is made this much faster.
-const RELAXED: (u64, u64) = (11, 10);
+pub(crate) const RELAXED: (u64, u64) = (11, 10);
 
 /// A resource busy for at least this share of the time can be what limits the rate. Where none is,
 /// operations spend their time on their way.
@@ -74,7 +74,7 @@ fn rate(w: &Resolved, run: &Run) -> f64 {
     outcome::rates(w, run).iter().sum()
 }
 
-fn gain(base: f64, relaxed: f64) -> f64 {
+pub(crate) fn gain(base: f64, relaxed: f64) -> f64 {
     if base > 0.0 { relaxed / base - 1.0 } else { 0.0 }
 }
 
@@ -84,7 +84,7 @@ fn top(run: &Run) -> Option<&ResourceUse> {
 }
 
 /// The bottleneck as far as one run tells.
-fn busiest(run: &Run) -> Bottleneck {
+pub(crate) fn busiest(run: &Run) -> Bottleneck {
     let note = "not confirmed by reruns";
     match top(run) {
         Some(r) if r.utilization >= BUSY => Bottleneck {
@@ -107,7 +107,7 @@ fn busiest(run: &Run) -> Bottleneck {
 }
 
 /// The bottleneck from the reruns; `lifts` has the largest first.
-fn observed(base: &Run, lifts: &[(Resource, f64)]) -> Bottleneck {
+pub(crate) fn observed(base: &Run, lifts: &[(Resource, f64)]) -> Bottleneck {
     let (best, gain) = lifts[0];
     let percent = |gain: f64| format!("{:+.1}%", gain * 100.0);
     let runner_up = lifts.get(1).map_or(String::new(), |(r, gain)| format!(", {r} {}", percent(*gain)));

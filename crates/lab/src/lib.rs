@@ -18,6 +18,7 @@ mod report;
 mod selector;
 mod sensitivity;
 mod simulate;
+mod systems;
 mod topology;
 mod workload;
 
@@ -33,4 +34,5 @@ pub use report::{
 pub use selector::{BadSelector, Selection};
 pub use sensitivity::Sensitivity;
 pub use simulate::SimulateError;
+pub use systems::{SYSTEM_SCHEMA, System, SystemOutcome, SystemWorkload, explain_system, simulate_system};
 pub use workload::{Pattern, Resolved, Verb, Workload, WorkloadError};

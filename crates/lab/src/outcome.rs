@@ -135,7 +135,7 @@ impl From<&PcieUse> for Pcie {
 }
 
 impl Latency {
-    fn of(run: &Run) -> Latency {
+    pub(crate) fn of(run: &Run) -> Latency {
         let mut all: Option<Histogram<u32>> = None;
         for (_, thread) in run.threads.iter().filter(|(_, t)| !t.latency.is_empty()) {
             match &mut all {

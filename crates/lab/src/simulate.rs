@@ -4,6 +4,7 @@ use crate::programs::{ProgramError, ThreadResult, Worker};
 use crate::topology;
 use crate::workload::Resolved;
 use doorbell_nic::Profile;
+use doorbell_systems::SystemError;
 use doorbell_sim::{Metrics, SimCluster, SimConfig};
 use doorbell_verbs::{Cluster, RunError, Span, Task, Time, VerbsError};
 use std::sync::Arc;
@@ -32,6 +33,16 @@ pub enum SimulateError {
         thread: u32,
         /// Why.
         cause: ProgramError,
+    },
+    /// A thread of a system gave up.
+    #[error("thread {thread} of machine {machine}: {cause}")]
+    System {
+        /// Its machine.
+        machine: u32,
+        /// Its number there.
+        thread: u32,
+        /// Why.
+        cause: SystemError,
     },
     /// A thread did not come to its end.
     #[error("thread {thread} of machine {machine} did not end in time")]

@@ -2,6 +2,7 @@
 
 mod app_a;
 mod caches;
+mod fig10;
 mod fig11a;
 mod fig11b;
 mod fig12;
@@ -10,6 +11,9 @@ mod fig14;
 mod fig2;
 mod fig5;
 mod fig6;
+mod fig7;
+mod fig8;
+mod fig9;
 #[cfg(test)]
 mod flips;
 mod inline_recv;
@@ -17,8 +21,10 @@ mod locks;
 mod micro;
 mod outbound;
 mod runs;
+mod systems;
 mod tab1;
 mod tab2;
+mod tab3;
 mod tab4;
 mod tab5;
 
@@ -45,12 +51,17 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the papers.
-pub const ALL: [&Experiment; 17] = [
+pub const ALL: [&Experiment; 22] = [
     &fig2::EXPERIMENT,
     &tab1::EXPERIMENT,
     &fig5::EXPERIMENT,
     &fig6::EXPERIMENT,
     &tab2::EXPERIMENT,
+    &fig7::EXPERIMENT,
+    &tab3::EXPERIMENT,
+    &fig8::EXPERIMENT,
+    &fig9::EXPERIMENT,
+    &fig10::EXPERIMENT,
     &tab4::EXPERIMENT,
     &fig11a::EXPERIMENT,
     &fig11b::EXPERIMENT,

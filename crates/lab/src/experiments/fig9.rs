@@ -1,0 +1,125 @@
+//! ATC'16, Figure 9 and 4.3.1: HERD's key-value store by cores of the server.
+
+use super::systems::curve;
+use super::{Check, Ctx, Experiment, Findings};
+use crate::explain::EXPLAIN_RUNS;
+use crate::simulate::SimulateError;
+use crate::systems::{System, SystemOutcome, SystemWorkload};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "fig9",
+    paper: "atc16",
+    title: "rate of HERD's key-value store by cores of the server",
+    claims: &[
+        "atc16-kv-base-1core",
+        "atc16-kv-batch-1core",
+        "atc16-kv-gain-1core",
+        "atc16-kv-base-peak",
+        "atc16-kv-batch-peak",
+        "atc16-kv-gain-peak",
+        "atc16-kv-vs-read-63pct",
+        "atc16-kv-read-bound",
+        "atc16-kv-cores-base",
+        "atc16-kv-cores-batch",
+        "atc16-kv-gain-lt-seq",
+        "atc16-abs-herd-cpu-83pct",
+        "atc16-intro-herd-tput-35pct",
+    ],
+    runs: 2 * 14 + EXPLAIN_RUNS + 1 + 2 + 2,
+    run,
+};
+
+const MOST_CORES: u32 = 14;
+
+fn store(ctx: &Ctx<'_>, cores: u32, batching: bool) -> SystemWorkload {
+    let base = SystemWorkload::new(System::HerdKv);
+    let pairs = if ctx.full { base.real_pairs } else { base.pairs };
+    SystemWorkload { cores, batching, pairs, ..base }
+}
+
+fn series(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<SystemOutcome>, SimulateError> {
+    let all: Vec<SystemWorkload> = (1..=MOST_CORES).map(|c| store(ctx, c, batching)).collect();
+    ctx.systems("cib", "fig9", &all)
+}
+
+fn peak(outcomes: &[SystemOutcome]) -> &SystemOutcome {
+    outcomes.iter().max_by(|a, b| a.mrps.total_cmp(&b.mrps)).unwrap_or(&outcomes[0])
+}
+
+/// Fewest cores that beat a rate.
+fn cores_beyond(outcomes: &[SystemOutcome], rate: f64) -> u32 {
+    outcomes.iter().find(|o| o.mrps > rate).map_or(u32::MAX, |o| o.workload.cores)
+}
+
+fn percent(from: &SystemOutcome, to: &SystemOutcome) -> f64 {
+    (to.mrps / from.mrps - 1.0) * 100.0
+}
+
+fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+    let (base, batched) = (series(ctx, false)?, series(ctx, true)?);
+    let best = ctx.explain_system("cib", "kv-batch-peak", &peak(&batched).workload)?;
+    let reads =
+        SystemWorkload { clients: 70, clients_per_machine: 14, ..SystemWorkload::new(System::ReadKv) };
+    let reads = &ctx.systems("cib", "fig9: READ-based", &[reads])?[0];
+    let sequencer = [super::fig7::rpc(1, false, false), super::fig7::rpc(1, true, false)];
+    let sequencer = ctx.systems("cib", "fig9: sequencer", &sequencer)?;
+    let small = super::micro::inbound(ctx.profile("cib"), crate::workload::Verb::Read, 64);
+    let bound = ctx.measure("cib", "fig9: READs", &[small])?[0].mops / 2.0;
+    let speculation = [false, true].map(|speculate| SystemWorkload {
+        speculate,
+        put_permille: 0,
+        // A cache is of use where keys come again.
+        zipf: true,
+        pairs: 1024,
+        ..store(ctx, 10, true)
+    });
+    let speculation = ctx.systems("cib", "fig9: speculation", &speculation)?;
+    let gain = (percent(&base[0], &batched[0]), percent(peak(&base), peak(&batched)));
+    let (kv, seq) = (1.0 + gain.0 / 100.0, sequencer[1].mrps / sequencer[0].mrps);
+    let workload = &best.workload;
+    let scaled = format!(
+        "{} pairs per core stand for {}: {:.1}% of them in caches, as there; {:.2}% of operations miss for eviction",
+        workload.pairs,
+        workload.real_pairs,
+        100.0 * workload.cache_bytes as f64 / (workload.real_pairs * 80 * u64::from(workload.cores)) as f64,
+        best.missed * 100.0
+    );
+    let checks = vec![
+        Check::system("atc16-kv-base-1core", "cib", &base[0]),
+        Check::system("atc16-kv-batch-1core", "cib", &batched[0]).note(scaled),
+        Check::number("atc16-kv-gain-1core", "cib", gain.0),
+        Check::system("atc16-kv-base-peak", "cib", peak(&base)),
+        Check::system("atc16-kv-batch-peak", "cib", &best),
+        Check::number("atc16-kv-gain-peak", "cib", gain.1),
+        Check::number("atc16-kv-vs-read-63pct", "cib", (best.mrps / bound - 1.0) * 100.0),
+        Check::number("atc16-kv-read-bound", "cib", bound).note(format!(
+            "half of the rate of READs of 64 bytes; the READ-based store reaches {:.1}",
+            reads.mrps
+        )),
+        Check::number("atc16-kv-cores-base", "cib", cores_beyond(&base, bound)),
+        Check::number("atc16-kv-cores-batch", "cib", cores_beyond(&batched, bound)),
+        Check::statement(
+            "atc16-kv-gain-lt-seq",
+            "cib",
+            kv < seq,
+            format!("key-value store {kv:.2}x, sequencer {seq:.2}x"),
+        ),
+        Check::number("atc16-abs-herd-cpu-83pct", "cib", gain.0),
+        Check::number("atc16-intro-herd-tput-35pct", "cib", gain.1),
+    ];
+    let cores = |all: &[SystemOutcome]| all.iter().map(|o| (f64::from(o.workload.cores), o.mrps)).collect();
+    let line = |name, x, points| curve("atc16/fig9", name, "cib", x, "Mrps", points);
+    let flat = |rate| vec![(1.0, rate), (f64::from(MOST_CORES), rate)];
+    let curves = vec![
+        line("batched", "cores", cores(&batched)),
+        line("not batched", "cores", cores(&base)),
+        line("READ-based, at most", "cores", flat(bound)),
+        line("READ-based, as built", "cores", flat(reads.mrps)),
+        line(
+            "GETs, without and with versions that clients know",
+            "share of header-only replies",
+            speculation.iter().map(|o| (o.header_only, o.mrps)).collect(),
+        ),
+    ];
+    Ok(Findings { checks, curves })
+}

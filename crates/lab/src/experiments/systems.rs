@@ -1,0 +1,80 @@
+//! Runs of systems for the figures of ATC'16, section 4.
+
+use super::{Check, Ctx, Curve};
+use crate::explain::Control;
+use crate::parallel;
+use crate::simulate::SimulateError;
+use crate::systems::{self, SystemOutcome, SystemWorkload};
+
+impl Ctx<'_> {
+    /// Runs each of `all` on `profile` once; the outcomes have their order.
+    pub(super) fn systems(
+        &self,
+        profile: &str,
+        what: &str,
+        all: &[SystemWorkload],
+    ) -> Result<Vec<SystemOutcome>, SimulateError> {
+        let progress = |_: &str| (self.control.progress)(what);
+        let control = Control { interrupt: self.control.interrupt.clone(), progress: &progress };
+        let profile = self.profile(profile);
+        parallel::map(all, |w| systems::simulate_system(profile, w, &control)).into_iter().collect()
+    }
+
+    /// Runs `w` and observes what limits it.
+    pub(super) fn explain_system(
+        &self,
+        profile: &str,
+        what: &str,
+        w: &SystemWorkload,
+    ) -> Result<SystemOutcome, SimulateError> {
+        let progress = |run: &str| (self.control.progress)(&format!("{what}: {run}"));
+        let control = Control { interrupt: self.control.interrupt.clone(), progress: &progress };
+        let run = if self.explains { systems::explain_system } else { systems::simulate_system };
+        run(self.profile(profile), w, &control)
+    }
+}
+
+impl Check {
+    /// The rate of a system whose bottleneck was observed.
+    pub(super) fn system(claim: &'static str, profile: &'static str, outcome: &SystemOutcome) -> Check {
+        Check::number(claim, profile, outcome.mrps).system_limited_by(outcome).note(setting(outcome))
+    }
+
+    /// Says what limited `outcome`, which was observed by reruns.
+    pub(super) fn system_limited_by(mut self, outcome: &SystemOutcome) -> Check {
+        if !outcome.lift.is_empty() {
+            self.bottleneck = Some(outcome.bottleneck.clone());
+        }
+        self
+    }
+}
+
+/// What the paper does not state and a run had to choose.
+pub(super) fn setting(outcome: &SystemOutcome) -> String {
+    let SystemWorkload { clients, outstanding, windows, .. } = outcome.workload;
+    let how = if windows { "in windows of" } else { "with" };
+    let setting = format!("{clients} clients {how} {outstanding} outstanding");
+    match outcome.lift.is_empty() {
+        true => setting,
+        false => format!("{}; {setting}", outcome.bottleneck.text),
+    }
+}
+
+/// A curve of rates.
+pub(super) fn curve(
+    experiment: &str,
+    name: &str,
+    profile: &str,
+    x: &str,
+    y: &str,
+    points: Vec<(f64, f64)>,
+) -> Curve {
+    Curve {
+        experiment: experiment.into(),
+        name: name.into(),
+        profile: profile.into(),
+        x: x.into(),
+        y: y.into(),
+        points,
+    }
+}

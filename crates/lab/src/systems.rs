@@ -1,0 +1,479 @@
+//! The papers' systems in virtual time.
+
+use crate::Duration;
+use crate::explain::{self, Control};
+use crate::outcome::{Bottleneck, Cache, Latency, Lift, Pcie, Utilization};
+use crate::parallel;
+use crate::programs::ThreadResult;
+use crate::simulate::{Run, SimulateError};
+use doorbell_nic::{Profile, Resource};
+use doorbell_sim::{SimCluster, SimConfig};
+use doorbell_systems::sequencer::{Drawing, Drawn, atomics, rpc, spec};
+use doorbell_systems::{Interval, Measured, SystemError, herd, kv};
+use doorbell_verbs::{Cluster, Mem, PageSize, Program, Span, Task, Time, VerbsError};
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// Version of the JSON of a [`SystemOutcome`]; fields are only ever added.
+pub const SYSTEM_SCHEMA: u32 = 1;
+
+/// Virtual time that threads get to come to their end once the measurement is over.
+const GRACE: Span = Span::from_ms(10);
+/// Virtual time that a thread has to set up, and to fill its partition with one pair.
+const SETUP: Span = Span::from_us(1500);
+const FILL: Span = Span::from_ns(1000);
+
+/// A system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum System {
+    /// Sequencer over HERD's RPCs.
+    RpcSequencer,
+    /// Spec-S0.
+    SpecSequencer,
+    /// Sequencer by RDMA fetch-and-add.
+    AtomicsSequencer,
+    /// MICA-like store over HERD's RPCs.
+    HerdKv,
+    /// GET by two READs, PUT over HERD's RPCs.
+    ReadKv,
+    /// GET by READ, PUT by atomics.
+    DrtmKv,
+}
+
+/// A system with its parameters. Machine 0 is the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SystemWorkload {
+    /// Which.
+    pub system: System,
+    /// Worker threads of the server, one per core; sequencers by RPC, stores over RPC.
+    pub cores: u32,
+    /// Clients; each is a thread.
+    pub clients: u32,
+    /// Clients of a machine.
+    pub clients_per_machine: u32,
+    /// Operations that a client has outstanding.
+    pub outstanding: u32,
+    /// Clients send that many, wait for all, and again; rather than replace each at once.
+    pub windows: bool,
+    /// Requests that a worker takes in a pass.
+    pub gather: u32,
+    /// Post the replies of a pass with one doorbell per port, rather than one by one.
+    pub batching: bool,
+    /// UD QPs per port that a worker's replies take turns with.
+    pub queues: u32,
+    /// UD QPs of a worker for requests; Spec-S0.
+    pub inboxes: u32,
+    /// Pairs of each worker's partition; of DrTM-KV's server.
+    pub pairs: u64,
+    /// Pairs that they stand for: caches hold as small a part of them as of these.
+    pub real_pairs: u64,
+    /// Bytes of the last-level cache, which all partitions share.
+    pub cache_bytes: u64,
+    /// Keys by Zipf's law rather than uniformly.
+    pub zipf: bool,
+    /// Bytes of a value.
+    pub value: u32,
+    /// PUTs in a thousand operations.
+    pub put_permille: u32,
+    /// Clients ask whether the version they know is still the one; store over HERD.
+    pub speculate: bool,
+    /// PUTs write their value, rather than only lock and unlock; DrTM-KV.
+    pub update: bool,
+    /// Virtual time from when clients begin to when measuring begins.
+    pub warmup: Duration,
+    /// Virtual time to measure.
+    pub duration: Duration,
+    /// Seed of all draws.
+    pub seed: u64,
+}
+
+impl SystemWorkload {
+    /// As the paper has it where it says so. What it does not say is from what its authors published
+    /// as its programs: clients of the sequencer and of HERD send windows of 32, Spec-S0's keep 16
+    /// outstanding; passes take up to 32 requests; multi-queue means 3 QPs per port.
+    pub fn new(system: System) -> SystemWorkload {
+        let sequencer =
+            matches!(system, System::RpcSequencer | System::SpecSequencer | System::AtomicsSequencer);
+        let rpc = matches!(system, System::RpcSequencer | System::HerdKv);
+        SystemWorkload {
+            system,
+            cores: 6,
+            clients: if system == System::HerdKv { 128 } else { 70 },
+            clients_per_machine: if sequencer || system == System::DrtmKv { 14 } else { 16 },
+            outstanding: if rpc { 32 } else { 16 },
+            windows: rpc,
+            gather: 32,
+            batching: true,
+            queues: if sequencer { 3 } else { 1 },
+            inboxes: 7,
+            pairs: if system == System::DrtmKv { 1 << 20 } else { 16 << 10 },
+            real_pairs: if system == System::DrtmKv { 16_000_000 } else { 8_000_000 },
+            cache_bytes: 35 << 20,
+            zipf: false,
+            value: 32,
+            put_permille: if system == System::HerdKv { 50 } else { 0 },
+            speculate: false,
+            update: false,
+            warmup: Duration::new(Span::from_us(100)),
+            duration: Duration::new(Span::from_us(150)),
+            seed: 1,
+        }
+    }
+
+    fn filled(&self) -> bool {
+        matches!(self.system, System::HerdKv | System::ReadKv)
+    }
+
+    fn interval(&self) -> Interval {
+        let fill = if self.filled() { FILL * self.pairs } else { Span::ZERO };
+        Interval::after(Time::START + SETUP + fill, self.warmup.span(), self.duration.span())
+    }
+
+    fn machines(&self) -> u32 {
+        1 + self.clients.div_ceil(self.clients_per_machine.max(1))
+    }
+
+    fn place(&self, client: u32) -> (u32, u32) {
+        (1 + client / self.clients_per_machine, client % self.clients_per_machine)
+    }
+
+    fn drawing(&self) -> Drawing {
+        Drawing { outstanding: self.outstanding, windows: self.windows, limit: 0, record: false }
+    }
+
+    fn load(&self) -> kv::Load {
+        let partitions = if self.filled() { u64::from(self.cores) } else { 1 };
+        kv::Load {
+            pairs: self.pairs * partitions,
+            distribution: if self.zipf { kv::Distribution::Zipf } else { kv::Distribution::Uniform },
+            put_permille: self.put_permille,
+            value: self.value,
+            outstanding: self.outstanding,
+            windows: self.windows,
+            seed: self.seed,
+        }
+    }
+
+    fn herd(&self, max_request: u32, max_reply: u32) -> herd::Config {
+        herd::Config {
+            workers: self.cores,
+            clients: self.clients,
+            window: self.outstanding.next_power_of_two(),
+            max_request,
+            max_reply,
+            gather: self.gather,
+            doorbell: self.batching,
+            queues: self.queues,
+            retry: None,
+        }
+    }
+}
+
+/// Result of a simulated system, in the form of its JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SystemOutcome {
+    /// [`SYSTEM_SCHEMA`].
+    pub schema: u32,
+    /// What was run.
+    pub workload: SystemWorkload,
+    /// Operations that clients saw done, per second, in millions.
+    pub mrps: f64,
+    /// Mean number of replies that the server posted at a time; `None` where it posts none.
+    pub replies_per_post: Option<f64>,
+    /// From the start of an operation to its end.
+    pub latency_ns: Latency,
+    /// Share of GETs, among all operations, whose key had been evicted.
+    pub missed: f64,
+    /// Share of operations answered without payload.
+    pub header_only: f64,
+    /// Torn and stale reads, and locks that others held, per operation.
+    pub again: f64,
+    /// What limits the rate.
+    pub bottleneck: Bottleneck,
+    /// What 10% more of each resource brings; empty unless asked for.
+    pub lift: Vec<Lift>,
+    /// Use of each resource.
+    pub resources: Vec<Utilization>,
+    /// Hits and misses of each cache of the NICs.
+    pub caches: Vec<Cache>,
+    /// PCIe traffic of each machine.
+    pub pcie: Vec<Pcie>,
+    /// Events of the simulator, whole run.
+    pub events: u64,
+    /// Wall-clock seconds of the run.
+    pub wall_seconds: f64,
+}
+
+/// Threads started, and what they measured.
+#[derive(Default)]
+struct Results {
+    servers: Vec<(u32, u32, Task<Result<Measured, SystemError>>)>,
+    clients: Vec<(u32, u32, Task<Result<Measured, SystemError>>)>,
+    drawers: Vec<(u32, u32, Task<Result<Drawn, SystemError>>)>,
+}
+
+fn take<T>(machine: u32, thread: u32, task: &Task<Result<T, SystemError>>) -> Result<T, SimulateError> {
+    match task.take() {
+        Some(Ok(result)) => Ok(result),
+        Some(Err(cause)) => Err(SimulateError::System { machine, thread, cause }),
+        None => Err(SimulateError::Unfinished { machine, thread }),
+    }
+}
+
+fn spawn<T: Program>(
+    cluster: &mut SimCluster,
+    w: &SystemWorkload,
+    make: impl Fn(u32) -> T,
+) -> Vec<(u32, u32, Task<T::Output>)> {
+    let one = |client| {
+        let (machine, thread) = w.place(client);
+        (machine, thread, cluster.spawn(machine, thread, make(client)))
+    };
+    (0..w.clients).map(one).collect()
+}
+
+fn workers<T: Program>(
+    cluster: &mut SimCluster,
+    cores: u32,
+    make: impl Fn(u32) -> T,
+) -> Vec<(u32, u32, Task<T::Output>)> {
+    (0..cores).map(|number| (0, number, cluster.spawn(0, number, make(number)))).collect()
+}
+
+fn start(cluster: &mut SimCluster, w: &SystemWorkload) -> Result<Results, VerbsError> {
+    let mut results = Results::default();
+    let (interval, drawing, load) = (w.interval(), w.drawing(), w.load());
+    let alloc = |cluster: &mut SimCluster, len| cluster.alloc(0, len, PageSize::Huge);
+    match w.system {
+        System::RpcSequencer => {
+            let config = w.herd(rpc::MAX_REQUEST, rpc::MAX_REPLY);
+            let region = alloc(cluster, config.region_bytes())?;
+            let counter = alloc(cluster, 64)?;
+            results.servers = workers(cluster, w.cores, |number| rpc::Server {
+                config: config.clone(),
+                number,
+                region,
+                counter,
+                interval,
+            });
+            results.drawers =
+                spawn(cluster, w, |number| rpc::Client { config: config.clone(), number, drawing, interval });
+        }
+        System::SpecSequencer => {
+            let config = spec::Config {
+                workers: w.cores,
+                clients: w.clients,
+                outstanding: w.outstanding,
+                gather: w.gather,
+                doorbell: w.batching,
+                queues: w.queues,
+                inboxes: w.inboxes,
+                retry: None,
+            };
+            let counter = alloc(cluster, 64)?;
+            results.servers = workers(cluster, w.cores, |number| spec::Server {
+                config: config.clone(),
+                number,
+                counter,
+                interval,
+            });
+            results.drawers = spawn(cluster, w, |number| spec::Client {
+                config: config.clone(),
+                number,
+                guess: 0,
+                drawing,
+                interval,
+            });
+        }
+        System::AtomicsSequencer => {
+            let counter = alloc(cluster, 64)?;
+            cluster.spawn(0, 0, atomics::Server { clients: w.clients, counter, interval });
+            results.drawers = spawn(cluster, w, |number| atomics::Client { number, drawing, interval });
+        }
+        System::HerdKv | System::ReadKv => start_store(cluster, w, &mut results)?,
+        System::DrtmKv => {
+            let items = alloc(cluster, w.pairs * kv::drtm::ITEM)?;
+            cluster.spawn(0, 0, kv::drtm::Server { clients: w.clients, items, fill: false, interval });
+            results.clients =
+                spawn(cluster, w, |number| kv::drtm::Client { number, load, update: w.update, interval });
+        }
+    }
+    Ok(results)
+}
+
+fn start_store(
+    cluster: &mut SimCluster,
+    w: &SystemWorkload,
+    results: &mut Results,
+) -> Result<(), VerbsError> {
+    let (interval, load) = (w.interval(), w.load());
+    let config = w.herd(kv::herd::max_request(w.value), kv::herd::max_reply(w.value));
+    // Partitions are of nearly equal size.
+    let layout = kv::Layout::for_pairs(w.pairs + w.pairs / 10, w.value);
+    let region = cluster.alloc(0, config.region_bytes(), PageSize::Huge)?;
+    let tables: Mem = cluster.alloc(0, layout.bytes() * u64::from(w.cores), PageSize::Huge)?;
+    let cached = u128::from(w.cache_bytes) * u128::from(w.pairs) / u128::from(w.real_pairs.max(1));
+    cluster.limit_cached(0, tables, cached as u64);
+    let readers = if w.system == System::ReadKv { w.clients } else { 0 };
+    results.servers = workers(cluster, w.cores, |number| kv::herd::Server {
+        config: config.clone(),
+        number,
+        region,
+        tables,
+        layout,
+        pairs: load.pairs,
+        value: w.value,
+        prefetch: true,
+        readers,
+        interval,
+    });
+    results.clients = match w.system {
+        System::ReadKv => spawn(cluster, w, |number| kv::read::Client {
+            config: config.clone(),
+            layout,
+            number,
+            load,
+            interval,
+        }),
+        _ => spawn(cluster, w, |number| kv::herd::Client {
+            config: config.clone(),
+            number,
+            load,
+            speculate: w.speculate,
+            interval,
+        }),
+    };
+    Ok(())
+}
+
+/// What one run gave: as a run of a workload, and what is the systems' own.
+struct SystemRun {
+    run: Run,
+    clients: Measured,
+    servers: Measured,
+}
+
+impl SystemRun {
+    fn mrps(&self, w: &SystemWorkload) -> f64 {
+        self.clients.done as f64 / w.duration.span().as_secs_f64() / 1e6
+    }
+}
+
+fn add(sum: &mut Measured, m: &Measured) {
+    sum.done += m.done;
+    sum.replies += m.replies;
+    sum.posts += m.posts;
+    sum.again += m.again;
+    sum.missed += m.missed;
+    sum.header_only += m.header_only;
+}
+
+fn run_once(
+    profile: &Profile,
+    w: &SystemWorkload,
+    interrupt: &Arc<AtomicBool>,
+) -> Result<SystemRun, SimulateError> {
+    let begun = Instant::now();
+    let interval = w.interval();
+    let config = SimConfig {
+        seed: w.seed,
+        end: interval.end + GRACE,
+        window: (interval.from, w.duration.span()),
+        interrupt: Some(interrupt.clone()),
+        ..SimConfig::new(w.machines())
+    };
+    let mut cluster = SimCluster::new(profile, config);
+    let results = start(&mut cluster, w)?;
+    cluster.run()?;
+    let (mut clients, mut servers, mut threads) = (Measured::default(), Measured::default(), Vec::new());
+    for (machine, thread, task) in &results.servers {
+        add(&mut servers, &take(*machine, *thread, task)?);
+    }
+    let mut client = |machine: u32, m: Measured| {
+        add(&mut clients, &m);
+        threads.push((machine, ThreadResult { completed: m.done, received: 0, latency: m.latency }));
+    };
+    for (machine, thread, task) in &results.clients {
+        client(*machine, take(*machine, *thread, task)?);
+    }
+    for (machine, thread, task) in &results.drawers {
+        client(*machine, take(*machine, *thread, task)?.measured);
+    }
+    let run = Run { threads, metrics: cluster.metrics(), wall_seconds: begun.elapsed().as_secs_f64() };
+    Ok(SystemRun { run, clients, servers })
+}
+
+fn outcome(w: &SystemWorkload, r: &SystemRun, bottleneck: Bottleneck, lift: Vec<Lift>) -> SystemOutcome {
+    let share = |n: u64| n as f64 / r.clients.done.max(1) as f64;
+    let m = &r.run.metrics;
+    SystemOutcome {
+        schema: SYSTEM_SCHEMA,
+        workload: w.clone(),
+        mrps: r.mrps(w),
+        replies_per_post: (r.servers.posts > 0).then(|| r.servers.replies as f64 / r.servers.posts as f64),
+        latency_ns: Latency::of(&r.run),
+        missed: share(r.clients.missed),
+        header_only: share(r.clients.header_only),
+        again: share(r.clients.again),
+        bottleneck,
+        lift,
+        resources: m.resources.iter().map(Utilization::from).collect(),
+        caches: m.caches.iter().map(Cache::from).collect(),
+        pcie: m.pcie.iter().map(Pcie::from).collect(),
+        events: m.events,
+        wall_seconds: r.run.wall_seconds,
+    }
+}
+
+/// Runs a system once. Its bottleneck is the resource that was busiest, not confirmed.
+///
+/// # Errors
+/// If a parameter is out of range, or the run was stopped.
+pub fn simulate_system(
+    profile: &Profile,
+    w: &SystemWorkload,
+    control: &Control<'_>,
+) -> Result<SystemOutcome, SimulateError> {
+    let run = run_once(profile, w, &control.interrupt)?;
+    (control.progress)("system");
+    Ok(outcome(w, &run, explain::busiest(&run.run), Vec::new()))
+}
+
+/// Runs a system, and again with 10% more of each resource. Its bottleneck is the resource that lifts
+/// the rate most.
+///
+/// # Errors
+/// As [`simulate_system`].
+pub fn explain_system(
+    profile: &Profile,
+    w: &SystemWorkload,
+    control: &Control<'_>,
+) -> Result<SystemOutcome, SimulateError> {
+    let mut cases: Vec<Option<Resource>> = vec![None];
+    cases.extend(Resource::ALL.map(Some));
+    let mut runs = parallel::map(&cases, |case| {
+        let relaxed = case.map(|r| profile.relax(r, explain::RELAXED.0, explain::RELAXED.1));
+        let run = run_once(relaxed.as_ref().unwrap_or(profile), w, &control.interrupt);
+        (control.progress)(case.map_or("system", Resource::name));
+        run
+    })
+    .into_iter();
+    let base = runs.next().expect("the first case is the system itself")?;
+    let mut lifts = Vec::new();
+    for (resource, run) in Resource::ALL.into_iter().zip(runs) {
+        match run {
+            Ok(run) => lifts.push((resource, explain::gain(base.mrps(w), run.mrps(w)))),
+            Err(e) if e.is_interrupt() => {
+                return Ok(outcome(w, &base, explain::busiest(&base.run), Vec::new()));
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    lifts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let lift = lifts.iter().map(|(r, gain)| Lift { resource: r.name().to_owned(), gain: *gain }).collect();
+    let bottleneck = explain::observed(&base.run, &lifts);
+    Ok(outcome(w, &base, bottleneck, lift))
+}
