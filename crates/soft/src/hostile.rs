@@ -138,7 +138,10 @@ fn scribbled_records_neither_crash_nor_mislead() {
                 3 => scribble(segment.mr(0).expect("a record"), &mut dice, &[0]),
                 _ => {
                     let record = segment.cq(cq.index as usize).expect("its record");
-                    let at = record.entries.load(Relaxed) + (dice.roll() % 64) * size_of::<CqEntry>() as u64;
+                    let at = record
+                        .entries
+                        .load(Relaxed)
+                        .wrapping_add((dice.roll() % 64) * size_of::<CqEntry>() as u64);
                     if let Some(entry) = segment.in_heap::<CqEntry>(at) {
                         scribble(entry, &mut dice, &[]);
                         entry.sequence.store(record.head.0.load(Relaxed).wrapping_add(1), Relaxed);

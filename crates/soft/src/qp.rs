@@ -418,7 +418,7 @@ pub(crate) struct Posting<'a> {
 impl Posting<'_> {
     /// Send work requests that still fit.
     pub(crate) fn room(&self) -> u64 {
-        let used = self.sends.posted - self.qp.share.freed.load(Relaxed);
+        let used = self.sends.posted.saturating_sub(self.qp.share.freed.load(Relaxed));
         u64::from(self.qp.cap.max_send_wr).saturating_sub(used)
     }
 
@@ -449,7 +449,7 @@ impl Posting<'_> {
         let (qp, sends) = (self.qp, &mut *self.sends);
         sends.posted += 1;
         if let Some(counts) = &mut self.counts {
-            let outstanding = sends.posted - qp.share.freed.load(Relaxed);
+            let outstanding = sends.posted.saturating_sub(qp.share.freed.load(Relaxed));
             let signaled = qp.sq_sig_all || wr.flags.contains(SendFlags::SIGNALED);
             counts.posted(wr, len, inline.is_some(), signaled, outstanding);
         }

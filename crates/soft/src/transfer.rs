@@ -270,7 +270,7 @@ mod tests {
         let from: Vec<u8> = (0..200u8).collect();
         for start in 0..9 {
             for len in 0..150 {
-                let mut to = vec![0xff; 200];
+                let mut to = [0xff; 200];
                 let parts =
                     [piece(&from[start..start + len / 2]), piece(&from[start + len / 2..start + len])];
                 write(&parts, Far::Mapped(to[20..].as_mut_ptr())).expect("mapped");

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The library.
-pub fn library() -> PathBuf {
+pub(crate) fn library() -> PathBuf {
     let test = std::env::current_exe().expect("the test has a file");
     test.with_file_name("libibverbs.so")
 }
 
 /// Where a program is, if it is installed.
-pub fn installed(program: &str) -> Option<PathBuf> {
+pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let found = std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file());
     if found.is_none() {
@@ -28,7 +28,7 @@ pub fn installed(program: &str) -> Option<PathBuf> {
 }
 
 /// How to launch: on a fabric of this test's own.
-pub fn launch(link: Link) -> Launch {
+pub(crate) fn launch(link: Link) -> Launch {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let fabric = Some(format!("test-{}-{number}", std::process::id()));
@@ -36,7 +36,7 @@ pub fn launch(link: Link) -> Launch {
 }
 
 /// The program with its arguments, its output kept.
-pub fn command(launch: &Launch, program: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn command(launch: &Launch, program: &Path, arguments: &[&str]) -> Command {
     let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
     let mut command = launch.command(program.as_os_str(), &arguments).expect("it can be launched");
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
@@ -44,13 +44,13 @@ pub fn command(launch: &Launch, program: &Path, arguments: &[&str]) -> Command {
 }
 
 /// A port that nobody listens on.
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
     socket.local_addr().expect("it has an address").port()
 }
 
 /// Waits until somebody listens on the port.
-pub fn wait_for_listener(port: u16, server: &mut Child) {
+pub(crate) fn wait_for_listener(port: u16, server: &mut Child) {
     let begin = Instant::now();
     let wanted = format!(":{port:04X}");
     loop {
@@ -78,7 +78,7 @@ pub fn wait_for_listener(port: u16, server: &mut Child) {
 }
 
 /// Waits for the program's end; kills it where it hangs.
-pub fn finish(child: Child, what: &str) -> Output {
+pub(crate) fn finish(child: Child, what: &str) -> Output {
     let id = child.id();
     let (ended, hears) = std::sync::mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
@@ -94,12 +94,12 @@ pub fn finish(child: Child, what: &str) -> Output {
 }
 
 /// All that a program has said.
-pub fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// Runs a server and a client with the same arguments; returns what the client said.
-pub fn pair(launch: &Launch, program: &str, arguments: &[&str]) -> Option<String> {
+pub(crate) fn pair(launch: &Launch, program: &str, arguments: &[&str]) -> Option<String> {
     let file = installed(program)?;
     let port = free_port().to_string();
     let mut all = vec!["-p", &port];
@@ -118,7 +118,7 @@ pub fn pair(launch: &Launch, program: &str, arguments: &[&str]) -> Option<String
 }
 
 /// Whether the directory of a fabric is there.
-pub fn leaves_something(fabric: &str) -> bool {
+pub(crate) fn leaves_something(fabric: &str) -> bool {
     let entries = std::fs::read_dir("/dev/shm").expect("shared memory can be listed");
     entries.flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(fabric))
 }
