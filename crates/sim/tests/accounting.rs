@@ -6,8 +6,8 @@ use common::{ALL, Node, profile};
 use doorbell_nic::accounting::{self, Method, PostShape, RecvShape, Transactions};
 use doorbell_sim::{PcieUse, SimCluster, SimConfig};
 use doorbell_verbs::{
-    Ah, Cluster, Context, Cpu, Endpoint, Opcode, PageSize, Program, Provider, QpCap, QpInitAttr, QpType,
-    RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Span, Time, Wc,
+    Ah, Cluster, Context, Endpoint, Opcode, PageSize, Program, Provider, QpCap, QpInitAttr, QpType, RecvWr,
+    RemoteAddr, SendFlags, SendOp, SendWr, Span, Time, Wc,
 };
 
 const QKEY: u32 = 7;

@@ -5,7 +5,7 @@ mod common;
 use common::{ALL, Node, Passive, profile};
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_verbs::{
-    AccessFlags, Cluster, ConnectAttr, Context, Cpu, Endpoint, Mem, PageSize, Program, Provider, QpCap,
+    AccessFlags, Cluster, ConnectAttr, Context, Endpoint, Mem, PageSize, Program, Provider, QpCap,
     QpInitAttr, QpType, SendFlags, SendOp, SendWr, Time, Wc, WcStatus,
 };
 
