@@ -50,7 +50,8 @@ mod tests {
         let measured = claims::all().iter().filter(|c| c.paper == "atc16" && c.kind == Kind::Measured);
         let measured = measured.filter(|c| matches!(c.value, Value::Number(_)));
         let alone = measured.filter(|c| claims::first_of_group(&c.id) == c.id);
-        let (out, all): (Vec<&Claim>, Vec<&Claim>) = (alone.clone().filter(|c| is_held_out(c)).collect(), alone.collect());
+        let (out, all): (Vec<&Claim>, Vec<&Claim>) =
+            (alone.clone().filter(|c| is_held_out(c)).collect(), alone.collect());
         let share = out.len() as f64 / all.len() as f64;
         assert!((0.25..0.45).contains(&share), "{} of {}", out.len(), all.len());
         for exempt in &HOLDOUT.exempt {

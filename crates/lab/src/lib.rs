@@ -4,10 +4,10 @@
 //! and [`explain()`] run it in virtual time.
 #![forbid(unsafe_code)]
 
+mod accuracy;
 pub mod claims;
 mod duration;
 pub mod experiments;
-mod accuracy;
 mod explain;
 mod holdout;
 mod limits;
@@ -29,7 +29,8 @@ pub use limits::limits;
 pub use outcome::{Bottleneck, Cache, Latency, Lift, Outcome, Pcie, SCHEMA, Utilization};
 pub use programs::{ProgramError, ThreadResult, Worker};
 pub use report::{
-    Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report, reproduce,
+    Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report,
+    reproduce,
 };
 pub use selector::{BadSelector, Selection};
 pub use sensitivity::Sensitivity;

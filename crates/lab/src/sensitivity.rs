@@ -35,7 +35,9 @@ pub(crate) fn of(ctx: &Ctx<'_>, selection: &Selection) -> Result<Vec<Sensitivity
         let calibrated = profile.parameters.iter().filter(|p| matches!(p.basis, Basis::Calibrated { .. }));
         for parameter in calibrated {
             // Only a built-in profile has its text; one that a caller has changed is left out.
-            let Ok(moved) = Profile::named_with(&profile.name, &parameter.name, MORE.0, MORE.1) else { continue };
+            let Ok(moved) = Profile::named_with(&profile.name, &parameter.name, MORE.0, MORE.1) else {
+                continue;
+            };
             let mut profiles = ctx.profiles.clone();
             profiles[i] = moved;
             let found = numbers(&ctx.of_rates(profiles), selection)?;

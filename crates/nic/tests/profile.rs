@@ -176,7 +176,9 @@ fn a_built_in_profile_with_more_of_one_parameter() {
     assert_eq!(more.tx.send, doorbell_verbs::Span::from_ns(66));
     assert_eq!(Profile { tx: p.tx, parameters: p.parameters.clone(), ..more }, p);
     assert_eq!(Profile::named_with("cib", "tx.units", 11, 10).unwrap().tx.units, 18);
-    for (name, parameter) in [("cib", "tx.sned_ns"), ("cib", "nic.inline_recv_ud"), ("cx9", "tx.send_ns"), ("cib", "tx")] {
+    for (name, parameter) in
+        [("cib", "tx.sned_ns"), ("cib", "nic.inline_recv_ud"), ("cx9", "tx.send_ns"), ("cib", "tx")]
+    {
         assert!(Profile::named_with(name, parameter, 11, 10).is_err(), "{name} {parameter}");
     }
 }

@@ -52,7 +52,8 @@ fn miss_rate(outcome: &Outcome, prefix: &str) -> f64 {
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
-    let outcomes = ctx.measure("cib", "s35-hugepages", &[true, false].map(|huge| pages(ctx.profile("cib"), huge)))?;
+    let outcomes =
+        ctx.measure("cib", "s35-hugepages", &[true, false].map(|huge| pages(ctx.profile("cib"), huge)))?;
     let [huge, small] = [0, 1].map(|i| miss_rate(&outcomes[i], "translation") * 100.0);
     let seen = format!("{huge:.1}% of look-ups miss with 2 MB, {small:.1}% with 4 kB");
     let mut checks = vec![Check::statement("atc16-s35-hugepages", "cib", 2.0 * huge < small, seen)];
@@ -70,7 +71,11 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
             profile: cluster.into(),
             x: "QPs of a machine".into(),
             y: "Mops per machine".into(),
-            points: qps.iter().zip(&outcomes).map(|(q, o)| (f64::from(q * threads), per_machine(o))).collect(),
+            points: qps
+                .iter()
+                .zip(&outcomes)
+                .map(|(q, o)| (f64::from(q * threads), per_machine(o)))
+                .collect(),
         });
     }
     let holds = fewer.iter().all(|(holds, _)| *holds);

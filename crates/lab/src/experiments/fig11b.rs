@@ -41,7 +41,8 @@ impl Bars {
     fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Bars, SimulateError> {
         let profile = ctx.profile(cluster);
         let rates = |batch| -> Result<[f64; 3], SimulateError> {
-            let outcomes = ctx.measure(cluster, "fig11b", &QPS.map(|q| micro::one_core_send(profile, batch, q)))?;
+            let outcomes =
+                ctx.measure(cluster, "fig11b", &QPS.map(|q| micro::one_core_send(profile, batch, q)))?;
             Ok([0, 1, 2].map(|i| outcomes[i].mops))
         };
         Ok(Bars { cluster, plain: rates(1)?, batched: rates(BATCH)? })
@@ -87,9 +88,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
     let ratio = |claim, value: &dyn Fn(&Bars) -> f64| {
         worst(bars.iter().map(|b| Check::number(claim, b.cluster, value(b)).note(b.text())).collect())
     };
-    let explain = |what, batch, qps| {
-        ctx.explain("cib", what, &micro::one_core_send(ctx.profile("cib"), batch, qps))
-    };
+    let explain =
+        |what, batch, qps| ctx.explain("cib", what, &micro::one_core_send(ctx.profile("cib"), batch, qps));
     let one = explain("mq-1qp-batch-hurts", BATCH, 1)?;
     let two = explain("s33-qp-pu", BATCH, 2)?;
     let plain = explain("mq-nonbatch-flat", 1, 4)?;

@@ -152,8 +152,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
     let sweeps: Vec<Sweep> = sweeps.into_iter().collect::<Result<_, _>>()?;
     let [_, cx3, cib] = &sweeps[..] else { unreachable!("there are three clusters") };
     let mut checks = Vec::new();
-    let transitions =
-        ["atc16-read-transition-cx", "atc16-read-transition-cx3", "atc16-read-transition-cib"];
+    let transitions = ["atc16-read-transition-cx", "atc16-read-transition-cx3", "atc16-read-transition-cib"];
     for (claim, sweep) in transitions.into_iter().zip(&sweeps) {
         checks.push(transition(ctx, claim, sweep)?);
     }
@@ -228,7 +227,11 @@ fn axes(sweeps: &[Sweep]) -> Check {
 fn recvs(sweeps: &[Sweep]) -> Vec<Check> {
     let seen = |s: &Sweep| {
         let [header_only, regular] = s.recv;
-        format!("{}: RECV {regular:.1}, header-only {header_only:.1}, WRITE {:.1}", s.cluster, s.small_write())
+        format!(
+            "{}: RECV {regular:.1}, header-only {header_only:.1}, WRITE {:.1}",
+            s.cluster,
+            s.small_write()
+        )
     };
     let all = sweeps.iter().map(seen).collect::<Vec<_>>().join("; ");
     let cib = &sweeps[2];

@@ -78,7 +78,12 @@ impl Sweep {
             profile: self.cluster.into(),
             x: "counters Z".into(),
             y: "Mops".into(),
-            points: self.counters.iter().map(|&z| f64::from(z)).zip(self.outcomes.iter().map(|o| o.mops)).collect(),
+            points: self
+                .counters
+                .iter()
+                .map(|&z| f64::from(z))
+                .zip(self.outcomes.iter().map(|o| o.mops))
+                .collect(),
         }
     }
 }

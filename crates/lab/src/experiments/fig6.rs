@@ -36,8 +36,9 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
     let profile = ctx.profile("cx3");
     let rungs = [(PAYLOAD, false), (PAYLOAD, true), (0, false)].map(|(p, i)| message(profile, p, i));
     let [regular, inline, header_only] = rungs;
-    let one_sided =
-        |opcode, qp_type| accounting::responder(profile, opcode, qp_type, PAYLOAD, RecvShape { inline: false });
+    let one_sided = |opcode, qp_type| {
+        accounting::responder(profile, opcode, qp_type, PAYLOAD, RecvShape { inline: false })
+    };
     let number = |claim, n: u64| Check::number(claim, "cx3", n as f64);
     let always = rungs.iter().all(|t| t.dma_write_bytes >= u64::from(profile.nic.cqe));
     let checks = vec![

@@ -1,6 +1,6 @@
 //! Predicates that can fail: for each, a perturbed profile on which its claim no longer holds.
 
-use super::{Ctx, Experiment, Found, caches, fig11b, fig12, fig13, fig14, fig5, locks, tab5};
+use super::{Ctx, Experiment, Found, caches, fig5, fig11b, fig12, fig13, fig14, locks, tab5};
 use crate::explain::Control;
 use doorbell_nic::Profile;
 use doorbell_verbs::Span;

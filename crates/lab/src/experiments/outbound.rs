@@ -17,14 +17,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// A WRITE of 32 bytes takes two lines. One of 16 is signalled: the paper does not say how many, and
-/// a CQE for each READ would make the receiving units the limit.
+/// A WRITE of 32 bytes takes two lines. Each READ is signalled and one WRITE of 16: the paper does not
+/// say how many.
 fn workload(verb: Verb) -> Workload {
     let workload = Workload {
         verb: Some(verb),
         pattern: Some(Pattern::Outbound),
         size: Some(32),
-        signal_every: Some(16),
         window: Some(32),
         // As many QPs as keep all sending units equally busy.
         machines: Some(9),

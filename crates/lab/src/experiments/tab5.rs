@@ -72,8 +72,10 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
 
 /// How SEND compares with READ depends on how it is posted.
 fn ranking(ctx: &Ctx<'_>, header_only: f64) -> Result<Check, SimulateError> {
-    let others =
-        [micro::inbound(ctx.profile("cib"), Verb::Read, 64), micro::outbound_send(ctx.profile("cib"), 1, UD_PAYLOAD)];
+    let others = [
+        micro::inbound(ctx.profile("cib"), Verb::Read, 64),
+        micro::outbound_send(ctx.profile("cib"), 1, UD_PAYLOAD),
+    ];
     let outcomes = ctx.measure("cib", "s6", &others)?;
     let (read, plain) = (outcomes[0].mops, outcomes[1].mops);
     let seen = format!("SEND {plain:.1} to {header_only:.1} Mops, READ {read:.1}");

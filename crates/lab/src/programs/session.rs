@@ -4,8 +4,8 @@ use super::{LINE, ProgramError, Worker};
 use crate::topology::{self, Peer};
 use crate::workload::Resolved;
 use doorbell_verbs::{
-    AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, Mr, Pd, Provider,
-    Qp, QpCap, QpInitAttr, QpType, RemoteAddr, Sge, UdDest,
+    AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, Mr, Pd, Provider, Qp, QpCap,
+    QpInitAttr, QpType, RemoteAddr, Sge, UdDest,
 };
 
 /// Q_Key of every UD QP.

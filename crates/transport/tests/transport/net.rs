@@ -115,8 +115,7 @@ pub(crate) struct Host {
 
 impl Host {
     fn new(num: u32, setup: &Setup) -> Host {
-        let attr =
-            QpInitAttr { sq_sig_all: setup.sq_sig_all, ..QpInitAttr::new(setup.qp_type, setup.cap) };
+        let attr = QpInitAttr { sq_sig_all: setup.sq_sig_all, ..QpInitAttr::new(setup.qp_type, setup.cap) };
         let mut keys = Keys::default();
         let access = AccessFlags::all();
         let key = keys.register(Region { pd: PD, addr: BASE, len: setup.memory as u64, access });
