@@ -25,6 +25,9 @@ const GRACE: Span = Span::from_ms(10);
 const SETUP: Span = Span::from_us(1500);
 const FILL: Span = Span::from_ns(1000);
 
+/// Bytes that a core has in its own caches at least: 128 lines.
+const OWN_CACHE: u64 = 8 << 10;
+
 /// A system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -109,7 +112,7 @@ impl SystemWorkload {
             batching: true,
             queues: if sequencer { 3 } else { 1 },
             inboxes: 7,
-            pairs: if system == System::DrtmKv { 1 << 20 } else { 16 << 10 },
+            pairs: if system == System::DrtmKv { 1 << 20 } else { 8 << 10 },
             real_pairs: if system == System::DrtmKv { 16_000_000 } else { 8_000_000 },
             cache_bytes: 35 << 20,
             zipf: false,
@@ -207,12 +210,15 @@ pub struct SystemOutcome {
     pub wall_seconds: f64,
 }
 
+/// A thread's machine, its number there, and what it will hand back.
+type Started<T> = (u32, u32, Task<Result<T, SystemError>>);
+
 /// Threads started, and what they measured.
 #[derive(Default)]
 struct Results {
-    servers: Vec<(u32, u32, Task<Result<Measured, SystemError>>)>,
-    clients: Vec<(u32, u32, Task<Result<Measured, SystemError>>)>,
-    drawers: Vec<(u32, u32, Task<Result<Drawn, SystemError>>)>,
+    servers: Vec<Started<Measured>>,
+    clients: Vec<Started<Measured>>,
+    drawers: Vec<Started<Drawn>>,
 }
 
 fn take<T>(machine: u32, thread: u32, task: &Task<Result<T, SystemError>>) -> Result<T, SimulateError> {
@@ -316,7 +322,8 @@ fn start_store(
     let region = cluster.alloc(0, config.region_bytes(), PageSize::Huge)?;
     let tables: Mem = cluster.alloc(0, layout.bytes() * u64::from(w.cores), PageSize::Huge)?;
     let cached = u128::from(w.cache_bytes) * u128::from(w.pairs) / u128::from(w.real_pairs.max(1));
-    cluster.limit_cached(0, tables, cached as u64);
+    // What a batch touches stays in a core's own caches, however small the rest.
+    cluster.limit_cached(0, tables, (cached as u64).max(OWN_CACHE * u64::from(w.cores)));
     let readers = if w.system == System::ReadKv { w.clients } else { 0 };
     results.servers = workers(cluster, w.cores, |number| kv::herd::Server {
         config: config.clone(),

@@ -66,11 +66,22 @@ impl Default for Measured {
     }
 }
 
+/// How an operation ended; see [`Measured`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct How {
+    pub(crate) again: u64,
+    pub(crate) missed: bool,
+    pub(crate) header_only: bool,
+}
+
 impl Measured {
     /// Counts an operation that began at `began` and is done `now`.
-    pub(crate) fn operation(&mut self, interval: Interval, began: Time, now: Time) {
+    pub(crate) fn operation(&mut self, interval: Interval, began: Time, now: Time, how: How) {
         if interval.contains(now) {
             self.done += 1;
+            self.again += how.again;
+            self.missed += u64::from(how.missed);
+            self.header_only += u64::from(how.header_only);
             self.latency.saturating_record((now - began).as_ns().max(1));
         }
     }

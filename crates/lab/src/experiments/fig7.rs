@@ -33,6 +33,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const CORES: [u32; 8] = [1, 2, 4, 6, 8, 10, 12, 14];
 const DENSE: [u32; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 
+/// Cores of the claims.
+const CLAIMED: [u32; 4] = [1, 4, 6, 10];
+
 /// The three sequencers over HERD's RPCs, as Figure 7 has them.
 pub(super) fn rpc(cores: u32, batching: bool, multi_queue: bool) -> SystemWorkload {
     SystemWorkload {
@@ -70,7 +73,11 @@ impl Series {
         name: &'static str,
         w: impl Fn(u32) -> SystemWorkload,
     ) -> Result<Series, SimulateError> {
-        let cores = if ctx.full { DENSE.to_vec() } else { CORES.to_vec() };
+        let cores = match (ctx.full, ctx.explains) {
+            (true, _) => DENSE.to_vec(),
+            (_, true) => CORES.to_vec(),
+            _ => CLAIMED.to_vec(),
+        };
         let workloads: Vec<SystemWorkload> = cores.iter().map(|&c| w(c)).collect();
         let outcomes = ctx.systems("cib", &format!("fig7: {name}"), &workloads)?;
         Ok(Series { name, cores, outcomes })

@@ -31,6 +31,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const MOST_CORES: u32 = 14;
 
+/// Enough for rates.
+const SOME: [u32; 4] = [1, 6, 10, MOST_CORES];
+
 fn store(ctx: &Ctx<'_>, cores: u32, batching: bool) -> SystemWorkload {
     let base = SystemWorkload::new(System::HerdKv);
     let pairs = if ctx.full { base.real_pairs } else { base.pairs };
@@ -38,7 +41,10 @@ fn store(ctx: &Ctx<'_>, cores: u32, batching: bool) -> SystemWorkload {
 }
 
 fn series(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<SystemOutcome>, SimulateError> {
-    let all: Vec<SystemWorkload> = (1..=MOST_CORES).map(|c| store(ctx, c, batching)).collect();
+    let all: Vec<SystemWorkload> = (1..=MOST_CORES)
+        .filter(|c| ctx.explains || SOME.contains(c))
+        .map(|c| store(ctx, c, batching))
+        .collect();
     ctx.systems("cib", "fig9", &all)
 }
 

@@ -90,6 +90,8 @@ pub struct Ctx<'a> {
     pub(crate) hurry: u64,
     /// What was run already.
     pub(crate) runs: runs::Runs,
+    /// And of the systems.
+    pub(crate) system_runs: systems::SystemRuns,
 }
 
 impl<'a> Ctx<'a> {
@@ -99,14 +101,16 @@ impl<'a> Ctx<'a> {
     /// If one of them is malformed; a test sees to it that none is.
     pub fn new(full: bool, control: Control<'a>) -> Result<Ctx<'a>, doorbell_nic::ProfileError> {
         let profiles = Profile::names().map(Profile::named).collect::<Result<_, _>>()?;
-        Ok(Ctx { profiles, full, control, explains: true, hurry: 1, runs: runs::Runs::default() })
+        let (runs, system_runs) = Default::default();
+        Ok(Ctx { profiles, full, control, explains: true, hurry: 1, runs, system_runs })
     }
 
     /// The same on other profiles, for rates alone: not dense, without bottlenecks. What was run on
     /// unchanged profiles is not run again.
     pub(crate) fn of_rates(&self, profiles: Vec<Profile>) -> Ctx<'a> {
         let control = Control { interrupt: self.control.interrupt.clone(), progress: &|_| {} };
-        Ctx { profiles, full: false, control, explains: false, hurry: self.hurry, runs: self.runs.clone() }
+        let (runs, system_runs) = (self.runs.clone(), self.system_runs.clone());
+        Ctx { profiles, full: false, control, explains: false, hurry: self.hurry, runs, system_runs }
     }
 
     fn profile(&self, name: &str) -> &Profile {

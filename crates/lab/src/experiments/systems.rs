@@ -1,10 +1,19 @@
 //! Runs of systems for the figures of ATC'16, section 4.
 
 use super::{Check, Ctx, Curve};
-use crate::explain::Control;
+use crate::explain::{Control, EXPLAIN_RUNS};
 use crate::parallel;
 use crate::simulate::SimulateError;
 use crate::systems::{self, SystemOutcome, SystemWorkload};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// A run: its profile, its workload, and whether the bottleneck was observed.
+type Key = (String, String, bool);
+
+/// Outcomes of the runs so far.
+#[derive(Clone, Default)]
+pub(crate) struct SystemRuns(Arc<Mutex<HashMap<Key, SystemOutcome>>>);
 
 impl Ctx<'_> {
     /// Runs each of `all` on `profile` once; the outcomes have their order.
@@ -14,10 +23,7 @@ impl Ctx<'_> {
         what: &str,
         all: &[SystemWorkload],
     ) -> Result<Vec<SystemOutcome>, SimulateError> {
-        let progress = |_: &str| (self.control.progress)(what);
-        let control = Control { interrupt: self.control.interrupt.clone(), progress: &progress };
-        let profile = self.profile(profile);
-        parallel::map(all, |w| systems::simulate_system(profile, w, &control)).into_iter().collect()
+        parallel::map(all, |w| self.one_system(profile, what, w, false)).into_iter().collect()
     }
 
     /// Runs `w` and observes what limits it.
@@ -27,10 +33,32 @@ impl Ctx<'_> {
         what: &str,
         w: &SystemWorkload,
     ) -> Result<SystemOutcome, SimulateError> {
+        self.one_system(profile, what, w, self.explains)
+    }
+
+    fn one_system(
+        &self,
+        profile: &str,
+        what: &str,
+        w: &SystemWorkload,
+        explained: bool,
+    ) -> Result<SystemOutcome, SimulateError> {
+        let profile = self.profile(profile);
+        let key = (format!("{profile:?}"), format!("{w:?}"), explained);
+        let runs = || self.system_runs.0.lock().unwrap_or_else(|e| e.into_inner());
+        let known = runs().get(&key).cloned();
+        if let Some(outcome) = known {
+            for _ in 0..if explained { EXPLAIN_RUNS } else { 1 } {
+                (self.control.progress)(what);
+            }
+            return Ok(outcome);
+        }
         let progress = |run: &str| (self.control.progress)(&format!("{what}: {run}"));
         let control = Control { interrupt: self.control.interrupt.clone(), progress: &progress };
-        let run = if self.explains { systems::explain_system } else { systems::simulate_system };
-        run(self.profile(profile), w, &control)
+        let run = if explained { systems::explain_system } else { systems::simulate_system };
+        let outcome = run(profile, w, &control)?;
+        runs().insert(key, outcome.clone());
+        Ok(outcome)
     }
 }
 

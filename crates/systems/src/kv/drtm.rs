@@ -13,6 +13,7 @@
 use super::load::Draws;
 use super::{Key, Load, numbered};
 use crate::device::{self, Device, check};
+use crate::measure::How;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{
     AccessFlags, Cq, Mem, Mr, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc,
@@ -282,8 +283,8 @@ impl Program for Client {
             }
             busy |= items.poll(&mut done)?;
             for d in done.drain(..) {
-                measured.again += d.again;
-                measured.operation(self.interval, d.began, p.now());
+                let how = How { again: d.again, ..How::default() };
+                measured.operation(self.interval, d.began, p.now(), how);
             }
             if !busy {
                 p.pause(self.interval.end);

@@ -5,6 +5,7 @@ use super::message::{REPLY_OVERHEAD, REQUEST_OVERHEAD};
 use super::{Layout, Load, Refusal, Reply, Request, Store, numbered, owner};
 use crate::device::{self, Device};
 use crate::herd::{self, Config, Handler, Outcome, Worker};
+use crate::measure::How;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{AccessFlags, Cpu, Mem, Program, Provider};
 use std::collections::HashMap;
@@ -188,18 +189,20 @@ impl Program for Client {
             }
             busy |= client.poll(&mut done)?;
             for d in done.drain(..) {
+                let mut how = How::default();
                 match d.outcome {
-                    Outcome::Reply(Reply::Value(version, _)) if self.speculate => {
-                        versions.insert(d.tag, version);
+                    Outcome::Reply(Reply::Value(version, _)) => {
+                        if self.speculate {
+                            versions.insert(d.tag, version);
+                        }
                     }
-                    Outcome::Reply(Reply::Ok) => measured.header_only += 1,
-                    Outcome::Reply(Reply::Value(..)) => {}
-                    Outcome::Reply(Reply::NotFound) => measured.missed += 1,
+                    Outcome::Reply(Reply::Ok) => how.header_only = true,
+                    Outcome::Reply(Reply::NotFound) => how.missed = true,
                     outcome => {
                         return Err(SystemError::Protocol(format!("a key of the population: {outcome:?}")));
                     }
                 }
-                measured.operation(self.interval, d.sent, p.now());
+                measured.operation(self.interval, d.sent, p.now(), how);
             }
             measured.again += client.repeat()?;
             if !busy {

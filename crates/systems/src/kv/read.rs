@@ -5,6 +5,7 @@ use super::store::{self, BUCKET, Seen, Slot};
 use super::{Key, Layout, Load, Reply, Request, owner};
 use crate::device::{self, Device, check};
 use crate::herd::{self, Config, Outcome};
+use crate::measure::How;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{
     AccessFlags, Cq, Mr, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc,
@@ -218,15 +219,14 @@ impl Program for Client {
             busy |= reader.poll(&mut gotten)?;
             busy |= rpc.poll::<Reply>(&mut put)?;
             for g in gotten.drain(..) {
-                measured.again += g.again;
-                measured.missed += u64::from(g.found.is_none());
-                measured.operation(self.interval, g.began, p.now());
+                let how = How { again: g.again, missed: g.found.is_none(), header_only: false };
+                measured.operation(self.interval, g.began, p.now(), how);
             }
             for d in put.drain(..) {
                 if d.outcome != Outcome::Reply(Reply::Ok) {
                     return Err(SystemError::Protocol(format!("a PUT: {:?}", d.outcome)));
                 }
-                measured.operation(self.interval, d.sent, p.now());
+                measured.operation(self.interval, d.sent, p.now(), How::default());
             }
             measured.again += rpc.repeat()?;
             if !busy {

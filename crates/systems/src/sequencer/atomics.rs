@@ -72,7 +72,7 @@ impl Program for Client {
             for wc in found {
                 check(wc)?;
                 let value = p.load_u64(results.mem(), 8 * wc.wr_id);
-                drawer.got(value, began[wc.wr_id as usize], p.now());
+                drawer.got(value, began[wc.wr_id as usize], p.now(), false);
                 free.push(wc.wr_id);
             }
             if wanted == 0 && found.is_empty() {

@@ -15,6 +15,7 @@ mod guess;
 pub mod rpc;
 pub mod spec;
 
+use crate::measure::How;
 use crate::{Interval, Measured};
 use doorbell_verbs::Time;
 
@@ -79,9 +80,10 @@ impl Drawer {
         self.begun += u64::from(requests);
     }
 
-    fn got(&mut self, value: u64, began: Time, ended: Time) {
+    fn got(&mut self, value: u64, began: Time, ended: Time, header_only: bool) {
         self.ended += 1;
-        self.drawn.measured.operation(self.interval, began, ended);
+        let how = How { header_only, ..How::default() };
+        self.drawn.measured.operation(self.interval, began, ended, how);
         if self.drawing.record {
             self.drawn.draws.push(Draw { value, began, ended });
         }

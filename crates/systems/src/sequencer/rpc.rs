@@ -94,7 +94,7 @@ impl Program for Client {
             busy |= client.poll(&mut done)?;
             for d in done.drain(..) {
                 match d.outcome {
-                    Outcome::Reply(value) => drawer.got(value, d.sent, p.now()),
+                    Outcome::Reply(value) => drawer.got(value, d.sent, p.now(), false),
                     Outcome::Malformed => return Err(SystemError::Protocol("a draw was refused".into())),
                 }
             }

@@ -299,10 +299,7 @@ impl<'a, P: Provider> Guesser<'a, P> {
             let wc = self.wc[i];
             check(&wc)?;
             let value = match wc.imm {
-                Some(low) => {
-                    drawer.drawn.measured.header_only += 1;
-                    self.guess.confirmed(low)
-                }
+                Some(low) => self.guess.confirmed(low),
                 None => {
                     let (mem, offset) = self.line.ring.payload(wc.wr_id);
                     let value = self.device.cpu.load_u64(mem, offset);
@@ -312,7 +309,7 @@ impl<'a, P: Provider> Guesser<'a, P> {
             };
             self.line.ring.give(wc.wr_id);
             if let Some(began) = self.began.pop_front() {
-                drawer.got(value, began, self.device.cpu.now());
+                drawer.got(value, began, self.device.cpu.now(), wc.imm.is_some());
             }
         }
         if found > 0 {
