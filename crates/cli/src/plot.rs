@@ -567,6 +567,9 @@ mod tests {
             contested: vec![],
             note: String::new(),
             experiment: "tab99".into(),
+            held_out: false,
+            restates: None,
+            explanation: None,
         }
     }
 
