@@ -10,7 +10,7 @@ use crate::process::{Owner, Process, lock};
 use crate::records::*;
 use crate::recv_queue::RecvQueue;
 use crate::segment::Segment;
-use crate::stats::QpCounts;
+use crate::stats::RecvCounts;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_verbs::{WcOpcode, WcStatus};
 use std::collections::{HashMap, VecDeque};
@@ -47,8 +47,8 @@ pub(crate) struct QpShare {
     /// taken.
     pub(crate) freed: AtomicU64,
     pub(crate) rq: Arc<RecvQueue>,
-    /// Where what the QP posts and receives is counted, if it is.
-    pub(crate) counts: Option<Arc<Mutex<QpCounts>>>,
+    /// Where what the QP receives is counted, if it is.
+    pub(crate) counts: Option<Mutex<RecvCounts>>,
 }
 
 /// A completion of the private part.
@@ -310,7 +310,7 @@ impl Cq {
         wc.wr_id = wr_id;
         if let Some(counts) = user.counts.as_ref().filter(|_| wc.status == WcStatus::Success.to_c()) {
             let write = wc.opcode == WcOpcode::RecvWriteWithImm.to_c();
-            *lock(counts).recvs.messages.entry((wc.byte_len, write)).or_default() += 1;
+            *lock(counts).messages.entry((wc.byte_len, write)).or_default() += 1;
         }
         if !placed {
             wc.status = WcStatus::LocProtErr.to_c();

@@ -8,7 +8,7 @@ use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::process::{Owner, Process, QP_BITS, lock};
 use crate::records::{EventRecord, QpRecord};
 use crate::recv_queue::{RecvQueue, flush};
-use crate::stats::QpCounts;
+use crate::stats::{self, QpCounts};
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::{SendShape, check_modify, check_post_recv, rnr_wait};
 use doorbell_verbs::{
@@ -70,6 +70,8 @@ pub(crate) struct Sends {
     queue: VecDeque<Queued>,
     wait: Option<Wait>,
     scratch: Scratch,
+    /// What was posted, if it is counted.
+    counts: Option<Box<QpCounts>>,
 }
 
 /// A send work request that waits.
@@ -98,8 +100,9 @@ impl Qp {
         let index = process.qp_numbers.take()?;
         let num = process.slot << QP_BITS | index;
         let made = Qp::with_index(process, parts, index, num);
-        if made.is_err() {
-            process.qp_numbers.give_back(index);
+        match &made {
+            Ok(qp) => stats::watch(qp),
+            Err(_) => process.qp_numbers.give_back(index),
         }
         made
     }
@@ -129,7 +132,7 @@ impl Qp {
             generation: AtomicU32::new(generation),
             freed: AtomicU64::new(0),
             rq,
-            counts: crate::stats::counts(num, parts.qp_type),
+            counts: stats::wanted().then(Mutex::default),
         });
         parts.send_cq.add_user(share.clone());
         parts.recv_cq.add_user(share.clone());
@@ -152,6 +155,7 @@ impl Qp {
                 queue: VecDeque::new(),
                 wait: None,
                 scratch: Scratch::default(),
+                counts: stats::wanted().then(|| Box::new(QpCounts::new(num, parts.qp_type))),
             }),
             events: Events::default(),
         }))
@@ -254,6 +258,7 @@ impl Qp {
             queue: VecDeque::new(),
             wait: None,
             scratch: Scratch::default(),
+            counts: sends.counts.take(),
         };
     }
 
@@ -286,7 +291,7 @@ impl Qp {
     pub(crate) fn begin_post(&self) -> Posting<'_> {
         let mut sends = self.sends();
         self.notice_error(&mut sends);
-        Posting { qp: self, sends, counts: self.share.counts.as_deref().map(lock) }
+        Posting { qp: self, sends }
     }
 
     /// ibv_post_recv(3), of one RECV.
@@ -307,7 +312,7 @@ impl Qp {
         if let Some(counts) = &self.share.counts
             && recvs > 0
         {
-            *lock(counts).recvs.posts.entry((recvs, sges)).or_default() += 1;
+            *lock(counts).posts.entry((recvs, sges)).or_default() += 1;
         }
     }
 
@@ -397,10 +402,23 @@ impl Qp {
         self.send_cq.push(Own { wc, solicited: false, sends });
     }
 
+    /// What it has posted and received, if that is counted.
+    pub(crate) fn counts(&self) -> Option<QpCounts> {
+        let mut counts = self.sends().counts.as_deref().cloned()?;
+        if let Some(recvs) = &self.share.counts {
+            counts.recvs = lock(recvs).clone();
+        }
+        Some(counts)
+    }
+
     /// Ends the QP's life: nothing of it is seen any more.
     pub(crate) fn destroy(&self) {
+        if let Some(counts) = self.counts() {
+            stats::keep(counts);
+        }
         let mut sends = self.sends();
         self.reset(&mut sends);
+        sends.counts = None;
         drop(sends);
         self.send_cq.remove_user(self.num());
         self.recv_cq.remove_user(self.num());
@@ -412,7 +430,6 @@ impl Qp {
 pub(crate) struct Posting<'a> {
     qp: &'a Qp,
     sends: MutexGuard<'a, Sends>,
-    counts: Option<MutexGuard<'a, QpCounts>>,
 }
 
 impl Posting<'_> {
@@ -448,7 +465,7 @@ impl Posting<'_> {
         }
         let (qp, sends) = (self.qp, &mut *self.sends);
         sends.posted += 1;
-        if let Some(counts) = &mut self.counts {
+        if let Some(counts) = &mut sends.counts {
             let outstanding = sends.posted.saturating_sub(qp.share.freed.load(Relaxed));
             let signaled = qp.sq_sig_all || wr.flags.contains(SendFlags::SIGNALED);
             counts.posted(wr, len, inline.is_some(), signaled, outstanding);
@@ -486,9 +503,9 @@ impl Posting<'_> {
 impl Drop for Posting<'_> {
     /// The list ends: one doorbell.
     fn drop(&mut self) {
-        if let Some(counts) = &mut self.counts {
-            let peer =
-                self.sends.scratch.peer.as_ref().map_or(self.qp.requester.process.slot, |peer| peer.slot);
+        let sends = &mut *self.sends;
+        if let Some(counts) = &mut sends.counts {
+            let peer = sends.scratch.peer.as_ref().map_or(self.qp.requester.process.slot, |peer| peer.slot);
             counts.list_ends(peer);
         }
     }

@@ -7,13 +7,14 @@
 mod count;
 mod report;
 
-pub(crate) use count::QpCounts;
+pub(crate) use count::{QpCounts, RecvCounts};
 pub use report::Report;
 
 use crate::process::lock;
+use crate::qp::Qp;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// Name or file of the profile; counting is on where it is set.
 pub(crate) const PROFILE_VARIABLE: &str = "DOORBELL_PROFILE";
@@ -22,26 +23,37 @@ pub(crate) const PRINT_VARIABLE: &str = "DOORBELL_STATS";
 /// File for the JSON.
 pub(crate) const JSON_VARIABLE: &str = "DOORBELL_STATS_JSON";
 
-/// The counts of every QP that this process has had.
-static ALL: Mutex<Vec<Arc<Mutex<QpCounts>>>> = Mutex::new(Vec::new());
+/// The QPs that there are, and the counts of those that there were.
+static LIVE: Mutex<Vec<Weak<Qp>>> = Mutex::new(Vec::new());
+static ENDED: Mutex<Vec<QpCounts>> = Mutex::new(Vec::new());
 
 fn profile_name() -> Option<&'static str> {
     static NAME: OnceLock<Option<String>> = OnceLock::new();
     NAME.get_or_init(|| std::env::var(PROFILE_VARIABLE).ok().filter(|name| !name.is_empty())).as_deref()
 }
 
-/// Counts for a new QP, where counting is on.
-pub(crate) fn counts(qp_num: u32, qp_type: doorbell_verbs::QpType) -> Option<Arc<Mutex<QpCounts>>> {
-    profile_name()?;
-    let counts = Arc::new(Mutex::new(QpCounts::new(qp_num, qp_type)));
-    lock(&ALL).push(counts.clone());
-    Some(counts)
+/// Whether anything is to be counted.
+pub(crate) fn wanted() -> bool {
+    profile_name().is_some()
+}
+
+/// Has a new QP's counts told at the end.
+pub(crate) fn watch(qp: &Arc<Qp>) {
+    if wanted() {
+        lock(&LIVE).push(Arc::downgrade(qp));
+    }
+}
+
+/// Keeps the counts of a QP that ends.
+pub(crate) fn keep(counts: QpCounts) {
+    lock(&ENDED).push(counts);
 }
 
 /// Tells what was counted, as the environment asks; the process ends.
 pub(crate) fn tell() {
     let Some(name) = profile_name() else { return };
-    let all: Vec<QpCounts> = lock(&ALL).iter().map(|counts| lock(counts).clone()).collect();
+    let live = lock(&LIVE).iter().filter_map(Weak::upgrade).filter_map(|qp| qp.counts()).collect();
+    let all: Vec<QpCounts> = [std::mem::take(&mut *lock(&ENDED)), live].concat();
     if all.is_empty() {
         return;
     }
