@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::system::SystemArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 use doorbell_lab::{Duration, Pattern, Verb, Workload, WorkloadError};
@@ -61,6 +62,8 @@ pub(crate) struct RunArgs {
 pub(crate) struct SimulateArgs {
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,
+    #[command(flatten)]
+    pub(crate) system: SystemArgs,
     /// Rerun with 10% more of each resource, and name as bottleneck what lifts the rate most
     #[arg(long)]
     pub(crate) explain: bool,
@@ -113,7 +116,7 @@ fn transport(name: String) -> QpType {
 }
 
 /// A parser for names out of `table`.
-fn one_of<T: Copy + Send + Sync + 'static>(
+pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
     table: &'static [(&'static str, T)],
 ) -> impl TypedValueParser<Value = T> {
     let names = PossibleValuesParser::new(table.iter().map(|(name, _)| *name));

@@ -11,6 +11,7 @@ mod progress;
 mod reproduce;
 mod run;
 mod simulate;
+mod system;
 mod table;
 
 use args::{Args, Command};

@@ -10,6 +10,9 @@ use std::fmt::Write;
 
 pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let workload = args.workload.workload().map_err(Exit::bad_input)?;
+    if args.system.is_given() {
+        return crate::system::run(&args.system, &workload, args.explain, args.json);
+    }
     let profile = workload.load_profile().map_err(Exit::bad_input)?;
     let resolved = workload.resolve(&profile).map_err(Exit::bad_input)?;
     let interrupt = progress::interrupt()?;
@@ -29,6 +32,11 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     } else {
         exit::print(&report(&outcome))?;
     }
+    stopped(&interrupt)
+}
+
+/// An error where somebody stopped the run.
+pub(crate) fn stopped(interrupt: &std::sync::atomic::AtomicBool) -> Result<(), Exit> {
     let stopped = interrupt.load(std::sync::atomic::Ordering::Relaxed);
     if stopped { Err(Exit::interrupted()) } else { Ok(()) }
 }

@@ -126,6 +126,30 @@ impl SystemWorkload {
         }
     }
 
+    /// # Errors
+    /// The first parameter that is out of its range.
+    pub fn check(&self) -> Result<(), String> {
+        let stores = self.filled() || self.system == System::DrtmKv;
+        let ranges = [
+            ("cores", u64::from(self.cores), 1..=29),
+            ("clients", self.clients.into(), 1..=2000),
+            ("clients per machine", self.clients_per_machine.into(), 1..=29),
+            ("outstanding operations", self.outstanding.into(), 1..=512),
+            ("requests taken in a pass", self.gather.into(), 1..=1024),
+            ("queues", self.queues.into(), 1..=64),
+            ("inboxes", self.inboxes.into(), 1..=64),
+            ("pairs", if stores { self.pairs } else { 1 }, 1..=100_000_000),
+            ("bytes of a value", self.value.into(), 1..=3900),
+            ("PUTs in a thousand", self.put_permille.into(), 0..=1000),
+        ];
+        match ranges.iter().find(|(_, value, range)| !range.contains(value)) {
+            None => Ok(()),
+            Some((name, value, range)) => {
+                Err(format!("{name}: {} to {}, not {value}", range.start(), range.end()))
+            }
+        }
+    }
+
     fn filled(&self) -> bool {
         matches!(self.system, System::HerdKv | System::ReadKv)
     }
