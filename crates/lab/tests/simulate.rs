@@ -114,6 +114,28 @@ fn posts_cost_what_batch_inline_and_signals_say() {
     }
 }
 
+/// Lines written to the receiving machine for each message.
+fn lines_per_message(inline_recv: bool) -> f64 {
+    let outcome = simulate(&format!(
+        "profile = \"cx3\"\npattern = \"inbound\"\nmachines = 3\nthreads = 4\nqps = 2\ninline_recv = {inline_recv}\nwarmup = \"50us\"\nduration = \"100us\""
+    ));
+    outcome.pcie[0].itom as f64 / (outcome.mops * 100.0)
+}
+
+#[test]
+fn inline_receive_writes_the_completion_alone() {
+    let [apart, inline] = [false, true].map(lines_per_message);
+    assert!((1.95..2.05).contains(&apart) && (0.95..1.05).contains(&inline), "{apart} and {inline}");
+}
+
+#[test]
+fn a_drained_window_waits_for_its_last() {
+    // One thread, four at a time: a window takes one latency, however many it holds.
+    let base = "verb = \"read\"\ntransport = \"rc\"\npattern = \"outbound\"\nmachines = 2\nthreads = 1\nqps = 1\nwindow = 4\n";
+    let [kept_full, drained] = ["", "drain = true\n"].map(|d| simulate(&format!("{base}{d}")).mops);
+    assert!(drained > 0.0 && drained < 0.95 * kept_full, "{drained} and {kept_full}");
+}
+
 #[test]
 fn messages_are_counted_where_they_arrive() {
     let toml = format!("{SMALL}verb = \"send\"\ntransport = \"rc\"\nmachines = 3");
