@@ -172,3 +172,26 @@ fn plots_need_a_directory() {
         assert!(output.stdout.is_empty(), "{output:?}");
     }
 }
+
+#[test]
+fn systems_are_simulated() {
+    for system in ["sequencer", "sequencer --design spec-s0", "herd-kv", "read-kv", "drtm-kv --update"] {
+        let line = format!(
+            "simulate --system {system} --cores 2 --clients 4 --pairs 200 --put-permille 100 --warmup 20us \
+             --duration 30us --json"
+        );
+        let output = words(&line);
+        assert!(output.status.success(), "{system}: {}", stderr(&output));
+        let json: serde_json::Value = serde_json::from_str(stdout(&output)).unwrap();
+        assert!(json["mrps"].as_f64().unwrap() > 0.1, "{system}: {json}");
+    }
+    for (line, what) in [
+        ("simulate --system herd-kv --verb read", "--profile, --warmup, --duration and --seed"),
+        ("simulate --system herd-kv --design atomics", "--system sequencer only"),
+        ("simulate --system herd-kv --clients-per-machine 0", "clients per machine: 1 to 29, not 0"),
+        ("simulate --system herd-kv --outstanding 100000", "outstanding operations: 1 to 512"),
+    ] {
+        let output = words(line);
+        assert!(!output.status.success() && stderr(&output).contains(what), "{line}: {}", stderr(&output));
+    }
+}
