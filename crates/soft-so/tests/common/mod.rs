@@ -5,16 +5,32 @@ use doorbell_soft::launch::{Launch, Link};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a program may take before it counts as hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The library.
+/// The library, of the profile that the tests were built with. Cargo does not build a cdylib for its
+/// tests, so this does.
 pub(crate) fn library() -> PathBuf {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(build).clone()
+}
+
+fn build() -> PathBuf {
     let test = std::env::current_exe().expect("the test has a file");
-    test.with_file_name("libibverbs.so")
+    let profile = test.parent().and_then(Path::parent).expect("it lies in PROFILE/deps");
+    let target = profile.parent().expect("the profile lies in the target directory");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--package", "doorbell-soft-so", "--target-dir"]).arg(target);
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
+    assert!(status.success(), "the library is built");
+    profile.join("libibverbs.so")
 }
 
 /// Where a program is, if it is installed.
