@@ -1,7 +1,7 @@
-//! The Debian packages that the emulated machine needs.
+//! The Debian packages that the emulated machine needs, and those whose programs the tests run.
 
 use crate::command::{Problem, Task, find, lines, program, run};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Packages, and a program of each that shows that it is installed.
@@ -26,9 +26,36 @@ pub(crate) fn rxe_driver() -> Option<PathBuf> {
     })
 }
 
+/// Packages of RDMA programs that run unmodified on the software NIC, and a program of each.
+const RDMA_PROGRAMS: [(&str, &str); 4] = [
+    ("ibverbs-utils", "ibv_devinfo"),
+    ("perftest", "ib_write_bw"),
+    ("util-linux", "setpriv"),
+    ("python3", "python3"),
+];
+
+/// Packages that have no program, and a path of each.
+const RDMA_FILES: [(&str, &str); 2] = [
+    ("python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs"),
+    ("rdma-core", "/usr/share/doc/rdma-core/tests"),
+];
+
+fn without_program(programs: &[(&'static str, &str)]) -> Vec<&'static str> {
+    let absent = programs.iter().filter(|(_, program)| find(program).is_none());
+    absent.map(|(package, _)| *package).collect()
+}
+
+/// What the tests of real programs lack.
+fn missing_rdma_programs() -> Vec<&'static str> {
+    let mut packages = without_program(&RDMA_PROGRAMS);
+    let files = RDMA_FILES.iter().filter(|(_, path)| !Path::new(path).exists());
+    packages.extend(files.map(|(package, _)| *package));
+    packages
+}
+
+/// What the emulated machine lacks.
 fn missing() -> Vec<&'static str> {
-    let programs = PROGRAMS.iter().filter(|(_, program)| find(program).is_none());
-    let mut packages: Vec<_> = programs.map(|(package, _)| *package).collect();
+    let mut packages = without_program(&PROGRAMS);
     if rxe_driver().is_none() {
         packages.push("ibverbs-providers");
     }
@@ -55,6 +82,16 @@ pub(crate) fn ensure() -> Task<()> {
         let needs = "the emulated machine needs x86-64 Linux, whose programs it shares";
         return Err(Problem::Unavailable(needs.into()));
     }
+    install(missing)
+}
+
+/// Installs what the tests of real programs lack, where that is possible. They skip what is not
+/// there.
+pub(crate) fn ensure_rdma_programs() -> Task<()> {
+    install(missing_rdma_programs)
+}
+
+fn install(missing: fn() -> Vec<&'static str>) -> Task<()> {
     let packages = missing();
     if packages.is_empty() {
         return Ok(());
@@ -75,6 +112,6 @@ pub(crate) fn ensure() -> Task<()> {
     run(&mut install).map_err(unavailable)?;
     match missing()[..] {
         [] => Ok(()),
-        ref still => Err(Problem::Failed(format!("installed, but not found: {}", still.join(" ")))),
+        ref still => Err(Problem::Unavailable(format!("installed, but not found: {}", still.join(" ")))),
     }
 }

@@ -1,7 +1,7 @@
 //! Everything that must hold before a change is merged.
 
 use crate::command::{Problem, failed, run};
-use crate::{root, rxe};
+use crate::{packages, root, rxe};
 use std::process::{Command, ExitCode};
 
 /// How a step ended.
@@ -45,10 +45,11 @@ fn soft_roce() -> Result<(), Problem> {
 /// A step's name and what it does.
 type Step = (&'static str, fn() -> Result<(), Problem>);
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     ("formatting", || step(&["fmt", "--all", "--check"])),
     ("lints", || step(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("documentation", || step(&["doc", "--quiet", "--workspace", "--no-deps"])),
+    ("RDMA programs for the tests", packages::ensure_rdma_programs),
     ("tests", || step(&["test", "--quiet", "--workspace"])),
     ("Soft-RoCE", soft_roce),
 ];
