@@ -166,6 +166,26 @@ pub(crate) struct Flight {
     pub(crate) gather: (u32, u32, u32),
 }
 
+impl Flight {
+    /// A packet of QP `from` to a machine by a port, still without payload.
+    pub(crate) fn new(packet: Packet, link_bytes: u32, from: (u16, u32), to: u16, port: u8) -> Flight {
+        Flight {
+            packet,
+            link_bytes,
+            payload: Payload::EMPTY,
+            from,
+            to: (to, NONE),
+            port,
+            reads: 0,
+            ready: false,
+            completion: None,
+            atomic: None,
+            blocks: NONE,
+            gather: (0, 0, 0),
+        }
+    }
+}
+
 /// An atomic to execute.
 #[derive(Clone, Copy)]
 pub(crate) struct PendingAtomic {

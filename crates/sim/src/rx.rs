@@ -234,20 +234,8 @@ impl World {
         let Some(request) = received else { return false };
         let Flight { from: (to, _), port, .. } = self.flights[request];
         let TxPacket { packet, source } = answer;
-        let flight = self.flights.insert(Flight {
-            packet,
-            link_bytes: self.link_bytes(&packet),
-            payload: Payload::EMPTY,
-            from: (machine, qp),
-            to: (to, NONE),
-            port,
-            reads: 0,
-            ready: false,
-            completion: None,
-            atomic: None,
-            blocks: NONE,
-            gather: (0, 0, 0),
-        });
+        let link_bytes = self.link_bytes(&packet);
+        let flight = self.flights.insert(Flight::new(packet, link_bytes, (machine, qp), to, port));
         self.machines[usize::from(machine)].nic.qps[qp as usize].answers.push_back(flight);
         match source {
             Source::Memory { addr, len } => {

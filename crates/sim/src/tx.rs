@@ -150,20 +150,9 @@ impl World {
         let dest = slot.qp.send_wqe(wqe).dest;
         let cost = self.request_cost(machine, qp, wqe, &packet, len);
         let (to, port) = self.destination(machine, qp, dest);
-        let mut flight = Flight {
-            packet,
-            link_bytes: self.link_bytes(&packet),
-            payload: Payload::EMPTY,
-            from: (machine, qp),
-            to: (to, NONE),
-            port,
-            reads: 0,
-            ready: false,
-            completion: None,
-            atomic: None,
-            blocks: NONE,
-            gather: (wqe, offset, len),
-        };
+        let link_bytes = self.link_bytes(&packet);
+        let mut flight = Flight::new(packet, link_bytes, (machine, qp), to, port);
+        flight.gather = (wqe, offset, len);
         // On UC and UD the last completion is this packet's own.
         let own = match actions.last() {
             Some(&Action::Complete { queue: Queue::Send, wc, slot, signaled, .. }) if slot == wqe => {

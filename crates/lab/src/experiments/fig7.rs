@@ -2,6 +2,7 @@
 
 use super::systems::{curve, setting};
 use super::{Check, Ctx, Experiment, Findings};
+use crate::claims::{self, Claim};
 use crate::explain::EXPLAIN_RUNS;
 use crate::simulate::SimulateError;
 use crate::systems::{System, SystemOutcome, SystemWorkload};
@@ -107,7 +108,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
     let atomics = &ctx.systems("cib", "fig7: atomics", &[atomics()])?[0];
     let one_batched = ctx.explain_system("cib", "seq-batch-1core", &rpc(1, true, false))?;
     let six = ctx.explain_system("cib", "seq-6core", &rpc(6, true, true))?;
-    let limit = 101.6;
+    let limit = claims::find("atc16-seq-dma-limit").and_then(Claim::allows);
+    let (limit, _) = limit.expect("the claim is a number");
     let per_post =
         "lists of one port: the authors' programs count so, and post up to 32 replies in two lists";
     let falls = both.at(6).mrps > both.at(4).mrps && both.at(10).mrps < both.at(6).mrps;
