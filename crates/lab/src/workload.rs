@@ -3,6 +3,7 @@
 use crate::Duration;
 use doorbell_nic::{Profile, ProfileError};
 use doorbell_verbs::{Opcode, PageSize, QpType, Span};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -171,6 +172,14 @@ pub struct Workload {
     pub seed: Option<u64>,
 }
 
+/// JSON that Doorbell has written: unlike a workload by itself, it says by which schema. What else
+/// is in it does not matter here.
+#[derive(Deserialize)]
+struct Written<W> {
+    schema: Option<IgnoredAny>,
+    workload: Option<W>,
+}
+
 /// A workload with everything filled in and checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -242,6 +251,12 @@ pub enum WorkloadError {
         /// What is wrong.
         message: String,
     },
+    /// What Doorbell wrote about a process that posted no send work requests.
+    #[error("{file} holds no workload: its process has posted no send work requests")]
+    Missing {
+        /// The file.
+        file: String,
+    },
     /// The profile.
     #[error("{0}")]
     Profile(#[from] ProfileError),
@@ -289,22 +304,31 @@ impl Workload {
         })
     }
 
-    /// Parses JSON; `file` is for messages.
+    /// Parses JSON: a workload, or what Doorbell itself has written about one (statistics of
+    /// `doorbell run`, results), of which it takes the `workload`. `file` is for messages.
     pub fn from_json(file: &str, text: &str) -> Result<Workload, WorkloadError> {
-        serde_json::from_str(text).map_err(|e| {
+        let malformed = |e: serde_json::Error| {
             // The parser appends the position, which we give in front.
             let message = e.to_string();
             let message = message.split(" at line ").next().unwrap_or_default().to_owned();
             WorkloadError::Malformed { file: file.to_owned(), line: e.line().max(1), message }
-        })
+        };
+        serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
+        if !serde_json::from_str::<Written<IgnoredAny>>(text).is_ok_and(|w| w.schema.is_some()) {
+            return serde_json::from_str(text).map_err(malformed);
+        }
+        let written: Written<Workload> = serde_json::from_str(text).map_err(malformed)?;
+        written.workload.ok_or_else(|| WorkloadError::Missing { file: file.to_owned() })
     }
 
-    /// Reads a file: JSON where its name ends in `.json`, else TOML.
+    /// Reads a file: JSON where its name ends in `.json` or it begins with a brace, else TOML.
     pub fn read(path: &Path) -> Result<Workload, WorkloadError> {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path)
             .map_err(|e| WorkloadError::Unreadable { file: file.clone(), cause: e.to_string() })?;
-        match path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json")) {
+        let named_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
+        // No TOML begins with a brace.
+        match named_json || text.trim_start().starts_with('{') {
             true => Workload::from_json(&file, &text),
             false => Workload::from_toml(&file, &text),
         }
@@ -667,6 +691,26 @@ pub(crate) mod tests {
         ] {
             let error = Workload::from_json("w.json", json).unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains(" line "), "{json}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_doorbell_writes_is_a_workload() {
+        let written = r#"{"schema": 1, "total": {"size": 9}, "workload": {"verb": "read", "size": 8}}"#;
+        let workload = Workload::from_json("w.json", written).unwrap();
+        assert_eq!((workload.verb, workload.size), (Some(Verb::Read), Some(8)));
+        for (json, message) in [
+            // By itself, a workload has no such keys.
+            (r#"{"size": 8, "workload": {}}"#, "w.json:1: unknown field `workload`"),
+            (r#"{"verb": "read", "total": 1}"#, "w.json:1: unknown field `total`"),
+            ("{\"schema\": 1,\n\"workload\": {\"threadz\": 1}}", "w.json:2: unknown field `threadz`"),
+            (r#"{"schema": 1, "workload": null}"#, "w.json holds no workload: its process has posted no"),
+            (r#"{"schema": 1}"#, "w.json holds no workload"),
+            (r#"[{"schema": 1}]"#, "w.json:1: invalid type"),
+            (r#"{"schema": 1} {"schema": 1}"#, "w.json:1: trailing characters"),
+        ] {
+            let error = Workload::from_json("w.json", json).unwrap_err().to_string();
+            assert!(error.starts_with(message) && !error.contains('\n'), "{json}: {error}");
         }
     }
 
