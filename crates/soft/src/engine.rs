@@ -4,6 +4,7 @@
 //! The order of checks and the outcome of each fault are those of `doorbell_transport`'s
 //! responder (IB specification vol. 1, 9.7.5 and 9.9).
 
+use crate::batch::{Batch, Request};
 use crate::channel::tell;
 use crate::cq::{Carried, RecvDone, SOLICITED, push_recv};
 use crate::peer::Peer;
@@ -36,6 +37,17 @@ pub(crate) enum Outcome {
     Wait(Obstacle),
 }
 
+/// What a try to carry a work request out came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// It is over.
+    Over(Outcome),
+    /// It is gathered, with others of its list.
+    Gathered,
+    /// Nothing was done: what is gathered comes first.
+    AfterGathered,
+}
+
 /// Why a work request could not be carried out yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
@@ -59,8 +71,17 @@ pub(crate) struct Requester {
 pub(crate) struct Scratch {
     pub(crate) cache: RegionCache,
     pub(crate) pieces: Vec<Piece>,
+    /// Work requests of the list being posted that are to be moved together.
+    pub(crate) batch: Batch,
     /// The process that the connected peer, or the last datagram's destination, is of.
     pub(crate) peer: Option<Arc<Peer>>,
+}
+
+impl Scratch {
+    /// A work request is over without having done anything, when those before it are.
+    fn in_turn(&self, outcome: Outcome) -> Attempt {
+        if self.batch.is_empty() { Attempt::Over(outcome) } else { Attempt::AfterGathered }
+    }
 }
 
 /// Where a work request goes, and with what rights.
@@ -111,41 +132,43 @@ struct Target<'a> {
 }
 
 impl Requester {
-    /// Carries out a work request of `len` bytes. Its payload is `inline`, or what its SGEs name.
-    pub(crate) fn execute(
-        &self,
-        scratch: &mut Scratch,
-        route: &Route,
-        wr: &SendWr<'_>,
-        len: u32,
-        inline: Option<&[u8]>,
-    ) -> Outcome {
-        if wr.op.opcode().returns_data() && route.max_rd_atomic == 0 {
-            return Outcome::Done(WcStatus::LocQpOpErr);
+    /// Tries to carry out a work request, or gathers it.
+    pub(crate) fn execute(&self, scratch: &mut Scratch, route: &Route, request: &Request<'_>) -> Attempt {
+        let op = &request.wr.op;
+        if !scratch.batch.goes_with(op) {
+            return Attempt::AfterGathered;
+        }
+        if op.opcode().returns_data() && route.max_rd_atomic == 0 {
+            return scratch.in_turn(Outcome::Done(WcStatus::LocQpOpErr));
         }
         let mut pieces = std::mem::take(&mut scratch.pieces);
         pieces.clear();
-        let outcome = if self.gather(&mut scratch.cache, &mut pieces, wr, inline) {
-            self.deliver(scratch, route, wr, len, &pieces)
+        let attempt = if self.find_pieces(&mut scratch.cache, &mut pieces, request) {
+            self.deliver(scratch, route, request, &pieces)
         } else {
-            Outcome::Done(WcStatus::LocProtErr)
+            scratch.in_turn(Outcome::Done(WcStatus::LocProtErr))
         };
         scratch.pieces = pieces;
-        outcome
+        attempt
+    }
+
+    /// What becomes of a gathered work request whose bytes could not be moved.
+    pub(crate) fn not_moved(&self, scratch: &Scratch, dest_qpn: u32, cause: Unreachable) -> Outcome {
+        // The process may have ended meanwhile, and another have taken its place.
+        let peer = scratch.peer.as_deref().filter(|peer| peer.slot == dest_qpn >> QP_BITS);
+        match peer.and_then(|peer| self.target(Some(peer), dest_qpn)) {
+            Some(target) => self.conclude(&target, cause.into()),
+            None => self.silence(),
+        }
     }
 
     /// The local memory of a work request, where its lkeys hold.
-    fn gather(
-        &self,
-        cache: &mut RegionCache,
-        pieces: &mut Vec<Piece>,
-        wr: &SendWr<'_>,
-        inline: Option<&[u8]>,
-    ) -> bool {
-        if let Some(bytes) = inline {
+    fn find_pieces(&self, cache: &mut RegionCache, pieces: &mut Vec<Piece>, request: &Request<'_>) -> bool {
+        if let Some(bytes) = request.inline {
             pieces.push(Piece { addr: bytes.as_ptr() as u64, len: bytes.len() });
             return true;
         }
+        let wr = &request.wr;
         let inline = wr.flags.contains(SendFlags::INLINE);
         let writes = wr.op.opcode().returns_data();
         let need = if writes { AccessFlags::LOCAL_WRITE } else { AccessFlags::empty() };
@@ -168,38 +191,54 @@ impl Requester {
         &self,
         scratch: &mut Scratch,
         route: &Route,
-        wr: &SendWr<'_>,
-        len: u32,
+        request: &Request<'_>,
         pieces: &[Piece],
-    ) -> Outcome {
-        let silence = match self.qp_type {
-            QpType::Rc => Outcome::Wait(Obstacle::Silence),
-            QpType::Uc | QpType::Ud => Outcome::Done(WcStatus::Success),
-        };
+    ) -> Attempt {
         if !self.find_peer(scratch, route.dest_qpn) {
-            return silence;
+            return scratch.in_turn(self.silence());
         }
-        let (owner, segment) = match &scratch.peer {
-            Some(peer) => (Owner::Peer(peer.as_ref()), &peer.segment),
-            None => (Owner::This, self.process.segment),
-        };
-        let Some(qp) = segment.qp((route.dest_qpn & ((1 << QP_BITS) - 1)) as usize) else { return silence };
-        let target = Target { process: self.process, owner, segment, qp, qpn: route.dest_qpn };
-        if !self.reaches(&target, route) {
-            return silence;
+        let Scratch { cache, batch, peer, .. } = scratch;
+        let reached =
+            self.target(peer.as_deref(), route.dest_qpn).filter(|target| self.reaches(target, route));
+        let Some(target) = reached else { return scratch.in_turn(self.silence()) };
+        match target.carry_out(self, cache, batch, route, request, pieces) {
+            Ok(attempt) => attempt,
+            Err(_) if !batch.is_empty() => Attempt::AfterGathered,
+            Err(fault) => Attempt::Over(self.conclude(&target, fault)),
         }
-        match target.carry_out(self, &mut scratch.cache, route, wr, len, pieces) {
-            Ok(()) => Outcome::Done(WcStatus::Success),
-            Err(Fault::NoRecv) if self.qp_type == QpType::Rc => {
-                Outcome::Wait(Obstacle::NoRecv(qp.min_rnr_timer.load(Relaxed) as u8 & 31))
+    }
+
+    /// What becomes of a work request that the responder did not carry out.
+    fn conclude(&self, target: &Target<'_>, fault: Fault) -> Outcome {
+        match fault {
+            Fault::NoRecv if self.qp_type == QpType::Rc => {
+                Outcome::Wait(Obstacle::NoRecv(target.qp.min_rnr_timer.load(Relaxed) as u8 & 31))
             }
-            Err(Fault::Silence) => silence,
-            Err(fault) if self.qp_type == QpType::Rc => Outcome::Done(target.refuse(fault)),
-            Err(fault) => {
+            Fault::Silence => self.silence(),
+            fault if self.qp_type == QpType::Rc => Outcome::Done(target.refuse(fault)),
+            fault => {
                 target.drop_message(fault);
                 Outcome::Done(WcStatus::Success)
             }
         }
+    }
+
+    /// What becomes of a work request that nobody answers.
+    fn silence(&self) -> Outcome {
+        match self.qp_type {
+            QpType::Rc => Outcome::Wait(Obstacle::Silence),
+            QpType::Uc | QpType::Ud => Outcome::Done(WcStatus::Success),
+        }
+    }
+
+    /// The responder `qpn` in that process, or in this one.
+    fn target<'a>(&self, peer: Option<&'a Peer>, qpn: u32) -> Option<Target<'a>> {
+        let (owner, segment) = match peer {
+            Some(peer) => (Owner::Peer(peer), &peer.segment),
+            None => (Owner::This, self.process.segment),
+        };
+        let qp = segment.qp((qpn & ((1 << QP_BITS) - 1)) as usize)?;
+        Some(Target { process: self.process, owner, segment, qp, qpn })
     }
 
     /// Makes `scratch.peer` the process of `qpn`, `None` for this one; `false` where there is none.
@@ -239,33 +278,45 @@ impl Target<'_> {
         &self,
         from: &Requester,
         cache: &mut RegionCache,
+        batch: &mut Batch,
         route: &Route,
-        wr: &SendWr<'_>,
-        len: u32,
+        request: &Request<'_>,
         pieces: &[Piece],
-    ) -> Result<(), Fault> {
+    ) -> Result<Attempt, Fault> {
+        let (wr, len) = (&request.wr, request.len);
         match wr.op {
-            SendOp::Send | SendOp::SendWithImm(_) => self.receive(from, cache, route, wr, len, pieces),
+            SendOp::Send | SendOp::SendWithImm(_) => self.receive(from, cache, route, wr, len, pieces)?,
             SendOp::Write(remote) => {
                 let far = self.remote(cache, remote, len, AccessFlags::REMOTE_WRITE)?;
-                Ok(transfer::write(pieces, far)?)
+                match far {
+                    Far::Foreign { pid, addr } => return Ok(gather(batch, request, pieces, pid, addr)),
+                    Far::Mapped(_) if !batch.is_empty() => return Ok(Attempt::AfterGathered),
+                    Far::Mapped(_) => transfer::write(pieces, far)?,
+                }
             }
             SendOp::WriteWithImm(remote, _) => {
                 let far = self.remote(cache, remote, len, AccessFlags::REMOTE_WRITE)?;
-                self.write_with_imm(from, wr, len, pieces, far)
+                self.write_with_imm(from, wr, len, pieces, far)?;
             }
             SendOp::Read(remote) => {
                 if self.qp.max_dest_rd_atomic.load(Relaxed) == 0 {
                     return Err(Fault::Invalid);
                 }
                 let far = self.remote(cache, remote, len, AccessFlags::REMOTE_READ)?;
-                Ok(transfer::read(pieces, far)?)
+                match far {
+                    Far::Foreign { pid, addr } => return Ok(gather(batch, request, pieces, pid, addr)),
+                    Far::Mapped(_) if !batch.is_empty() => return Ok(Attempt::AfterGathered),
+                    Far::Mapped(_) => transfer::read(pieces, far)?,
+                }
             }
             SendOp::CompareSwap { remote, compare, swap } => {
-                self.atomic(cache, remote, AtomicWork::CompareSwap { compare, swap }, pieces)
+                self.atomic(cache, remote, AtomicWork::CompareSwap { compare, swap }, pieces)?;
             }
-            SendOp::FetchAdd { remote, add } => self.atomic(cache, remote, AtomicWork::FetchAdd(add), pieces),
+            SendOp::FetchAdd { remote, add } => {
+                self.atomic(cache, remote, AtomicWork::FetchAdd(add), pieces)?;
+            }
         }
+        Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
     }
 
     /// Memory that an rkey names, where the access is allowed. No rkey is looked at where no byte
@@ -564,6 +615,11 @@ impl Target<'_> {
         }
         flush(self.owner, self.segment, self.qp, self.qpn);
     }
+}
+
+/// Gathers a WRITE or READ of memory that only the other process has.
+fn gather(batch: &mut Batch, request: &Request<'_>, pieces: &[Piece], pid: u32, addr: u64) -> Attempt {
+    if batch.add(request, pieces, pid, addr) { Attempt::Gathered } else { Attempt::AfterGathered }
 }
 
 /// Fills a buffer with `len` bytes of header and pieces, from byte `from` of both on.

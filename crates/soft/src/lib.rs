@@ -11,6 +11,7 @@
 //! exports them. `launch` runs a program on it.
 
 pub mod arena;
+mod batch;
 pub mod capi;
 mod channel;
 mod cq;

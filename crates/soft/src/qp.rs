@@ -1,9 +1,10 @@
 //! Queue pairs: their attributes and states, and their send queues.
 
+use crate::batch::Request;
 use crate::channel::{EventPipe, tell};
 use crate::cq::{Cq, Events, Own, QpShare};
 use crate::device;
-use crate::engine::{Obstacle, Outcome, Requester, Route, Scratch};
+use crate::engine::{Attempt, Obstacle, Outcome, Requester, Route, Scratch};
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::process::{Owner, Process, QP_BITS, lock};
 use crate::records::{EventRecord, QpRecord};
@@ -77,6 +78,8 @@ pub(crate) struct Sends {
 /// A send work request that waits.
 #[derive(Debug)]
 struct Queued {
+    /// Its number among those of the QP, from 1.
+    number: u64,
     wr_id: u64,
     op: SendOp,
     sges: Vec<Sge>,
@@ -280,10 +283,8 @@ impl Qp {
 
     fn flush_sends(&self, sends: &mut Sends) {
         sends.wait = None;
-        let first = sends.posted - sends.queue.len() as u64;
-        for (n, wr) in std::mem::take(&mut sends.queue).into_iter().enumerate() {
-            let sent = first + n as u64 + 1;
-            self.complete(wr.wr_id, &wr.op, wr.flags, wr.len, sent, WcStatus::WrFlushErr);
+        for queued in std::mem::take(&mut sends.queue) {
+            self.complete(&queued.request(), WcStatus::WrFlushErr);
         }
     }
 
@@ -346,16 +347,19 @@ impl Qp {
         while sends.state == QpState::Rts
             && let Some(front) = sends.queue.pop_front()
         {
-            let wr = SendWr {
-                wr_id: front.wr_id,
-                op: front.op,
-                sg_list: &front.sges,
-                flags: front.flags,
-                dest: front.dest,
+            let request = front.request();
+            let route = route(&sends.attr, &request.wr, request.len);
+            let outcome = match self.requester.execute(&mut sends.scratch, &route, &request) {
+                Attempt::Over(outcome) => outcome,
+                // Nothing was gathered before: it is this one alone.
+                Attempt::Gathered | Attempt::AfterGathered => {
+                    let (_, cause) = sends.scratch.batch.transfer();
+                    sends.scratch.batch.clear();
+                    cause.map_or(Outcome::Done(WcStatus::Success), |cause| {
+                        self.requester.not_moved(&sends.scratch, route.dest_qpn, cause)
+                    })
+                }
             };
-            let route = route(&sends.attr, &wr, front.len);
-            let outcome =
-                self.requester.execute(&mut sends.scratch, &route, &wr, front.len, front.inline.as_deref());
             let outcome = match outcome {
                 Outcome::Wait(obstacle) => match wait_again(&mut sends.wait, obstacle, &sends.attr) {
                     None => {
@@ -367,8 +371,7 @@ impl Qp {
                 Outcome::Done(status) => status,
             };
             sends.wait = None;
-            let sent = sends.posted - sends.queue.len() as u64;
-            self.complete(front.wr_id, &front.op, front.flags, front.len, sent, outcome);
+            self.complete(&request, outcome);
             if outcome != WcStatus::Success {
                 self.fail(sends);
             }
@@ -386,20 +389,87 @@ impl Qp {
     }
 
     /// Completes a send work request, where it asks for that or has failed.
-    fn complete(&self, wr_id: u64, op: &SendOp, flags: SendFlags, len: u32, sends: u64, status: WcStatus) {
+    fn complete(&self, request: &Request<'_>, status: WcStatus) {
+        let wr = &request.wr;
         let success = status == WcStatus::Success;
-        if success && !self.sq_sig_all && !flags.contains(SendFlags::SIGNALED) {
+        if success && !self.sq_sig_all && !wr.flags.contains(SendFlags::SIGNALED) {
             return;
         }
         let wc = ibv_wc {
-            wr_id,
+            wr_id: wr.wr_id,
             status: status.to_c(),
-            opcode: WcOpcode::from(op.opcode()).to_c(),
-            byte_len: len,
+            opcode: WcOpcode::from(wr.op.opcode()).to_c(),
+            byte_len: request.len,
             qp_num: self.num(),
             ..ibv_wc::default()
         };
-        self.send_cq.push(Own { wc, solicited: false, sends });
+        self.send_cq.push(Own { wc, solicited: false, sends: request.number });
+    }
+
+    /// Carries out, gathers or queues a work request of the list being posted; `false` where what is
+    /// gathered has to be carried out first.
+    fn try_post(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
+        match sends.state {
+            QpState::Rts if sends.queue.is_empty() => {}
+            QpState::Err | QpState::Sqe => {
+                self.complete(request, WcStatus::WrFlushErr);
+                return true;
+            }
+            _ => {
+                sends.queue.push_back(Queued::new(request));
+                return true;
+            }
+        }
+        let route = route(&sends.attr, &request.wr, request.len);
+        match self.requester.execute(&mut sends.scratch, &route, request) {
+            Attempt::Gathered => {}
+            Attempt::AfterGathered => return false,
+            Attempt::Over(Outcome::Done(status)) => {
+                self.complete(request, status);
+                if status != WcStatus::Success {
+                    self.fail(sends);
+                }
+            }
+            Attempt::Over(Outcome::Wait(_)) => {
+                sends.queue.push_back(Queued::new(request));
+                self.run_queue(sends);
+            }
+        }
+        true
+    }
+
+    /// Carries out what is gathered of the list being posted. What is left after a failure waits,
+    /// or is flushed.
+    fn carry_out_gathered(&self, sends: &mut Sends) {
+        let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
+        let mut batch = std::mem::take(&mut sends.scratch.batch);
+        loop {
+            let (done, cause) = batch.transfer();
+            for request in batch.requests(done) {
+                self.complete(&request, WcStatus::Success);
+            }
+            let Some(cause) = cause else { break };
+            match self.requester.not_moved(&sends.scratch, dest_qpn, cause) {
+                Outcome::Done(status) => {
+                    let given_up = batch.give_up();
+                    for request in batch.requests(given_up) {
+                        self.complete(&request, status);
+                    }
+                    if status != WcStatus::Success {
+                        sends.queue.extend(batch.requests(batch.left()).map(|request| Queued::new(&request)));
+                        self.fail(sends);
+                        break;
+                    }
+                }
+                Outcome::Wait(_) => {
+                    sends.queue.extend(batch.requests(batch.left()).map(|request| Queued::new(&request)));
+                    self.run_queue(sends);
+                    break;
+                }
+            }
+        }
+        batch.clear();
+        sends.scratch.batch = batch;
     }
 
     /// What it has posted and received, if that is counted.
@@ -470,31 +540,9 @@ impl Posting<'_> {
             let signaled = qp.sq_sig_all || wr.flags.contains(SendFlags::SIGNALED);
             counts.posted(wr, len, inline.is_some(), signaled, outstanding);
         }
-        match sends.state {
-            QpState::Rts if sends.queue.is_empty() => {}
-            QpState::Err | QpState::Sqe => {
-                let posted = sends.posted;
-                qp.complete(wr.wr_id, &wr.op, wr.flags, len, posted, WcStatus::WrFlushErr);
-                return Ok(());
-            }
-            _ => {
-                sends.queue.push_back(Queued::new(wr, len, inline));
-                return Ok(());
-            }
-        }
-        let route = route(&sends.attr, wr, len);
-        match qp.requester.execute(&mut sends.scratch, &route, wr, len, inline) {
-            Outcome::Done(status) => {
-                let posted = sends.posted;
-                qp.complete(wr.wr_id, &wr.op, wr.flags, len, posted, status);
-                if status != WcStatus::Success {
-                    qp.fail(sends);
-                }
-            }
-            Outcome::Wait(_) => {
-                sends.queue.push_back(Queued::new(wr, len, inline));
-                qp.run_queue(sends);
-            }
+        let request = Request { wr: *wr, len, inline, number: sends.posted };
+        while !qp.try_post(sends, &request) {
+            qp.carry_out_gathered(sends);
         }
         Ok(())
     }
@@ -504,6 +552,9 @@ impl Drop for Posting<'_> {
     /// The list ends: one doorbell.
     fn drop(&mut self) {
         let sends = &mut *self.sends;
+        if !sends.scratch.batch.is_empty() {
+            self.qp.carry_out_gathered(sends);
+        }
         if let Some(counts) = &mut sends.counts {
             let peer = sends.scratch.peer.as_ref().map_or(self.qp.requester.process.slot, |peer| peer.slot);
             counts.list_ends(peer);
@@ -512,21 +563,34 @@ impl Drop for Posting<'_> {
 }
 
 impl Queued {
-    fn new(wr: &SendWr<'_>, len: u32, inline: Option<&[u8]>) -> Queued {
-        let copied = match inline {
+    fn new(request: &Request<'_>) -> Queued {
+        let wr = &request.wr;
+        let copied = match request.inline {
             Some(bytes) => Some(bytes.to_vec()),
             None if wr.flags.contains(SendFlags::INLINE) => Some(copy_inline(wr.sg_list)),
             None => None,
         };
         Queued {
+            number: request.number,
             wr_id: wr.wr_id,
             op: wr.op,
             sges: wr.sg_list.to_vec(),
             flags: wr.flags,
             dest: wr.dest,
-            len,
+            len: request.len,
             inline: copied,
         }
+    }
+
+    fn request(&self) -> Request<'_> {
+        let wr = SendWr {
+            wr_id: self.wr_id,
+            op: self.op,
+            sg_list: &self.sges,
+            flags: self.flags,
+            dest: self.dest,
+        };
+        Request { wr, len: self.len, inline: self.inline.as_deref(), number: self.number }
     }
 }
 

@@ -1,18 +1,23 @@
 //! Moving payload: within this process, to and from shared memory, and to and from other
 //! processes by process_vm_writev(2) and process_vm_readv(2).
 
-use libc::{c_void, iovec};
+use libc::iovec;
+use std::mem::{align_of, offset_of, size_of};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
-/// A piece of this process's memory, whose region has been checked.
-#[derive(Clone, Copy, Debug)]
+/// A piece of memory, of this process or of another. Laid out as an `iovec`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub(crate) struct Piece {
     pub(crate) addr: u64,
     pub(crate) len: usize,
 }
 
-// SAFETY: a plain description; who uses it says why that is sound.
-unsafe impl Send for Piece {}
+const _: () = {
+    assert!(size_of::<Piece>() == size_of::<iovec>() && align_of::<Piece>() == align_of::<iovec>());
+    assert!(offset_of!(Piece, addr) == offset_of!(iovec, iov_base));
+    assert!(offset_of!(Piece, len) == offset_of!(iovec, iov_len));
+};
 
 /// Memory at the far side.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +63,7 @@ pub(crate) fn write(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
             }
             Ok(())
         }
-        Far::Foreign { pid, addr } => move_foreign(pieces, pid, addr, libc::process_vm_writev, true),
+        Far::Foreign { pid, addr } => move_foreign(Direction::Write, pieces, pid, addr),
     }
 }
 
@@ -75,7 +80,7 @@ pub(crate) fn read(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
             }
             Ok(())
         }
-        Far::Foreign { pid, addr } => move_foreign(pieces, pid, addr, libc::process_vm_readv, false),
+        Far::Foreign { pid, addr } => move_foreign(Direction::Read, pieces, pid, addr),
     }
 }
 
@@ -126,71 +131,129 @@ unsafe fn copy_body(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// process_vm_writev(2) or process_vm_readv(2).
-type VmCall = unsafe extern "C" fn(
-    libc::pid_t,
-    *const iovec,
-    libc::c_ulong,
-    *const iovec,
-    libc::c_ulong,
-    libc::c_ulong,
-) -> isize;
-
-/// Bytes after which a part of a message is copied by the next call: the kernel pins its pages.
-const MOST_PER_CALL: usize = 1 << 30;
-
-fn move_foreign(
-    pieces: &[Piece],
-    pid: u32,
-    addr: u64,
-    call: VmCall,
-    in_order: bool,
-) -> Result<(), Unreachable> {
-    let total: usize = pieces.iter().map(|p| p.len).sum();
-    let mut done = 0;
-    let mut local = Vec::new();
-    let mut one = [iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }];
-    while done < total {
-        let local: &[iovec] = if let (0, [piece]) = (done, pieces) {
-            one[0] = iovec { iov_base: piece.addr as *mut c_void, iov_len: piece.len.min(MOST_PER_CALL) };
-            &one
-        } else {
-            local.clear();
-            rest_of(pieces, done, &mut local);
-            &local
-        };
-        let left = (total - done).min(MOST_PER_CALL);
-        let remote =
-            |at: usize, len: usize| iovec { iov_base: (addr as usize + at) as *mut c_void, iov_len: len };
-        // The kernel works through the list in order, so the end of the message is written last.
-        let tail = if in_order && left > 8 && done + left == total { 8 } else { 0 };
-        let far = [remote(done, left - tail), remote(done + left - tail, tail)];
-        let lists = if tail > 0 { 2 } else { 1 };
-        // SAFETY: the near ranges were checked against their regions; the kernel checks the far
-        // ones, and both against what is mapped.
-        let moved =
-            unsafe { call(pid as libc::pid_t, local.as_ptr(), local.len() as _, far.as_ptr(), lists, 0) };
-        match usize::try_from(moved) {
-            Ok(0) => return Err(Unreachable::Memory),
-            Ok(moved) => done += moved,
-            Err(_) => return Err(refusal(std::io::Error::last_os_error())),
-        }
-    }
-    Ok(())
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// To the far side.
+    #[default]
+    Write,
+    /// From the far side.
+    Read,
 }
 
-/// What is left of the pieces after the first `done` bytes.
-fn rest_of(pieces: &[Piece], mut done: usize, rest: &mut Vec<iovec>) {
-    for piece in pieces {
-        let skip = done.min(piece.len);
-        done -= skip;
-        if piece.len > skip {
-            rest.push(iovec {
-                iov_base: (piece.addr as usize + skip) as *mut c_void,
-                iov_len: piece.len - skip,
-            });
+/// Pieces that one call of process_vm_writev(2) takes on each side (`IOV_MAX`).
+const MOST_PIECES: usize = 1024;
+/// The end of a message that is copied by itself, so that it is copied last.
+const TAIL: usize = 8;
+
+/// Messages between this process and another, to be moved in order by as few system calls as can
+/// be.
+///
+/// A piece at the far side costs the kernel some 0.4 us, as it looks its page up, one at the near
+/// side 0.02 us, and a call 1.4 us: that is why a message is one piece there, a message that begins
+/// where the one before ends is none, and what has to be copied apart is divided at this side.
+#[derive(Debug, Default)]
+pub(crate) struct Vectors {
+    near: Vec<Piece>,
+    far: Vec<Piece>,
+    /// The first pieces of which something is left.
+    near_at: usize,
+    far_at: usize,
+}
+
+impl Vectors {
+    pub(crate) fn clear(&mut self) {
+        self.near.clear();
+        self.far.clear();
+        (self.near_at, self.far_at) = (0, 0);
+    }
+
+    /// Whether a message of so many pieces can go along.
+    pub(crate) fn has_room(&self, pieces: usize) -> bool {
+        self.near.len() + pieces < MOST_PIECES
+    }
+
+    /// Adds a message between these pieces and `addr` in the other process. Nothing has been moved
+    /// yet.
+    pub(crate) fn push(&mut self, direction: Direction, pieces: &[Piece], addr: u64) {
+        let filled = pieces.iter().filter(|piece| piece.len > 0);
+        let len: usize = filled.clone().map(|piece| piece.len).sum();
+        if len == 0 {
+            return;
+        }
+        self.near.extend(filled);
+        // The kernel copies piece by piece, so what is a piece of its own at the end comes last.
+        if direction == Direction::Write
+            && let Some(last) = self.near.last_mut()
+            && last.len > TAIL
+        {
+            last.len -= TAIL;
+            let tail = Piece { addr: last.addr + last.len as u64, len: TAIL };
+            self.near.push(tail);
+        }
+        match self.far.last_mut() {
+            Some(last) if last.addr.wrapping_add(last.len as u64) == addr => last.len += len,
+            _ => self.far.push(Piece { addr, len }),
         }
     }
+
+    /// Whether all has been moved.
+    pub(crate) fn is_done(&self) -> bool {
+        self.far_at == self.far.len()
+    }
+
+    /// Moves what one call moves; returns how many bytes that was.
+    pub(crate) fn call(&mut self, direction: Direction, pid: u32) -> Result<usize, Unreachable> {
+        let call = match direction {
+            Direction::Write => libc::process_vm_writev,
+            Direction::Read => libc::process_vm_readv,
+        };
+        let (near, far) = (&self.near[self.near_at..], &self.far[self.far_at..]);
+        // SAFETY: both are lists of what is laid out as an `iovec`. The near ranges were checked
+        // against their regions; the kernel checks the far ones, and both against what is mapped.
+        let moved = unsafe {
+            let (near_list, far_list) = (near.as_ptr().cast(), far.as_ptr().cast());
+            call(pid as libc::pid_t, near_list, near.len() as _, far_list, far.len() as _, 0)
+        };
+        match usize::try_from(moved) {
+            Ok(0) => Err(Unreachable::Memory),
+            Ok(moved) => {
+                self.skip(moved);
+                Ok(moved)
+            }
+            Err(_) => Err(refusal(std::io::Error::last_os_error())),
+        }
+    }
+
+    /// Leaves out the next `bytes` bytes.
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        self.near_at = skip(&mut self.near, self.near_at, bytes);
+        self.far_at = skip(&mut self.far, self.far_at, bytes);
+    }
+}
+
+/// Takes `bytes` bytes off the pieces from index `at` on; returns the index of the first that is
+/// left.
+fn skip(pieces: &mut [Piece], mut at: usize, mut bytes: usize) -> usize {
+    while let Some(piece) = pieces.get_mut(at) {
+        if bytes < piece.len {
+            piece.addr += bytes as u64;
+            piece.len -= bytes;
+            break;
+        }
+        bytes -= piece.len;
+        at += 1;
+    }
+    at
+}
+
+fn move_foreign(direction: Direction, pieces: &[Piece], pid: u32, addr: u64) -> Result<(), Unreachable> {
+    let mut vectors = Vectors::default();
+    vectors.push(direction, pieces, addr);
+    while !vectors.is_done() {
+        vectors.call(direction, pid)?;
+    }
+    Ok(())
 }
 
 #[cold]
