@@ -186,6 +186,7 @@ impl SystemWorkload {
 
     fn herd(&self, max_request: u32, max_reply: u32) -> herd::Config {
         herd::Config {
+            requests: herd::Requests::Write,
             workers: self.cores,
             clients: self.clients,
             window: self.outstanding.next_power_of_two(),

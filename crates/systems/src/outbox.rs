@@ -2,7 +2,7 @@
 
 use crate::SystemError;
 use crate::device::check;
-use doorbell_verbs::{Cq, Provider, Qp, SendFlags, SendWr, Time, Wc};
+use doorbell_verbs::{Cq, Provider, Qp, SendFlags, SendWr, Time};
 
 /// One work request in so many is signalled.
 pub(crate) const SIGNAL_EVERY: u64 = 64;
@@ -32,17 +32,26 @@ impl<P: Provider> Outbox<P> {
         Outbox { qp, cq, depth: depth(batch).into(), posted: 0, completed: 0 }
     }
 
+    /// Waits until so many have been posted and completed.
+    fn wait(&mut self, completed: u64) -> Result<(), SystemError> {
+        while self.completed < completed {
+            if let Some(wc) = self.cq.wait(Time::NEVER)? {
+                check(&wc)?;
+                self.completed = wc.wr_id;
+            }
+        }
+        Ok(())
+    }
+
+    /// Posts one and returns when it, and all before it, have left: their payload may change.
+    pub(crate) fn post_and_wait(&mut self, wr: SendWr<'_>) -> Result<(), SystemError> {
+        self.post(&mut [wr.flags(SendFlags::SIGNALED)])?;
+        self.wait(self.posted)
+    }
+
     /// Posts `list` with one doorbell, setting `wr_id` and `SIGNALED`. Waits for room.
     pub(crate) fn post(&mut self, list: &mut [SendWr<'_>]) -> Result<(), SystemError> {
-        let mut wc = [Wc::default()];
-        while self.posted + list.len() as u64 - self.completed > self.depth {
-            match self.cq.wait(Time::NEVER)? {
-                Some(found) => wc[0] = found,
-                None => continue,
-            }
-            check(&wc[0])?;
-            self.completed = wc[0].wr_id;
-        }
+        self.wait((self.posted + list.len() as u64).saturating_sub(self.depth))?;
         for wr in list.iter_mut() {
             self.posted += 1;
             wr.wr_id = self.posted;

@@ -31,6 +31,7 @@ impl<P: Provider> RecvQueue for Srq<P> {
 /// RECVs of one UD QP, or of several that share them. A slot is named by the `wr_id` of its RECV.
 pub(crate) struct RecvRing<P: Provider> {
     mr: Mr<P>,
+    depth: u32,
     stride: u64,
     length: u32,
     /// Slots whose RECV is to be posted again.
@@ -44,7 +45,12 @@ impl<P: Provider> RecvRing<P> {
         let stride = (PAD + u64::from(GRH_BYTES + size)).next_multiple_of(64);
         let mr = device.registered(stride * u64::from(depth), AccessFlags::LOCAL_WRITE)?;
         let free = (0..u64::from(depth)).rev().collect();
-        Ok(RecvRing { mr, stride, length: GRH_BYTES + size, free, batch: BATCH.min(depth) as usize })
+        Ok(RecvRing { mr, depth, stride, length: GRH_BYTES + size, free, batch: BATCH.min(depth) as usize })
+    }
+
+    /// Number of RECVs.
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth
     }
 
     fn sge(&self, slot: u64) -> Sge {

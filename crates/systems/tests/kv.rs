@@ -116,6 +116,7 @@ impl Case {
 
     fn config(&self) -> Config {
         Config {
+            requests: herd::Requests::Write,
             workers: self.workers,
             clients: self.clients,
             window: self.outstanding,

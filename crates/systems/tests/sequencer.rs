@@ -77,6 +77,7 @@ impl Case {
     fn rpc(&self) -> Vec<Drawn> {
         let mut cluster = cluster("cib", 4, |c| self.config(c));
         let config = herd::Config {
+            requests: herd::Requests::Write,
             workers: self.workers,
             clients: self.clients,
             window: self.outstanding,

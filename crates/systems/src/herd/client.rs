@@ -1,39 +1,13 @@
 //! A client thread.
 
-use super::{Config, Message, Status, Trailer, from_imm, reach, to_imm};
+use super::datagram::Sends;
+use super::windows::{Pending, Windows};
+use super::writes::Writes;
+use super::{Config, Message, Requests, Status, reach};
 use crate::SystemError;
-use crate::device::{Device, check, find};
-use crate::outbox::{self, Outbox};
+use crate::device::{Device, check};
 use crate::recv_ring::{self, RecvRing};
-use doorbell_verbs::{
-    AccessFlags, ConnectAttr, Cq, Mr, Provider, Qp, QpCap, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp,
-    SendWr, Time, Wc,
-};
-
-/// A request that has not ended.
-#[derive(Clone, Copy)]
-pub(super) struct Pending {
-    pub(super) sequence: u32,
-    pub(super) length: u16,
-    pub(super) repetition: u16,
-    pub(super) sent: Time,
-    /// When it is sent again.
-    pub(super) again: Time,
-    pub(super) tag: u64,
-}
-
-/// A client's requests to one worker.
-pub(super) struct Lane {
-    next: u32,
-    pub(super) slots: Vec<Option<Pending>>,
-}
-
-/// A client's windows, one for each worker.
-pub(super) struct Windows {
-    pub(super) lanes: Vec<Lane>,
-    window: u32,
-    outstanding: u32,
-}
+use doorbell_verbs::{AccessFlags, Cq, Mem, Mr, Provider, Qp, SendFlags, SendWr, Sge, Time, Wc};
 
 /// A request that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,76 +29,97 @@ pub enum Outcome<R> {
     Malformed,
 }
 
-impl Windows {
-    pub(super) fn new(config: &Config) -> Windows {
-        let lane = || Lane { next: 1, slots: vec![None; config.window as usize] };
-        Windows {
-            lanes: (0..config.workers).map(|_| lane()).collect(),
-            window: config.window,
-            outstanding: 0,
-        }
+/// Where a client keeps the requests that are under way: an image of each slot of its windows, and at
+/// the end of all a word.
+pub(super) struct Images<P: Provider> {
+    mr: Mr<P>,
+    window: u32,
+    slot: u64,
+}
+
+impl<P: Provider> Images<P> {
+    fn new(device: &Device<P>, config: &Config) -> Result<Images<P>, SystemError> {
+        let slots = u64::from(config.workers) * u64::from(config.window);
+        let mr = device.registered(slots * config.slot() + 8, AccessFlags::LOCAL_WRITE)?;
+        Ok(Images { mr, window: config.window, slot: config.slot() })
     }
 
-    pub(super) fn outstanding(&self) -> u32 {
-        self.outstanding
+    pub(super) fn mem(&self) -> Mem {
+        self.mr.mem()
     }
 
-    pub(super) fn has_room(&self, worker: u32) -> bool {
-        let lane = &self.lanes[worker as usize];
-        lane.slots[(lane.next % self.window) as usize].is_none()
+    pub(super) fn sge(&self, from: u64, length: u32) -> Sge {
+        self.mr.sge(from, length)
     }
 
-    /// The next request to a worker takes its slot.
-    pub(super) fn take(&mut self, worker: u32, mut pending: Pending) -> Pending {
-        let lane = &mut self.lanes[worker as usize];
-        pending.sequence = lane.next;
-        lane.slots[(lane.next % self.window) as usize] = Some(pending);
-        lane.next = lane.next.wrapping_add(1);
-        self.outstanding += 1;
-        pending
+    /// Offset of the end of the slot of a request, whose bytes are [`reach`] before it.
+    pub(super) fn end(&self, worker: u32, sequence: u32) -> u64 {
+        let slot = u64::from(worker) * u64::from(self.window) + u64::from(sequence % self.window);
+        (slot + 1) * self.slot
     }
 
-    /// The request that a reply is for, if it has not had one.
-    pub(super) fn end(&mut self, imm: u32) -> Option<(Status, Pending)> {
-        let (status, worker, _) = from_imm(imm);
-        let status = status?;
-        let slots = &mut self.lanes.get_mut(worker as usize)?.slots;
-        // Sequence numbers are told by their low bits, which a window never repeats.
-        let at = slots.iter().position(|p| p.is_some_and(|p| to_imm(status, worker, p.sequence) == imm))?;
-        self.outstanding -= 1;
-        slots[at].take().map(|p| (status, p))
-    }
-
-    /// When the next request is due to be sent again.
-    pub(super) fn due(&self) -> Time {
-        let all = self.lanes.iter().flat_map(|l| &l.slots).flatten();
-        all.map(|p| p.again).min().unwrap_or(Time::NEVER)
+    /// Offset of the word behind all slots.
+    pub(super) fn word(&self) -> u64 {
+        self.mr.mem().len() - 8
     }
 }
 
-/// A client: WRITEs requests, RECVs replies.
+/// How requests go out.
+enum Line<P: Provider> {
+    Writes(Writes<P>),
+    Sends(Sends<P>),
+}
+
+impl<P: Provider> Line<P> {
+    /// The QP to which replies come.
+    fn replies(&self) -> &Qp<P> {
+        match self {
+            Line::Writes(writes) => writes.replies(),
+            Line::Sends(sends) => sends.replies(),
+        }
+    }
+
+    fn post(&mut self, images: &Images<P>, worker: u32, p: Pending) -> Result<(), SystemError> {
+        match self {
+            Line::Writes(writes) => writes.post(images, worker, p),
+            Line::Sends(sends) => sends.post(images, worker, p),
+        }
+    }
+
+    /// Requests of a worker have been posted again.
+    fn repeated(&mut self, images: &Images<P>, worker: u32) -> Result<(), SystemError> {
+        match self {
+            Line::Writes(writes) => writes.ring_bell(images, worker),
+            // A message tells by itself that it has come.
+            Line::Sends(_) => Ok(()),
+        }
+    }
+}
+
+/// Has what is no longer than `most` copied into its WQE.
+pub(super) fn inlined(wr: SendWr<'_>, length: u32, most: u32) -> SendWr<'_> {
+    if length > 0 && length <= most { wr.flags(SendFlags::INLINE) } else { wr }
+}
+
+/// A client: WRITEs or SENDs requests, RECVs replies.
 pub struct Client<P: Provider> {
     device: Device<P>,
     config: Config,
-    number: u32,
-    uc: Outbox<P>,
-    region: RemoteAddr,
-    /// An image of each slot that it writes to, and one of the word of repetitions.
-    images: Mr<P>,
-    inline: u32,
-    ud: Qp<P>,
+    line: Line<P>,
+    images: Images<P>,
     replies: Cq<P>,
     ring: RecvRing<P>,
     windows: Windows,
     wc: Vec<Wc>,
     scratch: Vec<u8>,
-    /// Number of times it asked for a repetition.
-    bells: u32,
 }
 
 impl<P: Provider> Client<P> {
     /// Client `number`; returns once every worker is ready. It may have `outstanding` requests under
     /// way over all workers.
+    ///
+    /// # Errors
+    /// If a parameter is out of its range, or a verb fails.
     pub fn start(cpu: &P, config: &Config, number: u32, outstanding: u32) -> Result<Client<P>, SystemError> {
         config.check()?;
         if number >= config.clients || outstanding == 0 {
@@ -134,46 +129,22 @@ impl<P: Provider> Client<P> {
             ));
         }
         let device = Device::open(cpu)?;
-        let port = device.port(number);
         let recvs = outstanding + 2 * recv_ring::BATCH;
-        let (send_cq, replies) =
-            (device.context.create_cq(outbox::cqe(1))?, device.context.create_cq(recvs)?);
-        let ud = device.ud(port, (&send_cq, &replies), 1, recvs, 0)?;
+        let replies = device.context.create_cq(recvs)?;
         let mut ring = RecvRing::new(&device, recvs, config.max_reply)?;
-        // Before anybody knows this QP: a datagram without RECV is lost.
-        ring.post(&ud, true)?;
-        let inline = device.inline(config.slot() as u32);
-        let cap = QpCap {
-            max_send_wr: outbox::depth(1),
-            max_recv_wr: 1,
-            max_inline_data: inline,
-            ..QpCap::default()
+        let line = match config.requests {
+            Requests::Write => Line::Writes(Writes::open(&device, config, number, &replies, &mut ring)?),
+            Requests::Send => Line::Sends(Sends::open(&device, config, number, &replies, &mut ring)?),
         };
-        let uc = device.pd.create_qp(&send_cq, &send_cq, None, &QpInitAttr::new(QpType::Uc, cap))?;
-        cpu.publish(&format!("herd/ud/{number}"), &ud.endpoint(port)?.to_bytes());
-        cpu.publish(&format!("herd/uc-client/{number}"), &uc.endpoint(port)?.to_bytes());
-        let remote = find(cpu, &format!("herd/uc-server/{number}"))?;
-        uc.connect(port, &remote, &ConnectAttr::default())?;
-        let region = RemoteAddr::from_bytes(&cpu.lookup("herd/region"))?;
-        let slots = u64::from(config.workers) * u64::from(config.window);
-        let images = device.registered(slots * config.slot() + 8, AccessFlags::LOCAL_WRITE)?;
-        for worker in 0..config.workers {
-            cpu.lookup(&format!("herd/ready/{worker}"));
-        }
         Ok(Client {
-            windows: Windows::new(config),
-            config: config.clone(),
-            number,
-            uc: Outbox::new(uc, send_cq, 1),
-            region,
-            images,
-            inline,
-            ud,
+            line,
+            images: Images::new(&device, config)?,
             replies,
             ring,
+            windows: Windows::new(config),
+            config: config.clone(),
             wc: vec![Wc::default(); 16],
             scratch: Vec::new(),
-            bells: 0,
             device,
         })
     }
@@ -198,91 +169,39 @@ impl<P: Provider> Client<P> {
     pub fn send<M: Message>(&mut self, worker: u32, request: &M, tag: u64) -> Result<(), SystemError> {
         self.scratch.clear();
         request.encode(&mut self.scratch);
-        if self.scratch.len() as u32 > self.config.max_request {
-            return SystemError::config(format!(
-                "a request has up to {} bytes, not {}",
-                self.config.max_request,
-                self.scratch.len()
-            ));
+        let (length, most) = (self.scratch.len(), self.config.max_request);
+        if length > most as usize {
+            return SystemError::config(format!("a request has up to {most} bytes, not {length}"));
         }
         if !self.has_room(worker) {
             return SystemError::config(format!("the window of worker {worker} is full"));
         }
-        let sent = self.device.cpu.now();
-        let again = self.config.retry.map_or(Time::NEVER, |after| sent + after);
-        let length = self.scratch.len() as u16;
-        let pending =
-            self.windows.take(worker, Pending { sequence: 0, length, repetition: 0, sent, again, tag });
+        let pending = self.windows.take(worker, length as u16, tag, self.device.cpu.now());
         if length > 0 {
-            let at = self.image(worker, pending.sequence) + self.config.slot() - reach(length.into());
+            let at = self.images.end(worker, pending.sequence) - reach(length as u64);
             self.device.cpu.write(self.images.mem(), at, &self.scratch);
         }
-        self.write(worker, pending)
-    }
-
-    /// Offset of the image of a slot.
-    fn image(&self, worker: u32, sequence: u32) -> u64 {
-        let slot =
-            u64::from(worker) * u64::from(self.config.window) + u64::from(sequence % self.config.window);
-        slot * self.config.slot()
-    }
-
-    /// WRITEs a request from its image to its slot.
-    fn write(&mut self, worker: u32, p: Pending) -> Result<(), SystemError> {
-        let end = self.image(worker, p.sequence) + self.config.slot();
-        let trailer = Trailer { sequence: p.sequence, length: p.length, repetition: p.repetition };
-        self.device.cpu.store_u64(self.images.mem(), end - 8, trailer.to_word());
-        let len = reach(p.length.into());
-        let slot = self.config.slot_offset(self.number, p.sequence) + self.config.slot() - len;
-        self.post(end - len, len as u32, u64::from(worker) * self.config.part() + slot)
-    }
-
-    fn post(&mut self, from: u64, len: u32, to: u64) -> Result<(), SystemError> {
-        let sge = [self.images.sge(from, len)];
-        let mut wr = SendWr::new(0, SendOp::Write(self.region.at(to)), &sge);
-        if len <= self.inline {
-            wr = wr.flags(SendFlags::INLINE);
-        }
-        self.uc.post(&mut [wr])
+        self.line.post(&self.images, worker, pending)
     }
 
     /// When to call [`Client::repeat`] at the latest; a deadline for `pause`.
     pub fn due(&self) -> Time {
-        if self.config.retry.is_none() { Time::NEVER } else { self.windows.due() }
+        self.windows.due()
     }
 
     /// Sends again what is due; returns how many requests.
+    ///
+    /// # Errors
+    /// If a verb fails.
     pub fn repeat(&mut self) -> Result<u64, SystemError> {
-        let now = self.device.cpu.now();
-        let Some(after) = self.config.retry.filter(|_| self.due() <= now) else { return Ok(0) };
-        let mut repeated = 0;
-        for worker in 0..self.config.workers {
-            let mut due = Vec::new();
-            for p in self.windows.lanes[worker as usize].slots.iter_mut().flatten() {
-                if p.again <= now {
-                    p.repetition = p.repetition.wrapping_add(1);
-                    p.again = now + after;
-                    due.push(*p);
-                }
+        let due = self.windows.repeat(self.device.cpu.now());
+        for of_worker in due.chunk_by(|a, b| a.0 == b.0) {
+            for &(worker, p) in of_worker {
+                self.line.post(&self.images, worker, p)?;
             }
-            for p in &due {
-                self.write(worker, *p)?;
-            }
-            if !due.is_empty() {
-                self.ring_bell(worker)?;
-            }
-            repeated += due.len() as u64;
+            self.line.repeated(&self.images, of_worker[0].0)?;
         }
-        Ok(repeated)
-    }
-
-    /// Tells a worker that it has to look at this client's slots again.
-    fn ring_bell(&mut self, worker: u32) -> Result<(), SystemError> {
-        self.bells = self.bells.wrapping_add(1);
-        let at = self.images.mem().len() - 8;
-        let word = u64::from(self.bells) << 32 | u64::from(self.number);
-        self.device.cpu.store_u64(self.images.mem(), at, word);
-        self.post(at, 8, u64::from(worker) * self.config.part() + self.config.bell_offset())
+        Ok(due.len() as u64)
     }
 
     /// Takes replies; returns whether any came.
@@ -306,7 +225,7 @@ impl<P: Provider> Client<P> {
             self.ring.give(wc.wr_id);
         }
         if found > 0 {
-            self.ring.post(&self.ud, false)?;
+            self.ring.post(self.line.replies(), false)?;
         }
         Ok(found > 0)
     }

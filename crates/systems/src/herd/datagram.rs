@@ -1,16 +1,14 @@
 //! The variant without connected QPs: requests by UD SEND.
 
-use super::client::{Pending, Windows};
+use super::client::{Images, inlined};
 use super::replier::{Answer, Replier};
-use super::{Config, Done, Handler, Message, Outcome, SEQUENCE_BITS, Status, from_imm, to_imm};
+use super::windows::Pending;
+use super::{Config, Handler, Message, SEQUENCE_BITS, Status, from_imm, reach, to_imm};
 use crate::device::{self, Device, QKEY, check, find};
 use crate::outbox::{self, Outbox};
 use crate::recv_ring::{self, RecvRing};
 use crate::{Interval, Measured, SystemError, work};
-use doorbell_verbs::{
-    AccessFlags, Ah, Cq, Endpoint, GRH_BYTES, Gid, Mr, Provider, Qp, SendFlags, SendOp, SendWr, Time, UdDest,
-    Wc,
-};
+use doorbell_verbs::{Ah, Cq, Endpoint, GRH_BYTES, Gid, Provider, Qp, SendOp, SendWr, UdDest, Wc};
 use std::collections::HashMap;
 
 /// Most RECVs of a worker's QP; more requests than this under way at once may be lost.
@@ -20,8 +18,32 @@ fn request_key(worker: u32, port: u8) -> String {
     format!("herd/datagram/{worker}/{port}")
 }
 
+/// What was executed: the last sequence number of each slot of each client's window.
+struct Executed {
+    window: u32,
+    last: Vec<Option<u32>>,
+}
+
+impl Executed {
+    fn new(config: &Config) -> Executed {
+        Executed { window: config.window, last: vec![None; (config.clients * config.window) as usize] }
+    }
+
+    /// Whether a request was not executed yet; then it counts as executed. One that is older than the
+    /// last of its slot has been: a client uses a slot again when its request has ended.
+    fn is_new(&mut self, answer: Answer) -> bool {
+        let slot = &mut self.last[(answer.client * self.window + answer.sequence % self.window) as usize];
+        let ahead = |last: u32| answer.sequence.wrapping_sub(last) % (1 << SEQUENCE_BITS);
+        let new = slot.is_none_or(|last| (1..1 << (SEQUENCE_BITS - 1)).contains(&ahead(last)));
+        if new {
+            *slot = Some(answer.sequence);
+        }
+        new
+    }
+}
+
 /// A worker that takes requests from RECVs.
-pub struct DatagramWorker<P: Provider> {
+pub(super) struct DatagramWorker<P: Provider> {
     device: Device<P>,
     config: Config,
     requests: Cq<P>,
@@ -30,15 +52,14 @@ pub struct DatagramWorker<P: Provider> {
     replier: Replier<P>,
     /// Number of each client, by address and QP.
     clients: HashMap<(u16, Gid, u32), u32>,
-    /// Last sequence number executed in each slot of each client's window.
-    executed: Vec<Option<u32>>,
+    executed: Executed,
     wc: Vec<Wc>,
 }
 
 impl<P: Provider> DatagramWorker<P> {
     /// Worker `number`. Clients make themselves known by their first request, up to
     /// [`Config::clients`].
-    pub fn start(cpu: &P, config: &Config, number: u32) -> Result<DatagramWorker<P>, SystemError> {
+    pub(super) fn start(cpu: &P, config: &Config, number: u32) -> Result<DatagramWorker<P>, SystemError> {
         config.check()?;
         let device = Device::open(cpu)?;
         let ports = u32::from(device.attr.ports);
@@ -54,21 +75,20 @@ impl<P: Provider> DatagramWorker<P> {
             cpu.publish(&request_key(number, port), &qp.endpoint(port)?.to_bytes());
             inboxes.push((qp, ring));
         }
-        let slots = (config.clients * config.window) as usize;
         Ok(DatagramWorker {
             replier: Replier::new(&device, config, number)?,
             config: config.clone(),
             requests,
             inboxes,
             clients: HashMap::new(),
-            executed: vec![None; slots],
+            executed: Executed::new(config),
             wc: vec![Wc::default(); config.gather as usize],
             device,
         })
     }
 
-    /// One pass of the poll loop; whether there was anything to do. Where there was not, `pause`.
-    pub fn pass<H: Handler>(
+    /// See [`super::Worker::pass`].
+    pub(super) fn pass<H: Handler>(
         &mut self,
         handler: &mut H,
         interval: Interval,
@@ -87,7 +107,7 @@ impl<P: Provider> DatagramWorker<P> {
                 continue;
             };
             if let Some(answer) = self.answer(&wc, inbox)? {
-                if self.is_new(answer) {
+                if self.executed.is_new(answer) {
                     let request = self.request(&wc, inbox);
                     fresh.push((answer, request.is_some()));
                     requests.extend(request);
@@ -132,18 +152,6 @@ impl<P: Provider> DatagramWorker<P> {
         Ok(Some(Answer { client, sequence: from_imm(imm).2 }))
     }
 
-    /// Whether a request was not executed yet; then it counts as executed.
-    fn is_new(&mut self, answer: Answer) -> bool {
-        let slot = &mut self.executed
-            [(answer.client * self.config.window + answer.sequence % self.config.window) as usize];
-        let ahead = |last: u32| answer.sequence.wrapping_sub(last) % (1 << SEQUENCE_BITS);
-        let new = slot.is_none_or(|last| (1..1 << (SEQUENCE_BITS - 1)).contains(&ahead(last)));
-        if new {
-            *slot = Some(answer.sequence);
-        }
-        new
-    }
-
     fn request<M: Message>(&self, wc: &Wc, inbox: usize) -> Option<M> {
         let mut bytes = vec![0; wc.byte_len.saturating_sub(GRH_BYTES) as usize];
         if !bytes.is_empty() {
@@ -154,171 +162,77 @@ impl<P: Provider> DatagramWorker<P> {
     }
 }
 
-/// A client that SENDs its requests.
-pub struct DatagramClient<P: Provider> {
-    device: Device<P>,
-    config: Config,
+/// A client's UD QP, by which requests go out and replies come.
+pub(super) struct Sends<P: Provider> {
     outbox: Outbox<P>,
-    replies: Cq<P>,
-    ring: RecvRing<P>,
     workers: Vec<UdDest>,
     _ahs: Vec<Ah<P>>,
-    /// An image of each request.
-    images: Mr<P>,
     inline: u32,
-    windows: Windows,
-    wc: Vec<Wc>,
-    scratch: Vec<u8>,
 }
 
-impl<P: Provider> DatagramClient<P> {
-    /// Client `number`; returns once every worker is known. It may have `outstanding` requests under
-    /// way over all workers.
-    pub fn start(
-        cpu: &P,
+impl<P: Provider> Sends<P> {
+    /// Returns once every worker is known.
+    pub(super) fn open(
+        device: &Device<P>,
         config: &Config,
         number: u32,
-        outstanding: u32,
-    ) -> Result<DatagramClient<P>, SystemError> {
-        config.check()?;
-        let device = Device::open(cpu)?;
+        replies: &Cq<P>,
+        ring: &mut RecvRing<P>,
+    ) -> Result<Sends<P>, SystemError> {
         let port = device.port(number);
-        let recvs = outstanding + 2 * recv_ring::BATCH;
         let inline = device.inline(config.max_request);
-        let (sent, replies) = (device.context.create_cq(outbox::cqe(1))?, device.context.create_cq(recvs)?);
-        let qp = device.ud(port, (&sent, &replies), outbox::depth(1), recvs, inline)?;
-        let mut ring = RecvRing::new(&device, recvs, config.max_reply)?;
+        let sent = device.context.create_cq(outbox::cqe(1))?;
+        let qp = device.ud(port, (&sent, replies), outbox::depth(1), ring.depth(), inline)?;
         ring.post(&qp, true)?;
         let (mut workers, mut ahs) = (Vec::new(), Vec::new());
         for worker in 0..config.workers {
-            let remote = find(cpu, &request_key(worker, port))?;
+            let remote = find(&device.cpu, &request_key(worker, port))?;
             let ah = Ah::to_endpoint(&device.pd, port, &remote)?;
             workers.push(ah.dest(remote.qpn, QKEY));
             ahs.push(ah);
         }
-        let slots = u64::from(config.workers) * u64::from(config.window);
-        let images = device.registered(slots * image(config), AccessFlags::LOCAL_WRITE)?;
-        Ok(DatagramClient {
-            windows: Windows::new(config),
-            config: config.clone(),
-            outbox: Outbox::new(qp, sent, 1),
-            replies,
-            ring,
-            workers,
-            _ahs: ahs,
-            images,
-            inline,
-            wc: vec![Wc::default(); 16],
-            scratch: Vec::new(),
-            device,
-        })
+        Ok(Sends { outbox: Outbox::new(qp, sent, 1), workers, _ahs: ahs, inline })
     }
 
-    /// Whether the window of `worker` has room for a request.
-    ///
-    /// # Panics
-    /// If there is no such worker, as all of this.
-    pub fn has_room(&self, worker: u32) -> bool {
-        self.windows.has_room(worker)
+    pub(super) fn replies(&self) -> &Qp<P> {
+        &self.outbox.qp
     }
 
-    /// Requests that have not ended.
-    pub fn outstanding(&self) -> u32 {
-        self.windows.outstanding()
-    }
-
-    /// Sends a request; `tag` comes back when it has ended.
-    ///
-    /// # Errors
-    /// If there is no room for it, it is too long, or a verb fails.
-    pub fn send<M: Message>(&mut self, worker: u32, request: &M, tag: u64) -> Result<(), SystemError> {
-        self.scratch.clear();
-        request.encode(&mut self.scratch);
-        let length = self.scratch.len();
-        if length as u32 > self.config.max_request {
-            let most = self.config.max_request;
-            return SystemError::config(format!("a request has up to {most} bytes, not {length}"));
-        }
-        if !self.has_room(worker) {
-            return SystemError::config(format!("the window of worker {worker} is full"));
-        }
-        let sent = self.device.cpu.now();
-        let again = self.config.retry.map_or(Time::NEVER, |after| sent + after);
-        let new = Pending { sequence: 0, length: length as u16, repetition: 0, sent, again, tag };
-        let pending = self.windows.take(worker, new);
-        if length > 0 {
-            self.device.cpu.write(self.images.mem(), self.image(worker, pending.sequence), &self.scratch);
-        }
-        self.post(worker, pending)
-    }
-
-    fn image(&self, worker: u32, sequence: u32) -> u64 {
-        let slot =
-            u64::from(worker) * u64::from(self.config.window) + u64::from(sequence % self.config.window);
-        slot * image(&self.config)
-    }
-
-    fn post(&mut self, worker: u32, p: Pending) -> Result<(), SystemError> {
-        let sge = [self.images.sge(self.image(worker, p.sequence), p.length.into())];
+    /// SENDs a request from its image. What goes out a second time may be half of the next request, if
+    /// the first time was enough; the server does not look into what it has executed.
+    pub(super) fn post(&mut self, images: &Images<P>, worker: u32, p: Pending) -> Result<(), SystemError> {
+        let length = u32::from(p.length);
+        let sge = [images.sge(images.end(worker, p.sequence) - reach(p.length.into()), length)];
         let op = SendOp::SendWithImm(to_imm(Status::Ok, worker, p.sequence));
-        let mut wr =
-            SendWr::new(0, op, if p.length == 0 { &[] } else { &sge }).to(self.workers[worker as usize]);
-        if p.length > 0 && u32::from(p.length) <= self.inline {
-            wr = wr.flags(SendFlags::INLINE);
-        }
-        self.outbox.post(&mut [wr])
-    }
-
-    /// When to call [`DatagramClient::repeat`] at the latest; a deadline for `pause`.
-    pub fn due(&self) -> Time {
-        if self.config.retry.is_none() { Time::NEVER } else { self.windows.due() }
-    }
-
-    /// Sends again what is due; returns how many requests.
-    pub fn repeat(&mut self) -> Result<u64, SystemError> {
-        let now = self.device.cpu.now();
-        let Some(after) = self.config.retry.filter(|_| self.due() <= now) else { return Ok(0) };
-        let mut due = Vec::new();
-        for (worker, lane) in (0..).zip(&mut self.windows.lanes) {
-            for p in lane.slots.iter_mut().flatten().filter(|p| p.again <= now) {
-                p.again = now + after;
-                due.push((worker, *p));
-            }
-        }
-        for &(worker, p) in &due {
-            self.post(worker, p)?;
-        }
-        Ok(due.len() as u64)
-    }
-
-    /// Takes replies; returns whether any came.
-    ///
-    /// # Errors
-    /// If a completion is an error, or a reply is not decodable.
-    pub fn poll<R: Message>(&mut self, done: &mut Vec<Done<R>>) -> Result<bool, SystemError> {
-        let found = self.replies.poll(&mut self.wc)?.len();
-        for i in 0..found {
-            let wc = self.wc[i];
-            check(&wc)?;
-            if let Some((status, p)) = wc.imm.and_then(|imm| self.windows.end(imm)) {
-                let outcome = match status {
-                    Status::Malformed => Outcome::Malformed,
-                    Status::Ok => {
-                        Outcome::Reply(self.ring.message(&self.device.cpu, &wc, &mut self.scratch)?)
-                    }
-                };
-                done.push(Done { tag: p.tag, sent: p.sent, outcome });
-            }
-            self.ring.give(wc.wr_id);
-        }
-        if found > 0 {
-            self.ring.post(&self.outbox.qp, false)?;
-        }
-        Ok(found > 0)
+        let sg_list = if length == 0 { &sge[..0] } else { &sge };
+        let wr = SendWr::new(0, op, sg_list).to(self.workers[worker as usize]);
+        self.outbox.post(&mut [inlined(wr, length, self.inline)])
     }
 }
 
-/// Bytes from one request's image to the next.
-fn image(config: &Config) -> u64 {
-    u64::from(config.max_request).next_multiple_of(64).max(64)
+#[cfg(test)]
+mod tests {
+    use super::super::tests::config;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Requests of one slot, each of which comes several times, also long after later ones.
+        #[test]
+        fn what_comes_again_is_not_new(
+            order in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..200),
+            first in 0..1u32 << SEQUENCE_BITS,
+        ) {
+            let config = config();
+            let mut executed = Executed::new(&config);
+            let of = |n: u32| first.wrapping_add(n * config.window) % (1 << SEQUENCE_BITS);
+            let mut sent = 0;
+            for (next, pick) in order {
+                let (n, new) = if next || sent == 0 { (sent, true) } else { (pick.index(sent as usize) as u32, false) };
+                sent += u32::from(new);
+                prop_assert_eq!(executed.is_new(Answer { client: 3, sequence: of(n) }), new);
+                prop_assert_eq!(executed.last.iter().flatten().count(), 1, "no other slot is touched");
+            }
+        }
+    }
 }

@@ -7,42 +7,59 @@
 //! - *Batching*: a pass takes up to [`Config::gather`] requests, at most one of each client, and never
 //!   waits for more; [`Config::doorbell`] posts their replies as one list per port.
 //! - *Multi-queue*: the lists of a worker go out by [`Config::queues`] UD QPs of each port in turn.
-//!
-//! [`DatagramWorker`] and [`DatagramClient`] speak the same to the same [`Handler`]s with UD SEND both
-//! ways: no connected QP at the server, but RECVs to post.
+//! - *Datagrams only* ([`Requests::Send`]): UD SEND both ways. The server has no connected QP for each
+//!   client and does not look at each client's slot, but has RECVs to post.
 //!
 //! # What is guaranteed
-//! UC and UD may lose messages. A client with [`Config::retry`] sends a request again whose reply does
-//! not come. A worker executes a request at most once: it keeps the reply of each slot until the
-//! client uses the slot again, and repeats it when asked. Without `retry` a lost message is a request
-//! that never ends.
+//! UC and UD may lose messages, and a message may come twice. A client with [`Config::retry`] sends a
+//! request again whose reply does not come. A worker executes a request at most once: it keeps the
+//! reply of each slot until the client uses the slot again, and repeats it when asked. Without `retry`
+//! a lost message is a request that never ends.
 //!
-//! A request becomes visible with its last 8 bytes, which the WRITE places last; the NIC must write
-//! to ascending addresses, as HERD counts on.
+//! Of WRITEs: a request becomes visible with its last 8 bytes, which the WRITE places last; the NIC must
+//! write to ascending addresses, as HERD counts on.
+//!
+//! Of SENDs: a server knows a client by its address and QP, which it learns from the client's first
+//! request. It takes the first [`Config::clients`] that ask, for good; requests of others are not
+//! answered. A request for which no RECV is posted is lost as if on the way: there are RECVs for all
+//! requests that clients may have under way, but at most 8192 for each worker and port. A request that
+//! comes after 2^21 later ones of the same slot is taken for a new one.
 //!
 //! # Wire format
 //! A slot ends with a word in the machine's byte order: sequence number (low 32 bits, from 1),
 //! length in bytes, and number of the repetition (16 bits each). The request is right before it,
 //! padded to 8 bytes. A reply carries an immediate: status (2 bits), worker (8), sequence number
-//! (22), and the encoded reply, which may be empty: then the SEND is header-only.
+//! (22), and the encoded reply, which may be empty: then the SEND is header-only. A request that is
+//! SENT is the encoded request, with an immediate like a reply's whose status is 0.
 
 mod client;
 mod datagram;
 mod message;
 mod replier;
+mod windows;
 mod worker;
+mod writes;
 
 pub use client::{Client, Done, Outcome};
-pub use datagram::{DatagramClient, DatagramWorker};
 pub use message::{Handler, Message};
-pub use worker::Worker;
 
-use crate::SystemError;
-use doorbell_verbs::Span;
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{Mem, Provider, Span};
+
+/// How requests travel; replies always by UD SEND.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requests {
+    /// By UC WRITE into the request region: a connected QP for each client.
+    Write,
+    /// By UD SEND.
+    Send,
+}
 
 /// Parameters that a server and its clients share.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// How requests travel.
+    pub requests: Requests,
     /// Worker threads of the server, 1 to 256.
     pub workers: u32,
     /// Clients, each a thread.
@@ -118,9 +135,54 @@ impl Config {
         self.bell_offset() + 64
     }
 
-    /// Bytes of the request region.
+    /// Bytes of the request region; where requests are SENT it has no use, and is one cache line.
     pub fn region_bytes(&self) -> u64 {
-        self.part() * u64::from(self.workers)
+        match self.requests {
+            Requests::Write => self.part() * u64::from(self.workers),
+            Requests::Send => 64,
+        }
+    }
+}
+
+/// How a worker takes requests.
+enum Intake<P: Provider> {
+    Region(worker::Worker<P>),
+    Recvs(datagram::DatagramWorker<P>),
+}
+
+/// A worker: takes requests, has them executed, replies.
+pub struct Worker<P: Provider>(Intake<P>);
+
+impl<P: Provider> Worker<P> {
+    /// Worker `number` of those that share `region`, which has [`Config::region_bytes`]. Where requests
+    /// are WRITTEN, worker 0 connects the clients, and this returns once they are known.
+    ///
+    /// # Errors
+    /// If a parameter is out of its range, or a verb fails.
+    pub fn start(cpu: &P, config: &Config, number: u32, region: Mem) -> Result<Worker<P>, SystemError> {
+        Ok(Worker(match config.requests {
+            Requests::Write => Intake::Region(worker::Worker::start(cpu, config, number, region)?),
+            Requests::Send => Intake::Recvs(datagram::DatagramWorker::start(cpu, config, number)?),
+        }))
+    }
+
+    /// One pass of the poll loop; whether there was anything to do. Where there was not, `pause`.
+    ///
+    /// # Errors
+    /// If a verb fails.
+    ///
+    /// # Panics
+    /// If the handler does not reply to each request, or with more than [`Config::max_reply`] bytes.
+    pub fn pass<H: Handler>(
+        &mut self,
+        handler: &mut H,
+        interval: Interval,
+        measured: &mut Measured,
+    ) -> Result<bool, SystemError> {
+        match &mut self.0 {
+            Intake::Region(worker) => worker.pass(handler, interval, measured),
+            Intake::Recvs(worker) => worker.pass(handler, interval, measured),
+        }
     }
 }
 
@@ -175,8 +237,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn config() -> Config {
+    pub(super) fn config() -> Config {
         Config {
+            requests: Requests::Write,
             workers: 3,
             clients: 5,
             window: 8,

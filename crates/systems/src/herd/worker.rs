@@ -13,7 +13,7 @@ struct Found {
 }
 
 /// A worker: looks for requests in its part of the region, has them executed, replies.
-pub struct Worker<P: Provider> {
+pub(super) struct Worker<P: Provider> {
     device: Device<P>,
     config: Config,
     /// Its part of the region.
@@ -39,7 +39,12 @@ struct Connections<P: Provider> {
 impl<P: Provider> Worker<P> {
     /// Worker `number` of those that share `region`, which has [`Config::region_bytes`]. Worker 0
     /// connects the clients. Returns once the clients are known.
-    pub fn start(cpu: &P, config: &Config, number: u32, region: Mem) -> Result<Worker<P>, SystemError> {
+    pub(super) fn start(
+        cpu: &P,
+        config: &Config,
+        number: u32,
+        region: Mem,
+    ) -> Result<Worker<P>, SystemError> {
         config.check()?;
         let device = Device::open(cpu)?;
         let connections = if number == 0 { Some(connect(&device, config, region)?) } else { None };
@@ -98,8 +103,8 @@ impl<P: Provider> Worker<P> {
         M::decode(&bytes)
     }
 
-    /// One pass of the poll loop; whether there was anything to do. Where there was not, `pause`.
-    pub fn pass<H: Handler>(
+    /// See [`super::Worker::pass`].
+    pub(super) fn pass<H: Handler>(
         &mut self,
         handler: &mut H,
         interval: Interval,
