@@ -12,6 +12,8 @@
 
 pub mod arena;
 mod batch;
+#[cfg(test)]
+mod between;
 pub mod capi;
 mod channel;
 mod cq;

@@ -360,6 +360,23 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_message_is_a_piece_of_its_own() {
+        let near = |pieces: &[usize]| {
+            let pieces: Vec<Piece> = pieces.iter().map(|&len| Piece { addr: 1000, len }).collect();
+            let mut vectors = Vectors::default();
+            vectors.push(Direction::Write, &pieces, 5000);
+            vectors.push(Direction::Write, &pieces, 5000 + pieces.iter().map(|p| p.len as u64).sum::<u64>());
+            assert_eq!(vectors.far.len(), 1, "the second begins where the first ends");
+            vectors.near[..vectors.near.len() / 2].iter().map(|piece| piece.len).collect::<Vec<_>>()
+        };
+        assert_eq!(near(&[64]), [56, 8]);
+        assert_eq!(near(&[9]), [1, 8]);
+        assert_eq!(near(&[8]), [8]);
+        assert_eq!(near(&[100, 0, 3]), [100, 3]);
+        assert_eq!(near(&[100, 20]), [100, 12, 8]);
+    }
+
+    #[test]
     fn what_is_not_mapped_is_unreachable() {
         let far = Far::Foreign { pid: std::process::id(), addr: 8 };
         assert_eq!(write(&[piece(&[1, 2])], far), Err(Unreachable::Memory));

@@ -1,0 +1,569 @@
+//! What happens between two processes: that of the tests, and one that they start.
+
+use crate::channel::EventPipe;
+use crate::cq::Cq;
+use crate::process::Process;
+use crate::qp::{Qp, QpParts};
+use crate::transfer::{self, Far, Piece};
+use doorbell_abi::{CEnum, ibv_wc};
+use doorbell_transport::Region;
+use doorbell_verbs::*;
+use proptest::prelude::*;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Set in the process that the tests start.
+const PEER: &str = "DOORBELL_TEST_PEER";
+/// What its answers begin with, as the test harness prints on the same pipe.
+const ANSWER: &str = "answer:";
+
+const PAGE: usize = 4096;
+/// Bytes of the buffers: those that WRITEs, READs and atomics use, then the RECVs', then a page that
+/// is not mapped.
+const OPEN: usize = 2 * PAGE;
+const HOLE: usize = 3 * PAGE;
+const BUFFER: usize = 5 * PAGE;
+const RECV_BYTES: usize = 256;
+const RECVS: usize = PAGE / RECV_BYTES;
+/// A second PD, which the regions are not of.
+const PD: u32 = 1;
+
+/// Memory of this process, registered.
+struct Buffer {
+    addr: u64,
+    key: u32,
+}
+
+/// Private memory with a hole, which is never unmapped otherwise.
+fn buffer(process: &'static Process) -> Buffer {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, of which a page is given back.
+    let addr = unsafe {
+        let addr = libc::mmap(std::ptr::null_mut(), BUFFER, protection, flags, -1, 0);
+        assert_ne!(addr, libc::MAP_FAILED, "memory");
+        assert_eq!(libc::munmap(addr.byte_add(HOLE), PAGE), 0, "a hole");
+        addr as u64
+    };
+    Buffer { addr, key: register(process, addr) }
+}
+
+fn register(process: &'static Process, addr: u64) -> u32 {
+    let region = Region { pd: PD, addr, len: BUFFER as u64, access: AccessFlags::all() };
+    process.regions.register(process.segment, region, addr).expect("a region")
+}
+
+/// A QP and its CQ.
+struct Side {
+    cq: Arc<Cq>,
+    qp: Arc<Qp>,
+}
+
+impl Side {
+    fn new(process: &'static Process, qp_type: QpType) -> Side {
+        let pipe = Arc::new(EventPipe::new().expect("a pipe"));
+        let cq = Arc::new(Cq::new(process, 4096, 0, pipe.in_record()).expect("a CQ"));
+        let parts = QpParts {
+            pd: PD,
+            qp_type,
+            cap: QpCap {
+                max_send_wr: 2048,
+                max_recv_wr: RECVS as u32,
+                max_send_sge: 2,
+                max_recv_sge: 1,
+                max_inline_data: 64,
+            },
+            sq_sig_all: false,
+            send_cq: cq.clone(),
+            recv_cq: cq.clone(),
+            srq: None,
+            async_pipe: pipe,
+        };
+        Side { cq, qp: Qp::new(process, parts).expect("a QP") }
+    }
+
+    fn connect(&self, dest: u32) {
+        let rc = self.qp.qp_type() == QpType::Rc;
+        let when_rc = |n: u8| rc.then_some(n);
+        let path = AhAttr { port_num: 1, dlid: 1, dgid: None, sgid_index: 0 };
+        let steps = [
+            QpAttr {
+                pkey_index: Some(0),
+                port_num: Some(1),
+                qp_access_flags: Some(AccessFlags::all()),
+                ..QpAttr::state(QpState::Init)
+            },
+            QpAttr {
+                ah_attr: Some(path),
+                path_mtu: Some(Mtu::Mtu1024),
+                dest_qp_num: Some(dest),
+                rq_psn: Some(0),
+                max_dest_rd_atomic: when_rc(1),
+                min_rnr_timer: when_rc(1),
+                ..QpAttr::state(QpState::Rtr)
+            },
+            QpAttr {
+                sq_psn: Some(0),
+                timeout: when_rc(10),
+                retry_cnt: when_rc(1),
+                rnr_retry: when_rc(7),
+                max_rd_atomic: when_rc(1),
+                ..QpAttr::state(QpState::Rts)
+            },
+        ];
+        for step in steps {
+            self.qp.modify(&step).expect("the way to Rts");
+        }
+    }
+
+    /// Completions that are there: what was posted, and what became of it.
+    fn completions(&self) -> Vec<[u64; 3]> {
+        let mut all = Vec::new();
+        let mut wcs = [ibv_wc::default(); 16];
+        while let Ok(n @ 1..) = self.cq.poll(&mut wcs) {
+            all.extend(wcs[..n].iter().map(|wc| [wc.wr_id, wc.status.into(), wc.opcode.into()]));
+        }
+        all
+    }
+
+    /// Completions, as soon as there are so many.
+    fn wait_for(&self, count: usize) -> Vec<[u64; 3]> {
+        let begin = Instant::now();
+        let mut all = Vec::new();
+        while all.len() < count {
+            assert!(begin.elapsed() < Duration::from_secs(20), "only {all:?}");
+            all.extend(self.completions());
+            std::thread::yield_now();
+        }
+        all
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        self.qp.destroy();
+    }
+}
+
+/// The process that the tests start.
+struct Peer {
+    process: std::process::Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    fn start() -> Peer {
+        let mut process = Command::new(std::env::current_exe().expect("this test has a file"))
+            .args(["--exact", "between::the_peer", "--ignored", "--nocapture"])
+            .env(PEER, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let to = process.stdin.take();
+        let from = BufReader::new(process.stdout.take().expect("its output"));
+        Peer { process, to, from }
+    }
+
+    fn ask(&mut self, command: &str) -> Vec<u64> {
+        let to = self.to.as_mut().expect("its input");
+        writeln!(to, "{command}").expect("it listens");
+        let mut line = String::new();
+        while self.from.read_line(&mut line).expect("it answers") > 0 {
+            if let Some((_, numbers)) = line.split_once(ANSWER) {
+                return numbers.split_whitespace().map(|n| n.parse().expect("a number")).collect();
+            }
+            line.clear();
+        }
+        panic!("the peer ended when asked {command:?}");
+    }
+
+    fn buffer(&mut self) -> Buffer {
+        let answer = self.ask("buffer");
+        Buffer { addr: answer[0], key: answer[1] as u32 }
+    }
+
+    /// A QP here and one there, connected, with RECVs posted there.
+    fn connect(&mut self, qp_type: QpType) -> Side {
+        let process = Process::current().expect("this process can use the device");
+        let side = Side::new(process, qp_type);
+        let answer = self.ask(&format!("qp {} {}", qp_type.to_c(), side.qp.num()));
+        side.connect(answer[0] as u32);
+        side
+    }
+
+    fn far(&self, addr: u64) -> Far {
+        Far::Foreign { pid: self.process.id(), addr }
+    }
+
+    /// The mapped bytes of a buffer.
+    fn bytes(&self, addr: u64) -> Vec<u8> {
+        let mut bytes = vec![0; HOLE];
+        transfer::read(&[all_of(&mut bytes)], self.far(addr)).expect("the peer lives");
+        bytes
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.to = None;
+        let _ = self.process.wait();
+    }
+}
+
+fn all_of(bytes: &mut [u8]) -> Piece {
+    Piece { addr: bytes.as_mut_ptr() as u64, len: bytes.len() }
+}
+
+/// What the process that the tests start does: as it is told.
+#[test]
+#[ignore = "the other side of the tests here"]
+fn the_peer() {
+    if std::env::var_os(PEER).is_none() {
+        return;
+    }
+    let process = Process::current().expect("this process can use the device");
+    let memory = buffer(process);
+    let mut side = None::<Side>;
+    let post_recvs = |side: &Side, count: usize| {
+        for n in 0..count {
+            let addr = memory.addr + (OPEN + n * RECV_BYTES) as u64;
+            let sge = [Sge { addr, length: RECV_BYTES as u32, lkey: memory.key }];
+            side.qp.post_recv(n as u64, &sge).expect("a RECV");
+        }
+    };
+    for line in std::io::stdin().lines() {
+        let line = line.expect("a line");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |n: usize| words[n].parse::<u64>().expect("a number");
+        let answer = match words[0] {
+            "buffer" => vec![memory.addr, memory.key.into()],
+            "qp" => {
+                drop(side.take());
+                let made = Side::new(process, QpType::from_c(number(1) as u32).expect("a type"));
+                made.connect(number(2) as u32);
+                let num = made.qp.num();
+                side = Some(made);
+                vec![num.into()]
+            }
+            "recv" => {
+                post_recvs(side.as_ref().expect("a QP"), number(1) as usize);
+                vec![]
+            }
+            "poll" => side.as_ref().expect("a QP").completions().concat(),
+            other => panic!("{other} is not known"),
+        };
+        let numbers: Vec<String> = answer.iter().map(u64::to_string).collect();
+        println!("{ANSWER} {}", numbers.join(" "));
+    }
+}
+
+/// A work request of a test. Offsets are into the buffers.
+#[derive(Clone, Debug)]
+enum Op {
+    Write {
+        from: usize,
+        to: usize,
+        len: usize,
+    },
+    WriteInline {
+        from: usize,
+        to: usize,
+        len: usize,
+    },
+    /// Of two SGEs, the second one long after the first.
+    WriteTwo {
+        from: usize,
+        to: usize,
+        len: usize,
+    },
+    Read {
+        from: usize,
+        to: usize,
+        len: usize,
+    },
+    Send {
+        from: usize,
+        len: usize,
+    },
+    WriteWithImm {
+        from: usize,
+        to: usize,
+        len: usize,
+    },
+    FetchAdd {
+        word: usize,
+        to: usize,
+    },
+    CompareSwap {
+        word: usize,
+        to: usize,
+        compare: u64,
+    },
+    /// A WRITE or READ that begins in mapped memory and runs into the hole.
+    IntoHole {
+        before: usize,
+        read: bool,
+    },
+    BadRkey,
+    BadLkey,
+    OutOfBounds,
+}
+
+/// The work request, with SGEs that are put into `sges`.
+fn request<'a>(op: &Op, number: usize, here: &Buffer, there: &Buffer, sges: &'a mut [Sge; 2]) -> SendWr<'a> {
+    let remote = |at: usize| RemoteAddr { addr: there.addr + at as u64, rkey: there.key };
+    let mut one = |from: usize, len: usize| {
+        sges[0] = Sge { addr: here.addr + from as u64, length: len as u32, lkey: here.key };
+        1
+    };
+    let mut flags = SendFlags::empty();
+    let (verb, count) = match *op {
+        Op::Write { from, to, len } => (SendOp::Write(remote(to)), one(from, len)),
+        Op::WriteInline { from, to, len } => {
+            flags = SendFlags::INLINE;
+            (SendOp::Write(remote(to)), one(from, len))
+        }
+        Op::WriteTwo { from, to, len } => {
+            one(from, len);
+            sges[1] = Sge { addr: sges[0].addr / 2 + here.addr / 2, ..sges[0] };
+            (SendOp::Write(remote(to)), 2)
+        }
+        Op::Read { from, to, len } => (SendOp::Read(remote(from)), one(to, len)),
+        Op::Send { from, len } => (SendOp::Send, one(from, len)),
+        Op::WriteWithImm { from, to, len } => (SendOp::WriteWithImm(remote(to), 7), one(from, len)),
+        Op::FetchAdd { word, to } => (SendOp::FetchAdd { remote: remote(word * 8), add: 3 }, one(to, 8)),
+        Op::CompareSwap { word, to, compare } => {
+            (SendOp::CompareSwap { remote: remote(word * 8), compare, swap: 77 }, one(to, 8))
+        }
+        Op::IntoHole { before, read } => {
+            let remote = remote(HOLE - before);
+            (if read { SendOp::Read(remote) } else { SendOp::Write(remote) }, one(0, before + 100))
+        }
+        Op::BadRkey => (SendOp::Write(RemoteAddr { rkey: there.key ^ 0xff, ..remote(0) }), one(0, 8)),
+        Op::BadLkey => {
+            one(0, 8);
+            sges[0].lkey ^= 0xff;
+            (SendOp::Write(remote(0)), 1)
+        }
+        Op::OutOfBounds => (SendOp::Write(remote(BUFFER - 8)), one(0, 9)),
+    };
+    if number.is_multiple_of(3) {
+        flags |= SendFlags::SIGNALED;
+    }
+    SendWr::new(number as u64, verb, &sges[..count]).flags(flags)
+}
+
+/// How work requests are posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Posted {
+    InOneList,
+    OneByOne,
+}
+
+/// What can be seen afterwards: the completions here and there, and the memory here and there.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    sends: Vec<[u64; 3]>,
+    recvs: Vec<u64>,
+    here: Vec<u8>,
+    there: Vec<u8>,
+}
+
+/// Posts them on a new QP, from memory that is always the same.
+fn run(
+    peer: &mut Peer,
+    qp_type: QpType,
+    ops: &[Op],
+    posted: Posted,
+    (here, there): (&Buffer, &Buffer),
+) -> Seen {
+    let pattern: Vec<u8> = (0..HOLE).map(|n| (n * 7 / 3) as u8).collect();
+    let mut other: Vec<u8> = pattern.iter().map(|byte| !byte).collect();
+    // SAFETY: the buffer of this test, of which so much is mapped, and nobody else uses it now.
+    let own = unsafe { std::slice::from_raw_parts_mut(here.addr as *mut u8, HOLE) };
+    own.copy_from_slice(&pattern);
+    transfer::write(&[all_of(&mut other)], peer.far(there.addr)).expect("the peer lives");
+    let side = peer.connect(qp_type);
+    peer.ask(&format!("recv {RECVS}"));
+    let mut sges = vec![[Sge::default(); 2]; ops.len()];
+    let mut posting = side.qp.begin_post();
+    for (number, (op, sges)) in ops.iter().zip(&mut sges).enumerate() {
+        posting.post(&request(op, number, here, there, sges), None).expect("there is room");
+        if posted == Posted::OneByOne {
+            drop(posting);
+            posting = side.qp.begin_post();
+        }
+    }
+    drop(posting);
+    let sends = side.completions();
+    let recvs = peer.ask("poll");
+    Seen { sends, recvs, here: own.to_vec(), there: peer.bytes(there.addr) }
+}
+
+fn ops(qp_type: QpType) -> impl Strategy<Value = Vec<Op>> {
+    let len = prop_oneof![Just(1usize), Just(8), Just(9), Just(16), 1..200usize, 1000..1200usize];
+    let short = 1..64usize;
+    let at = 0..OPEN - 1200;
+    // Often one WRITE begins where another ends, or a READ fetches what it brought.
+    let to = prop_oneof![at.clone(), (0..20usize).prop_map(|n| n * 8)];
+    let word = 0..32usize;
+    let from_to = (to.clone(), at, len).prop_map(|(to, from, len)| (from, to, len));
+    let write = from_to.clone().prop_map(|(from, to, len)| Op::Write { from, to, len });
+    let two = from_to.clone().prop_map(|(from, to, len)| Op::WriteTwo { from, to, len: len / 2 + 1 });
+    let inline = (from_to.clone(), short).prop_map(|((from, to, _), len)| Op::WriteInline { from, to, len });
+    let imm = from_to.clone().prop_map(|(from, to, len)| Op::WriteWithImm { from, to, len });
+    let send = from_to.clone().prop_map(|(from, _, len)| Op::Send { from, len: len.min(RECV_BYTES) });
+    let read = from_to.prop_map(|(to, from, len)| Op::Read { from, to, len });
+    let add = (word.clone(), to.clone()).prop_map(|(word, to)| Op::FetchAdd { word, to });
+    let swap = (word, to, prop_oneof![Just(0u64), any::<u64>()])
+        .prop_map(|(word, to, compare)| Op::CompareSwap { word, to, compare });
+    let hole = (1..200usize, any::<bool>())
+        .prop_map(move |(before, read)| Op::IntoHole { before, read: read && qp_type == QpType::Rc });
+    let fault = prop_oneof![
+        3 => hole,
+        1 => Just(Op::BadRkey),
+        1 => Just(Op::BadLkey),
+        1 => Just(Op::OutOfBounds)
+    ];
+    let responds = u32::from(qp_type == QpType::Rc);
+    let op = prop_oneof![
+        20 => write, 4 => two, 4 => inline, 2 => imm, 2 => send, 1 => fault,
+        8 * responds => read, 2 * responds => add, 2 * responds => swap,
+    ];
+    proptest::collection::vec(op, 1..60)
+}
+
+#[test]
+fn a_list_does_what_its_work_requests_do_one_by_one() {
+    let process = Process::current().expect("this process can use the device");
+    let here = buffer(process);
+    let mut peer = Peer::start();
+    let there = peer.buffer();
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 200,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let peer = std::cell::RefCell::new(&mut peer);
+    for qp_type in [QpType::Rc, QpType::Uc] {
+        let same = |ops: Vec<Op>| {
+            let peer: &mut Peer = &mut peer.borrow_mut();
+            // Not more messages than RECVs.
+            let takes = |op: &&Op| matches!(op, Op::Send { .. } | Op::WriteWithImm { .. });
+            prop_assume!(ops.iter().filter(takes).count() <= RECVS);
+            let list = run(peer, qp_type, &ops, Posted::InOneList, (&here, &there));
+            let single = run(peer, qp_type, &ops, Posted::OneByOne, (&here, &there));
+            prop_assert_eq!(&list.sends, &single.sends);
+            prop_assert_eq!(&list.recvs, &single.recvs);
+            prop_assert!(list.here == single.here, "memory here differs");
+            prop_assert!(list.there == single.there, "memory there differs");
+            Ok(())
+        };
+        runner.run(&ops(qp_type), same).unwrap_or_else(|failure| panic!("{qp_type}: {failure}"));
+    }
+}
+
+fn status(status: WcStatus) -> u64 {
+    status.to_c().into()
+}
+
+fn write(from: usize, to: usize, len: usize) -> Op {
+    Op::Write { from, to, len }
+}
+
+#[test]
+fn those_before_a_fault_complete_and_those_after_it_are_flushed() {
+    let process = Process::current().expect("this process can use the device");
+    let here = buffer(process);
+    let mut peer = Peer::start();
+    let there = peer.buffer();
+    // One in three asks for a completion.
+    let mut list: Vec<Op> = (0..7).map(|n| write(n * 100, n * 50, 20)).collect();
+    for (fault, expected) in [
+        (Op::IntoHole { before: 30, read: false }, WcStatus::RemAccessErr),
+        (Op::BadRkey, WcStatus::RemAccessErr),
+        (Op::OutOfBounds, WcStatus::RemAccessErr),
+        (Op::BadLkey, WcStatus::LocProtErr),
+    ] {
+        list[4] = fault;
+        let seen = run(&mut peer, QpType::Rc, &list, Posted::InOneList, (&here, &there));
+        let became: Vec<[u64; 2]> = seen.sends.iter().map(|&[number, status, _]| [number, status]).collect();
+        let flushed = status(WcStatus::WrFlushErr);
+        assert_eq!(became, [[0, 0], [3, 0], [4, status(expected)], [5, flushed], [6, flushed]], "{list:?}");
+        for n in 0..7 {
+            let arrived = seen.there[n * 50..n * 50 + 20] == seen.here[n * 100..n * 100 + 20];
+            assert_eq!(arrived, n < 4, "{n} of {list:?}");
+        }
+        let seen = run(&mut peer, QpType::Uc, &list, Posted::InOneList, (&here, &there));
+        let goes_on = expected == WcStatus::RemAccessErr;
+        assert_eq!(seen.there[300..320] == seen.here[600..620], goes_on, "UC: {list:?}");
+    }
+}
+
+#[test]
+fn a_list_may_be_longer_than_what_one_call_takes() {
+    let process = Process::current().expect("this process can use the device");
+    let here = buffer(process);
+    let mut peer = Peer::start();
+    let there = peer.buffer();
+    // Not one after the other, so that each is a piece of its own at the far side too.
+    let places = |n: usize| (128 + n % 500 * 16, n * 10 % 8000);
+    let mut list: Vec<Op> = (0..1500).map(|n| write(places(n).0, places(n).1, 10)).collect();
+    list.push(Op::IntoHole { before: 5, read: true });
+    let seen = run(&mut peer, QpType::Rc, &list, Posted::InOneList, (&here, &there));
+    assert_eq!(seen.sends.len(), 501, "one in three, and the fault");
+    assert_eq!(seen.sends[500], [1500, status(WcStatus::RemAccessErr), WcOpcode::Read.to_c().into()]);
+    for n in 700..1500 {
+        let (from, to) = places(n);
+        assert_eq!(seen.there[to..to + 10], seen.here[from..from + 10], "{n}");
+    }
+}
+
+#[test]
+fn those_behind_one_that_waits_come_after_it() {
+    let process = Process::current().expect("this process can use the device");
+    let here = buffer(process);
+    let mut peer = Peer::start();
+    let there = peer.buffer();
+    let side = peer.connect(QpType::Rc);
+    let before = peer.bytes(there.addr);
+    let ops = [write(0, 0, 20), Op::Send { from: 20, len: 20 }, write(40, 40, 20), write(60, 60, 20)];
+    // SAFETY: the buffer of this test, of which so much is mapped.
+    unsafe { std::slice::from_raw_parts_mut(here.addr as *mut u8, 80) }.fill(9);
+    let mut sges = [[Sge::default(); 2]; 4];
+    let mut posting = side.qp.begin_post();
+    for (number, (op, sges)) in ops.iter().zip(&mut sges).enumerate() {
+        posting.post(&request(op, number, &here, &there, sges), None).expect("there is room");
+    }
+    drop(posting);
+    let waiting = peer.bytes(there.addr);
+    assert_eq!(waiting[..20], [9; 20]);
+    assert_eq!(waiting[20..], before[20..], "nothing overtakes the SEND");
+    peer.ask("recv 1");
+    assert_eq!(side.wait_for(2).len(), 2, "one in three asks for a completion");
+    assert_eq!(peer.bytes(there.addr)[40..80], [9; 40]);
+}
+
+#[test]
+fn a_list_to_a_process_that_has_ended_fails_as_a_whole() {
+    let process = Process::current().expect("this process can use the device");
+    let here = buffer(process);
+    let mut peer = Peer::start();
+    let there = peer.buffer();
+    let side = peer.connect(QpType::Rc);
+    peer.process.kill().expect("it lives");
+    peer.process.wait().expect("it ends");
+    let mut sges = [[Sge::default(); 2]; 5];
+    let mut posting = side.qp.begin_post();
+    for (number, sges) in sges.iter_mut().enumerate() {
+        let op = write(number * 64, number * 64, 20);
+        posting.post(&request(&op, number, &here, &there, sges), None).expect("there is room");
+    }
+    drop(posting);
+    let became: Vec<u64> = side.wait_for(5).iter().map(|wc| wc[1]).collect();
+    let flushed = status(WcStatus::WrFlushErr);
+    assert_eq!(became, [status(WcStatus::RetryExcErr), flushed, flushed, flushed, flushed]);
+}
