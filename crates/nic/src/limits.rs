@@ -9,7 +9,7 @@ use doorbell_verbs::{Opcode, QpType, Span};
 use serde::Serialize;
 
 /// Who posts to whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// Machine 0 posts to the others.
@@ -22,7 +22,7 @@ pub enum Pattern {
 
 /// A workload, as far as its bounds depend on it. Counts below the least that makes sense (2
 /// machines, 1 of all else) are taken as that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Mix {
     /// Verb.
     pub opcode: Opcode,
@@ -143,6 +143,49 @@ impl Mix {
 
 /// All bounds, the least first.
 pub fn limits(profile: &Profile, mix: &Mix) -> Vec<Limit> {
+    sorted(bounds(profile, mix))
+}
+
+/// All bounds of several workloads that share a NIC, each with its number of operations, the least
+/// first: of each resource, what they take together. They differ in what they post, not in who posts
+/// to whom.
+pub fn limits_of_all(profile: &Profile, parts: &[(Mix, u64)]) -> Vec<Limit> {
+    let parts: Vec<(&Mix, u64)> = parts.iter().filter(|(_, n)| *n > 0).map(|(mix, n)| (mix, *n)).collect();
+    let all: u64 = parts.iter().map(|(_, n)| n).sum();
+    let each: Vec<(f64, Vec<Limit>)> = parts
+        .iter()
+        .map(|(mix, n)| {
+            (*n as f64 / all as f64, bounds(profile, &Mix { pattern: parts[0].0.pattern, ..**mix }))
+        })
+        .collect();
+    let count = each.first().map_or(0, |(_, bounds)| bounds.len());
+    sorted((0..count).map(|i| together(each.iter().map(|(share, bounds)| (*share, &bounds[i])))).collect())
+}
+
+/// A bound of several workloads with their shares: the times that each needs of a resource add up.
+fn together<'a>(parts: impl Iterator<Item = (f64, &'a Limit)>) -> Limit {
+    let mut parts: Vec<(f64, &Limit)> = parts.map(|(share, limit)| (share / limit.mops, limit)).collect();
+    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let total: f64 = parts.iter().map(|(time, _)| time).sum();
+    let (most, limit) = parts[0];
+    if parts.len() == 1 {
+        return limit.clone();
+    }
+    let share = 100.0 * most / total;
+    let text = format!("{} kinds of work requests; {share:.0}% is from {}", parts.len(), limit.text);
+    Limit { resource: limit.resource, mops: 1.0 / total, text }
+}
+
+/// The bounds that there are, the least first.
+fn sorted(mut all: Vec<Limit>) -> Vec<Limit> {
+    // What a role has no part in does not bound it.
+    all.retain(|limit| limit.mops.is_finite());
+    all.sort_by(|a, b| a.mops.total_cmp(&b.mops));
+    all
+}
+
+/// All bounds, in an order that depends on the pattern alone.
+fn bounds(profile: &Profile, mix: &Mix) -> Vec<Limit> {
     let mix = &mix.sensible();
     let mut all = Vec::new();
     for role in mix.roles() {
@@ -151,14 +194,9 @@ pub fn limits(profile: &Profile, mix: &Mix) -> Vec<Limit> {
         all.push(receiving(profile, mix, &role));
         all.push(link(profile, mix, &role));
         all.push(cpu(profile, mix, &role));
-        if mix.opcode.is_atomic() {
-            all.push(locks(profile, mix, &role));
-        }
+        all.push(locks(profile, mix, &role));
     }
     all.push(window(profile, mix));
-    // What a role has no part in does not bound it.
-    all.retain(|limit| limit.mops.is_finite());
-    all.sort_by(|a, b| a.mops.total_cmp(&b.mops));
     all
 }
 
@@ -337,7 +375,7 @@ fn locks_in_use(profile: &Profile, counters: u64) -> usize {
 }
 
 fn locks(profile: &Profile, mix: &Mix, role: &Role) -> Limit {
-    let held = lock_held(profile);
+    let held = if mix.opcode.is_atomic() { lock_held(profile) } else { Span::ZERO };
     let locks = locks_in_use(profile, mix.counters);
     // More locks help only where words share them. Where there is but one, the paper names what it
     // is held for (5.4).

@@ -238,3 +238,19 @@ proptest! {
         prop_assert!(binding(&cx3, &larger).mops <= binding(&cx3, &mix).mops * (1.0 + 1e-9));
     }
 }
+
+#[test]
+fn times_of_kinds_add_up() {
+    let cib = profile("cib");
+    let send = sends(&cib);
+    let large = Mix { payload: 4096, inline: false, ..send };
+    let alone = |mix| binding(&cib, &mix).mops;
+    let both = |a, b| limits::limits_of_all(&cib, &[(send, a), (large, b)]).swap_remove(0).mops;
+    assert_eq!(limits::limits_of_all(&cib, &[(send, 7)]), limits::limits(&cib, &send));
+    assert_eq!(limits::limits_of_all(&cib, &[(send, 7), (large, 0)]), limits::limits(&cib, &send));
+    assert!((both(3, 0) - alone(send)).abs() < 1e-9 && (both(0, 3) - alone(large)).abs() < 1e-9);
+    // Of the link, that of 4096 bytes takes nearly all: two kinds in turn are half as slow.
+    let half = both(5, 5) / alone(large);
+    assert!((1.9..2.0).contains(&half), "{half}");
+    assert!(limits::limits_of_all(&cib, &[]).is_empty());
+}

@@ -310,7 +310,7 @@ impl Cq {
         wc.wr_id = wr_id;
         if let Some(counts) = user.counts.as_ref().filter(|_| wc.status == WcStatus::Success.to_c()) {
             let write = wc.opcode == WcOpcode::RecvWriteWithImm.to_c();
-            *lock(counts).messages.entry((wc.byte_len, write)).or_default() += 1;
+            lock(counts).came(wc.byte_len, write);
         }
         if !placed {
             wc.status = WcStatus::LocProtErr.to_c();

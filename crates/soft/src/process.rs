@@ -131,6 +131,7 @@ fn prepare() {
 /// A child starts anew: what its parent has of the device is not the child's.
 extern "C" fn in_child() {
     CURRENT.store(std::ptr::null_mut(), Release);
+    crate::stats::forget();
 }
 
 /// Tells what was counted, and gives the slot back.

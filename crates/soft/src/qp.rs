@@ -313,7 +313,7 @@ impl Qp {
         if let Some(counts) = &self.share.counts
             && recvs > 0
         {
-            *lock(counts).posts.entry((recvs, sges)).or_default() += 1;
+            lock(counts).posted(recvs, sges);
         }
     }
 

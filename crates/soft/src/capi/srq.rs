@@ -145,17 +145,22 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
 ) -> c_int {
     // SAFETY: an SRQ of ours.
     let rq = unsafe { &srq(pointer).rq };
+    let (mut recvs, mut most_sges) = (0, 0);
     // SAFETY: the caller's list, which ends with null.
     while let Some(wr) = unsafe { list.as_ref() } {
         // SAFETY: the caller's work request.
         let posted =
             unsafe { super::qp::sges(wr.sg_list, wr.num_sge) }.and_then(|sges| rq.post(wr.wr_id, sges));
         if posted.is_err() {
+            crate::stats::srq_posted(recvs, most_sges);
             // SAFETY: the caller's variable.
             unsafe { bad.write(list) };
             return status(posted);
         }
+        recvs += 1;
+        most_sges = most_sges.max(wr.num_sge as u32);
         list = wr.next;
     }
+    crate::stats::srq_posted(recvs, most_sges);
     0
 }

@@ -1,10 +1,12 @@
 //! Counting while the program runs: as little as possible.
 
+use super::tally::Tally;
+use crate::records::PROCESSES;
 use doorbell_verbs::{Opcode, QpType, SendFlags, SendWr};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// What decides the cost of a work request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Shape {
     pub(crate) opcode: Opcode,
     pub(crate) payload: u32,
@@ -13,36 +15,77 @@ pub(crate) struct Shape {
     pub(crate) signaled: bool,
 }
 
+/// A shape and the length of a list in one word, from the lowest bit on: payload, length, SGEs,
+/// opcode, inline, signalled.
+const LIST_AT: u32 = 32;
+const SGES_AT: u32 = 48;
+const OPCODE_AT: u32 = 56;
+const INLINE_AT: u32 = 60;
+const SIGNALED_AT: u32 = 61;
+
+const _: () = assert!(crate::device::MAX_WR < 1 << 16 && crate::device::MAX_SGE < 1 << 8);
+
+impl Shape {
+    #[inline]
+    fn key(&self) -> u64 {
+        u64::from(self.payload)
+            | u64::from(self.sges) << SGES_AT
+            | (self.opcode as u64) << OPCODE_AT
+            | u64::from(self.inline) << INLINE_AT
+            | u64::from(self.signaled) << SIGNALED_AT
+    }
+
+    /// The shape, and the length of the list that it was posted in.
+    fn from_key(key: u64) -> (Shape, u32) {
+        let shape = Shape {
+            opcode: Opcode::ALL[(key >> OPCODE_AT) as usize & 0xf],
+            payload: key as u32,
+            sges: (key >> SGES_AT) as u32 & 0xff,
+            inline: key >> INLINE_AT & 1 != 0,
+            signaled: key >> SIGNALED_AT & 1 != 0,
+        };
+        (shape, (key >> LIST_AT) as u32 & 0xffff)
+    }
+}
+
 /// What a QP has posted and received.
 #[derive(Clone, Debug)]
 pub(crate) struct QpCounts {
     pub(crate) qp_num: u32,
     pub(crate) qp_type: QpType,
-    /// Work requests by shape and by the length of the list that they were posted in.
-    pub(crate) sends: HashMap<(Shape, u32), u64>,
-    /// Lists by length: doorbells.
-    pub(crate) doorbells: BTreeMap<u32, u64>,
     /// Sum and greatest of the work requests outstanding when one was posted, with that one.
     pub(crate) outstanding_sum: u64,
     pub(crate) outstanding_max: u64,
     pub(crate) recvs: RecvCounts,
     /// Threads that have posted.
     pub(crate) threads: Vec<u32>,
-    /// Processes that it has sent to.
-    pub(crate) peers: Vec<u32>,
-    /// The list being posted: runs of like work requests.
-    list: Vec<(Shape, u32)>,
-    /// Where the last list, of one shape, was counted.
-    last: Option<((Shape, u32), u64)>,
+    /// Processes that it has sent to, a bit for each, and the last one.
+    peers: [u64; PROCESSES / 64],
+    last_peer: Option<u32>,
+    /// Lists of one shape, by that and their length.
+    uniform: Tally,
+    /// Work requests of other lists by shape and length of their list, and those lists by length.
+    mixed: Tally,
+    mixed_lists: Tally,
+    list: List,
+}
+
+/// The list being posted: runs of like work requests.
+#[derive(Clone, Debug, Default)]
+struct List {
+    length: u32,
+    /// Shape of the last run, and where it begins.
+    key: u64,
+    from: u32,
+    /// Shapes of the runs before it, with their lengths.
+    before: Vec<(u64, u32)>,
 }
 
 /// RECVs, and the messages that came.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RecvCounts {
-    /// Calls that posted RECVs, by number of RECVs and most SGEs of one.
-    pub(crate) posts: BTreeMap<(u32, u32), u64>,
-    /// Messages by payload bytes, and whether they were WRITEs with immediate.
-    pub(crate) messages: BTreeMap<(u32, bool), u64>,
+    posts: Tally,
+    messages: Tally,
 }
 
 impl QpCounts {
@@ -50,19 +93,21 @@ impl QpCounts {
         QpCounts {
             qp_num,
             qp_type,
-            sends: HashMap::new(),
-            doorbells: BTreeMap::new(),
             outstanding_sum: 0,
             outstanding_max: 0,
             recvs: RecvCounts::default(),
             threads: Vec::new(),
-            peers: Vec::new(),
-            list: Vec::new(),
-            last: None,
+            peers: [0; PROCESSES / 64],
+            last_peer: None,
+            uniform: Tally::default(),
+            mixed: Tally::default(),
+            mixed_lists: Tally::default(),
+            list: List::default(),
         }
     }
 
     /// A work request of a list is posted, as the `outstanding`-th that waits for its completion.
+    #[inline]
     pub(crate) fn posted(
         &mut self,
         wr: &SendWr<'_>,
@@ -78,53 +123,116 @@ impl QpCounts {
             inline: inline || wr.flags.contains(SendFlags::INLINE),
             signaled,
         };
-        match self.list.last_mut() {
-            Some((last, run)) if *last == shape => *run += 1,
-            _ => self.list.push((shape, 1)),
+        let (key, list) = (shape.key(), &mut self.list);
+        if key != list.key {
+            list.begin_run(key);
         }
+        list.length += 1;
         self.outstanding_sum += outstanding;
         self.outstanding_max = self.outstanding_max.max(outstanding);
     }
 
     /// The list ends: it took one doorbell.
+    #[inline]
     pub(crate) fn list_ends(&mut self, peer: u32) {
-        let length: u32 = self.list.iter().map(|(_, run)| run).sum();
-        if length == 0 {
+        let list = &mut self.list;
+        if list.length == 0 {
             return;
         }
-        remember(&mut self.threads, crate::lock::thread_id());
-        remember(&mut self.peers, peer);
-        if let [(shape, run)] = self.list[..] {
-            self.list.clear();
-            // Most lists are like the one before; those are added up apart from the tables.
-            match &mut self.last {
-                Some((key, lists)) if *key == (shape, run) => *lists += 1,
-                _ => {
-                    self.settle();
-                    self.last = Some(((shape, run), 1));
-                }
-            }
-            return;
+        if list.from == 0 {
+            self.uniform.add(list.key | u64::from(list.length) << LIST_AT, 1);
+        } else {
+            self.mixed_list_ends();
         }
-        for (shape, run) in std::mem::take(&mut self.list) {
-            *self.sends.entry((shape, length)).or_default() += u64::from(run);
+        (self.list.length, self.list.from) = (0, 0);
+        if self.last_peer != Some(peer) {
+            self.last_peer = Some(peer);
+            self.peers[peer as usize % PROCESSES / 64] |= 1 << (peer % 64);
         }
-        *self.doorbells.entry(length).or_default() += 1;
+        let thread = crate::lock::thread_id();
+        if self.threads.last() != Some(&thread) {
+            self.remember(thread);
+        }
     }
 
-    /// Puts what was added up apart into the tables.
-    pub(crate) fn settle(&mut self) {
-        if let Some(((shape, length), lists)) = self.last.take() {
-            *self.sends.entry((shape, length)).or_default() += lists * u64::from(length);
-            *self.doorbells.entry(length).or_default() += lists;
+    fn mixed_list_ends(&mut self) {
+        let list = &mut self.list;
+        let length = u64::from(list.length);
+        let last = (list.key, list.length - list.from);
+        for (key, run) in list.before.drain(..).chain([last]) {
+            self.mixed.add(key | length << LIST_AT, u64::from(run));
         }
+        self.mixed_lists.add(length, 1);
+    }
+
+    #[cold]
+    fn remember(&mut self, thread: u32) {
+        // The last to post comes last, so that it is found at once the next time.
+        self.threads.retain(|known| *known != thread);
+        self.threads.push(thread);
+    }
+
+    /// Work requests by shape and by the length of the list that they were posted in.
+    pub(crate) fn sends(&self) -> BTreeMap<(Shape, u32), u64> {
+        let mut all = BTreeMap::new();
+        for (key, lists) in self.uniform.counts() {
+            let (shape, length) = Shape::from_key(key);
+            *all.entry((shape, length)).or_default() += lists * u64::from(length);
+        }
+        for (key, n) in self.mixed.counts() {
+            *all.entry(Shape::from_key(key)).or_default() += n;
+        }
+        all
+    }
+
+    /// Lists by length: doorbells.
+    pub(crate) fn doorbells(&self) -> BTreeMap<u32, u64> {
+        let mut all = BTreeMap::new();
+        let uniform = self.uniform.counts().into_iter().map(|(key, n)| (Shape::from_key(key).1, n));
+        let mixed = self.mixed_lists.counts().into_iter().map(|(length, n)| (length as u32, n));
+        for (length, n) in uniform.chain(mixed) {
+            *all.entry(length).or_default() += n;
+        }
+        all
+    }
+
+    /// Processes that it has sent to.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = u32> {
+        (0..PROCESSES as u32).filter(|peer| self.peers[*peer as usize / 64] >> (peer % 64) & 1 != 0)
     }
 }
 
-/// Adds a number that is not there yet; few are expected.
-fn remember(known: &mut Vec<u32>, number: u32) {
-    if known.last() != Some(&number) && !known.contains(&number) {
-        known.push(number);
+impl List {
+    #[inline]
+    fn begin_run(&mut self, key: u64) {
+        if self.length > 0 {
+            self.before.push((self.key, self.length - self.from));
+            self.from = self.length;
+        }
+        self.key = key;
+    }
+}
+
+impl RecvCounts {
+    /// A call has posted so many RECVs, of at most so many SGEs.
+    pub(crate) fn posted(&mut self, recvs: u32, sges: u32) {
+        self.posts.add(u64::from(recvs) << 8 | u64::from(sges), 1);
+    }
+
+    /// A message of so many bytes has come: a WRITE with immediate, or a SEND, whose bytes on UD
+    /// include the room of the GRH.
+    pub(crate) fn came(&mut self, bytes: u32, write: bool) {
+        self.messages.add(u64::from(bytes) << 1 | u64::from(write), 1);
+    }
+
+    /// Calls that posted RECVs: number of RECVs, most SGEs of one, how many such calls.
+    pub(crate) fn posts(&self) -> impl Iterator<Item = (u32, u32, u64)> {
+        self.posts.counts().into_iter().map(|(key, n)| ((key >> 8) as u32, key as u32 & 0xff, n))
+    }
+
+    /// Messages: bytes, whether they were WRITEs with immediate, how many.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = (u32, bool, u64)> {
+        self.messages.counts().into_iter().map(|(key, n)| ((key >> 1) as u32, key & 1 != 0, n))
     }
 }
 
@@ -132,6 +240,18 @@ fn remember(known: &mut Vec<u32>, number: u32) {
 mod tests {
     use super::*;
     use doorbell_verbs::{RemoteAddr, SendOp, Sge};
+
+    #[test]
+    fn a_shape_survives_its_key() {
+        for opcode in Opcode::ALL {
+            for (payload, sges, inline, signaled) in [(u32::MAX, 32, true, false), (0, 0, false, true)] {
+                let shape = Shape { opcode, payload, sges, inline, signaled };
+                for list in [1, 1 << 15] {
+                    assert_eq!(Shape::from_key(shape.key() | u64::from(list) << LIST_AT), (shape, list));
+                }
+            }
+        }
+    }
 
     #[test]
     fn lists_are_counted_by_shape_and_length() {
@@ -145,15 +265,14 @@ mod tests {
         }
         counts.posted(&write, 8, true, true, 5);
         counts.posted(&write, 8, false, false, 6);
+        counts.list_ends(1023);
         counts.list_ends(1);
-        counts.list_ends(1);
-        counts.settle();
         let plain = Shape { opcode: Opcode::Write, payload: 8, sges: 1, inline: false, signaled: false };
         let inline = Shape { inline: true, signaled: true, ..plain };
-        assert_eq!(counts.sends[&(plain, 2)], 7);
-        assert_eq!(counts.sends[&(inline, 2)], 1);
-        assert_eq!(counts.doorbells, BTreeMap::from([(2, 4)]));
+        assert_eq!(counts.sends(), BTreeMap::from([((plain, 2), 7), ((inline, 2), 1)]));
+        assert_eq!(counts.doorbells(), BTreeMap::from([(2, 4)]));
         assert_eq!((counts.outstanding_sum, counts.outstanding_max), (20, 6));
-        assert_eq!(counts.peers, [0, 1]);
+        assert_eq!(counts.peers().collect::<Vec<_>>(), [0, 1023]);
+        assert_eq!(counts.threads.len(), 1);
     }
 }

@@ -5,7 +5,10 @@
 //! into PCIe transactions.
 
 mod count;
+mod display;
 mod report;
+mod tally;
+mod workload;
 
 pub(crate) use count::{QpCounts, RecvCounts};
 pub use report::Report;
@@ -13,7 +16,7 @@ pub use report::Report;
 use crate::process::lock;
 use crate::qp::Qp;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// Name or file of the profile; counting is on where it is set.
@@ -23,9 +26,21 @@ pub(crate) const PRINT_VARIABLE: &str = "DOORBELL_STATS";
 /// File for the JSON.
 pub(crate) const JSON_VARIABLE: &str = "DOORBELL_STATS_JSON";
 
-/// The QPs that there are, and the counts of those that there were.
-static LIVE: Mutex<Vec<Weak<Qp>>> = Mutex::new(Vec::new());
-static ENDED: Mutex<Vec<QpCounts>> = Mutex::new(Vec::new());
+/// What this process has counted.
+static COUNTED: Mutex<Counted> = Mutex::new(Counted::NOTHING);
+
+#[derive(Debug)]
+struct Counted {
+    /// The QPs that there are, and the counts of those that there were.
+    live: Vec<Weak<Qp>>,
+    ended: Vec<QpCounts>,
+    /// What was posted to SRQs.
+    srq: Option<RecvCounts>,
+}
+
+impl Counted {
+    const NOTHING: Counted = Counted { live: Vec::new(), ended: Vec::new(), srq: None };
+}
 
 fn profile_name() -> Option<&'static str> {
     static NAME: OnceLock<Option<String>> = OnceLock::new();
@@ -40,20 +55,36 @@ pub(crate) fn wanted() -> bool {
 /// Has a new QP's counts told at the end.
 pub(crate) fn watch(qp: &Arc<Qp>) {
     if wanted() {
-        lock(&LIVE).push(Arc::downgrade(qp));
+        lock(&COUNTED).live.push(Arc::downgrade(qp));
     }
 }
 
 /// Keeps the counts of a QP that ends.
 pub(crate) fn keep(counts: QpCounts) {
-    lock(&ENDED).push(counts);
+    lock(&COUNTED).ended.push(counts);
+}
+
+/// A call has posted so many RECVs to an SRQ, of at most so many SGEs.
+pub(crate) fn srq_posted(recvs: u32, sges: u32) {
+    if wanted() && recvs > 0 {
+        lock(&COUNTED).srq.get_or_insert_default().posted(recvs, sges);
+    }
+}
+
+/// Leaves what a parent has counted to the parent: this process is a child of fork(2).
+pub(crate) fn forget() {
+    // Where another thread of the parent had the lock, nobody will ever give it back.
+    if let Ok(mut counted) = COUNTED.try_lock() {
+        // Its QPs are not destroyed here, as they are not this process's.
+        std::mem::forget(std::mem::replace(&mut *counted, Counted::NOTHING));
+    }
 }
 
 /// Tells what was counted, as the environment asks; the process ends.
 pub(crate) fn tell() {
     let Some(name) = profile_name() else { return };
-    let live = lock(&LIVE).iter().filter_map(Weak::upgrade).filter_map(|qp| qp.counts()).collect();
-    let all: Vec<QpCounts> = [std::mem::take(&mut *lock(&ENDED)), live].concat();
+    let Counted { live, ended: mut all, srq } = std::mem::replace(&mut *lock(&COUNTED), Counted::NOTHING);
+    all.extend(live.iter().filter_map(Weak::upgrade).filter_map(|qp| qp.counts()));
     if all.is_empty() {
         return;
     }
@@ -61,28 +92,53 @@ pub(crate) fn tell() {
         Ok(profile) => profile,
         Err(error) => return eprintln!("doorbell: no statistics: {error}"),
     };
-    let report = Report::new(name, &profile, &all);
+    let report = Report::new(name, &profile, &all, &srq.unwrap_or_default());
     if std::env::var_os(PRINT_VARIABLE).is_some_and(|value| value == "1") {
         // Behind what the program has printed; its own output stays as it is.
         eprint!("{report}");
     }
     if let Some(path) = std::env::var_os(JSON_VARIABLE) {
         let path = PathBuf::from(path);
-        if let Err(error) = write_json(path.clone(), &report) {
+        if let Err(error) = write_json(&path, &report) {
             eprintln!("doorbell: cannot write {}: {error}", path.display());
         }
     }
 }
 
 /// Writes to the file, or where another process has written it already, beside it.
-fn write_json(path: PathBuf, report: &Report) -> std::io::Result<()> {
-    let mut beside = path.clone().into_os_string();
-    beside.push(format!(".{}", std::process::id()));
-    let create = |path: PathBuf| std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+fn write_json(path: &Path, report: &Report) -> std::io::Result<()> {
+    let create = |path: &Path| std::fs::OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = match create(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => create(beside.into())?,
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            create(&beside(path, std::process::id()))?
+        }
         opened => opened?,
     };
     serde_json::to_writer_pretty(&mut file, report)?;
     file.write_all(b"\n")
+}
+
+/// The name for the file of a further process: its number goes before the extension.
+fn beside(path: &Path, pid: u32) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{pid}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_further_processes_keep_their_extension() {
+        for (path, expected) in
+            [("/a/s.json", "/a/s.7.json"), ("s", "s.7"), ("a.b/s.x.json", "a.b/s.x.7.json")]
+        {
+            assert_eq!(beside(Path::new(path), 7), Path::new(expected));
+        }
+    }
 }

@@ -1,123 +1,205 @@
-//! What was counted, in words and numbers.
+//! What was counted, as numbers.
 
 use super::count::{QpCounts, Shape};
+use super::workload::Workload;
 use doorbell_nic::accounting::{self, Transactions};
 use doorbell_nic::limits::{self, Limit, Mix, Pattern};
 use doorbell_nic::{Method, PostShape, Profile, RecvShape};
-use doorbell_verbs::{Opcode, QpType};
+use doorbell_verbs::{GRH_BYTES, Opcode, QpType};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What depends on the time that this device takes, and would be otherwise on the NIC.
-const TIMING: &str = "outstanding_mean, outstanding_max and the workload's window and batch follow from when this \
-                      device completes work requests, as far as the program posts when it sees completions; all \
-                      other numbers are of what the program asked for";
+pub(super) const TIMING: &str = "outstanding_mean, outstanding_max, the limits of class latency, and the workload's \
+                                 window and batch follow from when this device completes work requests, as far as the \
+                                 program posts when it sees completions; all other numbers are of what the program \
+                                 asked for";
 /// What is not counted here.
-const NOT_COUNTED: &str = "what one-sided verbs of peers cost this machine is not in its pcie, as only they count them; \
-                           RECVs posted to an SRQ are not counted";
+pub(super) const NOT_COUNTED: &str = "what one-sided verbs of peers cost this machine is in responder_pcie of the \
+                                      peers' statistics, as only they count them";
+
+/// RECVs that peers post at a time: nothing is known of that here, and `doorbell simulate` takes the
+/// same.
+const PEER_RECVS: u32 = 16;
 
 /// The statistics of a process.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     schema: u32,
-    pid: u32,
-    program: String,
-    profile: String,
+    pub(super) pid: u32,
+    pub(super) program: String,
+    arguments: Vec<String>,
+    pub(super) profile: String,
     notes: [&'static str; 2],
-    total: Counts,
-    qps: Vec<QpReport>,
-    /// Every analytic bound of the workload, the least first.
-    limits: Vec<Limit>,
-    /// For `doorbell simulate`.
-    workload: Workload,
+    pub(super) total: Counts,
+    pub(super) qps: Vec<QpReport>,
+    /// Every analytic bound of all that was posted, the least first.
+    pub(super) limits: Vec<Limit>,
+    /// For `doorbell simulate`; `None` where nothing was posted.
+    pub(super) workload: Option<Workload>,
+    /// The share of all work requests that are of the workload's kind.
+    pub(super) workload_share: f64,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct QpReport {
-    qp_num: u32,
-    transport: QpType,
+pub(super) struct QpReport {
+    pub(super) qp_num: u32,
+    pub(super) transport: QpType,
     #[serde(flatten)]
-    counts: Counts,
+    pub(super) counts: Counts,
+    /// The least analytic bound of what this QP posted, were it alone.
+    pub(super) limit: Option<Limit>,
 }
 
 /// Counts of a QP or of all.
-#[derive(Clone, Debug, Default, Serialize)]
-struct Counts {
-    verbs: BTreeMap<String, u64>,
-    work_requests: u64,
-    payload_bytes: u64,
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Counts {
+    pub(super) verbs: BTreeMap<&'static str, u64>,
+    pub(super) work_requests: u64,
+    pub(super) payload_bytes: u64,
     /// Work requests by payload: up to 0, 1, 2, 4, 8 ... bytes.
-    sizes: BTreeMap<u32, u64>,
-    doorbells: u64,
+    pub(super) sizes: BTreeMap<u32, u64>,
+    pub(super) doorbells: u64,
     /// Doorbells by WQEs.
-    wqes_per_doorbell: BTreeMap<u32, u64>,
-    inlined: u64,
-    signaled: u64,
-    sges: u64,
-    outstanding_mean: f64,
-    outstanding_max: u64,
-    recvs: u64,
-    recv_doorbells: u64,
-    messages_received: u64,
-    pcie: Transactions,
+    pub(super) wqes_per_doorbell: BTreeMap<u32, u64>,
+    pub(super) inlined: u64,
+    pub(super) signaled: u64,
+    pub(super) sges: u64,
+    /// Work requests by SGEs.
+    pub(super) sges_per_work_request: BTreeMap<u32, u64>,
+    pub(super) outstanding_mean: f64,
+    pub(super) outstanding_max: u64,
+    pub(super) recvs: u64,
+    pub(super) recv_doorbells: u64,
+    pub(super) messages_received: u64,
+    /// What this NIC would have spent.
+    pub(super) pcie: Transactions,
+    /// What the NICs that these work requests are for would have spent, RECVs apart.
+    pub(super) responder_pcie: Transactions,
     #[serde(skip)]
     outstanding_sum: u64,
 }
 
-/// The keys that `doorbell simulate` knows.
-#[derive(Clone, Debug, Serialize)]
-struct Workload {
-    profile: String,
-    verb: &'static str,
-    transport: QpType,
-    size: u32,
-    machines: u32,
-    threads: u32,
-    qps: u32,
-    window: u32,
-    batch: u32,
-    signal_every: u32,
-    inline: bool,
-    pattern: &'static str,
-}
-
 impl Report {
-    /// The report of a process whose QPs have these counts. `name` is what the profile was asked
-    /// for as.
-    pub(crate) fn new(name: &str, profile: &Profile, all: &[QpCounts]) -> Report {
-        let settled: Vec<QpCounts> = all
-            .iter()
-            .cloned()
-            .map(|mut qp| {
-                qp.settle();
-                qp
-            })
-            .collect();
-        let qps: Vec<QpReport> = settled
-            .iter()
-            .map(|qp| QpReport { qp_num: qp.qp_num, transport: qp.qp_type, counts: Counts::of(profile, qp) })
-            .collect();
-        let total = Counts::sum(qps.iter().map(|qp| &qp.counts));
-        let workload = Workload::of(name, profile, &settled, &total);
-        let program = std::env::current_exe().map(|p| p.display().to_string()).unwrap_or_default();
+    /// The report of a process whose QPs have these counts, and whose SRQs those of `srq`. `name` is
+    /// what the profile was asked for as.
+    pub(crate) fn new(name: &str, profile: &Profile, all: &[QpCounts], srq: &super::RecvCounts) -> Report {
+        let qps: Vec<QpReport> = all.iter().map(|qp| QpReport::new(profile, qp)).collect();
+        let mut total = Counts::default();
+        for qp in &qps {
+            total.add_all(&qp.counts);
+        }
+        total.add_posted_recvs(profile, srq);
+        let posting = Posting::of(all);
+        let (workload, of_workload) = match Workload::of(name, profile, all, &posting) {
+            Some((workload, n)) => (Some(workload), n),
+            None => (None, 0),
+        };
+        let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+        let program = arguments.next().unwrap_or_default();
+        let program = std::env::current_exe().map_or(program, |path| path.display().to_string());
         Report {
             schema: 1,
             pid: std::process::id(),
             program,
+            arguments: arguments.collect(),
             profile: profile.name.clone(),
             notes: [TIMING, NOT_COUNTED],
+            limits: posting.limits(profile, all),
+            workload_share: of_workload as f64 / total.work_requests.max(1) as f64,
             total,
             qps,
-            limits: limits::limits(profile, &workload.mix()),
             workload,
+        }
+    }
+}
+
+impl QpReport {
+    fn new(profile: &Profile, qp: &QpCounts) -> QpReport {
+        let alone = std::slice::from_ref(qp);
+        QpReport {
+            qp_num: qp.qp_num,
+            transport: qp.qp_type,
+            counts: Counts::of(profile, qp),
+            limit: Posting::of(alone).limits(profile, alone).into_iter().next(),
+        }
+    }
+}
+
+/// Who posts to how many, and how deep.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Posting {
+    /// This machine and those that it posts to, at most 256.
+    pub(super) machines: u32,
+    pub(super) threads: u32,
+    /// QPs of each thread.
+    pub(super) qps: u32,
+    /// Work requests outstanding when one was posted: of a QP, and of all the QPs of a thread.
+    pub(super) of_qp: u32,
+    pub(super) of_thread: u32,
+}
+
+impl Posting {
+    fn of(all: &[QpCounts]) -> Posting {
+        let posting = all.iter().filter(|qp| qp.outstanding_sum > 0);
+        let (mut threads, mut peers) = (BTreeSet::<u32>::new(), BTreeSet::<u32>::new());
+        let (mut qps, mut depth) = (0, 0.0);
+        for qp in posting {
+            threads.extend(&qp.threads);
+            peers.extend(qp.peers());
+            let posted: u64 = qp.sends().values().sum();
+            depth += qp.outstanding_sum as f64 / posted.max(1) as f64;
+            qps += 1;
+        }
+        let threads = threads.len().max(1) as u32;
+        let rounded = |depth: f64| (depth.round() as u32).max(1);
+        Posting {
+            machines: peers.len().clamp(1, 255) as u32 + 1,
+            threads,
+            qps: u32::div_ceil(qps, threads).max(1),
+            of_qp: rounded(depth / f64::from(qps.max(1))),
+            of_thread: rounded(depth / f64::from(threads)),
+        }
+    }
+
+    /// The bounds of all work requests of these QPs.
+    fn limits(&self, profile: &Profile, all: &[QpCounts]) -> Vec<Limit> {
+        let mut kinds: HashMap<Mix, u64> = HashMap::new();
+        for qp in all {
+            for ((shape, list), n) in qp.sends() {
+                *kinds.entry(self.mix(qp.qp_type, &shape, list)).or_default() += n;
+            }
+        }
+        let mut kinds: Vec<(Mix, u64)> = kinds.into_iter().collect();
+        // Sums of floating point numbers depend on their order.
+        kinds.sort_by_key(|(mix, n)| (*n, mix.payload, mix.batch, mix.opcode, mix.signal_every, mix.inline));
+        limits::limits_of_all(profile, &kinds)
+    }
+
+    fn mix(&self, qp_type: QpType, shape: &Shape, list: u32) -> Mix {
+        Mix {
+            opcode: shape.opcode,
+            qp_type,
+            payload: shape.payload,
+            inline: shape.inline,
+            batch: list,
+            // All of a kind are signalled, or none.
+            signal_every: if shape.signaled { 1 } else { u32::MAX },
+            window: self.of_thread,
+            pattern: Pattern::Outbound,
+            machines: self.machines,
+            threads: self.threads,
+            qps: self.qps,
+            counters: 1,
+            inline_recv: false,
+            recv_batch: PEER_RECVS,
         }
     }
 }
 
 /// The least power of two that is not less; 0 for 0.
 fn bucket(bytes: u32) -> u32 {
-    bytes.checked_next_power_of_two().filter(|_| bytes > 0).unwrap_or(if bytes == 0 { 0 } else { 1 << 31 })
+    if bytes == 0 { 0 } else { bytes.checked_next_power_of_two().unwrap_or(1 << 31) }
 }
 
 /// Name of a verb as verbs.h's, without prefix.
@@ -135,40 +217,40 @@ fn name(opcode: Opcode) -> &'static str {
 
 impl Counts {
     fn of(profile: &Profile, qp: &QpCounts) -> Counts {
+        let lists = qp.doorbells();
         let mut counts = Counts {
-            wqes_per_doorbell: qp.doorbells.clone(),
-            doorbells: qp.doorbells.values().sum(),
+            doorbells: lists.values().sum(),
+            wqes_per_doorbell: lists,
             outstanding_max: qp.outstanding_max,
             outstanding_sum: qp.outstanding_sum,
             ..Counts::default()
         };
-        for (&(shape, list), &n) in &qp.sends {
+        for ((shape, list), n) in qp.sends() {
             counts.add(&shape, n);
             counts.pcie += accounting::execute(profile, &post(qp.qp_type, &shape, list)).times(n);
+            counts.responder_pcie += arrival(profile, qp.qp_type, shape.opcode, shape.payload).times(n);
         }
         for ((shape, list), n) in transferred(qp) {
             // A list of several shapes costs each its share of what a list of it alone would cost.
             let lists = n.div_ceil(u64::from(list.max(1)));
             counts.pcie += accounting::transfer(profile, &post(qp.qp_type, &shape, list)).times(lists);
         }
-        for (&(recvs, sges), &n) in &qp.recvs.posts {
-            counts.recvs += u64::from(recvs) * n;
-            counts.recv_doorbells += n;
-            counts.pcie += accounting::post_recv(profile, recvs, sges).times(n);
-        }
-        for (&(payload, write), &n) in &qp.recvs.messages {
+        counts.add_posted_recvs(profile, &qp.recvs);
+        for (bytes, write, n) in qp.recvs.messages() {
+            let datagram = qp.qp_type == QpType::Ud;
+            let payload = if datagram { bytes.saturating_sub(GRH_BYTES) } else { bytes };
             let opcode = if write { Opcode::WriteWithImm } else { Opcode::Send };
-            let recv = RecvShape { inline: false };
             counts.messages_received += n;
-            counts.pcie += accounting::responder(profile, opcode, qp.qp_type, payload, recv).times(n);
+            counts.pcie += arrival(profile, qp.qp_type, opcode, payload).times(n);
         }
         counts.mean();
         counts
     }
 
     fn add(&mut self, shape: &Shape, n: u64) {
-        *self.verbs.entry(name(shape.opcode).to_owned()).or_default() += n;
+        *self.verbs.entry(name(shape.opcode)).or_default() += n;
         *self.sizes.entry(bucket(shape.payload)).or_default() += n;
+        *self.sges_per_work_request.entry(shape.sges).or_default() += n;
         self.work_requests += n;
         self.payload_bytes += u64::from(shape.payload) * n;
         self.inlined += if shape.inline { n } else { 0 };
@@ -176,45 +258,55 @@ impl Counts {
         self.sges += u64::from(shape.sges) * n;
     }
 
+    fn add_posted_recvs(&mut self, profile: &Profile, counts: &super::RecvCounts) {
+        for (recvs, sges, n) in counts.posts() {
+            self.recvs += u64::from(recvs) * n;
+            self.recv_doorbells += n;
+            self.pcie += accounting::post_recv(profile, recvs, sges).times(n);
+        }
+    }
+
     fn mean(&mut self) {
         self.outstanding_mean = self.outstanding_sum as f64 / self.work_requests.max(1) as f64;
     }
 
-    fn sum<'a>(all: impl Iterator<Item = &'a Counts>) -> Counts {
-        let mut sum = Counts::default();
-        for one in all {
-            for (verb, n) in &one.verbs {
-                *sum.verbs.entry(verb.clone()).or_default() += n;
+    fn add_all(&mut self, other: &Counts) {
+        fn merge<K: Ord + Copy>(all: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+            for (key, n) in more {
+                *all.entry(*key).or_default() += n;
             }
-            for (size, n) in &one.sizes {
-                *sum.sizes.entry(*size).or_default() += n;
-            }
-            for (wqes, n) in &one.wqes_per_doorbell {
-                *sum.wqes_per_doorbell.entry(*wqes).or_default() += n;
-            }
-            sum.work_requests += one.work_requests;
-            sum.payload_bytes += one.payload_bytes;
-            sum.doorbells += one.doorbells;
-            sum.inlined += one.inlined;
-            sum.signaled += one.signaled;
-            sum.sges += one.sges;
-            sum.outstanding_sum += one.outstanding_sum;
-            sum.outstanding_max = sum.outstanding_max.max(one.outstanding_max);
-            sum.recvs += one.recvs;
-            sum.recv_doorbells += one.recv_doorbells;
-            sum.messages_received += one.messages_received;
-            sum.pcie += one.pcie;
         }
-        sum.mean();
-        sum
+        merge(&mut self.verbs, &other.verbs);
+        merge(&mut self.sizes, &other.sizes);
+        merge(&mut self.wqes_per_doorbell, &other.wqes_per_doorbell);
+        merge(&mut self.sges_per_work_request, &other.sges_per_work_request);
+        self.work_requests += other.work_requests;
+        self.payload_bytes += other.payload_bytes;
+        self.doorbells += other.doorbells;
+        self.inlined += other.inlined;
+        self.signaled += other.signaled;
+        self.sges += other.sges;
+        self.outstanding_sum += other.outstanding_sum;
+        self.outstanding_max = self.outstanding_max.max(other.outstanding_max);
+        self.recvs += other.recvs;
+        self.recv_doorbells += other.recv_doorbells;
+        self.messages_received += other.messages_received;
+        self.pcie += other.pcie;
+        self.responder_pcie += other.responder_pcie;
+        self.mean();
     }
+}
+
+/// What a message costs where it arrives.
+fn arrival(profile: &Profile, qp_type: QpType, opcode: Opcode, payload: u32) -> Transactions {
+    accounting::responder(profile, opcode, qp_type, payload, RecvShape { inline: false })
 }
 
 /// Work requests by shape and length of their list, as far as their way to the NIC depends on it:
 /// whether they ask for a completion does not matter.
-fn transferred(qp: &QpCounts) -> HashMap<(Shape, u32), u64> {
-    let mut all = HashMap::new();
-    for (&(shape, list), &n) in &qp.sends {
+fn transferred(qp: &QpCounts) -> BTreeMap<(Shape, u32), u64> {
+    let mut all = BTreeMap::new();
+    for ((shape, list), n) in qp.sends() {
         *all.entry((Shape { signaled: false, ..shape }, list)).or_default() += n;
     }
     all
@@ -230,137 +322,5 @@ fn post(qp_type: QpType, shape: &Shape, list: u32) -> PostShape {
         inline: shape.inline,
         signaled: shape.signaled,
         method: Method::of_list(list),
-    }
-}
-
-impl Workload {
-    /// The workload that is most like what was posted: the most frequent kind of work request,
-    /// posted as all were on average.
-    fn of(name: &str, profile: &Profile, all: &[QpCounts], total: &Counts) -> Workload {
-        let mut kinds: BTreeMap<(&str, &str, u32, bool), (u64, QpType)> = BTreeMap::new();
-        for qp in all {
-            for (&(shape, _), &n) in &qp.sends {
-                let transport = match qp.qp_type {
-                    QpType::Rc => "rc",
-                    QpType::Uc => "uc",
-                    QpType::Ud => "ud",
-                };
-                let inline = shape.inline && shape.payload <= profile.nic.max_inline;
-                let kind = (verb(shape.opcode), transport, shape.payload, inline);
-                kinds.entry(kind).or_insert((0, qp.qp_type)).0 += n;
-            }
-        }
-        let most = kinds.iter().max_by_key(|(_, (n, _))| *n);
-        let (&(verb, _, size, inline), &(_, transport)) =
-            most.unwrap_or((&("send", "rc", 0, false), &(0, QpType::Rc)));
-        let posting: Vec<&QpCounts> = all.iter().filter(|qp| !qp.sends.is_empty()).collect();
-        let distinct = |numbers: fn(&QpCounts) -> &Vec<u32>| {
-            let mut all: Vec<u32> = posting.iter().flat_map(|qp| numbers(qp)).copied().collect();
-            all.sort_unstable();
-            all.dedup();
-            all.len() as u32
-        };
-        let threads = distinct(|qp| &qp.threads).clamp(1, profile.host.cores);
-        let batch = (total.work_requests / total.doorbells.max(1)).clamp(1, 1024) as u32;
-        let signal_every = (total.work_requests / total.signaled.max(1)).clamp(1, 1024) as u32;
-        let depth = (total.outstanding_mean.round() as u32).max(1);
-        let least = if signal_every > 1 { 2 * signal_every + batch } else { batch };
-        let limit = profile.nic.max_qp_wr.max(1);
-        Workload {
-            profile: name.to_owned(),
-            verb,
-            transport,
-            size,
-            machines: distinct(|qp| &qp.peers).clamp(1, 255) + 1,
-            threads,
-            qps: (posting.len() as u32).div_ceil(threads).max(1),
-            window: depth.max(least).min(limit),
-            batch,
-            signal_every,
-            inline,
-            pattern: "outbound",
-        }
-    }
-
-    fn mix(&self) -> Mix {
-        let opcode = match self.verb {
-            "write" => Opcode::Write,
-            "read" => Opcode::Read,
-            "fetch-add" => Opcode::FetchAdd,
-            "compare-swap" => Opcode::CompareSwap,
-            _ => Opcode::Send,
-        };
-        Mix {
-            opcode,
-            qp_type: self.transport,
-            payload: self.size,
-            inline: self.inline,
-            batch: self.batch,
-            signal_every: self.signal_every,
-            window: self.window,
-            pattern: Pattern::Outbound,
-            machines: self.machines,
-            threads: self.threads,
-            qps: self.qps,
-            counters: 1,
-            inline_recv: false,
-            recv_batch: self.batch,
-        }
-    }
-}
-
-/// Name of a verb as `doorbell simulate` has it.
-fn verb(opcode: Opcode) -> &'static str {
-    match opcode {
-        Opcode::Send | Opcode::SendWithImm => "send",
-        Opcode::Write | Opcode::WriteWithImm => "write",
-        Opcode::Read => "read",
-        Opcode::FetchAdd => "fetch-add",
-        Opcode::CompareSwap => "compare-swap",
-    }
-}
-
-fn percent(part: u64, of: u64) -> f64 {
-    100.0 * part as f64 / of.max(1) as f64
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let t = &self.total;
-        let each = |n: u64| n as f64 / t.work_requests.max(1) as f64;
-        writeln!(f, "\ndoorbell: {} (process {}) on profile {}", self.program, self.pid, self.profile)?;
-        let verbs: Vec<String> = t.verbs.iter().map(|(verb, n)| format!("{n} {verb}")).collect();
-        writeln!(
-            f,
-            "  posted      {} on {} QPs, {} bytes",
-            verbs.join(", "),
-            self.qps.len(),
-            t.payload_bytes
-        )?;
-        writeln!(
-            f,
-            "  doorbells   {}: {:.2} WQEs each; {:.0}% inlined, {:.0}% signalled, {:.2} SGEs a work request",
-            t.doorbells,
-            t.work_requests as f64 / t.doorbells.max(1) as f64,
-            percent(t.inlined, t.work_requests),
-            percent(t.signaled, t.work_requests),
-            each(t.sges),
-        )?;
-        writeln!(f, "  outstanding {:.1} on average, {} at most", t.outstanding_mean, t.outstanding_max)?;
-        writeln!(
-            f,
-            "  received    {} messages, {} RECVs in {} posts",
-            t.messages_received, t.recvs, t.recv_doorbells
-        )?;
-        let p = &t.pcie;
-        writeln!(
-            f,
-            "  PCIe        MMIO {} writes, {} bytes; DMA reads {}, {} bytes; DMA writes {}, {} bytes",
-            p.mmio_writes, p.mmio_bytes, p.dma_reads, p.dma_read_bytes, p.dma_writes, p.dma_write_bytes,
-        )?;
-        if let Some(limit) = self.limits.first() {
-            writeln!(f, "  limit       {:.1} Mops: {}", limit.mops, limit.text)?;
-        }
-        writeln!(f, "  note        {TIMING}\n              {NOT_COUNTED}")
     }
 }

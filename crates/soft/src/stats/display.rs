@@ -1,0 +1,110 @@
+//! What was counted, in words.
+
+use super::report::{Counts, NOT_COUNTED, Report, TIMING};
+use doorbell_nic::accounting::Transactions;
+use doorbell_nic::limits::Limit;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+
+/// QPs that are printed one by one; the JSON has all.
+const PRINTED_QPS: usize = 16;
+/// Entries of a histogram that are printed.
+const PRINTED_BUCKETS: usize = 12;
+/// Characters of a line of text.
+const LINE: usize = 110;
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\ndoorbell: {} (process {}) on profile {}", self.program, self.pid, self.profile)?;
+        counts(f, &self.total, self.limits.first(), &format!(" on {} QPs", self.qps.len()))?;
+        if let Some(w) = &self.workload {
+            let share = 100.0 * self.workload_share;
+            writeln!(
+                f,
+                "  workload    {} of {} bytes over {}: {share:.0}% of the work requests",
+                w.verb, w.size, w.transport
+            )?;
+        }
+        if self.qps.len() > 1 {
+            for qp in self.qps.iter().take(PRINTED_QPS) {
+                writeln!(f, "  QP {:#x}, {}", qp.qp_num, qp.transport)?;
+                counts(f, &qp.counts, qp.limit.as_ref(), "")?;
+            }
+            if let more @ 1.. = self.qps.len().saturating_sub(PRINTED_QPS) {
+                writeln!(f, "  {more} more QPs: --stats-json tells of all")?;
+            }
+        }
+        for note in [TIMING, NOT_COUNTED] {
+            wrapped(f, "  note        ", note)?;
+        }
+        Ok(())
+    }
+}
+
+fn counts(f: &mut Formatter<'_>, c: &Counts, limit: Option<&Limit>, place: &str) -> fmt::Result {
+    let each = |n: u64| n as f64 / c.work_requests.max(1) as f64;
+    let percent = |n: u64| 100.0 * each(n);
+    let verbs: Vec<String> = c.verbs.iter().map(|(verb, n)| format!("{n} {verb}")).collect();
+    let verbs = if verbs.is_empty() { "nothing".to_owned() } else { verbs.join(", ") };
+    writeln!(f, "  posted      {verbs}{place}, {} bytes", c.payload_bytes)?;
+    if c.work_requests > 0 {
+        writeln!(f, "  sizes       {}", histogram(&c.sizes, "up to ", " B"))?;
+        let wqes = c.work_requests as f64 / c.doorbells.max(1) as f64;
+        let lists = histogram(&c.wqes_per_doorbell, "", "");
+        writeln!(f, "  doorbells   {}: {wqes:.2} WQEs each ({lists})", c.doorbells)?;
+        writeln!(
+            f,
+            "  requests    {:.0}% inlined, {:.0}% signalled, {:.2} SGEs each ({})",
+            percent(c.inlined),
+            percent(c.signaled),
+            each(c.sges),
+            histogram(&c.sges_per_work_request, "", "")
+        )?;
+        writeln!(f, "  outstanding {:.1} on average, {} at most", c.outstanding_mean, c.outstanding_max)?;
+    }
+    if c.messages_received + c.recvs > 0 {
+        let (messages, recvs) = (c.messages_received, c.recvs);
+        writeln!(f, "  received    {messages} messages, {recvs} RECVs in {} posts", c.recv_doorbells)?;
+    }
+    writeln!(f, "  PCIe        {}", pcie(&c.pcie))?;
+    if c.responder_pcie != Transactions::default() {
+        writeln!(f, "  at peers    {}", pcie(&c.responder_pcie))?;
+    }
+    match limit {
+        Some(limit) => {
+            writeln!(f, "  limit       {:.1} Mops, {}: {}", limit.mops, limit.resource, limit.text)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Text in lines, behind a head of the first line.
+fn wrapped(f: &mut Formatter<'_>, head: &str, text: &str) -> fmt::Result {
+    let mut line = head.to_owned();
+    for word in text.split(' ') {
+        if line.len() + word.len() > LINE {
+            writeln!(f, "{}", line.trim_end())?;
+            line = " ".repeat(head.len());
+        }
+        line.push_str(word);
+        line.push(' ');
+    }
+    writeln!(f, "{}", line.trim_end())
+}
+
+fn pcie(p: &Transactions) -> String {
+    format!(
+        "MMIO {} writes, {} bytes; DMA reads {}, {} bytes; DMA writes {}, {} bytes",
+        p.mmio_writes, p.mmio_bytes, p.dma_reads, p.dma_read_bytes, p.dma_writes, p.dma_write_bytes
+    )
+}
+
+/// Keys with their counts.
+fn histogram(counts: &BTreeMap<u32, u64>, before: &str, behind: &str) -> String {
+    let mut parts: Vec<String> =
+        counts.iter().take(PRINTED_BUCKETS).map(|(key, n)| format!("{before}{key}{behind}: {n}")).collect();
+    if counts.len() > PRINTED_BUCKETS {
+        parts.push(format!("{} more", counts.len() - PRINTED_BUCKETS));
+    }
+    parts.join(", ")
+}
