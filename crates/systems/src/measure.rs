@@ -1,6 +1,6 @@
 //! From when to when a thread measures, and what.
 
-use doorbell_verbs::{Cpu, Span, Time};
+use doorbell_verbs::{Cpu, Mem, Span, Time};
 use hdrhistogram::Histogram;
 
 /// Longest latency that is told apart, in nanoseconds; longer ones count as this.
@@ -15,17 +15,29 @@ pub struct Interval {
     pub from: Time,
     /// The first that does not.
     pub end: Time,
+    /// A 64-bit word of the machine's memory: servers end early once it is not 0.
+    pub stop: Option<Mem>,
 }
 
 impl Interval {
     /// Clients begin as soon as they can; `span` from `from` on is measured.
     pub fn new(from: Time, span: Span) -> Interval {
-        Interval { begin: Time::START, from, end: from + span }
+        Interval { begin: Time::START, from, end: from + span, stop: None }
     }
 
     /// Clients begin at `begin`; `span` after a warm-up is measured.
     pub fn after(begin: Time, warmup: Span, span: Span) -> Interval {
         Interval { begin, ..Interval::new(begin + warmup, span) }
+    }
+
+    /// The same for a server that somebody may stop by this word.
+    pub fn until(self, stop: Mem) -> Interval {
+        Interval { stop: Some(stop), ..self }
+    }
+
+    /// Whether a server ends now.
+    pub fn is_over<C: Cpu>(&self, cpu: &C) -> bool {
+        cpu.now() >= self.end || self.stop.is_some_and(|stop| cpu.load_u64(stop, 0) != 0)
     }
 
     /// Returns when clients may begin.

@@ -6,6 +6,7 @@ mod promises;
 
 use doorbell_conformance::{CheckResult, KnownDifference, Outcome, Report, SOFT_ROCE_DIFFERENCES, samples};
 use doorbell_native::{NativeCluster, NativeDevice};
+use doorbell_systems_suite::Scale;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -77,6 +78,8 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     let mut report = samples::run_all(&mut make, filter, &mut each);
     report.checks.extend(promises::run(&mut make, filter, &mut each).checks);
     report.checks.extend(doorbell_conformance::run(&mut make, filter, &mut each).checks);
+    let scale = if known.is_empty() { Scale::FULL } else { Scale::SMALL };
+    report.checks.extend(doorbell_systems_suite::run_all(&mut make, filter, &scale, &mut each).checks);
     if report.checks.is_empty() {
         return Err(format!("no check has {:?} in its name", filter.unwrap_or_default()));
     }

@@ -1,8 +1,10 @@
 //! DrTM-KV: GET by READ, PUT by atomics, without the server's processor (ATC'16, 4.3.2).
 //!
-//! The server has an array of items of one cache line: key (16 bytes), lock (8), version (8), value
-//! (32). Clients know where each key's item is, as if their caches of the index always hit. An item is
-//! read and written within its line, which a READ takes whole, so a GET needs no lock and no check.
+//! The server has an array of items of one cache line: key (16 bytes), lock (8), version (4), check (4),
+//! value (32). Clients know where each key's item is, as if their caches of the index always hit. An item is
+//! read and written within its line. A NIC may take and place a line whole, but none has to, and
+//! those in software do not: a GET compares the check, a hash of version and value, and READs again
+//! where an update was under way. Nothing takes a lock to read.
 //!
 //! A PUT takes the lock by compare-and-swap, WRITEs version and value, and gives the lock back by
 //! compare-and-swap, the last two on one QP with one doorbell: the WRITE is placed before the lock is free.
@@ -14,7 +16,7 @@ use super::load::Draws;
 use super::{Key, Load, numbered};
 use crate::device::{self, Device, check};
 use crate::measure::How;
-use crate::{Interval, Measured, SystemError};
+use crate::{Interval, Measured, SystemError, work};
 use doorbell_verbs::{
     AccessFlags, Cq, Mem, Mr, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc,
 };
@@ -26,6 +28,15 @@ pub const VALUE: u32 = 32;
 const LOCK: u64 = 16;
 const VERSION: u64 = 24;
 const VALUE_AT: u64 = 32;
+
+/// Version in the low half, check in the high one; of an item that was never written, 0.
+fn version_word(version: u32, value: &[u8]) -> u64 {
+    let words = value.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+    let sum = words.fold(u64::from(version), |sum, word| {
+        (sum ^ word).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29)
+    });
+    sum >> 32 << 32 | u64::from(version)
+}
 
 /// The server's thread: it fills the items and connects its clients, then only waits.
 #[derive(Clone, Debug)]
@@ -57,7 +68,7 @@ impl Program for Server {
         let mr = opened.register(self.items, access)?;
         p.publish("drtm/items", &mr.remote(0).to_bytes());
         let qps = device::serve_rc(&opened, self.clients, "drtm")?;
-        while p.now() < self.interval.end {
+        while !self.interval.is_over(&p) {
             p.pause(self.interval.end);
         }
         drop(qps);
@@ -88,8 +99,8 @@ pub struct Done {
     /// When it began.
     pub began: Time,
     /// The item's key, version and value; of a GET.
-    pub item: Option<(Key, u64, Vec<u8>)>,
-    /// How often the lock was another's.
+    pub item: Option<(Key, u32, Vec<u8>)>,
+    /// How often the lock was another's, or the item was being written.
     pub again: u64,
 }
 
@@ -104,7 +115,7 @@ pub struct Items<P: Provider> {
     /// Of each operation: result of a READ or an atomic, and what is to be written.
     buffers: Mr<P>,
     operations: Vec<Option<Operation>>,
-    versions: u64,
+    versions: u32,
     wc: Vec<Wc>,
 }
 
@@ -218,17 +229,27 @@ impl<P: Provider> Items<P> {
                 cpu.read(mem, buffer, &mut bytes);
                 let mut key = Key::default();
                 key.copy_from_slice(&bytes[..LOCK as usize]);
-                let mut version = [0; 8];
-                version.copy_from_slice(&bytes[VERSION as usize..VALUE_AT as usize]);
-                item = Some((key, u64::from_ne_bytes(version), bytes[VALUE_AT as usize..].to_vec()));
+                let value = &bytes[VALUE_AT as usize..];
+                let mut word = [0; 8];
+                word.copy_from_slice(&bytes[VERSION as usize..VALUE_AT as usize]);
+                let word = u64::from_ne_bytes(word);
+                // Without updates nothing is ever half written.
+                if self.update {
+                    cpu.work(work::CHECKSUM_WORD * u64::from(VALUE / 8));
+                    if word != version_word(word as u32, value) {
+                        o.again += 1;
+                        return self.go(at, o);
+                    }
+                }
+                item = Some((key, word as u32, value.to_vec()));
             }
             Stage::Lock(_) if cpu.load_u64(mem, buffer) != 0 => {
                 o.again += 1;
                 return self.go(at, o);
             }
             Stage::Lock(value) => {
-                self.versions += 1;
-                cpu.store_u64(mem, buffer + ITEM, self.mark() << 40 | self.versions);
+                self.versions = self.versions.wrapping_add(1);
+                cpu.store_u64(mem, buffer + ITEM, version_word(self.versions, &value));
                 cpu.write(mem, buffer + ITEM + 8, &value);
                 o.stage = Stage::Unlock;
                 return self.go(at, o);

@@ -138,7 +138,7 @@ impl Program for Server {
             p.publish("kv/tables", &tables.remote(0).to_bytes());
             readers.push((device::serve_rc(&device, self.readers, "kv")?, tables));
         }
-        while p.now() < self.interval.end {
+        while !self.interval.is_over(&p) {
             if !worker.pass(&mut shard, self.interval, &mut measured)? {
                 p.pause(self.interval.end);
             }

@@ -1,4 +1,8 @@
 //! GET by READ of the bucket, then of the entry.
+//!
+//! An entry that is not whole is being written, or has been overwritten: the log's head, READ after it,
+//! tells which. Of the former the bucket is READ again, however long the writer takes; the operating system
+//! may have stopped it for milliseconds, and all that time the key is there.
 
 use super::load::Draws;
 use super::store::{self, BUCKET, Seen, Slot};
@@ -18,9 +22,8 @@ struct Get {
     began: Time,
     again: u64,
     stage: Stage,
-    /// What was read last, if it was not this key's value.
-    suspect: Option<(Slot, Vec<u8>)>,
-    /// Slots that were found to lead elsewhere.
+    /// Slots that lead to another key's entry, or to what was overwritten. Places are given once, so
+    /// they will never lead to this key's.
     elsewhere: Vec<Slot>,
 }
 
@@ -28,6 +31,7 @@ struct Get {
 enum Stage {
     Bucket,
     Entry(Slot, u32),
+    Head(Slot),
 }
 
 /// A GET that has ended.
@@ -90,8 +94,7 @@ impl<P: Provider> Reader<P> {
             return SystemError::config(format!("{} GETs are outstanding already", self.gets.len()));
         };
         let began = self.device.cpu.now();
-        let new =
-            Get { key, tag, began, again: 0, stage: Stage::Bucket, suspect: None, elsewhere: Vec::new() };
+        let new = Get { key, tag, began, again: 0, stage: Stage::Bucket, elsewhere: Vec::new() };
         self.gets[at] = Some(new);
         self.read(at, self.layout.bucket(&key), BUCKET as u32, &key)
     }
@@ -119,6 +122,7 @@ impl<P: Provider> Reader<P> {
             match get.stage {
                 Stage::Bucket => self.bucket(at, get, done)?,
                 Stage::Entry(slot, length) => self.entry(at, get, slot, length, done)?,
+                Stage::Head(slot) => self.head(at, get, slot)?,
             }
         }
         Ok(found > 0)
@@ -133,7 +137,7 @@ impl<P: Provider> Reader<P> {
             return Ok(());
         };
         let offset = self.layout.entry(slot);
-        let length = self.layout.longest().min(self.layout.bytes() - offset) as u32;
+        let length = self.layout.longest().min(self.layout.head() - offset) as u32;
         let key = get.key;
         get.stage = Stage::Entry(slot, length);
         self.gets[at] = Some(get);
@@ -151,27 +155,40 @@ impl<P: Provider> Reader<P> {
         let mut bytes = vec![0; length as usize];
         self.device.cpu.read(self.buffers.mem(), self.buffer(at), &mut bytes);
         self.device.cpu.work(store::checksum_work(length as usize));
-        if let Seen::Value(version, value) = store::judge(&bytes, &get.key) {
-            done.push(Gotten {
-                tag: get.tag,
-                began: get.began,
-                found: Some((version, value)),
-                again: get.again,
-            });
-            return Ok(());
+        match store::judge(&bytes, &get.key) {
+            Seen::Value(version, value) => {
+                let found = Some((version, value));
+                done.push(Gotten { tag: get.tag, began: get.began, found, again: get.again });
+                Ok(())
+            }
+            Seen::OtherKey => {
+                get.again += 1;
+                get.elsewhere.push(slot);
+                self.start_over(at, get)
+            }
+            Seen::TornOrStale => {
+                get.again += 1;
+                let key = get.key;
+                get.stage = Stage::Head(slot);
+                self.gets[at] = Some(get);
+                self.read(at, self.layout.head(), 8, &key)
+            }
         }
-        // The entry was being written, or has moved: the bucket tells. If it still says the same, and
-        // the entry is the same, too, then nobody is writing: the key was evicted.
-        let seen = Some((slot, bytes));
-        if get.suspect == seen {
+    }
+
+    /// Tells an entry that is being written from what has overwritten one.
+    fn head(&mut self, at: usize, mut get: Get, slot: Slot) -> Result<(), SystemError> {
+        let head = self.device.cpu.load_u64(self.buffers.mem(), self.buffer(at));
+        if !self.layout.is_current(slot, head) {
             get.elsewhere.push(slot);
-            get.suspect = None;
-        } else {
-            get.suspect = seen;
         }
-        get.again += 1;
-        get.stage = Stage::Bucket;
+        self.start_over(at, get)
+    }
+
+    /// READs the bucket again.
+    fn start_over(&mut self, at: usize, mut get: Get) -> Result<(), SystemError> {
         let key = get.key;
+        get.stage = Stage::Bucket;
         self.gets[at] = Some(get);
         self.read(at, self.layout.bucket(&key), BUCKET as u32, &key)
     }

@@ -3,7 +3,8 @@
 //! The index is an array of buckets, one cache line each: eight slots, each with a tag of 16 bits and the
 //! place of an entry in the log. The log is circular; an entry begins a cache line and holds a header
 //! (version, length, whether it lives), key, value and a checksum of all. A value that needs as much
-//! room as the old one is updated in place, else appended; the old entry is marked dead first.
+//! room as the old one is updated in place, else appended; the old entry is marked dead first. Behind
+//! the log is how far it has come, which tells who READs the tables what has been overwritten.
 //!
 //! # Eviction
 //! The store forgets rather than grows. An append overwrites the oldest entries of the log (first in,
@@ -62,9 +63,19 @@ impl Layout {
         Ok(())
     }
 
-    /// Bytes of a partition: index, then log.
+    /// Bytes of a partition: index, log, and a line with how far the log has come.
     pub fn bytes(&self) -> u64 {
+        self.head() + LINE
+    }
+
+    /// Offset within the partition of the number of lines ever appended to the log.
+    pub(super) fn head(&self) -> u64 {
         self.buckets * BUCKET + self.log
+    }
+
+    /// Whether the entry of a slot was not overwritten when the log had come as far as `head`.
+    pub(super) fn is_current(&self, slot: Slot, head: u64) -> bool {
+        head.saturating_sub(slot.place()) <= self.log / LINE
     }
 
     /// Offset of the bucket of a key within the partition.
@@ -170,7 +181,7 @@ pub(super) enum Seen {
     Value(u32, Vec<u8>),
     /// A whole entry, but of another key.
     OtherKey,
-    /// An entry that was moved or deleted meanwhile, half of one and half of another, or none.
+    /// An entry that is being written, moved or deleted, or what has overwritten one.
     TornOrStale,
 }
 
@@ -258,9 +269,8 @@ impl Store {
         bucket
     }
 
-    /// Whether the entry of a slot was not overwritten.
     fn is_current(&self, slot: Slot) -> bool {
-        self.head - slot.place() <= self.layout.log / LINE
+        self.layout.is_current(slot, self.head)
     }
 
     fn find<C: Cpu>(&self, cpu: &C, key: &Key) -> Option<Found> {
@@ -351,14 +361,24 @@ impl Store {
         cpu.store_u64(self.mem, old.entry, Header { alive: false, ..old.header }.to_word());
     }
 
+    /// The log comes as far as `head`.
+    fn advance<C: Cpu>(&mut self, cpu: &C, head: u64) {
+        self.head = head;
+        cpu.store_u64(self.mem, self.layout.head(), head);
+    }
+
     fn append<C: Cpu>(&mut self, cpu: &C, key: &Key, bytes: &[u8], room: u64) -> Slot {
         let log = self.layout.log / LINE;
         let lines = room / LINE;
         if self.head % log + lines > log {
-            self.head = self.head.next_multiple_of(log);
+            let rest = Slot::new(0, self.head);
+            self.advance(cpu, self.head.next_multiple_of(log));
+            // What lies there is forgotten, and who READs the tables must not find it either.
+            let zeros = vec![0; (self.layout.head() - self.layout.entry(rest)) as usize];
+            cpu.write(self.mem, self.layout.entry(rest), &zeros);
         }
         let slot = Slot::new(tag(key), self.head);
-        self.head += lines;
+        self.advance(cpu, self.head + lines);
         cpu.write(self.mem, self.layout.entry(slot), bytes);
         slot
     }

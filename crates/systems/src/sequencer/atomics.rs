@@ -24,7 +24,7 @@ impl Program for Server {
         let mr = opened.register(self.counter, AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_ATOMIC)?;
         p.publish("atomics/counter", &mr.remote(0).to_bytes());
         let qps = device::serve_rc(&opened, self.clients, "atomics")?;
-        while p.now() < self.interval.end {
+        while !self.interval.is_over(&p) {
             p.pause(self.interval.end);
         }
         drop(qps);

@@ -49,7 +49,7 @@ impl Program for Server {
         let mut measured = Measured::default();
         let mut handler = Counter { counter: self.counter };
         let mut worker = Worker::start(&p, &self.config, self.number, self.region)?;
-        while p.now() < self.interval.end {
+        while !self.interval.is_over(&p) {
             if !worker.pass(&mut handler, self.interval, &mut measured)? {
                 p.pause(self.interval.end);
             }

@@ -208,7 +208,7 @@ impl Program for Server {
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let mut measured = Measured::default();
         let mut worker = Worker::start(&self, &p)?;
-        while p.now() < self.interval.end {
+        while !self.interval.is_over(&p) {
             if !worker.pass(&mut measured)? {
                 p.pause(self.interval.end);
             }

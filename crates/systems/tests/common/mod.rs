@@ -6,8 +6,10 @@ use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::{Interval, SystemError};
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, Span, Task, Time};
 
+/// After how long threads give up.
+pub(crate) const PATIENCE: Span = Span::from_ms(50);
 /// When everything must be over.
-pub(crate) const END: Time = Time::from_ps(50_000_000_000);
+pub(crate) const END: Time = Time::from_ps(PATIENCE.as_ps());
 
 pub(crate) fn interval() -> Interval {
     Interval::new(Time::START, END.since(Time::START))

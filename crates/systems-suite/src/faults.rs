@@ -1,0 +1,146 @@
+//! Faults that a layer can bring about on any provider.
+
+use crate::layer::Layer;
+use doorbell_verbs::{
+    Mem, PostError, Provider, QpCap, QpHandle, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr,
+    Sge, Span,
+};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Of a million UC and UD messages that ask for no completion, so many never leave: to both sides
+    /// that is as if the fabric had lost them.
+    pub loss_ppm: u32,
+    /// For so long a server's thread stops in the middle of each longer store and before each 64-bit one,
+    /// as one does that the operating system takes the processor from; and RC WRITEs are placed in two
+    /// parts, so long apart, as a device may that copies.
+    pub hesitation: Option<Span>,
+    /// For the draws of what is lost.
+    pub seed: u64,
+}
+
+/// A thread's faults.
+#[derive(Clone)]
+pub(crate) struct Faulty(Rc<Inner>);
+
+struct Inner {
+    faults: Faults,
+    /// Of stores.
+    hesitation: Option<Span>,
+    random: RefCell<Xoshiro256PlusPlus>,
+    transports: RefCell<HashMap<QpHandle, QpType>>,
+}
+
+impl Faulty {
+    fn new(faults: Faults, hesitation: Option<Span>, stream: u64) -> Faulty {
+        let random = RefCell::new(Xoshiro256PlusPlus::seed_from_u64(faults.seed ^ stream << 32));
+        Faulty(Rc::new(Inner { faults, hesitation, random, transports: RefCell::default() }))
+    }
+
+    pub(crate) fn server(faults: Faults, thread: u32) -> Faulty {
+        Faulty::new(faults, faults.hesitation, u64::from(thread) << 1)
+    }
+
+    pub(crate) fn client(faults: Faults, number: u32) -> Faulty {
+        Faulty::new(faults, None, u64::from(number) << 1 | 1)
+    }
+
+    fn loses(&self) -> bool {
+        self.0.random.borrow_mut().next_u64() % 1_000_000 < u64::from(self.0.faults.loss_ppm)
+    }
+
+    fn post_without_the_lost<P: Provider>(
+        &self,
+        below: &P,
+        qp: QpHandle,
+        list: &[SendWr<'_>],
+    ) -> Result<(), PostError> {
+        let leaves = |wr: &&SendWr<'_>| wr.flags.contains(SendFlags::SIGNALED) || !self.loses();
+        let left: Vec<SendWr<'_>> = list.iter().filter(leaves).copied().collect();
+        if left.is_empty() { Ok(()) } else { below.post_send(qp, &left) }
+    }
+}
+
+fn hesitate<P: Provider>(below: &P, span: Option<Span>) {
+    let Some(span) = span else { return };
+    let until = below.now() + span;
+    while below.now() < until {
+        below.work(Span::from_us(1));
+    }
+}
+
+/// The parts of a WRITE that is worth two.
+fn parts(wr: &SendWr<'_>) -> Option<([Sge; 2], [RemoteAddr; 2])> {
+    let (SendOp::Write(remote), &[sge]) = (wr.op, wr.sg_list) else { return None };
+    let front = sge.length / 2 / 8 * 8;
+    let back = Sge { addr: sge.addr + u64::from(front), length: sge.length - front, ..sge };
+    (front > 0).then_some(([Sge { length: front, ..sge }, back], [remote, remote.at(front.into())]))
+}
+
+/// Posts one after the other, and WRITEs in two parts.
+fn post_in_parts<P: Provider>(
+    below: &P,
+    qp: QpHandle,
+    list: &[SendWr<'_>],
+    span: Span,
+) -> Result<(), PostError> {
+    for (index, wr) in list.iter().enumerate() {
+        let posted = match parts(wr) {
+            Some((sges, remotes)) => {
+                let flags = wr.flags - SendFlags::SIGNALED;
+                let front = SendWr { op: SendOp::Write(remotes[0]), sg_list: &sges[..1], flags, ..*wr };
+                let back = SendWr { op: SendOp::Write(remotes[1]), sg_list: &sges[1..], ..*wr };
+                below.post_send(qp, &[front]).and_then(|()| {
+                    hesitate(below, Some(span));
+                    below.post_send(qp, &[back])
+                })
+            }
+            None => below.post_send(qp, &[*wr]),
+        };
+        posted.map_err(|error| PostError { index, ..error })?;
+    }
+    Ok(())
+}
+
+impl Layer for Faulty {
+    fn store_u64<P: Provider>(&self, below: &P, mem: Mem, offset: u64, value: u64) {
+        hesitate(below, self.0.hesitation);
+        below.store_u64(mem, offset, value);
+    }
+
+    fn write<P: Provider>(&self, below: &P, mem: Mem, offset: u64, from: &[u8]) {
+        // Between words, as `Cpu::write` stores aligned words whole.
+        let middle = if self.0.hesitation.is_some() { from.len() / 2 / 8 * 8 } else { 0 };
+        let (front, back) = from.split_at(middle);
+        if !front.is_empty() {
+            below.write(mem, offset, front);
+            hesitate(below, self.0.hesitation);
+        }
+        below.write(mem, offset + middle as u64, back);
+    }
+
+    /// A WRITE in two parts takes twice the room.
+    fn creating(&self, attr: &QpInitAttr) -> QpInitAttr {
+        let times = if self.0.faults.hesitation.is_some() { 2 } else { 1 };
+        QpInitAttr { cap: QpCap { max_send_wr: attr.cap.max_send_wr * times, ..attr.cap }, ..*attr }
+    }
+
+    fn created(&self, qp: QpHandle, attr: &QpInitAttr) {
+        self.0.transports.borrow_mut().insert(qp, attr.qp_type);
+    }
+
+    fn post_send<P: Provider>(&self, below: &P, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
+        let reliable = self.0.transports.borrow().get(&qp) == Some(&QpType::Rc);
+        match self.0.faults {
+            Faults { hesitation: Some(span), .. } if reliable => post_in_parts(below, qp, list, span),
+            Faults { loss_ppm: 1.., .. } if !reliable => self.post_without_the_lost(below, qp, list),
+            _ => below.post_send(qp, list),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A store that has too little room forgets, and then knows nothing of a key: not an old value.
+
+use crate::faults::Faults;
+use crate::kv::{Case, Store, number, value};
+use crate::stage::Stage;
+use doorbell_systems::SystemError;
+use doorbell_systems::herd::{Client, Outcome};
+use doorbell_systems::kv::{Layout, Reply, Request, numbered, read};
+use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use std::collections::HashMap;
+
+const KEYS: u64 = 40;
+const MAX_VALUE: u32 = 320;
+
+fn layout() -> Layout {
+    Layout { buckets: 4, log: 64 * 45, max_value: MAX_VALUE }
+}
+
+fn case() -> Case {
+    Case {
+        store: Store::Reads,
+        clients: 1,
+        workers: 1,
+        outstanding: 1,
+        gather: 4,
+        doorbell: true,
+        prefetch: true,
+        operations: 0,
+        retry: None,
+        faults: Faults::default(),
+        seed: 0,
+    }
+}
+
+/// Compares the store with a map, one operation at a time.
+struct Comparer {
+    steps: u64,
+    seed: u64,
+    end: Time,
+}
+
+struct Ends<P: Provider> {
+    p: P,
+    client: Client<P>,
+    reader: read::Reader<P>,
+    end: Time,
+}
+
+impl<P: Provider> Ends<P> {
+    fn wait(&self) -> Result<(), SystemError> {
+        if self.p.now() >= self.end {
+            return Err(SystemError::Timeout("an operation did not end".into()));
+        }
+        self.p.pause(self.end);
+        Ok(())
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Reply, SystemError> {
+        let mut done = Vec::new();
+        self.client.send(0, request, 0)?;
+        while !self.client.poll(&mut done)? {
+            self.wait()?;
+        }
+        match done.remove(0).outcome {
+            Outcome::Reply(reply) => Ok(reply),
+            Outcome::Malformed => Err(SystemError::Protocol(format!("malformed: {request:?}"))),
+        }
+    }
+
+    /// The number of the value of a key as the server tells it, and as the tables do.
+    fn get(&mut self, key: u64) -> Result<[Option<u64>; 2], SystemError> {
+        let told = match self.ask(&Request::Get(numbered(key)))? {
+            Reply::Value(_, value) => Some(number(&value)?),
+            _ => None,
+        };
+        self.reader.begin(numbered(key), 0)?;
+        let mut gotten = Vec::new();
+        while gotten.is_empty() {
+            if !self.reader.poll(&mut gotten)? {
+                self.wait()?;
+            }
+        }
+        let read = gotten.remove(0).found.map(|(_, value)| number(&value)).transpose()?;
+        Ok([told, read])
+    }
+}
+
+impl Program for Comparer {
+    type Output = Result<u64, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let client = Client::start(&p, &case().config(), 0, 1)?;
+        let reader = read::Reader::start(&p, layout(), 1, 0, 1)?;
+        let mut ends = Ends { p, client, reader, end: self.end };
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
+        let mut below = |n: u64| random.next_u64() % n;
+        let mut model: HashMap<u64, u64> = HashMap::new();
+        let mut forgotten = 0;
+        for fresh in 1..=self.steps {
+            let (key, length) = (below(KEYS), 8 + below(u64::from(MAX_VALUE) - 7) as usize);
+            if below(8) == 0 {
+                ends.ask(&Request::Delete(numbered(key)))?;
+                model.remove(&key);
+            } else {
+                ends.ask(&Request::Put(numbered(key), value(fresh, length)))?;
+                model.insert(key, fresh);
+            }
+            let key = below(KEYS);
+            let [told, read] = ends.get(key)?;
+            let known = model.get(&key).copied();
+            if told != read || told.is_some() && told != known {
+                return Err(SystemError::Protocol(format!(
+                    "step {fresh}: of key {key} the server tells {told:?}, its tables {read:?}; it was {known:?}"
+                )));
+            }
+            if told.is_none() && model.remove(&key).is_some() {
+                forgotten += 1;
+            }
+        }
+        Ok(forgotten)
+    }
+}
+
+/// Returns how often something was forgotten; nothing where machine 0 is in another process.
+///
+/// # Errors
+/// What is wrong.
+pub fn run<C: Cluster>(
+    cluster: &mut C,
+    steps: u64,
+    seed: u64,
+    patience: Span,
+) -> Result<Option<u64>, String> {
+    let mut stage = Stage::new(cluster, Faults::default(), patience)?;
+    case().serve(&mut stage, layout())?;
+    let end = stage.client_interval().end;
+    stage.ask(Comparer { steps, seed, end });
+    let forgotten = stage.run::<u64>()?.first().copied();
+    if forgotten == Some(0) { Err("nothing was forgotten".into()) } else { Ok(forgotten) }
+}

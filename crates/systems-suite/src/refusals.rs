@@ -1,0 +1,157 @@
+//! What is out of range gets an error reply, and the server goes on.
+
+use crate::faults::Faults;
+use crate::kv::{Case, KEYS, MAX_REQUEST_VALUE, MAX_VALUE, Store, layout};
+use crate::stage::Stage;
+use doorbell_systems::SystemError;
+use doorbell_systems::herd::{Client, Message, Outcome};
+use doorbell_systems::kv::{Refusal, Reply, Request, drtm, numbered, owner};
+use doorbell_verbs::{Cluster, Program, Provider, Span, Time, WcStatus};
+
+/// Bytes as a request.
+struct Junk(Vec<u8>);
+
+impl Message for Junk {
+    fn encode(&self, into: &mut Vec<u8>) {
+        into.extend_from_slice(&self.0);
+    }
+
+    fn decode(_: &[u8]) -> Option<Junk> {
+        None
+    }
+}
+
+fn case(store: Store) -> Case {
+    Case {
+        store,
+        clients: 1,
+        workers: 2,
+        outstanding: 1,
+        gather: 4,
+        doorbell: true,
+        prefetch: true,
+        operations: 0,
+        retry: None,
+        faults: Faults::default(),
+        seed: 0,
+    }
+}
+
+fn wrong(what: String) -> SystemError {
+    SystemError::Protocol(what)
+}
+
+/// Sends what must be refused, and in the end what must not.
+struct Misuse {
+    end: Time,
+}
+
+impl Misuse {
+    /// Sends one request and compares what becomes of it.
+    fn ask<P: Provider, M: Message>(
+        &self,
+        p: &P,
+        client: &mut Client<P>,
+        (worker, request): (u32, &M),
+        expected: &Outcome<Reply>,
+    ) -> Result<(), SystemError> {
+        let mut done = Vec::new();
+        client.send(worker, request, 0)?;
+        while !client.poll(&mut done)? {
+            if p.now() >= self.end {
+                return Err(SystemError::Timeout(format!("nothing came where {expected:?} should")));
+            }
+            p.pause(self.end);
+        }
+        match done.iter().find(|d| d.outcome != *expected) {
+            None => Ok(()),
+            Some(d) => Err(wrong(format!("{:?}, not {expected:?}", d.outcome))),
+        }
+    }
+}
+
+impl Program for Misuse {
+    type Output = Result<u64, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let config = case(Store::Herd).config();
+        let client = &mut Client::start(&p, &config, 0, 1)?;
+        let key = numbered(0);
+        let own = owner(&key, config.workers);
+        if client.send(own, &Junk(vec![1; 1000]), 0).is_ok() {
+            return Err(wrong("a request longer than a slot was sent".into()));
+        }
+        for junk in [vec![], vec![9; 30], vec![1; 10]] {
+            self.ask(&p, client, (own, &Junk(junk)), &Outcome::Malformed)?;
+        }
+        let refused = |refusal| Outcome::Reply(Reply::Refused(refusal));
+        for length in [MAX_VALUE + 1, MAX_REQUEST_VALUE] {
+            let put = Request::Put(key, vec![0; length as usize]);
+            self.ask(&p, client, (own, &put), &refused(Refusal::TooLong))?;
+        }
+        self.ask(&p, client, (1 - own, &Request::Get(key)), &refused(Refusal::OtherPartition))?;
+        self.ask(&p, client, (own, &Request::Get(key)), &Outcome::Reply(Reply::NotFound))?;
+        let put = Request::Put(key, vec![7; MAX_VALUE as usize]);
+        self.ask(&p, client, (own, &put), &Outcome::Reply(Reply::Ok))?;
+        Ok(0)
+    }
+}
+
+/// Reaches for an item that there is not, then as another client for one that there is.
+struct OutOfItems {
+    end: Time,
+}
+
+impl OutOfItems {
+    fn get<P: Provider>(&self, p: &P, client: u32, item: u64) -> Result<drtm::Done, SystemError> {
+        let mut items = drtm::Items::start(p, client, 1, true)?;
+        items.get(item, 0)?;
+        let mut done = Vec::new();
+        while !items.poll(&mut done)? {
+            if p.now() >= self.end {
+                return Err(SystemError::Timeout(format!("the GET of item {item} did not end")));
+            }
+            p.pause(self.end);
+        }
+        Ok(done.remove(0))
+    }
+}
+
+impl Program for OutOfItems {
+    type Output = Result<u64, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        match self.get(&p, 0, KEYS + 1000) {
+            Err(SystemError::Completion(WcStatus::RemAccessErr)) => {}
+            other => return Err(wrong(format!("a GET of an item out of range: {other:?}"))),
+        }
+        match self.get(&p, 1, 0)?.item {
+            Some((key, ..)) if key == numbered(0) => Ok(0),
+            other => Err(wrong(format!("item 0 is {other:?}"))),
+        }
+    }
+}
+
+/// Requests that are none, values that are too long, keys of another worker.
+///
+/// # Errors
+/// What is wrong.
+pub fn herd<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(), String> {
+    let mut stage = Stage::new(cluster, Faults::default(), patience)?;
+    case(Store::Herd).serve(&mut stage, layout())?;
+    let end = stage.client_interval().end;
+    stage.ask(Misuse { end });
+    stage.run::<u64>().map(drop)
+}
+
+/// Items of DrTM-KV that there are not.
+///
+/// # Errors
+/// What is wrong.
+pub fn drtm<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(), String> {
+    let mut stage = Stage::new(cluster, Faults::default(), patience)?;
+    Case { clients: 2, ..case(Store::Drtm) }.serve(&mut stage, layout())?;
+    let end = stage.client_interval().end;
+    stage.ask(OutOfItems { end });
+    stage.run::<u64>().map(drop)
+}

@@ -1,0 +1,234 @@
+//! Replies match requests, each of which is executed once.
+
+use crate::faults::Faults;
+use crate::stage::{Record, Stage};
+use doorbell_systems::herd::{Client, Config, Done, Handler, Message, Outcome, Requests, Worker};
+use doorbell_systems::{Interval, Measured, SystemError};
+use doorbell_verbs::{Cluster, Cpu, Mem, Program, Provider, Span, Time};
+use std::collections::HashMap;
+
+/// Clients that send requests of many lengths and compare what comes back.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// How requests travel.
+    pub by: Requests,
+    /// Clients.
+    pub clients: u32,
+    /// The server's threads.
+    pub workers: u32,
+    /// Requests that a client has outstanding; a power of two.
+    pub outstanding: u32,
+    /// Requests that a worker takes in a pass.
+    pub gather: u32,
+    /// One doorbell for the replies of a pass.
+    pub doorbell: bool,
+    /// QPs that replies take turns with.
+    pub queues: u32,
+    /// Requests that each client sends.
+    pub requests: u32,
+    /// After how long it sends one again.
+    pub retry: Option<Span>,
+    /// What goes wrong.
+    pub faults: Faults,
+}
+
+/// Longest text: in the WQE of no NIC.
+const LONGEST: u32 = 700;
+/// Bytes of a message before its text.
+const BEFORE_TEXT: usize = 12;
+
+/// What a client sends, and what comes back: then with how often this was executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Echo {
+    client: u32,
+    number: u32,
+    executed: u32,
+    text: Vec<u8>,
+}
+
+impl Message for Echo {
+    fn encode(&self, into: &mut Vec<u8>) {
+        for word in [self.client, self.number, self.executed] {
+            into.extend_from_slice(&word.to_le_bytes());
+        }
+        into.extend_from_slice(&self.text);
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Echo> {
+        let (words, text) = bytes.split_at_checked(BEFORE_TEXT)?;
+        let [client, number, executed] = words.as_chunks().0 else { return None };
+        let [client, number, executed] = [client, number, executed].map(|word| u32::from_le_bytes(*word));
+        Some(Echo { client, number, executed, text: text.to_vec() })
+    }
+}
+
+/// A request, whose text differs from that of any other.
+fn request(client: u32, number: u32) -> Echo {
+    let salt = client.wrapping_mul(0x9e37_79b9) ^ number.wrapping_mul(0x85eb_ca6b);
+    let length = salt % (LONGEST + 1);
+    let text = (0..length).map(|at| (salt.rotate_left(at % 32) ^ at) as u8).collect();
+    Echo { client, number, executed: 0, text }
+}
+
+fn reply_to(request: &Echo, executed: u32) -> Echo {
+    Echo { executed, text: request.text.iter().map(|byte| !byte).collect(), ..request.clone() }
+}
+
+/// Counts how often it executes each request.
+#[derive(Default)]
+struct Echoer(HashMap<(u32, u32), u32>);
+
+impl Handler for Echoer {
+    type Request = Echo;
+    type Reply = Echo;
+
+    fn handle<C: Cpu>(&mut self, _: &C, requests: &[Echo], replies: &mut Vec<Echo>) {
+        for request in requests {
+            let executed = self.0.entry((request.client, request.number)).or_default();
+            *executed += 1;
+            replies.push(reply_to(request, *executed));
+        }
+    }
+}
+
+struct Server {
+    config: Config,
+    number: u32,
+    region: Mem,
+    interval: Interval,
+}
+
+impl Program for Server {
+    type Output = Result<(), SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let (mut echoer, mut measured) = (Echoer::default(), Measured::default());
+        let mut worker = Worker::start(&p, &self.config, self.number, self.region)?;
+        while !self.interval.is_over(&p) {
+            if !worker.pass(&mut echoer, self.interval, &mut measured)? {
+                p.pause(self.interval.end);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a client saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// Replies that matched.
+    pub replies: u64,
+    /// Requests that were sent again.
+    pub again: u64,
+}
+
+impl Record for Answered {
+    fn to_words(&self) -> Vec<u64> {
+        vec![self.replies, self.again]
+    }
+
+    fn from_words(words: &[u64]) -> Option<Answered> {
+        let &[replies, again] = words else { return None };
+        Some(Answered { replies, again })
+    }
+}
+
+/// A client.
+struct Asker {
+    case: Case,
+    config: Config,
+    number: u32,
+    end: Time,
+}
+
+impl Asker {
+    /// Compares what came back.
+    fn check(&self, done: &Done<Echo>) -> Result<(), SystemError> {
+        let number = done.tag as u32;
+        let expected = reply_to(&request(self.number, number), 1);
+        match &done.outcome {
+            Outcome::Reply(reply) if *reply == expected => Ok(()),
+            Outcome::Reply(Echo { client, number: of, executed, text }) => {
+                Err(SystemError::Protocol(format!(
+                    "request {number} of {} bytes: the reply is to request {of} of client {client}, executed \
+                     {executed} times, with {} bytes",
+                    expected.text.len(),
+                    text.len()
+                )))
+            }
+            Outcome::Malformed => Err(SystemError::Protocol(format!("request {number} was refused"))),
+        }
+    }
+}
+
+impl Program for Asker {
+    type Output = Result<Answered, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut caller = Client::start(&p, &self.config, self.number, self.case.outstanding)?;
+        let (mut done, mut sent) = (Vec::new(), 0);
+        let mut answered = Answered { replies: 0, again: 0 };
+        while answered.replies < self.case.requests.into() {
+            let mut busy = false;
+            let mut worker = sent % self.config.workers;
+            while sent < self.case.requests
+                && caller.outstanding() < self.case.outstanding
+                && caller.has_room(worker)
+            {
+                caller.send(worker, &request(self.number, sent), sent.into())?;
+                sent += 1;
+                worker = sent % self.config.workers;
+                busy = true;
+            }
+            busy |= caller.poll(&mut done)?;
+            for d in done.drain(..) {
+                self.check(&d)?;
+                answered.replies += 1;
+            }
+            let again = caller.repeat()?;
+            answered.again += again;
+            if !busy && again == 0 {
+                if p.now() >= self.end {
+                    let text = format!("{} of {} replies came", answered.replies, self.case.requests);
+                    return Err(SystemError::Timeout(text));
+                }
+                p.pause(self.end.min(caller.due()));
+            }
+        }
+        Ok(answered)
+    }
+}
+
+impl Case {
+    /// Runs it and checks the replies. Returns what each client saw; nothing where machine 0 is in
+    /// another process.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<Answered>, String> {
+        let mut stage = Stage::new(cluster, self.faults, patience)?;
+        let config = Config {
+            requests: self.by,
+            workers: self.workers,
+            clients: self.clients,
+            window: self.outstanding,
+            max_request: LONGEST + BEFORE_TEXT as u32,
+            max_reply: LONGEST + BEFORE_TEXT as u32,
+            gather: self.gather,
+            doorbell: self.doorbell,
+            queues: self.queues,
+            retry: self.retry,
+        };
+        let region = stage.alloc(config.region_bytes())?;
+        let interval = stage.server_interval();
+        for number in 0..self.workers {
+            let config = config.clone();
+            stage.serve(Server { config, number, region, interval });
+        }
+        let end = stage.client_interval().end;
+        for number in 0..self.clients {
+            stage.ask(Asker { case: *self, config: config.clone(), number, end });
+        }
+        stage.run()
+    }
+}

@@ -1,0 +1,226 @@
+//! The list of checks for devices where time is real.
+
+use crate::kv::Store;
+use crate::sequencer::Sequencer;
+use crate::{Faults, forgetting, kv, refusals, rpc, sequencer};
+use doorbell_conformance::{CheckResult, Outcome, Report};
+use doorbell_systems::herd::Requests;
+use doorbell_verbs::{Cluster, Span};
+
+/// Machines that a check needs: a server and three with clients.
+pub const MACHINES: u32 = 4;
+
+/// How much each check does.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// Numbers that each client of a sequencer draws.
+    pub draws: u64,
+    /// Requests that each client of the RPCs sends.
+    pub requests: u32,
+    /// Operations of each client of a store.
+    pub operations: u64,
+    /// Operations of the check of eviction.
+    pub steps: u64,
+    /// Clients of each check.
+    pub clients: u32,
+    /// After how long lost messages are sent again. Longer than a reply mostly takes; what is sent
+    /// again without need is found and not executed twice.
+    pub retry: Span,
+    /// How long a thread stops in the middle of a store where it hesitates.
+    pub hesitation: Span,
+    /// After how long threads give up.
+    pub patience: Span,
+}
+
+impl Scale {
+    /// For processors of today.
+    pub const FULL: Scale = Scale {
+        draws: 3_000,
+        requests: 1_500,
+        operations: 300,
+        steps: 1_500,
+        clients: 5,
+        retry: Span::from_ms(5),
+        hesitation: Span::from_us(100),
+        patience: Span::from_ms(60_000),
+    };
+    /// For processors that are emulated.
+    pub const SMALL: Scale = Scale {
+        draws: 100,
+        requests: 60,
+        operations: 40,
+        steps: 120,
+        clients: 3,
+        retry: Span::from_ms(50),
+        hesitation: Span::from_us(500),
+        patience: Span::from_ms(60_000),
+    };
+}
+
+/// Messages lost in a million, where some are.
+const LOSS_PPM: u32 = 30_000;
+/// Shortly before the upper half of a number changes.
+const BEFORE_CARRY: u64 = (3 << 32) - 100;
+
+#[derive(Clone, Copy)]
+enum Scenario {
+    Rpc { by: Requests, batched: bool, queues: u32, lossy: bool },
+    Draw { sequencer: Sequencer, outstanding: u32, batched: bool, first: u64, guess: u32, lossy: bool },
+    Operate { store: Store, outstanding: u32, batched: bool, lossy: bool, hesitant: bool },
+    Forgetting,
+    HerdRefusals,
+    DrtmRefusals,
+}
+
+use Scenario::*;
+
+const fn rpc(by: Requests, batched: bool, queues: u32, lossy: bool) -> Scenario {
+    Rpc { by, batched, queues, lossy }
+}
+
+const fn draw(sequencer: Sequencer, outstanding: u32, batched: bool) -> Scenario {
+    Draw { sequencer, outstanding, batched, first: 0, guess: 0, lossy: false }
+}
+
+const fn across(sequencer: Sequencer, outstanding: u32, guess: u32, lossy: bool) -> Scenario {
+    Draw { sequencer, outstanding, batched: true, first: BEFORE_CARRY, guess, lossy }
+}
+
+const fn store(store: Store, outstanding: u32, batched: bool) -> Scenario {
+    Operate { store, outstanding, batched, lossy: false, hesitant: false }
+}
+
+const fn trouble(store: Store, lossy: bool, hesitant: bool) -> Scenario {
+    Operate { store, outstanding: 4, batched: true, lossy, hesitant }
+}
+
+const SCENARIOS: [(&str, Scenario); 30] = [
+    ("systems/rpc/baseline", rpc(Requests::Write, false, 1, false)),
+    ("systems/rpc/batching", rpc(Requests::Write, true, 1, false)),
+    ("systems/rpc/multi_queue", rpc(Requests::Write, false, 3, false)),
+    ("systems/rpc/batching_multi_queue", rpc(Requests::Write, true, 3, false)),
+    ("systems/rpc/lost_messages", rpc(Requests::Write, true, 2, true)),
+    ("systems/rpc/refusals", HerdRefusals),
+    ("systems/datagram_rpc/baseline", rpc(Requests::Send, false, 1, false)),
+    ("systems/datagram_rpc/batching_multi_queue", rpc(Requests::Send, true, 3, false)),
+    ("systems/datagram_rpc/lost_messages", rpc(Requests::Send, true, 2, true)),
+    ("systems/sequencer/herd_rpc", draw(Sequencer::HerdRpc, 1, false)),
+    ("systems/sequencer/herd_rpc_batching", draw(Sequencer::HerdRpc, 8, true)),
+    ("systems/sequencer/herd_rpc_across_2_32", across(Sequencer::HerdRpc, 4, 0, false)),
+    ("systems/sequencer/herd_rpc_lost_messages", across(Sequencer::HerdRpc, 4, 0, true)),
+    ("systems/sequencer/spec_s0", draw(Sequencer::SpecS0, 1, false)),
+    ("systems/sequencer/spec_s0_batching", draw(Sequencer::SpecS0, 8, true)),
+    ("systems/sequencer/spec_s0_stale_guess", across(Sequencer::SpecS0, 1, 0, false)),
+    ("systems/sequencer/spec_s0_across_2_32", across(Sequencer::SpecS0, 8, 2, false)),
+    ("systems/sequencer/spec_s0_lost_messages", across(Sequencer::SpecS0, 1, 2, true)),
+    ("systems/sequencer/atomics", draw(Sequencer::Atomics, 4, false)),
+    ("systems/sequencer/atomics_across_2_32", across(Sequencer::Atomics, 4, 0, false)),
+    ("systems/kv/herd", store(Store::Herd, 1, false)),
+    ("systems/kv/herd_batching", store(Store::Herd, 4, true)),
+    ("systems/kv/herd_lost_messages", trouble(Store::Herd, true, false)),
+    ("systems/kv/reads", store(Store::Reads, 4, true)),
+    ("systems/kv/reads_lost_messages", trouble(Store::Reads, true, false)),
+    ("systems/kv/reads_of_what_is_being_written", trouble(Store::Reads, false, true)),
+    ("systems/kv/reads_forget_as_the_server_does", Forgetting),
+    ("systems/kv/drtm", store(Store::Drtm, 4, false)),
+    ("systems/kv/drtm_of_what_is_being_written", trouble(Store::Drtm, false, true)),
+    ("systems/kv/drtm_refusals", DrtmRefusals),
+];
+
+/// The names of all checks.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SCENARIOS.iter().map(|(name, _)| *name)
+}
+
+impl Scenario {
+    fn run<C: Cluster>(self, cluster: &mut C, scale: &Scale) -> Result<(), String> {
+        let clients = scale.clients;
+        let retry = |lossy: bool| lossy.then_some(scale.retry);
+        let faults = |lossy: bool, hesitant: bool| Faults {
+            loss_ppm: if lossy { LOSS_PPM } else { 0 },
+            hesitation: hesitant.then_some(scale.hesitation),
+            seed: 1,
+        };
+        match self {
+            Rpc { by, batched, queues, lossy } => rpc::Case {
+                by,
+                clients,
+                workers: 2,
+                outstanding: 8,
+                gather: if batched { 16 } else { 1 },
+                doorbell: batched,
+                queues,
+                requests: scale.requests,
+                retry: retry(lossy),
+                faults: faults(lossy, false),
+            }
+            .run(cluster, scale.patience)
+            .map(drop),
+            Draw { sequencer, outstanding, batched, first, guess, lossy } => sequencer::Case {
+                sequencer,
+                clients,
+                workers: 2,
+                outstanding,
+                windows: false,
+                gather: if batched { 16 } else { 1 },
+                doorbell: batched,
+                queues: if batched { 2 } else { 1 },
+                first,
+                guess,
+                // Spec-S0 waits alone for each message that is lost, and goes on with a fresh QP.
+                draws: if lossy { scale.draws / 10 } else { scale.draws },
+                retry: retry(lossy),
+                faults: faults(lossy, false),
+            }
+            .run(cluster, scale.patience)
+            .map(drop),
+            Operate { store, outstanding, batched, lossy, hesitant } => kv::Case {
+                store,
+                clients,
+                workers: 2,
+                outstanding,
+                gather: if batched { 8 } else { 1 },
+                doorbell: batched,
+                prefetch: batched,
+                operations: scale.operations,
+                retry: retry(lossy),
+                faults: faults(lossy, hesitant),
+                seed: 1,
+            }
+            .run(cluster, scale.patience)
+            .map(drop),
+            Forgetting => forgetting::run(cluster, scale.steps, 1, scale.patience).map(drop),
+            HerdRefusals => refusals::herd(cluster, scale.patience),
+            DrtmRefusals => refusals::drtm(cluster, scale.patience),
+        }
+    }
+}
+
+/// Runs the check of this name on a fresh cluster of [`MACHINES`] machines with cores 0 to 29.
+///
+/// # Errors
+/// What is wrong, or that there is no such check.
+pub fn run<C: Cluster>(name: &str, cluster: &mut C, scale: &Scale) -> Result<(), String> {
+    match SCENARIOS.iter().find(|(n, _)| *n == name) {
+        Some((_, scenario)) => scenario.run(cluster, scale),
+        None => Err(format!("no check is called {name}")),
+    }
+}
+
+/// Runs the checks whose name contains `filter` (all without one), each on a fresh cluster of as
+/// many machines as `make` is given, and tells `each` how it ended.
+pub fn run_all<C: Cluster>(
+    make: &mut dyn FnMut(u32) -> C,
+    filter: Option<&str>,
+    scale: &Scale,
+    each: &mut dyn FnMut(&CheckResult),
+) -> Report {
+    let mut report = Report::default();
+    for (name, scenario) in SCENARIOS.iter().filter(|(name, _)| filter.is_none_or(|f| name.contains(f))) {
+        let ended = scenario.run(&mut make(MACHINES), scale);
+        let result = CheckResult { name, outcome: ended.map_or_else(Outcome::Failed, |()| Outcome::Passed) };
+        each(&result);
+        report.checks.push(result);
+    }
+    report
+}
