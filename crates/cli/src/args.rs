@@ -50,7 +50,8 @@ pub(crate) struct RunArgs {
     /// Print at the end what the program posted, and what that would cost the NIC
     #[arg(long)]
     pub(crate) stats: bool,
-    /// The same as JSON, with a workload for `doorbell simulate`
+    /// The same as JSON, which `doorbell simulate` takes as a workload; of all processes but the first
+    /// to end, the file has the process number before the extension
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_json: Option<PathBuf>,
     /// The program and its arguments
@@ -125,8 +126,8 @@ pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
 
 #[derive(clap::Args)]
 pub(crate) struct WorkloadArgs {
-    /// Workload file, TOML or (if it ends in .json) JSON, whose keys are these options with _ for -;
-    /// options override it
+    /// Workload file, TOML or JSON, whose keys are these options with _ for -, or what
+    /// `doorbell run --stats-json` wrote; options override it
     file: Option<PathBuf>,
     /// Built-in profile or path of a profile's TOML file [default: cib]
     #[arg(long, value_name = "NAME")]

@@ -42,8 +42,8 @@ pub struct Stats {
     pub profile: String,
     /// Whether a summary is printed when the program ends.
     pub print: bool,
-    /// File for the JSON, one for each process: of all but the first to end, the name is followed
-    /// by the process number.
+    /// File for the JSON, one for each process: of all but the first to end, the process number goes
+    /// before the extension.
     pub json: Option<PathBuf>,
 }
 

@@ -1,0 +1,149 @@
+//! `doorbell run` with what it counts, and `doorbell simulate` of that. Skipped where perftest is not
+//! installed.
+
+use serde_json::Value;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// The library of the profile that the tests were built with; Cargo builds none for tests of the
+/// command.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let profile = Path::new(env!("CARGO_BIN_EXE_doorbell")).parent().expect("it lies in a directory");
+        let target = profile.parent().expect("that lies in the target directory");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--package", "doorbell-soft-so", "--target-dir"]).arg(target);
+        if profile.ends_with("release") {
+            cargo.arg("--release");
+        }
+        let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
+        assert!(status.success(), "the library is built");
+        profile.join("libibverbs.so")
+    })
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
+    if !found {
+        eprintln!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// A new, empty directory of this test.
+fn directory(test: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("a directory can be made");
+    path
+}
+
+fn doorbell() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_doorbell"))
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Runs server and client of a perftest program below one shell, so that both write statistics of
+/// one name; returns the files.
+fn measured(directory: &Path, program: &str, arguments: &str) -> Vec<PathBuf> {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let run = format!("{program} -p {} {arguments}", port.expect("there is a port").port());
+    // The client is tried until the server listens.
+    let script = format!("{run} & for i in $(seq 200); do {run} 127.0.0.1 && break; sleep 0.05; done; wait");
+    let fabric = format!("cli-{}-{program}", std::process::id());
+    let mut command = doorbell();
+    command.args(["run", "--fabric", &fabric, "--lib"]).arg(library());
+    command
+        .arg("--stats-json")
+        .arg(directory.join("stats.json"))
+        .args(["--", "timeout", "60", "sh", "-c", &script]);
+    let output = command.output().expect("doorbell runs");
+    assert!(output.status.success(), "{}", text(&output));
+    let files = std::fs::read_dir(directory).expect("it can be listed").flatten();
+    files.map(|file| file.path()).collect()
+}
+
+fn read(file: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(file).expect("it can be read")).expect("it is JSON")
+}
+
+#[test]
+fn statistics_are_a_workload() {
+    if !is_installed("ib_write_bw") {
+        return;
+    }
+    let directory = directory("statistics_are_a_workload");
+    let files = measured(&directory, "ib_write_bw", "-s 64 -n 1600 --post_list 16");
+    assert!(files.contains(&directory.join("stats.json")), "{files:?}");
+    let (posted, nothing): (Vec<_>, Vec<_>) =
+        files.iter().partition(|file| read(file)["total"]["doorbells"] != 0);
+    let posted = posted.first().expect("the client posts");
+    for (profile, most) in [("cib", 150.0), ("cx3", 40.0)] {
+        let mut command = doorbell();
+        command.arg("simulate").arg(posted).args(["--profile", profile, "--explain", "--json"]);
+        let output =
+            command.args(["--warmup", "20us", "--duration", "50us"]).output().expect("doorbell runs");
+        assert!(output.status.success(), "{profile}: {}", text(&output));
+        let result: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        let workload = &result["workload"];
+        let expected = serde_json::json!([profile, "write", "rc", 64, 2, 1, 1, 16, "outbound", false]);
+        let keys = [
+            "profile",
+            "verb",
+            "transport",
+            "size",
+            "machines",
+            "threads",
+            "qps",
+            "batch",
+            "pattern",
+            "inline",
+        ];
+        assert_eq!(Value::from(keys.map(|key| workload[key].clone()).to_vec()), expected);
+        let mops = result["mops"].as_f64().unwrap_or_default();
+        assert!(mops > 0.5 && mops < most, "{profile}: {mops}");
+        assert!(!result["lift"].as_array().expect("it was explained").is_empty());
+    }
+    // The server of one-sided verbs posts nothing, and there is nothing to simulate.
+    let server = nothing.first().expect("the server has a file of its own");
+    let output = doorbell().arg("simulate").arg(server).output().expect("doorbell runs");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).ends_with("holds no workload: its process has posted no send work requests\n"));
+    assert_eq!(text(&output).lines().count(), 1);
+}
+
+#[test]
+fn results_are_a_workload_again() {
+    let directory = directory("results_are_a_workload_again");
+    let simulate = |arguments: &[&str]| {
+        let output =
+            doorbell().arg("simulate").args(arguments).arg("--json").output().expect("doorbell runs");
+        assert!(output.status.success(), "{}", text(&output));
+        output.stdout
+    };
+    let first = simulate(&[
+        "--verb",
+        "read",
+        "--machines",
+        "2",
+        "--threads",
+        "1",
+        "--warmup",
+        "5us",
+        "--duration",
+        "20us",
+    ]);
+    // Whatever the file's name.
+    let file = directory.join("result");
+    std::fs::write(&file, &first).expect("it can be written");
+    let again = simulate(&[file.to_str().expect("its name is text")]);
+    let mops = |json: &[u8]| serde_json::from_slice::<Value>(json).expect("it is JSON")["mops"].clone();
+    assert_eq!(mops(&first), mops(&again));
+}
