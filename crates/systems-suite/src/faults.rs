@@ -2,8 +2,8 @@
 
 use crate::layer::Layer;
 use doorbell_verbs::{
-    Mem, PostError, Provider, QpCap, QpHandle, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr,
-    Sge, Span,
+    Mem, Opcode, PostError, Provider, QpCap, QpHandle, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp,
+    SendWr, Sge, Span,
 };
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -18,8 +18,9 @@ pub struct Faults {
     /// that is as if the fabric had lost them.
     pub loss_ppm: u32,
     /// For so long a server's thread stops in the middle of each longer store and before each 64-bit one,
-    /// as one does that the operating system takes the processor from; and RC WRITEs are placed in two
-    /// parts, so long apart, as a device may that copies.
+    /// as one does that the operating system takes the processor from; and WRITEs are placed in two
+    /// parts, so long apart, as a device may that copies: RC ones halfway, UC ones before the last four
+    /// bytes. The fabric must not lose anything then, as one part may not come without the other.
     pub hesitation: Option<Span>,
     /// For the draws of what is lost.
     pub seed: u64,
@@ -76,9 +77,9 @@ fn hesitate<P: Provider>(below: &P, span: Option<Span>) {
 }
 
 /// The parts of a WRITE that is worth two.
-fn parts(wr: &SendWr<'_>) -> Option<([Sge; 2], [RemoteAddr; 2])> {
+fn parts(wr: &SendWr<'_>, reliable: bool) -> Option<([Sge; 2], [RemoteAddr; 2])> {
     let (SendOp::Write(remote), &[sge]) = (wr.op, wr.sg_list) else { return None };
-    let front = sge.length / 2 / 8 * 8;
+    let front = if reliable { sge.length / 2 / 8 * 8 } else { sge.length.saturating_sub(4) };
     let back = Sge { addr: sge.addr + u64::from(front), length: sge.length - front, ..sge };
     (front > 0).then_some(([Sge { length: front, ..sge }, back], [remote, remote.at(front.into())]))
 }
@@ -88,10 +89,10 @@ fn post_in_parts<P: Provider>(
     below: &P,
     qp: QpHandle,
     list: &[SendWr<'_>],
-    span: Span,
+    (span, reliable): (Span, bool),
 ) -> Result<(), PostError> {
     for (index, wr) in list.iter().enumerate() {
-        let posted = match parts(wr) {
+        let posted = match parts(wr, reliable) {
             Some((sges, remotes)) => {
                 let flags = wr.flags - SendFlags::SIGNALED;
                 let front = SendWr { op: SendOp::Write(remotes[0]), sg_list: &sges[..1], flags, ..*wr };
@@ -138,8 +139,12 @@ impl Layer for Faulty {
     fn post_send<P: Provider>(&self, below: &P, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
         let reliable = self.0.transports.borrow().get(&qp) == Some(&QpType::Rc);
         match self.0.faults {
-            Faults { hesitation: Some(span), .. } if reliable => post_in_parts(below, qp, list, span),
             Faults { loss_ppm: 1.., .. } if !reliable => self.post_without_the_lost(below, qp, list),
+            Faults { hesitation: Some(span), .. }
+                if list.iter().any(|wr| wr.op.opcode() == Opcode::Write) =>
+            {
+                post_in_parts(below, qp, list, (span, reliable))
+            }
             _ => below.post_send(qp, list),
         }
     }

@@ -64,7 +64,7 @@ const BEFORE_CARRY: u64 = (3 << 32) - 100;
 
 #[derive(Clone, Copy)]
 enum Scenario {
-    Rpc { by: Requests, batched: bool, queues: u32, lossy: bool },
+    Rpc { by: Requests, batched: bool, queues: u32, lossy: bool, hesitant: bool },
     Draw { sequencer: Sequencer, outstanding: u32, batched: bool, first: u64, guess: u32, lossy: bool },
     Operate { store: Store, outstanding: u32, batched: bool, lossy: bool, hesitant: bool },
     Forgetting,
@@ -75,8 +75,12 @@ enum Scenario {
 use Scenario::*;
 
 const fn rpc(by: Requests, batched: bool, queues: u32, lossy: bool) -> Scenario {
-    Rpc { by, batched, queues, lossy }
+    Rpc { by, batched, queues, lossy, hesitant: false }
 }
+
+/// Threads stop in the middle of stores, and WRITEs are placed in two parts.
+const HESITANT_RPC: Scenario =
+    Rpc { by: Requests::Write, batched: true, queues: 2, lossy: false, hesitant: true };
 
 const fn draw(sequencer: Sequencer, outstanding: u32, batched: bool) -> Scenario {
     Draw { sequencer, outstanding, batched, first: 0, guess: 0, lossy: false }
@@ -94,12 +98,13 @@ const fn trouble(store: Store, lossy: bool, hesitant: bool) -> Scenario {
     Operate { store, outstanding: 4, batched: true, lossy, hesitant }
 }
 
-const SCENARIOS: [(&str, Scenario); 30] = [
+const SCENARIOS: [(&str, Scenario); 31] = [
     ("systems/rpc/baseline", rpc(Requests::Write, false, 1, false)),
     ("systems/rpc/batching", rpc(Requests::Write, true, 1, false)),
     ("systems/rpc/multi_queue", rpc(Requests::Write, false, 3, false)),
     ("systems/rpc/batching_multi_queue", rpc(Requests::Write, true, 3, false)),
     ("systems/rpc/lost_messages", rpc(Requests::Write, true, 2, true)),
+    ("systems/rpc/requests_that_are_being_written", HESITANT_RPC),
     ("systems/rpc/refusals", HerdRefusals),
     ("systems/datagram_rpc/baseline", rpc(Requests::Send, false, 1, false)),
     ("systems/datagram_rpc/batching_multi_queue", rpc(Requests::Send, true, 3, false)),
@@ -142,7 +147,7 @@ impl Scenario {
             seed: 1,
         };
         match self {
-            Rpc { by, batched, queues, lossy } => rpc::Case {
+            Rpc { by, batched, queues, lossy, hesitant } => rpc::Case {
                 by,
                 clients,
                 workers: 2,
@@ -152,7 +157,7 @@ impl Scenario {
                 queues,
                 requests: scale.requests,
                 retry: retry(lossy),
-                faults: faults(lossy, false),
+                faults: faults(lossy, hesitant),
             }
             .run(cluster, scale.patience)
             .map(drop),

@@ -41,8 +41,9 @@ fn runs(store: Store) -> impl Strategy<Value = Run> {
             faults: Faults { hesitation, ..Faults::default() },
             seed,
         };
-        // The RC of DrTM-KV repeats by itself.
-        Run { case, loss_ppm: if store == Store::Drtm { 0 } else { loss_ppm } }
+        // The RC of DrTM-KV repeats by itself; and a WRITE in two parts must not lose one of them.
+        let lossless = store == Store::Drtm || hesitation.is_some();
+        Run { case, loss_ppm: if lossless { 0 } else { loss_ppm } }
     })
 }
 

@@ -16,8 +16,8 @@
 //! reply of each slot until the client uses the slot again, and repeats it when asked. Without `retry`
 //! a lost message is a request that never ends.
 //!
-//! Of WRITEs: a request becomes visible with its last 8 bytes, which the WRITE places last; the NIC must
-//! write to ascending addresses, as HERD counts on.
+//! Of WRITEs: a request becomes visible with its last 4 bytes, the sequence number; the NIC must write to
+//! ascending addresses, as HERD counts on, in pieces of whatever size.
 //!
 //! Of SENDs: a server knows a client by its address and QP, which it learns from the client's first
 //! request. It takes the first [`Config::clients`] that ask, for good; requests of others are not
@@ -26,8 +26,8 @@
 //! comes after 2^21 later ones of the same slot is taken for a new one.
 //!
 //! # Wire format
-//! A slot ends with a word in the machine's byte order: sequence number (low 32 bits, from 1),
-//! length in bytes, and number of the repetition (16 bits each). The request is right before it,
+//! A slot ends with a little-endian word: number of the repetition, length in bytes (16 bits each), and
+//! sequence number (the high 32 bits, so the last bytes; from 1). The request is right before it,
 //! padded to 8 bytes. A reply carries an immediate: status (2 bits), worker (8), sequence number
 //! (22), and the encoded reply, which may be empty: then the SEND is header-only. A request that is
 //! SENT is the encoded request, with an immediate like a reply's whose status is 0.
@@ -219,11 +219,13 @@ struct Trailer {
 
 impl Trailer {
     fn to_word(self) -> u64 {
-        u64::from(self.repetition) << 48 | u64::from(self.length) << 32 | u64::from(self.sequence)
+        let word = u64::from(self.sequence) << 32 | u64::from(self.length) << 16 | u64::from(self.repetition);
+        word.to_le()
     }
 
     fn from_word(word: u64) -> Trailer {
-        Trailer { sequence: word as u32, length: (word >> 32) as u16, repetition: (word >> 48) as u16 }
+        let word = u64::from_le(word);
+        Trailer { sequence: (word >> 32) as u32, length: (word >> 16) as u16, repetition: word as u16 }
     }
 }
 
