@@ -1,7 +1,9 @@
-//! Runs the samples and the conformance suite on a real verbs device: one line a check, then how
-//! many passed. A check that the device is known to fail counts as failed only if it passes. Exits
-//! with 1 where a check failed, with 2 where nothing could be run.
+//! Runs the samples, the conformance suite and the checks of the papers' systems on a real verbs
+//! device: one line a check, then how many passed. The systems run twice: their machines as threads of
+//! this process, and as processes. A check that the device is known to fail counts as failed only if
+//! it passes. Exits with 1 where a check failed, with 2 where nothing could be run.
 
+mod processes;
 mod promises;
 
 use doorbell_conformance::{CheckResult, KnownDifference, Outcome, Report, SOFT_ROCE_DIFFERENCES, samples};
@@ -9,12 +11,14 @@ use doorbell_native::{NativeCluster, NativeDevice};
 use doorbell_systems_suite::Scale;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 const USAGE: &str = "usage: native-test [--library PATH] [--device INDEX] [--soft-roce] [FILTER]
 Runs the samples and the checks whose name contains FILTER on an RDMA device.
   --library PATH   libibverbs to use (default: the libibverbs.so.1 that the loader finds)
   --device INDEX   device to use, from 0 (default: 0)
-  --soft-roce      the device is the kernel's Soft-RoCE, and must fail the checks it is known to fail";
+  --soft-roce      the device is the kernel's Soft-RoCE in an emulated machine: it must fail the checks
+                   it is known to fail, and the systems' checks are short";
 
 #[derive(Default)]
 struct Arguments {
@@ -22,6 +26,28 @@ struct Arguments {
     device: usize,
     known: &'static [KnownDifference],
     filter: Option<String>,
+    /// Set by [`processes`]: this process runs a part of one check.
+    machine: Option<u32>,
+    epoch: u64,
+}
+
+impl Arguments {
+    /// How much the systems' checks do.
+    fn scale(&self) -> &'static Scale {
+        if self.known.is_empty() { &Scale::FULL } else { &Scale::SMALL }
+    }
+
+    /// Those that tell which device to use and how.
+    fn of_device(&self) -> Vec<String> {
+        let library = self.library.iter().flat_map(|path| ["--library".into(), path.display().to_string()]);
+        let device = ["--device".into(), self.device.to_string()];
+        let soft_roce = (!self.known.is_empty()).then(|| "--soft-roce".into());
+        library.chain(device).chain(soft_roce).collect()
+    }
+}
+
+fn number<T: FromStr>(argument: &str, text: String) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{argument} takes a number, got {text}"))
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -31,10 +57,9 @@ fn arguments() -> Result<Arguments, String> {
         let mut value = || rest.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
         match argument.as_str() {
             "--library" => parsed.library = Some(value()?.into()),
-            "--device" => {
-                let text = value()?;
-                parsed.device = text.parse().map_err(|_| format!("--device takes a number, got {text}"))?;
-            }
+            "--device" => parsed.device = number(&argument, value()?)?,
+            "--machine" => parsed.machine = Some(number(&argument, value()?)?),
+            "--epoch" => parsed.epoch = number(&argument, value()?)?,
             "--soft-roce" => parsed.known = SOFT_ROCE_DIFFERENCES,
             flag if flag.starts_with('-') => return Err(format!("unknown option {flag}\n{USAGE}")),
             _ => parsed.filter = Some(argument),
@@ -67,10 +92,39 @@ fn conclude(report: &Report, known: &[KnownDifference]) -> bool {
     surprises.is_empty()
 }
 
+/// Runs the systems' checks with a process for each machine.
+fn in_processes(
+    device: &NativeDevice,
+    arguments: &Arguments,
+    each: &mut dyn FnMut(&CheckResult),
+) -> Vec<CheckResult> {
+    let mut results = Vec::new();
+    for check in doorbell_systems_suite::names() {
+        // Few, and results name their checks for as long as the program runs.
+        let name: &str = format!("processes/{check}").leak();
+        if arguments.filter.as_ref().is_none_or(|part| name.contains(part)) {
+            let ended = processes::run(device, check, &arguments.of_device(), arguments.scale());
+            let result =
+                CheckResult { name, outcome: ended.map_or_else(Outcome::Failed, |()| Outcome::Passed) };
+            each(&result);
+            results.push(result);
+        }
+    }
+    results
+}
+
 fn run(arguments: &Arguments) -> Result<bool, String> {
     // SAFETY: the user vouches for the library, the system's own or the one named.
     let device = unsafe { NativeDevice::open(arguments.library.as_deref(), arguments.device) }
         .map_err(|error| error.to_string())?;
+    if let (Some(machine), Some(check)) = (arguments.machine, arguments.filter.clone()) {
+        processes::run_part(
+            &device,
+            &processes::Part { machine, epoch: arguments.epoch, check },
+            arguments.scale(),
+        );
+        return Ok(true);
+    }
     println!("device {}", device.name());
     let (filter, known) = (arguments.filter.as_deref(), arguments.known);
     let mut make = |machines| NativeCluster::new(&device, machines);
@@ -78,8 +132,10 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     let mut report = samples::run_all(&mut make, filter, &mut each);
     report.checks.extend(promises::run(&mut make, filter, &mut each).checks);
     report.checks.extend(doorbell_conformance::run(&mut make, filter, &mut each).checks);
-    let scale = if known.is_empty() { Scale::FULL } else { Scale::SMALL };
-    report.checks.extend(doorbell_systems_suite::run_all(&mut make, filter, &scale, &mut each).checks);
+    report
+        .checks
+        .extend(doorbell_systems_suite::run_all(&mut make, filter, arguments.scale(), &mut each).checks);
+    report.checks.extend(in_processes(&device, arguments, &mut each));
     if report.checks.is_empty() {
         return Err(format!("no check has {:?} in its name", filter.unwrap_or_default()));
     }
