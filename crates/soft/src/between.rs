@@ -9,9 +9,12 @@ use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::Region;
 use doorbell_verbs::*;
 use proptest::prelude::*;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::FromRawFd;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Set in the process that the tests start.
@@ -30,7 +33,8 @@ const RECVS: usize = PAGE / RECV_BYTES;
 /// A second PD, which the regions are not of.
 const PD: u32 = 1;
 
-/// Memory of this process, registered.
+/// Registered memory.
+#[derive(Clone, Copy)]
 struct Buffer {
     addr: u64,
     key: u32,
@@ -47,6 +51,39 @@ fn buffer(process: &'static Process) -> Buffer {
         addr as u64
     };
     Buffer { addr, key: register(process, addr) }
+}
+
+/// Memory that the program shares in one of three ways, where it is registered and where else it is
+/// mapped, and its number or its file. None of it is left when the process ends.
+fn shared(process: &'static Process, how: &str) -> (Buffer, u64, i32, Option<File>) {
+    let twice = |map: &dyn Fn() -> *mut libc::c_void| {
+        let (first, second) = (map(), map());
+        assert!(first as isize != -1 && second as isize != -1, "{}", std::io::Error::last_os_error());
+        (first as u64, second as u64)
+    };
+    let ((addr, second), id, file) = if how == "system-v" {
+        // SAFETY: a new segment and new mappings of it.
+        unsafe {
+            let id = libc::shmget(libc::IPC_PRIVATE, BUFFER, 0o600);
+            let both = twice(&|| libc::shmat(id, std::ptr::null(), 0));
+            assert_eq!(libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()), 0, "it goes with its users");
+            (both, id, None)
+        }
+    } else {
+        // SAFETY: a new file and new mappings of it.
+        unsafe {
+            let fd = libc::memfd_create(c"test".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+            let file = File::from_raw_fd(fd);
+            file.set_len(BUFFER as u64).expect("its size");
+            if how == "sealed" {
+                assert_eq!(libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_SHRINK), 0, "a seal");
+            }
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let map = || libc::mmap(std::ptr::null_mut(), BUFFER, protection, libc::MAP_SHARED, fd, 0);
+            (twice(&map), 0, Some(file))
+        }
+    };
+    (Buffer { addr, key: register(process, addr) }, second, id, file)
 }
 
 fn register(process: &'static Process, addr: u64) -> u32 {
@@ -185,6 +222,12 @@ impl Peer {
         Buffer { addr: answer[0], key: answer[1] as u32 }
     }
 
+    /// Memory that it shares in this way, where else it is mapped, and its number.
+    fn shared(&mut self, how: &str) -> (Buffer, u64, i32) {
+        let answer = self.ask(&format!("shared {how}"));
+        (Buffer { addr: answer[0], key: answer[1] as u32 }, answer[2], answer[3] as i32)
+    }
+
     /// A QP here and one there, connected, with RECVs posted there.
     fn connect(&mut self, qp_type: QpType) -> Side {
         let process = Process::current().expect("this process can use the device");
@@ -227,6 +270,7 @@ fn the_peer() {
     let process = Process::current().expect("this process can use the device");
     let memory = buffer(process);
     let mut side = None::<Side>;
+    let mut file = None;
     let post_recvs = |side: &Side, count: usize| {
         for n in 0..count {
             let addr = memory.addr + (OPEN + n * RECV_BYTES) as u64;
@@ -250,6 +294,30 @@ fn the_peer() {
             }
             "recv" => {
                 post_recvs(side.as_ref().expect("a QP"), number(1) as usize);
+                vec![]
+            }
+            "shared" => {
+                let (buffer, second, id, made) = shared(process, words[1]);
+                file = made;
+                vec![buffer.addr, buffer.key.into(), second, id as u64]
+            }
+            "unmap" => {
+                // SAFETY: one of the mappings of `shared`.
+                assert_eq!(unsafe { libc::munmap(number(1) as *mut libc::c_void, BUFFER) }, 0);
+                vec![]
+            }
+            "truncate" => {
+                file.as_ref().expect("a file").set_len(0).expect("it can be truncated");
+                vec![]
+            }
+            "replace" => {
+                assert!(process.regions.deregister(process.segment, number(1) as u32));
+                vec![register(process, memory.addr).into()]
+            }
+            "register" => vec![register(process, number(1)).into()],
+            "lie" => {
+                let record = process.segment.mr((number(1) as usize >> 8) - 1).expect("its record");
+                record.change(|r| r.len.store(1 << 40, Relaxed));
                 vec![]
             }
             "poll" => side.as_ref().expect("a QP").completions().concat(),
@@ -310,10 +378,32 @@ enum Op {
     BadRkey,
     BadLkey,
     OutOfBounds,
+    /// To or from the peer's shared memory.
+    WriteShared {
+        from: usize,
+        to: usize,
+        len: usize,
+    },
+    ReadShared {
+        from: usize,
+        to: usize,
+        len: usize,
+    },
+}
+
+/// The buffers of a test: that of this process, the peer's private one, and one that the peer
+/// shares.
+#[derive(Clone, Copy)]
+struct Buffers {
+    here: Buffer,
+    there: Buffer,
+    shared: Buffer,
 }
 
 /// The work request, with SGEs that are put into `sges`.
-fn request<'a>(op: &Op, number: usize, here: &Buffer, there: &Buffer, sges: &'a mut [Sge; 2]) -> SendWr<'a> {
+fn request<'a>(op: &Op, number: usize, buffers: &Buffers, sges: &'a mut [Sge; 2]) -> SendWr<'a> {
+    let Buffers { here, there, shared } = buffers;
+    let remote_shared = |at: usize| RemoteAddr { addr: shared.addr + at as u64, rkey: shared.key };
     let remote = |at: usize| RemoteAddr { addr: there.addr + at as u64, rkey: there.key };
     let mut one = |from: usize, len: usize| {
         sges[0] = Sge { addr: here.addr + from as u64, length: len as u32, lkey: here.key };
@@ -349,6 +439,8 @@ fn request<'a>(op: &Op, number: usize, here: &Buffer, there: &Buffer, sges: &'a 
             (SendOp::Write(remote(0)), 1)
         }
         Op::OutOfBounds => (SendOp::Write(remote(BUFFER - 8)), one(0, 9)),
+        Op::WriteShared { from, to, len } => (SendOp::Write(remote_shared(to)), one(from, len)),
+        Op::ReadShared { from, to, len } => (SendOp::Read(remote_shared(from)), one(to, len)),
     };
     if number.is_multiple_of(3) {
         flags |= SendFlags::SIGNALED;
@@ -370,28 +462,26 @@ struct Seen {
     recvs: Vec<u64>,
     here: Vec<u8>,
     there: Vec<u8>,
+    shared: Vec<u8>,
 }
 
 /// Posts them on a new QP, from memory that is always the same.
-fn run(
-    peer: &mut Peer,
-    qp_type: QpType,
-    ops: &[Op],
-    posted: Posted,
-    (here, there): (&Buffer, &Buffer),
-) -> Seen {
+fn run(peer: &mut Peer, qp_type: QpType, ops: &[Op], posted: Posted, buffers: &Buffers) -> Seen {
+    let Buffers { here, there, shared } = buffers;
     let pattern: Vec<u8> = (0..HOLE).map(|n| (n * 7 / 3) as u8).collect();
     let mut other: Vec<u8> = pattern.iter().map(|byte| !byte).collect();
     // SAFETY: the buffer of this test, of which so much is mapped, and nobody else uses it now.
     let own = unsafe { std::slice::from_raw_parts_mut(here.addr as *mut u8, HOLE) };
     own.copy_from_slice(&pattern);
-    transfer::write(&[all_of(&mut other)], peer.far(there.addr)).expect("the peer lives");
+    for buffer in [there, shared] {
+        transfer::write(&[all_of(&mut other)], peer.far(buffer.addr)).expect("the peer lives");
+    }
     let side = peer.connect(qp_type);
     peer.ask(&format!("recv {RECVS}"));
     let mut sges = vec![[Sge::default(); 2]; ops.len()];
     let mut posting = side.qp.begin_post();
     for (number, (op, sges)) in ops.iter().zip(&mut sges).enumerate() {
-        posting.post(&request(op, number, here, there, sges), None).expect("there is room");
+        posting.post(&request(op, number, buffers, sges), None).expect("there is room");
         if posted == Posted::OneByOne {
             drop(posting);
             posting = side.qp.begin_post();
@@ -400,7 +490,8 @@ fn run(
     drop(posting);
     let sends = side.completions();
     let recvs = peer.ask("poll");
-    Seen { sends, recvs, here: own.to_vec(), there: peer.bytes(there.addr) }
+    let (there, shared) = (peer.bytes(there.addr), peer.bytes(shared.addr));
+    Seen { sends, recvs, here: own.to_vec(), there, shared }
 }
 
 fn ops(qp_type: QpType) -> impl Strategy<Value = Vec<Op>> {
@@ -416,32 +507,43 @@ fn ops(qp_type: QpType) -> impl Strategy<Value = Vec<Op>> {
     let inline = (from_to.clone(), short).prop_map(|((from, to, _), len)| Op::WriteInline { from, to, len });
     let imm = from_to.clone().prop_map(|(from, to, len)| Op::WriteWithImm { from, to, len });
     let send = from_to.clone().prop_map(|(from, _, len)| Op::Send { from, len: len.min(RECV_BYTES) });
+    let write_shared = from_to.clone().prop_map(|(from, to, len)| Op::WriteShared { from, to, len });
+    let read_shared = from_to.clone().prop_map(|(to, from, len)| Op::ReadShared { from, to, len });
     let read = from_to.prop_map(|(to, from, len)| Op::Read { from, to, len });
     let add = (word.clone(), to.clone()).prop_map(|(word, to)| Op::FetchAdd { word, to });
     let swap = (word, to, prop_oneof![Just(0u64), any::<u64>()])
         .prop_map(|(word, to, compare)| Op::CompareSwap { word, to, compare });
-    let hole = (1..200usize, any::<bool>())
-        .prop_map(move |(before, read)| Op::IntoHole { before, read: read && qp_type == QpType::Rc });
+    let hole = (1..200usize, any::<bool>()).prop_map(|(before, read)| Op::IntoHole { before, read });
     let fault = prop_oneof![
         3 => hole,
         1 => Just(Op::BadRkey),
         1 => Just(Op::BadLkey),
         1 => Just(Op::OutOfBounds)
     ];
-    let responds = u32::from(qp_type == QpType::Rc);
     let op = prop_oneof![
-        20 => write, 4 => two, 4 => inline, 2 => imm, 2 => send, 1 => fault,
-        8 * responds => read, 2 * responds => add, 2 * responds => swap,
+        20 => write, 4 => two, 4 => inline, 2 => imm, 2 => send, 1 => fault, 2 => write_shared,
+        8 => read, 2 => add, 2 => swap, 2 => read_shared,
     ];
-    proptest::collection::vec(op, 1..60)
+    let has = move |op: &Op| qp_type == QpType::Rc || !returns_data(op);
+    proptest::collection::vec(op, 1..60).prop_map(move |ops| ops.into_iter().filter(has).collect())
+}
+
+fn returns_data(op: &Op) -> bool {
+    matches!(op, Op::Read { .. } | Op::ReadShared { .. } | Op::FetchAdd { .. } | Op::CompareSwap { .. })
+        || matches!(op, Op::IntoHole { read: true, .. })
+}
+
+/// A peer, and buffers here and there.
+fn begin() -> (Peer, Buffers) {
+    let process = Process::current().expect("this process can use the device");
+    let mut peer = Peer::start();
+    let buffers = Buffers { here: buffer(process), there: peer.buffer(), shared: peer.shared("system-v").0 };
+    (peer, buffers)
 }
 
 #[test]
 fn a_list_does_what_its_work_requests_do_one_by_one() {
-    let process = Process::current().expect("this process can use the device");
-    let here = buffer(process);
-    let mut peer = Peer::start();
-    let there = peer.buffer();
+    let (mut peer, buffers) = begin();
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases: 200,
         failure_persistence: None,
@@ -454,12 +556,13 @@ fn a_list_does_what_its_work_requests_do_one_by_one() {
             // Not more messages than RECVs.
             let takes = |op: &&Op| matches!(op, Op::Send { .. } | Op::WriteWithImm { .. });
             prop_assume!(ops.iter().filter(takes).count() <= RECVS);
-            let list = run(peer, qp_type, &ops, Posted::InOneList, (&here, &there));
-            let single = run(peer, qp_type, &ops, Posted::OneByOne, (&here, &there));
+            let list = run(peer, qp_type, &ops, Posted::InOneList, &buffers);
+            let single = run(peer, qp_type, &ops, Posted::OneByOne, &buffers);
             prop_assert_eq!(&list.sends, &single.sends);
             prop_assert_eq!(&list.recvs, &single.recvs);
             prop_assert!(list.here == single.here, "memory here differs");
             prop_assert!(list.there == single.there, "memory there differs");
+            prop_assert!(list.shared == single.shared, "shared memory differs");
             Ok(())
         };
         runner.run(&ops(qp_type), same).unwrap_or_else(|failure| panic!("{qp_type}: {failure}"));
@@ -476,10 +579,7 @@ fn write(from: usize, to: usize, len: usize) -> Op {
 
 #[test]
 fn those_before_a_fault_complete_and_those_after_it_are_flushed() {
-    let process = Process::current().expect("this process can use the device");
-    let here = buffer(process);
-    let mut peer = Peer::start();
-    let there = peer.buffer();
+    let (mut peer, buffers) = begin();
     // One in three asks for a completion.
     let mut list: Vec<Op> = (0..7).map(|n| write(n * 100, n * 50, 20)).collect();
     for (fault, expected) in [
@@ -489,7 +589,7 @@ fn those_before_a_fault_complete_and_those_after_it_are_flushed() {
         (Op::BadLkey, WcStatus::LocProtErr),
     ] {
         list[4] = fault;
-        let seen = run(&mut peer, QpType::Rc, &list, Posted::InOneList, (&here, &there));
+        let seen = run(&mut peer, QpType::Rc, &list, Posted::InOneList, &buffers);
         let became: Vec<[u64; 2]> = seen.sends.iter().map(|&[number, status, _]| [number, status]).collect();
         let flushed = status(WcStatus::WrFlushErr);
         assert_eq!(became, [[0, 0], [3, 0], [4, status(expected)], [5, flushed], [6, flushed]], "{list:?}");
@@ -497,7 +597,7 @@ fn those_before_a_fault_complete_and_those_after_it_are_flushed() {
             let arrived = seen.there[n * 50..n * 50 + 20] == seen.here[n * 100..n * 100 + 20];
             assert_eq!(arrived, n < 4, "{n} of {list:?}");
         }
-        let seen = run(&mut peer, QpType::Uc, &list, Posted::InOneList, (&here, &there));
+        let seen = run(&mut peer, QpType::Uc, &list, Posted::InOneList, &buffers);
         let goes_on = expected == WcStatus::RemAccessErr;
         assert_eq!(seen.there[300..320] == seen.here[600..620], goes_on, "UC: {list:?}");
     }
@@ -505,15 +605,12 @@ fn those_before_a_fault_complete_and_those_after_it_are_flushed() {
 
 #[test]
 fn a_list_may_be_longer_than_what_one_call_takes() {
-    let process = Process::current().expect("this process can use the device");
-    let here = buffer(process);
-    let mut peer = Peer::start();
-    let there = peer.buffer();
+    let (mut peer, buffers) = begin();
     // Not one after the other, so that each is a piece of its own at the far side too.
     let places = |n: usize| (128 + n % 500 * 16, n * 10 % 8000);
     let mut list: Vec<Op> = (0..1500).map(|n| write(places(n).0, places(n).1, 10)).collect();
     list.push(Op::IntoHole { before: 5, read: true });
-    let seen = run(&mut peer, QpType::Rc, &list, Posted::InOneList, (&here, &there));
+    let seen = run(&mut peer, QpType::Rc, &list, Posted::InOneList, &buffers);
     assert_eq!(seen.sends.len(), 501, "one in three, and the fault");
     assert_eq!(seen.sends[500], [1500, status(WcStatus::RemAccessErr), WcOpcode::Read.to_c().into()]);
     for n in 700..1500 {
@@ -524,35 +621,29 @@ fn a_list_may_be_longer_than_what_one_call_takes() {
 
 #[test]
 fn those_behind_one_that_waits_come_after_it() {
-    let process = Process::current().expect("this process can use the device");
-    let here = buffer(process);
-    let mut peer = Peer::start();
-    let there = peer.buffer();
+    let (mut peer, buffers) = begin();
     let side = peer.connect(QpType::Rc);
-    let before = peer.bytes(there.addr);
+    let before = peer.bytes(buffers.there.addr);
     let ops = [write(0, 0, 20), Op::Send { from: 20, len: 20 }, write(40, 40, 20), write(60, 60, 20)];
     // SAFETY: the buffer of this test, of which so much is mapped.
-    unsafe { std::slice::from_raw_parts_mut(here.addr as *mut u8, 80) }.fill(9);
+    unsafe { std::slice::from_raw_parts_mut(buffers.here.addr as *mut u8, 80) }.fill(9);
     let mut sges = [[Sge::default(); 2]; 4];
     let mut posting = side.qp.begin_post();
     for (number, (op, sges)) in ops.iter().zip(&mut sges).enumerate() {
-        posting.post(&request(op, number, &here, &there, sges), None).expect("there is room");
+        posting.post(&request(op, number, &buffers, sges), None).expect("there is room");
     }
     drop(posting);
-    let waiting = peer.bytes(there.addr);
+    let waiting = peer.bytes(buffers.there.addr);
     assert_eq!(waiting[..20], [9; 20]);
     assert_eq!(waiting[20..], before[20..], "nothing overtakes the SEND");
     peer.ask("recv 1");
     assert_eq!(side.wait_for(2).len(), 2, "one in three asks for a completion");
-    assert_eq!(peer.bytes(there.addr)[40..80], [9; 40]);
+    assert_eq!(peer.bytes(buffers.there.addr)[40..80], [9; 40]);
 }
 
 #[test]
 fn a_list_to_a_process_that_has_ended_fails_as_a_whole() {
-    let process = Process::current().expect("this process can use the device");
-    let here = buffer(process);
-    let mut peer = Peer::start();
-    let there = peer.buffer();
+    let (mut peer, buffers) = begin();
     let side = peer.connect(QpType::Rc);
     peer.process.kill().expect("it lives");
     peer.process.wait().expect("it ends");
@@ -560,10 +651,131 @@ fn a_list_to_a_process_that_has_ended_fails_as_a_whole() {
     let mut posting = side.qp.begin_post();
     for (number, sges) in sges.iter_mut().enumerate() {
         let op = write(number * 64, number * 64, 20);
-        posting.post(&request(&op, number, &here, &there, sges), None).expect("there is room");
+        posting.post(&request(&op, number, &buffers, sges), None).expect("there is room");
     }
     drop(posting);
     let became: Vec<u64> = side.wait_for(5).iter().map(|wc| wc[1]).collect();
     let flushed = status(WcStatus::WrFlushErr);
     assert_eq!(became, [status(WcStatus::RetryExcErr), flushed, flushed, flushed, flushed]);
+}
+
+/// Posts one work request; returns its status.
+fn post_one(side: &Side, op: &Op, buffers: &Buffers) -> u64 {
+    let mut sges = [Sge::default(); 2];
+    side.qp.begin_post().post(&request(op, 0, buffers, &mut sges), None).expect("there is room");
+    side.wait_for(1)[0][1]
+}
+
+/// Where the fast way ends, what is not mapped in the peer any more cannot be accessed.
+#[test]
+fn what_a_program_shares_is_accessed_where_it_lies() {
+    for (how, mapped_here) in [("system-v", true), ("sealed", true), ("unsealed", false)] {
+        let (mut peer, mut buffers) = begin();
+        let (shared, second, _) = peer.shared(how);
+        buffers.shared = shared;
+        buffers.there = shared;
+        // SAFETY: the buffer of this test, of which so much is mapped.
+        let own = unsafe { std::slice::from_raw_parts_mut(buffers.here.addr as *mut u8, HOLE) };
+        own.fill(5);
+        let side = peer.connect(QpType::Rc);
+        assert_eq!(post_one(&side, &Op::WriteShared { from: 0, to: 100, len: 50 }, &buffers), 0, "{how}");
+        assert_eq!(peer.bytes(second)[100..150], [5; 50], "{how}");
+        peer.ask(&format!("unmap {}", shared.addr));
+        let outcome = if mapped_here { 0 } else { status(WcStatus::RemAccessErr) };
+        assert_eq!(
+            post_one(&side, &Op::WriteShared { from: 0, to: 200, len: 50 }, &buffers),
+            outcome,
+            "{how}"
+        );
+        assert_eq!(peer.bytes(second)[200..250] == [5; 50], mapped_here, "{how}");
+        if mapped_here {
+            assert_eq!(post_one(&side, &Op::FetchAdd { word: 40, to: 0 }, &buffers), 0, "{how}");
+            assert_eq!(peer.bytes(second)[320..328], [3, 0, 0, 0, 0, 0, 0, 0], "{how}");
+            assert_eq!(post_one(&side, &Op::ReadShared { from: 320, to: 8, len: 8 }, &buffers), 0, "{how}");
+            assert_eq!(own[..16], [0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0], "{how}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_its_program_truncates_fails_accesses_and_nothing_else() {
+    let (mut peer, mut buffers) = begin();
+    buffers.shared = peer.shared("unsealed").0;
+    let side = peer.connect(QpType::Rc);
+    let write = Op::WriteShared { from: 0, to: 100, len: 50 };
+    assert_eq!(post_one(&side, &write, &buffers), 0);
+    peer.ask("truncate");
+    assert_eq!(post_one(&side, &write, &buffers), status(WcStatus::RemAccessErr));
+}
+
+#[test]
+fn a_region_that_takes_the_place_of_another_is_found() {
+    let (mut peer, mut buffers) = begin();
+    let side = peer.connect(QpType::Rc);
+    let write = Op::WriteShared { from: 0, to: 100, len: 50 };
+    assert_eq!(post_one(&side, &write, &buffers), 0);
+    let before = peer.bytes(buffers.shared.addr);
+    let key = peer.ask(&format!("replace {}", buffers.shared.key))[0] as u32;
+    assert_eq!(key >> 8, buffers.shared.key >> 8, "the same place");
+    let old = buffers.shared;
+    buffers.shared = Buffer { key, ..buffers.there };
+    // SAFETY: the buffer of this test, of which so much is mapped.
+    unsafe { std::slice::from_raw_parts_mut(buffers.here.addr as *mut u8, 50) }.fill(6);
+    assert_eq!(post_one(&side, &write, &buffers), 0);
+    assert_eq!(peer.bytes(buffers.there.addr)[100..150], [6; 50]);
+    assert_eq!(peer.bytes(old.addr), before, "what was there before is left alone");
+}
+
+#[test]
+fn a_record_that_says_more_than_is_mapped_is_not_believed() {
+    let (mut peer, buffers) = begin();
+    for first in [None, Some(Op::WriteShared { from: 0, to: 100, len: 50 })] {
+        let side = peer.connect(QpType::Rc);
+        if let Some(op) = first {
+            assert_eq!(post_one(&side, &op, &buffers), 0);
+        }
+        peer.ask(&format!("lie {}", buffers.shared.key));
+        let beyond = Op::WriteShared { from: 0, to: 1 << 30, len: 50 };
+        assert_eq!(post_one(&side, &beyond, &buffers), status(WcStatus::RemAccessErr));
+    }
+}
+
+/// How often a System V segment is mapped; `None` where there is no such segment.
+fn attachments(id: i32) -> Option<u64> {
+    // SAFETY: integers, which may be zero; shmctl fills the struct in.
+    unsafe {
+        let mut about: libc::shmid_ds = std::mem::zeroed();
+        (libc::shmctl(id, libc::IPC_STAT, &mut about) == 0).then_some(about.shm_nattch)
+    }
+}
+
+#[test]
+fn shared_memory_is_mapped_once_and_not_longer_than_needed() {
+    let (mut peer, mut buffers) = begin();
+    let (shared, second, id) = peer.shared("system-v");
+    let other = Buffer { addr: second, key: peer.ask(&format!("register {second}"))[0] as u32 };
+    let write = Op::WriteShared { from: 0, to: 100, len: 50 };
+    assert_eq!(attachments(id), Some(2), "the peer's own");
+    for region in [shared, shared, other] {
+        buffers.shared = region;
+        let side = peer.connect(QpType::Rc);
+        assert_eq!(post_one(&side, &write, &buffers), 0);
+        assert_eq!(attachments(id), Some(3), "one here, whoever uses it");
+    }
+    for region in [shared, other] {
+        peer.ask(&format!("replace {}", region.key));
+    }
+    let (shared, _, next) = peer.shared("system-v");
+    buffers.shared = shared;
+    let side = peer.connect(QpType::Rc);
+    assert_eq!(post_one(&side, &write, &buffers), 0);
+    assert_eq!((attachments(id), attachments(next)), (Some(2), Some(3)), "there is no such region any more");
+    drop(side);
+    peer.process.kill().expect("it lives");
+    peer.process.wait().expect("it ends");
+    let begin = Instant::now();
+    while attachments(next).is_some() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the segment is left behind");
+        std::thread::yield_now();
+    }
 }

@@ -7,6 +7,7 @@
 use crate::batch::{Batch, Request};
 use crate::channel::tell;
 use crate::cq::{Carried, RecvDone, SOLICITED, push_recv};
+use crate::mapping::ViewCache;
 use crate::peer::Peer;
 use crate::process::{Owner, Process, QP_BITS};
 use crate::records::*;
@@ -69,12 +70,20 @@ pub(crate) struct Requester {
 /// What a requester keeps from one work request to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    pub(crate) cache: RegionCache,
+    pub(crate) caches: Caches,
     pub(crate) pieces: Vec<Piece>,
     /// Work requests of the list being posted that are to be moved together.
     pub(crate) batch: Batch,
     /// The process that the connected peer, or the last datagram's destination, is of.
     pub(crate) peer: Option<Arc<Peer>>,
+}
+
+/// What a requester has found last: regions of this process, and those of peers that are mapped
+/// here.
+#[derive(Debug, Default)]
+pub(crate) struct Caches {
+    regions: RegionCache,
+    views: ViewCache,
 }
 
 impl Scratch {
@@ -143,7 +152,7 @@ impl Requester {
         }
         let mut pieces = std::mem::take(&mut scratch.pieces);
         pieces.clear();
-        let attempt = if self.find_pieces(&mut scratch.cache, &mut pieces, request) {
+        let attempt = if self.find_pieces(&mut scratch.caches.regions, &mut pieces, request) {
             self.deliver(scratch, route, request, &pieces)
         } else {
             scratch.in_turn(Outcome::Done(WcStatus::LocProtErr))
@@ -197,11 +206,11 @@ impl Requester {
         if !self.find_peer(scratch, route.dest_qpn) {
             return scratch.in_turn(self.silence());
         }
-        let Scratch { cache, batch, peer, .. } = scratch;
+        let Scratch { caches, batch, peer, .. } = scratch;
         let reached =
             self.target(peer.as_deref(), route.dest_qpn).filter(|target| self.reaches(target, route));
         let Some(target) = reached else { return scratch.in_turn(self.silence()) };
-        match target.carry_out(self, cache, batch, route, request, pieces) {
+        match target.carry_out(self, caches, batch, route, request, pieces) {
             Ok(attempt) => attempt,
             Err(_) if !batch.is_empty() => Attempt::AfterGathered,
             Err(fault) => Attempt::Over(self.conclude(&target, fault)),
@@ -277,7 +286,7 @@ impl Target<'_> {
     fn carry_out(
         &self,
         from: &Requester,
-        cache: &mut RegionCache,
+        caches: &mut Caches,
         batch: &mut Batch,
         route: &Route,
         request: &Request<'_>,
@@ -285,9 +294,9 @@ impl Target<'_> {
     ) -> Result<Attempt, Fault> {
         let (wr, len) = (&request.wr, request.len);
         match wr.op {
-            SendOp::Send | SendOp::SendWithImm(_) => self.receive(from, cache, route, wr, len, pieces)?,
+            SendOp::Send | SendOp::SendWithImm(_) => self.receive(from, caches, route, wr, len, pieces)?,
             SendOp::Write(remote) => {
-                let far = self.remote(cache, remote, len, AccessFlags::REMOTE_WRITE)?;
+                let far = self.remote(caches, remote, len, AccessFlags::REMOTE_WRITE)?;
                 match far {
                     Far::Foreign { pid, addr } => return Ok(gather(batch, request, pieces, pid, addr)),
                     Far::Mapped(_) if !batch.is_empty() => return Ok(Attempt::AfterGathered),
@@ -295,14 +304,14 @@ impl Target<'_> {
                 }
             }
             SendOp::WriteWithImm(remote, _) => {
-                let far = self.remote(cache, remote, len, AccessFlags::REMOTE_WRITE)?;
+                let far = self.remote(caches, remote, len, AccessFlags::REMOTE_WRITE)?;
                 self.write_with_imm(from, wr, len, pieces, far)?;
             }
             SendOp::Read(remote) => {
                 if self.qp.max_dest_rd_atomic.load(Relaxed) == 0 {
                     return Err(Fault::Invalid);
                 }
-                let far = self.remote(cache, remote, len, AccessFlags::REMOTE_READ)?;
+                let far = self.remote(caches, remote, len, AccessFlags::REMOTE_READ)?;
                 match far {
                     Far::Foreign { pid, addr } => return Ok(gather(batch, request, pieces, pid, addr)),
                     Far::Mapped(_) if !batch.is_empty() => return Ok(Attempt::AfterGathered),
@@ -310,10 +319,10 @@ impl Target<'_> {
                 }
             }
             SendOp::CompareSwap { remote, compare, swap } => {
-                self.atomic(cache, remote, AtomicWork::CompareSwap { compare, swap }, pieces)?;
+                self.atomic(caches, remote, AtomicWork::CompareSwap { compare, swap }, pieces)?;
             }
             SendOp::FetchAdd { remote, add } => {
-                self.atomic(cache, remote, AtomicWork::FetchAdd(add), pieces)?;
+                self.atomic(caches, remote, AtomicWork::FetchAdd(add), pieces)?;
             }
         }
         Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
@@ -323,7 +332,7 @@ impl Target<'_> {
     /// is accessed (IB specification vol. 1, 9.7.5.2.4).
     fn remote(
         &self,
-        cache: &mut RegionCache,
+        caches: &mut Caches,
         remote: RemoteAddr,
         len: u32,
         need: AccessFlags,
@@ -335,35 +344,36 @@ impl Target<'_> {
         if len == 0 {
             return Ok(Far::Mapped(std::ptr::NonNull::dangling().as_ptr()));
         }
-        let place = self.find(cache, remote.rkey).ok_or(Fault::Access)?;
+        let place = self.find(caches, remote.rkey).ok_or(Fault::Access)?;
         let pd = self.qp.pd.load(Relaxed);
         let offset = place.check(pd, remote.addr, u64::from(len), need).map_err(|_| Fault::Access)?;
-        self.far(&place, offset, u64::from(len)).ok_or(Fault::Access)
+        self.far(caches, &place, offset, u64::from(len)).ok_or(Fault::Access)
     }
 
-    fn find(&self, cache: &mut RegionCache, key: u32) -> Option<Place> {
+    fn find(&self, caches: &mut Caches, key: u32) -> Option<Place> {
         match self.owner {
-            Owner::This => cache.find(&self.process.regions, key),
+            Owner::This => caches.regions.find(&self.process.regions, key),
             Owner::Peer(_) => find_in(self.segment, key),
         }
     }
 
     /// Where `len` bytes of a region are for this process.
-    fn far(&self, place: &Place, offset: u64, len: u64) -> Option<Far> {
+    fn far(&self, caches: &mut Caches, place: &Place, offset: u64, len: u64) -> Option<Far> {
         match (self.owner, place.shared) {
             (Owner::This, _) => Some(Far::Mapped((place.host + offset) as *mut u8)),
             (Owner::Peer(_), Some(at)) => {
                 self.segment.in_arena(at.checked_add(offset)?, len).map(Far::Mapped)
             }
-            (Owner::Peer(peer), None) => {
-                Some(Far::Foreign { pid: peer.member.pid, addr: place.host.wrapping_add(offset) })
-            }
+            (Owner::Peer(peer), None) => Some(match caches.views.address(peer, place, offset) {
+                Some(address) => Far::Mapped(address),
+                None => Far::Foreign { pid: peer.member.pid, addr: place.host.wrapping_add(offset) },
+            }),
         }
     }
 
     fn atomic(
         &self,
-        cache: &mut RegionCache,
+        caches: &mut Caches,
         remote: RemoteAddr,
         work: AtomicWork,
         pieces: &[Piece],
@@ -375,7 +385,7 @@ impl Target<'_> {
         {
             return Err(Fault::Invalid);
         }
-        let place = self.find(cache, remote.rkey).ok_or(Fault::Access)?;
+        let place = self.find(caches, remote.rkey).ok_or(Fault::Access)?;
         let pd = self.qp.pd.load(Relaxed);
         let offset =
             place.check(pd, remote.addr, 8, AccessFlags::REMOTE_ATOMIC).map_err(|_| Fault::Access)?;
@@ -383,7 +393,7 @@ impl Target<'_> {
         if !host.is_multiple_of(8) {
             return Err(Fault::Invalid);
         }
-        let far = self.far(&place, offset, 8).ok_or(Fault::Access)?;
+        let far = self.far(caches, &place, offset, 8).ok_or(Fault::Access)?;
         let original = match (far, place.shared) {
             // The processor's own atomics are enough where everybody can use them.
             (Far::Mapped(word), Some(_)) => {
@@ -432,7 +442,7 @@ impl Target<'_> {
     fn receive(
         &self,
         from: &Requester,
-        cache: &mut RegionCache,
+        caches: &mut Caches,
         route: &Route,
         wr: &SendWr<'_>,
         len: u32,
@@ -452,10 +462,10 @@ impl Target<'_> {
             return Err(Fault::RecvTooSmall);
         }
         let carried = if total <= CARRIED_BYTES as u64 {
-            self.check_buffers(cache, rq, slot, total, None)?;
+            self.check_buffers(caches, rq, slot, total, None)?;
             Carried { header, pieces, len: total as usize }
         } else {
-            self.check_buffers(cache, rq, slot, total, Some((header, pieces)))?;
+            self.check_buffers(caches, rq, slot, total, Some((header, pieces)))?;
             Carried::default()
         };
         let grh = if ud && route.grh.is_some() { IBV_WC_GRH } else { 0 };
@@ -491,7 +501,7 @@ impl Target<'_> {
     /// fill them with.
     fn check_buffers(
         &self,
-        cache: &mut RegionCache,
+        caches: &mut Caches,
         rq: &RqRecord,
         slot: &RqSlot,
         total: u64,
@@ -513,12 +523,12 @@ impl Target<'_> {
             if part == 0 {
                 continue;
             }
-            let place = self.find(cache, sge.lkey).ok_or(Fault::RecvProtection)?;
+            let place = self.find(caches, sge.lkey).ok_or(Fault::RecvProtection)?;
             let offset = place
                 .check(pd, sge.addr, part, AccessFlags::LOCAL_WRITE)
                 .map_err(|_| Fault::RecvProtection)?;
             if let Some((header, pieces)) = fill {
-                let far = self.far(&place, offset, part).ok_or(Fault::RecvProtection)?;
+                let far = self.far(caches, &place, offset, part).ok_or(Fault::RecvProtection)?;
                 fill_buffer(header, pieces, at as usize, part as usize, far)?;
             }
             at += part;

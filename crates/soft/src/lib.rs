@@ -24,6 +24,7 @@ mod errno;
 mod hostile;
 pub mod launch;
 mod lock;
+mod mapping;
 mod peer;
 mod process;
 mod progress;

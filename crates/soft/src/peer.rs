@@ -1,12 +1,13 @@
 //! Another process that uses the device.
 
+use crate::mapping::Views;
 use crate::registry::Member;
 use crate::segment::Segment;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 /// A process, and its segment.
 #[derive(Debug)]
@@ -15,6 +16,9 @@ pub(crate) struct Peer {
     pub(crate) slot: u32,
     pub(crate) member: Member,
     pub(crate) segment: Segment,
+    /// Its number among all peers that this process has had.
+    pub(crate) number: u64,
+    pub(crate) views: Views,
     process: OwnedFd,
     dead: AtomicBool,
 }
@@ -44,7 +48,10 @@ impl Peer {
         if !member.is_alive() {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
-        Ok(Peer { slot, member, segment, process, dead: AtomicBool::new(false) })
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Relaxed);
+        let (views, dead) = (Views::default(), AtomicBool::new(false));
+        Ok(Peer { slot, member, segment, number, views, process, dead })
     }
 
     /// A file descriptor that becomes readable when the process ends.
@@ -58,6 +65,7 @@ impl Peer {
 
     pub(crate) fn set_dead(&self) {
         self.dead.store(true, Relaxed);
+        self.views.forget();
     }
 
     /// Writes to a pipe of the process. `fd` is from its segment: what it names is looked at

@@ -10,8 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{PoisonError, RwLock};
 
 /// A region and where its bytes are.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
+    pub(crate) key: u32,
+    /// Of a peer's region: how often its record has changed.
+    pub(crate) changes: u32,
     pub(crate) region: Region,
     /// Address of the first byte in its process.
     pub(crate) host: u64,
@@ -20,6 +23,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// The number of its slot in the table of regions, plus 1.
+    pub(crate) fn slot(&self) -> u32 {
+        self.key >> 8
+    }
+
     /// Checks an access; returns the distance of its first byte from the region's.
     pub(crate) fn check(&self, pd: u32, addr: u64, len: u64, need: AccessFlags) -> Result<u64, KeyError> {
         self.region.check(pd, addr, len, need)?;
@@ -100,7 +108,7 @@ impl Regions {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let region = *table.keys.get(key)?;
         let (host, shared) = *table.places.get(slot_of(key)?)?;
-        Some(Place { region, host, shared })
+        Some(Place { key, changes: 0, region, host, shared })
     }
 }
 
@@ -144,18 +152,22 @@ impl RegionCache {
 /// The region with this key in a peer's segment.
 pub(crate) fn find_in(segment: &Segment, key: u32) -> Option<Place> {
     let record = segment.mr(slot_of(key)?)?;
-    let (found, place) = record.read(|r| {
+    let place = record.read(|r| {
         let region = Region {
             pd: r.pd.load(Relaxed),
             addr: r.start.load(Relaxed),
             len: r.len.load(Relaxed),
             access: AccessFlags::from_bits_truncate(r.access.load(Relaxed)),
         };
-        let place =
-            Place { region, host: r.host.load(Relaxed), shared: r.shared.load(Relaxed).checked_sub(1) };
-        (r.key.load(Relaxed), place)
+        Place {
+            key: r.key.load(Relaxed),
+            changes: r.sequence.load(Relaxed),
+            region,
+            host: r.host.load(Relaxed),
+            shared: r.shared.load(Relaxed).checked_sub(1),
+        }
     })?;
-    (found == key && key != 0).then_some(place)
+    (place.key == key && key != 0).then_some(place)
 }
 
 /// Numbers for protection domains.

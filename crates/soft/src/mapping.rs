@@ -1,0 +1,308 @@
+//! Memory that another process's program shares already: mapped here too, it is reached by plain
+//! loads and stores.
+//!
+//! Nothing is announced. Whoever first accesses a region of a peer asks the kernel what lies there
+//! (proc_pid_maps(5)), so that no record can make it map anything but what the peer has itself, and
+//! only memory that cannot be taken away is mapped:
+//! - System V segments, which have one size for life;
+//! - memfds sealed with `F_SEAL_SHRINK`, of which the peer has a file descriptor still.
+//!
+//! Any other file, such as that of shm_open(3), may be truncated at any time, by a program that
+//! means no harm even, and an access would then end this process with SIGBUS. Sealing a file here
+//! would change what its program may do. Such memory is reached like private memory.
+
+use crate::peer::Peer;
+use crate::process::lock;
+use crate::regions::{Place, find_in};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader};
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::sync::{Arc, Mutex, Weak};
+
+const PAGE: usize = 4096;
+
+/// Shared memory, mapped in this process.
+#[derive(Debug)]
+struct Mapping {
+    base: *mut u8,
+    len: usize,
+    source: Source,
+}
+
+// SAFETY: the memory is shared with other processes in any case; it is accessed by copies of
+// payload and by atomics only.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+/// What is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Source {
+    /// The System V segment with this number.
+    SystemV(i32),
+    /// The memfd with this inode number.
+    Memfd(u64),
+}
+
+/// Where a peer's region lies in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Found {
+    source: Source,
+    /// Bytes from its beginning.
+    at: usize,
+}
+
+/// A peer's region as it is mapped here.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    mapping: Arc<Mapping>,
+    at: usize,
+}
+
+impl View {
+    /// Address of the region's byte at `offset`, which was checked to lie within the region.
+    fn address(&self, offset: u64) -> *mut u8 {
+        self.mapping.base.wrapping_add(self.at).wrapping_add(offset as usize)
+    }
+}
+
+/// The regions of a peer that were asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Views(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// By the region's key.
+    views: HashMap<u32, (Place, Option<View>)>,
+    mappings: HashMap<Source, Weak<Mapping>>,
+    /// The mapping of the peer's that was seen last not to be shared memory: most of its regions
+    /// may lie in the same heap. Should it have been replaced, then only the fast way is missed.
+    private: Range<u64>,
+}
+
+impl Views {
+    /// The view of a region, looked for where the region is new or has changed.
+    fn find(&self, peer: &Peer, place: &Place) -> Option<View> {
+        let mut known = lock(&self.0);
+        if let Some((then, view)) = known.views.get(&place.slot())
+            && then == place
+        {
+            return view.clone();
+        }
+        let view = known.look(peer, place);
+        known.views.insert(place.slot(), (*place, view.clone()));
+        view
+    }
+
+    /// Unmaps what nobody uses any more.
+    pub(crate) fn forget(&self) {
+        *lock(&self.0) = Known::default();
+    }
+}
+
+impl Known {
+    fn look(&mut self, peer: &Peer, place: &Place) -> Option<View> {
+        let pid = peer.member.pid;
+        let bytes = place.host..place.host.checked_add(place.region.len)?;
+        if self.private.start <= bytes.start && bytes.end <= self.private.end {
+            return None;
+        }
+        let device = crate::arena::own().ok()?.file.metadata().ok()?.dev();
+        let line = line_of(pid, bytes.start)?;
+        let Some(found) = parse(&line, device, &bytes) else {
+            self.private = addresses(&line)?;
+            return None;
+        };
+        let mapping = match self.mappings.get(&found.source).and_then(Weak::upgrade) {
+            Some(mapping) => mapping,
+            None => {
+                self.drop_stale(peer);
+                Arc::new(match found.source {
+                    Source::SystemV(id) => Mapping::attach(pid, id)?,
+                    Source::Memfd(inode) => Mapping::of_memfd(pid, device, inode)?,
+                })
+            }
+        };
+        let end = u64::try_from(found.at).ok()?.checked_add(place.region.len)?;
+        // What was looked at was this process's, not that of another that has got its number.
+        if end > mapping.len as u64 || !peer.member.is_alive() {
+            return None;
+        }
+        self.mappings.insert(found.source, Arc::downgrade(&mapping));
+        Some(View { mapping, at: found.at })
+    }
+
+    /// Lets go of the views of regions that there are no more.
+    fn drop_stale(&mut self, peer: &Peer) {
+        self.views.retain(|_, (place, view)| {
+            view.is_none() || find_in(&peer.segment, place.key).is_some_and(|now| now == *place)
+        });
+        self.mappings.retain(|_, mapping| mapping.strong_count() > 0);
+    }
+}
+
+impl Mapping {
+    /// System V segment `id`, of the IPC namespace that process `pid` shares with this one.
+    fn attach(pid: u32, id: i32) -> Option<Mapping> {
+        let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/ipc")).ok();
+        if namespace("self")? != namespace(&pid.to_string())? {
+            return None;
+        }
+        // SAFETY: a new mapping, where the kernel finds room.
+        let base = unsafe { libc::shmat(id, std::ptr::null(), 0) };
+        if base as isize == -1 {
+            return None;
+        }
+        // Detached when dropped.
+        let mut mapping = Mapping { base: base.cast(), len: 0, source: Source::SystemV(id) };
+        // SAFETY: integers, which may be zero; shmctl fills the struct in.
+        let size = unsafe {
+            let mut about: libc::shmid_ds = std::mem::zeroed();
+            if libc::shmctl(id, libc::IPC_STAT, &mut about) != 0 {
+                return None;
+            }
+            about.shm_segsz
+        };
+        mapping.len = size.checked_next_multiple_of(PAGE)?;
+        Some(mapping)
+    }
+
+    /// The memfd with this inode number, where process `pid` has it open and it cannot shrink.
+    fn of_memfd(pid: u32, device: u64, inode: u64) -> Option<Mapping> {
+        let is_it = |file: &std::fs::Metadata| file.is_file() && (file.dev(), file.ino()) == (device, inode);
+        let path = std::fs::read_dir(format!("/proc/{pid}/fd"))
+            .ok()?
+            .flatten()
+            .map(|entry| entry.path())
+            .find(|path| std::fs::metadata(path).is_ok_and(|about| is_it(&about)))?;
+        let file: File =
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path).ok()?;
+        // SAFETY: a query of an open file.
+        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+        // The size is asked for once the file is known not to get smaller.
+        let about = file.metadata().ok().filter(|about| is_it(about) && seals >= 0)?;
+        let len = usize::try_from(about.len()).ok()?;
+        if seals & libc::F_SEAL_SHRINK == 0 || len == 0 {
+            return None;
+        }
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+        // SAFETY: a new mapping, where the kernel finds room.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, file.as_raw_fd(), 0) };
+        (base != libc::MAP_FAILED).then(|| Mapping { base: base.cast(), len, source: Source::Memfd(inode) })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, of which no address is used without a `View`.
+        unsafe {
+            match self.source {
+                Source::SystemV(_) => libc::shmdt(self.base.cast()),
+                Source::Memfd(_) => libc::munmap(self.base.cast(), self.len),
+            }
+        };
+    }
+}
+
+/// The line of proc_pid_maps(5) of the mapping that the address lies in, or of the next.
+fn line_of(pid: u32, addr: u64) -> Option<String> {
+    let maps = BufReader::new(File::open(format!("/proc/{pid}/maps")).ok()?);
+    // The lines are in the order of addresses.
+    maps.lines().map_while(Result::ok).find(|line| addresses(line).is_none_or(|mapped| mapped.end > addr))
+}
+
+/// The addresses that a line is about.
+fn addresses(line: &str) -> Option<Range<u64>> {
+    let (start, end) = line.split(' ').next()?.split_once('-')?;
+    Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
+}
+
+/// What a line tells of these bytes of a process, where they all lie in shared memory that may be
+/// written, on the device of all memfds.
+fn parse(line: &str, device: u64, bytes: &Range<u64>) -> Option<Found> {
+    let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
+    let mut fields = line.split_ascii_whitespace();
+    let mapped = addresses(fields.next()?)?;
+    let rights = fields.next()?;
+    let offset = hexadecimal(fields.next()?)?;
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let on = libc::makedev(hexadecimal(major)? as u32, hexadecimal(minor)? as u32);
+    let inode: u64 = fields.next()?.parse().ok()?;
+    let name = fields.next()?;
+    if !rights.starts_with("rw") || !rights.ends_with('s') || on != device {
+        return None;
+    }
+    if bytes.start < mapped.start || bytes.end > mapped.end {
+        return None;
+    }
+    let source = if name.starts_with("/SYSV") {
+        Source::SystemV(i32::try_from(inode).ok()?)
+    } else if name.starts_with("/memfd:") {
+        Source::Memfd(inode)
+    } else {
+        return None;
+    };
+    Some(Found { source, at: usize::try_from(offset.checked_add(bytes.start - mapped.start)?).ok()? })
+}
+
+/// The peers' regions that a queue has used last, so that finding them again takes no lock.
+#[derive(Debug, Default)]
+pub(crate) struct ViewCache([Option<(u64, Place, Option<View>)>; 4]);
+
+impl ViewCache {
+    /// Where the byte at `offset` of a peer's region is mapped here, if it is. The address holds
+    /// until the cache is used again; `offset` was checked against the region.
+    pub(crate) fn address(&mut self, peer: &Peer, place: &Place, offset: u64) -> Option<*mut u8> {
+        let entry = &mut self.0[place.slot() as usize % 4];
+        let known = matches!(entry, Some((number, then, _)) if *number == peer.number && then == place);
+        if !known {
+            *entry = Some((peer.number, *place, peer.views.find(peer, place)));
+        }
+        entry.as_ref()?.2.as_ref().map(|view| view.address(offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEVICE: u64 = 1;
+
+    fn parsed(rights: &str, device: &str, name: &str) -> Option<Found> {
+        let line = format!("7f00-9f00 {rights} 00002000 {device} 65538                      {name}");
+        assert_eq!(parse(&line, DEVICE, &(0x7eff..0x7f10)), None, "begins before");
+        assert_eq!(parse(&line, DEVICE, &(0x8000..0x9f01)), None, "ends behind");
+        parse(&line, DEVICE, &(0x8000..0x9f00))
+    }
+
+    #[test]
+    fn shared_memory_is_told_from_other_mappings() {
+        let at = 0x2100;
+        let system_v = Some(Found { source: Source::SystemV(65538), at });
+        assert_eq!(parsed("rw-s", "00:01", "/SYSV00000000 (deleted)"), system_v);
+        assert_eq!(parsed("rw-s", "00:01", "/SYSV0000162e"), system_v);
+        let memfd = Some(Found { source: Source::Memfd(65538), at });
+        assert_eq!(parsed("rwxs", "00:01", "/memfd:x (deleted)"), memfd);
+        for (rights, device, name) in [
+            ("rw-p", "00:01", "/SYSV00000000 (deleted)"),
+            ("r--s", "00:01", "/SYSV00000000 (deleted)"),
+            ("rw-s", "00:0f", "/SYSV00000000 (deleted)"),
+            ("rw-s", "00:01", "/dev/zero (deleted)"),
+            ("rw-s", "fe:00", "/tmp/SYSV"),
+            ("rw-p", "00:00", ""),
+        ] {
+            assert_eq!(parsed(rights, device, name), None, "{rights} {device} {name}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_line_is_taken(line in "[0-9a-f]{0,17}-?[0-9a-f]{0,17} ?[rwxps-]{0,4} ?[0-9a-f]{0,17} ?[0-9a-f:]{0,20} ?[0-9]{0,25} ?(/SYSV|/memfd:)?.{0,4}", addr: u64, end: u64) {
+            parse(&line, DEVICE, &(addr..end));
+        }
+    }
+}
