@@ -68,11 +68,12 @@ impl Faulty {
     }
 }
 
+/// Only a pass that does something hesitates, and such a pass does not end with a pause of its own.
 fn hesitate<P: Provider>(below: &P, span: Option<Span>) {
     let Some(span) = span else { return };
     let until = below.now() + span;
     while below.now() < until {
-        below.work(Span::from_us(1));
+        below.pause(until);
     }
 }
 

@@ -10,7 +10,7 @@ use doorbell_verbs::{Cluster, Span};
 /// Machines that a check needs: a server and three with clients.
 pub const MACHINES: u32 = 4;
 
-/// How much each check does.
+/// How much each check does; those in which threads hesitate do a quarter.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     /// Numbers that each client of a sequencer draws.
@@ -155,7 +155,7 @@ impl Scenario {
                 gather: if batched { 16 } else { 1 },
                 doorbell: batched,
                 queues,
-                requests: scale.requests,
+                requests: if hesitant { scale.requests / 4 } else { scale.requests },
                 retry: retry(lossy),
                 faults: faults(lossy, hesitant),
             }
@@ -187,7 +187,7 @@ impl Scenario {
                 gather: if batched { 8 } else { 1 },
                 doorbell: batched,
                 prefetch: batched,
-                operations: scale.operations,
+                operations: if hesitant { scale.operations / 4 } else { scale.operations },
                 retry: retry(lossy),
                 faults: faults(lossy, hesitant),
                 seed: 1,
