@@ -71,7 +71,9 @@ fn write_plots(dir: &Path, report: &Report, experiments: &[&Experiment]) -> Resu
 fn text(report: &Report, experiments: &[&Experiment]) -> String {
     let mut text = String::new();
     for experiment in experiments {
-        let of = |c: &&ClaimReport| c.paper == experiment.paper && c.experiment == experiment.name;
+        let extends = |c: &ClaimReport| c.basis == Basis::Ours && experiment.claims.contains(&c.id.as_str());
+        let of =
+            |c: &&ClaimReport| (c.paper == experiment.paper && c.experiment == experiment.name) || extends(c);
         let claims: Vec<&ClaimReport> = report.claims.iter().filter(of).collect();
         if !claims.is_empty() {
             let _ = writeln!(text, "{}/{}: {}", experiment.paper, experiment.name, experiment.title);
@@ -142,7 +144,8 @@ fn median(mut errors: Vec<f64>) -> Option<f64> {
 
 fn summary(report: &Report) -> String {
     let mut text = String::from("Summary\n");
-    let rows = [Basis::Predicted, Basis::Calibrated, Basis::Analytic, Basis::Given].map(|basis| {
+    let all = [Basis::Predicted, Basis::Calibrated, Basis::Analytic, Basis::Given, Basis::Ours];
+    let rows = all.map(|basis| {
         let claims: Vec<&ClaimReport> = report.claims.iter().filter(|c| c.basis == basis).collect();
         let hold = claims.iter().filter(|c| c.holds).count();
         // What the hardware is given to be says nothing about accuracy.

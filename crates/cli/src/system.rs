@@ -63,6 +63,9 @@ pub(crate) struct SystemArgs {
     /// UD QPs per port that replies take turns with [default: sequencers 3, stores 1]
     #[arg(long, value_name = "N", requires = "system")]
     multi_queue: Option<u32>,
+    /// Requests by UD SEND rather than by WRITE over a connected QP; rpc, herd-kv, and PUTs of read-kv
+    #[arg(long, requires = "system")]
+    datagrams: bool,
     /// Pairs of each core's partition, of drtm-kv's server [default: 8192, drtm-kv 1048576]
     #[arg(long, value_name = "N", requires = "system")]
     pairs: Option<u64>,
@@ -117,6 +120,7 @@ impl SystemArgs {
             batching,
             gather: self.gather.unwrap_or(gather),
             queues: self.multi_queue.unwrap_or(base.queues),
+            datagrams: self.datagrams,
             pairs: self.pairs.unwrap_or(base.pairs),
             zipf: self.zipf,
             value: self.value.unwrap_or(base.value),

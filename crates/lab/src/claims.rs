@@ -56,7 +56,10 @@ pub enum Qualifier {
     Derived,
 }
 
-/// A claim of a paper (`papers/claims.toml`).
+/// The [`Claim::paper`] of statements that no paper makes.
+pub const OURS: &str = "doorbell";
+
+/// A claim of a paper (`papers/claims.toml`), or a statement of our own (`papers/ours.toml`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
@@ -195,9 +198,10 @@ struct MarksFile {
 }
 
 static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| {
-    let file: ClaimsFile =
-        toml::from_str(include_str!("../../../papers/claims.toml")).expect("papers/claims.toml is tested");
-    file.claim
+    let claims = |text| toml::from_str::<ClaimsFile>(text).expect("the files of claims are tested").claim;
+    let mut all = claims(include_str!("../../../papers/claims.toml"));
+    all.extend(claims(include_str!("../../../papers/ours.toml")));
+    all
 });
 
 pub(crate) static RESTATEMENTS: LazyLock<Restatements> = LazyLock::new(|| {
@@ -218,7 +222,7 @@ static MARKS: LazyLock<Vec<Mark>> = LazyLock::new(|| {
     file.mark
 });
 
-/// All claims, in the order of the papers.
+/// All claims, in the order of the papers; then our own.
 pub fn all() -> &'static [Claim] {
     &CLAIMS
 }

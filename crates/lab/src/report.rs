@@ -26,6 +26,8 @@ pub enum Basis {
     Analytic,
     /// A property of the hardware that the profile states.
     Given,
+    /// No paper says it: a statement of our own, of what a system does beyond the papers.
+    Ours,
 }
 
 impl Basis {
@@ -36,6 +38,7 @@ impl Basis {
             Basis::Calibrated => "calibrated",
             Basis::Analytic => "analytic",
             Basis::Given => "given",
+            Basis::Ours => "ours",
         }
     }
 }
@@ -213,6 +216,7 @@ fn count(profile: &Profile) -> ParameterCounts {
 
 fn basis(claim: &Claim, formula: bool, settled: &BTreeSet<String>) -> Basis {
     match claim.kind {
+        _ if claim.paper == claims::OURS => Basis::Ours,
         Kind::HardwareParameter => Basis::Given,
         // What follows from a measurement is as good as that, whatever its formula.
         Kind::Analytic if !claims::RESTATEMENTS.computed.contains_key(&claim.id) => Basis::Analytic,

@@ -60,12 +60,18 @@ impl Selection {
 /// Whether `selector` names the claim, its paper, its table or figure, or its experiment.
 fn selects(selector: &str, claim: &Claim) -> bool {
     match selector.split_once('/') {
-        None => selector == claim.paper || selector == claim.id,
+        None => of_paper(selector, claim) || selector == claim.id,
         Some((paper, name)) => {
             let place = || in_place(name, &claim.place) && !shown_by_another(paper, name, claim);
-            paper == claim.paper && (in_experiment(paper, name, claim) || place())
+            of_paper(paper, claim) && (in_experiment(paper, name, claim) || place())
         }
     }
+}
+
+/// Whether a paper makes the claim, or one of its experiments checks this statement of our own.
+fn of_paper(paper: &str, claim: &Claim) -> bool {
+    let extends = |e: &Experiment| e.paper == paper && e.claims.contains(&claim.id.as_str());
+    paper == claim.paper || (claim.paper == claims::OURS && experiments::ALL.into_iter().any(extends))
 }
 
 fn named(paper: &str, name: &str) -> Option<&'static Experiment> {

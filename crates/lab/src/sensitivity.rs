@@ -24,8 +24,8 @@ const MORE: (u64, u64) = (11, 10);
 /// Smaller changes are not told.
 const LEAST: f64 = 0.001;
 
-/// Experiments whose numbers are windows and bits: they do not move by shares of 10%.
-const IN_STEPS: [&str; 2] = ["fig13", "locks"];
+/// Experiments whose numbers are windows and bits, which do not move by shares of 10%, or that find none.
+const LEFT_OUT: [&str; 5] = ["fig13", "locks", "clients", "designs", "speculation"];
 
 /// Of every calibrated parameter of every profile; nothing is explained, as only rates count.
 pub(crate) fn of(ctx: &Ctx<'_>, selection: &Selection) -> Result<Vec<Sensitivity>, SimulateError> {
@@ -53,7 +53,7 @@ pub(crate) fn of(ctx: &Ctx<'_>, selection: &Selection) -> Result<Vec<Sensitivity
 
 fn numbers(ctx: &Ctx<'_>, selection: &Selection) -> Result<BTreeMap<&'static str, f64>, SimulateError> {
     let mut numbers = BTreeMap::new();
-    let moving = selection.experiments.iter().filter(|e| e.runs > 0 && !IN_STEPS.contains(&e.name));
+    let moving = selection.experiments.iter().filter(|e| e.runs > 0 && !LEFT_OUT.contains(&e.name));
     for experiment in moving {
         for check in (experiment.run)(ctx)?.checks {
             if let Found::Number(n) = check.found {

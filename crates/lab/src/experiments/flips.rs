@@ -1,6 +1,9 @@
 //! Predicates that can fail: for each, a perturbed profile on which its claim no longer holds.
 
-use super::{Ctx, Experiment, Found, caches, fig5, fig11b, fig12, fig13, fig14, locks, tab5};
+use super::{
+    Ctx, Experiment, Found, caches, clients, designs, fig5, fig11b, fig12, fig13, fig14, locks, speculation,
+    tab5,
+};
 use crate::explain::Control;
 use doorbell_nic::Profile;
 use doorbell_verbs::Span;
@@ -129,4 +132,39 @@ fn locks_of_atomics() {
     let many = |p: &mut Profile| (p.atomics.slots, p.atomics.slot_low_bit) = (64, 3);
     flips(&fig14::EXPERIMENT, many, &["atc16-atomics-cx3-indep-z"]);
     flips(&locks::EXPERIMENT, |p| p.atomics.slots = 1, &["atc16-atomics-12lsb"]);
+}
+
+#[test]
+fn numbers_of_clients() {
+    let all = ["atc16-intro-rpc-less-scalable", "doorbell-requests-cross", "atc16-s41-herd-rpc-cost"];
+    assert_eq!(holding(&clients::EXPERIMENT, |_| {}, &all), all, "on the clusters");
+    let no_misses = |p: &mut Profile| p.caches.responder_entries = 1 << 16;
+    assert_eq!(holding(&clients::EXPERIMENT, no_misses, &all[..2]), [""; 0]);
+    let only_requests_miss =
+        |p: &mut Profile| (p.caches.requester_entries, p.caches.responder_entries) = (1 << 16, 100);
+    assert_eq!(holding(&clients::EXPERIMENT, only_requests_miss, &all[2..]), [""; 0]);
+}
+
+/// Missed on the clusters, of which two hold few contexts; where all hold as many as Connect-IB, it is not.
+#[test]
+fn the_limit_of_clients_could_hold() {
+    let limit = ["atc16-seq-rpc-client-limit"];
+    assert_eq!(holding(&clients::EXPERIMENT, |_| {}, &limit), [""; 0]);
+    assert_eq!(holding(&clients::EXPERIMENT, |p| p.caches.responder_entries = 288, &limit), limit);
+}
+
+#[test]
+fn the_best_designs() {
+    let slow_recvs = |p: &mut Profile| p.host.post_recv_wqe = LONG;
+    flips(&designs::EXPERIMENT, slow_recvs, &["atc16-intro-no-single-best"]);
+}
+
+#[test]
+fn what_speculation_gains() {
+    let slow_requests = |p: &mut Profile| p.rx.packet = LONG;
+    flips(
+        &speculation::EXPERIMENT,
+        slow_requests,
+        &["doorbell-speculation-gain", "doorbell-speculation-puts"],
+    );
 }

@@ -2,6 +2,8 @@
 
 mod app_a;
 mod caches;
+mod clients;
+mod designs;
 mod fig10;
 mod fig11a;
 mod fig11b;
@@ -21,6 +23,7 @@ mod locks;
 mod micro;
 mod outbound;
 mod runs;
+mod speculation;
 mod systems;
 mod tab1;
 mod tab2;
@@ -51,7 +54,7 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the papers.
-pub const ALL: [&Experiment; 22] = [
+pub const ALL: [&Experiment; 25] = [
     &fig2::EXPERIMENT,
     &tab1::EXPERIMENT,
     &fig5::EXPERIMENT,
@@ -62,6 +65,9 @@ pub const ALL: [&Experiment; 22] = [
     &fig8::EXPERIMENT,
     &fig9::EXPERIMENT,
     &fig10::EXPERIMENT,
+    &clients::EXPERIMENT,
+    &designs::EXPERIMENT,
+    &speculation::EXPERIMENT,
     &tab4::EXPERIMENT,
     &fig11a::EXPERIMENT,
     &fig11b::EXPERIMENT,

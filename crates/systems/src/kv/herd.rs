@@ -2,6 +2,7 @@
 
 use super::load::Draws;
 use super::message::{REPLY_OVERHEAD, REQUEST_OVERHEAD};
+use super::store::IfNot;
 use super::{Layout, Load, Refusal, Reply, Request, Store, numbered, owner};
 use crate::device::{self, Device};
 use crate::herd::{self, Config, Handler, Outcome, Worker};
@@ -42,9 +43,9 @@ impl Shard {
                 Reply::Refused(Refusal::TooLong)
             }
             Request::Get(key) => value(self.store.get(cpu, key)),
-            Request::GetIfNot(key, version) => match self.store.version(cpu, key) {
-                Some(now) if now == *version => Reply::Ok,
-                _ => value(self.store.get(cpu, key)),
+            Request::GetIfNot(key, version) => match self.store.get_if_not(cpu, key, *version) {
+                IfNot::Same => Reply::Ok,
+                IfNot::Other(found) => value(found),
             },
             Request::Put(key, v) => {
                 self.store.put(cpu, key, v);

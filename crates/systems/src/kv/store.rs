@@ -205,6 +205,14 @@ pub(super) fn checksum_work(value: usize) -> doorbell_verbs::Span {
     work::CHECKSUM_WORD * (BEFORE_VALUE + value as u64).div_ceil(8)
 }
 
+/// What a key's version is, to who knows one.
+pub(super) enum IfNot {
+    /// That one.
+    Same,
+    /// Another, with its value; or there is no such key.
+    Other(Option<(u32, Vec<u8>)>),
+}
+
 /// A key's slot and entry.
 #[derive(Clone, Copy)]
 struct Found {
@@ -295,17 +303,23 @@ impl Store {
 
     /// The value and its version.
     pub fn get<C: Cpu>(&self, cpu: &C, key: &Key) -> Option<(u32, Vec<u8>)> {
-        let found = self.find(cpu, key)?;
+        self.find(cpu, key).map(|found| self.value(cpu, &found))
+    }
+
+    fn value<C: Cpu>(&self, cpu: &C, found: &Found) -> (u32, Vec<u8>) {
         let mut value = vec![0; usize::from(found.header.length)];
         if !value.is_empty() {
             cpu.read(self.mem, found.entry + BEFORE_VALUE, &mut value);
         }
-        Some((found.header.version, value))
+        (found.header.version, value)
     }
 
-    /// The version.
-    pub fn version<C: Cpu>(&self, cpu: &C, key: &Key) -> Option<u32> {
-        Some(self.find(cpu, key)?.header.version)
+    /// The value and its version, if that is another.
+    pub(super) fn get_if_not<C: Cpu>(&self, cpu: &C, key: &Key, version: u32) -> IfNot {
+        match self.find(cpu, key) {
+            Some(found) if found.header.version == version => IfNot::Same,
+            found => IfNot::Other(found.map(|found| self.value(cpu, &found))),
+        }
     }
 
     /// Inserts or updates; returns the new version.
