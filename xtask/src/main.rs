@@ -15,8 +15,8 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask TASK
   test            formatting, lints, documentation, all tests, and the rxe task where it can run
-  rxe [FILTER]    samples and conformance suite on the kernel's Soft-RoCE, in an emulated machine;
-                  FILTER is part of a check's name";
+  rxe [FILTER]    samples, conformance suite and the systems' checks on the kernel's Soft-RoCE, in an
+                  emulated machine; FILTER is part of a check's name";
 
 /// The workspace's root.
 fn root() -> PathBuf {

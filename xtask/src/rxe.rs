@@ -1,5 +1,5 @@
-//! Samples and conformance suite on the kernel's Soft-RoCE, in an emulated machine. Needs neither an
-//! RDMA NIC nor privileges.
+//! Samples, conformance suite and the systems' checks on the kernel's Soft-RoCE, in an emulated
+//! machine. Needs neither an RDMA NIC nor privileges.
 
 use crate::command::{self, Task, failed};
 use crate::{initramfs, kernel, packages, qemu, root};

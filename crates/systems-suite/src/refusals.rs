@@ -2,11 +2,12 @@
 
 use crate::faults::Faults;
 use crate::kv::{Case, KEYS, MAX_REQUEST_VALUE, MAX_VALUE, Store, layout};
+use crate::layer::{Layer, Layered};
 use crate::stage::Stage;
 use doorbell_systems::SystemError;
 use doorbell_systems::herd::{Client, Message, Outcome};
 use doorbell_systems::kv::{Refusal, Reply, Request, drtm, numbered, owner};
-use doorbell_verbs::{Cluster, Program, Provider, Span, Time, WcStatus};
+use doorbell_verbs::{Cluster, Mem, Program, Provider, Span, Time, WcStatus};
 
 /// Bytes as a request.
 struct Junk(Vec<u8>);
@@ -37,8 +38,24 @@ fn case(store: Store) -> Case {
     }
 }
 
+/// The case of [`herd`]: one client that asks for what there is not, and one that lies.
+fn misused() -> Case {
+    Case { clients: 2, ..case(Store::Herd) }
+}
+
 fn wrong(what: String) -> SystemError {
     SystemError::Protocol(what)
+}
+
+/// Says of each slot that its request is far longer than a slot.
+#[derive(Clone)]
+struct Lying;
+
+impl Layer for Lying {
+    /// Clients store nothing but the word behind a request by this; see [`doorbell_systems::herd`].
+    fn store_u64<P: Provider>(&self, below: &P, mem: Mem, offset: u64, value: u64) {
+        below.store_u64(mem, offset, (u64::from_le(value) | 0xffff << 16).to_le());
+    }
 }
 
 /// Sends what must be refused, and in the end what must not.
@@ -46,27 +63,25 @@ struct Misuse {
     end: Time,
 }
 
-impl Misuse {
-    /// Sends one request and compares what becomes of it.
-    fn ask<P: Provider, M: Message>(
-        &self,
-        p: &P,
-        client: &mut Client<P>,
-        (worker, request): (u32, &M),
-        expected: &Outcome<Reply>,
-    ) -> Result<(), SystemError> {
-        let mut done = Vec::new();
-        client.send(worker, request, 0)?;
-        while !client.poll(&mut done)? {
-            if p.now() >= self.end {
-                return Err(SystemError::Timeout(format!("nothing came where {expected:?} should")));
-            }
-            p.pause(self.end);
+/// Sends one request and compares what becomes of it.
+fn ask<P: Provider, M: Message>(
+    p: &P,
+    client: &mut Client<P>,
+    (worker, request): (u32, &M),
+    expected: &Outcome<Reply>,
+    end: Time,
+) -> Result<(), SystemError> {
+    let mut done = Vec::new();
+    client.send(worker, request, 0)?;
+    while !client.poll(&mut done)? {
+        if p.now() >= end {
+            return Err(SystemError::Timeout(format!("nothing came where {expected:?} should")));
         }
-        match done.iter().find(|d| d.outcome != *expected) {
-            None => Ok(()),
-            Some(d) => Err(wrong(format!("{:?}, not {expected:?}", d.outcome))),
-        }
+        p.pause(end);
+    }
+    match done.iter().find(|d| d.outcome != *expected) {
+        None => Ok(()),
+        Some(d) => Err(wrong(format!("{:?}, not {expected:?}", d.outcome))),
     }
 }
 
@@ -74,7 +89,7 @@ impl Program for Misuse {
     type Output = Result<u64, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let config = case(Store::Herd).config();
+        let config = misused().config();
         let client = &mut Client::start(&p, &config, 0, 1)?;
         let key = numbered(0);
         let own = owner(&key, config.workers);
@@ -82,17 +97,38 @@ impl Program for Misuse {
             return Err(wrong("a request longer than a slot was sent".into()));
         }
         for junk in [vec![], vec![9; 30], vec![1; 10]] {
-            self.ask(&p, client, (own, &Junk(junk)), &Outcome::Malformed)?;
+            ask(&p, client, (own, &Junk(junk)), &Outcome::Malformed, self.end)?;
         }
         let refused = |refusal| Outcome::Reply(Reply::Refused(refusal));
         for length in [MAX_VALUE + 1, MAX_REQUEST_VALUE] {
             let put = Request::Put(key, vec![0; length as usize]);
-            self.ask(&p, client, (own, &put), &refused(Refusal::TooLong))?;
+            ask(&p, client, (own, &put), &refused(Refusal::TooLong), self.end)?;
         }
-        self.ask(&p, client, (1 - own, &Request::Get(key)), &refused(Refusal::OtherPartition))?;
-        self.ask(&p, client, (own, &Request::Get(key)), &Outcome::Reply(Reply::NotFound))?;
+        ask(&p, client, (1 - own, &Request::Get(key)), &refused(Refusal::OtherPartition), self.end)?;
+        ask(&p, client, (own, &Request::Get(key)), &Outcome::Reply(Reply::NotFound), self.end)?;
         let put = Request::Put(key, vec![7; MAX_VALUE as usize]);
-        self.ask(&p, client, (own, &put), &Outcome::Reply(Reply::Ok))?;
+        ask(&p, client, (own, &put), &Outcome::Reply(Reply::Ok), self.end)?;
+        Ok(0)
+    }
+}
+
+/// Sends requests of which the slot says what cannot be.
+struct Liar {
+    end: Time,
+}
+
+impl Program for Liar {
+    type Output = Result<u64, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let p = Layered::new(p, Lying);
+        let config = misused().config();
+        let client = &mut Client::start(&p, &config, 1, 1)?;
+        let key = numbered(0);
+        for _ in 0..3 {
+            let request = (owner(&key, config.workers), &Request::Get(key));
+            ask(&p, client, request, &Outcome::Malformed, self.end)?;
+        }
         Ok(0)
     }
 }
@@ -132,15 +168,16 @@ impl Program for OutOfItems {
     }
 }
 
-/// Requests that are none, values that are too long, keys of another worker.
+/// Requests that are none, values that are too long, keys of another worker, slots out of their range.
 ///
 /// # Errors
 /// What is wrong.
 pub fn herd<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(), String> {
     let mut stage = Stage::new(cluster, Faults::default(), patience)?;
-    case(Store::Herd).serve(&mut stage, layout())?;
+    misused().serve(&mut stage, layout())?;
     let end = stage.client_interval().end;
     stage.ask(Misuse { end });
+    stage.ask(Liar { end });
     stage.run::<u64>().map(drop)
 }
 

@@ -46,9 +46,9 @@ impl Scale {
     };
     /// For processors that are emulated.
     pub const SMALL: Scale = Scale {
-        draws: 100,
-        requests: 60,
-        operations: 40,
+        draws: 60,
+        requests: 40,
+        operations: 30,
         steps: 120,
         clients: 3,
         retry: Span::from_ms(50),
