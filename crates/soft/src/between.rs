@@ -260,6 +260,16 @@ fn all_of(bytes: &mut [u8]) -> Piece {
     Piece { addr: bytes.as_mut_ptr() as u64, len: bytes.len() }
 }
 
+/// Keeps this thread on one processor.
+fn run_on(processor: usize) {
+    // SAFETY: a set of processors on this stack.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set), 0);
+    }
+}
+
 /// What the process that the tests start does: as it is told.
 #[test]
 #[ignore = "the other side of the tests here"]
@@ -300,6 +310,11 @@ fn the_peer() {
                 let (buffer, second, id, made) = shared(process, words[1]);
                 file = made;
                 vec![buffer.addr, buffer.key.into(), second, id as u64]
+            }
+            "post-on" => {
+                run_on(number(1) as usize);
+                drop(side.as_ref().expect("a QP").qp.begin_post());
+                vec![]
             }
             "unmap" => {
                 // SAFETY: one of the mappings of `shared`.
@@ -778,4 +793,33 @@ fn shared_memory_is_mapped_once_and_not_longer_than_needed() {
         assert!(begin.elapsed() < Duration::from_secs(20), "the segment is left behind");
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_peer_that_posts_on_the_same_processor_is_let_run_once() {
+    let (mut peer, buffers) = begin();
+    let side = peer.connect(QpType::Rc);
+    // SAFETY: takes nothing.
+    let here = unsafe { libc::sched_getcpu() } as usize;
+    run_on(here);
+    let gives_way = |op: &Op| {
+        let mut sges = [Sge::default(); 2];
+        let mut posting = side.qp.begin_post();
+        posting.post(&request(op, 0, &buffers, &mut sges), None).expect("there is room");
+        posting.gives_way()
+    };
+    let (write, read) = (write(0, 0, 8), Op::Read { from: 0, to: 0, len: 8 });
+    assert!(!gives_way(&write), "the peer has not posted");
+    side.wait_for(1);
+    peer.ask(&format!("post-on {here}"));
+    assert!(!gives_way(&read), "the peer learns nothing");
+    assert!(!gives_way(&write), "it is one of several");
+    side.wait_for(2);
+    assert!(gives_way(&write));
+    side.wait_for(1);
+    assert!(!gives_way(&write), "the peer has not posted since");
+    side.wait_for(1);
+    peer.ask(&format!("post-on {here}"));
+    side.cq.request_notify(false);
+    assert!(!gives_way(&write), "the program waits for an event");
 }

@@ -2,7 +2,7 @@
 
 use crate::batch::Request;
 use crate::channel::{EventPipe, tell};
-use crate::cq::{Cq, Events, Own, QpShare};
+use crate::cq::{Armed, Cq, Events, Own, QpShare};
 use crate::device;
 use crate::engine::{Attempt, Obstacle, Outcome, Requester, Route, Scratch};
 use crate::errno::{EINVAL, ENOMEM, Errno};
@@ -129,6 +129,7 @@ impl Qp {
         record.cq.store(parts.recv_cq.index, Relaxed);
         record.async_fd.store(async_fd, Relaxed);
         record.uses_srq.store(u32::from(uses_srq), Relaxed);
+        record.processor.store(0, Relaxed);
         record.state.store(QpState::Reset.to_c(), Release);
         let share = Arc::new(QpShare {
             num,
@@ -292,7 +293,34 @@ impl Qp {
     pub(crate) fn begin_post(&self) -> Posting<'_> {
         let mut sends = self.sends();
         self.notice_error(&mut sends);
-        Posting { qp: self, sends }
+        let idle = self.share.freed.load(Relaxed) == sends.posted;
+        Posting { qp: self, sends, idle, tells: false, gives_way: GivesWay(false) }
+    }
+
+    /// Shows peers on which processor this QP was posted to last; returns it, plus 1.
+    fn show_processor(&self) -> u32 {
+        // SAFETY: takes nothing; -1 where it is not known.
+        let here = unsafe { libc::sched_getcpu() + 1 } as u32;
+        // Mostly it is there already: a store would take the cache line from the peer.
+        if self.record.processor.load(Relaxed) != here {
+            self.record.processor.store(here, Relaxed);
+        }
+        here
+    }
+
+    /// Whether the peer's program has posted on processor `here`, since this was last asked.
+    fn peer_posts_on(&self, here: u32, sends: &Sends) -> bool {
+        let (Some(peer), Some(dest)) = (&sends.scratch.peer, sends.attr.dest_qp_num) else { return false };
+        let Some(record) = peer.segment.qp((dest & ((1 << QP_BITS) - 1)) as usize) else { return false };
+        here != 0
+            && record.processor.load(Relaxed) == here
+            && record.processor.compare_exchange(here, 0, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Whether the program has asked to be woken when a message comes, and so gives way itself.
+    fn will_sleep(&self) -> bool {
+        let record = self.requester.process.segment.cq(self.recv_cq.index as usize);
+        record.is_some_and(|cq| cq.armed.load(Relaxed) != Armed::Not as u32)
     }
 
     /// ibv_post_recv(3), of one RECV.
@@ -500,6 +528,23 @@ impl Qp {
 pub(crate) struct Posting<'a> {
     qp: &'a Qp,
     sends: MutexGuard<'a, Sends>,
+    /// Whether all completions of what was posted before have been taken.
+    idle: bool,
+    /// Whether a message is among them that the peer may be waiting for.
+    tells: bool,
+    /// Dropped after the lock.
+    gives_way: GivesWay,
+}
+
+/// Whether this processor is offered to others when the list ends.
+struct GivesWay(bool);
+
+impl Drop for GivesWay {
+    fn drop(&mut self) {
+        if self.0 {
+            std::thread::yield_now();
+        }
+    }
 }
 
 impl Posting<'_> {
@@ -535,6 +580,7 @@ impl Posting<'_> {
         }
         let (qp, sends) = (self.qp, &mut *self.sends);
         sends.posted += 1;
+        self.tells |= !wr.op.opcode().returns_data();
         if let Some(counts) = &mut sends.counts {
             let outstanding = sends.posted.saturating_sub(qp.share.freed.load(Relaxed));
             let signaled = qp.sq_sig_all || wr.flags.contains(SendFlags::SIGNALED);
@@ -545,6 +591,17 @@ impl Posting<'_> {
             qp.carry_out_gathered(sends);
         }
         Ok(())
+    }
+
+    /// Whether the peer is to be let run when the list ends.
+    ///
+    /// Programs take turns on a processor where there are too few of them, and one that waits by
+    /// looking at its memory keeps the other from running as long as the kernel lets it:
+    /// milliseconds. So a program that posts one message at a time, as who waits for the answer
+    /// does, gives way to a peer that posts on the same processor.
+    pub(crate) fn gives_way(&self) -> bool {
+        let here = self.qp.show_processor();
+        self.idle && self.tells && !self.qp.will_sleep() && self.qp.peer_posts_on(here, &self.sends)
     }
 }
 
@@ -559,6 +616,7 @@ impl Drop for Posting<'_> {
             let peer = sends.scratch.peer.as_ref().map_or(self.qp.requester.process.slot, |peer| peer.slot);
             counts.list_ends(peer);
         }
+        self.gives_way.0 = self.gives_way();
     }
 }
 

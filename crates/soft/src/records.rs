@@ -74,6 +74,9 @@ pub(crate) struct QpRecord {
     pub(crate) async_fd: AtomicU32,
     /// 1 where the receive queue is an SRQ.
     pub(crate) uses_srq: AtomicU32,
+    /// Processor that the last post was made on, plus 1; 0 where there was none since a peer took
+    /// notice of it.
+    pub(crate) processor: AtomicU32,
 }
 
 /// A receive queue. `capacity` is a power of two.
