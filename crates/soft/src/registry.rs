@@ -5,14 +5,18 @@
 //! never mapped, so that nothing done to it can crash a reader.
 
 use crate::records::PROCESSES;
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Names the registry for programs that must not meet others of the same user.
 pub(crate) const FABRIC_VARIABLE: &str = "DOORBELL_FABRIC";
+
+/// Where the directories of all users are.
+const PLACE: &str = "/dev/shm";
 
 /// Bytes of a slot in the file: process, segment's file descriptor, start time.
 const SLOT_BYTES: u64 = 16;
@@ -113,10 +117,12 @@ fn directory() -> io::Result<PathBuf> {
         name.push('-');
         name.push_str(&fabric);
     }
-    let path = PathBuf::from("/dev/shm").join(name);
+    let path = PathBuf::from(PLACE).join(name);
     match DirBuilder::new().mode(0o700).create(&path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
+        // Who begins a fabric clears away what has ended.
+        Ok(()) => sweep(&format!("doorbell-{user}-{namespace}"), &path),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
     }
     let found = std::fs::symlink_metadata(&path)?;
     if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
@@ -124,6 +130,41 @@ fn directory() -> io::Result<PathBuf> {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     Ok(path)
+}
+
+/// Removes what processes of other fabrics have left that were killed, all of them.
+fn sweep(prefix: &str, own: &Path) {
+    let entries = std::fs::read_dir(PLACE).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        // A fabric's name follows behind a hyphen: no other namespace's number goes on here.
+        let rest = name.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('-'));
+        if rest.is_some() && path != own {
+            // What cannot be looked at or removed is no worse than before.
+            let _ = remove_dead(&path);
+        }
+    }
+}
+
+/// Removes the directory of a fabric, unless a process of the fabric lives.
+fn remove_dead(directory: &Path) -> io::Result<()> {
+    let found = std::fs::symlink_metadata(directory)?;
+    // SAFETY: takes nothing, cannot fail.
+    if !found.is_dir() || found.uid() != unsafe { libc::geteuid() } {
+        return Ok(());
+    }
+    let path = directory.join("registry");
+    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    match OpenOptions::new().read(true).write(true).custom_flags(flags).open(&path) {
+        Ok(file) => {
+            let registry = Registry { file, path };
+            let _locked = lock(&registry.file)?;
+            // Where another was faster, a new file may have the name.
+            if registry.file.metadata()?.nlink() == 0 { Ok(()) } else { registry.remove_if_unused() }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::remove_dir(directory),
+        Err(error) => Err(error),
+    }
 }
 
 impl Registry {
@@ -170,6 +211,11 @@ impl Registry {
     pub(crate) fn leave(&self, slot: u32) -> io::Result<()> {
         let _locked = lock(&self.file)?;
         self.write(slot, FREE)?;
+        self.remove_if_unused()
+    }
+
+    /// Removes the file and its directory, unless a process of the fabric lives. The file is locked.
+    fn remove_if_unused(&self) -> io::Result<()> {
         let slots = self.file.metadata()?.len() / SLOT_BYTES;
         for other in 0..slots.min(PROCESSES as u64) as u32 {
             if self.read(other)?.is_some_and(|member| member.is_alive()) {

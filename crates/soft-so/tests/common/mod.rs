@@ -1,6 +1,8 @@
 //! Running unmodified programs on the library that was built along with the tests.
 #![allow(dead_code, reason = "not every test needs all of it")]
 
+pub(crate) mod verbs;
+
 use doorbell_soft::launch::{Launch, Link};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -58,6 +60,19 @@ pub(crate) fn command(launch: &Launch, program: &Path, arguments: &[&str]) -> Co
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
     command
 }
+
+/// This test's own executable as a program: it runs the test of this name, which is one that no
+/// other run takes part in.
+pub(crate) fn own_program(launch: &Launch, test: &str, role: &str) -> Command {
+    let file = std::env::current_exe().expect("the test has a file");
+    let mut command =
+        command(launch, &file, &["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]);
+    command.env(ROLE, role);
+    command
+}
+
+/// Says to a program of a test's own what it is to do.
+pub(crate) const ROLE: &str = "DOORBELL_TEST_ROLE";
 
 /// A port that nobody listens on.
 pub(crate) fn free_port() -> u16 {

@@ -1,0 +1,337 @@
+//! A small program's view of libibverbs: the C functions, found where the loader put them. For programs
+//! of our own that tests run in processes of their own.
+
+use doorbell_abi::ibv_qp_attr_mask::*;
+use doorbell_abi::{
+    CEnum, ibv_ah_attr, ibv_context, ibv_cq, ibv_device, ibv_mr, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap,
+    ibv_qp_init_attr, ibv_recv_wr, ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_operands, ibv_send_wr_rdma,
+    ibv_sge, ibv_srq, ibv_wc,
+};
+use doorbell_verbs::{AccessFlags, Mtu, QpState, QpType, RemoteAddr, SendOp, WcStatus};
+use libc::{c_int, c_void};
+use std::ffi::CStr;
+use std::fmt;
+use std::ptr::null_mut;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// How long a completion may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+const DEPTH: u32 = 64;
+const SGES: u32 = 4;
+const INLINE: u32 = 64;
+
+/// The function of this name in the libraries that are loaded.
+fn function(name: &CStr) -> *mut c_void {
+    // SAFETY: the name is a string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    assert!(!found.is_null(), "{name:?} is in no library");
+    found
+}
+
+/// Calls a C function by its name; the types are those of verbs.h.
+macro_rules! call {
+    ($name:literal($($argument:expr => $type:ty),*) -> $result:ty) => {{
+        // SAFETY: the type is that of verbs.h; objects are live, structs the caller's.
+        unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> $result>(function($name))(
+                $($argument),*
+            )
+        }
+    }};
+}
+
+/// ibv_fork_init(3).
+pub(crate) fn fork_init() {
+    assert_eq!(call!(c"ibv_fork_init"() -> c_int), 0);
+}
+
+/// What a peer has to know: a QP's number, and the memory that it may reach through it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) qpn: u32,
+    pub(crate) memory: RemoteAddr,
+}
+
+impl Endpoint {
+    /// `offset` bytes into its memory.
+    pub(crate) fn at(&self, offset: usize) -> RemoteAddr {
+        RemoteAddr { addr: self.memory.addr + offset as u64, ..self.memory }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("endpoint {} {} {}", self.qpn, self.memory.addr, self.memory.rkey))
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Endpoint, String> {
+        let words: Vec<u64> = line.split_whitespace().skip(1).flat_map(str::parse).collect();
+        match (line.starts_with("endpoint "), &words[..]) {
+            (true, &[qpn, addr, rkey]) => {
+                Ok(Endpoint { qpn: qpn as u32, memory: RemoteAddr { addr, rkey: rkey as u32 } })
+            }
+            _ => Err(format!("no endpoint: {line:?}")),
+        }
+    }
+}
+
+/// A send work request; its buffers are pieces of the node's memory, by offset and length.
+pub(crate) struct Wr<'a> {
+    pub(crate) op: SendOp,
+    pub(crate) buffers: &'a [(usize, u32)],
+    /// `IBV_SEND_*`.
+    pub(crate) flags: u32,
+}
+
+/// Flags of verbs.h.
+pub(crate) const SIGNALED: u32 = 2;
+pub(crate) const INLINED: u32 = 8;
+
+/// An opened device with RC QPs that share a CQ and page-aligned memory.
+pub(crate) struct Node {
+    context: *mut ibv_context,
+    cq: *mut ibv_cq,
+    mr: *mut ibv_mr,
+    qps: Vec<*mut ibv_qp>,
+    /// Its memory, which others write too.
+    memory: *mut u8,
+    bytes: usize,
+}
+
+impl Node {
+    /// Opens the device, registers `bytes` zeroes and makes so many QPs, in Init.
+    pub(crate) fn open(bytes: usize, qps: usize) -> Node {
+        let mut count = 0;
+        let list = call!(c"ibv_get_device_list"(&raw mut count => *mut c_int) -> *mut *mut ibv_device);
+        assert!(!list.is_null() && count == 1, "{count} devices");
+        // SAFETY: a list with an entry.
+        let device = unsafe { *list };
+        let context = call!(c"ibv_open_device"(device => *mut ibv_device) -> *mut ibv_context);
+        assert!(!context.is_null(), "the device cannot be opened");
+        let pd = call!(c"ibv_alloc_pd"(context => *mut ibv_context) -> *mut ibv_pd);
+        let cq = call!(c"ibv_create_cq"(
+            context => *mut ibv_context, 256 => c_int, null_mut() => *mut c_void, null_mut() => *mut c_void,
+            0 => c_int
+        ) -> *mut ibv_cq);
+        let mut memory = null_mut();
+        // SAFETY: our variable.
+        assert_eq!(unsafe { libc::posix_memalign(&mut memory, 4096, bytes) }, 0);
+        // SAFETY: just allocated.
+        unsafe { memory.cast::<u8>().write_bytes(0, bytes) };
+        let mr = call!(c"ibv_reg_mr"(
+            pd => *mut ibv_pd, memory => *mut c_void, bytes => usize,
+            AccessFlags::all().bits() as c_int => c_int
+        ) -> *mut ibv_mr);
+        assert!(!pd.is_null() && !cq.is_null() && !mr.is_null(), "objects cannot be made");
+        let qps: Vec<_> = (0..qps).map(|_| create_qp(pd, cq)).collect();
+        let node = Node { context, cq, mr, qps, memory: memory.cast(), bytes };
+        (0..node.qps.len()).for_each(|qp| node.init(qp));
+        node
+    }
+
+    /// A piece of its memory, as it is now.
+    pub(crate) fn read(&self, at: usize, bytes: usize) -> Vec<u8> {
+        assert!(at + bytes <= self.bytes);
+        // SAFETY: within the memory, which is never freed.
+        (at..at + bytes).map(|at| unsafe { self.memory.add(at).read_volatile() }).collect()
+    }
+
+    /// The word at the beginning of its memory.
+    pub(crate) fn first_word(&self) -> u64 {
+        u64::from_ne_bytes(*self.read(0, 8).first_chunk().expect("it has 8 bytes"))
+    }
+
+    /// Whether a piece of its memory is of this byte only.
+    pub(crate) fn is_all(&self, at: usize, bytes: usize, byte: u8) -> bool {
+        self.read(at, bytes).iter().all(|b| *b == byte)
+    }
+
+    /// Fills a piece of its memory.
+    pub(crate) fn fill(&self, at: usize, bytes: usize, byte: u8) {
+        assert!(at + bytes <= self.bytes);
+        for at in at..at + bytes {
+            // SAFETY: as in `read`.
+            unsafe { self.memory.add(at).write_volatile(byte) };
+        }
+    }
+
+    pub(crate) fn endpoint(&self, qp: usize) -> Endpoint {
+        // SAFETY: live objects.
+        let (qpn, rkey) = unsafe { ((*self.qps[qp]).qp_num, (*self.mr).rkey) };
+        Endpoint { qpn, memory: RemoteAddr { addr: self.memory as u64, rkey } }
+    }
+
+    fn init(&self, qp: usize) {
+        let init =
+            ibv_qp_attr { port_num: 1, qp_access_flags: AccessFlags::all().bits(), ..state(QpState::Init) };
+        let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+        self.modify(qp, init, mask);
+    }
+
+    /// Takes a QP through Rtr to Rts.
+    pub(crate) fn connect(&self, qp: usize, peer: &Endpoint) {
+        let rtr = ibv_qp_attr {
+            path_mtu: Mtu::Mtu4096.to_c(),
+            dest_qp_num: peer.qpn,
+            max_dest_rd_atomic: 1,
+            min_rnr_timer: 1,
+            ah_attr: ibv_ah_attr { dlid: 1, port_num: 1, ..ibv_ah_attr::default() },
+            ..state(QpState::Rtr)
+        };
+        let mask = IBV_QP_STATE
+            | IBV_QP_AV
+            | IBV_QP_PATH_MTU
+            | IBV_QP_DEST_QPN
+            | IBV_QP_RQ_PSN
+            | IBV_QP_MAX_DEST_RD_ATOMIC
+            | IBV_QP_MIN_RNR_TIMER;
+        self.modify(qp, rtr, mask);
+        let rts =
+            ibv_qp_attr { timeout: 14, retry_cnt: 7, rnr_retry: 7, max_rd_atomic: 1, ..state(QpState::Rts) };
+        let mask = IBV_QP_STATE
+            | IBV_QP_SQ_PSN
+            | IBV_QP_TIMEOUT
+            | IBV_QP_RETRY_CNT
+            | IBV_QP_RNR_RETRY
+            | IBV_QP_MAX_QP_RD_ATOMIC;
+        self.modify(qp, rts, mask);
+    }
+
+    fn modify(&self, qp: usize, mut attr: ibv_qp_attr, mask: c_int) {
+        let errno = call!(c"ibv_modify_qp"(
+            self.qps[qp] => *mut ibv_qp, &raw mut attr => *mut ibv_qp_attr, mask => c_int
+        ) -> c_int);
+        assert_eq!(errno, 0, "QP {qp} to state {}", attr.qp_state);
+    }
+
+    fn sges(&self, buffers: &[(usize, u32)]) -> Vec<ibv_sge> {
+        // SAFETY: a live region.
+        let lkey = unsafe { (*self.mr).lkey };
+        let begin = self.memory as u64;
+        buffers.iter().map(|&(at, length)| ibv_sge { addr: begin + at as u64, length, lkey }).collect()
+    }
+
+    /// Posts a list; work requests are numbered from 0.
+    pub(crate) fn post(&self, qp: usize, list: &[Wr<'_>]) {
+        let mut sges: Vec<Vec<ibv_sge>> = list.iter().map(|wr| self.sges(wr.buffers)).collect();
+        let mut wrs: Vec<ibv_send_wr> = list.iter().zip(&mut sges).map(|(wr, sges)| c_wr(wr, sges)).collect();
+        for n in 0..wrs.len() {
+            wrs[n].wr_id = n as u64;
+            wrs[n].next = wrs.get_mut(n + 1).map_or(null_mut(), |next| next);
+        }
+        let mut bad = null_mut();
+        // SAFETY: a live QP and a list of work requests that live as long as the call.
+        let errno = unsafe {
+            let post = (*self.context).ops.post_send.expect("it is served");
+            post(self.qps[qp], wrs.as_mut_ptr(), &mut bad)
+        };
+        assert_eq!(errno, 0, "a list of {} on QP {qp}", list.len());
+    }
+
+    /// Posts RECVs of the same buffer in one call.
+    pub(crate) fn post_recv(&self, qp: usize, count: usize, buffers: &[(usize, u32)]) {
+        let mut sges = self.sges(buffers);
+        let one = ibv_recv_wr {
+            wr_id: 0,
+            next: null_mut(),
+            sg_list: sges.as_mut_ptr(),
+            num_sge: sges.len() as c_int,
+        };
+        let mut wrs = vec![one; count];
+        for n in 0..count {
+            wrs[n].next = wrs.get_mut(n + 1).map_or(null_mut(), |next| next);
+        }
+        let mut bad = null_mut();
+        // SAFETY: as in `post`.
+        let errno = unsafe {
+            let post = (*self.context).ops.post_recv.expect("it is served");
+            post(self.qps[qp], wrs.as_mut_ptr(), &mut bad)
+        };
+        assert_eq!(errno, 0, "{count} RECVs on QP {qp}");
+    }
+
+    /// The next completions, as many; all successful.
+    pub(crate) fn completions(&self, count: usize) -> Vec<ibv_wc> {
+        let begin = Instant::now();
+        let mut all = Vec::new();
+        while all.len() < count {
+            let mut wc = ibv_wc::default();
+            // SAFETY: a live CQ and room for one completion.
+            let polled = unsafe {
+                let poll = (*self.context).ops.poll_cq.expect("it is served");
+                poll(self.cq, 1, &mut wc)
+            };
+            assert!(polled >= 0, "the CQ cannot be polled");
+            if polled > 0 {
+                assert_eq!(WcStatus::from_c(wc.status), Some(WcStatus::Success), "{wc:?}");
+                all.push(wc);
+            }
+            assert!(begin.elapsed() < PATIENCE, "{} of {count} completions came", all.len());
+        }
+        all
+    }
+
+    /// Posts one, and waits until it is done.
+    pub(crate) fn carry_out(&self, qp: usize, op: SendOp, buffers: &[(usize, u32)]) {
+        self.post(qp, &[Wr { op, buffers, flags: SIGNALED }]);
+        self.completions(1);
+    }
+}
+
+fn state(state: QpState) -> ibv_qp_attr {
+    ibv_qp_attr { qp_state: state.to_c(), ..ibv_qp_attr::default() }
+}
+
+fn create_qp(pd: *mut ibv_pd, cq: *mut ibv_cq) -> *mut ibv_qp {
+    let cap = ibv_qp_cap {
+        max_send_wr: DEPTH,
+        max_recv_wr: DEPTH,
+        max_send_sge: SGES,
+        max_recv_sge: SGES,
+        max_inline_data: INLINE,
+    };
+    let mut attr = ibv_qp_init_attr {
+        qp_context: null_mut(),
+        send_cq: cq,
+        recv_cq: cq,
+        srq: null_mut::<ibv_srq>(),
+        cap,
+        qp_type: QpType::Rc.to_c(),
+        sq_sig_all: 0,
+    };
+    let qp =
+        call!(c"ibv_create_qp"(pd => *mut ibv_pd, &raw mut attr => *mut ibv_qp_init_attr) -> *mut ibv_qp);
+    assert!(!qp.is_null(), "a QP cannot be made");
+    qp
+}
+
+fn c_wr(wr: &Wr<'_>, sges: &mut [ibv_sge]) -> ibv_send_wr {
+    let rdma = |remote: RemoteAddr| ibv_send_wr_rdma { remote_addr: remote.addr, rkey: remote.rkey };
+    let atomic = |remote: RemoteAddr, compare_add, swap| ibv_send_wr_operands {
+        atomic: ibv_send_wr_atomic { remote_addr: remote.addr, compare_add, swap, rkey: remote.rkey },
+    };
+    ibv_send_wr {
+        wr_id: 0,
+        next: null_mut(),
+        sg_list: sges.as_mut_ptr(),
+        num_sge: sges.len() as c_int,
+        opcode: wr.op.opcode().to_c(),
+        send_flags: wr.flags,
+        imm_data: wr.op.imm().unwrap_or(0).to_be(),
+        wr: match wr.op {
+            SendOp::Send | SendOp::SendWithImm(_) => atomic(RemoteAddr::default(), 0, 0),
+            SendOp::Write(remote) | SendOp::WriteWithImm(remote, _) | SendOp::Read(remote) => {
+                ibv_send_wr_operands { rdma: rdma(remote) }
+            }
+            SendOp::CompareSwap { remote, compare, swap } => atomic(remote, compare, swap),
+            SendOp::FetchAdd { remote, add } => atomic(remote, add, 0),
+        },
+        remote_srqn: 0,
+        bind_mw: [null_mut(); 6],
+    }
+}
