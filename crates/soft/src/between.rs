@@ -313,7 +313,10 @@ fn the_peer() {
             }
             "post-on" => {
                 run_on(number(1) as usize);
-                drop(side.as_ref().expect("a QP").qp.begin_post());
+                let side = side.as_ref().expect("a QP");
+                let nothing = SendWr::new(0, SendOp::Write(RemoteAddr::default()), &[]);
+                side.qp.begin_post().post(&nothing.flags(SendFlags::SIGNALED), None).expect("there is room");
+                side.wait_for(1);
                 vec![]
             }
             "unmap" => {

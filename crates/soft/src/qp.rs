@@ -297,7 +297,7 @@ impl Qp {
         Posting { qp: self, sends, idle, tells: false, gives_way: GivesWay(false) }
     }
 
-    /// Shows peers on which processor this QP was posted to last; returns it, plus 1.
+    /// Shows peers on which processor this QP was posted to; returns it, plus 1.
     fn show_processor(&self) -> u32 {
         // SAFETY: takes nothing; -1 where it is not known.
         let here = unsafe { libc::sched_getcpu() + 1 } as u32;
@@ -308,7 +308,8 @@ impl Qp {
         here
     }
 
-    /// Whether the peer's program has posted on processor `here`, since this was last asked.
+    /// Whether the peer's program has posted on processor `here` like this one, since this was last
+    /// asked.
     fn peer_posts_on(&self, here: u32, sends: &Sends) -> bool {
         let (Some(peer), Some(dest)) = (&sends.scratch.peer, sends.attr.dest_qp_num) else { return false };
         let Some(record) = peer.segment.qp((dest & ((1 << QP_BITS) - 1)) as usize) else { return false };
@@ -600,8 +601,11 @@ impl Posting<'_> {
     /// milliseconds. So a program that posts one message at a time, as who waits for the answer
     /// does, gives way to a peer that posts on the same processor.
     pub(crate) fn gives_way(&self) -> bool {
+        if !self.idle || !self.tells {
+            return false;
+        }
         let here = self.qp.show_processor();
-        self.idle && self.tells && !self.qp.will_sleep() && self.qp.peer_posts_on(here, &self.sends)
+        !self.qp.will_sleep() && self.qp.peer_posts_on(here, &self.sends)
     }
 }
 
