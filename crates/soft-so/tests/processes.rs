@@ -15,6 +15,7 @@ use std::process::{Child, ChildStdin, ChildStdout};
 #[ignore = "a program that the other tests run"]
 fn program() {
     let role = std::env::var(ROLE).expect("a test says what to do");
+    end_in_time();
     match role.split_whitespace().collect::<Vec<_>>()[..] {
         ["server"] => serve(),
         ["client", number] => be_client(number.parse().expect("a number")),
@@ -23,6 +24,12 @@ fn program() {
         ["meets-child"] => meet_child(),
         _ => panic!("no role {role:?}"),
     }
+}
+
+/// Ends this process where it hangs.
+fn end_in_time() {
+    // SAFETY: takes a number.
+    unsafe { libc::alarm(60) };
 }
 
 /// A program of ours that runs, and what it says and hears.
@@ -256,6 +263,7 @@ fn meet_child() {
     let forked = unsafe { libc::fork() };
     assert!(forked >= 0);
     if forked == 0 {
+        end_in_time();
         let own = Node::open(4096, 1);
         write!(to_parent, "{:<64}", own.endpoint(0)).expect("it can be written");
         exchange(own, &line(&mut from_parent), 7);

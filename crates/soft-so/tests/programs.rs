@@ -5,7 +5,7 @@ mod common;
 use common::{
     command, finish, free_port, installed, launch, leaves_something, pair, text, wait_for_listener,
 };
-use doorbell_soft::launch::{Link, Stats};
+use doorbell_soft::launch::Link;
 
 #[test]
 fn the_device_is_listed() {
@@ -149,37 +149,4 @@ fn a_killed_peer_is_noticed_and_leaves_nothing() {
     assert!(text(&client).contains("status 12"), "{}", text(&client));
     let fabric = launch.fabric.unwrap_or_default();
     assert!(!leaves_something(&fabric), "the fabric {fabric} is still there");
-}
-
-#[test]
-fn what_was_posted_is_told() {
-    let Some(program) = installed("ib_write_bw") else { return };
-    let json = std::env::temp_dir().join(format!("doorbell-stats-{}.json", std::process::id()));
-    let quiet = launch(Link::Ib);
-    let stats = Stats { profile: "cib".into(), print: true, json: Some(json.clone()) };
-    let counted = doorbell_soft::launch::Launch { stats: Some(stats), ..quiet.clone() };
-    let port = free_port().to_string();
-    let arguments = ["-n", "1600", "-s", "64", "--post_list", "16", "-p", &port];
-    let mut server = command(&quiet, &program, &arguments).spawn().expect("it starts");
-    wait_for_listener(port.parse().unwrap_or(0), &mut server);
-    let mut with_server = arguments.to_vec();
-    with_server.push("localhost");
-    let client = finish(command(&counted, &program, &with_server).spawn().expect("it starts"), "client");
-    assert!(client.status.success(), "{}", text(&client));
-    assert!(finish(server, "server").status.success());
-    assert!(text(&client).contains("1600 RDMA_WRITE"), "{}", text(&client));
-    let written = std::fs::read_to_string(&json).expect("the JSON was written");
-    std::fs::remove_file(&json).expect("it can be removed");
-    let report: serde_json::Value = serde_json::from_str(&written).expect("it is JSON");
-    let total = &report["total"];
-    assert_eq!(total["work_requests"], 1600);
-    assert_eq!(total["payload_bytes"], 1600 * 64);
-    assert_eq!(total["doorbells"], 100);
-    assert_eq!(total["wqes_per_doorbell"]["16"], 100);
-    // A Doorbell of 8 bytes for each list.
-    assert_eq!(total["pcie"]["mmio_bytes"], 800);
-    let workload = &report["workload"];
-    assert_eq!(workload["verb"], "write");
-    assert_eq!(workload["size"], 64);
-    assert_eq!(workload["batch"], 16);
 }

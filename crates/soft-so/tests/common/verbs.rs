@@ -16,7 +16,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// How long a completion may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 const DEPTH: u32 = 64;
 const SGES: u32 = 4;
 const INLINE: u32 = 64;
