@@ -74,9 +74,13 @@ impl Board {
         self.changed.notify_all();
     }
 
+    fn over(&self) -> Option<String> {
+        lock(&self.state).over.clone()
+    }
+
     /// Panics where the run cannot go on.
     fn check(&self) {
-        if let Some(why) = lock(&self.state).over.clone() {
+        if let Some(why) = self.over() {
             panic!("{why}");
         }
     }
@@ -220,18 +224,18 @@ pub(crate) fn run(
     let board = Board::new(inputs.map(|pipe| Box::new(pipe) as Box<dyn Write + Send>).collect());
     let outputs = processes.iter_mut().map(|process| process.stdout.take());
     let listeners: Vec<_> = (1..).zip(outputs).map(|(machine, pipe)| listen(machine, pipe, &board)).collect();
-    let ended = run_machine(device, board.clone(), &part, scale);
+    let mut ended = run_machine(device, board.clone(), &part, scale);
+    // What another process has said explains why this one gave up.
+    if let Some(why) = board.over() {
+        ended = Err(why);
+    }
     for (mut process, listener) in processes.into_iter().zip(listeners) {
         if ended.is_err() {
             let _ = process.kill();
         }
         let _ = (process.wait(), listener.join());
     }
-    // What another process has said explains why this one gave up.
-    match lock(&board.state).over.take() {
-        Some(why) => Err(why),
-        None => ended,
-    }
+    ended.and_then(|()| board.over().map_or(Ok(()), Err))
 }
 
 fn start(machine: u32, part: &Part, arguments: &[String]) -> std::io::Result<Child> {
