@@ -10,10 +10,11 @@ use doorbell_nic::{Profile, Resource};
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::sequencer::{Drawing, Drawn, atomics, rpc, spec};
 use doorbell_systems::{Interval, Measured, SystemError, herd, kv};
-use doorbell_verbs::{Cluster, Mem, PageSize, Program, Span, Task, Time, VerbsError};
+use doorbell_verbs::{Cluster, Mem, PageSize, Program, Span, Task, Time};
 use serde::Serialize;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Instant;
 
 /// Version of the JSON of a [`SystemOutcome`]; fields are only ever added.
@@ -21,9 +22,13 @@ pub const SYSTEM_SCHEMA: u32 = 1;
 
 /// Virtual time that threads get to come to their end once the measurement is over.
 const GRACE: Span = Span::from_ms(10);
-/// Virtual time that a thread has to set up, and to fill its partition with one pair.
+/// Virtual time that a thread has to set up at least, and to use a line of its memory once.
 const SETUP: Span = Span::from_us(1500);
-const FILL: Span = Span::from_ns(1000);
+const SETUP_LINE: Span = Span::from_ns(200);
+
+/// Runs whose stores have more bytes than this go one at a time.
+const LARGE: u64 = 2 << 30;
+static LARGE_RUN: Mutex<()> = Mutex::new(());
 
 /// Bytes that a core has in its own caches at least: 128 lines.
 const OWN_CACHE: u64 = 8 << 10;
@@ -158,8 +163,8 @@ impl SystemWorkload {
     }
 
     fn interval(&self) -> Interval {
-        let fill = if self.filled() { FILL * self.pairs } else { Span::ZERO };
-        Interval::after(Time::START + SETUP + fill, self.warmup.span(), self.duration.span())
+        let set_up = SETUP.max(SETUP_LINE * (self.warmed_bytes() / 64));
+        Interval::after(Time::START + set_up, self.warmup.span(), self.duration.span())
     }
 
     fn machines(&self) -> u32 {
@@ -184,6 +189,41 @@ impl SystemWorkload {
             outstanding: self.outstanding,
             windows: self.windows,
             seed: self.seed,
+        }
+    }
+
+    fn sequencer_rpc(&self) -> herd::Config {
+        self.herd(rpc::MAX_REQUEST, rpc::MAX_REPLY)
+    }
+
+    fn store_rpc(&self) -> herd::Config {
+        self.herd(kv::herd::max_request(self.value), kv::herd::max_reply(self.value))
+    }
+
+    /// Bytes that a worker uses once before it is ready: slots of requests and of replies.
+    fn warmed_bytes(&self) -> u64 {
+        let config = match self.system {
+            System::RpcSequencer => self.sequencer_rpc(),
+            System::HerdKv | System::ReadKv => self.store_rpc(),
+            System::SpecSequencer | System::AtomicsSequencer | System::DrtmKv => return 0,
+        };
+        let replies = u64::from(config.clients) * u64::from(config.window) * u64::from(config.max_reply + 8);
+        config.region_bytes() / u64::from(config.workers) + replies
+    }
+
+    /// Of a partition of a store. Partitions are of nearly equal size: their owners are drawn by hash, so
+    /// none has more than six standard deviations above the mean, nor than what 16 bits leave uneven.
+    fn layout(&self) -> kv::Layout {
+        let room = 6 * self.pairs.isqrt() + self.pairs / 4096 + 16;
+        kv::Layout::for_pairs(self.pairs + room, self.value)
+    }
+
+    /// Bytes of the memory that the server's store has.
+    fn store_bytes(&self) -> u64 {
+        match self.system {
+            System::HerdKv | System::ReadKv => self.layout().bytes() * u64::from(self.cores),
+            System::DrtmKv => self.pairs * kv::drtm::ITEM,
+            System::RpcSequencer | System::SpecSequencer | System::AtomicsSequencer => 0,
         }
     }
 
@@ -277,13 +317,13 @@ fn workers<T: Program>(
     (0..cores).map(|number| (0, number, cluster.spawn(0, number, make(number)))).collect()
 }
 
-fn start(cluster: &mut SimCluster, w: &SystemWorkload) -> Result<Results, VerbsError> {
+fn start(cluster: &mut SimCluster, w: &SystemWorkload) -> Result<Results, SimulateError> {
     let mut results = Results::default();
     let (interval, drawing, load) = (w.interval(), w.drawing(), w.load());
     let alloc = |cluster: &mut SimCluster, len| cluster.alloc(0, len, PageSize::Huge);
     match w.system {
         System::RpcSequencer => {
-            let config = w.herd(rpc::MAX_REQUEST, rpc::MAX_REPLY);
+            let config = w.sequencer_rpc();
             let region = alloc(cluster, config.region_bytes())?;
             let counter = alloc(cluster, 64)?;
             results.servers = workers(cluster, w.cores, |number| rpc::Server {
@@ -329,7 +369,7 @@ fn start(cluster: &mut SimCluster, w: &SystemWorkload) -> Result<Results, VerbsE
         }
         System::HerdKv | System::ReadKv => start_store(cluster, w, &mut results)?,
         System::DrtmKv => {
-            let items = alloc(cluster, w.pairs * kv::drtm::ITEM)?;
+            let items = alloc(cluster, w.store_bytes())?;
             cluster.spawn(0, 0, kv::drtm::Server { clients: w.clients, items, fill: false, interval });
             results.clients =
                 spawn(cluster, w, |number| kv::drtm::Client { number, load, update: w.update, interval });
@@ -338,17 +378,33 @@ fn start(cluster: &mut SimCluster, w: &SystemWorkload) -> Result<Results, VerbsE
     Ok(results)
 }
 
+/// Fills the partitions of a store, half of them on each of two threads.
+fn fill(tables: &mut [u8], w: &SystemWorkload) -> Result<Vec<kv::Filled>, SystemError> {
+    let (layout, pairs) = (w.layout(), w.load().pairs);
+    let mut parts: Vec<&mut [u8]> = tables.chunks_exact_mut(layout.bytes() as usize).collect();
+    let others = parts.split_off(parts.len().div_ceil(2));
+    let second = parts.len() as u32;
+    thread::scope(|scope| {
+        let others = scope.spawn(|| kv::fill(others, second, w.cores, layout, pairs, w.value));
+        let mut all = kv::fill(parts, 0, w.cores, layout, pairs, w.value)?;
+        all.extend(others.join().expect("filling does not panic")?);
+        Ok(all)
+    })
+}
+
 fn start_store(
     cluster: &mut SimCluster,
     w: &SystemWorkload,
     results: &mut Results,
-) -> Result<(), VerbsError> {
+) -> Result<(), SimulateError> {
     let (interval, load) = (w.interval(), w.load());
-    let config = w.herd(kv::herd::max_request(w.value), kv::herd::max_reply(w.value));
-    // Partitions are of nearly equal size.
-    let layout = kv::Layout::for_pairs(w.pairs + w.pairs / 10, w.value);
+    let config = w.store_rpc();
+    let layout = w.layout();
     let region = cluster.alloc(0, config.region_bytes(), PageSize::Huge)?;
-    let tables: Mem = cluster.alloc(0, layout.bytes() * u64::from(w.cores), PageSize::Huge)?;
+    let tables: Mem = cluster.alloc(0, w.store_bytes(), PageSize::Huge)?;
+    let filled = cluster
+        .preset(0, tables, |bytes| fill(bytes, w))
+        .map_err(|cause| SimulateError::System { machine: 0, thread: 0, cause })?;
     let cached = u128::from(w.cache_bytes) * u128::from(w.pairs) / u128::from(w.real_pairs.max(1));
     // What a batch touches stays in a core's own caches, however small the rest.
     cluster.limit_cached(0, tables, (cached as u64).max(OWN_CACHE * u64::from(w.cores)));
@@ -361,6 +417,7 @@ fn start_store(
         layout,
         pairs: load.pairs,
         value: w.value,
+        filled: Some(filled[number as usize]),
         prefetch: true,
         readers,
         interval,
@@ -413,6 +470,8 @@ fn run_once(
     w: &SystemWorkload,
     interrupt: &Arc<AtomicBool>,
 ) -> Result<SystemRun, SimulateError> {
+    let large = w.store_bytes() > LARGE;
+    let _alone = large.then(|| LARGE_RUN.lock().unwrap_or_else(|e| e.into_inner()));
     let begun = Instant::now();
     let interval = w.interval();
     let config = SimConfig {

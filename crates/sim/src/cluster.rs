@@ -1,7 +1,7 @@
 //! Simulated machines and the threads on them.
 
 use crate::SimConfig;
-use crate::memory::MAX_CORES;
+use crate::memory::{MAX_CORES, Place};
 use crate::metrics::{CacheUse, Metrics, PcieUse, ResourceUse};
 use crate::nic::NONE;
 use crate::provider::SimProvider;
@@ -40,13 +40,24 @@ impl SimCluster {
     }
 
     /// Lets caches hold only the last `bytes` that were fetched of the allocation of `mem`, which is
-    /// one of `machine`: memory that is larger than they are, or stands for such memory. All other
-    /// memory stays cached from its first use on.
+    /// one of `machine`: memory that is larger than they are, or stands for such memory. At first they
+    /// hold lines that are spread evenly over it. All other memory stays cached from its first use on.
     ///
     /// # Panics
     /// If there is no such machine, or it has no such memory.
     pub fn limit_cached(&mut self, machine: u32, mem: Mem, bytes: u64) {
         self.world.borrow_mut().machines[machine as usize].memory.limit_cached(mem, bytes);
+    }
+
+    /// Lets `write` write the bytes of `mem` of `machine` before the run, in no time.
+    ///
+    /// # Panics
+    /// If there is no such machine, or it has no such memory.
+    pub fn preset<R>(&mut self, machine: u32, mem: Mem, write: impl FnOnce(&mut [u8]) -> R) -> R {
+        let mut world = self.world.borrow_mut();
+        let memory = &mut world.machines[machine as usize].memory;
+        let place = Place { allocation: mem.allocation(), offset: mem.start() };
+        write(memory.bytes_mut(place, mem.len()))
     }
 
     /// What the run showed.

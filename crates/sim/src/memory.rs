@@ -104,11 +104,18 @@ impl Memory {
         Ok(Mem::new(id, (u64::from(id) + 1) << SPAN_BITS, len))
     }
 
-    /// Lets caches hold no more than `bytes` of the allocation of `mem`.
+    /// Lets caches hold no more than `bytes` of the allocation of `mem`; at first lines that are spread
+    /// evenly over it.
     pub(crate) fn limit_cached(&mut self, mem: Mem, bytes: u64) {
         let capacity = (bytes / LINE).max(1) as usize;
         let allocation = &mut self.allocations[mem.allocation() as usize];
-        allocation.cached = Some(Cached { lines: Vec::with_capacity(capacity), capacity, next: 0 });
+        let all = allocation.lines.len();
+        let held = capacity.min(all);
+        let lines: Vec<u32> = (0..held).map(|i| (i * all / held) as u32).collect();
+        for line in &lines {
+            allocation.lines[*line as usize].sharers = TOUCHED;
+        }
+        allocation.cached = Some(Cached { lines, capacity, next: 0 });
     }
 
     /// A line has come from DRAM: another may have to go.
@@ -243,7 +250,8 @@ mod tests {
         let mem = memory.alloc(8 * LINE, PageSize::Small).unwrap();
         memory.limit_cached(mem, 2 * LINE);
         let mut load = |line: u64| memory.load(Place { allocation: 0, offset: line * LINE }, 0).0;
-        assert_eq!([load(0), load(1), load(0)], [Reach::Dram, Reach::Dram, Reach::Own]);
-        assert_eq!([load(2), load(1), load(0)], [Reach::Dram, Reach::Own, Reach::Dram]);
+        assert_eq!([load(4), load(1)], [Reach::LastLevel, Reach::Dram], "0 and 4 were there, 0 went");
+        assert_eq!([load(0), load(1), load(0)], [Reach::Dram, Reach::Own, Reach::Own]);
+        assert_eq!([load(2), load(1), load(0)], [Reach::Dram, Reach::Dram, Reach::Dram]);
     }
 }

@@ -354,6 +354,7 @@ impl Case {
                 layout,
                 pairs: 0,
                 value: 0,
+                filled: None,
                 prefetch: self.prefetch,
                 readers: if self.store == Store::Reads { self.clients } else { 0 },
                 interval,

@@ -266,6 +266,7 @@ fn loads_are_served() {
                 layout,
                 pairs: load.pairs,
                 value: 32,
+                filled: None,
                 prefetch: true,
                 readers,
                 interval,

@@ -3,7 +3,7 @@
 use super::load::Draws;
 use super::message::{REPLY_OVERHEAD, REQUEST_OVERHEAD};
 use super::store::IfNot;
-use super::{Layout, Load, Refusal, Reply, Request, Store, numbered, owner};
+use super::{Filled, Layout, Load, Refusal, Reply, Request, Store, numbered, owner};
 use crate::device::{self, Device};
 use crate::herd::{self, Config, Handler, Outcome, Worker};
 use crate::measure::How;
@@ -96,6 +96,8 @@ pub struct Server {
     pub pairs: u64,
     /// Bytes of their values.
     pub value: u32,
+    /// Where this worker's pairs are in its partition already; else it inserts them.
+    pub filled: Option<Filled>,
     /// Prefetch over a batch.
     pub prefetch: bool,
     /// Clients that READ the tables (see [`super::read`]); worker 0 connects them.
@@ -116,12 +118,17 @@ impl Server {
                 self.layout
             ));
         }
-        let mut store = Store::new(self.tables.slice(u64::from(self.number) * bytes, bytes), self.layout)?;
+        let mem = self.tables.slice(u64::from(self.number) * bytes, bytes);
+        let shard = |store| Shard { store, number: self.number, partitions, prefetch: self.prefetch };
+        if let Some(filled) = self.filled {
+            return Ok(shard(Store::resume(mem, self.layout, filled)?));
+        }
+        let mut store = Store::new(mem, self.layout)?;
         let value = vec![0x5a; self.value as usize];
         for key in (0..self.pairs).map(numbered).filter(|key| owner(key, partitions) == self.number) {
             store.put(cpu, &key, &value);
         }
-        Ok(Shard { store, number: self.number, partitions, prefetch: self.prefetch })
+        Ok(shard(store))
     }
 }
 

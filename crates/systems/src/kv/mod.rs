@@ -9,6 +9,7 @@
 //!   processor. Linearizable for each key; and, as the paper emulates it, without the update.
 
 pub mod drtm;
+mod fill;
 pub mod herd;
 mod key;
 mod load;
@@ -16,6 +17,7 @@ mod message;
 pub mod read;
 mod store;
 
+pub use fill::{Filled, fill};
 pub use key::{KEY_BYTES, Key, numbered, owner};
 pub use load::{Distribution, Load};
 pub use message::{Refusal, Reply, Request};

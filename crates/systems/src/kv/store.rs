@@ -12,6 +12,7 @@
 //! ninth key of a bucket takes the slot whose entry is oldest. A population stays whole while it fits
 //! the [`Layout`] and no bucket overflows.
 
+use super::fill::Filled;
 use super::key::{self, KEY_BYTES, Key};
 use crate::{SystemError, work};
 use doorbell_verbs::{Cpu, Mem};
@@ -249,6 +250,20 @@ impl Store {
         }
         // Place 0 with tag 0 is an empty slot; tags are never 0.
         Ok(Store { mem, layout, head: 0, version: 0 })
+    }
+
+    /// A partition that was [filled](super::fill).
+    ///
+    /// # Errors
+    /// As [`Store::new`].
+    pub fn resume(mem: Mem, layout: Layout, filled: Filled) -> Result<Store, SystemError> {
+        let Filled { head, version } = filled;
+        Ok(Store { head, version, ..Store::new(mem, layout)? })
+    }
+
+    /// What to go on with.
+    pub(super) fn filled(&self) -> Filled {
+        Filled { head: self.head, version: self.version }
     }
 
     /// Its sizes.
