@@ -471,34 +471,30 @@ impl Qp {
     /// or is flushed.
     fn carry_out_gathered(&self, sends: &mut Sends) {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
-        let mut batch = std::mem::take(&mut sends.scratch.batch);
         loop {
+            let batch = &mut sends.scratch.batch;
             let (done, cause) = batch.transfer();
             for request in batch.requests(done) {
                 self.complete(&request, WcStatus::Success);
             }
-            let Some(cause) = cause else { break };
-            match self.requester.not_moved(&sends.scratch, dest_qpn, cause) {
-                Outcome::Done(status) => {
-                    let given_up = batch.give_up();
-                    for request in batch.requests(given_up) {
-                        self.complete(&request, status);
-                    }
-                    if status != WcStatus::Success {
-                        sends.queue.extend(batch.requests(batch.left()).map(|request| Queued::new(&request)));
-                        self.fail(sends);
-                        break;
-                    }
-                }
-                Outcome::Wait(_) => {
-                    sends.queue.extend(batch.requests(batch.left()).map(|request| Queued::new(&request)));
-                    self.run_queue(sends);
-                    break;
+            let Some(cause) = cause else { return batch.clear() };
+            let outcome = self.requester.not_moved(&sends.scratch, dest_qpn, cause);
+            let batch = &mut sends.scratch.batch;
+            if let Outcome::Done(status) = outcome {
+                let given_up = batch.give_up();
+                for request in batch.requests(given_up) {
+                    self.complete(&request, status);
                 }
             }
+            if outcome != Outcome::Done(WcStatus::Success) {
+                sends.queue.extend(batch.requests(batch.left()).map(|request| Queued::new(&request)));
+                batch.clear();
+                return match outcome {
+                    Outcome::Done(_) => self.fail(sends),
+                    Outcome::Wait(_) => self.run_queue(sends),
+                };
+            }
         }
-        batch.clear();
-        sends.scratch.batch = batch;
     }
 
     /// What it has posted and received, if that is counted.
