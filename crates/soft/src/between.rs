@@ -2,6 +2,7 @@
 
 use crate::channel::EventPipe;
 use crate::cq::Cq;
+use crate::hostile::{Dice, scribble};
 use crate::process::Process;
 use crate::qp::{Qp, QpParts};
 use crate::transfer::{self, Far, Piece};
@@ -333,6 +334,20 @@ fn the_peer() {
                 vec![register(process, memory.addr).into()]
             }
             "register" => vec![register(process, number(1)).into()],
+            "scribble" => {
+                let mut dice = Dice(number(2));
+                let side = side.as_ref().expect("a QP");
+                let region = process.segment.mr((number(1) as usize >> 8) - 1).expect("its record");
+                let qp = process.segment.qp(side.qp.event_identity().0 as usize).expect("its record");
+                match dice.roll() % 4 {
+                    0 => scribble(qp, &mut dice, &[]),
+                    // The lower halves of its addresses: what they lead to may be mapped.
+                    1 => region.change(|r| r.host.store(r.host.load(Relaxed) ^ dice.roll() >> 44, Relaxed)),
+                    2 => region.change(|r| r.len.store(dice.roll() >> (dice.roll() % 64), Relaxed)),
+                    _ => scribble(region, &mut dice, &[]),
+                }
+                vec![]
+            }
             "lie" => {
                 let record = process.segment.mr((number(1) as usize >> 8) - 1).expect("its record");
                 record.change(|r| r.len.store(1 << 40, Relaxed));
@@ -825,4 +840,39 @@ fn a_peer_that_posts_on_the_same_processor_is_let_run_once() {
     peer.ask(&format!("post-on {here}"));
     side.cq.request_notify(false);
     assert!(!gives_way(&write), "the program waits for an event");
+}
+
+/// READs only, as a peer that lies about where its memory is would be damaged by WRITEs.
+#[test]
+fn a_peer_that_scribbles_in_its_records_does_no_harm() {
+    let (mut peer, mut buffers) = begin();
+    let mut dice = Dice(0x5eed_0002);
+    for round in 0..300 {
+        let seed = dice.0;
+        let memory = if round % 2 == 0 { buffers.there.addr } else { buffers.shared.addr };
+        buffers.shared = Buffer { addr: memory, key: peer.ask(&format!("register {memory}"))[0] as u32 };
+        let side = peer.connect(QpType::Rc);
+        let mut next = 0;
+        for step in 0..4 {
+            let ops: Vec<Op> = (0..1 + dice.roll() % 8)
+                .map(|_| {
+                    let len = 1 + dice.roll() as usize % 300;
+                    Op::ReadShared { from: dice.roll() as usize % (BUFFER - len), to: 0, len }
+                })
+                .collect();
+            let mut sges = vec![[Sge::default(); 2]; ops.len()];
+            let mut posting = side.qp.begin_post();
+            for (number, (op, sges)) in ops.iter().zip(&mut sges).enumerate() {
+                let number = step * 100 + number;
+                posting.post(&request(op, number, &buffers, sges), None).expect("there is room");
+            }
+            drop(posting);
+            let posted = (step * 100 + ops.len()) as u64;
+            for [number, ..] in side.completions() {
+                assert!((next..posted).contains(&number), "seed {seed:#x} round {round}: {number}");
+                next = number + 1;
+            }
+            peer.ask(&format!("scribble {} {}", buffers.shared.key, dice.roll()));
+        }
+    }
 }

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
 /// A generator of numbers (xorshift).
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn roll(&mut self) -> u64 {
+    pub(crate) fn roll(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -38,7 +38,7 @@ impl Dice {
 
 /// Overwrites some of the 32-bit words of a record, but not its lock: that has tests of its own,
 /// and a lock held by a thread that lives is waited for.
-fn scribble<T>(record: &T, dice: &mut Dice, spare: &[usize]) {
+pub(crate) fn scribble<T>(record: &T, dice: &mut Dice, spare: &[usize]) {
     let words = size_of::<T>() / 4;
     for _ in 0..1 + dice.roll() % 4 {
         let at = dice.roll() as usize % words;
