@@ -1,6 +1,7 @@
 //! Tasks of this repository, run as `cargo xtask NAME`.
 #![forbid(unsafe_code)]
 
+mod asan;
 mod command;
 mod initramfs;
 mod kernel;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         ["test"] => test::run_all(),
         ["rxe"] => rxe(None),
         ["rxe", filter] => rxe(Some(filter)),
+        ["asan"] => ended(asan::run_all().map(|()| 0)),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -37,7 +39,12 @@ fn main() -> ExitCode {
 }
 
 fn rxe(filter: Option<&str>) -> ExitCode {
-    match rxe::run(filter) {
+    ended(rxe::run(filter))
+}
+
+/// A task's end as exit code.
+fn ended(task: command::Task<u8>) -> ExitCode {
+    match task {
         Ok(code) => ExitCode::from(code),
         Err(Problem::Unavailable(why) | Problem::Failed(why)) => {
             eprintln!("{why}");

@@ -346,9 +346,10 @@ impl Qp {
         }
     }
 
-    /// Whether a work request waits.
+    /// Whether a work request waits, or may begin to at this moment. Never blocks: it is asked with the
+    /// list of those that wait locked, which a QP's own thread locks second.
     pub(crate) fn waits(&self) -> bool {
-        !self.sends().queue.is_empty()
+        self.sends.try_lock().map_or(true, |sends| !sends.queue.is_empty())
     }
 
     /// Tries again what waits; returns when it is to be tried next, `None` where nothing waits.

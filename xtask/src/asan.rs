@@ -1,0 +1,52 @@
+//! The software NIC under AddressSanitizer.
+//!
+//! Its unit tests, with hostile records among them, and the conformance suite with the library in the
+//! same process. The sanitizer's runtime comes with the toolchain; that the stable compiler takes the
+//! flag is asked for by RUSTC_BOOTSTRAP, as nothing of what is built so is used for anything else.
+
+use crate::command::{Problem, Task, lines, run};
+use crate::root;
+use std::path::Path;
+use std::process::Command;
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Runs everything; a machine where the sanitizer cannot be had is told.
+pub(crate) fn run_all() -> Task<()> {
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")) {
+        return Err(Problem::Unavailable(format!("AddressSanitizer is used on {TARGET} only")));
+    }
+    if !runtime_is_there()? {
+        return Err(Problem::Unavailable("this Rust toolchain has no runtime of AddressSanitizer".into()));
+    }
+    run(cargo("test").args(["--package", "doorbell-soft", "--package", "doorbell-abi"]))?;
+    run(cargo("build").args(["--package", "doorbell-soft-so"]))?;
+    let library = directory().join(TARGET).join("debug/libibverbs.so");
+    let mut suite = cargo("run");
+    suite.args(["--package", "doorbell-native", "--example", "native-test", "--", "--library"]).arg(library);
+    run(&mut suite)
+}
+
+fn directory() -> std::path::PathBuf {
+    root().join("target/asan")
+}
+
+/// cargo with the sanitizer on. Naming the target keeps it from programs that cargo itself runs.
+fn cargo(task: &str) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args([task, "--quiet", "--target", TARGET, "--target-dir"]).arg(directory()).current_dir(root());
+    cargo.env("RUSTC_BOOTSTRAP", "1");
+    // The library takes the runtime from the program that loads it.
+    cargo.env("RUSTFLAGS", "-Zsanitizer=address -Clink-arg=-rdynamic");
+    // What lives as long as its process is never freed.
+    cargo.env("ASAN_OPTIONS", "detect_leaks=0");
+    cargo
+}
+
+fn runtime_is_there() -> Task<bool> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
+    let printed = lines(Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]))?;
+    let directory = printed.first().map(String::as_str).unwrap_or_default();
+    let entries = std::fs::read_dir(Path::new(directory)).into_iter().flatten().flatten();
+    Ok(entries.into_iter().any(|entry| entry.file_name().to_string_lossy().ends_with("rt.asan.a")))
+}
