@@ -2,13 +2,13 @@
 
 use crate::layer::Layer;
 use doorbell_verbs::{
-    Mem, Opcode, PostError, Provider, QpCap, QpHandle, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp,
-    SendWr, Sge, Span,
+    CqHandle, Mem, Opcode, PostError, Provider, QpCap, QpHandle, QpInitAttr, QpType, RemoteAddr, SendFlags,
+    SendOp, SendWr, Sge, Span, Time, VerbsError, Wc,
 };
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 /// What goes wrong.
@@ -22,8 +22,20 @@ pub struct Faults {
     /// parts, so long apart, as a device may that copies: RC ones halfway, UC ones before the last four
     /// bytes. The fabric must not lose anything then, as one part may not come without the other.
     pub hesitation: Option<Span>,
+    /// The device comes to a part of a UC WRITE in so much time only, and reads it then: what a request
+    /// holds, and its last four bytes. A WRITE takes two messages; the fabric must not lose anything.
+    pub late: Option<Span>,
     /// For the draws of what is lost.
     pub seed: u64,
+}
+
+/// Part of a WRITE that waits for its turn.
+struct Late {
+    qp: QpHandle,
+    wr_id: u64,
+    remote: RemoteAddr,
+    sge: Sge,
+    flags: SendFlags,
 }
 
 /// A thread's faults.
@@ -36,12 +48,17 @@ struct Inner {
     hesitation: Option<Span>,
     random: RefCell<Xoshiro256PlusPlus>,
     transports: RefCell<HashMap<QpHandle, QpType>>,
+    late: RefCell<VecDeque<Late>>,
+    /// When the device comes to the next part.
+    due: Cell<Time>,
 }
 
 impl Faulty {
     fn new(faults: Faults, hesitation: Option<Span>, stream: u64) -> Faulty {
         let random = RefCell::new(Xoshiro256PlusPlus::seed_from_u64(faults.seed ^ stream << 32));
-        Faulty(Rc::new(Inner { faults, hesitation, random, transports: RefCell::default() }))
+        let (transports, late) = Default::default();
+        let due = Cell::new(Time::START);
+        Faulty(Rc::new(Inner { faults, hesitation, random, transports, late, due }))
     }
 
     pub(crate) fn server(faults: Faults, thread: u32) -> Faulty {
@@ -65,6 +82,36 @@ impl Faulty {
         let leaves = |wr: &&SendWr<'_>| wr.flags.contains(SendFlags::SIGNALED) || !self.loses();
         let left: Vec<SendWr<'_>> = list.iter().filter(leaves).copied().collect();
         if left.is_empty() { Ok(()) } else { below.post_send(qp, &left) }
+    }
+
+    /// The device comes to the next part of a WRITE, if there is one.
+    fn next_part<P: Provider>(&self, below: &P) -> Result<bool, PostError> {
+        let Some(late) = self.0.late.borrow_mut().pop_front() else { return Ok(false) };
+        let wr = SendWr::new(late.wr_id, SendOp::Write(late.remote), std::slice::from_ref(&late.sge));
+        below.post_send(late.qp, &[wr.flags(late.flags)])?;
+        Ok(true)
+    }
+
+    fn post_late<P: Provider>(&self, below: &P, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
+        for (index, wr) in list.iter().enumerate() {
+            // What is inline was read when it was posted; of the word by which clients say that they
+            // repeat, that makes no difference.
+            let waits = !wr.flags.contains(SendFlags::INLINE) || wr.length() == 8;
+            match parts(wr, false).filter(|_| waits) {
+                Some(([front, back], [near, far])) => {
+                    let (wr_id, quiet) = (wr.wr_id, wr.flags - SendFlags::SIGNALED);
+                    let parts = [(front, near, quiet), (back, far, wr.flags)];
+                    let late = parts.map(|(sge, remote, flags)| Late { qp, wr_id, remote, sge, flags });
+                    self.0.late.borrow_mut().extend(late);
+                }
+                // It comes after what was posted before.
+                None => {
+                    while self.next_part(below)? {}
+                    below.post_send(qp, &[*wr]).map_err(|error| PostError { index, ..error })?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -111,6 +158,13 @@ fn post_in_parts<P: Provider>(
 }
 
 impl Layer for Faulty {
+    /// A pass in which the device goes on is none to be repeated as it was.
+    fn pause<P: Provider>(&self, below: &P, deadline: Time) {
+        if self.0.late.borrow().is_empty() {
+            below.pause(deadline);
+        }
+    }
+
     fn store_u64<P: Provider>(&self, below: &P, mem: Mem, offset: u64, value: u64) {
         hesitate(below, self.0.hesitation);
         below.store_u64(mem, offset, value);
@@ -129,7 +183,7 @@ impl Layer for Faulty {
 
     /// A WRITE in two parts takes twice the room.
     fn creating(&self, attr: &QpInitAttr) -> QpInitAttr {
-        let times = if self.0.faults.hesitation.is_some() { 2 } else { 1 };
+        let times = if self.0.faults.hesitation.is_some() || self.0.faults.late.is_some() { 2 } else { 1 };
         QpInitAttr { cap: QpCap { max_send_wr: attr.cap.max_send_wr * times, ..attr.cap }, ..*attr }
     }
 
@@ -137,9 +191,19 @@ impl Layer for Faulty {
         self.0.transports.borrow_mut().insert(qp, attr.qp_type);
     }
 
+    fn poll_cq<P: Provider>(&self, below: &P, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError> {
+        if let Some(late) = self.0.faults.late.filter(|_| self.0.due.get() <= below.now()) {
+            self.0.due.set(below.now() + late);
+            self.next_part(below).map_err(|error| error.cause)?;
+        }
+        below.poll_cq(cq, wc)
+    }
+
     fn post_send<P: Provider>(&self, below: &P, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
-        let reliable = self.0.transports.borrow().get(&qp) == Some(&QpType::Rc);
+        let transport = self.0.transports.borrow().get(&qp).copied();
+        let reliable = transport == Some(QpType::Rc);
         match self.0.faults {
+            Faults { late: Some(_), .. } if transport == Some(QpType::Uc) => self.post_late(below, qp, list),
             Faults { loss_ppm: 1.., .. } if !reliable => self.post_without_the_lost(below, qp, list),
             Faults { hesitation: Some(span), .. }
                 if list.iter().any(|wr| wr.op.opcode() == Opcode::Write) =>

@@ -46,6 +46,11 @@ pub trait Layer: Clone {
     /// A QP was created.
     fn created(&self, _qp: QpHandle, _attr: &QpInitAttr) {}
 
+    /// [`Provider::poll_cq`].
+    fn poll_cq<P: Provider>(&self, below: &P, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError> {
+        below.poll_cq(cq, wc)
+    }
+
     /// [`Provider::post_send`].
     fn post_send<P: Provider>(&self, below: &P, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
         below.post_send(qp, list)
@@ -127,6 +132,10 @@ impl<P: Provider, L: Layer> Provider for Layered<P, L> {
         Ok(created)
     }
 
+    fn poll_cq(&self, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError> {
+        self.layer.poll_cq(&self.below, cq, wc)
+    }
+
     fn post_send(&self, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
         self.layer.post_send(&self.below, qp, list)
     }
@@ -144,7 +153,6 @@ impl<P: Provider, L: Layer> Provider for Layered<P, L> {
         fn dereg_mr(&self, mr: MrHandle);
         fn create_cq(&self, device: DeviceHandle, cqe: u32) -> Result<CqHandle, VerbsError>;
         fn destroy_cq(&self, cq: CqHandle);
-        fn poll_cq(&self, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError>;
         fn create_srq(&self, pd: PdHandle, attr: &SrqAttr) -> Result<SrqHandle, VerbsError>;
         fn destroy_srq(&self, srq: SrqHandle);
         fn post_srq_recv(&self, srq: SrqHandle, list: &[RecvWr<'_>]) -> Result<(), PostError>;

@@ -1,5 +1,5 @@
 //! What the papers' systems must do, as checks that run on any
-//! [`Cluster`]: in virtual time, on a real device with threads, and with a process for each machine.
+//! [`Cluster`](doorbell_verbs::Cluster): in virtual time, on a real device with threads, and with a process for each machine.
 //!
 //! The cases ([`rpc::Case`], [`sequencer::Case`], [`kv::Case`]) take their parameters; tests in virtual time draw
 //! them at random. [`names`] and [`run`] are a fixed list of them for devices where time is real. No check

@@ -62,11 +62,23 @@ const LOSS_PPM: u32 = 30_000;
 /// Shortly before the upper half of a number changes.
 const BEFORE_CARRY: u64 = (3 << 32) - 100;
 
+/// What goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    None,
+    /// Messages are lost.
+    Loss,
+    /// Threads stop in the middle of stores, and WRITEs are placed in two parts.
+    Hesitation,
+    /// Clients repeat far too early, and the device reads late what it sends.
+    Late,
+}
+
 #[derive(Clone, Copy)]
 enum Scenario {
-    Rpc { by: Requests, batched: bool, queues: u32, lossy: bool, hesitant: bool },
-    Draw { sequencer: Sequencer, outstanding: u32, batched: bool, first: u64, guess: u32, lossy: bool },
-    Operate { store: Store, outstanding: u32, batched: bool, lossy: bool, hesitant: bool },
+    Rpc { by: Requests, batched: bool, queues: u32, trouble: Trouble },
+    Draw { sequencer: Sequencer, outstanding: u32, batched: bool, first: u64, guess: u32, trouble: Trouble },
+    Operate { store: Store, outstanding: u32, batched: bool, trouble: Trouble },
     Forgetting,
     HerdRefusals,
     DrtmRefusals,
@@ -74,61 +86,58 @@ enum Scenario {
 
 use Scenario::*;
 
-const fn rpc(by: Requests, batched: bool, queues: u32, lossy: bool) -> Scenario {
-    Rpc { by, batched, queues, lossy, hesitant: false }
+const fn rpc(by: Requests, batched: bool, queues: u32, trouble: Trouble) -> Scenario {
+    Rpc { by, batched, queues, trouble }
 }
-
-/// Threads stop in the middle of stores, and WRITEs are placed in two parts.
-const HESITANT_RPC: Scenario =
-    Rpc { by: Requests::Write, batched: true, queues: 2, lossy: false, hesitant: true };
 
 const fn draw(sequencer: Sequencer, outstanding: u32, batched: bool) -> Scenario {
-    Draw { sequencer, outstanding, batched, first: 0, guess: 0, lossy: false }
+    Draw { sequencer, outstanding, batched, first: 0, guess: 0, trouble: Trouble::None }
 }
 
-const fn across(sequencer: Sequencer, outstanding: u32, guess: u32, lossy: bool) -> Scenario {
-    Draw { sequencer, outstanding, batched: true, first: BEFORE_CARRY, guess, lossy }
+const fn across(sequencer: Sequencer, outstanding: u32, guess: u32, trouble: Trouble) -> Scenario {
+    Draw { sequencer, outstanding, batched: true, first: BEFORE_CARRY, guess, trouble }
 }
 
 const fn store(store: Store, outstanding: u32, batched: bool) -> Scenario {
-    Operate { store, outstanding, batched, lossy: false, hesitant: false }
+    Operate { store, outstanding, batched, trouble: Trouble::None }
 }
 
-const fn trouble(store: Store, lossy: bool, hesitant: bool) -> Scenario {
-    Operate { store, outstanding: 4, batched: true, lossy, hesitant }
+const fn troubled(store: Store, trouble: Trouble) -> Scenario {
+    Operate { store, outstanding: 4, batched: true, trouble }
 }
 
-const SCENARIOS: [(&str, Scenario); 31] = [
-    ("systems/rpc/baseline", rpc(Requests::Write, false, 1, false)),
-    ("systems/rpc/batching", rpc(Requests::Write, true, 1, false)),
-    ("systems/rpc/multi_queue", rpc(Requests::Write, false, 3, false)),
-    ("systems/rpc/batching_multi_queue", rpc(Requests::Write, true, 3, false)),
-    ("systems/rpc/lost_messages", rpc(Requests::Write, true, 2, true)),
-    ("systems/rpc/requests_that_are_being_written", HESITANT_RPC),
+const SCENARIOS: [(&str, Scenario); 32] = [
+    ("systems/rpc/baseline", rpc(Requests::Write, false, 1, Trouble::None)),
+    ("systems/rpc/batching", rpc(Requests::Write, true, 1, Trouble::None)),
+    ("systems/rpc/multi_queue", rpc(Requests::Write, false, 3, Trouble::None)),
+    ("systems/rpc/batching_multi_queue", rpc(Requests::Write, true, 3, Trouble::None)),
+    ("systems/rpc/lost_messages", rpc(Requests::Write, true, 2, Trouble::Loss)),
+    ("systems/rpc/requests_that_are_being_written", rpc(Requests::Write, true, 2, Trouble::Hesitation)),
+    ("systems/rpc/repeated_without_need", rpc(Requests::Write, true, 2, Trouble::Late)),
     ("systems/rpc/refusals", HerdRefusals),
-    ("systems/datagram_rpc/baseline", rpc(Requests::Send, false, 1, false)),
-    ("systems/datagram_rpc/batching_multi_queue", rpc(Requests::Send, true, 3, false)),
-    ("systems/datagram_rpc/lost_messages", rpc(Requests::Send, true, 2, true)),
+    ("systems/datagram_rpc/baseline", rpc(Requests::Send, false, 1, Trouble::None)),
+    ("systems/datagram_rpc/batching_multi_queue", rpc(Requests::Send, true, 3, Trouble::None)),
+    ("systems/datagram_rpc/lost_messages", rpc(Requests::Send, true, 2, Trouble::Loss)),
     ("systems/sequencer/herd_rpc", draw(Sequencer::HerdRpc, 1, false)),
     ("systems/sequencer/herd_rpc_batching", draw(Sequencer::HerdRpc, 8, true)),
-    ("systems/sequencer/herd_rpc_across_2_32", across(Sequencer::HerdRpc, 4, 0, false)),
-    ("systems/sequencer/herd_rpc_lost_messages", across(Sequencer::HerdRpc, 4, 0, true)),
+    ("systems/sequencer/herd_rpc_across_2_32", across(Sequencer::HerdRpc, 4, 0, Trouble::None)),
+    ("systems/sequencer/herd_rpc_lost_messages", across(Sequencer::HerdRpc, 4, 0, Trouble::Loss)),
     ("systems/sequencer/spec_s0", draw(Sequencer::SpecS0, 1, false)),
     ("systems/sequencer/spec_s0_batching", draw(Sequencer::SpecS0, 8, true)),
-    ("systems/sequencer/spec_s0_stale_guess", across(Sequencer::SpecS0, 1, 0, false)),
-    ("systems/sequencer/spec_s0_across_2_32", across(Sequencer::SpecS0, 8, 2, false)),
-    ("systems/sequencer/spec_s0_lost_messages", across(Sequencer::SpecS0, 1, 2, true)),
+    ("systems/sequencer/spec_s0_stale_guess", across(Sequencer::SpecS0, 1, 0, Trouble::None)),
+    ("systems/sequencer/spec_s0_across_2_32", across(Sequencer::SpecS0, 8, 2, Trouble::None)),
+    ("systems/sequencer/spec_s0_lost_messages", across(Sequencer::SpecS0, 1, 2, Trouble::Loss)),
     ("systems/sequencer/atomics", draw(Sequencer::Atomics, 4, false)),
-    ("systems/sequencer/atomics_across_2_32", across(Sequencer::Atomics, 4, 0, false)),
+    ("systems/sequencer/atomics_across_2_32", across(Sequencer::Atomics, 4, 0, Trouble::None)),
     ("systems/kv/herd", store(Store::Herd, 1, false)),
     ("systems/kv/herd_batching", store(Store::Herd, 4, true)),
-    ("systems/kv/herd_lost_messages", trouble(Store::Herd, true, false)),
+    ("systems/kv/herd_lost_messages", troubled(Store::Herd, Trouble::Loss)),
     ("systems/kv/reads", store(Store::Reads, 4, true)),
-    ("systems/kv/reads_lost_messages", trouble(Store::Reads, true, false)),
-    ("systems/kv/reads_of_what_is_being_written", trouble(Store::Reads, false, true)),
+    ("systems/kv/reads_lost_messages", troubled(Store::Reads, Trouble::Loss)),
+    ("systems/kv/reads_of_what_is_being_written", troubled(Store::Reads, Trouble::Hesitation)),
     ("systems/kv/reads_forget_as_the_server_does", Forgetting),
     ("systems/kv/drtm", store(Store::Drtm, 4, false)),
-    ("systems/kv/drtm_of_what_is_being_written", trouble(Store::Drtm, false, true)),
+    ("systems/kv/drtm_of_what_is_being_written", troubled(Store::Drtm, Trouble::Hesitation)),
     ("systems/kv/drtm_refusals", DrtmRefusals),
 ];
 
@@ -140,14 +149,20 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 impl Scenario {
     fn run<C: Cluster>(self, cluster: &mut C, scale: &Scale) -> Result<(), String> {
         let clients = scale.clients;
-        let retry = |lossy: bool| lossy.then_some(scale.retry);
-        let faults = |lossy: bool, hesitant: bool| Faults {
-            loss_ppm: if lossy { LOSS_PPM } else { 0 },
-            hesitation: hesitant.then_some(scale.hesitation),
+        let faults = |trouble: Trouble| Faults {
+            loss_ppm: if trouble == Trouble::Loss { LOSS_PPM } else { 0 },
+            hesitation: (trouble == Trouble::Hesitation).then_some(scale.hesitation),
+            late: (trouble == Trouble::Late).then_some(Span::from_ps(scale.hesitation.as_ps() / 4)),
             seed: 1,
         };
+        let retry = |trouble: Trouble| match trouble {
+            Trouble::None | Trouble::Hesitation => None,
+            Trouble::Loss => Some(scale.retry),
+            Trouble::Late => Some(Span::from_ps(scale.hesitation.as_ps() / 4)),
+        };
+        let part = |trouble: Trouble| if trouble == Trouble::Hesitation { 4 } else { 1 };
         match self {
-            Rpc { by, batched, queues, lossy, hesitant } => rpc::Case {
+            Rpc { by, batched, queues, trouble } => rpc::Case {
                 by,
                 clients,
                 workers: 2,
@@ -155,13 +170,13 @@ impl Scenario {
                 gather: if batched { 16 } else { 1 },
                 doorbell: batched,
                 queues,
-                requests: if hesitant { scale.requests / 4 } else { scale.requests },
-                retry: retry(lossy),
-                faults: faults(lossy, hesitant),
+                requests: scale.requests / part(trouble),
+                retry: retry(trouble),
+                faults: faults(trouble),
             }
             .run(cluster, scale.patience)
             .map(drop),
-            Draw { sequencer, outstanding, batched, first, guess, lossy } => sequencer::Case {
+            Draw { sequencer, outstanding, batched, first, guess, trouble } => sequencer::Case {
                 sequencer,
                 clients,
                 workers: 2,
@@ -173,13 +188,13 @@ impl Scenario {
                 first,
                 guess,
                 // Spec-S0 waits alone for each message that is lost, and goes on with a fresh QP.
-                draws: if lossy { scale.draws / 10 } else { scale.draws },
-                retry: retry(lossy),
-                faults: faults(lossy, false),
+                draws: if trouble == Trouble::Loss { scale.draws / 10 } else { scale.draws },
+                retry: retry(trouble),
+                faults: faults(trouble),
             }
             .run(cluster, scale.patience)
             .map(drop),
-            Operate { store, outstanding, batched, lossy, hesitant } => kv::Case {
+            Operate { store, outstanding, batched, trouble } => kv::Case {
                 store,
                 clients,
                 workers: 2,
@@ -187,9 +202,9 @@ impl Scenario {
                 gather: if batched { 8 } else { 1 },
                 doorbell: batched,
                 prefetch: batched,
-                operations: if hesitant { scale.operations / 4 } else { scale.operations },
-                retry: retry(lossy),
-                faults: faults(lossy, hesitant),
+                operations: scale.operations / u64::from(part(trouble)),
+                retry: retry(trouble),
+                faults: faults(trouble),
                 seed: 1,
             }
             .run(cluster, scale.patience)

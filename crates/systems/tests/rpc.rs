@@ -25,7 +25,11 @@ impl Run {
             c.seed = self.seed;
             c.loss_ppm = self.loss_ppm;
         });
-        let retry = (self.loss_ppm > 0).then_some(Span::from_us(50));
+        let retry = match self.case.faults.late.is_some() {
+            // Far shorter than the way there and back.
+            true => Some(Span::from_us(2)),
+            false => (self.loss_ppm > 0).then_some(Span::from_us(50)),
+        };
         let answered = Case { retry, ..self.case }.run(&mut cluster, PATIENCE)?;
         assert_eq!(answered.len(), self.case.clients as usize);
         Ok(answered)
@@ -35,8 +39,8 @@ impl Run {
 fn runs() -> impl Strategy<Value = Run> {
     let by = prop_oneof![Just(Requests::Write), Just(Requests::Send)];
     let shape = (1..7u32, 1..4u32, 0..5u32, 1..20u32, any::<bool>(), 1..4u32);
-    let loss = prop_oneof![Just(0), Just(30_000u32)];
-    (by, shape, loss, any::<u64>()).prop_map(|(by, s, loss_ppm, seed)| {
+    let trouble = prop_oneof![Just((0, None)), Just((30_000u32, None)), Just((0, Some(Span::from_us(3))))];
+    (by, shape, trouble, any::<u64>()).prop_map(|(by, s, (loss_ppm, late), seed)| {
         let case = Case {
             by,
             clients: s.0,
@@ -47,7 +51,7 @@ fn runs() -> impl Strategy<Value = Run> {
             queues: s.5,
             requests: 100,
             retry: None,
-            faults: Faults::default(),
+            faults: Faults { late, ..Faults::default() },
         };
         Run { case, loss_ppm, seed }
     })
