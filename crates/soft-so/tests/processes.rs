@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::verbs::{Endpoint, Node, SIGNALED, Wr, fork_init};
+use common::verbs::{Endpoint, INLINED, Node, Retries, SIGNALED, Wr, fork_init};
 use common::{ROLE, finish, installed, launch, leaves_something, own_program, pair, text};
 use doorbell_soft::launch::{Launch, Link};
 use doorbell_verbs::SendOp;
@@ -22,6 +22,8 @@ fn program() {
         ["target"] => be_target(),
         ["forks", child] => fork_and_go_on(child),
         ["meets-child"] => meet_child(),
+        ["scribbles"] => scribble(),
+        ["meets-scribbler"] => meet_scribbler(),
         _ => panic!("no role {role:?}"),
     }
 }
@@ -347,4 +349,147 @@ fn what_killed_processes_leave_goes_with_the_next_one() {
     next.tell("0");
     next.end("the next process");
     assert!(!leaves_something(&other.fabric.unwrap_or_default()));
+}
+
+/// Draws numbers (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A number that is often just in or out of range.
+    fn word(&mut self) -> u32 {
+        match self.roll() % 5 {
+            0 => 0,
+            1 => u32::MAX,
+            2 => 1 << (self.roll() % 32),
+            3 => (self.roll() % 64) as u32,
+            _ => self.roll() as u32,
+        }
+    }
+}
+
+/// The words of this process's segment that are not zero, in its first part: records and queues.
+fn words_in_use() -> Vec<*mut u32> {
+    const PART: usize = 64 << 20;
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("it can be read");
+    let line = maps.lines().find(|line| line.contains("memfd:doorbell")).expect("there is a segment");
+    let base = line.split('-').next().expect("an address");
+    let base = usize::from_str_radix(base, 16).expect("a number") as *mut u32;
+    let all = (0..PART / 4).map(|n| base.wrapping_add(n));
+    // SAFETY: within the mapping, which stays.
+    all.filter(|word| unsafe { word.read_volatile() } != 0).collect()
+}
+
+/// Overwrites its own records until its input ends; then puts them right again, to end well.
+fn scribble() {
+    let node = Node::open(4096, 1);
+    say(node.endpoint(0));
+    node.connect(0, &hear().parse().expect("an endpoint"));
+    node.post_recv(0, 32, &[(0, 2048)]);
+    let words: Vec<(*mut u32, u32)> = {
+        let words = words_in_use();
+        // SAFETY: as in `words_in_use`.
+        words.into_iter().map(|word| (word, unsafe { word.read_volatile() })).collect()
+    };
+    assert!(words.len() > 50, "{} words are in use", words.len());
+    say("ready");
+    let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let waits = done.clone();
+    std::thread::spawn(move || {
+        hear();
+        waits.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let mut dice = Dice(0x5eed_0002);
+    while !done.load(std::sync::atomic::Ordering::Relaxed) {
+        let (word, right) = words[dice.roll() as usize % words.len()];
+        let wrong = dice.word();
+        // SAFETY: as above.
+        unsafe { word.write_volatile(wrong) };
+        // For as long as some of the other side's requests take.
+        (0..dice.roll() % 20_000).for_each(|_| std::hint::spin_loop());
+        // Right again, mostly, so that requests get far.
+        if !dice.roll().is_multiple_of(16) {
+            // SAFETY: as above.
+            unsafe { word.write_volatile(right) };
+        }
+        if dice.roll().is_multiple_of(64) {
+            // SAFETY: as above.
+            words.iter().for_each(|(word, right)| unsafe { word.write_volatile(*right) });
+        }
+    }
+    // SAFETY: as above.
+    words.iter().for_each(|(word, right)| unsafe { word.write_volatile(*right) });
+}
+
+/// Sends all kinds of requests to a process that scribbles.
+fn meet_scribbler() {
+    const OWN: usize = 4096;
+    let node = Node::open(2 * OWN, 1);
+    say(node.endpoint(0));
+    let peer: Endpoint = hear().parse().expect("an endpoint");
+    let retries = Retries { timeout: 1, retry_cnt: 1, rnr_retry: 1 };
+    node.connect_with(0, &peer, retries);
+    assert_eq!(hear(), "go");
+    // What no request names stays as it is.
+    node.fill(OWN, OWN, 0x5a);
+    let mut dice = Dice(0x5eed_0003);
+    let (mut succeeded, mut failed) = (0, 0);
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < std::time::Duration::from_secs(4) {
+        let op = match dice.roll() % 5 {
+            0 => SendOp::Write(peer.at(0)),
+            1 => SendOp::Read(peer.at(0)),
+            2 => SendOp::FetchAdd { remote: peer.at(0), add: 1 },
+            3 => SendOp::SendWithImm(1),
+            _ => SendOp::Send,
+        };
+        let atomic = matches!(op, SendOp::FetchAdd { .. });
+        let bytes = if atomic { 8 } else { [8, 64, 1024, 4000][dice.roll() as usize % 4] };
+        let inline = if bytes <= 64 && !matches!(op, SendOp::Read(_)) && !atomic { INLINED } else { 0 };
+        node.post(0, &[Wr { op, buffers: &[(0, bytes)], flags: SIGNALED | inline }]);
+        // A lock whose holder seems to live is waited for.
+        let wc = loop {
+            if let Some(wc) = node.poll() {
+                break wc;
+            }
+            assert!(
+                begin.elapsed() < std::time::Duration::from_secs(40),
+                "a request neither succeeds nor fails"
+            );
+        };
+        assert_eq!(wc.wr_id, 0);
+        if wc.status == 0 {
+            succeeded += 1;
+        } else {
+            failed += 1;
+            node.reset(0);
+            node.connect_with(0, &peer, retries);
+        }
+    }
+    assert!(succeeded > 0 && failed > 0, "{succeeded} succeeded, {failed} failed");
+    assert!(node.is_all(OWN, OWN, 0x5a), "memory was written that no request names");
+    println!("{succeeded} succeeded, {failed} failed");
+}
+
+#[test]
+fn a_neighbour_that_scribbles_over_its_records_does_no_harm() {
+    for launch in launches() {
+        let mut scribbler = Running::new(&launch, "scribbles");
+        let endpoint = scribbler.line();
+        let mut other = Running::new(&launch, "meets-scribbler");
+        scribbler.tell(&other.line());
+        assert_eq!(scribbler.line(), "ready");
+        other.tell(&endpoint);
+        other.tell("go");
+        other.end("the neighbour of a process that scribbles");
+        // It may be dead: it lied about where its memory is, and others wrote there.
+        let _ = writeln!(scribbler.hears, "enough");
+        scribbler.child.wait().expect("it ends");
+    }
 }

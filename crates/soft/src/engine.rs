@@ -394,6 +394,10 @@ impl Target<'_> {
             return Err(Fault::Invalid);
         }
         let far = self.far(caches, &place, offset, 8).ok_or(Fault::Access)?;
+        // Where in the segment the region lies is its owner's word, which need not be true.
+        if matches!(far, Far::Mapped(word) if !word.addr().is_multiple_of(8)) {
+            return Err(Fault::Access);
+        }
         let original = match (far, place.shared) {
             // The processor's own atomics are enough where everybody can use them.
             (Far::Mapped(word), Some(_)) => {

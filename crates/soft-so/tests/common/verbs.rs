@@ -92,6 +92,14 @@ pub(crate) struct Wr<'a> {
 pub(crate) const SIGNALED: u32 = 2;
 pub(crate) const INLINED: u32 = 8;
 
+/// As ibv_modify_qp(3) has them.
+#[derive(Clone, Copy)]
+pub(crate) struct Retries {
+    pub(crate) timeout: u8,
+    pub(crate) retry_cnt: u8,
+    pub(crate) rnr_retry: u8,
+}
+
 /// An opened device with RC QPs that share a CQ and page-aligned memory.
 pub(crate) struct Node {
     context: *mut ibv_context,
@@ -166,6 +174,12 @@ impl Node {
         Endpoint { qpn, memory: RemoteAddr { addr: self.memory as u64, rkey } }
     }
 
+    /// Takes a QP from any state back to Init.
+    pub(crate) fn reset(&self, qp: usize) {
+        self.modify(qp, state(QpState::Reset), IBV_QP_STATE);
+        self.init(qp);
+    }
+
     fn init(&self, qp: usize) {
         let init =
             ibv_qp_attr { port_num: 1, qp_access_flags: AccessFlags::all().bits(), ..state(QpState::Init) };
@@ -173,8 +187,13 @@ impl Node {
         self.modify(qp, init, mask);
     }
 
-    /// Takes a QP through Rtr to Rts.
+    /// Takes a QP from Init through Rtr to Rts.
     pub(crate) fn connect(&self, qp: usize, peer: &Endpoint) {
+        self.connect_with(qp, peer, Retries { timeout: 14, retry_cnt: 7, rnr_retry: 7 });
+    }
+
+    /// As [`Node::connect`].
+    pub(crate) fn connect_with(&self, qp: usize, peer: &Endpoint, retries: Retries) {
         let rtr = ibv_qp_attr {
             path_mtu: Mtu::Mtu4096.to_c(),
             dest_qp_num: peer.qpn,
@@ -191,8 +210,8 @@ impl Node {
             | IBV_QP_MAX_DEST_RD_ATOMIC
             | IBV_QP_MIN_RNR_TIMER;
         self.modify(qp, rtr, mask);
-        let rts =
-            ibv_qp_attr { timeout: 14, retry_cnt: 7, rnr_retry: 7, max_rd_atomic: 1, ..state(QpState::Rts) };
+        let Retries { timeout, retry_cnt, rnr_retry } = retries;
+        let rts = ibv_qp_attr { timeout, retry_cnt, rnr_retry, max_rd_atomic: 1, ..state(QpState::Rts) };
         let mask = IBV_QP_STATE
             | IBV_QP_SQ_PSN
             | IBV_QP_TIMEOUT
@@ -255,19 +274,24 @@ impl Node {
         assert_eq!(errno, 0, "{count} RECVs on QP {qp}");
     }
 
+    /// A completion, if there is one.
+    pub(crate) fn poll(&self) -> Option<ibv_wc> {
+        let mut wc = ibv_wc::default();
+        // SAFETY: a live CQ and room for one completion.
+        let polled = unsafe {
+            let poll = (*self.context).ops.poll_cq.expect("it is served");
+            poll(self.cq, 1, &mut wc)
+        };
+        assert!(polled >= 0, "the CQ cannot be polled");
+        (polled > 0).then_some(wc)
+    }
+
     /// The next completions, as many; all successful.
     pub(crate) fn completions(&self, count: usize) -> Vec<ibv_wc> {
         let begin = Instant::now();
         let mut all = Vec::new();
         while all.len() < count {
-            let mut wc = ibv_wc::default();
-            // SAFETY: a live CQ and room for one completion.
-            let polled = unsafe {
-                let poll = (*self.context).ops.poll_cq.expect("it is served");
-                poll(self.cq, 1, &mut wc)
-            };
-            assert!(polled >= 0, "the CQ cannot be polled");
-            if polled > 0 {
+            if let Some(wc) = self.poll() {
                 assert_eq!(WcStatus::from_c(wc.status), Some(WcStatus::Success), "{wc:?}");
                 all.push(wc);
             }
