@@ -7,10 +7,10 @@ use doorbell_conformance::{CheckResult, Outcome, Report};
 use doorbell_systems::herd::Requests;
 use doorbell_verbs::{Cluster, Span};
 
-/// Machines that a check needs: a server and three with clients.
-pub const MACHINES: u32 = 4;
+/// Machines that a check needs: a server and two with clients.
+pub const MACHINES: u32 = 3;
 
-/// How much each check does; those in which threads hesitate do a quarter.
+/// How much each check does; those in which threads hesitate, or the device does, do a quarter.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     /// Numbers that each client of a sequencer draws.
@@ -160,7 +160,10 @@ impl Scenario {
             Trouble::Loss => Some(scale.retry),
             Trouble::Late => Some(Span::from_ps(scale.hesitation.as_ps() / 4)),
         };
-        let part = |trouble: Trouble| if trouble == Trouble::Hesitation { 4 } else { 1 };
+        let part = |trouble: Trouble| match trouble {
+            Trouble::None | Trouble::Loss => 1,
+            Trouble::Hesitation | Trouble::Late => 4,
+        };
         match self {
             Rpc { by, batched, queues, trouble } => rpc::Case {
                 by,
