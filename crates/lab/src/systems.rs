@@ -72,8 +72,6 @@ pub struct SystemWorkload {
     pub batching: bool,
     /// UD QPs per port that a worker's replies take turns with.
     pub queues: u32,
-    /// UD QPs of a worker for requests; Spec-S0.
-    pub inboxes: u32,
     /// Requests by UD SEND rather than by WRITE over a connected QP; systems over HERD's RPCs.
     pub datagrams: bool,
     /// Pairs of each worker's partition; of DrTM-KV's server.
@@ -118,7 +116,6 @@ impl SystemWorkload {
             gather: 32,
             batching: true,
             queues: if sequencer { 3 } else { 1 },
-            inboxes: 7,
             datagrams: false,
             pairs: if system == System::DrtmKv { 1 << 20 } else { 8 << 10 },
             real_pairs: if system == System::DrtmKv { 16_000_000 } else { 8_000_000 },
@@ -145,7 +142,6 @@ impl SystemWorkload {
             ("outstanding operations", self.outstanding.into(), 1..=512),
             ("requests taken in a pass", self.gather.into(), 1..=1024),
             ("queues", self.queues.into(), 1..=64),
-            ("inboxes", self.inboxes.into(), 1..=64),
             ("pairs", if stores { self.pairs } else { 1 }, 1..=100_000_000),
             ("bytes of a value", self.value.into(), 1..=3900),
             ("PUTs in a thousand", self.put_permille.into(), 0..=1000),
@@ -344,7 +340,6 @@ fn start(cluster: &mut SimCluster, w: &SystemWorkload) -> Result<Results, Simula
                 gather: w.gather,
                 doorbell: w.batching,
                 queues: w.queues,
-                inboxes: w.inboxes,
                 retry: None,
             };
             let counter = alloc(cluster, 64)?;

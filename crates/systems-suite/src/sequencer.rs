@@ -147,7 +147,6 @@ impl Case {
             gather: self.gather,
             doorbell: self.doorbell,
             queues: self.queues,
-            inboxes: self.queues,
             retry: self.retry,
         };
         let counter = stage.counter(self.first)?;

@@ -3,7 +3,7 @@
 use crate::SystemError;
 use crate::device::Device;
 use crate::herd::Message;
-use doorbell_verbs::{AccessFlags, GRH_BYTES, Mem, Mr, PostError, Provider, Qp, RecvWr, Sge, Srq, Wc};
+use doorbell_verbs::{AccessFlags, GRH_BYTES, Mem, Mr, Provider, Qp, RecvWr, Sge, Wc};
 
 /// RECVs that are posted anew with one doorbell.
 pub(crate) const BATCH: u32 = 16;
@@ -11,24 +11,7 @@ pub(crate) const BATCH: u32 = 16;
 /// Padding that puts the payload, which follows the GRH, at the start of a cache line.
 const PAD: u64 = 64 - GRH_BYTES as u64;
 
-/// What RECVs are posted to.
-pub(crate) trait RecvQueue {
-    fn post_recv(&self, list: &[RecvWr<'_>]) -> Result<(), PostError>;
-}
-
-impl<P: Provider> RecvQueue for Qp<P> {
-    fn post_recv(&self, list: &[RecvWr<'_>]) -> Result<(), PostError> {
-        Qp::post_recv(self, list)
-    }
-}
-
-impl<P: Provider> RecvQueue for Srq<P> {
-    fn post_recv(&self, list: &[RecvWr<'_>]) -> Result<(), PostError> {
-        Srq::post_recv(self, list)
-    }
-}
-
-/// RECVs of one UD QP, or of several that share them. A slot is named by the `wr_id` of its RECV.
+/// RECVs of one UD QP. A slot is named by the `wr_id` of its RECV.
 pub(crate) struct RecvRing<P: Provider> {
     mr: Mr<P>,
     depth: u32,
@@ -89,7 +72,7 @@ impl<P: Provider> RecvRing<P> {
     }
 
     /// Posts the RECVs of all slots that are free, if `all` or a batch of them are.
-    pub(crate) fn post(&mut self, queue: &impl RecvQueue, all: bool) -> Result<(), SystemError> {
+    pub(crate) fn post(&mut self, qp: &Qp<P>, all: bool) -> Result<(), SystemError> {
         if self.free.is_empty() || (!all && self.free.len() < self.batch) {
             return Ok(());
         }
@@ -100,7 +83,7 @@ impl<P: Provider> RecvRing<P> {
             .zip(&sges)
             .map(|(&wr_id, sge)| RecvWr { wr_id, sg_list: std::slice::from_ref(sge) })
             .collect();
-        queue.post_recv(&list)?;
+        qp.post_recv(&list)?;
         self.free = slots;
         self.free.clear();
         Ok(())

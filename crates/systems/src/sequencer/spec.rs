@@ -19,8 +19,8 @@ use crate::outbox::{self, Outbox};
 use crate::recv_ring::{self, RecvRing};
 use crate::{Interval, Measured, SystemError, work};
 use doorbell_verbs::{
-    Ah, Cq, Endpoint, Gid, Mem, PageSize, Program, Provider, Qp, QpCap, QpInitAttr, QpType, SendFlags,
-    SendOp, SendWr, Sge, Span, Srq, SrqAttr, Time, UdDest, Wc,
+    Ah, Cq, Endpoint, Gid, Mem, PageSize, Program, Provider, Qp, SendFlags, SendOp, SendWr, Sge, Span, Time,
+    UdDest, Wc,
 };
 use std::collections::{HashMap, VecDeque};
 
@@ -42,18 +42,16 @@ pub struct Config {
     pub doorbell: bool,
     /// UD QPs that a worker's passes take turns with, at least 1.
     pub queues: u32,
-    /// UD QPs on which a worker takes requests, which share RECVs, at least 1.
-    pub inboxes: u32,
     /// After how long a client asks again; `None` for never.
     pub retry: Option<Span>,
 }
 
 impl Config {
     fn check(&self) -> Result<(), SystemError> {
-        let positive = [self.workers, self.clients, self.outstanding, self.queues, self.inboxes, self.gather];
+        let positive = [self.workers, self.clients, self.outstanding, self.queues, self.gather];
         if positive.contains(&0) || self.gather > 1024 {
             return SystemError::config(format!(
-                "workers, clients, outstanding, queues, inboxes and gather (up to 1024) are at least 1, not {self:?}"
+                "workers, clients, outstanding, queues and gather (up to 1024) are at least 1, not {self:?}"
             ));
         }
         Ok(())
@@ -67,8 +65,8 @@ impl Config {
     }
 }
 
-fn key(worker: u32, inbox: u32) -> String {
-    format!("spec/{worker}/{inbox}")
+fn key(worker: u32) -> String {
+    format!("spec/{worker}")
 }
 
 /// A worker thread of the server.
@@ -89,9 +87,8 @@ struct Worker<'a, P: Provider> {
     device: Device<P>,
     port: u8,
     requests: Cq<P>,
-    /// Held as long as they receive.
-    _inboxes: Vec<Qp<P>>,
-    recvs: Srq<P>,
+    /// Where requests come in.
+    inbox: Qp<P>,
     ring: RecvRing<P>,
     outboxes: Vec<Outbox<P>>,
     queue: usize,
@@ -109,18 +106,10 @@ impl<'a, P: Provider> Worker<'a, P> {
         let port = device.port(server.number);
         let depth = config.recvs(device.attr.max_qp_wr);
         let requests = device.context.create_cq(depth)?;
-        let recvs = device.pd.create_srq(&SrqAttr { max_wr: depth, max_sge: 1 })?;
+        let inbox = device.ud(port, (&requests, &requests), 1, depth, 0)?;
         let mut ring = RecvRing::new(&device, depth, 0)?;
-        ring.post(&recvs, true)?;
-        let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, ..QpCap::default() };
-        let init = QpInitAttr::new(QpType::Ud, cap);
-        let mut inboxes = Vec::new();
-        for inbox in 0..config.inboxes {
-            let qp = device.pd.create_qp(&requests, &requests, Some(&recvs), &init)?;
-            qp.activate(port, QKEY)?;
-            cpu.publish(&key(server.number, inbox), &qp.endpoint(port)?.to_bytes());
-            inboxes.push(qp);
-        }
+        ring.post(&inbox, true)?;
+        cpu.publish(&key(server.number), &inbox.endpoint(port)?.to_bytes());
         let mut outboxes = Vec::new();
         for _ in 0..config.queues {
             let cq = device.context.create_cq(outbox::cqe(config.gather))?;
@@ -131,8 +120,7 @@ impl<'a, P: Provider> Worker<'a, P> {
             server,
             port,
             requests,
-            _inboxes: inboxes,
-            recvs,
+            inbox,
             ring,
             outboxes,
             queue: 0,
@@ -171,7 +159,7 @@ impl<'a, P: Provider> Worker<'a, P> {
             dests.push(self.dest(&wc)?);
             self.ring.give(wc.wr_id);
         }
-        self.ring.post(&self.recvs, true)?;
+        self.ring.post(&self.inbox, true)?;
         self.reply(first, &dests, measured)?;
         Ok(true)
     }
@@ -260,8 +248,7 @@ impl<'a, P: Provider> Guesser<'a, P> {
         let worker = client.number % client.config.workers;
         let port = device.port(worker);
         let line = open_line(&device, port, client.config.outstanding)?;
-        let inbox = client.number / client.config.workers % client.config.inboxes;
-        let remote = find(cpu, &key(worker, inbox))?;
+        let remote = find(cpu, &key(worker))?;
         let ah = Ah::to_endpoint(&device.pd, port, &remote)?;
         Ok(Guesser {
             client,
