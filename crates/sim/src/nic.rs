@@ -39,7 +39,11 @@ pub(crate) struct QpSlot {
     pub(crate) posted: VecDeque<u32>,
     /// How many of these the NIC is reading.
     pub(crate) fetching: u32,
-    /// It waits for its sending unit, or is being served.
+    /// What sending units have to do for it, one at a time.
+    pub(crate) work: VecDeque<TxWork>,
+    /// It waits for a sending unit, or is being served.
+    pub(crate) served: bool,
+    /// Its requests are among its work, or being made.
     pub(crate) active: bool,
     /// Requests that wait for their payload, and those behind them.
     pub(crate) requests: VecDeque<u32>,
@@ -47,6 +51,8 @@ pub(crate) struct QpSlot {
     pub(crate) max_inl_recv: u32,
     /// Answers that wait for memory, and those behind them.
     pub(crate) answers: VecDeque<u32>,
+    /// Packets that came in for it, where it is connected.
+    pub(crate) flow: Flow,
     /// When the pending timer event fires; `u64::MAX` for none.
     pub(crate) timer_at: u64,
 }
@@ -90,11 +96,11 @@ pub(crate) struct RecvSlot {
     pub(crate) qp: u32,
 }
 
-/// What a sending unit has to do.
+/// What a sending unit has to do for a QP.
 #[derive(Clone, Copy)]
 pub(crate) enum TxWork {
-    /// The next request of a QP.
-    Requests(u32),
+    /// The next request.
+    Requests,
     /// An answer that is ready.
     Answer(u32),
 }
@@ -102,17 +108,70 @@ pub(crate) enum TxWork {
 /// A processing unit for sending.
 #[derive(Default)]
 pub(crate) struct TxUnit {
-    pub(crate) work: VecDeque<TxWork>,
-    /// The packet it works on.
-    pub(crate) current: Option<u32>,
+    /// The packet it works on, and the QP that it is of.
+    pub(crate) current: Option<(u32, u32)>,
     pub(crate) busy: u64,
+}
+
+/// Flows of datagrams that a NIC tells apart, as a power of two.
+const FLOW_BITS: u32 = 12;
+
+/// Names a flow.
+#[derive(Clone, Copy)]
+pub(crate) enum FlowId {
+    /// Of a connected QP.
+    Connection(u32),
+    /// Of a UD QP.
+    Datagrams(u32),
+}
+
+/// Received packets that keep their order: one unit at a time looks at them.
+#[derive(Clone, Copy)]
+pub(crate) struct Flow {
+    /// The first and the last that wait, linked by [`Flight::next`]; [`NONE`] for none.
+    first: u32,
+    last: u32,
+    /// It waits for a receiving unit, or has one.
+    pub(crate) served: bool,
+}
+
+impl Default for Flow {
+    fn default() -> Flow {
+        Flow { first: NONE, last: NONE, served: false }
+    }
+}
+
+impl Flow {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+
+    /// Adds a packet; returns the one that it is linked behind.
+    pub(crate) fn push(&mut self, flight: u32) -> Option<u32> {
+        let before = (self.first != NONE).then_some(self.last);
+        if before.is_none() {
+            self.first = flight;
+        }
+        self.last = flight;
+        before
+    }
+
+    /// The first packet; the next one is `next`.
+    pub(crate) fn pop(&mut self, next: impl FnOnce(u32) -> u32) -> Option<u32> {
+        let first = self.first;
+        if first == NONE {
+            return None;
+        }
+        self.first = if first == self.last { NONE } else { next(first) };
+        Some(first)
+    }
 }
 
 /// A processing unit for receiving.
 #[derive(Default)]
 pub(crate) struct RxUnit {
-    pub(crate) packets: VecDeque<u32>,
-    pub(crate) running: bool,
+    /// What it works on, until all of that is done.
+    pub(crate) flow: Option<FlowId>,
     /// Until when it issues DMAs for the last packet.
     pub(crate) free_at: u64,
     pub(crate) busy: u64,
@@ -160,8 +219,11 @@ pub(crate) struct Flight {
     pub(crate) completion: Option<(Wc, u32, bool)>,
     /// The atomic it is the answer to.
     pub(crate) atomic: Option<PendingAtomic>,
-    /// The receiving unit that stands still until its atomic has the lock, or [`NONE`].
-    pub(crate) blocks: u32,
+    /// The receiving unit that looks at it or, of an answer, that stands still until its atomic has
+    /// the lock; or [`NONE`].
+    pub(crate) rx_unit: u32,
+    /// The packet that waits behind it for a receiving unit.
+    pub(crate) next: u32,
     /// Slot, first byte and length of the part of a work request's message that it carries.
     pub(crate) gather: (u32, u32, u32),
 }
@@ -180,7 +242,8 @@ impl Flight {
             ready: false,
             completion: None,
             atomic: None,
-            blocks: NONE,
+            rx_unit: NONE,
+            next: NONE,
             gather: (0, 0, 0),
         }
     }
@@ -247,7 +310,17 @@ pub(crate) struct NicState {
     pub(crate) pds: u32,
     pub(crate) keys: Keys,
     pub(crate) tx: Vec<TxUnit>,
+    /// Sending units that have nothing to do.
+    pub(crate) tx_idle: Vec<u16>,
+    /// QPs that wait for a sending unit.
+    pub(crate) tx_waiting: VecDeque<u32>,
     pub(crate) rx: Vec<RxUnit>,
+    /// Receiving units that have nothing to do; the last is taken first.
+    pub(crate) rx_idle: Vec<u16>,
+    /// Flows that wait for a receiving unit.
+    pub(crate) rx_waiting: VecDeque<FlowId>,
+    /// Flows of datagrams.
+    pub(crate) datagrams: Vec<Flow>,
     pub(crate) ports: Vec<Port>,
     pub(crate) locks: Vec<Lock>,
     /// WQEs that have entered the WQE cache, in which the oldest make room.
@@ -280,6 +353,11 @@ impl NicState {
             pds: 0,
             keys: Keys::default(),
             tx: (0..profile.tx.units).map(|_| TxUnit::default()).collect(),
+            tx_idle: (0..profile.tx.units as u16).rev().collect(),
+            tx_waiting: VecDeque::new(),
+            rx_idle: (0..profile.rx.units as u16).rev().collect(),
+            rx_waiting: VecDeque::new(),
+            datagrams: vec![Flow::default(); 1 << FLOW_BITS],
             rx: (0..profile.rx.units).map(|_| RxUnit::default()).collect(),
             ports: (0..profile.link.ports).map(|_| port()).collect(),
             locks: (0..profile.atomics.slots).map(|_| Lock::default()).collect(),
@@ -301,10 +379,24 @@ impl NicState {
         Some(index)
     }
 
-    /// Unit that serves a QP.
-    pub(crate) fn unit(qpn: u32, units: usize) -> usize {
-        // 32 bits: a division of 64 takes several times as long.
-        (qpn % units as u32) as usize
+    /// The packets that a received one must keep its order with: those of the same connection, or
+    /// from the same QP to the same UD QP (and, now and then, of another pair).
+    pub(crate) fn flow_of(&self, packet: &Packet, from: u16, qp: u32) -> FlowId {
+        match packet.deth {
+            None => FlowId::Connection(qp),
+            Some(deth) => {
+                let pair = packet.dest_qp.wrapping_mul(0x9e37_79b1)
+                    ^ deth.src_qp.wrapping_add(u32::from(from) << 16).wrapping_mul(0x85eb_ca6b);
+                FlowId::Datagrams(pair >> (32 - FLOW_BITS))
+            }
+        }
+    }
+
+    pub(crate) fn flow(&mut self, id: FlowId) -> &mut Flow {
+        match id {
+            FlowId::Connection(qp) => &mut self.qps[qp as usize].flow,
+            FlowId::Datagrams(n) => &mut self.datagrams[n as usize],
+        }
     }
 }
 

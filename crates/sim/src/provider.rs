@@ -1,7 +1,7 @@
 //! A thread's verbs and processor in virtual time.
 
 use crate::memory::{LINE, Place, Reach, lines_touched};
-use crate::nic::{CqSlot, FIRST_QPN, NONE, QpSlot, RecvSlot, WqeSlot};
+use crate::nic::{CqSlot, FIRST_QPN, Flow, NONE, QpSlot, RecvSlot, WqeSlot};
 use crate::queue::{Event, Key};
 use crate::slab::Payload;
 use crate::thread::{Look, Waiting};
@@ -107,18 +107,21 @@ impl<'y> SimProvider<'y> {
             host.line_transfer.as_ps(),
             host.dram.as_ps(),
         );
+        let overlaps = !w.threads[self.thread as usize].serialized;
         let memory = &mut w.machines[usize::from(self.machine)].memory;
         let (reach, busy_until) =
             if store { memory.store(place, self.core) } else { memory.load(place, self.core) };
         let wait = busy_until.saturating_sub(clock);
         let cost = match reach {
             Reach::Own => return wait + l1,
+            Reach::LastLevel if overlaps && !store => dma,
             Reach::LastLevel if store => llc,
-            Reach::LastLevel => dma,
+            Reach::LastLevel => llc.max(dma),
             Reach::OtherCore => other,
             Reach::Dram => dram,
         };
         memory.set_busy(place, clock + wait + cost);
+        w.threads[self.thread as usize].serialized = false;
         wait + cost
     }
 
@@ -177,6 +180,8 @@ impl<'y> SimProvider<'y> {
         let clock = w.threads[self.thread as usize].clock;
         let memory = &mut w.machines[usize::from(self.machine)].memory;
         memory.set_busy(place, clock + cost);
+        w.threads[self.thread as usize].serialized = true;
+        let memory = &mut w.machines[usize::from(self.machine)].memory;
         let original = memory.load_u64(place);
         let new = op(original);
         self.change(&mut w, place, |to| to.copy_from_slice(&new.to_le_bytes()), 8);
@@ -246,7 +251,9 @@ impl<'y> SimProvider<'y> {
             let (clock, window) = (w.threads[self.thread as usize].clock, w.window);
             let pcie = &mut w.machines[usize::from(self.machine)].pcie;
             left = if doorbell { pcie.doorbell(clock, window) } else { pcie.mmio_line(clock, window) };
-            w.threads[self.thread as usize].mmio_leaves.push_back(left);
+            let thread = &mut w.threads[self.thread as usize];
+            thread.mmio_leaves.push_back(left);
+            thread.serialized = true;
         }
         left
     }
@@ -380,6 +387,7 @@ impl Cpu for SimProvider<'_> {
             let (skip, window) = (w.skip_pauses, w.window);
             let thread = &mut w.threads[self.thread as usize];
             thread.clock += l1;
+            thread.serialized = true;
             thread.note(Look::Work, l1);
             let steady = thread.end_pass();
             let (started, since) = (thread.last_pass_started(), thread.clock);
@@ -769,6 +777,9 @@ impl Provider for SimProvider<'_> {
             wqes: vec![empty; cap.max_send_wr.max(1) as usize],
             posted: VecDeque::with_capacity(cap.max_send_wr as usize),
             fetching: 0,
+            work: VecDeque::new(),
+            flow: Flow::default(),
+            served: false,
             active: false,
             requests: VecDeque::new(),
             max_inl_recv: attr.max_inl_recv,

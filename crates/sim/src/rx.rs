@@ -1,8 +1,6 @@
 //! The receiving side of a NIC: from a packet at the port to memory, completions and answers.
 
-use crate::nic::{
-    Cqe, DmaRead, DmaWrite, FIRST_QPN, Flight, NONE, NicState, PendingAtomic, ReadPurpose, Written,
-};
+use crate::nic::{Cqe, DmaRead, DmaWrite, Flight, NONE, NicState, PendingAtomic, ReadPurpose, Written};
 use crate::queue::Event;
 use crate::slab::Payload;
 use crate::tx::FIRST_LID;
@@ -27,9 +25,9 @@ impl World {
         }
     }
 
-    /// A packet is in the NIC and waits for the receiving unit of its QP.
+    /// A packet is in the NIC and waits for a receiving unit.
     pub(crate) fn receive_queue(&mut self, flight: u32) {
-        let Flight { packet, link_bytes, to: (machine, _), port, .. } = self.flights[flight];
+        let Flight { packet, link_bytes, from: (from, _), to: (machine, _), port, .. } = self.flights[flight];
         let lost = packet.transport != QpType::Rc && self.loss.draw();
         let nic = &mut self.machines[usize::from(machine)].nic;
         let Some(qp) = nic.find_qp(packet.dest_qp).filter(|_| !lost) else {
@@ -37,21 +35,42 @@ impl World {
             return self.make_room(machine, port, link_bytes.into());
         };
         self.flights[flight].to.1 = qp;
-        let unit = NicState::unit(packet.dest_qp, nic.rx.len());
-        nic.rx[unit].packets.push_back(flight);
-        if !nic.rx[unit].running {
-            self.rx_start(machine, unit);
+        let id = nic.flow_of(&packet, from, qp);
+        let flow = nic.flow(id);
+        let starts = !std::mem::replace(&mut flow.served, true);
+        if let Some(before) = flow.push(flight) {
+            self.flights[before].next = flight;
         }
+        if starts {
+            nic.rx_waiting.push_back(id);
+            if let Some(unit) = nic.rx_idle.pop() {
+                self.rx_start(machine, unit.into());
+            }
+        }
+    }
+
+    /// A receiving unit is done with its packet.
+    fn rx_goes_on(&mut self, machine: u16, unit: usize) {
+        let nic = &mut self.machines[usize::from(machine)].nic;
+        if let Some(id) = nic.rx[unit].flow.take() {
+            let flow = nic.flow(id);
+            flow.served = !flow.is_empty();
+            if flow.served {
+                nic.rx_waiting.push_back(id);
+            }
+        }
+        self.rx_start(machine, unit);
     }
 
     /// An idle receiving unit takes up the next packet.
     fn rx_start(&mut self, machine: u16, unit: usize) {
-        let rx = &mut self.machines[usize::from(machine)].nic.rx[unit];
-        let Some(flight) = rx.packets.pop_front() else {
-            rx.running = false;
-            return;
-        };
-        rx.running = true;
+        let nic = &mut self.machines[usize::from(machine)].nic;
+        let Some(id) = nic.rx_waiting.pop_front() else { return nic.rx_idle.push(unit as u16) };
+        let flights = &self.flights;
+        let Some(flight) = nic.flow(id).pop(|first| flights[first].next) else { return };
+        self.flights[flight].rx_unit = unit as u32;
+        let rx = &mut nic.rx[unit];
+        rx.flow = Some(id);
         let start = rx.free_at.max(self.now);
         let Flight { packet, link_bytes, to: (_, qp), port, .. } = self.flights[flight];
         let rx = &self.profile.rx;
@@ -70,10 +89,10 @@ impl World {
 
     /// A receiving unit has looked at a packet.
     pub(crate) fn received(&mut self, flight: u32) {
-        let Flight { packet, to: (machine, qp), .. } = self.flights[flight];
+        let Flight { packet, to: (machine, qp), rx_unit, .. } = self.flights[flight];
+        let unit = rx_unit as usize;
         let mut actions = self.take_actions();
         let nic = &mut self.machines[usize::from(machine)].nic;
-        let unit = NicState::unit(FIRST_QPN + qp, nic.rx.len());
         let NicState { qps, keys, recv_queues, .. } = nic;
         let slot = &mut qps[qp as usize];
         if slot.alive {
@@ -94,10 +113,7 @@ impl World {
         rx.free_at = now + busy;
         rx.busy += window.overlap(now, now + busy);
         if !blocked {
-            rx.running = !rx.packets.is_empty();
-            if rx.running {
-                self.rx_start(machine, unit);
-            }
+            self.rx_goes_on(machine, unit);
         }
     }
 
@@ -232,7 +248,7 @@ impl World {
     /// Makes the packet of an answer. Returns whether the receiving unit must stand still for it.
     fn respond(&mut self, machine: u16, qp: u32, received: Option<u32>, answer: TxPacket) -> bool {
         let Some(request) = received else { return false };
-        let Flight { from: (to, _), port, .. } = self.flights[request];
+        let Flight { from: (to, _), port, rx_unit: unit, .. } = self.flights[request];
         let TxPacket { packet, source } = answer;
         let link_bytes = self.link_bytes(&packet);
         let flight = self.flights.insert(Flight::new(packet, link_bytes, (machine, qp), to, port));
@@ -245,7 +261,7 @@ impl World {
             }
             Source::Atomic { addr, op, resource } => {
                 self.flights[flight].atomic = Some(PendingAtomic { addr, op, resource, original: 0 });
-                self.lock(flight)
+                self.lock(flight, unit)
             }
             Source::None | Source::Wqe { .. } => {
                 self.flights[flight].ready = true;
@@ -255,9 +271,9 @@ impl World {
         }
     }
 
-    /// An atomic takes its lock or waits for it; returns whether its receiving unit waits with it.
-    fn lock(&mut self, flight: u32) -> bool {
-        let Flight { from: (machine, qp), atomic, .. } = self.flights[flight];
+    /// An atomic takes its lock or waits for it; returns whether `unit`, which received it, waits too.
+    fn lock(&mut self, flight: u32, unit: u32) -> bool {
+        let Flight { from: (machine, _), atomic, .. } = self.flights[flight];
         let Some(atomic) = atomic else { return false };
         let slot = self.profile.atomics.slot(atomic.addr);
         let nic = &mut self.machines[usize::from(machine)].nic;
@@ -269,7 +285,7 @@ impl World {
         lock.waiting.push_back(flight);
         let blocks = self.profile.atomics.blocks_unit;
         if blocks {
-            self.flights[flight].blocks = NicState::unit(FIRST_QPN + qp, nic.rx.len()) as u32;
+            self.flights[flight].rx_unit = unit;
         }
         blocks
     }
@@ -312,10 +328,10 @@ impl World {
         lock.busy += window.overlap(lock.since, now);
         lock.held = false;
         let Some(next) = lock.waiting.pop_front() else { return };
-        let blocked = std::mem::replace(&mut self.flights[next].blocks, NONE);
+        let blocked = std::mem::replace(&mut self.flights[next].rx_unit, NONE);
         self.locked(next, u32::from(slot));
         if blocked != NONE {
-            self.rx_start(machine, blocked as usize);
+            self.rx_goes_on(machine, blocked as usize);
         }
     }
 

@@ -107,6 +107,9 @@ pub(crate) struct Thread {
     replay: Option<usize>,
     /// Up to where (exclusive) those answers hold.
     replay_until: Key,
+    /// Its next load of a line that is not in its core's own cache waits for all before it: an
+    /// atomic, a store by MMIO or the end of a pass came last.
+    pub(crate) serialized: bool,
     /// When lines it wrote by MMIO leave its write-combining buffers.
     pub(crate) mmio_leaves: std::collections::VecDeque<u64>,
     /// Time in the metering window spent on passes that found nothing.
@@ -127,6 +130,7 @@ impl Thread {
             steady: Pass::default(),
             replay: None,
             replay_until: Key::NEVER,
+            serialized: true,
             mmio_leaves: std::collections::VecDeque::new(),
             idle: 0,
         }

@@ -1,6 +1,6 @@
 //! The sending side of a NIC: from a doorbell to a packet on the wire.
 
-use crate::nic::{Cqe, DmaRead, FIRST_QPN, Flight, NONE, NicState, QpSlot, ReadPurpose, TxWork, tx_event};
+use crate::nic::{Cqe, DmaRead, Flight, NONE, NicState, QpSlot, ReadPurpose, TxWork, tx_event};
 use crate::queue::Event;
 use crate::slab::Payload;
 use crate::world::World;
@@ -61,28 +61,32 @@ impl World {
         self.kick(machine, qp);
     }
 
-    /// Has the QP served by its sending unit.
+    /// Has the QP served by a sending unit.
     pub(crate) fn kick(&mut self, machine: u16, qp: u32) {
         let nic = &mut self.machines[usize::from(machine)].nic;
         let slot = &mut nic.qps[qp as usize];
         if !slot.active {
             slot.active = true;
-            self.give_work(machine, qp, TxWork::Requests(qp));
+            self.give_work(machine, qp, TxWork::Requests);
         }
     }
 
     fn give_work(&mut self, machine: u16, qp: u32, work: TxWork) {
         let nic = &mut self.machines[usize::from(machine)].nic;
-        let unit = NicState::unit(FIRST_QPN + qp, nic.tx.len());
-        nic.tx[unit].work.push_back(work);
-        if nic.tx[unit].current.is_none() {
-            self.tx_start(machine, unit);
+        let slot = &mut nic.qps[qp as usize];
+        slot.work.push_back(work);
+        if !slot.served {
+            slot.served = true;
+            nic.tx_waiting.push_back(qp);
+            if let Some(unit) = nic.tx_idle.pop() {
+                self.tx_start(machine, unit.into());
+            }
         }
     }
 
     /// A sending unit is done with its packet.
     pub(crate) fn tx_unit(&mut self, machine: u16, unit: usize) {
-        let Some(flight) = self.machines[usize::from(machine)].nic.tx[unit].current else { return };
+        let Some((flight, _)) = self.machines[usize::from(machine)].nic.tx[unit].current else { return };
         let left = if self.flights[flight].packet.is_answer() {
             self.depart(flight, unit as u32)
         } else {
@@ -95,25 +99,44 @@ impl World {
 
     /// A sending unit has handed its packet on.
     fn unit_goes_on(&mut self, machine: u16, unit: usize) {
-        self.machines[usize::from(machine)].nic.tx[unit].current = None;
+        let nic = &mut self.machines[usize::from(machine)].nic;
+        if let Some((_, qp)) = nic.tx[unit].current.take() {
+            // Behind the others: QPs have the units in turn.
+            nic.tx_waiting.push_back(qp);
+        }
         self.tx_start(machine, unit);
     }
 
-    /// An idle sending unit takes up the next thing it has to do.
+    /// An idle sending unit takes up work of the next QP. A QP has one unit at a time.
     fn tx_start(&mut self, machine: u16, unit: usize) {
-        while let Some(work) = self.machines[usize::from(machine)].nic.tx[unit].work.pop_front() {
-            let started = match work {
-                TxWork::Answer(flight) => Some((flight, self.answer_cost(flight))),
-                TxWork::Requests(qp) => self.next_request(machine, qp),
-            };
-            if let Some((flight, cost)) = started {
+        loop {
+            let nic = &mut self.machines[usize::from(machine)].nic;
+            let Some(qp) = nic.tx_waiting.pop_front() else { return nic.tx_idle.push(unit as u16) };
+            if let Some((flight, cost)) = self.next_work(machine, qp) {
                 let end = self.now + cost;
                 let window = self.window;
                 let tx = &mut self.machines[usize::from(machine)].nic.tx[unit];
-                tx.current = Some(flight);
+                tx.current = Some((flight, qp));
                 tx.busy += window.overlap(self.now, end);
-                self.queue.push(end, tx_event(machine, unit));
-                return;
+                return self.queue.push(end, tx_event(machine, unit));
+            }
+        }
+    }
+
+    /// The next packet of a QP, whatever it is, and what it costs a unit.
+    fn next_work(&mut self, machine: u16, qp: u32) -> Option<(u32, u64)> {
+        loop {
+            let slot = &mut self.machines[usize::from(machine)].nic.qps[qp as usize];
+            let started = match slot.work.pop_front() {
+                Some(TxWork::Answer(flight)) => Some((flight, self.answer_cost(flight))),
+                Some(TxWork::Requests) => self.next_request(machine, qp),
+                None => {
+                    slot.served = false;
+                    return None;
+                }
+            };
+            if started.is_some() {
+                return started;
             }
         }
     }
@@ -165,9 +188,7 @@ impl World {
         self.give_actions(actions);
         self.arm_timer(machine, qp);
         let flight = self.flights.insert(flight);
-        let nic = &mut self.machines[usize::from(machine)].nic;
-        let unit = NicState::unit(FIRST_QPN + qp, nic.tx.len());
-        nic.tx[unit].work.push_back(TxWork::Requests(qp));
+        self.machines[usize::from(machine)].nic.qps[qp as usize].work.push_back(TxWork::Requests);
         Some((flight, cost))
     }
 
@@ -329,7 +350,7 @@ impl World {
         }
     }
 
-    /// Gives the answers that may leave to the sending unit, in order.
+    /// Gives the answers that may leave to a sending unit, in order.
     pub(crate) fn answers_ready(&mut self, machine: u16, qp: u32) {
         while let Some(&first) = self.machines[usize::from(machine)].nic.qps[qp as usize].answers.front()
             && self.flights[first].ready
