@@ -56,7 +56,7 @@ fn workload(cluster: &str, verb: Verb, n: u32) -> Workload {
         ..Workload::default()
     };
     // A window counts when it is complete, and many must, lest the rate be coarse.
-    briefly(300.max(10 * u64::from(n)), workload)
+    briefly(300.max(20 * u64::from(n)), workload)
 }
 
 /// One series of the figure.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 fn ctx() -> Ctx<'static> {
     let control = Control { interrupt: Arc::default(), progress: &|_| {} };
     let mut ctx = Ctx::new(false, control).unwrap();
-    (ctx.explains, ctx.hurry) = (false, 3);
+    (ctx.explains, ctx.hurry) = (false, 2);
     ctx
 }
 

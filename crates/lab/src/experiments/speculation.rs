@@ -47,6 +47,8 @@ fn workload(us: u64, put_permille: u32, speculate: bool) -> SystemWorkload {
         put_permille,
         speculate,
         warmup: Duration::new(Span::from_us(us)),
+        // Windows of 32 come and go together: many must, lest the gain be coarse.
+        duration: Duration::new(Span::from_us(450)),
         ..base
     }
 }

@@ -127,6 +127,9 @@ impl Program for Worker {
         let send_sges = session.send_sges();
         let mut requester = topology::requests(w, self.machine)
             .then(|| Requester::new(&self, &provider, &session, &paths, &send_sges));
+        if let Some(requester) = &mut requester {
+            requester.delay();
+        }
         while provider.now() < interval.end {
             let mut found = false;
             if let Some(responder) = &mut responder {

@@ -99,6 +99,16 @@ impl<'a, P: Provider> Requester<'a, P> {
         requester
     }
 
+    /// Where windows are drained, begins at some moment of the first half of the warm-up: threads that
+    /// begin in step would stay so, and leave the NIC idle between their windows.
+    pub(super) fn delay(&mut self) {
+        if self.w.drain {
+            let most = self.w.warmup.span().as_ps() / 2;
+            let delay = Span::from_ps(self.below(most));
+            self.cpu.work(delay);
+        }
+    }
+
     /// A number below `n`.
     fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.random.next_u64()) * u128::from(n)) >> 64) as u64
