@@ -57,8 +57,9 @@ pub(crate) struct QpCounts {
     pub(crate) outstanding_sum: u64,
     pub(crate) outstanding_max: u64,
     pub(crate) recvs: RecvCounts,
-    /// Threads that have posted.
+    /// Threads that have posted, and the last one as the C library names it.
     pub(crate) threads: Vec<u32>,
+    last_thread: libc::pthread_t,
     /// Processes that it has sent to, a bit for each, and the last one.
     peers: [u64; PROCESSES / 64],
     last_peer: Option<u32>,
@@ -97,6 +98,7 @@ impl QpCounts {
             outstanding_max: 0,
             recvs: RecvCounts::default(),
             threads: Vec::new(),
+            last_thread: 0,
             peers: [0; PROCESSES / 64],
             last_peer: None,
             uniform: Tally::default(),
@@ -145,16 +147,15 @@ impl QpCounts {
             self.mixed_list_ends();
         }
         (self.list.length, self.list.from) = (0, 0);
-        if self.last_peer != Some(peer) {
-            self.last_peer = Some(peer);
-            self.peers[peer as usize % PROCESSES / 64] |= 1 << (peer % 64);
-        }
-        let thread = crate::lock::thread_id();
-        if self.threads.last() != Some(&thread) {
-            self.remember(thread);
+        // SAFETY: takes nothing, cannot fail.
+        let thread = unsafe { libc::pthread_self() };
+        if self.last_thread != thread || self.last_peer != Some(peer) {
+            (self.last_thread, self.last_peer) = (thread, Some(peer));
+            self.remember(peer);
         }
     }
 
+    #[cold]
     fn mixed_list_ends(&mut self) {
         let list = &mut self.list;
         let length = u64::from(list.length);
@@ -166,10 +167,12 @@ impl QpCounts {
     }
 
     #[cold]
-    fn remember(&mut self, thread: u32) {
-        // The last to post comes last, so that it is found at once the next time.
-        self.threads.retain(|known| *known != thread);
-        self.threads.push(thread);
+    fn remember(&mut self, peer: u32) {
+        self.peers[peer as usize % PROCESSES / 64] |= 1 << (peer % 64);
+        let thread = crate::lock::thread_id();
+        if !self.threads.contains(&thread) {
+            self.threads.push(thread);
+        }
     }
 
     /// Work requests by shape and by the length of the list that they were posted in.
@@ -203,7 +206,7 @@ impl QpCounts {
 }
 
 impl List {
-    #[inline]
+    #[cold]
     fn begin_run(&mut self, key: u64) {
         if self.length > 0 {
             self.before.push((self.key, self.length - self.from));

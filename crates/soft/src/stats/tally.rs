@@ -18,10 +18,15 @@ impl Tally {
     #[inline]
     pub(crate) fn add(&mut self, key: u64, n: u64) {
         if key != self.last {
-            self.settle();
-            self.last = key;
+            self.change(key);
         }
         self.recent += n;
+    }
+
+    #[cold]
+    fn change(&mut self, key: u64) {
+        self.settle();
+        self.last = key;
     }
 
     fn settle(&mut self) {
