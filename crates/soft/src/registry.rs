@@ -266,4 +266,27 @@ mod tests {
         assert!(!Member { start_time: me.start_time + 1, ..me }.is_alive());
         assert!(!FREE.is_alive());
     }
+
+    proptest::proptest! {
+        /// Whatever is in the file, slots are found, taken and given back.
+        #[test]
+        fn a_file_of_any_bytes_is_read(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            let directory = std::env::temp_dir().join(format!("doorbell-registry-{}", std::process::id()));
+            std::fs::create_dir_all(&directory).expect("a directory can be made");
+            let path = directory.join("registry");
+            std::fs::write(&path, &bytes).expect("there is room");
+            let file = OpenOptions::new().read(true).write(true).open(&path).expect("it is there");
+            let registry = Registry { file, path };
+            for slot in 0..16 {
+                let found = registry.find(slot).expect("it can be read");
+                proptest::prop_assert!(found.is_none_or(|member| member.pid != 0));
+            }
+            let slot = registry.join(3).expect("it can be read").expect("it has a name");
+            let found = registry.find(slot).expect("it can be read");
+            proptest::prop_assert_eq!(found, Member::of(std::process::id(), 3));
+            registry.leave(slot).expect("it can be written");
+            proptest::prop_assert_eq!(registry.find(slot).expect("it can be read"), None);
+            let _ = std::fs::remove_dir_all(&directory);
+        }
+    }
 }
