@@ -278,4 +278,25 @@ mod tests {
         assert_eq!(counts.peers().collect::<Vec<_>>(), [0, 1023]);
         assert_eq!(counts.threads.len(), 1);
     }
+
+    #[test]
+    fn nothing_is_allocated_for_what_was_seen_before() {
+        let mut counts = QpCounts::new(2, QpType::Ud);
+        let sges = [Sge::default()];
+        let write = SendWr::new(0, SendOp::Write(RemoteAddr::default()), &sges);
+        let send = SendWr::new(0, SendOp::Send, &sges);
+        let mut recvs = RecvCounts::default();
+        let mut round = |n: u32| {
+            counts.posted(&write, 64 << (n % 8), false, n.is_multiple_of(16), 1);
+            counts.posted(&send, 8, true, true, 2);
+            counts.list_ends(n % 100);
+            counts.posted(&send, n % 32, false, true, 1);
+            counts.list_ends(n % 100);
+            recvs.posted(n % 4, 1);
+            recvs.came(n % 32, false);
+        };
+        (0..400).for_each(&mut round);
+        let allocated = allocation_counter::measure(|| (0..10_000).for_each(round));
+        assert_eq!(allocated.count_total, 0);
+    }
 }
