@@ -195,7 +195,7 @@ fn because(check: Check, limited: &SystemOutcome) -> Check {
     check.system_limited_by(limited).note(note)
 }
 
-/// The most clients for which replies are compared, between where HERD's rate has and has not fallen.
+/// The most clients for which replies are compared: more than either kind of QP has contexts for.
 const SEVERAL_HUNDRED: u32 = 560;
 
 /// HERD's RPCs beside those with requests by SEND, and beside those with replies by WRITE over a connected
