@@ -25,10 +25,13 @@ Try:
   doorbell simulate workload.toml --threads 4 --json
       A workload from a file, which flags override, and the result as JSON.
 
+  doorbell run --stats-json stats.json -- PROGRAM
+  doorbell simulate stats.json --profile cx3 --explain
+      What an unmodified program posts, and what that would reach on another NIC.
+
   doorbell limits --verb write --size 28
   doorbell profiles cib
   doorbell reproduce atc16/tab4
-  doorbell run --stats -- ib_write_bw
 
 `doorbell COMMAND --help` explains every option.
 ";
