@@ -20,7 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const KNOWING: [u64; 4] = [200, 500, 1000, 2000];
 
 /// PUTs in a thousand operations, after so many microseconds.
-const PUT_PERMILLE: [u32; 4] = [10, 50, 200, 500];
+const PUT_PERMILLE: [u32; 3] = [10, 50, 500];
 const WITH_PUTS: u64 = 1000;
 
 /// Cores of the server, pairs of each, and clients: fewer than in Figure 9, so that clients soon know what
