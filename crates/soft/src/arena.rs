@@ -242,6 +242,7 @@ extern "C" fn in_parent() {
 
 /// The child keeps what its parent had in memory, but for itself, and begins an arena of its own.
 extern "C" fn in_child() {
+    crate::lock::forget_thread_id();
     let own = OWN.swap(std::ptr::null_mut(), AcqRel);
     if !own.is_null() {
         // SAFETY: a leaked box.

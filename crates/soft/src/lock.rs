@@ -67,13 +67,23 @@ impl Drop for Guard<'_> {
 
 /// This thread's number in the system; not 0.
 pub(crate) fn thread_id() -> u32 {
-    thread_local! {
-        static ID: u32 = {
+    ID.with(|id| {
+        if id.get() == 0 {
             // SAFETY: takes nothing, cannot fail.
-            unsafe { libc::gettid() as u32 }
-        };
-    }
-    ID.with(|id| *id)
+            id.set(unsafe { libc::gettid() } as u32);
+        }
+        id.get()
+    })
+}
+
+thread_local! {
+    /// 0 until it is asked for.
+    static ID: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// In the child of a fork(2): its thread has another number than the parent's had.
+pub(crate) fn forget_thread_id() {
+    ID.with(|id| id.set(0));
 }
 
 /// Whether a thread runs or may run again; one that was killed and not waited for does not.
@@ -105,6 +115,23 @@ mod tests {
         let lock = LockRecord { holder: AtomicU32::new(child.id()) };
         assert!(lock.lock().is_some());
         child.wait().expect("it ends");
+    }
+
+    #[test]
+    fn a_forked_child_has_a_number_of_its_own() {
+        crate::arena::own().expect("a segment, with which forks are seen");
+        let parent = thread_id();
+        // SAFETY: the child only compares two numbers and ends.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::_exit(i32::from(thread_id() == parent));
+            }
+            let mut status = -1;
+            libc::waitpid(child, &mut status, 0);
+            status
+        };
+        assert_eq!(status, 0);
     }
 
     #[test]
