@@ -17,7 +17,8 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask TASK
   test            formatting, lints, documentation, all tests, and the rxe task where it can run
   rxe [FILTER]    samples, conformance suite and the systems' checks on the kernel's Soft-RoCE, in an
-                  emulated machine; FILTER is part of a check's name";
+                  emulated machine; FILTER is part of a check's name
+  asan            the software NIC under AddressSanitizer: its tests, random calls, the conformance suite";
 
 /// The workspace's root.
 fn root() -> PathBuf {

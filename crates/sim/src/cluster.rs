@@ -212,12 +212,16 @@ fn add_machine(metrics: &mut Metrics, w: &World, machine: u32, m: &Machine) {
     add(Resource::MmioBandwidth, "PCIe to NIC, MMIO".into(), t.mmio_busy);
     add(Resource::DmaBandwidth, "PCIe to NIC, read completions".into(), t.completion_busy);
     add(Resource::DmaWriteBandwidth, "PCIe to host".into(), m.pcie.to_host.busy);
-    for (i, unit) in m.nic.tx.iter().enumerate() {
-        add(Resource::TxUnits, format!("sending unit {i}"), unit.busy);
-    }
-    for (i, unit) in m.nic.rx.iter().enumerate() {
-        add(Resource::RxUnits, format!("receiving unit {i}"), unit.busy);
-    }
+    let nic = &m.nic;
+    let mean = |busy: u64, units: usize| busy / units.max(1) as u64;
+    add(Resource::TxUnits, "sending units".into(), mean(nic.tx.iter().map(|u| u.busy).sum(), nic.tx.len()));
+    add(Resource::RxUnits, "receiving units".into(), mean(nic.rx.iter().map(|u| u.busy).sum(), nic.rx.len()));
+    // One QP, or flow, has one unit at a time, which may be what limits it.
+    let most = nic.qps.iter().map(|q| q.tx_busy).max().unwrap_or(0);
+    add(Resource::TxUnits, "sending unit of the busiest QP".into(), most);
+    let flows = nic.qps.iter().map(|q| &q.flow).chain(&nic.datagrams);
+    let most = flows.map(|f| f.busy).max().unwrap_or(0);
+    add(Resource::RxUnits, "receiving unit of the busiest flow".into(), most);
     if let Some((i, lock)) = m.nic.locks.iter().enumerate().max_by_key(|(i, l)| (l.busy, usize::MAX - i)) {
         add(Resource::AtomicLocks, format!("atomics lock {i}, the busiest"), lock.busy);
     }

@@ -43,6 +43,8 @@ pub(crate) struct QpSlot {
     pub(crate) work: VecDeque<TxWork>,
     /// It waits for a sending unit, or is being served.
     pub(crate) served: bool,
+    /// Time in the metering window that sending units spent on it.
+    pub(crate) tx_busy: u64,
     /// Its requests are among its work, or being made.
     pub(crate) active: bool,
     /// Requests that wait for their payload, and those behind them.
@@ -133,11 +135,13 @@ pub(crate) struct Flow {
     last: u32,
     /// It waits for a receiving unit, or has one.
     pub(crate) served: bool,
+    /// Time in the metering window that units spent on it.
+    pub(crate) busy: u64,
 }
 
 impl Default for Flow {
     fn default() -> Flow {
-        Flow { first: NONE, last: NONE, served: false }
+        Flow { first: NONE, last: NONE, served: false, busy: 0 }
     }
 }
 

@@ -780,6 +780,7 @@ impl Provider for SimProvider<'_> {
             work: VecDeque::new(),
             flow: Flow::default(),
             served: false,
+            tx_busy: 0,
             active: false,
             requests: VecDeque::new(),
             max_inl_recv: attr.max_inl_recv,

@@ -67,7 +67,10 @@ impl World {
         let nic = &mut self.machines[usize::from(machine)].nic;
         let Some(id) = nic.rx_waiting.pop_front() else { return nic.rx_idle.push(unit as u16) };
         let flights = &self.flights;
-        let Some(flight) = nic.flow(id).pop(|first| flights[first].next) else { return };
+        // A flow that waits for a unit has a packet.
+        let Some(flight) = nic.flow(id).pop(|first| flights[first].next) else {
+            return nic.rx_idle.push(unit as u16);
+        };
         self.flights[flight].rx_unit = unit as u32;
         let rx = &mut nic.rx[unit];
         rx.flow = Some(id);
@@ -81,8 +84,10 @@ impl World {
         }
         .as_ps();
         let end = start + cost + self.context(machine, qp, packet.is_answer());
-        let window = self.window;
-        self.machines[usize::from(machine)].nic.rx[unit].busy += window.overlap(start, end);
+        let busy = self.window.overlap(start, end);
+        let nic = &mut self.machines[usize::from(machine)].nic;
+        nic.flow(id).busy += busy;
+        nic.rx[unit].busy += busy;
         self.queue.push(end, Event::RxDone(flight));
         self.make_room(machine, port, link_bytes.into());
     }
@@ -108,10 +113,13 @@ impl World {
         self.give_actions(actions);
         self.arm_timer(machine, qp);
         self.drop_flight(flight);
-        let (now, window) = (self.now, self.window);
-        let rx = &mut self.machines[usize::from(machine)].nic.rx[unit];
-        rx.free_at = now + busy;
-        rx.busy += window.overlap(now, now + busy);
+        let counted = self.window.overlap(self.now, self.now + busy);
+        let nic = &mut self.machines[usize::from(machine)].nic;
+        nic.rx[unit].free_at = self.now + busy;
+        nic.rx[unit].busy += counted;
+        if let Some(id) = nic.rx[unit].flow {
+            nic.flow(id).busy += counted;
+        }
         if !blocked {
             self.rx_goes_on(machine, unit);
         }

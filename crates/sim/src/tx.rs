@@ -115,9 +115,11 @@ impl World {
             if let Some((flight, cost)) = self.next_work(machine, qp) {
                 let end = self.now + cost;
                 let window = self.window;
-                let tx = &mut self.machines[usize::from(machine)].nic.tx[unit];
-                tx.current = Some((flight, qp));
-                tx.busy += window.overlap(self.now, end);
+                let nic = &mut self.machines[usize::from(machine)].nic;
+                let busy = window.overlap(self.now, end);
+                nic.qps[qp as usize].tx_busy += busy;
+                nic.tx[unit].current = Some((flight, qp));
+                nic.tx[unit].busy += busy;
                 return self.queue.push(end, tx_event(machine, unit));
             }
         }

@@ -145,7 +145,8 @@ impl Batch {
                 dest: None,
             },
             len: request.len,
-            // SAFETY: nothing stays gathered when the post returns, so the payload is still there.
+            // SAFETY: nothing stays gathered when the `Posting` ends, which the payload outlives: by its
+            // lifetime, or where ibv_post_send(3) was called by the program's promise to it.
             inline: request
                 .inline
                 .map(|piece| unsafe { std::slice::from_raw_parts(piece.addr as *const u8, piece.len) }),

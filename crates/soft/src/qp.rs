@@ -381,8 +381,9 @@ impl Qp {
             let route = route(&sends.attr, &request.wr, request.len);
             let outcome = match self.requester.execute(&mut sends.scratch, &route, &request) {
                 Attempt::Over(outcome) => outcome,
-                // Nothing was gathered before: it is this one alone.
-                Attempt::Gathered | Attempt::AfterGathered => {
+                attempt @ (Attempt::Gathered | Attempt::AfterGathered) => {
+                    // Nothing was gathered before: it is this one alone.
+                    debug_assert!(matches!(attempt, Attempt::Gathered));
                     let (_, cause) = sends.scratch.batch.transfer();
                     sends.scratch.batch.clear();
                     cause.map_or(Outcome::Done(WcStatus::Success), |cause| {
@@ -545,7 +546,7 @@ impl Drop for GivesWay {
     }
 }
 
-impl Posting<'_> {
+impl<'a> Posting<'a> {
     /// Send work requests that still fit.
     pub(crate) fn room(&self) -> u64 {
         let used = self.sends.posted.saturating_sub(self.qp.share.freed.load(Relaxed));
@@ -571,7 +572,7 @@ impl Posting<'_> {
     }
 
     /// Posts one; `inline` as in [`Posting::check`].
-    pub(crate) fn post(&mut self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<(), Errno> {
+    pub(crate) fn post(&mut self, wr: &SendWr<'_>, inline: Option<&'a [u8]>) -> Result<(), Errno> {
         let len = self.check(wr, inline)?;
         if self.room() == 0 {
             return Err(ENOMEM);

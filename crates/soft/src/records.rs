@@ -74,8 +74,7 @@ pub(crate) struct QpRecord {
     pub(crate) async_fd: AtomicU32,
     /// 1 where the receive queue is an SRQ.
     pub(crate) uses_srq: AtomicU32,
-    /// Processor that the last message was posted on that was posted alone, plus 1; 0 where there was
-    /// none since the peer took notice of it.
+    /// Processor, plus 1, of the last post of a single message; 0 once the peer has taken notice.
     pub(crate) processor: AtomicU32,
 }
 

@@ -138,10 +138,14 @@ impl Series {
     }
 
     /// Unit time that an operation takes at its requester, sending and receiving, in nanoseconds.
-    fn unit_time(&self) -> f64 {
+    fn unit_time(&self, profile: &Profile) -> f64 {
         let Some(last) = self.points.last() else { return 0.0 };
-        let units = last.outcome.resources.iter().filter(|r| r.machine == 0 && r.name.contains("ing unit"));
-        units.map(|u| u.utilization).sum::<f64>() / last.outcome.mops * 1e3
+        let busy = |name: &str, units: u32| {
+            let found = last.outcome.resources.iter().find(|r| r.machine == 0 && r.name == name);
+            found.map_or(0.0, |r| r.utilization * f64::from(units))
+        };
+        let busy = busy("sending units", profile.tx.units) + busy("receiving units", profile.rx.units);
+        busy / last.outcome.mops * 1e3
     }
 
     fn curves(&self) -> [Curve; 3] {
@@ -177,7 +181,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
     let differ = falls && older.best() != read.best();
     let (rises, seen) = both_rise(&read);
     let missed: u64 = write.points.iter().map(|p| look_ups(&p.outcome, "wqe").1).sum();
-    let costs = (read.unit_time(), write.unit_time());
+    let costs = [&read, &write].map(|s| s.unit_time(ctx.profile(s.cluster)));
     checks.extend([
         Check::statement("atc16-wqe-not-monotone", "cx3", differ, bests),
         Check::statement("atc16-wqe-cib-both-rise", "cib", rises, seen),
@@ -186,8 +190,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
         Check::statement(
             "atc16-wqe-read-costlier",
             "cib",
-            costs.0 > costs.1,
-            format!("{:.0} ns of units for a READ, {:.0} for a WRITE", costs.0, costs.1),
+            costs[0] > costs[1],
+            format!("{:.0} ns of units for a READ, {:.0} for a WRITE", costs[0], costs[1]),
         ),
         miss_points(&read),
         axes(&[&read, &older]),

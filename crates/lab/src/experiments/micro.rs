@@ -55,7 +55,7 @@ pub(super) fn inbound_send(profile: &Profile, size: u32, inline_recv: bool) -> W
         pattern: Some(Pattern::Inbound),
         machines: Some(FEW),
         threads: Some(threads(profile)),
-        // As many QPs as keep all receiving units equally busy.
+        // As many QPs as keep all receiving units busy.
         qps: Some(2),
         batch: Some(1),
         size: Some(size),

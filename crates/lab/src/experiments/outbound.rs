@@ -25,7 +25,7 @@ fn workload(verb: Verb) -> Workload {
         pattern: Some(Pattern::Outbound),
         size: Some(32),
         window: Some(32),
-        // As many QPs as keep all sending units equally busy.
+        // As many QPs as keep all sending units busy.
         machines: Some(9),
         qps: Some(8),
         ..Workload::default()
