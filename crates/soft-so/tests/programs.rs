@@ -44,16 +44,28 @@ fn ping_pongs() {
 
 #[test]
 fn ping_pongs_that_check_what_they_receive() {
-    for options in [&["-c"][..], &["-c", "-e"], &["-c", "-N"]] {
-        let mut arguments = vec!["-n", "200"];
-        arguments.extend(options);
-        pair(&launch(Link::Ib), "ibv_rc_pingpong", &arguments);
+    for transport in ["rc", "uc", "ud", "srq"] {
+        let program = format!("ibv_{transport}_pingpong");
+        for options in [&["-c"][..], &["-c", "-e"]] {
+            pair(&launch(Link::Ib), &program, &[&["-n", "200"], options].concat());
+        }
     }
+    pair(&launch(Link::Ib), "ibv_rc_pingpong", &["-n", "200", "-c", "-N"]);
+}
+
+#[test]
+fn xrc_is_said_to_be_missing() {
+    let Some(program) = installed("ibv_xsrq_pingpong") else { return };
+    let child = command(&launch(Link::Ib), &program, &[]).spawn().expect("it starts");
+    let output = finish(child, "ibv_xsrq_pingpong");
+    assert!(!output.status.success());
+    let said = format!("XRC Domain {}", libc::EOPNOTSUPP);
+    assert!(text(&output).contains(&said), "{}", text(&output));
 }
 
 #[test]
 fn perftest() {
-    let runs: [(&str, &[&str]); 20] = [
+    let runs: [(&str, &[&str]); 23] = [
         ("ib_send_lat", &["-n", "200", "-a"]),
         ("ib_send_bw", &["-n", "100", "-a"]),
         ("ib_send_bw", &["-n", "200", "-c", "UC"]),
@@ -63,6 +75,9 @@ fn perftest() {
         ("ib_send_bw", &["-n", "200", "-q", "8"]),
         ("ib_send_bw", &["-n", "200", "--use-srq", "-q", "4"]),
         ("ib_send_lat", &["-n", "200", "-I", "64", "-s", "64"]),
+        ("ib_send_bw", &["-n", "1600", "-s", "64", "--post_list", "16"]),
+        ("ib_write_lat", &["-n", "200", "-I", "64", "-s", "64"]),
+        ("ib_read_bw", &["-n", "1600", "-s", "64", "--post_list", "16"]),
         ("ib_write_lat", &["-n", "200", "-a"]),
         ("ib_write_bw", &["-n", "100", "-a"]),
         ("ib_write_bw", &["-n", "200", "-c", "UC"]),
@@ -107,7 +122,8 @@ fn without_privilege() {
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(mode.0, std::fs::Permissions::from_mode(mode.1)).expect("a mode can be set");
     }
-    for private_buffers in [false, true] {
+    let programs = ["ib_write_lat", "ib_send_bw", "ib_read_bw", "ib_atomic_bw", "ibv_ud_pingpong"];
+    for (program, private_buffers) in programs.iter().flat_map(|p| [(p, false), (p, true)]) {
         let launch = doorbell_soft::launch::Launch {
             library: Some(copy.clone()),
             private_buffers,
@@ -117,7 +133,7 @@ fn without_privilege() {
         let nobody =
             ["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"];
         let mut arguments: Vec<&str> = nobody.to_vec();
-        arguments.extend(["ib_write_lat", "-n", "100", "-p", &port]);
+        arguments.extend([program, "-n", "100", "-p", &port]);
         let mut server = command(&launch, &setpriv, &arguments).spawn().expect("it starts");
         wait_for_listener(port.parse().unwrap_or(0), &mut server);
         arguments.push("localhost");
