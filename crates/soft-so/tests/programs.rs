@@ -27,6 +27,21 @@ fn the_link_is_what_was_asked_for() {
     }
 }
 
+/// Who begins a fabric clears away dead ones, but no other that is just beginning.
+#[test]
+fn fabrics_begin_at_once() {
+    let Some(program) = installed("ibv_devinfo") else { return };
+    for _ in 0..25 {
+        let fabrics: Vec<_> = (0..8).map(|_| launch(Link::Ib)).collect();
+        let start = |launch| command(launch, &program, &[]).spawn().expect("it starts");
+        let children: Vec<_> = fabrics.iter().map(start).collect();
+        for child in children {
+            let output = finish(child, "ibv_devinfo");
+            assert!(output.status.success(), "{}", text(&output));
+        }
+    }
+}
+
 #[test]
 fn ping_pongs() {
     for transport in ["rc", "uc", "ud", "srq"] {

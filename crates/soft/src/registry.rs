@@ -118,13 +118,19 @@ fn directory() -> io::Result<PathBuf> {
         name.push_str(&fabric);
     }
     let path = PathBuf::from(PLACE).join(name);
-    match DirBuilder::new().mode(0o700).create(&path) {
-        // Who begins a fabric clears away what has ended.
-        Ok(()) => sweep(&format!("doorbell-{user}-{namespace}"), &path),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
-    }
-    let found = std::fs::symlink_metadata(&path)?;
+    let found = loop {
+        match DirBuilder::new().mode(0o700).create(&path) {
+            // Who begins a fabric clears away what has ended.
+            Ok(()) => sweep(&format!("doorbell-{user}-{namespace}"), &path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        match std::fs::symlink_metadata(&path) {
+            // It was still empty when another that begins a fabric cleared away.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            found => break found?,
+        }
+    };
     if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
         let why = format!("{} is not a directory of this user alone (mode 0700)", path.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
