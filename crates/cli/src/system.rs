@@ -102,6 +102,30 @@ impl SystemArgs {
         }
     }
 
+    /// An option that `system` does not have is a mistake.
+    fn check_options(&self, system: System) -> Result<(), Exit> {
+        let rpc = matches!(system, System::RpcSequencer | System::HerdKv | System::ReadKv);
+        let workers = rpc || system == System::SpecSequencer;
+        let store = matches!(system, System::HerdKv | System::ReadKv | System::DrtmKv);
+        let options = [
+            ("--cores", self.cores.is_some(), workers),
+            ("--no-batching", self.no_batching, workers),
+            ("--gather", self.gather.is_some(), workers),
+            ("--multi-queue", self.multi_queue.is_some(), workers),
+            ("--datagrams", self.datagrams, rpc),
+            ("--pairs", self.pairs.is_some(), store),
+            ("--zipf", self.zipf, store),
+            ("--value", self.value.is_some(), store),
+            ("--put-permille", self.put_permille.is_some(), store),
+            ("--speculate", self.speculate, system == System::HerdKv),
+            ("--update", self.update, system == System::DrtmKv),
+        ];
+        match options.iter().find(|(_, given, has)| *given && !has) {
+            None => Ok(()),
+            Some((option, ..)) => Err(Exit::bad_input(format!("{option} means nothing to this system"))),
+        }
+    }
+
     fn workload(&self, w: &Workload) -> Result<SystemWorkload, Exit> {
         let common = Workload { profile: None, warmup: None, duration: None, seed: None, ..w.clone() };
         if common != Workload::default() {
@@ -109,6 +133,7 @@ impl SystemArgs {
             return Err(Exit::bad_input(text));
         }
         let base = SystemWorkload::new(self.system()?);
+        self.check_options(base.system)?;
         let batching = !self.no_batching;
         let gather = if base.system == System::RpcSequencer && !batching { 1 } else { base.gather };
         let workload = SystemWorkload {

@@ -175,11 +175,15 @@ fn plots_need_a_directory() {
 
 #[test]
 fn systems_are_simulated() {
-    for system in ["sequencer", "sequencer --design spec-s0", "herd-kv", "read-kv", "drtm-kv --update"] {
-        let line = format!(
-            "simulate --system {system} --cores 2 --clients 4 --pairs 200 --put-permille 100 --warmup 20us \
-             --duration 30us --json"
-        );
+    for system in [
+        "sequencer --cores 2",
+        "sequencer --design spec-s0 --cores 2",
+        "sequencer --design atomics",
+        "herd-kv --cores 2 --pairs 200 --put-permille 100",
+        "read-kv --cores 2 --pairs 200 --put-permille 100",
+        "drtm-kv --update --pairs 200 --put-permille 100",
+    ] {
+        let line = format!("simulate --system {system} --clients 4 --warmup 20us --duration 30us --json");
         let output = words(&line);
         assert!(output.status.success(), "{system}: {}", stderr(&output));
         let json: serde_json::Value = serde_json::from_str(stdout(&output)).unwrap();
@@ -190,6 +194,9 @@ fn systems_are_simulated() {
         ("simulate --system herd-kv --design atomics", "--system sequencer only"),
         ("simulate --system herd-kv --clients-per-machine 0", "clients per machine: 1 to 29, not 0"),
         ("simulate --system herd-kv --outstanding 100000", "outstanding operations: 1 to 512"),
+        ("simulate --system drtm-kv --datagrams", "--datagrams means nothing to this system"),
+        ("simulate --system sequencer --zipf", "--zipf means nothing to this system"),
+        ("simulate --system sequencer --design atomics --cores 2", "--cores means nothing to this system"),
     ] {
         let output = words(line);
         assert!(!output.status.success() && stderr(&output).contains(what), "{line}: {}", stderr(&output));

@@ -90,7 +90,7 @@ pub(crate) fn busiest(run: &Run) -> Bottleneck {
         Some(r) if r.utilization >= BUSY => Bottleneck {
             class: r.class.to_owned(),
             text: format!(
-                "{} of machine {} is busiest, {:.0}% of the time ({note})",
+                "most used: {} of machine {}, {:.0}% of the time ({note})",
                 r.name,
                 r.machine,
                 r.utilization * 100.0
@@ -119,7 +119,10 @@ pub(crate) fn observed(base: &Run, lifts: &[(Resource, f64)]) -> Bottleneck {
         }
         Some(busiest) if gain < NOTICEABLE => {
             let which = format!("{} of machine {}", busiest.name, busiest.machine);
-            (busiest.class, format!("{which} is busiest, but no single resource lifts the rate: {evidence}"))
+            (
+                busiest.class,
+                format!("{which}: the most used, but no single resource lifts the rate: {evidence}"),
+            )
         }
         Some(_) => (best.name(), format!("{}: {evidence}", words(best))),
     };
