@@ -269,9 +269,7 @@ impl Requester {
     /// Whether the responder takes what this requester sends at all.
     fn reaches(&self, target: &Target<'_>, route: &Route) -> bool {
         let qp = target.qp;
-        let state = QpState::from_c(qp.state.load(Acquire));
-        let receives = matches!(state, Some(QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe));
-        if !receives || qp.qp_type.load(Relaxed) != self.qp_type.to_c() {
+        if !receives(qp.state.load(Acquire)) || qp.qp_type.load(Relaxed) != self.qp_type.to_c() {
             return false;
         }
         match self.qp_type {
@@ -616,9 +614,12 @@ impl Target<'_> {
         let _ = self.take(rq, head, &done);
     }
 
-    /// The responder enters Err; its RECVs are flushed.
+    /// The responder enters Err; its RECVs are flushed. Not where its owner has reset it meanwhile.
     fn fail(&self, event_type: u32) {
-        self.qp.state.store(QpState::Err.to_c(), SeqCst);
+        let error = |state| receives(state).then_some(QpState::Err.to_c());
+        if self.qp.state.fetch_update(SeqCst, SeqCst, error).is_err() {
+            return;
+        }
         let index = self.qpn & ((1 << QP_BITS) - 1);
         let generation = self.qp.generation.load(Relaxed);
         let fd = self.qp.async_fd.load(Relaxed);
@@ -629,6 +630,11 @@ impl Target<'_> {
         }
         flush(self.owner, self.segment, self.qp, self.qpn);
     }
+}
+
+/// Whether a QP in this state takes messages.
+fn receives(state: u32) -> bool {
+    matches!(QpState::from_c(state), Some(QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe))
 }
 
 /// Gathers a WRITE or READ of memory that only the other process has.

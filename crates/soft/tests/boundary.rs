@@ -229,14 +229,17 @@ impl World {
     }
 
     fn connect(&mut self) {
+        let state = |state: QpState| ibv_qp_attr { qp_state: state.to_c(), ..ibv_qp_attr::default() };
+        // Both first: what one still has to send may put the other into an error half-way.
         for qp in 0..2 {
-            let state = |state: QpState| ibv_qp_attr { qp_state: state.to_c(), ..ibv_qp_attr::default() };
+            assert_eq!(self.modify(qp, state(QpState::Reset), 1), 0);
+        }
+        for qp in 0..2 {
             let (init, rtr, rts) = match self.qp_type {
                 QpType::Rc => (0x39, 0x12_9181, 0x1_2e01),
                 QpType::Uc => (0x39, 0x10_1181, 0x1_0001),
                 QpType::Ud => (0x71, 0x1, 0x1_0001),
             };
-            assert_eq!(self.modify(qp, state(QpState::Reset), 1), 0);
             let access = AccessFlags::all().bits();
             let mut attr =
                 ibv_qp_attr { port_num: 1, qp_access_flags: access, qkey: 7, ..state(QpState::Init) };
