@@ -127,6 +127,21 @@ pub(crate) enum FlowId {
     Datagrams(u32),
 }
 
+impl FlowId {
+    /// The packets that a received one must keep its order with: those of the same connection, or
+    /// from the same QP to the same UD QP (and, now and then, of another pair).
+    pub(crate) fn of(packet: &Packet, from: u16, qp: u32) -> FlowId {
+        match packet.deth {
+            None => FlowId::Connection(qp),
+            Some(deth) => {
+                let pair = packet.dest_qp.wrapping_mul(0x9e37_79b1)
+                    ^ deth.src_qp.wrapping_add(u32::from(from) << 16).wrapping_mul(0x85eb_ca6b);
+                FlowId::Datagrams(pair >> (32 - FLOW_BITS))
+            }
+        }
+    }
+}
+
 /// Received packets that keep their order: one unit at a time looks at them.
 #[derive(Clone, Copy)]
 pub(crate) struct Flow {
@@ -381,19 +396,6 @@ impl NicState {
         let index = qpn.checked_sub(FIRST_QPN)?;
         self.qps.get(index as usize).filter(|q| q.alive)?;
         Some(index)
-    }
-
-    /// The packets that a received one must keep its order with: those of the same connection, or
-    /// from the same QP to the same UD QP (and, now and then, of another pair).
-    pub(crate) fn flow_of(&self, packet: &Packet, from: u16, qp: u32) -> FlowId {
-        match packet.deth {
-            None => FlowId::Connection(qp),
-            Some(deth) => {
-                let pair = packet.dest_qp.wrapping_mul(0x9e37_79b1)
-                    ^ deth.src_qp.wrapping_add(u32::from(from) << 16).wrapping_mul(0x85eb_ca6b);
-                FlowId::Datagrams(pair >> (32 - FLOW_BITS))
-            }
-        }
     }
 
     pub(crate) fn flow(&mut self, id: FlowId) -> &mut Flow {

@@ -114,8 +114,8 @@ impl<'y> SimProvider<'y> {
         let wait = busy_until.saturating_sub(clock);
         let cost = match reach {
             Reach::Own => return wait + l1,
-            Reach::LastLevel if overlaps && !store => dma,
             Reach::LastLevel if store => llc,
+            Reach::LastLevel if overlaps => dma,
             Reach::LastLevel => llc.max(dma),
             Reach::OtherCore => other,
             Reach::Dram => dram,
@@ -177,11 +177,11 @@ impl<'y> SimProvider<'y> {
         let place = self.locate(&w, mem, offset, 8);
         let atomic = w.profile.host.atomic_op.as_ps();
         let cost = self.reach(&mut w, place, true) + atomic;
-        let clock = w.threads[self.thread as usize].clock;
+        let thread = &mut w.threads[self.thread as usize];
+        thread.serialized = true;
+        let clock = thread.clock;
         let memory = &mut w.machines[usize::from(self.machine)].memory;
         memory.set_busy(place, clock + cost);
-        w.threads[self.thread as usize].serialized = true;
-        let memory = &mut w.machines[usize::from(self.machine)].memory;
         let original = memory.load_u64(place);
         let new = op(original);
         self.change(&mut w, place, |to| to.copy_from_slice(&new.to_le_bytes()), 8);

@@ -1,6 +1,8 @@
 //! The receiving side of a NIC: from a packet at the port to memory, completions and answers.
 
-use crate::nic::{Cqe, DmaRead, DmaWrite, Flight, NONE, NicState, PendingAtomic, ReadPurpose, Written};
+use crate::nic::{
+    Cqe, DmaRead, DmaWrite, Flight, FlowId, NONE, NicState, PendingAtomic, ReadPurpose, Written,
+};
 use crate::queue::Event;
 use crate::slab::Payload;
 use crate::tx::FIRST_LID;
@@ -35,7 +37,7 @@ impl World {
             return self.make_room(machine, port, link_bytes.into());
         };
         self.flights[flight].to.1 = qp;
-        let id = nic.flow_of(&packet, from, qp);
+        let id = FlowId::of(&packet, from, qp);
         let flow = nic.flow(id);
         let starts = !std::mem::replace(&mut flow.served, true);
         if let Some(before) = flow.push(flight) {

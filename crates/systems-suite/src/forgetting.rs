@@ -19,19 +19,7 @@ fn layout() -> Layout {
 }
 
 fn case() -> Case {
-    Case {
-        store: Store::Reads,
-        clients: 1,
-        workers: 1,
-        outstanding: 1,
-        gather: 4,
-        doorbell: true,
-        prefetch: true,
-        operations: 0,
-        retry: None,
-        faults: Faults::default(),
-        seed: 0,
-    }
+    Case::idle(Store::Reads, 1)
 }
 
 /// Compares the store with a map, one operation at a time.

@@ -319,6 +319,23 @@ pub(crate) fn layout() -> Layout {
 }
 
 impl Case {
+    /// One client that does nothing by itself, without faults.
+    pub(crate) fn idle(store: Store, workers: u32) -> Case {
+        Case {
+            store,
+            clients: 1,
+            workers,
+            outstanding: 1,
+            gather: 4,
+            doorbell: true,
+            prefetch: true,
+            operations: 0,
+            retry: None,
+            faults: Faults::default(),
+            seed: 0,
+        }
+    }
+
     pub(crate) fn config(&self) -> Config {
         Config {
             requests: herd::Requests::Write,

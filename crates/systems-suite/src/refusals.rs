@@ -23,19 +23,7 @@ impl Message for Junk {
 }
 
 fn case(store: Store) -> Case {
-    Case {
-        store,
-        clients: 1,
-        workers: 2,
-        outstanding: 1,
-        gather: 4,
-        doorbell: true,
-        prefetch: true,
-        operations: 0,
-        retry: None,
-        faults: Faults::default(),
-        seed: 0,
-    }
+    Case::idle(store, 2)
 }
 
 /// The case of [`herd`]: one client that asks for what there is not, and one that lies.
