@@ -25,7 +25,7 @@ impl World {
         let m = &mut self.machines[usize::from(machine)];
         m.nic.reads += 1;
         let at_host = m.pcie.request_read(self.now, u64::from(bytes), self.window);
-        self.queue.push(at_host, Event::ReadAtHost(index));
+        self.queue.push(at_host, Event::ReadAtHost { machine, read: index });
     }
 
     /// A read request is at memory: the data is taken now.
@@ -55,7 +55,7 @@ impl World {
             ReadPurpose::SendWqes { .. } | ReadPurpose::RecvWqes { .. } | ReadPurpose::Refetch => {}
         }
         let done = m.pcie.complete_read(self.now, offset, u64::from(bytes), self.window);
-        self.queue.push(done, Event::ReadDone(index));
+        self.queue.push(done, Event::ReadDone { machine, read: index });
     }
 
     /// The data of a read is in the NIC.
@@ -108,7 +108,7 @@ impl World {
         let per_line = if lines == 1 { 0 } else { (last - first) / (lines - 1) };
         let written = Written::Data { addr, payload, payload_offset, len, done: 0 };
         let index = self.writes.insert(DmaWrite { machine, written, per_line });
-        self.queue.push(if lines == 1 { last } else { first }, Event::Visible(index));
+        self.queue.push(if lines == 1 { last } else { first }, Event::Visible { machine, write: index });
     }
 
     /// Starts a DMA write of a word; returns when it has left the NIC.
@@ -118,7 +118,7 @@ impl World {
         let left = pcie.to_host.free_at();
         let index =
             self.writes.insert(DmaWrite { machine, written: Written::Word { addr, value }, per_line: 0 });
-        self.queue.push(last, Event::Visible(index));
+        self.queue.push(last, Event::Visible { machine, write: index });
         left
     }
 
@@ -128,7 +128,7 @@ impl World {
         let pcie = &mut self.machines[usize::from(machine)].pcie;
         let (_, last) = pcie.write(self.now, 0, bytes, self.window);
         let index = self.writes.insert(DmaWrite { machine, written: Written::Cqe { cq, cqe }, per_line: 0 });
-        self.queue.push(last, Event::Visible(index));
+        self.queue.push(last, Event::Visible { machine, write: index });
     }
 
     /// A DMA write, or the next line of it, becomes visible.
@@ -145,7 +145,7 @@ impl World {
                 if done + part < len {
                     self.writes[index].written =
                         Written::Data { addr, payload, payload_offset, len, done: done + part };
-                    self.queue.push(self.now + per_line, Event::Visible(index));
+                    self.queue.push(self.now + per_line, Event::Visible { machine, write: index });
                     return;
                 }
                 self.payloads.give(payload);

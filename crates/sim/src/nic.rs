@@ -408,5 +408,5 @@ impl NicState {
 
 /// The event of a sending unit.
 pub(crate) fn tx_event(machine: u16, unit: usize) -> Event {
-    Event::TxPu { machine, pu: unit as u16 }
+    Event::TxPu { machine, unit: unit as u16 }
 }

@@ -21,7 +21,7 @@ impl World {
         let began = self.now - into.duration(bytes).min(self.now);
         let done = into.carry(began, bytes, window);
         if done > self.now {
-            self.queue.push(done, Event::Ingress(flight));
+            self.queue.push(done, Event::Ingress { machine, port, flight });
         } else {
             self.receive_queue(flight);
         }
@@ -90,7 +90,7 @@ impl World {
         let nic = &mut self.machines[usize::from(machine)].nic;
         nic.flow(id).busy += busy;
         nic.rx[unit].busy += busy;
-        self.queue.push(end, Event::RxDone(flight));
+        self.queue.push(end, Event::RxDone { machine, unit: unit as u16, flight });
         self.make_room(machine, port, link_bytes.into());
     }
 
@@ -238,7 +238,7 @@ impl World {
         let written = Written::Data { addr, payload: copy, payload_offset: 0, len, done: 0 };
         let index = self.writes.insert(DmaWrite { machine, written, per_line: 0 });
         let visible = self.now + self.profile.pcie.write_latency.as_ps();
-        self.queue.push(visible, Event::Visible(index));
+        self.queue.push(visible, Event::Visible { machine, write: index });
     }
 
     /// The NIC needs the WQE again to complete it (ATC'16, figure 13a).

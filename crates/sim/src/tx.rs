@@ -421,18 +421,21 @@ impl World {
     /// A packet leaves.
     #[inline]
     fn leave(&mut self, flight: u32) {
-        let Flight { link_bytes, from: (machine, qp), to: (to, _), port, completion, .. } =
+        let Flight { link_bytes, from: (machine, qp), to: (to, _), port: by, completion, .. } =
             self.flights[flight];
         let window = self.window;
-        let port = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)];
-        let left = port.out.carry(self.now, link_bytes.into(), window);
+        let out = &mut self.machines[usize::from(machine)].nic.ports[usize::from(by)].out;
+        let left = out.carry(self.now, link_bytes.into(), window);
         if let Some((wc, slot, signaled)) = completion {
             self.complete_send(machine, qp, slot, Cqe { wc, qp, slot, inline: 0 }, signaled);
         }
         if to == u16::MAX {
             self.drop_flight(flight);
         } else {
-            self.queue.push(left + self.times.one_way, Event::Arrive(flight));
+            self.queue.push(
+                left + self.times.one_way,
+                Event::Arrive { machine: to, port: by, from: machine, flight },
+            );
         }
     }
 

@@ -184,35 +184,35 @@ impl World {
                 self.note(2, with(machine, count, recv_queue));
                 self.recv_doorbell_arrived(machine, recv_queue, count);
             }
-            Event::ReadAtHost(read) => {
+            Event::ReadAtHost { read, .. } => {
                 self.note(3, read);
                 self.read_at_host(read);
             }
-            Event::ReadDone(read) => {
+            Event::ReadDone { read, .. } => {
                 self.note(4, read);
                 self.read_done(read);
             }
-            Event::TxPu { machine, pu } => {
-                self.note(5, u32::from(machine) << 16 | u32::from(pu));
-                self.tx_unit(machine, usize::from(pu));
+            Event::TxPu { machine, unit } => {
+                self.note(5, u32::from(machine) << 16 | u32::from(unit));
+                self.tx_unit(machine, usize::from(unit));
             }
             Event::PortOut { machine, port } => {
                 self.note(12, u64::from(machine) << 8 | u64::from(port));
                 self.drain_port(machine, port);
             }
-            Event::Arrive(flight) => {
+            Event::Arrive { flight, .. } => {
                 self.note(6, flight);
                 self.arrived(flight);
             }
-            Event::Ingress(flight) => {
+            Event::Ingress { flight, .. } => {
                 self.note(7, flight);
                 self.receive_queue(flight);
             }
-            Event::RxDone(flight) => {
+            Event::RxDone { flight, .. } => {
                 self.note(8, flight);
                 self.received(flight);
             }
-            Event::Visible(write) => {
+            Event::Visible { write, .. } => {
                 self.note(9, write);
                 self.visible(write);
             }
