@@ -101,7 +101,7 @@ impl World {
             published: HashMap::new(),
             action_pool: Vec::new(),
             events: 0,
-            event_hash: 0xcbf2_9ce4_8422_2325,
+            event_hash: 0,
             verbs: 0,
             dropped: 0,
             loss: Loss::new(config.loss_ppm, config.seed),
@@ -151,79 +151,38 @@ impl World {
             let Some(event) = self.queue.pop() else { return };
             self.now = next.time;
             self.cause = next;
+            self.note(next);
             self.process(event);
         }
     }
 
+    /// Counts an event and takes it up in the hash: when it happens, what it is and whom it concerns.
     #[inline]
-    fn hash(&mut self, value: u64) {
-        self.event_hash = (self.event_hash ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
-    }
-
-    /// Counts an event of this kind.
-    #[inline]
-    fn note(&mut self, kind: u64, which: impl Into<u64>) {
+    fn note(&mut self, event: Key) {
         self.events += 1;
-        self.hash(self.cause.time ^ kind << 60);
-        self.hash(which.into());
+        let mixed = (self.event_hash ^ event.order).rotate_left(29).wrapping_add(event.time);
+        self.event_hash = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
     /// Lets happen what `cause` is the key of.
     #[inline]
     fn process(&mut self, event: Packed) {
-        let with = |machine: u16, count: u16, number: u32| {
-            u64::from(machine) << 48 | u64::from(count) << 32 | u64::from(number)
-        };
         match event.event() {
             Event::Thread(_) => {}
-            Event::Mmio { machine, count, qp, by_mmio } => {
-                self.note(1, with(machine, count, qp));
-                self.mmio_arrived(machine, qp, count, by_mmio);
-            }
+            Event::Mmio { machine, count, qp, by_mmio } => self.mmio_arrived(machine, qp, count, by_mmio),
             Event::RecvDoorbell { machine, count, recv_queue } => {
-                self.note(2, with(machine, count, recv_queue));
-                self.recv_doorbell_arrived(machine, recv_queue, count);
+                self.recv_doorbell_arrived(machine, recv_queue, count)
             }
-            Event::ReadAtHost { read, .. } => {
-                self.note(3, read);
-                self.read_at_host(read);
-            }
-            Event::ReadDone { read, .. } => {
-                self.note(4, read);
-                self.read_done(read);
-            }
-            Event::TxPu { machine, unit } => {
-                self.note(5, u32::from(machine) << 16 | u32::from(unit));
-                self.tx_unit(machine, usize::from(unit));
-            }
-            Event::PortOut { machine, port } => {
-                self.note(12, u64::from(machine) << 8 | u64::from(port));
-                self.drain_port(machine, port);
-            }
-            Event::Arrive { flight, .. } => {
-                self.note(6, flight);
-                self.arrived(flight);
-            }
-            Event::Ingress { flight, .. } => {
-                self.note(7, flight);
-                self.receive_queue(flight);
-            }
-            Event::RxDone { flight, .. } => {
-                self.note(8, flight);
-                self.received(flight);
-            }
-            Event::Visible { write, .. } => {
-                self.note(9, write);
-                self.visible(write);
-            }
-            Event::Timer { machine, qp } => {
-                self.note(10, u64::from(machine) << 32 | u64::from(qp));
-                self.timer(machine, qp);
-            }
-            Event::Unlock { machine, slot } => {
-                self.note(11, u32::from(machine) << 16 | u32::from(slot));
-                self.unlock(machine, slot);
-            }
+            Event::ReadAtHost { read, .. } => self.read_at_host(read),
+            Event::ReadDone { read, .. } => self.read_done(read),
+            Event::TxPu { machine, unit } => self.tx_unit(machine, usize::from(unit)),
+            Event::PortOut { machine, port } => self.drain_port(machine, port),
+            Event::Arrive { flight, .. } => self.arrived(flight),
+            Event::Ingress { flight, .. } => self.receive_queue(flight),
+            Event::RxDone { flight, .. } => self.received(flight),
+            Event::Visible { write, .. } => self.visible(write),
+            Event::Timer { machine, qp } => self.timer(machine, qp),
+            Event::Unlock { machine, slot } => self.unlock(machine, slot),
         }
     }
 
