@@ -188,7 +188,11 @@ impl Cluster for SimCluster {
         if let Some(error) = self.setup_error.take() {
             return Err(RunError::Setup(error));
         }
-        self.world.borrow_mut().published.clear();
+        {
+            let mut world = self.world.borrow_mut();
+            world.published.clear();
+            world.awaited.clear();
+        }
         let result = self.run_threads();
         // Threads that did not come to their end are taken down where they stand.
         self.coroutines.iter_mut().for_each(|c| *c = None);

@@ -529,14 +529,12 @@ impl Provider for SimProvider<'_> {
         let mut w = self.world.borrow_mut();
         w.published.insert(key.to_owned(), value.to_vec());
         let clock = w.threads[self.thread as usize].clock;
-        for t in 0..w.threads.len() {
-            let thread = &mut w.threads[t];
-            if matches!(&thread.waiting, Waiting::Key(k) if k == key) {
-                thread.waiting = Waiting::Turn;
-                thread.clock = thread.clock.max(clock);
-                let at = thread.clock;
-                w.schedule(t as u32, at);
-            }
+        for t in w.awaited.remove(key).unwrap_or_default() {
+            let thread = &mut w.threads[t as usize];
+            thread.waiting = Waiting::Turn;
+            thread.clock = thread.clock.max(clock);
+            let at = thread.clock;
+            w.schedule(t, at);
         }
     }
 
@@ -549,6 +547,7 @@ impl Provider for SimProvider<'_> {
                     return value.clone();
                 }
                 w.threads[self.thread as usize].waiting = Waiting::Key(key.to_owned());
+                w.awaited.entry(key.to_owned()).or_default().push(self.thread);
             }
             self.yielder.suspend(());
         }

@@ -47,7 +47,9 @@ pub(crate) struct World {
     pub(crate) reads: Slab<DmaRead>,
     pub(crate) writes: Slab<DmaWrite>,
     pub(crate) payloads: PayloadPool,
+    /// The out-of-band exchange: values by key, and the threads that wait for a key.
     pub(crate) published: HashMap<String, Vec<u8>>,
+    pub(crate) awaited: HashMap<String, Vec<u32>>,
     /// Reused for what a QP asks for.
     pub(crate) action_pool: Vec<Vec<Action>>,
     pub(crate) events: u64,
@@ -99,6 +101,7 @@ impl World {
             writes: Slab::new(),
             payloads: PayloadPool::new(),
             published: HashMap::new(),
+            awaited: HashMap::new(),
             action_pool: Vec::new(),
             events: 0,
             event_hash: 0,
