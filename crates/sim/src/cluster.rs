@@ -1,11 +1,11 @@
 //! Simulated machines and the threads on them.
 
 use crate::SimConfig;
-use crate::memory::{MAX_CORES, Place};
+use crate::core::thread::{Thread, Waiting};
+use crate::device::NONE;
+use crate::host::memory::{MAX_CORES, Place};
 use crate::metrics::{CacheUse, Metrics, PcieUse, ResourceUse};
-use crate::nic::NONE;
 use crate::provider::SimProvider;
-use crate::thread::{Thread, Waiting};
 use crate::world::{Machine, Next, World};
 use corosensei::{Coroutine, CoroutineResult};
 use doorbell_nic::{Profile, Resource};

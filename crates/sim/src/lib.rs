@@ -6,21 +6,13 @@
 //! `transport`. The same seed gives the same run, event by event.
 #![forbid(unsafe_code)]
 
-mod cache;
 mod cluster;
-mod dma;
-mod loss;
-mod memory;
+mod core;
+mod device;
+mod fabric;
+mod host;
 mod metrics;
-mod nic;
-mod pcie;
 mod provider;
-mod queue;
-mod rx;
-mod server;
-mod slab;
-mod thread;
-mod tx;
 mod world;
 
 pub use cluster::SimCluster;

@@ -1,8 +1,8 @@
 //! The sending side of a NIC: from a doorbell to a packet on the wire.
 
-use crate::nic::{Cqe, DmaRead, Flight, NONE, NicState, QpSlot, ReadPurpose, TxWork, tx_event};
-use crate::queue::Event;
-use crate::slab::Payload;
+use crate::core::queue::Event;
+use crate::core::slab::Payload;
+use crate::device::{Cqe, DmaRead, Flight, NONE, NicState, QpSlot, ReadPurpose, TxWork, tx_event};
 use crate::world::World;
 use doorbell_nic::accounting::doorbell_fetches;
 use doorbell_nic::wqe;

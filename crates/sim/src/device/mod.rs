@@ -1,9 +1,15 @@
-//! The state of a simulated NIC.
+//! A device: the state of a simulated NIC.
 
-use crate::cache::Cache;
-use crate::queue::Event;
-use crate::server::Link;
-use crate::slab::{Payload, PayloadPool};
+pub(crate) mod cache;
+mod dma;
+pub(crate) mod pcie;
+mod rx;
+pub(crate) mod tx;
+
+use crate::core::queue::Event;
+use crate::core::server::Link;
+use crate::core::slab::{Payload, PayloadPool};
+use crate::device::cache::Cache;
 use doorbell_nic::Profile;
 use doorbell_transport::{AtomicOp, Keys, Packet, Qp, RecvQueue};
 use doorbell_verbs::{AhAttr, Wc};

@@ -8,8 +8,8 @@
 //! A pass that was found to repeat so is remembered. When the steps after a thread's last effect
 //! are those of the remembered pass, the thread is back in its loop and need not show it twice.
 
-use crate::memory::Place;
-use crate::queue::Key;
+use crate::core::queue::Key;
+use crate::host::memory::Place;
 
 /// One step of a pass that has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! DMA: the NIC reads and writes memory.
 
-use crate::memory::LINE;
-use crate::nic::{Cqe, DmaRead, DmaWrite, ReadPurpose, Written};
-use crate::queue::Event;
-use crate::slab::Payload;
+use crate::core::queue::Event;
+use crate::core::slab::Payload;
+use crate::device::{Cqe, DmaRead, DmaWrite, ReadPurpose, Written};
+use crate::host::memory::LINE;
 use crate::world::World;
 
 impl World {
@@ -104,7 +104,7 @@ impl World {
         self.translate(machine, addr);
         let pcie = &mut self.machines[usize::from(machine)].pcie;
         let (first, last) = pcie.write(self.now, addr % LINE, u64::from(len), self.window);
-        let lines = crate::memory::lines_touched(addr % LINE, u64::from(len)).max(1);
+        let lines = crate::host::memory::lines_touched(addr % LINE, u64::from(len)).max(1);
         let per_line = if lines == 1 { 0 } else { (last - first) / (lines - 1) };
         let written = Written::Data { addr, payload, payload_offset, len, done: 0 };
         let index = self.writes.insert(DmaWrite { machine, written, per_line });
@@ -163,7 +163,7 @@ impl World {
         machine: u16,
         addr: u64,
         len: u32,
-        fill: impl FnOnce(&crate::slab::PayloadPool, &mut [u8]),
+        fill: impl FnOnce(&crate::core::slab::PayloadPool, &mut [u8]),
     ) {
         let memory = &mut self.machines[usize::from(machine)].memory;
         let Some(place) = memory.place(addr, u64::from(len)) else { return };

@@ -1,11 +1,11 @@
 //! The receiving side of a NIC: from a packet at the port to memory, completions and answers.
 
-use crate::nic::{
+use crate::core::queue::Event;
+use crate::core::slab::Payload;
+use crate::device::tx::FIRST_LID;
+use crate::device::{
     Cqe, DmaRead, DmaWrite, Flight, FlowId, NONE, NicState, PendingAtomic, ReadPurpose, Written,
 };
-use crate::queue::Event;
-use crate::slab::Payload;
-use crate::tx::FIRST_LID;
 use crate::world::World;
 use doorbell_nic::wqe;
 use doorbell_transport::{Action, AtomicOp, Body, Part, Queue, Source, TxPacket};

@@ -1,14 +1,14 @@
 //! Everything that is simulated, and the processing of events.
 
 use crate::SimConfig;
-use crate::loss::Loss;
-use crate::memory::Memory;
-use crate::nic::{DmaRead, DmaWrite, Flight, NONE, NicState};
-use crate::pcie::PcieLink;
-use crate::queue::{Event, EventQueue, Key, Packed};
-use crate::server::{Link, Window};
-use crate::slab::{PayloadPool, Slab};
-use crate::thread::{Thread, Waiting};
+use crate::core::queue::{Event, EventQueue, Key, Packed};
+use crate::core::server::{Link, Window};
+use crate::core::slab::{PayloadPool, Slab};
+use crate::core::thread::{Thread, Waiting};
+use crate::device::pcie::PcieLink;
+use crate::device::{DmaRead, DmaWrite, Flight, NONE, NicState};
+use crate::fabric::loss::Loss;
+use crate::host::memory::Memory;
 use doorbell_nic::Profile;
 use doorbell_transport::Action;
 use std::collections::HashMap;
@@ -263,7 +263,7 @@ impl World {
     }
 
     fn looked_at(&self, thread: &Thread) -> String {
-        use crate::thread::Look;
+        use crate::core::thread::Look;
         let mut parts: Vec<String> = Vec::new();
         for step in thread.last_steps() {
             let part = match step.look {

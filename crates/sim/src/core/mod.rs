@@ -1,0 +1,7 @@
+//! What every simulation by events needs: a queue in the order of time, servers that are metered,
+//! slots that are used again, threads with clocks of their own.
+
+pub(crate) mod queue;
+pub(crate) mod server;
+pub(crate) mod slab;
+pub(crate) mod thread;

@@ -1,0 +1,3 @@
+//! What lies between the ports.
+
+pub(crate) mod loss;
