@@ -188,6 +188,7 @@ fn systems_are_simulated() {
         assert!(output.status.success(), "{system}: {}", stderr(&output));
         let json: serde_json::Value = serde_json::from_str(stdout(&output)).unwrap();
         assert!(json["mrps"].as_f64().unwrap() > 0.1, "{system}: {json}");
+        assert_eq!(json["event_hash"].as_str().map(str::len), Some(16), "{system}");
     }
     for (line, what) in [
         ("simulate --system herd-kv --verb read", "--profile, --warmup, --duration and --seed"),

@@ -39,6 +39,9 @@ pub struct Outcome {
     pub verbs: u64,
     /// Events of the simulator, whole run.
     pub events: u64,
+    /// Hash over all of them in order, 16 hexadecimal digits: as a number it would be more than the
+    /// numbers of many JSON readers hold.
+    pub event_hash: String,
     /// Wall-clock seconds, whole run.
     pub wall_seconds: f64,
 }
@@ -162,6 +165,11 @@ pub(crate) fn rates(w: &Resolved, run: &Run) -> Vec<f64> {
     operations.into_iter().map(|n| n as f64 / seconds / 1e6).collect()
 }
 
+/// The form of `event_hash`.
+pub(crate) fn hash_text(hash: u64) -> String {
+    format!("{hash:016x}")
+}
+
 impl Outcome {
     pub(crate) fn new(w: &Resolved, run: &Run, bottleneck: Bottleneck) -> Outcome {
         let mops_per_machine = rates(w, run);
@@ -180,6 +188,7 @@ impl Outcome {
             pcie: m.pcie.iter().map(Pcie::from).collect(),
             verbs: m.verbs,
             events: m.events,
+            event_hash: hash_text(m.event_hash),
             wall_seconds: run.wall_seconds,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::Duration;
 use crate::explain::{self, Control};
-use crate::outcome::{Bottleneck, Cache, Latency, Lift, Pcie, Utilization};
+use crate::outcome::{Bottleneck, Cache, Latency, Lift, Pcie, Utilization, hash_text};
 use crate::parallel;
 use crate::programs::ThreadResult;
 use crate::simulate::{Run, SimulateError};
@@ -270,6 +270,8 @@ pub struct SystemOutcome {
     pub pcie: Vec<Pcie>,
     /// Events of the simulator, whole run.
     pub events: u64,
+    /// Hash over all of them in order, as in [`crate::Outcome`].
+    pub event_hash: String,
     /// Wall-clock seconds of the run.
     pub wall_seconds: f64,
 }
@@ -517,6 +519,7 @@ fn outcome(w: &SystemWorkload, r: &SystemRun, bottleneck: Bottleneck, lift: Vec<
         caches: m.caches.iter().map(Cache::from).collect(),
         pcie: m.pcie.iter().map(Pcie::from).collect(),
         events: m.events,
+        event_hash: hash_text(m.event_hash),
         wall_seconds: r.run.wall_seconds,
     }
 }

@@ -72,6 +72,7 @@ fn same_seed_same_result() {
     assert_eq!(a, b);
     let other = simulate(&format!("{toml}\nseed = 2"));
     assert_ne!(a.latency_ns, other.latency_ns, "the seed changes which QPs are used");
+    assert_ne!(a.event_hash, other.event_hash);
 }
 
 #[test]
@@ -185,7 +186,7 @@ fn json_has_the_fields_of_the_interface() {
     for (value, expected) in [
         (
             &json,
-            "bottleneck caches dropped events latency_ns lift mops mops_per_machine pcie resources schema verbs wall_seconds workload",
+            "bottleneck caches dropped event_hash events latency_ns lift mops mops_per_machine pcie resources schema verbs wall_seconds workload",
         ),
         (
             &json["workload"],
@@ -200,5 +201,6 @@ fn json_has_the_fields_of_the_interface() {
         assert_eq!(keys(value).join(" "), expected);
     }
     assert_eq!(json["schema"], 1);
+    assert_eq!(json["event_hash"].as_str().map(str::len), Some(16));
     assert_eq!(json["mops_per_machine"].as_array().unwrap().len(), 3);
 }
