@@ -1,14 +1,14 @@
 //! Simulated machines and the threads on them.
 
 use crate::SimConfig;
+use crate::core::index::{CoreId, IdVec, MachineId, ThreadId};
 use crate::core::thread::{Thread, Waiting};
-use crate::device::NONE;
-use crate::host::memory::{MAX_CORES, Place};
-use crate::metrics::{CacheUse, Metrics, PcieUse, ResourceUse};
+use crate::host::{Host, MAX_CORES, Place};
+use crate::metrics::Metrics;
 use crate::provider::SimProvider;
-use crate::world::{Machine, Next, World};
+use crate::world::{Next, World};
 use corosensei::{Coroutine, CoroutineResult};
-use doorbell_nic::{Profile, Resource};
+use doorbell_nic::Profile;
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, RunError, Task, VerbsError};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ const TURNS_PER_CHECK: u32 = 4096;
 pub struct SimCluster {
     world: Rc<RefCell<World>>,
     /// The stack of each thread that has not ended.
-    coroutines: Vec<Option<Coroutine<(), (), ()>>>,
+    coroutines: IdVec<ThreadId, Option<Coroutine<(), (), ()>>>,
     config: SimConfig,
     setup_error: Option<String>,
 }
@@ -36,7 +36,7 @@ impl SimCluster {
         let ports = u64::from(config.machines) * u64::from(profile.link.ports);
         assert!((1..0xc000).contains(&ports), "{} machines do not make a cluster", config.machines);
         let world = Rc::new(RefCell::new(World::new(profile, &config)));
-        SimCluster { world, coroutines: Vec::new(), config, setup_error: None }
+        SimCluster { world, coroutines: IdVec::new(), config, setup_error: None }
     }
 
     /// Lets caches hold only the last `bytes` that were fetched of the allocation of `mem`, which is
@@ -46,7 +46,7 @@ impl SimCluster {
     /// # Panics
     /// If there is no such machine, or it has no such memory.
     pub fn limit_cached(&mut self, machine: u32, mem: Mem, bytes: u64) {
-        self.world.borrow_mut().machines[machine as usize].memory.limit_cached(mem, bytes);
+        self.world.borrow_mut().hosts[machine_id(machine)].limit_cached(mem, bytes);
     }
 
     /// Lets `write` write the bytes of `mem` of `machine` before the run, in no time.
@@ -55,56 +55,40 @@ impl SimCluster {
     /// If there is no such machine, or it has no such memory.
     pub fn preset<R>(&mut self, machine: u32, mem: Mem, write: impl FnOnce(&mut [u8]) -> R) -> R {
         let mut world = self.world.borrow_mut();
-        let memory = &mut world.machines[machine as usize].memory;
+        let memory = &mut world.hosts[machine_id(machine)].memory;
         let place = Place { allocation: mem.allocation(), offset: mem.start() };
         write(memory.bytes_mut(place, mem.len()))
     }
 
     /// What the run showed.
     pub fn metrics(&self) -> Metrics {
-        let w = self.world.borrow();
-        let mut metrics = Metrics {
-            window_ps: w.window.len(),
-            dropped: w.dropped,
-            lost: w.loss.lost,
-            verbs: w.verbs,
-            events: w.events,
-            event_hash: w.event_hash,
-            ..Metrics::default()
-        };
-        for (number, machine) in w.machines.iter().enumerate() {
-            add_machine(&mut metrics, &w, number as u32, machine);
-        }
-        metrics
+        Metrics::of(&self.world.borrow())
     }
 
     /// Lets a thread go on; an error where it panicked.
-    fn resume(&mut self, thread: u32) -> Result<(), RunError> {
-        let Some(coroutine) = &mut self.coroutines[thread as usize] else { return Ok(()) };
+    fn resume(&mut self, thread: ThreadId) -> Result<(), RunError> {
+        let Some(coroutine) = &mut self.coroutines[thread] else { return Ok(()) };
         let resumed = catch_unwind(AssertUnwindSafe(|| coroutine.resume(())));
         if matches!(resumed, Ok(CoroutineResult::Yield(()))) {
             return Ok(());
         }
-        self.coroutines[thread as usize] = None;
+        self.coroutines[thread] = None;
+        let mut w = self.world.borrow_mut();
+        let World { threads, hosts, .. } = &mut *w;
+        let t = &mut threads[thread];
         match resumed {
             Ok(_) => {
-                let mut w = self.world.borrow_mut();
-                let t = &mut w.threads[thread as usize];
                 t.waiting = Waiting::Ended;
-                let (machine, core) = (t.machine as usize, t.core as usize);
-                w.machines[machine].on_core[core] = NONE;
+                hosts[t.machine].core(t.core).thread = None;
                 Ok(())
             }
             Err(panic) => {
-                let w = self.world.borrow();
-                let t = &w.threads[thread as usize];
                 let message = panic
                     .downcast_ref::<&str>()
                     .map(|s| (*s).to_owned())
                     .or_else(|| panic.downcast_ref::<String>().cloned())
                     .unwrap_or_else(|| "no message".into());
-                let thread = format!("the thread on core {} of machine {}", t.core, t.machine);
-                Err(RunError::Panicked { thread, message })
+                Err(RunError::Panicked { thread: t.name(), message })
             }
         }
     }
@@ -122,7 +106,7 @@ impl SimCluster {
                 Next::Thread(thread) => {
                     if self.world.borrow_mut().takes_turn(thread) {
                         self.resume(thread)?;
-                        running -= usize::from(self.coroutines[thread as usize].is_none());
+                        running -= usize::from(self.coroutines[thread].is_none());
                     }
                 }
             }
@@ -138,6 +122,29 @@ impl SimCluster {
     }
 }
 
+/// What names a machine of a cluster, which has fewer than 2^16.
+fn machine_id(machine: u32) -> MachineId {
+    MachineId(machine as u16)
+}
+
+fn find(w: &mut World, machine: u32) -> Result<&mut Host, String> {
+    let host = u16::try_from(machine).ok().and_then(|machine| w.hosts.get_mut(MachineId(machine)));
+    host.ok_or_else(|| format!("there is no machine {machine}"))
+}
+
+/// A core of a machine, if it has one with this number that no thread runs on.
+fn free_core(w: &mut World, machine: u32, core: u32) -> Result<CoreId, String> {
+    let host = find(w, machine)?;
+    if core >= MAX_CORES {
+        return Err(format!("a simulated machine has cores 0 to {}, not {core}", MAX_CORES - 1));
+    }
+    let id = CoreId(core as u8);
+    match host.core(id).thread {
+        None => Ok(id),
+        Some(_) => Err(format!("core {core} of machine {machine} already has a thread")),
+    }
+}
+
 impl Cluster for SimCluster {
     fn machines(&self) -> u32 {
         self.config.machines
@@ -145,9 +152,9 @@ impl Cluster for SimCluster {
 
     fn alloc(&mut self, machine: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         let mut w = self.world.borrow_mut();
-        match w.machines.get_mut(machine as usize) {
-            Some(m) => m.memory.alloc(len, page),
-            None => Err(VerbsError::Invalid(format!("there is no machine {machine}"))),
+        match find(&mut w, machine) {
+            Ok(host) => host.alloc(len, page),
+            Err(why) => Err(VerbsError::Invalid(why)),
         }
     }
 
@@ -155,30 +162,22 @@ impl Cluster for SimCluster {
         let (task, slot) = Task::new();
         let world = self.world.clone();
         let mut w = self.world.borrow_mut();
-        let number = w.threads.len() as u32;
-        let Some(m) = w.machines.get_mut(machine as usize) else {
-            self.setup_error = Some(format!("there is no machine {machine}"));
-            return task;
+        let number = ThreadId(w.threads.len() as u32);
+        let core_id = match free_core(&mut w, machine, core) {
+            Ok(core) => core,
+            Err(why) => {
+                self.setup_error = Some(why);
+                return task;
+            }
         };
-        if core >= MAX_CORES {
-            self.setup_error =
-                Some(format!("a simulated machine has cores 0 to {}, not {core}", MAX_CORES - 1));
-            return task;
-        }
-        if m.on_core.len() <= core as usize {
-            m.on_core.resize(core as usize + 1, NONE);
-        }
-        if m.on_core[core as usize] != NONE {
-            self.setup_error = Some(format!("core {core} of machine {machine} already has a thread"));
-            return task;
-        }
-        m.on_core[core as usize] = number;
-        let now = w.now;
-        w.threads.push(Thread::new(machine, core, now));
+        let machine = machine_id(machine);
+        w.hosts[machine].core(core_id).thread = Some(number);
+        let now = w.env.now;
+        w.threads.push(Thread::new(machine, core_id, now));
         w.schedule(number, now);
         drop(w);
         self.coroutines.push(Some(Coroutine::new(move |yielder, ()| {
-            let provider = SimProvider::new(world, number, machine as u16, core, yielder);
+            let provider = SimProvider::new(world, number, machine, core_id, yielder);
             slot.put(program.run(provider));
         })));
         task
@@ -188,65 +187,10 @@ impl Cluster for SimCluster {
         if let Some(error) = self.setup_error.take() {
             return Err(RunError::Setup(error));
         }
-        {
-            let mut world = self.world.borrow_mut();
-            world.published.clear();
-            world.awaited.clear();
-        }
+        self.world.borrow_mut().exchange.clear();
         let result = self.run_threads();
         // Threads that did not come to their end are taken down where they stand.
         self.coroutines.iter_mut().for_each(|c| *c = None);
         result
     }
-}
-
-/// Adds what one machine shows.
-fn add_machine(metrics: &mut Metrics, w: &World, machine: u32, m: &Machine) {
-    let window = w.window.len().max(1) as f64;
-    let mut add = |resource: Resource, name: String, busy: u64| {
-        let utilization = busy as f64 / window;
-        metrics.resources.push(ResourceUse { class: resource.name(), name, machine, utilization });
-    };
-    for thread in w.threads.iter().filter(|t| t.machine == machine) {
-        let until = if thread.waiting == Waiting::Ended { thread.clock } else { w.window.to };
-        let present = w.window.overlap(0, until);
-        add(Resource::Cpu, format!("core {}", thread.core), present.saturating_sub(thread.idle));
-    }
-    let t = &m.pcie.traffic;
-    add(Resource::MmioBandwidth, "PCIe to NIC, MMIO".into(), t.mmio_busy);
-    add(Resource::DmaBandwidth, "PCIe to NIC, read completions".into(), t.completion_busy);
-    add(Resource::DmaWriteBandwidth, "PCIe to host".into(), m.pcie.to_host.busy);
-    let nic = &m.nic;
-    let mean = |busy: u64, units: usize| busy / units.max(1) as u64;
-    add(Resource::TxUnits, "sending units".into(), mean(nic.tx.iter().map(|u| u.busy).sum(), nic.tx.len()));
-    add(Resource::RxUnits, "receiving units".into(), mean(nic.rx.iter().map(|u| u.busy).sum(), nic.rx.len()));
-    // One QP, or flow, has one unit at a time, which may be what limits it.
-    let most = nic.qps.iter().map(|q| q.tx_busy).max().unwrap_or(0);
-    add(Resource::TxUnits, "sending unit of the busiest QP".into(), most);
-    let flows = nic.qps.iter().map(|q| &q.flow).chain(&nic.datagrams);
-    let most = flows.map(|f| f.busy).max().unwrap_or(0);
-    add(Resource::RxUnits, "receiving unit of the busiest flow".into(), most);
-    if let Some((i, lock)) = m.nic.locks.iter().enumerate().max_by_key(|(i, l)| (l.busy, usize::MAX - i)) {
-        add(Resource::AtomicLocks, format!("atomics lock {i}, the busiest"), lock.busy);
-    }
-    for (i, port) in m.nic.ports.iter().enumerate() {
-        add(Resource::LinkBandwidth, format!("port {} out", i + 1), port.out.busy());
-        add(Resource::LinkBandwidth, format!("port {} in", i + 1), port.into.busy());
-    }
-    let nic = &m.nic;
-    let caches = [
-        ("wqe", nic.wqe_hits, nic.wqe_misses),
-        ("qp-requester", nic.requester_contexts.hits, nic.requester_contexts.misses),
-        ("qp-responder", nic.responder_contexts.hits, nic.responder_contexts.misses),
-        ("translation", nic.translations.hits, nic.translations.misses),
-    ];
-    metrics.caches.extend(caches.map(|(name, hits, misses)| CacheUse { name, machine, hits, misses }));
-    metrics.pcie.push(PcieUse {
-        machine,
-        mmio_bytes: t.mmio_bytes,
-        dma_read_bytes: t.dma_read_bytes,
-        dma_write_bytes: t.dma_write_bytes,
-        rdcur: t.lines_read,
-        itom: t.lines_written,
-    });
 }

@@ -1,5 +1,11 @@
 //! What a run shows: every resource metered, every cache counted.
 
+use crate::core::index::{Id, MachineId};
+use crate::core::thread::Waiting;
+use crate::device::Device;
+use crate::world::World;
+use doorbell_nic::Resource;
+
 /// Use of one resource of one machine within the metering window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceUse {
@@ -65,4 +71,90 @@ pub struct Metrics {
     pub events: u64,
     /// Hash over every event in order: equal for equal seeds.
     pub event_hash: u64,
+}
+
+impl Metrics {
+    pub(crate) fn of(w: &World) -> Metrics {
+        let totals = &w.env.totals;
+        let mut metrics = Metrics {
+            window_ps: w.env.window.len(),
+            dropped: totals.dropped,
+            lost: w.env.fabric.loss.lost,
+            verbs: totals.verbs,
+            events: totals.events,
+            event_hash: totals.event_hash,
+            ..Metrics::default()
+        };
+        for (machine, _) in w.hosts.named() {
+            metrics.add_cores(w, machine);
+            for device in w.devices.iter().filter(|d| d.machine == machine) {
+                metrics.add_device(w, device);
+            }
+        }
+        metrics
+    }
+
+    fn add(&mut self, w: &World, class: Resource, machine: MachineId, name: String, busy: u64) {
+        let utilization = busy as f64 / w.env.window.len().max(1) as f64;
+        let machine = machine.index() as u32;
+        self.resources.push(ResourceUse { class: class.name(), name, machine, utilization });
+    }
+
+    fn add_cores(&mut self, w: &World, machine: MachineId) {
+        let window = w.env.window;
+        for thread in w.threads.iter().filter(|t| t.machine == machine) {
+            let until = if thread.waiting == Waiting::Ended { thread.clock } else { window.to };
+            let busy = window.overlap(0, until).saturating_sub(thread.idle);
+            self.add(w, Resource::Cpu, machine, format!("core {}", thread.core.0), busy);
+        }
+    }
+
+    fn add_device(&mut self, w: &World, d: &Device) {
+        let mut add = |class: Resource, name: &str, busy: u64| {
+            self.add(w, class, d.machine, name.to_owned(), busy);
+        };
+        let t = &d.pcie.traffic;
+        add(Resource::MmioBandwidth, "PCIe to NIC, MMIO", t.mmio_busy);
+        add(Resource::DmaBandwidth, "PCIe to NIC, read completions", t.completion_busy);
+        add(Resource::DmaWriteBandwidth, "PCIe to host", d.pcie.to_host.busy);
+        let (sending, receiving) = (&d.sending, &d.receiving);
+        let mean = |busy: u64, units: usize| busy / units.max(1) as u64;
+        let busy = sending.units.iter().map(|u| u.busy).sum();
+        add(Resource::TxUnits, "sending units", mean(busy, sending.units.len()));
+        let busy = receiving.units.iter().map(|u| u.busy).sum();
+        add(Resource::RxUnits, "receiving units", mean(busy, receiving.units.len()));
+        // One QP, or flow, has one unit at a time, which may be what limits it.
+        let most = d.qps.iter().map(|q| q.tx_busy).max().unwrap_or(0);
+        add(Resource::TxUnits, "sending unit of the busiest QP", most);
+        let flows = d.qps.iter().map(|q| &q.flow).chain(&receiving.datagrams);
+        add(
+            Resource::RxUnits,
+            "receiving unit of the busiest flow",
+            flows.map(|f| f.busy).max().unwrap_or(0),
+        );
+        if let Some((lock, busy)) = d.locks.busiest() {
+            add(Resource::AtomicLocks, &format!("atomics lock {}, the busiest", lock.0), busy);
+        }
+        for port in w.env.fabric.ports.iter().filter(|p| p.device == d.id) {
+            let number = port.number + 1;
+            add(Resource::LinkBandwidth, &format!("port {number} out"), port.out.busy());
+            add(Resource::LinkBandwidth, &format!("port {number} in"), port.into.busy());
+        }
+        let machine = d.machine.index() as u32;
+        let caches = [
+            ("wqe", d.caches.wqes.hits, d.caches.wqes.misses),
+            ("qp-requester", d.caches.requester.hits, d.caches.requester.misses),
+            ("qp-responder", d.caches.responder.hits, d.caches.responder.misses),
+            ("translation", d.caches.translations.hits, d.caches.translations.misses),
+        ];
+        self.caches.extend(caches.map(|(name, hits, misses)| CacheUse { name, machine, hits, misses }));
+        self.pcie.push(PcieUse {
+            machine,
+            mmio_bytes: t.mmio_bytes,
+            dma_read_bytes: t.dma_read_bytes,
+            dma_write_bytes: t.dma_write_bytes,
+            rdcur: t.lines_read,
+            itom: t.lines_written,
+        });
+    }
 }

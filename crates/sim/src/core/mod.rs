@@ -1,6 +1,8 @@
 //! What every simulation by events needs: a queue in the order of time, servers that are metered,
-//! slots that are used again, threads with clocks of their own.
+//! numbers that name things, slots that are used again, threads with clocks of their own.
 
+pub(crate) mod index;
+pub(crate) mod payload;
 pub(crate) mod queue;
 pub(crate) mod server;
 pub(crate) mod slab;

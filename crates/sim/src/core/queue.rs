@@ -4,6 +4,7 @@
 //! does not depend on when an event was made. Only events that are alike in all of these are taken in
 //! the order in which they were added.
 
+use crate::core::index::{DeviceId, FlightId, LockId, QpId, ReadId, RecvQueueId, ThreadId, UnitId, WriteId};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -23,8 +24,8 @@ impl Key {
     pub(crate) const NEVER: Key = Key { time: u64::MAX, order: u64::MAX };
 
     /// Key of a thread that acts at `time`.
-    pub(crate) const fn thread(time: u64, thread: u32) -> Key {
-        Key { time, order: THREAD | thread as u64 }
+    pub(crate) const fn thread(time: u64, thread: ThreadId) -> Key {
+        Key { time, order: THREAD | thread.0 as u64 }
     }
 
     /// Whether it is that of a thread.
@@ -56,31 +57,31 @@ impl Ord for Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A thread goes on.
-    Thread(u32),
+    Thread(ThreadId),
     /// A DMA write, or its next cache line, becomes visible.
-    Visible { machine: u16, write: u32 },
+    Visible { device: DeviceId, write: WriteId },
     /// A DMA read request reaches memory.
-    ReadAtHost { machine: u16, read: u32 },
+    ReadAtHost { device: DeviceId, read: ReadId },
     /// The last completion of a DMA read reaches the NIC.
-    ReadDone { machine: u16, read: u32 },
+    ReadDone { device: DeviceId, read: ReadId },
     /// `count` WQEs that a CPU wrote by MMIO, or a doorbell for them, reach the NIC.
-    Mmio { machine: u16, count: u16, qp: u32, by_mmio: bool },
+    Mmio { device: DeviceId, count: u16, qp: QpId, by_mmio: bool },
     /// A doorbell for `count` RECVs reaches the NIC.
-    RecvDoorbell { machine: u16, count: u16, recv_queue: u32 },
-    /// A packet of machine `from` reaches a port.
-    Arrive { machine: u16, port: u8, from: u16, flight: u32 },
+    RecvDoorbell { device: DeviceId, count: u16, recv_queue: RecvQueueId },
+    /// A packet of device `from` reaches a port, by the port's number on the device.
+    Arrive { device: DeviceId, port: u8, from: DeviceId, flight: FlightId },
     /// A packet has come through a port that was busy with others.
-    Ingress { machine: u16, port: u8, flight: u32 },
+    Ingress { device: DeviceId, port: u8, flight: FlightId },
     /// A processing unit for receiving is done with a packet.
-    RxDone { machine: u16, unit: u16, flight: u32 },
+    RxDone { device: DeviceId, unit: UnitId, flight: FlightId },
     /// An atomic gives its lock back.
-    Unlock { machine: u16, slot: u16 },
+    Unlock { device: DeviceId, lock: LockId },
     /// A processing unit for sending is done with its packet.
-    TxPu { machine: u16, unit: u16 },
+    TxPu { device: DeviceId, unit: UnitId },
     /// A port that had too much to send may take more.
-    PortOut { machine: u16, port: u8 },
+    PortOut { device: DeviceId, port: u8 },
     /// A transport timer of a QP.
-    Timer { machine: u16, qp: u32 },
+    Timer { device: DeviceId, qp: QpId },
 }
 
 /// Kinds of events in the order in which those of the same picosecond are taken: what memory and
@@ -101,9 +102,9 @@ mod kind {
     pub(super) const TIMER: u8 = 12;
 }
 
-/// First bits of the parts of an order: kind, machine, and port, unit or QP.
+/// First bits of the parts of an order: kind, device, and port, unit or QP.
 const KIND: u32 = 58;
-const MACHINE: u32 = 42;
+const DEVICE: u32 = 42;
 const ENTITY: u32 = 10;
 
 /// An event in two words: its order, which says what it is and whom it concerns, and what else the
@@ -118,30 +119,30 @@ pub(crate) struct Packed {
 impl Packed {
     #[inline]
     fn new(event: Event) -> Packed {
-        let of = |kind: u8, machine: u16, entity: u32, rest: u32| Packed {
-            order: u64::from(kind) << KIND | u64::from(machine) << MACHINE | u64::from(entity) << ENTITY,
+        let of = |kind: u8, device: DeviceId, entity: u32, rest: u32| Packed {
+            order: u64::from(kind) << KIND | u64::from(device.0) << DEVICE | u64::from(entity) << ENTITY,
             rest,
         };
         match event {
-            Event::Thread(thread) => Packed { order: THREAD | u64::from(thread), rest: 0 },
-            Event::Visible { machine, write } => of(kind::VISIBLE, machine, 0, write),
-            Event::ReadAtHost { machine, read } => of(kind::READ_AT_HOST, machine, 0, read),
-            Event::ReadDone { machine, read } => of(kind::READ_DONE, machine, 0, read),
-            Event::Mmio { machine, count, qp, by_mmio } => {
-                of(if by_mmio { kind::WQES } else { kind::DOORBELL }, machine, qp, count.into())
+            Event::Thread(thread) => Packed { order: THREAD | u64::from(thread.0), rest: 0 },
+            Event::Visible { device, write } => of(kind::VISIBLE, device, 0, write.0),
+            Event::ReadAtHost { device, read } => of(kind::READ_AT_HOST, device, 0, read.0),
+            Event::ReadDone { device, read } => of(kind::READ_DONE, device, 0, read.0),
+            Event::Mmio { device, count, qp, by_mmio } => {
+                of(if by_mmio { kind::WQES } else { kind::DOORBELL }, device, qp.0, count.into())
             }
-            Event::RecvDoorbell { machine, count, recv_queue } => {
-                of(kind::RECV_DOORBELL, machine, recv_queue, count.into())
+            Event::RecvDoorbell { device, count, recv_queue } => {
+                of(kind::RECV_DOORBELL, device, recv_queue.0, count.into())
             }
-            Event::Arrive { machine, port, from, flight } => {
-                of(kind::ARRIVE, machine, u32::from(port) << 16 | u32::from(from), flight)
+            Event::Arrive { device, port, from, flight } => {
+                of(kind::ARRIVE, device, u32::from(port) << 16 | u32::from(from.0), flight.0)
             }
-            Event::Ingress { machine, port, flight } => of(kind::INGRESS, machine, port.into(), flight),
-            Event::RxDone { machine, unit, flight } => of(kind::RX_DONE, machine, unit.into(), flight),
-            Event::Unlock { machine, slot } => of(kind::UNLOCK, machine, slot.into(), 0),
-            Event::TxPu { machine, unit } => of(kind::TX_UNIT, machine, unit.into(), 0),
-            Event::PortOut { machine, port } => of(kind::PORT_OUT, machine, port.into(), 0),
-            Event::Timer { machine, qp } => of(kind::TIMER, machine, qp, 0),
+            Event::Ingress { device, port, flight } => of(kind::INGRESS, device, port.into(), flight.0),
+            Event::RxDone { device, unit, flight } => of(kind::RX_DONE, device, unit.0.into(), flight.0),
+            Event::Unlock { device, lock } => of(kind::UNLOCK, device, lock.0, 0),
+            Event::TxPu { device, unit } => of(kind::TX_UNIT, device, unit.0.into(), 0),
+            Event::PortOut { device, port } => of(kind::PORT_OUT, device, port.into(), 0),
+            Event::Timer { device, qp } => of(kind::TIMER, device, qp.0, 0),
         }
     }
 
@@ -151,32 +152,36 @@ impl Packed {
             return Event::Thread(thread);
         }
         let Packed { order, rest } = self;
-        let (machine, entity) = ((order >> MACHINE) as u16, (order >> ENTITY) as u32);
-        let (number, port, count) = (entity as u16, entity as u8, rest as u16);
+        let (device, entity) = (DeviceId((order >> DEVICE) as u16), (order >> ENTITY) as u32);
+        let (unit, port, count) = (UnitId(entity as u16), entity as u8, rest as u16);
+        let (qp, flight) = (QpId(entity), FlightId(rest));
         match (order >> KIND) as u8 {
-            kind::VISIBLE => Event::Visible { machine, write: rest },
-            kind::READ_AT_HOST => Event::ReadAtHost { machine, read: rest },
-            kind::READ_DONE => Event::ReadDone { machine, read: rest },
-            kind::WQES => Event::Mmio { machine, count, qp: entity, by_mmio: true },
-            kind::DOORBELL => Event::Mmio { machine, count, qp: entity, by_mmio: false },
-            kind::RECV_DOORBELL => Event::RecvDoorbell { machine, count, recv_queue: entity },
-            kind::ARRIVE => Event::Arrive { machine, port: (entity >> 16) as u8, from: number, flight: rest },
-            kind::INGRESS => Event::Ingress { machine, port, flight: rest },
-            kind::RX_DONE => Event::RxDone { machine, unit: number, flight: rest },
-            kind::UNLOCK => Event::Unlock { machine, slot: number },
-            kind::TX_UNIT => Event::TxPu { machine, unit: number },
-            kind::PORT_OUT => Event::PortOut { machine, port },
+            kind::VISIBLE => Event::Visible { device, write: WriteId(rest) },
+            kind::READ_AT_HOST => Event::ReadAtHost { device, read: ReadId(rest) },
+            kind::READ_DONE => Event::ReadDone { device, read: ReadId(rest) },
+            kind::WQES => Event::Mmio { device, count, qp, by_mmio: true },
+            kind::DOORBELL => Event::Mmio { device, count, qp, by_mmio: false },
+            kind::RECV_DOORBELL => Event::RecvDoorbell { device, count, recv_queue: RecvQueueId(entity) },
+            kind::ARRIVE => {
+                let from = DeviceId(entity as u16);
+                Event::Arrive { device, port: (entity >> 16) as u8, from, flight }
+            }
+            kind::INGRESS => Event::Ingress { device, port, flight },
+            kind::RX_DONE => Event::RxDone { device, unit, flight },
+            kind::UNLOCK => Event::Unlock { device, lock: LockId(entity) },
+            kind::TX_UNIT => Event::TxPu { device, unit },
+            kind::PORT_OUT => Event::PortOut { device, port },
             kind => {
                 debug_assert_eq!(kind, kind::TIMER);
-                Event::Timer { machine, qp: entity }
+                Event::Timer { device, qp }
             }
         }
     }
 
     /// The thread whose turn it is, if it is one's.
     #[inline]
-    pub(crate) fn thread(self) -> Option<u32> {
-        (self.order & THREAD != 0).then_some(self.order as u32)
+    pub(crate) fn thread(self) -> Option<ThreadId> {
+        (self.order & THREAD != 0).then_some(ThreadId(self.order as u32))
     }
 }
 
@@ -274,7 +279,7 @@ impl EventQueue {
     }
 
     /// Adds the turn of a thread.
-    pub(crate) fn push_thread(&mut self, time: u64, thread: u32) {
+    pub(crate) fn push_thread(&mut self, time: u64, thread: ThreadId) {
         self.add(Key::thread(time, thread), 0);
     }
 
@@ -423,45 +428,48 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn arrive(machine: u16, flight: u32) -> Event {
-        Event::Arrive { machine, port: 1, from: 3, flight }
+    fn arrive(device: u16, flight: u32) -> Event {
+        Event::Arrive { device: DeviceId(device), port: 1, from: DeviceId(3), flight: FlightId(flight) }
     }
 
     #[test]
     fn order_is_time_then_what_it_concerns_then_thread() {
-        let visible = Event::Visible { machine: 9, write: 5 };
+        let visible = Event::Visible { device: DeviceId(9), write: WriteId(5) };
+        let [second, third] = [2, 3].map(ThreadId);
         let mut q = EventQueue::new();
-        q.push_thread(10, 3);
+        q.push_thread(10, third);
         q.push(10, arrive(2, 1));
-        q.push_thread(10, 2);
+        q.push_thread(10, second);
         q.push(10, arrive(1, 9));
         q.push(10, visible);
         q.push(10, arrive(1, 8));
         q.push(5, arrive(7, 3));
         let order: Vec<Event> = std::iter::from_fn(|| q.pop().map(Packed::event)).collect();
-        let at_ten = [visible, arrive(1, 9), arrive(1, 8), arrive(2, 1), Event::Thread(2), Event::Thread(3)];
+        let threads = [Event::Thread(second), Event::Thread(third)];
         assert_eq!(order[0], arrive(7, 3));
-        assert_eq!(order[1..], at_ten, "those of machine 1 as they were added");
+        assert_eq!(order[1..5], [visible, arrive(1, 9), arrive(1, 8), arrive(2, 1)], "as they were added");
+        assert_eq!(order[5..], threads);
     }
 
     #[test]
     fn an_event_is_what_was_packed() {
-        let (machine, port, qp, count) = (u16::MAX, u8::MAX, 0x7ff_ffff, u16::MAX);
+        let (port, qp, count, unit) = (u8::MAX, QpId(0x7ff_ffff), u16::MAX, UnitId(255));
+        let (device, flight) = (DeviceId(u16::MAX), FlightId(u32::MAX));
         for event in [
-            Event::Thread(u32::MAX),
-            Event::Visible { machine, write: u32::MAX },
-            Event::ReadAtHost { machine, read: 1 },
-            Event::ReadDone { machine, read: 2 },
-            Event::Mmio { machine, count, qp, by_mmio: true },
-            Event::Mmio { machine, count, qp, by_mmio: false },
-            Event::RecvDoorbell { machine, count, recv_queue: qp },
-            Event::Arrive { machine, port, from: 0xfffe, flight: u32::MAX },
-            Event::Ingress { machine, port, flight: 7 },
-            Event::RxDone { machine, unit: 255, flight: 8 },
-            Event::Unlock { machine, slot: u16::MAX },
-            Event::TxPu { machine, unit: 255 },
-            Event::PortOut { machine, port },
-            Event::Timer { machine, qp },
+            Event::Thread(ThreadId(u32::MAX)),
+            Event::Visible { device, write: WriteId(u32::MAX) },
+            Event::ReadAtHost { device, read: ReadId(1) },
+            Event::ReadDone { device, read: ReadId(2) },
+            Event::Mmio { device, count, qp, by_mmio: true },
+            Event::Mmio { device, count, qp, by_mmio: false },
+            Event::RecvDoorbell { device, count, recv_queue: RecvQueueId(u32::MAX) },
+            Event::Arrive { device, port, from: DeviceId(0xfffe), flight },
+            Event::Ingress { device, port, flight },
+            Event::RxDone { device, unit, flight },
+            Event::Unlock { device, lock: LockId(u32::MAX) },
+            Event::TxPu { device, unit },
+            Event::PortOut { device, port },
+            Event::Timer { device, qp },
         ] {
             assert_eq!(Packed::new(event).event(), event);
         }
@@ -483,10 +491,10 @@ mod tests {
             for (n, step) in steps.iter().enumerate() {
                 // Looking changes nothing.
                 prop_assert_eq!(q.next_key(), q.next_key());
-                if let Some((after, machine)) = step {
-                    let event = arrive(*machine, n as u32);
+                if let Some((after, device)) = step {
+                    let event = arrive(*device, n as u32);
                     q.push(now + after, event);
-                    model.insert((now + after, machine, n), event);
+                    model.insert((now + after, device, n), event);
                 } else {
                     let expected = model.pop_first().map(|((time, ..), e)| (time, e));
                     let time = q.next_key().time;

@@ -1,141 +1,53 @@
 //! Slots that are used again: what keeps the inner loop from allocating.
 
+use crate::core::index::{Id, IdVec};
+use std::ops::{Index, IndexMut};
+
 /// Values by number; a freed number is used again.
-pub(crate) struct Slab<T> {
-    slots: Vec<T>,
-    free: Vec<u32>,
+pub(crate) struct Slab<I, T> {
+    slots: IdVec<I, T>,
+    free: Vec<I>,
 }
 
-impl<T> Slab<T> {
-    pub(crate) const fn new() -> Slab<T> {
-        Slab { slots: Vec::new(), free: Vec::new() }
+impl<I: Id, T> Slab<I, T> {
+    pub(crate) const fn new() -> Slab<I, T> {
+        Slab { slots: IdVec::new(), free: Vec::new() }
     }
 
-    pub(crate) fn insert(&mut self, value: T) -> u32 {
+    pub(crate) fn insert(&mut self, value: T) -> I {
         match self.free.pop() {
-            Some(i) => {
-                self.slots[i as usize] = value;
-                i
+            Some(id) => {
+                self.slots[id] = value;
+                id
             }
             None => {
-                self.slots.push(value);
                 // Room to free every slot without allocating then.
-                if self.free.capacity() < self.slots.len() {
-                    self.free.reserve(self.slots.capacity() - self.free.len());
+                let slots = self.slots.len() + 1;
+                if self.free.capacity() < slots {
+                    self.free.reserve(slots.next_power_of_two());
                 }
-                (self.slots.len() - 1) as u32
+                self.slots.push(value)
             }
         }
     }
 
     /// Gives the number back; the value stays until the number is used again.
-    pub(crate) fn free(&mut self, i: u32) {
-        self.free.push(i);
+    pub(crate) fn free(&mut self, id: I) {
+        self.free.push(id);
     }
 }
 
-impl<T> std::ops::Index<u32> for Slab<T> {
+impl<I: Id, T> Index<I> for Slab<I, T> {
     type Output = T;
-    fn index(&self, i: u32) -> &T {
-        &self.slots[i as usize]
+    #[inline]
+    fn index(&self, id: I) -> &T {
+        &self.slots[id]
     }
 }
 
-impl<T> std::ops::IndexMut<u32> for Slab<T> {
-    fn index_mut(&mut self, i: u32) -> &mut T {
-        &mut self.slots[i as usize]
-    }
-}
-
-/// Largest payload of a packet or inline WQE in bytes.
-const LARGEST: u32 = 4096;
-const CLASSES: [u32; 4] = [64, 256, 1024, LARGEST];
-
-/// Bytes of payloads that are under way, in buffers of a few sizes.
-pub(crate) struct PayloadPool {
-    classes: [Class; 4],
-}
-
-#[derive(Default)]
-struct Class {
-    bytes: Vec<u8>,
-    free: Vec<u32>,
-}
-
-/// A buffer of the pool; none for an empty payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Payload(u32);
-
-impl Payload {
-    pub(crate) const EMPTY: Payload = Payload(u32::MAX);
-
-    fn class(self) -> usize {
-        (self.0 >> 30) as usize
-    }
-
-    fn index(self) -> usize {
-        (self.0 & 0x3fff_ffff) as usize
-    }
-}
-
-impl PayloadPool {
-    pub(crate) fn new() -> PayloadPool {
-        PayloadPool { classes: std::array::from_fn(|_| Class::default()) }
-    }
-
-    /// A buffer for `len` bytes, at most 4096.
-    pub(crate) fn take(&mut self, len: u32) -> Payload {
-        if len == 0 {
-            return Payload::EMPTY;
-        }
-        let class = CLASSES.iter().position(|&size| len <= size).expect("no packet is larger than an MTU");
-        let size = CLASSES[class] as usize;
-        let c = &mut self.classes[class];
-        let index = c.free.pop().unwrap_or_else(|| {
-            let index = c.bytes.len() / size;
-            c.bytes.resize(c.bytes.len() + size, 0);
-            if c.free.capacity() < index + 1 {
-                c.free.reserve(2 * (index + 1));
-            }
-            index as u32
-        });
-        Payload((class as u32) << 30 | index)
-    }
-
-    /// Gives a buffer back.
-    pub(crate) fn give(&mut self, payload: Payload) {
-        if payload != Payload::EMPTY {
-            self.classes[payload.class()].free.push(payload.index() as u32);
-        }
-    }
-
-    pub(crate) fn bytes(&self, payload: Payload) -> &[u8] {
-        if payload == Payload::EMPTY {
-            return &[];
-        }
-        let size = CLASSES[payload.class()] as usize;
-        &self.classes[payload.class()].bytes[payload.index() * size..][..size]
-    }
-
-    pub(crate) fn bytes_mut(&mut self, payload: Payload) -> &mut [u8] {
-        if payload == Payload::EMPTY {
-            return &mut [];
-        }
-        let size = CLASSES[payload.class()] as usize;
-        &mut self.classes[payload.class()].bytes[payload.index() * size..][..size]
-    }
-
-    /// Copies `len` bytes from one buffer to the front of another.
-    pub(crate) fn copy(&mut self, to: Payload, from: Payload, from_offset: u32, len: u32) {
-        let (from_offset, len) = (from_offset as usize, len as usize);
-        let start = |p: Payload| p.index() * CLASSES[p.class()] as usize;
-        let (from_start, to_start) = (start(from) + from_offset, start(to));
-        match self.classes.get_disjoint_mut([from.class(), to.class()]) {
-            Ok([from, to]) => {
-                to.bytes[to_start..][..len].copy_from_slice(&from.bytes[from_start..][..len]);
-            }
-            // Both are of one class.
-            Err(_) => self.classes[to.class()].bytes.copy_within(from_start..from_start + len, to_start),
-        }
+impl<I: Id, T> IndexMut<I> for Slab<I, T> {
+    #[inline]
+    fn index_mut(&mut self, id: I) -> &mut T {
+        &mut self.slots[id]
     }
 }

@@ -8,8 +8,9 @@
 //! A pass that was found to repeat so is remembered. When the steps after a thread's last effect
 //! are those of the remembered pass, the thread is back in its loop and need not show it twice.
 
+use crate::core::index::{CoreId, CqId, DeviceId, MachineId, ThreadId};
 use crate::core::queue::Key;
-use crate::host::memory::Place;
+use crate::host::Place;
 
 /// One step of a pass that has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(crate) enum Look {
     /// Loaded bytes; what they were is in the pass's `bytes`.
     Read { place: Place, len: u32 },
     /// Polled an empty CQ.
-    Poll { cq: u32 },
+    Poll { device: DeviceId, cq: CqId },
     /// Worked.
     Work,
 }
@@ -90,8 +91,8 @@ pub(crate) enum Waiting {
 
 /// A thread: one per core at most.
 pub(crate) struct Thread {
-    pub(crate) machine: u32,
-    pub(crate) core: u32,
+    pub(crate) machine: MachineId,
+    pub(crate) core: CoreId,
     pub(crate) clock: u64,
     pub(crate) waiting: Waiting,
     /// When its turn comes; `u64::MAX` for none.
@@ -107,17 +108,12 @@ pub(crate) struct Thread {
     replay: Option<usize>,
     /// Up to where (exclusive) those answers hold.
     replay_until: Key,
-    /// Its next load of a line that is not in its core's own cache waits for all before it: an
-    /// atomic, a store by MMIO or the end of a pass came last.
-    pub(crate) serialized: bool,
-    /// When lines it wrote by MMIO leave its write-combining buffers.
-    pub(crate) mmio_leaves: std::collections::VecDeque<u64>,
     /// Time in the metering window spent on passes that found nothing.
     pub(crate) idle: u64,
 }
 
 impl Thread {
-    pub(crate) fn new(machine: u32, core: u32, clock: u64) -> Thread {
+    pub(crate) fn new(machine: MachineId, core: CoreId, clock: u64) -> Thread {
         Thread {
             machine,
             core,
@@ -130,10 +126,13 @@ impl Thread {
             steady: Pass::default(),
             replay: None,
             replay_until: Key::NEVER,
-            serialized: true,
-            mmio_leaves: std::collections::VecDeque::new(),
             idle: 0,
         }
+    }
+
+    /// Who it is, for messages.
+    pub(crate) fn name(&self) -> String {
+        format!("the thread on core {} of machine {}", self.core.0, self.machine.0)
     }
 
     /// Notes a step without effect, at its end.
@@ -167,7 +166,7 @@ impl Thread {
 
     /// The recorded answer to the next step, if it is the same step and lies before the moment at
     /// which the thread was woken. Advances the clock by its cost.
-    pub(crate) fn replayed(&mut self, thread: u32, same: impl Fn(&Look) -> bool) -> Option<Look> {
+    pub(crate) fn replayed(&mut self, thread: ThreadId, same: impl Fn(&Look) -> bool) -> Option<Look> {
         let at = self.replay?;
         let step = self.last.steps.get(at).copied().filter(|s| same(&s.look));
         let step = step.filter(|_| Key::thread(self.clock, thread) < self.replay_until);

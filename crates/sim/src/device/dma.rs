@@ -1,190 +1,205 @@
 //! DMA: the NIC reads and writes memory.
 
+use super::{Cqe, Device};
+use crate::core::index::{CqId, FlightId, QpId, ReadId, RecvQueueId, WriteId};
+use crate::core::payload::{Payload, PayloadPool};
 use crate::core::queue::Event;
-use crate::core::slab::Payload;
-use crate::device::{Cqe, DmaRead, DmaWrite, ReadPurpose, Written};
-use crate::host::memory::LINE;
-use crate::world::World;
+use crate::core::slab::Slab;
+use crate::host::{Agent, CoreSet, Host, Kind, LINE, Lines, lines_touched};
+use crate::world::Env;
+use std::collections::VecDeque;
 
-impl World {
+/// What a DMA read is for.
+#[derive(Clone, Copy)]
+pub(super) enum ReadPurpose {
+    /// Send WQEs that a doorbell announced.
+    SendWqes { qp: QpId, count: u16 },
+    /// RECV WQEs.
+    RecvWqes { recv_queue: RecvQueueId, count: u16 },
+    /// Bytes at `addr` for the payload of a packet, from `into` on.
+    Payload { flight: FlightId, addr: u64, into: u32 },
+    /// The word of an atomic.
+    Atomic { flight: FlightId },
+    /// Something that fell out of a cache.
+    Refetch,
+}
+
+/// A DMA read under way.
+#[derive(Clone, Copy)]
+pub(super) struct DmaRead {
+    pub(super) bytes: u32,
+    pub(super) purpose: ReadPurpose,
+}
+
+/// What a DMA write writes.
+#[derive(Clone, Copy)]
+pub(super) enum Written {
+    /// `len` bytes of a payload to `addr`; `done` of them are visible.
+    Data { addr: u64, payload: Payload, payload_offset: u32, len: u32, done: u32 },
+    /// A word, of an atomic at its target or of its result.
+    Word { addr: u64, value: u64 },
+    /// A completion.
+    Cqe { cq: CqId, cqe: Cqe },
+}
+
+/// A DMA write under way.
+#[derive(Clone, Copy)]
+pub(super) struct DmaWrite {
+    pub(super) written: Written,
+    /// Picoseconds from one line to the next.
+    pub(super) per_line: u64,
+}
+
+/// The DMA engine: what is under way, and what waits for a tag.
+pub(super) struct Dma {
+    reads: Slab<ReadId, DmaRead>,
+    pub(super) writes: Slab<WriteId, DmaWrite>,
+    /// Reads that have a tag.
+    outstanding: u32,
+    waiting: VecDeque<ReadId>,
+}
+
+impl Default for Dma {
+    fn default() -> Dma {
+        Dma { reads: Slab::new(), writes: Slab::new(), outstanding: 0, waiting: VecDeque::new() }
+    }
+}
+
+impl Device {
     /// Starts a DMA read, or queues it for a tag.
-    pub(crate) fn start_read(&mut self, read: DmaRead) {
-        let machine = usize::from(read.machine);
-        let limit = self.profile.pcie.max_outstanding_reads;
-        let index = self.reads.insert(read);
-        let nic = &mut self.machines[machine].nic;
-        if nic.reads >= limit {
-            nic.reads_waiting.push_back(index);
+    pub(super) fn start_read(&mut self, env: &mut Env, read: DmaRead) {
+        let number = self.dma.reads.insert(read);
+        if self.dma.outstanding >= self.profile.pcie.max_outstanding_reads {
+            self.dma.waiting.push_back(number);
         } else {
-            self.request_read(index);
+            self.request_read(env, number);
         }
     }
 
-    fn request_read(&mut self, index: u32) {
-        let DmaRead { machine, bytes, .. } = self.reads[index];
-        let m = &mut self.machines[usize::from(machine)];
-        m.nic.reads += 1;
-        let at_host = m.pcie.request_read(self.now, u64::from(bytes), self.window);
-        self.queue.push(at_host, Event::ReadAtHost { machine, read: index });
+    fn request_read(&mut self, env: &mut Env, read: ReadId) {
+        let bytes = self.dma.reads[read].bytes;
+        self.dma.outstanding += 1;
+        let at_host = self.pcie.request_read(env.now, u64::from(bytes), env.window);
+        env.queue.push(at_host, Event::ReadAtHost { device: self.id, read });
     }
 
     /// A read request is at memory: the data is taken now.
-    pub(crate) fn read_at_host(&mut self, index: u32) {
-        let DmaRead { machine, bytes, purpose } = self.reads[index];
-        let m = &mut self.machines[usize::from(machine)];
+    pub(crate) fn read_at_host(&mut self, host: &mut Host, env: &mut Env, read: ReadId) {
+        let DmaRead { bytes, purpose } = self.dma.reads[read];
         let mut offset = 0;
         match purpose {
             ReadPurpose::Payload { flight, addr, into } => {
                 // A region cannot be deregistered while memory is alive as long as the run, so a
                 // checked address is always allocated.
-                if let Some(place) = m.memory.place(addr, u64::from(bytes)) {
+                if let Some(place) = host.memory.place(addr, u64::from(bytes)) {
                     offset = place.offset;
-                    let payload = self.flights[flight].payload;
-                    self.payloads.bytes_mut(payload)[into as usize..][..bytes as usize]
-                        .copy_from_slice(m.memory.bytes(place, u64::from(bytes)));
+                    host.access(env.now, Agent::Device, Lines::of(place, u64::from(bytes)), Kind::Load);
+                    let payload = env.flights[flight].payload;
+                    env.payloads.bytes_mut(payload)[into as usize..][..bytes as usize]
+                        .copy_from_slice(host.memory.bytes(place, u64::from(bytes)));
                 }
             }
             ReadPurpose::Atomic { flight } => {
-                if let Some(atomic) = &mut self.flights[flight].atomic
-                    && let Some(place) = m.memory.place(atomic.addr, 8)
+                if let Some(atomic) = &mut env.flights[flight].atomic
+                    && let Some(place) = host.memory.place(atomic.addr, 8)
                 {
                     offset = place.offset;
-                    atomic.original = m.memory.load_u64(place);
+                    host.access(env.now, Agent::Device, Lines::at(place), Kind::Load);
+                    atomic.original = host.memory.load_u64(place);
                 }
             }
             ReadPurpose::SendWqes { .. } | ReadPurpose::RecvWqes { .. } | ReadPurpose::Refetch => {}
         }
-        let done = m.pcie.complete_read(self.now, offset, u64::from(bytes), self.window);
-        self.queue.push(done, Event::ReadDone { machine, read: index });
+        let done = self.pcie.complete_read(env.now, offset, u64::from(bytes), env.window);
+        env.queue.push(done, Event::ReadDone { device: self.id, read });
     }
 
     /// The data of a read is in the NIC.
-    pub(crate) fn read_done(&mut self, index: u32) {
-        let DmaRead { machine, purpose, .. } = self.reads[index];
-        self.reads.free(index);
-        let nic = &mut self.machines[usize::from(machine)].nic;
-        nic.reads -= 1;
-        if let Some(next) = nic.reads_waiting.pop_front() {
-            self.request_read(next);
+    pub(crate) fn read_done(&mut self, env: &mut Env, read: ReadId) {
+        let DmaRead { purpose, .. } = self.dma.reads[read];
+        self.dma.reads.free(read);
+        self.dma.outstanding -= 1;
+        if let Some(next) = self.dma.waiting.pop_front() {
+            self.request_read(env, next);
         }
         match purpose {
-            ReadPurpose::SendWqes { qp, count } => self.wqes_entered(machine, qp, count, false),
-            ReadPurpose::RecvWqes { recv_queue, count } => self.recv_wqes_entered(machine, recv_queue, count),
-            ReadPurpose::Payload { flight, .. } => self.payload_read(flight),
-            ReadPurpose::Atomic { flight } => self.atomic_read(flight),
+            ReadPurpose::SendWqes { qp, count } => self.wqes_entered(env, qp, count, false),
+            ReadPurpose::RecvWqes { recv_queue, count } => {
+                self.recv_wqes_entered(env, recv_queue, count);
+            }
+            ReadPurpose::Payload { flight, .. } => self.payload_read(env, flight),
+            ReadPurpose::Atomic { flight } => self.atomic_read(env, flight),
             ReadPurpose::Refetch => {}
         }
     }
 
-    /// Reads again what fell out of a cache; only its traffic matters.
-    pub(crate) fn refetch(&mut self, machine: u16, bytes: u32) {
-        self.start_read(DmaRead { machine, bytes, purpose: ReadPurpose::Refetch });
-    }
-
-    /// Looks up the translation of an address, and reads it where it is missing.
-    pub(crate) fn translate(&mut self, machine: u16, addr: u64) {
-        let counted = self.window.contains(self.now);
-        let m = &mut self.machines[usize::from(machine)];
-        let Some(place) = m.memory.place(addr, 0) else { return };
-        let page = m.memory.page(place);
-        if !m.nic.translations.touch(page, counted) {
-            self.refetch(machine, self.profile.caches.translation);
-        }
-    }
-
     /// Starts a DMA write of part of a payload, whose buffer then belongs to the write.
-    pub(crate) fn write_data(
+    pub(super) fn write_data(
         &mut self,
-        machine: u16,
+        host: &Host,
+        env: &mut Env,
         addr: u64,
-        payload: Payload,
-        payload_offset: u32,
+        (payload, payload_offset): (Payload, u32),
         len: u32,
     ) {
-        self.translate(machine, addr);
-        let pcie = &mut self.machines[usize::from(machine)].pcie;
-        let (first, last) = pcie.write(self.now, addr % LINE, u64::from(len), self.window);
-        let lines = crate::host::memory::lines_touched(addr % LINE, u64::from(len)).max(1);
+        self.translate(host, env, addr);
+        let (first, last) = self.pcie.write(env.now, addr % LINE, u64::from(len), env.window);
+        let lines = lines_touched(addr % LINE, u64::from(len)).max(1);
         let per_line = if lines == 1 { 0 } else { (last - first) / (lines - 1) };
         let written = Written::Data { addr, payload, payload_offset, len, done: 0 };
-        let index = self.writes.insert(DmaWrite { machine, written, per_line });
-        self.queue.push(if lines == 1 { last } else { first }, Event::Visible { machine, write: index });
+        let write = self.dma.writes.insert(DmaWrite { written, per_line });
+        let visible = if lines == 1 { last } else { first };
+        env.queue.push(visible, Event::Visible { device: self.id, write });
     }
 
     /// Starts a DMA write of a word; returns when it has left the NIC.
-    pub(crate) fn write_word(&mut self, machine: u16, addr: u64, value: u64) -> u64 {
-        let pcie = &mut self.machines[usize::from(machine)].pcie;
-        let (_, last) = pcie.write(self.now, addr % LINE, 8, self.window);
-        let left = pcie.to_host.free_at();
-        let index =
-            self.writes.insert(DmaWrite { machine, written: Written::Word { addr, value }, per_line: 0 });
-        self.queue.push(last, Event::Visible { machine, write: index });
-        left
+    pub(super) fn write_word(&mut self, env: &mut Env, addr: u64, value: u64) {
+        let (_, last) = self.pcie.write(env.now, addr % LINE, 8, env.window);
+        let write = self.dma.writes.insert(DmaWrite { written: Written::Word { addr, value }, per_line: 0 });
+        env.queue.push(last, Event::Visible { device: self.id, write });
     }
 
-    /// Starts the DMA write of a completion.
-    pub(crate) fn write_cqe(&mut self, machine: u16, cq: u32, cqe: Cqe) {
-        let bytes = u64::from(self.profile.nic.cqe);
-        let pcie = &mut self.machines[usize::from(machine)].pcie;
-        let (_, last) = pcie.write(self.now, 0, bytes, self.window);
-        let index = self.writes.insert(DmaWrite { machine, written: Written::Cqe { cq, cqe }, per_line: 0 });
-        self.queue.push(last, Event::Visible { machine, write: index });
-    }
-
-    /// A DMA write, or the next line of it, becomes visible.
-    pub(crate) fn visible(&mut self, index: u32) {
-        let DmaWrite { machine, written, per_line } = self.writes[index];
-        match written {
+    /// A DMA write, or the next line of it, becomes visible; returns the cores that wait for it.
+    pub(crate) fn visible(&mut self, host: &mut Host, env: &mut Env, write: WriteId) -> CoreSet {
+        let DmaWrite { written, per_line } = self.dma.writes[write];
+        let woken = match written {
             Written::Data { addr, payload, payload_offset, len, done } => {
                 let at = addr + u64::from(done);
                 let part = (LINE - at % LINE).min(u64::from(len - done)) as u32;
-                self.store_from_nic(machine, at, part, |pool, to| {
+                let woken = store(host, env.now, at, part, &env.payloads, |pool, to| {
                     let from = (payload_offset + done) as usize;
                     to.copy_from_slice(&pool.bytes(payload)[from..][..part as usize]);
                 });
                 if done + part < len {
-                    self.writes[index].written =
+                    self.dma.writes[write].written =
                         Written::Data { addr, payload, payload_offset, len, done: done + part };
-                    self.queue.push(self.now + per_line, Event::Visible { machine, write: index });
-                    return;
+                    env.after(per_line, Event::Visible { device: self.id, write });
+                    return woken;
                 }
-                self.payloads.give(payload);
+                env.payloads.give(payload);
+                woken
             }
-            Written::Word { addr, value } => {
-                self.store_from_nic(machine, addr, 8, |_, to| to.copy_from_slice(&value.to_le_bytes()));
-            }
-            Written::Cqe { cq, cqe } => self.cqe_visible(machine, cq, cqe),
-        }
-        self.writes.free(index);
+            Written::Word { addr, value } => store(host, env.now, addr, 8, &env.payloads, |_, to| {
+                to.copy_from_slice(&value.to_le_bytes());
+            }),
+            Written::Cqe { cq, cqe } => self.cqe_visible(cq, cqe),
+        };
+        self.dma.writes.free(write);
+        woken
     }
+}
 
-    fn store_from_nic(
-        &mut self,
-        machine: u16,
-        addr: u64,
-        len: u32,
-        fill: impl FnOnce(&crate::core::slab::PayloadPool, &mut [u8]),
-    ) {
-        let memory = &mut self.machines[usize::from(machine)].memory;
-        let Some(place) = memory.place(addr, u64::from(len)) else { return };
-        fill(&self.payloads, memory.bytes_mut(place, u64::from(len)));
-        memory.nic_writes(place);
-        let watchers = memory.take_watchers(place);
-        if watchers != 0 {
-            self.wake(machine, watchers);
-        }
-    }
-
-    fn cqe_visible(&mut self, machine: u16, cq: u32, cqe: Cqe) {
-        let Some(slot) = &mut self.machines[usize::from(machine)].nic.cqs[cq as usize] else { return };
-        if slot.entries.len() == slot.capacity {
-            slot.overrun = true;
-        } else {
-            slot.entries.push_back(cqe);
-        }
-        let watchers = std::mem::take(&mut slot.watchers);
-        if watchers != 0 {
-            self.wake(machine, watchers);
-        }
-    }
+/// Part of a DMA write, within one line, becomes visible; returns the cores that wait for it.
+#[inline]
+fn store(
+    host: &mut Host,
+    now: u64,
+    addr: u64,
+    len: u32,
+    pool: &PayloadPool,
+    fill: impl FnOnce(&PayloadPool, &mut [u8]),
+) -> CoreSet {
+    let Some(place) = host.memory.place(addr, u64::from(len)) else { return CoreSet::EMPTY };
+    fill(pool, host.memory.bytes_mut(place, u64::from(len)));
+    host.access(now, Agent::Device, Lines::at(place), Kind::Store).woken
 }

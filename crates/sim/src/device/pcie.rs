@@ -1,7 +1,7 @@
 //! The PCIe link between a host and its NIC.
 
 use crate::core::server::{Server, Window};
-use crate::host::memory::lines_touched;
+use crate::host::lines_touched;
 use doorbell_nic::{Profile, wqe};
 
 /// Times of TLPs in picoseconds, from the profile's accounting.

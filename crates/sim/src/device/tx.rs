@@ -1,137 +1,122 @@
-//! The sending side of a NIC: from a doorbell to a packet on the wire.
+//! The sending units of a NIC: from a WQE in the NIC to a packet on the wire.
 
+use super::{Device, QpSlot};
+use crate::core::index::{FlightId, IdVec, Maybe, PortId, QpId, UnitId, WqeId};
+use crate::core::payload::Payload;
 use crate::core::queue::Event;
-use crate::core::slab::Payload;
-use crate::device::{Cqe, DmaRead, Flight, NONE, NicState, QpSlot, ReadPurpose, TxWork, tx_event};
-use crate::world::World;
-use doorbell_nic::accounting::doorbell_fetches;
+use crate::fabric::{Fabric, Flight, Gather, OwnCompletion};
+use crate::host::Host;
+use crate::world::Env;
 use doorbell_nic::wqe;
 use doorbell_transport::{Action, Body, Packet, Part, Queue, Source, TxPacket};
 use doorbell_verbs::{LinkLayer, SendFlags, Time, UdDest};
+use std::collections::VecDeque;
 
-/// First LID of the fabric; machine m's port p (from 0) has `FIRST_LID + m * ports + p`.
-pub(crate) const FIRST_LID: u16 = 1;
+use super::dma::{DmaRead, ReadPurpose};
 
-impl World {
-    /// WQEs written by MMIO, or a doorbell, are at the NIC.
-    pub(crate) fn mmio_arrived(&mut self, machine: u16, qp: u32, count: u16, by_mmio: bool) {
-        if by_mmio {
-            return self.wqes_entered(machine, qp, count, true);
-        }
-        for group in doorbell_fetches(&self.profile.nic, u32::from(count)) {
-            let slot = &mut self.machines[usize::from(machine)].nic.qps[qp as usize];
-            let first = slot.fetching as usize;
-            let group = group.min((slot.posted.len() - first.min(slot.posted.len())) as u32);
-            let bytes = slot
-                .posted
-                .iter()
-                .skip(first)
-                .take(group as usize)
-                .map(|&s| wqe::pad(u32::from(slot.wqes[s as usize].bytes)))
-                .sum();
-            slot.fetching += group;
-            if group > 0 {
-                let purpose = ReadPurpose::SendWqes { qp, count: group as u16 };
-                self.start_read(DmaRead { machine, bytes, purpose });
-            }
+/// What a sending unit has to do for a QP.
+#[derive(Clone, Copy)]
+pub(super) enum TxWork {
+    /// The next request.
+    Requests,
+    /// An answer that is ready.
+    Answer(FlightId),
+}
+
+/// A processing unit for sending.
+#[derive(Default)]
+pub(crate) struct TxUnit {
+    /// The packet it works on, and the QP that it is of.
+    current: Option<(FlightId, QpId)>,
+    /// Time in the metering window that it worked.
+    pub(crate) busy: u64,
+}
+
+/// The sending units, and the QPs that wait for one.
+pub(crate) struct Sending {
+    pub(crate) units: IdVec<UnitId, TxUnit>,
+    /// Units that have nothing to do; the last is taken first.
+    idle: Vec<UnitId>,
+    waiting: VecDeque<QpId>,
+}
+
+impl Sending {
+    pub(super) fn new(units: u32) -> Sending {
+        Sending {
+            units: (0..units).map(|_| TxUnit::default()).collect(),
+            idle: (0..units as u16).rev().map(UnitId).collect(),
+            waiting: VecDeque::new(),
         }
     }
+}
 
-    /// The next `count` posted WQEs of a QP are in the NIC.
-    pub(crate) fn wqes_entered(&mut self, machine: u16, qp: u32, count: u16, by_mmio: bool) {
-        let mut actions = self.take_actions();
-        let nic = &mut self.machines[usize::from(machine)].nic;
-        let slot = &mut nic.qps[qp as usize];
-        let mut entered = 0;
-        for _ in 0..count {
-            // A reset or destroyed QP has forgotten what was posted.
-            let Some(s) = slot.posted.pop_front() else { break };
-            entered += 1;
-            nic.wqes_entered += 1;
-            let state = &mut slot.wqes[s as usize];
-            state.by_mmio = by_mmio;
-            state.entered = nic.wqes_entered;
-        }
-        if !by_mmio {
-            slot.fetching = slot.fetching.saturating_sub(entered);
-        }
-        slot.qp.ring(entered, &mut actions);
-        self.apply(machine, qp, None, &actions);
-        self.give_actions(actions);
-        self.kick(machine, qp);
-    }
-
+impl Device {
     /// Has the QP served by a sending unit.
-    pub(crate) fn kick(&mut self, machine: u16, qp: u32) {
-        let nic = &mut self.machines[usize::from(machine)].nic;
-        let slot = &mut nic.qps[qp as usize];
+    pub(crate) fn kick(&mut self, env: &mut Env, qp: QpId) {
+        let slot = &mut self.qps[qp];
         if !slot.active {
             slot.active = true;
-            self.give_work(machine, qp, TxWork::Requests);
+            self.give_work(env, qp, TxWork::Requests);
         }
     }
 
-    fn give_work(&mut self, machine: u16, qp: u32, work: TxWork) {
-        let nic = &mut self.machines[usize::from(machine)].nic;
-        let slot = &mut nic.qps[qp as usize];
+    fn give_work(&mut self, env: &mut Env, qp: QpId, work: TxWork) {
+        let slot = &mut self.qps[qp];
         slot.work.push_back(work);
         if !slot.served {
             slot.served = true;
-            nic.tx_waiting.push_back(qp);
-            if let Some(unit) = nic.tx_idle.pop() {
-                self.tx_start(machine, unit.into());
+            self.sending.waiting.push_back(qp);
+            if let Some(unit) = self.sending.idle.pop() {
+                self.tx_start(env, unit);
             }
         }
     }
 
     /// A sending unit is done with its packet.
-    pub(crate) fn tx_unit(&mut self, machine: u16, unit: usize) {
-        let Some((flight, _)) = self.machines[usize::from(machine)].nic.tx[unit].current else { return };
-        let left = if self.flights[flight].packet.is_answer() {
-            self.depart(flight, unit as u32)
+    pub(crate) fn tx_done(&mut self, host: &Host, env: &mut Env, unit: UnitId) {
+        let Some((flight, _)) = self.sending.units[unit].current else { return };
+        let left = if env.flights[flight].packet.is_answer() {
+            self.depart(env, flight, Maybe::some(unit))
         } else {
-            self.request_made(flight, unit as u32)
+            self.request_made(host, env, flight, unit)
         };
         if left {
-            self.unit_goes_on(machine, unit);
+            self.tx_goes_on(env, unit);
         }
     }
 
     /// A sending unit has handed its packet on.
-    fn unit_goes_on(&mut self, machine: u16, unit: usize) {
-        let nic = &mut self.machines[usize::from(machine)].nic;
-        if let Some((_, qp)) = nic.tx[unit].current.take() {
+    fn tx_goes_on(&mut self, env: &mut Env, unit: UnitId) {
+        if let Some((_, qp)) = self.sending.units[unit].current.take() {
             // Behind the others: QPs have the units in turn.
-            nic.tx_waiting.push_back(qp);
+            self.sending.waiting.push_back(qp);
         }
-        self.tx_start(machine, unit);
+        self.tx_start(env, unit);
     }
 
     /// An idle sending unit takes up work of the next QP. A QP has one unit at a time.
-    fn tx_start(&mut self, machine: u16, unit: usize) {
+    fn tx_start(&mut self, env: &mut Env, unit: UnitId) {
         loop {
-            let nic = &mut self.machines[usize::from(machine)].nic;
-            let Some(qp) = nic.tx_waiting.pop_front() else { return nic.tx_idle.push(unit as u16) };
-            if let Some((flight, cost)) = self.next_work(machine, qp) {
-                let end = self.now + cost;
-                let window = self.window;
-                let nic = &mut self.machines[usize::from(machine)].nic;
-                let busy = window.overlap(self.now, end);
-                nic.qps[qp as usize].tx_busy += busy;
-                nic.tx[unit].current = Some((flight, qp));
-                nic.tx[unit].busy += busy;
-                return self.queue.push(end, tx_event(machine, unit));
+            let Some(qp) = self.sending.waiting.pop_front() else { return self.sending.idle.push(unit) };
+            if let Some((flight, cost)) = self.next_work(env, qp) {
+                let end = env.now + cost;
+                let busy = env.window.overlap(env.now, end);
+                self.qps[qp].tx_busy += busy;
+                let state = &mut self.sending.units[unit];
+                state.current = Some((flight, qp));
+                state.busy += busy;
+                return env.queue.push(end, Event::TxPu { device: self.id, unit });
             }
         }
     }
 
     /// The next packet of a QP, whatever it is, and what it costs a unit.
-    fn next_work(&mut self, machine: u16, qp: u32) -> Option<(u32, u64)> {
+    fn next_work(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, u64)> {
         loop {
-            let slot = &mut self.machines[usize::from(machine)].nic.qps[qp as usize];
+            let slot = &mut self.qps[qp];
             let started = match slot.work.pop_front() {
-                Some(TxWork::Answer(flight)) => Some((flight, self.answer_cost(flight))),
-                Some(TxWork::Requests) => self.next_request(machine, qp),
+                Some(TxWork::Answer(flight)) => Some((flight, self.answer_cost(&env.flights[flight].packet))),
+                Some(TxWork::Requests) => self.next_request(env, qp),
                 None => {
                     slot.served = false;
                     return None;
@@ -143,9 +128,9 @@ impl World {
         }
     }
 
-    fn answer_cost(&self, flight: u32) -> u64 {
+    fn answer_cost(&self, packet: &Packet) -> u64 {
         let tx = &self.profile.tx;
-        match self.flights[flight].packet.body {
+        match packet.body {
             Body::Ack(_) => tx.ack,
             Body::ReadResponse { part: Part::Middle | Part::Last } => tx.extra_packet,
             _ => tx.response,
@@ -154,57 +139,51 @@ impl World {
     }
 
     /// The next request of a QP and what it costs the unit; none where the QP has nothing to send.
-    fn next_request(&mut self, machine: u16, qp: u32) -> Option<(u32, u64)> {
-        let slot = &mut self.machines[usize::from(machine)].nic.qps[qp as usize];
+    fn next_request(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, u64)> {
+        let slot = &mut self.qps[qp];
         if slot.qp.all_sent() {
             slot.active = false;
             return None;
         }
-        let mut actions = self.take_actions();
-        let now = Time::from_ps(self.now);
-        let NicState { qps, keys, .. } = &mut self.machines[usize::from(machine)].nic;
-        let slot = &mut qps[qp as usize];
-        let next = if slot.alive { slot.qp.next_request(now, keys, &mut actions) } else { None };
+        let mut actions = env.take_actions();
+        let now = Time::from_ps(env.now);
+        let next = if slot.alive { slot.qp.next_request(now, &self.keys, &mut actions) } else { None };
         let Some(TxPacket { packet, source: Source::Wqe { slot: wqe, offset, len } }) = next else {
             slot.active = false;
-            self.apply(machine, qp, None, &actions);
-            self.give_actions(actions);
-            self.arm_timer(machine, qp);
+            self.settle_all(env, qp, &actions);
+            env.give_actions(actions);
+            self.arm_timer(env, qp);
             return None;
         };
+        let gather = Gather { wqe: WqeId(wqe), offset, len };
         let dest = slot.qp.send_wqe(wqe).dest;
-        let cost = self.request_cost(machine, qp, wqe, &packet, len);
-        let (to, port) = self.destination(machine, qp, dest);
-        let link_bytes = self.link_bytes(&packet);
-        let mut flight = Flight::new(packet, link_bytes, (machine, qp), to, port);
-        flight.gather = (wqe, offset, len);
+        let cost = self.request_cost(env, qp, gather, &packet);
+        let (out, into) = self.destination(&env.fabric, qp, dest);
+        let mut flight = Flight::new(packet, self.link_bytes(&packet), (self.id, qp), out, into);
+        flight.gather = gather;
         // On UC and UD the last completion is this packet's own.
-        let own = match actions.last() {
-            Some(&Action::Complete { queue: Queue::Send, wc, slot, signaled, .. }) if slot == wqe => {
-                flight.completion = Some((wc, slot, signaled));
-                1
-            }
-            _ => 0,
-        };
-        self.apply(machine, qp, None, &actions[..actions.len() - own]);
-        self.give_actions(actions);
-        self.arm_timer(machine, qp);
-        let flight = self.flights.insert(flight);
-        self.machines[usize::from(machine)].nic.qps[qp as usize].work.push_back(TxWork::Requests);
+        let mut others = &actions[..];
+        if let [before @ .., Action::Complete { queue: Queue::Send, wc, slot, signaled, .. }] = others
+            && *slot == wqe
+        {
+            flight.completion = Some(OwnCompletion { wc: *wc, wqe: gather.wqe, signaled: *signaled });
+            others = before;
+        }
+        self.settle_all(env, qp, others);
+        env.give_actions(actions);
+        self.arm_timer(env, qp);
+        let flight = env.flights.insert(flight);
+        self.qps[qp].work.push_back(TxWork::Requests);
         Some((flight, cost))
     }
 
     /// Time a request takes its sending unit, with what the caches miss.
-    fn request_cost(&mut self, machine: u16, qp: u32, wqe_slot: u32, packet: &Packet, len: u32) -> u64 {
+    fn request_cost(&mut self, env: &mut Env, qp: QpId, gather: Gather, packet: &Packet) -> u64 {
         let tx = self.profile.tx;
-        let counted = self.window.contains(self.now);
-        let entries = u64::from(self.profile.caches.wqe_entries);
-        let nic = &mut self.machines[usize::from(machine)].nic;
-        let slot = &mut nic.qps[qp as usize];
-        let wqe = slot.qp.send_wqe(wqe_slot);
-        let state = &mut slot.wqes[wqe_slot as usize];
+        let slot = &mut self.qps[qp];
+        let wqe = slot.qp.send_wqe(gather.wqe.0);
         let inline = wqe.flags.contains(SendFlags::INLINE);
-        let reads = if len > 0 && !inline { wqe.sges.len() as u64 } else { 0 };
+        let reads = if gather.len > 0 && !inline { wqe.sges.len() as u64 } else { 0 };
         let begins = match packet.body {
             Body::Send { part, .. } | Body::Write { part, .. } => part.begins(),
             _ => true,
@@ -217,100 +196,80 @@ impl World {
                 _ => tx.send,
             }
             .as_ps();
+            let state = slot.wqe(gather.wqe);
             let lines = wqe::lines(u32::from(state.bytes));
             cost += u64::from(lines.saturating_sub(1)) * tx.extra_line.as_ps();
-            let evicted = nic.wqes_entered - state.entered >= entries;
+            let there = self.caches.wqes.look_up(state.entered, env.counts());
             // A WQE that the NIC reads costs the same again where it fell out of the cache.
             if !state.by_mmio {
                 cost += tx.fetched_wqe.as_ps();
-            } else if evicted {
+            } else if !there {
                 cost += self.times.wqe_stall;
             }
-            if evicted {
-                nic.wqes_entered += 1;
-                state.entered = nic.wqes_entered;
-                nic.wqe_misses += u64::from(counted);
-            } else {
-                nic.wqe_hits += u64::from(counted);
-            }
-            if evicted {
-                self.refetch(machine, lines * wqe::LINE);
+            if !there {
+                state.entered = self.caches.wqes.enter();
+                self.refetch(env, lines * wqe::LINE);
             }
         } else {
             cost += tx.extra_packet.as_ps();
         }
-        cost + self.context(machine, qp, true)
+        cost + self.context(env, qp, true)
     }
 
-    /// Looks up a QP context; returns how long the unit stands still for it.
-    pub(crate) fn context(&mut self, machine: u16, qp: u32, requester: bool) -> u64 {
-        let counted = self.window.contains(self.now);
-        let nic = &mut self.machines[usize::from(machine)].nic;
-        let cache = if requester { &mut nic.requester_contexts } else { &mut nic.responder_contexts };
-        if cache.touch(qp, counted) {
-            return 0;
-        }
-        self.refetch(machine, self.profile.caches.context);
-        self.times.context_stall
-    }
-
-    /// Machine and own port of what a QP sends; a port without a peer leads to machine `u16::MAX`.
-    fn destination(&self, machine: u16, qp: u32, dest: Option<UdDest>) -> (u16, u8) {
-        let nic = &self.machines[usize::from(machine)].nic;
-        let slot: &QpSlot = &nic.qps[qp as usize];
-        let port = slot.qp.port_num().saturating_sub(1);
+    /// The port by which a QP sends, and the port that it reaches.
+    fn destination(&self, fabric: &Fabric, qp: QpId, dest: Option<UdDest>) -> (PortId, Maybe<PortId>) {
+        let slot: &QpSlot = &self.qps[qp];
+        let out = self.port(slot.qp.port_num().saturating_sub(1));
         let ah = match dest {
-            Some(dest) => nic.ahs.get(dest.ah.0 as usize).copied().flatten(),
+            Some(dest) => self.ah(dest.ah),
             None => slot.qp.ah_attr(),
         };
-        let Some(ah) = ah else { return (u16::MAX, port) };
-        let ports = nic.ports.len() as u16;
-        let index = ah.dlid.wrapping_sub(FIRST_LID);
-        let reaches = usize::from(index / ports) < self.machines.len() && index % ports == u16::from(port);
-        (if reaches { index / ports } else { u16::MAX }, port)
+        (out, ah.map_or(Maybe::NONE, |ah| fabric.reached(out, ah.dlid)))
     }
 
     /// A request is made and needs its payload; false where its sending unit must wait with it.
-    fn request_made(&mut self, flight: u32, unit: u32) -> bool {
-        let Flight { from: (machine, qp), gather: (wqe, offset, len), packet, .. } = self.flights[flight];
-        let slot = &mut self.machines[usize::from(machine)].nic.qps[qp as usize];
+    fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> bool {
+        let Flight { qp, gather, packet, .. } = env.flights[flight];
+        let slot = &mut self.qps[qp];
         if !slot.alive {
-            self.drop_flight(flight);
+            env.drop_flight(flight);
             return true;
         }
+        let Gather { wqe, offset, len } = gather;
         if len > 0 {
-            let inline = slot.wqes[wqe as usize].inline;
+            let inline = slot.wqe(wqe).inline;
             if inline == Payload::EMPTY {
-                self.gather(flight, machine, qp, wqe, offset, len);
-            } else if self.flights[flight].completion.is_some() && packet.payload_len == len && offset == 0 {
+                self.gather(host, env, flight, gather);
+            } else if env.flights[flight].completion.is_some() && packet.payload_len == len && offset == 0 {
                 // Sent once and for all: the bytes need not be kept.
-                slot.wqes[wqe as usize].inline = Payload::EMPTY;
-                self.flights[flight].payload = inline;
+                slot.wqe(wqe).inline = Payload::EMPTY;
+                env.flights[flight].payload = inline;
             } else {
-                let payload = self.payloads.take(len);
-                self.payloads.copy(payload, inline, offset, len);
-                self.flights[flight].payload = payload;
+                let payload = env.payloads.take(len);
+                env.payloads.copy(payload, inline, offset, len);
+                env.flights[flight].payload = payload;
             }
         }
-        let waits = self.flights[flight].reads > 0;
-        let slot = &mut self.machines[usize::from(machine)].nic.qps[qp as usize];
+        let waits = env.flights[flight].reads > 0;
+        let slot = &mut self.qps[qp];
         if waits || !slot.requests.is_empty() {
             slot.requests.push_back(flight);
-            self.flights[flight].ready = !waits;
+            env.flights[flight].ready = !waits;
             true
         } else {
-            self.depart(flight, unit)
+            self.depart(env, flight, Maybe::some(unit))
         }
     }
 
-    /// Reads `len` bytes from `offset` of a message from the buffers of its work request.
-    fn gather(&mut self, flight: u32, machine: u16, qp: u32, wqe: u32, offset: u32, len: u32) {
-        self.flights[flight].payload = self.payloads.take(len);
+    /// Reads what a packet carries of a message from the buffers of its work request.
+    fn gather(&mut self, host: &Host, env: &mut Env, flight: FlightId, gather: Gather) {
+        let Gather { wqe, offset, len } = gather;
+        let qp = env.flights[flight].qp;
+        env.flights[flight].payload = env.payloads.take(len);
         let (mut skip, mut into) = (offset, 0);
         let mut sge = 0;
         while into < len {
-            let wqe = self.machines[usize::from(machine)].nic.qps[qp as usize].qp.send_wqe(wqe);
-            let Some(&s) = wqe.sges.get(sge) else { break };
+            let Some(&s) = self.qps[qp].qp.send_wqe(wqe.0).sges.get(sge) else { break };
             sge += 1;
             if skip >= s.length {
                 skip -= s.length;
@@ -319,161 +278,100 @@ impl World {
             let part = (s.length - skip).min(len - into);
             let addr = s.addr + u64::from(skip);
             skip = 0;
-            self.read_payload(flight, machine, addr, part, into);
+            self.read_payload(host, env, flight, addr, part, into);
             into += part;
         }
     }
 
     /// Starts the DMA read of part of a packet's payload.
-    pub(crate) fn read_payload(&mut self, flight: u32, machine: u16, addr: u64, len: u32, into: u32) {
-        self.translate(machine, addr);
-        self.flights[flight].reads += 1;
-        let purpose = ReadPurpose::Payload { flight, addr, into };
-        self.start_read(DmaRead { machine, bytes: len, purpose });
+    pub(super) fn read_payload(
+        &mut self,
+        host: &Host,
+        env: &mut Env,
+        flight: FlightId,
+        addr: u64,
+        len: u32,
+        into: u32,
+    ) {
+        self.translate(host, env, addr);
+        env.flights[flight].reads += 1;
+        self.start_read(env, DmaRead { bytes: len, purpose: ReadPurpose::Payload { flight, addr, into } });
     }
 
     /// One of the DMA reads of a packet is done.
-    pub(crate) fn payload_read(&mut self, flight: u32) {
-        let f = &mut self.flights[flight];
+    pub(super) fn payload_read(&mut self, env: &mut Env, flight: FlightId) {
+        let f = &mut env.flights[flight];
         f.reads -= 1;
         if f.reads > 0 {
             return;
         }
         f.ready = true;
-        let (machine, qp) = f.from;
+        let qp = f.qp;
         if f.packet.is_answer() {
-            return self.answers_ready(machine, qp);
+            return self.answers_ready(env, qp);
         }
-        while let Some(&first) = self.machines[usize::from(machine)].nic.qps[qp as usize].requests.front()
-            && self.flights[first].ready
+        while let Some(&first) = self.qps[qp].requests.front()
+            && env.flights[first].ready
         {
-            self.machines[usize::from(machine)].nic.qps[qp as usize].requests.pop_front();
-            self.depart(first, NONE);
+            self.qps[qp].requests.pop_front();
+            self.depart(env, first, Maybe::NONE);
         }
     }
 
     /// Gives the answers that may leave to a sending unit, in order.
-    pub(crate) fn answers_ready(&mut self, machine: u16, qp: u32) {
-        while let Some(&first) = self.machines[usize::from(machine)].nic.qps[qp as usize].answers.front()
-            && self.flights[first].ready
+    pub(super) fn answers_ready(&mut self, env: &mut Env, qp: QpId) {
+        while let Some(&first) = self.qps[qp].answers.front()
+            && env.flights[first].ready
         {
-            self.machines[usize::from(machine)].nic.qps[qp as usize].answers.pop_front();
-            self.give_work(machine, qp, TxWork::Answer(first));
+            self.qps[qp].answers.pop_front();
+            self.give_work(env, qp, TxWork::Answer(first));
         }
     }
 
     /// A packet goes out by its port, or waits there and its sending unit with it; false then.
-    fn depart(&mut self, flight: u32, unit: u32) -> bool {
-        let Flight { from: (machine, _), port, .. } = self.flights[flight];
-        let out = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)];
-        if out.queue.is_empty() && !out.stalled && self.may_leave(flight) {
-            self.leave(flight);
+    fn depart(&mut self, env: &mut Env, flight: FlightId, unit: Maybe<UnitId>) -> bool {
+        let Env { fabric, flights, queue, now, .. } = env;
+        let f = &flights[flight];
+        if !fabric.ports[f.out].is_blocked() && fabric.may_leave(*now, queue, f) {
+            self.leave(env, flight);
             return true;
         }
-        let out = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)];
-        out.queue.push_back((flight, unit));
-        unit == NONE
-    }
-
-    /// Whether the port has not too much under way already and its peer has room for the packet;
-    /// otherwise the port will be looked at again when that has changed.
-    #[inline]
-    fn may_leave(&mut self, flight: u32) -> bool {
-        let Flight { link_bytes, from: (machine, _), to: (to, _), port, .. } = self.flights[flight];
-        let bytes = u64::from(link_bytes);
-        let (now, ahead) = (self.now, self.times.port_ahead);
-        let own = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)];
-        if own.out.free_at() > now + ahead {
-            own.stalled = true;
-            let at = own.out.free_at() - ahead;
-            self.queue.push(at, Event::PortOut { machine, port });
-            return false;
-        }
-        if to == u16::MAX {
-            return true;
-        }
-        let peer = &mut self.machines[usize::from(to)].nic.ports[usize::from(port)];
-        if peer.room < bytes {
-            peer.waiting.push_back((machine, port));
-            self.machines[usize::from(machine)].nic.ports[usize::from(port)].stalled = true;
-            return false;
-        }
-        peer.room -= bytes;
-        true
+        fabric.wait(flight, f.out, unit);
+        unit.is_none()
     }
 
     /// A port sends what may leave by now.
-    pub(crate) fn drain_port(&mut self, machine: u16, port: u8) {
-        let index = usize::from(port);
-        self.machines[usize::from(machine)].nic.ports[index].stalled = false;
-        while let Some(&(flight, unit)) = self.machines[usize::from(machine)].nic.ports[index].queue.front() {
-            if !self.may_leave(flight) {
+    pub(crate) fn drain_port(&mut self, env: &mut Env, port: PortId) {
+        env.fabric.ports[port].stalled = false;
+        while let Some(&(flight, unit)) = env.fabric.ports[port].queue.front() {
+            if !env.fabric.may_leave(env.now, &mut env.queue, &env.flights[flight]) {
                 return;
             }
-            self.machines[usize::from(machine)].nic.ports[index].queue.pop_front();
-            self.leave(flight);
-            if unit != NONE {
-                self.unit_goes_on(machine, unit as usize);
+            env.fabric.ports[port].queue.pop_front();
+            self.leave(env, flight);
+            if let Some(unit) = unit.get() {
+                self.tx_goes_on(env, unit);
             }
         }
     }
 
     /// A packet leaves.
     #[inline]
-    fn leave(&mut self, flight: u32) {
-        let Flight { link_bytes, from: (machine, qp), to: (to, _), port: by, completion, .. } =
-            self.flights[flight];
-        let window = self.window;
-        let out = &mut self.machines[usize::from(machine)].nic.ports[usize::from(by)].out;
-        let left = out.carry(self.now, link_bytes.into(), window);
-        if let Some((wc, slot, signaled)) = completion {
-            self.complete_send(machine, qp, slot, Cqe { wc, qp, slot, inline: 0 }, signaled);
+    fn leave(&mut self, env: &mut Env, flight: FlightId) {
+        let Env { fabric, flights, queue, now, window, .. } = env;
+        let f = &flights[flight];
+        let leads_somewhere = fabric.send(*now, queue, *window, flight, f);
+        let (qp, completion) = (f.qp, f.completion);
+        if let Some(OwnCompletion { wc, wqe, signaled }) = completion {
+            self.complete_send(env, qp, wqe, wc, signaled);
         }
-        if to == u16::MAX {
-            self.drop_flight(flight);
-        } else {
-            self.queue.push(
-                left + self.times.one_way,
-                Event::Arrive { machine: to, port: by, from: machine, flight },
-            );
-        }
-    }
-
-    /// The receiving side of a port has room again for what a packet took.
-    pub(crate) fn make_room(&mut self, machine: u16, port: u8, bytes: u64) {
-        let own = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)];
-        own.room += bytes;
-        // Each that waits looks again once, and queues up again behind the others if need be.
-        for _ in 0..own.waiting.len() {
-            let own = &mut self.machines[usize::from(machine)].nic.ports[usize::from(port)];
-            if own.room < u64::from(self.profile.link.mtu) / 2 {
-                return;
-            }
-            let Some((from, by)) = own.waiting.pop_front() else { return };
-            self.drain_port(from, by);
+        if !leads_somewhere {
+            env.drop_flight(flight);
         }
     }
 
     /// Bytes of a packet on the link.
-    pub(crate) fn link_bytes(&self, packet: &Packet) -> u32 {
+    pub(super) fn link_bytes(&self, packet: &Packet) -> u32 {
         packet.wire_bytes(LinkLayer::Infiniband) + self.profile.link.packet_overhead
-    }
-
-    pub(crate) fn drop_flight(&mut self, flight: u32) {
-        let payload = self.flights[flight].payload;
-        self.payloads.give(payload);
-        self.flights.free(flight);
-    }
-
-    /// A send work request is done.
-    pub(crate) fn complete_send(&mut self, machine: u16, qp: u32, slot: u32, cqe: Cqe, signaled: bool) {
-        self.verbs += 1;
-        let q = &mut self.machines[usize::from(machine)].nic.qps[qp as usize];
-        let inline = std::mem::replace(&mut q.wqes[slot as usize].inline, Payload::EMPTY);
-        let cq = q.send_cq;
-        self.payloads.give(inline);
-        if signaled {
-            self.write_cqe(machine, cq, cqe);
-        }
     }
 }

@@ -1,3 +1,134 @@
-//! What lies between the ports.
+//! What lies between devices: ports, and the way from one to another.
 
+mod flight;
 pub(crate) mod loss;
+mod port;
+
+pub(crate) use flight::{Flight, Gather, OwnCompletion, PendingAtomic};
+pub(crate) use port::Port;
+
+use crate::core::index::{DeviceId, FlightId, IdVec, Maybe, PortId, UnitId};
+use crate::core::queue::{Event, EventQueue};
+use crate::core::server::Window;
+use doorbell_nic::Link as LinkProfile;
+use loss::Loss;
+
+/// First LID of the fabric; ports have theirs in the order in which they are made.
+const FIRST_LID: u16 = 1;
+
+/// Ports, and what is lost between them.
+pub(crate) struct Fabric {
+    pub(crate) ports: IdVec<PortId, Port>,
+    pub(crate) loss: Loss,
+    /// The port whose receiving side has room again, for which others may wait.
+    made_room: Option<PortId>,
+}
+
+impl Fabric {
+    pub(crate) fn new(loss: Loss) -> Fabric {
+        Fabric { ports: IdVec::new(), loss, made_room: None }
+    }
+
+    /// Adds the ports of a device; returns the first.
+    pub(crate) fn add_ports(&mut self, device: DeviceId, link: &LinkProfile) -> PortId {
+        let first = PortId(self.ports.len() as u32);
+        for number in 0..link.ports {
+            self.ports.push(Port::new(device, number as u8, link));
+        }
+        first
+    }
+
+    /// The LID of a port.
+    pub(crate) fn lid(&self, port: PortId) -> u16 {
+        FIRST_LID + port.0 as u16
+    }
+
+    /// The port with this LID, where `from` reaches it: port p of a device reaches only ports p of others.
+    pub(crate) fn reached(&self, from: PortId, lid: u16) -> Maybe<PortId> {
+        let to = PortId(u32::from(lid.wrapping_sub(FIRST_LID)));
+        match self.ports.get(to) {
+            Some(port) if port.number == self.ports[from].number => Maybe::some(to),
+            _ => Maybe::NONE,
+        }
+    }
+
+    /// Whether the port has not too much under way already and its peer has room for the packet;
+    /// otherwise the port will be looked at again when that has changed.
+    #[inline]
+    pub(crate) fn may_leave(&mut self, now: u64, queue: &mut EventQueue, flight: &Flight) -> bool {
+        let bytes = u64::from(flight.link_bytes);
+        let out = &mut self.ports[flight.out];
+        if let Some(at) = out.has_too_much(now) {
+            out.stalled = true;
+            queue.push(at, Event::PortOut { device: out.device, port: out.number });
+            return false;
+        }
+        let Some(into) = flight.into.get() else { return true };
+        let peer = &mut self.ports[into];
+        if peer.room < bytes {
+            peer.waiting.push_back(flight.out);
+            self.ports[flight.out].stalled = true;
+            return false;
+        }
+        peer.room -= bytes;
+        true
+    }
+
+    /// Sends a packet that may leave on its way, if it leads anywhere; returns whether it does.
+    #[inline]
+    pub(crate) fn send(
+        &mut self,
+        now: u64,
+        queue: &mut EventQueue,
+        window: Window,
+        number: FlightId,
+        flight: &Flight,
+    ) -> bool {
+        let out = &mut self.ports[flight.out];
+        let left = out.out.carry(now, flight.link_bytes.into(), window);
+        let at = left + out.one_way;
+        let from = out.device;
+        let Some(into) = flight.into.get() else { return false };
+        let Port { device, number: port, .. } = self.ports[into];
+        queue.push(at, Event::Arrive { device, port, from, flight: number });
+        true
+    }
+
+    /// When a packet, whose last bit would be at its port now were that not busy with others, has come
+    /// through it.
+    #[inline]
+    pub(crate) fn receive(&mut self, now: u64, window: Window, into: PortId, bytes: u32) -> u64 {
+        let into = &mut self.ports[into].into;
+        let began = now - into.duration(bytes.into()).min(now);
+        into.carry(began, bytes.into(), window)
+    }
+
+    /// The receiving side of a port has room again for what a packet took. Those who wait for it look
+    /// again when the event that made it is done, see [`Fabric::next_waiting`].
+    pub(crate) fn make_room(&mut self, port: PortId, bytes: u32) {
+        let own = &mut self.ports[port];
+        own.room += u64::from(bytes);
+        if !own.waiting.is_empty() {
+            debug_assert!(self.made_room.is_none(), "an event makes room once");
+            self.made_room = Some(port);
+        }
+    }
+
+    /// The port that has room again, and how many wait for that.
+    #[inline]
+    pub(crate) fn take_made_room(&mut self) -> Option<(PortId, usize)> {
+        let port = self.made_room.take()?;
+        Some((port, self.ports[port].waiting.len()))
+    }
+
+    /// The next port that waits for room at `port`, if there is some.
+    pub(crate) fn next_waiting(&mut self, port: PortId) -> Option<PortId> {
+        let port = &mut self.ports[port];
+        if port.room < port.least_room { None } else { port.waiting.pop_front() }
+    }
+
+    /// A packet that may not leave waits at its port, and the sending unit with it.
+    pub(crate) fn wait(&mut self, flight: FlightId, port: PortId, unit: Maybe<UnitId>) {
+        self.ports[port].queue.push_back((flight, unit));
+    }
+}

@@ -1,3 +1,85 @@
-//! A host: its memory, and the caches of its cores.
+//! A host: its cores, its memory, and what reaching a line of it takes.
 
-pub(crate) mod memory;
+mod access;
+mod cores;
+mod flat;
+mod lines;
+mod memory;
+
+pub(crate) use access::{Access, Agent, Kind, Lines};
+pub(crate) use cores::{Core, MAX_CORES};
+pub(crate) use lines::{CoreSet, Cores};
+pub(crate) use memory::{LINE, Memory, Place, lines_touched};
+
+use crate::core::index::{CoreId, DeviceId, IdVec};
+use doorbell_nic::Profile;
+use doorbell_verbs::{Mem, PageSize, VerbsError};
+use flat::Flat;
+use std::rc::Rc;
+
+/// A machine without its devices.
+pub(crate) struct Host {
+    pub(crate) profile: Rc<Profile>,
+    pub(crate) memory: Memory,
+    pub(crate) cores: IdVec<CoreId, Core>,
+    /// Its first device, and how many it has.
+    pub(crate) first_device: DeviceId,
+    pub(crate) devices: u32,
+    /// Memory regions by handle: their device and key.
+    pub(crate) regions: Vec<(DeviceId, u32)>,
+    model: Flat,
+}
+
+impl Host {
+    pub(crate) fn new(profile: Rc<Profile>, first_device: DeviceId, devices: u32) -> Host {
+        Host {
+            memory: Memory::default(),
+            cores: IdVec::new(),
+            first_device,
+            devices,
+            regions: Vec::new(),
+            model: Flat::new(&profile.host),
+            profile,
+        }
+    }
+
+    pub(crate) fn alloc(&mut self, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+        let mem = self.memory.alloc(len, page)?;
+        self.model.allocated(len);
+        Ok(mem)
+    }
+
+    /// Lets caches hold no more than `bytes` of the allocation of `mem`; at first lines that are spread
+    /// evenly over it.
+    pub(crate) fn limit_cached(&mut self, mem: Mem, bytes: u64) {
+        self.model.limit_cached(mem.allocation(), bytes);
+    }
+
+    /// The core with this number, which is below [`MAX_CORES`].
+    pub(crate) fn core(&mut self, core: CoreId) -> &mut Core {
+        while self.cores.get(core).is_none() {
+            self.cores.push(Core::new());
+        }
+        &mut self.cores[core]
+    }
+
+    /// Whether a core holds the line at `place`: then nobody has written it since.
+    pub(crate) fn holds(&self, place: Place, core: CoreId) -> bool {
+        self.model.holds(place, core)
+    }
+
+    /// Lets the thread on a core sleep until the line at `place` is written.
+    pub(crate) fn watch(&mut self, place: Place, core: CoreId) {
+        self.model.watch(place, core);
+    }
+
+    /// The cores of a set, the lowest first; the set is used up.
+    pub(crate) fn cores_of(&mut self, set: CoreSet) -> Cores {
+        self.model.sets.take(set)
+    }
+
+    /// Adds a core to a set that is not a line's.
+    pub(crate) fn add_core(&mut self, set: &mut CoreSet, core: CoreId) {
+        self.model.sets.insert(set, core);
+    }
+}

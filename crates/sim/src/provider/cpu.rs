@@ -2,7 +2,7 @@
 
 use super::SimProvider;
 use crate::core::thread::{Look, Waiting};
-use crate::host::memory::{LINE, Place, Reach, lines_touched};
+use crate::host::{Access, Agent, Kind, LINE, Lines, Place};
 use crate::world::World;
 use doorbell_verbs::{Cpu, Mem, PageSize, Span, Time, VerbsError};
 
@@ -10,198 +10,147 @@ impl SimProvider<'_> {
     fn locate(&self, w: &World, mem: Mem, offset: u64, len: u64) -> Place {
         let start = mem.locate(offset, len);
         assert!(
-            w.machines[usize::from(self.machine)].memory.owns(mem),
+            w.hosts[self.machine].memory.owns(mem),
             "access to memory that machine {} does not have",
-            self.machine
+            self.machine.0
         );
         Place { allocation: mem.allocation(), offset: start }
     }
 
-    /// Cost of reaching the line at `place`, waiting for a transfer that is under way.
-    fn reach(&self, w: &mut World, place: Place, store: bool) -> u64 {
-        let clock = w.threads[self.thread as usize].clock;
-        let host = &w.profile.host;
-        let (l1, llc, dma, other, dram) = (
-            host.l1_hit.as_ps(),
-            host.llc_hit.as_ps(),
-            host.dma_line.as_ps(),
-            host.line_transfer.as_ps(),
-            host.dram.as_ps(),
-        );
-        let overlaps = !w.threads[self.thread as usize].serialized;
-        let memory = &mut w.machines[usize::from(self.machine)].memory;
-        let (reach, busy_until) =
-            if store { memory.store(place, self.core) } else { memory.load(place, self.core) };
-        let wait = busy_until.saturating_sub(clock);
-        let cost = match reach {
-            Reach::Own => return wait + l1,
-            Reach::LastLevel if store => llc,
-            Reach::LastLevel if overlaps => dma,
-            Reach::LastLevel => llc.max(dma),
-            Reach::OtherCore => other,
-            Reach::Dram => dram,
-        };
-        memory.set_busy(place, clock + wait + cost);
-        w.threads[self.thread as usize].serialized = false;
-        wait + cost
+    /// Reaches lines at this thread's clock, which then is where the access is done; returns what it took.
+    fn access(&self, w: &mut World, lines: Lines, kind: Kind) -> (u64, Access) {
+        let World { hosts, threads, .. } = w;
+        let thread = &mut threads[self.thread];
+        let access = hosts[self.machine].access(thread.clock, Agent::Core(self.core), lines, kind);
+        let cost = access.done - thread.clock;
+        thread.clock = access.done;
+        (cost, access)
     }
 
     /// A load that a pass may be skipped with.
     fn load(&self, mem: Mem, offset: u64, len: u64) -> u64 {
         assert!(offset.is_multiple_of(len), "a word must be naturally aligned");
-        {
-            let mut w = self.world.borrow_mut();
-            let place = self.locate(&w, mem, offset, len);
+        let replayed = self.with(|w| {
+            let place = self.locate(w, mem, offset, len);
             let same = |look: &Look| matches!(look, Look::Load { place: p, .. } if *p == place);
-            let t = self.thread;
-            if let Some(Look::Load { value, .. }) = w.threads[t as usize].replayed(t, same) {
-                return value;
-            }
+            w.threads[self.thread].replayed(self.thread, same)
+        });
+        if let Some(Look::Load { value, .. }) = replayed {
+            return value;
         }
         self.sync();
-        let mut w = self.world.borrow_mut();
-        let place = self.locate(&w, mem, offset, len);
-        let cost = self.reach(&mut w, place, false);
-        let mut bytes = [0; 8];
-        bytes[..len as usize].copy_from_slice(w.machines[usize::from(self.machine)].memory.bytes(place, len));
-        let value = u64::from_le_bytes(bytes);
-        let thread = &mut w.threads[self.thread as usize];
-        thread.clock += cost;
-        thread.note(Look::Load { place, value }, cost);
-        value
+        self.with(|w| {
+            let place = self.locate(w, mem, offset, len);
+            let (cost, _) = self.access(w, Lines::at(place), Kind::Load);
+            let mut bytes = [0; 8];
+            bytes[..len as usize].copy_from_slice(w.hosts[self.machine].memory.bytes(place, len));
+            let value = u64::from_le_bytes(bytes);
+            w.threads[self.thread].note(Look::Load { place, value }, cost);
+            value
+        })
     }
 
     /// Stores within one line.
     fn store(&self, mem: Mem, offset: u64, bytes: &[u8]) {
         self.effect();
-        let mut w = self.world.borrow_mut();
-        let place = self.locate(&w, mem, offset, bytes.len() as u64);
-        let cost = self.reach(&mut w, place, true);
-        self.change(&mut w, place, |to| to.copy_from_slice(bytes), bytes.len() as u64);
-        w.threads[self.thread as usize].clock += cost;
-    }
-
-    /// Changes memory and wakes who waits for it.
-    fn change(&self, w: &mut World, place: Place, change: impl FnOnce(&mut [u8]), len: u64) {
-        let memory = &mut w.machines[usize::from(self.machine)].memory;
-        change(memory.bytes_mut(place, len));
-        let watchers = memory.take_watchers(place) & !(1 << self.core);
-        if watchers != 0 {
-            w.wake(self.machine, watchers);
-        }
+        self.with(|w| {
+            let len = bytes.len() as u64;
+            let place = self.locate(w, mem, offset, len);
+            let (_, access) = self.access(w, Lines::at(place), Kind::Store);
+            w.hosts[self.machine].memory.bytes_mut(place, len).copy_from_slice(bytes);
+            w.wake(self.machine, access.woken);
+        });
     }
 
     fn read_modify_write(&self, mem: Mem, offset: u64, op: impl FnOnce(u64) -> u64) -> u64 {
         assert!(offset.is_multiple_of(8), "a word must be naturally aligned");
         self.effect();
-        let mut w = self.world.borrow_mut();
-        let place = self.locate(&w, mem, offset, 8);
-        let atomic = w.profile.host.atomic_op.as_ps();
-        let cost = self.reach(&mut w, place, true) + atomic;
-        let thread = &mut w.threads[self.thread as usize];
-        thread.serialized = true;
-        let clock = thread.clock;
-        let memory = &mut w.machines[usize::from(self.machine)].memory;
-        memory.set_busy(place, clock + cost);
-        let original = memory.load_u64(place);
-        let new = op(original);
-        self.change(&mut w, place, |to| to.copy_from_slice(&new.to_le_bytes()), 8);
-        w.threads[self.thread as usize].clock += cost;
-        original
+        self.with(|w| {
+            let place = self.locate(w, mem, offset, 8);
+            let (_, access) = self.access(w, Lines::at(place), Kind::Atomic);
+            let memory = &mut w.hosts[self.machine].memory;
+            let original = memory.load_u64(place);
+            memory.bytes_mut(place, 8).copy_from_slice(&op(original).to_le_bytes());
+            w.wake(self.machine, access.woken);
+            original
+        })
     }
 
     /// Whether everything the last pass looked at is still as it was, and at hand.
     fn unchanged(&self, w: &World) -> bool {
-        let thread = &w.threads[self.thread as usize];
-        let machine = &w.machines[usize::from(self.machine)];
-        thread.last_steps().iter().all(|step| match step.look {
+        let host = &w.hosts[self.machine];
+        w.threads[self.thread].last_steps().iter().all(|step| match step.look {
             Look::Work => true,
-            Look::Poll { cq } => {
-                machine.nic.cqs[cq as usize].as_ref().is_some_and(|c| c.entries.is_empty() && !c.overrun)
-            }
-            Look::Load { place, .. } => machine.memory.holds(place, self.core),
+            Look::Poll { device, cq } => !w.devices[device].has_completion(cq),
+            Look::Load { place, .. } => host.holds(place, self.core),
             Look::Read { place, len } => {
-                lines_of(place, u64::from(len)).all(|line| machine.memory.holds(line, self.core))
+                Lines::of(place, u64::from(len)).places().all(|line| host.holds(line, self.core))
             }
         })
     }
 
     /// Asks to be woken when something changes that the last pass looked at.
     fn watch(&self, w: &mut World) {
-        let World { threads, machines, .. } = w;
-        let machine = &mut machines[usize::from(self.machine)];
-        for step in threads[self.thread as usize].last_steps() {
+        let World { threads, hosts, devices, .. } = w;
+        let host = &mut hosts[self.machine];
+        for step in threads[self.thread].last_steps() {
             match step.look {
                 Look::Work => {}
-                Look::Poll { cq } => {
-                    if let Some(cq) = &mut machine.nic.cqs[cq as usize] {
-                        cq.watchers |= 1 << self.core;
-                    }
-                }
-                Look::Load { place, .. } => machine.memory.watch(place, self.core),
+                Look::Poll { device, cq } => devices[device].watch_cq(host, cq, self.core),
+                Look::Load { place, .. } => host.watch(place, self.core),
                 Look::Read { place, len } => {
-                    let mut at = place.offset;
-                    while at < place.offset + u64::from(len) {
-                        machine.memory.watch(Place { offset: at, ..place }, self.core);
-                        at = (at / LINE + 1) * LINE;
-                    }
+                    Lines::of(place, u64::from(len)).places().for_each(|line| host.watch(line, self.core));
                 }
             }
         }
     }
 }
 
-/// The places where the lines of a range begin within it.
-fn lines_of(place: Place, len: u64) -> impl Iterator<Item = Place> {
-    (0..lines_touched(place.offset, len)).map(move |i| {
-        let offset = if i == 0 { place.offset } else { (place.offset / LINE + i) * LINE };
-        Place { offset, ..place }
-    })
-}
-
 impl Cpu for SimProvider<'_> {
     fn now(&self) -> Time {
-        Time::from_ps(self.world.borrow().threads[self.thread as usize].clock)
+        Time::from_ps(self.world.borrow().threads[self.thread].clock)
     }
 
     fn work(&self, span: Span) {
-        let mut w = self.world.borrow_mut();
-        let t = self.thread;
-        let thread = &mut w.threads[t as usize];
-        if thread.replayed(t, |look| *look == Look::Work).is_none() {
-            thread.clock += span.as_ps();
-            thread.note(Look::Work, span.as_ps());
-        }
+        self.with(|w| {
+            let thread = &mut w.threads[self.thread];
+            if thread.replayed(self.thread, |look| *look == Look::Work).is_none() {
+                thread.clock += span.as_ps();
+                thread.note(Look::Work, span.as_ps());
+            }
+        });
     }
 
     fn pause(&self, deadline: Time) {
-        {
-            let mut w = self.world.borrow_mut();
-            let l1 = w.profile.host.l1_hit.as_ps().max(1);
-            let (skip, window) = (w.skip_pauses, w.window);
-            let thread = &mut w.threads[self.thread as usize];
+        let sleeps = self.with(|w| {
+            let (skip, window) = (w.skip_pauses, w.env.window);
+            let host = &mut w.hosts[self.machine];
+            let l1 = host.profile.host.l1_hit.as_ps().max(1);
+            host.cores[self.core].serialized = true;
+            let thread = &mut w.threads[self.thread];
             thread.clock += l1;
-            thread.serialized = true;
             thread.note(Look::Work, l1);
             let steady = thread.end_pass();
             let (started, since) = (thread.last_pass_started(), thread.clock);
             thread.idle += window.overlap(started, since);
             let deadline = deadline.as_ps();
-            if !skip || !steady || since >= deadline || !self.unchanged(&w) {
-                return;
+            if !skip || !steady || since >= deadline || !self.unchanged(w) {
+                return false;
             }
             // What changes before the clock comes to `since` wakes the thread at once.
-            self.watch(&mut w);
-            w.threads[self.thread as usize].waiting =
+            self.watch(w);
+            w.threads[self.thread].waiting =
                 Waiting::Pause { since, pass: since - started, deadline, waking: false };
             w.schedule_deadline(self.thread, deadline);
+            true
+        });
+        if sleeps {
+            self.yielder.suspend(());
         }
-        self.yielder.suspend(());
     }
 
     fn alloc(&self, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
-        let mut w = self.world.borrow_mut();
-        w.machines[usize::from(self.machine)].memory.alloc(len, page)
+        self.with(|w| w.hosts[self.machine].alloc(len, page))
     }
 
     fn load_u8(&self, mem: Mem, offset: u64) -> u8 {
@@ -232,32 +181,28 @@ impl Cpu for SimProvider<'_> {
 
     fn read(&self, mem: Mem, offset: u64, into: &mut [u8]) {
         let len = into.len() as u64;
-        {
-            let mut w = self.world.borrow_mut();
-            let place = self.locate(&w, mem, offset, len);
-            let t = self.thread;
+        let replayed = self.with(|w| {
+            let place = self.locate(w, mem, offset, len);
             let look = Look::Read { place, len: len as u32 };
-            let thread = &mut w.threads[t as usize];
-            if thread.replayed(t, |l| *l == look).is_some() {
+            let thread = &mut w.threads[self.thread];
+            let replayed = thread.replayed(self.thread, |l| *l == look).is_some();
+            if replayed {
                 into.copy_from_slice(thread.replayed_bytes(into.len()));
-                return;
             }
+            replayed
+        });
+        if replayed {
+            return;
         }
         self.sync();
-        let mut w = self.world.borrow_mut();
-        let place = self.locate(&w, mem, offset, len);
-        let copy_line = w.profile.host.copy_line.as_ps();
-        let mut cost = 0;
-        for (i, line) in lines_of(place, len).enumerate() {
-            // The hardware prefetcher fetches the lines after the first while they are copied.
-            let reach = self.reach(&mut w, line, false);
-            cost += if i == 0 { reach } else { copy_line };
-        }
-        into.copy_from_slice(w.machines[usize::from(self.machine)].memory.bytes(place, len));
-        let thread = &mut w.threads[self.thread as usize];
-        thread.clock += cost;
-        thread.note(Look::Read { place, len: len as u32 }, cost);
-        thread.note_bytes(into);
+        self.with(|w| {
+            let place = self.locate(w, mem, offset, len);
+            let (cost, _) = self.access(w, Lines::of(place, len), Kind::Load);
+            into.copy_from_slice(w.hosts[self.machine].memory.bytes(place, len));
+            let thread = &mut w.threads[self.thread];
+            thread.note(Look::Read { place, len: len as u32 }, cost);
+            thread.note_bytes(into);
+        });
     }
 
     fn write(&self, mem: Mem, offset: u64, from: &[u8]) {
@@ -286,14 +231,10 @@ impl Cpu for SimProvider<'_> {
 
     fn prefetch(&self, mem: Mem, offset: u64, len: u64) {
         self.effect();
-        let mut w = self.world.borrow_mut();
-        let place = self.locate(&w, mem, offset, len);
-        let l1 = w.profile.host.l1_hit.as_ps();
-        for line in lines_of(place, len) {
-            // The line is on its way; a load finds it busy until it is there.
-            self.reach(&mut w, line, false);
-            w.threads[self.thread as usize].clock += l1;
-        }
+        self.with(|w| {
+            let place = self.locate(w, mem, offset, len);
+            self.access(w, Lines::of(place, len), Kind::Prefetch);
+        });
     }
 
     fn fetch_add_u64(&self, mem: Mem, offset: u64, add: u64) -> u64 {

@@ -5,7 +5,9 @@ mod poll;
 mod post;
 mod verbs;
 
+use crate::core::index::{CoreId, DeviceId, Id, MachineId, QpId, ThreadId};
 use crate::core::queue::Key;
+use crate::device::Device;
 use crate::world::World;
 use corosensei::Yielder;
 use doorbell_verbs::{QpHandle, VerbsError};
@@ -13,13 +15,31 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The provider of one simulated thread.
+///
+/// It borrows the world for a moment at a time, and never while the thread is suspended.
 #[derive(Clone)]
 pub struct SimProvider<'y> {
     world: Rc<RefCell<World>>,
-    thread: u32,
-    machine: u16,
-    core: u32,
+    thread: ThreadId,
+    machine: MachineId,
+    core: CoreId,
+    /// The first device of its machine; the others follow.
+    first_device: DeviceId,
     yielder: &'y Yielder<(), ()>,
+}
+
+/// A handle names the device of its machine in the highest byte, and the object on it in the others.
+const OBJECT_BITS: u32 = 24;
+
+/// The handle of an object on a device of a machine, whose devices begin with `first`.
+fn handle(first: DeviceId, device: DeviceId, object: usize) -> u32 {
+    let local = device.index() - first.index();
+    (local as u32) << OBJECT_BITS | object as u32
+}
+
+/// The number of an object on its device.
+fn object<I: Id>(handle: u32) -> I {
+    I::from_index((handle & ((1 << OBJECT_BITS) - 1)) as usize)
 }
 
 fn invalid<T>(message: String) -> Result<T, VerbsError> {
@@ -29,12 +49,29 @@ fn invalid<T>(message: String) -> Result<T, VerbsError> {
 impl<'y> SimProvider<'y> {
     pub(crate) fn new(
         world: Rc<RefCell<World>>,
-        thread: u32,
-        machine: u16,
-        core: u32,
+        thread: ThreadId,
+        machine: MachineId,
+        core: CoreId,
         yielder: &'y Yielder<(), ()>,
     ) -> SimProvider<'y> {
-        SimProvider { world, thread, machine, core, yielder }
+        let first_device = world.borrow().hosts[machine].first_device;
+        SimProvider { world, thread, machine, core, first_device, yielder }
+    }
+
+    /// Does something with the world.
+    #[inline]
+    fn with<R>(&self, f: impl FnOnce(&mut World) -> R) -> R {
+        f(&mut self.world.borrow_mut())
+    }
+
+    /// The device of a handle; one that no device has given out may name one that is not there.
+    fn device_of(&self, handle: u32) -> DeviceId {
+        DeviceId(self.first_device.0 + (handle >> OBJECT_BITS) as u16)
+    }
+
+    /// Does something with the device of a handle.
+    fn on_device<R>(&self, handle: u32, f: impl FnOnce(&mut Device) -> R) -> R {
+        self.with(|w| f(&mut w.devices[self.device_of(handle)]))
     }
 
     /// Lets everything happen that comes before this thread's clock.
@@ -42,7 +79,7 @@ impl<'y> SimProvider<'y> {
         if std::thread::panicking() {
             return; // The thread is being taken down.
         }
-        if !self.catch_up(&mut self.world.borrow_mut()) {
+        if !self.with(|w| self.catch_up(w)) {
             self.yielder.suspend(());
         }
     }
@@ -50,7 +87,7 @@ impl<'y> SimProvider<'y> {
     /// [`SimProvider::sync`] up to where another thread comes first; false then.
     #[inline]
     fn catch_up(&self, w: &mut World) -> bool {
-        let clock = w.threads[self.thread as usize].clock;
+        let clock = w.threads[self.thread].clock;
         if clock <= w.end && w.run_before(Key::thread(clock, self.thread)) {
             return true;
         }
@@ -58,30 +95,27 @@ impl<'y> SimProvider<'y> {
         false
     }
 
-    fn advance(&self, ps: u64) {
-        self.world.borrow_mut().threads[self.thread as usize].clock += ps;
-    }
-
     /// Begins something that has an effect, at this thread's clock.
     fn effect(&self) {
         if std::thread::panicking() {
             return;
         }
-        let caught_up = {
-            let mut w = self.world.borrow_mut();
-            w.threads[self.thread as usize].effect();
-            self.catch_up(&mut w)
-        };
+        let caught_up = self.with(|w| {
+            w.threads[self.thread].effect();
+            self.catch_up(w)
+        });
         if !caught_up {
             self.yielder.suspend(());
         }
     }
 
-    fn live_qp(&self, qp: QpHandle) -> Result<(), VerbsError> {
-        let w = self.world.borrow();
-        match w.machines[usize::from(self.machine)].nic.qps.get(qp.0 as usize) {
-            Some(slot) if slot.alive => Ok(()),
-            _ => invalid("there is no such QP".into()),
+    /// The QP of a handle, if it lives.
+    fn live_qp(&self, qp: QpHandle) -> Result<(DeviceId, QpId), VerbsError> {
+        let (device, id) = (self.device_of(qp.0), object(qp.0));
+        let lives = |d: &Device| d.qps.get(id).is_some_and(|slot| slot.alive);
+        if self.with(|w| w.devices.get(device).is_some_and(lives)) {
+            return Ok((device, id));
         }
+        invalid("there is no such QP".into())
     }
 }

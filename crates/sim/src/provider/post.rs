@@ -1,68 +1,72 @@
 //! Posting: what the driver does until the NIC knows of a work request.
 
-use super::{SimProvider, invalid};
+use super::{SimProvider, invalid, object};
+use crate::core::index::{DeviceId, QpId, RecvQueueId, WqeId};
+use crate::core::payload::Payload;
 use crate::core::queue::Event;
-use crate::core::slab::Payload;
-use crate::device::WqeSlot;
-use crate::world::World;
+use crate::device::{Device, WqeSlot};
+use crate::world::{Env, World};
 use doorbell_nic::accounting::Method;
 use doorbell_nic::{PostShape, wqe};
 use doorbell_verbs::{PostError, QpHandle, RecvWr, SendFlags, SendWr, VerbsError};
 
 impl SimProvider<'_> {
     /// Sends lines of a WQE, or a doorbell, through the core's write-combining buffers; returns when
-    /// the last has left the host.
-    fn mmio(&self, writes: u32, cost: u64, doorbell: bool) -> u64 {
-        let mut left = 0;
+    /// the last is at the NIC.
+    fn mmio(&self, device: DeviceId, writes: u32, doorbell: bool) -> u64 {
+        let mut arrives = 0;
         for _ in 0..writes {
-            {
-                let mut w = self.world.borrow_mut();
-                let buffers = w.profile.host.wc_buffers as usize;
-                let t = &mut w.threads[self.thread as usize];
-                t.clock += cost;
-                while t.mmio_leaves.front().is_some_and(|&l| l <= t.clock) {
-                    t.mmio_leaves.pop_front();
+            self.with(|w| {
+                let host = &mut w.hosts[self.machine];
+                let costs = &host.profile.host;
+                let cost = if doorbell { costs.doorbell } else { costs.mmio_line };
+                let buffers = costs.wc_buffers as usize;
+                let clock = &mut w.threads[self.thread].clock;
+                *clock += cost.as_ps();
+                let leaves = &mut host.cores[self.core].mmio_leaves;
+                while leaves.front().is_some_and(|l| l <= clock) {
+                    leaves.pop_front();
                 }
-                if t.mmio_leaves.len() >= buffers {
-                    t.clock = t.mmio_leaves.pop_front().unwrap_or(t.clock).max(t.clock);
+                if leaves.len() >= buffers {
+                    *clock = leaves.pop_front().unwrap_or(*clock).max(*clock);
                 }
-            }
+            });
             self.sync();
-            let mut w = self.world.borrow_mut();
-            let (clock, window) = (w.threads[self.thread as usize].clock, w.window);
-            let pcie = &mut w.machines[usize::from(self.machine)].pcie;
-            left = if doorbell { pcie.doorbell(clock, window) } else { pcie.mmio_line(clock, window) };
-            let thread = &mut w.threads[self.thread as usize];
-            thread.mmio_leaves.push_back(left);
-            thread.serialized = true;
+            self.with(|w| {
+                let (clock, window) = (w.threads[self.thread].clock, w.env.window);
+                let pcie = &mut w.devices[device].pcie;
+                let left =
+                    if doorbell { pcie.doorbell(clock, window) } else { pcie.mmio_line(clock, window) };
+                arrives = pcie.mmio_arrives(left);
+                let core = &mut w.hosts[self.machine].cores[self.core];
+                core.mmio_leaves.push_back(left);
+                core.serialized = true;
+            });
         }
-        left
+        arrives
     }
 
     /// Writes one WQE to the send queue; returns how many lines it has.
-    fn build_wqe(&self, qp: QpHandle, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
-        let mut w = self.world.borrow_mut();
-        let World { machines, payloads, threads, profile, .. } = &mut *w;
-        let host = &profile.host;
-        let machine = &mut machines[usize::from(self.machine)];
-        let slot = machine
-            .nic
-            .qps
-            .get_mut(qp.0 as usize)
-            .filter(|q| q.alive)
-            .ok_or_else(|| VerbsError::Invalid("there is no such QP".into()))?;
-        if let Some(dest) = wr.dest
-            && machine.nic.ahs.get(dest.ah.0 as usize).copied().flatten().is_none()
-        {
+    fn build_wqe(&self, w: &mut World, qp: QpHandle, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
+        let World { env, hosts, threads, devices, .. } = w;
+        let (number, id): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
+        let no_qp = || VerbsError::Invalid("there is no such QP".into());
+        let device = devices.get_mut(number).ok_or_else(no_qp)?;
+        if device.qps.get(id).is_none_or(|q| !q.alive) {
+            return Err(no_qp());
+        }
+        if wr.dest.is_some_and(|dest| self.device_of(dest.ah.0) != number || device.ah(dest.ah).is_none()) {
             return invalid("there is no such address handle".into());
         }
+        let slot = &mut device.qps[id];
+        let Env { payloads, .. } = env;
+        let host = &hosts[self.machine];
         let length = u32::try_from(wr.length()).unwrap_or(u32::MAX);
         let is_inline = wr.flags.contains(SendFlags::INLINE);
-        if is_inline && wr.sg_list.iter().any(|s| machine.memory.place(s.addr, u64::from(s.length)).is_none())
-        {
+        if is_inline && wr.sg_list.iter().any(|s| host.memory.place(s.addr, u64::from(s.length)).is_none()) {
             return invalid("inline data outside of the machine's memory".into());
         }
-        let index = slot.qp.post_send(wr)?;
+        let index = WqeId(slot.qp.post_send(wr)?);
         let shape = PostShape {
             opcode: wr.op.opcode(),
             qp_type: slot.qp.qp_type(),
@@ -78,62 +82,52 @@ impl SimProvider<'_> {
             inline = payloads.take(length);
             let mut into = 0;
             for s in wr.sg_list {
-                if let Some(place) = machine.memory.place(s.addr, u64::from(s.length)) {
+                if let Some(place) = host.memory.place(s.addr, u64::from(s.length)) {
                     let to = &mut payloads.bytes_mut(inline)[into..][..s.length as usize];
-                    to.copy_from_slice(machine.memory.bytes(place, u64::from(s.length)));
+                    to.copy_from_slice(host.memory.bytes(place, u64::from(s.length)));
                     into += s.length as usize;
                 }
             }
         }
-        payloads.give(slot.wqes[index as usize].inline);
-        slot.wqes[index as usize] = WqeSlot { inline, bytes: bytes as u16, by_mmio: false, entered: 0 };
+        let state = slot.wqe(index);
+        payloads.give(state.inline);
+        *state = WqeSlot { inline, bytes: bytes as u16, by_mmio: false, entered: 0 };
         slot.posted.push_back(index);
         let lines = wqe::lines(bytes);
         let copied = if is_inline { u64::from(length.div_ceil(wqe::LINE)) } else { 0 };
-        threads[self.thread as usize].clock +=
-            (host.build_wqe + host.build_line * u64::from(lines) + host.inline_copy_line * copied).as_ps();
+        let costs = &host.profile.host;
+        let cost = costs.build_wqe + costs.build_line * u64::from(lines) + costs.inline_copy_line * copied;
+        threads[self.thread].clock += cost.as_ps();
         Ok(lines)
     }
 
     /// Tells the NIC of `count` WQEs, the only one of which has `lines` lines.
     fn announce(&self, qp: QpHandle, count: u32, lines: u32) {
-        let (line, doorbell) = {
-            let host = &self.world.borrow().profile.host;
-            (host.mmio_line.as_ps(), host.doorbell.as_ps())
-        };
+        let (device, qp) = (self.device_of(qp.0), object(qp.0));
         let by_mmio = Method::of_list(count) == Method::WqeByMmio;
-        let left = if by_mmio { self.mmio(lines, line, false) } else { self.mmio(1, doorbell, true) };
-        let mut w = self.world.borrow_mut();
-        let at = w.machines[usize::from(self.machine)].pcie.mmio_arrives(left);
-        w.queue.push(at, Event::Mmio { machine: self.machine, count: count as u16, qp: qp.0, by_mmio });
+        let at = if by_mmio { self.mmio(device, lines, false) } else { self.mmio(device, 1, true) };
+        self.with(|w| w.env.queue.push(at, Event::Mmio { device, count: count as u16, qp, by_mmio }));
     }
 
     /// Posts RECVs to a receive queue.
-    pub(super) fn post_to(&self, recv_queue: u32, list: &[RecvWr<'_>]) -> Result<(), PostError> {
-        let (call, each, doorbell) = {
-            let host = &self.world.borrow().profile.host;
-            (host.post_call, host.post_recv_wqe, host.doorbell)
-        };
-        let mut posted = 0;
-        let mut refused = Ok(());
-        for (index, wr) in list.iter().enumerate() {
-            let mut w = self.world.borrow_mut();
-            let queues = &mut w.machines[usize::from(self.machine)].nic.recv_queues;
-            match queues[recv_queue as usize].queue.post(wr) {
-                Ok(()) => posted += 1,
-                Err(cause) => {
-                    refused = Err(PostError { index, cause });
-                    break;
-                }
-            }
-        }
-        self.advance((call + each * posted).as_ps());
+    pub(super) fn post_to(
+        &self,
+        device: DeviceId,
+        recv_queue: RecvQueueId,
+        list: &[RecvWr<'_>],
+    ) -> Result<(), PostError> {
+        let (posted, refused) = self.with(|w| {
+            let Device { recv_queues, .. } = &mut w.devices[device];
+            let queue = &mut recv_queues[recv_queue].queue;
+            let (posted, refused) = post_all(list, |wr| queue.post(wr));
+            let costs = &w.hosts[self.machine].profile.host;
+            w.threads[self.thread].clock += (costs.post_call + costs.post_recv_wqe * posted as u64).as_ps();
+            (posted, refused)
+        });
         if posted > 0 {
-            let left = self.mmio(1, doorbell.as_ps(), true);
-            let mut w = self.world.borrow_mut();
-            let at = w.machines[usize::from(self.machine)].pcie.mmio_arrives(left);
-            let event = Event::RecvDoorbell { machine: self.machine, count: posted as u16, recv_queue };
-            w.queue.push(at, event);
+            let at = self.mmio(device, 1, true);
+            let event = Event::RecvDoorbell { device, count: posted as u16, recv_queue };
+            self.with(|w| w.env.queue.push(at, event));
         }
         refused
     }
@@ -141,25 +135,17 @@ impl SimProvider<'_> {
     /// ibv_post_send(3).
     pub(super) fn post_list(&self, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
         self.effect();
-        let call = self.world.borrow().profile.host.post_call;
-        self.advance(call.as_ps());
         let mut lines = 0;
-        let mut posted = 0;
-        let mut refused = Ok(());
-        for (index, wr) in list.iter().enumerate() {
-            match self.build_wqe(qp, wr) {
-                Ok(n) => {
-                    lines = n;
-                    posted += 1;
-                }
-                Err(cause) => {
-                    refused = Err(PostError { index, cause });
-                    break;
-                }
-            }
-        }
+        let (posted, refused) = self.with(|w| {
+            let call = w.hosts[self.machine].profile.host.post_call;
+            w.threads[self.thread].clock += call.as_ps();
+            post_all(list, |wr| {
+                lines = self.build_wqe(w, qp, wr)?;
+                Ok(())
+            })
+        });
         if posted > 0 {
-            self.announce(qp, posted, lines);
+            self.announce(qp, posted as u32, lines);
         }
         refused
     }
@@ -168,13 +154,24 @@ impl SimProvider<'_> {
     pub(super) fn post_recv_list(&self, qp: QpHandle, list: &[RecvWr<'_>]) -> Result<(), PostError> {
         self.effect();
         let refuse = |cause| PostError { index: 0, cause };
-        self.live_qp(qp).map_err(refuse)?;
-        let recv_queue = {
-            let w = self.world.borrow();
-            let slot = &w.machines[usize::from(self.machine)].nic.qps[qp.0 as usize];
-            slot.qp.check_post_recv().map_err(refuse)?;
-            slot.recv_queue
-        };
-        self.post_to(recv_queue, list)
+        let (device, id) = self.live_qp(qp).map_err(refuse)?;
+        let recv_queue = self.with(|w| {
+            let slot = &w.devices[device].qps[id];
+            slot.qp.check_post_recv().map(|()| slot.recv_queue)
+        });
+        self.post_to(device, recv_queue.map_err(refuse)?, list)
     }
+}
+
+/// Posts the work requests of a list up to the first that is refused; returns how many.
+fn post_all<W>(
+    list: &[W],
+    mut post: impl FnMut(&W) -> Result<(), VerbsError>,
+) -> (usize, Result<(), PostError>) {
+    for (index, wr) in list.iter().enumerate() {
+        if let Err(cause) = post(wr) {
+            return (index, Err(PostError { index, cause }));
+        }
+    }
+    (list.len(), Ok(()))
 }

@@ -1,4 +1,81 @@
-//! A NIC's caches: what is in them, and what had to be fetched again.
+//! What a NIC keeps in its SRAM: WQEs, QP contexts, address translations; and what had to be fetched
+//! again.
+
+use super::Device;
+use super::dma::{DmaRead, ReadPurpose};
+use crate::core::index::{Id, QpId};
+use crate::host::Host;
+use crate::world::Env;
+use doorbell_nic::Caches as Sizes;
+
+/// The cache of send WQEs: they leave in the order in which they came.
+pub(crate) struct WqeCache {
+    entries: u64,
+    entered: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+}
+
+impl WqeCache {
+    /// A WQE comes in; returns its number, by which it is looked up.
+    #[inline]
+    pub(super) fn enter(&mut self) -> u64 {
+        self.entered += 1;
+        self.entered
+    }
+
+    /// Whether the WQE with this number is still there. `counted` says whether the look-up counts.
+    #[inline]
+    pub(super) fn look_up(&mut self, number: u64, counted: bool) -> bool {
+        let there = self.entered - number < self.entries;
+        *(if there { &mut self.hits } else { &mut self.misses }) += u64::from(counted);
+        there
+    }
+}
+
+/// All caches of a device.
+pub(crate) struct Caches {
+    pub(crate) wqes: WqeCache,
+    pub(crate) requester: Cache,
+    pub(crate) responder: Cache,
+    pub(crate) translations: Cache,
+}
+
+impl Caches {
+    pub(super) fn new(sizes: &Sizes) -> Caches {
+        Caches {
+            wqes: WqeCache { entries: sizes.wqe_entries.into(), entered: 0, hits: 0, misses: 0 },
+            requester: Cache::new(sizes.requester_entries as usize),
+            responder: Cache::new(sizes.responder_entries as usize),
+            translations: Cache::new(sizes.translation_entries as usize),
+        }
+    }
+}
+
+impl Device {
+    /// Looks up a QP context; returns how long the unit stands still for it.
+    pub(super) fn context(&mut self, env: &mut Env, qp: QpId, requester: bool) -> u64 {
+        let cache = if requester { &mut self.caches.requester } else { &mut self.caches.responder };
+        if cache.touch(qp.index() as u32, env.counts()) {
+            return 0;
+        }
+        self.refetch(env, self.profile.caches.context);
+        self.times.context_stall
+    }
+
+    /// Looks up the translation of an address, and reads it where it is missing.
+    pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64) {
+        let Some(place) = host.memory.place(addr, 0) else { return };
+        if !self.caches.translations.touch(host.memory.page(place), env.counts()) {
+            self.refetch(env, self.profile.caches.translation);
+        }
+    }
+
+    /// Reads again what fell out of a cache; only its traffic matters.
+    pub(super) fn refetch(&mut self, env: &mut Env, bytes: u32) {
+        self.start_read(env, DmaRead { bytes, purpose: ReadPurpose::Refetch });
+    }
+}
 
 const ABSENT: u32 = u32::MAX;
 

@@ -1,0 +1,112 @@
+//! The locks under which atomics are executed (ATC'16, 3.4 and 5.4).
+
+use super::Device;
+use super::dma::{DmaRead, ReadPurpose};
+use crate::core::index::{FlightId, IdVec, LockId, Maybe, UnitId};
+use crate::core::queue::Event;
+use crate::core::server::Window;
+use crate::fabric::PendingAtomic;
+use crate::host::Host;
+use crate::world::Env;
+use doorbell_transport::{AtomicOp, Body};
+use std::collections::VecDeque;
+
+/// A lock, and the answers that wait for it.
+#[derive(Default)]
+pub(crate) struct Lock {
+    held: bool,
+    since: u64,
+    waiting: VecDeque<FlightId>,
+    /// Time in the metering window that it was held.
+    pub(crate) busy: u64,
+}
+
+impl Lock {
+    fn release(&mut self, now: u64, window: Window) -> Option<FlightId> {
+        self.busy += window.overlap(self.since, now);
+        self.held = false;
+        self.waiting.pop_front()
+    }
+}
+
+/// All locks of a device.
+pub(crate) struct Locks(IdVec<LockId, Lock>);
+
+impl Locks {
+    pub(super) fn new(count: u32) -> Locks {
+        Locks((0..count).map(|_| Lock::default()).collect())
+    }
+
+    /// The lock that was held longest, the first of several, and for how long.
+    pub(crate) fn busiest(&self) -> Option<(LockId, u64)> {
+        self.0.named().map(|(id, lock)| (id, lock.busy)).min_by_key(|(_, busy)| std::cmp::Reverse(*busy))
+    }
+}
+
+impl Device {
+    fn lock_of(&self, addr: u64) -> LockId {
+        LockId(self.profile.atomics.slot(addr))
+    }
+
+    /// An atomic takes its lock or waits for it; returns whether `unit`, which received it, waits too.
+    pub(super) fn lock(
+        &mut self,
+        host: &Host,
+        env: &mut Env,
+        flight: FlightId,
+        addr: u64,
+        unit: Maybe<UnitId>,
+    ) -> bool {
+        let number = self.lock_of(addr);
+        let lock = &mut self.locks.0[number];
+        if !lock.held {
+            self.locked(host, env, flight, number);
+            return false;
+        }
+        lock.waiting.push_back(flight);
+        let blocks = self.profile.atomics.blocks_unit;
+        if blocks {
+            env.flights[flight].rx_unit = unit;
+        }
+        blocks
+    }
+
+    /// An atomic has its lock: it reads the word.
+    fn locked(&mut self, host: &Host, env: &mut Env, flight: FlightId, number: LockId) {
+        let lock = &mut self.locks.0[number];
+        lock.held = true;
+        lock.since = env.now;
+        if let Some(atomic) = env.flights[flight].atomic {
+            self.translate(host, env, atomic.addr);
+        }
+        self.start_read(env, DmaRead { bytes: 8, purpose: ReadPurpose::Atomic { flight } });
+    }
+
+    /// The word of an atomic is in the NIC: it is changed, written and answered.
+    pub(super) fn atomic_read(&mut self, env: &mut Env, flight: FlightId) {
+        let Some(PendingAtomic { addr, op, resource, original }) = env.flights[flight].atomic else { return };
+        let new = op.apply(original);
+        // A compare-and-swap that fails has nothing to write.
+        if !matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {
+            self.write_word(env, addr, new);
+        }
+        env.after(self.times.lock_hold, Event::Unlock { device: self.id, lock: self.lock_of(addr) });
+        let f = &mut env.flights[flight];
+        let qp = f.qp;
+        self.qps[qp].qp.atomic_done(resource, original);
+        f.packet.body = Body::AtomicAck { original };
+        f.atomic = None;
+        f.ready = true;
+        self.answers_ready(env, qp);
+    }
+
+    /// A lock is free for the next atomic.
+    pub(crate) fn unlock(&mut self, host: &Host, env: &mut Env, number: LockId) {
+        let Some(next) = self.locks.0[number].release(env.now, env.window) else { return };
+        let blocked = std::mem::replace(&mut env.flights[next].rx_unit, Maybe::NONE);
+        self.locked(host, env, next, number);
+        if let Some(unit) = blocked.get() {
+            self.rx_goes_on(env, unit);
+        }
+    }
+}

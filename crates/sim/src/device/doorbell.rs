@@ -1,0 +1,79 @@
+//! How WQEs come to the NIC: by MMIO, or by a doorbell after which the NIC reads them.
+
+use super::Device;
+use super::dma::{DmaRead, ReadPurpose};
+use crate::core::index::{Id, QpId, RecvQueueId};
+use crate::world::Env;
+use doorbell_nic::accounting::doorbell_fetches;
+use doorbell_nic::wqe;
+
+impl Device {
+    /// WQEs written by MMIO, or a doorbell, are at the NIC.
+    pub(crate) fn mmio_arrived(&mut self, env: &mut Env, qp: QpId, count: u16, by_mmio: bool) {
+        if by_mmio {
+            return self.wqes_entered(env, qp, count, true);
+        }
+        for group in doorbell_fetches(&self.profile.nic, u32::from(count)) {
+            let slot = &mut self.qps[qp];
+            let first = slot.fetching as usize;
+            let group = group.min((slot.posted.len() - first.min(slot.posted.len())) as u32);
+            let announced = slot.posted.iter().skip(first).take(group as usize);
+            let bytes = announced.map(|s| wqe::pad(u32::from(slot.wqes[s.index()].bytes))).sum();
+            slot.fetching += group;
+            if group > 0 {
+                self.start_read(
+                    env,
+                    DmaRead { bytes, purpose: ReadPurpose::SendWqes { qp, count: group as u16 } },
+                );
+            }
+        }
+    }
+
+    /// The next `count` posted WQEs of a QP are in the NIC.
+    pub(super) fn wqes_entered(&mut self, env: &mut Env, qp: QpId, count: u16, by_mmio: bool) {
+        let mut actions = env.take_actions();
+        let Device { qps, caches, .. } = self;
+        let slot = &mut qps[qp];
+        let mut entered = 0;
+        for _ in 0..count {
+            // A reset or destroyed QP has forgotten what was posted.
+            let Some(wqe) = slot.posted.pop_front() else { break };
+            entered += 1;
+            let state = slot.wqe(wqe);
+            state.by_mmio = by_mmio;
+            state.entered = caches.wqes.enter();
+        }
+        if !by_mmio {
+            slot.fetching = slot.fetching.saturating_sub(entered);
+        }
+        slot.qp.ring(entered, &mut actions);
+        self.settle_all(env, qp, &actions);
+        env.give_actions(actions);
+        self.kick(env, qp);
+    }
+
+    /// A doorbell for RECVs is at the NIC, which reads them.
+    pub(crate) fn recv_doorbell_arrived(&mut self, env: &mut Env, recv_queue: RecvQueueId, count: u16) {
+        let per_read = self.profile.nic.recv_prefetch.max(1);
+        let wqe = self.recv_queues[recv_queue].wqe_bytes;
+        let mut left = u32::from(count);
+        while left > 0 {
+            let part = left.min(per_read);
+            left -= part;
+            let purpose = ReadPurpose::RecvWqes { recv_queue, count: part as u16 };
+            self.start_read(env, DmaRead { bytes: part * wqe, purpose });
+        }
+    }
+
+    /// RECVs are in the NIC.
+    pub(super) fn recv_wqes_entered(&mut self, env: &mut Env, recv_queue: RecvQueueId, count: u16) {
+        let mut actions = env.take_actions();
+        let slot = &mut self.recv_queues[recv_queue];
+        slot.queue.ring(u32::from(count));
+        if let Some(owner) = slot.qp.get() {
+            self.qps[owner].qp.recv_posted(&mut slot.queue, &mut actions);
+            self.settle_all(env, owner, &actions);
+        }
+        env.give_actions(actions);
+    }
+}

@@ -1,0 +1,146 @@
+//! Queue pairs, completion queues and receive queues, with what the driver knows of them.
+
+use super::rx::Flow;
+use super::tx::TxWork;
+use crate::core::index::{CqId, FlightId, Maybe, QpId, RecvQueueId, WqeId};
+use crate::core::payload::{Payload, PayloadPool};
+use crate::host::CoreSet;
+use doorbell_transport::{Qp, RecvQueue};
+use doorbell_verbs::{QpInitAttr, Wc};
+use std::collections::VecDeque;
+
+/// Number of the first QP.
+pub(crate) const FIRST_QPN: u32 = 0x40;
+
+/// A send WQE in its slot, beside what `transport` knows of it.
+#[derive(Clone, Copy)]
+pub(crate) struct WqeSlot {
+    /// Inline payload.
+    pub(crate) inline: Payload,
+    /// Bytes of the WQE.
+    pub(crate) bytes: u16,
+    /// It came by MMIO rather than by DMA.
+    pub(crate) by_mmio: bool,
+    /// Number in the order in which WQEs entered the WQE cache.
+    pub(crate) entered: u64,
+}
+
+impl WqeSlot {
+    const EMPTY: WqeSlot = WqeSlot { inline: Payload::EMPTY, bytes: 0, by_mmio: false, entered: 0 };
+}
+
+/// A QP with what surrounds it in the NIC and the driver.
+pub(crate) struct QpSlot {
+    pub(crate) qp: Qp,
+    pub(crate) send_cq: CqId,
+    pub(crate) recv_cq: CqId,
+    pub(crate) recv_queue: RecvQueueId,
+    pub(crate) alive: bool,
+    pub(crate) wqes: Vec<WqeSlot>,
+    /// Slots of WQEs that were posted, in order, whose doorbell has not reached the NIC.
+    pub(crate) posted: VecDeque<WqeId>,
+    /// How many of these the NIC is reading.
+    pub(crate) fetching: u32,
+    /// What sending units have to do for it, one at a time.
+    pub(super) work: VecDeque<TxWork>,
+    /// It waits for a sending unit, or is being served.
+    pub(super) served: bool,
+    /// Time in the metering window that sending units spent on it.
+    pub(crate) tx_busy: u64,
+    /// Its requests are among its work, or being made.
+    pub(super) active: bool,
+    /// Requests that wait for their payload, and those behind them.
+    pub(super) requests: VecDeque<FlightId>,
+    /// Largest payload of a RECV that comes in the CQE; 0 for none.
+    pub(super) max_inl_recv: u32,
+    /// Answers that wait for memory, and those behind them.
+    pub(super) answers: VecDeque<FlightId>,
+    /// Packets that came in for it, where it is connected.
+    pub(crate) flow: Flow,
+    /// When the pending timer event fires; `u64::MAX` for none.
+    pub(super) timer_at: u64,
+}
+
+impl QpSlot {
+    pub(crate) fn new(
+        qp: Qp,
+        attr: &QpInitAttr,
+        send_cq: CqId,
+        recv_cq: CqId,
+        recv_queue: RecvQueueId,
+    ) -> QpSlot {
+        let depth = attr.cap.max_send_wr;
+        QpSlot {
+            qp,
+            send_cq,
+            recv_cq,
+            recv_queue,
+            alive: true,
+            wqes: vec![WqeSlot::EMPTY; depth.max(1) as usize],
+            posted: VecDeque::with_capacity(depth as usize),
+            fetching: 0,
+            work: VecDeque::new(),
+            served: false,
+            tx_busy: 0,
+            active: false,
+            requests: VecDeque::new(),
+            max_inl_recv: attr.max_inl_recv,
+            answers: VecDeque::new(),
+            flow: Flow::default(),
+            timer_at: u64::MAX,
+        }
+    }
+
+    /// Forgets what was posted, as a reset does.
+    pub(crate) fn forget(&mut self, payloads: &mut PayloadPool) {
+        self.posted.clear();
+        self.fetching = 0;
+        for wqe in &mut self.wqes {
+            payloads.give(std::mem::replace(&mut wqe.inline, Payload::EMPTY));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn wqe(&mut self, wqe: WqeId) -> &mut WqeSlot {
+        &mut self.wqes[wqe.0 as usize]
+    }
+}
+
+/// A completion in a CQ.
+#[derive(Clone, Copy)]
+pub(crate) struct Cqe {
+    pub(crate) wc: Wc,
+    pub(crate) qp: QpId,
+    /// Slot of the send queue that it frees.
+    pub(crate) wqe: Maybe<WqeId>,
+    /// Bytes of payload that the driver copies out of it.
+    pub(crate) inline: u32,
+}
+
+/// A completion queue.
+pub(crate) struct CqSlot {
+    pub(crate) entries: VecDeque<Cqe>,
+    pub(crate) capacity: usize,
+    pub(crate) overrun: bool,
+    /// Cores whose threads sleep until it has an entry.
+    pub(crate) watchers: CoreSet,
+}
+
+impl CqSlot {
+    pub(crate) fn new(capacity: u32) -> CqSlot {
+        CqSlot {
+            entries: VecDeque::with_capacity(capacity.min(1024) as usize),
+            capacity: capacity as usize,
+            overrun: false,
+            watchers: CoreSet::EMPTY,
+        }
+    }
+}
+
+/// A receive queue, of a QP or shared.
+pub(crate) struct RecvSlot {
+    pub(crate) queue: RecvQueue,
+    pub(crate) wqe_bytes: u32,
+    /// The QP it belongs to; none for an SRQ.
+    pub(crate) qp: Maybe<QpId>,
+}

@@ -1,0 +1,92 @@
+//! Packets under way.
+
+use crate::core::index::{DeviceId, FlightId, Maybe, PortId, QpId, UnitId, WqeId};
+use crate::core::payload::Payload;
+use doorbell_transport::{AtomicOp, Packet};
+use doorbell_verbs::Wc;
+
+/// The completion of an unreliable request, due when its last packet leaves.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnCompletion {
+    pub(crate) wc: Wc,
+    pub(crate) wqe: WqeId,
+    pub(crate) signaled: bool,
+}
+
+/// The part of a work request's message that a packet carries.
+#[derive(Clone, Copy)]
+pub(crate) struct Gather {
+    pub(crate) wqe: WqeId,
+    /// Its first byte within the message.
+    pub(crate) offset: u32,
+    pub(crate) len: u32,
+}
+
+/// An atomic to execute.
+#[derive(Clone, Copy)]
+pub(crate) struct PendingAtomic {
+    pub(crate) addr: u64,
+    pub(crate) op: AtomicOp,
+    pub(crate) resource: u8,
+    pub(crate) original: u64,
+}
+
+/// A packet under way, or being made.
+#[derive(Clone, Copy)]
+pub(crate) struct Flight {
+    pub(crate) packet: Packet,
+    /// Bytes it takes on the link.
+    pub(crate) link_bytes: u32,
+    pub(crate) payload: Payload,
+    /// Device and QP that send it.
+    pub(crate) from: DeviceId,
+    pub(crate) qp: QpId,
+    /// The port by which it leaves, and the one that it reaches; none where no port has its LID.
+    pub(crate) out: PortId,
+    pub(crate) into: Maybe<PortId>,
+    /// The QP it is for, once it is known to exist.
+    pub(crate) to: Maybe<QpId>,
+    /// DMA reads it waits for.
+    pub(crate) reads: u16,
+    /// It may leave.
+    pub(crate) ready: bool,
+    pub(crate) completion: Option<OwnCompletion>,
+    /// The atomic it is the answer to.
+    pub(crate) atomic: Option<PendingAtomic>,
+    /// The receiving unit that looks at it or, of an answer, that stands still until its atomic has
+    /// the lock.
+    pub(crate) rx_unit: Maybe<UnitId>,
+    /// The packet that waits behind it for a receiving unit.
+    pub(crate) next: Maybe<FlightId>,
+    /// Of a request: what it carries.
+    pub(crate) gather: Gather,
+}
+
+impl Flight {
+    /// A packet of a QP from one port to another, still without payload.
+    pub(crate) fn new(
+        packet: Packet,
+        link_bytes: u32,
+        (from, qp): (DeviceId, QpId),
+        out: PortId,
+        into: Maybe<PortId>,
+    ) -> Flight {
+        Flight {
+            packet,
+            link_bytes,
+            payload: Payload::EMPTY,
+            from,
+            qp,
+            out,
+            into,
+            to: Maybe::NONE,
+            reads: 0,
+            ready: false,
+            completion: None,
+            atomic: None,
+            rx_unit: Maybe::NONE,
+            next: Maybe::NONE,
+            gather: Gather { wqe: WqeId(0), offset: 0, len: 0 },
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The one way to a host's memory: who reaches which lines how, and what that takes.
+
+use super::memory::{LINE, Place, lines_touched};
+use super::{CoreSet, Host};
+use crate::core::index::CoreId;
+
+/// Who reaches memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Agent {
+    /// A core.
+    Core(CoreId),
+    /// A device, by DMA.
+    Device,
+}
+
+/// What is done to lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Loads; of several lines, one after another with the hardware prefetcher's help. A device reads.
+    Load,
+    /// Stores within one line.
+    Store,
+    /// An atomic read-modify-write.
+    Atomic,
+    /// Brings lines in without waiting for them.
+    Prefetch,
+}
+
+/// Lines that follow each other in an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lines {
+    pub(crate) first: Place,
+    pub(crate) count: u64,
+}
+
+impl Lines {
+    /// The line of a place.
+    pub(crate) const fn at(place: Place) -> Lines {
+        Lines { first: place, count: 1 }
+    }
+
+    /// Those that `len` bytes from a place on touch.
+    pub(crate) const fn of(place: Place, len: u64) -> Lines {
+        Lines { first: place, count: lines_touched(place.offset, len) }
+    }
+
+    /// A place in each.
+    pub(crate) fn places(self) -> impl Iterator<Item = Place> + use<> {
+        let Lines { first, count } = self;
+        (0..count).map(move |i| {
+            let offset = if i == 0 { first.offset } else { (first.offset / LINE + i) * LINE };
+            Place { offset, ..first }
+        })
+    }
+}
+
+/// What an access comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// When it is done, in picoseconds.
+    pub(crate) done: u64,
+    /// Cores whose threads slept until one of the lines is written.
+    pub(crate) woken: CoreSet,
+}
+
+impl Host {
+    /// Lets `who` reach `lines` at `at` picoseconds. Every load, store, atomic and DMA comes here; the
+    /// bytes are the caller's to move.
+    #[inline]
+    pub(crate) fn access(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> Access {
+        let Host { model, cores, .. } = self;
+        match who {
+            Agent::Core(core) => model.core(at, core, &mut cores[core].serialized, lines, kind),
+            Agent::Device => model.device(at, lines, kind),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! A memory without sizes: a core's own cache and the last level hold whatever was touched, and each
+//! way to a line takes the same time always.
+
+use super::access::{Access, Kind, Lines};
+use super::lines::{CoreSet, Line, Sets};
+use super::memory::{LINE, Place};
+use crate::core::index::CoreId;
+use doorbell_nic::Host as Costs;
+
+/// What a core must do to reach a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// It is in the core's own cache.
+    Own,
+    /// Fetch it from the last-level cache, where the NIC or another core left it.
+    LastLevel,
+    /// Another core has changed it.
+    OtherCore,
+    /// Nobody has touched it yet.
+    Dram,
+}
+
+/// The lines that caches hold of memory that is larger than they are: the last that were fetched
+/// from DRAM.
+struct Cached {
+    lines: Vec<u32>,
+    capacity: usize,
+    next: usize,
+}
+
+impl Cached {
+    /// A line was fetched; returns the one that made room for it.
+    fn fetched(&mut self, line: u32) -> Option<u32> {
+        if self.lines.len() < self.capacity {
+            self.lines.push(line);
+            return None;
+        }
+        let evicted = std::mem::replace(&mut self.lines[self.next], line);
+        self.next = (self.next + 1) % self.capacity;
+        Some(evicted)
+    }
+}
+
+/// The lines of an allocation.
+struct Allocation {
+    lines: Vec<Line>,
+    /// Where caches do not hold all of it.
+    cached: Option<Cached>,
+}
+
+impl Allocation {
+    /// A line has come from DRAM: another may have to go.
+    fn fetched(&mut self, line: usize, sets: &mut Sets) {
+        if let Some(evicted) = self.cached.as_mut().and_then(|cached| cached.fetched(line as u32)) {
+            self.lines[evicted as usize].evicted(sets);
+        }
+    }
+}
+
+/// Picoseconds of the profile's host.
+struct Times {
+    l1_hit: u64,
+    llc_hit: u64,
+    dma_line: u64,
+    line_transfer: u64,
+    dram: u64,
+    atomic_op: u64,
+    copy_line: u64,
+}
+
+/// The state of all lines of a host.
+pub(crate) struct Flat {
+    times: Times,
+    allocations: Vec<Allocation>,
+    pub(crate) sets: Sets,
+}
+
+impl Flat {
+    pub(crate) fn new(costs: &Costs) -> Flat {
+        Flat {
+            times: Times {
+                l1_hit: costs.l1_hit.as_ps(),
+                llc_hit: costs.llc_hit.as_ps(),
+                dma_line: costs.dma_line.as_ps(),
+                line_transfer: costs.line_transfer.as_ps(),
+                dram: costs.dram.as_ps(),
+                atomic_op: costs.atomic_op.as_ps(),
+                copy_line: costs.copy_line.as_ps(),
+            },
+            allocations: Vec::new(),
+            sets: Sets::default(),
+        }
+    }
+
+    /// The next allocation has `len` bytes.
+    pub(crate) fn allocated(&mut self, len: u64) {
+        let lines = vec![Line::default(); len.div_ceil(LINE) as usize];
+        self.allocations.push(Allocation { lines, cached: None });
+    }
+
+    pub(crate) fn limit_cached(&mut self, allocation: u32, bytes: u64) {
+        let capacity = (bytes / LINE).max(1) as usize;
+        let allocation = &mut self.allocations[allocation as usize];
+        let all = allocation.lines.len();
+        let held = capacity.min(all);
+        let lines: Vec<u32> = (0..held).map(|i| (i * all / held) as u32).collect();
+        for line in &lines {
+            allocation.lines[*line as usize].in_last_level(&mut self.sets);
+        }
+        allocation.cached = Some(Cached { lines, capacity, next: 0 });
+    }
+
+    fn line(&self, place: Place) -> &Line {
+        &self.allocations[place.allocation as usize].lines[(place.offset / LINE) as usize]
+    }
+
+    fn line_mut(&mut self, place: Place) -> &mut Line {
+        &mut self.allocations[place.allocation as usize].lines[(place.offset / LINE) as usize]
+    }
+
+    pub(crate) fn holds(&self, place: Place, core: CoreId) -> bool {
+        self.sets.contains(self.line(place).holders, core)
+    }
+
+    pub(crate) fn watch(&mut self, place: Place, core: CoreId) {
+        let line = &mut self.allocations[place.allocation as usize].lines[(place.offset / LINE) as usize];
+        self.sets.insert(&mut line.watchers, core);
+    }
+
+    /// A core reaches lines. `serialized`: its next load from the last level does not overlap with
+    /// those before it.
+    #[inline]
+    pub(crate) fn core(
+        &mut self,
+        at: u64,
+        core: CoreId,
+        serialized: &mut bool,
+        lines: Lines,
+        kind: Kind,
+    ) -> Access {
+        let first = lines.first;
+        match kind {
+            Kind::Load if lines.count == 0 => Access { done: at, woken: CoreSet::EMPTY },
+            Kind::Load => {
+                let mut done = self.reach(at, core, serialized, first, false);
+                for place in lines.places().skip(1) {
+                    // The hardware prefetcher fetches the lines after the first while they are copied.
+                    self.reach(at, core, serialized, place, false);
+                    done += self.times.copy_line;
+                }
+                Access { done, woken: CoreSet::EMPTY }
+            }
+            Kind::Prefetch => {
+                let mut now = at;
+                for place in lines.places() {
+                    // The line is on its way; a load finds it busy until it is there.
+                    self.reach(now, core, serialized, place, false);
+                    now += self.times.l1_hit;
+                }
+                Access { done: now, woken: CoreSet::EMPTY }
+            }
+            Kind::Store => {
+                let done = self.reach(at, core, serialized, first, true);
+                Access { done, woken: self.take_watchers(first) }
+            }
+            Kind::Atomic => {
+                let done = self.reach(at, core, serialized, first, true) + self.times.atomic_op;
+                *serialized = true;
+                self.line_mut(first).busy_until = done;
+                Access { done, woken: self.take_watchers(first) }
+            }
+        }
+    }
+
+    /// A device reaches lines. What it writes goes to the last-level cache, and no core holds it any
+    /// more; what it reads stays where it is.
+    #[inline]
+    pub(crate) fn device(&mut self, at: u64, lines: Lines, kind: Kind) -> Access {
+        let mut woken = CoreSet::EMPTY;
+        if kind == Kind::Store {
+            let Flat { allocations, sets, .. } = self;
+            let Place { allocation, offset } = lines.first;
+            let line = &mut allocations[allocation as usize].lines[(offset / LINE) as usize];
+            line.in_last_level(sets);
+            woken = std::mem::take(&mut line.watchers);
+        }
+        Access { done: at, woken }
+    }
+
+    /// Who waits for the line to be written.
+    fn take_watchers(&mut self, place: Place) -> CoreSet {
+        std::mem::take(&mut self.line_mut(place).watchers)
+    }
+
+    /// When a core that begins at `at` has reached a line, after a transfer that is under way.
+    #[inline]
+    fn reach(&mut self, at: u64, core: CoreId, serialized: &mut bool, place: Place, store: bool) -> u64 {
+        let Flat { times, allocations, sets } = self;
+        let allocation = &mut allocations[place.allocation as usize];
+        let number = (place.offset / LINE) as usize;
+        let line = &mut allocation.lines[number];
+        let begins = line.busy_until.max(at);
+        let reach = if store { store_to(line, core, sets) } else { load_from(line, core, sets) };
+        let cost = match reach {
+            Reach::Own => return begins + times.l1_hit,
+            Reach::LastLevel if store => times.llc_hit,
+            Reach::LastLevel if !*serialized => times.dma_line,
+            Reach::LastLevel => times.llc_hit.max(times.dma_line),
+            Reach::OtherCore => times.line_transfer,
+            Reach::Dram => times.dram,
+        };
+        let done = begins + cost;
+        line.busy_until = done;
+        *serialized = false;
+        if reach == Reach::Dram {
+            allocation.fetched(number, sets);
+        }
+        done
+    }
+}
+
+/// A core loads from the line.
+#[inline]
+fn load_from(line: &mut Line, core: CoreId, sets: &mut Sets) -> Reach {
+    let reach = if sets.contains(line.holders, core) {
+        return Reach::Own;
+    } else if line.is_modified() {
+        Reach::OtherCore
+    } else if line.is_touched() {
+        Reach::LastLevel
+    } else {
+        Reach::Dram
+    };
+    line.loaded_by(core, sets);
+    reach
+}
+
+/// A core stores to the line, and becomes its only holder.
+#[inline]
+fn store_to(line: &mut Line, core: CoreId, sets: &mut Sets) -> Reach {
+    let reach = if sets.is_only(line.holders, core) {
+        Reach::Own
+    } else if !line.holders.is_empty() {
+        // Changed by another core, or shared: the other copies must go.
+        Reach::OtherCore
+    } else if line.is_touched() {
+        Reach::LastLevel
+    } else {
+        Reach::Dram
+    };
+    line.stored_by(core, sets);
+    reach
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_nic::Profile;
+
+    #[test]
+    fn what_is_fetched_evicts_the_oldest() {
+        let costs = Profile::named("cib").expect("a built-in profile").host;
+        let mut flat = Flat::new(&costs);
+        flat.allocated(8 * LINE);
+        flat.limit_cached(0, 2 * LINE);
+        let mut now = 0;
+        let mut load = |line: u64| {
+            let place = Place { allocation: 0, offset: line * LINE };
+            let begun = now;
+            now = flat.core(now, CoreId(0), &mut false, Lines::at(place), Kind::Load).done;
+            now - begun
+        };
+        let (own, llc, dram) = (costs.l1_hit.as_ps(), costs.dma_line.as_ps(), costs.dram.as_ps());
+        assert_eq!([load(4), load(1)], [llc, dram], "0 and 4 were there, 0 went");
+        assert_eq!([load(0), load(1), load(0)], [dram, own, own]);
+        assert_eq!([load(2), load(1), load(0)], [dram, dram, dram]);
+    }
+}

@@ -1,0 +1,131 @@
+//! The processing of events: which handler of which device each of them is for.
+
+use super::World;
+use crate::core::index::ThreadId;
+use crate::core::queue::{Event, Key, Packed};
+
+/// What the processing of events ran into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It is this thread's turn.
+    Thread(ThreadId),
+    /// Nothing is left to happen.
+    Nothing,
+    /// The end of the run is reached.
+    End,
+}
+
+impl World {
+    /// Processes events up to the next turn of a thread.
+    pub(crate) fn run_to_thread(&mut self) -> Next {
+        self.run(Key::NEVER);
+        let key = self.env.queue.next_key();
+        if key.time > self.end && key != Key::NEVER {
+            return Next::End;
+        }
+        match self.env.queue.pop().and_then(Packed::thread) {
+            Some(thread) => {
+                self.env.now = self.env.now.max(key.time);
+                self.cause = key;
+                Next::Thread(thread)
+            }
+            None => Next::Nothing,
+        }
+    }
+
+    /// Processes all events before `key`; false where a thread's turn is among them.
+    #[inline]
+    pub(crate) fn run_before(&mut self, key: Key) -> bool {
+        if self.env.queue.next_key() < key {
+            self.run(key);
+            if self.env.queue.next_key() < key {
+                return false;
+            }
+        }
+        self.env.now = self.env.now.max(key.time);
+        self.cause = key;
+        true
+    }
+
+    /// Processes events before `key` up to a thread's turn or the end of the run.
+    fn run(&mut self, key: Key) {
+        loop {
+            let next = self.env.queue.next_key();
+            if next >= key || next.is_thread() || next.time > self.end {
+                return;
+            }
+            let Some(event) = self.env.queue.pop() else { return };
+            self.env.now = next.time;
+            self.cause = next;
+            self.env.totals.note(next);
+            self.process(event);
+        }
+    }
+
+    /// Lets happen what `cause` is the key of.
+    #[inline]
+    fn process(&mut self, event: Packed) {
+        let World { env, hosts, devices, .. } = self;
+        match event.event() {
+            Event::Thread(_) => {}
+            Event::Visible { device, write } => {
+                let device = &mut devices[device];
+                let machine = device.machine;
+                let woken = device.visible(&mut hosts[machine], env, write);
+                if !woken.is_empty() {
+                    self.wake(machine, woken);
+                }
+            }
+            Event::ReadAtHost { device, read } => {
+                let device = &mut devices[device];
+                device.read_at_host(&mut hosts[device.machine], env, read);
+            }
+            Event::ReadDone { device, read } => devices[device].read_done(env, read),
+            Event::Mmio { device, count, qp, by_mmio } => {
+                devices[device].mmio_arrived(env, qp, count, by_mmio)
+            }
+            Event::RecvDoorbell { device, count, recv_queue } => {
+                devices[device].recv_doorbell_arrived(env, recv_queue, count);
+            }
+            Event::Arrive { device, flight, .. } => {
+                devices[device].arrived(env, flight);
+                self.give_room();
+            }
+            Event::Ingress { device, flight, .. } => {
+                devices[device].came_in(env, flight);
+                self.give_room();
+            }
+            Event::RxDone { device, unit, flight } => {
+                let device = &mut devices[device];
+                device.received(&hosts[device.machine], env, unit, flight);
+                self.give_room();
+            }
+            Event::Unlock { device, lock } => {
+                let device = &mut devices[device];
+                device.unlock(&hosts[device.machine], env, lock);
+                self.give_room();
+            }
+            Event::TxPu { device, unit } => {
+                let device = &mut devices[device];
+                device.tx_done(&hosts[device.machine], env, unit);
+            }
+            Event::PortOut { device, port } => {
+                let device = &mut devices[device];
+                device.drain_port(env, device.port(port));
+            }
+            Event::Timer { device, qp } => devices[device].timer(env, qp),
+        }
+    }
+
+    /// Lets the ports go on that wait for room at one that has some again. Each looks once, and queues up
+    /// behind the others if need be.
+    #[inline]
+    fn give_room(&mut self) {
+        let World { env, devices, .. } = self;
+        let Some((port, waiting)) = env.fabric.take_made_room() else { return };
+        for _ in 0..waiting {
+            let Some(from) = env.fabric.next_waiting(port) else { return };
+            devices[env.fabric.ports[from].device].drain_port(env, from);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What all rooms share while an event is processed.
+
+use crate::core::index::FlightId;
+use crate::core::payload::PayloadPool;
+use crate::core::queue::{Event, EventQueue, Key};
+use crate::core::server::Window;
+use crate::core::slab::Slab;
+use crate::fabric::{Fabric, Flight};
+use doorbell_transport::Action;
+
+/// Counts of the whole run.
+#[derive(Default)]
+pub(crate) struct Totals {
+    /// Events processed, and a hash over them.
+    pub(crate) events: u64,
+    pub(crate) event_hash: u64,
+    /// Send work requests completed or handed to the wire for good.
+    pub(crate) verbs: u64,
+    /// Messages that unreliable transports dropped for want of a RECV.
+    pub(crate) dropped: u64,
+}
+
+impl Totals {
+    /// Counts an event and takes it up in the hash: when it happens, what it is and whom it concerns.
+    #[inline]
+    pub(super) fn note(&mut self, event: Key) {
+        self.events += 1;
+        let mixed = (self.event_hash ^ event.order).rotate_left(29).wrapping_add(event.time);
+        self.event_hash = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+/// The time, what is going to happen, and what is under way between devices.
+pub(crate) struct Env {
+    /// Picoseconds.
+    pub(crate) now: u64,
+    pub(crate) window: Window,
+    pub(crate) queue: EventQueue,
+    pub(crate) flights: Slab<FlightId, Flight>,
+    pub(crate) payloads: PayloadPool,
+    pub(crate) fabric: Fabric,
+    /// Reused for what a QP asks for.
+    actions: Vec<Vec<Action>>,
+    pub(crate) totals: Totals,
+}
+
+impl Env {
+    pub(crate) fn new(window: Window, fabric: Fabric) -> Env {
+        Env {
+            now: 0,
+            window,
+            queue: EventQueue::new(),
+            flights: Slab::new(),
+            payloads: PayloadPool::new(),
+            fabric,
+            actions: Vec::new(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// Lets something happen in `after` picoseconds.
+    #[inline]
+    pub(crate) fn after(&mut self, after: u64, event: Event) {
+        self.queue.push(self.now + after, event);
+    }
+
+    /// Whether what happens now is metered.
+    #[inline]
+    pub(crate) fn counts(&self) -> bool {
+        self.window.contains(self.now)
+    }
+
+    /// An empty list for what a QP asks for.
+    pub(crate) fn take_actions(&mut self) -> Vec<Action> {
+        self.actions.pop().unwrap_or_else(|| Vec::with_capacity(64))
+    }
+
+    pub(crate) fn give_actions(&mut self, mut actions: Vec<Action>) {
+        actions.clear();
+        self.actions.push(actions);
+    }
+
+    /// Forgets a packet and its payload.
+    pub(crate) fn drop_flight(&mut self, flight: FlightId) {
+        self.payloads.give(self.flights[flight].payload);
+        self.flights.free(flight);
+    }
+}

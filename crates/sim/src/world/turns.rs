@@ -1,0 +1,100 @@
+//! Turns of threads: who goes on when, who sleeps, who is woken.
+
+use super::World;
+use crate::core::index::{MachineId, ThreadId};
+use crate::core::thread::{Look, Thread, Waiting};
+use crate::host::CoreSet;
+
+impl World {
+    /// Schedules the turn of a thread.
+    pub(crate) fn schedule(&mut self, thread: ThreadId, time: u64) {
+        self.threads[thread].turn_at = time;
+        self.env.queue.push_thread(time, thread);
+    }
+
+    /// Makes sure that a thread that pauses has a turn at its deadline.
+    pub(crate) fn schedule_deadline(&mut self, thread: ThreadId, deadline: u64) {
+        let t = &mut self.threads[thread];
+        if deadline < t.deadline_at {
+            t.deadline_at = deadline;
+            self.env.queue.push_thread(deadline, thread);
+        }
+    }
+
+    /// Whether a turn that came is one the thread waits for; it then goes on.
+    pub(crate) fn takes_turn(&mut self, thread: ThreadId) -> bool {
+        let (cause, window) = (self.cause, self.env.window);
+        let t = &mut self.threads[thread];
+        if t.deadline_at == cause.time {
+            t.deadline_at = u64::MAX;
+        }
+        if t.turn_at != cause.time {
+            let Waiting::Pause { deadline, waking: false, .. } = t.waiting else { return false };
+            if deadline > cause.time {
+                self.schedule_deadline(thread, deadline);
+                return false;
+            }
+            // Nothing else has ended the pause.
+            t.resume_pass(cause);
+        }
+        t.turn_at = u64::MAX;
+        if let Waiting::Pause { since, .. } = t.waiting {
+            t.idle += window.overlap(since, t.clock);
+        }
+        t.waiting = Waiting::Turn;
+        true
+    }
+
+    /// Wakes the threads on `cores` of a machine that sleep in their passes.
+    pub(crate) fn wake(&mut self, machine: MachineId, cores: CoreSet) {
+        for core in self.hosts[machine].cores_of(cores) {
+            let Some(thread) = self.hosts[machine].cores[core].thread else { continue };
+            let at = self.cause;
+            if let Some(turn) = self.threads[thread].resume_pass(at) {
+                self.schedule(thread, turn.max(self.env.now));
+            }
+        }
+    }
+
+    /// What every thread waits for, where none can go on.
+    pub(crate) fn describe_waiting(&self) -> String {
+        let waits: Vec<String> = self
+            .threads
+            .iter()
+            .filter_map(|t| {
+                let who = t.name();
+                match &t.waiting {
+                    Waiting::Ended => None,
+                    Waiting::Key(key) => Some(format!("{who} waits for the key {key:?}")),
+                    Waiting::Pause { .. } => Some(format!("{who} waits for {}", looked_at(t))),
+                    Waiting::Turn => Some(format!("{who} waits for its turn")),
+                }
+            })
+            .collect();
+        waits.join("; ")
+    }
+}
+
+/// What the passes of a thread look at, in words.
+fn looked_at(thread: &Thread) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for step in thread.last_steps() {
+        let part = match step.look {
+            Look::Poll { cq, .. } => format!("a completion in CQ {}", cq.0),
+            Look::Load { place, .. } | Look::Read { place, .. } => {
+                format!("a change of byte {} of allocation {}", place.offset, place.allocation)
+            }
+            Look::Work => continue,
+        };
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    let more = parts.len().saturating_sub(4);
+    parts.truncate(4);
+    let mut text = parts.join(" or ");
+    if more > 0 {
+        text.push_str(&format!(" or {more} more"));
+    }
+    if text.is_empty() { "nothing at all".into() } else { text }
+}
