@@ -1,15 +1,15 @@
 //! Which PCIe transactions a work request costs (ATC'16, 2.1, 3.1, 3.2, 5.1 and appendix A).
 //!
 //! All functions are pure. Bytes of TLPs count their headers and payload; what the link layer adds
-//! is in [`Profile::mmio_time`] and its siblings.
+//! is in [`crate::cost::PcieCost`].
 
-use crate::{Nic, Pcie, Profile, wqe};
-use doorbell_verbs::{Opcode, QpType, Span};
+use crate::cost::{Piece, Work};
+use crate::{Generation, Nic, Pcie, Profile, wqe};
+use doorbell_verbs::{Opcode, QpType};
 use serde::Serialize;
 use std::ops::{Add, AddAssign};
 
-/// Bytes of a Doorbell (d of appendix A).
-pub const DOORBELL_BYTES: u32 = 8;
+pub use crate::generation::DOORBELL_BYTES;
 
 /// Bytes of the word an atomic works on.
 pub const ATOMIC_WORD_BYTES: u32 = 8;
@@ -28,12 +28,6 @@ pub enum Method {
 }
 
 impl Method {
-    /// What the paper's drivers do with a list of `wqes`: a single one goes by MMIO even where
-    /// batching is on (ATC'16, section 4).
-    pub const fn of_list(wqes: u32) -> Method {
-        if wqes <= 1 { Method::WqeByMmio } else { Method::Doorbell { batch: wqes } }
-    }
-
     /// WQEs it takes along.
     pub const fn wqes(self) -> u32 {
         match self {
@@ -75,13 +69,27 @@ impl PostShape {
     }
 
     /// Bytes of each WQE, without padding.
-    pub const fn wqe_bytes(&self) -> u32 {
-        wqe::send_bytes(self.opcode, self.qp_type, self.wqe_payload())
+    pub const fn wqe_bytes(&self, generation: Generation) -> u32 {
+        generation.wqe().send_bytes(self.opcode, self.qp_type, self.wqe_payload())
     }
 
     /// Cache lines of each WQE.
-    pub const fn wqe_lines(&self) -> u32 {
-        wqe::lines(self.wqe_bytes())
+    pub const fn wqe_lines(&self, generation: Generation) -> u32 {
+        wqe::lines(self.wqe_bytes(generation))
+    }
+
+    /// Bytes of payload that the CPU copies into each WQE.
+    pub const fn inlined(&self) -> u32 {
+        match self.wqe_payload() {
+            wqe::Payload::Inline(bytes) => bytes,
+            wqe::Payload::None | wqe::Payload::Sges(_) => 0,
+        }
+    }
+
+    /// Lengths of the payload's buffers: it is spread evenly over the SGEs.
+    pub fn buffers(&self) -> impl Iterator<Item = u32> + use<> {
+        let (bytes, sges) = (self.payload, self.sges.max(1));
+        (0..sges).map(move |i| bytes / sges + u32::from(i < bytes % sges))
     }
 
     /// Bytes that the NIC reads from the payload's buffers for each work request.
@@ -265,43 +273,6 @@ impl Pcie {
     }
 }
 
-impl Profile {
-    /// Time that an MMIO write of `bytes` occupies the host-to-device direction.
-    pub fn mmio_time(&self, bytes: u32) -> Span {
-        let p = &self.pcie;
-        // A Doorbell is a plain store: only write-combined lines pay the further overhead.
-        let overhead = if bytes >= wqe::LINE { p.mmio_overhead } else { 0 };
-        link_time(u64::from(bytes + p.request_header + overhead), p.dllp_millibytes, self.pcie_speed.mmio)
-    }
-
-    /// Time that one completion carrying `bytes` occupies the host-to-device direction.
-    pub fn completion_time(&self, bytes: u32) -> Span {
-        let p = &self.pcie;
-        let on_link = u64::from(bytes + p.completion_header);
-        link_time(on_link, p.dllp_millibytes, self.pcie_speed.completion)
-    }
-
-    /// Time that one read request occupies the device-to-host direction.
-    pub fn read_request_time(&self) -> Span {
-        let p = &self.pcie;
-        link_time(u64::from(p.request_header), p.dllp_millibytes, self.pcie_speed.device_to_host)
-    }
-
-    /// Time that one write TLP carrying `bytes` occupies the device-to-host direction.
-    pub fn dma_write_time(&self, bytes: u32) -> Span {
-        let p = &self.pcie;
-        let on_link = u64::from(bytes + p.request_header);
-        link_time(on_link, p.dllp_millibytes, self.pcie_speed.device_to_host)
-    }
-}
-
-/// Time of a TLP of `bytes` and its share of link-layer packets, rounded to the nearest ps.
-fn link_time(bytes: u64, dllp_millibytes: u64, bytes_per_s: u64) -> Span {
-    let numerator = u128::from(bytes * 1000 + dllp_millibytes) * 1_000_000_000;
-    let rate = u128::from(bytes_per_s);
-    Span::from_ps(((numerator + rate / 2) / rate) as u64)
-}
-
 /// What the requester's side costs, from the post to the last completion: all of the
 /// `shape.method.wqes()` work requests together.
 pub fn requester(profile: &Profile, shape: &PostShape) -> Transactions {
@@ -312,12 +283,15 @@ pub fn requester(profile: &Profile, shape: &PostShape) -> Transactions {
 pub fn transfer(profile: &Profile, shape: &PostShape) -> Transactions {
     let pcie = &profile.pcie;
     match shape.method {
-        Method::WqeByMmio => Transactions::mmio_write(pcie, wqe::LINE).times(u64::from(shape.wqe_lines())),
+        Method::WqeByMmio => {
+            let lines = shape.wqe_lines(profile.generation);
+            Transactions::mmio_write(pcie, wqe::LINE).times(u64::from(lines))
+        }
         Method::Doorbell { batch } => {
-            let slot = wqe::pad(shape.wqe_bytes());
+            let slot = wqe::pad(shape.wqe_bytes(profile.generation));
             doorbell_fetches(&profile.nic, batch)
                 .map(|wqes| Transactions::dma_read(pcie, wqes * slot))
-                .fold(Transactions::mmio_write(pcie, DOORBELL_BYTES), Add::add)
+                .fold(doorbell(profile), Add::add)
         }
     }
 }
@@ -325,6 +299,11 @@ pub fn transfer(profile: &Profile, shape: &PostShape) -> Transactions {
 /// How many WQEs each of the DMA reads takes that a Doorbell for `batch` of them causes.
 pub fn doorbell_fetches(nic: &Nic, batch: u32) -> impl Iterator<Item = u32> + use<> {
     pieces(batch, if nic.doorbell_reads_all { batch } else { nic.wqe_prefetch })
+}
+
+/// How many RECVs each of the DMA reads takes that a Doorbell for `recvs` of them causes.
+pub fn recv_fetches(nic: &Nic, recvs: u32) -> impl Iterator<Item = u32> + use<> {
+    pieces(recvs, nic.recv_prefetch)
 }
 
 /// What one work request costs at its requester once its WQE is in the NIC: reading the payload
@@ -357,35 +336,30 @@ pub fn responder(
     recv: RecvShape,
 ) -> Transactions {
     let pcie = &profile.pcie;
-    let packets = || pieces(payload, profile.link.mtu);
-    match opcode {
-        Opcode::Read => {
-            packets().map(|b| Transactions::dma_read(pcie, b)).fold(Transactions::default(), Add::add)
-        }
-        Opcode::CompareSwap | Opcode::FetchAdd => {
-            Transactions::dma_read(pcie, ATOMIC_WORD_BYTES) + Transactions::dma_write(pcie, ATOMIC_WORD_BYTES)
-        }
-        Opcode::Write => write_packets(pcie, packets()),
-        Opcode::WriteWithImm => write_packets(pcie, packets()) + receive_cqe(profile),
-        Opcode::Send | Opcode::SendWithImm => {
-            let ud = qp_type == QpType::Ud;
-            if recv.inline && profile.nic.receives_inline(payload, ud) {
-                return receive_cqe(profile);
-            }
-            // InfiniBand's datagrams mostly have no global route header: nothing is written before
-            // their payload.
-            write_packets(pcie, packets()) + receive_cqe(profile)
+    let message = profile.message(opcode, qp_type, payload);
+    let mut sum = Transactions::default();
+    for Piece { packet, .. } in message.requests() {
+        let work = Work::of(&packet, &profile.nic, recv);
+        // InfiniBand's datagrams mostly have no global route header: nothing is written before
+        // their payload.
+        sum += Transactions::dma_write(pcie, work.place);
+        if work.recv_cqe {
+            // Nothing can suppress it (3.2).
+            sum += Transactions::dma_write(pcie, profile.nic.cqe);
         }
     }
+    for Piece { packet, .. } in message.answers() {
+        sum += Transactions::dma_read(pcie, packet.payload);
+    }
+    if opcode.is_atomic() {
+        sum += Transactions::dma_read(pcie, ATOMIC_WORD_BYTES);
+        sum += Transactions::dma_write(pcie, ATOMIC_WORD_BYTES);
+    }
+    sum
 }
 
-/// The CQE of a RECV, which nothing can suppress (3.2).
-fn receive_cqe(profile: &Profile) -> Transactions {
-    Transactions::dma_write(&profile.pcie, profile.nic.cqe)
-}
-
-fn write_packets(pcie: &Pcie, packets: impl Iterator<Item = u32>) -> Transactions {
-    packets.map(|bytes| Transactions::dma_write(pcie, bytes)).fold(Transactions::default(), Add::add)
+fn doorbell(profile: &Profile) -> Transactions {
+    Transactions::mmio_write(&profile.pcie, profile.generation.posting().doorbell)
 }
 
 /// What posting `recvs` like RECVs with one call costs: a Doorbell, and the NIC's reading of the
@@ -394,9 +368,10 @@ pub fn post_recv(profile: &Profile, recvs: u32, sges: u32) -> Transactions {
     if recvs == 0 {
         return Transactions::default();
     }
-    pieces(recvs, profile.nic.recv_prefetch)
-        .map(|wqes| Transactions::dma_read(&profile.pcie, wqes * wqe::recv_bytes(sges)))
-        .fold(Transactions::mmio_write(&profile.pcie, DOORBELL_BYTES), Add::add)
+    let slot = profile.generation.wqe().recv_bytes(sges);
+    recv_fetches(&profile.nic, recvs)
+        .map(|wqes| Transactions::dma_read(&profile.pcie, wqes * slot))
+        .fold(doorbell(profile), Add::add)
 }
 
 /// Cache lines that an access touches: what the counters PCIeRdCur and PCIeItoM count (2.1).
@@ -412,11 +387,6 @@ pub const fn lines_touched(address: u64, bytes: u64) -> u64 {
 fn pieces(n: u32, size: u32) -> impl Iterator<Item = u32> + use<> {
     let size = size.max(1);
     (0..n.div_ceil(size)).map(move |i| size.min(n - i * size))
-}
-
-/// DMA reads or writes of a payload of `bytes` in `sges` buffers.
-pub(crate) fn payload_dmas(bytes: u32, sges: u32, mtu: u32) -> u64 {
-    payload_pieces(bytes, sges, mtu).count() as u64
 }
 
 /// The DMAs of a payload spread evenly over `sges` buffers, packet by packet.

@@ -1,20 +1,22 @@
-//! What a NIC is, without time: profiles, WQE layout, PCIe accounting, analytic limits.
+//! What a NIC is, without time: profiles, its generation's layouts, what things cost, analytic limits.
 //!
-//! A [`Profile`] describes a machine and its NIC. [`accounting`] says which PCIe transactions a
-//! posted work request costs there, [`limits`] what a workload can reach at most. Nothing here
-//! keeps a clock: the same functions serve the simulator, the software NIC and every explanation.
+//! A [`Profile`] describes a machine and its NIC. [`cost`] says what packets, WQEs and completions cost
+//! each resource there, [`accounting`] which PCIe transactions a posted work request causes, [`limits`]
+//! what a workload can reach at most. Nothing here keeps a clock: the same functions serve the
+//! simulator, the software NIC and every explanation.
 #![forbid(unsafe_code)]
 
 pub mod accounting;
+pub mod cost;
+pub mod generation;
 pub mod limits;
-pub mod link;
 mod parameter;
 mod profile;
 mod resource;
-mod units;
 pub mod wqe;
 
 pub use accounting::{Method, PostShape, RecvShape, Transactions};
+pub use generation::Generation;
 pub use parameter::{Basis, Parameter, ProfileError, Unit};
 pub use profile::{Atomics, Caches, Host, Link, Nic, Pcie, PcieSpeed, Profile, Rx, Tx};
 pub use resource::Resource;

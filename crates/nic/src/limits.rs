@@ -4,6 +4,7 @@
 //! a simulation is well below the least of them, one of these is why.
 
 use crate::accounting::{self, Transactions};
+use crate::cost::{Costs, Message, OnLink};
 use crate::{Method, PostShape, Profile, RecvShape, Resource};
 use doorbell_verbs::{Opcode, QpType, Span};
 use serde::Serialize;
@@ -123,8 +124,8 @@ impl Mix {
         }
     }
 
-    /// The shape of its posts; `signaled` for those that ask for a completion.
-    pub fn post(&self, signaled: bool) -> PostShape {
+    /// The shape of its posts to a NIC of this profile; `signaled` for those that ask for a completion.
+    pub fn post(&self, profile: &Profile, signaled: bool) -> PostShape {
         PostShape {
             opcode: self.opcode,
             qp_type: self.qp_type,
@@ -132,8 +133,12 @@ impl Mix {
             sges: 1,
             inline: self.inline,
             signaled,
-            method: Method::of_list(self.batch),
+            method: profile.generation.posting().method(self.batch),
         }
+    }
+
+    fn message(&self, profile: &Profile) -> Message {
+        profile.message(self.opcode, self.qp_type, self.payload)
     }
 
     fn recv(&self) -> RecvShape {
@@ -237,7 +242,7 @@ fn pcie_time(profile: &Profile, t: &Transactions) -> PcieTime {
 /// Times on the PCIe link per operation at its requester.
 fn requester_pcie(profile: &Profile, mix: &Mix) -> PcieTime {
     let wqes = f64::from(mix.batch);
-    let plain = pcie_time(profile, &accounting::requester(profile, &mix.post(false)));
+    let plain = pcie_time(profile, &accounting::requester(profile, &mix.post(profile, false)));
     let cqe = pcie_time(profile, &Transactions::dma_write(&profile.pcie, profile.nic.cqe));
     PcieTime {
         mmio: plain.mmio / wqes,
@@ -300,6 +305,13 @@ fn busy_units(units: u32, mix: &Mix) -> u32 {
     units.min(mix.threads.saturating_mul(mix.qps))
 }
 
+/// Time of the requester's receiving unit for the answer to one message, in picoseconds.
+fn receive_answers(costs: &Costs, message: &Message) -> u64 {
+    let data = message.opcode.returns_data();
+    let issue = if data { costs.receive.dma_write } else { 0 };
+    message.answers().map(|piece| costs.receive.look(&piece.packet) + issue).sum()
+}
+
 fn units_limit(resource: Resource, kind: &str, units: u32, busy: f64, role: &Role) -> Limit {
     Limit {
         resource,
@@ -313,22 +325,29 @@ fn units_limit(resource: Resource, kind: &str, units: u32, busy: f64, role: &Rol
 }
 
 fn sending(profile: &Profile, mix: &Mix, role: &Role) -> Limit {
-    let request = profile.tx_request(&mix.post(false));
-    let response = profile.tx_response(mix.opcode, mix.qp_type, mix.payload);
-    let busy = role.demand(ps(request), ps(response));
+    let costs = Costs::new(profile);
+    let message = mix.message(profile);
+    let request = costs.send_requests(&mix.post(profile, false), &message);
+    let busy = role.demand(request as f64, costs.send_answers(&message) as f64);
     units_limit(Resource::TxUnits, "sending", busy_units(profile.tx.units, mix), busy, role)
 }
 
 fn receiving(profile: &Profile, mix: &Mix, role: &Role) -> Limit {
-    let response = profile.rx_response(mix.opcode, mix.qp_type, mix.payload);
-    let request = profile.rx_request(mix.opcode, mix.qp_type, mix.payload, mix.recv());
-    let busy = role.demand(ps(response), ps(request));
+    let costs = Costs::new(profile);
+    let message = mix.message(profile);
+    let request = costs.receive_requests(&message, &profile.nic, mix.recv());
+    let busy = role.demand(receive_answers(&costs, &message) as f64, request as f64);
     units_limit(Resource::RxUnits, "receiving", busy_units(profile.rx.units, mix), busy, role)
 }
 
+/// What a message is on the link, and its answer.
+fn on_link(profile: &Profile, mix: &Mix) -> [OnLink; 2] {
+    let (costs, message) = (Costs::new(profile), mix.message(profile));
+    [costs.on_link(message.requests()), costs.on_link(message.answers())]
+}
+
 fn link(profile: &Profile, mix: &Mix, role: &Role) -> Limit {
-    let request = profile.link.request(mix.opcode, mix.qp_type, mix.payload).bytes as f64;
-    let response = profile.link.response(mix.opcode, mix.qp_type, mix.payload).bytes as f64;
+    let [request, response] = on_link(profile, mix).map(|on_link| on_link.bytes as f64);
     let out = role.demand(request, response);
     let back = role.demand(response, request);
     let ports = profile.link.ports.min(mix.threads);
@@ -341,12 +360,13 @@ fn link(profile: &Profile, mix: &Mix, role: &Role) -> Limit {
 }
 
 fn cpu(profile: &Profile, mix: &Mix, role: &Role) -> Limit {
-    let post = ps(profile.cpu_post_send(&mix.post(false))) / f64::from(mix.batch);
-    let poll = ps(profile.cpu_poll()) / f64::from(mix.signal_every);
+    let core = Costs::new(profile).cpu;
+    let post = core.post_send(profile.generation, &mix.post(profile, false)) as f64 / f64::from(mix.batch);
+    let poll = core.take(1) as f64 / f64::from(mix.signal_every);
     let receive = if mix.opcode.consumes_recv() {
-        let recvs = mix.recv_batch;
-        ps(profile.cpu_post_recv(recvs)) / f64::from(recvs)
-            + ps(profile.cpu_receive(mix.qp_type, mix.payload, mix.recv()))
+        let inline = mix.inline_recv && profile.nic.receives_inline(mix.payload, mix.qp_type == QpType::Ud);
+        let moved = if inline { core.take_inline(1) } else { 0 };
+        core.post_recv(mix.recv_batch) as f64 / f64::from(mix.recv_batch) + (core.take(1) + moved) as f64
     } else {
         0.0
     };
@@ -392,22 +412,27 @@ fn locks(profile: &Profile, mix: &Mix, role: &Role) -> Limit {
 pub fn unloaded_latency(profile: &Profile, mix: &Mix) -> Span {
     let mix = &mix.sensible();
     let pcie = &profile.pcie;
-    let shape = mix.post(true);
+    let costs = Costs::new(profile);
+    let shape = mix.post(profile, true);
+    let request = Span::from_ps(costs.send_requests(&shape, &mix.message(profile)));
     let fetch = match shape.method {
         Method::WqeByMmio => Span::ZERO,
         Method::Doorbell { .. } => pcie.read_latency,
     };
     let payload = if shape.payload_read() > 0 { pcie.read_latency } else { Span::ZERO };
-    let leave =
-        profile.cpu_post_send(&shape) + pcie.mmio_latency + fetch + payload + profile.tx_request(&shape);
-    let complete = pcie.write_latency + profile.cpu_poll();
+    let leave = Span::from_ps(costs.cpu.post_send(profile.generation, &shape))
+        + pcie.mmio_latency
+        + fetch
+        + payload
+        + request;
+    let complete = pcie.write_latency + Span::from_ps(costs.cpu.take(1));
     leave + answer_latency(profile, mix) + complete
 }
 
 /// From the request's leaving to the end of its answer; none where nothing is answered.
 fn answer_latency(profile: &Profile, mix: &Mix) -> Span {
-    let request = profile.link.request(mix.opcode, mix.qp_type, mix.payload);
-    let response = profile.link.response(mix.opcode, mix.qp_type, mix.payload);
+    let [request, response] = on_link(profile, mix);
+    let (costs, message) = (Costs::new(profile), mix.message(profile));
     let on_wire = |bytes| profile.link.time(bytes);
     if response.packets == 0 {
         return on_wire(request.bytes);
@@ -422,10 +447,9 @@ fn answer_latency(profile: &Profile, mix: &Mix) -> Span {
     on_wire(request.bytes)
         + on_wire(response.bytes)
         + profile.link.one_way * 2
-        + profile.rx_request(mix.opcode, mix.qp_type, mix.payload, mix.recv())
+        + Span::from_ps(costs.receive_requests(&message, &profile.nic, mix.recv()))
         + data
-        + profile.tx_response(mix.opcode, mix.qp_type, mix.payload)
-        + profile.rx_response(mix.opcode, mix.qp_type, mix.payload)
+        + Span::from_ps(costs.send_answers(&message) + receive_answers(&costs, &message))
 }
 
 /// Little's law: what is outstanding, over the time it takes.

@@ -1,5 +1,6 @@
 //! What is known about a machine and its NIC.
 
+use crate::Generation;
 use crate::parameter::{Basis, Parameter, ProfileError, Reader, Section, Unit};
 use doorbell_verbs::{Mtu, Span};
 use serde::Deserialize;
@@ -251,6 +252,8 @@ pub struct Profile {
     pub name: String,
     /// What the machine is, in a line.
     pub title: String,
+    /// How the NIC's WQEs, Doorbells, packets and completions look.
+    pub generation: Generation,
     /// The host.
     pub host: Host,
     /// PCIe.
@@ -292,6 +295,7 @@ pub struct PcieSpeed {
 struct File {
     name: String,
     title: String,
+    generation: Generation,
     host: Spanned<Section>,
     pcie: Spanned<Section>,
     link: Spanned<Section>,
@@ -373,6 +377,7 @@ impl Profile {
         Ok(Profile {
             name: parsed.name,
             title: parsed.title,
+            generation: parsed.generation,
             host,
             pcie,
             pcie_speed: PcieSpeed { mmio: all_lanes, completion: all_lanes, device_to_host: all_lanes },

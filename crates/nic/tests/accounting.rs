@@ -1,7 +1,7 @@
 //! PCIe accounting against the formulas and figures of ATC'16.
 
 use doorbell_nic::accounting::{self, Transactions, lines_touched};
-use doorbell_nic::{Method, PostShape, Profile, RecvShape, wqe};
+use doorbell_nic::{Generation, Method, PostShape, Profile, RecvShape, wqe};
 use doorbell_verbs::{Opcode, QpType};
 use proptest::prelude::*;
 
@@ -33,7 +33,7 @@ fn bytes_towards_the_nic_follow_figure_2b() {
 fn ten_wqes_of_65_bytes_cost_what_appendix_a_says() {
     let cib = profile("cib");
     let write = |method| PostShape { opcode: Opcode::Write, qp_type: QpType::Uc, ..ud_send(29, method) };
-    assert_eq!(write(Method::WqeByMmio).wqe_bytes(), 65);
+    assert_eq!(write(Method::WqeByMmio).wqe_bytes(cib.generation), 65);
     let by_mmio = accounting::transfer(&cib, &write(Method::WqeByMmio)).times(10);
     let by_doorbell = accounting::transfer(&cib, &write(Method::Doorbell { batch: 10 }));
     // atc16-appA-tbf, atc16-s31-bf-bytes
@@ -200,7 +200,7 @@ fn shapes() -> impl Strategy<Value = PostShape> {
             sges,
             inline,
             signaled,
-            method: Method::of_list(batch),
+            method: Generation::Mlx5.posting().method(batch),
         },
     )
 }
@@ -278,7 +278,7 @@ proptest! {
         let (together, apart) = (of(batch), of(1).times(u64::from(batch)));
         prop_assert!(together.host_to_device_bytes < apart.host_to_device_bytes);
         prop_assert_eq!(together.dma_read_bytes, apart.dma_read_bytes);
-        prop_assert_eq!(together.dma_read_bytes, u64::from(batch * wqe::pad(shape.wqe_bytes())));
+        prop_assert_eq!(together.dma_read_bytes, u64::from(batch * wqe::pad(shape.wqe_bytes(cib.generation))));
     }
 
     #[test]

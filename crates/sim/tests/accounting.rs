@@ -3,7 +3,7 @@
 mod common;
 
 use common::{ALL, Node, profile};
-use doorbell_nic::accounting::{self, Method, PostShape, RecvShape, Transactions};
+use doorbell_nic::accounting::{self, PostShape, RecvShape, Transactions};
 use doorbell_sim::{PcieUse, SimCluster, SimConfig};
 use doorbell_verbs::{
     Ah, Cluster, Context, Endpoint, Opcode, PageSize, Program, Provider, QpCap, QpInitAttr, QpType, RecvWr,
@@ -136,7 +136,7 @@ fn the_simulator_spends_what_the_accounting_says() {
                         continue;
                     }
                     let sges = u32::from(payload > 0);
-                    let method = Method::of_list(batch);
+                    let method = profile.generation.posting().method(batch);
                     let shape = PostShape { opcode, qp_type, payload, sges, inline, signaled, method };
                     let (few, many) = (traffic(shape, 1), traffic(shape, 3));
                     same(

@@ -5,7 +5,7 @@ mod common;
 use common::verbs::{INLINED, Node, SIGNALED, Wr};
 use common::{ROLE, command, finish, free_port, installed, launch, own_program, text, wait_for_listener};
 use doorbell_nic::accounting::{self, Transactions};
-use doorbell_nic::{Method, PostShape, Profile, RecvShape};
+use doorbell_nic::{Generation, PostShape, Profile, RecvShape};
 use doorbell_soft::launch::{Launch, Link, Stats};
 use doorbell_verbs::{Opcode, QpType, SendOp};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ fn is_about(found: &Value, expected: f64) {
 
 /// Signalled work requests in lists of this length.
 fn posts(opcode: Opcode, payload: u32, sges: u32, inline: bool, list: u32) -> PostShape {
-    let method = Method::of_list(list);
+    let method = Generation::Mlx5.posting().method(list);
     PostShape { opcode, qp_type: QpType::Rc, payload, sges, inline, signaled: true, method }
 }
 

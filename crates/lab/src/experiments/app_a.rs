@@ -2,7 +2,7 @@
 
 use super::{Check, Ctx, Experiment, Findings};
 use crate::simulate::SimulateError;
-use doorbell_nic::accounting::{self, DOORBELL_BYTES};
+use doorbell_nic::accounting;
 use doorbell_nic::{Method, PostShape, Profile, Transactions, wqe};
 use doorbell_verbs::{Opcode, QpType};
 
@@ -29,11 +29,11 @@ const WQES: u32 = 10;
 const WQE_BYTES: u32 = 65;
 
 /// A WRITE whose WQE has the paper's size.
-fn shape(method: Method) -> PostShape {
+fn shape(profile: &Profile, method: Method) -> PostShape {
     PostShape {
         opcode: Opcode::Write,
         qp_type: QpType::Uc,
-        payload: WQE_BYTES - wqe::header_bytes(QpType::Uc),
+        payload: WQE_BYTES - profile.generation.wqe().header_bytes(QpType::Uc),
         sges: 1,
         inline: true,
         signaled: false,
@@ -42,8 +42,8 @@ fn shape(method: Method) -> PostShape {
 }
 
 fn posts(profile: &Profile) -> (Transactions, Transactions) {
-    let by_mmio = accounting::transfer(profile, &shape(Method::WqeByMmio)).times(u64::from(WQES));
-    let doorbell = accounting::transfer(profile, &shape(Method::Doorbell { batch: WQES }));
+    let by_mmio = accounting::transfer(profile, &shape(profile, Method::WqeByMmio)).times(u64::from(WQES));
+    let doorbell = accounting::transfer(profile, &shape(profile, Method::Doorbell { batch: WQES }));
     (by_mmio, doorbell)
 }
 
@@ -65,7 +65,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
             counts == (lines, 1),
             format!("{} MMIO writes become {}", counts.0, counts.1),
         ),
-        Check::number("atc16-appA-doorbell-size", "cib", DOORBELL_BYTES),
+        Check::number("atc16-appA-doorbell-size", "cib", profile.generation.posting().doorbell),
         Check::number("atc16-appA-linklayer-overhead", "cib", link_layer_percent(profile, &by_mmio))
             .note("of the bytes of the ten WQEs by MMIO, whose TLPs are the smaller ones"),
     ];

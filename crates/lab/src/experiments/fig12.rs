@@ -61,8 +61,8 @@ struct Sweep {
 /// READs or WRITEs per second, in millions, that the direction of the link with the payload carries.
 fn link_limit(profile: &Profile, opcode: Opcode, transport: QpType, size: u32) -> f64 {
     let load = match opcode {
-        Opcode::Read => profile.link.response(opcode, transport, size),
-        _ => profile.link.request(opcode, transport, size),
+        Opcode::Read => profile.response_on_link(opcode, transport, size),
+        _ => profile.request_on_link(opcode, transport, size),
     };
     let bytes_per_s = profile.link.port_bytes_per_s as f64 * f64::from(profile.link.ports);
     bytes_per_s / load.bytes as f64 / 1e6

@@ -2,6 +2,7 @@
 
 use super::{Check, Ctx, Experiment, Findings, Found};
 use crate::simulate::SimulateError;
+use doorbell_nic::generation::WqeLayout;
 use doorbell_nic::wqe::{self, Payload};
 use doorbell_verbs::{Opcode, QpType};
 
@@ -46,7 +47,8 @@ const OFFERED: [(&str, QpType, Opcode); 9] = [
     ("atc16-tab1-ud-read", QpType::Ud, Opcode::Read),
 ];
 
-fn run(_: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+    let layout = ctx.profile("cib").generation.wqe();
     let mut checks: Vec<Check> = OFFERED
         .iter()
         .map(|(id, transport, verb)| Check::new(id, "cib", Found::Flag(verb.is_offered_by(*transport))))
@@ -56,22 +58,22 @@ fn run(_: &Ctx<'_>) -> Result<Findings, SimulateError> {
         ("atc16-tab1-uc-wqe-header", QpType::Uc),
         ("atc16-tab1-ud-wqe-header", QpType::Ud),
     ] {
-        checks.push(Check::number(id, "cib", wqe::header_bytes(transport)));
+        checks.push(Check::number(id, "cib", layout.header_bytes(transport)));
     }
-    checks.push(Check::number("atc16-tab1-recv-wqe-header", "cib", wqe::recv_bytes(1)));
+    checks.push(Check::number("atc16-tab1-recv-wqe-header", "cib", layout.recv_bytes(1)));
     checks.push(Check::number("atc16-s222-wqe-cacheline-aligned", "cib", wqe::LINE));
-    checks.push(write_size());
+    checks.push(write_size(layout));
     checks.push(padding());
     for (id, lines, transport) in
         [("atc16-out-write-1line-limit", 1, QpType::Uc), ("atc16-mq-60b", 2, QpType::Ud)]
     {
-        checks.push(Check::number(id, "cib", wqe::max_inline_in(lines, transport).unwrap_or(0)));
+        checks.push(Check::number(id, "cib", layout.max_inline_in(lines, transport).unwrap_or(0)));
     }
     Ok(Findings { checks, ..Findings::default() })
 }
 
-fn write_size() -> Check {
-    let size = |x| wqe::send_bytes(Opcode::Write, QpType::Uc, Payload::Inline(x));
+fn write_size(layout: &WqeLayout) -> Check {
+    let size = |x| layout.send_bytes(Opcode::Write, QpType::Uc, Payload::Inline(x));
     let holds = (1..=256).all(|x| size(x) == 36 + x);
     Check::statement("atc16-s222-write-wqe-size", "cib", holds, format!("100 B of payload: {} B", size(100)))
 }

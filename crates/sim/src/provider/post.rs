@@ -76,7 +76,7 @@ impl SimProvider<'_> {
             signaled: wr.flags.contains(SendFlags::SIGNALED),
             method: Method::WqeByMmio,
         };
-        let bytes = shape.wqe_bytes();
+        let bytes = shape.wqe_bytes(device.profile.generation);
         let mut inline = Payload::EMPTY;
         if is_inline && length > 0 {
             inline = payloads.take(length);
@@ -104,7 +104,8 @@ impl SimProvider<'_> {
     /// Tells the NIC of `count` WQEs, the only one of which has `lines` lines.
     fn announce(&self, qp: QpHandle, count: u32, lines: u32) {
         let (device, qp) = (self.device_of(qp.0), object(qp.0));
-        let by_mmio = Method::of_list(count) == Method::WqeByMmio;
+        let method = self.with(|w| w.devices[device].profile.generation.posting().method(count));
+        let by_mmio = method == Method::WqeByMmio;
         let at = if by_mmio { self.mmio(device, lines, false) } else { self.mmio(device, 1, true) };
         self.with(|w| w.env.queue.push(at, Event::Mmio { device, count: count as u16, qp, by_mmio }));
     }

@@ -5,7 +5,6 @@ use crate::core::index::{CqId, DeviceId, Id, Maybe, QpId, RecvQueueId};
 use crate::core::thread::Waiting;
 use crate::device::{CqSlot, Device, FIRST_QPN, QpSlot, RecvSlot};
 use crate::world::World;
-use doorbell_nic::wqe;
 use doorbell_transport::{Qp, RecvQueue, Region};
 use doorbell_verbs::{
     AccessFlags, AhAttr, AhHandle, CqHandle, DeviceAttr, DeviceHandle, Gid, LinkLayer, Mem, MrHandle, MrKeys,
@@ -180,7 +179,7 @@ impl Provider for SimProvider<'_> {
                 return invalid(format!("an SRQ holds 1 to {max_wr} RECVs of at most {max_sge} SGEs"));
             }
             let queue = RecvQueue::new(pd.0, attr.max_wr, attr.max_sge);
-            let wqe_bytes = wqe::recv_bytes(attr.max_sge);
+            let wqe_bytes = d.profile.generation.wqe().recv_bytes(attr.max_sge);
             Ok(d.recv_queues.push(RecvSlot { queue, wqe_bytes, qp: Maybe::NONE }))
         })?;
         Ok(SrqHandle(self.handle(self.device_of(pd.0), srq)))
@@ -241,7 +240,7 @@ impl Provider for SimProvider<'_> {
                 }
                 None => {
                     let queue = RecvQueue::new(pd.0, cap.max_recv_wr, cap.max_recv_sge);
-                    let wqe_bytes = wqe::recv_bytes(cap.max_recv_sge);
+                    let wqe_bytes = d.profile.generation.wqe().recv_bytes(cap.max_recv_sge);
                     d.recv_queues.push(RecvSlot { queue, wqe_bytes, qp: Maybe::some(id) })
                 }
             };

@@ -4,7 +4,7 @@ use super::count::{QpCounts, Shape};
 use super::workload::Workload;
 use doorbell_nic::accounting::{self, Transactions};
 use doorbell_nic::limits::{self, Limit, Mix, Pattern};
-use doorbell_nic::{Method, PostShape, Profile, RecvShape};
+use doorbell_nic::{PostShape, Profile, RecvShape};
 use doorbell_verbs::{GRH_BYTES, Opcode, QpType};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -227,13 +227,14 @@ impl Counts {
         };
         for ((shape, list), n) in qp.sends() {
             counts.add(&shape, n);
-            counts.pcie += accounting::execute(profile, &post(qp.qp_type, &shape, list)).times(n);
+            counts.pcie += accounting::execute(profile, &post(profile, qp.qp_type, &shape, list)).times(n);
             counts.responder_pcie += arrival(profile, qp.qp_type, shape.opcode, shape.payload).times(n);
         }
         for ((shape, list), n) in transferred(qp) {
             // A list of several shapes costs each its share of what a list of it alone would cost.
             let lists = n.div_ceil(u64::from(list.max(1)));
-            counts.pcie += accounting::transfer(profile, &post(qp.qp_type, &shape, list)).times(lists);
+            counts.pcie +=
+                accounting::transfer(profile, &post(profile, qp.qp_type, &shape, list)).times(lists);
         }
         counts.add_posted_recvs(profile, &qp.recvs);
         for (bytes, write, n) in qp.recvs.messages() {
@@ -313,7 +314,7 @@ fn transferred(qp: &QpCounts) -> BTreeMap<(Shape, u32), u64> {
 }
 
 /// A list of like work requests.
-fn post(qp_type: QpType, shape: &Shape, list: u32) -> PostShape {
+fn post(profile: &Profile, qp_type: QpType, shape: &Shape, list: u32) -> PostShape {
     PostShape {
         opcode: shape.opcode,
         qp_type,
@@ -321,6 +322,6 @@ fn post(qp_type: QpType, shape: &Shape, list: u32) -> PostShape {
         sges: shape.sges.max(u32::from(shape.payload > 0)),
         inline: shape.inline,
         signaled: shape.signaled,
-        method: Method::of_list(list),
+        method: profile.generation.posting().method(list),
     }
 }

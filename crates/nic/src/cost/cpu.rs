@@ -1,0 +1,76 @@
+//! What posting and polling costs a core.
+
+use crate::accounting::{Method, PostShape};
+use crate::{Generation, Host, wqe};
+
+/// CPU time of the driver, in picoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuCost {
+    /// A call that posts, whatever it posts.
+    pub post_call: u64,
+    /// A line of a WQE written to the NIC.
+    pub mmio_line: u64,
+    /// A Doorbell written to the NIC.
+    pub doorbell: u64,
+    /// Building a RECV.
+    pub recv_wqe: u64,
+    /// A poll, whatever it finds.
+    pub poll_empty: u64,
+    build_wqe: u64,
+    build_line: u64,
+    inline_line: u64,
+    poll_cqe: u64,
+    copy_line: u64,
+}
+
+impl CpuCost {
+    pub(super) fn new(host: &Host) -> CpuCost {
+        CpuCost {
+            post_call: host.post_call.as_ps(),
+            mmio_line: host.mmio_line.as_ps(),
+            doorbell: host.doorbell.as_ps(),
+            recv_wqe: host.post_recv_wqe.as_ps(),
+            poll_empty: host.poll_empty.as_ps(),
+            build_wqe: host.build_wqe.as_ps(),
+            build_line: host.build_line.as_ps(),
+            inline_line: host.inline_copy_line.as_ps(),
+            poll_cqe: (host.poll_cqe + host.dma_line).as_ps(),
+            copy_line: host.copy_line.as_ps(),
+        }
+    }
+
+    /// Building a send WQE of `lines` lines into which `inlined` bytes of payload are copied.
+    #[inline]
+    pub fn build(&self, lines: u32, inlined: u32) -> u64 {
+        self.build_wqe
+            + self.build_line * u64::from(lines)
+            + self.inline_line * u64::from(wqe::lines(inlined))
+    }
+
+    /// Taking `completions` out of a CQ, whose CQEs the NIC has written, beside the poll itself.
+    #[inline]
+    pub fn take(&self, completions: u64) -> u64 {
+        self.poll_cqe * completions
+    }
+
+    /// Moving a payload of `bytes` out of the CQE that it came in.
+    #[inline]
+    pub fn take_inline(&self, bytes: u32) -> u64 {
+        self.copy_line * u64::from(wqe::lines(bytes))
+    }
+
+    /// Posting the work requests of `shape` with one call: all of them together.
+    pub fn post_send(&self, generation: Generation, shape: &PostShape) -> u64 {
+        let lines = shape.wqe_lines(generation);
+        let build = self.build(lines, shape.inlined());
+        match shape.method {
+            Method::WqeByMmio => self.post_call + build + self.mmio_line * u64::from(lines),
+            Method::Doorbell { batch } => self.post_call + build * u64::from(batch) + self.doorbell,
+        }
+    }
+
+    /// Posting `recvs` RECVs with one call.
+    pub fn post_recv(&self, recvs: u32) -> u64 {
+        self.post_call + self.recv_wqe * u64::from(recvs) + self.doorbell
+    }
+}

@@ -1,0 +1,69 @@
+//! What each thing costs each resource: the one place that says so.
+//!
+//! [`Costs`] are a profile's numbers, ready for use: picoseconds and bytes in integers, built once.
+//! Whoever keeps a clock spends them packet by packet; whoever sums goes over the packets of a message
+//! ([`Message`]). What a cost depends on is said by small types ([`Packet`], [`Wqe`], [`Work`]) that both
+//! fill in.
+//!
+//! | resource | of | cost |
+//! |---|---|---|
+//! | core | a WQE, a RECV, what is written to the NIC, a completion | [`CpuCost`] |
+//! | PCIe | an MMIO line, a Doorbell, a DMA read or write | [`PcieCost`] |
+//! | sending unit | a request packet, an answer | [`SendCost`] |
+//! | receiving unit | a packet, each DMA that it asks for | [`ReceiveCost`] |
+//! | link | a packet | [`WireCost`] |
+
+mod cpu;
+mod message;
+mod packet;
+mod pcie;
+mod receive;
+mod send;
+mod wire;
+
+pub use cpu::CpuCost;
+pub use message::{Message, Piece};
+pub use packet::{Kind, Packet, dmas};
+pub use pcie::{Linear, PcieCost};
+pub use receive::{ReceiveCost, Work};
+pub use send::{SendCost, Wqe};
+pub use wire::{OnLink, WireCost};
+
+use crate::{Generation, Profile};
+
+/// What each thing costs on the machines of a profile, in picoseconds and bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// How WQEs, Doorbells and packets look.
+    pub generation: Generation,
+    /// Cores.
+    pub cpu: CpuCost,
+    /// The PCIe link.
+    pub pcie: PcieCost,
+    /// Sending units.
+    pub send: SendCost,
+    /// Receiving units.
+    pub receive: ReceiveCost,
+    /// The link.
+    pub wire: WireCost,
+    /// How long a lock is held beyond the PCIe read of its word.
+    pub lock_hold: u64,
+    /// Bytes of a CQE.
+    pub cqe: u32,
+}
+
+impl Costs {
+    /// Those of `profile`.
+    pub fn new(profile: &Profile) -> Costs {
+        Costs {
+            generation: profile.generation,
+            cpu: CpuCost::new(&profile.host),
+            pcie: PcieCost::new(&profile.pcie, &profile.pcie_speed, profile.generation),
+            send: SendCost::new(profile),
+            receive: ReceiveCost::new(profile),
+            wire: WireCost::new(&profile.link, profile.generation),
+            lock_hold: profile.atomics.hold.as_ps(),
+            cqe: profile.nic.cqe,
+        }
+    }
+}

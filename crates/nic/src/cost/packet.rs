@@ -1,0 +1,112 @@
+//! A packet, as far as what it costs depends on it.
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Part of a SEND.
+    Send,
+    /// Part of a WRITE.
+    Write,
+    /// READ request.
+    ReadRequest,
+    /// Atomic request.
+    Atomic,
+    /// Part of the answer to a READ.
+    ReadResponse,
+    /// Answer to an atomic.
+    AtomicAck,
+    /// ACK or NAK.
+    Ack,
+}
+
+/// A packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// What it is.
+    pub kind: Kind,
+    /// Whether a message, or an answer, begins with it.
+    pub begins: bool,
+    /// Whether one ends with it.
+    pub ends: bool,
+    /// Whether it carries an immediate.
+    pub imm: bool,
+    /// Whether it is a datagram.
+    pub datagram: bool,
+    /// Payload bytes, without padding.
+    pub payload: u32,
+}
+
+impl Packet {
+    /// The only packet of a message or an answer, without payload or immediate, on a connection.
+    pub const fn only(kind: Kind) -> Packet {
+        Packet { kind, begins: true, ends: true, imm: false, datagram: false, payload: 0 }
+    }
+
+    /// Whether it goes from responder to requester.
+    pub const fn is_answer(&self) -> bool {
+        matches!(self.kind, Kind::ReadResponse | Kind::AtomicAck | Kind::Ack)
+    }
+}
+
+/// DMAs that the `len` bytes from `offset` of a message on need, whose buffers have these lengths: one
+/// for each buffer that holds some of them. A packet needs these, not those of its whole message.
+#[inline]
+pub fn dmas(buffers: impl IntoIterator<Item = u32>, offset: u32, len: u32) -> u32 {
+    let (offset, end) = (u64::from(offset), u64::from(offset) + u64::from(len));
+    let (mut begin, mut n) = (0, 0);
+    for length in buffers {
+        if begin >= end {
+            break;
+        }
+        let next = begin + u64::from(length);
+        n += u32::from(next > offset && length > 0);
+        begin = next;
+    }
+    if len == 0 { 0 } else { n }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dmas;
+
+    #[test]
+    fn a_packet_needs_the_buffers_that_hold_its_bytes() {
+        for (buffers, offset, len, expected) in [
+            (&[100][..], 0, 100, 1),
+            (&[100], 0, 0, 0),
+            (&[], 0, 0, 0),
+            (&[3000, 3000, 3000], 0, 4096, 2),
+            (&[3000, 3000, 3000], 4096, 4096, 2),
+            (&[3000, 3000, 3000], 8192, 808, 1),
+            (&[4096, 4096], 0, 4096, 1),
+            (&[4096, 4096], 4096, 4096, 1),
+            (&[0, 8, 0, 8, 0], 0, 16, 2),
+            (&[8, 8, 8, 8], 8, 16, 2),
+        ] {
+            assert_eq!(dmas(buffers.iter().copied(), offset, len), expected, "{buffers:?} {offset} {len}");
+        }
+    }
+
+    #[test]
+    fn every_byte_is_in_one_of_them() {
+        let buffers = [5u32, 0, 1, 30, 7];
+        for mtu in 1..50 {
+            // Each packet of a byte needs one; larger ones need as many as they touch.
+            let of_bytes = |from: u32, to: u32| {
+                let holder = |byte: u32| {
+                    let mut end = 0;
+                    buffers.iter().position(|b| {
+                        end += b;
+                        byte < end
+                    })
+                };
+                (from..to).map(holder).collect::<std::collections::BTreeSet<_>>().len() as u32
+            };
+            for offset in (0..43).step_by(mtu) {
+                let len = (mtu as u32).min(43 - offset as u32);
+                let offset = offset as u32;
+                assert_eq!(dmas(buffers, offset, len), of_bytes(offset, offset + len), "{mtu} {offset}");
+            }
+        }
+    }
+}

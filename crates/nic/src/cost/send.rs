@@ -1,0 +1,77 @@
+//! What packets cost a sending unit.
+
+use super::{Kind, Packet};
+use crate::Profile;
+
+/// A send WQE, as far as its requests' cost depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wqe {
+    /// Cache lines that it takes, at least 1.
+    pub lines: u32,
+    /// Whether the CPU wrote it to the NIC, rather than the NIC read it.
+    pub by_mmio: bool,
+}
+
+/// Time of a sending unit, in picoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SendCost {
+    /// Added for a request whose WQE came by MMIO and has fallen out of the NIC's cache.
+    pub wqe_stall: u64,
+    /// Added for a QP context that is not in its cache, with the PCIe read.
+    pub context_stall: u64,
+    message: u64,
+    read: u64,
+    atomic: u64,
+    fetched: u64,
+    extra_line: u64,
+    dma: u64,
+    extra_packet: u64,
+    response: u64,
+    ack: u64,
+}
+
+impl SendCost {
+    pub(super) fn new(profile: &Profile) -> SendCost {
+        let tx = &profile.tx;
+        SendCost {
+            wqe_stall: profile.caches.wqe_stall.as_ps(),
+            context_stall: (profile.caches.context_stall + profile.pcie.read_latency).as_ps(),
+            message: tx.send.as_ps(),
+            read: tx.read_request.as_ps(),
+            atomic: tx.atomic_request.as_ps(),
+            fetched: tx.fetched_wqe.as_ps(),
+            extra_line: tx.extra_line.as_ps(),
+            dma: tx.payload_dma.as_ps(),
+            extra_packet: tx.extra_packet.as_ps(),
+            response: tx.response.as_ps(),
+            ack: tx.ack.as_ps(),
+        }
+    }
+
+    /// A packet of a request: where it begins a message, its kind and its WQE; and the DMAs that its own
+    /// bytes need ([`super::dmas`]; none of inline payload). What caches miss comes on top.
+    #[inline]
+    pub fn request(&self, packet: &Packet, wqe: Wqe, dmas: u32) -> u64 {
+        let reading = self.dma * u64::from(dmas);
+        if !packet.begins {
+            return reading + self.extra_packet;
+        }
+        let base = match packet.kind {
+            Kind::ReadRequest => self.read,
+            Kind::Atomic => self.atomic,
+            _ => self.message,
+        };
+        let fetched = if wqe.by_mmio { 0 } else { self.fetched };
+        reading + base + fetched + self.extra_line * u64::from(wqe.lines.saturating_sub(1))
+    }
+
+    /// A packet of an answer.
+    #[inline]
+    pub fn answer(&self, packet: &Packet) -> u64 {
+        match packet.kind {
+            Kind::Ack => self.ack,
+            Kind::ReadResponse if !packet.begins => self.extra_packet,
+            _ => self.response,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What packets cost the link.
+
+use super::{Kind, Packet};
+use crate::generation::Headers;
+use crate::{Generation, Link};
+use doorbell_verbs::Span;
+use serde::Serialize;
+
+/// Packets of a message in one direction, and the bytes they occupy on the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OnLink {
+    /// Packets.
+    pub packets: u32,
+    /// Bytes, with headers, CRCs, padding to 4 bytes and the link's overhead per packet.
+    pub bytes: u64,
+}
+
+/// Bytes of packets on the link, and their time in picoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WireCost {
+    /// From the last bit's leaving to its being at the other port.
+    pub one_way: u64,
+    /// How far ahead a port takes packets to send: the time of a payload of the MTU.
+    pub ahead: u64,
+    headers: Headers,
+    /// Headers and overhead of every packet.
+    every: u32,
+    fs_per_byte: u64,
+}
+
+impl WireCost {
+    pub(super) fn new(link: &Link, generation: Generation) -> WireCost {
+        let headers = *generation.headers();
+        let fs_per_byte = 1_000_000_000_000_000 / link.port_bytes_per_s.max(1);
+        WireCost {
+            one_way: link.one_way.as_ps(),
+            ahead: u64::from(link.mtu) * fs_per_byte / 1000,
+            headers,
+            every: headers.every + link.packet_overhead,
+            fs_per_byte,
+        }
+    }
+
+    /// Bytes that a packet occupies: headers, payload with its padding to 4 bytes, and the link's
+    /// overhead.
+    #[inline]
+    pub fn bytes(&self, packet: &Packet) -> u32 {
+        let h = &self.headers;
+        let extended = match packet.kind {
+            Kind::Send => 0,
+            Kind::Write if packet.begins => h.reth,
+            Kind::Write => 0,
+            Kind::ReadRequest => h.reth,
+            Kind::Atomic => h.atomic_eth,
+            // The first and the last packet have an AETH.
+            Kind::ReadResponse if packet.begins || packet.ends => h.aeth,
+            Kind::ReadResponse => 0,
+            Kind::AtomicAck => h.aeth + h.atomic_ack_eth,
+            Kind::Ack => h.aeth,
+        };
+        let imm = if packet.imm { h.imm } else { 0 };
+        let deth = if packet.datagram { h.deth } else { 0 };
+        self.every + extended + imm + deth + packet.payload.next_multiple_of(4)
+    }
+
+    /// Time in which `bytes` pass a port.
+    #[inline]
+    pub fn time(&self, bytes: u64) -> u64 {
+        bytes * self.fs_per_byte / 1000
+    }
+}
+
+impl Link {
+    /// Time that `bytes` take to pass a port, rounded to the nearest ps.
+    pub fn time(&self, bytes: u64) -> Span {
+        let rate = u128::from(self.port_bytes_per_s);
+        Span::from_ps(((u128::from(bytes) * 1_000_000_000_000 + rate / 2) / rate) as u64)
+    }
+}

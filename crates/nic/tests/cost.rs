@@ -1,0 +1,145 @@
+//! What things cost, thing by thing.
+
+use doorbell_nic::cost::{Costs, Kind, Message, Packet, Wqe};
+use doorbell_nic::{Generation, PostShape, Profile};
+use doorbell_transport::{AtomicOp, Body, Deth, Part, Reth, Syndrome};
+use doorbell_verbs::{LinkLayer, Opcode, QpType};
+use proptest::prelude::*;
+
+fn costs(name: &str) -> Costs {
+    Costs::new(&Profile::named(name).unwrap_or_else(|e| panic!("{e}")))
+}
+
+/// Every kind of packet that the protocol knows, of each part of a message.
+fn bodies() -> Vec<Body> {
+    let reth = Reth { va: 0, rkey: 0, dma_len: 0 };
+    let mut all = vec![
+        Body::ReadRequest(reth),
+        Body::Atomic { va: 0, rkey: 0, op: AtomicOp::FetchAdd { add: 1 } },
+        Body::AtomicAck { original: 0 },
+        Body::Ack(Syndrome::Ack),
+    ];
+    for part in [Part::First, Part::Middle, Part::Last, Part::Only] {
+        all.push(Body::ReadResponse { part });
+        for imm in [None, Some(1)] {
+            if imm.is_none() || part.ends() {
+                all.push(Body::Send { part, imm });
+                all.push(Body::Write { part, reth: part.begins().then_some(reth), imm });
+            }
+        }
+    }
+    all
+}
+
+/// A packet of the protocol, as the costs see it.
+fn seen(packet: &doorbell_transport::Packet) -> Packet {
+    let (kind, part, imm) = match packet.body {
+        Body::Send { part, imm } => (Kind::Send, part, imm),
+        Body::Write { part, imm, .. } => (Kind::Write, part, imm),
+        Body::ReadRequest(_) => (Kind::ReadRequest, Part::Only, None),
+        Body::ReadResponse { part } => (Kind::ReadResponse, part, None),
+        Body::Atomic { .. } => (Kind::Atomic, Part::Only, None),
+        Body::AtomicAck { .. } => (Kind::AtomicAck, Part::Only, None),
+        Body::Ack(_) => (Kind::Ack, Part::Only, None),
+    };
+    Packet {
+        kind,
+        begins: part.begins(),
+        ends: part.ends(),
+        imm: imm.is_some(),
+        datagram: packet.deth.is_some(),
+        payload: packet.payload_len,
+    }
+}
+
+#[test]
+fn a_packet_has_the_bytes_that_the_protocol_gives_it() {
+    for name in Profile::names() {
+        let profile = Profile::named(name).unwrap();
+        for body in bodies() {
+            for (payload_len, deth) in
+                [(0, None), (1, None), (4096, None), (5, Some(Deth { qkey: 0, src_qp: 0 }))]
+            {
+                let packet = doorbell_transport::Packet {
+                    transport: if deth.is_some() { QpType::Ud } else { QpType::Rc },
+                    dest_qp: 0,
+                    psn: 0,
+                    ack_req: false,
+                    solicited: false,
+                    msn: 0,
+                    deth,
+                    body,
+                    payload_len,
+                };
+                let protocol = packet.wire_bytes(LinkLayer::Infiniband) + profile.link.packet_overhead;
+                let seen = seen(&packet);
+                assert_eq!(Costs::new(&profile).wire.bytes(&seen), protocol, "{packet:?}");
+                assert_eq!(seen.is_answer(), packet.is_answer(), "{packet:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_packet_pays_for_the_dmas_of_its_own_bytes() {
+    let costs = costs("cib");
+    let wqe = Wqe { lines: 2, by_mmio: true };
+    let first = Packet { ends: false, payload: 4096, ..Packet::only(Kind::Write) };
+    let last = Packet { begins: false, payload: 904, ..Packet::only(Kind::Write) };
+    let more = |packet, dmas| costs.send.request(packet, wqe, dmas) - costs.send.request(packet, wqe, 0);
+    assert_eq!(more(&first, 3), 3 * more(&first, 1));
+    assert_eq!(more(&first, 1), more(&last, 1));
+    // Only the packet that begins a message pays for its WQE.
+    let longer = Wqe { lines: 4, by_mmio: false };
+    assert!(costs.send.request(&first, longer, 0) > costs.send.request(&first, wqe, 0));
+    assert_eq!(costs.send.request(&last, longer, 0), costs.send.request(&last, wqe, 0));
+}
+
+#[test]
+fn a_write_of_two_packets_costs_its_packets() {
+    let profile = Profile::named("cib").unwrap();
+    let costs = Costs::new(&profile);
+    let shape = PostShape {
+        opcode: Opcode::Write,
+        qp_type: QpType::Rc,
+        payload: 5000,
+        sges: 1,
+        inline: false,
+        signaled: false,
+        method: Generation::Mlx5.posting().method(1),
+    };
+    let message = profile.message(Opcode::Write, QpType::Rc, 5000);
+    let tx = profile.tx;
+    let expected = tx.send + tx.extra_packet + tx.payload_dma * 2;
+    assert_eq!(costs.send_requests(&shape, &message), expected.as_ps());
+    assert_eq!(costs.send_answers(&message), tx.ack.as_ps());
+}
+
+#[test]
+fn names_of_generations_are_those_of_profiles() {
+    for (name, generation) in [("cx", Generation::Mlx4), ("cx3", Generation::Mlx4), ("cib", Generation::Mlx5)]
+    {
+        assert_eq!(Profile::named(name).unwrap().generation, generation);
+    }
+    assert_eq!(Generation::ALL.map(|g| g.to_string()), ["mlx4", "mlx5"]);
+}
+
+proptest! {
+    /// Packets part a message without gap or overlap; the sum of their bytes is its payload.
+    #[test]
+    fn packets_part_a_message(payload in 0u32..100_000, mtu in prop::sample::select(vec![256u32, 1024, 4096])) {
+        let message = Message { opcode: Opcode::Write, qp_type: QpType::Rc, payload, mtu };
+        let mut next = 0;
+        let pieces: Vec<_> = message.requests().collect();
+        for (i, piece) in pieces.iter().enumerate() {
+            prop_assert_eq!(piece.offset, next);
+            prop_assert_eq!(piece.packet.begins, i == 0);
+            prop_assert_eq!(piece.packet.ends, i + 1 == pieces.len());
+            next += piece.packet.payload;
+        }
+        prop_assert_eq!(next, payload);
+        let read = Message { opcode: Opcode::Read, ..message };
+        prop_assert_eq!(read.requests().count(), 1);
+        prop_assert_eq!(read.answers().count(), pieces.len());
+    }
+}
