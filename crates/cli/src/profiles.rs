@@ -3,7 +3,7 @@
 use crate::args::ProfilesArgs;
 use crate::exit::{self, Exit};
 use crate::table::{self, Align};
-use doorbell_nic::{Basis, Parameter, Profile};
+use doorbell_nic::{Basis, Generation, Parameter, Profile};
 use serde::Serialize;
 
 /// The JSON of a profile.
@@ -11,12 +11,18 @@ use serde::Serialize;
 struct Described<'a> {
     name: &'a str,
     title: &'a str,
+    generation: Generation,
     parameters: &'a [Parameter],
 }
 
 impl<'a> Described<'a> {
     fn of(profile: &'a Profile) -> Described<'a> {
-        Described { name: &profile.name, title: &profile.title, parameters: &profile.parameters }
+        Described {
+            name: &profile.name,
+            title: &profile.title,
+            generation: profile.generation,
+            parameters: &profile.parameters,
+        }
     }
 }
 
@@ -77,6 +83,7 @@ fn basis(basis: &Basis) -> (&'static str, String) {
 fn parameters(profile: &Profile) -> String {
     let row = |p: &Parameter| {
         let (name, note) = basis(&p.basis);
+        let note = p.base.as_ref().map_or(note.clone(), |base| format!("from {base}: {note}"));
         vec![p.name.clone(), p.value.to_string(), p.unit.to_string(), name.to_owned(), note]
     };
     let header = [
@@ -87,5 +94,5 @@ fn parameters(profile: &Profile) -> String {
         ("from", Align::Left),
     ];
     let table = table::prose(&header, profile.parameters.iter().map(row).collect());
-    format!("{}: {}\n\n{table}", profile.name, profile.title)
+    format!("{} ({}): {}\n\n{table}", profile.name, profile.generation, profile.title)
 }

@@ -10,13 +10,14 @@ pub mod accounting;
 pub mod cost;
 pub mod generation;
 pub mod limits;
-mod parameter;
 mod profile;
 mod resource;
 pub mod wqe;
 
 pub use accounting::{Method, PostShape, RecvShape, Transactions};
 pub use generation::Generation;
-pub use parameter::{Basis, Parameter, ProfileError, Unit};
-pub use profile::{Atomics, Caches, Host, Link, Nic, Pcie, PcieSpeed, Profile, Rx, Tx};
+pub use profile::{
+    Atomics, Basis, Caches, Device, Host, Link, Nic, Parameter, Pcie, PcieSpeed, Profile, ProfileError, Rx,
+    Tx, Unit,
+};
 pub use resource::Resource;

@@ -105,26 +105,26 @@ impl Profile {
     fn relax_in_place(&mut self, resource: Resource, factor: Factor) {
         match resource {
             Resource::Cpu => self.relax_cpu(factor),
-            Resource::MmioBandwidth => factor.more_u64(&mut self.pcie_speed.mmio),
-            Resource::DmaBandwidth => factor.more_u64(&mut self.pcie_speed.completion),
-            Resource::DmaWriteBandwidth => factor.more_u64(&mut self.pcie_speed.device_to_host),
+            Resource::MmioBandwidth => factor.more_u64(&mut self.device.pcie_speed.mmio),
+            Resource::DmaBandwidth => factor.more_u64(&mut self.device.pcie_speed.completion),
+            Resource::DmaWriteBandwidth => factor.more_u64(&mut self.device.pcie_speed.device_to_host),
             Resource::PcieLatency => {
-                let p = &mut self.pcie;
+                let p = &mut self.device.pcie;
                 factor.faster([&mut p.read_latency, &mut p.write_latency, &mut p.mmio_latency]);
             }
             Resource::TxUnits => self.relax_tx(factor),
             Resource::RxUnits => self.relax_rx(factor),
             // Their number stays: other than a power of two it would choose locks by other bits, which
             // is another NIC, not a somewhat better one.
-            Resource::AtomicLocks => factor.faster([&mut self.atomics.hold]),
-            Resource::WqeCache => factor.more_u32(&mut self.caches.wqe_entries),
+            Resource::AtomicLocks => factor.faster([&mut self.device.atomics.hold]),
+            Resource::WqeCache => factor.more_u32(&mut self.device.caches.wqe_entries),
             Resource::QpContextCache => {
-                factor.more_u32(&mut self.caches.requester_entries);
-                factor.more_u32(&mut self.caches.responder_entries);
+                factor.more_u32(&mut self.device.caches.requester_entries);
+                factor.more_u32(&mut self.device.caches.responder_entries);
             }
-            Resource::TranslationCache => factor.more_u32(&mut self.caches.translation_entries),
-            Resource::LinkBandwidth => factor.more_u64(&mut self.link.port_bytes_per_s),
-            Resource::Latency => factor.faster([&mut self.link.one_way]),
+            Resource::TranslationCache => factor.more_u32(&mut self.device.caches.translation_entries),
+            Resource::LinkBandwidth => factor.more_u64(&mut self.device.link.port_bytes_per_s),
+            Resource::Latency => factor.faster([&mut self.device.link.one_way]),
         }
     }
 
@@ -152,7 +152,7 @@ impl Profile {
     }
 
     fn relax_tx(&mut self, factor: Factor) {
-        let t = &mut self.tx;
+        let t = &mut self.device.tx;
         factor.faster([
             &mut t.send,
             &mut t.read_request,
@@ -167,7 +167,7 @@ impl Profile {
     }
 
     fn relax_rx(&mut self, factor: Factor) {
-        let r = &mut self.rx;
+        let r = &mut self.device.rx;
         factor.faster([
             &mut r.packet,
             &mut r.dma_write,

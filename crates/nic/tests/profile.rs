@@ -1,6 +1,6 @@
 //! Reading profiles, and relaxing them.
 
-use doorbell_nic::{Basis, Profile, ProfileError, Resource};
+use doorbell_nic::{Basis, Device, Generation, Profile, ProfileError, Resource};
 use doorbell_verbs::Span;
 use proptest::prelude::*;
 
@@ -147,6 +147,87 @@ fn a_file_is_read_as_the_built_in_profile() {
     assert_eq!(Profile::named_or_file(path), Profile::named("cib"));
 }
 
+/// A profile based on another, with two parameters of its own.
+const BASED: &str = r#"name = "mine"
+title = "cx3 with a slower link"
+base = "cx3"
+
+[link]
+port_rate_gbps = { value = 32, basis = "published", source = "its label" }
+
+[nic]
+max_inline_recv_bytes = { value = 0, basis = "assumed", reason = "switched off", alternative = "64" }
+"#;
+
+#[test]
+fn a_profile_takes_from_its_base_what_it_does_not_give() {
+    let (mine, base) = (Profile::parse("mine.toml", BASED).unwrap(), profile("cx3"));
+    assert_eq!((mine.name.as_str(), mine.generation), ("mine", Generation::Mlx4));
+    assert_eq!((mine.link.port_bytes_per_s, mine.nic.max_inline_recv), (4_000_000_000, 0));
+    let back = with(&mine, |device| {
+        device.link.port_bytes_per_s = base.link.port_bytes_per_s;
+        device.nic.max_inline_recv = base.nic.max_inline_recv;
+    });
+    assert_eq!((back.host, back.device), (base.host, base.device.clone()));
+    // Provenance goes with the value: what base was calibrated from is no prediction here either.
+    assert_eq!(mine.calibrated_claims(), base.calibrated_claims());
+    for (mine, base) in mine.parameters.iter().zip(&base.parameters) {
+        assert_eq!(mine.name, base.name);
+        let own = matches!(mine.name.as_str(), "link.port_rate_gbps" | "nic.max_inline_recv_bytes");
+        assert_eq!(mine.base.as_deref(), (!own).then_some("cx3"), "{}", mine.name);
+        assert_eq!(own, mine.basis != base.basis, "{}", mine.name);
+        assert_eq!(base.base, None);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_based_profile_is_said_in_one_sentence() {
+    for (from, to, message) in [
+        ("\"cx3\"", "\"cx9\"", "mine.toml:3: base: there is no profile cx9; there are cx, cx3, cib, or give"),
+        ("\"cx3\"", "\"no/such.toml\"", "mine.toml:3: base: cannot read no/such.toml: "),
+        ("\"cx3\"", "\"mine.toml\"", "mine.toml:3: base: mine.toml is in the end based on itself"),
+        ("\"cx3\"", "3", "mine.toml:3: "),
+        ("base = \"cx3\"", "", "mine.toml:1: generation is missing"),
+        ("base = \"cx3\"", "generation = \"mlx9\"", "mine.toml:3: unknown variant `mlx9`"),
+        ("base = \"cx3\"", "generation = \"mlx4\"", "mine.toml:1: parameter host.cores is missing"),
+        ("value = 32", "value = 99999", "mine.toml:6: link.port_rate_gbps is 99999, not within"),
+        ("port_rate", "prot_rate", "mine.toml:6: link.prot_rate_gbps is not a parameter"),
+    ] {
+        let text = BASED.replace(from, to);
+        assert_ne!(text, BASED);
+        let error = Profile::parse("mine.toml", &text).expect_err(to).to_string();
+        assert!(error.starts_with(message) && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn a_base_is_looked_for_from_where_its_file_lies() {
+    let dir = std::env::temp_dir().join(format!("doorbell-base-{}", std::process::id()));
+    std::fs::create_dir_all(dir.join("sub")).unwrap();
+    let write = |name: &str, text: String| {
+        let path = dir.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let based = |base: &str| format!("name = \"top\"\ntitle = \"t\"\nbase = \"{base}\"\n");
+    write("mine.toml", BASED.into());
+    let top = write("sub/top.toml", based("../mine.toml"));
+    let read = Profile::named_or_file(&top).unwrap();
+    let of = |name: &str| read.parameters.iter().find(|p| p.name == name).and_then(|p| p.base.as_deref());
+    assert_eq!((of("link.port_rate_gbps"), of("link.ports")), (Some("mine"), Some("cx3")));
+
+    write("mine.toml", BASED.replace("value = 32", "value = 99999"));
+    let error = Profile::named_or_file(&top).unwrap_err().to_string();
+    assert!(error.contains("mine.toml:6: link.port_rate_gbps is 99999"), "{error}");
+
+    let mine = write("mine.toml", BASED.replace("\"cx3\"", "\"sub/./top.toml\""));
+    for file in [mine, top] {
+        let error = Profile::named_or_file(&file).unwrap_err().to_string();
+        assert!(error.contains(".toml:3: base: ") && error.contains("based on itself"), "{error}");
+    }
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
 #[test]
 fn counters_8_bytes_apart_share_512_of_cibs_locks() {
     // atc16-atomics-buckets, atc16-atomics-page-aligned
@@ -157,13 +238,20 @@ fn counters_8_bytes_apart_share_512_of_cibs_locks() {
     assert_ne!(atomics.slot(8), atomics.slot(16));
 }
 
+/// `profile` with its device changed.
+fn with(profile: &Profile, change: impl FnOnce(&mut Device)) -> Profile {
+    let mut changed = profile.clone();
+    change(&mut changed.device);
+    changed
+}
+
 #[test]
 fn relaxing_a_resource_changes_only_that() {
     let p = profile("cib");
     let locks = p.relax(Resource::AtomicLocks, 110, 100);
     assert_eq!(locks.atomics.slots, p.atomics.slots);
     assert!(locks.atomics.hold < p.atomics.hold);
-    assert_eq!(Profile { atomics: p.atomics, ..locks }, p);
+    assert_eq!(with(&locks, |device| device.atomics = p.atomics), p);
     let mmio = p.relax(Resource::MmioBandwidth, 110, 100);
     assert!(mmio.mmio_time(64) < p.mmio_time(64));
     assert_eq!(mmio.completion_time(64), p.completion_time(64));
@@ -174,7 +262,8 @@ fn a_built_in_profile_with_more_of_one_parameter() {
     let p = profile("cib");
     let more = Profile::named_with("cib", "tx.send_ns", 11, 10).unwrap();
     assert_eq!(more.tx.send, doorbell_verbs::Span::from_ns(66));
-    assert_eq!(Profile { tx: p.tx, parameters: p.parameters.clone(), ..more }, p);
+    let less = with(&more, |device| device.tx = p.tx);
+    assert_eq!(Profile { parameters: p.parameters.clone(), ..less }, p);
     assert_eq!(Profile::named_with("cib", "tx.units", 11, 10).unwrap().tx.units, 18);
     for (name, parameter) in
         [("cib", "tx.sned_ns"), ("cib", "nic.inline_recv_ud"), ("cx9", "tx.send_ns"), ("cib", "tx")]

@@ -1,5 +1,6 @@
 //! Parameters with their provenance, and how they are read from TOML.
 
+use super::Profile;
 use doorbell_verbs::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -100,9 +101,17 @@ pub struct Parameter {
     /// Where it comes from.
     #[serde(flatten)]
     pub basis: Basis,
+    /// The profile whose file gives it, where this one has it from its base.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
 }
 
 impl Parameter {
+    /// This parameter, as a profile has it that is based on `profile`.
+    fn inherited_from(&self, profile: &Profile) -> Parameter {
+        Parameter { base: Some(self.base.clone().unwrap_or_else(|| profile.name.clone())), ..self.clone() }
+    }
+
     /// The basis in words.
     pub fn note(&self) -> String {
         match &self.basis {
@@ -145,7 +154,7 @@ enum BasisName {
 /// An entry as the file has it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Entry {
+pub(super) struct Entry {
     value: toml::Value,
     basis: BasisName,
     source: Option<String>,
@@ -186,7 +195,7 @@ impl Entry {
 }
 
 /// A type that a parameter can have in a [`crate::Profile`].
-pub(crate) trait Field: Sized {
+pub(super) trait Field: Sized {
     /// From a value in base units, already within its range.
     fn from_base(base: f64) -> Self;
 }
@@ -216,40 +225,75 @@ impl Field for Span {
 }
 
 /// The entries of a section, by key.
-pub(crate) type Section = BTreeMap<String, Spanned<Entry>>;
+pub(super) type Section = BTreeMap<String, Spanned<Entry>>;
 
-/// Reads parameters out of one file.
-pub(crate) struct Reader<'a> {
+/// A section of one file, of which parameters are taken; one that is not there is empty.
+pub(super) struct Taken {
+    name: &'static str,
+    /// Byte at which it begins.
+    at: usize,
+    entries: Section,
+}
+
+/// Reads parameters out of one file, and out of its base what the file does not give.
+pub(super) struct Reader<'a> {
     file: &'a str,
     text: &'a str,
+    pub(super) base: Option<Profile>,
     parameters: Vec<Parameter>,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(file: &'a str, text: &'a str) -> Reader<'a> {
-        Reader { file, text, parameters: Vec::new() }
+    pub(super) fn new(file: &'a str, text: &'a str) -> Reader<'a> {
+        Reader { file, text, base: None, parameters: Vec::new() }
+    }
+
+    /// The file, as messages name it.
+    pub(super) fn file(&self) -> &'a str {
+        self.file
     }
 
     /// An error at byte `at` of the text.
-    pub(crate) fn error(&self, at: usize, message: String) -> ProfileError {
+    pub(super) fn error(&self, at: usize, message: String) -> ProfileError {
         let line = self.text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
         ProfileError::Content { file: self.file.to_owned(), line, message }
     }
 
-    /// Takes one parameter out of its section.
-    pub(crate) fn take<T: Field>(
+    /// Begins with a section.
+    pub(super) fn section(&self, name: &'static str, section: Option<Spanned<Section>>) -> Taken {
+        let at = section.as_ref().map_or(0, |section| section.span().start);
+        Taken { name, at, entries: section.map_or_else(Section::new, Spanned::into_inner) }
+    }
+
+    /// Takes one parameter out of its section, or out of the base.
+    pub(super) fn take<T: Field>(
         &mut self,
-        section_name: &str,
-        section: &mut Spanned<Section>,
+        section: &mut Taken,
         key: &str,
         unit: Unit,
         range: RangeInclusive<f64>,
     ) -> Result<T, ProfileError> {
-        let name = format!("{section_name}.{key}");
-        let start = section.span().start;
-        let Some(entry) = section.get_mut().remove(key) else {
-            return Err(self.error(start, format!("parameter {name} is missing")));
+        let name = format!("{}.{key}", section.name);
+        let parameter = match section.entries.remove(key) {
+            Some(entry) => self.given(name, entry, unit, range)?,
+            None => match self.inherited(&name) {
+                Some(parameter) => parameter,
+                None => return Err(self.error(section.at, format!("parameter {name} is missing"))),
+            },
         };
+        let value = T::from_base((parameter.value * unit.base()).round());
+        self.parameters.push(parameter);
+        Ok(value)
+    }
+
+    /// A parameter that the file gives.
+    fn given(
+        &self,
+        name: String,
+        entry: Spanned<Entry>,
+        unit: Unit,
+        range: RangeInclusive<f64>,
+    ) -> Result<Parameter, ProfileError> {
         let at = entry.span().start;
         let entry = entry.into_inner();
         let basis = entry.basis().map_err(|why| self.error(at, format!("{name} {why}")))?;
@@ -258,20 +302,28 @@ impl<'a> Reader<'a> {
             let (low, high) = range.into_inner();
             return Err(self.error(at, format!("{name} is {value}, not within {low} to {high}")));
         }
-        self.parameters.push(Parameter { name, value, unit, basis });
-        Ok(T::from_base((value * unit.base()).round()))
+        Ok(Parameter { name, value, unit, basis, base: None })
+    }
+
+    /// A parameter of the base.
+    fn inherited(&self, name: &str) -> Option<Parameter> {
+        let base = self.base.as_ref()?;
+        let parameter = base.parameters.iter().find(|p| p.name == name)?;
+        Some(parameter.inherited_from(base))
     }
 
     /// Refuses keys that nothing has taken.
-    pub(crate) fn finish(&self, section_name: &str, section: &Section) -> Result<(), ProfileError> {
-        match section.iter().next() {
+    pub(super) fn finish(&self, section: Taken) -> Result<(), ProfileError> {
+        match section.entries.iter().next() {
             None => Ok(()),
-            Some((key, entry)) => Err(self
-                .error(entry.span().start, format!("{section_name}.{key} is not a parameter of a profile"))),
+            Some((key, entry)) => {
+                let message = format!("{}.{key} is not a parameter of a profile", section.name);
+                Err(self.error(entry.span().start, message))
+            }
         }
     }
 
-    pub(crate) fn into_parameters(self) -> Vec<Parameter> {
+    pub(super) fn into_parameters(self) -> Vec<Parameter> {
         self.parameters
     }
 }
@@ -287,3 +339,35 @@ fn number(value: &toml::Value, unit: Unit) -> Result<f64, &'static str> {
         _ => Err("must be a number"),
     }
 }
+
+/// Declares a section: its fields with their TOML key, unit and range.
+macro_rules! section {
+    (
+        $(#[$meta:meta])*
+        $name:ident in $table:literal {
+            $( $(#[$field_meta:meta])* $field:ident: $type:ty = $key:literal $unit:ident $low:literal..=$high:literal; )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name {
+            $(
+                $(#[$field_meta])*
+                #[doc = concat!("\n\nTOML: `", $table, ".", $key, "`, ", $low, " to ", $high, ".")]
+                pub $field: $type,
+            )*
+        }
+
+        impl $name {
+            pub(super) fn read(reader: &mut Reader<'_>, section: Option<Spanned<Section>>) -> Result<$name, ProfileError> {
+                let mut section = reader.section($table, section);
+                let read = $name {
+                    $( $field: reader.take::<$type>(&mut section, $key, Unit::$unit, ($low as f64)..=($high as f64))?, )*
+                };
+                reader.finish(section)?;
+                Ok(read)
+            }
+        }
+    };
+}
+pub(super) use section;

@@ -1,0 +1,250 @@
+//! What is known about a NIC and the PCIe link that it is on.
+
+use super::parameter::{ProfileError, Reader, Section, Unit, section};
+use crate::Generation;
+use doorbell_verbs::{Mtu, Span};
+use toml::Spanned;
+
+/// A NIC, on a PCIe link of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// How its WQEs, Doorbells, packets and completions look.
+    pub generation: Generation,
+    /// PCIe.
+    pub pcie: Pcie,
+    /// How fast each kind of TLP passes the PCIe link.
+    pub pcie_speed: PcieSpeed,
+    /// Ports and link.
+    pub link: Link,
+    /// Limits and habits of the NIC.
+    pub nic: Nic,
+    /// Sending units.
+    pub tx: Tx,
+    /// Receiving units.
+    pub rx: Rx,
+    /// Locks for atomics.
+    pub atomics: Atomics,
+    /// Caches in the NIC.
+    pub caches: Caches,
+}
+
+/// Bytes per second at which each kind of TLP passes the PCIe link: that of all lanes, unless
+/// [`crate::Profile::relax`] lifts one kind. MMIOs and read completions share the host-to-device
+/// direction; each occupies it at its own speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PcieSpeed {
+    /// Write-combined MMIOs and Doorbells (host to device).
+    pub mmio: u64,
+    /// Read completions (host to device).
+    pub completion: u64,
+    /// DMA writes and read requests (device to host).
+    pub device_to_host: u64,
+}
+
+section! {
+    /// The PCIe link between host and NIC.
+    Pcie in "pcie" {
+        /// Lanes.
+        lanes: u32 = "lanes" Count 1..=32;
+        /// Bytes per second of a lane after encoding (P_bw of ATC'16, Figure 2a).
+        lane_bytes_per_s: u64 = "lane_mb_per_s" MegabytesPerSecond 1..=100000;
+        /// Header of a read or write request TLP in bytes (P_r).
+        request_header: u32 = "request_header_bytes" Bytes 0..=64;
+        /// Header of a read completion TLP in bytes (P_c).
+        completion_header: u32 = "completion_header_bytes" Bytes 0..=64;
+        /// Payload bytes of a read completion at most (C_rc).
+        read_completion: u32 = "read_completion_bytes" Bytes 64..=4096;
+        /// Bytes that one read request asks for at most.
+        max_read_request: u32 = "max_read_request_bytes" Bytes 64..=4096;
+        /// Payload bytes of a DMA write TLP at most.
+        max_payload: u32 = "max_payload_bytes" Bytes 64..=4096;
+        /// Thousandths of a byte that link-layer packets (DLLPs) take per TLP, each way.
+        dllp_millibytes: u64 = "dllp_millibytes_per_tlp" Count 0..=64000;
+        /// Further bytes that the link spends on each write-combined MMIO TLP.
+        mmio_overhead: u32 = "mmio_overhead_bytes" Bytes 0..=256;
+        /// From a read request leaving the NIC to its first completion arriving, when idle.
+        read_latency: Span = "read_latency_ns" Nanoseconds 1..=100000;
+        /// From a DMA write leaving the NIC to its line being visible to the CPU.
+        write_latency: Span = "write_latency_ns" Nanoseconds 1..=100000;
+        /// From an MMIO leaving the core to its arrival at the NIC.
+        mmio_latency: Span = "mmio_latency_ns" Nanoseconds 1..=100000;
+        /// Read requests the NIC may have outstanding (tags).
+        max_outstanding_reads: u32 = "max_outstanding_reads" Count 1..=4096;
+    }
+}
+
+section! {
+    /// The ports and what lies between them and the peer's.
+    Link in "link" {
+        /// Ports. Port p of a machine reaches only ports p of the others.
+        ports: u32 = "ports" Count 1..=8;
+        /// Bytes per second of a port and direction after encoding.
+        port_bytes_per_s: u64 = "port_rate_gbps" GigabitsPerSecond 0.1..=3200;
+        /// Bytes a packet takes on the link beyond its headers, payload and CRCs.
+        packet_overhead: u32 = "packet_overhead_bytes" Bytes 0..=256;
+        /// Bytes of packets that a port takes in before its NIC must have worked some off: beyond
+        /// them its senders stand still, as InfiniBand's links lose nothing.
+        receive_buffer: u32 = "receive_buffer_bytes" Bytes 8192..=16777216;
+        /// Path MTU in bytes.
+        mtu: u32 = "mtu_bytes" Bytes 256..=4096;
+        /// One way from port to port: cables and switch.
+        one_way: Span = "one_way_ns" Nanoseconds 0..=10000000;
+    }
+}
+
+section! {
+    /// Limits and habits of the NIC.
+    Nic in "nic" {
+        /// Whether the NIC reads all WQEs of a Doorbell with one DMA.
+        doorbell_reads_all: bool = "doorbell_reads_all" Flag 0..=1;
+        /// Send WQEs it reads with one DMA where it does not read all.
+        wqe_prefetch: u32 = "wqe_prefetch" Count 1..=4096;
+        /// RECV WQEs it reads with one DMA.
+        recv_prefetch: u32 = "recv_prefetch" Count 1..=4096;
+        /// Largest inline payload in bytes.
+        max_inline: u32 = "max_inline_bytes" Bytes 0..=4096;
+        /// SGEs of a work request at most.
+        max_sge: u32 = "max_sge" Count 1..=256;
+        /// Work requests a queue may hold.
+        max_qp_wr: u32 = "max_qp_wr" Count 1..=65535;
+        /// Entries a completion queue may have.
+        max_cqe: u32 = "max_cqe" Count 1..=16777216;
+        /// READs and atomics outstanding per QP, as requester and as responder.
+        max_rd_atomic: u32 = "max_rd_atomic" Count 1..=255;
+        /// Largest payload that inline-receive puts into the CQE, in bytes; 0 for none.
+        max_inline_recv: u32 = "max_inline_recv_bytes" Bytes 0..=64;
+        /// Whether inline-receive works on UD.
+        inline_recv_ud: bool = "inline_recv_ud" Flag 0..=1;
+        /// Bytes of a CQE.
+        cqe: u32 = "cqe_bytes" Bytes 32..=128;
+    }
+}
+
+section! {
+    /// The processing units that send. A QP is served by one of them at a time.
+    Tx in "tx" {
+        /// Processing units.
+        units: u32 = "units" Count 1..=256;
+        /// SEND or WRITE whose WQE is one line and came by MMIO.
+        send: Span = "send_ns" Nanoseconds 0..=100000;
+        /// READ request whose WQE is one line and came by MMIO.
+        read_request: Span = "read_request_ns" Nanoseconds 0..=100000;
+        /// Atomic request whose WQE is one line and came by MMIO.
+        atomic_request: Span = "atomic_request_ns" Nanoseconds 0..=100000;
+        /// Added for a WQE that the NIC read itself.
+        fetched_wqe: Span = "fetched_wqe_ns" Nanoseconds 0..=100000;
+        /// Added for each line of the WQE after the first.
+        extra_line: Span = "extra_line_ns" Nanoseconds 0..=100000;
+        /// Added for each DMA read of payload.
+        payload_dma: Span = "payload_dma_ns" Nanoseconds 0..=100000;
+        /// Added for each packet of a message after the first.
+        extra_packet: Span = "extra_packet_ns" Nanoseconds 0..=100000;
+        /// First packet of the answer to a READ, or the answer to an atomic (responder).
+        response: Span = "response_ns" Nanoseconds 0..=100000;
+        /// An ACK (responder).
+        ack: Span = "ack_ns" Nanoseconds 0..=100000;
+    }
+}
+
+section! {
+    /// The processing units that receive. Packets that keep their order are looked at by one at a time.
+    Rx in "rx" {
+        /// Processing units.
+        units: u32 = "units" Count 1..=256;
+        /// Each packet of a request, and each packet of an answer that carries data.
+        packet: Span = "packet_ns" Nanoseconds 0..=100000;
+        /// Added for each DMA write issued: payload or CQE.
+        dma_write: Span = "dma_write_ns" Nanoseconds 0..=100000;
+        /// Added for each DMA read issued: the data of a READ.
+        dma_read: Span = "dma_read_ns" Nanoseconds 0..=100000;
+        /// Added where inline-receive puts payload into the CQE.
+        inline_recv: Span = "inline_recv_ns" Nanoseconds 0..=100000;
+        /// An atomic request, all in all: packet, read-modify-write and its buffering.
+        atomic: Span = "atomic_ns" Nanoseconds 0..=100000;
+        /// An ACK (requester).
+        ack: Span = "ack_ns" Nanoseconds 0..=100000;
+    }
+}
+
+section! {
+    /// The locks under which atomics are executed.
+    Atomics in "atomics" {
+        /// Locks; an address takes number `(address >> slot_low_bit) % slots`.
+        slots: u32 = "slots" Count 1..=65536;
+        /// First address bit that chooses the lock.
+        slot_low_bit: u32 = "slot_low_bit" Count 0..=48;
+        /// How long a lock is held beyond the PCIe read of the word.
+        hold: Span = "hold_ns" Nanoseconds 0..=100000;
+        /// Whether a receiving unit whose atomic waits for a lock stands still until it has it.
+        blocks_unit: bool = "blocks_unit" Flag 0..=1;
+    }
+}
+
+section! {
+    /// What the NIC keeps in its SRAM.
+    Caches in "caches" {
+        /// Send WQEs.
+        wqe_entries: u32 = "wqe_entries" Count 1..=1048576;
+        /// How long a sending unit stands still for a request whose WQE is missing, beyond what
+        /// the PCIe read hides.
+        wqe_stall: Span = "wqe_stall_ns" Nanoseconds 0..=100000;
+        /// QP contexts of requesters.
+        requester_entries: u32 = "requester_entries" Count 1..=1048576;
+        /// QP contexts of responders.
+        responder_entries: u32 = "responder_entries" Count 1..=1048576;
+        /// Bytes read over PCIe for a QP context.
+        context: u32 = "context_bytes" Bytes 1..=4096;
+        /// How long a unit stands still for a missing QP context beyond the PCIe read.
+        context_stall: Span = "context_stall_ns" Nanoseconds 0..=100000;
+        /// Address translations.
+        translation_entries: u32 = "translation_entries" Count 1..=16777216;
+        /// Bytes read over PCIe for a translation.
+        translation: u32 = "translation_bytes" Bytes 1..=4096;
+    }
+}
+
+impl PcieSpeed {
+    /// That of all lanes, for each kind.
+    pub(super) const fn of_all_lanes(pcie: &Pcie) -> PcieSpeed {
+        let all = pcie.bytes_per_s();
+        PcieSpeed { mmio: all, completion: all, device_to_host: all }
+    }
+}
+
+impl Pcie {
+    /// Bytes per second of all lanes, each way.
+    pub const fn bytes_per_s(&self) -> u64 {
+        self.lane_bytes_per_s * self.lanes as u64
+    }
+}
+
+impl Link {
+    /// The path MTU.
+    pub fn mtu(&self) -> Mtu {
+        // `parse` has made sure that it is one.
+        Mtu::from_bytes(self.mtu).unwrap_or(Mtu::Mtu4096)
+    }
+}
+
+impl Nic {
+    /// DMA reads that fetch the `wqes` new send WQEs of one Doorbell.
+    pub const fn wqe_reads(&self, wqes: u32) -> u32 {
+        match (wqes, self.doorbell_reads_all) {
+            (0, _) => 0,
+            (_, true) => 1,
+            (_, false) => wqes.div_ceil(self.wqe_prefetch),
+        }
+    }
+
+    /// Whether a message of `payload` bytes arrives in the CQE where inline-receive is on.
+    pub const fn receives_inline(&self, payload: u32, ud: bool) -> bool {
+        payload > 0 && payload <= self.max_inline_recv && (self.inline_recv_ud || !ud)
+    }
+}
+
+impl Atomics {
+    /// The lock that an atomic on `address` takes.
+    pub const fn slot(&self, address: u64) -> u32 {
+        ((address >> self.slot_low_bit) % self.slots as u64) as u32
+    }
+}

@@ -1,0 +1,51 @@
+//! What is known about a machine, its NIC apart.
+
+use super::parameter::{ProfileError, Reader, Section, Unit, section};
+use doorbell_verbs::Span;
+use toml::Spanned;
+
+section! {
+    /// The host: its cores, what its memory accesses cost, and what the driver costs them.
+    Host in "host" {
+        /// Cores of the socket that the NIC is attached to.
+        cores: u32 = "cores" Count 1..=1024;
+        /// Clock rate in Hz.
+        clock_hz: u64 = "clock_ghz" Gigahertz 0.1..=10;
+        /// Bytes per cache line.
+        cache_line: u32 = "cache_line_bytes" Bytes 64..=64;
+        /// Write-combined MMIO lines a core may have on their way.
+        wc_buffers: u32 = "wc_buffers" Count 1..=64;
+        /// CPU time of a call of ibv_post_send(3) or ibv_post_recv(3), whatever it posts.
+        post_call: Span = "post_call_ns" Nanoseconds 0..=10000;
+        /// CPU time to build a send WQE, without its lines and payload.
+        build_wqe: Span = "build_wqe_ns" Nanoseconds 0..=10000;
+        /// CPU time to store each 64 B line of a send WQE into the send queue.
+        build_line: Span = "build_line_ns" Nanoseconds 0..=10000;
+        /// CPU time to copy each line of inline payload into the WQE.
+        inline_copy_line: Span = "inline_copy_line_ns" Nanoseconds 0..=10000;
+        /// CPU time to store a line to a write-combining buffer and send it off.
+        mmio_line: Span = "mmio_line_ns" Nanoseconds 0..=10000;
+        /// CPU time of an 8-byte Doorbell, with its fence.
+        doorbell: Span = "doorbell_ns" Nanoseconds 0..=10000;
+        /// CPU time to build a RECV WQE.
+        post_recv_wqe: Span = "post_recv_wqe_ns" Nanoseconds 0..=10000;
+        /// CPU time of an ibv_poll_cq(3) that finds nothing.
+        poll_empty: Span = "poll_empty_ns" Nanoseconds 0..=10000;
+        /// CPU time for each completion polled, without the load of its line.
+        poll_cqe: Span = "poll_cqe_ns" Nanoseconds 0..=10000;
+        /// Load or store of a line in the core's own cache.
+        l1_hit: Span = "l1_hit_ns" Nanoseconds 0..=1000;
+        /// Load of a line in the LLC that no other core owns.
+        llc_hit: Span = "llc_hit_ns" Nanoseconds 0..=1000;
+        /// Load of a line that the NIC has written since the last load.
+        dma_line: Span = "dma_line_ns" Nanoseconds 0..=1000;
+        /// Load or store of a line that another core owns.
+        line_transfer: Span = "line_transfer_ns" Nanoseconds 0..=1000;
+        /// Extra time of an atomic read-modify-write on a line already owned.
+        atomic_op: Span = "atomic_op_ns" Nanoseconds 0..=1000;
+        /// Load of a line from DRAM.
+        dram: Span = "dram_ns" Nanoseconds 0..=1000;
+        /// Copy of a line between buffers in the core's own cache.
+        copy_line: Span = "copy_line_ns" Nanoseconds 0..=1000;
+    }
+}

@@ -1,0 +1,180 @@
+//! What is known about a machine and its NIC.
+
+mod base;
+mod device;
+mod host;
+mod parameter;
+
+pub use device::{Atomics, Caches, Device, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
+pub use host::Host;
+pub use parameter::{Basis, Parameter, ProfileError, Unit};
+
+use crate::Generation;
+use doorbell_verbs::Mtu;
+use parameter::{Reader, Section};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+use toml::Spanned;
+
+/// A machine and its NIC; hot code reads the sections, reports read `parameters`.
+///
+/// A machine has one device so far, whose sections are read as the profile's own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Short name, as `cib`.
+    pub name: String,
+    /// What the machine is, in a line.
+    pub title: String,
+    /// The host.
+    pub host: Host,
+    /// Its NIC.
+    pub device: Device,
+    /// All parameters with their provenance, in the order above; of a relaxed profile, those
+    /// of the original.
+    pub parameters: Vec<Parameter>,
+}
+
+impl Deref for Profile {
+    type Target = Device;
+
+    fn deref(&self) -> &Device {
+        &self.device
+    }
+}
+
+impl DerefMut for Profile {
+    fn deref_mut(&mut self) -> &mut Device {
+        &mut self.device
+    }
+}
+
+/// A file as it is written: what it leaves out, its base must have.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    title: String,
+    base: Option<Spanned<String>>,
+    generation: Option<Generation>,
+    host: Option<Spanned<Section>>,
+    pcie: Option<Spanned<Section>>,
+    link: Option<Spanned<Section>>,
+    nic: Option<Spanned<Section>>,
+    tx: Option<Spanned<Section>>,
+    rx: Option<Spanned<Section>>,
+    atomics: Option<Spanned<Section>>,
+    caches: Option<Spanned<Section>>,
+}
+
+/// Built-in profiles, by name.
+const BUILT_IN: [(&str, &str); 3] = [
+    ("cx", include_str!("../../../../profiles/cx.toml")),
+    ("cx3", include_str!("../../../../profiles/cx3.toml")),
+    ("cib", include_str!("../../../../profiles/cib.toml")),
+];
+
+impl Profile {
+    /// Names of the built-in profiles.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// A built-in profile.
+    pub fn named(name: &str) -> Result<Profile, ProfileError> {
+        match BUILT_IN.iter().find(|(n, _)| *n == name) {
+            Some((name, text)) => Profile::parse(name, text),
+            None => Err(ProfileError::NotFound(format!(
+                "there is no profile {name}; there are {}, or give the path of a TOML file",
+                Profile::names().collect::<Vec<_>>().join(", ")
+            ))),
+        }
+    }
+
+    /// A built-in profile with `num/den` times as much of one parameter, named as `tx.send_ns`; where
+    /// it must be an integer, rounded.
+    pub fn named_with(name: &str, parameter: &str, num: u64, den: u64) -> Result<Profile, ProfileError> {
+        let missing = || ProfileError::NotFound(format!("profile {name} has no number {parameter}"));
+        let (_, text) = BUILT_IN.iter().find(|(n, _)| *n == name).ok_or_else(missing)?;
+        let mut table: toml::Table = toml::from_str(text).map_err(|_| missing())?;
+        let (section, key) = parameter.split_once('.').ok_or_else(missing)?;
+        let value = table.get_mut(section).and_then(|s| s.get_mut(key)).and_then(|p| p.get_mut("value"));
+        let value = value.ok_or_else(missing)?;
+        let factor = num as f64 / den as f64;
+        *value = match *value {
+            toml::Value::Float(v) => toml::Value::Float(v * factor),
+            // Times may have fractions, counts may not.
+            toml::Value::Integer(v) if key.ends_with("_ns") => toml::Value::Float(v as f64 * factor),
+            toml::Value::Integer(v) => toml::Value::Integer((v as f64 * factor).round() as i64),
+            _ => return Err(missing()),
+        };
+        Profile::parse(name, &table.to_string())
+    }
+
+    /// A built-in profile, or the TOML file at a path (one with a `/` or ending in `.toml`).
+    pub fn named_or_file(name: &str) -> Result<Profile, ProfileError> {
+        if !base::is_path(name) {
+            return Profile::named(name);
+        }
+        let text = std::fs::read_to_string(name)
+            .map_err(|e| ProfileError::NotFound(format!("cannot read profile {name}: {e}")))?;
+        Profile::parse(name, &text)
+    }
+
+    /// Reads the TOML of a profile; `file` is for messages, and a base that is a file is looked for from
+    /// where it lies.
+    ///
+    /// # Errors
+    /// If it is not the TOML of a profile, a parameter is neither in it nor in its base, or its base cannot
+    /// be had: one sentence, with the line.
+    pub fn parse(file: &str, text: &str) -> Result<Profile, ProfileError> {
+        Profile::parse_from(file, text, &[])
+    }
+
+    /// The same, of the base of the profiles in these files.
+    fn parse_from(file: &str, text: &str, based: &[PathBuf]) -> Result<Profile, ProfileError> {
+        let mut reader = Reader::new(file, text);
+        let parsed: File = toml::from_str(text)
+            .map_err(|e| reader.error(e.span().map_or(0, |s| s.start), e.message().replace('\n', " ")))?;
+        if let Some(name) = &parsed.base {
+            reader.base = Some(base::load(&reader, name, based)?);
+        }
+        let Some(generation) = parsed.generation.or(reader.base.as_ref().map(|base| base.generation)) else {
+            return Err(reader.error(0, "generation is missing: it is mlx4 or mlx5".into()));
+        };
+        let host = Host::read(&mut reader, parsed.host)?;
+        let pcie = Pcie::read(&mut reader, parsed.pcie)?;
+        let link_at = parsed.link.as_ref().map_or(0, |link| link.span().start);
+        let link = Link::read(&mut reader, parsed.link)?;
+        if Mtu::from_bytes(link.mtu).is_none() {
+            let message = format!("link.mtu_bytes is {}, not 256, 512, 1024, 2048 or 4096", link.mtu);
+            return Err(reader.error(link_at, message));
+        }
+        let device = Device {
+            generation,
+            pcie,
+            pcie_speed: PcieSpeed::of_all_lanes(&pcie),
+            link,
+            nic: Nic::read(&mut reader, parsed.nic)?,
+            tx: Tx::read(&mut reader, parsed.tx)?,
+            rx: Rx::read(&mut reader, parsed.rx)?,
+            atomics: Atomics::read(&mut reader, parsed.atomics)?,
+            caches: Caches::read(&mut reader, parsed.caches)?,
+        };
+        let parameters = reader.into_parameters();
+        Ok(Profile { name: parsed.name, title: parsed.title, host, device, parameters })
+    }
+}
+
+impl Profile {
+    /// Ids of the claims that parameters were calibrated from: none of them, and nothing that
+    /// follows from them, is a prediction.
+    pub fn calibrated_claims(&self) -> BTreeSet<&str> {
+        let claims = self.parameters.iter().filter_map(|p| match &p.basis {
+            Basis::Calibrated { claims, .. } => Some(claims),
+            Basis::Published { .. } | Basis::Assumed { .. } => None,
+        });
+        claims.flatten().map(String::as_str).collect()
+    }
+}
