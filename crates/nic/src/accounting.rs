@@ -4,9 +4,10 @@
 //! is in [`crate::cost::PcieCost`].
 
 use crate::cost::{Piece, Work};
-use crate::{Generation, Nic, Pcie, Profile, wqe};
+use crate::{Generation, Nic, Pcie, Profile, cost, wqe};
 use doorbell_verbs::{Opcode, QpType};
 use serde::Serialize;
+use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
 pub use crate::generation::DOORBELL_BYTES;
@@ -217,6 +218,12 @@ impl AddAssign for Transactions {
     }
 }
 
+impl Sum for Transactions {
+    fn sum<I: Iterator<Item = Transactions>>(all: I) -> Transactions {
+        all.fold(Transactions::default(), Add::add)
+    }
+}
+
 impl Pcie {
     /// Host-to-device bytes of `bytes` by write-combined MMIO: B_mmio(x) = ceil(x/64)(64+P_r)
     /// (Figure 2b).
@@ -289,9 +296,8 @@ pub fn transfer(profile: &Profile, shape: &PostShape) -> Transactions {
         }
         Method::Doorbell { batch } => {
             let slot = wqe::pad(shape.wqe_bytes(profile.generation));
-            doorbell_fetches(&profile.nic, batch)
-                .map(|wqes| Transactions::dma_read(pcie, wqes * slot))
-                .fold(doorbell(profile), Add::add)
+            let fetches = doorbell_fetches(&profile.nic, batch);
+            doorbell(profile) + fetches.map(|wqes| Transactions::dma_read(pcie, wqes * slot)).sum()
         }
     }
 }
@@ -311,13 +317,12 @@ pub fn recv_fetches(nic: &Nic, recvs: u32) -> impl Iterator<Item = u32> + use<> 
 pub fn execute(profile: &Profile, shape: &PostShape) -> Transactions {
     let pcie = &profile.pcie;
     let mut sum = Transactions::default();
-    for bytes in payload_pieces(shape.payload_read(), shape.sges, profile.link.mtu) {
-        sum += Transactions::dma_read(pcie, bytes);
+    let parts = || cost::parts(shape.buffers(), profile.link.mtu);
+    if shape.payload_read() > 0 {
+        sum += parts().map(|bytes| Transactions::dma_read(pcie, bytes)).sum();
     }
     if shape.opcode.returns_data() {
-        for bytes in payload_pieces(shape.payload, shape.sges, profile.link.mtu) {
-            sum += Transactions::dma_write(pcie, bytes);
-        }
+        sum += parts().map(|bytes| Transactions::dma_write(pcie, bytes)).sum();
     }
     if shape.signaled {
         sum += Transactions::dma_write(pcie, profile.nic.cqe);
@@ -369,9 +374,8 @@ pub fn post_recv(profile: &Profile, recvs: u32, sges: u32) -> Transactions {
         return Transactions::default();
     }
     let slot = profile.generation.wqe().recv_bytes(sges);
-    recv_fetches(&profile.nic, recvs)
-        .map(|wqes| Transactions::dma_read(&profile.pcie, wqes * slot))
-        .fold(doorbell(profile), Add::add)
+    let fetches = recv_fetches(&profile.nic, recvs);
+    doorbell(profile) + fetches.map(|wqes| Transactions::dma_read(&profile.pcie, wqes * slot)).sum()
 }
 
 /// Cache lines that an access touches: what the counters PCIeRdCur and PCIeItoM count (2.1).
@@ -387,12 +391,4 @@ pub const fn lines_touched(address: u64, bytes: u64) -> u64 {
 fn pieces(n: u32, size: u32) -> impl Iterator<Item = u32> + use<> {
     let size = size.max(1);
     (0..n.div_ceil(size)).map(move |i| size.min(n - i * size))
-}
-
-/// The DMAs of a payload spread evenly over `sges` buffers, packet by packet.
-fn payload_pieces(bytes: u32, sges: u32, mtu: u32) -> impl Iterator<Item = u32> + use<> {
-    let sges = sges.max(1);
-    (0..sges)
-        .map(move |i| bytes / sges + u32::from(i < bytes % sges))
-        .flat_map(move |in_buffer| pieces(in_buffer, mtu))
 }

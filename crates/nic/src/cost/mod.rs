@@ -23,7 +23,7 @@ mod wire;
 
 pub use cpu::CpuCost;
 pub use message::{Message, Piece};
-pub use packet::{Kind, Packet, dmas};
+pub use packet::{Kind, Packet, dmas, parts};
 pub use pcie::{Linear, PcieCost};
 pub use receive::{ReceiveCost, Work};
 pub use send::{SendCost, Wqe};

@@ -65,9 +65,38 @@ pub fn dmas(buffers: impl IntoIterator<Item = u32>, offset: u32, len: u32) -> u3
     if len == 0 { 0 } else { n }
 }
 
+/// Bytes of each DMA of a message whose buffers have these lengths: the part of one buffer that one packet
+/// of at most `mtu` bytes carries. [`dmas`] counts those of one packet.
+pub fn parts(buffers: impl IntoIterator<Item = u32>, mtu: u32) -> impl Iterator<Item = u32> {
+    let mtu = mtu.max(1);
+    let mut room = mtu;
+    buffers.into_iter().flat_map(move |length| {
+        let first = length.min(room);
+        let rest = length - first;
+        room = if first < room { room - first } else { mtu - rest % mtu };
+        let further = (0..rest.div_ceil(mtu)).map(move |i| mtu.min(rest - i * mtu));
+        (first > 0).then_some(first).into_iter().chain(further)
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::dmas;
+    use super::{dmas, parts};
+
+    #[test]
+    fn parts_are_the_dmas_of_all_packets() {
+        let buffers = [5u32, 0, 1, 30, 7, 64, 64];
+        let total: u32 = buffers.iter().sum();
+        for mtu in 1..200 {
+            let all: Vec<u32> = parts(buffers, mtu).collect();
+            assert_eq!(all.iter().sum::<u32>(), total);
+            let of_packets =
+                (0..total.div_ceil(mtu)).map(|i| dmas(buffers, i * mtu, mtu.min(total - i * mtu)));
+            assert_eq!(all.len() as u32, of_packets.sum::<u32>(), "{mtu}: {all:?}");
+        }
+        assert_eq!(parts([5000, 5000], 4096).collect::<Vec<_>>(), [4096, 904, 3192, 1808]);
+        assert_eq!(parts([3000, 3000, 3000], 4096).collect::<Vec<_>>(), [3000, 1096, 1904, 2192, 808]);
+    }
 
     #[test]
     fn a_packet_needs_the_buffers_that_hold_its_bytes() {
