@@ -137,8 +137,8 @@ impl Metrics {
         }
         for port in w.env.fabric.ports.iter().filter(|p| p.device == d.id) {
             let number = port.number + 1;
-            add(Resource::LinkBandwidth, &format!("port {number} out"), port.out.busy());
-            add(Resource::LinkBandwidth, &format!("port {number} in"), port.into.busy());
+            add(Resource::LinkBandwidth, &format!("port {number} out"), port.out.busy);
+            add(Resource::LinkBandwidth, &format!("port {number} in"), port.into.busy);
         }
         let machine = d.machine.index() as u32;
         let caches = [

@@ -45,40 +45,6 @@ impl Server {
     }
 }
 
-/// One direction of a PCIe link or a cable, with its speed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
-    server: Server,
-    /// Femtoseconds a byte takes.
-    fs_per_byte: u64,
-}
-
-impl Link {
-    pub(crate) fn new(bytes_per_second: u64) -> Link {
-        Link { server: Server::default(), fs_per_byte: 1_000_000_000_000_000 / bytes_per_second.max(1) }
-    }
-
-    /// Picoseconds that `bytes` take.
-    pub(crate) fn duration(&self, bytes: u64) -> u64 {
-        bytes * self.fs_per_byte / 1000
-    }
-
-    /// Carries `bytes` after what is already under way; returns when the last has left.
-    pub(crate) fn carry(&mut self, now: u64, bytes: u64, window: Window) -> u64 {
-        let duration = self.duration(bytes);
-        self.server.serve(now, duration, window)
-    }
-
-    pub(crate) fn busy(&self) -> u64 {
-        self.server.busy
-    }
-
-    /// When what is under way will have left.
-    pub(crate) fn free_at(&self) -> u64 {
-        self.server.free_at()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -90,7 +90,7 @@ impl Device {
         if !matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {
             self.write_word(env, addr, new);
         }
-        env.after(self.times.lock_hold, Event::Unlock { device: self.id, lock: self.lock_of(addr) });
+        env.after(self.costs.lock_hold, Event::Unlock { device: self.id, lock: self.lock_of(addr) });
         let f = &mut env.flights[flight];
         let qp = f.qp;
         self.qps[qp].qp.atomic_done(resource, original);

@@ -24,7 +24,7 @@ impl Device {
 
     /// Starts the DMA write of a completion.
     pub(super) fn write_cqe(&mut self, env: &mut Env, cq: CqId, cqe: Cqe) {
-        let bytes = u64::from(self.profile.nic.cqe);
+        let bytes = u64::from(self.costs.cqe);
         let (_, last) = self.pcie.write(env.now, 0, bytes, env.window);
         let write = self.dma.writes.insert(DmaWrite { written: Written::Cqe { cq, cqe }, per_line: 0 });
         env.queue.push(last, Event::Visible { device: self.id, write });

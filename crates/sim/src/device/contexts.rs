@@ -60,7 +60,7 @@ impl Device {
             return 0;
         }
         self.refetch(env, self.profile.caches.context);
-        self.times.context_stall
+        self.costs.send.context_stall
     }
 
     /// Looks up the translation of an address, and reads it where it is missing.

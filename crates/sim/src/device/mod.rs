@@ -24,18 +24,12 @@ use crate::core::index::{CqId, DeviceId, IdVec, MachineId, PortId, QpId, RecvQue
 use atomics::Locks;
 use dma::Dma;
 use doorbell_nic::Profile;
-use doorbell_transport::Keys;
-use doorbell_verbs::{AhAttr, AhHandle};
+use doorbell_nic::cost::{self, Costs};
+use doorbell_transport::{Body, Keys, Packet, Part};
+use doorbell_verbs::{AhAttr, AhHandle, QpType};
 use rx::Receiving;
 use std::rc::Rc;
 use tx::Sending;
-
-/// Times that the inner loop uses, in picoseconds.
-struct Times {
-    context_stall: u64,
-    wqe_stall: u64,
-    lock_hold: u64,
-}
 
 /// A NIC.
 pub(crate) struct Device {
@@ -45,7 +39,7 @@ pub(crate) struct Device {
     /// Its first port; the others follow.
     pub(crate) first_port: PortId,
     pub(crate) profile: Rc<Profile>,
-    times: Times,
+    costs: Costs,
     pub(crate) qps: IdVec<QpId, QpSlot>,
     pub(crate) cqs: IdVec<CqId, Option<CqSlot>>,
     pub(crate) recv_queues: IdVec<RecvQueueId, RecvSlot>,
@@ -61,16 +55,17 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    pub(crate) fn new(id: DeviceId, machine: MachineId, first_port: PortId, profile: Rc<Profile>) -> Device {
+    pub(crate) fn new(
+        id: DeviceId,
+        machine: MachineId,
+        first_port: PortId,
+        profile: Rc<Profile>,
+        costs: Costs,
+    ) -> Device {
         Device {
             id,
             machine,
             first_port,
-            times: Times {
-                context_stall: (profile.caches.context_stall + profile.pcie.read_latency).as_ps(),
-                wqe_stall: profile.caches.wqe_stall.as_ps(),
-                lock_hold: profile.atomics.hold.as_ps(),
-            },
             qps: IdVec::new(),
             cqs: IdVec::new(),
             recv_queues: IdVec::new(),
@@ -81,8 +76,9 @@ impl Device {
             receiving: Receiving::new(profile.rx.units),
             locks: Locks::new(profile.atomics.slots),
             caches: Caches::new(&profile.caches),
-            pcie: PcieLink::new(&profile),
+            pcie: PcieLink::new(costs.pcie.clone()),
             dma: Dma::default(),
+            costs,
             profile,
         }
     }
@@ -106,5 +102,27 @@ impl Device {
     /// The port with this number, from 0.
     pub(crate) fn port(&self, number: u8) -> PortId {
         PortId(self.first_port.0 + u32::from(number))
+    }
+}
+
+/// A packet, as far as its costs depend on it.
+#[inline]
+fn priced(packet: &Packet) -> cost::Packet {
+    let (kind, part, imm) = match packet.body {
+        Body::Send { part, imm } => (cost::Kind::Send, part, imm.is_some()),
+        Body::Write { part, imm, .. } => (cost::Kind::Write, part, imm.is_some()),
+        Body::ReadRequest(_) => (cost::Kind::ReadRequest, Part::Only, false),
+        Body::ReadResponse { part } => (cost::Kind::ReadResponse, part, false),
+        Body::Atomic { .. } => (cost::Kind::Atomic, Part::Only, false),
+        Body::AtomicAck { .. } => (cost::Kind::AtomicAck, Part::Only, false),
+        Body::Ack(_) => (cost::Kind::Ack, Part::Only, false),
+    };
+    cost::Packet {
+        kind,
+        begins: part.begins(),
+        ends: part.ends(),
+        imm,
+        datagram: packet.transport == QpType::Ud,
+        payload: packet.payload_len,
     }
 }

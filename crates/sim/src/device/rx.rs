@@ -1,7 +1,7 @@
 //! The receiving units of a NIC: from a packet at the port to memory, completions and answers.
 
 use super::dma::{DmaWrite, Written};
-use super::{Cqe, Device};
+use super::{Cqe, Device, priced};
 use crate::core::index::{DeviceId, FlightId, Id, IdVec, Maybe, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::queue::Event;
@@ -178,13 +178,7 @@ impl Device {
         state.flow = Some(id);
         let start = state.free_at.max(env.now);
         let Flight { packet, link_bytes, into, to, .. } = env.flights[flight];
-        let rx = &self.profile.rx;
-        let cost = match packet.body {
-            Body::Ack(_) => rx.ack,
-            Body::Atomic { .. } => rx.atomic,
-            _ => rx.packet,
-        }
-        .as_ps();
+        let cost = self.costs.receive.look(&priced(&packet));
         let stall = to.get().map_or(0, |qp| self.context(env, qp, packet.is_answer()));
         let end = start + cost + stall;
         let busy = env.window.overlap(start, end);
@@ -241,15 +235,15 @@ impl Device {
 
     /// Time that issuing DMAs takes a receiving unit; `inline` tells that payload goes into the CQE.
     fn dma_cost(&self, actions: &[Action], inline: bool) -> u64 {
-        let rx = &self.profile.rx;
+        let costs = &self.costs.receive;
         actions
             .iter()
             .map(|action| match action {
-                Action::Place { .. } if inline => rx.inline_recv.as_ps(),
-                Action::Place { .. } | Action::PlaceAtomic { .. } => rx.dma_write.as_ps(),
+                Action::Place { .. } if inline => costs.inline,
+                Action::Place { .. } | Action::PlaceAtomic { .. } => costs.dma_write,
                 // As in the accounting of units, the CQE of a request costs the unit nothing.
-                Action::Complete { queue: Queue::Recv, .. } => rx.dma_write.as_ps(),
-                Action::RespondRead(_) => rx.dma_read.as_ps(),
+                Action::Complete { queue: Queue::Recv, .. } => costs.dma_write,
+                Action::RespondRead(_) => costs.dma_read,
                 _ => 0,
             })
             .sum()
@@ -353,7 +347,7 @@ impl Device {
         env.payloads.copy(copy, env.flights[received].payload, offset, len);
         let written = Written::Data { addr, payload: copy, payload_offset: 0, len, done: 0 };
         let write = self.dma.writes.insert(DmaWrite { written, per_line: 0 });
-        env.after(self.profile.pcie.write_latency.as_ps(), Event::Visible { device: self.id, write });
+        env.after(self.costs.pcie.write_latency, Event::Visible { device: self.id, write });
     }
 
     /// Makes the packet of an answer. Returns whether the receiving unit must stand still for it.
@@ -368,7 +362,8 @@ impl Device {
         let Flight { out, into, rx_unit: unit, .. } = env.flights[received];
         let TxPacket { packet, source } = answer;
         let Some(by) = into.get() else { return false };
-        let answer = Flight::new(packet, self.link_bytes(&packet), (self.id, qp), by, Maybe::some(out));
+        let link_bytes = self.costs.wire.bytes(&priced(&packet));
+        let answer = Flight::new(packet, link_bytes, (self.id, qp), by, Maybe::some(out));
         let flight = env.flights.insert(answer);
         self.qps[qp].answers.push_back(flight);
         match source {

@@ -1,18 +1,17 @@
 //! The sending units of a NIC: from a WQE in the NIC to a packet on the wire.
 
-use super::{Device, QpSlot};
+use super::dma::{DmaRead, ReadPurpose};
+use super::{Device, QpSlot, priced};
 use crate::core::index::{FlightId, IdVec, Maybe, PortId, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::queue::Event;
 use crate::fabric::{Fabric, Flight, Gather, OwnCompletion};
 use crate::host::Host;
 use crate::world::Env;
-use doorbell_nic::wqe;
-use doorbell_transport::{Action, Body, Packet, Part, Queue, Source, TxPacket};
-use doorbell_verbs::{LinkLayer, SendFlags, Time, UdDest};
+use doorbell_nic::{cost, wqe};
+use doorbell_transport::{Action, Queue, Source, TxPacket};
+use doorbell_verbs::{SendFlags, Time, UdDest};
 use std::collections::VecDeque;
-
-use super::dma::{DmaRead, ReadPurpose};
 
 /// What a sending unit has to do for a QP.
 #[derive(Clone, Copy)]
@@ -115,7 +114,9 @@ impl Device {
         loop {
             let slot = &mut self.qps[qp];
             let started = match slot.work.pop_front() {
-                Some(TxWork::Answer(flight)) => Some((flight, self.answer_cost(&env.flights[flight].packet))),
+                Some(TxWork::Answer(flight)) => {
+                    Some((flight, self.costs.send.answer(&priced(&env.flights[flight].packet))))
+                }
                 Some(TxWork::Requests) => self.next_request(env, qp),
                 None => {
                     slot.served = false;
@@ -126,16 +127,6 @@ impl Device {
                 return started;
             }
         }
-    }
-
-    fn answer_cost(&self, packet: &Packet) -> u64 {
-        let tx = &self.profile.tx;
-        match packet.body {
-            Body::Ack(_) => tx.ack,
-            Body::ReadResponse { part: Part::Middle | Part::Last } => tx.extra_packet,
-            _ => tx.response,
-        }
-        .as_ps()
     }
 
     /// The next request of a QP and what it costs the unit; none where the QP has nothing to send.
@@ -157,9 +148,11 @@ impl Device {
         };
         let gather = Gather { wqe: WqeId(wqe), offset, len };
         let dest = slot.qp.send_wqe(wqe).dest;
-        let cost = self.request_cost(env, qp, gather, &packet);
+        let priced = priced(&packet);
+        let cost = self.request_cost(env, qp, gather, &priced);
         let (out, into) = self.destination(&env.fabric, qp, dest);
-        let mut flight = Flight::new(packet, self.link_bytes(&packet), (self.id, qp), out, into);
+        let link_bytes = self.costs.wire.bytes(&priced);
+        let mut flight = Flight::new(packet, link_bytes, (self.id, qp), out, into);
         flight.gather = gather;
         // On UC and UD the last completion is this packet's own.
         let mut others = &actions[..];
@@ -178,42 +171,24 @@ impl Device {
     }
 
     /// Time a request takes its sending unit, with what the caches miss.
-    fn request_cost(&mut self, env: &mut Env, qp: QpId, gather: Gather, packet: &Packet) -> u64 {
-        let tx = self.profile.tx;
+    fn request_cost(&mut self, env: &mut Env, qp: QpId, gather: Gather, packet: &cost::Packet) -> u64 {
         let slot = &mut self.qps[qp];
         let wqe = slot.qp.send_wqe(gather.wqe.0);
         let inline = wqe.flags.contains(SendFlags::INLINE);
-        let reads = if gather.len > 0 && !inline { wqe.sges.len() as u64 } else { 0 };
-        let begins = match packet.body {
-            Body::Send { part, .. } | Body::Write { part, .. } => part.begins(),
-            _ => true,
-        };
-        let mut cost = reads * tx.payload_dma.as_ps();
-        if begins {
-            cost += match packet.body {
-                Body::ReadRequest(_) => tx.read_request,
-                Body::Atomic { .. } => tx.atomic_request,
-                _ => tx.send,
-            }
-            .as_ps();
-            let state = slot.wqe(gather.wqe);
-            let lines = wqe::lines(u32::from(state.bytes));
-            cost += u64::from(lines.saturating_sub(1)) * tx.extra_line.as_ps();
-            let there = self.caches.wqes.look_up(state.entered, env.counts());
+        let dmas = if gather.len > 0 && !inline { wqe.sges.len() as u32 } else { 0 };
+        let state = slot.wqe(gather.wqe);
+        let lines = wqe::lines(u32::from(state.bytes));
+        let wqe = cost::Wqe { lines, by_mmio: state.by_mmio };
+        let mut time = self.costs.send.request(packet, wqe, dmas);
+        if packet.begins && !self.caches.wqes.look_up(state.entered, env.counts()) {
             // A WQE that the NIC reads costs the same again where it fell out of the cache.
-            if !state.by_mmio {
-                cost += tx.fetched_wqe.as_ps();
-            } else if !there {
-                cost += self.times.wqe_stall;
+            if state.by_mmio {
+                time += self.costs.send.wqe_stall;
             }
-            if !there {
-                state.entered = self.caches.wqes.enter();
-                self.refetch(env, lines * wqe::LINE);
-            }
-        } else {
-            cost += tx.extra_packet.as_ps();
+            state.entered = self.caches.wqes.enter();
+            self.refetch(env, lines * wqe::LINE);
         }
-        cost + self.context(env, qp, true)
+        time + self.context(env, qp, true)
     }
 
     /// The port by which a QP sends, and the port that it reaches.
@@ -368,10 +343,5 @@ impl Device {
         if !leads_somewhere {
             env.drop_flight(flight);
         }
-    }
-
-    /// Bytes of a packet on the link.
-    pub(super) fn link_bytes(&self, packet: &Packet) -> u32 {
-        packet.wire_bytes(LinkLayer::Infiniband) + self.profile.link.packet_overhead
     }
 }

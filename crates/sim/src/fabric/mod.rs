@@ -10,7 +10,8 @@ pub(crate) use port::Port;
 use crate::core::index::{DeviceId, FlightId, IdVec, Maybe, PortId, UnitId};
 use crate::core::queue::{Event, EventQueue};
 use crate::core::server::Window;
-use doorbell_nic::Link as LinkProfile;
+use doorbell_nic::Link;
+use doorbell_nic::cost::WireCost;
 use loss::Loss;
 
 /// First LID of the fabric; ports have theirs in the order in which they are made.
@@ -30,10 +31,10 @@ impl Fabric {
     }
 
     /// Adds the ports of a device; returns the first.
-    pub(crate) fn add_ports(&mut self, device: DeviceId, link: &LinkProfile) -> PortId {
+    pub(crate) fn add_ports(&mut self, device: DeviceId, link: &Link, wire: &WireCost) -> PortId {
         let first = PortId(self.ports.len() as u32);
         for number in 0..link.ports {
-            self.ports.push(Port::new(device, number as u8, link));
+            self.ports.push(Port::new(device, number as u8, link, wire));
         }
         first
     }
@@ -85,8 +86,7 @@ impl Fabric {
         flight: &Flight,
     ) -> bool {
         let out = &mut self.ports[flight.out];
-        let left = out.out.carry(now, flight.link_bytes.into(), window);
-        let at = left + out.one_way;
+        let at = out.send(now, flight.link_bytes, window);
         let from = out.device;
         let Some(into) = flight.into.get() else { return false };
         let Port { device, number: port, .. } = self.ports[into];
@@ -98,9 +98,7 @@ impl Fabric {
     /// through it.
     #[inline]
     pub(crate) fn receive(&mut self, now: u64, window: Window, into: PortId, bytes: u32) -> u64 {
-        let into = &mut self.ports[into].into;
-        let began = now - into.duration(bytes.into()).min(now);
-        into.carry(began, bytes.into(), window)
+        self.ports[into].receive(now, bytes, window)
     }
 
     /// The receiving side of a port has room again for what a packet took. Those who wait for it look

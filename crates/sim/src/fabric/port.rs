@@ -1,8 +1,9 @@
 //! A port: what leaves and what comes in.
 
 use crate::core::index::{DeviceId, FlightId, Maybe, PortId, UnitId};
-use crate::core::server::Link;
-use doorbell_nic::Link as LinkProfile;
+use crate::core::server::{Server, Window};
+use doorbell_nic::Link;
+use doorbell_nic::cost::WireCost;
 use std::collections::VecDeque;
 
 /// A port of a device.
@@ -10,12 +11,9 @@ pub(crate) struct Port {
     pub(crate) device: DeviceId,
     /// Its number on the device, from 0.
     pub(crate) number: u8,
-    pub(crate) out: Link,
-    pub(crate) into: Link,
-    /// Picoseconds from this port to any other.
-    pub(crate) one_way: u64,
-    /// How far ahead it takes packets to send, in picoseconds: the time of one of the MTU.
-    ahead: u64,
+    pub(crate) out: Server,
+    pub(crate) into: Server,
+    wire: WireCost,
     /// Packets that may not leave yet, each with the sending unit that stands still for it.
     pub(crate) queue: VecDeque<(FlightId, Maybe<UnitId>)>,
     /// It will be looked at again: at an event, or when its peer has room.
@@ -29,15 +27,13 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub(super) fn new(device: DeviceId, number: u8, link: &LinkProfile) -> Port {
-        let out = Link::new(link.port_bytes_per_s);
+    pub(super) fn new(device: DeviceId, number: u8, link: &Link, wire: &WireCost) -> Port {
         Port {
             device,
             number,
-            ahead: out.duration(link.mtu.into()),
-            out,
-            into: Link::new(link.port_bytes_per_s),
-            one_way: link.one_way.as_ps(),
+            out: Server::default(),
+            into: Server::default(),
+            wire: wire.clone(),
             queue: VecDeque::new(),
             stalled: false,
             room: link.receive_buffer.into(),
@@ -54,6 +50,21 @@ impl Port {
     /// When it takes packets again, where too many are under way now.
     #[inline]
     pub(super) fn has_too_much(&self, now: u64) -> Option<u64> {
-        (self.out.free_at() > now + self.ahead).then(|| self.out.free_at() - self.ahead)
+        let free_at = self.out.free_at();
+        (free_at > now + self.wire.ahead).then(|| free_at - self.wire.ahead)
+    }
+
+    /// Sends `bytes` after what is already under way; returns when the last would be at the other port.
+    #[inline]
+    pub(super) fn send(&mut self, now: u64, bytes: u32, window: Window) -> u64 {
+        self.out.serve(now, self.wire.time(bytes.into()), window) + self.wire.one_way
+    }
+
+    /// Takes in `bytes`, the last of which would have come now were the port not busy with others; returns
+    /// when it has.
+    #[inline]
+    pub(super) fn receive(&mut self, now: u64, bytes: u32, window: Window) -> u64 {
+        let duration = self.wire.time(bytes.into());
+        self.into.serve(now - duration.min(now), duration, window)
     }
 }

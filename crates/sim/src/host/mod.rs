@@ -13,13 +13,19 @@ pub(crate) use memory::{LINE, Memory, Place, lines_touched};
 
 use crate::core::index::{CoreId, DeviceId, IdVec};
 use doorbell_nic::Profile;
+use doorbell_nic::cost::CpuCost;
 use doorbell_verbs::{Mem, PageSize, VerbsError};
 use flat::Flat;
 use std::rc::Rc;
 
 /// A machine without its devices.
 pub(crate) struct Host {
-    pub(crate) profile: Rc<Profile>,
+    /// What the driver costs the cores.
+    pub(crate) costs: CpuCost,
+    /// How long the empty pass of a poll loop takes beside what it looks at, in picoseconds.
+    pub(crate) pause: u64,
+    /// Write-combined lines that a core may have on their way.
+    pub(crate) wc_buffers: usize,
     pub(crate) memory: Memory,
     pub(crate) cores: IdVec<CoreId, Core>,
     /// Its first device, and how many it has.
@@ -31,7 +37,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(profile: Rc<Profile>, first_device: DeviceId, devices: u32) -> Host {
+    pub(crate) fn new(profile: Rc<Profile>, costs: CpuCost, first_device: DeviceId, devices: u32) -> Host {
         Host {
             memory: Memory::default(),
             cores: IdVec::new(),
@@ -39,7 +45,9 @@ impl Host {
             devices,
             regions: Vec::new(),
             model: Flat::new(&profile.host),
-            profile,
+            costs,
+            pause: profile.host.l1_hit.as_ps().max(1),
+            wc_buffers: profile.host.wc_buffers as usize,
         }
     }
 

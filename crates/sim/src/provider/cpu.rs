@@ -125,11 +125,11 @@ impl Cpu for SimProvider<'_> {
         let sleeps = self.with(|w| {
             let (skip, window) = (w.skip_pauses, w.env.window);
             let host = &mut w.hosts[self.machine];
-            let l1 = host.profile.host.l1_hit.as_ps().max(1);
+            let empty = host.pause;
             host.cores[self.core].serialized = true;
             let thread = &mut w.threads[self.thread];
-            thread.clock += l1;
-            thread.note(Look::Work, l1);
+            thread.clock += empty;
+            thread.note(Look::Work, empty);
             let steady = thread.end_pass();
             let (started, since) = (thread.last_pass_started(), thread.clock);
             thread.idle += window.overlap(started, since);

@@ -4,7 +4,6 @@ use super::{SimProvider, invalid, object};
 use crate::core::thread::Look;
 use crate::device::Device;
 use crate::world::World;
-use doorbell_nic::wqe;
 use doorbell_verbs::{CqHandle, VerbsError, Wc};
 
 impl SimProvider<'_> {
@@ -28,7 +27,7 @@ impl SimProvider<'_> {
             if slot.overrun {
                 return Err(VerbsError::NoRoom(format!("the CQ of {} entries was overrun", slot.capacity)));
             }
-            let host = &hosts[self.machine].profile.host;
+            let costs = &hosts[self.machine].costs;
             let mut n = 0;
             let mut copied = 0;
             while n < wc.len()
@@ -36,19 +35,17 @@ impl SimProvider<'_> {
             {
                 wc[n] = cqe.wc;
                 n += 1;
-                copied += u64::from(wqe::lines(cqe.inline));
+                copied += costs.take_inline(cqe.inline);
                 if let Some(wqe) = cqe.wqe.get() {
                     qps[cqe.qp].qp.release(wqe.0);
                 }
             }
             if n == 0 {
-                let cost = host.poll_empty.as_ps();
-                thread.clock += cost;
-                thread.note(look, cost);
+                thread.clock += costs.poll_empty;
+                thread.note(look, costs.poll_empty);
             } else {
                 thread.effect();
-                let each = host.poll_cqe + host.dma_line;
-                thread.clock += (host.poll_empty + each * n as u64 + host.copy_line * copied).as_ps();
+                thread.clock += costs.poll_empty + costs.take(n as u64) + copied;
             }
             Ok(n)
         })

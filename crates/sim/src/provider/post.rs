@@ -18,16 +18,13 @@ impl SimProvider<'_> {
         for _ in 0..writes {
             self.with(|w| {
                 let host = &mut w.hosts[self.machine];
-                let costs = &host.profile.host;
-                let cost = if doorbell { costs.doorbell } else { costs.mmio_line };
-                let buffers = costs.wc_buffers as usize;
                 let clock = &mut w.threads[self.thread].clock;
-                *clock += cost.as_ps();
+                *clock += if doorbell { host.costs.doorbell } else { host.costs.mmio_line };
                 let leaves = &mut host.cores[self.core].mmio_leaves;
                 while leaves.front().is_some_and(|l| l <= clock) {
                     leaves.pop_front();
                 }
-                if leaves.len() >= buffers {
+                if leaves.len() >= host.wc_buffers {
                     *clock = leaves.pop_front().unwrap_or(*clock).max(*clock);
                 }
             });
@@ -94,10 +91,7 @@ impl SimProvider<'_> {
         *state = WqeSlot { inline, bytes: bytes as u16, by_mmio: false, entered: 0 };
         slot.posted.push_back(index);
         let lines = wqe::lines(bytes);
-        let copied = if is_inline { u64::from(length.div_ceil(wqe::LINE)) } else { 0 };
-        let costs = &host.profile.host;
-        let cost = costs.build_wqe + costs.build_line * u64::from(lines) + costs.inline_copy_line * copied;
-        threads[self.thread].clock += cost.as_ps();
+        threads[self.thread].clock += host.costs.build(lines, if is_inline { length } else { 0 });
         Ok(lines)
     }
 
@@ -121,8 +115,8 @@ impl SimProvider<'_> {
             let Device { recv_queues, .. } = &mut w.devices[device];
             let queue = &mut recv_queues[recv_queue].queue;
             let (posted, refused) = post_all(list, |wr| queue.post(wr));
-            let costs = &w.hosts[self.machine].profile.host;
-            w.threads[self.thread].clock += (costs.post_call + costs.post_recv_wqe * posted as u64).as_ps();
+            let costs = &w.hosts[self.machine].costs;
+            w.threads[self.thread].clock += costs.post_call + costs.recv_wqe * posted as u64;
             (posted, refused)
         });
         if posted > 0 {
@@ -138,8 +132,7 @@ impl SimProvider<'_> {
         self.effect();
         let mut lines = 0;
         let (posted, refused) = self.with(|w| {
-            let call = w.hosts[self.machine].profile.host.post_call;
-            w.threads[self.thread].clock += call.as_ps();
+            w.threads[self.thread].clock += w.hosts[self.machine].costs.post_call;
             post_all(list, |wr| {
                 lines = self.build_wqe(w, qp, wr)?;
                 Ok(())

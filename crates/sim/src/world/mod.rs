@@ -17,6 +17,7 @@ use crate::fabric::Fabric;
 use crate::fabric::loss::Loss;
 use crate::host::Host;
 use doorbell_nic::Profile;
+use doorbell_nic::cost::Costs;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -51,6 +52,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(profile: &Profile, config: &SimConfig) -> World {
+        let costs = Costs::new(profile);
         let profile = Rc::new(profile.clone());
         let from = config.window.0.as_ps();
         let window = Window { from, to: from.saturating_add(config.window.1.as_ps()) };
@@ -59,9 +61,9 @@ impl World {
         let mut devices = IdVec::new();
         for number in 0..config.machines as u16 {
             let (machine, device) = (MachineId(number), DeviceId(number));
-            let first_port = fabric.add_ports(device, &profile.link);
-            hosts.push(Host::new(profile.clone(), device, 1));
-            devices.push(Device::new(device, machine, first_port, profile.clone()));
+            let first_port = fabric.add_ports(device, &profile.link, &costs.wire);
+            hosts.push(Host::new(profile.clone(), costs.cpu.clone(), device, 1));
+            devices.push(Device::new(device, machine, first_port, profile.clone(), costs.clone()));
         }
         World {
             env: Env::new(window, fabric),
