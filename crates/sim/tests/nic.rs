@@ -6,7 +6,7 @@ use common::{ALL, Node, Passive, profile};
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_verbs::{
     AccessFlags, Cluster, ConnectAttr, Context, Endpoint, Mem, PageSize, Program, Provider, QpCap,
-    QpInitAttr, QpType, SendFlags, SendOp, SendWr, Time, Wc, WcStatus,
+    QpInitAttr, QpType, SendFlags, SendOp, SendWr, Sge, Span, Time, Wc, WcStatus,
 };
 
 const WORDS: u64 = 64;
@@ -327,4 +327,68 @@ fn atomics_on_one_lock_wait_for_each_other() {
     assert!(together.as_ps() > 15 * apart.as_ps() / 10, "cib: {apart:?} apart, {together:?} on one lock");
     let (apart, together) = (atomics("cx3", 64), atomics("cx3", 0));
     assert_eq!(apart, together, "cx3 has one lock");
+}
+
+/// WRITEs 16 KiB once, out of so many buffers that follow each other.
+struct Gathers {
+    buffers: u32,
+}
+
+const GATHERED: u32 = 16 << 10;
+
+impl Program for Gathers {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        let node = Node::new(&p, 4096, 16);
+        let mem = p.alloc(u64::from(GATHERED), PageSize::Huge).expect("memory");
+        let mr = node.pd.reg_mr(mem, ALL).expect("an MR");
+        let cap = QpCap { max_send_sge: self.buffers, ..QpCap::default() };
+        let qp =
+            node.pd.create_qp(&node.cq, &node.cq, None, &QpInitAttr::new(QpType::Rc, cap)).expect("a QP");
+        let own = Node { qp, mr, ..node };
+        let remote = own.connect(&p, "a", "b");
+        let each = GATHERED / self.buffers;
+        let sges: Vec<Sge> = (0..self.buffers).map(|i| own.mr.sge(u64::from(i * each), each)).collect();
+        let wr = SendWr::new(0, SendOp::Write(remote), &sges).flags(SendFlags::SIGNALED);
+        own.qp.post_send(&[wr]).expect("room");
+        assert_eq!(own.cq.wait(Time::NEVER).expect("a CQ").map(|wc| wc.status), Some(WcStatus::Success));
+        p.publish("over", &[]);
+    }
+}
+
+/// Is there to be written to.
+struct Holds;
+
+impl Program for Holds {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        let node = Node::new(&p, u64::from(GATHERED), 16);
+        node.connect(&p, "b", "a");
+        p.lookup("over");
+    }
+}
+
+/// Picoseconds that the sending units of machine 0 work for such a WRITE.
+fn gathering(buffers: u32) -> u64 {
+    let window = Span::from_us(100);
+    let config = SimConfig { window: (Time::START, window), ..SimConfig::new(2) };
+    let mut cluster = SimCluster::new(&profile("cib"), config);
+    cluster.spawn(0, 0, Gathers { buffers });
+    cluster.spawn(1, 0, Holds);
+    cluster.run().expect("the run ends");
+    let metrics = cluster.metrics();
+    let busy =
+        metrics.resources.iter().find(|r| r.machine == 0 && r.name == "sending unit of the busiest QP");
+    (busy.expect("sending units").utilization * window.as_ps() as f64).round() as u64
+}
+
+#[test]
+fn a_packet_pays_for_the_buffers_that_hold_its_own_bytes() {
+    let tx = profile("cib").tx;
+    let (dma, line) = (tx.payload_dma.as_ps(), tx.extra_line.as_ps());
+    // Packets are of 4096 bytes. A WQE of one SGE has one line, of four two, of eight three.
+    assert_eq!(gathering(4) - gathering(1), line, "each packet of its own buffer");
+    assert_eq!(gathering(8) - gathering(4), 4 * dma + line, "each packet of two");
 }

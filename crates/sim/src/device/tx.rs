@@ -175,7 +175,11 @@ impl Device {
         let slot = &mut self.qps[qp];
         let wqe = slot.qp.send_wqe(gather.wqe.0);
         let inline = wqe.flags.contains(SendFlags::INLINE);
-        let dmas = if gather.len > 0 && !inline { wqe.sges.len() as u32 } else { 0 };
+        let dmas = match (gather.len > 0 && !inline, wqe.sges) {
+            (false, _) => 0,
+            (true, [_]) => 1,
+            (true, sges) => cost::dmas(sges.iter().map(|s| s.length), gather.offset, gather.len),
+        };
         let state = slot.wqe(gather.wqe);
         let lines = wqe::lines(u32::from(state.bytes));
         let wqe = cost::Wqe { lines, by_mmio: state.by_mmio };
