@@ -1,12 +1,12 @@
 //! Simulated machines and the threads on them.
 
-use crate::SimConfig;
 use crate::core::index::{CoreId, IdVec, MachineId, ThreadId};
 use crate::core::thread::{Thread, Waiting};
 use crate::host::{Host, MAX_CORES, Place};
 use crate::metrics::Metrics;
 use crate::provider::SimProvider;
 use crate::world::{Next, World};
+use crate::{Machine, SimConfig, Slot};
 use corosensei::{Coroutine, CoroutineResult};
 use doorbell_nic::Profile;
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, RunError, Task, VerbsError};
@@ -28,14 +28,28 @@ pub struct SimCluster {
 }
 
 impl SimCluster {
-    /// `config.machines` machines of this profile.
+    /// `config.machines` machines of this profile, with a device each.
     ///
     /// # Panics
     /// If there are none, or their ports are more than there are LIDs (48 K).
     pub fn new(profile: &Profile, config: SimConfig) -> SimCluster {
-        let ports = u64::from(config.machines) * u64::from(profile.link.ports);
+        let devices = [Slot { profile, socket: 0 }];
+        let machine = Machine { host: profile, devices: &devices };
+        SimCluster::of(&vec![machine; config.machines as usize], config)
+    }
+
+    /// These machines, `config.machines` of them.
+    ///
+    /// # Panics
+    /// If their number is another or zero, one has no device or more than 255, or their ports are more than
+    /// there are LIDs (48 K).
+    pub fn of(machines: &[Machine<'_>], config: SimConfig) -> SimCluster {
+        assert_eq!(machines.len(), config.machines as usize, "machines of the cluster");
+        let devices = |m: &Machine<'_>| (1..256).contains(&m.devices.len());
+        assert!(machines.iter().all(devices), "a machine has 1 to 255 devices");
+        let ports: u32 = machines.iter().flat_map(|m| m.devices).map(|d| d.profile.link.ports).sum();
         assert!((1..0xc000).contains(&ports), "{} machines do not make a cluster", config.machines);
-        let world = Rc::new(RefCell::new(World::new(profile, &config)));
+        let world = Rc::new(RefCell::new(World::new(machines, &config)));
         SimCluster { world, coroutines: IdVec::new(), config, setup_error: None }
     }
 

@@ -19,14 +19,33 @@ pub use cluster::SimCluster;
 pub use metrics::{CacheUse, Metrics, PcieUse, ResourceUse};
 pub use provider::SimProvider;
 
+use doorbell_nic::Profile;
 use doorbell_verbs::{Span, Time};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// A device of a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot<'a> {
+    /// The profile that it is the device of.
+    pub profile: &'a Profile,
+    /// The socket of the host that it is attached to, from 0.
+    pub socket: u8,
+}
+
+/// A machine of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine<'a> {
+    /// The profile that it has the host of: cores, memory, and what the driver costs them.
+    pub host: &'a Profile,
+    /// Its devices, at least one; programs open them by their number here.
+    pub devices: &'a [Slot<'a>],
+}
+
 /// How to simulate.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
-    /// Number of machines, all of the same profile, at least 1.
+    /// Number of machines, at least 1.
     pub machines: u32,
     /// Seed of every random draw of the simulator itself.
     pub seed: u64,

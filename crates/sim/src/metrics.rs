@@ -36,7 +36,7 @@ pub struct CacheUse {
 /// without headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PcieUse {
-    /// Machine.
+    /// Machine; one with several devices has an entry for each, in their order.
     pub machine: u32,
     /// MMIO writes, CPU to NIC: bytes.
     pub mmio_bytes: u64,
@@ -59,7 +59,7 @@ pub struct Metrics {
     pub resources: Vec<ResourceUse>,
     /// Every cache of every machine.
     pub caches: Vec<CacheUse>,
-    /// One entry per machine.
+    /// One entry per device.
     pub pcie: Vec<PcieUse>,
     /// Messages that unreliable transports dropped for want of a RECV, whole run.
     pub dropped: u64,
@@ -110,8 +110,13 @@ impl Metrics {
     }
 
     fn add_device(&mut self, w: &World, d: &Device) {
+        let host = &w.hosts[d.machine];
+        let of_several = match host.devices {
+            1 => String::new(),
+            _ => format!(" of device {}", d.id.index() - host.first_device.index()),
+        };
         let mut add = |class: Resource, name: &str, busy: u64| {
-            self.add(w, class, d.machine, name.to_owned(), busy);
+            self.add(w, class, d.machine, format!("{name}{of_several}"), busy);
         };
         let t = &d.pcie.traffic;
         add(Resource::MmioBandwidth, "PCIe to NIC, MMIO", t.mmio_busy);

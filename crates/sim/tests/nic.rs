@@ -3,7 +3,7 @@
 mod common;
 
 use common::{ALL, Node, Passive, profile};
-use doorbell_sim::{SimCluster, SimConfig};
+use doorbell_sim::{Machine, SimCluster, SimConfig, Slot};
 use doorbell_verbs::{
     AccessFlags, Cluster, ConnectAttr, Context, Endpoint, Mem, PageSize, Program, Provider, QpCap,
     QpInitAttr, QpType, SendFlags, SendOp, SendWr, Sge, Span, Time, Wc, WcStatus,
@@ -391,4 +391,71 @@ fn a_packet_pays_for_the_buffers_that_hold_its_own_bytes() {
     // Packets are of 4096 bytes. A WQE of one SGE has one line, of four two, of eight three.
     assert_eq!(gathering(4) - gathering(1), line, "each packet of its own buffer");
     assert_eq!(gathering(8) - gathering(4), 4 * dma + line, "each packet of two");
+}
+
+/// READs once through each of its devices, from the peer that has as many QPs as it has devices.
+struct ThroughEach;
+
+impl Program for ThroughEach {
+    type Output = (Vec<String>, Option<String>, Vec<u64>);
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut names = Vec::new();
+        let mut read = Vec::new();
+        for index in 0..p.num_devices() {
+            let node = Node::on_device(&p, index, 4096, 16);
+            names.push(node.context.query_device().expect("attributes").name);
+            let remote = node.connect(&p, &format!("a{index}"), &format!("b{index}"));
+            let sge = [node.mr.sge(0, 8)];
+            let wr = SendWr::new(0, SendOp::Read(remote), &sge).flags(SendFlags::SIGNALED);
+            node.qp.post_send(&[wr]).expect("room");
+            assert_eq!(node.cq.wait(Time::NEVER).expect("a CQ").map(|wc| wc.status), Some(WcStatus::Success));
+            read.push(p.load_u64(node.mr.mem(), 0));
+        }
+        let beyond = Context::open(&p, p.num_devices()).err().map(|e| e.to_string());
+        p.publish("over", &[]);
+        (names, beyond, read)
+    }
+}
+
+/// Gives `qps` QPs to read a number through, each another.
+struct Numbers {
+    qps: u64,
+}
+
+impl Program for Numbers {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        let nodes: Vec<Node<P>> = (0..self.qps).map(|_| Node::new(&p, 4096, 16)).collect();
+        for (n, node) in (0..).zip(&nodes) {
+            p.store_u64(node.mr.mem(), 0, 100 + n);
+            node.connect(&p, &format!("b{n}"), &format!("a{n}"));
+        }
+        p.lookup("over");
+    }
+}
+
+#[test]
+fn a_machine_may_have_several_devices_and_be_unlike_others() {
+    let (cib, cx3) = (profile("cib"), profile("cx3"));
+    let [fast, slow] = [&cib, &cx3].map(|profile| Slot { profile, socket: 0 });
+    let machines = [
+        Machine { host: &cib, devices: &[fast, slow, Slot { socket: 1, ..fast }] },
+        Machine { host: &cx3, devices: &[slow] },
+    ];
+    let mut cluster = SimCluster::of(&machines, SimConfig::new(2));
+    let task = cluster.spawn(0, 0, ThroughEach);
+    cluster.spawn(1, 0, Numbers { qps: 3 });
+    cluster.run().expect("the run ends");
+    let (names, beyond, read) = task.take().expect("a result");
+    assert_eq!(names, ["cib_sim", "cx3_sim", "cib_sim"]);
+    assert_eq!(read, [100, 101, 102]);
+    assert_eq!(beyond.as_deref(), Some("no such device: a simulated machine has devices 0 to 2, not 3"));
+    let metrics = cluster.metrics();
+    let devices = metrics.resources.iter().filter(|r| r.machine == 0 && r.name.starts_with("PCIe to host"));
+    let names: Vec<&str> = devices.map(|r| r.name.as_str()).collect();
+    assert_eq!(names, ["PCIe to host of device 0", "PCIe to host of device 1", "PCIe to host of device 2"]);
+    assert_eq!(metrics.pcie.iter().map(|p| p.machine).collect::<Vec<_>>(), [0, 0, 0, 1]);
+    assert!(metrics.pcie.iter().all(|p| p.dma_read_bytes + p.dma_write_bytes > 0), "each has been used");
 }

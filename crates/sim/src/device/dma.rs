@@ -93,7 +93,7 @@ impl Device {
                 // checked address is always allocated.
                 if let Some(place) = host.memory.place(addr, u64::from(bytes)) {
                     offset = place.offset;
-                    host.access(env.now, Agent::Device, Lines::of(place, u64::from(bytes)), Kind::Load);
+                    host.access(env.now, self.agent(), Lines::of(place, u64::from(bytes)), Kind::Load);
                     let payload = env.flights[flight].payload;
                     env.payloads.bytes_mut(payload)[into as usize..][..bytes as usize]
                         .copy_from_slice(host.memory.bytes(place, u64::from(bytes)));
@@ -104,7 +104,7 @@ impl Device {
                     && let Some(place) = host.memory.place(atomic.addr, 8)
                 {
                     offset = place.offset;
-                    host.access(env.now, Agent::Device, Lines::at(place), Kind::Load);
+                    host.access(env.now, self.agent(), Lines::at(place), Kind::Load);
                     atomic.original = host.memory.load_u64(place);
                 }
             }
@@ -159,14 +159,20 @@ impl Device {
         env.queue.push(last, Event::Visible { device: self.id, write });
     }
 
+    /// Who it is that reaches memory.
+    fn agent(&self) -> Agent {
+        Agent::Device { socket: self.socket }
+    }
+
     /// A DMA write, or the next line of it, becomes visible; returns the cores that wait for it.
     pub(crate) fn visible(&mut self, host: &mut Host, env: &mut Env, write: WriteId) -> CoreSet {
         let DmaWrite { written, per_line } = self.dma.writes[write];
+        let agent = self.agent();
         let woken = match written {
             Written::Data { addr, payload, payload_offset, len, done } => {
                 let at = addr + u64::from(done);
                 let part = (LINE - at % LINE).min(u64::from(len - done)) as u32;
-                let woken = store(host, env.now, at, part, &env.payloads, |pool, to| {
+                let woken = store(host, agent, env.now, at, part, &env.payloads, |pool, to| {
                     let from = (payload_offset + done) as usize;
                     to.copy_from_slice(&pool.bytes(payload)[from..][..part as usize]);
                 });
@@ -179,7 +185,7 @@ impl Device {
                 env.payloads.give(payload);
                 woken
             }
-            Written::Word { addr, value } => store(host, env.now, addr, 8, &env.payloads, |_, to| {
+            Written::Word { addr, value } => store(host, agent, env.now, addr, 8, &env.payloads, |_, to| {
                 to.copy_from_slice(&value.to_le_bytes());
             }),
             Written::Cqe { cq, cqe } => self.cqe_visible(cq, cqe),
@@ -193,6 +199,7 @@ impl Device {
 #[inline]
 fn store(
     host: &mut Host,
+    agent: Agent,
     now: u64,
     addr: u64,
     len: u32,
@@ -201,5 +208,5 @@ fn store(
 ) -> CoreSet {
     let Some(place) = host.memory.place(addr, u64::from(len)) else { return CoreSet::EMPTY };
     fill(pool, host.memory.bytes_mut(place, u64::from(len)));
-    host.access(now, Agent::Device, Lines::at(place), Kind::Store).woken
+    host.access(now, agent, Lines::at(place), Kind::Store).woken
 }

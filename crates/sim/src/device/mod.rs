@@ -36,6 +36,8 @@ pub(crate) struct Device {
     pub(crate) id: DeviceId,
     /// The machine whose memory it reaches.
     pub(crate) machine: MachineId,
+    /// The socket of the machine that it is attached to.
+    pub(crate) socket: u8,
     /// Its first port; the others follow.
     pub(crate) first_port: PortId,
     pub(crate) profile: Rc<Profile>,
@@ -57,7 +59,7 @@ pub(crate) struct Device {
 impl Device {
     pub(crate) fn new(
         id: DeviceId,
-        machine: MachineId,
+        (machine, socket): (MachineId, u8),
         first_port: PortId,
         profile: Rc<Profile>,
         costs: Costs,
@@ -65,6 +67,7 @@ impl Device {
         Device {
             id,
             machine,
+            socket,
             first_port,
             qps: IdVec::new(),
             cqs: IdVec::new(),

@@ -9,8 +9,8 @@ use crate::core::index::CoreId;
 pub(crate) enum Agent {
     /// A core.
     Core(CoreId),
-    /// A device, by DMA.
-    Device,
+    /// A device at this socket, by DMA.
+    Device { socket: u8 },
 }
 
 /// What is done to lines.
@@ -71,7 +71,8 @@ impl Host {
         let Host { model, cores, .. } = self;
         match who {
             Agent::Core(core) => model.core(at, core, &mut cores[core].serialized, lines, kind),
-            Agent::Device => model.device(at, lines, kind),
+            // All lines are equally far from all sockets.
+            Agent::Device { socket: _ } => model.device(at, lines, kind),
         }
     }
 }

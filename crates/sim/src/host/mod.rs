@@ -12,11 +12,10 @@ pub(crate) use lines::{CoreSet, Cores};
 pub(crate) use memory::{LINE, Memory, Place, lines_touched};
 
 use crate::core::index::{CoreId, DeviceId, IdVec};
-use doorbell_nic::Profile;
+use doorbell_nic::Host as Profile;
 use doorbell_nic::cost::CpuCost;
 use doorbell_verbs::{Mem, PageSize, VerbsError};
 use flat::Flat;
-use std::rc::Rc;
 
 /// A machine without its devices.
 pub(crate) struct Host {
@@ -37,17 +36,17 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(profile: Rc<Profile>, costs: CpuCost, first_device: DeviceId, devices: u32) -> Host {
+    pub(crate) fn new(profile: &Profile, costs: CpuCost, first_device: DeviceId, devices: u32) -> Host {
         Host {
             memory: Memory::default(),
             cores: IdVec::new(),
             first_device,
             devices,
             regions: Vec::new(),
-            model: Flat::new(&profile.host),
+            model: Flat::new(profile),
             costs,
-            pause: profile.host.l1_hit.as_ps().max(1),
-            wc_buffers: profile.host.wc_buffers as usize,
+            pause: profile.l1_hit.as_ps().max(1),
+            wc_buffers: profile.wc_buffers as usize,
         }
     }
 

@@ -7,8 +7,7 @@ mod turns;
 pub(crate) use dispatch::Next;
 pub(crate) use env::Env;
 
-use crate::SimConfig;
-use crate::core::index::{DeviceId, IdVec, MachineId, ThreadId};
+use crate::core::index::{DeviceId, Id, IdVec, MachineId, ThreadId};
 use crate::core::queue::Key;
 use crate::core::server::Window;
 use crate::core::thread::Thread;
@@ -16,6 +15,7 @@ use crate::device::Device;
 use crate::fabric::Fabric;
 use crate::fabric::loss::Loss;
 use crate::host::Host;
+use crate::{Machine, SimConfig};
 use doorbell_nic::Profile;
 use doorbell_nic::cost::Costs;
 use std::collections::HashMap;
@@ -36,6 +36,21 @@ impl Exchange {
     }
 }
 
+/// The profiles of a cluster with what things cost there, each once.
+#[derive(Default)]
+struct Known<'a>(Vec<(&'a Profile, Rc<Profile>, Costs)>);
+
+impl<'a> Known<'a> {
+    fn of(&mut self, profile: &'a Profile) -> (Rc<Profile>, Costs) {
+        if let Some((_, known, costs)) = self.0.iter().find(|(p, ..)| std::ptr::eq(*p, profile)) {
+            return (known.clone(), costs.clone());
+        }
+        let (known, costs) = (Rc::new(profile.clone()), Costs::new(profile));
+        self.0.push((profile, known.clone(), costs.clone()));
+        (known, costs)
+    }
+}
+
 /// The simulated world.
 pub(crate) struct World {
     pub(crate) env: Env,
@@ -51,19 +66,27 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(profile: &Profile, config: &SimConfig) -> World {
-        let costs = Costs::new(profile);
-        let profile = Rc::new(profile.clone());
+    pub(crate) fn new(machines: &[Machine<'_>], config: &SimConfig) -> World {
         let from = config.window.0.as_ps();
         let window = Window { from, to: from.saturating_add(config.window.1.as_ps()) };
         let mut fabric = Fabric::new(Loss::new(config.loss_ppm, config.seed));
         let mut hosts = IdVec::new();
         let mut devices = IdVec::new();
-        for number in 0..config.machines as u16 {
-            let (machine, device) = (MachineId(number), DeviceId(number));
-            let first_port = fabric.add_ports(device, &profile.link, &costs.wire);
-            hosts.push(Host::new(profile.clone(), costs.cpu.clone(), device, 1));
-            devices.push(Device::new(device, machine, first_port, profile.clone(), costs.clone()));
+        let mut known = Known::default();
+        for machine in machines {
+            let (host, costs) = known.of(machine.host);
+            let id = hosts.push(Host::new(
+                &host.host,
+                costs.cpu.clone(),
+                DeviceId::from_index(devices.len()),
+                machine.devices.len() as u32,
+            ));
+            for slot in machine.devices {
+                let (profile, costs) = known.of(slot.profile);
+                let device = DeviceId::from_index(devices.len());
+                let first_port = fabric.add_ports(device, &profile.link, &costs.wire);
+                devices.push(Device::new(device, (id, slot.socket), first_port, profile, costs));
+            }
         }
         World {
             env: Env::new(window, fabric),

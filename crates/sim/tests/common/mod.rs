@@ -25,7 +25,11 @@ pub(crate) const ALL: AccessFlags = AccessFlags::all();
 
 impl<P: Provider> Node<P> {
     pub(crate) fn new(p: &P, bytes: u64, depth: u32) -> Node<P> {
-        let context = Context::open(p, 0).expect("device 0");
+        Node::on_device(p, 0, bytes, depth)
+    }
+
+    pub(crate) fn on_device(p: &P, index: u32, bytes: u64, depth: u32) -> Node<P> {
+        let context = Context::open(p, index).expect("a device");
         let pd = context.alloc_pd().expect("a PD");
         let cq = context.create_cq(2 * depth).expect("a CQ");
         let mem = p.alloc(bytes, PageSize::Huge).expect("memory");
