@@ -16,15 +16,20 @@ pub struct CpuCost {
     pub recv_wqe: u64,
     /// A poll, whatever it finds.
     pub poll_empty: u64,
+    /// Storing a line of a send WQE into its ring.
+    pub send_line: u64,
+    /// Loading a CQE that the NIC has written.
+    pub cqe: u64,
     build_wqe: u64,
-    build_line: u64,
     inline_line: u64,
-    poll_cqe: u64,
+    /// Taking a completion out of a CQ, beside the load of its CQE and the poll itself.
+    pub take_cqe: u64,
     copy_line: u64,
 }
 
 impl CpuCost {
-    pub(super) fn new(host: &Host) -> CpuCost {
+    /// That of a host.
+    pub fn new(host: &Host) -> CpuCost {
         CpuCost {
             post_call: host.post_call.as_ps(),
             mmio_line: host.mmio_line.as_ps(),
@@ -32,25 +37,25 @@ impl CpuCost {
             recv_wqe: host.post_recv_wqe.as_ps(),
             poll_empty: host.poll_empty.as_ps(),
             build_wqe: host.build_wqe.as_ps(),
-            build_line: host.build_line.as_ps(),
+            send_line: host.build_line.as_ps(),
+            cqe: host.dma_line.as_ps(),
             inline_line: host.inline_copy_line.as_ps(),
-            poll_cqe: (host.poll_cqe + host.dma_line).as_ps(),
+            take_cqe: host.poll_cqe.as_ps(),
             copy_line: host.copy_line.as_ps(),
         }
     }
 
-    /// Building a send WQE of `lines` lines into which `inlined` bytes of payload are copied.
+    /// Building a send WQE into which `inlined` bytes of payload are copied, beside the stores to its
+    /// ring.
     #[inline]
-    pub fn build(&self, lines: u32, inlined: u32) -> u64 {
-        self.build_wqe
-            + self.build_line * u64::from(lines)
-            + self.inline_line * u64::from(wqe::lines(inlined))
+    pub fn build(&self, inlined: u32) -> u64 {
+        self.build_wqe + self.inline_line * u64::from(wqe::lines(inlined))
     }
 
     /// Taking `completions` out of a CQ, whose CQEs the NIC has written, beside the poll itself.
     #[inline]
     pub fn take(&self, completions: u64) -> u64 {
-        self.poll_cqe * completions
+        (self.take_cqe + self.cqe) * completions
     }
 
     /// Moving a payload of `bytes` out of the CQE that it came in.
@@ -62,7 +67,7 @@ impl CpuCost {
     /// Posting the work requests of `shape` with one call: all of them together.
     pub fn post_send(&self, generation: Generation, shape: &PostShape) -> u64 {
         let lines = shape.wqe_lines(generation);
-        let build = self.build(lines, shape.inlined());
+        let build = self.build(shape.inlined()) + self.send_line * u64::from(lines);
         match shape.method {
             Method::WqeByMmio => self.post_call + build + self.mmio_line * u64::from(lines),
             Method::Doorbell { batch } => self.post_call + build * u64::from(batch) + self.doorbell,

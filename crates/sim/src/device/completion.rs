@@ -2,10 +2,10 @@
 
 use super::dma::{DmaWrite, Written};
 use super::{Cqe, Device};
-use crate::core::index::{CqId, Maybe, QpId, WqeId};
+use crate::core::index::{CoreId, CqId, Maybe, QpId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::queue::Event;
-use crate::host::{CoreSet, Host};
+use crate::host::{CoreSet, Host, Kind};
 use crate::world::Env;
 use doorbell_nic::wqe;
 use doorbell_verbs::Wc;
@@ -31,8 +31,11 @@ impl Device {
     }
 
     /// A completion is in memory; returns the cores that wait for it.
-    pub(super) fn cqe_visible(&mut self, cq: CqId, cqe: Cqe) -> CoreSet {
+    pub(super) fn cqe_visible(&mut self, host: &mut Host, now: u64, cq: CqId, cqe: Cqe) -> CoreSet {
+        let agent = self.agent();
         let Some(slot) = &mut self.cqs[cq] else { return CoreSet::EMPTY };
+        host.access(now, agent, slot.ring.whole(slot.written), Kind::Store);
+        slot.written = slot.ring.next(slot.written);
         if slot.entries.len() == slot.capacity {
             slot.overrun = true;
         } else {
@@ -55,7 +58,7 @@ impl Device {
     }
 
     /// Lets the thread on a core sleep until the CQ has an entry.
-    pub(crate) fn watch_cq(&mut self, host: &mut Host, cq: CqId, core: crate::core::index::CoreId) {
+    pub(crate) fn watch_cq(&mut self, host: &mut Host, cq: CqId, core: CoreId) {
         if let Some(slot) = &mut self.cqs[cq] {
             host.add_core(&mut slot.watchers, core);
         }

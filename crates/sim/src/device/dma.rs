@@ -1,7 +1,7 @@
 //! DMA: the NIC reads and writes memory.
 
 use super::{Cqe, Device};
-use crate::core::index::{CqId, FlightId, QpId, ReadId, RecvQueueId, WriteId};
+use crate::core::index::{CqId, FlightId, QpId, ReadId, RecvQueueId, WqeId, WriteId};
 use crate::core::payload::{Payload, PayloadPool};
 use crate::core::queue::Event;
 use crate::core::slab::Slab;
@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 /// What a DMA read is for.
 #[derive(Clone, Copy)]
 pub(super) enum ReadPurpose {
-    /// Send WQEs that a doorbell announced.
-    SendWqes { qp: QpId, count: u16 },
+    /// Send WQEs that a doorbell announced, from this one on.
+    SendWqes { qp: QpId, first: WqeId, count: u16 },
     /// RECV WQEs.
     RecvWqes { recv_queue: RecvQueueId, count: u16 },
     /// Bytes at `addr` for the payload of a packet, from `into` on.
@@ -108,7 +108,13 @@ impl Device {
                     atomic.original = host.memory.load_u64(place);
                 }
             }
-            ReadPurpose::SendWqes { .. } | ReadPurpose::RecvWqes { .. } | ReadPurpose::Refetch => {}
+            ReadPurpose::SendWqes { qp, first, count } => {
+                self.load_send_ring(host, env.now, qp, first, count)
+            }
+            ReadPurpose::RecvWqes { recv_queue, count } => {
+                self.load_recv_ring(host, env.now, recv_queue, count);
+            }
+            ReadPurpose::Refetch => {}
         }
         let done = self.pcie.complete_read(env.now, offset, u64::from(bytes), env.window);
         env.queue.push(done, Event::ReadDone { device: self.id, read });
@@ -123,7 +129,7 @@ impl Device {
             self.request_read(env, next);
         }
         match purpose {
-            ReadPurpose::SendWqes { qp, count } => self.wqes_entered(env, qp, count, false),
+            ReadPurpose::SendWqes { qp, count, .. } => self.wqes_entered(env, qp, count, false),
             ReadPurpose::RecvWqes { recv_queue, count } => {
                 self.recv_wqes_entered(env, recv_queue, count);
             }
@@ -160,7 +166,7 @@ impl Device {
     }
 
     /// Who it is that reaches memory.
-    fn agent(&self) -> Agent {
+    pub(super) fn agent(&self) -> Agent {
         Agent::Device { socket: self.socket }
     }
 
@@ -188,7 +194,7 @@ impl Device {
             Written::Word { addr, value } => store(host, agent, env.now, addr, 8, &env.payloads, |_, to| {
                 to.copy_from_slice(&value.to_le_bytes());
             }),
-            Written::Cqe { cq, cqe } => self.cqe_visible(cq, cqe),
+            Written::Cqe { cq, cqe } => self.cqe_visible(host, env.now, cq, cqe),
         };
         self.dma.writes.free(write);
         woken

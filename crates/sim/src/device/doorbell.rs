@@ -1,8 +1,9 @@
 //! How WQEs come to the NIC: by MMIO, or by a doorbell after which the NIC reads them.
 
-use super::Device;
 use super::dma::{DmaRead, ReadPurpose};
-use crate::core::index::{Id, QpId, RecvQueueId};
+use super::{Device, QpSlot};
+use crate::core::index::{Id, QpId, RecvQueueId, WqeId};
+use crate::host::{Host, Kind};
 use crate::world::Env;
 use doorbell_nic::accounting::doorbell_fetches;
 use doorbell_nic::wqe;
@@ -17,15 +18,36 @@ impl Device {
             let slot = &mut self.qps[qp];
             let first = slot.fetching as usize;
             let group = group.min((slot.posted.len() - first.min(slot.posted.len())) as u32);
-            let announced = slot.posted.iter().skip(first).take(group as usize);
-            let bytes = announced.map(|s| wqe::pad(u32::from(slot.wqes[s.index()].bytes))).sum();
+            let mut announced = slot.posted.iter().skip(first).take(group as usize).peekable();
             slot.fetching += group;
-            if group > 0 {
+            if let Some(&&first) = announced.peek() {
+                let bytes = announced.map(|s| wqe::pad(u32::from(slot.wqes[s.index()].bytes))).sum();
                 self.start_read(
                     env,
-                    DmaRead { bytes, purpose: ReadPurpose::SendWqes { qp, count: group as u16 } },
+                    DmaRead { bytes, purpose: ReadPurpose::SendWqes { qp, first, count: group as u16 } },
                 );
             }
+        }
+    }
+
+    /// The NIC reads WQEs where the driver has written them.
+    pub(super) fn load_send_ring(&self, host: &mut Host, now: u64, qp: QpId, first: WqeId, count: u16) {
+        let QpSlot { ring, wqes, .. } = &self.qps[qp];
+        let mut entry = first.0;
+        for _ in 0..count {
+            let bytes = u32::from(wqes[entry as usize].bytes);
+            host.access(now, self.agent(), ring.entry(entry, bytes), Kind::Load);
+            entry = ring.next(entry);
+        }
+    }
+
+    /// The NIC reads RECVs where the driver has written them.
+    pub(super) fn load_recv_ring(&mut self, host: &mut Host, now: u64, queue: RecvQueueId, count: u16) {
+        let agent = self.agent();
+        let slot = &mut self.recv_queues[queue];
+        for _ in 0..count {
+            host.access(now, agent, slot.ring.whole(slot.read), Kind::Load);
+            slot.read = slot.ring.next(slot.read);
         }
     }
 

@@ -4,7 +4,7 @@ use super::rx::Flow;
 use super::tx::TxWork;
 use crate::core::index::{CqId, FlightId, Maybe, QpId, RecvQueueId, WqeId};
 use crate::core::payload::{Payload, PayloadPool};
-use crate::host::CoreSet;
+use crate::host::{CoreSet, Ring};
 use doorbell_transport::{Qp, RecvQueue};
 use doorbell_verbs::{QpInitAttr, Wc};
 use std::collections::VecDeque;
@@ -36,6 +36,7 @@ pub(crate) struct QpSlot {
     pub(crate) recv_cq: CqId,
     pub(crate) recv_queue: RecvQueueId,
     pub(crate) alive: bool,
+    pub(crate) ring: Ring,
     pub(crate) wqes: Vec<WqeSlot>,
     /// Slots of WQEs that were posted, in order, whose doorbell has not reached the NIC.
     pub(crate) posted: VecDeque<WqeId>,
@@ -68,6 +69,7 @@ impl QpSlot {
         send_cq: CqId,
         recv_cq: CqId,
         recv_queue: RecvQueueId,
+        ring: Ring,
     ) -> QpSlot {
         let depth = attr.cap.max_send_wr;
         QpSlot {
@@ -76,6 +78,7 @@ impl QpSlot {
             recv_cq,
             recv_queue,
             alive: true,
+            ring,
             wqes: vec![WqeSlot::EMPTY; depth.max(1) as usize],
             posted: VecDeque::with_capacity(depth as usize),
             fetching: 0,
@@ -119,6 +122,10 @@ pub(crate) struct Cqe {
 
 /// A completion queue.
 pub(crate) struct CqSlot {
+    pub(crate) ring: Ring,
+    /// The entry of the ring that the NIC writes next, and the one that is polled next.
+    pub(super) written: u32,
+    pub(crate) polled: u32,
     pub(crate) entries: VecDeque<Cqe>,
     pub(crate) capacity: usize,
     pub(crate) overrun: bool,
@@ -127,8 +134,11 @@ pub(crate) struct CqSlot {
 }
 
 impl CqSlot {
-    pub(crate) fn new(capacity: u32) -> CqSlot {
+    pub(crate) fn new(capacity: u32, ring: Ring) -> CqSlot {
         CqSlot {
+            ring,
+            written: 0,
+            polled: 0,
             entries: VecDeque::with_capacity(capacity.min(1024) as usize),
             capacity: capacity as usize,
             overrun: false,
@@ -137,9 +147,19 @@ impl CqSlot {
     }
 }
 
+impl RecvSlot {
+    pub(crate) fn new(queue: RecvQueue, ring: Ring, wqe_bytes: u32, qp: Maybe<QpId>) -> RecvSlot {
+        RecvSlot { queue, ring, posted: 0, read: 0, wqe_bytes, qp }
+    }
+}
+
 /// A receive queue, of a QP or shared.
 pub(crate) struct RecvSlot {
     pub(crate) queue: RecvQueue,
+    pub(crate) ring: Ring,
+    /// The entry of the ring that is posted next, and the one that the NIC reads next.
+    pub(crate) posted: u32,
+    pub(super) read: u32,
     pub(crate) wqe_bytes: u32,
     /// The QP it belongs to; none for an SRQ.
     pub(crate) qp: Maybe<QpId>,

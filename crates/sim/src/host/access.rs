@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Atomic,
     /// Brings lines in without waiting for them.
     Prefetch,
+    /// Looks at a CQE that the NIC has not written.
+    Spin,
 }
 
 /// Lines that follow each other in an allocation.

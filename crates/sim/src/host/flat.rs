@@ -4,8 +4,10 @@
 use super::access::{Access, Kind, Lines};
 use super::lines::{CoreSet, Line, Sets};
 use super::memory::{LINE, Place};
+use super::rings::Queue;
 use crate::core::index::CoreId;
 use doorbell_nic::Host as Costs;
+use doorbell_nic::cost::CpuCost;
 
 /// What a core must do to reach a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +68,10 @@ struct Times {
     dram: u64,
     atomic_op: u64,
     copy_line: u64,
+    /// Writing a line of a send WQE into its ring.
+    send_line: u64,
+    /// Loading a CQE that the NIC has written.
+    cqe: u64,
 }
 
 /// The state of all lines of a host.
@@ -76,7 +82,7 @@ pub(crate) struct Flat {
 }
 
 impl Flat {
-    pub(crate) fn new(costs: &Costs) -> Flat {
+    pub(crate) fn new(costs: &Costs, driver: &CpuCost) -> Flat {
         Flat {
             times: Times {
                 l1_hit: costs.l1_hit.as_ps(),
@@ -86,6 +92,8 @@ impl Flat {
                 dram: costs.dram.as_ps(),
                 atomic_op: costs.atomic_op.as_ps(),
                 copy_line: costs.copy_line.as_ps(),
+                send_line: driver.send_line,
+                cqe: driver.cqe,
             },
             allocations: Vec::new(),
             sets: Sets::default(),
@@ -139,6 +147,9 @@ impl Flat {
         kind: Kind,
     ) -> Access {
         let first = lines.first;
+        if let Some(queue) = Queue::at(first) {
+            return Access { done: at + self.ring(queue, lines, kind), woken: CoreSet::EMPTY };
+        }
         match kind {
             Kind::Load if lines.count == 0 => Access { done: at, woken: CoreSet::EMPTY },
             Kind::Load => {
@@ -169,6 +180,18 @@ impl Flat {
                 self.line_mut(first).busy_until = done;
                 Access { done, woken: self.take_watchers(first) }
             }
+            Kind::Spin => unreachable!("only rings are spun on"),
+        }
+    }
+
+    /// What a core's access to a ring takes: the states of its lines do not matter, what the driver spends
+    /// on them is known on the whole. RECVs and empty polls have theirs in the driver's own times.
+    #[inline]
+    fn ring(&self, queue: Queue, lines: Lines, kind: Kind) -> u64 {
+        match (queue, kind) {
+            (Queue::Send, Kind::Store) => self.times.send_line * lines.count,
+            (Queue::Completion, Kind::Load) => self.times.cqe,
+            _ => 0,
         }
     }
 
@@ -177,7 +200,7 @@ impl Flat {
     #[inline]
     pub(crate) fn device(&mut self, at: u64, lines: Lines, kind: Kind) -> Access {
         let mut woken = CoreSet::EMPTY;
-        if kind == Kind::Store {
+        if kind == Kind::Store && Queue::at(lines.first).is_none() {
             let Flat { allocations, sets, .. } = self;
             let Place { allocation, offset } = lines.first;
             let line = &mut allocations[allocation as usize].lines[(offset / LINE) as usize];
@@ -259,8 +282,9 @@ mod tests {
 
     #[test]
     fn what_is_fetched_evicts_the_oldest() {
-        let costs = Profile::named("cib").expect("a built-in profile").host;
-        let mut flat = Flat::new(&costs);
+        let profile = Profile::named("cib").expect("a built-in profile");
+        let costs = profile.host;
+        let mut flat = Flat::new(&costs, &CpuCost::new(&costs));
         flat.allocated(8 * LINE);
         flat.limit_cached(0, 2 * LINE);
         let mut now = 0;

@@ -5,17 +5,20 @@ mod cores;
 mod flat;
 mod lines;
 mod memory;
+mod rings;
 
 pub(crate) use access::{Access, Agent, Kind, Lines};
 pub(crate) use cores::{Core, MAX_CORES};
 pub(crate) use lines::{CoreSet, Cores};
 pub(crate) use memory::{LINE, Memory, Place, lines_touched};
+pub(crate) use rings::{Queue, Ring};
 
 use crate::core::index::{CoreId, DeviceId, IdVec};
 use doorbell_nic::Host as Profile;
 use doorbell_nic::cost::CpuCost;
 use doorbell_verbs::{Mem, PageSize, VerbsError};
 use flat::Flat;
+use rings::Rings;
 
 /// A machine without its devices.
 pub(crate) struct Host {
@@ -32,6 +35,7 @@ pub(crate) struct Host {
     pub(crate) devices: u32,
     /// Memory regions by handle: their device and key.
     pub(crate) regions: Vec<(DeviceId, u32)>,
+    rings: Rings,
     model: Flat,
 }
 
@@ -43,7 +47,8 @@ impl Host {
             first_device,
             devices,
             regions: Vec::new(),
-            model: Flat::new(profile),
+            rings: Rings::default(),
+            model: Flat::new(profile, &costs),
             costs,
             pause: profile.l1_hit.as_ps().max(1),
             wc_buffers: profile.wc_buffers as usize,
@@ -60,6 +65,11 @@ impl Host {
     /// evenly over it.
     pub(crate) fn limit_cached(&mut self, mem: Mem, bytes: u64) {
         self.model.limit_cached(mem.allocation(), bytes);
+    }
+
+    /// Makes a ring of the driver of `entries` entries of `bytes` each.
+    pub(crate) fn add_ring(&mut self, queue: Queue, entries: u32, bytes: u32) -> Ring {
+        self.rings.add(queue, entries, bytes)
     }
 
     /// The core with this number, which is below [`MAX_CORES`].

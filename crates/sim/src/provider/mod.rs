@@ -8,6 +8,7 @@ mod verbs;
 use crate::core::index::{CoreId, DeviceId, Id, MachineId, QpId, ThreadId};
 use crate::core::queue::Key;
 use crate::device::Device;
+use crate::host::Host;
 use crate::world::World;
 use corosensei::Yielder;
 use doorbell_verbs::{QpHandle, VerbsError};
@@ -72,6 +73,12 @@ impl<'y> SimProvider<'y> {
     /// Does something with the device of a handle.
     fn on_device<R>(&self, handle: u32, f: impl FnOnce(&mut Device) -> R) -> R {
         self.with(|w| f(&mut w.devices[self.device_of(handle)]))
+    }
+
+    /// Does something with the device of a handle and its host.
+    fn on_device_with_host<R>(&self, handle: u32, f: impl FnOnce(&mut Device, &mut Host) -> R) -> R {
+        let device = self.device_of(handle);
+        self.with(|w| f(&mut w.devices[device], &mut w.hosts[self.machine]))
     }
 
     /// Lets everything happen that comes before this thread's clock.

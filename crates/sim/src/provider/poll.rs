@@ -3,6 +3,7 @@
 use super::{SimProvider, invalid, object};
 use crate::core::thread::Look;
 use crate::device::Device;
+use crate::host::{Agent, Kind};
 use crate::world::World;
 use doorbell_verbs::{CqHandle, VerbsError, Wc};
 
@@ -27,26 +28,31 @@ impl SimProvider<'_> {
             if slot.overrun {
                 return Err(VerbsError::NoRoom(format!("the CQ of {} entries was overrun", slot.capacity)));
             }
-            let costs = &hosts[self.machine].costs;
+            let (host, core) = (&mut hosts[self.machine], Agent::Core(self.core));
+            if slot.entries.is_empty() {
+                let looked = thread.clock + host.costs.poll_empty;
+                let access = host.access(looked, core, slot.ring.whole(slot.polled), Kind::Spin);
+                let cost = access.done - thread.clock;
+                thread.clock = access.done;
+                thread.note(look, cost);
+                return Ok(0);
+            }
+            thread.effect();
+            let mut clock = thread.clock + host.costs.poll_empty;
             let mut n = 0;
-            let mut copied = 0;
             while n < wc.len()
                 && let Some(cqe) = slot.entries.pop_front()
             {
                 wc[n] = cqe.wc;
                 n += 1;
-                copied += costs.take_inline(cqe.inline);
+                clock = host.access(clock, core, slot.ring.whole(slot.polled), Kind::Load).done;
+                clock += host.costs.take_cqe + host.costs.take_inline(cqe.inline);
+                slot.polled = slot.ring.next(slot.polled);
                 if let Some(wqe) = cqe.wqe.get() {
                     qps[cqe.qp].qp.release(wqe.0);
                 }
             }
-            if n == 0 {
-                thread.clock += costs.poll_empty;
-                thread.note(look, costs.poll_empty);
-            } else {
-                thread.effect();
-                thread.clock += costs.poll_empty + costs.take(n as u64) + copied;
-            }
+            thread.clock = clock;
             Ok(n)
         })
     }

@@ -4,7 +4,8 @@ use super::{SimProvider, invalid, object};
 use crate::core::index::{DeviceId, QpId, RecvQueueId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::queue::Event;
-use crate::device::{Device, WqeSlot};
+use crate::device::WqeSlot;
+use crate::host::{Agent, Kind};
 use crate::world::{Env, World};
 use doorbell_nic::accounting::Method;
 use doorbell_nic::{PostShape, wqe};
@@ -57,7 +58,7 @@ impl SimProvider<'_> {
         }
         let slot = &mut device.qps[id];
         let Env { payloads, .. } = env;
-        let host = &hosts[self.machine];
+        let host = &mut hosts[self.machine];
         let length = u32::try_from(wr.length()).unwrap_or(u32::MAX);
         let is_inline = wr.flags.contains(SendFlags::INLINE);
         if is_inline && wr.sg_list.iter().any(|s| host.memory.place(s.addr, u64::from(s.length)).is_none()) {
@@ -91,7 +92,10 @@ impl SimProvider<'_> {
         *state = WqeSlot { inline, bytes: bytes as u16, by_mmio: false, entered: 0 };
         slot.posted.push_back(index);
         let lines = wqe::lines(bytes);
-        threads[self.thread].clock += host.costs.build(lines, if is_inline { length } else { 0 });
+        let thread = &mut threads[self.thread];
+        let built = thread.clock + host.costs.build(if is_inline { length } else { 0 });
+        let entry = slot.ring.entry(index.0, bytes);
+        thread.clock = host.access(built, Agent::Core(self.core), entry, Kind::Store).done;
         Ok(lines)
     }
 
@@ -112,12 +116,19 @@ impl SimProvider<'_> {
         list: &[RecvWr<'_>],
     ) -> Result<(), PostError> {
         let (posted, refused) = self.with(|w| {
-            let Device { recv_queues, .. } = &mut w.devices[device];
-            let queue = &mut recv_queues[recv_queue].queue;
-            let (posted, refused) = post_all(list, |wr| queue.post(wr));
-            let costs = &w.hosts[self.machine].costs;
-            w.threads[self.thread].clock += costs.post_call + costs.recv_wqe * posted as u64;
-            (posted, refused)
+            let World { devices, hosts, threads, .. } = w;
+            let slot = &mut devices[device].recv_queues[recv_queue];
+            let host = &mut hosts[self.machine];
+            let clock = &mut threads[self.thread].clock;
+            *clock += host.costs.post_call;
+            post_all(list, |wr| {
+                slot.queue.post(wr)?;
+                let built = *clock + host.costs.recv_wqe;
+                let entry = slot.ring.whole(slot.posted);
+                *clock = host.access(built, Agent::Core(self.core), entry, Kind::Store).done;
+                slot.posted = slot.ring.next(slot.posted);
+                Ok(())
+            })
         });
         if posted > 0 {
             let at = self.mmio(device, 1, true);

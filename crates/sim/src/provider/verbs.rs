@@ -4,12 +4,14 @@ use super::{SimProvider, handle, invalid, object};
 use crate::core::index::{CqId, DeviceId, Id, Maybe, QpId, RecvQueueId};
 use crate::core::thread::Waiting;
 use crate::device::{CqSlot, Device, FIRST_QPN, QpSlot, RecvSlot};
+use crate::host::Queue;
 use crate::world::World;
+use doorbell_nic::{Generation, wqe};
 use doorbell_transport::{Qp, RecvQueue, Region};
 use doorbell_verbs::{
     AccessFlags, AhAttr, AhHandle, CqHandle, DeviceAttr, DeviceHandle, Gid, LinkLayer, Mem, MrHandle, MrKeys,
-    PdHandle, PortAttr, PostError, Provider, QpAttr, QpHandle, QpInitAttr, QpObjects, QpState, RecvWr,
-    SendWr, SrqAttr, SrqHandle, VerbsError, Wc,
+    Opcode, PdHandle, PortAttr, PostError, Provider, QpAttr, QpHandle, QpInitAttr, QpObjects, QpState,
+    RecvWr, SendWr, SrqAttr, SrqHandle, VerbsError, Wc,
 };
 
 impl SimProvider<'_> {
@@ -17,6 +19,15 @@ impl SimProvider<'_> {
     fn handle(&self, device: DeviceId, object: impl Id) -> u32 {
         handle(self.first_device, device, object.index())
     }
+}
+
+/// Bytes of the largest WQE of a send queue: its entries are as far apart.
+fn largest_wqe(generation: Generation, attr: &QpInitAttr) -> u32 {
+    let layout = generation.wqe();
+    let sges = wqe::Payload::Sges(attr.cap.max_send_sge.max(1));
+    let inline = wqe::Payload::Inline(attr.cap.max_inline_data);
+    let with_sges = layout.send_bytes(Opcode::FetchAdd, attr.qp_type, sges);
+    wqe::pad(with_sges.max(layout.send_bytes(Opcode::Send, attr.qp_type, inline)))
 }
 
 /// The port with a number as programs give it, from 1.
@@ -154,12 +165,13 @@ impl Provider for SimProvider<'_> {
     }
 
     fn create_cq(&self, device: DeviceHandle, cqe: u32) -> Result<CqHandle, VerbsError> {
-        let cq = self.on_device(device.0, |d| {
+        let cq = self.on_device_with_host(device.0, |d, host| {
             let max = d.profile.nic.max_cqe;
             if cqe == 0 || cqe > max {
                 return invalid(format!("a CQ has 1 to {max} entries, not {cqe}"));
             }
-            Ok(d.cqs.push(Some(CqSlot::new(cqe))))
+            let ring = host.add_ring(Queue::Completion, cqe, d.profile.nic.cqe);
+            Ok(d.cqs.push(Some(CqSlot::new(cqe, ring))))
         })?;
         Ok(CqHandle(self.handle(self.device_of(device.0), cq)))
     }
@@ -173,14 +185,15 @@ impl Provider for SimProvider<'_> {
     }
 
     fn create_srq(&self, pd: PdHandle, attr: &SrqAttr) -> Result<SrqHandle, VerbsError> {
-        let srq = self.on_device(pd.0, |d| {
+        let srq = self.on_device_with_host(pd.0, |d, host| {
             let (max_wr, max_sge) = (d.profile.nic.max_qp_wr, d.profile.nic.max_sge);
             if attr.max_wr == 0 || attr.max_wr > max_wr || attr.max_sge > max_sge {
                 return invalid(format!("an SRQ holds 1 to {max_wr} RECVs of at most {max_sge} SGEs"));
             }
-            let queue = RecvQueue::new(pd.0, attr.max_wr, attr.max_sge);
             let wqe_bytes = d.profile.generation.wqe().recv_bytes(attr.max_sge);
-            Ok(d.recv_queues.push(RecvSlot { queue, wqe_bytes, qp: Maybe::NONE }))
+            let ring = host.add_ring(Queue::Receive, attr.max_wr, wqe_bytes);
+            let queue = RecvQueue::new(pd.0, attr.max_wr, attr.max_sge);
+            Ok(d.recv_queues.push(RecvSlot::new(queue, ring, wqe_bytes, Maybe::NONE)))
         })?;
         Ok(SrqHandle(self.handle(self.device_of(pd.0), srq)))
     }
@@ -214,7 +227,7 @@ impl Provider for SimProvider<'_> {
         let number = self.device_of(pd.0);
         let of_device = |handle: u32| self.device_of(handle) == number;
         let (send_cq, recv_cq): (CqId, CqId) = (object(objects.send_cq.0), object(objects.recv_cq.0));
-        let id = self.on_device(pd.0, |d| {
+        let id = self.on_device_with_host(pd.0, |d, host| {
             let limits = d.profile.nic;
             let cap = attr.cap;
             let queues_fit = cap.max_send_wr.max(cap.max_recv_wr) <= limits.max_qp_wr;
@@ -239,14 +252,17 @@ impl Provider for SimProvider<'_> {
                     srq_id
                 }
                 None => {
-                    let queue = RecvQueue::new(pd.0, cap.max_recv_wr, cap.max_recv_sge);
                     let wqe_bytes = d.profile.generation.wqe().recv_bytes(cap.max_recv_sge);
-                    d.recv_queues.push(RecvSlot { queue, wqe_bytes, qp: Maybe::some(id) })
+                    let ring = host.add_ring(Queue::Receive, cap.max_recv_wr, wqe_bytes);
+                    let queue = RecvQueue::new(pd.0, cap.max_recv_wr, cap.max_recv_sge);
+                    d.recv_queues.push(RecvSlot::new(queue, ring, wqe_bytes, Maybe::some(id)))
                 }
             };
             let mut qp = Qp::new(FIRST_QPN + id.0, pd.0, attr, objects.srq.is_some());
             qp.set_port_mtu(d.profile.link.mtu());
-            Ok(d.qps.push(QpSlot::new(qp, attr, send_cq, recv_cq, recv_queue)))
+            let entry = largest_wqe(d.profile.generation, attr);
+            let ring = host.add_ring(Queue::Send, cap.max_send_wr, entry);
+            Ok(d.qps.push(QpSlot::new(qp, attr, send_cq, recv_cq, recv_queue, ring)))
         })?;
         Ok((QpHandle(self.handle(number, id)), FIRST_QPN + id.0))
     }

@@ -1,0 +1,110 @@
+//! The driver's queues in memory: lines that have states and no bytes.
+
+use super::access::Lines;
+use super::memory::{LINE, Place};
+
+/// What a ring holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// Send WQEs.
+    Send,
+    /// RECV WQEs.
+    Receive,
+    /// CQEs.
+    Completion,
+}
+
+impl Queue {
+    /// The allocation that stands for the rings of this kind, beyond all of memory's own.
+    const fn allocation(self) -> u32 {
+        match self {
+            Queue::Send => u32::MAX,
+            Queue::Receive => u32::MAX - 1,
+            Queue::Completion => u32::MAX - 2,
+        }
+    }
+
+    /// The queue whose ring a place lies in, if it lies in one.
+    #[inline]
+    pub(crate) const fn at(place: Place) -> Option<Queue> {
+        match u32::MAX - place.allocation {
+            0 => Some(Queue::Send),
+            1 => Some(Queue::Receive),
+            2 => Some(Queue::Completion),
+            _ => None,
+        }
+    }
+}
+
+/// A ring: entries of the same size, the first at the beginning of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ring {
+    queue: Queue,
+    /// Its first byte among all rings of its kind.
+    first: u64,
+    entries: u32,
+    /// Bytes of an entry.
+    bytes: u32,
+}
+
+impl Ring {
+    /// The lines that `bytes` from the beginning of an entry touch.
+    #[inline]
+    pub(crate) fn entry(&self, number: u32, bytes: u32) -> Lines {
+        let offset = self.first + u64::from(number) * u64::from(self.bytes);
+        Lines::of(Place { allocation: self.queue.allocation(), offset }, u64::from(bytes))
+    }
+
+    /// The lines of a whole entry.
+    #[inline]
+    pub(crate) fn whole(&self, number: u32) -> Lines {
+        self.entry(number, self.bytes)
+    }
+
+    /// The entry after this one.
+    #[inline]
+    pub(crate) fn next(&self, number: u32) -> u32 {
+        if number + 1 >= self.entries { 0 } else { number + 1 }
+    }
+}
+
+/// The bytes that rings have taken so far.
+#[derive(Default)]
+pub(super) struct Rings {
+    send: u64,
+    receive: u64,
+    completion: u64,
+}
+
+impl Rings {
+    /// Makes a ring of `entries` entries of `bytes` each.
+    pub(super) fn add(&mut self, queue: Queue, entries: u32, bytes: u32) -> Ring {
+        let entries = entries.max(1);
+        let taken = match queue {
+            Queue::Send => &mut self.send,
+            Queue::Receive => &mut self.receive,
+            Queue::Completion => &mut self.completion,
+        };
+        let first = *taken;
+        *taken += (u64::from(entries) * u64::from(bytes)).next_multiple_of(LINE);
+        Ring { queue, first, entries, bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_lie_side_by_side() {
+        let mut rings = Rings::default();
+        let first = rings.add(Queue::Receive, 5, 16);
+        let second = rings.add(Queue::Receive, 4, 128);
+        assert_eq!(first.whole(3), Lines { first: Place { allocation: u32::MAX - 1, offset: 48 }, count: 1 });
+        assert_eq!(second.whole(1).first.offset, 2 * LINE + 128);
+        assert_eq!((second.entry(1, 64).count, second.whole(1).count), (1, 2));
+        assert_eq!((second.next(2), second.next(3)), (3, 0));
+        assert_eq!(Queue::at(first.whole(0).first), Some(Queue::Receive));
+        assert_eq!(Queue::at(Place { allocation: 7, offset: 0 }), None);
+    }
+}
