@@ -82,6 +82,16 @@ impl<I: Id> Maybe<I> {
         (self.number != u32::MAX).then(|| I::from_index(self.number as usize))
     }
 
+    /// What it names.
+    ///
+    /// # Panics
+    /// With `why`, if it names nothing.
+    #[inline]
+    pub(crate) fn expect(self, why: &str) -> I {
+        assert!(self.number != u32::MAX, "{why}");
+        I::from_index(self.number as usize)
+    }
+
     #[inline]
     pub(crate) fn is_none(self) -> bool {
         self.number == u32::MAX

@@ -11,6 +11,9 @@ use crate::world::Env;
 use doorbell_transport::{AtomicOp, Body};
 use std::collections::VecDeque;
 
+/// Why the answer to an atomic knows what is asked for.
+pub(super) const IS_ATOMIC: &str = "what takes a lock is the answer to an atomic";
+
 /// A lock, and the answers that wait for it.
 #[derive(Default)]
 pub(crate) struct Lock {
@@ -76,15 +79,15 @@ impl Device {
         let lock = &mut self.locks.0[number];
         lock.held = true;
         lock.since = env.now;
-        if let Some(atomic) = env.flights[flight].atomic {
-            self.translate(host, env, atomic.addr);
-        }
+        let addr = env.flights[flight].atomic.expect(IS_ATOMIC).addr;
+        self.translate(host, env, addr);
         self.start_read(env, DmaRead { bytes: 8, purpose: ReadPurpose::Atomic { flight } });
     }
 
     /// The word of an atomic is in the NIC: it is changed, written and answered.
     pub(super) fn atomic_read(&mut self, env: &mut Env, flight: FlightId) {
-        let Some(PendingAtomic { addr, op, resource, original }) = env.flights[flight].atomic else { return };
+        let atomic = env.flights[flight].atomic.expect(IS_ATOMIC);
+        let PendingAtomic { addr, op, resource, original } = atomic;
         let new = op.apply(original);
         // A compare-and-swap that fails has nothing to write.
         if !matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {

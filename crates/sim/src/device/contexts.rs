@@ -4,7 +4,7 @@
 use super::Device;
 use super::dma::{DmaRead, ReadPurpose};
 use crate::core::index::{Id, QpId};
-use crate::host::Host;
+use crate::host::{ALLOCATED, Host};
 use crate::world::Env;
 use doorbell_nic::Caches as Sizes;
 
@@ -65,7 +65,7 @@ impl Device {
 
     /// Looks up the translation of an address, and reads it where it is missing.
     pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64) {
-        let Some(place) = host.memory.place(addr, 0) else { return };
+        let place = host.memory.place(addr, 0).expect(ALLOCATED);
         if !self.caches.translations.touch(host.memory.page(place), env.counts()) {
             self.refetch(env, self.profile.caches.translation);
         }

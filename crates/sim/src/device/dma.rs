@@ -1,11 +1,12 @@
 //! DMA: the NIC reads and writes memory.
 
+use super::atomics::IS_ATOMIC;
 use super::{Cqe, Device};
 use crate::core::index::{CqId, FlightId, QpId, ReadId, RecvQueueId, WqeId, WriteId};
 use crate::core::payload::{Payload, PayloadPool};
 use crate::core::queue::Event;
 use crate::core::slab::Slab;
-use crate::host::{Agent, CoreSet, Host, Kind, LINE, Lines, lines_touched};
+use crate::host::{ALLOCATED, Agent, CoreSet, Host, Kind, LINE, Lines, lines_touched};
 use crate::world::Env;
 use std::collections::VecDeque;
 
@@ -89,24 +90,19 @@ impl Device {
         let mut offset = 0;
         match purpose {
             ReadPurpose::Payload { flight, addr, into } => {
-                // A region cannot be deregistered while memory is alive as long as the run, so a
-                // checked address is always allocated.
-                if let Some(place) = host.memory.place(addr, u64::from(bytes)) {
-                    offset = place.offset;
-                    host.access(env.now, self.agent(), Lines::of(place, u64::from(bytes)), Kind::Load);
-                    let payload = env.flights[flight].payload;
-                    env.payloads.bytes_mut(payload)[into as usize..][..bytes as usize]
-                        .copy_from_slice(host.memory.bytes(place, u64::from(bytes)));
-                }
+                let place = host.memory.place(addr, u64::from(bytes)).expect(ALLOCATED);
+                offset = place.offset;
+                host.access(env.now, self.agent(), Lines::of(place, u64::from(bytes)), Kind::Load);
+                let payload = env.flights[flight].payload;
+                env.payloads.bytes_mut(payload)[into as usize..][..bytes as usize]
+                    .copy_from_slice(host.memory.bytes(place, u64::from(bytes)));
             }
             ReadPurpose::Atomic { flight } => {
-                if let Some(atomic) = &mut env.flights[flight].atomic
-                    && let Some(place) = host.memory.place(atomic.addr, 8)
-                {
-                    offset = place.offset;
-                    host.access(env.now, self.agent(), Lines::at(place), Kind::Load);
-                    atomic.original = host.memory.load_u64(place);
-                }
+                let atomic = env.flights[flight].atomic.as_mut().expect(IS_ATOMIC);
+                let place = host.memory.place(atomic.addr, 8).expect(ALLOCATED);
+                offset = place.offset;
+                host.access(env.now, self.agent(), Lines::at(place), Kind::Load);
+                atomic.original = host.memory.load_u64(place);
             }
             ReadPurpose::SendWqes { qp, first, count } => {
                 self.load_send_ring(host, env.now, qp, first, count)
@@ -212,7 +208,7 @@ fn store(
     pool: &PayloadPool,
     fill: impl FnOnce(&PayloadPool, &mut [u8]),
 ) -> CoreSet {
-    let Some(place) = host.memory.place(addr, u64::from(len)) else { return CoreSet::EMPTY };
+    let place = host.memory.place(addr, u64::from(len)).expect(ALLOCATED);
     fill(pool, host.memory.bytes_mut(place, u64::from(len)));
     host.access(now, agent, Lines::at(place), Kind::Store).woken
 }

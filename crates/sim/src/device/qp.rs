@@ -100,6 +100,7 @@ impl QpSlot {
         self.fetching = 0;
         for wqe in &mut self.wqes {
             payloads.give(std::mem::replace(&mut wqe.inline, Payload::EMPTY));
+            wqe.entered = 0;
         }
     }
 

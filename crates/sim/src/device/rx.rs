@@ -13,6 +13,10 @@ use doorbell_transport::{Action, Body, Packet, Part, Queue, Source, TxPacket};
 use doorbell_verbs::{QpType, Time, Wc};
 use std::collections::VecDeque;
 
+/// Why a received packet has a port and a QP.
+const CAME_IN: &str = "a packet that was received came in by a port";
+const HAS_QP: &str = "a packet that waits for a unit has a QP";
+
 /// Flows of datagrams that a NIC tells apart, as a power of two.
 const FLOW_BITS: u32 = 12;
 
@@ -120,7 +124,7 @@ impl Device {
     /// The last bit of a packet would be at its port now, were the port not busy with others.
     pub(crate) fn arrived(&mut self, env: &mut Env, flight: FlightId) {
         let Flight { link_bytes, into, .. } = env.flights[flight];
-        let Some(port) = into.get() else { return };
+        let port = into.expect("a packet that arrives has a port to arrive at");
         let done = env.fabric.receive(env.now, env.window, port, link_bytes);
         if done > env.now {
             let port = env.fabric.ports[port].number;
@@ -136,10 +140,7 @@ impl Device {
         let lost = packet.transport != QpType::Rc && env.fabric.loss.draw();
         let Some(qp) = self.find_qp(packet.dest_qp).filter(|_| !lost) else {
             env.drop_flight(flight);
-            if let Some(port) = into.get() {
-                env.fabric.make_room(port, link_bytes);
-            }
-            return;
+            return env.fabric.make_room(into.expect(CAME_IN), link_bytes);
         };
         env.flights[flight].to = Maybe::some(qp);
         let id = FlowId::of(&packet, from, qp);
@@ -169,31 +170,26 @@ impl Device {
     /// An idle receiving unit takes up the next packet.
     fn rx_start(&mut self, env: &mut Env, unit: UnitId) {
         let Some(id) = self.receiving.waiting.pop_front() else { return self.receiving.idle.push(unit) };
-        // A flow that waits for a unit has a packet.
-        let Some(flight) = self.flow(id).pop(&env.flights) else {
-            return self.receiving.idle.push(unit);
-        };
+        let flight = self.flow(id).pop(&env.flights).expect("a flow that waits for a unit has a packet");
         env.flights[flight].rx_unit = Maybe::some(unit);
         let state = &mut self.receiving.units[unit];
         state.flow = Some(id);
         let start = state.free_at.max(env.now);
         let Flight { packet, link_bytes, into, to, .. } = env.flights[flight];
         let cost = self.costs.receive.look(&priced(&packet));
-        let stall = to.get().map_or(0, |qp| self.context(env, qp, packet.is_answer()));
+        let stall = self.context(env, to.expect(HAS_QP), packet.is_answer());
         let end = start + cost + stall;
         let busy = env.window.overlap(start, end);
         self.flow(id).busy += busy;
         self.receiving.units[unit].busy += busy;
         env.queue.push(end, Event::RxDone { device: self.id, unit, flight });
-        if let Some(port) = into.get() {
-            env.fabric.make_room(port, link_bytes);
-        }
+        env.fabric.make_room(into.expect(CAME_IN), link_bytes);
     }
 
     /// A receiving unit has looked at a packet.
     pub(crate) fn received(&mut self, host: &Host, env: &mut Env, unit: UnitId, flight: FlightId) {
         let Flight { packet, to, .. } = env.flights[flight];
-        let Some(qp) = to.get() else { return };
+        let qp = to.expect(HAS_QP);
         let mut actions = env.take_actions();
         let Device { qps, keys, recv_queues, .. } = self;
         let slot = &mut qps[qp];
@@ -307,7 +303,13 @@ impl Device {
             }
             Action::Complete { queue: Queue::Recv, wc, .. } => self.complete_recv(env, qp, wc, 0),
             Action::Transmit => self.kick(env, qp),
-            _ => {}
+            Action::Failed => {}
+            Action::Place { .. }
+            | Action::PlaceAtomic { .. }
+            | Action::Respond(_)
+            | Action::RespondRead(_) => {
+                unreachable!("a QP that has received nothing asks for {action:?}")
+            }
         }
     }
 
@@ -361,7 +363,7 @@ impl Device {
     ) -> bool {
         let Flight { out, into, rx_unit: unit, .. } = env.flights[received];
         let TxPacket { packet, source } = answer;
-        let Some(by) = into.get() else { return false };
+        let by = into.expect(CAME_IN);
         let link_bytes = self.costs.wire.bytes(&priced(&packet));
         let answer = Flight::new(packet, link_bytes, (self.id, qp), by, Maybe::some(out));
         let flight = env.flights.insert(answer);

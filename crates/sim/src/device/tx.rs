@@ -73,7 +73,7 @@ impl Device {
 
     /// A sending unit is done with its packet.
     pub(crate) fn tx_done(&mut self, host: &Host, env: &mut Env, unit: UnitId) {
-        let Some((flight, _)) = self.sending.units[unit].current else { return };
+        let (flight, _) = self.sending.units[unit].current.expect("a sending unit that is done had a packet");
         let left = if env.flights[flight].packet.is_answer() {
             self.depart(env, flight, Maybe::some(unit))
         } else {
@@ -146,10 +146,11 @@ impl Device {
             self.arm_timer(env, qp);
             return None;
         };
-        let gather = Gather { wqe: WqeId(wqe), offset, len };
+        let mut gather = Gather { wqe: WqeId(wqe), offset, len, entered: 0 };
         let dest = slot.qp.send_wqe(wqe).dest;
         let priced = priced(&packet);
         let cost = self.request_cost(env, qp, gather, &priced);
+        gather.entered = self.qps[qp].wqe(gather.wqe).entered;
         let (out, into) = self.destination(&env.fabric, qp, dest);
         let link_bytes = self.costs.wire.bytes(&priced);
         let mut flight = Flight::new(packet, link_bytes, (self.id, qp), out, into);
@@ -210,11 +211,12 @@ impl Device {
     fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> bool {
         let Flight { qp, gather, packet, .. } = env.flights[flight];
         let slot = &mut self.qps[qp];
-        if !slot.alive {
+        let Gather { wqe, offset, len, entered } = gather;
+        // Its QP was destroyed or reset, or the message was acknowledged while it was sent again.
+        if !slot.alive || slot.wqe(wqe).entered != entered {
             env.drop_flight(flight);
             return true;
         }
-        let Gather { wqe, offset, len } = gather;
         if len > 0 {
             let inline = slot.wqe(wqe).inline;
             if inline == Payload::EMPTY {
@@ -242,13 +244,13 @@ impl Device {
 
     /// Reads what a packet carries of a message from the buffers of its work request.
     fn gather(&mut self, host: &Host, env: &mut Env, flight: FlightId, gather: Gather) {
-        let Gather { wqe, offset, len } = gather;
+        let Gather { wqe, offset, len, .. } = gather;
         let qp = env.flights[flight].qp;
         env.flights[flight].payload = env.payloads.take(len);
         let (mut skip, mut into) = (offset, 0);
         let mut sge = 0;
         while into < len {
-            let Some(&s) = self.qps[qp].qp.send_wqe(wqe.0).sges.get(sge) else { break };
+            let s = self.qps[qp].qp.send_wqe(wqe.0).sges[sge];
             sge += 1;
             if skip >= s.length {
                 skip -= s.length;

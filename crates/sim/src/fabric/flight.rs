@@ -20,6 +20,9 @@ pub(crate) struct Gather {
     /// Its first byte within the message.
     pub(crate) offset: u32,
     pub(crate) len: u32,
+    /// The number under which the work request is in the WQE cache: another tells that its slot has been
+    /// given to another one.
+    pub(crate) entered: u64,
 }
 
 /// An atomic to execute.
@@ -86,7 +89,7 @@ impl Flight {
             atomic: None,
             rx_unit: Maybe::NONE,
             next: Maybe::NONE,
-            gather: Gather { wqe: WqeId(0), offset: 0, len: 0 },
+            gather: Gather { wqe: WqeId(0), offset: 0, len: 0, entered: 0 },
         }
     }
 }

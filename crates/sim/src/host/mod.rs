@@ -20,6 +20,9 @@ use doorbell_verbs::{Mem, PageSize, VerbsError};
 use flat::Flat;
 use rings::Rings;
 
+/// Why a checked address has memory behind it.
+pub(crate) const ALLOCATED: &str = "memory lives as long as the run, and regions lie within it";
+
 /// A machine without its devices.
 pub(crate) struct Host {
     /// What the driver costs the cores.

@@ -80,11 +80,11 @@ impl SimProvider<'_> {
             inline = payloads.take(length);
             let mut into = 0;
             for s in wr.sg_list {
-                if let Some(place) = host.memory.place(s.addr, u64::from(s.length)) {
-                    let to = &mut payloads.bytes_mut(inline)[into..][..s.length as usize];
-                    to.copy_from_slice(host.memory.bytes(place, u64::from(s.length)));
-                    into += s.length as usize;
-                }
+                let place =
+                    host.memory.place(s.addr, u64::from(s.length)).expect("inline data was looked for");
+                let to = &mut payloads.bytes_mut(inline)[into..][..s.length as usize];
+                to.copy_from_slice(host.memory.bytes(place, u64::from(s.length)));
+                into += s.length as usize;
             }
         }
         let state = slot.wqe(index);

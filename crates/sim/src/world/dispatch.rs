@@ -54,7 +54,7 @@ impl World {
             if next >= key || next.is_thread() || next.time > self.end {
                 return;
             }
-            let Some(event) = self.env.queue.pop() else { return };
+            let event = self.env.queue.pop().expect("an event whose key was seen");
             self.env.now = next.time;
             self.cause = next;
             self.env.totals.note(next);
