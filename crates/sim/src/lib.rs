@@ -16,6 +16,7 @@ mod provider;
 mod world;
 
 pub use cluster::SimCluster;
+pub use fabric::Layers;
 pub use metrics::{CacheUse, Metrics, PcieUse, ResourceUse};
 pub use provider::SimProvider;
 
@@ -49,8 +50,8 @@ pub struct SimConfig {
     pub machines: u32,
     /// Seed of every random draw of the simulator itself.
     pub seed: u64,
-    /// Packets of unreliable transports (UC and UD) that are lost on their way, out of a million.
-    pub loss_ppm: u32,
+    /// What happens to packets between ports.
+    pub layers: Layers,
     /// Skip whole empty passes of poll loops (see `Cpu::pause`); off only to show that it changes nothing.
     pub skip_pauses: bool,
     /// Virtual time at which the run ends, whatever the threads do; they are dropped where they stand.
@@ -67,7 +68,7 @@ impl SimConfig {
         SimConfig {
             machines,
             seed: 0,
-            loss_ppm: 0,
+            layers: Layers::NONE,
             skip_pauses: true,
             end: Time::NEVER,
             window: (Time::START, Span::from_ps(u64::MAX)),

@@ -63,7 +63,7 @@ pub struct Metrics {
     pub pcie: Vec<PcieUse>,
     /// Messages that unreliable transports dropped for want of a RECV, whole run.
     pub dropped: u64,
-    /// Packets of unreliable transports lost on their way (`SimConfig::loss_ppm`), whole run.
+    /// Packets lost on their way ([`crate::Layers`]), whole run.
     pub lost: u64,
     /// Send work requests completed or handed to the wire for good, whole run.
     pub verbs: u64,
@@ -79,7 +79,7 @@ impl Metrics {
         let mut metrics = Metrics {
             window_ps: w.env.window.len(),
             dropped: totals.dropped,
-            lost: w.env.fabric.loss.lost,
+            lost: w.env.fabric.lost(),
             verbs: totals.verbs,
             events: totals.events,
             event_hash: totals.event_hash,

@@ -195,7 +195,7 @@ impl Case {
     fn cluster(&self) -> (SimCluster, Vec<Executed>) {
         let mut cluster = cluster(self.profile, 4, |c| {
             c.seed = self.seed;
-            c.loss_ppm = self.loss;
+            c.layers.loss_ppm = self.loss;
         });
         let config = self.config();
         let region = alloc(&mut cluster, 0, config.region_bytes());

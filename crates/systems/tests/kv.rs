@@ -52,7 +52,7 @@ impl Run {
         let profile = if self.case.store == Store::Drtm { "cx3" } else { "cib" };
         let mut cluster = cluster(profile, 4, |c| {
             c.seed = self.case.seed;
-            c.loss_ppm = self.loss_ppm;
+            c.layers.loss_ppm = self.loss_ppm;
         });
         let retry = (self.loss_ppm > 0).then_some(Span::from_us(50));
         let histories = Case { retry, ..self.case }.run(&mut cluster, PATIENCE)?;

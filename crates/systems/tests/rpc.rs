@@ -23,7 +23,7 @@ impl Run {
     fn run(&self) -> Result<Vec<Answered>, String> {
         let mut cluster = cluster("cib", 4, |c| {
             c.seed = self.seed;
-            c.loss_ppm = self.loss_ppm;
+            c.layers.loss_ppm = self.loss_ppm;
         });
         let retry = match self.case.faults.late.is_some() {
             // Far shorter than the way there and back.

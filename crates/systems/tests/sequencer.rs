@@ -25,7 +25,7 @@ impl Run {
     fn run(&self) -> Result<Vec<Draws>, String> {
         let mut cluster = cluster("cib", 4, |c| {
             c.seed = self.seed;
-            c.loss_ppm = self.loss_ppm;
+            c.layers.loss_ppm = self.loss_ppm;
         });
         let retry = (self.loss_ppm > 0).then_some(Span::from_us(50));
         let drawn = Case { retry, ..self.case }.run(&mut cluster, PATIENCE)?;

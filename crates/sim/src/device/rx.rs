@@ -136,12 +136,12 @@ impl Device {
 
     /// A packet is in the NIC and waits for a receiving unit.
     pub(crate) fn came_in(&mut self, env: &mut Env, flight: FlightId) {
-        let Flight { packet, link_bytes, from, into, .. } = env.flights[flight];
-        let lost = packet.transport != QpType::Rc && env.fabric.loss.draw();
+        let Flight { packet, link_bytes, from, into, lost, twice, .. } = env.flights[flight];
         let Some(qp) = self.find_qp(packet.dest_qp).filter(|_| !lost) else {
             env.drop_flight(flight);
             return env.fabric.make_room(into.expect(CAME_IN), link_bytes);
         };
+        let copy = twice.then(|| env.copy_flight(flight));
         env.flights[flight].to = Maybe::some(qp);
         let id = FlowId::of(&packet, from, qp);
         let flow = self.flow(id);
@@ -152,6 +152,9 @@ impl Device {
             if let Some(unit) = self.receiving.idle.pop() {
                 self.rx_start(env, unit);
             }
+        }
+        if let Some(copy) = copy {
+            self.came_in(env, copy);
         }
     }
 

@@ -340,7 +340,7 @@ impl Device {
     #[inline]
     fn leave(&mut self, env: &mut Env, flight: FlightId) {
         let Env { fabric, flights, queue, now, window, .. } = env;
-        let f = &flights[flight];
+        let f = &mut flights[flight];
         let leads_somewhere = fabric.send(*now, queue, *window, flight, f);
         let (qp, completion) = (f.qp, f.completion);
         if let Some(OwnCompletion { wc, wqe, signaled }) = completion {

@@ -53,6 +53,9 @@ pub(crate) struct Flight {
     pub(crate) reads: u16,
     /// It may leave.
     pub(crate) ready: bool,
+    /// It will not arrive, or arrive twice.
+    pub(crate) lost: bool,
+    pub(crate) twice: bool,
     pub(crate) completion: Option<OwnCompletion>,
     /// The atomic it is the answer to.
     pub(crate) atomic: Option<PendingAtomic>,
@@ -85,6 +88,8 @@ impl Flight {
             to: Maybe::NONE,
             reads: 0,
             ready: false,
+            lost: false,
+            twice: false,
             completion: None,
             atomic: None,
             rx_unit: Maybe::NONE,

@@ -1,10 +1,11 @@
 //! What lies between devices: ports, and the way from one to another.
 
 mod flight;
-pub(crate) mod loss;
+mod layers;
 mod port;
 
 pub(crate) use flight::{Flight, Gather, OwnCompletion, PendingAtomic};
+pub use layers::Layers;
 pub(crate) use port::Port;
 
 use crate::core::index::{DeviceId, FlightId, IdVec, Maybe, PortId, UnitId};
@@ -12,7 +13,7 @@ use crate::core::queue::{Event, EventQueue};
 use crate::core::server::Window;
 use doorbell_nic::Link;
 use doorbell_nic::cost::WireCost;
-use loss::Loss;
+use layers::{Fate, LinkLayers};
 
 /// First LID of the fabric; ports have theirs in the order in which they are made.
 const FIRST_LID: u16 = 1;
@@ -20,14 +21,14 @@ const FIRST_LID: u16 = 1;
 /// Ports, and what is lost between them.
 pub(crate) struct Fabric {
     pub(crate) ports: IdVec<PortId, Port>,
-    pub(crate) loss: Loss,
+    layers: LinkLayers,
     /// The port whose receiving side has room again, for which others may wait.
     made_room: Option<PortId>,
 }
 
 impl Fabric {
-    pub(crate) fn new(loss: Loss) -> Fabric {
-        Fabric { ports: IdVec::new(), loss, made_room: None }
+    pub(crate) fn new(layers: Layers, seed: u64) -> Fabric {
+        Fabric { ports: IdVec::new(), layers: LinkLayers::new(layers, seed), made_room: None }
     }
 
     /// Adds the ports of a device; returns the first.
@@ -35,8 +36,14 @@ impl Fabric {
         let first = PortId(self.ports.len() as u32);
         for number in 0..link.ports {
             self.ports.push(Port::new(device, number as u8, link, wire));
+            self.layers.add_link();
         }
         first
+    }
+
+    /// Packets that were lost on their way.
+    pub(crate) fn lost(&self) -> u64 {
+        self.layers.lost
     }
 
     /// The LID of a port.
@@ -83,14 +90,16 @@ impl Fabric {
         queue: &mut EventQueue,
         window: Window,
         number: FlightId,
-        flight: &Flight,
+        flight: &mut Flight,
     ) -> bool {
         let out = &mut self.ports[flight.out];
         let at = out.send(now, flight.link_bytes, window);
         let from = out.device;
         let Some(into) = flight.into.get() else { return false };
         let Port { device, number: port, .. } = self.ports[into];
-        queue.push(at, Event::Arrive { device, port, from, flight: number });
+        let Fate { lost, twice, late } = self.layers.draw(flight.out, flight.packet.transport);
+        (flight.lost, flight.twice) = (lost, twice);
+        queue.push(at + late, Event::Arrive { device, port, from, flight: number });
         true
     }
 

@@ -80,6 +80,17 @@ impl Env {
         self.actions.push(actions);
     }
 
+    /// A second arrival of a packet, which takes no room of its own at the port.
+    pub(crate) fn copy_flight(&mut self, flight: FlightId) -> FlightId {
+        let original = self.flights[flight];
+        let len = original.packet.payload_len;
+        let payload = self.payloads.take(len);
+        if len > 0 {
+            self.payloads.copy(payload, original.payload, 0, len);
+        }
+        self.flights.insert(Flight { payload, link_bytes: 0, twice: false, ..original })
+    }
+
     /// Forgets a packet and its payload.
     pub(crate) fn drop_flight(&mut self, flight: FlightId) {
         self.payloads.give(self.flights[flight].payload);

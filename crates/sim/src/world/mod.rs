@@ -13,7 +13,6 @@ use crate::core::server::Window;
 use crate::core::thread::Thread;
 use crate::device::Device;
 use crate::fabric::Fabric;
-use crate::fabric::loss::Loss;
 use crate::host::Host;
 use crate::{Machine, SimConfig};
 use doorbell_nic::Profile;
@@ -69,7 +68,7 @@ impl World {
     pub(crate) fn new(machines: &[Machine<'_>], config: &SimConfig) -> World {
         let from = config.window.0.as_ps();
         let window = Window { from, to: from.saturating_add(config.window.1.as_ps()) };
-        let mut fabric = Fabric::new(Loss::new(config.loss_ppm, config.seed));
+        let mut fabric = Fabric::new(config.layers, config.seed);
         let mut hosts = IdVec::new();
         let mut devices = IdVec::new();
         let mut known = Known::default();
