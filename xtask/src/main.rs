@@ -8,6 +8,7 @@ mod kernel;
 mod packages;
 mod qemu;
 mod rxe;
+mod same;
 mod test;
 
 use command::Problem;
@@ -18,6 +19,10 @@ const USAGE: &str = "usage: cargo xtask TASK
   test            formatting, lints, documentation, all tests, and the rxe task where it can run
   rxe [FILTER]    samples, conformance suite and the systems' checks on the kernel's Soft-RoCE, in an
                   emulated machine; FILTER is part of a check's name
+  same [COMMIT] [--faster] [--list]
+                  whether this tree's doorbell says the same as that of COMMIT, over many runs; COMMIT is
+                  HEAD, or its parent where nothing has changed since; --faster lets events differ where
+                  results do not; --list prints the runs
   asan            the software NIC under AddressSanitizer: its tests, random calls, the conformance suite";
 
 /// The workspace's root.
@@ -31,12 +36,18 @@ fn main() -> ExitCode {
         ["test"] => test::run_all(),
         ["rxe"] => rxe(None),
         ["rxe", filter] => rxe(Some(filter)),
+        ["same", ref options @ ..] => match same::Options::parse(options) {
+            Some(options) => ended(same::run(&options)),
+            None => usage(),
+        },
         ["asan"] => ended(asan::run_all().map(|()| 0)),
-        _ => {
-            eprintln!("{USAGE}");
-            ExitCode::from(2)
-        }
+        _ => usage(),
     }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
 }
 
 fn rxe(filter: Option<&str>) -> ExitCode {

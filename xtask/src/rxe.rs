@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Cargo's target folder, in which this program lies two levels deep.
-fn target() -> Task<PathBuf> {
+pub(crate) fn target() -> Task<PathBuf> {
     let this = std::env::current_exe().map_err(|error| failed("this program", error))?;
     let target = this.ancestors().nth(2).map(PathBuf::from);
     target.ok_or_else(|| failed(this.display(), "is not in a target folder"))

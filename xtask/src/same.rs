@@ -1,0 +1,162 @@
+//! Whether a change to the code has changed what Doorbell says.
+//!
+//! Builds the `doorbell` of a commit beside the work tree's own, asks both the same, and compares all
+//! they say: the gate for restructuring.
+
+mod build;
+mod compare;
+mod drive;
+mod runs;
+
+use crate::command::{Problem, Task, failed, output};
+use crate::{root, rxe};
+use build::{Commit, Place};
+use compare::{Class, Difference, Pair, Unknown};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+/// Runs that differ of which the fields are shown, and fields of each.
+const SHOWN: (usize, usize) = (20, 4);
+
+/// What is asked for.
+#[derive(Default)]
+pub(crate) struct Options<'a> {
+    commit: Option<&'a str>,
+    faster: bool,
+    list: bool,
+}
+
+impl<'a> Options<'a> {
+    /// `None` where the arguments are not those of this task.
+    pub(crate) fn parse(arguments: &[&'a str]) -> Option<Options<'a>> {
+        let mut options = Options::default();
+        for &argument in arguments {
+            match argument {
+                "--faster" => options.faster = true,
+                "--list" => options.list = true,
+                _ if argument.starts_with('-') || options.commit.is_some() => return None,
+                _ => options.commit = Some(argument),
+            }
+        }
+        Some(options)
+    }
+}
+
+/// Compares; the exit code is 0 where all is as it must be.
+pub(crate) fn run(options: &Options<'_>) -> Task<u8> {
+    if options.list {
+        let lines = runs::all(&profiles_of_tree()?).into_iter().map(|run| format!("doorbell {run}\n"));
+        // A reader that has gone away is no failure.
+        let _ = std::io::stdout().write_all(lines.collect::<String>().as_bytes());
+        return Ok(0);
+    }
+    let commit = Commit::choose(options.commit)?;
+    println!("comparing the work tree with {}", commit.text());
+    let place = Place::open(&rxe::target()?)?;
+    let now = place.of_tree()?;
+    let before = place.of_commit(&commit)?;
+    println!("before: {}\nnow:    {}", before.display(), now.display());
+    let begun = Instant::now();
+    let pairs = drive::all(&runs::all(&profiles_of_both(&before, &now)?), &before, &now)?;
+    println!("{} runs of each in {:.0} s", pairs.len(), begun.elapsed().as_secs_f64());
+    Ok(report(&pairs, &commit, options.faster))
+}
+
+/// Names of the profiles in the work tree.
+fn profiles_of_tree() -> Task<Vec<String>> {
+    let folder = root().join("profiles");
+    let entries = std::fs::read_dir(&folder).map_err(|error| failed(folder.display(), error))?;
+    let files = entries.flatten().map(|entry| entry.path());
+    let tables = files.filter(|file| file.extension().is_some_and(|e| e == "toml"));
+    let mut names: Vec<String> =
+        tables.filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Names of the profiles that a program has.
+fn profiles(program: &Path) -> Task<Vec<String>> {
+    let json = output(Command::new(program).args(["profiles", "--json"]))?;
+    let profiles: Vec<serde_json::Value> =
+        serde_json::from_slice(&json).map_err(|error| failed("profiles --json", error))?;
+    Ok(profiles.iter().filter_map(|p| Some(p.get("name")?.as_str()?.to_owned())).collect())
+}
+
+fn profiles_of_both(before: &Path, now: &Path) -> Task<Vec<String>> {
+    let known = profiles(before)?;
+    let mut both: Vec<String> = profiles(now)?.into_iter().filter(|name| known.contains(name)).collect();
+    both.sort();
+    match both.is_empty() {
+        false => Ok(both),
+        true => Err(Problem::Failed("the two programs have no profile in common".into())),
+    }
+}
+
+/// Prints what differs; returns the exit code.
+fn report(pairs: &[Pair], commit: &Commit, faster: bool) -> u8 {
+    let unknown = Unknown::of(pairs);
+    for sentence in unknown.sentences(commit.short()) {
+        println!("{sentence}");
+    }
+    let refused = pairs.iter().filter(|pair| pair.is_refused()).count();
+    println!("{refused} of the runs are refused by both");
+    let compared = pairs.iter().map(|pair| (pair, compare::differences(pair, &unknown)));
+    let differing: Vec<(&Pair, Vec<Difference>)> = compared.filter(|(_, d)| !d.is_empty()).collect();
+    for (i, (pair, differences)) in differing.iter().enumerate() {
+        show(pair, differences, if i < SHOWN.0 { SHOWN.1 } else { 0 });
+    }
+    let count = |class| differing.iter().filter(|(_, d)| compare::class(d) == class).count();
+    let (events, results) = (count(Class::Events), count(Class::Results));
+    println!("same: {}", summary(pairs.len(), events, results, commit.short(), unknown.lacks_hash()));
+    u8::from(results > 0 || events > 0 && !faster)
+}
+
+fn show(pair: &Pair, differences: &[Difference], most: usize) {
+    let what = if compare::class(differences) == Class::Events { "events" } else { "results" };
+    println!("{what} differ: doorbell {}", pair.run);
+    for Difference { path, before, now } in differences.iter().take(most) {
+        println!("  {path}: {before} -> {now}");
+    }
+    if most > 0 && differences.len() > most {
+        println!("  and {} more", differences.len() - most);
+    }
+}
+
+/// The last line.
+fn summary(runs: usize, events: usize, results: usize, commit: &str, no_hash: bool) -> String {
+    let what = if no_hash { "events" } else { "events and hashes" };
+    match (events, results) {
+        (0, 0) if no_hash => {
+            format!("{runs} runs, all identical to {commit} (events too, hashes not compared)")
+        }
+        (0, 0) => format!("{runs} runs, all identical to {commit} (events and hashes too)"),
+        (_, 0) => format!("{runs} runs, all results as of {commit}, but {what} differ in {events}"),
+        (0, _) => format!("{runs} runs, results differ from {commit} in {results}"),
+        _ => format!("{runs} runs, results differ from {commit} in {results}, only {what} in {events} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_says_it_all() {
+        let line = |events, results| summary(9, events, results, "abc", false);
+        assert_eq!(line(0, 0), "9 runs, all identical to abc (events and hashes too)");
+        assert_eq!(line(2, 0), "9 runs, all results as of abc, but events and hashes differ in 2");
+        assert_eq!(line(0, 3), "9 runs, results differ from abc in 3");
+        assert_eq!(line(2, 3), "9 runs, results differ from abc in 3, only events and hashes in 2 more");
+        assert!(summary(9, 0, 0, "abc", true).ends_with("(events too, hashes not compared)"));
+    }
+
+    #[test]
+    fn arguments_come_in_any_order() {
+        let options = Options::parse(&["--faster", "abc"]).unwrap();
+        assert_eq!((options.commit, options.faster, options.list), (Some("abc"), true, false));
+        assert!(Options::parse(&["--slower"]).is_none());
+        assert!(Options::parse(&["abc", "def"]).is_none());
+    }
+}

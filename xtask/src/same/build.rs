@@ -1,0 +1,141 @@
+//! The programs to compare: one of a commit, one of the work tree.
+
+use crate::command::{Problem, Task, failed, lines, run};
+use crate::root;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A commit, and why it is the one to compare with.
+pub(crate) struct Commit {
+    hash: String,
+    why: String,
+}
+
+fn git(arguments: &[&str]) -> Command {
+    let mut git = Command::new("git");
+    git.args(arguments).current_dir(root());
+    git
+}
+
+/// The whole hash of a commit.
+fn resolve(name: &str) -> Option<String> {
+    let found = lines(&mut git(&["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]));
+    found.ok()?.into_iter().next()
+}
+
+impl Commit {
+    /// The commit of this name. If none is given, the one that the work tree is made from.
+    pub(crate) fn choose(name: Option<&str>) -> Task<Commit> {
+        if resolve("HEAD").is_none() {
+            return Err(Problem::Unavailable(
+                "this is no git repository with a commit to compare with".into(),
+            ));
+        }
+        let (name, why) = match name {
+            Some(name) => (name, String::new()),
+            None if changed()? => ("HEAD", ", on which there are changes not yet committed".into()),
+            None => ("HEAD^", ", the parent of HEAD".into()),
+        };
+        match resolve(name) {
+            Some(hash) => Ok(Commit { hash, why }),
+            None if name == "HEAD^" => {
+                Err(Problem::Failed("HEAD has no parent: name the commit to compare with".into()))
+            }
+            None => Err(Problem::Failed(format!("there is no commit {name} in this repository"))),
+        }
+    }
+
+    /// The hash as people write it.
+    pub(crate) fn short(&self) -> &str {
+        self.hash.get(..7).unwrap_or(&self.hash)
+    }
+
+    /// In words.
+    pub(crate) fn text(&self) -> String {
+        format!("{}{}", self.short(), self.why)
+    }
+}
+
+/// Whether a file that git knows has changed since HEAD. Others are nothing to cargo unless one of these
+/// names them.
+fn changed() -> Task<bool> {
+    Ok(!lines(&mut git(&["status", "--porcelain", "--untracked-files=no"]))?.is_empty())
+}
+
+/// Where the programs lie. While it is held, no other `same` works here.
+pub(crate) struct Place {
+    target: PathBuf,
+    _lock: File,
+}
+
+impl Place {
+    /// `same` in cargo's target folder.
+    pub(crate) fn open(target: &Path) -> Task<Place> {
+        let place = target.join("same");
+        let lock = || {
+            fs::create_dir_all(&place)?;
+            let lock = File::create(place.join("lock"))?;
+            lock.lock()?;
+            Ok(lock)
+        };
+        let lock = lock().map_err(|error: std::io::Error| failed(place.display(), error))?;
+        Ok(Place { target: target.to_owned(), _lock: lock })
+    }
+
+    fn same(&self) -> PathBuf {
+        self.target.join("same")
+    }
+
+    /// The program of a commit, built unless it is there.
+    pub(crate) fn of_commit(&self, commit: &Commit) -> Task<PathBuf> {
+        let home = self.same().join(&commit.hash);
+        let program = home.join("doorbell");
+        if !program.is_file() {
+            let sources = unpack(&commit.hash, &home)?;
+            // Not one for all commits: cargo tells sources apart by where they lie in their workspace and
+            // when they were written, and would take one commit's for another's.
+            let target = home.join("target");
+            run(cargo(&sources, &target).args(["--bin", "doorbell"]))?;
+            copy(&target.join("release/doorbell"), &program)?;
+            let _ = fs::remove_dir_all(&target);
+        }
+        Ok(program)
+    }
+
+    /// The program of the work tree. It is a copy: cargo may build another one meanwhile.
+    pub(crate) fn of_tree(&self) -> Task<PathBuf> {
+        run(&mut cargo(&root(), &self.target))?;
+        let program = self.same().join("tree/doorbell");
+        copy(&self.target.join("release/doorbell"), &program)?;
+        Ok(program)
+    }
+}
+
+fn cargo(sources: &Path, target: &Path) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args(["build", "--release", "--target-dir"]).arg(target).current_dir(sources);
+    cargo
+}
+
+/// Puts the files of a commit beside what is built of them.
+fn unpack(hash: &str, home: &Path) -> Task<PathBuf> {
+    let (sources, archive) = (home.join("source"), home.join("source.tar"));
+    let _ = fs::remove_dir_all(&sources);
+    fs::create_dir_all(&sources).map_err(|error| failed(sources.display(), error))?;
+    run(git(&["archive", "--format=tar", "--output"]).arg(&archive).arg(hash))?;
+    run(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&sources))?;
+    let _ = fs::remove_file(&archive);
+    Ok(sources)
+}
+
+/// Copies a program; where there is one it is whole.
+fn copy(from: &Path, to: &Path) -> Task<()> {
+    let part = to.with_extension("part");
+    let copy = || {
+        fs::create_dir_all(to.parent().unwrap_or(to))?;
+        fs::copy(from, &part)?;
+        fs::rename(&part, to)
+    };
+    copy().map_err(|error| failed(to.display(), error))
+}

@@ -1,0 +1,308 @@
+//! What two runs said, and where they differ.
+
+use serde_json::value::RawValue;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Not a result: how long a run took.
+const TIME: &str = "wall_seconds";
+
+/// What a faster simulator may change while it says the same.
+const OF_EVENTS: [&str; 2] = ["events", "event_hash"];
+
+/// The values of a JSON by their paths, as they are written: numbers that are read would be rounded.
+pub(crate) type Fields = BTreeMap<String, String>;
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// With a JSON.
+    Json(Fields),
+    /// With an exit code, or a signal, and a sentence.
+    Ended(String, String),
+    /// Not in time.
+    Late,
+}
+
+impl Said {
+    /// Reads the JSON of a run that succeeded.
+    pub(crate) fn json(text: &str) -> Said {
+        let mut fields = Fields::new();
+        match serde_json::from_str(text).and_then(|value| collect(String::new(), value, &mut fields)) {
+            Ok(()) => Said::Json(fields),
+            Err(error) => Said::Ended("no JSON".into(), error.to_string()),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Said::Json(_) => "a result".into(),
+            Said::Ended(how, sentence) => format!("{how}: {sentence}"),
+            Said::Late => "no end in time".into(),
+        }
+    }
+}
+
+/// Puts the values in `value` into `fields`. An array has its length as one more, so that an empty one
+/// is told from none.
+fn collect(path: String, value: &RawValue, fields: &mut Fields) -> serde_json::Result<()> {
+    let text = value.get();
+    if text.starts_with('{') {
+        for (name, value) in serde_json::from_str::<BTreeMap<String, &RawValue>>(text)? {
+            collect(if path.is_empty() { name } else { format!("{path}.{name}") }, value, fields)?;
+        }
+    } else if text.starts_with('[') {
+        let values: Vec<&RawValue> = serde_json::from_str(text)?;
+        fields.insert(format!("{path}.length"), values.len().to_string());
+        for (i, value) in values.into_iter().enumerate() {
+            collect(format!("{path}[{i}]"), value, fields)?;
+        }
+    } else {
+        fields.insert(path, text.to_owned());
+    }
+    Ok(())
+}
+
+/// A path without the places in arrays: the same for all elements.
+fn general(path: &str) -> String {
+    let mut parts = path.split('[');
+    let mut general = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        general += "[";
+        general += part.trim_start_matches(|c: char| c.is_ascii_digit());
+    }
+    general
+}
+
+/// A run that both programs made.
+pub(crate) struct Pair {
+    /// Its command line.
+    pub(crate) run: String,
+    pub(crate) before: Said,
+    pub(crate) now: Said,
+}
+
+impl Pair {
+    /// Runs of the same kind have the same fields.
+    fn kind(&self) -> String {
+        let command = self.run.split(' ').next().unwrap_or_default();
+        if self.run.contains(" --system ") { format!("{command} --system") } else { command.to_owned() }
+    }
+
+    /// Whether there is no result to compare but a sentence.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!((&self.before, &self.now), (Said::Ended(..), Said::Ended(..)))
+    }
+}
+
+/// Fields of one kind of run: its kind, and the path without places.
+type Known = BTreeSet<(String, String)>;
+
+/// Fields that only one of the programs knows. That takes all runs: a field that is missing in some is a
+/// difference.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unknown {
+    to_before: Known,
+    to_now: Known,
+}
+
+impl Unknown {
+    /// From all runs.
+    pub(crate) fn of(pairs: &[Pair]) -> Unknown {
+        let (mut before, mut now) = (Known::new(), Known::new());
+        for pair in pairs {
+            // What one of them refuses says nothing about its fields.
+            let (Said::Json(b), Said::Json(n)) = (&pair.before, &pair.now) else { continue };
+            let kind = pair.kind();
+            before.extend(b.keys().map(|path| (kind.clone(), general(path))));
+            now.extend(n.keys().map(|path| (kind.clone(), general(path))));
+        }
+        Unknown { to_before: &now - &before, to_now: &before - &now }
+    }
+
+    fn has(&self, kind: &str, path: &str) -> bool {
+        let field = (kind.to_owned(), general(path));
+        self.to_before.contains(&field) || self.to_now.contains(&field)
+    }
+
+    /// Whether the hash over all events is not compared.
+    pub(crate) fn lacks_hash(&self) -> bool {
+        self.to_before.iter().chain(&self.to_now).any(|(_, path)| path == "event_hash")
+    }
+
+    /// One sentence for each side that lacks something.
+    pub(crate) fn sentences(&self, commit: &str) -> Vec<String> {
+        let sides = [(&self.to_before, commit), (&self.to_now, "the work tree")];
+        let sides = sides.into_iter().filter(|(fields, _)| !fields.is_empty());
+        sides
+            .map(|(fields, who)| {
+                let names: Vec<String> =
+                    fields.iter().map(|(kind, path)| format!("{path} of {kind}")).collect();
+                format!("not compared, as {who} does not tell it: {}", names.join(", "))
+            })
+            .collect()
+    }
+}
+
+/// A field that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    pub(crate) path: String,
+    pub(crate) before: String,
+    pub(crate) now: String,
+}
+
+impl Difference {
+    fn of_events(&self) -> bool {
+        OF_EVENTS.contains(&self.path.as_str())
+    }
+}
+
+/// How alike two runs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Identical,
+    /// The results are the same, the events are not.
+    Events,
+    Results,
+}
+
+/// What differs in a run: what is said first is of the whole run, not of a resource.
+pub(crate) fn differences(pair: &Pair, unknown: &Unknown) -> Vec<Difference> {
+    let (before, now) = match (&pair.before, &pair.now) {
+        (Said::Json(before), Said::Json(now)) => (before, now),
+        (before, now) if before == now && *now != Said::Late => return Vec::new(),
+        (before, now) => {
+            return vec![Difference { path: "end".into(), before: before.text(), now: now.text() }];
+        }
+    };
+    let kind = pair.kind();
+    let paths: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    let compared = paths.into_iter().filter(|path| *path != TIME && !unknown.has(&kind, path));
+    let differ = compared.filter(|path| before.get(*path) != now.get(*path));
+    let text = |value: Option<&String>| value.map_or("absent", String::as_str).to_owned();
+    let mut all: Vec<Difference> = differ
+        .map(|path| Difference {
+            path: path.clone(),
+            before: text(before.get(path)),
+            now: text(now.get(path)),
+        })
+        .collect();
+    all.sort_by_key(|d| (d.of_events(), d.path.matches(['.', '[']).count()));
+    all
+}
+
+/// The class of a run with these differences.
+pub(crate) fn class(differences: &[Difference]) -> Class {
+    match differences {
+        [] => Class::Identical,
+        all if all.iter().all(Difference::of_events) => Class::Events,
+        _ => Class::Results,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(run: &str, before: &str, now: &str) -> Pair {
+        Pair { run: run.into(), before: Said::json(before), now: Said::json(now) }
+    }
+
+    /// What differs where these are all runs.
+    fn all_of(pairs: &[Pair]) -> Vec<Vec<String>> {
+        let unknown = Unknown::of(pairs);
+        let text = |d: Difference| format!("{}: {} -> {}", d.path, d.before, d.now);
+        pairs.iter().map(|p| differences(p, &unknown).into_iter().map(text).collect()).collect()
+    }
+
+    fn one(before: &str, now: &str) -> Vec<String> {
+        all_of(&[pair("simulate", before, now)]).remove(0)
+    }
+
+    #[test]
+    fn a_difference_is_found_with_its_path() {
+        let before = r#"{"pcie": [{"itom": 1}, {"itom": 2}], "mops": 1.5, "text": "a"}"#;
+        let now = r#"{"mops": 1.25, "pcie": [{"itom": 1}, {"itom": 3}], "text": "a"}"#;
+        assert_eq!(one(before, now), ["mops: 1.5 -> 1.25", "pcie[1].itom: 2 -> 3"]);
+        assert_eq!(one(before, before), [""; 0]);
+    }
+
+    #[test]
+    fn numbers_are_compared_as_written() {
+        // Both are the same number once they are read without care.
+        let (before, now) = (r#"{"x": 0.30000000000000004}"#, r#"{"x": 0.3000000000000000444}"#);
+        assert_eq!(one(before, now).len(), 1);
+        assert_eq!(one(r#"{"x": 1}"#, r#"{"x": "1"}"#), [r#"x: 1 -> "1""#]);
+        assert_eq!(one(r#"{"x": null}"#, r#"{"x": 0}"#), ["x: null -> 0"]);
+    }
+
+    #[test]
+    fn wall_seconds_are_not_compared() {
+        assert_eq!(one(r#"{"wall_seconds": 1.0}"#, r#"{"wall_seconds": 2.0}"#), [""; 0]);
+        assert_eq!(one(r#"{"a": {"wall_seconds": 1.0}}"#, r#"{"a": {"wall_seconds": 2.0}}"#).len(), 1);
+    }
+
+    #[test]
+    fn a_field_that_only_one_program_knows_is_not_compared() {
+        let pairs = [
+            pair("simulate a", r#"{"events": 1}"#, r#"{"events": 1, "event_hash": "ab"}"#),
+            pair("simulate b", r#"{"events": 1}"#, r#"{"events": 1, "event_hash": "cd"}"#),
+        ];
+        assert_eq!(all_of(&pairs), [[""; 0]; 2]);
+        let unknown = Unknown::of(&pairs);
+        assert!(unknown.lacks_hash());
+        let sentence = "not compared, as abc does not tell it: event_hash of simulate";
+        assert_eq!(unknown.sentences("abc"), [sentence]);
+    }
+
+    #[test]
+    fn a_field_that_is_missing_in_some_runs_is_compared() {
+        let pairs = [
+            pair("simulate a", r#"{"x": 1, "rows": [{"y": 1}]}"#, r#"{"x": 1, "rows": []}"#),
+            pair("simulate b", r#"{"x": 1, "rows": []}"#, r#"{"rows": [{"y": 1}]}"#),
+        ];
+        let first = ["rows.length: 1 -> 0", "rows[0].y: 1 -> absent"].map(str::to_owned).to_vec();
+        let second = ["x: 1 -> absent", "rows.length: 0 -> 1", "rows[0].y: absent -> 1"];
+        assert_eq!(all_of(&pairs), [first, second.map(str::to_owned).to_vec()]);
+        // Nor do other kinds of runs count.
+        let pairs = [
+            pair("simulate a", r#"{"x": 1}"#, r#"{"x": 1}"#),
+            pair("simulate --system a", r#"{"x": 1}"#, r#"{"z": 1}"#),
+        ];
+        assert_eq!(all_of(&pairs), [[""; 0]; 2]);
+        assert_eq!(Unknown::of(&pairs).sentences("abc").len(), 2);
+    }
+
+    #[test]
+    fn an_array_that_has_become_empty_everywhere_is_a_difference() {
+        assert_eq!(one(r#"{"lift": [{"gain": 1}]}"#, r#"{"lift": []}"#), ["lift.length: 1 -> 0"]);
+    }
+
+    #[test]
+    fn events_alone_are_a_class_of_their_own() {
+        let class_of = |now: &str| {
+            let before = r#"{"events": 1, "event_hash": "ab", "mops": 2.0}"#;
+            class(&differences(&pair("simulate", before, now), &Unknown::default()))
+        };
+        assert_eq!(class_of(r#"{"events": 1, "event_hash": "ab", "mops": 2.0}"#), Class::Identical);
+        assert_eq!(class_of(r#"{"events": 1, "event_hash": "cd", "mops": 2.0}"#), Class::Events);
+        assert_eq!(class_of(r#"{"events": 3, "event_hash": "cd", "mops": 2.0}"#), Class::Events);
+        assert_eq!(class_of(r#"{"events": 3, "event_hash": "cd", "mops": 2.5}"#), Class::Results);
+    }
+
+    #[test]
+    fn what_is_refused_is_compared_by_its_sentence() {
+        let ended = |code: &str, sentence: &str| Said::Ended(code.into(), sentence.into());
+        let differs = |before: &Said, now: &Said| {
+            let pair = Pair { run: "simulate".into(), before: before.clone(), now: now.clone() };
+            class(&differences(&pair, &Unknown::default())) == Class::Results
+        };
+        let refused = ended("2", "no such profile");
+        assert!(!differs(&refused, &refused));
+        assert!(differs(&refused, &ended("2", "no profile")));
+        assert!(differs(&refused, &ended("1", "no such profile")));
+        assert!(differs(&refused, &Said::json("{}")));
+        assert!(differs(&Said::Late, &Said::Late), "nothing is known of runs that did not end");
+        assert!(matches!(Said::json("{"), Said::Ended(..)));
+    }
+}

@@ -1,0 +1,301 @@
+//! The runs that `same` compares: command lines of `doorbell`, made from tables.
+//!
+//! Virtual time is short, machines are few. Where something happens only after long or under load (a
+//! time-out, an RNR NAK, a drop), the line is of its own, in [`RARE`].
+
+/// Virtual time of a run, and machines that suffice for every pattern.
+const SHORT: &str = "--machines 3 --threads 2 --warmup 30us --duration 400us";
+
+/// Every verb on every transport that offers it.
+const VERBS: [&str; 11] = [
+    "send --transport rc",
+    "send --transport uc",
+    "send --transport ud",
+    "send --transport rc --header-only",
+    "send --transport uc --header-only",
+    "send --transport ud --header-only",
+    "write --transport rc",
+    "write --transport uc",
+    "read --transport rc",
+    "fetch-add --transport rc",
+    "compare-swap --transport rc",
+];
+
+/// Those of them whose messages may have any size.
+const SIZED: [&str; 6] = [VERBS[0], VERBS[1], VERBS[2], VERBS[6], VERBS[7], VERBS[8]];
+
+/// Who posts to whom.
+const PATTERNS: [&str; 3] = ["outbound", "inbound", "all-to-all"];
+
+/// How work requests are posted and signalled.
+const POSTED: [&str; 5] = [
+    "--signal-every 1",
+    "--signal-every 1 --window 1",
+    "--signal-every 1 --batch 16",
+    "--signal-every 16",
+    "--signal-every 16 --batch 16",
+];
+
+/// Payloads: none, within a line, over several lines of a WQE, a packet, several packets.
+const SIZES: [u32; 7] = [0, 1, 32, 64, 300, 4096, 10_000];
+
+/// How payload goes to the NIC: as usual, which is inline where it fits, and always by DMA. Windows are
+/// small, so that long messages end.
+const PAYLOAD: [&str; 2] = ["--signal-every 4 --window 8", "--no-inline --signal-every 1"];
+
+/// What else a workload can have. Where a profile cannot do it, the sentence is compared.
+const SPECIAL: [&str; 44] = [
+    // Payload in the CQE of the RECV.
+    "send --transport rc --pattern inbound --inline-recv --size 16",
+    "send --transport rc --pattern inbound --inline-recv --size 64",
+    "send --transport uc --pattern inbound --inline-recv --size 64",
+    "send --transport ud --pattern inbound --inline-recv --size 16",
+    "send --transport ud --pattern all-to-all --inline-recv --size 64 --batch 16",
+    "send --transport rc --pattern inbound --inline-recv --size 65",
+    // More pages than the NIC keeps translations of, and fewer.
+    "read --small-pages --machines 8 --threads 4 --size 8192 --window 128",
+    "write --transport uc --small-pages --pattern all-to-all --size 300",
+    "send --transport ud --small-pages --pattern inbound --size 64",
+    "fetch-add --small-pages --counters 65536 --counter-stride 4096",
+    // Windows that are drained.
+    "read --drain --window 32",
+    "read --drain --window 32 --pattern outbound",
+    "send --transport rc --drain --window 32",
+    "send --transport ud --drain --window 32 --pattern inbound",
+    "write --transport uc --drain --window 32",
+    "fetch-add --drain --window 8",
+    // Atomics under one lock, under many, and at addresses that share a lock.
+    "fetch-add --machines 5 --threads 4",
+    "fetch-add --machines 5 --threads 4 --counters 2",
+    "fetch-add --machines 5 --threads 4 --counters 4096",
+    "fetch-add --machines 5 --threads 4 --counters 4096 --counter-stride 4096",
+    "fetch-add --pattern all-to-all --counters 1000 --counter-stride 72",
+    "compare-swap --machines 5 --threads 4",
+    "compare-swap --machines 5 --threads 4 --counters 4096",
+    "compare-swap --machines 5 --threads 4 --counters 4096 --counter-stride 4096",
+    "compare-swap --pattern all-to-all --counters 1000 --counter-stride 72 --batch 4",
+    // More WQEs, and more contexts of QPs, than the NIC keeps.
+    "read --machines 5 --threads 4 --window 512 --batch 16",
+    "write --transport rc --threads 4 --window 512 --batch 16 --signal-every 1",
+    "read --pattern all-to-all --machines 4 --threads 4 --qps 112",
+    "write --transport rc --pattern all-to-all --machines 4 --threads 4 --qps 112 --signal-every 1 --window 32",
+    "send --transport uc --pattern all-to-all --machines 4 --threads 4 --qps 112 --signal-every 1 --window 32",
+    // Another number of QPs than of peers.
+    "write --transport rc --machines 4 --qps 1",
+    "write --transport uc --machines 4 --qps 5",
+    "read --machines 4 --qps 3 --window 7",
+    "send --transport ud --qps 3 --batch 16 --pattern all-to-all",
+    // Numbers that do not divide each other.
+    "send --transport rc --batch 7 --signal-every 5 --window 40",
+    "send --transport ud --batch 40 --window 41 --signal-every 1",
+    "write --transport uc --batch 3 --signal-every 100 --size 31",
+    // Draws: of QPs, destinations and counters.
+    "read --pattern all-to-all --machines 6 --seed 2",
+    "read --pattern all-to-all --machines 6 --seed 3",
+    "send --transport ud --pattern all-to-all --machines 6 --batch 16 --seed 2",
+    "fetch-add --counters 64 --seed 2",
+    // Congestion: many to one, of several packets.
+    "write --transport rc --pattern inbound --machines 6 --size 10000 --signal-every 1 --window 8",
+    "write --transport uc --pattern inbound --machines 6 --size 4096 --signal-every 1 --window 8",
+    "send --transport rc --pattern all-to-all --machines 6 --size 10000 --signal-every 1 --window 8",
+];
+
+/// Whole machines, as in the papers.
+const WHOLE: [&str; 5] = [
+    "read",
+    "send --transport ud --batch 16 --size 28",
+    "send --transport ud --pattern inbound --batch 16",
+    "write --transport uc --pattern all-to-all --size 60",
+    "fetch-add --pattern all-to-all --counters 4096",
+];
+
+/// What is rare; each is of the profile for which it has been seen to happen.
+const RARE: [&str; 17] = [
+    // The local ACK time-out is 67 ms: answers that wait longer than that behind others, so that READs
+    // and WRITEs are sent again. On faster NICs that would take more memory than a machine has to spare.
+    "--profile cx --verb read --machines 3 --threads 4 --qps 28 --window 28 --size 524288 --duration 90ms",
+    "--profile cx --verb read --machines 2 --threads 1 --qps 112 --window 112 --size 1048576 --duration 110ms",
+    "--profile cx --verb write --transport rc --machines 2 --threads 4 --qps 450 --window 450 --signal-every 1 --size 65536 --duration 110ms",
+    // RNR NAKs: threads that post RECVs more slowly than the NIC takes messages.
+    "--profile cib --verb send --transport rc --pattern inbound --threads 1 --signal-every 1 --duration 3ms",
+    "--profile cib --verb send --transport rc --pattern inbound --threads 1 --batch 16 --duration 3ms",
+    "--profile cib --verb send --transport rc --pattern inbound --threads 1 --signal-every 1 --header-only --duration 3ms",
+    "--profile cib --verb send --transport rc --machines 2 --threads 1 --qps 16 --batch 16 --duration 3ms",
+    "--profile cx3 --verb send --transport rc --pattern inbound --threads 1 --size 300 --duration 3ms",
+    "--profile cx3 --verb send --transport rc --pattern inbound --threads 1 --signal-every 1 --header-only --duration 3ms",
+    "--profile cx --verb send --transport rc --pattern inbound --threads 1 --size 1000 --duration 3ms",
+    // The longest queues.
+    "--profile cib --verb send --transport rc --pattern inbound --machines 3 --threads 1 --window 16351 --batch 16 --duration 4ms",
+    // Messages dropped for want of a RECV.
+    "--profile cib --verb send --transport ud --pattern inbound --threads 1 --window 1024 --batch 16 --duration 1ms",
+    "--profile cib --verb send --transport uc --pattern inbound --threads 1 --duration 1ms",
+    "--profile cx3 --verb send --transport ud --pattern inbound --threads 1 --window 1024 --batch 16 --header-only --duration 1ms",
+    "--profile cx3 --verb send --transport uc --pattern inbound --threads 1 --size 300 --duration 1ms",
+    "--profile cx --verb send --transport uc --pattern inbound --threads 1 --size 300 --duration 1ms",
+    "--profile cx --verb send --transport uc --pattern inbound --threads 1 --header-only --duration 1ms",
+];
+
+/// Every system in each design, and what its options change.
+const SYSTEMS: [&str; 39] = [
+    "sequencer --cores 2",
+    "sequencer --cores 1 --no-batching",
+    "sequencer --cores 2 --datagrams",
+    "sequencer --cores 2 --datagrams --no-batching",
+    "sequencer --cores 2 --continuous",
+    "sequencer --cores 2 --multi-queue 1 --gather 8",
+    "sequencer --cores 2 --outstanding 1",
+    "sequencer --design spec-s0 --cores 2",
+    "sequencer --design spec-s0 --cores 2 --no-batching",
+    "sequencer --design spec-s0 --cores 1 --multi-queue 1 --outstanding 4",
+    "sequencer --design atomics",
+    "sequencer --design atomics --outstanding 1",
+    "herd-kv --cores 2 --pairs 1024",
+    "herd-kv --cores 2 --pairs 100000",
+    "herd-kv --cores 2 --pairs 1024 --no-batching",
+    "herd-kv --cores 2 --pairs 1024 --datagrams",
+    "herd-kv --cores 2 --pairs 1024 --datagrams --no-batching",
+    "herd-kv --cores 2 --pairs 1024 --continuous --outstanding 8",
+    "herd-kv --cores 1 --pairs 1024 --zipf --put-permille 500",
+    "herd-kv --cores 2 --pairs 1024 --zipf --speculate",
+    "herd-kv --cores 2 --pairs 1024 --speculate --put-permille 200 --no-batching",
+    "herd-kv --cores 2 --pairs 16 --speculate --put-permille 500 --value 1000",
+    "herd-kv --cores 2 --pairs 1024 --value 300 --multi-queue 3 --gather 4",
+    "herd-kv --cores 2 --pairs 1024 --put-permille 1000 --value 1",
+    "read-kv --cores 2 --pairs 1024",
+    "read-kv --cores 4 --pairs 100000",
+    "read-kv --cores 2 --pairs 8192 --zipf",
+    "read-kv --cores 2 --pairs 1024 --put-permille 200",
+    "read-kv --cores 2 --pairs 1024 --put-permille 200 --datagrams",
+    "read-kv --cores 2 --pairs 1024 --put-permille 500 --zipf --no-batching --value 300",
+    "read-kv --cores 2 --pairs 64 --put-permille 500 --zipf --value 3000",
+    "read-kv --cores 2 --pairs 1024 --outstanding 1 --value 1000",
+    "drtm-kv --pairs 4096",
+    "drtm-kv --pairs 4096 --zipf",
+    "drtm-kv --pairs 4096 --put-permille 200",
+    "drtm-kv --pairs 4096 --put-permille 200 --update",
+    "drtm-kv --pairs 16 --put-permille 500 --update --zipf",
+    "drtm-kv --pairs 4096 --put-permille 1000 --outstanding 1",
+    "drtm-kv --pairs 4096 --value 300 --put-permille 100 --update",
+];
+
+/// Reruns with each resource relaxed.
+const EXPLAINED: [&str; 5] = [
+    "--verb read",
+    "--verb send --transport ud --batch 16",
+    "--verb fetch-add",
+    "--system sequencer --cores 1 --clients 4 --clients-per-machine 4",
+    "--system drtm-kv --clients 4 --clients-per-machine 4 --pairs 256 --put-permille 100",
+];
+
+/// What no profile allows: one sentence each.
+const REFUSED: [&str; 12] = [
+    "profiles cx9 --json",
+    "limits --profile cx9 --json",
+    "limits --threads 99 --json",
+    "simulate --verb read --transport ud --json",
+    "simulate --verb write --size 5000 --inline --json",
+    "simulate --window 100000 --json",
+    "simulate --batch 32 --window 16 --json",
+    "simulate --verb read --pattern all-to-all --qps 1 --json",
+    "simulate --drain --batch 2 --json",
+    "simulate --system herd-kv --verb read --json",
+    "simulate --system herd-kv --clients 0 --json",
+    "simulate --system drtm-kv --datagrams --json",
+];
+
+/// All runs for these profiles. Those that take longest come first: at the end, none is waited for.
+pub(crate) fn all(profiles: &[String]) -> Vec<String> {
+    let mut runs = rare(profiles);
+    for profile in profiles {
+        runs.extend(EXPLAINED.map(|w| explained(profile, w)));
+        runs.extend(WHOLE.map(|w| simulate(profile, w, "--warmup 30us --duration 100us")));
+    }
+    runs.extend(profiles.iter().flat_map(|profile| systems(profile)));
+    for profile in profiles {
+        runs.extend(SPECIAL.map(|w| special(profile, w)));
+        runs.extend(patterns(profile));
+        runs.extend(sizes(profile));
+        runs.extend(limits(profile));
+        runs.push(format!("profiles {profile} --json"));
+    }
+    runs.extend(REFUSED.map(str::to_owned));
+    runs
+}
+
+fn simulate(profile: &str, verb: &str, rest: &str) -> String {
+    format!("simulate --profile {profile} --verb {verb} {rest} --json")
+}
+
+fn rare(profiles: &[String]) -> Vec<String> {
+    let of = |line: &str| profiles.iter().any(|name| line.split(' ').nth(1) == Some(name));
+    let lines = RARE.into_iter().filter(|line| of(line));
+    lines.map(|line| format!("simulate {line} --warmup 20us --json")).collect()
+}
+
+fn explained(profile: &str, workload: &str) -> String {
+    // Machines and threads are of verbs only.
+    let few = if workload.starts_with("--verb") { "--machines 3 --threads 2 " } else { "" };
+    format!("simulate --profile {profile} {workload} {few}--warmup 10us --duration 30us --explain --json")
+}
+
+/// What `line` says of machines and threads goes before [`SHORT`].
+fn special(profile: &str, line: &str) -> String {
+    let without = |option: &str, usual: &str| if line.contains(option) { "" } else { usual }.to_owned();
+    let machines = without("--machines", "--machines 3 ");
+    let threads = without("--threads", "--threads 2 ");
+    simulate(profile, line, &format!("{machines}{threads}--warmup 30us --duration 500us"))
+}
+
+fn patterns(profile: &str) -> impl Iterator<Item = String> {
+    let each = VERBS.iter().flat_map(|v| PATTERNS.map(|p| format!("{v} --pattern {p}")));
+    each.flat_map(|verb| POSTED.map(|posted| format!("{verb} {posted}")))
+        .map(move |verb| simulate(profile, &verb, SHORT))
+}
+
+fn sizes(profile: &str) -> impl Iterator<Item = String> {
+    let each = SIZED.iter().flat_map(|v| SIZES.map(|size| format!("{v} --size {size}")));
+    each.flat_map(|verb| PAYLOAD.map(|payload| format!("{verb} {payload}")))
+        .map(move |verb| simulate(profile, &verb, SHORT))
+}
+
+/// Systems draw keys, guesses and waits: three seeds.
+fn systems(profile: &str) -> Vec<String> {
+    let one = |(system, seed)| {
+        format!(
+            "simulate --profile {profile} --system {system} --clients 12 --clients-per-machine 4 --warmup 20us --duration 300us --seed {seed} --json"
+        )
+    };
+    SYSTEMS.iter().flat_map(|system| [1, 2, 3].map(|seed| (system, seed))).map(one).collect()
+}
+
+fn limits(profile: &str) -> Vec<String> {
+    let posted = VERBS.iter().flat_map(|v| PATTERNS.map(|p| format!("{v} --pattern {p} --batch 16")));
+    let sized = SIZED.iter().flat_map(|v| SIZES.map(|size| format!("{v} --size {size} --no-inline")));
+    let rest = SPECIAL.iter().map(|&line| line.to_owned());
+    let line = |verb| format!("limits --profile {profile} --verb {verb} --json");
+    posted.chain(sized).chain(rest).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_run_is_made_twice() {
+        let profiles = ["cib", "cx"].map(str::to_owned);
+        let runs = all(&profiles);
+        assert_eq!(runs.iter().collect::<BTreeSet<_>>().len(), runs.len());
+        for option in ["--machines", "--threads", "--duration", "--window", "--size", "--signal-every"] {
+            let twice = runs.iter().find(|run| run.matches(option).count() > 1);
+            assert_eq!(twice, None, "the command takes an option once");
+        }
+    }
+
+    #[test]
+    fn what_is_rare_is_run_for_its_profile_only() {
+        assert!(rare(&["cx9".to_owned()]).is_empty());
+        let profiles = ["cib", "cx", "cx3"].map(str::to_owned);
+        assert_eq!(rare(&profiles).len(), RARE.len());
+    }
+}
