@@ -25,7 +25,7 @@ mod workload;
 pub use accuracy::Accuracy;
 pub use duration::{BadDuration, Duration};
 pub use explain::{Control, EXPLAIN_RUNS, explain, simulate, words};
-pub use limits::limits;
+pub use limits::{least_latency, limits};
 pub use outcome::{Bottleneck, Cache, Latency, Lift, Outcome, Pcie, SCHEMA, Utilization};
 pub use programs::{ProgramError, ThreadResult, Worker};
 pub use report::{

@@ -1,14 +1,19 @@
 //! What a workload can reach at most, without simulation.
 
 use crate::programs::RECV_BATCH;
-use crate::topology;
 use crate::workload::{Pattern, Resolved};
 use doorbell_nic::limits::{self, Limit, Mix};
 use doorbell_nic::{Profile, limits::Pattern as NicPattern};
+use doorbell_verbs::Span;
 
 /// Every bound of the workload, the least first.
 pub fn limits(profile: &Profile, w: &Resolved) -> Vec<Limit> {
     limits::limits(profile, &mix(w))
+}
+
+/// The least time from posting an operation of the workload to having polled its completion.
+pub fn least_latency(profile: &Profile, w: &Resolved) -> Span {
+    limits::unloaded_latency(profile, &mix(w))
 }
 
 fn mix(w: &Resolved) -> Mix {
@@ -19,7 +24,9 @@ fn mix(w: &Resolved) -> Mix {
         inline: w.inline,
         batch: w.batch,
         signal_every: w.signal_every,
-        window: outstanding(w),
+        window: w.window,
+        window_per_qp: w.signal_every != 1,
+        drain: w.drain,
         pattern: match w.pattern {
             Pattern::Outbound => NicPattern::Outbound,
             Pattern::Inbound => NicPattern::Inbound,
@@ -29,17 +36,102 @@ fn mix(w: &Resolved) -> Mix {
         threads: w.threads,
         qps: w.qps,
         counters: w.counters.unwrap_or(1).into(),
+        counter_stride: w.counter_stride.unwrap_or(0).into(),
         inline_recv: w.inline_recv,
         recv_batch: RECV_BATCH,
     }
 }
 
-/// Operations that a posting thread has outstanding: the window is per QP where not each is
-/// signalled.
-fn outstanding(w: &Resolved) -> u32 {
-    let poster = (0..w.machines).find(|m| topology::requests(w, *m)).unwrap_or(0);
-    match w.signal_every {
-        1 => w.window,
-        _ => w.window.saturating_mul(topology::usable(w, poster, 0).len() as u32),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology;
+    use crate::workload::tests::resolved;
+    use doorbell_nic::limits::{Crowd, Group};
+    use doorbell_verbs::QpType;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// What `topology` says of the machines that do something: the QPs that send, the flows that arrive,
+    /// and the threads that take part, of each.
+    #[derive(Default)]
+    struct Counted {
+        senders: BTreeMap<u32, BTreeSet<(u32, u32)>>,
+        flows: BTreeMap<u32, BTreeSet<(u32, u32, u32, u32)>>,
+        threads: BTreeSet<(u32, u32)>,
+        lanes: u64,
+        least_lanes: u64,
+    }
+
+    fn count(w: &Resolved) -> Counted {
+        let mut counted = Counted { least_lanes: u64::MAX, ..Counted::default() };
+        let posters = (0..w.machines).filter(|m| topology::requests(w, *m));
+        for (machine, thread) in posters.flat_map(|m| (0..w.threads).map(move |t| (m, t))) {
+            let usable = topology::usable(w, machine, thread);
+            counted.lanes += usable.len() as u64;
+            counted.least_lanes = counted.least_lanes.min(usable.len() as u64);
+            for k in usable {
+                counted.post(w, machine, thread, k);
+            }
+        }
+        counted
+    }
+
+    impl Counted {
+        fn post(&mut self, w: &Resolved, machine: u32, thread: u32, k: u32) {
+            self.senders.entry(machine).or_default().insert((thread, k));
+            self.threads.insert((machine, thread));
+            if w.transport == QpType::Ud {
+                for to in topology::targets(w, machine) {
+                    self.flows.entry(to).or_default().insert((machine, thread, k, k));
+                    self.threads.insert((to, thread));
+                }
+                return;
+            }
+            let there = topology::peer(w, machine, thread, k);
+            self.senders.entry(there.machine).or_default().insert((thread, there.qp));
+            self.threads.insert((there.machine, thread));
+            self.flows.entry(machine).or_default().insert((machine, thread, k, 0));
+            self.flows.entry(there.machine).or_default().insert((there.machine, thread, there.qp, 0));
+        }
+    }
+
+    /// Of the machines of a group.
+    fn crowd<T>(of: &BTreeMap<u32, BTreeSet<T>>, machines: impl Fn(u32) -> bool) -> Crowd {
+        let sizes = of.iter().filter(|(m, _)| machines(**m)).map(|(_, set)| set.len() as u64);
+        Crowd { all: sizes.clone().sum(), most: sizes.max().unwrap_or(0) }
+    }
+
+    #[test]
+    fn groups_are_those_of_the_topology() {
+        for transport in [QpType::Rc, QpType::Ud] {
+            for (pattern, machines) in Pattern::ALL.into_iter().flat_map(|(_, p)| (2..7).map(move |m| (p, m)))
+            {
+                for (threads, qps) in (1..7).flat_map(|t| (2..16).map(move |q| (t, q))) {
+                    let mut w = resolved("send");
+                    (w.transport, w.pattern, w.machines) = (transport, pattern, machines);
+                    (w.threads, w.qps) = (threads, qps);
+                    compare(&w);
+                }
+            }
+        }
+    }
+
+    fn compare(w: &Resolved) {
+        let (mix, counted) = (mix(w), count(w));
+        assert_eq!(mix.lanes(), counted.lanes, "{w:?}");
+        for Group { who, posts, responds, machines, threads, senders, flows } in mix.groups() {
+            let ours = |m: u32| posts && topology::requests(w, m) || responds && topology::responds(w, m);
+            let taking = (0..w.machines).filter(|m| ours(*m) && counted.threads.iter().any(|t| t.0 == *m));
+            assert_eq!(machines, taking.count() as u64, "machines of {who}: {w:?}");
+            let taking = counted.threads.iter().filter(|(m, _)| ours(*m)).count() as u64;
+            assert_eq!(threads, taking, "threads of {who}: {w:?}");
+            // On UD who only is posted to sends nothing, and who only posts receives nothing.
+            if w.transport != QpType::Ud || posts {
+                assert_eq!(senders, crowd(&counted.senders, ours), "senders of {who}: {w:?}");
+            }
+            if w.transport != QpType::Ud || responds {
+                assert_eq!(flows, crowd(&counted.flows, ours), "flows of {who}: {w:?}");
+            }
+        }
     }
 }

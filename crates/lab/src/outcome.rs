@@ -49,6 +49,8 @@ pub struct Outcome {
 /// Latencies in nanoseconds; `None` where no operation completed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Latency {
+    /// The least, to three digits.
+    pub min: Option<u64>,
     /// Mean.
     pub mean: Option<f64>,
     /// Median.
@@ -148,7 +150,8 @@ impl Latency {
             }
         }
         let at = |q: f64| all.as_ref().map(|h| h.value_at_quantile(q));
-        Latency { mean: all.as_ref().map(|h| h.mean()), p50: at(0.5), p99: at(0.99), p999: at(0.999) }
+        let min = all.as_ref().map(Histogram::min);
+        Latency { min, mean: all.as_ref().map(|h| h.mean()), p50: at(0.5), p99: at(0.99), p999: at(0.999) }
     }
 }
 

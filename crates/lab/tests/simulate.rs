@@ -192,7 +192,7 @@ fn json_has_the_fields_of_the_interface() {
             &json["workload"],
             "batch counter_stride counters drain duration header_only huge_pages inline inline_recv machines pattern profile qps seed signal_every size threads transport verb warmup window",
         ),
-        (&json["latency_ns"], "mean p50 p99 p999"),
+        (&json["latency_ns"], "mean min p50 p99 p999"),
         (&json["bottleneck"], "class text"),
         (&json["resources"][0], "machine name utilization"),
         (&json["caches"][0], "hits machine misses name"),

@@ -22,11 +22,14 @@ fn sends(profile: &Profile) -> Mix {
         batch: 16,
         signal_every: 64,
         window: 128,
+        window_per_qp: false,
+        drain: false,
         pattern: Pattern::Outbound,
         machines: 6,
         threads: profile.host.cores,
         qps: 4,
         counters: 1,
+        counter_stride: 8,
         inline_recv: false,
         recv_batch: 16,
     }
@@ -160,7 +163,10 @@ fn a_qp_has_no_more_reads_outstanding_than_the_nic_allows() {
         all.into_iter().find(|l| l.resource == Resource::Latency).map_or(0.0, |l| l.mops)
     };
     assert!(bound(16) > bound(15));
-    assert_eq!(bound(16), bound(1000));
+    // Those that wait in the queue are outstanding, but not in the NICs: a READ there takes less time than from
+    // post to poll.
+    assert!(bound(1000) >= bound(16) && bound(1000) < 2.0 * bound(16));
+    assert_eq!(bound(64), bound(1000));
 }
 
 #[test]
@@ -196,10 +202,10 @@ fn mixes() -> impl Strategy<Value = Mix> {
         (Opcode::FetchAdd, QpType::Rc),
     ]);
     let patterns = prop::sample::select(&[Pattern::Outbound, Pattern::Inbound, Pattern::AllToAll]);
-    let load = (0u32..10_000, any::<bool>(), 1u32..33, 1u32..65, 1u32..65);
+    let load = (0u32..10_000, any::<bool>(), 1u32..33, 1u32..65, 1u32..65, any::<bool>());
     let size = (0u32..9, 0u32..15, 0u32..9, 0u64..5000);
     (verbs, patterns, load, size).prop_map(|((opcode, qp_type), pattern, load, size)| {
-        let (payload, inline, batch, signal_every, window) = load;
+        let (payload, inline, batch, signal_every, window, drain) = load;
         let (machines, threads, qps, counters) = size;
         Mix {
             opcode,
@@ -209,11 +215,14 @@ fn mixes() -> impl Strategy<Value = Mix> {
             batch,
             signal_every,
             window,
+            window_per_qp: drain,
+            drain: !drain,
             pattern,
             machines,
             threads,
             qps,
             counters,
+            counter_stride: 8 * u64::from(batch),
             inline_recv: inline,
             recv_batch: batch,
         }

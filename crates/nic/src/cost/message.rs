@@ -1,8 +1,8 @@
 //! The packets of a message, and sums over them.
 
-use super::{Costs, Kind, OnLink, Packet, Work, Wqe};
-use crate::accounting::{Method, PostShape, RecvShape};
-use crate::{Nic, Profile, cost};
+use super::{Costs, Kind, OnLink, Packet, Wqe};
+use crate::accounting::{Method, PostShape};
+use crate::{Profile, cost};
 use doorbell_verbs::{Opcode, QpType};
 
 /// A message: what one send work request says to the responder.
@@ -78,31 +78,29 @@ impl Costs {
 
     /// Time of a sending unit for the requests of one of the work requests of `shape`, in picoseconds.
     pub fn send_requests(&self, shape: &PostShape, message: &Message) -> u64 {
+        message.requests().map(|piece| self.send_request(shape, &piece)).sum()
+    }
+
+    /// The same for the first of its packets.
+    pub fn send_first(&self, shape: &PostShape, message: &Message) -> u64 {
+        message.requests().next().map_or(0, |piece| self.send_request(shape, &piece))
+    }
+
+    fn send_request(&self, shape: &PostShape, piece: &Piece) -> u64 {
         let wqe = Wqe {
             lines: shape.wqe_lines(self.generation),
             by_mmio: matches!(shape.method, Method::WqeByMmio),
         };
-        let read = shape.payload_read() > 0;
-        let dmas = |piece: &Piece| match read {
-            true => cost::dmas(shape.buffers(), piece.offset, piece.packet.payload),
-            false => 0,
+        let dmas = match shape.payload_read() {
+            0 => 0,
+            _ => cost::dmas(shape.buffers(), piece.offset, piece.packet.payload),
         };
-        message.requests().map(|piece| self.send.request(&piece.packet, wqe, dmas(&piece))).sum()
+        self.send.request(&piece.packet, wqe, dmas)
     }
 
     /// Time of the responder's sending unit for the answer to a message, in picoseconds.
     pub fn send_answers(&self, message: &Message) -> u64 {
         message.answers().map(|piece| self.send.answer(&piece.packet)).sum()
-    }
-
-    /// Time of the responder's receiving unit for a message, in picoseconds: looking at its packets, and
-    /// issuing the DMAs they ask for. A READ asks for one for each packet of its answer.
-    pub fn receive_requests(&self, message: &Message, nic: &Nic, recv: RecvShape) -> u64 {
-        let requests = message.requests().map(|Piece { packet, .. }| {
-            self.receive.look(&packet) + self.receive.issue(&Work::of(&packet, nic, recv))
-        });
-        let answers = message.answers().filter(|a| a.packet.payload > 0).count() as u64;
-        requests.sum::<u64>() + self.receive.dma_read * answers
     }
 }
 

@@ -68,10 +68,4 @@ impl ReceiveCost {
             _ => self.packet,
         }
     }
-
-    /// Issuing what a packet asks for, once it has been looked at.
-    #[inline]
-    pub fn issue(&self, work: &Work) -> u64 {
-        self.dma_write * u64::from(work.writes()) + if work.inline { self.inline } else { 0 }
-    }
 }

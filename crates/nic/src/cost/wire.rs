@@ -3,7 +3,6 @@
 use super::{Kind, Packet};
 use crate::generation::Headers;
 use crate::{Generation, Link};
-use doorbell_verbs::Span;
 use serde::Serialize;
 
 /// Packets of a message in one direction, and the bytes they occupy on the link.
@@ -67,13 +66,5 @@ impl WireCost {
     #[inline]
     pub fn time(&self, bytes: u64) -> u64 {
         bytes * self.fs_per_byte / 1000
-    }
-}
-
-impl Link {
-    /// Time that `bytes` take to pass a port, rounded to the nearest ps.
-    pub fn time(&self, bytes: u64) -> Span {
-        let rate = u128::from(self.port_bytes_per_s);
-        Span::from_ps(((u128::from(bytes) * 1_000_000_000_000 + rate / 2) / rate) as u64)
     }
 }

@@ -186,11 +186,14 @@ impl Posting {
             // All of a kind are signalled, or none.
             signal_every: if shape.signaled { 1 } else { u32::MAX },
             window: self.of_thread,
+            window_per_qp: false,
+            drain: false,
             pattern: Pattern::Outbound,
             machines: self.machines,
             threads: self.threads,
             qps: self.qps,
             counters: 1,
+            counter_stride: 8,
             inline_recv: false,
             recv_batch: PEER_RECVS,
         }

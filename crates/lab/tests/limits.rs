@@ -1,0 +1,308 @@
+//! A limit is an upper bound: what the simulator finds exceeds none, over random small workloads.
+//!
+//! The seed is printed. `DOORBELL_SEED` takes it again, `DOORBELL_CASES` says how many workloads; thousands
+//! are for a release build.
+
+use doorbell_lab::{Control, Outcome, Pattern, Resolved, Verb, Workload};
+use doorbell_nic::Profile;
+use doorbell_nic::limits::Limit;
+use doorbell_verbs::{QpType, Span};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Workloads of a usual run.
+const CASES: u64 = 2500;
+
+/// Runs at most to find a simpler workload with the same flaw.
+const SIMPLER: u32 = 300;
+
+/// A bound may be exceeded by so much: times are rounded to picoseconds and femtoseconds per byte.
+const ROUNDING: f64 = 1.01;
+
+/// Operations that a workload is measured for at most, if its least bound is right.
+const OPERATIONS: f64 = 20_000.0;
+
+/// RECVs that responders post with one doorbell.
+const RECV_BATCH: u64 = 16;
+
+fn number(name: &str) -> Option<u64> {
+    let value = std::env::var(name).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{name} is {value}, not a number")))
+}
+
+/// The built-in profiles, and relatives of them that cut messages smaller and have few of everything.
+fn profiles() -> Vec<Profile> {
+    let mut all: Vec<Profile> = Profile::names().map(|name| Profile::named(name).unwrap()).collect();
+    let mut few = Profile::named("cib").unwrap();
+    few.device.link.mtu = 512;
+    (few.device.tx.units, few.device.rx.units) = (3, 2);
+    (few.device.atomics.slots, few.device.atomics.slot_low_bit) = (8, 6);
+    few.device.nic.max_rd_atomic = 2;
+    few.device.pcie.max_outstanding_reads = 8;
+    let mut slow = Profile::named("cx3").unwrap();
+    slow.device.link.mtu = 1024;
+    slow.device.link.port_bytes_per_s /= 10;
+    slow.device.pcie.lanes = 1;
+    slow.device.pcie_speed.mmio /= 8;
+    slow.device.pcie_speed.completion /= 8;
+    slow.device.pcie_speed.device_to_host /= 8;
+    all.extend([few, slow]);
+    all
+}
+
+fn offered() -> impl Strategy<Value = (Verb, QpType)> {
+    prop::sample::select(vec![
+        (Verb::Send, QpType::Rc),
+        (Verb::Send, QpType::Uc),
+        (Verb::Send, QpType::Ud),
+        (Verb::Send, QpType::Ud),
+        (Verb::Write, QpType::Rc),
+        (Verb::Write, QpType::Uc),
+        (Verb::Write, QpType::Uc),
+        (Verb::Read, QpType::Rc),
+        (Verb::Read, QpType::Rc),
+        (Verb::FetchAdd, QpType::Rc),
+        (Verb::CompareSwap, QpType::Rc),
+    ])
+}
+
+fn sizes() -> impl Strategy<Value = u32> {
+    prop_oneof![5 => 0u32..65, 4 => 65u32..300, 2 => 300u32..5000, 1 => 5000u32..30_000]
+}
+
+/// A profile by its place in [`profiles`], and a workload, which it may refuse.
+fn workloads() -> impl Strategy<Value = (usize, Workload)> {
+    let patterns = Pattern::ALL.map(|(_, pattern)| pattern).to_vec();
+    let threads = prop_oneof![1 => Just(1u32), 1 => 2u32..5];
+    let qps = prop_oneof![1 => Just(1u32), 1 => 2u32..9];
+    let who = (prop::sample::select(patterns), 2u32..7, threads, qps);
+    let depth = (
+        prop_oneof![1 => 1u32..8, 2 => 8u32..80],
+        prop_oneof![1 => Just(1u32), 1 => 1u32..24],
+        prop_oneof![1 => Just(1u32), 1 => 1u32..24],
+        prop::bool::weighted(0.15),
+    );
+    let payload = (sizes(), any::<bool>(), prop::bool::weighted(0.2), any::<bool>());
+    let counters =
+        (prop_oneof![Just(1u32), 2u32..64, Just(4096)], prop::sample::select(vec![8u32, 24, 64, 4096]));
+    let rest = (prop::sample::select(vec![0u64, 0, 10, 50]), any::<u64>());
+    (0usize..5, offered(), who, depth, payload, counters, rest).prop_map(
+        |(profile, (verb, transport), who, depth, payload, counters, (warmup, seed))| {
+            let (pattern, machines, threads, qps) = who;
+            let (window, batch, signal_every, drain) = depth;
+            let (size, inline, header_only, inline_recv) = payload;
+            let drain = drain && pattern != Pattern::AllToAll;
+            let (batch, signal_every) = if drain { (1, 1) } else { (batch.min(window), signal_every) };
+            let atomic = matches!(verb, Verb::FetchAdd | Verb::CompareSwap);
+            let header_only = header_only && verb == Verb::Send;
+            let size = if header_only { 0 } else { size };
+            let carries = matches!(verb, Verb::Send | Verb::Write) && size > 0;
+            let workload = Workload {
+                verb: Some(verb),
+                transport: Some(transport),
+                size: (!atomic).then_some(if transport == QpType::Ud { size % 500 } else { size }),
+                machines: Some(machines),
+                threads: Some(threads),
+                qps: Some(qps.max(2 * u32::from(pattern == Pattern::AllToAll))),
+                window: Some(window),
+                batch: Some(batch),
+                signal_every: Some(signal_every),
+                inline: (carries && size < 100).then_some(inline),
+                header_only: Some(header_only),
+                inline_recv: Some(inline_recv && verb == Verb::Send && (1..=64).contains(&size)),
+                drain: Some(drain),
+                counters: atomic.then_some(counters.0),
+                counter_stride: atomic.then_some(counters.1),
+                pattern: Some(pattern),
+                warmup: Some(doorbell_lab::Duration::new(Span::from_us(warmup))),
+                seed: Some(seed),
+                ..Workload::default()
+            };
+            (profile, workload)
+        },
+    )
+}
+
+/// Machines that post, and that are posted to.
+fn ends(w: &Resolved) -> (u64, u64) {
+    let others = u64::from(w.machines - 1);
+    match w.pattern {
+        Pattern::Outbound => (1, others),
+        Pattern::Inbound => (others, 1),
+        Pattern::AllToAll => (others + 1, others + 1),
+    }
+}
+
+/// RECVs that wait on a QP.
+fn recv_depth(w: &Resolved, profile: &Profile) -> u64 {
+    let window = 2 * u64::from(w.window);
+    let others = u64::from(w.machines - 1);
+    let senders = if w.pattern == Pattern::Outbound { 1 } else { others };
+    let wanted = match w.transport {
+        QpType::Ud => (window * senders).clamp(256, 1024),
+        QpType::Rc | QpType::Uc => window + RECV_BATCH,
+    };
+    wanted.next_multiple_of(RECV_BATCH).min(profile.nic.max_qp_wr.into())
+}
+
+/// Operations of which a part is paid for in the measured time and another is not.
+struct UnderWay {
+    /// Posted by all threads together and not yet seen completed.
+    outstanding: u64,
+    /// SENDs: on QPs that messages come to, received and not yet polled.
+    received: u64,
+    /// SENDs: polled, and their RECVs not yet posted anew.
+    taken: u64,
+    /// On UC and UD: complete at the requester, and not yet taken up by a receiving unit. Ports send only
+    /// what the receive buffer of their peer has room for.
+    in_ports: u64,
+    /// Answered or counted, while a receiving unit still issues their DMAs, or a lock is still held.
+    in_units: u64,
+}
+
+impl UnderWay {
+    fn of(w: &Resolved, profile: &Profile) -> UnderWay {
+        let (posters, responders) = ends(w);
+        let threads = u64::from(w.threads);
+        let windows = if w.signal_every == 1 { threads } else { threads * u64::from(w.qps) };
+        let qps = match w.transport {
+            QpType::Ud => responders * threads * u64::from(w.qps),
+            QpType::Rc | QpType::Uc => posters * threads * u64::from(w.qps),
+        };
+        let sends = u64::from(w.verb == Verb::Send);
+        let bytes = profile.request_on_link(w.opcode(), w.transport, w.size).bytes;
+        let unreliable = u64::from(w.transport != QpType::Rc);
+        let device = &profile.device;
+        UnderWay {
+            outstanding: posters * windows * u64::from(w.window),
+            received: sends * qps * recv_depth(w, profile),
+            taken: sends * qps * (RECV_BATCH - 1),
+            in_ports: unreliable
+                * u64::from(device.link.ports)
+                * responders
+                * (u64::from(device.link.receive_buffer) / bytes + 1),
+            in_units: responders * u64::from(device.rx.units + device.atomics.slots.min(64)),
+        }
+    }
+
+    /// What can be under way when measuring begins: nothing at the start of the run.
+    fn at_begin(&self, w: &Resolved) -> u64 {
+        match w.warmup.span() {
+            Span::ZERO => 0,
+            _ => self.outstanding + self.received,
+        }
+    }
+
+    /// What can be counted when measuring ends and not all paid for. A SEND counts once received, when
+    /// its requester may not have seen it completed.
+    fn at_end(&self, w: &Resolved) -> u64 {
+        let sent = if w.verb == Verb::Send { self.outstanding } else { 0 };
+        sent + self.taken + self.in_ports + self.in_units
+    }
+
+    fn all(&self, w: &Resolved) -> f64 {
+        (self.at_begin(w) + self.at_end(w)) as f64
+    }
+}
+
+fn simulated(profile: &Profile, w: &Resolved) -> Outcome {
+    let control = Control { interrupt: Arc::default(), progress: &|_| {} };
+    doorbell_lab::simulate(profile, w, &control).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The workload, measured for as long as many more operations take than can be under way.
+fn measured(workload: &Workload, profile: &Profile) -> Option<Resolved> {
+    let resolved = workload.resolve(profile).ok()?;
+    let mops = doorbell_lab::limits(profile, &resolved)[0].mops;
+    let operations = (20.0 * UnderWay::of(&resolved, profile).all(&resolved)).clamp(500.0, OPERATIONS);
+    let ns = (operations / mops * 1e3).clamp(5e3, 5e6) as u64;
+    let duration = Some(doorbell_lab::Duration::new(Span::from_ns(ns)));
+    Workload { duration, ..workload.clone() }.resolve(profile).ok()
+}
+
+/// Whether the simulator is known to exceed a bound: its NIC takes in WRITEs without regard to how many DMA
+/// writes wait for the PCIe link, and its receiving units issue but one DMA for a READ, however many
+/// packets answer it.
+fn is_exceeded(w: &Resolved, limit: &Limit) -> bool {
+    let has = |what, more_than| limit.terms.iter().any(|t| t.what == what && t.count > more_than);
+    w.verb == Verb::Write && has("writes of payload", 0.0) || has("issued reads of data", 1.0)
+}
+
+/// What is wrong with the bounds of a workload.
+fn flaw(profile: &Profile, w: &Resolved) -> Option<String> {
+    let limits = doorbell_lab::limits(profile, w);
+    let outcome = simulated(profile, w);
+    let us = w.duration.span().as_secs_f64() * 1e6;
+    let (done, under_way) = (outcome.mops * us, UnderWay::of(w, profile).all(w));
+    let described = || format!("{} on {}", serde_json::to_string(w).unwrap(), profile.name);
+    for limit in limits.iter().filter(|limit| !is_exceeded(w, limit)) {
+        let terms: f64 = limit.terms.iter().map(|term| term.amount()).sum();
+        if (limit.capacity / terms / limit.mops - 1.0).abs() > 1e-9 {
+            return Some(format!("{limit:?} is not the sum of its terms: {}", described()));
+        }
+        let most = limit.mops * us;
+        if done > ROUNDING * most + under_way {
+            return Some(format!(
+                "{done:.0} operations in {us:.1} us, {under_way:.0} under way, are {:.3} times {}: {}: {}",
+                done / most,
+                limit.resource,
+                limit.text,
+                described(),
+            ));
+        }
+    }
+    let bound = doorbell_lab::least_latency(profile, w).as_ps() as f64 / 1e3;
+    // Measured in whole nanoseconds, of which three digits are kept.
+    let least = outcome.latency_ns.min.map_or(f64::INFINITY, |min| (min as f64 + 1.0) * 1.001);
+    (least < bound).then(|| format!("{least:.0} ns, at least {bound:.0}: {}", described()))
+}
+
+/// The flaw of a case, if it has one; `None` also for a workload that is refused, as some ask for more
+/// threads than there are cores.
+fn flaw_of((profile, workload): &(usize, Workload), profiles: &[Profile]) -> Option<String> {
+    let profile = &profiles[*profile];
+    flaw(profile, &measured(workload, profile)?)
+}
+
+/// The flaw of the simplest case that still has one.
+fn simplest(mut case: impl ValueTree<Value = (usize, Workload)>, profiles: &[Profile]) -> Option<String> {
+    let mut found = None;
+    for _ in 0..SIMPLER {
+        let simpler = match flaw_of(&case.current(), profiles) {
+            Some(flaw) => {
+                found = Some(flaw);
+                case.simplify()
+            }
+            None => case.complicate(),
+        };
+        if !simpler {
+            break;
+        }
+    }
+    found
+}
+
+#[test]
+fn no_workload_exceeds_a_bound() {
+    let cases = number("DOORBELL_CASES").unwrap_or(CASES);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = number("DOORBELL_SEED").unwrap_or(now);
+    println!("DOORBELL_SEED={seed}");
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let (profiles, strategy) = (profiles(), workloads());
+    let mut flaws = Vec::new();
+    for _ in 0..cases {
+        let case = strategy.new_tree(&mut runner).unwrap();
+        if let Some(flaw) = flaw_of(&case.current(), &profiles) {
+            flaws.push(if flaws.is_empty() { simplest(case, &profiles).unwrap_or(flaw) } else { flaw });
+        }
+    }
+    let (n, text) = (flaws.len(), flaws.join("\n"));
+    assert!(flaws.is_empty(), "DOORBELL_SEED={seed}: {n} of {cases} workloads:\n{text}");
+}

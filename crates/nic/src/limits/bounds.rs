@@ -1,0 +1,345 @@
+//! What each resource of a group of machines lets through.
+
+use super::groups::Group;
+use super::terms::{Limit, Terms};
+use super::{Mix, NS_PER_US, gcd};
+use crate::accounting::{self, ATOMIC_WORD_BYTES, Method};
+use crate::cost::{self, Costs, Message, Piece, Work};
+use crate::{Atomics, PostShape, Profile, Resource, wqe};
+use doorbell_verbs::Opcode;
+
+/// The bounds that a group of machines sets.
+pub(super) struct Bounds<'a> {
+    profile: &'a Profile,
+    costs: &'a Costs,
+    mix: &'a Mix,
+    group: &'a Group,
+    shape: PostShape,
+    message: Message,
+}
+
+impl<'a> Bounds<'a> {
+    pub(super) fn of(profile: &'a Profile, costs: &'a Costs, mix: &'a Mix, group: &'a Group) -> Bounds<'a> {
+        let (shape, message) = (mix.post(profile, false), mix.message(profile));
+        Bounds { profile, costs, mix, group, shape, message }
+    }
+
+    /// All of them, always in the same order.
+    pub(super) fn all(&self) -> Vec<Limit> {
+        vec![
+            self.to_nic(),
+            self.to_host(),
+            self.sending(),
+            self.receiving(),
+            self.link(),
+            self.cpu(),
+            self.locks(),
+        ]
+    }
+
+    /// What an operation takes of a group that posts, that is posted to, or both.
+    fn terms(&self, at_requester: impl Fn(&mut Terms), at_responder: impl Fn(&mut Terms)) -> Terms {
+        let mut terms = Terms::default();
+        if self.group.posts {
+            at_requester(&mut terms);
+        }
+        if self.group.responds {
+            at_responder(&mut terms);
+        }
+        terms
+    }
+
+    /// Parts of the payload at the requester, each a DMA.
+    fn parts(&self) -> impl Iterator<Item = u64> {
+        cost::parts(self.shape.buffers(), self.message.mtu).map(u64::from)
+    }
+
+    /// Bytes of each DMA with which the NIC reads the WQEs of a post.
+    fn wqe_reads(&self) -> impl Iterator<Item = u64> {
+        let slot = u64::from(wqe::pad(self.shape.wqe_bytes(self.costs.generation)));
+        let wqes = match self.shape.method {
+            Method::WqeByMmio => None,
+            Method::Doorbell { batch } => Some(accounting::doorbell_fetches(&self.profile.nic, batch)),
+        };
+        wqes.into_iter().flatten().map(move |wqes| u64::from(wqes) * slot)
+    }
+
+    /// Bytes of each DMA with which the NIC reads the RECVs of a post.
+    fn recv_reads(&self) -> impl Iterator<Item = u64> {
+        let slot = u64::from(self.costs.generation.wqe().recv_bytes(1));
+        let recvs = if self.mix.opcode.consumes_recv() { self.mix.recv_batch } else { 0 };
+        accounting::recv_fetches(&self.profile.nic, recvs).map(move |recvs| u64::from(recvs) * slot)
+    }
+
+    /// RECV posts of an operation.
+    fn recv_posts(&self) -> f64 {
+        if self.mix.opcode.consumes_recv() { 1.0 / f64::from(self.mix.recv_batch) } else { 0.0 }
+    }
+
+    /// Bytes of each DMA read at the responder.
+    fn data_reads(&self) -> impl Iterator<Item = u64> {
+        let word = self.mix.opcode.is_atomic().then_some(u64::from(ATOMIC_WORD_BYTES));
+        let data = self.message.answers().map(|piece| u64::from(piece.packet.payload));
+        data.filter(|bytes| *bytes > 0).chain(word)
+    }
+
+    /// What the packets of a message ask of the NIC that receives it.
+    fn work(&self) -> impl Iterator<Item = Work> {
+        let (nic, recv) = (&self.profile.nic, self.mix.recv());
+        self.message.requests().map(move |Piece { packet, .. }| Work::of(&packet, nic, recv))
+    }
+
+    /// MMIO writes and read completions share a direction; it bears the name of what takes more of it.
+    fn to_nic(&self) -> Limit {
+        let (mut terms, completions) = (self.mmio(), self.completions());
+        let machines = self.group.machines as f64;
+        let (by_mmio, by_dma) = (terms.sum() / machines, completions.sum() / machines);
+        let resource = if by_mmio > by_dma { Resource::MmioBandwidth } else { Resource::DmaBandwidth };
+        terms.extend(completions);
+        let text = format!(
+            "PCIe towards the NIC of {}: {by_mmio:.3} ns of MMIO and {by_dma:.3} ns of read completions per operation",
+            self.group.who
+        );
+        Limit::new(resource, machines * NS_PER_US, terms, text)
+    }
+
+    /// Time of MMIO writes.
+    fn mmio(&self) -> Terms {
+        let pcie = &self.costs.pcie;
+        self.terms(
+            |terms| match self.shape.method {
+                Method::WqeByMmio => {
+                    let lines = self.shape.wqe_lines(self.costs.generation);
+                    terms.time("lines of WQEs by MMIO", lines.into(), pcie.mmio_line);
+                }
+                Method::Doorbell { batch } => terms.time("Doorbells", 1.0 / f64::from(batch), pcie.doorbell),
+            },
+            |terms| terms.time("Doorbells for RECVs", self.recv_posts(), pcie.doorbell),
+        )
+    }
+
+    /// Time of read completions.
+    fn completions(&self) -> Terms {
+        let pcie = &self.costs.pcie;
+        self.terms(
+            |terms| {
+                let wqes = self.wqe_reads().map(|bytes| pcie.completions(bytes));
+                terms.times("completions of reads of WQEs", wqes, self.mix.batch);
+                if self.shape.payload_read() > 0 {
+                    let payload = self.parts().map(|bytes| pcie.completions(bytes));
+                    terms.times("completions of reads of payload", payload, 1);
+                }
+            },
+            |terms| {
+                let recvs = self.recv_reads().map(|bytes| pcie.completions(bytes));
+                terms.times("completions of reads of RECVs", recvs, self.mix.recv_batch);
+                let data = self.data_reads().map(|bytes| pcie.completions(bytes));
+                terms.times("completions of reads of data", data, 1);
+            },
+        )
+    }
+
+    /// DMA writes and read requests.
+    fn to_host(&self) -> Limit {
+        let terms = self.terms(|terms| self.to_requester(terms), |terms| self.to_responder(terms));
+        let machines = self.group.machines as f64;
+        let text = format!(
+            "PCIe towards the host of {}: {:.3} ns of DMA writes and read requests per operation",
+            self.group.who,
+            terms.sum() / machines
+        );
+        Limit::new(Resource::DmaWriteBandwidth, machines * NS_PER_US, terms, text)
+    }
+
+    /// Time of the DMA write of a CQE.
+    fn cqe(&self) -> u64 {
+        self.costs.pcie.write(self.costs.cqe.into())
+    }
+
+    fn to_requester(&self, terms: &mut Terms) {
+        let pcie = &self.costs.pcie;
+        let wqes = self.wqe_reads().map(|bytes| pcie.read_requests(bytes));
+        terms.times("requests for WQEs", wqes, self.mix.batch);
+        if self.shape.payload_read() > 0 {
+            let payload = self.parts().map(|bytes| pcie.read_requests(bytes));
+            terms.times("requests for payload", payload, 1);
+        }
+        if self.mix.opcode.returns_data() {
+            let data = self.parts().map(|bytes| pcie.write(bytes));
+            terms.times("writes of data that came back", data, 1);
+        }
+        terms.time("CQEs of work requests", self.mix.signalled(), self.cqe());
+    }
+
+    fn to_responder(&self, terms: &mut Terms) {
+        let pcie = &self.costs.pcie;
+        let recvs = self.recv_reads().map(|bytes| pcie.read_requests(bytes));
+        terms.times("requests for RECVs", recvs, self.mix.recv_batch);
+        let data = self.data_reads().map(|bytes| pcie.read_requests(bytes));
+        terms.times("requests for data", data, 1);
+        let placed = self.work().filter(|work| work.place > 0);
+        terms.times("writes of payload", placed.map(|work| pcie.write(work.place.into())), 1);
+        // A compare-and-swap that fails writes nothing.
+        if self.mix.opcode == Opcode::FetchAdd {
+            terms.once("writes of words", pcie.write(ATOMIC_WORD_BYTES.into()));
+        }
+        let recvs = self.work().filter(|work| work.recv_cqe).count();
+        terms.time("CQEs of RECVs", recvs as f64, self.cqe());
+    }
+
+    fn sending(&self) -> Limit {
+        let costs = self.costs;
+        let terms = self.terms(
+            |terms| {
+                let first = costs.send_first(&self.shape, &self.message);
+                terms.once("first packets of requests", first);
+                let further = costs.send_requests(&self.shape, &self.message) - first;
+                terms.once("further packets of requests", further);
+            },
+            |terms| {
+                let answers = self.message.answers().map(|piece| costs.send.answer(&piece.packet));
+                terms.times("packets of answers", answers, 1);
+            },
+        );
+        let busy = self.group.senders.busy(self.group.machines, self.profile.tx.units);
+        units(Resource::TxUnits, self.group, busy, "sending", terms)
+    }
+
+    /// A flow has one unit at a time, and the unit that became idle last is the next to take one up: so
+    /// never more units work than there are flows.
+    fn receiving(&self) -> Limit {
+        let mut terms = self.terms(
+            |terms| {
+                let answers = self.message.answers().map(|piece| self.costs.receive.look(&piece.packet));
+                terms.times("looks at packets of answers", answers, 1);
+            },
+            |terms| {
+                let requests = self.message.requests().map(|piece| self.costs.receive.look(&piece.packet));
+                terms.times("looks at packets of requests", requests, 1);
+            },
+        );
+        terms.extend(self.issued());
+        let busy = self.group.flows.busy(self.group.machines, self.profile.rx.units);
+        units(Resource::RxUnits, self.group, busy, "receiving", terms)
+    }
+
+    /// The DMAs that receiving units issue.
+    fn issued(&self) -> Terms {
+        let receive = &self.costs.receive;
+        self.terms(
+            |terms| {
+                if self.mix.opcode.returns_data() {
+                    terms.time("issued writes of data", self.parts().count() as f64, receive.dma_write);
+                }
+            },
+            |terms| {
+                let writes: u32 = self.work().map(|work| work.writes()).sum();
+                terms.time("issued DMA writes", writes.into(), receive.dma_write);
+                let inline = self.work().filter(|work| work.inline).count();
+                terms.time("payload put into CQEs", inline as f64, receive.inline);
+                let reads = self.message.answers().filter(|answer| answer.packet.payload > 0).count();
+                terms.time("issued reads of data", reads as f64, receive.dma_read);
+            },
+        )
+    }
+
+    fn link(&self) -> Limit {
+        let request = self.costs.on_link(self.message.requests());
+        let answer = self.costs.on_link(self.message.answers());
+        let add = |what, on_link: cost::OnLink| {
+            move |terms: &mut Terms| terms.bytes(what, on_link.packets, on_link.bytes)
+        };
+        let out = self.terms(add("packets of requests", request), add("packets of answers", answer));
+        let back = self.terms(add("packets of answers", answer), add("packets of requests", request));
+        let (way, terms) = if out.sum() >= back.sum() { ("out of", out) } else { ("into", back) };
+        let link = &self.profile.link;
+        let (ports, machines) = (link.ports.min(self.mix.threads), self.group.machines as f64);
+        let text = format!(
+            "{ports} ports {way} {}, {:.1} bytes per operation",
+            self.group.who,
+            terms.sum() / machines
+        );
+        let capacity = f64::from(ports) * machines * link.port_bytes_per_s as f64 / 1e6;
+        Limit::new(Resource::LinkBandwidth, capacity, terms, text)
+    }
+
+    fn cpu(&self) -> Limit {
+        let terms = self.terms(|terms| self.cpu_of_posts(terms), |terms| self.cpu_of_recvs(terms));
+        let Group { who, threads, machines, .. } = *self.group;
+        let ns = terms.sum() / machines as f64;
+        let text = format!("{} threads of {who}, {ns:.1} ns per operation", self.mix.threads);
+        Limit::new(Resource::Cpu, threads as f64 * NS_PER_US, terms, text)
+    }
+
+    fn cpu_of_posts(&self, terms: &mut Terms) {
+        let core = &self.costs.cpu;
+        let (lines, batch) = (self.shape.wqe_lines(self.costs.generation), f64::from(self.mix.batch));
+        terms.time("calls that post", 1.0 / batch, core.post_call);
+        terms.once("WQEs built", core.build(self.shape.inlined()) + core.send_line * u64::from(lines));
+        match self.shape.method {
+            Method::WqeByMmio => terms.time("lines of WQEs by MMIO", lines.into(), core.mmio_line),
+            Method::Doorbell { .. } => terms.time("Doorbells", 1.0 / batch, core.doorbell),
+        }
+        terms.time("completions of work requests", self.mix.signalled(), core.take(1));
+    }
+
+    fn cpu_of_recvs(&self, terms: &mut Terms) {
+        if !self.mix.opcode.consumes_recv() {
+            return;
+        }
+        let (core, posts) = (&self.costs.cpu, self.recv_posts());
+        terms.time("calls that post RECVs", posts, core.post_call);
+        terms.once("RECVs built", core.recv_wqe);
+        terms.time("Doorbells for RECVs", posts, core.doorbell);
+        terms.once("completions of RECVs", core.take(1));
+        if self.work().any(|work| work.inline) {
+            terms.once("payload moved out of CQEs", core.take_inline(self.mix.payload));
+        }
+    }
+
+    fn locks(&self) -> Limit {
+        let Mix { opcode, counters, counter_stride, .. } = *self.mix;
+        let terms = self.terms(
+            |_| {},
+            |terms| {
+                if opcode.is_atomic() {
+                    terms.once("reads of the word under its lock", self.costs.pcie.read_latency);
+                    terms.once("holding the lock beyond that", self.costs.lock_hold);
+                }
+            },
+        );
+        let locks = locks_in_use(&self.profile.atomics, counters, counter_stride);
+        // More locks help only where words share them. Where there is but one, the paper names what it
+        // is held for (5.4).
+        let shared = locks > 1 && locks < counters;
+        let resource = if shared { Resource::AtomicLocks } else { Resource::PcieLatency };
+        let Group { who, machines, .. } = *self.group;
+        let text = format!("{locks} locks of {who} in use, each held {:.0} ns per atomic", terms.sum());
+        Limit::new(resource, (locks * machines) as f64 * NS_PER_US, terms, text)
+    }
+}
+
+/// The bound of units of which `busy` can be kept busy on all machines of a group.
+fn units(resource: Resource, group: &Group, busy: u64, kind: &str, terms: Terms) -> Limit {
+    let machines = group.machines as f64;
+    let (each, ns) = (busy as f64 / machines, terms.sum() / machines);
+    let text =
+        format!("{each} {kind} units of {} that its QPs keep busy, {ns:.1} ns per operation", group.who);
+    Limit::new(resource, busy as f64 * NS_PER_US, terms, text)
+}
+
+/// Locks that words `stride` bytes apart spread over, at most.
+fn locks_in_use(atomics: &Atomics, counters: u64, stride: u64) -> u64 {
+    let slots = u64::from(atomics.slots);
+    let per_lock = 1u64 << atomics.slot_low_bit;
+    let reached = if stride <= per_lock {
+        // Words pass over one lock after another.
+        (counters - 1).saturating_mul(stride) / per_lock + 1
+    } else if stride.is_multiple_of(per_lock) {
+        // They come back to where they began.
+        counters.min(slots / gcd(stride / per_lock, slots))
+    } else {
+        counters
+    };
+    reached.min(slots)
+}

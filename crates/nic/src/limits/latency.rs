@@ -1,0 +1,156 @@
+//! The least time that an operation takes, where nothing waits for anything.
+
+use super::terms::Terms;
+use super::{Mix, gcd};
+use crate::accounting::{self, ATOMIC_WORD_BYTES, Method, PostShape};
+use crate::cost::{Costs, Message, Packet};
+use crate::{Profile, wqe};
+
+/// The way of an operation, step by step. Where two things go on at once, the longer one is a step.
+pub(super) struct Way<'a> {
+    costs: &'a Costs,
+    profile: &'a Profile,
+    mix: &'a Mix,
+    shape: PostShape,
+    message: Message,
+    steps: Terms,
+}
+
+impl<'a> Way<'a> {
+    fn new(profile: &'a Profile, costs: &'a Costs, mix: &'a Mix) -> Way<'a> {
+        Way {
+            costs,
+            profile,
+            mix,
+            shape: mix.post(profile, true),
+            message: mix.message(profile),
+            steps: Terms::default(),
+        }
+    }
+
+    /// From the post to the completion's having been polled.
+    pub(super) fn whole(profile: &'a Profile, costs: &'a Costs, mix: &'a Mix) -> Terms {
+        let mut way = Way::new(profile, costs, mix);
+        way.post();
+        way.those_before();
+        way.there();
+        way.answer();
+        way.complete();
+        way.steps
+    }
+
+    /// From a sending unit's taking it up to the answer's having been received: as long as a READ or an
+    /// atomic counts against what a QP may have outstanding.
+    pub(super) fn in_the_nics(profile: &'a Profile, costs: &'a Costs, mix: &'a Mix) -> Terms {
+        let mut way = Way::new(profile, costs, mix);
+        way.there();
+        way.answer();
+        way.steps
+    }
+
+    fn step(&mut self, what: &'static str, ps: u64) {
+        self.steps.once(what, ps);
+    }
+
+    /// A DMA read, from the request to its last completion.
+    fn read(&self, bytes: u32) -> u64 {
+        let (pcie, bytes) = (&self.costs.pcie, u64::from(bytes));
+        match bytes {
+            0 => 0,
+            _ => pcie.read_requests(bytes) + pcie.read_latency + pcie.completions(bytes),
+        }
+    }
+
+    fn wire(&self, packet: &Packet) -> u64 {
+        self.costs.wire.time(self.costs.wire.bytes(packet).into())
+    }
+
+    /// Until its WQE is in the NIC.
+    fn post(&mut self) {
+        let costs = self.costs;
+        self.step(
+            "core: the call, building WQEs, writing to the NIC",
+            costs.cpu.post_send(costs.generation, &self.shape),
+        );
+        match self.shape.method {
+            Method::WqeByMmio => {
+                self.step("PCIe: the last line of the WQE", costs.pcie.mmio_line + costs.pcie.mmio_latency);
+            }
+            Method::Doorbell { batch } => {
+                self.step("PCIe: the Doorbell", costs.pcie.doorbell + costs.pcie.mmio_latency);
+                let wqes = accounting::doorbell_fetches(&self.profile.nic, batch).next().unwrap_or(1);
+                let slot = wqe::pad(self.shape.wqe_bytes(costs.generation));
+                self.step("PCIe: the NIC's read of WQEs", self.read(wqes * slot));
+            }
+        }
+    }
+
+    /// Where not every work request of a QP is signalled, some of the same list come before one that is.
+    fn those_before(&mut self) {
+        if self.mix.window_per_qp {
+            let before = gcd(self.mix.signal_every.into(), self.mix.batch.into()) - 1;
+            let each = self.costs.send_requests(&self.shape, &self.message);
+            self.step("sending unit: requests before it in its list", each * before);
+        }
+    }
+
+    /// Until its last packet has been looked at, or on UC and UD has begun to leave.
+    fn there(&mut self) {
+        let packets: Vec<Packet> = self.message.requests().map(|piece| piece.packet).collect();
+        let (first, last) = (packets[0], packets[packets.len() - 1]);
+        let read =
+            |packet: &Packet| if self.shape.payload_read() > 0 { self.read(packet.payload) } else { 0 };
+        let units = self.costs.send_requests(&self.shape, &self.message);
+        let of_first = self.costs.send_first(&self.shape, &self.message);
+        let wires = |packets: &[Packet]| packets.iter().map(|packet| self.wire(packet)).sum::<u64>();
+        let answered = self.message.answers().next().is_some();
+        let (by_unit, by_port) = match answered {
+            true => (wires(&[last]), wires(&packets)),
+            // A port takes a packet to send before the one ahead of it has left.
+            false => (0, wires(&packets[..packets.len() - 1]).saturating_sub(self.costs.wire.ahead)),
+        };
+        let steps = if units + read(&last) + by_unit >= of_first + read(&first) + by_port {
+            (units, read(&last), by_unit)
+        } else {
+            (of_first, read(&first), by_port)
+        };
+        self.step("sending unit: the request", steps.0);
+        self.step("PCIe: the NIC's read of payload", steps.1);
+        self.step("link: the request", steps.2);
+        if answered {
+            self.step("cables and switch", self.costs.wire.one_way);
+            self.step("receiving unit: the request", self.costs.receive.look(&last));
+        }
+    }
+
+    /// Until the last packet of the answer has been looked at; nothing on UC and UD, which have none.
+    fn answer(&mut self) {
+        let packets: Vec<Packet> = self.message.answers().map(|piece| piece.packet).collect();
+        let (Some(first), Some(last)) = (packets.first(), packets.last()) else { return };
+        let word = if self.mix.opcode.is_atomic() { ATOMIC_WORD_BYTES } else { 0 };
+        let data = self.read(first.payload.max(word));
+        let units = self.costs.send_answers(&self.message);
+        let wires = packets.iter().map(|packet| self.wire(packet)).sum::<u64>();
+        let of_first = self.costs.send.answer(first);
+        let (unit, wire) = match units + self.wire(last) >= of_first + wires {
+            true => (units, self.wire(last)),
+            false => (of_first, wires),
+        };
+        let (one_way, look) = (self.costs.wire.one_way, self.costs.receive.look(last));
+        self.step("PCIe: the responder's read of data", data);
+        self.step("sending unit: the answer", unit);
+        self.step("link: the answer", wire);
+        self.step("cables and switch, back", one_way);
+        self.step("receiving unit: the answer", look);
+    }
+
+    /// Until the completion has been polled.
+    fn complete(&mut self) {
+        let (pcie, cpu) = (&self.costs.pcie, &self.costs.cpu);
+        let last = self.message.answers().last().map_or(0, |piece| piece.packet.payload);
+        let data = if self.mix.opcode.is_atomic() { ATOMIC_WORD_BYTES } else { last };
+        self.step("PCIe: data written before the CQE", pcie.write(data.into()));
+        self.step("PCIe: the CQE", pcie.write(self.costs.cqe.into()) + pcie.write_latency);
+        self.step("core: the poll", cpu.poll_empty + cpu.take(1));
+    }
+}

@@ -1,0 +1,194 @@
+//! What a workload can reach at most on a profile, by each resource alone.
+//!
+//! Bounds are sums of what [`crate::cost`] says, over the packets of a message: nothing that caches miss,
+//! no queueing, no imbalance. So none is below what the simulator finds, but for what was under way
+//! when it began to measure. Where the rate of a simulation is well below the least of them, one of
+//! these is why.
+
+mod bounds;
+mod groups;
+mod latency;
+mod terms;
+
+pub use groups::{Crowd, Group};
+pub use terms::{Limit, Measure, Term};
+
+use crate::cost::{Costs, Message};
+use crate::{PostShape, Profile, RecvShape, Resource};
+use bounds::Bounds;
+use doorbell_verbs::{Opcode, QpType, Span};
+use latency::Way;
+use serde::Serialize;
+use terms::{Terms, together};
+
+/// Who posts to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// Machine 0 posts to the others.
+    Outbound,
+    /// The others post to machine 0.
+    Inbound,
+    /// Each posts to all others.
+    AllToAll,
+}
+
+/// A workload, as far as its bounds depend on it. Counts below the least that makes sense (2
+/// machines, 1 of all else) are taken as that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Mix {
+    /// Verb.
+    pub opcode: Opcode,
+    /// Transport.
+    pub qp_type: QpType,
+    /// Payload bytes; of a READ what it asks for, of an atomic 8.
+    pub payload: u32,
+    /// Whether the payload is inline.
+    pub inline: bool,
+    /// Work requests per post.
+    pub batch: u32,
+    /// One of this many work requests is signalled.
+    pub signal_every: u32,
+    /// Work requests that a posting thread, or each of its QPs, has outstanding.
+    pub window: u32,
+    /// Whether the window is each QP's. Then these complete in order, and of each QP the
+    /// `signal_every`-th, twice that, ... are signalled.
+    pub window_per_qp: bool,
+    /// Whether a thread fills its window only once it is empty; of a window the last work request on
+    /// each QP is signalled then, whatever `signal_every` says.
+    pub drain: bool,
+    /// Who posts to whom.
+    pub pattern: Pattern,
+    /// Machines, at least 2.
+    pub machines: u32,
+    /// Threads on each machine. Each posts to the threads of its own number only.
+    pub threads: u32,
+    /// QPs of each thread.
+    pub qps: u32,
+    /// Words of a responder that atomics work on.
+    pub counters: u64,
+    /// Bytes from one of them to the next.
+    pub counter_stride: u64,
+    /// Whether inline-receive is on.
+    pub inline_recv: bool,
+    /// RECVs per post.
+    pub recv_batch: u32,
+}
+
+impl Mix {
+    /// This workload with every count at least what makes sense.
+    fn sensible(&self) -> Mix {
+        Mix {
+            batch: self.batch.max(1),
+            signal_every: self.signal_every.max(1),
+            window: self.window.max(1),
+            machines: self.machines.max(2),
+            threads: self.threads.max(1),
+            qps: self.qps.max(1),
+            counters: self.counters.max(1),
+            recv_batch: self.recv_batch.max(1),
+            ..*self
+        }
+    }
+
+    /// Machines that post.
+    fn requesters(&self) -> u32 {
+        match self.pattern {
+            Pattern::Outbound => 1,
+            Pattern::Inbound => self.machines - 1,
+            Pattern::AllToAll => self.machines,
+        }
+    }
+
+    /// The shape of its posts to a NIC of this profile; `signaled` for those that ask for a completion.
+    pub fn post(&self, profile: &Profile, signaled: bool) -> PostShape {
+        PostShape {
+            opcode: self.opcode,
+            qp_type: self.qp_type,
+            payload: self.payload,
+            sges: 1,
+            inline: self.inline,
+            signaled,
+            method: profile.generation.posting().method(self.batch),
+        }
+    }
+
+    fn message(&self, profile: &Profile) -> Message {
+        profile.message(self.opcode, self.qp_type, self.payload)
+    }
+
+    fn recv(&self) -> RecvShape {
+        RecvShape { inline: self.inline_recv }
+    }
+}
+
+/// All bounds, the least first.
+pub fn limits(profile: &Profile, mix: &Mix) -> Vec<Limit> {
+    sorted(bounds(profile, mix))
+}
+
+/// All bounds of several workloads that share a NIC, each with its number of operations, the least
+/// first: of each resource, what they take together. They differ in what they post, not in who posts
+/// to whom.
+pub fn limits_of_all(profile: &Profile, parts: &[(Mix, u64)]) -> Vec<Limit> {
+    let parts: Vec<(&Mix, u64)> = parts.iter().filter(|(_, n)| *n > 0).map(|(mix, n)| (mix, *n)).collect();
+    let all: u64 = parts.iter().map(|(_, n)| n).sum();
+    let each: Vec<(f64, Vec<Limit>)> = parts
+        .iter()
+        .map(|(mix, n)| {
+            (*n as f64 / all as f64, bounds(profile, &Mix { pattern: parts[0].0.pattern, ..**mix }))
+        })
+        .collect();
+    let count = each.first().map_or(0, |(_, bounds)| bounds.len());
+    sorted((0..count).map(|i| together(each.iter().map(|(share, bounds)| (*share, &bounds[i])))).collect())
+}
+
+/// The least time from posting an operation of `mix` to having polled its completion.
+pub fn unloaded_latency(profile: &Profile, mix: &Mix) -> Span {
+    let steps = Way::whole(profile, &Costs::new(profile), &mix.sensible());
+    Span::from_ps((steps.sum() * 1e3).round() as u64)
+}
+
+/// The bounds that there are, the least first.
+fn sorted(mut all: Vec<Limit>) -> Vec<Limit> {
+    // What a group has no part in does not bound it.
+    all.retain(|limit| limit.mops.is_finite());
+    all.sort_by(|a, b| a.mops.total_cmp(&b.mops));
+    all
+}
+
+/// All bounds, in an order that depends on the pattern alone.
+fn bounds(profile: &Profile, mix: &Mix) -> Vec<Limit> {
+    let (mix, costs) = (&mix.sensible(), &Costs::new(profile));
+    let groups = mix.groups();
+    let mut all: Vec<Limit> =
+        groups.iter().flat_map(|group| Bounds::of(profile, costs, mix, group).all()).collect();
+    all.extend(windows(profile, costs, mix));
+    all
+}
+
+/// Little's law: what is outstanding, over the time it takes; of work requests, and of the READs and
+/// atomics among them that the NICs let a QP have under way.
+fn windows(profile: &Profile, costs: &Costs, mix: &Mix) -> [Limit; 2] {
+    let bound = |outstanding: u64, what: &str, steps: Terms| {
+        let text = format!("{outstanding} {what} outstanding, at least {:.0} ns each", steps.sum());
+        Limit::new(Resource::Latency, outstanding as f64 * NS_PER_US, steps, text)
+    };
+    let reads = mix.lanes() * u64::from(profile.nic.max_rd_atomic);
+    let under_way = match mix.opcode.returns_data() {
+        true => Way::in_the_nics(profile, costs, mix),
+        false => Terms::default(),
+    };
+    [
+        bound(mix.outstanding(), "operations", Way::whole(profile, costs, mix)),
+        bound(reads, "READs or atomics of the QPs", under_way),
+    ]
+}
+
+/// Nanoseconds of one thing in a microsecond.
+const NS_PER_US: f64 = 1e3;
+
+/// Greatest common divisor.
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

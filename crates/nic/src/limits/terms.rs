@@ -1,0 +1,141 @@
+//! What an operation takes of a resource, term by term.
+
+use crate::Resource;
+use serde::Serialize;
+
+/// In what a resource is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Measure {
+    /// Nanoseconds of something that does one thing at a time.
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    /// Bytes of a link.
+    #[serde(rename = "B")]
+    Bytes,
+}
+
+/// Part of what an operation takes of a resource: `count` times `each`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Term {
+    /// What it takes it for.
+    pub what: &'static str,
+    /// How many of these an operation has, on average.
+    pub count: f64,
+    /// What one takes, on average, in `unit`.
+    pub each: f64,
+    /// In what it is measured.
+    pub unit: Measure,
+}
+
+impl Term {
+    /// What an operation takes of it, in its unit.
+    pub fn amount(&self) -> f64 {
+        self.count * self.each
+    }
+}
+
+/// A bound.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Limit {
+    /// What sets it.
+    pub resource: Resource,
+    /// Millions of operations per second of all machines together: `capacity` over the sum of the terms.
+    pub mops: f64,
+    /// How it is computed, in words.
+    pub text: String,
+    /// What there is of the resource in a microsecond, in the unit of the terms.
+    pub capacity: f64,
+    /// What an operation takes of it.
+    pub terms: Vec<Term>,
+}
+
+impl Limit {
+    /// The bound of `terms` where there is so much in a microsecond.
+    pub(super) fn new(resource: Resource, capacity: f64, terms: Terms, text: String) -> Limit {
+        Limit { resource, mops: capacity / terms.sum(), text, capacity, terms: terms.0 }
+    }
+}
+
+/// Picoseconds as nanoseconds.
+pub(super) fn ns(ps: u64) -> f64 {
+    ps as f64 / 1e3
+}
+
+/// Terms that are being gathered.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Terms(Vec<Term>);
+
+impl Terms {
+    /// What they come to, for an operation.
+    pub(super) fn sum(&self) -> f64 {
+        self.0.iter().map(Term::amount).sum()
+    }
+
+    /// `count` times `each` picoseconds.
+    pub(super) fn time(&mut self, what: &'static str, count: f64, each: u64) {
+        self.push(Term { what, count, each: ns(each), unit: Measure::Nanoseconds });
+    }
+
+    /// Once `each` picoseconds.
+    pub(super) fn once(&mut self, what: &'static str, each: u64) {
+        self.time(what, 1.0, each);
+    }
+
+    /// All of these times in picoseconds, shared by `operations`.
+    pub(super) fn times(&mut self, what: &'static str, times: impl Iterator<Item = u64>, operations: u32) {
+        let (n, sum) = times.fold((0u64, 0u64), |(n, sum), time| (n + 1, sum + time));
+        if n > 0 {
+            let each = ns(sum) / n as f64;
+            let count = n as f64 / f64::from(operations);
+            self.push(Term { what, count, each, unit: Measure::Nanoseconds });
+        }
+    }
+
+    /// `count` times so many bytes in all.
+    pub(super) fn bytes(&mut self, what: &'static str, count: u32, all: u64) {
+        let each = all as f64 / f64::from(count.max(1));
+        self.push(Term { what, count: count.into(), each, unit: Measure::Bytes });
+    }
+
+    /// All of these.
+    pub(super) fn extend(&mut self, terms: Terms) {
+        terms.0.into_iter().for_each(|term| self.push(term));
+    }
+
+    /// A term that comes to nothing is left out.
+    fn push(&mut self, term: Term) {
+        if term.amount() > 0.0 {
+            self.0.push(term);
+        }
+    }
+}
+
+/// A bound of several workloads with their shares: what each needs of a resource adds up.
+pub(super) fn together<'a>(parts: impl Iterator<Item = (f64, &'a Limit)>) -> Limit {
+    let mut parts: Vec<(f64, &Limit)> = parts.collect();
+    parts.sort_by(|a, b| (b.0 / b.1.mops).total_cmp(&(a.0 / a.1.mops)));
+    let (share, most) = parts[0];
+    if parts.len() == 1 {
+        return most.clone();
+    }
+    let mut terms = Terms::default();
+    for (share, limit) in &parts {
+        // Of what there is for the part that takes most.
+        let scale = share * most.capacity / limit.capacity;
+        limit.terms.iter().for_each(|term| terms.add(Term { count: term.count * scale, ..*term }));
+    }
+    let percent = 100.0 * share * most.capacity / most.mops / terms.sum();
+    let text = format!("{} kinds of work requests; {percent:.0}% is from {}", parts.len(), most.text);
+    Limit::new(most.resource, most.capacity, terms, text)
+}
+
+impl Terms {
+    /// Adds to the term that is like this one.
+    fn add(&mut self, term: Term) {
+        let like = |t: &&mut Term| (t.what, t.each, t.unit) == (term.what, term.each, term.unit);
+        match self.0.iter_mut().find(like) {
+            Some(found) => found.count += term.count,
+            None => self.push(term),
+        }
+    }
+}
