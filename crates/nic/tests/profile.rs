@@ -102,6 +102,10 @@ fn wrong_values_are_refused_in_one_sentence() {
     assert!(clock("true").contains("must be a number"));
     let mtu = r#"mtu_bytes = { value = 1500, basis = "assumed", reason = "x", alternative = "y" }"#;
     assert!(error_with("mtu_bytes =", mtu).contains("1500, not 256, 512, 1024, 2048 or 4096"));
+    let cqe = r#"cqe_bytes = { value = 32, basis = "assumed", reason = "x", alternative = "y" }"#;
+    let line = line_of("[nic]");
+    let message = format!("my.toml:{line}: nic.cqe_bytes is 32, but a CQE of mlx5 has 64 or 128");
+    assert_eq!(error_with("cqe_bytes =", cqe), message);
 }
 
 #[test]

@@ -176,6 +176,17 @@ pub struct CompletionLayout {
     pub sizes: &'static [u32],
 }
 
+impl CompletionLayout {
+    /// Whether `bytes` are those of a CQE; says in a sentence what they may be if they are not.
+    pub(crate) fn check(&self, generation: Generation, bytes: u32) -> Result<(), String> {
+        if self.sizes.contains(&bytes) {
+            return Ok(());
+        }
+        let sizes: Vec<String> = self.sizes.iter().map(u32::to_string).collect();
+        Err(format!("nic.cqe_bytes is {bytes}, but a CQE of {generation} has {}", sizes.join(" or ")))
+    }
+}
+
 /// Table 1 of ATC'16, which holds for both generations: control and remote address segments of 16 bytes
 /// each and 4 bytes before inline payload, or the control segment, an address of 48 bytes and these 4.
 const TABLE_1: WqeLayout = WqeLayout { connected: 36, datagram: 68, sge: 16, atomic: 16, recv_sge: 16 };

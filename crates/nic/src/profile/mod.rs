@@ -151,12 +151,17 @@ impl Profile {
             let message = format!("link.mtu_bytes is {}, not 256, 512, 1024, 2048 or 4096", link.mtu);
             return Err(reader.error(link_at, message));
         }
+        let nic_at = parsed.nic.as_ref().map_or(0, |nic| nic.span().start);
+        let nic = Nic::read(&mut reader, parsed.nic)?;
+        if let Err(message) = generation.layout().completion.check(generation, nic.cqe) {
+            return Err(reader.error(nic_at, message));
+        }
         let device = Device {
             generation,
             pcie,
             pcie_speed: PcieSpeed::of_all_lanes(&pcie),
             link,
-            nic: Nic::read(&mut reader, parsed.nic)?,
+            nic,
             tx: Tx::read(&mut reader, parsed.tx)?,
             rx: Rx::read(&mut reader, parsed.rx)?,
             atomics: Atomics::read(&mut reader, parsed.atomics)?,
