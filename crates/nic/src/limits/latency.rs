@@ -13,6 +13,8 @@ pub(super) struct Way<'a> {
     mix: &'a Mix,
     shape: PostShape,
     message: Message,
+    /// Time of the DMA writes of data after which the CQE can be written.
+    written: u64,
     steps: Terms,
 }
 
@@ -24,6 +26,7 @@ impl<'a> Way<'a> {
             mix,
             shape: mix.post(profile, true),
             message: mix.message(profile),
+            written: 0,
             steps: Terms::default(),
         }
     }
@@ -130,12 +133,22 @@ impl<'a> Way<'a> {
         let word = if self.mix.opcode.is_atomic() { ATOMIC_WORD_BYTES } else { 0 };
         let data = self.read(first.payload.max(word));
         let units = self.costs.send_answers(&self.message);
-        let wires = packets.iter().map(|packet| self.wire(packet)).sum::<u64>();
         let of_first = self.costs.send.answer(first);
-        let (unit, wire) = match units + self.wire(last) >= of_first + wires {
-            true => (units, self.wire(last)),
-            false => (of_first, wires),
-        };
+        let write = |packet: &Packet| self.costs.pcie.write(packet.payload.max(word).into());
+        // The units hold the last packet up; or the port does, up to some packet, and from then on the
+        // writes of it and of all behind it.
+        let mut longest = (units, self.wire(last), write(last));
+        let (mut wires, mut writes) = (0, packets.iter().map(write).sum::<u64>());
+        for packet in &packets {
+            wires += self.wire(packet);
+            let way = (of_first, wires, writes);
+            if way.0 + way.1 + way.2 > longest.0 + longest.1 + longest.2 {
+                longest = way;
+            }
+            writes -= write(packet);
+        }
+        let (unit, wire, written) = longest;
+        self.written = written;
         let (one_way, look) = (self.costs.wire.one_way, self.costs.receive.look(last));
         self.step("PCIe: the responder's read of data", data);
         self.step("sending unit: the answer", unit);
@@ -147,9 +160,7 @@ impl<'a> Way<'a> {
     /// Until the completion has been polled.
     fn complete(&mut self) {
         let (pcie, cpu) = (&self.costs.pcie, &self.costs.cpu);
-        let last = self.message.answers().last().map_or(0, |piece| piece.packet.payload);
-        let data = if self.mix.opcode.is_atomic() { ATOMIC_WORD_BYTES } else { last };
-        self.step("PCIe: data written before the CQE", pcie.write(data.into()));
+        self.step("PCIe: data written before the CQE", self.written);
         self.step("PCIe: the CQE", pcie.write(self.costs.cqe.into()) + pcie.write_latency);
         self.step("core: the poll", cpu.poll_empty + cpu.take(1));
     }
