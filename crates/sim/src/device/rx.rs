@@ -9,7 +9,7 @@ use crate::core::slab::Slab;
 use crate::fabric::{Flight, PendingAtomic};
 use crate::host::Host;
 use crate::world::Env;
-use doorbell_transport::{Action, Body, Packet, Part, Queue, Source, TxPacket};
+use doorbell_transport::{Action, Body, Packet, Part, Queue, ReadStream, Source, TxPacket};
 use doorbell_verbs::{QpType, Time, Wc};
 use std::collections::VecDeque;
 
@@ -242,7 +242,7 @@ impl Device {
                 Action::Place { .. } | Action::PlaceAtomic { .. } => costs.dma_write,
                 // As in the accounting of units, the CQE of a request costs the unit nothing.
                 Action::Complete { queue: Queue::Recv, .. } => costs.dma_write,
-                Action::RespondRead(_) => costs.dma_read,
+                Action::RespondRead(stream) => costs.dma_read * packets(stream),
                 _ => 0,
             })
             .sum()
@@ -388,6 +388,11 @@ impl Device {
             }
         }
     }
+}
+
+/// Packets of the answer to a READ, each of which takes a DMA read.
+fn packets(stream: &ReadStream) -> u64 {
+    u64::from(stream.left.div_ceil(stream.mtu).max(1))
 }
 
 /// LID of the port that a received datagram comes from; 0 for other packets.
