@@ -79,7 +79,7 @@ impl Device {
             receiving: Receiving::new(profile.rx.units),
             locks: Locks::new(profile.atomics.slots),
             caches: Caches::new(&profile.caches),
-            pcie: PcieLink::new(costs.pcie.clone()),
+            pcie: PcieLink::new(costs.pcie.clone(), profile.link.receive_buffer),
             dma: Dma::default(),
             costs,
             profile,

@@ -26,14 +26,18 @@ pub(crate) struct PcieLink {
     costs: PcieCost,
     to_device: Server,
     pub(crate) to_host: Server,
+    /// Time of the DMA writes that may wait: as many bytes as a port takes in.
+    most_ahead: u64,
     /// When the last DMA write under way will be visible: reads do not pass it.
     last_visible: u64,
     pub(crate) traffic: Traffic,
 }
 
 impl PcieLink {
-    pub(super) fn new(costs: PcieCost) -> PcieLink {
+    /// A link on which DMA writes of `waiting` bytes may wait.
+    pub(super) fn new(costs: PcieCost, waiting: u32) -> PcieLink {
         PcieLink {
+            most_ahead: costs.write(waiting.into()),
             costs,
             to_device: Server::default(),
             to_host: Server::default(),
@@ -82,6 +86,14 @@ impl PcieLink {
             self.traffic.lines_read += lines_touched(offset, bytes);
         }
         end
+    }
+
+    /// How long a unit that has issued DMA writes at `now` stands still until no more of them wait than the
+    /// NIC has room for: PCIe takes no write that the host has no credits for, and what waits takes room of
+    /// the packets that come in.
+    #[inline]
+    pub(super) fn writes_hold_up(&self, now: u64) -> u64 {
+        self.to_host.free_at().saturating_sub(now + self.most_ahead)
     }
 
     /// The NIC writes `bytes` to `offset`; returns when the first and the last byte become visible.

@@ -212,7 +212,7 @@ impl Device {
         env.drop_flight(flight);
         let counted = env.window.overlap(env.now, env.now + busy);
         let state = &mut self.receiving.units[unit];
-        state.free_at = env.now + busy;
+        state.free_at = env.now + busy.max(self.pcie.writes_hold_up(env.now));
         state.busy += counted;
         if let Some(id) = state.flow {
             self.flow(id).busy += counted;
