@@ -7,10 +7,11 @@ use crate::world::Env;
 use doorbell_verbs::Time;
 
 impl Device {
-    /// Makes sure that the QP's next time-out is an event.
+    /// Makes sure that the QP's next time-out is an event; one that was destroyed has none.
     pub(super) fn arm_timer(&mut self, env: &mut Env, qp: QpId) {
         let slot = &mut self.qps[qp];
-        if let Some(deadline) = slot.qp.deadline()
+        if slot.alive
+            && let Some(deadline) = slot.qp.deadline()
             && deadline.as_ps() < slot.timer_at
         {
             slot.timer_at = deadline.as_ps();
