@@ -4,6 +4,8 @@ use doorbell_verbs::{Mem, PageSize, VerbsError};
 
 /// Virtual addresses of one allocation start at a multiple of this.
 const SPAN_BITS: u32 = 40;
+/// Bytes of the largest allocation: more than any machine here has, and little enough to be had.
+const LARGEST: u64 = 1 << 34;
 pub(crate) const LINE: u64 = 64;
 
 struct Allocation {
@@ -32,23 +34,31 @@ pub(crate) const fn lines_touched(offset: u64, len: u64) -> u64 {
     if len == 0 { 0 } else { (offset + len - 1) / LINE - offset / LINE + 1 }
 }
 
+/// The virtual address of a byte of an allocation.
+const fn address(allocation: u32, offset: u64) -> u64 {
+    ((allocation as u64 + 1) << SPAN_BITS) + offset
+}
+
 impl Memory {
     pub(super) fn alloc(&mut self, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
-        if len >= 1 << SPAN_BITS {
-            let most = 1u64 << SPAN_BITS;
-            return Err(VerbsError::NoRoom(format!("an allocation has less than {most} bytes, not {len}")));
+        if len > LARGEST {
+            let why = format!("an allocation has at most {LARGEST} bytes, not {len}");
+            return Err(VerbsError::NoRoom(why));
         }
         let id = self.allocations.len() as u32;
         self.allocations.push(Allocation { bytes: vec![0; len as usize], page, first_page: self.pages });
         self.pages += len.div_ceil(page.bytes()) as u32 + 1;
-        Ok(Mem::new(id, (u64::from(id) + 1) << SPAN_BITS, len))
+        Ok(Mem::new(id, address(id, 0), len))
     }
 
     /// Whether `mem` is one of this machine's ranges.
     pub(crate) fn owns(&self, mem: Mem) -> bool {
-        self.allocations
-            .get(mem.allocation() as usize)
-            .is_some_and(|a| mem.start() + mem.len() <= a.bytes.len() as u64)
+        let lies_within = |a: &Allocation| {
+            let end = mem.start().checked_add(mem.len());
+            end.is_some_and(|end| end <= a.bytes.len() as u64)
+                && mem.addr(0) == address(mem.allocation(), mem.start())
+        };
+        self.allocations.get(mem.allocation() as usize).is_some_and(lies_within)
     }
 
     /// The place of a virtual address; `None` where `len` bytes from it are not allocated.
