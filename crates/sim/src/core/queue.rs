@@ -64,8 +64,9 @@ pub(crate) enum Event {
     ReadAtHost { device: DeviceId, read: ReadId },
     /// The last completion of a DMA read reaches the NIC.
     ReadDone { device: DeviceId, read: ReadId },
-    /// `count` WQEs that a CPU wrote by MMIO, or a doorbell for them, reach the NIC.
-    Mmio { device: DeviceId, count: u16, qp: QpId, by_mmio: bool },
+    /// `count` WQEs that a CPU wrote by MMIO, or a doorbell for them, reach the NIC. They were posted in this
+    /// one of the QP's lives, of which a reset begins another.
+    Mmio { device: DeviceId, count: u16, qp: QpId, by_mmio: bool, life: u16 },
     /// A doorbell for `count` RECVs reaches the NIC.
     RecvDoorbell { device: DeviceId, count: u16, recv_queue: RecvQueueId },
     /// A packet of device `from` reaches a port, by the port's number on the device.
@@ -128,8 +129,9 @@ impl Packed {
             Event::Visible { device, write } => of(kind::VISIBLE, device, 0, write.0),
             Event::ReadAtHost { device, read } => of(kind::READ_AT_HOST, device, 0, read.0),
             Event::ReadDone { device, read } => of(kind::READ_DONE, device, 0, read.0),
-            Event::Mmio { device, count, qp, by_mmio } => {
-                of(if by_mmio { kind::WQES } else { kind::DOORBELL }, device, qp.0, count.into())
+            Event::Mmio { device, count, qp, by_mmio, life } => {
+                let kind = if by_mmio { kind::WQES } else { kind::DOORBELL };
+                of(kind, device, qp.0, u32::from(life) << 16 | u32::from(count))
             }
             Event::RecvDoorbell { device, count, recv_queue } => {
                 of(kind::RECV_DOORBELL, device, recv_queue.0, count.into())
@@ -153,14 +155,15 @@ impl Packed {
         }
         let Packed { order, rest } = self;
         let (device, entity) = (DeviceId((order >> DEVICE) as u16), (order >> ENTITY) as u32);
-        let (unit, port, count) = (UnitId(entity as u16), entity as u8, rest as u16);
+        let (unit, port) = (UnitId(entity as u16), entity as u8);
+        let (count, life) = (rest as u16, (rest >> 16) as u16);
         let (qp, flight) = (QpId(entity), FlightId(rest));
         match (order >> KIND) as u8 {
             kind::VISIBLE => Event::Visible { device, write: WriteId(rest) },
             kind::READ_AT_HOST => Event::ReadAtHost { device, read: ReadId(rest) },
             kind::READ_DONE => Event::ReadDone { device, read: ReadId(rest) },
-            kind::WQES => Event::Mmio { device, count, qp, by_mmio: true },
-            kind::DOORBELL => Event::Mmio { device, count, qp, by_mmio: false },
+            kind::WQES => Event::Mmio { device, count, qp, by_mmio: true, life },
+            kind::DOORBELL => Event::Mmio { device, count, qp, by_mmio: false, life },
             kind::RECV_DOORBELL => Event::RecvDoorbell { device, count, recv_queue: RecvQueueId(entity) },
             kind::ARRIVE => {
                 let from = DeviceId(entity as u16);
@@ -460,8 +463,8 @@ mod tests {
             Event::Visible { device, write: WriteId(u32::MAX) },
             Event::ReadAtHost { device, read: ReadId(1) },
             Event::ReadDone { device, read: ReadId(2) },
-            Event::Mmio { device, count, qp, by_mmio: true },
-            Event::Mmio { device, count, qp, by_mmio: false },
+            Event::Mmio { device, count, qp, by_mmio: true, life: 65_535 },
+            Event::Mmio { device, count, qp, by_mmio: false, life: 3 },
             Event::RecvDoorbell { device, count, recv_queue: RecvQueueId(u32::MAX) },
             Event::Arrive { device, port, from: DeviceId(0xfffe), flight },
             Event::Ingress { device, port, flight },

@@ -87,7 +87,7 @@ impl Device {
     /// The word of an atomic is in the NIC: it is changed, written and answered.
     pub(super) fn atomic_read(&mut self, env: &mut Env, flight: FlightId) {
         let atomic = env.flights[flight].atomic.expect(IS_ATOMIC);
-        let PendingAtomic { addr, op, resource, original } = atomic;
+        let PendingAtomic { addr, op, resource, life, original } = atomic;
         let new = op.apply(original);
         // A compare-and-swap that fails has nothing to write.
         if !matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {
@@ -96,7 +96,9 @@ impl Device {
         env.after(self.costs.lock_hold, Event::Unlock { device: self.id, lock: self.lock_of(addr) });
         let f = &mut env.flights[flight];
         let qp = f.qp;
-        self.qps[qp].qp.atomic_done(resource, original);
+        if self.qps[qp].life == life {
+            self.qps[qp].qp.atomic_done(resource, original);
+        }
         f.packet.body = Body::AtomicAck { original };
         f.atomic = None;
         f.ready = true;

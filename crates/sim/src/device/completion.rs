@@ -1,24 +1,61 @@
 //! How work requests end: CQEs, and what completing a WQE needs.
 
 use super::dma::{DmaWrite, Written};
-use super::{Cqe, Device};
+use super::qp::Ended;
+use super::{Cqe, Device, QpSlot};
 use crate::core::index::{CoreId, CqId, Maybe, QpId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::queue::Event;
 use crate::host::{CoreSet, Host, Kind};
 use crate::world::Env;
 use doorbell_nic::wqe;
-use doorbell_verbs::Wc;
 
 impl Device {
-    /// A send work request is done.
-    pub(super) fn complete_send(&mut self, env: &mut Env, qp: QpId, wqe: WqeId, wc: Wc, signaled: bool) {
+    /// A send work request has ended. Those of a QP complete in order: behind packets that complete theirs
+    /// when they leave, it must wait.
+    pub(super) fn ended(&mut self, env: &mut Env, qp: QpId, ended: Ended) {
+        let slot = &mut self.qps[qp];
+        if slot.left < slot.leaving {
+            return slot.behind.push_back((slot.leaving, ended));
+        }
+        self.look_up_wqe(env, qp, ended.wqe);
+        self.complete_send(env, qp, ended);
+    }
+
+    /// A packet that completes its work request has left, in one of the lives of its QP.
+    pub(super) fn left(&mut self, env: &mut Env, qp: QpId, life: u16, ended: Ended) {
+        if self.qps[qp].life != life {
+            env.totals.verbs += 1;
+            return;
+        }
+        self.complete_send(env, qp, ended);
+        self.qps[qp].left += 1;
+        while let Some(next) = self.next_behind(qp) {
+            self.look_up_wqe(env, qp, next.wqe);
+            self.complete_send(env, qp, next);
+        }
+    }
+
+    /// The next work request that waited for packets to leave that have left.
+    #[inline]
+    fn next_behind(&mut self, qp: QpId) -> Option<Ended> {
+        let QpSlot { behind, left, .. } = &mut self.qps[qp];
+        let (after, ended) = *behind.front()?;
+        if after > *left {
+            return None;
+        }
+        behind.pop_front();
+        Some(ended)
+    }
+
+    /// Completes a send work request.
+    fn complete_send(&mut self, env: &mut Env, qp: QpId, Ended { wc, wqe, signaled }: Ended) {
         env.totals.verbs += 1;
         let slot = &mut self.qps[qp];
-        let cq = slot.send_cq;
+        let (cq, life) = (slot.send_cq, slot.life);
         env.payloads.give(std::mem::replace(&mut slot.wqe(wqe).inline, Payload::EMPTY));
         if signaled {
-            self.write_cqe(env, cq, Cqe { wc, qp, wqe: Maybe::some(wqe), inline: 0 });
+            self.write_cqe(env, cq, Cqe { wc, qp, life, wqe: Maybe::some(wqe), inline: 0 });
         }
     }
 
@@ -45,7 +82,7 @@ impl Device {
     }
 
     /// The NIC needs the WQE again to complete it (ATC'16, figure 13a).
-    pub(super) fn look_up_wqe(&mut self, env: &mut Env, qp: QpId, wqe: WqeId) {
+    fn look_up_wqe(&mut self, env: &mut Env, qp: QpId, wqe: WqeId) {
         let state = *self.qps[qp].wqe(wqe);
         if !self.caches.wqes.look_up(state.entered, env.counts()) {
             self.refetch(env, wqe::pad(u32::from(state.bytes)));

@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 /// What a DMA read is for.
 #[derive(Clone, Copy)]
 pub(super) enum ReadPurpose {
-    /// Send WQEs that a doorbell announced, from this one on.
-    SendWqes { qp: QpId, first: WqeId, count: u16 },
+    /// Send WQEs that a doorbell announced, from this one on, in this one of the QP's lives.
+    SendWqes { qp: QpId, life: u16, first: WqeId, count: u16 },
     /// RECV WQEs.
     RecvWqes { recv_queue: RecvQueueId, count: u16 },
     /// Bytes at `addr` for the payload of a packet, from `into` on.
@@ -104,7 +104,7 @@ impl Device {
                 host.access(env.now, self.agent(), Lines::at(place), Kind::Load);
                 atomic.original = host.memory.load_u64(place);
             }
-            ReadPurpose::SendWqes { qp, first, count } => {
+            ReadPurpose::SendWqes { qp, first, count, .. } => {
                 self.load_send_ring(host, env.now, qp, first, count)
             }
             ReadPurpose::RecvWqes { recv_queue, count } => {
@@ -125,7 +125,10 @@ impl Device {
             self.request_read(env, next);
         }
         match purpose {
-            ReadPurpose::SendWqes { qp, count, .. } => self.wqes_entered(env, qp, count, false),
+            ReadPurpose::SendWqes { qp, life, count, .. } if self.qps[qp].life == life => {
+                self.wqes_entered(env, qp, count, false)
+            }
+            ReadPurpose::SendWqes { .. } => {} // It was reset or destroyed.
             ReadPurpose::RecvWqes { recv_queue, count } => {
                 self.recv_wqes_entered(env, recv_queue, count);
             }

@@ -8,25 +8,27 @@ use crate::world::Env;
 use doorbell_nic::accounting::doorbell_fetches;
 use doorbell_nic::wqe;
 
+/// Why a WQE that the NIC is told of is there.
+const POSTED: &str = "a doorbell tells of WQEs that are posted";
+
 impl Device {
     /// WQEs written by MMIO, or a doorbell, are at the NIC.
-    pub(crate) fn mmio_arrived(&mut self, env: &mut Env, qp: QpId, count: u16, by_mmio: bool) {
+    pub(crate) fn mmio_arrived(&mut self, env: &mut Env, (qp, life): (QpId, u16), count: u16, by_mmio: bool) {
+        if self.qps[qp].life != life {
+            return; // It was reset or destroyed, and has forgotten what was posted.
+        }
         if by_mmio {
             return self.wqes_entered(env, qp, count, true);
         }
         for group in doorbell_fetches(&self.profile.nic, u32::from(count)) {
             let slot = &mut self.qps[qp];
-            let first = slot.fetching as usize;
-            let group = group.min((slot.posted.len() - first.min(slot.posted.len())) as u32);
-            let mut announced = slot.posted.iter().skip(first).take(group as usize).peekable();
+            let (from, to) = (slot.fetching as usize, (slot.fetching + group) as usize);
             slot.fetching += group;
-            if let Some(&&first) = announced.peek() {
-                let bytes = announced.map(|s| wqe::pad(u32::from(slot.wqes[s.index()].bytes))).sum();
-                self.start_read(
-                    env,
-                    DmaRead { bytes, purpose: ReadPurpose::SendWqes { qp, first, count: group as u16 } },
-                );
-            }
+            let first = *slot.posted.get(from).expect(POSTED);
+            let announced = slot.posted.range(from..to);
+            let bytes = announced.map(|s| wqe::pad(u32::from(slot.wqes[s.index()].bytes))).sum();
+            let purpose = ReadPurpose::SendWqes { qp, life, first, count: group as u16 };
+            self.start_read(env, DmaRead { bytes, purpose });
         }
     }
 
@@ -56,19 +58,16 @@ impl Device {
         let mut actions = env.take_actions();
         let Device { qps, caches, .. } = self;
         let slot = &mut qps[qp];
-        let mut entered = 0;
         for _ in 0..count {
-            // A reset or destroyed QP has forgotten what was posted.
-            let Some(wqe) = slot.posted.pop_front() else { break };
-            entered += 1;
+            let wqe = slot.posted.pop_front().expect(POSTED);
             let state = slot.wqe(wqe);
             state.by_mmio = by_mmio;
             state.entered = caches.wqes.enter();
         }
         if !by_mmio {
-            slot.fetching = slot.fetching.saturating_sub(entered);
+            slot.fetching -= u32::from(count);
         }
-        slot.qp.ring(entered, &mut actions);
+        slot.qp.ring(count.into(), &mut actions);
         self.settle_all(env, qp, &actions);
         env.give_actions(actions);
         self.kick(env, qp);

@@ -60,6 +60,21 @@ pub(crate) struct QpSlot {
     pub(crate) flow: Flow,
     /// When the pending timer event fires; `u64::MAX` for none.
     pub(super) timer_at: u64,
+    /// How often it was reset: what was under way then is not of the QP that it is now.
+    pub(crate) life: u16,
+    /// Packets that complete their work requests when they leave, and how many of them have left.
+    pub(super) leaving: u64,
+    pub(super) left: u64,
+    /// How work requests behind such packets ended, each with the number of packets that must leave before.
+    pub(super) behind: VecDeque<(u64, Ended)>,
+}
+
+/// How a send work request ended.
+#[derive(Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) wc: Wc,
+    pub(super) wqe: WqeId,
+    pub(super) signaled: bool,
 }
 
 impl QpSlot {
@@ -91,6 +106,10 @@ impl QpSlot {
             answers: VecDeque::new(),
             flow: Flow::default(),
             timer_at: u64::MAX,
+            life: 0,
+            leaving: 0,
+            left: 0,
+            behind: VecDeque::new(),
         }
     }
 
@@ -98,6 +117,10 @@ impl QpSlot {
     pub(crate) fn forget(&mut self, payloads: &mut PayloadPool) {
         self.posted.clear();
         self.fetching = 0;
+        self.life = self.life.wrapping_add(1);
+        self.leaving = 0;
+        self.left = 0;
+        self.behind.clear();
         for wqe in &mut self.wqes {
             payloads.give(std::mem::replace(&mut wqe.inline, Payload::EMPTY));
             wqe.entered = 0;
@@ -115,6 +138,8 @@ impl QpSlot {
 pub(crate) struct Cqe {
     pub(crate) wc: Wc,
     pub(crate) qp: QpId,
+    /// Which of the QP's lives it is of.
+    pub(crate) life: u16,
     /// Slot of the send queue that it frees.
     pub(crate) wqe: Maybe<WqeId>,
     /// Bytes of payload that the driver copies out of it.

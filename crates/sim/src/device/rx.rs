@@ -1,7 +1,8 @@
 //! The receiving units of a NIC: from a packet at the port to memory, completions and answers.
 
 use super::dma::{DmaWrite, Written};
-use super::{Cqe, Device, priced};
+use super::qp::Ended;
+use super::{Cqe, Device, QpSlot, priced};
 use crate::core::index::{DeviceId, FlightId, Id, IdVec, Maybe, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::queue::Event;
@@ -301,8 +302,7 @@ impl Device {
     fn settle(&mut self, env: &mut Env, qp: QpId, action: &Action) {
         match *action {
             Action::Complete { queue: Queue::Send, wc, slot, signaled, .. } => {
-                self.look_up_wqe(env, qp, WqeId(slot));
-                self.complete_send(env, qp, WqeId(slot), wc, signaled);
+                self.ended(env, qp, Ended { wc, wqe: WqeId(slot), signaled });
             }
             Action::Complete { queue: Queue::Recv, wc, .. } => self.complete_recv(env, qp, wc, 0),
             Action::Transmit => self.kick(env, qp),
@@ -317,8 +317,8 @@ impl Device {
     }
 
     fn complete_recv(&mut self, env: &mut Env, qp: QpId, wc: Wc, inline: u32) {
-        let cq = self.qps[qp].recv_cq;
-        self.write_cqe(env, cq, Cqe { wc, qp, wqe: Maybe::NONE, inline });
+        let QpSlot { recv_cq: cq, life, .. } = self.qps[qp];
+        self.write_cqe(env, cq, Cqe { wc, qp, life, wqe: Maybe::NONE, inline });
     }
 
     /// Writes part of the received payload to memory.
@@ -378,7 +378,8 @@ impl Device {
                 false
             }
             Source::Atomic { addr, op, resource } => {
-                env.flights[flight].atomic = Some(PendingAtomic { addr, op, resource, original: 0 });
+                let life = self.qps[qp].life;
+                env.flights[flight].atomic = Some(PendingAtomic { addr, op, resource, life, original: 0 });
                 self.lock(host, env, flight, addr, unit)
             }
             Source::None | Source::Wqe { .. } => {

@@ -1,6 +1,7 @@
 //! The sending units of a NIC: from a WQE in the NIC to a packet on the wire.
 
 use super::dma::{DmaRead, ReadPurpose};
+use super::qp::Ended;
 use super::{Device, QpSlot, priced};
 use crate::core::index::{FlightId, IdVec, Maybe, PortId, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
@@ -160,7 +161,9 @@ impl Device {
         if let [before @ .., Action::Complete { queue: Queue::Send, wc, slot, signaled, .. }] = others
             && *slot == wqe
         {
-            flight.completion = Some(OwnCompletion { wc: *wc, wqe: gather.wqe, signaled: *signaled });
+            let slot = &mut self.qps[qp];
+            slot.leaving += 1;
+            flight.completion = Some(OwnCompletion { wc: *wc, signaled: *signaled, life: slot.life });
             others = before;
         }
         self.settle_all(env, qp, others);
@@ -342,9 +345,9 @@ impl Device {
         let Env { fabric, flights, queue, now, window, .. } = env;
         let f = &mut flights[flight];
         let leads_somewhere = fabric.send(*now, queue, *window, flight, f);
-        let (qp, completion) = (f.qp, f.completion);
-        if let Some(OwnCompletion { wc, wqe, signaled }) = completion {
-            self.complete_send(env, qp, wqe, wc, signaled);
+        let (qp, wqe, completion) = (f.qp, f.gather.wqe, f.completion);
+        if let Some(OwnCompletion { wc, signaled, life }) = completion {
+            self.left(env, qp, life, Ended { wc, wqe, signaled });
         }
         if !leads_somewhere {
             env.drop_flight(flight);

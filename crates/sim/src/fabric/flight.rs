@@ -9,8 +9,9 @@ use doorbell_verbs::Wc;
 #[derive(Clone, Copy)]
 pub(crate) struct OwnCompletion {
     pub(crate) wc: Wc,
-    pub(crate) wqe: WqeId,
     pub(crate) signaled: bool,
+    /// In which of its lives the QP sends it.
+    pub(crate) life: u16,
 }
 
 /// The part of a work request's message that a packet carries.
@@ -31,6 +32,8 @@ pub(crate) struct PendingAtomic {
     pub(crate) addr: u64,
     pub(crate) op: AtomicOp,
     pub(crate) resource: u8,
+    /// In which of its lives the QP received it.
+    pub(crate) life: u16,
     pub(crate) original: u64,
 }
 

@@ -48,8 +48,11 @@ impl SimProvider<'_> {
                 clock = host.access(clock, core, slot.ring.whole(slot.polled), Kind::Load).done;
                 clock += host.costs.take_cqe + host.costs.take_inline(cqe.inline);
                 slot.polled = slot.ring.next(slot.polled);
-                if let Some(wqe) = cqe.wqe.get() {
-                    qps[cqe.qp].qp.release(wqe.0);
+                let of = &mut qps[cqe.qp];
+                if let Some(wqe) = cqe.wqe.get()
+                    && of.life == cqe.life
+                {
+                    of.qp.release(wqe.0);
                 }
             }
             thread.clock = clock;

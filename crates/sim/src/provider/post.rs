@@ -101,11 +101,14 @@ impl SimProvider<'_> {
 
     /// Tells the NIC of `count` WQEs, the only one of which has `lines` lines.
     fn announce(&self, qp: QpHandle, count: u32, lines: u32) {
-        let (device, qp) = (self.device_of(qp.0), object(qp.0));
+        let (device, qp): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
         let method = self.with(|w| w.devices[device].profile.generation.posting().method(count));
         let by_mmio = method == Method::WqeByMmio;
         let at = if by_mmio { self.mmio(device, lines, false) } else { self.mmio(device, 1, true) };
-        self.with(|w| w.env.queue.push(at, Event::Mmio { device, count: count as u16, qp, by_mmio }));
+        self.with(|w| {
+            let life = w.devices[device].qps[qp].life;
+            w.env.queue.push(at, Event::Mmio { device, count: count as u16, qp, by_mmio, life });
+        });
     }
 
     /// Posts RECVs to a receive queue.

@@ -81,8 +81,8 @@ impl World {
                 device.read_at_host(&mut hosts[device.machine], env, read);
             }
             Event::ReadDone { device, read } => devices[device].read_done(env, read),
-            Event::Mmio { device, count, qp, by_mmio } => {
-                devices[device].mmio_arrived(env, qp, count, by_mmio)
+            Event::Mmio { device, count, qp, by_mmio, life } => {
+                devices[device].mmio_arrived(env, (qp, life), count, by_mmio)
             }
             Event::RecvDoorbell { device, count, recv_queue } => {
                 devices[device].recv_doorbell_arrived(env, recv_queue, count);
