@@ -8,7 +8,7 @@ use doorbell_verbs::{
 
 /// A requester that gives up soon: 3 tries, 17 ms apart (IB specification, 9.7.6.1.3: up to four
 /// times that).
-fn impatient<P: Provider>(b: &Bench<P>) -> Options {
+pub(crate) fn impatient<P: Provider>(b: &Bench<P>) -> Options {
     let mut options = b.options(QpType::Rc);
     options.connect.timeout = 12;
     options.connect.retry_cnt = 2;

@@ -1,8 +1,11 @@
 //! Flushing: in the error state everything posted completes, in order, with `WrFlushErr`.
 
-use crate::bench::{Bench, Pair};
-use crate::step::Step;
-use doorbell_verbs::{Provider, QpAttr, QpState, QpType, RecvWr, RemoteAddr, SendOp, SendWr, WcStatus};
+use crate::bench::{Bench, PORT, Pair};
+use crate::connections::impatient;
+use crate::step::{Step, same};
+use doorbell_verbs::{
+    Endpoint, Provider, QpAttr, QpState, QpType, RecvWr, RemoteAddr, SendOp, SendWr, WcStatus,
+};
 
 fn to_error<P: Provider>(p: &Pair<P>) -> Step {
     Ok(p.qp.modify(&QpAttr::state(QpState::Err))?)
@@ -106,6 +109,34 @@ pub(crate) fn recvs_of_a_refusing_responder<P: Provider>(b: &Bench<P>) -> Step {
     Ok(())
 }
 
+/// When the requester's retries run out, the QP is in Err by itself, and its own RECVs are flushed too
+/// (IB specification, 10.3.1.7).
+pub(crate) fn recvs_when_retries_run_out<P: Provider>(b: &Bench<P>) -> Step {
+    let options = impatient(b);
+    let parts = b.parts(&options)?;
+    let qp = b.qp(&parts, &options)?;
+    let (peer, remote) = b.exchange(&qp, &parts.mr)?;
+    b.meet()?;
+    if !b.is_requester() {
+        return b.until_peer_ends();
+    }
+    let nobody = Endpoint { qpn: peer.qpn ^ 0x7f_0000, ..peer };
+    qp.connect(PORT, &nobody, &options.connect)?;
+    let sges = [parts.mr.sge(0, 8)];
+    for wr_id in 0..4 {
+        qp.post_recv(&[RecvWr { wr_id, sg_list: &sges }])?;
+    }
+    qp.post_send(&[SendWr::new(7, SendOp::Write(remote), &sges)])?;
+    let wc = parts.send_cq.wait(b.deadline())?;
+    same("the completion", wc.map(|wc| (wc.wr_id, wc.status)), Some((7, WcStatus::RetryExcErr)))?;
+    b.ends_in_error(&qp)?;
+    for wr_id in 0..4 {
+        let wc = parts.recv_cq.wait(b.deadline())?;
+        same("the RECV", wc.map(|wc| (wc.wr_id, wc.status)), Some((wr_id, WcStatus::WrFlushErr)))?;
+    }
+    Ok(())
+}
+
 /// What completed before the error stays as it was; only the rest is flushed.
 pub(crate) fn only_the_rest<P: Provider>(b: &Bench<P>) -> Step {
     let p = b.loopback(&b.options(QpType::Rc))?;
@@ -134,7 +165,7 @@ pub(crate) fn recovery<P: Provider>(b: &Bench<P>) -> Step {
     }
     b.meet()?;
     p.qp.modify(&QpAttr::state(QpState::Reset))?;
-    p.qp.connect(crate::bench::PORT, &p.peer, &options.connect)?;
+    p.qp.connect(PORT, &p.peer, &options.connect)?;
     if !b.is_requester() {
         p.qp.post_recv(&[RecvWr { wr_id: 7, sg_list: &[p.sge(0, 64)] }])?;
         b.meet()?;

@@ -160,6 +160,7 @@ suite! {
         1 sends_posted_in_error
         1 recvs_posted_in_error
         2 recvs_of_a_refusing_responder
+        2 recvs_when_retries_run_out
         1 only_the_rest
         2 recovery
     }

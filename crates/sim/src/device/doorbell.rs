@@ -88,13 +88,10 @@ impl Device {
 
     /// RECVs are in the NIC.
     pub(super) fn recv_wqes_entered(&mut self, env: &mut Env, recv_queue: RecvQueueId, count: u16) {
-        let mut actions = env.take_actions();
         let slot = &mut self.recv_queues[recv_queue];
         slot.queue.ring(u32::from(count));
-        if let Some(owner) = slot.qp.get() {
-            self.qps[owner].qp.recv_posted(&mut slot.queue, &mut actions);
-            self.settle_all(env, owner, &actions);
+        if let Some(owner) = slot.qp.get().filter(|&owner| self.qps[owner].alive) {
+            self.flush_recvs(env, owner);
         }
-        env.give_actions(actions);
     }
 }

@@ -306,7 +306,7 @@ impl Device {
             }
             Action::Complete { queue: Queue::Recv, wc, .. } => self.complete_recv(env, qp, wc, 0),
             Action::Transmit => self.kick(env, qp),
-            Action::Failed => {}
+            Action::Failed => self.flush_recvs(env, qp),
             Action::Place { .. }
             | Action::PlaceAtomic { .. }
             | Action::Respond(_)
@@ -314,6 +314,16 @@ impl Device {
                 unreachable!("a QP that has received nothing asks for {action:?}")
             }
         }
+    }
+
+    /// A QP has entered the error state, perhaps without its receive queue at hand.
+    pub(super) fn flush_recvs(&mut self, env: &mut Env, qp: QpId) {
+        let mut actions = env.take_actions();
+        let Device { qps, recv_queues, .. } = self;
+        let slot = &mut qps[qp];
+        slot.qp.recv_posted(&mut recv_queues[slot.recv_queue].queue, &mut actions);
+        self.settle_all(env, qp, &actions);
+        env.give_actions(actions);
     }
 
     fn complete_recv(&mut self, env: &mut Env, qp: QpId, wc: Wc, inline: u32) {
