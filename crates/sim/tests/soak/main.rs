@@ -1,0 +1,177 @@
+//! Random programs on random small clusters, valid and not: whatever they do, the simulator panics in none
+//! of them, ends, and keeps account of what was posted.
+//!
+//! The normal test runs [`CASES`] of them, about 30 s of processor time. `cargo xtask soak sim` runs 100 000.
+//! A case that fails says how to run it alone.
+
+mod draw;
+mod ledger;
+mod objects;
+mod plan;
+mod thread;
+mod work;
+
+use doorbell_nic::Profile;
+use doorbell_sim::{Machine, Metrics, ResourceUse, SimCluster, SimConfig, Slot};
+use doorbell_verbs::{Cluster, PageSize, Task, WcStatus};
+use ledger::Tally;
+use plan::{Case, MachinePlan};
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use thread::Soaker;
+
+/// Cases of the normal test.
+const CASES: u64 = 7000;
+
+/// A case takes milliseconds: one that takes so long has no end.
+const HANGS: Duration = Duration::from_secs(120);
+
+/// What a thread hands back.
+type Outcome = Result<Tally, String>;
+
+fn profiles() -> Vec<Profile> {
+    Profile::names().map(|name| Profile::named(name).expect("a built-in profile")).collect()
+}
+
+fn cluster(profiles: &[Profile], machines: &[MachinePlan], config: SimConfig) -> SimCluster {
+    let slot = |(n, &device): (usize, &usize)| Slot { profile: &profiles[device], socket: n as u8 };
+    let slots: Vec<Vec<Slot<'_>>> =
+        machines.iter().map(|m| m.devices.iter().enumerate().map(slot).collect()).collect();
+    let machines: Vec<Machine<'_>> = machines
+        .iter()
+        .zip(&slots)
+        .map(|(m, devices)| Machine { host: &profiles[m.host], devices })
+        .collect();
+    SimCluster::of(&machines, config)
+}
+
+/// Adds the threads of a case to a cluster.
+fn spawn(cluster: &mut SimCluster, case: &Case) -> Vec<Task<Outcome>> {
+    let mut plans = case.threads.iter().cloned();
+    let mut tasks = Vec::new();
+    for (number, machine) in case.machines.iter().enumerate() {
+        let number = number as u32;
+        let shared = machine.shared.then(|| cluster.alloc(number, 8192, PageSize::Huge).expect("memory"));
+        for (core, mut plan) in (0..machine.threads).zip(&mut plans) {
+            plan.shared = shared;
+            tasks.push(cluster.spawn(number, core, Soaker(plan)));
+        }
+    }
+    tasks
+}
+
+/// Runs a case; an error says what went wrong.
+fn run(profiles: &[Profile], case: &Case, skip_pauses: bool) -> Result<(Tally, Metrics), String> {
+    let mut cluster = cluster(profiles, &case.machines, SimConfig { skip_pauses, ..case.config.clone() });
+    let tasks = spawn(&mut cluster, case);
+    match catch_unwind(AssertUnwindSafe(|| cluster.run())) {
+        Ok(end) => end.map_err(|error| error.to_string())?,
+        Err(_) => return Err("the simulator panicked".into()),
+    }
+    let mut tally = Tally::default();
+    for (thread, task) in tasks.iter().enumerate() {
+        let outcome = task.take().ok_or_else(|| format!("thread {thread} did not come to its end"))?;
+        tally.add(&outcome.map_err(|broken| format!("thread {thread}: {broken}"))?);
+    }
+    let metrics = cluster.metrics();
+    check(case, &tally, &metrics)?;
+    Ok((tally, metrics))
+}
+
+/// What holds of the metrics of any run.
+fn check(case: &Case, tally: &Tally, metrics: &Metrics) -> Result<(), String> {
+    let fails = |what: &str| Err(format!("{what}: {tally:?}, {metrics:?}"));
+    // A flow may have two units: one that looks at its packet, one that still issues the DMAs of the last.
+    let most = |r: &ResourceUse| if r.name.contains("busiest flow") { 2.0 } else { 1.0 };
+    if let Some(resource) = metrics.resources.iter().find(|r| !(0.0..=most(r)).contains(&r.utilization)) {
+        return fails(&format!("{resource:?} is used more than it can be"));
+    }
+    if metrics.verbs > tally.sends || tally.sends_completed.total() > metrics.verbs {
+        return fails("work requests come from nowhere");
+    }
+    if case.config.layers.loss_ppm == 0 && metrics.lost > 0 {
+        return fails("packets are lost without loss");
+    }
+    let moves = |bytes: u64, lines: u64| bytes <= 64 * lines;
+    if !metrics.pcie.iter().all(|p| moves(p.dma_read_bytes, p.rdcur) && moves(p.dma_write_bytes, p.itom)) {
+        return fails("DMA moves bytes without touching their lines");
+    }
+    Ok(())
+}
+
+/// Runs the case of a seed. Some run twice: what may be compared must be the same.
+fn soak(profiles: &[Profile], seed: u64) -> Result<(Tally, Metrics), String> {
+    let case = Case::new(seed);
+    let first = run(profiles, &case, true)?;
+    if seed.is_multiple_of(16) && run(profiles, &case, true)? != first {
+        return Err("a second run differs".into());
+    }
+    Ok(first)
+}
+
+/// The programs must reach what they are for: every way in which work requests end.
+fn has_seen(all: &Tally) {
+    use WcStatus::*;
+    let ends = [LocQpOpErr, BadRespErr, RemInvReqErr, RemAccessErr, RemOpErr, RetryExcErr, RnrRetryExcErr];
+    for status in [Success, LocProtErr, WrFlushErr].into_iter().chain(ends) {
+        assert!(all.sends_completed.count(status) > 0, "no send ended with {status:?}: {all:?}");
+    }
+    for status in [Success, LocLenErr, LocProtErr, WrFlushErr] {
+        assert!(all.recvs_completed.count(status) > 0, "no RECV ended with {status:?}: {all:?}");
+    }
+}
+
+fn alone(seed: u64) -> String {
+    format!("run it alone: DOORBELL_SOAK_SEED={seed} cargo test -p doorbell-sim --test soak")
+}
+
+/// Ends the process where a case goes on and on without an end, as nothing else could say which.
+fn watch(under_way: &'static AtomicU64) {
+    std::thread::spawn(move || {
+        let mut seen = u64::MAX;
+        loop {
+            let seed = under_way.load(Ordering::Relaxed);
+            if seed == seen {
+                // Not by eprintln!, which would keep it until the test ends.
+                let _ = writeln!(std::io::stderr(), "case {seed}: it has no end\n{}", alone(seed));
+                std::process::exit(1);
+            }
+            seen = seed;
+            std::thread::sleep(HANGS);
+        }
+    });
+}
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
+}
+
+#[test]
+fn random_programs_reach_no_panic() {
+    let profiles = profiles();
+    let cases = variable("DOORBELL_SOAK_CASES").unwrap_or(CASES);
+    let seed = variable("DOORBELL_SOAK_SEED");
+    let seeds = seed.map_or(0..cases, |seed| seed..seed + 1);
+    let (mut all, mut events) = (Tally::default(), 0);
+    static UNDER_WAY: AtomicU64 = AtomicU64::new(0);
+    watch(&UNDER_WAY);
+    for seed in seeds {
+        UNDER_WAY.store(seed, Ordering::Relaxed);
+        match soak(&profiles, seed) {
+            Ok((tally, metrics)) => {
+                all.add(&tally);
+                events += metrics.events;
+            }
+            Err(why) => panic!("case {seed}: {why}\n{}", alone(seed)),
+        }
+        if (seed + 1).is_multiple_of(1000) {
+            println!("{} cases, {events} events, {} sends, {} RECVs", seed + 1, all.sends, all.recvs);
+        }
+    }
+    println!("{all:?}");
+    if seed.is_none() && cases >= CASES {
+        has_seen(&all);
+    }
+}
