@@ -9,6 +9,7 @@ mod packages;
 mod qemu;
 mod rxe;
 mod same;
+mod soak;
 mod test;
 
 use command::Problem;
@@ -23,7 +24,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                   whether this tree's doorbell says the same as that of COMMIT, over many runs; COMMIT is
                   HEAD, or its parent where nothing has changed since; --faster lets events differ where
                   results do not; --list prints the runs
-  asan            the software NIC under AddressSanitizer: its tests, random calls, the conformance suite";
+  asan            the software NIC under AddressSanitizer: its tests, random calls, the conformance suite
+  soak [PART]     random programs, many more than the tests run; PART is sim, or all parts";
 
 /// The workspace's root.
 fn root() -> PathBuf {
@@ -40,6 +42,8 @@ fn main() -> ExitCode {
             Some(options) => ended(same::run(&options)),
             None => usage(),
         },
+        ["soak"] => ended(soak::run_parts(None).map(|()| 0)),
+        ["soak", part] => ended(soak::run_parts(Some(part)).map(|()| 0)),
         ["asan"] => ended(asan::run_all().map(|()| 0)),
         _ => usage(),
     }

@@ -1,0 +1,32 @@
+//! Random programs for as long as it takes: what `cargo test` does for some seconds.
+
+use crate::command::{Task, failed, run};
+use crate::root;
+use std::process::Command;
+
+/// What soaks: its name, and how it is run.
+type Part = (&'static str, fn() -> Task<()>);
+
+const PARTS: [Part; 1] = [("sim", sim)];
+
+/// Cases of the simulator's part.
+const SIM_CASES: u64 = 100_000;
+
+/// Runs one part, or all.
+pub(crate) fn run_parts(part: Option<&str>) -> Task<()> {
+    let names = PARTS.map(|(name, _)| name).join(", ");
+    if let Some(part) = part.filter(|&part| PARTS.iter().all(|&(name, _)| name != part)) {
+        return Err(failed("soak", format!("there is no part {part}, only {names}")));
+    }
+    PARTS.iter().filter(|(name, _)| part.is_none_or(|part| part == *name)).try_for_each(|(_, run)| run())
+}
+
+/// Random programs on random clusters. The profile is `release` with all checks and without what takes long
+/// to link.
+fn sim() -> Task<()> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args(["test", "--quiet", "--profile", "soak", "--package", "doorbell-sim", "--test", "soak"]);
+    cargo.args(["--", "--nocapture"]).current_dir(root());
+    cargo.env("DOORBELL_SOAK_CASES", SIM_CASES.to_string()).env_remove("DOORBELL_SOAK_SEED");
+    run(&mut cargo)
+}
