@@ -111,7 +111,7 @@ impl Metrics {
 
     fn add_device(&mut self, w: &World, d: &Device) {
         let host = &w.hosts[d.machine];
-        let of_several = match host.devices {
+        let of_several = match host.devices() {
             1 => String::new(),
             _ => format!(" of device {}", d.id.index() - host.first_device.index()),
         };

@@ -58,8 +58,6 @@ ids! {
     FlightId(u32);
     /// A DMA read under way of a device.
     ReadId(u32);
-    /// A DMA write under way of a device.
-    WriteId(u32);
 }
 
 /// A number that may be missing, in as many bits as one that may not.

@@ -4,7 +4,7 @@
 //! does not depend on when an event was made. Only events that are alike in all of these are taken in
 //! the order in which they were added.
 
-use crate::core::index::{DeviceId, FlightId, LockId, QpId, ReadId, RecvQueueId, ThreadId, UnitId, WriteId};
+use crate::core::index::{CqId, DeviceId, FlightId, LockId, QpId, ReadId, RecvQueueId, ThreadId, UnitId};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -26,6 +26,11 @@ impl Key {
     /// Key of a thread that acts at `time`.
     pub(crate) const fn thread(time: u64, thread: ThreadId) -> Key {
         Key { time, order: THREAD | thread.0 as u64 }
+    }
+
+    /// Whether it only wakes who waits, and changes nothing else: whether it happens depends on who waits.
+    pub(crate) const fn is_wake_up(self) -> bool {
+        self.order < (kind::COMPLETION as u64 + 1) << KIND
     }
 
     /// Whether it is that of a thread.
@@ -58,8 +63,10 @@ impl Ord for Key {
 pub(crate) enum Event {
     /// A thread goes on.
     Thread(ThreadId),
-    /// A DMA write, or its next cache line, becomes visible.
-    Visible { device: DeviceId, write: WriteId },
+    /// A line of a DMA write becomes visible that somebody may wait for.
+    Visible { device: DeviceId },
+    /// A completion becomes visible in a CQ that somebody waits for.
+    Completion { device: DeviceId, cq: CqId },
     /// A DMA read request reaches memory.
     ReadAtHost { device: DeviceId, read: ReadId },
     /// The last completion of a DMA read reaches the NIC.
@@ -89,18 +96,19 @@ pub(crate) enum Event {
 /// ports have received by then is there for all that looks at it.
 mod kind {
     pub(super) const VISIBLE: u8 = 0;
-    pub(super) const READ_AT_HOST: u8 = 1;
-    pub(super) const READ_DONE: u8 = 2;
-    pub(super) const WQES: u8 = 3;
-    pub(super) const DOORBELL: u8 = 4;
-    pub(super) const RECV_DOORBELL: u8 = 5;
-    pub(super) const ARRIVE: u8 = 6;
-    pub(super) const INGRESS: u8 = 7;
-    pub(super) const RX_DONE: u8 = 8;
-    pub(super) const UNLOCK: u8 = 9;
-    pub(super) const TX_UNIT: u8 = 10;
-    pub(super) const PORT_OUT: u8 = 11;
-    pub(super) const TIMER: u8 = 12;
+    pub(super) const COMPLETION: u8 = 1;
+    pub(super) const READ_AT_HOST: u8 = 2;
+    pub(super) const READ_DONE: u8 = 3;
+    pub(super) const WQES: u8 = 4;
+    pub(super) const DOORBELL: u8 = 5;
+    pub(super) const RECV_DOORBELL: u8 = 6;
+    pub(super) const ARRIVE: u8 = 7;
+    pub(super) const INGRESS: u8 = 8;
+    pub(super) const RX_DONE: u8 = 9;
+    pub(super) const UNLOCK: u8 = 10;
+    pub(super) const TX_UNIT: u8 = 11;
+    pub(super) const PORT_OUT: u8 = 12;
+    pub(super) const TIMER: u8 = 13;
 }
 
 /// First bits of the parts of an order: kind, device, and port, unit or QP.
@@ -126,7 +134,8 @@ impl Packed {
         };
         match event {
             Event::Thread(thread) => Packed { order: THREAD | u64::from(thread.0), rest: 0 },
-            Event::Visible { device, write } => of(kind::VISIBLE, device, 0, write.0),
+            Event::Visible { device } => of(kind::VISIBLE, device, 0, 0),
+            Event::Completion { device, cq } => of(kind::COMPLETION, device, cq.0, 0),
             Event::ReadAtHost { device, read } => of(kind::READ_AT_HOST, device, 0, read.0),
             Event::ReadDone { device, read } => of(kind::READ_DONE, device, 0, read.0),
             Event::Mmio { device, count, qp, by_mmio, life } => {
@@ -159,7 +168,8 @@ impl Packed {
         let (count, life) = (rest as u16, (rest >> 16) as u16);
         let (qp, flight) = (QpId(entity), FlightId(rest));
         match (order >> KIND) as u8 {
-            kind::VISIBLE => Event::Visible { device, write: WriteId(rest) },
+            kind::VISIBLE => Event::Visible { device },
+            kind::COMPLETION => Event::Completion { device, cq: CqId(entity) },
             kind::READ_AT_HOST => Event::ReadAtHost { device, read: ReadId(rest) },
             kind::READ_DONE => Event::ReadDone { device, read: ReadId(rest) },
             kind::WQES => Event::Mmio { device, count, qp, by_mmio: true, life },
@@ -437,7 +447,7 @@ mod tests {
 
     #[test]
     fn order_is_time_then_what_it_concerns_then_thread() {
-        let visible = Event::Visible { device: DeviceId(9), write: WriteId(5) };
+        let visible = Event::Visible { device: DeviceId(9) };
         let [second, third] = [2, 3].map(ThreadId);
         let mut q = EventQueue::new();
         q.push_thread(10, third);
@@ -460,7 +470,8 @@ mod tests {
         let (device, flight) = (DeviceId(u16::MAX), FlightId(u32::MAX));
         for event in [
             Event::Thread(ThreadId(u32::MAX)),
-            Event::Visible { device, write: WriteId(u32::MAX) },
+            Event::Visible { device },
+            Event::Completion { device, cq: CqId(u32::MAX) },
             Event::ReadAtHost { device, read: ReadId(1) },
             Event::ReadDone { device, read: ReadId(2) },
             Event::Mmio { device, count, qp, by_mmio: true, life: 65_535 },

@@ -85,13 +85,13 @@ impl Device {
     }
 
     /// The word of an atomic is in the NIC: it is changed, written and answered.
-    pub(super) fn atomic_read(&mut self, env: &mut Env, flight: FlightId) {
+    pub(super) fn atomic_read(&mut self, host: &mut Host, env: &mut Env, flight: FlightId) {
         let atomic = env.flights[flight].atomic.expect(IS_ATOMIC);
         let PendingAtomic { addr, op, resource, life, original } = atomic;
         let new = op.apply(original);
         // A compare-and-swap that fails has nothing to write.
         if !matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {
-            self.write_word(env, addr, new);
+            self.write_word(host, env, addr, new);
         }
         env.after(self.costs.lock_hold, Event::Unlock { device: self.id, lock: self.lock_of(addr) });
         let f = &mut env.flights[flight];

@@ -1,12 +1,11 @@
 //! How work requests end: CQEs, and what completing a WQE needs.
 
-use super::dma::{DmaWrite, Written};
 use super::qp::Ended;
 use super::{Cqe, Device, QpSlot};
 use crate::core::index::{CoreId, CqId, Maybe, QpId, WqeId};
 use crate::core::payload::Payload;
-use crate::core::queue::Event;
-use crate::host::{CoreSet, Host, Kind};
+use crate::core::queue::{Event, EventQueue};
+use crate::host::{CoreSet, Host};
 use crate::world::Env;
 use doorbell_nic::wqe;
 
@@ -62,23 +61,19 @@ impl Device {
     /// Starts the DMA write of a completion.
     pub(super) fn write_cqe(&mut self, env: &mut Env, cq: CqId, cqe: Cqe) {
         let bytes = u64::from(self.costs.cqe);
-        let (_, last) = self.pcie.write(env.now, 0, bytes, env.window);
-        let write = self.dma.writes.insert(DmaWrite { written: Written::Cqe { cq, cqe }, per_line: 0 });
-        env.queue.push(last, Event::Visible { device: self.id, write });
+        let (_, visible) = self.pcie.write(env.now, 0, bytes, env.window);
+        let Some(slot) = &mut self.cqs[cq] else { return };
+        if slot.send(visible, cqe) {
+            env.queue.push(visible, Event::Completion { device: self.id, cq });
+        }
     }
 
-    /// A completion is in memory; returns the cores that wait for it.
-    pub(super) fn cqe_visible(&mut self, host: &mut Host, now: u64, cq: CqId, cqe: Cqe) -> CoreSet {
+    /// A completion has become visible that somebody waits for; returns the cores that do.
+    pub(crate) fn completion_visible(&mut self, host: &mut Host, now: u64, cq: CqId) -> CoreSet {
         let agent = self.agent();
         let Some(slot) = &mut self.cqs[cq] else { return CoreSet::EMPTY };
-        host.access(now, agent, slot.ring.whole(slot.written), Kind::Store);
-        slot.written = slot.ring.next(slot.written);
-        if slot.entries.len() == slot.capacity {
-            slot.overrun = true;
-        } else {
-            slot.entries.push_back(cqe);
-        }
-        std::mem::take(&mut slot.watchers)
+        slot.settle(host, agent, now);
+        slot.take_watchers()
     }
 
     /// The NIC needs the WQE again to complete it (ATC'16, figure 13a).
@@ -89,15 +84,16 @@ impl Device {
         }
     }
 
-    /// Whether this thread's host sees a completion in a CQ.
-    pub(crate) fn has_completion(&self, cq: CqId) -> bool {
-        self.cqs[cq].as_ref().is_none_or(|c| !c.entries.is_empty() || c.overrun)
+    /// Whether a completion is to be seen in a CQ, or never will be.
+    pub(crate) fn has_completion(&self, now: u64, cq: CqId) -> bool {
+        self.cqs[cq].as_ref().is_none_or(|slot| slot.is_ready(now))
     }
 
-    /// Lets the thread on a core sleep until the CQ has an entry.
-    pub(crate) fn watch_cq(&mut self, host: &mut Host, cq: CqId, core: CoreId) {
-        if let Some(slot) = &mut self.cqs[cq] {
-            host.add_core(&mut slot.watchers, core);
+    /// Lets the thread on a core sleep until the CQ, in which there is nothing to be seen, has an entry.
+    pub(crate) fn watch_cq(&mut self, host: &mut Host, queue: &mut EventQueue, cq: CqId, core: CoreId) {
+        let Some(slot) = &mut self.cqs[cq] else { return };
+        if let Some(visible) = slot.watch(host, core) {
+            queue.push(visible, Event::Completion { device: self.id, cq });
         }
     }
 }

@@ -1,12 +1,12 @@
 //! DMA: the NIC reads and writes memory.
 
+use super::Device;
 use super::atomics::IS_ATOMIC;
-use super::{Cqe, Device};
-use crate::core::index::{CqId, FlightId, QpId, ReadId, RecvQueueId, WqeId, WriteId};
-use crate::core::payload::{Payload, PayloadPool};
+use crate::core::index::{FlightId, QpId, ReadId, RecvQueueId, WqeId};
+use crate::core::payload::Payload;
 use crate::core::queue::Event;
 use crate::core::slab::Slab;
-use crate::host::{ALLOCATED, Agent, CoreSet, Host, Kind, LINE, Lines, lines_touched};
+use crate::host::{ALLOCATED, Agent, Data, Host, Kind, LINE, Lines, Write, lines_touched};
 use crate::world::Env;
 use std::collections::VecDeque;
 
@@ -32,29 +32,9 @@ pub(super) struct DmaRead {
     pub(super) purpose: ReadPurpose,
 }
 
-/// What a DMA write writes.
-#[derive(Clone, Copy)]
-pub(super) enum Written {
-    /// `len` bytes of a payload to `addr`; `done` of them are visible.
-    Data { addr: u64, payload: Payload, payload_offset: u32, len: u32, done: u32 },
-    /// A word, of an atomic at its target or of its result.
-    Word { addr: u64, value: u64 },
-    /// A completion.
-    Cqe { cq: CqId, cqe: Cqe },
-}
-
-/// A DMA write under way.
-#[derive(Clone, Copy)]
-pub(super) struct DmaWrite {
-    pub(super) written: Written,
-    /// Picoseconds from one line to the next.
-    pub(super) per_line: u64,
-}
-
 /// The DMA engine: what is under way, and what waits for a tag.
 pub(super) struct Dma {
     reads: Slab<ReadId, DmaRead>,
-    pub(super) writes: Slab<WriteId, DmaWrite>,
     /// Reads that have a tag.
     outstanding: u32,
     waiting: VecDeque<ReadId>,
@@ -62,7 +42,7 @@ pub(super) struct Dma {
 
 impl Default for Dma {
     fn default() -> Dma {
-        Dma { reads: Slab::new(), writes: Slab::new(), outstanding: 0, waiting: VecDeque::new() }
+        Dma { reads: Slab::new(), outstanding: 0, waiting: VecDeque::new() }
     }
 }
 
@@ -87,6 +67,7 @@ impl Device {
     /// A read request is at memory: the data is taken now.
     pub(crate) fn read_at_host(&mut self, host: &mut Host, env: &mut Env, read: ReadId) {
         let DmaRead { bytes, purpose } = self.dma.reads[read];
+        host.settle(env.now, &mut env.payloads);
         let mut offset = 0;
         match purpose {
             ReadPurpose::Payload { flight, addr, into } => {
@@ -117,7 +98,7 @@ impl Device {
     }
 
     /// The data of a read is in the NIC.
-    pub(crate) fn read_done(&mut self, env: &mut Env, read: ReadId) {
+    pub(crate) fn read_done(&mut self, host: &mut Host, env: &mut Env, read: ReadId) {
         let DmaRead { purpose, .. } = self.dma.reads[read];
         self.dma.reads.free(read);
         self.dma.outstanding -= 1;
@@ -133,7 +114,7 @@ impl Device {
                 self.recv_wqes_entered(env, recv_queue, count);
             }
             ReadPurpose::Payload { flight, .. } => self.payload_read(env, flight),
-            ReadPurpose::Atomic { flight } => self.atomic_read(env, flight),
+            ReadPurpose::Atomic { flight } => self.atomic_read(host, env, flight),
             ReadPurpose::Refetch => {}
         }
     }
@@ -141,7 +122,7 @@ impl Device {
     /// Starts a DMA write of part of a payload, whose buffer then belongs to the write.
     pub(super) fn write_data(
         &mut self,
-        host: &Host,
+        host: &mut Host,
         env: &mut Env,
         addr: u64,
         (payload, payload_offset): (Payload, u32),
@@ -150,68 +131,29 @@ impl Device {
         self.translate(host, env, addr);
         let (first, last) = self.pcie.write(env.now, addr % LINE, u64::from(len), env.window);
         let lines = lines_touched(addr % LINE, u64::from(len)).max(1);
-        let per_line = if lines == 1 { 0 } else { (last - first) / (lines - 1) };
-        let written = Written::Data { addr, payload, payload_offset, len, done: 0 };
-        let write = self.dma.writes.insert(DmaWrite { written, per_line });
-        let visible = if lines == 1 { last } else { first };
-        env.queue.push(visible, Event::Visible { device: self.id, write });
+        let (first, per_line) = match lines {
+            1 => (last, 0),
+            _ => (first, (last - first) / (lines - 1)),
+        };
+        let data = Data::Payload(payload, payload_offset);
+        self.send_write(host, env, Write::new(first, per_line, addr, data, len));
     }
 
-    /// Starts a DMA write of a word; returns when it has left the NIC.
-    pub(super) fn write_word(&mut self, env: &mut Env, addr: u64, value: u64) {
+    /// Starts a DMA write of a word.
+    pub(super) fn write_word(&mut self, host: &mut Host, env: &mut Env, addr: u64, value: u64) {
         let (_, last) = self.pcie.write(env.now, addr % LINE, 8, env.window);
-        let write = self.dma.writes.insert(DmaWrite { written: Written::Word { addr, value }, per_line: 0 });
-        env.queue.push(last, Event::Visible { device: self.id, write });
+        self.send_write(host, env, Write::new(last, 0, addr, Data::Word(value), 8));
+    }
+
+    /// A DMA write is on its way.
+    pub(super) fn send_write(&mut self, host: &mut Host, env: &mut Env, write: Write) {
+        if host.incoming(self.place.local, write) {
+            env.queue.push(write.at, Event::Visible { device: self.id });
+        }
     }
 
     /// Who it is that reaches memory.
-    pub(super) fn agent(&self) -> Agent {
-        Agent::Device { socket: self.socket }
+    pub(crate) fn agent(&self) -> Agent {
+        Agent::Device { socket: self.place.socket }
     }
-
-    /// A DMA write, or the next line of it, becomes visible; returns the cores that wait for it.
-    pub(crate) fn visible(&mut self, host: &mut Host, env: &mut Env, write: WriteId) -> CoreSet {
-        let DmaWrite { written, per_line } = self.dma.writes[write];
-        let agent = self.agent();
-        let woken = match written {
-            Written::Data { addr, payload, payload_offset, len, done } => {
-                let at = addr + u64::from(done);
-                let part = (LINE - at % LINE).min(u64::from(len - done)) as u32;
-                let woken = store(host, agent, env.now, at, part, &env.payloads, |pool, to| {
-                    let from = (payload_offset + done) as usize;
-                    to.copy_from_slice(&pool.bytes(payload)[from..][..part as usize]);
-                });
-                if done + part < len {
-                    self.dma.writes[write].written =
-                        Written::Data { addr, payload, payload_offset, len, done: done + part };
-                    env.after(per_line, Event::Visible { device: self.id, write });
-                    return woken;
-                }
-                env.payloads.give(payload);
-                woken
-            }
-            Written::Word { addr, value } => store(host, agent, env.now, addr, 8, &env.payloads, |_, to| {
-                to.copy_from_slice(&value.to_le_bytes());
-            }),
-            Written::Cqe { cq, cqe } => self.cqe_visible(host, env.now, cq, cqe),
-        };
-        self.dma.writes.free(write);
-        woken
-    }
-}
-
-/// Part of a DMA write, within one line, becomes visible; returns the cores that wait for it.
-#[inline]
-fn store(
-    host: &mut Host,
-    agent: Agent,
-    now: u64,
-    addr: u64,
-    len: u32,
-    pool: &PayloadPool,
-    fill: impl FnOnce(&PayloadPool, &mut [u8]),
-) -> CoreSet {
-    let place = host.memory.place(addr, u64::from(len)).expect(ALLOCATED);
-    fill(pool, host.memory.bytes_mut(place, u64::from(len)));
-    host.access(now, agent, Lines::at(place), Kind::Store).woken
 }

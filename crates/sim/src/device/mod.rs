@@ -31,13 +31,22 @@ use rx::Receiving;
 use std::rc::Rc;
 use tx::Sending;
 
+/// Where a device is.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) machine: MachineId,
+    /// Its number among the machine's devices.
+    pub(crate) local: u8,
+    /// The socket that it is attached to.
+    pub(crate) socket: u8,
+}
+
 /// A NIC.
 pub(crate) struct Device {
     pub(crate) id: DeviceId,
     /// The machine whose memory it reaches.
     pub(crate) machine: MachineId,
-    /// The socket of the machine that it is attached to.
-    pub(crate) socket: u8,
+    place: Place,
     /// Its first port; the others follow.
     pub(crate) first_port: PortId,
     pub(crate) profile: Rc<Profile>,
@@ -59,15 +68,15 @@ pub(crate) struct Device {
 impl Device {
     pub(crate) fn new(
         id: DeviceId,
-        (machine, socket): (MachineId, u8),
+        place: Place,
         first_port: PortId,
         profile: Rc<Profile>,
         costs: Costs,
     ) -> Device {
         Device {
             id,
-            machine,
-            socket,
+            machine: place.machine,
+            place,
             first_port,
             qps: IdVec::new(),
             cqs: IdVec::new(),

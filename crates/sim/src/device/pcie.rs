@@ -96,6 +96,11 @@ impl PcieLink {
         self.to_host.free_at().saturating_sub(now + self.most_ahead)
     }
 
+    /// When something becomes visible that takes no room on the link but does not overtake what is under way.
+    pub(super) fn beside_writes(&self, now: u64) -> u64 {
+        self.last_visible.max(now + self.costs.write_latency)
+    }
+
     /// The NIC writes `bytes` to `offset`; returns when the first and the last byte become visible.
     pub(crate) fn write(&mut self, now: u64, offset: u64, bytes: u64, window: Window) -> (u64, u64) {
         let time = self.costs.write(bytes);

@@ -2,9 +2,9 @@
 
 use super::rx::Flow;
 use super::tx::TxWork;
-use crate::core::index::{CqId, FlightId, Maybe, QpId, RecvQueueId, WqeId};
+use crate::core::index::{CoreId, CqId, FlightId, Maybe, QpId, RecvQueueId, WqeId};
 use crate::core::payload::{Payload, PayloadPool};
-use crate::host::{CoreSet, Ring};
+use crate::host::{Agent, CoreSet, Host, Kind, Ring};
 use doorbell_transport::{Qp, RecvQueue};
 use doorbell_verbs::{QpInitAttr, Wc};
 use std::collections::VecDeque;
@@ -149,14 +149,18 @@ pub(crate) struct Cqe {
 /// A completion queue.
 pub(crate) struct CqSlot {
     pub(crate) ring: Ring,
-    /// The entry of the ring that the NIC writes next, and the one that is polled next.
-    pub(super) written: u32,
+    /// The entry of the ring that becomes visible next, and the one that is polled next.
+    written: u32,
     pub(crate) polled: u32,
     pub(crate) entries: VecDeque<Cqe>,
+    /// Completions on their way to memory, with when they become visible.
+    under_way: VecDeque<(u64, Cqe)>,
     pub(crate) capacity: usize,
     pub(crate) overrun: bool,
     /// Cores whose threads sleep until it has an entry.
-    pub(crate) watchers: CoreSet,
+    watchers: CoreSet,
+    /// There is an event for them when the next completion becomes visible.
+    wakes: bool,
 }
 
 impl CqSlot {
@@ -166,16 +170,53 @@ impl CqSlot {
             written: 0,
             polled: 0,
             entries: VecDeque::with_capacity(capacity.min(1024) as usize),
+            under_way: VecDeque::new(),
             capacity: capacity as usize,
             overrun: false,
             watchers: CoreSet::EMPTY,
+            wakes: false,
         }
     }
-}
 
-impl RecvSlot {
-    pub(crate) fn new(queue: RecvQueue, ring: Ring, wqe_bytes: u32, qp: Maybe<QpId>) -> RecvSlot {
-        RecvSlot { queue, ring, posted: 0, read: 0, wqe_bytes, qp }
+    /// A completion is on its way. Returns whether there must be an event when it becomes visible.
+    pub(super) fn send(&mut self, visible: u64, cqe: Cqe) -> bool {
+        self.under_way.push_back((visible, cqe));
+        !self.watchers.is_empty() && !std::mem::replace(&mut self.wakes, true)
+    }
+
+    /// Takes in what has become visible by now. Must come before every look.
+    #[inline]
+    pub(crate) fn settle(&mut self, host: &mut Host, agent: Agent, now: u64) {
+        while let Some(&(visible, cqe)) = self.under_way.front().filter(|(visible, _)| *visible <= now) {
+            self.under_way.pop_front();
+            host.access(visible, agent, self.ring.whole(self.written), Kind::Store);
+            self.written = self.ring.next(self.written);
+            if self.entries.len() == self.capacity {
+                self.overrun = true;
+            } else {
+                self.entries.push_back(cqe);
+            }
+        }
+    }
+
+    /// Whether there is something to be seen now.
+    pub(super) fn is_ready(&self, now: u64) -> bool {
+        let visible = self.under_way.front().is_some_and(|(visible, _)| *visible <= now);
+        visible || !self.entries.is_empty() || self.overrun
+    }
+
+    /// Lets the thread on a core sleep until there is something to be seen. Returns when the event must be
+    /// that wakes it, if there must be one more.
+    pub(super) fn watch(&mut self, host: &mut Host, core: CoreId) -> Option<u64> {
+        host.add_core(&mut self.watchers, core);
+        let (visible, _) = self.under_way.front()?;
+        (!std::mem::replace(&mut self.wakes, true)).then_some(*visible)
+    }
+
+    /// The cores that sleep; they are woken.
+    pub(super) fn take_watchers(&mut self) -> CoreSet {
+        self.wakes = false;
+        std::mem::take(&mut self.watchers)
     }
 }
 
@@ -189,4 +230,10 @@ pub(crate) struct RecvSlot {
     pub(crate) wqe_bytes: u32,
     /// The QP it belongs to; none for an SRQ.
     pub(crate) qp: Maybe<QpId>,
+}
+
+impl RecvSlot {
+    pub(crate) fn new(queue: RecvQueue, ring: Ring, wqe_bytes: u32, qp: Maybe<QpId>) -> RecvSlot {
+        RecvSlot { queue, ring, posted: 0, read: 0, wqe_bytes, qp }
+    }
 }

@@ -1,6 +1,5 @@
 //! The receiving units of a NIC: from a packet at the port to memory, completions and answers.
 
-use super::dma::{DmaWrite, Written};
 use super::qp::Ended;
 use super::{Cqe, Device, QpSlot, priced};
 use crate::core::index::{DeviceId, FlightId, Id, IdVec, Maybe, QpId, UnitId, WqeId};
@@ -8,7 +7,7 @@ use crate::core::payload::Payload;
 use crate::core::queue::Event;
 use crate::core::slab::Slab;
 use crate::fabric::{Flight, PendingAtomic};
-use crate::host::Host;
+use crate::host::{Data, Host, Write};
 use crate::world::Env;
 use doorbell_transport::{Action, Body, Packet, Part, Queue, ReadStream, Source, TxPacket};
 use doorbell_verbs::{QpType, Time, Wc};
@@ -191,7 +190,7 @@ impl Device {
     }
 
     /// A receiving unit has looked at a packet.
-    pub(crate) fn received(&mut self, host: &Host, env: &mut Env, unit: UnitId, flight: FlightId) {
+    pub(crate) fn received(&mut self, host: &mut Host, env: &mut Env, unit: UnitId, flight: FlightId) {
         let Flight { packet, to, .. } = env.flights[flight];
         let qp = to.expect(HAS_QP);
         let mut actions = env.take_actions();
@@ -253,7 +252,7 @@ impl Device {
     /// Returns whether the receiving unit must stand still.
     fn apply(
         &mut self,
-        host: &Host,
+        host: &mut Host,
         env: &mut Env,
         qp: QpId,
         received: FlightId,
@@ -265,14 +264,14 @@ impl Device {
         for action in actions {
             match *action {
                 Action::Place { addr, payload_offset, len } if inline > 0 => {
-                    self.place_inline(env, received, addr, payload_offset, len);
+                    self.place_inline(host, env, received, addr, payload_offset, len);
                 }
                 Action::Place { addr, payload_offset, len } => {
                     self.place(host, env, received, addr, payload_offset, len, places == 1);
                 }
                 Action::PlaceAtomic { addr, original } => {
                     self.translate(host, env, addr);
-                    self.write_word(env, addr, original);
+                    self.write_word(host, env, addr, original);
                 }
                 Action::Complete { queue: Queue::Recv, wc, .. } => {
                     let wc = Wc { slid: sender_lid(env, received), ..wc };
@@ -335,7 +334,7 @@ impl Device {
     #[allow(clippy::too_many_arguments)]
     fn place(
         &mut self,
-        host: &Host,
+        host: &mut Host,
         env: &mut Env,
         received: FlightId,
         addr: u64,
@@ -356,13 +355,20 @@ impl Device {
     }
 
     /// Payload that travels in the CQE, for which no TLP of its own is sent. The driver copies it when
-    /// the completion is polled; here it is in its buffer once the CQE is visible.
-    fn place_inline(&mut self, env: &mut Env, received: FlightId, addr: u64, offset: u32, len: u32) {
+    /// the completion is polled; here it is in its buffer before the CQE is visible.
+    fn place_inline(
+        &mut self,
+        host: &mut Host,
+        env: &mut Env,
+        received: FlightId,
+        addr: u64,
+        offset: u32,
+        len: u32,
+    ) {
         let copy = env.payloads.take(len);
         env.payloads.copy(copy, env.flights[received].payload, offset, len);
-        let written = Written::Data { addr, payload: copy, payload_offset: 0, len, done: 0 };
-        let write = self.dma.writes.insert(DmaWrite { written, per_line: 0 });
-        env.after(self.costs.pcie.write_latency, Event::Visible { device: self.id, write });
+        let visible = self.pcie.beside_writes(env.now);
+        self.send_write(host, env, Write::new(visible, 0, addr, Data::Payload(copy, 0), len));
     }
 
     /// Makes the packet of an answer. Returns whether the receiving unit must stand still for it.

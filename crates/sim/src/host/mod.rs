@@ -3,12 +3,14 @@
 mod access;
 mod cores;
 mod flat;
+mod incoming;
 mod lines;
 mod memory;
 mod rings;
 
 pub(crate) use access::{Access, Agent, Kind, Lines};
 pub(crate) use cores::{Core, MAX_CORES};
+pub(crate) use incoming::{Data, Write};
 pub(crate) use lines::{CoreSet, Cores};
 pub(crate) use memory::{LINE, Memory, Place, lines_touched};
 pub(crate) use rings::{Queue, Ring};
@@ -18,6 +20,7 @@ use doorbell_nic::Host as Profile;
 use doorbell_nic::cost::CpuCost;
 use doorbell_verbs::{Mem, PageSize, VerbsError};
 use flat::Flat;
+use incoming::Lane;
 use rings::Rings;
 
 /// Why a checked address has memory behind it.
@@ -33,24 +36,33 @@ pub(crate) struct Host {
     pub(crate) wc_buffers: usize,
     pub(crate) memory: Memory,
     pub(crate) cores: IdVec<CoreId, Core>,
-    /// Its first device, and how many it has.
+    /// Its first device; the others follow.
     pub(crate) first_device: DeviceId,
-    pub(crate) devices: u32,
     /// Memory regions by handle: their device and key.
     pub(crate) regions: Vec<(DeviceId, u32)>,
     rings: Rings,
+    /// DMA writes under way, of each device.
+    lanes: Vec<Lane>,
+    /// Some thread has slept until a line was written.
+    lines_are_watched: bool,
     model: Flat,
 }
 
 impl Host {
-    pub(crate) fn new(profile: &Profile, costs: CpuCost, first_device: DeviceId, devices: u32) -> Host {
+    pub(crate) fn new(
+        profile: &Profile,
+        costs: CpuCost,
+        first_device: DeviceId,
+        sockets: impl Iterator<Item = u8>,
+    ) -> Host {
         Host {
             memory: Memory::default(),
             cores: IdVec::new(),
             first_device,
-            devices,
             regions: Vec::new(),
             rings: Rings::default(),
+            lanes: sockets.map(Lane::new).collect(),
+            lines_are_watched: false,
             model: Flat::new(profile, &costs),
             costs,
             pause: profile.l1_hit.as_ps().max(1),
@@ -68,6 +80,16 @@ impl Host {
     /// evenly over it.
     pub(crate) fn limit_cached(&mut self, mem: Mem, bytes: u64) {
         self.model.limit_cached(mem.allocation(), bytes);
+    }
+
+    /// How many devices it has.
+    pub(crate) fn devices(&self) -> u32 {
+        self.lanes.len() as u32
+    }
+
+    /// Its device number `local`.
+    pub(crate) fn device(&self, local: u8) -> DeviceId {
+        DeviceId(self.first_device.0 + u16::from(local))
     }
 
     /// Makes a ring of the driver of `entries` entries of `bytes` each.

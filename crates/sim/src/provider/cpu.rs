@@ -1,7 +1,8 @@
 //! A thread's processor: time, and its loads, stores and atomics.
 
 use super::SimProvider;
-use crate::core::thread::{Look, Waiting};
+use crate::core::queue::Event;
+use crate::core::thread::{Look, Step, Waiting};
 use crate::host::{Access, Agent, Kind, LINE, Lines, Place};
 use crate::world::World;
 use doorbell_verbs::{Cpu, Mem, PageSize, Span, Time, VerbsError};
@@ -19,7 +20,8 @@ impl SimProvider<'_> {
 
     /// Reaches lines at this thread's clock, which then is where the access is done; returns what it took.
     fn access(&self, w: &mut World, lines: Lines, kind: Kind) -> (u64, Access) {
-        let World { hosts, threads, .. } = w;
+        let World { env, hosts, threads, .. } = w;
+        hosts[self.machine].settle(env.now, &mut env.payloads);
         let thread = &mut threads[self.thread];
         let access = hosts[self.machine].access(thread.clock, Agent::Core(self.core), lines, kind);
         let cost = access.done - thread.clock;
@@ -77,11 +79,13 @@ impl SimProvider<'_> {
     }
 
     /// Whether everything the last pass looked at is still as it was, and at hand.
-    fn unchanged(&self, w: &World) -> bool {
-        let host = &w.hosts[self.machine];
+    fn unchanged(&self, w: &mut World) -> bool {
+        let now = w.env.now;
+        let host = &mut w.hosts[self.machine];
+        host.settle(now, &mut w.env.payloads);
         w.threads[self.thread].last_steps().iter().all(|step| match step.look {
             Look::Work => true,
-            Look::Poll { device, cq } => !w.devices[device].has_completion(cq),
+            Look::Poll { device, cq } => !w.devices[device].has_completion(now, cq),
             Look::Load { place, .. } => host.holds(place, self.core),
             Look::Read { place, len } => {
                 Lines::of(place, u64::from(len)).places().all(|line| host.holds(line, self.core))
@@ -91,12 +95,18 @@ impl SimProvider<'_> {
 
     /// Asks to be woken when something changes that the last pass looked at.
     fn watch(&self, w: &mut World) {
-        let World { threads, hosts, devices, .. } = w;
+        let World { env, threads, hosts, devices, .. } = w;
         let host = &mut hosts[self.machine];
+        let lines = |step: &Step| matches!(step.look, Look::Load { .. } | Look::Read { .. });
+        if threads[self.thread].last_steps().iter().any(lines) {
+            for (device, visible) in host.watch_lines() {
+                env.queue.push(visible, Event::Visible { device: host.device(device) });
+            }
+        }
         for step in threads[self.thread].last_steps() {
             match step.look {
                 Look::Work => {}
-                Look::Poll { device, cq } => devices[device].watch_cq(host, cq, self.core),
+                Look::Poll { device, cq } => devices[device].watch_cq(host, &mut env.queue, cq, self.core),
                 Look::Load { place, .. } => host.watch(place, self.core),
                 Look::Read { place, len } => {
                     Lines::of(place, u64::from(len)).places().for_each(|line| host.watch(line, self.core));

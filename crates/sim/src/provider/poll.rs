@@ -17,14 +17,17 @@ impl SimProvider<'_> {
         }
         self.sync();
         self.with(|w| {
-            let World { devices, threads, hosts, .. } = w;
-            let Some(Device { cqs, qps, .. }) = devices.get_mut(device) else {
+            let World { env, devices, threads, hosts, .. } = w;
+            let Some(device) = devices.get_mut(device) else {
                 return invalid("there is no such CQ".into());
             };
+            let agent = device.agent();
+            let Device { cqs, qps, .. } = device;
             let thread = &mut threads[self.thread];
             let Some(Some(slot)) = cqs.get_mut(cq) else {
                 return invalid("there is no such CQ".into());
             };
+            slot.settle(&mut hosts[self.machine], agent, env.now);
             if slot.overrun {
                 return Err(VerbsError::NoRoom(format!("the CQ of {} entries was overrun", slot.capacity)));
             }

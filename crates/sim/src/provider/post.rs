@@ -57,8 +57,9 @@ impl SimProvider<'_> {
             return invalid("there is no such address handle".into());
         }
         let slot = &mut device.qps[id];
-        let Env { payloads, .. } = env;
+        let Env { payloads, now, .. } = env;
         let host = &mut hosts[self.machine];
+        host.settle(*now, payloads);
         let length = u32::try_from(wr.length()).unwrap_or(u32::MAX);
         let is_inline = wr.flags.contains(SendFlags::INLINE);
         if is_inline && wr.sg_list.iter().any(|s| host.memory.place(s.addr, u64::from(s.length)).is_none()) {

@@ -77,7 +77,7 @@ impl Provider for SimProvider<'_> {
     }
 
     fn num_devices(&self) -> u32 {
-        self.with(|w| w.hosts[self.machine].devices)
+        self.with(|w| w.hosts[self.machine].devices())
     }
 
     fn open_device(&self, index: u32) -> Result<DeviceHandle, VerbsError> {

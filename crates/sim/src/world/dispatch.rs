@@ -1,7 +1,7 @@
 //! The processing of events: which handler of which device each of them is for.
 
 use super::World;
-use crate::core::index::ThreadId;
+use crate::core::index::{DeviceId, ThreadId};
 use crate::core::queue::{Event, Key, Packed};
 
 /// What the processing of events ran into.
@@ -68,19 +68,21 @@ impl World {
         let World { env, hosts, devices, .. } = self;
         match event.event() {
             Event::Thread(_) => {}
-            Event::Visible { device, write } => {
+            Event::Visible { device } => self.lines_visible(device),
+            Event::Completion { device, cq } => {
                 let device = &mut devices[device];
                 let machine = device.machine;
-                let woken = device.visible(&mut hosts[machine], env, write);
-                if !woken.is_empty() {
-                    self.wake(machine, woken);
-                }
+                let woken = device.completion_visible(&mut hosts[machine], env.now, cq);
+                self.wake(machine, woken);
             }
             Event::ReadAtHost { device, read } => {
                 let device = &mut devices[device];
                 device.read_at_host(&mut hosts[device.machine], env, read);
             }
-            Event::ReadDone { device, read } => devices[device].read_done(env, read),
+            Event::ReadDone { device, read } => {
+                let device = &mut devices[device];
+                device.read_done(&mut hosts[device.machine], env, read);
+            }
             Event::Mmio { device, count, qp, by_mmio, life } => {
                 devices[device].mmio_arrived(env, (qp, life), count, by_mmio)
             }
@@ -97,7 +99,7 @@ impl World {
             }
             Event::RxDone { device, unit, flight } => {
                 let device = &mut devices[device];
-                device.received(&hosts[device.machine], env, unit, flight);
+                device.received(&mut hosts[device.machine], env, unit, flight);
                 self.give_room();
             }
             Event::Unlock { device, lock } => {
@@ -114,6 +116,18 @@ impl World {
                 device.drain_port(env, device.port(port));
             }
             Event::Timer { device, qp } => devices[device].timer(env, qp),
+        }
+    }
+
+    /// Lines of a device's DMA writes have become visible.
+    fn lines_visible(&mut self, device: DeviceId) {
+        let machine = self.devices[device].machine;
+        let local = (device.0 - self.hosts[machine].first_device.0) as u8;
+        while let Some(line) = self.hosts[machine].next_line(local, self.env.now, &mut self.env.payloads) {
+            if let Some(next) = line.next {
+                self.env.queue.push(next, Event::Visible { device });
+            }
+            self.wake(machine, line.woken);
         }
     }
 

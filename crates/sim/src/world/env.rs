@@ -21,10 +21,14 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Counts an event and takes it up in the hash: when it happens, what it is and whom it concerns.
+    /// Counts an event and takes it up in the hash: when it happens, what it is and whom it concerns. What
+    /// only wakes threads is not in the hash: it depends on how they wait, not on what happens.
     #[inline]
     pub(super) fn note(&mut self, event: Key) {
         self.events += 1;
+        if event.is_wake_up() {
+            return;
+        }
         let mixed = (self.event_hash ^ event.order).rotate_left(29).wrapping_add(event.time);
         self.event_hash = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }

@@ -11,7 +11,7 @@ use crate::core::index::{DeviceId, Id, IdVec, MachineId, ThreadId};
 use crate::core::queue::Key;
 use crate::core::server::Window;
 use crate::core::thread::Thread;
-use crate::device::Device;
+use crate::device::{Device, Place};
 use crate::fabric::Fabric;
 use crate::host::Host;
 use crate::{Machine, SimConfig};
@@ -78,13 +78,19 @@ impl World {
                 &host.host,
                 costs.cpu.clone(),
                 DeviceId::from_index(devices.len()),
-                machine.devices.len() as u32,
+                machine.devices.iter().map(|slot| slot.socket),
             ));
-            for slot in machine.devices {
+            for (local, slot) in (0..).zip(machine.devices) {
                 let (profile, costs) = known.of(slot.profile);
                 let device = DeviceId::from_index(devices.len());
                 let first_port = fabric.add_ports(device, &profile.link, &costs.wire);
-                devices.push(Device::new(device, (id, slot.socket), first_port, profile, costs));
+                devices.push(Device::new(
+                    device,
+                    Place { machine: id, local, socket: slot.socket },
+                    first_port,
+                    profile,
+                    costs,
+                ));
             }
         }
         World {

@@ -47,6 +47,9 @@ impl World {
 
     /// Wakes the threads on `cores` of a machine that sleep in their passes.
     pub(crate) fn wake(&mut self, machine: MachineId, cores: CoreSet) {
+        if cores.is_empty() {
+            return;
+        }
         for core in self.hosts[machine].cores_of(cores) {
             let Some(thread) = self.hosts[machine].cores[core].thread else { continue };
             let at = self.cause;

@@ -1,0 +1,130 @@
+//! DMA writes on their way to memory.
+//!
+//! The PCIe link keeps their order, so each device's become visible one after another, line by line. Nobody
+//! can tell when, but by looking: what has become visible is put into memory before anybody looks there. Only
+//! where threads sleep until a line is written is there an event for each line.
+
+use super::access::{Agent, Kind, Lines};
+use super::memory::LINE;
+use super::{ALLOCATED, CoreSet, Host};
+use crate::core::payload::{Payload, PayloadPool};
+use std::collections::VecDeque;
+
+/// What a DMA write writes.
+#[derive(Clone, Copy)]
+pub(crate) enum Data {
+    /// Bytes of a payload from this one on; its buffer belongs to the write.
+    Payload(Payload, u32),
+    /// A word, of an atomic at its target or of its result.
+    Word(u64),
+}
+
+/// A DMA write under way.
+#[derive(Clone, Copy)]
+pub(crate) struct Write {
+    /// When its next line becomes visible, and how long after that each other one does, in picoseconds.
+    pub(crate) at: u64,
+    pub(crate) per_line: u64,
+    pub(crate) addr: u64,
+    pub(crate) data: Data,
+    pub(crate) len: u32,
+    /// Bytes that are visible.
+    pub(crate) done: u32,
+}
+
+impl Write {
+    /// `len` bytes at `addr`, the first of which become visible at `at`.
+    pub(crate) fn new(at: u64, per_line: u64, addr: u64, data: Data, len: u32) -> Write {
+        Write { at, per_line, addr, data, len, done: 0 }
+    }
+}
+
+/// The writes of a device.
+pub(super) struct Lane {
+    socket: u8,
+    writes: VecDeque<Write>,
+}
+
+impl Lane {
+    pub(super) fn new(socket: u8) -> Lane {
+        Lane { socket, writes: VecDeque::new() }
+    }
+}
+
+/// A line that has become visible.
+pub(crate) struct Visible {
+    /// The cores whose threads slept until then.
+    pub(crate) woken: CoreSet,
+    /// When the next line of the same write does.
+    pub(crate) next: Option<u64>,
+}
+
+impl Host {
+    /// A device has sent off a DMA write. Returns whether there must be an event when its first line becomes
+    /// visible.
+    pub(crate) fn incoming(&mut self, device: u8, write: Write) -> bool {
+        let writes = &mut self.lanes[usize::from(device)].writes;
+        debug_assert!(writes.back().is_none_or(|last| last.at <= write.at), "the link keeps their order");
+        writes.push_back(write);
+        self.lines_are_watched
+    }
+
+    /// Puts into memory what has become visible by now. Must come before every look at memory.
+    #[inline]
+    pub(crate) fn settle(&mut self, now: u64, payloads: &mut PayloadPool) {
+        for device in 0..self.lanes.len() {
+            while self.next_line(device as u8, now, payloads).is_some() {}
+        }
+    }
+
+    /// The next line of a device's writes, if it has become visible by now.
+    #[inline]
+    pub(crate) fn next_line(&mut self, device: u8, now: u64, payloads: &mut PayloadPool) -> Option<Visible> {
+        let lane = &self.lanes[usize::from(device)];
+        lane.writes.front().filter(|write| write.at <= now)?;
+        Some(self.put_line(device, payloads))
+    }
+
+    fn put_line(&mut self, device: u8, payloads: &mut PayloadPool) -> Visible {
+        let Lane { socket, writes } = &mut self.lanes[usize::from(device)];
+        let agent = Agent::Device { socket: *socket };
+        let write = &mut writes[0];
+        let (at, done) = (write.at, write.done);
+        let begin = write.addr + u64::from(done);
+        let part = (LINE - begin % LINE).min(u64::from(write.len - done)) as u32;
+        let place = self.memory.place(begin, part.into()).expect(ALLOCATED);
+        let to = self.memory.bytes_mut(place, part.into());
+        match write.data {
+            Data::Payload(payload, offset) => {
+                to.copy_from_slice(&payloads.bytes(payload)[(offset + done) as usize..][..part as usize]);
+                if done + part == write.len {
+                    payloads.give(payload);
+                }
+            }
+            Data::Word(value) => to.copy_from_slice(&value.to_le_bytes()[done as usize..][..part as usize]),
+        }
+        let mut next = None;
+        if done + part < write.len {
+            write.done += part;
+            write.at += write.per_line;
+            next = Some(write.at);
+        } else {
+            writes.pop_front();
+        }
+        let woken = self.access(at, agent, Lines::at(place), Kind::Store).woken;
+        Visible { woken, next }
+    }
+
+    /// From now on there must be an event for each line that becomes visible: somebody sleeps until one does.
+    /// Returns, the first time, the devices with writes under way and when each of these goes on.
+    pub(crate) fn watch_lines(&mut self) -> Vec<(u8, u64)> {
+        if std::mem::replace(&mut self.lines_are_watched, true) {
+            return Vec::new();
+        }
+        let under_way = |(device, lane): (u8, &Lane)| {
+            let times: Vec<(u8, u64)> = lane.writes.iter().map(|write| (device, write.at)).collect();
+            times
+        };
+        (0..).zip(&self.lanes).flat_map(under_way).collect()
+    }
+}
