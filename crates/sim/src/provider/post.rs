@@ -144,7 +144,12 @@ impl SimProvider<'_> {
 
     /// ibv_post_send(3).
     pub(super) fn post_list(&self, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
-        self.effect();
+        // Inline payload is read from memory as it is now. Else nobody sees what is posted before the MMIO,
+        // for which the world catches up.
+        match list.iter().any(|wr| wr.flags.contains(SendFlags::INLINE)) {
+            true => self.effect(),
+            false => self.with(|w| w.threads[self.thread].effect()),
+        }
         let mut lines = 0;
         let (posted, refused) = self.with(|w| {
             w.threads[self.thread].clock += w.hosts[self.machine].costs.post_call;
