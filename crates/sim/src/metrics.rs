@@ -137,9 +137,8 @@ impl Metrics {
             "receiving unit of the busiest flow",
             flows.map(|f| f.busy).max().unwrap_or(0),
         );
-        if let Some((lock, busy)) = d.locks.busiest() {
-            add(Resource::AtomicLocks, &format!("atomics lock {}, the busiest", lock.0), busy);
-        }
+        let (lock, busy) = d.locks.busiest();
+        add(Resource::AtomicLocks, &format!("atomics lock {}, the busiest", lock.0), busy);
         for port in w.env.fabric.ports.iter().filter(|p| p.device == d.id) {
             let number = port.number + 1;
             add(Resource::LinkBandwidth, &format!("port {number} out"), port.out.busy);

@@ -45,8 +45,10 @@ pub(crate) struct Responder {
     held: Option<u64>,
     /// Its SGEs.
     held_sges: Vec<Sge>,
-    /// As many as `max_dest_rd_atomic`.
+    /// As many as `rd_atomic`, from the first atomic on.
     atomics: Vec<Option<SavedAtomic>>,
+    /// Attribute `max_dest_rd_atomic`.
+    rd_atomic: u8,
     next_atomic: usize,
 }
 
@@ -59,7 +61,10 @@ impl Responder {
 
     /// Changes the number of atomics remembered, where it differs.
     pub(crate) fn resize(&mut self, max_dest_rd_atomic: u8) {
-        self.atomics.resize(usize::from(max_dest_rd_atomic), None);
+        self.rd_atomic = max_dest_rd_atomic;
+        if !self.atomics.is_empty() {
+            self.atomics.resize(usize::from(max_dest_rd_atomic), None);
+        }
         if self.next_atomic >= self.atomics.len() {
             self.next_atomic = 0;
         }
@@ -72,6 +77,7 @@ impl Responder {
         self.inbound = Inbound::Idle;
         self.held = None;
         self.atomics.clear();
+        self.rd_atomic = 0;
         self.next_atomic = 0;
     }
 
@@ -415,6 +421,9 @@ impl Qp {
         let enabled = self.settings.access.contains(AccessFlags::REMOTE_ATOMIC);
         if self.resp.inbound != Inbound::Idle || !enabled || !va.is_multiple_of(8) {
             return Err(Fault::Invalid);
+        }
+        if self.resp.atomics.is_empty() {
+            self.resp.atomics = vec![None; usize::from(self.resp.rd_atomic)];
         }
         let resource = self.resp.next_atomic;
         match self.resp.atomics.get(resource) {

@@ -55,8 +55,12 @@ pub struct SendWqe<'a> {
 
 /// A ring with flat storage. Positions count all work requests ever posted; a slot is a position
 /// modulo the depth.
+///
+/// Most queues never hold as many as they could: where the depth is a power of two, there is room for a
+/// smaller one, which grows when it is full. Slots in use follow each other, so that modulo it they differ.
 #[derive(Clone, Debug)]
 pub(crate) struct SendQueue {
+    /// As many as there is room for.
     entries: Box<[Entry]>,
     /// `max_sge` per entry.
     sges: Box<[Sge]>,
@@ -72,9 +76,10 @@ pub(crate) struct SendQueue {
 
 impl SendQueue {
     pub(crate) fn new(depth: u32, max_sge: u32) -> SendQueue {
+        let room = if depth.is_power_of_two() { 1 } else { depth as usize };
         SendQueue {
-            entries: vec![Entry::EMPTY; depth as usize].into(),
-            sges: vec![Sge::default(); depth as usize * max_sge as usize].into(),
+            entries: vec![Entry::EMPTY; room].into(),
+            sges: vec![Sge::default(); room * max_sge as usize].into(),
             max_sge: max_sge as usize,
             depth: u64::from(depth),
             freed: 0,
@@ -90,21 +95,47 @@ impl SendQueue {
         (if self.depth & mask == 0 { position & mask } else { position % self.depth }) as usize
     }
 
+    /// Where the entry of a slot is.
+    #[inline]
+    fn place(&self, slot: usize) -> usize {
+        // Room that is no power of two is room for all.
+        let mask = self.entries.len().wrapping_sub(1);
+        if self.entries.len() & mask == 0 { slot & mask } else { slot }
+    }
+
+    /// Makes room for twice as many.
+    #[cold]
+    fn grow(&mut self) {
+        let (old, old_sges) = (std::mem::take(&mut self.entries), std::mem::take(&mut self.sges));
+        let room = 2 * old.len();
+        self.entries = vec![Entry::EMPTY; room].into();
+        self.sges = vec![Sge::default(); room * self.max_sge].into();
+        for position in self.freed..self.posted {
+            let slot = self.slot(position);
+            let (from, to) = (slot & (old.len() - 1), self.place(slot));
+            self.entries[to] = old[from];
+            let sges = &old_sges[from * self.max_sge..][..self.max_sge];
+            self.sges[to * self.max_sge..][..self.max_sge].copy_from_slice(sges);
+        }
+    }
+
     pub(crate) fn entry(&self, slot: usize) -> &Entry {
-        &self.entries[slot]
+        &self.entries[self.place(slot)]
     }
 
     pub(crate) fn entry_mut(&mut self, slot: usize) -> &mut Entry {
-        &mut self.entries[slot]
+        let place = self.place(slot);
+        &mut self.entries[place]
     }
 
     pub(crate) fn sges(&self, slot: usize) -> &[Sge] {
-        let first = slot * self.max_sge;
-        &self.sges[first..first + self.entries[slot].num_sge as usize]
+        let place = self.place(slot);
+        let first = place * self.max_sge;
+        &self.sges[first..first + self.entries[place].num_sge as usize]
     }
 
     pub(crate) fn wqe(&self, slot: usize) -> SendWqe<'_> {
-        let e = &self.entries[slot];
+        let e = self.entry(slot);
         SendWqe { wr_id: e.wr_id, op: e.op, sges: self.sges(slot), flags: e.flags, dest: e.dest, len: e.len }
     }
 
@@ -116,8 +147,11 @@ impl SendQueue {
                 self.depth
             )));
         }
+        if self.posted - self.freed == self.entries.len() as u64 {
+            self.grow();
+        }
         let slot = self.slot(self.posted);
-        self.entries[slot] = Entry {
+        *self.entry_mut(slot) = Entry {
             wr_id: wr.wr_id,
             op: wr.op,
             dest: wr.dest,
@@ -127,7 +161,7 @@ impl SendQueue {
             first_psn: 0,
             packets: 0,
         };
-        let first = slot * self.max_sge;
+        let first = self.place(slot) * self.max_sge;
         self.sges[first..first + wr.sg_list.len()].copy_from_slice(wr.sg_list);
         self.posted += 1;
         Ok(slot as u32)
@@ -161,5 +195,43 @@ impl SendQueue {
         self.freed = 0;
         self.visible = 0;
         self.posted = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Posts and releases, at most `most` at a time; the entries are those that were posted.
+    fn used(depth: u32, most: u64) -> usize {
+        let mut queue = SendQueue::new(depth, 2);
+        let (mut posted, mut released) = (0, 0);
+        for round in 0..100u64 {
+            while posted - released < (1 + round % most).min(depth.into()) {
+                let sges =
+                    [Sge { addr: posted, length: 1, lkey: 0 }, Sge { addr: posted + 1, length: 2, lkey: 0 }];
+                let wr = SendWr::new(posted, SendOp::Send, &sges[..1 + posted as usize % 2]);
+                queue.post(&wr, 1).expect("room");
+                posted += 1;
+            }
+            for position in released..posted {
+                let wqe = queue.wqe(queue.slot(position));
+                assert_eq!((wqe.wr_id, wqe.sges.len()), (position, 1 + position as usize % 2));
+                assert_eq!(wqe.sges[0].addr, position, "depth {depth}, round {round}");
+            }
+            queue.release(queue.slot(released) as u32, posted);
+            released += 1;
+        }
+        queue.entries.len()
+    }
+
+    #[test]
+    fn room_grows_to_what_is_used() {
+        for depth in [1, 2, 7, 16, 64] {
+            used(depth, 100);
+        }
+        assert_eq!(used(64, 3), 4);
+        assert_eq!(used(64, 1), 1);
+        assert_eq!(used(48, 1), 48, "no power of two");
     }
 }

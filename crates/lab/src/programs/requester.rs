@@ -2,7 +2,7 @@
 
 use super::ring::Ring;
 use super::session::{self, Paths, Session};
-use super::{Interval, ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id, wrap};
+use super::{Interval, LONGEST_NS, ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id, wrap};
 use crate::topology;
 use crate::workload::{Pattern, Resolved, Verb};
 use doorbell_verbs::{
@@ -238,7 +238,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         };
         if interval.contains(now) {
             result.completed += completed;
-            result.latency.saturating_record(latency.as_ns().max(1));
+            result.latency.record(latency.as_ns().clamp(1, LONGEST_NS)).expect("the histogram grows");
         }
     }
 }

@@ -108,8 +108,11 @@ impl<I: Id, T> IdVec<I, T> {
         IdVec { items: Vec::new(), named_by: PhantomData }
     }
 
-    /// Adds a thing; returns what names it.
+    /// Adds a thing; returns what names it. Room grows by an eighth: there may be many large things.
     pub(crate) fn push(&mut self, item: T) -> I {
+        if self.items.len() == self.items.capacity() {
+            self.items.reserve_exact((self.items.len() / 8).max(16));
+        }
         self.items.push(item);
         I::from_index(self.items.len() - 1)
     }

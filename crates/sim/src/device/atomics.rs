@@ -33,16 +33,29 @@ impl Lock {
 }
 
 /// All locks of a device.
-pub(crate) struct Locks(IdVec<LockId, Lock>);
+pub(crate) struct Locks {
+    /// None before the first atomic.
+    locks: IdVec<LockId, Lock>,
+    count: u32,
+}
 
 impl Locks {
     pub(super) fn new(count: u32) -> Locks {
-        Locks((0..count).map(|_| Lock::default()).collect())
+        Locks { locks: IdVec::new(), count }
+    }
+
+    #[inline]
+    fn get(&mut self, number: LockId) -> &mut Lock {
+        if self.locks.len() == 0 {
+            self.locks = (0..self.count).map(|_| Lock::default()).collect();
+        }
+        &mut self.locks[number]
     }
 
     /// The lock that was held longest, the first of several, and for how long.
-    pub(crate) fn busiest(&self) -> Option<(LockId, u64)> {
-        self.0.named().map(|(id, lock)| (id, lock.busy)).min_by_key(|(_, busy)| std::cmp::Reverse(*busy))
+    pub(crate) fn busiest(&self) -> (LockId, u64) {
+        let held = self.locks.named().map(|(id, lock)| (id, lock.busy));
+        held.min_by_key(|(_, busy)| std::cmp::Reverse(*busy)).unwrap_or((LockId(0), 0))
     }
 }
 
@@ -61,7 +74,7 @@ impl Device {
         unit: Maybe<UnitId>,
     ) -> bool {
         let number = self.lock_of(addr);
-        let lock = &mut self.locks.0[number];
+        let lock = self.locks.get(number);
         if !lock.held {
             self.locked(host, env, flight, number);
             return false;
@@ -76,7 +89,7 @@ impl Device {
 
     /// An atomic has its lock: it reads the word.
     fn locked(&mut self, host: &Host, env: &mut Env, flight: FlightId, number: LockId) {
-        let lock = &mut self.locks.0[number];
+        let lock = self.locks.get(number);
         lock.held = true;
         lock.since = env.now;
         let addr = env.flights[flight].atomic.expect(IS_ATOMIC).addr;
@@ -107,7 +120,7 @@ impl Device {
 
     /// A lock is free for the next atomic.
     pub(crate) fn unlock(&mut self, host: &Host, env: &mut Env, number: LockId) {
-        let Some(next) = self.locks.0[number].release(env.now, env.window) else { return };
+        let Some(next) = self.locks.get(number).release(env.now, env.window) else { return };
         let blocked = std::mem::replace(&mut env.flights[next].rx_unit, Maybe::NONE);
         self.locked(host, env, next, number);
         if let Some(unit) = blocked.get() {

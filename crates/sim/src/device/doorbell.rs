@@ -2,7 +2,7 @@
 
 use super::dma::{DmaRead, ReadPurpose};
 use super::{Device, QpSlot};
-use crate::core::index::{Id, QpId, RecvQueueId, WqeId};
+use crate::core::index::{QpId, RecvQueueId, WqeId};
 use crate::host::{Host, Kind};
 use crate::world::Env;
 use doorbell_nic::accounting::doorbell_fetches;
@@ -22,11 +22,11 @@ impl Device {
         }
         for group in doorbell_fetches(&self.profile.nic, u32::from(count)) {
             let slot = &mut self.qps[qp];
-            let (from, to) = (slot.fetching as usize, (slot.fetching + group) as usize);
+            let announced = slot.fetching..slot.fetching + group;
             slot.fetching += group;
-            let first = *slot.posted.get(from).expect(POSTED);
-            let announced = slot.posted.range(from..to);
-            let bytes = announced.map(|s| wqe::pad(u32::from(slot.wqes[s.index()].bytes))).sum();
+            let first = slot.posted.get(announced.start).expect(POSTED);
+            let slots = announced.map(|number| slot.posted.get(number).expect(POSTED));
+            let bytes = slots.map(|s| wqe::pad(slot.wqes.bytes(s))).sum();
             let purpose = ReadPurpose::SendWqes { qp, life, first, count: group as u16 };
             self.start_read(env, DmaRead { bytes, purpose });
         }
@@ -37,7 +37,7 @@ impl Device {
         let QpSlot { ring, wqes, .. } = &self.qps[qp];
         let mut entry = first.0;
         for _ in 0..count {
-            let bytes = u32::from(wqes[entry as usize].bytes);
+            let bytes = wqes.bytes(WqeId(entry));
             host.access(now, self.agent(), ring.entry(entry, bytes), Kind::Load);
             entry = ring.next(entry);
         }
@@ -59,7 +59,7 @@ impl Device {
         let Device { qps, caches, .. } = self;
         let slot = &mut qps[qp];
         for _ in 0..count {
-            let wqe = slot.posted.pop_front().expect(POSTED);
+            let wqe = slot.posted.pop().expect(POSTED);
             let state = slot.wqe(wqe);
             state.by_mmio = by_mmio;
             state.entered = caches.wqes.enter();

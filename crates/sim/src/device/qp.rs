@@ -2,7 +2,7 @@
 
 use super::rx::Flow;
 use super::tx::TxWork;
-use crate::core::index::{CoreId, CqId, FlightId, Maybe, QpId, RecvQueueId, WqeId};
+use crate::core::index::{CoreId, CqId, FlightId, Id, Maybe, QpId, RecvQueueId, WqeId};
 use crate::core::payload::{Payload, PayloadPool};
 use crate::host::{Agent, CoreSet, Host, Kind, Ring};
 use doorbell_transport::{Qp, RecvQueue};
@@ -29,6 +29,91 @@ impl WqeSlot {
     const EMPTY: WqeSlot = WqeSlot { inline: Payload::EMPTY, bytes: 0, by_mmio: false, entered: 0 };
 }
 
+/// The WQEs of a send queue: as `transport`'s queue, with room for as many as have been in use at once, where
+/// its depth is a power of two.
+pub(crate) struct WqeSlots {
+    slots: Vec<WqeSlot>,
+    depth: u32,
+}
+
+impl WqeSlots {
+    fn new(depth: u32) -> WqeSlots {
+        let room = if depth.is_power_of_two() { 1 } else { depth };
+        WqeSlots { slots: vec![WqeSlot::EMPTY; room as usize], depth }
+    }
+
+    /// Where a slot is. Room that is no power of two is room for all.
+    #[inline]
+    fn place(&self, wqe: WqeId) -> usize {
+        let mask = self.slots.len() - 1;
+        if self.slots.len() & mask == 0 { wqe.index() & mask } else { wqe.index() }
+    }
+
+    pub(super) fn bytes(&self, wqe: WqeId) -> u32 {
+        self.slots[self.place(wqe)].bytes.into()
+    }
+
+    /// Makes room for `in_use` slots in a row, the last of which is `newest` and not yet written.
+    #[inline]
+    pub(crate) fn make_room(&mut self, newest: WqeId, in_use: u32) {
+        if in_use as usize > self.slots.len() {
+            self.grow(newest, in_use);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, newest: WqeId, in_use: u32) {
+        let room = (in_use as usize).next_power_of_two();
+        let old = std::mem::replace(&mut self.slots, vec![WqeSlot::EMPTY; room]);
+        for before in 1..in_use {
+            let wqe = WqeId((newest.0 + self.depth - before) % self.depth);
+            let place = self.place(wqe);
+            self.slots[place] = old[wqe.index() & (old.len() - 1)];
+        }
+    }
+}
+
+/// Slots of a send queue that follow each other, round and round.
+pub(crate) struct Posted {
+    first: u32,
+    len: u32,
+    depth: u32,
+}
+
+impl Posted {
+    /// Adds the slot behind those that are there.
+    pub(crate) fn push(&mut self, wqe: WqeId) {
+        if self.len == 0 {
+            self.first = wqe.0;
+        }
+        debug_assert_eq!(self.at(self.len), wqe, "work requests are posted to one slot after another");
+        self.len += 1;
+    }
+
+    fn at(&self, number: u32) -> WqeId {
+        let slot = self.first + number;
+        WqeId(if slot < self.depth { slot } else { slot - self.depth })
+    }
+
+    /// The slot that is so many behind the first.
+    pub(super) fn get(&self, number: u32) -> Option<WqeId> {
+        (number < self.len).then(|| self.at(number))
+    }
+
+    /// Takes the first slot.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<WqeId> {
+        let first = self.get(0)?;
+        self.first = self.at(1).0;
+        self.len -= 1;
+        Some(first)
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
+    }
+}
+
 /// A QP with what surrounds it in the NIC and the driver.
 pub(crate) struct QpSlot {
     pub(crate) qp: Qp,
@@ -37,9 +122,9 @@ pub(crate) struct QpSlot {
     pub(crate) recv_queue: RecvQueueId,
     pub(crate) alive: bool,
     pub(crate) ring: Ring,
-    pub(crate) wqes: Vec<WqeSlot>,
-    /// Slots of WQEs that were posted, in order, whose doorbell has not reached the NIC.
-    pub(crate) posted: VecDeque<WqeId>,
+    pub(crate) wqes: WqeSlots,
+    /// WQEs that were posted and whose doorbell has not reached the NIC.
+    pub(crate) posted: Posted,
     /// How many of these the NIC is reading.
     pub(crate) fetching: u32,
     /// What sending units have to do for it, one at a time.
@@ -94,8 +179,8 @@ impl QpSlot {
             recv_queue,
             alive: true,
             ring,
-            wqes: vec![WqeSlot::EMPTY; depth.max(1) as usize],
-            posted: VecDeque::with_capacity(depth as usize),
+            wqes: WqeSlots::new(depth.max(1)),
+            posted: Posted { first: 0, len: 0, depth: depth.max(1) },
             fetching: 0,
             work: VecDeque::new(),
             served: false,
@@ -121,7 +206,7 @@ impl QpSlot {
         self.leaving = 0;
         self.left = 0;
         self.behind.clear();
-        for wqe in &mut self.wqes {
+        for wqe in &mut self.wqes.slots {
             payloads.give(std::mem::replace(&mut wqe.inline, Payload::EMPTY));
             wqe.entered = 0;
         }
@@ -129,7 +214,8 @@ impl QpSlot {
 
     #[inline]
     pub(crate) fn wqe(&mut self, wqe: WqeId) -> &mut WqeSlot {
-        &mut self.wqes[wqe.0 as usize]
+        let place = self.wqes.place(wqe);
+        &mut self.wqes.slots[place]
     }
 }
 

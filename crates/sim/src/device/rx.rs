@@ -98,7 +98,7 @@ pub(crate) struct Receiving {
     /// Units that have nothing to do; the last is taken first.
     idle: Vec<UnitId>,
     waiting: VecDeque<FlowId>,
-    /// Flows of datagrams.
+    /// Flows of datagrams; none before the first datagram.
     pub(crate) datagrams: Vec<Flow>,
 }
 
@@ -108,8 +108,16 @@ impl Receiving {
             units: (0..units).map(|_| RxUnit::default()).collect(),
             idle: (0..units as u16).rev().map(UnitId).collect(),
             waiting: VecDeque::new(),
-            datagrams: vec![Flow::default(); 1 << FLOW_BITS],
+            datagrams: Vec::new(),
         }
+    }
+
+    #[inline]
+    fn datagrams(&mut self, number: u32) -> &mut Flow {
+        if self.datagrams.is_empty() {
+            self.datagrams = vec![Flow::default(); 1 << FLOW_BITS];
+        }
+        &mut self.datagrams[number as usize]
     }
 }
 
@@ -117,7 +125,7 @@ impl Device {
     fn flow(&mut self, id: FlowId) -> &mut Flow {
         match id {
             FlowId::Connection(qp) => &mut self.qps[qp].flow,
-            FlowId::Datagrams(n) => &mut self.receiving.datagrams[n as usize],
+            FlowId::Datagrams(n) => self.receiving.datagrams(n),
         }
     }
 

@@ -88,10 +88,11 @@ impl SimProvider<'_> {
                 into += s.length as usize;
             }
         }
+        slot.wqes.make_room(index, slot.qp.send_queue_len());
         let state = slot.wqe(index);
         payloads.give(state.inline);
         *state = WqeSlot { inline, bytes: bytes as u16, by_mmio: false, entered: 0 };
-        slot.posted.push_back(index);
+        slot.posted.push(index);
         let lines = wqe::lines(bytes);
         let thread = &mut threads[self.thread];
         let built = thread.clock + host.costs.build(if is_inline { length } else { 0 });
