@@ -130,6 +130,11 @@ impl Flat {
         self.sets.contains(self.line(place).holders, core)
     }
 
+    /// What loading lines takes that are in the core's own cache.
+    pub(crate) fn at_hand(&self, lines: u64) -> u64 {
+        if lines == 0 { 0 } else { self.times.l1_hit + self.times.copy_line * (lines - 1) }
+    }
+
     pub(crate) fn watch(&mut self, place: Place, core: CoreId) {
         let line = &mut self.allocations[place.allocation as usize].lines[(place.offset / LINE) as usize];
         self.sets.insert(&mut line.watchers, core);

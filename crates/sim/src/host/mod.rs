@@ -110,6 +110,11 @@ impl Host {
         self.model.holds(place, core)
     }
 
+    /// How long loading `lines` lines takes that are in the core's own cache, in picoseconds.
+    pub(crate) fn at_hand(&self, lines: u64) -> u64 {
+        self.model.at_hand(lines)
+    }
+
     /// Lets the thread on a core sleep until the line at `place` is written.
     pub(crate) fn watch(&mut self, place: Place, core: CoreId) {
         self.model.watch(place, core);

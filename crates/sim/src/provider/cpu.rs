@@ -78,7 +78,8 @@ impl SimProvider<'_> {
         })
     }
 
-    /// Whether everything the last pass looked at is still as it was, and at hand.
+    /// Whether everything the last pass looked at is still as it was, and at hand as it was then: two passes
+    /// that both had to fetch a line are alike, and the next one has it.
     fn unchanged(&self, w: &mut World) -> bool {
         let now = w.env.now;
         let host = &mut w.hosts[self.machine];
@@ -86,9 +87,10 @@ impl SimProvider<'_> {
         w.threads[self.thread].last_steps().iter().all(|step| match step.look {
             Look::Work => true,
             Look::Poll { device, cq } => !w.devices[device].has_completion(now, cq),
-            Look::Load { place, .. } => host.holds(place, self.core),
+            Look::Load { place, .. } => step.cost == host.at_hand(1) && host.holds(place, self.core),
             Look::Read { place, len } => {
-                Lines::of(place, u64::from(len)).places().all(|line| host.holds(line, self.core))
+                let lines = Lines::of(place, u64::from(len));
+                step.cost == host.at_hand(lines.count) && lines.places().all(|l| host.holds(l, self.core))
             }
         })
     }
