@@ -158,6 +158,7 @@ impl Provider for SimProvider<'_> {
     }
 
     fn dereg_mr(&self, mr: MrHandle) {
+        self.effect();
         self.with(|w| {
             let (device, key) = w.hosts[self.machine].regions[mr.0 as usize];
             w.devices[device].keys.deregister(key);
@@ -177,6 +178,7 @@ impl Provider for SimProvider<'_> {
     }
 
     fn destroy_cq(&self, cq: CqHandle) {
+        self.effect();
         self.on_device(cq.0, |d| d.cqs[object(cq.0)] = None);
     }
 
@@ -215,6 +217,7 @@ impl Provider for SimProvider<'_> {
     }
 
     fn destroy_ah(&self, ah: AhHandle) {
+        self.effect();
         self.on_device(ah.0, |d| *d.ah_mut(ah) = None);
     }
 
@@ -268,6 +271,7 @@ impl Provider for SimProvider<'_> {
     }
 
     fn destroy_qp(&self, qp: QpHandle) {
+        self.effect();
         self.with(|w| {
             if let Some(slot) = w.devices[self.device_of(qp.0)].qps.get_mut(object(qp.0)) {
                 slot.alive = false;
