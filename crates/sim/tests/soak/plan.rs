@@ -99,6 +99,15 @@ impl Case {
     }
 }
 
+impl Case {
+    /// Whether its threads do the same if no pass is skipped. Where they share memory, one that loads a line
+    /// delays the passes of another that looks at it, which are not seen where they are skipped.
+    pub(crate) fn is_orderly(&self) -> bool {
+        let shares = |machine: &MachinePlan| machine.shared && machine.threads > 1;
+        self.threads.iter().all(|plan| plan.orderly) && !self.machines.iter().any(shares)
+    }
+}
+
 fn machines(draw: &mut Draw) -> Vec<MachinePlan> {
     let kinds = Profile::names().count();
     let alike = draw.maybe(60, |draw| draw.index(kinds));
