@@ -193,7 +193,7 @@ fn systems_are_simulated() {
     for (line, what) in [
         ("simulate --system herd-kv --verb read", "--profile, --warmup, --duration and --seed"),
         ("simulate --system herd-kv --design atomics", "--system sequencer only"),
-        ("simulate --system herd-kv --clients-per-machine 0", "clients per machine: 1 to 29, not 0"),
+        ("simulate --system herd-kv --clients-per-machine 0", "clients per machine: 1 to 256, not 0"),
         ("simulate --system herd-kv --outstanding 100000", "outstanding operations: 1 to 512"),
         ("simulate --system drtm-kv --datagrams", "--datagrams means nothing to this system"),
         ("simulate --system sequencer --zipf", "--zipf means nothing to this system"),

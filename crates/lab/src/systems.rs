@@ -136,9 +136,9 @@ impl SystemWorkload {
     pub fn check(&self) -> Result<(), String> {
         let stores = self.filled() || self.system == System::DrtmKv;
         let ranges = [
-            ("cores", u64::from(self.cores), 1..=29),
+            ("cores", u64::from(self.cores), 1..=256),
             ("clients", self.clients.into(), 1..=16_384),
-            ("clients per machine", self.clients_per_machine.into(), 1..=29),
+            ("clients per machine", self.clients_per_machine.into(), 1..=256),
             ("outstanding operations", self.outstanding.into(), 1..=512),
             ("requests taken in a pass", self.gather.into(), 1..=1024),
             ("queues", self.queues.into(), 1..=64),

@@ -222,3 +222,35 @@ impl Program for Reads {
         p.load_u64(self.mem, 0)
     }
 }
+
+/// Adds to a counter that all threads of its machine share, and tells what it saw last.
+struct Counts(Mem);
+
+impl Program for Counts {
+    type Output = u64;
+
+    fn run<P: Provider>(self, p: P) -> u64 {
+        let mut seen = 0;
+        for _ in 0..20 {
+            seen = p.fetch_add_u64(self.0, 0, 1) + 1;
+            p.load_u64(self.0, 64);
+        }
+        while p.load_u64(self.0, 0) < 20 * 256 {
+            p.pause(Time::NEVER);
+        }
+        seen
+    }
+}
+
+#[test]
+fn a_machine_has_256_cores() {
+    let mut cluster = SimCluster::new(&profile("cib"), SimConfig::new(1));
+    let mem = cluster.alloc(0, 4096, PageSize::Huge).expect("memory");
+    let tasks: Vec<_> = (0..256).map(|core| cluster.spawn(0, core, Counts(mem))).collect();
+    cluster.run().expect("the run ends");
+    let last = tasks.iter().map(|task| task.take().expect("a result")).max();
+    assert_eq!(last, Some(20 * 256), "every addition counts, and all see the last");
+    cluster.spawn(0, 256, Counts(mem));
+    let Err(RunError::Setup(why)) = cluster.run() else { panic!("a refusal") };
+    assert_eq!(why, "a simulated machine has cores 0 to 255, not 256");
+}
