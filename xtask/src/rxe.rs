@@ -18,7 +18,9 @@ pub(crate) fn target() -> Task<PathBuf> {
 fn build(target: &Path) -> Task<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--package", "doorbell-native", "--example", "native-test"]);
+    // The whole workspace, for the features of dependencies that `cargo test --workspace` has: after it,
+    // nothing is left to build.
+    build.args(["build", "--quiet", "--workspace", "--example", "native-test"]);
     command::run(build.current_dir(root()).env("CARGO_TARGET_DIR", target))?;
     Ok(target.join("debug/examples/native-test"))
 }

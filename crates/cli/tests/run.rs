@@ -15,7 +15,10 @@ fn library() -> &'static Path {
         let profile = Path::new(env!("CARGO_BIN_EXE_doorbell")).parent().expect("it lies in a directory");
         let target = profile.parent().expect("that lies in the target directory");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--package", "doorbell-soft-so", "--target-dir"]).arg(target);
+        // The whole workspace with what its tests need, for the features of dependencies that
+        // `cargo test --workspace` has: with others all below the library would be built again.
+        cargo.args(["build", "--quiet", "--workspace", "--lib", "--example", "native-test"]);
+        cargo.arg("--target-dir").arg(target);
         if profile.ends_with("release") {
             cargo.arg("--release");
         }

@@ -5,22 +5,10 @@ mod common;
 
 use doorbell_soft::launch::{Launch, Link};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// Builds the program next to the library, with the same profile.
+/// The program, which is built with the library.
 fn native_test() -> PathBuf {
-    let library = common::library();
-    let profile = library.parent().expect("the library lies in a folder");
-    let target = profile.parent().expect("the profile lies in the target directory");
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--package", "doorbell-native", "--example", "native-test"]);
-    cargo.arg("--target-dir").arg(target);
-    if profile.ends_with("release") {
-        cargo.arg("--release");
-    }
-    let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
-    assert!(status.success(), "the program is built");
-    profile.join("examples/native-test")
+    common::library().with_file_name("examples").join("native-test")
 }
 
 /// Runs the checks with this in their name; all pass.

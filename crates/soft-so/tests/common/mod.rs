@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The library, of the profile that the tests were built with. Cargo does not build a cdylib for its
-/// tests, so this does.
+/// tests, so this does; with it the program that also tests other devices.
 pub(crate) fn library() -> PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(build).clone()
@@ -26,7 +26,10 @@ fn build() -> PathBuf {
     let profile = test.parent().and_then(Path::parent).expect("it lies in PROFILE/deps");
     let target = profile.parent().expect("the profile lies in the target directory");
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--package", "doorbell-soft-so", "--target-dir"]).arg(target);
+    // The whole workspace with what its tests need, for the features of dependencies that
+    // `cargo test --workspace` has: with others all below the library would be built again.
+    cargo.args(["build", "--quiet", "--workspace", "--lib", "--example", "native-test"]);
+    cargo.arg("--target-dir").arg(target);
     if profile.ends_with("release") {
         cargo.arg("--release");
     }
