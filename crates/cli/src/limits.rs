@@ -19,9 +19,9 @@ struct Limits {
 
 pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
     let workload = args.workload.workload().map_err(Exit::bad_input)?;
-    let profile = workload.load_profile().map_err(Exit::bad_input)?;
-    let workload = workload.resolve(&profile).map_err(Exit::bad_input)?;
-    let limits = doorbell_lab::limits(&profile, &workload);
+    let profiles = workload.load_profiles().map_err(Exit::bad_input)?;
+    let workload = workload.resolve(&profiles).map_err(Exit::bad_input)?;
+    let limits = doorbell_lab::limits(&profiles, &workload);
     let limits = Limits { schema: doorbell_lab::SCHEMA, workload, limits };
     if args.json { exit::print_json(&limits) } else { exit::print(&report(&limits)) }
 }

@@ -13,8 +13,8 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     if args.system.is_given() {
         return crate::system::run(&args.system, &workload, args.explain, args.json);
     }
-    let profile = workload.load_profile().map_err(Exit::bad_input)?;
-    let resolved = workload.resolve(&profile).map_err(Exit::bad_input)?;
+    let profiles = workload.load_profiles().map_err(Exit::bad_input)?;
+    let resolved = workload.resolve(&profiles).map_err(Exit::bad_input)?;
     let interrupt = progress::interrupt()?;
     let bar = progress::bar(if args.explain { EXPLAIN_RUNS } else { 1 });
     let progress = |run: &str| {
@@ -23,7 +23,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     };
     let control = Control { interrupt: interrupt.clone(), progress: &progress };
     let simulate = if args.explain { doorbell_lab::explain } else { doorbell_lab::simulate };
-    let outcome = simulate(&profile, &resolved, &control);
+    let outcome = simulate(&profiles, &resolved, &control);
     bar.finish_and_clear();
     let outcome =
         outcome.map_err(|e| if e.is_interrupt() { Exit::interrupted() } else { Exit::failed(e) })?;

@@ -164,7 +164,7 @@ impl SystemArgs {
 
 pub(crate) fn run(args: &SystemArgs, workload: &Workload, explain: bool, json: bool) -> Result<(), Exit> {
     let system = args.workload(workload)?;
-    let profile = workload.load_profile().map_err(Exit::bad_input)?;
+    let profiles = workload.load_profiles().map_err(Exit::bad_input)?;
     let interrupt = progress::interrupt()?;
     let bar = progress::bar(if explain { EXPLAIN_RUNS } else { 1 });
     let progress = |run: &str| {
@@ -173,7 +173,7 @@ pub(crate) fn run(args: &SystemArgs, workload: &Workload, explain: bool, json: b
     };
     let control = Control { interrupt: interrupt.clone(), progress: &progress };
     let simulate = if explain { doorbell_lab::explain_system } else { doorbell_lab::simulate_system };
-    let outcome = simulate(&profile, &system, &control);
+    let outcome = simulate(profiles.first(), &system, &control);
     bar.finish_and_clear();
     let outcome =
         outcome.map_err(|e| if e.is_interrupt() { Exit::interrupted() } else { Exit::failed(e) })?;

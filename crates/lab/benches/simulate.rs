@@ -26,10 +26,10 @@ const WORKLOADS: [(&str, &str, &str); 3] = [
 
 fn run(toml: &str) -> Outcome {
     let workload = Workload::from_toml("benchmark", toml).expect("a workload");
-    let profile = workload.load_profile().expect("a profile");
-    let resolved = workload.resolve(&profile).expect("a workload that fits the profile");
+    let profiles = workload.load_profiles().expect("a profile");
+    let resolved = workload.resolve(&profiles).expect("a workload that fits the profile");
     let control = Control { interrupt: Arc::default(), progress: &|_| {} };
-    doorbell_lab::simulate(&profile, &resolved, &control).expect("a run")
+    doorbell_lab::simulate(&profiles, &resolved, &control).expect("a run")
 }
 
 fn simulate(c: &mut Criterion) {

@@ -1,10 +1,11 @@
 //! What limits a workload: observed by reruns, or guessed from use.
 
+use crate::Profiles;
 use crate::outcome::{self, Bottleneck, Lift, Outcome};
 use crate::parallel;
 use crate::simulate::{self, Run, SimulateError};
 use crate::workload::Resolved;
-use doorbell_nic::{Profile, Resource};
+use doorbell_nic::Resource;
 use doorbell_sim::ResourceUse;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,22 +32,22 @@ pub struct Control<'a> {
 pub const EXPLAIN_RUNS: u64 = 1 + Resource::ALL.len() as u64;
 
 /// Runs the workload once. Its bottleneck is the resource that was busiest, not confirmed.
-pub fn simulate(profile: &Profile, w: &Resolved, control: &Control<'_>) -> Result<Outcome, SimulateError> {
+pub fn simulate(profiles: &Profiles, w: &Resolved, control: &Control<'_>) -> Result<Outcome, SimulateError> {
     let w = Arc::new(w.clone());
-    let run = simulate::run_once(profile, &w, &control.interrupt)?;
+    let run = simulate::run_once(profiles, &w, &control.interrupt)?;
     (control.progress)("workload");
     Ok(Outcome::new(&w, &run, busiest(&run)))
 }
 
 /// Runs the workload, and again with 10% more of each resource. Its bottleneck is the resource that
 /// lifts the rate most.
-pub fn explain(profile: &Profile, w: &Resolved, control: &Control<'_>) -> Result<Outcome, SimulateError> {
+pub fn explain(profiles: &Profiles, w: &Resolved, control: &Control<'_>) -> Result<Outcome, SimulateError> {
     let w = Arc::new(w.clone());
     let mut cases: Vec<Option<Resource>> = vec![None];
     cases.extend(Resource::ALL.map(Some));
     let mut runs = parallel::map(&cases, |case| {
-        let relaxed = case.map(|r| profile.relax(r, RELAXED.0, RELAXED.1));
-        let run = simulate::run_once(relaxed.as_ref().unwrap_or(profile), &w, &control.interrupt);
+        let relaxed = case.map(|r| profiles.relax(r, RELAXED));
+        let run = simulate::run_once(relaxed.as_ref().unwrap_or(profiles), &w, &control.interrupt);
         (control.progress)(case.map_or("workload", Resource::name));
         run
     })

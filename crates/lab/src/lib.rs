@@ -13,6 +13,7 @@ mod holdout;
 mod limits;
 mod outcome;
 mod parallel;
+mod profiles;
 mod programs;
 mod report;
 mod selector;
@@ -27,6 +28,7 @@ pub use duration::{BadDuration, Duration};
 pub use explain::{Control, EXPLAIN_RUNS, explain, simulate, words};
 pub use limits::{least_latency, limits};
 pub use outcome::{Bottleneck, Cache, Latency, Lift, Outcome, Pcie, SCHEMA, Utilization};
+pub use profiles::Profiles;
 pub use programs::{ProgramError, ThreadResult, Worker};
 pub use report::{
     Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report,

@@ -1,19 +1,20 @@
 //! What a workload can reach at most, without simulation.
 
+use crate::Profiles;
 use crate::programs::RECV_BATCH;
 use crate::workload::{Pattern, Resolved};
+use doorbell_nic::limits::Pattern as NicPattern;
 use doorbell_nic::limits::{self, Limit, Mix};
-use doorbell_nic::{Profile, limits::Pattern as NicPattern};
 use doorbell_verbs::Span;
 
 /// Every bound of the workload, the least first.
-pub fn limits(profile: &Profile, w: &Resolved) -> Vec<Limit> {
-    limits::limits(profile, &mix(w))
+pub fn limits(profiles: &Profiles, w: &Resolved) -> Vec<Limit> {
+    limits::limits(profiles.first(), &mix(w))
 }
 
 /// The least time from posting an operation of the workload to having polled its completion.
-pub fn least_latency(profile: &Profile, w: &Resolved) -> Span {
-    limits::unloaded_latency(profile, &mix(w))
+pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
+    limits::unloaded_latency(profiles.first(), &mix(w))
 }
 
 fn mix(w: &Resolved) -> Mix {

@@ -1,9 +1,9 @@
 //! A workload in virtual time.
 
+use crate::Profiles;
 use crate::programs::{ProgramError, ThreadResult, Worker};
 use crate::topology;
 use crate::workload::Resolved;
-use doorbell_nic::Profile;
 use doorbell_sim::{Metrics, SimCluster, SimConfig};
 use doorbell_systems::SystemError;
 use doorbell_verbs::{Cluster, RunError, Span, Task, Time, VerbsError};
@@ -101,9 +101,9 @@ fn collect(tasks: Vec<(u32, u32, WorkerTask)>) -> Result<Vec<(u32, ThreadResult)
     tasks.into_iter().map(result).collect()
 }
 
-/// Runs `w` once on machines of `profile`.
+/// Runs `w` once on machines of these profiles.
 pub(crate) fn run_once(
-    profile: &Profile,
+    profiles: &Profiles,
     w: &Arc<Resolved>,
     interrupt: &Arc<AtomicBool>,
 ) -> Result<Run, SimulateError> {
@@ -116,7 +116,7 @@ pub(crate) fn run_once(
         interrupt: Some(interrupt.clone()),
         ..SimConfig::new(w.machines)
     };
-    let mut cluster = SimCluster::new(profile, config);
+    let mut cluster = SimCluster::new(profiles.first(), config);
     let tasks = spawn(&mut cluster, w)?;
     cluster.run()?;
     let threads = collect(tasks)?;

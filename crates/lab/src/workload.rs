@@ -1,6 +1,6 @@
 //! Workloads: as people describe them, and with everything filled in.
 
-use crate::Duration;
+use crate::{Duration, Profiles};
 use doorbell_nic::{Profile, ProfileError};
 use doorbell_verbs::{Opcode, PageSize, QpType, Span};
 use serde::de::IgnoredAny;
@@ -366,13 +366,14 @@ impl Workload {
         self.profile.as_deref().unwrap_or("cib")
     }
 
-    /// Its profile.
-    pub fn load_profile(&self) -> Result<Profile, WorkloadError> {
-        Ok(Profile::named_or_file(self.profile_name())?)
+    /// The profiles of its machines.
+    pub fn load_profiles(&self) -> Result<Profiles, WorkloadError> {
+        Ok(Profile::named_or_file(self.profile_name())?.into())
     }
 
-    /// Fills in what is not given, and checks everything against `profile`.
-    pub fn resolve(&self, profile: &Profile) -> Result<Resolved, WorkloadError> {
+    /// Fills in what is not given, and checks everything against the profiles of its machines.
+    pub fn resolve(&self, profiles: &Profiles) -> Result<Resolved, WorkloadError> {
+        let profile = profiles.first();
         let verb = self.verb.unwrap_or(Verb::Send);
         let selective = verb.carries_payload() && self.drain != Some(true);
         let signal_every = self.signal_every.unwrap_or(if selective { 16 } else { 1 });
@@ -593,7 +594,7 @@ pub(crate) mod tests {
 
     fn from(toml: &str) -> Result<Resolved, WorkloadError> {
         let workload = Workload::from_toml("w.toml", toml)?;
-        workload.resolve(&workload.load_profile()?)
+        workload.resolve(&workload.load_profiles()?)
     }
 
     #[test]
@@ -728,7 +729,7 @@ pub(crate) mod tests {
             let r = resolved(verb);
             let json = serde_json::to_value(&r).unwrap();
             let again = Workload::from_json("w", &json.to_string()).unwrap();
-            assert_eq!(again.resolve(&again.load_profile().unwrap()).unwrap(), r);
+            assert_eq!(again.resolve(&again.load_profiles().unwrap()).unwrap(), r);
         }
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 fn simulate(toml: &str) -> (Outcome, AllocationInfo) {
     let workload = Workload::from_toml("test", toml).expect("a workload");
-    let profile = workload.load_profile().expect("a profile");
-    let resolved = workload.resolve(&profile).unwrap_or_else(|e| panic!("{toml}: {e}"));
+    let profiles = workload.load_profiles().expect("a profile");
+    let resolved = workload.resolve(&profiles).unwrap_or_else(|e| panic!("{toml}: {e}"));
     let control = Control { interrupt: Arc::default(), progress: &|_| {} };
     let mut outcome = None;
     let info = measure(|| {
-        outcome = Some(doorbell_lab::simulate(&profile, &resolved, &control).expect("a run"));
+        outcome = Some(doorbell_lab::simulate(&profiles, &resolved, &control).expect("a run"));
     });
     (outcome.expect("a run"), info)
 }

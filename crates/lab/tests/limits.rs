@@ -3,7 +3,7 @@
 //! The seed is printed. `DOORBELL_SEED` takes it again, `DOORBELL_CASES` says how many workloads; thousands
 //! are for a release build.
 
-use doorbell_lab::{Control, Outcome, Pattern, Resolved, Verb, Workload};
+use doorbell_lab::{Control, Outcome, Pattern, Profiles, Resolved, Verb, Workload};
 use doorbell_nic::Profile;
 use doorbell_verbs::{QpType, Span};
 use proptest::prelude::*;
@@ -215,22 +215,23 @@ impl UnderWay {
 
 fn simulated(profile: &Profile, w: &Resolved) -> Outcome {
     let control = Control { interrupt: Arc::default(), progress: &|_| {} };
-    doorbell_lab::simulate(profile, w, &control).unwrap_or_else(|e| panic!("{e}"))
+    doorbell_lab::simulate(&profile.into(), w, &control).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// The workload, measured for as long as many more operations take than can be under way.
 fn measured(workload: &Workload, profile: &Profile) -> Option<Resolved> {
-    let resolved = workload.resolve(profile).ok()?;
-    let mops = doorbell_lab::limits(profile, &resolved)[0].mops;
+    let profiles = Profiles::from(profile);
+    let resolved = workload.resolve(&profiles).ok()?;
+    let mops = doorbell_lab::limits(&profiles, &resolved)[0].mops;
     let operations = (20.0 * UnderWay::of(&resolved, profile).all(&resolved)).clamp(500.0, OPERATIONS);
     let ns = (operations / mops * 1e3).clamp(5e3, 5e6) as u64;
     let duration = Some(doorbell_lab::Duration::new(Span::from_ns(ns)));
-    Workload { duration, ..workload.clone() }.resolve(profile).ok()
+    Workload { duration, ..workload.clone() }.resolve(&profiles).ok()
 }
 
 /// What is wrong with the bounds of a workload.
 fn flaw(profile: &Profile, w: &Resolved) -> Option<String> {
-    let limits = doorbell_lab::limits(profile, w);
+    let limits = doorbell_lab::limits(&profile.into(), w);
     let outcome = simulated(profile, w);
     let us = w.duration.span().as_secs_f64() * 1e6;
     let (done, under_way) = (outcome.mops * us, UnderWay::of(w, profile).all(w));
@@ -251,7 +252,7 @@ fn flaw(profile: &Profile, w: &Resolved) -> Option<String> {
             ));
         }
     }
-    let bound = doorbell_lab::least_latency(profile, w).as_ps() as f64 / 1e3;
+    let bound = doorbell_lab::least_latency(&profile.into(), w).as_ps() as f64 / 1e3;
     // Measured in whole nanoseconds, of which three digits are kept.
     let least = outcome.latency_ns.min.map_or(f64::INFINITY, |min| (min as f64 + 1.0) * 1.001);
     (least < bound).then(|| format!("{least:.0} ns, at least {bound:.0}: {}", described()))

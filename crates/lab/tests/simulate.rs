@@ -1,21 +1,20 @@
 //! Workloads on the simulator.
 
-use doorbell_lab::{Control, Outcome, Resolved, Workload};
-use doorbell_nic::Profile;
+use doorbell_lab::{Control, Outcome, Profiles, Resolved, Workload};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-fn resolve(toml: &str) -> (Profile, Resolved) {
+fn resolve(toml: &str) -> (Profiles, Resolved) {
     let workload = Workload::from_toml("test", toml).unwrap();
-    let profile = workload.load_profile().unwrap();
-    let resolved = workload.resolve(&profile).unwrap_or_else(|e| panic!("{toml}: {e}"));
-    (profile, resolved)
+    let profiles = workload.load_profiles().unwrap();
+    let resolved = workload.resolve(&profiles).unwrap_or_else(|e| panic!("{toml}: {e}"));
+    (profiles, resolved)
 }
 
 fn simulate(toml: &str) -> Outcome {
-    let (profile, workload) = resolve(toml);
+    let (profiles, workload) = resolve(toml);
     let control = Control { interrupt: Arc::default(), progress: &|_| {} };
-    doorbell_lab::simulate(&profile, &workload, &control).unwrap_or_else(|e| panic!("{toml}: {e}"))
+    doorbell_lab::simulate(&profiles, &workload, &control).unwrap_or_else(|e| panic!("{toml}: {e}"))
 }
 
 const SMALL: &str = "machines = 3\nthreads = 2\nwarmup = \"20us\"\nduration = \"50us\"\n";
@@ -157,9 +156,9 @@ fn explanation_names_what_lifts_most() {
         ("verb = \"read\"\nwindow = 1\nmachines = 2\nthreads = 1\nduration = \"100us\"", "latency"),
         ("verb = \"write\"\nmachines = 2\nthreads = 1\nqps = 4\nsize = 28\nduration = \"200us\"", "cpu"),
     ] {
-        let (profile, workload) = resolve(toml);
+        let (profiles, workload) = resolve(toml);
         let control = Control { interrupt: Arc::default(), progress: &|_| {} };
-        let outcome = doorbell_lab::explain(&profile, &workload, &control).unwrap();
+        let outcome = doorbell_lab::explain(&profiles, &workload, &control).unwrap();
         assert_eq!(outcome.bottleneck.class, class, "{toml}\n{:?}", outcome.lift);
         assert_eq!(outcome.lift.len(), doorbell_nic::Resource::ALL.len());
         assert!(outcome.lift.windows(2).all(|pair| pair[0].gain >= pair[1].gain));
@@ -168,10 +167,10 @@ fn explanation_names_what_lifts_most() {
 
 #[test]
 fn an_interrupt_stops_the_run() {
-    let (profile, workload) = resolve("verb = \"read\"\nduration = \"1s\"");
+    let (profiles, workload) = resolve("verb = \"read\"\nduration = \"1s\"");
     let interrupt = Arc::new(AtomicBool::new(true));
     let control = Control { interrupt, progress: &|_| {} };
-    assert!(doorbell_lab::simulate(&profile, &workload, &control).unwrap_err().is_interrupt());
+    assert!(doorbell_lab::simulate(&profiles, &workload, &control).unwrap_err().is_interrupt());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{Check, Ctx};
 use crate::Duration;
+use crate::Profiles;
 use crate::explain::{self, Control, EXPLAIN_RUNS};
 use crate::outcome::Outcome;
 use crate::parallel;
@@ -91,7 +92,8 @@ impl Ctx<'_> {
         workload: &Workload,
         explained: bool,
     ) -> Result<Arc<Outcome>, SimulateError> {
-        let mut workload = workload.resolve(profile).unwrap_or_else(|e| panic!("workload of {what}: {e}"));
+        let profiles = Profiles::from(profile);
+        let mut workload = workload.resolve(&profiles).unwrap_or_else(|e| panic!("workload of {what}: {e}"));
         workload.duration = Duration::new(Span::from_ps(workload.duration.span().as_ps() / self.hurry));
         let key = |explained| Key {
             // Everything that the outcome depends on.
@@ -111,8 +113,8 @@ impl Ctx<'_> {
             progress: &|run| (self.control.progress)(&format!("{what}: {run}")),
         };
         let outcome = match explained {
-            true => explain::explain(profile, &workload, &control)?,
-            false => explain::simulate(profile, &workload, &control)?,
+            true => explain::explain(&profiles, &workload, &control)?,
+            false => explain::simulate(&profiles, &workload, &control)?,
         };
         Ok(self.runs.keep(key(explained), outcome))
     }

@@ -59,7 +59,7 @@ mod tests {
         let profile = Profile::named("cib").unwrap();
         for (cell, claim) in cells(&profile).iter().zip(EXPERIMENT.claims) {
             assert_eq!(cell.0, *claim);
-            cell.1.resolve(&profile).unwrap();
+            cell.1.resolve(&profile.clone().into()).unwrap();
         }
     }
 }

@@ -1,0 +1,42 @@
+//! The profiles of the machines of a run.
+
+use doorbell_nic::{Profile, Resource};
+
+/// The profiles of the machines of a run: of each group of like machines one, in the order of their
+/// numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profiles {
+    first: Profile,
+    others: Vec<Profile>,
+}
+
+impl From<Profile> for Profiles {
+    /// All machines are of this profile.
+    fn from(profile: Profile) -> Profiles {
+        Profiles { first: profile, others: Vec::new() }
+    }
+}
+
+impl From<&Profile> for Profiles {
+    fn from(profile: &Profile) -> Profiles {
+        profile.clone().into()
+    }
+}
+
+impl Profiles {
+    /// The profile of the first group, to which machine 0 belongs.
+    pub fn first(&self) -> &Profile {
+        &self.first
+    }
+
+    /// That of each group.
+    pub fn all(&self) -> impl Iterator<Item = &Profile> + Clone {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// The same with `resource` `num/den` times as fast on all machines.
+    pub(crate) fn relax(&self, resource: Resource, (num, den): (u64, u64)) -> Profiles {
+        let relaxed = |profile: &Profile| profile.relax(resource, num, den);
+        Profiles { first: relaxed(&self.first), others: self.others.iter().map(relaxed).collect() }
+    }
+}
