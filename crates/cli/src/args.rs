@@ -127,7 +127,8 @@ pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
 #[derive(clap::Args)]
 pub(crate) struct WorkloadArgs {
     /// Workload file, TOML or JSON, whose keys are these options with _ for -, or what
-    /// `doorbell run --stats-json` wrote; options override it
+    /// `doorbell run --stats-json` wrote; options override it. Only a file can name machines that
+    /// differ, by [[machine]] tables with a profile and a count each
     file: Option<PathBuf>,
     /// Built-in profile or path of a profile's TOML file [default: cib]
     #[arg(long, value_name = "NAME")]
@@ -205,6 +206,8 @@ impl WorkloadArgs {
         let base = self.file.as_deref().map(Workload::read).transpose()?.unwrap_or_default();
         let flags = Workload {
             profile: self.profile,
+            // Only files name groups.
+            machine: None,
             verb: self.verb,
             transport: self.transport,
             size: self.size,

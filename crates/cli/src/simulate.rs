@@ -7,6 +7,7 @@ use crate::table::{self, Align};
 use doorbell_lab::{Control, EXPLAIN_RUNS, Outcome, Pattern, Resolved, Verb};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::Range;
 
 pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let workload = args.workload.workload().map_err(Exit::bad_input)?;
@@ -53,18 +54,22 @@ pub(crate) fn workload(w: &Resolved) -> String {
         Pattern::Inbound => "inbound: the others post to machine 0",
         Pattern::AllToAll => "all-to-all: every machine posts to the others",
     };
-    let mut rows = vec![
-        ("profile", w.profile.clone()),
+    let (profile, machines) = match w.has_groups() {
+        true => (Vec::new(), format!("{}: {}", w.machines, w.group_names().join(", "))),
+        false => (vec![("profile", w.profile.clone())], w.machines.to_string()),
+    };
+    let mut rows = profile;
+    rows.extend([
         ("verb", format!("{} over {}", w.verb, w.transport)),
         ("size", format!("{} B", w.size)),
-        ("machines", w.machines.to_string()),
+        ("machines", machines),
         ("threads", format!("{} per machine", w.threads)),
         ("qps", format!("{} per thread", w.qps)),
         ("window", window),
         ("batch", format!("{} per doorbell", w.batch)),
         ("signal-every", w.signal_every.to_string()),
         ("inline", on_off(w.inline)),
-    ];
+    ]);
     if w.drain {
         rows.push(("drain", on_off(w.drain)));
     }
@@ -145,7 +150,7 @@ fn resources(o: &Outcome) -> String {
         Some(vec![
             kind,
             format!("{:.1}%", busiest.utilization * 100.0),
-            format!("{} of machine {}", busiest.name, busiest.machine),
+            format!("{} of {}", busiest.name, o.workload.machine_name(busiest.machine)),
             format!("{:.1}%", mean * 100.0),
             all.len().to_string(),
         ])
@@ -160,17 +165,27 @@ fn resources(o: &Outcome) -> String {
     table::columns(&header, kinds.into_iter().filter_map(row).collect())
 }
 
+/// Machine 0, and the others as `others` calls them; where machines differ, those of each group.
+fn parts(w: &Resolved, others: &str) -> Vec<(String, Range<u32>)> {
+    if !w.has_groups() {
+        return vec![("machine 0".into(), 0..1), (others.to_owned(), 1..w.machines)];
+    }
+    let named = w.parts().into_iter().map(|(group, machines)| (w.name_of(group, &machines), machines));
+    named.collect()
+}
+
 fn caches(o: &Outcome) -> String {
-    let mut sums: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
+    let parts = parts(&o.workload, "others");
+    let mut sums: BTreeMap<(&str, usize), (u64, u64)> = BTreeMap::new();
     for c in &o.caches {
-        let whose = if c.machine == 0 { "machine 0" } else { "others" };
+        let whose = parts.iter().position(|(_, machines)| machines.contains(&c.machine)).unwrap_or(0);
         let sum = sums.entry((&c.name, whose)).or_default();
         *sum = (sum.0 + c.hits, sum.1 + c.misses);
     }
     let used = sums.into_iter().filter(|(_, (hits, misses))| hits + misses > 0);
-    let row = |((name, whose), (hits, misses)): ((&str, &str), (u64, u64))| {
+    let row = |((name, whose), (hits, misses)): ((&str, usize), (u64, u64))| {
         let rate = hits as f64 / (hits + misses) as f64 * 100.0;
-        vec![name.into(), whose.into(), format!("{rate:.2}%"), hits.to_string(), misses.to_string()]
+        vec![name.into(), parts[whose].0.clone(), format!("{rate:.2}%"), hits.to_string(), misses.to_string()]
     };
     let rows: Vec<_> = used.map(row).collect();
     if rows.is_empty() {
@@ -189,15 +204,14 @@ fn caches(o: &Outcome) -> String {
 fn pcie(o: &Outcome) -> String {
     let seconds = o.workload.duration.span().as_secs_f64();
     let operations = o.mops * 1e6 * seconds;
-    let groups = [("machine 0", 0..1), ("each of the others", 1..o.pcie.len())];
-    let row = |(whose, range): (&str, std::ops::Range<usize>)| {
-        let machines = o.pcie.get(range).filter(|m| !m.is_empty())?;
+    let row = |(whose, range): (String, Range<u32>)| {
+        let machines = o.pcie.get(range.start as usize..range.end as usize).filter(|m| !m.is_empty())?;
         let n = machines.len() as f64;
         let mean = |f: fn(&doorbell_lab::Pcie) -> u64| machines.iter().map(f).sum::<u64>() as f64 / n;
         let bytes = |f| if operations > 0.0 { format!("{:.1} B", mean(f) / operations) } else { "-".into() };
         let rate = |f| format!("{:.1} M/s", mean(f) / seconds / 1e6);
         Some(vec![
-            whose.to_owned(),
+            whose,
             bytes(|p| p.mmio_bytes),
             bytes(|p| p.dma_read_bytes),
             bytes(|p| p.dma_write_bytes),
@@ -213,5 +227,5 @@ fn pcie(o: &Outcome) -> String {
         ("PCIeRdCur", Align::Right),
         ("PCIeItoM", Align::Right),
     ];
-    table::columns(&header, groups.into_iter().filter_map(row).collect())
+    table::columns(&header, parts(&o.workload, "each of the others").into_iter().filter_map(row).collect())
 }

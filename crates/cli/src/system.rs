@@ -127,6 +127,11 @@ impl SystemArgs {
     }
 
     fn workload(&self, w: &Workload) -> Result<SystemWorkload, Exit> {
+        if w.machine.is_some() {
+            return Err(Exit::bad_input(
+                "with --system all machines are alike: a file must not have [[machine]] tables",
+            ));
+        }
         let common = Workload { profile: None, warmup: None, duration: None, seed: None, ..w.clone() };
         if common != Workload::default() {
             let text = "with --system, of a verb's options only --profile, --warmup, --duration and --seed";

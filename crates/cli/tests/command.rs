@@ -97,6 +97,48 @@ fn flags_override_the_file() {
     }
 }
 
+/// A server with a Connect-IB and two clients with a ConnectX-3 each.
+const MIXED: &str = "verb = \"read\"\nthreads = 2\nwarmup = \"10us\"\nduration = \"20us\"\n\
+    [[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cx3\"\ncount = 2\n";
+
+#[test]
+fn machines_may_differ() {
+    let path = file("mixed.toml", MIXED);
+    let path = path.to_str().unwrap();
+    let output = doorbell(&["simulate", path, "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["workload"]["machine"][1]["profile"], "cx3");
+    assert_eq!((&json["workload"]["profile"], &json["workload"]["machines"]), (&"cib".into(), &3.into()));
+    assert_eq!(json["mops_per_machine"].as_array().unwrap().len(), 3);
+    let again = file("mixed.json", &json.to_string());
+    let again = doorbell(&["simulate", again.to_str().unwrap(), "--json"]);
+    let again: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!((&again["workload"], &again["event_hash"]), (&json["workload"], &json["event_hash"]));
+    let output = doorbell(&["simulate", path]);
+    for part in ["3: machine 0 (cib), machines 1 to 2 (cx3)", "of machine 0 (cib)"] {
+        assert!(stdout(&output).contains(part), "{part}: {output:?}");
+    }
+}
+
+#[test]
+fn groups_go_with_no_flag_that_contradicts_them() {
+    let path = file("groups.toml", MIXED);
+    for (line, part) in [
+        ("simulate FILE --profile cx3", "profile is cx3, but the workload's [[machine]] tables"),
+        ("simulate FILE --machines 3", "machines is 3, but the workload's [[machine]] tables"),
+        ("limits FILE --machines 3", "machines is 3, but the workload's [[machine]] tables"),
+        ("simulate FILE --threads 9", "a machine of profile cx3 has cores 8"),
+        ("simulate FILE --system herd-kv", "a file must not have [[machine]] tables"),
+    ] {
+        let args: Vec<&str> =
+            line.split(' ').map(|word| if word == "FILE" { path.to_str().unwrap() } else { word }).collect();
+        let output = doorbell(&args);
+        assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
+        assert!(stderr(&output).contains(part), "{line}: {output:?}");
+        assert_eq!(stderr(&output).lines().count(), 1, "{line}: {output:?}");
+    }
+}
+
 #[test]
 fn inline_flags() {
     for (flag, inline) in [("--inline", true), ("--no-inline", false)] {

@@ -38,4 +38,4 @@ pub use selector::{BadSelector, Selection};
 pub use sensitivity::Sensitivity;
 pub use simulate::SimulateError;
 pub use systems::{SYSTEM_SCHEMA, System, SystemOutcome, SystemWorkload, explain_system, simulate_system};
-pub use workload::{Pattern, Resolved, Verb, Workload, WorkloadError};
+pub use workload::{MachineGroup, Pattern, Resolved, Verb, Workload, WorkloadError};

@@ -24,6 +24,21 @@ impl From<&Profile> for Profiles {
 }
 
 impl Profiles {
+    /// Those of groups of machines.
+    pub fn of_groups(first: Profile, others: Vec<Profile>) -> Profiles {
+        Profiles { first, others }
+    }
+
+    /// Whether all machines are alike.
+    pub fn are_alike(&self) -> bool {
+        self.others.iter().all(|profile| *profile == self.first)
+    }
+
+    /// The least of something that profiles say, among all of them.
+    pub(crate) fn least(&self, of: impl Fn(&Profile) -> u32) -> u32 {
+        self.all().map(of).min().unwrap_or(0)
+    }
+
     /// The profile of the first group, to which machine 0 belongs.
     pub fn first(&self) -> &Profile {
         &self.first

@@ -4,7 +4,7 @@ use crate::Profiles;
 use crate::programs::{ProgramError, ThreadResult, Worker};
 use crate::topology;
 use crate::workload::Resolved;
-use doorbell_sim::{Metrics, SimCluster, SimConfig};
+use doorbell_sim::{Machine, Metrics, SimCluster, SimConfig, Slot};
 use doorbell_systems::SystemError;
 use doorbell_verbs::{Cluster, RunError, Span, Task, Time, VerbsError};
 use std::sync::Arc;
@@ -75,7 +75,12 @@ pub(crate) struct Run {
 type WorkerTask = Task<Result<ThreadResult, ProgramError>>;
 
 /// Starts the threads of the workload; thread i of a machine has core i.
-fn spawn<C: Cluster>(cluster: &mut C, w: &Arc<Resolved>) -> Result<Vec<(u32, u32, WorkerTask)>, VerbsError> {
+fn spawn<C: Cluster>(
+    cluster: &mut C,
+    profiles: &Profiles,
+    w: &Arc<Resolved>,
+) -> Result<Vec<(u32, u32, WorkerTask)>, VerbsError> {
+    let ports = profiles.least(|profile| profile.link.ports);
     let mut tasks = Vec::new();
     for machine in 0..w.machines {
         let counters = match w.counter_bytes() {
@@ -85,7 +90,7 @@ fn spawn<C: Cluster>(cluster: &mut C, w: &Arc<Resolved>) -> Result<Vec<(u32, u32
             _ => None,
         };
         for thread in 0..w.threads {
-            let worker = Worker { workload: w.clone(), machine, thread, counters };
+            let worker = Worker { workload: w.clone(), machine, thread, ports, counters };
             tasks.push((machine, thread, cluster.spawn(machine, thread, worker)));
         }
     }
@@ -99,6 +104,18 @@ fn collect(tasks: Vec<(u32, u32, WorkerTask)>) -> Result<Vec<(u32, ThreadResult)
         None => Err(SimulateError::Unfinished { machine, thread }),
     };
     tasks.into_iter().map(result).collect()
+}
+
+/// The device of the machines of each group.
+fn slots(profiles: &Profiles) -> Vec<[Slot<'_>; 1]> {
+    profiles.all().map(|profile| [Slot { profile, socket: 0 }]).collect()
+}
+
+/// The machines that the groups consist of.
+fn machines<'a>(slots: &'a [[Slot<'a>; 1]], w: &Resolved) -> Vec<Machine<'a>> {
+    let like = |devices: &'a [Slot<'a>; 1]| Machine { host: devices[0].profile, devices };
+    let groups = slots.iter().zip(w.groups());
+    groups.flat_map(|(devices, group)| group.map(move |_| like(devices))).collect()
 }
 
 /// Runs `w` once on machines of these profiles.
@@ -116,8 +133,9 @@ pub(crate) fn run_once(
         interrupt: Some(interrupt.clone()),
         ..SimConfig::new(w.machines)
     };
-    let mut cluster = SimCluster::new(profiles.first(), config);
-    let tasks = spawn(&mut cluster, w)?;
+    let slots = slots(profiles);
+    let mut cluster = SimCluster::of(&machines(&slots, w), config);
+    let tasks = spawn(&mut cluster, profiles, w)?;
     cluster.run()?;
     let threads = collect(tasks)?;
     Ok(Run { threads, metrics: cluster.metrics(), wall_seconds: begun.elapsed().as_secs_f64() })

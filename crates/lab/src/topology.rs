@@ -2,7 +2,8 @@
 //!
 //! A thread only ever talks to the same-numbered thread of other machines. Its ports follow from
 //! its number, so peers are always on the same port: where ports do not reach each other (Connect-IB
-//! in ATC'16, Table 2) nothing is lost.
+//! in ATC'16, Table 2) nothing is lost. Where machines differ, threads use the ports that all of them have:
+//! any other would reach only some.
 
 use crate::workload::{Pattern, Resolved};
 use doorbell_verbs::QpType;
@@ -15,8 +16,8 @@ pub(crate) struct Peer {
 }
 
 /// Whether the threads of `machine` post.
-pub(crate) fn requests(w: &Resolved, machine: u32) -> bool {
-    match w.pattern {
+pub(crate) fn posts(pattern: Pattern, machine: u32) -> bool {
+    match pattern {
         Pattern::Outbound => machine == 0,
         Pattern::Inbound => machine != 0,
         Pattern::AllToAll => true,
@@ -24,12 +25,22 @@ pub(crate) fn requests(w: &Resolved, machine: u32) -> bool {
 }
 
 /// Whether the threads of `machine` are posted to.
-pub(crate) fn responds(w: &Resolved, machine: u32) -> bool {
-    match w.pattern {
+pub(crate) fn is_posted_to(pattern: Pattern, machine: u32) -> bool {
+    match pattern {
         Pattern::Outbound => machine != 0,
         Pattern::Inbound => machine == 0,
         Pattern::AllToAll => true,
     }
+}
+
+/// Whether the threads of `machine` post.
+pub(crate) fn requests(w: &Resolved, machine: u32) -> bool {
+    posts(w.pattern, machine)
+}
+
+/// Whether the threads of `machine` are posted to.
+pub(crate) fn responds(w: &Resolved, machine: u32) -> bool {
+    is_posted_to(w.pattern, machine)
 }
 
 /// Machines to which `machine` posts.

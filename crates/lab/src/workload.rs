@@ -1,11 +1,12 @@
 //! Workloads: as people describe them, and with everything filled in.
 
-use crate::{Duration, Profiles};
+use crate::{Duration, Profiles, topology};
 use doorbell_nic::{Profile, ProfileError};
 use doorbell_verbs::{Opcode, PageSize, QpType, Span};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 use thiserror::Error;
 
@@ -101,6 +102,26 @@ impl Pattern {
         [("outbound", Pattern::Outbound), ("inbound", Pattern::Inbound), ("all-to-all", Pattern::AllToAll)];
 }
 
+/// Like machines, as a workload names them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineGroup {
+    /// Name of a built-in profile, or path of a profile's TOML file.
+    pub profile: String,
+    /// How many there are.
+    #[serde(default = "one")]
+    pub count: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// How many machines groups are together.
+fn sum(groups: &[MachineGroup]) -> u32 {
+    groups.iter().fold(0, |sum, group| sum.saturating_add(group.count))
+}
+
 /// A workload as it is described; what is not given takes its usual value.
 ///
 /// TOML and JSON files have these keys; [`Workload::resolve`] says what each may be.
@@ -110,6 +131,10 @@ pub struct Workload {
     /// Name of a built-in profile, or path of a profile's TOML file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// Where machines differ: groups of like ones, in the order of their numbers. They take the place of
+    /// `profile` and `machines`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Vec<MachineGroup>>,
     /// The verb.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verb: Option<Verb>,
@@ -184,8 +209,11 @@ struct Written<W> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Resolved {
-    /// Name or path of the profile.
+    /// Name or path of the profile; where machines differ, of the first group's.
     pub profile: String,
+    /// Where machines differ: groups of like ones, in the order of their numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Vec<MachineGroup>>,
     /// The verb.
     pub verb: Verb,
     /// The transport; it offers the verb.
@@ -194,7 +222,7 @@ pub struct Resolved {
     pub size: u32,
     /// Number of machines, at least 2.
     pub machines: u32,
-    /// Threads of each machine, at most the profile's cores.
+    /// Threads of each machine, at most the cores of each.
     pub threads: u32,
     /// QPs of each thread that posts.
     pub qps: u32,
@@ -297,11 +325,12 @@ fn line_of(text: &str, at: usize) -> usize {
 impl Workload {
     /// Parses TOML; `file` is for messages.
     pub fn from_toml(file: &str, text: &str) -> Result<Workload, WorkloadError> {
-        toml::from_str(text).map_err(|e| WorkloadError::Malformed {
+        let parsed = toml::from_str(text).map_err(|e| WorkloadError::Malformed {
             file: file.to_owned(),
             line: line_of(text, e.span().map_or(0, |s| s.start)),
             message: e.message().replace('\n', " "),
-        })
+        });
+        parsed.map(Workload::without_sums)
     }
 
     /// Parses JSON: a workload, or what Doorbell itself has written about one (statistics of
@@ -315,10 +344,21 @@ impl Workload {
         };
         serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
         if !serde_json::from_str::<Written<IgnoredAny>>(text).is_ok_and(|w| w.schema.is_some()) {
-            return serde_json::from_str(text).map_err(malformed);
+            return serde_json::from_str(text).map(Workload::without_sums).map_err(malformed);
         }
         let written: Written<Workload> = serde_json::from_str(text).map_err(malformed)?;
-        written.workload.ok_or_else(|| WorkloadError::Missing { file: file.to_owned() })
+        let workload = written.workload.ok_or_else(|| WorkloadError::Missing { file: file.to_owned() })?;
+        Ok(workload.without_sums())
+    }
+
+    /// A resolved workload with groups says also what follows from them; this leaves it out.
+    fn without_sums(self) -> Workload {
+        let Some(groups) = &self.machine else { return self };
+        let first = groups.first().map(|group| &group.profile);
+        match self.profile.as_ref() == first && self.machines == Some(sum(groups)) {
+            true => Workload { profile: None, machines: None, ..self },
+            false => self,
+        }
     }
 
     /// Reads a file: JSON where its name ends in `.json` or it begins with a brace, else TOML.
@@ -338,6 +378,7 @@ impl Workload {
     pub fn over(self, base: Workload) -> Workload {
         Workload {
             profile: self.profile.or(base.profile),
+            machine: self.machine.or(base.machine),
             verb: self.verb.or(base.verb),
             transport: self.transport.or(base.transport),
             size: self.size.or(base.size),
@@ -361,19 +402,48 @@ impl Workload {
         }
     }
 
-    /// Name or path of its profile.
+    /// Name or path of its profile; of the first group's, where there are groups.
     pub fn profile_name(&self) -> &str {
-        self.profile.as_deref().unwrap_or("cib")
+        let of_group = || self.machine.as_ref()?.first().map(|group| group.profile.as_str());
+        self.profile.as_deref().or_else(of_group).unwrap_or("cib")
     }
 
     /// The profiles of its machines.
     pub fn load_profiles(&self) -> Result<Profiles, WorkloadError> {
-        Ok(Profile::named_or_file(self.profile_name())?.into())
+        self.check_groups()?;
+        let first = Profile::named_or_file(self.profile_name())?;
+        let others = self.machine.iter().flatten().skip(1).map(|g| Profile::named_or_file(&g.profile));
+        Ok(Profiles::of_groups(first, others.collect::<Result<_, _>>()?))
+    }
+
+    /// Groups say what `profile` and `machines` say of like machines.
+    fn check_groups(&self) -> Result<(), WorkloadError> {
+        let Some(groups) = &self.machine else { return Ok(()) };
+        if groups.is_empty() {
+            return invalid("machine is an empty list, but a run has at least 2 machines".into());
+        }
+        if let Some(none) = groups.iter().find(|group| group.count == 0) {
+            let profile = &none.profile;
+            return invalid(format!(
+                "count of the machines of profile {profile} is 0, but must be at least 1"
+            ));
+        }
+        if let Some(profile) = &self.profile {
+            return invalid(format!(
+                "profile is {profile}, but the workload's [[machine]] tables say the profiles"
+            ));
+        }
+        if let Some(machines) = self.machines {
+            return invalid(format!(
+                "machines is {machines}, but the workload's [[machine]] tables say how many there are"
+            ));
+        }
+        Ok(())
     }
 
     /// Fills in what is not given, and checks everything against the profiles of its machines.
     pub fn resolve(&self, profiles: &Profiles) -> Result<Resolved, WorkloadError> {
-        let profile = profiles.first();
+        self.check_groups()?;
         let verb = self.verb.unwrap_or(Verb::Send);
         let selective = verb.carries_payload() && self.drain != Some(true);
         let signal_every = self.signal_every.unwrap_or(if selective { 16 } else { 1 });
@@ -382,20 +452,22 @@ impl Workload {
         let size = self.size.unwrap_or(usual_size(verb, header_only));
         let pattern = self.pattern.unwrap_or(usual_pattern(verb));
         let transport = self.transport.unwrap_or(verb.usual_transport());
-        let machines = self.machines.unwrap_or(8);
+        let machines = self.machine.as_deref().map_or(self.machines.unwrap_or(8), sum);
+        let taking = Taking::of(profiles, pattern, &ranges(self.machine.as_deref(), machines))?;
         let inlines = verb.carries_payload() && size > 0;
         let resolved = Resolved {
             profile: self.profile_name().to_owned(),
+            machine: self.machine.clone(),
             verb,
             transport,
             size,
             machines,
-            threads: self.threads.unwrap_or(profile.host.cores),
+            threads: self.threads.unwrap_or(least(&taking.all, cores).1),
             qps: self.qps.unwrap_or(usual_qps(transport, pattern, machines)),
-            window: self.effective_window(signal_every, batch, profile.nic.max_qp_wr),
+            window: self.effective_window(signal_every, batch, least(&taking.posters, queue).1),
             batch,
             signal_every,
-            inline: inlines && self.inline.unwrap_or(size <= profile.nic.max_inline),
+            inline: inlines && self.inline.unwrap_or(size <= least(&taking.posters, inlined).1),
             header_only,
             inline_recv: self.inline_recv.unwrap_or(false),
             drain: self.drain.unwrap_or(false),
@@ -408,9 +480,9 @@ impl Workload {
             seed: self.seed.unwrap_or(1),
         };
         self.check_combinations(&resolved)?;
-        resolved.check_counts(profile)?;
-        resolved.check_payload(profile)?;
-        resolved.check_queues(self.window, profile)?;
+        resolved.check_counts(&taking)?;
+        resolved.check_payload(&taking)?;
+        resolved.check_queues(self.window, &taking)?;
         Ok(resolved)
     }
 
@@ -467,6 +539,72 @@ impl Workload {
     }
 }
 
+/// The profiles of the machines that post, of those that are posted to, and of all.
+struct Taking<'a> {
+    posters: Vec<&'a Profile>,
+    responders: Vec<&'a Profile>,
+    all: Vec<&'a Profile>,
+}
+
+impl<'a> Taking<'a> {
+    fn of(
+        profiles: &'a Profiles,
+        pattern: Pattern,
+        groups: &[Range<u32>],
+    ) -> Result<Taking<'a>, WorkloadError> {
+        let all: Vec<&Profile> = profiles.all().collect();
+        if all.len() != groups.len() {
+            return invalid(format!("{} profiles do not fit {} groups of machines", all.len(), groups.len()));
+        }
+        let those = |take: fn(Pattern, u32) -> bool| {
+            // Of a group, at most machine 0 takes another part than the last one.
+            let any = |group: &Range<u32>| take(pattern, group.start) || take(pattern, group.end.max(1) - 1);
+            let taking: Vec<&Profile> =
+                all.iter().zip(groups).filter(|(_, group)| any(group)).map(|(profile, _)| *profile).collect();
+            // Where there are too few machines, which is refused later.
+            if taking.is_empty() { all.clone() } else { taking }
+        };
+        let (posters, responders) = (those(topology::posts), those(topology::is_posted_to));
+        Ok(Taking { posters, responders, all })
+    }
+}
+
+/// The profile of which `of` is least, and what it is there.
+fn least<'a>(profiles: &[&'a Profile], of: impl Fn(&Profile) -> u32) -> (&'a Profile, u32) {
+    let least = profiles.iter().min_by_key(|profile| of(profile)).expect("a run has machines of each part");
+    (least, of(least))
+}
+
+fn cores(profile: &Profile) -> u32 {
+    profile.host.cores
+}
+
+fn queue(profile: &Profile) -> u32 {
+    profile.nic.max_qp_wr
+}
+
+fn inlined(profile: &Profile) -> u32 {
+    profile.nic.max_inline
+}
+
+fn mtu(profile: &Profile) -> u32 {
+    profile.link.mtu
+}
+
+/// The machines of each group; one of all where none are named.
+fn ranges(groups: Option<&[MachineGroup]>, machines: u32) -> Vec<Range<u32>> {
+    let mut end = 0u32;
+    let mut next = |count: u32| {
+        let start = end;
+        end = end.saturating_add(count);
+        start..end
+    };
+    match groups {
+        Some(groups) => groups.iter().map(|group| next(group.count)).collect(),
+        None => std::iter::once(next(machines)).collect(),
+    }
+}
+
 fn usual_size(verb: Verb, header_only: bool) -> u32 {
     match verb {
         _ if header_only => 0,
@@ -489,9 +627,9 @@ fn usual_qps(transport: QpType, pattern: Pattern, machines: u32) -> u32 {
 }
 
 impl Resolved {
-    fn check_counts(&self, profile: &Profile) -> Result<(), WorkloadError> {
+    fn check_counts(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         within("machines", self.machines, 2, MAX_MACHINES, "a run has at most")?;
-        let cores = profile.host.cores;
+        let (profile, cores) = least(&taking.all, cores);
         within(
             "threads",
             self.threads,
@@ -524,21 +662,23 @@ impl Resolved {
         Ok(())
     }
 
-    fn check_payload(&self, profile: &Profile) -> Result<(), WorkloadError> {
-        let (size, name) = (self.size, &profile.name);
+    fn check_payload(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
+        let size = self.size;
         if self.verb.is_atomic() && size != 8 {
             return invalid(format!("size is {size}, but {} works on 8 bytes", self.verb));
         }
-        if self.inline && size > profile.nic.max_inline {
-            let limit = profile.nic.max_inline;
+        let (Profile { name, .. }, limit) = least(&taking.posters, inlined);
+        if self.inline && size > limit {
             return invalid(format!("size is {size}, but {name} inlines at most {limit} bytes"));
         }
-        if self.inline_recv && !profile.nic.receives_inline(size, self.transport == QpType::Ud) {
+        let places = |p: &&&Profile| !p.nic.receives_inline(size, self.transport == QpType::Ud);
+        if let Some(Profile { name, .. }) = taking.responders.iter().find(places).filter(|_| self.inline_recv)
+        {
             let transport = self.transport;
             return invalid(format!("{name} does not receive {size} bytes inline on {transport}"));
         }
-        if self.transport == QpType::Ud && size > profile.link.mtu {
-            let mtu = profile.link.mtu;
+        let (Profile { name, .. }, mtu) = least(&taking.all, mtu);
+        if self.transport == QpType::Ud && size > mtu {
             return invalid(format!(
                 "size is {size}, but a UD message is one packet of at most {mtu} bytes (the MTU of {name})"
             ));
@@ -552,8 +692,8 @@ impl Resolved {
         Ok(())
     }
 
-    fn check_queues(&self, asked: Option<u32>, profile: &Profile) -> Result<(), WorkloadError> {
-        let limit = profile.nic.max_qp_wr;
+    fn check_queues(&self, asked: Option<u32>, taking: &Taking<'_>) -> Result<(), WorkloadError> {
+        let (profile, limit) = least(&taking.posters, queue);
         let asked = asked.unwrap_or(self.window);
         let why = format!("a queue of {} holds at most", profile.name);
         within("signal_every", self.signal_every, 1, limit, &why)?;
@@ -566,6 +706,50 @@ impl Resolved {
             ));
         }
         Ok(())
+    }
+
+    /// The machines of each group of like ones, by their numbers.
+    pub fn groups(&self) -> Vec<Range<u32>> {
+        ranges(self.machine.as_deref(), self.machines)
+    }
+
+    /// Names of the profiles of the groups.
+    fn profile_of_group(&self, group: usize) -> &str {
+        let named = self.machine.as_ref().and_then(|groups| groups.get(group));
+        named.map_or(&self.profile, |group| &group.profile)
+    }
+
+    /// Whether the machines are in several groups, which then have names.
+    pub fn has_groups(&self) -> bool {
+        self.machine.as_ref().is_some_and(|groups| groups.len() > 1)
+    }
+
+    /// Machines of a group in words: as `machines 1 to 6 (cib)`.
+    pub fn name_of(&self, group: usize, machines: &Range<u32>) -> String {
+        let profile = self.profile_of_group(group);
+        match machines.len() {
+            1 => format!("machine {} ({profile})", machines.start),
+            _ => format!("machines {} to {} ({profile})", machines.start, machines.end.max(1) - 1),
+        }
+    }
+
+    /// The groups in words.
+    pub fn group_names(&self) -> Vec<String> {
+        self.groups().iter().enumerate().map(|(i, machines)| self.name_of(i, machines)).collect()
+    }
+
+    /// A machine in words, with its profile where machines differ.
+    pub fn machine_name(&self, machine: u32) -> String {
+        match self.groups().iter().position(|group| group.contains(&machine)) {
+            Some(group) if self.has_groups() => self.name_of(group, &(machine..machine + 1)),
+            _ => format!("machine {machine}"),
+        }
+    }
+
+    /// Machine 0, and what is left of each group: machines that take the same part, and are alike.
+    pub fn parts(&self) -> Vec<(usize, Range<u32>)> {
+        let rest = self.groups().into_iter().map(|group| group.start.max(1)..group.end).enumerate();
+        std::iter::once((0, 0..1)).chain(rest.filter(|(_, machines)| !machines.is_empty())).collect()
     }
 
     /// Bytes that the counters of a responder machine take; atomics only.
@@ -673,10 +857,88 @@ pub(crate) mod tests {
             ("verb = \"sned\"", "w.toml:1: unknown variant `sned`"),
             ("verb = ", "w.toml:1: "),
             ("size = -1", "w.toml:1: "),
+            ("machine = []", "machine is an empty list"),
+            ("[[machine]]\ncount = 2", "w.toml:1: missing field `profile`"),
+            ("[[machine]]\nprofile = \"cx9\"\ncount = 2", "no profile cx9"),
+            ("[[machine]]\nprofile = \"cib\"\ncounts = 2", "w.toml:3: unknown field `counts`"),
+            ("[[machine]]\nprofile = \"cib\"\ncount = -2", "w.toml:3: "),
+            (
+                "[[machine]]\nprofile = \"cib\"\ncount = 0\n[[machine]]\nprofile = \"cx\"\ncount = 9",
+                "count of the machines of profile cib is 0, but must be at least 1",
+            ),
+            ("[[machine]]\nprofile = \"cib\"", "machines is 1, but must be at least 2"),
+            (
+                "[[machine]]\nprofile = \"cib\"\ncount = 4294967295\n[[machine]]\nprofile = \"cx\"\ncount = 9",
+                "machines is 4294967295, but a run has at most 1024",
+            ),
+            (
+                "profile = \"cib\"\n[[machine]]\nprofile = \"cib\"\ncount = 2",
+                "profile is cib, but the workload's [[machine]]",
+            ),
+            (
+                "machines = 2\n[[machine]]\nprofile = \"cib\"\ncount = 2",
+                "machines is 2, but the workload's [[machine]]",
+            ),
+            (
+                "profile = \"cx\"\nmachines = 2\n[[machine]]\nprofile = \"cib\"\ncount = 2",
+                "profile is cx, but the workload's [[machine]]",
+            ),
+            ("machine = 3", "w.toml:1: invalid type"),
         ] {
             let error = from(toml).expect_err(toml).to_string();
             assert!(error.contains(part), "{toml}: {error}");
             assert!(!error.contains('\n'), "{toml}: {error}");
+        }
+    }
+
+    /// What is left out of these is one `cib` that posts to three `cx` with two cores of four.
+    const MIXED: &str = "[[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cx\"\ncount = 3\n";
+
+    #[test]
+    fn groups_take_the_place_of_profile_and_machines() {
+        let r = from(MIXED).unwrap();
+        assert_eq!((r.profile.as_str(), r.machines, r.threads), ("cib", 4, 4));
+        assert_eq!(r.groups(), [0..1, 1..4]);
+        assert_eq!(r.group_names(), ["machine 0 (cib)", "machines 1 to 3 (cx)"]);
+        assert_eq!(r.machine_name(2), "machine 2 (cx)");
+        assert_eq!(resolved("send").machine_name(2), "machine 2");
+        let like = serde_json::to_value(resolved("send")).unwrap();
+        assert!(like.get("machine").is_none(), "{like}");
+    }
+
+    #[test]
+    fn the_message_names_the_profile_that_forbids() {
+        for (toml, part) in [
+            ("threads = 5", "threads is 5, but a machine of profile cx has cores 4"),
+            ("verb = \"send\"\nsize = 2049", "at most 2048 bytes (the MTU of cx)"),
+            // Who is posted to inlines nothing, and who posts receives nothing.
+            ("pattern = \"inbound\"\nsize = 401\ninline = true", "cx inlines at most 400 bytes"),
+            ("pattern = \"all-to-all\"\nsize = 401\ninline = true", "cx inlines at most 400 bytes"),
+            ("transport = \"rc\"\ninline_recv = true", "cx does not receive 32 bytes inline on RC"),
+        ] {
+            let error = from(&format!("{toml}\n{MIXED}")).expect_err(toml).to_string();
+            assert!(error.contains(part), "{toml}: {error}");
+        }
+        for toml in
+            ["size = 401\ninline = true", "pattern = \"inbound\"\ntransport = \"rc\"\ninline_recv = true"]
+        {
+            from(&format!("{toml}\n{MIXED}")).expect(toml);
+        }
+        let usual = |size: u32, pattern| {
+            from(&format!("size = {size}\npattern = \"{pattern}\"\n{MIXED}")).unwrap().inline
+        };
+        assert!(usual(401, "outbound") && usual(400, "inbound") && !usual(401, "inbound"));
+    }
+
+    #[test]
+    fn a_flag_over_groups_is_refused() {
+        let file = || Workload::from_toml("w.toml", MIXED).unwrap();
+        for (flags, part) in [
+            (Workload { profile: Some("cib".into()), ..Workload::default() }, "profile is cib, but"),
+            (Workload { machines: Some(4), ..Workload::default() }, "machines is 4, but"),
+        ] {
+            let error = flags.over(file()).load_profiles().unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains("[[machine]]"), "{error}");
         }
     }
 
@@ -725,8 +987,9 @@ pub(crate) mod tests {
 
     #[test]
     fn resolved_is_a_workload_again() {
-        for (verb, _) in Verb::ALL {
-            let r = resolved(verb);
+        let like = Verb::ALL.map(|(verb, _)| resolved(verb));
+        let unlike = Verb::ALL.map(|(verb, _)| from(&format!("verb = \"{verb}\"\n{MIXED}")).unwrap());
+        for r in like.into_iter().chain(unlike) {
             let json = serde_json::to_value(&r).unwrap();
             let again = Workload::from_json("w", &json.to_string()).unwrap();
             assert_eq!(again.resolve(&again.load_profiles().unwrap()).unwrap(), r);

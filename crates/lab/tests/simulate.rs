@@ -74,6 +74,78 @@ fn same_seed_same_result() {
     assert_ne!(a.event_hash, other.event_hash);
 }
 
+/// A short run on such groups of machines.
+fn mixed(toml: &str, groups: &[(&str, u32)]) -> Outcome {
+    let tables = groups.iter().map(|(p, n)| format!("[[machine]]\nprofile = \"{p}\"\ncount = {n}\n"));
+    let short = "warmup = \"20us\"\nduration = \"50us\"\n";
+    simulate(&format!("{short}{toml}\n{}", tables.collect::<String>()))
+}
+
+#[test]
+fn every_verb_runs_between_machines_that_differ() {
+    for (verb, transport) in [
+        ("send", "rc"),
+        ("send", "uc"),
+        ("send", "ud"),
+        ("write", "rc"),
+        ("write", "uc"),
+        ("read", "rc"),
+        ("fetch-add", "rc"),
+    ] {
+        for pattern in ["outbound", "inbound", "all-to-all"] {
+            // Several packets, which must be cut as the NIC with the smaller MTU does.
+            for size in
+                [8, 5000].into_iter().filter(|size| *size == 8 || transport != "ud" && verb != "fetch-add")
+            {
+                let toml = format!(
+                    "threads = 2\nsignal_every = 1\nwindow = 4\nverb = \"{verb}\"\ntransport = \"{transport}\"\npattern = \"{pattern}\"\nsize = {size}"
+                );
+                for groups in [[("cib", 2), ("cx", 1), ("cx3", 1)], [("cx", 1), ("cib", 1), ("cx3", 2)]] {
+                    let outcome = mixed(&toml, &groups);
+                    assert!(outcome.mops > 0.05, "{groups:?} {toml}\n{outcome:?}");
+                    let idle = outcome.mops_per_machine.iter().filter(|mops| **mops == 0.0).count();
+                    assert!(pattern != "all-to-all" || idle == 0, "{toml}\n{outcome:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn groups_of_like_machines_are_like_machines() {
+    let toml = "verb = \"write\"\nthreads = 3\npattern = \"all-to-all\"\n";
+    let groups = mixed(toml, &[("cx3", 1), ("cx3", 3)]);
+    let like =
+        simulate(&format!("profile = \"cx3\"\nmachines = 4\nwarmup = \"20us\"\nduration = \"50us\"\n{toml}"));
+    assert_eq!((groups.event_hash, groups.mops), (like.event_hash, like.mops));
+}
+
+#[test]
+fn clients_drive_a_server_by_what_they_can_post_together() {
+    let toml = "verb = \"write\"\npattern = \"inbound\"\nsize = 16\nthreads = 4\n";
+    let rate = |groups: &[(&str, u32)]| mixed(toml, groups).mops;
+    let (alone, cx) = (rate(&[("cib", 1), ("cx3", 1)]), rate(&[("cib", 1), ("cx", 1)]));
+    let (both, three) = (rate(&[("cib", 1), ("cx3", 1), ("cx", 1)]), rate(&[("cib", 1), ("cx3", 3)]));
+    // As long as the server has more to give, each posts what it can.
+    assert!((three / alone / 3.0 - 1.0).abs() < 0.05, "{alone} alone, {three} of three");
+    assert!((0.9..1.01).contains(&(both / (alone + cx))), "{alone} and {cx}, {both} together");
+    let posts = simulate(&format!(
+        "profile = \"cx3\"\nmachines = 4\nwarmup = \"20us\"\nduration = \"50us\"\n{}",
+        toml.replace("inbound", "outbound")
+    ));
+    assert!(three < 3.05 * posts.mops, "{three} of three cx3, of which one posts {}", posts.mops);
+}
+
+#[test]
+fn who_posts_in_turn_waits_for_the_slowest() {
+    let toml = "verb = \"write\"\npattern = \"outbound\"\ntransport = \"rc\"\nsize = 2048\nsignal_every = 1\nthreads = 4\n";
+    let rate = |groups: &[(&str, u32)]| mixed(toml, groups).mops;
+    let [fast, mix, slow] = [[("cib", 1), ("cx3", 2)], [("cib", 2), ("cx", 1)], [("cib", 1), ("cx", 2)]]
+        .map(|groups| rate(&groups));
+    // The link of a cx has less than a third of the rate of the others', of whose two ports one is used.
+    assert!(mix < 1.1 * slow && slow < 0.9 * fast, "{fast} {mix} {slow}");
+}
+
 #[test]
 fn one_at_a_time_takes_the_latency() {
     let outcome = simulate(

@@ -63,6 +63,8 @@ pub struct Worker {
     pub machine: u32,
     /// Its number on that machine, from 0.
     pub thread: u32,
+    /// Ports that every machine has; the thread uses the one of its number modulo these.
+    pub ports: u32,
     /// The counters of its machine that all its threads share, for atomics.
     pub counters: Option<Mem>,
 }

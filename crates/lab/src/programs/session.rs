@@ -4,8 +4,8 @@ use super::{LINE, ProgramError, Worker};
 use crate::topology::{self, Peer};
 use crate::workload::Resolved;
 use doorbell_verbs::{
-    AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, Mr, Pd, Provider, Qp, QpCap,
-    QpInitAttr, QpType, RemoteAddr, Sge, UdDest,
+    AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, Mr, Mtu, Pd, Provider, Qp,
+    QpCap, QpInitAttr, QpType, RemoteAddr, Sge, UdDest, VerbsError,
 };
 
 /// Q_Key of every UD QP.
@@ -39,6 +39,49 @@ pub(super) struct Session<'a, P: Provider> {
     send_mr: Option<Mr<P>>,
     /// What peers may read, write or count in.
     exposed: Option<Mr<P>>,
+}
+
+/// What both ends of a connection must be able to do.
+#[derive(Clone, Copy)]
+struct Abilities {
+    mtu: Mtu,
+    /// READs and atomics under way.
+    rd_atomic: u8,
+}
+
+impl Abilities {
+    /// How two NICs are connected that may differ.
+    fn together_with(self, peer: Abilities) -> ConnectAttr {
+        ConnectAttr {
+            mtu: Some(self.mtu.min(peer.mtu)),
+            max_rd_atomic: self.rd_atomic.min(peer.rd_atomic),
+            ..ConnectAttr::default()
+        }
+    }
+}
+
+/// What a thread tells its peers of a QP.
+struct Introduction {
+    endpoint: Endpoint,
+    nic: Abilities,
+}
+
+impl Introduction {
+    /// For [`Provider::publish`].
+    fn to_bytes(&self) -> Vec<u8> {
+        let mtu = self.nic.mtu.bytes().to_be_bytes();
+        [self.endpoint.to_bytes().as_slice(), &[self.nic.rd_atomic], &mtu].concat()
+    }
+
+    /// The inverse of [`Introduction::to_bytes`].
+    fn from_bytes(bytes: &[u8]) -> Result<Introduction, VerbsError> {
+        let strange = || VerbsError::Invalid("a peer told of itself what is no introduction".into());
+        let (rest, mtu) = bytes.split_last_chunk().ok_or_else(strange)?;
+        let (rd_atomic, endpoint) = rest.split_last().ok_or_else(strange)?;
+        let mtu = Mtu::from_bytes(u32::from_be_bytes(*mtu)).ok_or_else(strange)?;
+        let nic = Abilities { mtu, rd_atomic: *rd_atomic };
+        Ok(Introduction { endpoint: Endpoint::from_bytes(endpoint)?, nic })
+    }
 }
 
 /// Where a thread's operations go.
@@ -106,7 +149,7 @@ impl<'a, P: Provider> Session<'a, P> {
         let w = &*worker.workload;
         let context = Context::open(provider, 0)?;
         let attr = context.query_device()?;
-        let port = 1 + (worker.thread % u32::from(attr.ports)) as u8;
+        let port = 1 + (worker.thread % worker.ports.clamp(1, attr.ports.into())) as u8;
         let pd = context.alloc_pd()?;
         let depth = recv_depth(w, worker.machine, attr.max_qp_wr);
         let count = topology::qps(w, worker.machine, worker.thread);
@@ -222,9 +265,10 @@ impl<'a, P: Provider> Session<'a, P> {
     /// Tells where the QPs and the memory are.
     fn introduce(&self) -> Result<(), ProgramError> {
         let (machine, thread) = (self.worker.machine, self.worker.thread);
+        let nic = self.abilities()?;
         for (k, qp) in self.qps.iter().enumerate() {
-            let endpoint = qp.endpoint(self.port)?;
-            self.provider.publish(&qp_key(machine, thread, k as u32), &endpoint.to_bytes());
+            let introduction = Introduction { endpoint: qp.endpoint(self.port)?, nic };
+            self.provider.publish(&qp_key(machine, thread, k as u32), &introduction.to_bytes());
         }
         if let Some(mr) = &self.exposed {
             self.provider.publish(&memory_key(machine, thread), &mr.remote(0).to_bytes());
@@ -232,9 +276,16 @@ impl<'a, P: Provider> Session<'a, P> {
         Ok(())
     }
 
-    fn find_qp(&self, peer: Peer) -> Result<Endpoint, ProgramError> {
+    /// What this thread's NIC can do.
+    fn abilities(&self) -> Result<Abilities, ProgramError> {
+        let mtu = self.pd.context().query_port(self.port)?.active_mtu;
+        let rd_atomic = self.attr.max_qp_init_rd_atom.min(self.attr.max_qp_rd_atom);
+        Ok(Abilities { mtu, rd_atomic })
+    }
+
+    fn find_qp(&self, peer: Peer) -> Result<Introduction, ProgramError> {
         let found = self.provider.lookup(&qp_key(peer.machine, self.worker.thread, peer.qp));
-        Ok(Endpoint::from_bytes(&found)?)
+        Ok(Introduction::from_bytes(&found)?)
     }
 
     fn find_memory(&self, machine: u32) -> Result<RemoteAddr, ProgramError> {
@@ -244,14 +295,13 @@ impl<'a, P: Provider> Session<'a, P> {
     /// Brings the QPs up, and returns once every target is up, too.
     pub(super) fn connect(&self) -> Result<Paths<P>, ProgramError> {
         let (machine, thread) = (self.worker.machine, self.worker.thread);
-        let rd_atomic = self.attr.max_qp_init_rd_atom.min(self.attr.max_qp_rd_atom);
-        let attr = ConnectAttr { max_rd_atomic: rd_atomic, ..ConnectAttr::default() };
+        let own = self.abilities()?;
         for (k, qp) in self.qps.iter().enumerate() {
             if ud(self.w()) {
                 qp.activate_from_init(0)?;
             } else {
                 let remote = self.find_qp(topology::peer(self.w(), machine, thread, k as u32))?;
-                qp.connect_from_init(self.port, &remote, &attr)?;
+                qp.connect_from_init(self.port, &remote.endpoint, &own.together_with(remote.nic))?;
             }
         }
         self.provider.publish(&ready_key(machine, thread), &[]);
@@ -270,9 +320,10 @@ impl<'a, P: Provider> Session<'a, P> {
                 paths.remotes.push(self.find_memory(machine)?);
             }
             if ud(self.w()) {
-                let ah = Ah::to_endpoint(&self.pd, self.port, &self.find_qp(Peer { machine, qp: 0 })?)?;
+                let ah =
+                    Ah::to_endpoint(&self.pd, self.port, &self.find_qp(Peer { machine, qp: 0 })?.endpoint)?;
                 for (qp, dests) in (0..).zip(&mut paths.dests) {
-                    dests.push(ah.dest(self.find_qp(Peer { machine, qp })?.qpn, QKEY));
+                    dests.push(ah.dest(self.find_qp(Peer { machine, qp })?.endpoint.qpn, QKEY));
                 }
                 paths._ahs.push(ah);
             }
