@@ -2,7 +2,7 @@
 
 use super::groups::Group;
 use super::terms::{Limit, Terms};
-use super::{Mix, NS_PER_US, gcd};
+use super::{Mix, NS_PER_US, Side, gcd};
 use crate::accounting::{self, ATOMIC_WORD_BYTES, Method};
 use crate::cost::{self, Costs, Message, Piece, Work};
 use crate::{Atomics, PostShape, Profile, Resource, wqe};
@@ -10,18 +10,31 @@ use doorbell_verbs::Opcode;
 
 /// The bounds that a group of machines sets.
 pub(super) struct Bounds<'a> {
-    profile: &'a Profile,
-    costs: &'a Costs,
-    mix: &'a Mix,
-    group: &'a Group,
-    shape: PostShape,
-    message: Message,
+    /// What they are like.
+    pub(super) own: &'a Side<'a>,
+    /// What those are like with whom they have to do.
+    pub(super) peer: &'a Side<'a>,
+    pub(super) mix: &'a Mix,
+    pub(super) group: &'a Group,
+    /// Ports of each that can be used.
+    pub(super) ports: u32,
 }
 
 impl<'a> Bounds<'a> {
-    pub(super) fn of(profile: &'a Profile, costs: &'a Costs, mix: &'a Mix, group: &'a Group) -> Bounds<'a> {
-        let (shape, message) = (mix.post(profile, false), mix.message(profile));
-        Bounds { profile, costs, mix, group, shape, message }
+    fn profile(&self) -> &'a Profile {
+        self.own.profile
+    }
+
+    fn costs(&self) -> &'a Costs {
+        &self.own.costs
+    }
+
+    fn shape(&self) -> PostShape {
+        self.mix.post(self.profile(), false)
+    }
+
+    fn message(&self) -> Message {
+        self.mix.message(self.profile(), self.peer.profile)
     }
 
     /// All of them, always in the same order.
@@ -51,24 +64,24 @@ impl<'a> Bounds<'a> {
 
     /// Parts of the payload at the requester, each a DMA.
     fn parts(&self) -> impl Iterator<Item = u64> {
-        cost::parts(self.shape.buffers(), self.message.mtu).map(u64::from)
+        cost::parts(self.shape().buffers(), self.message().mtu).map(u64::from)
     }
 
     /// Bytes of each DMA with which the NIC reads the WQEs of a post.
     fn wqe_reads(&self) -> impl Iterator<Item = u64> {
-        let slot = u64::from(wqe::pad(self.shape.wqe_bytes(self.costs.generation)));
-        let wqes = match self.shape.method {
+        let slot = u64::from(wqe::pad(self.shape().wqe_bytes(self.costs().generation)));
+        let wqes = match self.shape().method {
             Method::WqeByMmio => None,
-            Method::Doorbell { batch } => Some(accounting::doorbell_fetches(&self.profile.nic, batch)),
+            Method::Doorbell { batch } => Some(accounting::doorbell_fetches(&self.profile().nic, batch)),
         };
         wqes.into_iter().flatten().map(move |wqes| u64::from(wqes) * slot)
     }
 
     /// Bytes of each DMA with which the NIC reads the RECVs of a post.
     fn recv_reads(&self) -> impl Iterator<Item = u64> {
-        let slot = u64::from(self.costs.generation.wqe().recv_bytes(1));
+        let slot = u64::from(self.costs().generation.wqe().recv_bytes(1));
         let recvs = if self.mix.opcode.consumes_recv() { self.mix.recv_batch } else { 0 };
-        accounting::recv_fetches(&self.profile.nic, recvs).map(move |recvs| u64::from(recvs) * slot)
+        accounting::recv_fetches(&self.profile().nic, recvs).map(move |recvs| u64::from(recvs) * slot)
     }
 
     /// RECV posts of an operation.
@@ -79,14 +92,14 @@ impl<'a> Bounds<'a> {
     /// Bytes of each DMA read at the responder.
     fn data_reads(&self) -> impl Iterator<Item = u64> {
         let word = self.mix.opcode.is_atomic().then_some(u64::from(ATOMIC_WORD_BYTES));
-        let data = self.message.answers().map(|piece| u64::from(piece.packet.payload));
+        let data = self.message().answers().map(|piece| u64::from(piece.packet.payload));
         data.filter(|bytes| *bytes > 0).chain(word)
     }
 
     /// What the packets of a message ask of the NIC that receives it.
     fn work(&self) -> impl Iterator<Item = Work> {
-        let (nic, recv) = (&self.profile.nic, self.mix.recv());
-        self.message.requests().map(move |Piece { packet, .. }| Work::of(&packet, nic, recv))
+        let (nic, recv) = (&self.profile().nic, self.mix.recv());
+        self.message().requests().map(move |Piece { packet, .. }| Work::of(&packet, nic, recv))
     }
 
     /// MMIO writes and read completions share a direction; it bears the name of what takes more of it.
@@ -105,11 +118,11 @@ impl<'a> Bounds<'a> {
 
     /// Time of MMIO writes.
     fn mmio(&self) -> Terms {
-        let pcie = &self.costs.pcie;
+        let pcie = &self.costs().pcie;
         self.terms(
-            |terms| match self.shape.method {
+            |terms| match self.shape().method {
                 Method::WqeByMmio => {
-                    let lines = self.shape.wqe_lines(self.costs.generation);
+                    let lines = self.shape().wqe_lines(self.costs().generation);
                     terms.time("lines of WQEs by MMIO", lines.into(), pcie.mmio_line);
                 }
                 Method::Doorbell { batch } => terms.time("Doorbells", 1.0 / f64::from(batch), pcie.doorbell),
@@ -120,12 +133,12 @@ impl<'a> Bounds<'a> {
 
     /// Time of read completions.
     fn completions(&self) -> Terms {
-        let pcie = &self.costs.pcie;
+        let pcie = &self.costs().pcie;
         self.terms(
             |terms| {
                 let wqes = self.wqe_reads().map(|bytes| pcie.completions(bytes));
                 terms.times("completions of reads of WQEs", wqes, self.mix.batch);
-                if self.shape.payload_read() > 0 {
+                if self.shape().payload_read() > 0 {
                     let payload = self.parts().map(|bytes| pcie.completions(bytes));
                     terms.times("completions of reads of payload", payload, 1);
                 }
@@ -153,14 +166,14 @@ impl<'a> Bounds<'a> {
 
     /// Time of the DMA write of a CQE.
     fn cqe(&self) -> u64 {
-        self.costs.pcie.write(self.costs.cqe.into())
+        self.costs().pcie.write(self.costs().cqe.into())
     }
 
     fn to_requester(&self, terms: &mut Terms) {
-        let pcie = &self.costs.pcie;
+        let pcie = &self.costs().pcie;
         let wqes = self.wqe_reads().map(|bytes| pcie.read_requests(bytes));
         terms.times("requests for WQEs", wqes, self.mix.batch);
-        if self.shape.payload_read() > 0 {
+        if self.shape().payload_read() > 0 {
             let payload = self.parts().map(|bytes| pcie.read_requests(bytes));
             terms.times("requests for payload", payload, 1);
         }
@@ -172,7 +185,7 @@ impl<'a> Bounds<'a> {
     }
 
     fn to_responder(&self, terms: &mut Terms) {
-        let pcie = &self.costs.pcie;
+        let pcie = &self.costs().pcie;
         let recvs = self.recv_reads().map(|bytes| pcie.read_requests(bytes));
         terms.times("requests for RECVs", recvs, self.mix.recv_batch);
         let data = self.data_reads().map(|bytes| pcie.read_requests(bytes));
@@ -188,20 +201,20 @@ impl<'a> Bounds<'a> {
     }
 
     fn sending(&self) -> Limit {
-        let costs = self.costs;
+        let (costs, shape, message) = (self.costs(), self.shape(), self.message());
         let terms = self.terms(
             |terms| {
-                let first = costs.send_first(&self.shape, &self.message);
+                let first = costs.send_first(&shape, &message);
                 terms.once("first packets of requests", first);
-                let further = costs.send_requests(&self.shape, &self.message) - first;
+                let further = costs.send_requests(&shape, &message) - first;
                 terms.once("further packets of requests", further);
             },
             |terms| {
-                let answers = self.message.answers().map(|piece| costs.send.answer(&piece.packet));
+                let answers = self.message().answers().map(|piece| costs.send.answer(&piece.packet));
                 terms.times("packets of answers", answers, 1);
             },
         );
-        let busy = self.group.senders.busy(self.group.machines, self.profile.tx.units);
+        let busy = self.group.senders.busy(self.group.machines, self.profile().tx.units);
         units(Resource::TxUnits, self.group, busy, "sending", terms)
     }
 
@@ -210,22 +223,23 @@ impl<'a> Bounds<'a> {
     fn receiving(&self) -> Limit {
         let mut terms = self.terms(
             |terms| {
-                let answers = self.message.answers().map(|piece| self.costs.receive.look(&piece.packet));
+                let answers = self.message().answers().map(|piece| self.costs().receive.look(&piece.packet));
                 terms.times("looks at packets of answers", answers, 1);
             },
             |terms| {
-                let requests = self.message.requests().map(|piece| self.costs.receive.look(&piece.packet));
+                let requests =
+                    self.message().requests().map(|piece| self.costs().receive.look(&piece.packet));
                 terms.times("looks at packets of requests", requests, 1);
             },
         );
         terms.extend(self.issued());
-        let busy = self.group.flows.busy(self.group.machines, self.profile.rx.units);
+        let busy = self.group.flows.busy(self.group.machines, self.profile().rx.units);
         units(Resource::RxUnits, self.group, busy, "receiving", terms)
     }
 
     /// The DMAs that receiving units issue.
     fn issued(&self) -> Terms {
-        let receive = &self.costs.receive;
+        let receive = &self.costs().receive;
         self.terms(
             |terms| {
                 if self.mix.opcode.returns_data() {
@@ -237,46 +251,65 @@ impl<'a> Bounds<'a> {
                 terms.time("issued DMA writes", writes.into(), receive.dma_write);
                 let inline = self.work().filter(|work| work.inline).count();
                 terms.time("payload put into CQEs", inline as f64, receive.inline);
-                let reads = self.message.answers().filter(|answer| answer.packet.payload > 0).count();
+                let reads = self.message().answers().filter(|answer| answer.packet.payload > 0).count();
                 terms.time("issued reads of data", reads as f64, receive.dma_read);
             },
         )
     }
 
+    /// The direction that an operation takes more of.
     fn link(&self) -> Limit {
-        let request = self.costs.on_link(self.message.requests());
-        let answer = self.costs.on_link(self.message.answers());
-        let add = |what, on_link: cost::OnLink| {
-            move |terms: &mut Terms| terms.bytes(what, on_link.packets, on_link.bytes)
-        };
-        let out = self.terms(add("packets of requests", request), add("packets of answers", answer));
-        let back = self.terms(add("packets of answers", answer), add("packets of requests", request));
-        let (way, terms) = if out.sum() >= back.sum() { ("out of", out) } else { ("into", back) };
-        let link = &self.profile.link;
-        let (ports, machines) = (link.ports.min(self.mix.threads), self.group.machines as f64);
+        let (out, into) = (self.out(), self.back());
+        if out.sum() >= into.sum() { self.link_of("out of", out) } else { self.link_of("into", into) }
+    }
+
+    /// What leaves by the ports.
+    fn out(&self) -> Terms {
+        self.terms(|terms| self.requests_of(self.own, terms), |terms| self.answers_of(self.own, terms))
+    }
+
+    /// What comes in by them.
+    fn back(&self) -> Terms {
+        self.terms(|terms| self.answers_of(self.peer, terms), |terms| self.requests_of(self.peer, terms))
+    }
+
+    fn link_of(&self, way: &str, terms: Terms) -> Limit {
+        let (ports, machines) = (self.ports.min(self.mix.threads), self.group.machines as f64);
         let text = format!(
             "{ports} ports {way} {}, {:.1} bytes per operation",
             self.group.who,
             terms.sum() / machines
         );
-        let capacity = f64::from(ports) * machines * link.port_bytes_per_s as f64 / 1e6;
+        let capacity = f64::from(ports) * machines * self.profile().link.port_bytes_per_s as f64 / 1e6;
         Limit::new(Resource::LinkBandwidth, capacity, terms, text)
+    }
+
+    /// Packets have the headers of who sends them.
+    fn requests_of(&self, sender: &Side<'_>, terms: &mut Terms) {
+        let cost::OnLink { packets, bytes } = sender.costs.on_link(self.message().requests());
+        terms.bytes("packets of requests", packets, bytes);
+    }
+
+    fn answers_of(&self, sender: &Side<'_>, terms: &mut Terms) {
+        let cost::OnLink { packets, bytes } = sender.costs.on_link(self.message().answers());
+        terms.bytes("packets of answers", packets, bytes);
     }
 
     fn cpu(&self) -> Limit {
         let terms = self.terms(|terms| self.cpu_of_posts(terms), |terms| self.cpu_of_recvs(terms));
-        let Group { who, threads, machines, .. } = *self.group;
+        let Group { who, threads, machines, .. } = self.group;
+        let (threads, machines) = (*threads, *machines);
         let ns = terms.sum() / machines as f64;
         let text = format!("{} threads of {who}, {ns:.1} ns per operation", self.mix.threads);
         Limit::new(Resource::Cpu, threads as f64 * NS_PER_US, terms, text)
     }
 
     fn cpu_of_posts(&self, terms: &mut Terms) {
-        let core = &self.costs.cpu;
-        let (lines, batch) = (self.shape.wqe_lines(self.costs.generation), f64::from(self.mix.batch));
+        let core = &self.costs().cpu;
+        let (lines, batch) = (self.shape().wqe_lines(self.costs().generation), f64::from(self.mix.batch));
         terms.time("calls that post", 1.0 / batch, core.post_call);
-        terms.once("WQEs built", core.build(self.shape.inlined()) + core.send_line * u64::from(lines));
-        match self.shape.method {
+        terms.once("WQEs built", core.build(self.shape().inlined()) + core.send_line * u64::from(lines));
+        match self.shape().method {
             Method::WqeByMmio => terms.time("lines of WQEs by MMIO", lines.into(), core.mmio_line),
             Method::Doorbell { .. } => terms.time("Doorbells", 1.0 / batch, core.doorbell),
         }
@@ -287,7 +320,7 @@ impl<'a> Bounds<'a> {
         if !self.mix.opcode.consumes_recv() {
             return;
         }
-        let (core, posts) = (&self.costs.cpu, self.recv_posts());
+        let (core, posts) = (&self.costs().cpu, self.recv_posts());
         terms.time("calls that post RECVs", posts, core.post_call);
         terms.once("RECVs built", core.recv_wqe);
         terms.time("Doorbells for RECVs", posts, core.doorbell);
@@ -303,19 +336,19 @@ impl<'a> Bounds<'a> {
             |_| {},
             |terms| {
                 if opcode.is_atomic() {
-                    terms.once("reads of the word under its lock", self.costs.pcie.read_latency);
-                    terms.once("holding the lock beyond that", self.costs.lock_hold);
+                    terms.once("reads of the word under its lock", self.costs().pcie.read_latency);
+                    terms.once("holding the lock beyond that", self.costs().lock_hold);
                 }
             },
         );
-        let locks = locks_in_use(&self.profile.atomics, counters, counter_stride);
+        let locks = locks_in_use(&self.profile().atomics, counters, counter_stride);
         // More locks help only where words share them. Where there is but one, the paper names what it
         // is held for (5.4).
         let shared = locks > 1 && locks < counters;
         let resource = if shared { Resource::AtomicLocks } else { Resource::PcieLatency };
-        let Group { who, machines, .. } = *self.group;
+        let Group { who, machines, .. } = self.group;
         let text = format!("{locks} locks of {who} in use, each held {:.0} ns per atomic", terms.sum());
-        Limit::new(resource, (locks * machines) as f64 * NS_PER_US, terms, text)
+        Limit::new(resource, (locks * *machines) as f64 * NS_PER_US, terms, text)
     }
 }
 

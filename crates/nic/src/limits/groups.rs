@@ -2,6 +2,7 @@
 
 use super::{Mix, Pattern};
 use doorbell_verbs::QpType;
+use std::borrow::Cow;
 
 /// Things that machines have, of which each is served by one unit at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +25,10 @@ impl Crowd {
 }
 
 /// Machines that take the same part in a workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// They, in words.
-    pub who: &'static str,
+    pub who: Cow<'static, str>,
     /// Whether they post.
     pub posts: bool,
     /// Whether they are posted to.
@@ -72,10 +73,10 @@ impl Mix {
     }
 
     /// Machines that post only. Answers come back to the QPs that asked.
-    fn posters(&self, who: &'static str, machines: u64) -> Group {
+    pub(super) fn posters(&self, who: impl Into<Cow<'static, str>>, machines: u64) -> Group {
         let qps = Crowd::even(machines, self.posting_qps());
         Group {
-            who,
+            who: who.into(),
             posts: true,
             responds: false,
             machines,
@@ -89,7 +90,7 @@ impl Mix {
     fn inbound_responder(&self) -> Group {
         let qps = Crowd::even(1, self.posting_qps() * self.others());
         Group {
-            who: "machine 0",
+            who: "machine 0".into(),
             posts: false,
             responds: true,
             machines: 1,
@@ -103,7 +104,7 @@ impl Mix {
     fn outbound_responders(&self) -> Group {
         let (others, threads, qps) = (self.others(), u64::from(self.threads), u64::from(self.qps));
         let group = Group {
-            who: "each of the others",
+            who: "each of the others".into(),
             posts: false,
             responds: true,
             machines: others,
@@ -132,7 +133,7 @@ impl Mix {
             false => (self.ends_of_all(), self.ends_of_all()),
         };
         Group {
-            who: "each machine",
+            who: "each machine".into(),
             posts: true,
             responds: true,
             machines,

@@ -1,15 +1,15 @@
 //! The least time that an operation takes, where nothing waits for anything.
 
 use super::terms::Terms;
-use super::{Mix, gcd};
+use super::{Mix, Side, gcd};
 use crate::accounting::{self, ATOMIC_WORD_BYTES, Method, PostShape};
-use crate::cost::{Costs, Message, Packet};
-use crate::{Profile, wqe};
+use crate::cost::{Message, Packet};
+use crate::wqe;
 
 /// The way of an operation, step by step. Where two things go on at once, the longer one is a step.
 pub(super) struct Way<'a> {
-    costs: &'a Costs,
-    profile: &'a Profile,
+    requester: &'a Side<'a>,
+    responder: &'a Side<'a>,
     mix: &'a Mix,
     shape: PostShape,
     message: Message,
@@ -19,21 +19,21 @@ pub(super) struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    fn new(profile: &'a Profile, costs: &'a Costs, mix: &'a Mix) -> Way<'a> {
+    fn new(requester: &'a Side<'a>, responder: &'a Side<'a>, mix: &'a Mix) -> Way<'a> {
         Way {
-            costs,
-            profile,
+            requester,
+            responder,
             mix,
-            shape: mix.post(profile, true),
-            message: mix.message(profile),
+            shape: mix.post(requester.profile, true),
+            message: mix.message(requester.profile, responder.profile),
             written: 0,
             steps: Terms::default(),
         }
     }
 
     /// From the post to the completion's having been polled.
-    pub(super) fn whole(profile: &'a Profile, costs: &'a Costs, mix: &'a Mix) -> Terms {
-        let mut way = Way::new(profile, costs, mix);
+    pub(super) fn whole(requester: &'a Side<'a>, responder: &'a Side<'a>, mix: &'a Mix) -> Terms {
+        let mut way = Way::new(requester, responder, mix);
         way.post();
         way.those_before();
         way.there();
@@ -44,8 +44,8 @@ impl<'a> Way<'a> {
 
     /// From a sending unit's taking it up to the answer's having been received: as long as a READ or an
     /// atomic counts against what a QP may have outstanding.
-    pub(super) fn in_the_nics(profile: &'a Profile, costs: &'a Costs, mix: &'a Mix) -> Terms {
-        let mut way = Way::new(profile, costs, mix);
+    pub(super) fn in_the_nics(requester: &'a Side<'a>, responder: &'a Side<'a>, mix: &'a Mix) -> Terms {
+        let mut way = Way::new(requester, responder, mix);
         way.there();
         way.answer();
         way.steps
@@ -56,21 +56,24 @@ impl<'a> Way<'a> {
     }
 
     /// A DMA read, from the request to its last completion.
-    fn read(&self, bytes: u32) -> u64 {
-        let (pcie, bytes) = (&self.costs.pcie, u64::from(bytes));
+    fn read(side: &Side<'_>, bytes: u32) -> u64 {
+        let (pcie, bytes) = (&side.costs.pcie, u64::from(bytes));
         match bytes {
             0 => 0,
             _ => pcie.read_requests(bytes) + pcie.read_latency + pcie.completions(bytes),
         }
     }
 
-    fn wire(&self, packet: &Packet) -> u64 {
-        self.costs.wire.time(self.costs.wire.bytes(packet).into())
+    /// A packet's time on the link, whose pace its sender sets: a slower receiver takes in what begins to
+    /// come.
+    fn wire(sender: &Side<'_>, packet: &Packet) -> u64 {
+        let wire = &sender.costs.wire;
+        wire.time(wire.bytes(packet).into())
     }
 
     /// Until its WQE is in the NIC.
     fn post(&mut self) {
-        let costs = self.costs;
+        let costs = &self.requester.costs;
         self.step(
             "core: the call, building WQEs, writing to the NIC",
             costs.cpu.post_send(costs.generation, &self.shape),
@@ -81,9 +84,10 @@ impl<'a> Way<'a> {
             }
             Method::Doorbell { batch } => {
                 self.step("PCIe: the Doorbell", costs.pcie.doorbell + costs.pcie.mmio_latency);
-                let wqes = accounting::doorbell_fetches(&self.profile.nic, batch).next().unwrap_or(1);
+                let wqes =
+                    accounting::doorbell_fetches(&self.requester.profile.nic, batch).next().unwrap_or(1);
                 let slot = wqe::pad(self.shape.wqe_bytes(costs.generation));
-                self.step("PCIe: the NIC's read of WQEs", self.read(wqes * slot));
+                self.step("PCIe: the NIC's read of WQEs", Way::read(self.requester, wqes * slot));
             }
         }
     }
@@ -92,25 +96,28 @@ impl<'a> Way<'a> {
     fn those_before(&mut self) {
         if self.mix.window_per_qp {
             let before = gcd(self.mix.signal_every.into(), self.mix.batch.into()) - 1;
-            let each = self.costs.send_requests(&self.shape, &self.message);
+            let each = self.requester.costs.send_requests(&self.shape, &self.message);
             self.step("sending unit: requests before it in its list", each * before);
         }
     }
 
     /// Until its last packet has been looked at, or on UC and UD has begun to leave.
     fn there(&mut self) {
+        let (requester, responder) = (self.requester, self.responder);
         let packets: Vec<Packet> = self.message.requests().map(|piece| piece.packet).collect();
         let (first, last) = (packets[0], packets[packets.len() - 1]);
-        let read =
-            |packet: &Packet| if self.shape.payload_read() > 0 { self.read(packet.payload) } else { 0 };
-        let units = self.costs.send_requests(&self.shape, &self.message);
-        let of_first = self.costs.send_first(&self.shape, &self.message);
-        let wires = |packets: &[Packet]| packets.iter().map(|packet| self.wire(packet)).sum::<u64>();
+        let read = |packet: &Packet| {
+            if self.shape.payload_read() > 0 { Way::read(requester, packet.payload) } else { 0 }
+        };
+        let units = requester.costs.send_requests(&self.shape, &self.message);
+        let of_first = requester.costs.send_first(&self.shape, &self.message);
+        let wires =
+            |packets: &[Packet]| packets.iter().map(|packet| Way::wire(requester, packet)).sum::<u64>();
         let answered = self.message.answers().next().is_some();
         let (by_unit, by_port) = match answered {
             true => (wires(&[last]), wires(&packets)),
             // A port takes a packet to send before the one ahead of it has left.
-            false => (0, wires(&packets[..packets.len() - 1]).saturating_sub(self.costs.wire.ahead)),
+            false => (0, wires(&packets[..packets.len() - 1]).saturating_sub(requester.costs.wire.ahead)),
         };
         let steps = if units + read(&last) + by_unit >= of_first + read(&first) + by_port {
             (units, read(&last), by_unit)
@@ -121,26 +128,27 @@ impl<'a> Way<'a> {
         self.step("PCIe: the NIC's read of payload", steps.1);
         self.step("link: the request", steps.2);
         if answered {
-            self.step("cables and switch", self.costs.wire.one_way);
-            self.step("receiving unit: the request", self.costs.receive.look(&last));
+            self.step("cables and switch", requester.costs.wire.one_way);
+            self.step("receiving unit: the request", responder.costs.receive.look(&last));
         }
     }
 
     /// Until the last packet of the answer has been looked at; nothing on UC and UD, which have none.
     fn answer(&mut self) {
+        let (requester, responder) = (self.requester, self.responder);
         let packets: Vec<Packet> = self.message.answers().map(|piece| piece.packet).collect();
         let (Some(first), Some(last)) = (packets.first(), packets.last()) else { return };
         let word = if self.mix.opcode.is_atomic() { ATOMIC_WORD_BYTES } else { 0 };
-        let data = self.read(first.payload.max(word));
-        let units = self.costs.send_answers(&self.message);
-        let of_first = self.costs.send.answer(first);
-        let write = |packet: &Packet| self.costs.pcie.write(packet.payload.max(word).into());
+        let data = Way::read(responder, first.payload.max(word));
+        let units = responder.costs.send_answers(&self.message);
+        let of_first = responder.costs.send.answer(first);
+        let write = |packet: &Packet| requester.costs.pcie.write(packet.payload.max(word).into());
         // The units hold the last packet up; or the port does, up to some packet, and from then on the
         // writes of it and of all behind it.
-        let mut longest = (units, self.wire(last), write(last));
+        let mut longest = (units, Way::wire(responder, last), write(last));
         let (mut wires, mut writes) = (0, packets.iter().map(write).sum::<u64>());
         for packet in &packets {
-            wires += self.wire(packet);
+            wires += Way::wire(responder, packet);
             let way = (of_first, wires, writes);
             if way.0 + way.1 + way.2 > longest.0 + longest.1 + longest.2 {
                 longest = way;
@@ -149,7 +157,7 @@ impl<'a> Way<'a> {
         }
         let (unit, wire, written) = longest;
         self.written = written;
-        let (one_way, look) = (self.costs.wire.one_way, self.costs.receive.look(last));
+        let (one_way, look) = (responder.costs.wire.one_way, requester.costs.receive.look(last));
         self.step("PCIe: the responder's read of data", data);
         self.step("sending unit: the answer", unit);
         self.step("link: the answer", wire);
@@ -159,9 +167,9 @@ impl<'a> Way<'a> {
 
     /// Until the completion has been polled.
     fn complete(&mut self) {
-        let (pcie, cpu) = (&self.costs.pcie, &self.costs.cpu);
+        let (pcie, cpu) = (&self.requester.costs.pcie, &self.requester.costs.cpu);
         self.step("PCIe: data written before the CQE", self.written);
-        self.step("PCIe: the CQE", pcie.write(self.costs.cqe.into()) + pcie.write_latency);
+        self.step("PCIe: the CQE", pcie.write(self.requester.costs.cqe.into()) + pcie.write_latency);
         self.step("core: the poll", cpu.poll_empty + cpu.take(1));
     }
 }

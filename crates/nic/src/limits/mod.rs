@@ -113,8 +113,10 @@ impl Mix {
         }
     }
 
-    fn message(&self, profile: &Profile) -> Message {
-        profile.message(self.opcode, self.qp_type, self.payload)
+    /// A message between machines of two profiles: the smaller MTU holds.
+    fn message(&self, one: &Profile, other: &Profile) -> Message {
+        let mtu = one.link.mtu.min(other.link.mtu);
+        Message { mtu, ..one.message(self.opcode, self.qp_type, self.payload) }
     }
 
     fn recv(&self) -> RecvShape {
@@ -145,7 +147,11 @@ pub fn limits_of_all(profile: &Profile, parts: &[(Mix, u64)]) -> Vec<Limit> {
 
 /// The least time from posting an operation of `mix` to having polled its completion.
 pub fn unloaded_latency(profile: &Profile, mix: &Mix) -> Span {
-    let steps = Way::whole(profile, &Costs::new(profile), &mix.sensible());
+    let side = Side::of(profile);
+    span(&Way::whole(&side, &side, &mix.sensible()))
+}
+
+fn span(steps: &Terms) -> Span {
     Span::from_ps((steps.sum() * 1e3).round() as u64)
 }
 
@@ -159,29 +165,50 @@ fn sorted(mut all: Vec<Limit>) -> Vec<Limit> {
 
 /// All bounds, in an order that depends on the pattern alone.
 fn bounds(profile: &Profile, mix: &Mix) -> Vec<Limit> {
-    let (mix, costs) = (&mix.sensible(), &Costs::new(profile));
-    let groups = mix.groups();
-    let mut all: Vec<Limit> =
-        groups.iter().flat_map(|group| Bounds::of(profile, costs, mix, group).all()).collect();
-    all.extend(windows(profile, costs, mix));
+    let (mix, side) = (&mix.sensible(), &Side::of(profile));
+    let (groups, ports) = (mix.groups(), profile.link.ports);
+    let bounds = |group| Bounds { own: side, peer: side, mix, group, ports };
+    let mut all: Vec<Limit> = groups.iter().flat_map(|group| bounds(group).all()).collect();
+    all.extend(windows(side, side, mix, &Outstanding { operations: mix.outstanding(), lanes: mix.lanes() }));
     all
+}
+
+/// What the machines of one end of an operation are like.
+struct Side<'a> {
+    profile: &'a Profile,
+    costs: Costs,
+}
+
+impl<'a> Side<'a> {
+    fn of(profile: &'a Profile) -> Side<'a> {
+        Side { profile, costs: Costs::new(profile) }
+    }
+}
+
+/// What the machines that post have under way at most.
+struct Outstanding {
+    /// Work requests.
+    operations: u64,
+    /// QPs that are posted to.
+    lanes: u64,
 }
 
 /// Little's law: what is outstanding, over the time it takes; of work requests, and of the READs and
 /// atomics among them that the NICs let a QP have under way.
-fn windows(profile: &Profile, costs: &Costs, mix: &Mix) -> [Limit; 2] {
+fn windows(requester: &Side<'_>, responder: &Side<'_>, mix: &Mix, under_way: &Outstanding) -> [Limit; 2] {
     let bound = |outstanding: u64, what: &str, steps: Terms| {
         let text = format!("{outstanding} {what} outstanding, at least {:.0} ns each", steps.sum());
         Limit::new(Resource::Latency, outstanding as f64 * NS_PER_US, steps, text)
     };
-    let reads = mix.lanes() * u64::from(profile.nic.max_rd_atomic);
-    let under_way = match mix.opcode.returns_data() {
-        true => Way::in_the_nics(profile, costs, mix),
+    let of_a_qp = requester.profile.nic.max_rd_atomic.min(responder.profile.nic.max_rd_atomic);
+    let reads = under_way.lanes * u64::from(of_a_qp);
+    let in_the_nics = match mix.opcode.returns_data() {
+        true => Way::in_the_nics(requester, responder, mix),
         false => Terms::default(),
     };
     [
-        bound(mix.outstanding(), "operations", Way::whole(profile, costs, mix)),
-        bound(reads, "READs or atomics of the QPs", under_way),
+        bound(under_way.operations, "operations", Way::whole(requester, responder, mix)),
+        bound(reads, "READs or atomics of the QPs", in_the_nics),
     ]
 }
 
