@@ -128,7 +128,7 @@ pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
 pub(crate) struct WorkloadArgs {
     /// Workload file, TOML or JSON, whose keys are these options with _ for -, or what
     /// `doorbell run --stats-json` wrote; options override it. Only a file can name machines that
-    /// differ, by [[machine]] tables with a profile and a count each
+    /// differ, by tables named machine, each with a profile and a count
     file: Option<PathBuf>,
     /// Built-in profile or path of a profile's TOML file [default: cib]
     #[arg(long, value_name = "NAME")]
