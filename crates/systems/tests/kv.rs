@@ -138,7 +138,12 @@ fn locks_are_contended() {
 
 #[test]
 fn versions_are_found_unchanged() {
-    let unchanged: u64 = run(Store::Herd).run().unwrap().iter().map(|history| history.unchanged).sum();
+    let of = |seed| {
+        let run = run(Store::Herd);
+        Run { case: Case { seed, ..run.case }, ..run }.run().unwrap()
+    };
+    // Few of these clients ask for a pair again before another one has changed it.
+    let unchanged: u64 = (0..8).flat_map(of).map(|history| history.unchanged).sum();
     assert!(unchanged > 0, "speculation never paid");
 }
 
