@@ -21,9 +21,6 @@ pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
     let workload = args.workload.workload().map_err(Exit::bad_input)?;
     let profiles = workload.load_profiles().map_err(Exit::bad_input)?;
     let workload = workload.resolve(&profiles).map_err(Exit::bad_input)?;
-    if !profiles.are_alike() {
-        return Err(Exit::bad_input("limits of machines that differ are not known yet"));
-    }
     let limits = doorbell_lab::limits(&profiles, &workload);
     let limits = Limits { schema: doorbell_lab::SCHEMA, workload, limits };
     if args.json { exit::print_json(&limits) } else { exit::print(&report(&limits)) }

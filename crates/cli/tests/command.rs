@@ -114,6 +114,8 @@ fn machines_may_differ() {
     let again = doorbell(&["simulate", again.to_str().unwrap(), "--json"]);
     let again: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!((&again["workload"], &again["event_hash"]), (&json["workload"], &json["event_hash"]));
+    let output = doorbell(&["limits", path]);
+    assert!(stdout(&output).contains("of each of machines 1 to 2 (cx3)"), "{output:?}");
     let output = doorbell(&["simulate", path]);
     for part in ["3: machine 0 (cib), machines 1 to 2 (cx3)", "of machine 0 (cib)"] {
         assert!(stdout(&output).contains(part), "{part}: {output:?}");

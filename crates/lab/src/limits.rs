@@ -4,17 +4,22 @@ use crate::Profiles;
 use crate::programs::RECV_BATCH;
 use crate::workload::{Pattern, Resolved};
 use doorbell_nic::limits::Pattern as NicPattern;
-use doorbell_nic::limits::{self, Limit, Mix};
+use doorbell_nic::limits::{self, Limit, Machines, Mix};
 use doorbell_verbs::Span;
 
 /// Every bound of the workload, the least first.
 pub fn limits(profiles: &Profiles, w: &Resolved) -> Vec<Limit> {
-    limits::limits(profiles.first(), &mix(w))
+    limits::limits_of_groups(&groups(profiles, w), &mix(w))
 }
 
 /// The least time from posting an operation of the workload to having polled its completion.
 pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
-    limits::unloaded_latency(profiles.first(), &mix(w))
+    limits::unloaded_latency_of_groups(&groups(profiles, w), &mix(w))
+}
+
+fn groups<'a>(profiles: &'a Profiles, w: &Resolved) -> Vec<Machines<'a>> {
+    let groups = profiles.all().zip(w.groups());
+    groups.map(|(profile, machines)| Machines { profile, count: machines.len() as u32 }).collect()
 }
 
 fn mix(w: &Resolved) -> Mix {

@@ -3,7 +3,7 @@
 //! The seed is printed. `DOORBELL_SEED` takes it again, `DOORBELL_CASES` says how many workloads; thousands
 //! are for a release build.
 
-use doorbell_lab::{Control, Outcome, Pattern, Profiles, Resolved, Verb, Workload};
+use doorbell_lab::{Control, MachineGroup, Outcome, Pattern, Profiles, Resolved, Verb, Workload};
 use doorbell_nic::Profile;
 use doorbell_verbs::{QpType, Span};
 use proptest::prelude::*;
@@ -72,12 +72,22 @@ fn sizes() -> impl Strategy<Value = u32> {
     prop_oneof![5 => 0u32..65, 4 => 65u32..300, 2 => 300u32..5000, 1 => 5000u32..30_000]
 }
 
-/// A profile by its place in [`profiles`], and a workload, which it may refuse.
-fn workloads() -> impl Strategy<Value = (usize, Workload)> {
+/// Groups of machines, each of a profile by its place in [`profiles`].
+type Groups = Vec<(usize, u32)>;
+
+/// Like machines, or two or three groups of them.
+fn groups() -> impl Strategy<Value = Groups> {
+    let like = (0usize..5, 2u32..7).prop_map(|group| vec![group]);
+    let unlike = prop::collection::vec((0usize..5, 1u32..4), 2..4);
+    prop_oneof![3 => like, 2 => unlike]
+}
+
+/// Groups of machines, and a workload, which they may refuse.
+fn workloads() -> impl Strategy<Value = (Groups, Workload)> {
     let patterns = Pattern::ALL.map(|(_, pattern)| pattern).to_vec();
     let threads = prop_oneof![1 => Just(1u32), 1 => 2u32..5];
     let qps = prop_oneof![1 => Just(1u32), 1 => 2u32..9];
-    let who = (prop::sample::select(patterns), 2u32..7, threads, qps);
+    let who = (prop::sample::select(patterns), threads, qps);
     let depth = (
         prop_oneof![1 => 1u32..8, 2 => 8u32..80],
         prop_oneof![1 => Just(1u32), 1 => 1u32..24],
@@ -88,9 +98,9 @@ fn workloads() -> impl Strategy<Value = (usize, Workload)> {
     let counters =
         (prop_oneof![Just(1u32), 2u32..64, Just(4096)], prop::sample::select(vec![8u32, 24, 64, 4096]));
     let rest = (prop::sample::select(vec![0u64, 0, 10, 50]), any::<u64>());
-    (0usize..5, offered(), who, depth, payload, counters, rest).prop_map(
-        |(profile, (verb, transport), who, depth, payload, counters, (warmup, seed))| {
-            let (pattern, machines, threads, qps) = who;
+    (groups(), offered(), who, depth, payload, counters, rest).prop_map(
+        |(groups, (verb, transport), who, depth, payload, counters, (warmup, seed))| {
+            let (pattern, threads, qps) = who;
             let (window, batch, signal_every, drain) = depth;
             let (size, inline, header_only, inline_recv) = payload;
             let drain = drain && pattern != Pattern::AllToAll;
@@ -103,7 +113,7 @@ fn workloads() -> impl Strategy<Value = (usize, Workload)> {
                 verb: Some(verb),
                 transport: Some(transport),
                 size: (!atomic).then_some(if transport == QpType::Ud { size % 500 } else { size }),
-                machines: Some(machines),
+                machine: Some(groups.iter().map(|(profile, count)| group(*profile, *count)).collect()),
                 threads: Some(threads),
                 qps: Some(qps.max(2 * u32::from(pattern == Pattern::AllToAll))),
                 window: Some(window),
@@ -120,9 +130,14 @@ fn workloads() -> impl Strategy<Value = (usize, Workload)> {
                 seed: Some(seed),
                 ..Workload::default()
             };
-            (profile, workload)
+            (groups, workload)
         },
     )
+}
+
+/// The profiles are given beside it, some of which have no name.
+fn group(profile: usize, count: u32) -> MachineGroup {
+    MachineGroup { profile: profile.to_string(), count }
 }
 
 /// Machines that post, and that are posted to.
@@ -136,7 +151,7 @@ fn ends(w: &Resolved) -> (u64, u64) {
 }
 
 /// RECVs that wait on a QP.
-fn recv_depth(w: &Resolved, profile: &Profile) -> u64 {
+fn recv_depth(w: &Resolved, profiles: &Profiles) -> u64 {
     let window = 2 * u64::from(w.window);
     let others = u64::from(w.machines - 1);
     let senders = if w.pattern == Pattern::Outbound { 1 } else { others };
@@ -144,7 +159,12 @@ fn recv_depth(w: &Resolved, profile: &Profile) -> u64 {
         QpType::Ud => (window * senders).clamp(256, 1024),
         QpType::Rc | QpType::Uc => window + RECV_BATCH,
     };
-    wanted.next_multiple_of(RECV_BATCH).min(profile.nic.max_qp_wr.into())
+    wanted.next_multiple_of(RECV_BATCH).min(most(profiles, |profile| profile.nic.max_qp_wr.into()))
+}
+
+/// What the profile says that says most.
+fn most(profiles: &Profiles, of: impl Fn(&Profile) -> u64) -> u64 {
+    profiles.all().map(of).max().unwrap()
 }
 
 /// Operations of which a part is paid for in the measured time and another is not.
@@ -163,10 +183,13 @@ struct UnderWay {
     /// WRITEs: acknowledged or dropped from sight, while their DMA writes wait for the PCIe link. A NIC has
     /// room for as many bytes as a port takes in.
     unwritten: u64,
+    /// Where machines differ, one bounds all by its share of the operations, which it has but for a round of
+    /// batches, and what is under way at it counts for as many at the others: QPs share them up to 1 to 2.
+    shares: u64,
 }
 
 impl UnderWay {
-    fn of(w: &Resolved, profile: &Profile) -> UnderWay {
+    fn of(w: &Resolved, profiles: &Profiles) -> UnderWay {
         let (posters, responders) = ends(w);
         let threads = u64::from(w.threads);
         let windows = if w.signal_every == 1 { threads } else { threads * u64::from(w.qps) };
@@ -175,21 +198,26 @@ impl UnderWay {
             QpType::Rc | QpType::Uc => posters * threads * u64::from(w.qps),
         };
         let sends = u64::from(w.verb == Verb::Send);
-        let bytes = profile.request_on_link(w.opcode(), w.transport, w.size).bytes;
+        let bytes =
+            profiles.all().map(|p| p.request_on_link(w.opcode(), w.transport, w.size).bytes).min().unwrap();
+        let receive_buffer = most(profiles, |p| p.link.receive_buffer.into());
         let unreliable = u64::from(w.transport != QpType::Rc);
-        let device = &profile.device;
         UnderWay {
             outstanding: posters * windows * u64::from(w.window),
-            received: sends * qps * recv_depth(w, profile),
+            received: sends * qps * recv_depth(w, profiles),
             taken: sends * qps * (RECV_BATCH - 1),
             in_ports: unreliable
-                * u64::from(device.link.ports)
+                * most(profiles, |p| p.link.ports.into())
                 * responders
-                * (u64::from(device.link.receive_buffer) / bytes + 1),
-            in_units: responders * u64::from(device.rx.units + device.atomics.slots.min(64)),
+                * (receive_buffer / bytes + 1),
+            in_units: responders * most(profiles, |p| (p.rx.units + p.atomics.slots.min(64)).into()),
             unwritten: u64::from(w.verb == Verb::Write && w.size > 0)
                 * responders
-                * (u64::from(device.link.receive_buffer) / u64::from(w.size.max(1)) + 1),
+                * (receive_buffer / u64::from(w.size.max(1)) + 1),
+            shares: match profiles.are_alike() {
+                true => 0,
+                false => 2 * posters * threads * u64::from(w.batch * w.machines),
+            },
         }
     }
 
@@ -209,33 +237,47 @@ impl UnderWay {
     }
 
     fn all(&self, w: &Resolved) -> f64 {
-        (self.at_begin(w) + self.at_end(w)) as f64
+        let times = if self.shares > 0 { 2 } else { 1 };
+        (times * (self.at_begin(w) + self.at_end(w)) + self.shares) as f64
     }
 }
 
-fn simulated(profile: &Profile, w: &Resolved) -> Outcome {
+/// By how much `operations` may exceed a bound by chance: all to all, it is posted to who is drawn, and
+/// where machines differ, a bound is one for equal shares. Five standard deviations of a machine's share.
+fn chance(w: &Resolved, profiles: &Profiles, operations: f64) -> f64 {
+    let drawn = w.pattern == Pattern::AllToAll && !profiles.are_alike();
+    let at_a_time = if w.transport == QpType::Ud { 1 } else { w.batch };
+    // A share is that of one QP, or destination, at least.
+    let of = w.machines.max(w.qps);
+    if drawn { 5.0 * (operations * f64::from(at_a_time * of)).sqrt() } else { 0.0 }
+}
+
+fn simulated(profiles: &Profiles, w: &Resolved) -> Outcome {
     let control = Control { interrupt: Arc::default(), progress: &|_| {} };
-    doorbell_lab::simulate(&profile.into(), w, &control).unwrap_or_else(|e| panic!("{e}"))
+    doorbell_lab::simulate(profiles, w, &control).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// The workload, measured for as long as many more operations take than can be under way.
-fn measured(workload: &Workload, profile: &Profile) -> Option<Resolved> {
-    let profiles = Profiles::from(profile);
-    let resolved = workload.resolve(&profiles).ok()?;
-    let mops = doorbell_lab::limits(&profiles, &resolved)[0].mops;
-    let operations = (20.0 * UnderWay::of(&resolved, profile).all(&resolved)).clamp(500.0, OPERATIONS);
+fn measured(workload: &Workload, profiles: &Profiles) -> Option<Resolved> {
+    let resolved = workload.resolve(profiles).ok()?;
+    let mops = doorbell_lab::limits(profiles, &resolved)[0].mops;
+    let operations = (20.0 * UnderWay::of(&resolved, profiles).all(&resolved)).clamp(500.0, OPERATIONS);
     let ns = (operations / mops * 1e3).clamp(5e3, 5e6) as u64;
     let duration = Some(doorbell_lab::Duration::new(Span::from_ns(ns)));
-    Workload { duration, ..workload.clone() }.resolve(&profiles).ok()
+    Workload { duration, ..workload.clone() }.resolve(profiles).ok()
 }
 
 /// What is wrong with the bounds of a workload.
-fn flaw(profile: &Profile, w: &Resolved) -> Option<String> {
-    let limits = doorbell_lab::limits(&profile.into(), w);
-    let outcome = simulated(profile, w);
+fn flaw(profiles: &Profiles, w: &Resolved) -> Option<String> {
+    let limits = doorbell_lab::limits(profiles, w);
+    let outcome = simulated(profiles, w);
     let us = w.duration.span().as_secs_f64() * 1e6;
-    let (done, under_way) = (outcome.mops * us, UnderWay::of(w, profile).all(w));
-    let described = || format!("{} on {}", serde_json::to_string(w).unwrap(), profile.name);
+    let (done, under_way) = (outcome.mops * us, UnderWay::of(w, profiles).all(w));
+    let described = || {
+        let names: Vec<&str> = profiles.all().map(|profile| profile.name.as_str()).collect();
+        format!("{} on {names:?}", serde_json::to_string(w).unwrap())
+    };
+    let under_way = under_way + chance(w, profiles, done);
     for limit in &limits {
         let terms: f64 = limit.terms.iter().map(|term| term.amount()).sum();
         if (limit.capacity / terms / limit.mops - 1.0).abs() > 1e-9 {
@@ -252,7 +294,7 @@ fn flaw(profile: &Profile, w: &Resolved) -> Option<String> {
             ));
         }
     }
-    let bound = doorbell_lab::least_latency(&profile.into(), w).as_ps() as f64 / 1e3;
+    let bound = doorbell_lab::least_latency(profiles, w).as_ps() as f64 / 1e3;
     // Measured in whole nanoseconds, of which three digits are kept.
     let least = outcome.latency_ns.min.map_or(f64::INFINITY, |min| (min as f64 + 1.0) * 1.001);
     (least < bound).then(|| format!("{least:.0} ns, at least {bound:.0}: {}", described()))
@@ -260,13 +302,14 @@ fn flaw(profile: &Profile, w: &Resolved) -> Option<String> {
 
 /// The flaw of a case, if it has one; `None` also for a workload that is refused, as some ask for more
 /// threads than there are cores.
-fn flaw_of((profile, workload): &(usize, Workload), profiles: &[Profile]) -> Option<String> {
-    let profile = &profiles[*profile];
-    flaw(profile, &measured(workload, profile)?)
+fn flaw_of((groups, workload): &(Groups, Workload), profiles: &[Profile]) -> Option<String> {
+    let mut of = groups.iter().map(|(profile, _)| profiles[*profile].clone());
+    let profiles = Profiles::of_groups(of.next()?, of.collect());
+    flaw(&profiles, &measured(workload, &profiles)?)
 }
 
 /// The flaw of the simplest case that still has one.
-fn simplest(mut case: impl ValueTree<Value = (usize, Workload)>, profiles: &[Profile]) -> Option<String> {
+fn simplest(mut case: impl ValueTree<Value = (Groups, Workload)>, profiles: &[Profile]) -> Option<String> {
     let mut found = None;
     for _ in 0..SIMPLER {
         let simpler = match flaw_of(&case.current(), profiles) {

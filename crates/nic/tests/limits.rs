@@ -3,7 +3,7 @@
 //! A rate that a profile is calibrated from only shows that the arithmetic of the calibration
 //! is the one the limits use; the others are predictions.
 
-use doorbell_nic::limits::{self, Limit, Mix, Pattern};
+use doorbell_nic::limits::{self, Limit, Machines, Mix, Pattern};
 use doorbell_nic::{Profile, Resource};
 use doorbell_verbs::{Opcode, QpType};
 use proptest::prelude::*;
@@ -262,4 +262,88 @@ fn times_of_kinds_add_up() {
     let half = both(5, 5) / alone(large);
     assert!((1.9..2.0).contains(&half), "{half}");
     assert!(limits::limits_of_all(&cib, &[]).is_empty());
+}
+
+/// A Connect-IB as machine 0, and others.
+fn mixed<'a>(cib: &'a Profile, others: &[(&'a Profile, u32)]) -> Vec<Machines<'a>> {
+    let others = others.iter().map(|(profile, count)| Machines { profile, count: *count });
+    std::iter::once(Machines { profile: cib, count: 1 }).chain(others).collect()
+}
+
+#[test]
+fn groups_of_like_machines_have_the_limits_of_like_machines() {
+    let cib = profile("cib");
+    let groups = mixed(&cib, &[(&cib, 2), (&cib, 3)]);
+    for mix in [sends(&cib), reads(&cib), Mix { pattern: Pattern::AllToAll, ..reads(&cib) }] {
+        assert_eq!(limits::limits_of_groups(&groups, &mix), limits::limits(&cib, &mix));
+        assert_eq!(limits::unloaded_latency_of_groups(&groups, &mix), limits::unloaded_latency(&cib, &mix));
+    }
+    assert!(limits::limits_of_groups(&[], &sends(&cib)).is_empty());
+}
+
+#[test]
+fn those_who_post_to_one_add_up() {
+    let (cib, cx3, cx) = (profile("cib"), profile("cx3"), profile("cx"));
+    // Of the WRITEs a server with a Connect-IB takes more than two clients can post.
+    let writes = |p: &Profile, machines| Mix {
+        opcode: Opcode::Write,
+        qp_type: QpType::Uc,
+        machines,
+        threads: 4,
+        pattern: Pattern::Inbound,
+        payload: 16,
+        batch: 1,
+        ..sends(p)
+    };
+    let alone =
+        |p: &Profile| limits::limits_of_groups(&mixed(&cib, &[(p, 1)]), &writes(p, 2)).swap_remove(0).mops;
+    let both =
+        limits::limits_of_groups(&mixed(&cib, &[(&cx3, 1), (&cx, 1)]), &writes(&cib, 3)).swap_remove(0);
+    assert!((both.mops / (alone(&cx3) + alone(&cx)) - 1.0).abs() < 1e-9, "{both:?}");
+}
+
+#[test]
+fn the_slowest_target_bounds_who_posts_in_turn_but_not_what_it_may_drop() {
+    let (cib, cx) = (profile("cib"), profile("cx"));
+    let few = |qp_type| Mix {
+        qp_type,
+        opcode: Opcode::Send,
+        payload: 2000,
+        inline: false,
+        threads: 4,
+        qps: 6,
+        machines: 4,
+        ..sends(&cib)
+    };
+    let least = |groups: &[Machines<'_>], mix: &Mix, resource: Resource| {
+        let all = limits::limits_of_groups(groups, mix);
+        all.into_iter().find(|l| l.resource == resource).map_or(f64::INFINITY, |l| l.mops)
+    };
+    for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
+        let mix = few(qp_type);
+        let bound = |others: &[(&Profile, u32)], resource| least(&mixed(&cib, others), &mix, resource);
+        // The link is taken by each message, whoever drops it.
+        let (one, all) = (
+            bound(&[(&cib, 2), (&cx, 1)], Resource::LinkBandwidth),
+            bound(&[(&cx, 3)], Resource::LinkBandwidth),
+        );
+        assert!((one / all - 1.0).abs() < 0.01, "{qp_type}: {one} and {all}");
+        let mut slow = cib.clone();
+        slow.host.post_recv_wqe = doorbell_verbs::Span::from_us(1);
+        let cpu = bound(&[(&cib, 2), (&slow, 1)], Resource::Cpu);
+        let of_slow = bound(&[(&slow, 3)], Resource::Cpu);
+        assert_eq!(cpu < 1.01 * of_slow, qp_type == QpType::Rc, "{qp_type}: {cpu} and {of_slow}");
+    }
+}
+
+#[test]
+fn all_to_all_the_slowest_takes_its_share() {
+    let (cib, cx) = (profile("cib"), profile("cx"));
+    let mix =
+        Mix { pattern: Pattern::AllToAll, payload: 1024, qps: 8, threads: 4, machines: 4, ..reads(&cib) };
+    let rate = |groups: &[Machines<'_>]| limits::limits_of_groups(groups, &mix).swap_remove(0).mops;
+    let (fast, slow) = (limits::limits(&cib, &mix)[0].mops, limits::limits(&cx, &mix)[0].mops);
+    let most = rate(&mixed(&cib, &[(&cib, 2), (&cx, 1)]));
+    // The answers of a cx go to three others, a third of what each posts.
+    assert!(slow < most && most < 1.5 * slow && most < fast, "{slow} {most} {fast}");
 }

@@ -18,7 +18,24 @@ pub(super) struct Bounds<'a> {
     pub(super) group: &'a Group,
     /// Ports of each that can be used.
     pub(super) ports: u32,
+    /// Only what messages take of who is posted to that find no RECV there.
+    pub(super) may_drop: bool,
 }
+
+/// One of the bounds.
+pub(super) type Kind = fn(&Bounds<'_>) -> Limit;
+
+/// All of them, with both directions of the link.
+pub(super) const KINDS: [Kind; 8] = [
+    |bounds| bounds.to_nic(),
+    |bounds| bounds.to_host(),
+    |bounds| bounds.sending(),
+    |bounds| bounds.receiving(),
+    |bounds| bounds.link_out_of(),
+    |bounds| bounds.link_into(),
+    |bounds| bounds.cpu(),
+    |bounds| bounds.locks(),
+];
 
 impl<'a> Bounds<'a> {
     fn profile(&self) -> &'a Profile {
@@ -52,6 +69,15 @@ impl<'a> Bounds<'a> {
 
     /// What an operation takes of a group that posts, that is posted to, or both.
     fn terms(&self, at_requester: impl Fn(&mut Terms), at_responder: impl Fn(&mut Terms)) -> Terms {
+        self.always(at_requester, |terms| {
+            if !self.may_drop {
+                at_responder(terms);
+            }
+        })
+    }
+
+    /// The same of what also messages take that are dropped.
+    fn always(&self, at_requester: impl Fn(&mut Terms), at_responder: impl Fn(&mut Terms)) -> Terms {
         let mut terms = Terms::default();
         if self.group.posts {
             at_requester(&mut terms);
@@ -221,7 +247,7 @@ impl<'a> Bounds<'a> {
     /// A flow has one unit at a time, and the unit that became idle last is the next to take one up: so
     /// never more units work than there are flows.
     fn receiving(&self) -> Limit {
-        let mut terms = self.terms(
+        let mut terms = self.always(
             |terms| {
                 let answers = self.message().answers().map(|piece| self.costs().receive.look(&piece.packet));
                 terms.times("looks at packets of answers", answers, 1);
@@ -263,14 +289,22 @@ impl<'a> Bounds<'a> {
         if out.sum() >= into.sum() { self.link_of("out of", out) } else { self.link_of("into", into) }
     }
 
+    fn link_out_of(&self) -> Limit {
+        self.link_of("out of", self.out())
+    }
+
+    fn link_into(&self) -> Limit {
+        self.link_of("into", self.back())
+    }
+
     /// What leaves by the ports.
     fn out(&self) -> Terms {
-        self.terms(|terms| self.requests_of(self.own, terms), |terms| self.answers_of(self.own, terms))
+        self.always(|terms| self.requests_of(self.own, terms), |terms| self.answers_of(self.own, terms))
     }
 
     /// What comes in by them.
     fn back(&self) -> Terms {
-        self.terms(|terms| self.answers_of(self.peer, terms), |terms| self.requests_of(self.peer, terms))
+        self.always(|terms| self.answers_of(self.peer, terms), |terms| self.requests_of(self.peer, terms))
     }
 
     fn link_of(&self, way: &str, terms: Terms) -> Limit {

@@ -1,8 +1,9 @@
 //! Who takes part in a workload, and how much of it can be under way at once.
 
-use super::{Mix, Pattern};
+use super::{Mix, Outstanding, Pattern};
 use doorbell_verbs::QpType;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Things that machines have, of which each is served by one unit at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +88,7 @@ impl Mix {
     }
 
     /// Machine 0, to which each QP of the others leads.
-    fn inbound_responder(&self) -> Group {
+    pub(super) fn inbound_responder(&self) -> Group {
         let qps = Crowd::even(1, self.posting_qps() * self.others());
         Group {
             who: "machine 0".into(),
@@ -174,6 +175,96 @@ impl Mix {
         }
     }
 
+    /// QPs of machine 0 that lead to `machine`, and threads that have some; outbound, connected.
+    fn lanes_to(&self, machine: u32) -> (u64, u64) {
+        let others = self.machines - 1;
+        let ranks = (0..self.threads).map(|thread| (machine - 1 + others - thread % others) % others);
+        let lanes = ranks.filter(|rank| *rank < self.qps).map(|rank| (self.qps - rank).div_ceil(others));
+        lanes.fold((0, 0), |(sum, threads), lanes| (sum + u64::from(lanes), threads + 1))
+    }
+
+    /// Whether machine 0 posts to some of `machines`.
+    pub(super) fn reaches(&self, machines: &Range<u32>) -> bool {
+        self.datagrams() || machines.clone().any(|machine| self.lanes_to(machine).0 > 0)
+    }
+
+    /// Those of `machines` to which machine 0 posts.
+    pub(super) fn responders_among(&self, who: String, machines: &Range<u32>) -> Group {
+        let group = Group { posts: false, responds: true, ..self.posters(who, machines.len() as u64) };
+        if self.datagrams() {
+            return group;
+        }
+        let reached: Vec<(u64, u64)> =
+            machines.clone().map(|machine| self.lanes_to(machine)).filter(|(lanes, _)| *lanes > 0).collect();
+        let lanes = || reached.iter().map(|(lanes, _)| *lanes);
+        let ends = Crowd { all: lanes().sum(), most: lanes().max().unwrap_or(0) };
+        let threads = reached.iter().map(|(_, threads)| threads).sum();
+        Group { machines: reached.len() as u64, threads, senders: ends, flows: ends, ..group }
+    }
+
+    /// One machine of a group, with as much as any of it has.
+    pub(super) fn one_of(&self, group: Group) -> Group {
+        let one = |crowd: Crowd| Crowd::even(1, crowd.most);
+        let (senders, flows) = (one(group.senders), one(group.flows));
+        Group { machines: 1, threads: self.threads.into(), senders, flows, ..group }
+    }
+
+    /// One of `machines`, all to all, with as much as any of them has; as who posts or is posted to.
+    pub(super) fn one_of_all(&self, who: String, machines: &Range<u32>, posts: bool) -> Group {
+        let qps = |machine: u32| match self.datagrams() {
+            true => self.posting_qps(),
+            false => self.ends_of(machine),
+        };
+        let senders = Crowd::even(1, machines.clone().map(qps).max().unwrap_or(0));
+        let flows = match self.datagrams() {
+            true => Crowd::even(1, self.posting_qps() * self.others()),
+            false => senders,
+        };
+        Group {
+            who: who.into(),
+            posts,
+            responds: !posts,
+            machines: 1,
+            threads: self.threads.into(),
+            senders,
+            flows,
+        }
+    }
+
+    /// QPs of a machine that post or are posted to; all to all, connected.
+    fn ends_of(&self, machine: u32) -> u64 {
+        let (rounds, left) = (self.qps / self.machines, self.qps % self.machines);
+        let of_last = if machine < left { self.machines - 1 } else { left };
+        u64::from(self.threads) * (u64::from(rounds) * self.others() + u64::from(of_last))
+    }
+
+    /// What each machine that is posted to is posted, of all operations of those who post to it, at least.
+    /// Threads take their QPs, or on UD destinations, in turn or at random.
+    pub(super) fn least_share(&self) -> f64 {
+        let others = self.machines - 1;
+        let (each, of) = match self.pattern {
+            _ if self.datagrams() => (1, others),
+            Pattern::AllToAll => (self.qps / self.machines, self.qps - self.qps / self.machines),
+            Pattern::Outbound | Pattern::Inbound => (self.qps / others, self.qps),
+        };
+        f64::from(each) / f64::from(of)
+    }
+
+    /// What some of the machines that post have under way at most.
+    pub(super) fn outstanding_of(&self, machines: &Range<u32>) -> Outstanding {
+        let own = |machine: u32| match self.pattern {
+            Pattern::AllToAll if !self.datagrams() => {
+                self.qps.saturating_sub(machine).div_ceil(self.machines)
+            }
+            _ => 0,
+        };
+        let qps = machines.clone().map(|machine| u64::from(self.qps - own(machine)));
+        let (threads, machines) = (u64::from(self.threads), machines.len() as u64);
+        let lanes = threads * qps.sum::<u64>();
+        let windows = if self.window_per_qp { lanes } else { threads * machines };
+        Outstanding { operations: u64::from(self.window) * windows, lanes }
+    }
+
     /// Work requests that all threads together have outstanding at most.
     pub fn outstanding(&self) -> u64 {
         let mix = &self.sensible();
@@ -190,6 +281,69 @@ impl Mix {
         match self.drain {
             true => f64::from(self.least_lanes().clamp(1, self.window)) / f64::from(self.window),
             false => 1.0 / f64::from(self.signal_every),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_verbs::Opcode;
+
+    fn mixes() -> impl Iterator<Item = Mix> {
+        let some = (2..7).flat_map(|m| (1..7).flat_map(move |t| (2..16).map(move |q| (m, t, q))));
+        some.flat_map(|(machines, threads, qps)| {
+            [
+                (Pattern::Outbound, QpType::Rc),
+                (Pattern::AllToAll, QpType::Rc),
+                (Pattern::AllToAll, QpType::Ud),
+            ]
+            .map(|(pattern, qp_type)| Mix {
+                opcode: Opcode::Send,
+                qp_type,
+                payload: 0,
+                inline: false,
+                batch: 1,
+                signal_every: 1,
+                window: 3,
+                window_per_qp: true,
+                drain: false,
+                pattern,
+                machines,
+                threads,
+                qps,
+                counters: 1,
+                counter_stride: 8,
+                inline_recv: false,
+                recv_batch: 1,
+            })
+        })
+    }
+
+    /// A group that is cut in two has what it had.
+    #[test]
+    fn parts_make_a_whole() {
+        for mix in mixes() {
+            let whole = mix.groups();
+            let (first, machines) = (mix.machines / 2, mix.machines);
+            if mix.pattern == Pattern::Outbound {
+                let among = |machines| mix.responders_among("each of the others".into(), &machines);
+                assert_eq!(among(1..machines), whole[1], "{mix:?}");
+                let (one, two) = (among(1..first.max(1)), among(first.max(1)..machines));
+                assert_eq!(one.machines + two.machines, whole[1].machines, "{mix:?}");
+                assert_eq!(one.senders.all + two.senders.all, whole[1].senders.all, "{mix:?}");
+                continue;
+            }
+            let of = |machines| mix.one_of_all(String::new(), &machines, true);
+            assert_eq!(of(0..machines).senders.most, whole[0].senders.most, "{mix:?}");
+            assert_eq!(of(0..machines).flows.most, whole[0].flows.most, "{mix:?}");
+            let all: u64 = (0..machines).map(|m| of(m..m + 1).senders.all).sum();
+            assert_eq!(all, whole[0].senders.all, "{mix:?}");
+            let (one, two) = (mix.outstanding_of(&(0..first)), mix.outstanding_of(&(first..machines)));
+            if mix.qp_type != QpType::Ud {
+                assert_eq!(one.lanes + two.lanes, mix.lanes(), "{mix:?}");
+            }
+            assert_eq!(one.operations + two.operations, mix.outstanding(), "{mix:?}");
         }
     }
 }

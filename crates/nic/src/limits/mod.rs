@@ -9,9 +9,11 @@ mod bounds;
 mod groups;
 mod latency;
 mod terms;
+mod unlike;
 
 pub use groups::{Crowd, Group};
 pub use terms::{Limit, Measure, Term};
+pub use unlike::Machines;
 
 use crate::cost::{Costs, Message};
 use crate::{PostShape, Profile, RecvShape, Resource};
@@ -20,6 +22,7 @@ use doorbell_verbs::{Opcode, QpType, Span};
 use latency::Way;
 use serde::Serialize;
 use terms::{Terms, together};
+use unlike::Cluster;
 
 /// Who posts to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -129,6 +132,34 @@ pub fn limits(profile: &Profile, mix: &Mix) -> Vec<Limit> {
     sorted(bounds(profile, mix))
 }
 
+/// All bounds of a workload on groups of machines, in the order of their numbers, the least first. How many
+/// machines there are, the groups say.
+///
+/// Where targets are taken at random (all to all), and machines differ, a bound is one of the rate that is
+/// reached on average over these draws.
+pub fn limits_of_groups(groups: &[Machines<'_>], mix: &Mix) -> Vec<Limit> {
+    match alike(groups, mix) {
+        Some((profile, mix)) => limits(profile, &mix),
+        None if groups.is_empty() => Vec::new(),
+        None => sorted(Cluster::of(groups, mix).bounds()),
+    }
+}
+
+/// The least time from posting an operation to having polled its completion, on any of the machines.
+pub fn unloaded_latency_of_groups(groups: &[Machines<'_>], mix: &Mix) -> Span {
+    match alike(groups, mix) {
+        Some((profile, mix)) => unloaded_latency(profile, &mix),
+        None => Cluster::of(groups, mix).latency(),
+    }
+}
+
+/// The profile of all machines, and the workload on so many, where they are alike.
+fn alike<'a>(groups: &[Machines<'a>], mix: &Mix) -> Option<(&'a Profile, Mix)> {
+    let first = groups.first()?.profile;
+    let mix = Mix { machines: unlike::count(groups), ..*mix };
+    groups.iter().all(|group| group.profile == first).then_some((first, mix))
+}
+
 /// All bounds of several workloads that share a NIC, each with its number of operations, the least
 /// first: of each resource, what they take together. They differ in what they post, not in who posts
 /// to whom.
@@ -167,7 +198,7 @@ fn sorted(mut all: Vec<Limit>) -> Vec<Limit> {
 fn bounds(profile: &Profile, mix: &Mix) -> Vec<Limit> {
     let (mix, side) = (&mix.sensible(), &Side::of(profile));
     let (groups, ports) = (mix.groups(), profile.link.ports);
-    let bounds = |group| Bounds { own: side, peer: side, mix, group, ports };
+    let bounds = |group| Bounds { own: side, peer: side, mix, group, ports, may_drop: false };
     let mut all: Vec<Limit> = groups.iter().flat_map(|group| bounds(group).all()).collect();
     all.extend(windows(side, side, mix, &Outstanding { operations: mix.outstanding(), lanes: mix.lanes() }));
     all

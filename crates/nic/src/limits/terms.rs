@@ -50,10 +50,40 @@ pub struct Limit {
 }
 
 impl Limit {
+    /// What an operation takes of it in all.
+    pub(super) fn taken(&self) -> f64 {
+        self.terms.iter().map(Term::amount).sum()
+    }
+
     /// The bound of `terms` where there is so much in a microsecond.
     pub(super) fn new(resource: Resource, capacity: f64, terms: Terms, text: String) -> Limit {
         Limit { resource, mops: capacity / terms.sum(), text, capacity, terms: terms.0 }
     }
+}
+
+/// The bound of a machine that takes `share` of all operations.
+pub(super) fn scaled(limit: &Limit, share: f64, text: String) -> Limit {
+    let mut terms = Terms::default();
+    terms.add_scaled(limit, share);
+    Limit::new(limit.resource, limit.capacity, terms, text)
+}
+
+/// The bound of groups of machines that do not depend on each other: the sum of theirs, if each has one.
+pub(super) fn sum(mut parts: Vec<Limit>) -> Option<Limit> {
+    if parts.is_empty() || parts.iter().any(|limit| !limit.mops.is_finite()) {
+        return None;
+    }
+    if parts.len() == 1 {
+        return parts.pop();
+    }
+    let all: f64 = parts.iter().map(|limit| limit.mops).sum();
+    let most = parts.iter().max_by(|a, b| a.mops.total_cmp(&b.mops))?;
+    let texts: Vec<String> =
+        parts.iter().map(|limit| format!("{:.2} Mops by {}", limit.mops, limit.text)).collect();
+    let mut terms = Terms::default();
+    parts.iter().for_each(|limit| terms.add_scaled(limit, limit.mops / all));
+    let capacity = parts.iter().map(|limit| limit.capacity).sum();
+    Some(Limit::new(most.resource, capacity, terms, texts.join("; ")))
 }
 
 /// Picoseconds as nanoseconds.
@@ -95,6 +125,16 @@ impl Terms {
     pub(super) fn bytes(&mut self, what: &'static str, count: u32, all: u64) {
         let each = all as f64 / f64::from(count.max(1));
         self.push(Term { what, count: count.into(), each, unit: Measure::Bytes });
+    }
+
+    /// So much of something.
+    pub(super) fn amount(&mut self, what: &'static str, each: f64, unit: Measure) {
+        self.push(Term { what, count: 1.0, each, unit });
+    }
+
+    /// The terms of a bound, each so many times.
+    pub(super) fn add_scaled(&mut self, limit: &Limit, times: f64) {
+        limit.terms.iter().for_each(|term| self.push(Term { count: term.count * times, ..*term }));
     }
 
     /// All of these.

@@ -1,0 +1,354 @@
+//! Bounds where machines differ.
+//!
+//! Machines that post to one are bounded by the sum of what each can post. One that posts to many takes
+//! them in turn, or at random, so that each is posted to by an equal share: the slowest bounds all. All to
+//! all, each machine has to post and to answer its share with what it has; the sum of what they post is
+//! maximised for each resource by itself.
+
+use super::bounds::{self, Bounds, Kind};
+use super::groups::Group;
+use super::latency::Way;
+use super::terms::{self, Limit, Measure, Terms};
+use super::{Mix, NS_PER_US, Pattern, Side, windows};
+use crate::Profile;
+use doorbell_verbs::{QpType, Span};
+use std::ops::Range;
+
+/// Like machines of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Machines<'a> {
+    /// What they are like.
+    pub profile: &'a Profile,
+    /// How many, at least 1.
+    pub count: u32,
+}
+
+/// How many machines there are.
+pub(super) fn count(groups: &[Machines<'_>]) -> u32 {
+    groups.iter().fold(0, |sum, group| sum.saturating_add(group.count.max(1)))
+}
+
+/// Machines that are alike and take the same part.
+#[derive(Clone, Debug, PartialEq)]
+struct Part {
+    /// Their group.
+    group: usize,
+    /// Their numbers.
+    machines: Range<u32>,
+}
+
+impl Part {
+    fn len(&self) -> u64 {
+        self.machines.len() as u64
+    }
+}
+
+/// A run on machines that differ.
+pub(super) struct Cluster<'a> {
+    mix: Mix,
+    sides: Vec<Side<'a>>,
+    posters: Vec<Part>,
+    responders: Vec<Part>,
+    /// Ports that each machine has.
+    ports: u32,
+}
+
+/// What a machine of a part has of a resource, and takes of it for an operation that it posts, and for one
+/// of all those that the others post.
+struct Shared {
+    machines: f64,
+    capacity: f64,
+    posts: f64,
+    answers: f64,
+    /// What it can post at most by all its resources: one that posts much of a resource's all has little
+    /// left to answer, which must not seem to help it where another resource keeps it from that.
+    most: f64,
+    limits: [Limit; 2],
+}
+
+impl Shared {
+    /// How much it can post at least and at most, where all together post `all`: what it posts itself it
+    /// has not to answer. The least exceeds the most where it cannot be.
+    fn range(&self, all: f64) -> (f64, f64) {
+        let (left, each) = (self.capacity - all * self.answers, self.posts - self.answers);
+        match each {
+            _ if each > 0.0 => (0.0, (left / each).min(self.most)),
+            _ if each < 0.0 => ((left / each).max(0.0), self.most),
+            _ if left >= 0.0 => (0.0, self.most),
+            _ => (f64::INFINITY, 0.0),
+        }
+    }
+
+    /// What it takes where it posts `own` of `all`.
+    fn taken(&self, own: f64, all: f64) -> f64 {
+        own * self.posts + (all - own) * self.answers
+    }
+}
+
+/// Whether machines can post `all` together.
+fn feasible(machines: &[Shared], all: f64) -> bool {
+    let ranges = || machines.iter().map(|m| (m.machines, m.range(all)));
+    let (least, most) = ranges().fold((0.0, 0.0), |(a, b), (n, (low, high))| (a + n * low, b + n * high));
+    ranges().all(|(_, (low, high))| low <= high) && least <= all && all <= most
+}
+
+/// More operations in a microsecond than any resource that is used at all lets through.
+const UNBOUNDED: f64 = 1e12;
+
+/// The most that machines can post together, if there is a bound. Where they can post so many, they can
+/// also post fewer.
+fn most(machines: &[Shared]) -> Option<f64> {
+    let mut high = 1.0;
+    while feasible(machines, high) {
+        high *= 2.0;
+        if high > UNBOUNDED {
+            return None;
+        }
+    }
+    let mut low = 0.0;
+    for _ in 0..100 {
+        let middle = (low + high) / 2.0;
+        if feasible(machines, middle) { low = middle } else { high = middle }
+    }
+    Some(low)
+}
+
+/// What a machine of each part posts where all together post `all`, which they can.
+fn posted(machines: &[Shared], all: f64) -> Vec<f64> {
+    let ranges: Vec<(f64, f64)> =
+        machines.iter().map(|m| m.range(all)).map(|(l, h)| (l, h.min(all))).collect();
+    let sum = |of: fn(&(f64, f64)) -> f64| -> f64 {
+        machines.iter().zip(&ranges).map(|(m, r)| m.machines * of(r)).sum()
+    };
+    let (least, most) = (sum(|r| r.0), sum(|r| r.1));
+    let part = if most > least { ((all - least) / (most - least)).clamp(0.0, 1.0) } else { 0.0 };
+    ranges.iter().map(|(low, high)| low + part * (high - low)).collect()
+}
+
+impl<'a> Cluster<'a> {
+    pub(super) fn of(groups: &[Machines<'a>], mix: &Mix) -> Cluster<'a> {
+        let mix = Mix { machines: count(groups), ..*mix }.sensible();
+        let mut end = 0u32;
+        let ranges = groups.iter().map(|group| {
+            let start = end;
+            end = end.saturating_add(group.count.max(1));
+            start..end
+        });
+        let all: Vec<Part> = ranges.enumerate().map(|(group, machines)| Part { group, machines }).collect();
+        let first = vec![Part { group: 0, machines: 0..1 }];
+        let others = || all.iter().map(|p| Part { machines: p.machines.start.max(1)..p.machines.end, ..*p });
+        let (posters, responders): (Vec<Part>, Vec<Part>) = match mix.pattern {
+            Pattern::Outbound => (first, others().filter(|p| mix.reaches(&p.machines)).collect()),
+            Pattern::Inbound => (others().collect(), first),
+            Pattern::AllToAll => (all.clone(), all),
+        };
+        Cluster {
+            mix,
+            sides: groups.iter().map(|group| Side::of(group.profile)).collect(),
+            posters: posters.into_iter().filter(|part| part.len() > 0).collect(),
+            responders: responders.into_iter().filter(|part| part.len() > 0).collect(),
+            ports: groups.iter().map(|group| group.profile.link.ports).min().unwrap_or(1),
+        }
+    }
+
+    /// All bounds.
+    pub(super) fn bounds(&self) -> Vec<Limit> {
+        let mut all = match self.mix.pattern {
+            Pattern::Outbound => self.outbound(),
+            Pattern::Inbound => self.inbound(),
+            Pattern::AllToAll => self.all_to_all(),
+        };
+        all.extend(self.windows());
+        all
+    }
+
+    /// The least latency between any two that have to do with each other.
+    pub(super) fn latency(&self) -> Span {
+        let ways = self
+            .posters
+            .iter()
+            .flat_map(|from| self.peers(from, &self.responders).map(move |to| self.way(from, to)));
+        let least = ways.min_by(|a, b| a.sum().total_cmp(&b.sum()));
+        least.map_or(Span::ZERO, |steps| super::span(&steps))
+    }
+
+    fn way(&self, from: &Part, to: &Part) -> Terms {
+        Way::whole(self.side(from), self.side(to), &self.mix)
+    }
+
+    fn side(&self, part: &Part) -> &Side<'a> {
+        &self.sides[part.group]
+    }
+
+    /// Those of `others` with whom a machine of `part` has to do.
+    fn peers<'b>(&self, part: &'b Part, others: &'b [Part]) -> impl Iterator<Item = &'b Part> {
+        others.iter().filter(move |other| *other != part || part.len() > 1)
+    }
+
+    fn who(&self, part: &Part) -> String {
+        let name = &self.side(part).profile.name;
+        match part.len() {
+            1 => format!("machine {} ({name})", part.machines.start),
+            _ => format!("each of machines {} to {} ({name})", part.machines.start, part.machines.end - 1),
+        }
+    }
+
+    /// The bound that `group` sets, a group of machines like those of `part`: with whichever peers it is
+    /// the largest, as nothing says how much each of these takes part.
+    fn bound(&self, kind: Kind, part: &Part, group: &Group) -> Limit {
+        self.bound_of(kind, part, group, false)
+    }
+
+    /// The same of messages that may be dropped, of which only that counts which they take in any case.
+    fn bound_of(&self, kind: Kind, part: &Part, group: &Group, may_drop: bool) -> Limit {
+        let others = if group.posts { &self.responders } else { &self.posters };
+        let own = self.side(part);
+        let bounds = self.peers(part, others).map(|peer| {
+            let peer = self.side(peer);
+            kind(&Bounds { own, peer, mix: &self.mix, group, ports: self.ports, may_drop })
+        });
+        let largest = bounds.max_by(|a, b| a.mops.total_cmp(&b.mops));
+        largest.expect("a machine that takes part has peers")
+    }
+
+    /// Who posts to machine 0: each for itself. Machine 0: all that comes.
+    fn inbound(&self) -> Vec<Limit> {
+        let zero = &self.responders[0];
+        let group = Group { who: self.who(zero).into(), ..self.mix.inbound_responder() };
+        let mut all: Vec<Limit> = bounds::KINDS.iter().map(|kind| self.bound(*kind, zero, &group)).collect();
+        let posters: Vec<Vec<Limit>> = self.posters.iter().map(|part| self.posting(part)).collect();
+        let count = posters.iter().map(Vec::len).min().unwrap_or(0);
+        for kind in 0..count {
+            all.extend(terms::sum(posters.iter().map(|bounds| bounds[kind].clone()).collect()));
+        }
+        // Where something else binds each of them.
+        let each = self.least_each();
+        if each.iter().any(|limit| limit.resource != each[0].resource) {
+            all.extend(terms::sum(each));
+        }
+        all
+    }
+
+    /// The bounds of machines that only post.
+    fn posting(&self, part: &Part) -> Vec<Limit> {
+        let group = self.mix.posters(self.who(part), part.len());
+        bounds::KINDS.iter().map(|kind| self.bound(*kind, part, &group)).collect()
+    }
+
+    /// The least bound of each group that posts, as if it were posted nothing.
+    fn least_each(&self) -> Vec<Limit> {
+        let least = |part: &Part| {
+            let (bounds, windows) = (self.posting(part), self.windows_of(part));
+            let all = bounds.into_iter().chain(windows).filter(|limit| limit.mops.is_finite());
+            let least = all.min_by(|a, b| a.mops.total_cmp(&b.mops)).expect("windows are finite");
+            let (capacity, mut terms) = (part.len() as f64 * NS_PER_US, Terms::default());
+            let what = "an operation at the least bound of who posts it";
+            terms.amount(what, capacity / least.mops, Measure::Nanoseconds);
+            Limit::new(least.resource, capacity, terms, least.text)
+        };
+        self.posters.iter().map(least).collect()
+    }
+
+    /// Machine 0 posts to the others in turn.
+    fn outbound(&self) -> Vec<Limit> {
+        let zero = &self.posters[0];
+        let mut all = self.posting(zero);
+        for kind in bounds::KINDS {
+            let groups = self.responders.iter().map(|part| (part, self.among(part)));
+            all.extend(terms::sum(groups.map(|(part, group)| self.bound(kind, part, &group)).collect()));
+        }
+        let share = self.mix.least_share();
+        for part in self.responders.iter().filter(|_| share > 0.0) {
+            let group = self.mix.one_of(self.among(part));
+            for kind in bounds::KINDS {
+                let limit = self.bound_of(kind, part, &group, self.may_drop());
+                let percent = share * 100.0;
+                let text = format!("{}, and each takes at least {percent:.1}% of all operations", limit.text);
+                all.push(terms::scaled(&limit, share, text));
+            }
+        }
+        all
+    }
+
+    fn among(&self, part: &Part) -> Group {
+        self.mix.responders_among(self.who(part), &part.machines)
+    }
+
+    /// Whether messages are dropped where no RECV is posted: then who is slow to post them holds nobody up.
+    fn may_drop(&self) -> bool {
+        self.mix.opcode.consumes_recv() && self.mix.qp_type != QpType::Rc
+    }
+
+    /// Each machine is the target of its share of what the others post.
+    fn all_to_all(&self) -> Vec<Limit> {
+        let least = self.least_each();
+        let most: Vec<f64> =
+            self.posters.iter().zip(&least).map(|(part, limit)| limit.mops / part.len() as f64).collect();
+        let posted = terms::sum(least);
+        let together = posted.as_ref().map_or(f64::INFINITY, |limit| limit.mops);
+        let unknown = vec![f64::INFINITY; most.len()];
+        let kinds = bounds::KINDS.into_iter().filter_map(|kind| {
+            // Where it is only what they can post that binds, this resource is looked at by itself.
+            let limit = self.most_of_all(kind, &most)?;
+            if limit.mops < 0.999 * together { Some(limit) } else { self.most_of_all(kind, &unknown) }
+        });
+        kinds.chain(posted).collect()
+    }
+
+    /// What one resource lets through, where no machine posts more than `most_each` says.
+    fn most_of_all(&self, kind: Kind, most_each: &[f64]) -> Option<Limit> {
+        let all: Vec<Shared> =
+            self.posters.iter().zip(most_each).map(|(part, most)| self.shared(kind, part, *most)).collect();
+        all.iter().any(|machine| machine.posts + machine.answers > 0.0).then_some(())?;
+        let mops = most(&all)?;
+        let own = posted(&all, mops);
+        let (mut capacity, mut terms) = (0.0, Terms::default());
+        for (machine, own) in all.iter().zip(&own) {
+            capacity += machine.machines * machine.capacity;
+            let [posts, responds] = &machine.limits;
+            let share = machine.machines / mops;
+            terms.add_scaled(posts, share * own);
+            terms.add_scaled(responds, share * (mops - own) * self.mix.least_share());
+        }
+        let unit = all.iter().flat_map(|m| &m.limits).find_map(|limit| limit.terms.first())?.unit;
+        terms.amount("left by those whom others hold up", capacity / mops - terms.sum(), unit);
+        let usage = |(m, own): &(&Shared, &f64)| m.taken(**own, mops) / m.capacity;
+        let (first, own) = all.iter().zip(&own).max_by(|a, b| usage(a).total_cmp(&usage(b)))?;
+        let answers = (mops - own) * first.answers;
+        let limit = &first.limits[usize::from(answers > own * first.posts)];
+        let text = format!("{}, and each is target of an equal share of what the others post", limit.text);
+        Some(Limit::new(limit.resource, capacity, terms, text))
+    }
+
+    fn shared(&self, kind: Kind, part: &Part, most: f64) -> Shared {
+        let group = |posts| self.mix.one_of_all(self.who(part), &part.machines, posts);
+        let posts = self.bound(kind, part, &group(true));
+        let responds = self.bound_of(kind, part, &group(false), self.may_drop());
+        Shared {
+            machines: part.len() as f64,
+            capacity: posts.capacity,
+            posts: posts.taken(),
+            most,
+            answers: responds.taken() * self.mix.least_share(),
+            limits: [posts, responds],
+        }
+    }
+
+    /// Little's law, for the machines of each group.
+    fn windows(&self) -> Vec<Limit> {
+        let each: Vec<[Limit; 2]> = self.posters.iter().map(|part| self.windows_of(part)).collect();
+        [0, 1]
+            .into_iter()
+            .filter_map(|i| terms::sum(each.iter().map(|limits| limits[i].clone()).collect()))
+            .collect()
+    }
+
+    fn windows_of(&self, part: &Part) -> [Limit; 2] {
+        let under_way = self.mix.outstanding_of(&part.machines);
+        let each = self.peers(part, &self.responders);
+        let each = each.map(|peer| windows(self.side(part), self.side(peer), &self.mix, &under_way));
+        let larger = |a: Limit, b: Limit| if b.mops > a.mops { b } else { a };
+        let largest = each.reduce(|[a, b], [c, d]| [larger(a, c), larger(b, d)]);
+        largest.expect("a machine that takes part has peers")
+    }
+}
