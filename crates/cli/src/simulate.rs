@@ -4,7 +4,7 @@ use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
 use crate::progress;
 use crate::table::{self, Align};
-use doorbell_lab::{Control, EXPLAIN_RUNS, Outcome, Pattern, Resolved, Verb};
+use doorbell_lab::{Control, Outcome, Pattern, Resolved, Verb};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
@@ -17,7 +17,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let profiles = workload.load_profiles().map_err(Exit::bad_input)?;
     let resolved = workload.resolve(&profiles).map_err(Exit::bad_input)?;
     let interrupt = progress::interrupt()?;
-    let bar = progress::bar(if args.explain { EXPLAIN_RUNS } else { 1 });
+    let bar = progress::bar(if args.explain { doorbell_lab::explain_runs(&profiles) } else { 1 });
     let progress = |run: &str| {
         bar.set_message(run.to_owned());
         bar.inc(1);

@@ -25,9 +25,9 @@ mod workload;
 
 pub use accuracy::Accuracy;
 pub use duration::{BadDuration, Duration};
-pub use explain::{Control, EXPLAIN_RUNS, explain, simulate, words};
+pub use explain::{Control, EXPLAIN_RUNS, explain, explain_runs, simulate, words};
 pub use limits::{least_latency, limits};
-pub use outcome::{Bottleneck, Cache, Latency, Lift, Outcome, Pcie, SCHEMA, Utilization};
+pub use outcome::{Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, SCHEMA, Utilization};
 pub use profiles::Profiles;
 pub use programs::{ProgramError, ThreadResult, Worker};
 pub use report::{

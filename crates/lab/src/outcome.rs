@@ -29,6 +29,10 @@ pub struct Outcome {
     pub bottleneck: Bottleneck,
     /// What 10% more of each resource brings; empty unless asked for.
     pub lift: Vec<Lift>,
+    /// What 10% more of the first of these brings on the machines of one group alone, for each group; empty
+    /// where machines are alike.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub group_lift: Vec<GroupLift>,
     /// Use of each resource.
     pub resources: Vec<Utilization>,
     /// Hits and misses of each cache of the NICs.
@@ -68,6 +72,10 @@ pub struct Bottleneck {
     pub class: String,
     /// In words, with the evidence.
     pub text: String,
+    /// Where machines differ, and reruns were asked for: the number of the group whose resource it is, of
+    /// those in the workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<usize>,
 }
 
 /// What 10% more of a resource brings.
@@ -76,6 +84,17 @@ pub struct Lift {
     /// Name of the resource.
     pub resource: String,
     /// Relative change of the rate: 0.1 is 10% more.
+    pub gain: f64,
+}
+
+/// What 10% more of a resource brings, on the machines of a group alone.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupLift {
+    /// Number of the group in the workload.
+    pub group: usize,
+    /// Name of the resource.
+    pub resource: String,
+    /// Relative change of the rate.
     pub gain: f64,
 }
 
@@ -186,6 +205,7 @@ impl Outcome {
             latency_ns: Latency::of(run),
             bottleneck,
             lift: Vec::new(),
+            group_lift: Vec::new(),
             resources: m.resources.iter().map(Utilization::from).collect(),
             caches: m.caches.iter().map(Cache::from).collect(),
             pcie: m.pcie.iter().map(Pcie::from).collect(),

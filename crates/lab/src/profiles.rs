@@ -49,6 +49,19 @@ impl Profiles {
         std::iter::once(&self.first).chain(&self.others)
     }
 
+    /// The same with `resource` `num/den` times as fast on the machines of one group.
+    pub(crate) fn relax_group(&self, group: usize, resource: Resource, (num, den): (u64, u64)) -> Profiles {
+        let mut relaxed = self.clone();
+        let profile = match group.checked_sub(1) {
+            None => Some(&mut relaxed.first),
+            Some(other) => relaxed.others.get_mut(other),
+        };
+        if let Some(profile) = profile {
+            *profile = profile.relax(resource, num, den);
+        }
+        relaxed
+    }
+
     /// The same with `resource` `num/den` times as fast on all machines.
     pub(crate) fn relax(&self, resource: Resource, (num, den): (u64, u64)) -> Profiles {
         let relaxed = |profile: &Profile| profile.relax(resource, num, den);

@@ -535,7 +535,7 @@ pub fn simulate_system(
 ) -> Result<SystemOutcome, SimulateError> {
     let run = run_once(profile, w, &control.interrupt)?;
     (control.progress)("system");
-    Ok(outcome(w, &run, explain::busiest(&run.run), Vec::new()))
+    Ok(outcome(w, &run, explain::busiest(&run.run, &explain::number), Vec::new()))
 }
 
 /// Runs a system, and again with 10% more of each resource. Its bottleneck is the resource that lifts
@@ -563,13 +563,13 @@ pub fn explain_system(
         match run {
             Ok(run) => lifts.push((resource, explain::gain(base.mrps(w), run.mrps(w)))),
             Err(e) if e.is_interrupt() => {
-                return Ok(outcome(w, &base, explain::busiest(&base.run), Vec::new()));
+                return Ok(outcome(w, &base, explain::busiest(&base.run, &explain::number), Vec::new()));
             }
             Err(e) => return Err(e),
         }
     }
     lifts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let lift = lifts.iter().map(|(r, gain)| Lift { resource: r.name().to_owned(), gain: *gain }).collect();
-    let bottleneck = explain::observed(&base.run, &lifts);
+    let bottleneck = explain::observed(&base.run, &lifts, &explain::number);
     Ok(outcome(w, &base, bottleneck, lift))
 }

@@ -238,6 +238,32 @@ fn explanation_names_what_lifts_most() {
 }
 
 #[test]
+fn explanation_names_the_group_that_matters() {
+    let toml = "verb = \"read\"\nsize = 1024\npattern = \"inbound\"\nthreads = 4\nwarmup = \"30us\"\nduration = \"60us\"\n";
+    let explained = |tables: &str| {
+        let (profiles, workload) = resolve(&format!("{toml}{tables}"));
+        let control = Control { interrupt: Arc::default(), progress: &|_| {} };
+        doorbell_lab::explain(&profiles, &workload, &control).unwrap()
+    };
+    // One cx has less to send answers with than three cib to take them in.
+    let outcome = explained("[[machine]]\nprofile = \"cx\"\n[[machine]]\nprofile = \"cib\"\ncount = 3\n");
+    assert_eq!(
+        (outcome.bottleneck.class.as_str(), outcome.bottleneck.group),
+        ("dma-bw", Some(0)),
+        "{outcome:?}"
+    );
+    assert!(
+        outcome.bottleneck.text.contains("it is the dma-bw of machine 0 (cx) that matters"),
+        "{}",
+        outcome.bottleneck.text
+    );
+    let [server, clients] = &outcome.group_lift[..] else { panic!("{outcome:?}") };
+    assert!(server.gain > 0.05 && clients.gain < 0.02, "{:?}", outcome.group_lift);
+    let like = explained("[[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cib\"\ncount = 3\n");
+    assert!(like.group_lift.is_empty() && like.bottleneck.group.is_none(), "{like:?}");
+}
+
+#[test]
 fn an_interrupt_stops_the_run() {
     let (profiles, workload) = resolve("verb = \"read\"\nduration = \"1s\"");
     let interrupt = Arc::new(AtomicBool::new(true));

@@ -185,7 +185,8 @@ fn transition(ctx: &Ctx<'_>, claim: &'static str, sweep: &Sweep) -> Result<Check
         let (small, large) = (&small.bottleneck, &large.bottleneck);
         let nic = if small.class.starts_with("nic-") { "nic" } else { &small.class };
         let text = format!("{}; then {}", small.text, large.text);
-        check.bottleneck = Some(Bottleneck { class: format!("{nic}-then-{}", large.class), text });
+        check.bottleneck =
+            Some(Bottleneck { class: format!("{nic}-then-{}", large.class), text, group: None });
     }
     Ok(check)
 }
