@@ -113,7 +113,7 @@ impl Metrics {
         let host = &w.hosts[d.machine];
         let of_several = match host.devices() {
             1 => String::new(),
-            _ => format!(" of device {}", d.id.index() - host.first_device.index()),
+            _ => format!(" of device {}", d.attached.local),
         };
         let mut add = |class: Resource, name: &str, busy: u64| {
             self.add(w, class, d.machine, format!("{name}{of_several}"), busy);

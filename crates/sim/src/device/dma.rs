@@ -147,13 +147,13 @@ impl Device {
 
     /// A DMA write is on its way.
     pub(super) fn send_write(&mut self, host: &mut Host, env: &mut Env, write: Write) {
-        if host.incoming(self.place.local, write) {
+        if host.incoming(self.attached.local, write) {
             env.queue.push(write.at, Event::Visible { device: self.id });
         }
     }
 
     /// Who it is that reaches memory.
     pub(crate) fn agent(&self) -> Agent {
-        Agent::Device { socket: self.place.socket }
+        Agent::Device { socket: self.attached.socket }
     }
 }

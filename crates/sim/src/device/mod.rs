@@ -31,10 +31,9 @@ use rx::Receiving;
 use std::rc::Rc;
 use tx::Sending;
 
-/// Where a device is.
+/// Where on its machine a device is.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) machine: MachineId,
+pub(crate) struct Attached {
     /// Its number among the machine's devices.
     pub(crate) local: u8,
     /// The socket that it is attached to.
@@ -46,7 +45,7 @@ pub(crate) struct Device {
     pub(crate) id: DeviceId,
     /// The machine whose memory it reaches.
     pub(crate) machine: MachineId,
-    place: Place,
+    pub(crate) attached: Attached,
     /// Its first port; the others follow.
     pub(crate) first_port: PortId,
     pub(crate) profile: Rc<Profile>,
@@ -68,15 +67,15 @@ pub(crate) struct Device {
 impl Device {
     pub(crate) fn new(
         id: DeviceId,
-        place: Place,
+        (machine, attached): (MachineId, Attached),
         first_port: PortId,
         profile: Rc<Profile>,
         costs: Costs,
     ) -> Device {
         Device {
             id,
-            machine: place.machine,
-            place,
+            machine,
+            attached,
             first_port,
             qps: IdVec::new(),
             cqs: IdVec::new(),

@@ -3,6 +3,7 @@
 use super::World;
 use crate::core::index::{DeviceId, ThreadId};
 use crate::core::queue::{Event, Key, Packed};
+use crate::device::{Attached, Device};
 
 /// What the processing of events ran into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,8 +122,7 @@ impl World {
 
     /// Lines of a device's DMA writes have become visible.
     fn lines_visible(&mut self, device: DeviceId) {
-        let machine = self.devices[device].machine;
-        let local = (device.0 - self.hosts[machine].first_device.0) as u8;
+        let Device { machine, attached: Attached { local, .. }, .. } = self.devices[device];
         while let Some(line) = self.hosts[machine].next_line(local, self.env.now, &mut self.env.payloads) {
             if let Some(next) = line.next {
                 self.env.queue.push(next, Event::Visible { device });

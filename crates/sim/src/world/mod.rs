@@ -11,7 +11,7 @@ use crate::core::index::{DeviceId, Id, IdVec, MachineId, ThreadId};
 use crate::core::queue::Key;
 use crate::core::server::Window;
 use crate::core::thread::Thread;
-use crate::device::{Device, Place};
+use crate::device::{Attached, Device};
 use crate::fabric::Fabric;
 use crate::host::Host;
 use crate::{Machine, SimConfig};
@@ -86,7 +86,7 @@ impl World {
                 let first_port = fabric.add_ports(device, &profile.link, &costs.wire);
                 devices.push(Device::new(
                     device,
-                    Place { machine: id, local, socket: slot.socket },
+                    (id, Attached { local, socket: slot.socket }),
                     first_port,
                     profile,
                     costs,
