@@ -47,7 +47,8 @@ impl<'a> Options<'a> {
 /// Compares; the exit code is 0 where all is as it must be.
 pub(crate) fn run(options: &Options<'_>) -> Task<u8> {
     if options.list {
-        let lines = runs::all(&profiles_of_tree()?).into_iter().map(|run| format!("doorbell {run}\n"));
+        let runs = runs::all(&profiles_of_tree()?).into_iter().chain(runs::unlike());
+        let lines = runs.map(|run| format!("doorbell {run}\n"));
         // A reader that has gone away is no failure.
         let _ = std::io::stdout().write_all(lines.collect::<String>().as_bytes());
         return Ok(0);
@@ -59,7 +60,7 @@ pub(crate) fn run(options: &Options<'_>) -> Task<u8> {
     let before = place.of_commit(&commit)?;
     println!("before: {}\nnow:    {}", before.display(), now.display());
     let begun = Instant::now();
-    let pairs = drive::all(&runs::all(&profiles_of_both(&before, &now)?), &before, &now)?;
+    let pairs = drive::all(&runs_of_both(&before, &now)?, &before, &now)?;
     println!("{} runs of each in {:.0} s", pairs.len(), begun.elapsed().as_secs_f64());
     Ok(report(&pairs, &commit, options.faster))
 }
@@ -82,6 +83,25 @@ fn profiles(program: &Path) -> Task<Vec<String>> {
     let profiles: Vec<serde_json::Value> =
         serde_json::from_slice(&json).map_err(|error| failed("profiles --json", error))?;
     Ok(profiles.iter().filter_map(|p| Some(p.get("name")?.as_str()?.to_owned())).collect())
+}
+
+/// The runs that both programs can make.
+fn runs_of_both(before: &Path, now: &Path) -> Task<Vec<String>> {
+    let mut runs = runs::all(&profiles_of_both(before, now)?);
+    if reads_unlike(before)? && reads_unlike(now)? {
+        runs.extend(runs::unlike());
+    } else {
+        println!("not compared, as one of them does not read it: {}", runs::UNLIKE);
+    }
+    Ok(runs)
+}
+
+/// Whether a program knows workloads of machines that differ.
+fn reads_unlike(program: &Path) -> Task<bool> {
+    let mut command = Command::new(program);
+    command.args(["limits", runs::UNLIKE, "--json"]).current_dir(root());
+    let ended = command.output().map_err(|error| failed(program.display(), error))?;
+    Ok(ended.status.success())
 }
 
 fn profiles_of_both(before: &Path, now: &Path) -> Task<Vec<String>> {

@@ -187,6 +187,18 @@ const EXPLAINED: [&str; 5] = [
     "--system drtm-kv --clients 4 --clients-per-machine 4 --pairs 256 --put-permille 100",
 ];
 
+/// A workload of machines of several profiles, and what is run on them.
+pub(crate) const UNLIKE: &str = "xtask/workloads/unlike.toml";
+const ON_UNLIKE: [&str; 7] = [
+    "read --pattern inbound",
+    "read --pattern all-to-all --seed 3",
+    "send --transport ud --batch 16 --pattern all-to-all",
+    "send --transport rc --pattern outbound",
+    "send --transport uc --pattern inbound --size 300",
+    "write --transport rc --pattern inbound --size 5000 --window 8",
+    "fetch-add --counters 64 --counter-stride 4096",
+];
+
 /// What no profile allows: one sentence each.
 const REFUSED: [&str; 12] = [
     "profiles cx9 --json",
@@ -202,6 +214,13 @@ const REFUSED: [&str; 12] = [
     "simulate --system herd-kv --clients 0 --json",
     "simulate --system drtm-kv --datagrams --json",
 ];
+
+/// All runs on machines that differ.
+pub(crate) fn unlike() -> impl Iterator<Item = String> {
+    let simulated = |verb| format!("simulate {UNLIKE} --verb {verb} --warmup 30us --duration 200us --json");
+    let limited = |verb| format!("limits {UNLIKE} --verb {verb} --json");
+    ON_UNLIKE.into_iter().flat_map(move |verb| [simulated(verb), limited(verb)])
+}
 
 /// All runs for these profiles. Those that take longest come first: at the end, none is waited for.
 pub(crate) fn all(profiles: &[String]) -> Vec<String> {
@@ -284,7 +303,8 @@ mod tests {
     #[test]
     fn no_run_is_made_twice() {
         let profiles = ["cib", "cx"].map(str::to_owned);
-        let runs = all(&profiles);
+        let mut runs = all(&profiles);
+        runs.extend(unlike());
         assert_eq!(runs.iter().collect::<BTreeSet<_>>().len(), runs.len());
         for option in ["--machines", "--threads", "--duration", "--window", "--size", "--signal-every"] {
             let twice = runs.iter().find(|run| run.matches(option).count() > 1);
