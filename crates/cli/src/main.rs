@@ -3,6 +3,7 @@
 
 mod args;
 mod exit;
+mod flags;
 mod limits;
 mod overview;
 mod plot;

@@ -1,12 +1,12 @@
 //! What limits a workload: observed by reruns, or guessed from use.
 
-use crate::Profiles;
 use crate::outcome::{self, Bottleneck, GroupLift, Lift, Outcome};
 use crate::parallel;
 use crate::simulate::{self, Run, SimulateError};
-use crate::workload::Resolved;
 use doorbell_nic::Resource;
 use doorbell_sim::ResourceUse;
+use doorbell_workload::Profiles;
+use doorbell_workload::Resolved;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 

@@ -1,11 +1,11 @@
 //! What a workload can reach at most, without simulation.
 
-use crate::Profiles;
 use crate::programs::RECV_BATCH;
-use crate::workload::{Pattern, Resolved};
 use doorbell_nic::limits::Pattern as NicPattern;
 use doorbell_nic::limits::{self, Limit, Machines, Mix};
 use doorbell_verbs::Span;
+use doorbell_workload::Profiles;
+use doorbell_workload::{Pattern, Resolved};
 
 /// Every bound of the workload, the least first.
 pub fn limits(profiles: &Profiles, w: &Resolved) -> Vec<Limit> {
@@ -51,11 +51,16 @@ fn mix(w: &Resolved) -> Mix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology;
-    use crate::workload::tests::resolved;
     use doorbell_nic::limits::{Crowd, Group};
     use doorbell_verbs::QpType;
+    use doorbell_workload::topology;
+    use doorbell_workload::{Verb, Workload};
     use std::collections::{BTreeMap, BTreeSet};
+
+    fn send() -> Resolved {
+        let workload = Workload { verb: Some(Verb::Send), ..Workload::default() };
+        workload.resolve(&workload.load_profiles().unwrap()).unwrap()
+    }
 
     /// What `topology` says of the machines that do something: the QPs that send, the flows that arrive,
     /// and the threads that take part, of each.
@@ -113,7 +118,7 @@ mod tests {
             for (pattern, machines) in Pattern::ALL.into_iter().flat_map(|(_, p)| (2..7).map(move |m| (p, m)))
             {
                 for (threads, qps) in (1..7).flat_map(|t| (2..16).map(move |q| (t, q))) {
-                    let mut w = resolved("send");
+                    let mut w = send();
                     (w.transport, w.pattern, w.machines) = (transport, pattern, machines);
                     (w.threads, w.qps) = (threads, qps);
                     compare(&w);

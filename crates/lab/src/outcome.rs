@@ -1,8 +1,8 @@
 //! What a simulation says.
 
 use crate::simulate::Run;
-use crate::workload::{Resolved, Verb};
 use doorbell_sim::{CacheUse, PcieUse, ResourceUse};
+use doorbell_workload::{Resolved, Verb};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 

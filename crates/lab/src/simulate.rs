@@ -1,12 +1,12 @@
 //! A workload in virtual time.
 
-use crate::Profiles;
 use crate::programs::{ProgramError, ThreadResult, Worker};
-use crate::topology;
-use crate::workload::Resolved;
 use doorbell_sim::{Machine, Metrics, SimCluster, SimConfig, Slot};
 use doorbell_systems::SystemError;
 use doorbell_verbs::{Cluster, RunError, Span, Task, Time, VerbsError};
+use doorbell_workload::Profiles;
+use doorbell_workload::Resolved;
+use doorbell_workload::topology;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;

@@ -1,12 +1,12 @@
 //! The papers' systems in virtual time.
 
-use crate::Duration;
 use crate::explain::{self, Control};
 use crate::outcome::{Bottleneck, Cache, Latency, Lift, Pcie, Utilization, hash_text};
 use crate::parallel;
 use crate::programs::ThreadResult;
 use crate::simulate::{Run, SimulateError};
 use doorbell_nic::{Profile, Resource};
+use doorbell_schema::Duration;
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::sequencer::{Drawing, Drawn, atomics, rpc, spec};
 use doorbell_systems::{Interval, Measured, SystemError, herd, kv};

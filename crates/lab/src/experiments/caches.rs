@@ -4,8 +4,8 @@ use super::runs::briefly;
 use super::{Check, Ctx, Curve, Experiment, Findings, micro};
 use crate::outcome::Outcome;
 use crate::simulate::SimulateError;
-use crate::workload::{Pattern, Verb, Workload};
 use doorbell_nic::Profile;
+use doorbell_workload::{Pattern, Verb, Workload};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "caches",

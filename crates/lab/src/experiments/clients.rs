@@ -6,8 +6,8 @@ use super::{Check, Ctx, Curve, Experiment, Findings};
 use crate::explain::EXPLAIN_RUNS;
 use crate::simulate::SimulateError;
 use crate::systems::{System, SystemOutcome, SystemWorkload};
-use crate::workload::{Pattern, Verb, Workload};
 use doorbell_verbs::QpType;
+use doorbell_workload::{Pattern, Verb, Workload};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "clients",

@@ -31,7 +31,7 @@ fn store(ctx: &Ctx<'_>, cluster: &str, clients: u32, put_permille: u32, update: 
     let base = SystemWorkload::new(System::DrtmKv);
     // Atomics are slow on cx3: a count of few would be coarse.
     let (warmup, us) = if cluster == "cx3" { (400, 1500) } else { (100, 200) };
-    let duration = |us| crate::Duration::new(Span::from_us(us));
+    let duration = |us| doorbell_schema::Duration::new(Span::from_us(us));
     SystemWorkload {
         clients,
         clients_per_machine: 8,

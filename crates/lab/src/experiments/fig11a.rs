@@ -6,8 +6,8 @@ use super::{Check, Ctx, Curve, Experiment, Findings};
 use crate::explain::EXPLAIN_RUNS;
 use crate::outcome::Outcome;
 use crate::simulate::SimulateError;
-use crate::workload::Workload;
 use doorbell_nic::{Profile, wqe};
+use doorbell_workload::Workload;
 use std::sync::Arc;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

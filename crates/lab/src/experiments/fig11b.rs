@@ -5,8 +5,8 @@ use super::runs::worst;
 use super::{Check, Ctx, Curve, Experiment, Findings};
 use crate::explain::EXPLAIN_RUNS;
 use crate::simulate::SimulateError;
-use crate::workload::Workload;
 use doorbell_verbs::Span;
+use doorbell_workload::Workload;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig11b",

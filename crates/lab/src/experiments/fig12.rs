@@ -5,9 +5,9 @@ use super::{Check, Ctx, Curve, Experiment, Findings};
 use crate::explain::EXPLAIN_RUNS;
 use crate::outcome::{Bottleneck, Outcome};
 use crate::simulate::SimulateError;
-use crate::workload::{Verb, Workload};
 use doorbell_nic::Profile;
 use doorbell_verbs::{Opcode, QpType};
+use doorbell_workload::{Verb, Workload};
 use std::sync::Arc;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

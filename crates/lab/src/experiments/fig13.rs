@@ -5,10 +5,10 @@ use super::{Check, Ctx, Curve, Experiment, Findings};
 use crate::explain::EXPLAIN_RUNS;
 use crate::outcome::Outcome;
 use crate::simulate::SimulateError;
-use crate::workload::{Pattern, Verb, Workload};
 use doorbell_nic::accounting::{self, PostShape};
 use doorbell_nic::{Method, Profile, wqe};
 use doorbell_verbs::QpType;
+use doorbell_workload::{Pattern, Verb, Workload};
 use std::sync::Arc;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

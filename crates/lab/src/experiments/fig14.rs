@@ -5,7 +5,7 @@ use super::{Check, Ctx, Curve, Experiment, Findings};
 use crate::explain::EXPLAIN_RUNS;
 use crate::outcome::Outcome;
 use crate::simulate::SimulateError;
-use crate::workload::{Verb, Workload};
+use doorbell_workload::{Verb, Workload};
 use std::sync::Arc;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

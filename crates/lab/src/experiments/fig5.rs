@@ -4,9 +4,9 @@ use super::micro::BATCH;
 use super::runs::briefly;
 use super::{Check, Ctx, Curve, Experiment, Findings};
 use crate::simulate::SimulateError;
-use crate::workload::{Pattern, Verb, Workload};
 use doorbell_nic::{Method, PostShape, Profile, RecvShape, Transactions, accounting};
 use doorbell_verbs::{Opcode, QpType};
+use doorbell_workload::{Pattern, Verb, Workload};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig5",

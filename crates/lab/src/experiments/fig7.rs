@@ -56,7 +56,7 @@ pub(super) fn spec(cores: u32) -> SystemWorkload {
 /// One word for all: slow, so measured for longer.
 pub(super) fn atomics() -> SystemWorkload {
     SystemWorkload {
-        duration: crate::Duration::new(Span::from_us(2000)),
+        duration: doorbell_schema::Duration::new(Span::from_us(2000)),
         ..SystemWorkload::new(System::AtomicsSequencer)
     }
 }

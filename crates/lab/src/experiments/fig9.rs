@@ -69,7 +69,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
     let reads = &ctx.systems("cib", "fig9: READ-based", &[reads])?[0];
     let sequencer = [super::fig7::rpc(1, false, false), super::fig7::rpc(1, true, false)];
     let sequencer = ctx.systems("cib", "fig9: sequencer", &sequencer)?;
-    let small = super::micro::inbound(ctx.profile("cib"), crate::workload::Verb::Read, 64);
+    let small = super::micro::inbound(ctx.profile("cib"), doorbell_workload::Verb::Read, 64);
     let bound = ctx.measure("cib", "fig9: READs", &[small])?[0].mops / 2.0;
     let speculation = [false, true].map(|speculate| SystemWorkload {
         speculate,

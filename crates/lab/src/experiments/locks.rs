@@ -3,8 +3,8 @@
 use super::runs::briefly;
 use super::{Check, Ctx, Experiment, Findings, micro};
 use crate::simulate::SimulateError;
-use crate::workload::Workload;
 use doorbell_nic::Profile;
+use doorbell_workload::Workload;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 

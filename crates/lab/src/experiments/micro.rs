@@ -1,8 +1,8 @@
 //! The micro-benchmarks of ATC'16, section 5, that several tables and figures share.
 
 use super::runs::briefly;
-use crate::workload::{Pattern, Verb, Workload};
 use doorbell_nic::Profile;
+use doorbell_workload::{Pattern, Verb, Workload};
 
 /// Work requests per Doorbell where the paper says "batched" (5.2.1).
 pub(super) const BATCH: u32 = 16;

@@ -2,11 +2,11 @@
 
 use super::runs::briefly;
 use super::{Check, Ctx, Experiment, Findings};
-use crate::Duration;
 use crate::explain::EXPLAIN_RUNS;
 use crate::simulate::SimulateError;
-use crate::workload::{Pattern, Verb, Workload};
+use doorbell_schema::Duration;
 use doorbell_verbs::Span;
+use doorbell_workload::{Pattern, Verb, Workload};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "outbound",

@@ -1,15 +1,15 @@
 //! Runs of workloads for experiments; what several experiments need is run once.
 
 use super::{Check, Ctx};
-use crate::Duration;
-use crate::Profiles;
 use crate::explain::{self, Control, EXPLAIN_RUNS};
 use crate::outcome::Outcome;
 use crate::parallel;
 use crate::simulate::SimulateError;
-use crate::workload::{Resolved, Workload};
 use doorbell_nic::Profile;
+use doorbell_schema::Duration;
 use doorbell_verbs::Span;
+use doorbell_workload::Profiles;
+use doorbell_workload::{Resolved, Workload};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 

@@ -2,9 +2,9 @@
 
 use super::systems::{curve, setting};
 use super::{Check, Ctx, Experiment, Findings};
-use crate::Duration;
 use crate::simulate::SimulateError;
 use crate::systems::{System, SystemOutcome, SystemWorkload};
+use doorbell_schema::Duration;
 use doorbell_verbs::Span;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

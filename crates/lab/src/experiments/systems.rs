@@ -1,11 +1,11 @@
 //! Runs of systems for the figures of ATC'16, section 4.
 
 use super::{Check, Ctx, Curve};
-use crate::Duration;
 use crate::explain::{Control, EXPLAIN_RUNS};
 use crate::parallel;
 use crate::simulate::SimulateError;
 use crate::systems::{self, SystemOutcome, SystemWorkload};
+use doorbell_schema::Duration;
 use doorbell_verbs::Span;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

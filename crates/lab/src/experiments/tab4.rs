@@ -4,8 +4,8 @@ use super::micro::{self, BATCH, UD_PAYLOAD};
 use super::{Check, Ctx, Experiment, Findings};
 use crate::explain::EXPLAIN_RUNS;
 use crate::simulate::SimulateError;
-use crate::workload::{Verb, Workload};
 use doorbell_nic::Profile;
+use doorbell_workload::{Verb, Workload};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tab4",

@@ -4,8 +4,8 @@ use super::micro::{self, BATCH, CLUSTERS, UD_PAYLOAD};
 use super::runs::percent_more;
 use super::{Check, Ctx, Experiment, Findings};
 use crate::simulate::SimulateError;
-use crate::workload::{Verb, Workload};
 use doorbell_nic::Profile;
+use doorbell_workload::{Verb, Workload};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tab5",

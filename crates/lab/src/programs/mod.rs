@@ -5,9 +5,9 @@ mod responder;
 mod ring;
 mod session;
 
-use crate::topology;
-use crate::workload::Resolved;
 use doorbell_verbs::{Mem, PostError, Program, Provider, Time, VerbsError, Wc, WcStatus};
+use doorbell_workload::Resolved;
+use doorbell_workload::topology;
 use hdrhistogram::Histogram;
 use requester::Requester;
 use responder::Responder;

@@ -3,11 +3,11 @@
 use super::ring::Ring;
 use super::session::{self, Paths, Session};
 use super::{Interval, LONGEST_NS, ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id, wrap};
-use crate::topology;
-use crate::workload::{Pattern, Resolved, Verb};
 use doorbell_verbs::{
     Cq, Provider, Qp, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Span, Time, UdDest, Wc,
 };
+use doorbell_workload::topology;
+use doorbell_workload::{Pattern, Resolved, Verb};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 

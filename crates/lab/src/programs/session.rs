@@ -1,12 +1,12 @@
 //! A thread's verbs objects, and how it meets its peers.
 
 use super::{LINE, ProgramError, Worker};
-use crate::topology::{self, Peer};
-use crate::workload::Resolved;
 use doorbell_verbs::{
     AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, Mr, Mtu, Pd, Provider, Qp,
     QpCap, QpInitAttr, QpType, RemoteAddr, Sge, UdDest, VerbsError,
 };
+use doorbell_workload::Resolved;
+use doorbell_workload::topology::{self, Peer};
 
 /// Q_Key of every UD QP.
 const QKEY: u32 = 0x1111_1111;

@@ -3,6 +3,7 @@
 use super::report::{Counts, NOT_COUNTED, Report, TIMING};
 use doorbell_nic::accounting::Transactions;
 use doorbell_nic::limits::Limit;
+use doorbell_workload::Workload;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
@@ -17,12 +18,13 @@ impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "\ndoorbell: {} (process {}) on profile {}", self.program, self.pid, self.profile)?;
         counts(f, &self.total, self.limits.first(), &format!(" on {} QPs", self.qps.len()))?;
-        if let Some(w) = &self.workload {
+        if let Some(Workload { verb: Some(verb), size: Some(size), transport: Some(transport), .. }) =
+            &self.workload
+        {
             let share = 100.0 * self.workload_share;
             writeln!(
                 f,
-                "  workload    {} of {} bytes over {}: {share:.0}% of the work requests",
-                w.verb, w.size, w.transport
+                "  workload    {verb} of {size} bytes over {transport}: {share:.0}% of the work requests"
             )?;
         }
         if self.qps.len() > 1 {

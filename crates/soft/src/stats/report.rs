@@ -1,11 +1,12 @@
 //! What was counted, as numbers.
 
 use super::count::{QpCounts, Shape};
-use super::workload::Workload;
+use super::workload::most_like;
 use doorbell_nic::accounting::{self, Transactions};
 use doorbell_nic::limits::{self, Limit, Mix, Pattern};
 use doorbell_nic::{PostShape, Profile, RecvShape};
 use doorbell_verbs::{GRH_BYTES, Opcode, QpType};
+use doorbell_workload::Workload;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -91,7 +92,7 @@ impl Report {
         }
         total.add_posted_recvs(profile, srq);
         let posting = Posting::of(all);
-        let (workload, of_workload) = match Workload::of(name, profile, all, &posting) {
+        let (workload, of_workload) = match most_like(name, profile, all, &posting) {
             Some((workload, n)) => (Some(workload), n),
             None => (None, 0),
         };

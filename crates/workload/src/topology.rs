@@ -5,18 +5,20 @@
 //! in ATC'16, Table 2) nothing is lost. Where machines differ, threads use the ports that all of them have:
 //! any other would reach only some.
 
-use crate::workload::{Pattern, Resolved};
+use crate::{Pattern, Resolved};
 use doorbell_verbs::QpType;
 
 /// The other end of a connected queue pair: QP `qp` of the same-numbered thread of `machine`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Peer {
-    pub(crate) machine: u32,
-    pub(crate) qp: u32,
+pub struct Peer {
+    /// Its machine.
+    pub machine: u32,
+    /// Its number among those of its thread.
+    pub qp: u32,
 }
 
 /// Whether the threads of `machine` post.
-pub(crate) fn posts(pattern: Pattern, machine: u32) -> bool {
+pub fn posts(pattern: Pattern, machine: u32) -> bool {
     match pattern {
         Pattern::Outbound => machine == 0,
         Pattern::Inbound => machine != 0,
@@ -25,7 +27,7 @@ pub(crate) fn posts(pattern: Pattern, machine: u32) -> bool {
 }
 
 /// Whether the threads of `machine` are posted to.
-pub(crate) fn is_posted_to(pattern: Pattern, machine: u32) -> bool {
+pub fn is_posted_to(pattern: Pattern, machine: u32) -> bool {
     match pattern {
         Pattern::Outbound => machine != 0,
         Pattern::Inbound => machine == 0,
@@ -34,17 +36,17 @@ pub(crate) fn is_posted_to(pattern: Pattern, machine: u32) -> bool {
 }
 
 /// Whether the threads of `machine` post.
-pub(crate) fn requests(w: &Resolved, machine: u32) -> bool {
+pub fn requests(w: &Resolved, machine: u32) -> bool {
     posts(w.pattern, machine)
 }
 
 /// Whether the threads of `machine` are posted to.
-pub(crate) fn responds(w: &Resolved, machine: u32) -> bool {
+pub fn responds(w: &Resolved, machine: u32) -> bool {
     is_posted_to(w.pattern, machine)
 }
 
 /// Machines to which `machine` posts.
-pub(crate) fn targets(w: &Resolved, machine: u32) -> Vec<u32> {
+pub fn targets(w: &Resolved, machine: u32) -> Vec<u32> {
     (0..w.machines).filter(|&m| m != machine && requests(w, machine) && responds(w, m)).collect()
 }
 
@@ -56,7 +58,7 @@ fn rank(w: &Resolved, machine: u32, thread: u32) -> u32 {
 }
 
 /// QPs that thread `thread` of `machine` makes.
-pub(crate) fn qps(w: &Resolved, machine: u32, thread: u32) -> u32 {
+pub fn qps(w: &Resolved, machine: u32, thread: u32) -> u32 {
     let others = w.machines - 1;
     match (w.transport, w.pattern) {
         (QpType::Ud, _) => w.qps,
@@ -72,7 +74,7 @@ pub(crate) fn qps(w: &Resolved, machine: u32, thread: u32) -> u32 {
 }
 
 /// The other end of QP `k` of thread `thread` of `machine`; RC and UC.
-pub(crate) fn peer(w: &Resolved, machine: u32, thread: u32, k: u32) -> Peer {
+pub fn peer(w: &Resolved, machine: u32, thread: u32, k: u32) -> Peer {
     let others = w.machines - 1;
     match w.pattern {
         // QP k leads to machine k mod M. Rounds keep to themselves: in each, the QP that leads to
@@ -87,7 +89,7 @@ pub(crate) fn peer(w: &Resolved, machine: u32, thread: u32, k: u32) -> Peer {
 
 /// The QPs that thread `thread` of `machine` posts to. In all-to-all those that lead to its own machine
 /// exist and are never used.
-pub(crate) fn usable(w: &Resolved, machine: u32, thread: u32) -> Vec<u32> {
+pub fn usable(w: &Resolved, machine: u32, thread: u32) -> Vec<u32> {
     let own = |k: &u32| w.transport != QpType::Ud && peer(w, machine, thread, *k).machine == machine;
     if requests(w, machine) { (0..w.qps).filter(|k| !own(k)).collect() } else { Vec::new() }
 }

@@ -35,7 +35,7 @@ impl Profiles {
     }
 
     /// The least of something that profiles say, among all of them.
-    pub(crate) fn least(&self, of: impl Fn(&Profile) -> u32) -> u32 {
+    pub fn least(&self, of: impl Fn(&Profile) -> u32) -> u32 {
         self.all().map(of).min().unwrap_or(0)
     }
 
@@ -50,7 +50,7 @@ impl Profiles {
     }
 
     /// The same with `resource` `num/den` times as fast on the machines of one group.
-    pub(crate) fn relax_group(&self, group: usize, resource: Resource, (num, den): (u64, u64)) -> Profiles {
+    pub fn relax_group(&self, group: usize, resource: Resource, (num, den): (u64, u64)) -> Profiles {
         let mut relaxed = self.clone();
         let profile = match group.checked_sub(1) {
             None => Some(&mut relaxed.first),
@@ -63,7 +63,7 @@ impl Profiles {
     }
 
     /// The same with `resource` `num/den` times as fast on all machines.
-    pub(crate) fn relax(&self, resource: Resource, (num, den): (u64, u64)) -> Profiles {
+    pub fn relax(&self, resource: Resource, (num, den): (u64, u64)) -> Profiles {
         let relaxed = |profile: &Profile| profile.relax(resource, num, den);
         Profiles { first: relaxed(&self.first), others: self.others.iter().map(relaxed).collect() }
     }

@@ -1,0 +1,344 @@
+//! Fields.
+
+use crate::{Duration, Given, Value};
+
+/// What can be said about something: one key of a file, one or two flags.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Field {
+    /// Its name in TOML and JSON.
+    pub key: &'static str,
+    /// One sentence, without its full stop.
+    pub about: &'static str,
+    /// What its values are.
+    pub kind: Kind,
+    /// What it is where nothing is said, in words; empty where that follows from a value.
+    pub usual: &'static str,
+    /// Its flags.
+    pub flags: Flags,
+    /// Whether a table must say it.
+    pub required: bool,
+}
+
+/// What the values of a field are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// A whole number.
+    Number {
+        /// Its unit; empty where it is a count.
+        unit: &'static str,
+        /// The least it may be.
+        least: u64,
+        /// The most it may be, for any hardware.
+        most: u64,
+    },
+    /// Yes or no.
+    Switch,
+    /// One of these names.
+    Name(&'static [&'static str]),
+    /// A span of virtual time.
+    Time,
+    /// A text.
+    Text,
+    /// Tables, each with these fields.
+    Tables(&'static [Field]),
+}
+
+/// How a field is given on a command line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Flags {
+    /// By a flag of its name, with `-` for `_`, whose value is shown as this. A switch takes no value: its
+    /// flag says yes.
+    Own(&'static str),
+    /// By these.
+    These(&'static [Flag]),
+    /// Not at all: only by files.
+    None,
+}
+
+/// A flag of another name than its field, or one that negates it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Flag {
+    /// Its name, without dashes.
+    pub name: &'static str,
+    /// How its value is shown, or what it says of a switch.
+    pub says: Says,
+    /// One sentence instead of the field's; empty for the field's.
+    pub about: &'static str,
+}
+
+/// What a flag says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Says {
+    /// The value that follows it, shown as this.
+    Value(&'static str),
+    /// This, of a switch.
+    Switch(bool),
+}
+
+impl Flag {
+    /// A flag that says no.
+    pub const fn no(name: &'static str, about: &'static str) -> Flag {
+        Flag { name, says: Says::Switch(false), about }
+    }
+
+    /// A flag that says yes.
+    pub const fn yes(name: &'static str, about: &'static str) -> Flag {
+        Flag { name, says: Says::Switch(true), about }
+    }
+
+    /// A flag of another name than its field's.
+    pub const fn renamed(name: &'static str, shown: &'static str) -> Flag {
+        Flag { name, says: Says::Value(shown), about: "" }
+    }
+}
+
+impl Field {
+    const fn of(kind: Kind) -> Field {
+        Field { key: "", about: "", kind, usual: "", flags: Flags::Own("N"), required: false }
+    }
+
+    /// A count from `least` to `most`.
+    pub const fn count(least: u64, most: u64) -> Field {
+        Field::of(Kind::Number { unit: "", least, most })
+    }
+
+    /// A number of bytes from `least` to `most`.
+    pub const fn bytes(least: u64, most: u64) -> Field {
+        Field::of(Kind::Number { unit: "B", least, most }).shown("BYTES")
+    }
+
+    /// Yes or no.
+    pub const fn switch() -> Field {
+        Field::of(Kind::Switch)
+    }
+
+    /// One of these names.
+    pub const fn name(names: &'static [&'static str]) -> Field {
+        Field::of(Kind::Name(names)).shown("NAME")
+    }
+
+    /// A span of virtual time.
+    pub const fn time() -> Field {
+        Field::of(Kind::Time).shown("D")
+    }
+
+    /// A text.
+    pub const fn text() -> Field {
+        Field::of(Kind::Text).shown("TEXT")
+    }
+
+    /// Tables, each with these fields; only in files.
+    pub const fn tables(fields: &'static [Field]) -> Field {
+        Field::of(Kind::Tables(fields)).in_files()
+    }
+
+    /// The same with what is usual, in words.
+    pub const fn usual(self, usual: &'static str) -> Field {
+        Field { usual, ..self }
+    }
+
+    /// The same, its flag's value shown as this.
+    pub const fn shown(self, shown: &'static str) -> Field {
+        Field { flags: Flags::Own(shown), ..self }
+    }
+
+    /// The same with these flags.
+    pub const fn flags(self, flags: &'static [Flag]) -> Field {
+        Field { flags: Flags::These(flags), ..self }
+    }
+
+    /// The same without a flag.
+    pub const fn in_files(self) -> Field {
+        Field { flags: Flags::None, ..self }
+    }
+
+    /// The same, which a table must say.
+    pub const fn required(self) -> Field {
+        Field { required: true, ..self }
+    }
+
+    /// For [`crate::schema!`]: what the type's field says.
+    #[doc(hidden)]
+    pub const fn named(self, key: &'static str, about: &'static str) -> Field {
+        let about = about.trim_ascii();
+        let about = match about.split_at_checked(about.len().saturating_sub(1)) {
+            Some((sentence, end)) if matches!(end.as_bytes(), b".") => sentence,
+            _ => about,
+        };
+        Field { key, about, ..self }
+    }
+
+    /// The value that `text` says, as the value of a flag.
+    ///
+    /// # Errors
+    /// One sentence where it is none of this field's.
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
+        let value = match self.kind {
+            Kind::Number { .. } => Value::Number(text.parse().map_err(|_| self.refuse_number(text))?),
+            Kind::Switch => Value::Switch(text.parse().map_err(|_| self.refuse(text, "true or false"))?),
+            Kind::Name(_) | Kind::Time | Kind::Text => Value::Text(text.to_owned()),
+            Kind::Tables(_) => return Err(format!("{} is for files, which have tables", self.key)),
+        };
+        check(self, &value).map(|()| value)
+    }
+
+    fn refuse(&self, got: impl std::fmt::Display, wanted: &str) -> String {
+        format!("{} is {got}, but must be {wanted}", self.key)
+    }
+
+    fn refuse_number(&self, text: &str) -> String {
+        let Kind::Number { least, .. } = self.kind else { return self.refuse(text, "a whole number") };
+        match text.strip_prefix('-').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit())) {
+            true => self.refuse(text, &format!("at least {least}")),
+            false => self.refuse(text, "a whole number"),
+        }
+    }
+
+    /// Its range or names, for docs.
+    pub fn range(&self) -> String {
+        match self.kind {
+            Kind::Number { unit, least, most } => {
+                let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+                // What hardware limits has no bound here.
+                match most >= u64::from(u32::MAX) {
+                    true => format!("from {least}{unit}"),
+                    false => format!("{least} to {most}{unit}"),
+                }
+            }
+            Kind::Switch => "true, false".into(),
+            Kind::Name(names) => names.join(", "),
+            Kind::Time => "a time, as `500us`".into(),
+            Kind::Text => "text".into(),
+            Kind::Tables(fields) => {
+                let keys: Vec<&str> = fields.iter().map(|field| field.key).collect();
+                format!("tables of {}", keys.join(", "))
+            }
+        }
+    }
+
+    /// Its flags with their names, what they say, and what they are about.
+    pub fn all_flags(&self) -> Vec<(String, Says, &'static str)> {
+        match self.flags {
+            Flags::None => Vec::new(),
+            Flags::Own(shown) => {
+                let says = if self.kind == Kind::Switch { Says::Switch(true) } else { Says::Value(shown) };
+                vec![(self.key.replace('_', "-"), says, self.about)]
+            }
+            Flags::These(flags) => {
+                let about = |flag: &Flag| if flag.about.is_empty() { self.about } else { flag.about };
+                flags.iter().map(|flag| (flag.name.to_owned(), flag.says, about(flag))).collect()
+            }
+        }
+    }
+}
+
+/// Whether a value is one of the field's.
+///
+/// # Errors
+/// One sentence where it is not.
+pub fn check(field: &Field, value: &Value) -> Result<(), String> {
+    let Field { key, .. } = field;
+    match (field.kind, value) {
+        (Kind::Number { least, .. }, Value::Number(n)) if *n < least => {
+            Err(format!("{key} is {n}, but must be at least {least}"))
+        }
+        (Kind::Number { most, .. }, Value::Number(n)) if *n > most => {
+            Err(format!("{key} is {n}, but must be at most {most}"))
+        }
+        (Kind::Number { .. }, Value::Number(_))
+        | (Kind::Switch, Value::Switch(_))
+        | (Kind::Text, Value::Text(_)) => Ok(()),
+        (Kind::Name(names), Value::Text(name)) => match names.contains(&name.as_str()) {
+            true => Ok(()),
+            false => Err(format!("{key} is `{name}`, but must be {}", one_of(names))),
+        },
+        (Kind::Time, Value::Text(text)) => match text.parse::<Duration>() {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("{key}: {error}")),
+        },
+        (Kind::Tables(fields), Value::Tables(tables)) => check_tables(fields, tables),
+        (kind, value) => Err(field.refuse(value, kind.wanted())),
+    }
+}
+
+fn check_tables(fields: &[Field], tables: &[Given]) -> Result<(), String> {
+    for (field, value) in tables.iter().flat_map(|table| fields.iter().map(|f| (f, table.get(f.key)))) {
+        if let Some(value) = value {
+            check(field, value)?;
+        }
+    }
+    Ok(())
+}
+
+impl Kind {
+    fn wanted(self) -> &'static str {
+        match self {
+            Kind::Number { .. } => "a whole number",
+            Kind::Switch => "true or false",
+            Kind::Name(_) | Kind::Text => "a text",
+            Kind::Time => "a time, as \"500us\"",
+            Kind::Tables(_) => "a list of tables",
+        }
+    }
+}
+
+/// `a, b or c`.
+fn one_of(names: &[&str]) -> String {
+    match names {
+        [most @ .., last] if !most.is_empty() => format!("{} or {last}", most.join(", ")),
+        _ => names.join(""),
+    }
+}
+
+/// A table of fields in Markdown, for docs; `usual` says what is usual for one where that is not said by
+/// itself.
+pub fn table<'f>(fields: impl IntoIterator<Item = &'f Field>, usual: impl Fn(&Field) -> String) -> String {
+    let mut text = String::from("| field | values | usual | flags | meaning |\n|---|---|---|---|---|\n");
+    for field in fields {
+        let usual = if field.usual.is_empty() { usual(field) } else { field.usual.to_owned() };
+        let flags: Vec<String> = field.all_flags().iter().map(|(name, ..)| format!("`--{name}`")).collect();
+        let Field { key, about, .. } = field;
+        text += &format!("| `{key}` | {} | {usual} | {} | {about} |\n", field.range(), flags.join(" "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Field = Field::bytes(1, 100).usual("32").named("size", " Payload in bytes.");
+    const FAST: Field =
+        Field::switch().flags(&[Flag::no("slow", "Take time")]).named("fast", "Whether it is fast");
+
+    #[test]
+    fn a_value_is_of_its_field() {
+        for (field, text, wanted) in [
+            (SIZE, "0", "size is 0, but must be at least 1"),
+            (SIZE, "101", "size is 101, but must be at most 100"),
+            (SIZE, "-1", "size is -1, but must be at least 1"),
+            (SIZE, "much", "size is much, but must be a whole number"),
+            (FAST, "1", "fast is 1, but must be true or false"),
+            (Field::time().named("warmup", ""), "3", "warmup: `3` is not a duration"),
+            (Field::name(&["a", "b", "c"]).named("way", ""), "d", "way is `d`, but must be a, b or c"),
+        ] {
+            let error = field.parse(text).unwrap_err();
+            assert!(error.starts_with(wanted), "{error}");
+        }
+        assert_eq!(SIZE.parse("64"), Ok(Value::Number(64)));
+        assert_eq!(FAST.parse("true"), Ok(Value::Switch(true)));
+    }
+
+    #[test]
+    fn a_field_is_said_once() {
+        assert_eq!(SIZE.about, "Payload in bytes");
+        assert_eq!(SIZE.all_flags(), [("size".into(), Says::Value("BYTES"), "Payload in bytes")]);
+        assert_eq!(FAST.all_flags(), [("slow".into(), Says::Switch(false), "Take time")]);
+        let docs = table(&[SIZE, FAST], |_| "true".into());
+        assert!(
+            docs.ends_with("| `fast` | true, false | true | `--slow` | Whether it is fast |\n"),
+            "{docs}"
+        );
+        assert!(docs.contains("| `size` | 1 to 100 B | 32 | `--size` | Payload in bytes |"), "{docs}");
+    }
+}

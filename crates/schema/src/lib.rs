@@ -1,0 +1,24 @@
+//! Fields of what can be asked for, each said once: its name, unit, range, what is usual, one sentence.
+//!
+//! [`schema!`] makes types of lists of [`Field`]s. What people write in TOML, in JSON and as flags becomes a
+//! [`Given`], which is checked against the fields as it is read; types take their values from it. Docs are
+//! tables of the fields ([`table`]). Nothing here knows what the fields are about.
+#![forbid(unsafe_code)]
+
+mod duration;
+mod field;
+mod given;
+mod read;
+mod types;
+mod value;
+
+pub use duration::{BadDuration, Duration};
+pub use field::{Field, Flag, Flags, Kind, Says, check, table};
+pub use given::Given;
+pub use read::SchemaError;
+pub use types::Schema;
+pub use value::Value;
+
+/// For [`schema!`].
+#[doc(hidden)]
+pub use serde;

@@ -1,0 +1,301 @@
+//! Files: TOML and JSON, each value checked where it stands, so that an error says its line.
+
+use crate::field::Kind;
+use crate::{Field, Given, Value};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::path::Path;
+use thiserror::Error;
+
+/// What is wrong with what somebody said: one sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SchemaError {
+    /// The file cannot be read.
+    #[error("cannot read workload {file}: {cause}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why not.
+        cause: String,
+    },
+    /// Not TOML or JSON, an unknown key, or a value that is none of its field's.
+    #[error("{file}:{line}: {message}")]
+    Malformed {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// What Doorbell wrote about a process that posted no send work requests.
+    #[error("{file} holds no workload: its process has posted no send work requests")]
+    Missing {
+        /// The file.
+        file: String,
+    },
+}
+
+/// The line, from 1, of byte `at` of `text`.
+fn line_of(text: &str, at: usize) -> usize {
+    text.get(..at).map_or(1, |before| before.matches('\n').count() + 1)
+}
+
+/// JSON that Doorbell has written: unlike a workload by itself, it says by which schema.
+#[derive(Deserialize)]
+struct Written {
+    schema: Option<IgnoredAny>,
+}
+
+impl Given {
+    /// Reads TOML; `file` is for messages.
+    ///
+    /// # Errors
+    /// If it is not TOML, has a key that is no field's, or a value that is not of its field.
+    pub fn from_toml(file: &str, text: &str, fields: &[&'static Field]) -> Result<Given, SchemaError> {
+        let malformed = |error: toml::de::Error| SchemaError::Malformed {
+            file: file.to_owned(),
+            line: line_of(text, error.span().map_or(0, |span| span.start)),
+            message: error.message().replace('\n', " "),
+        };
+        let parsed = toml::Deserializer::parse(text).map_err(malformed)?;
+        Table(fields).deserialize(parsed).map_err(malformed)
+    }
+
+    /// Reads JSON: values, or what Doorbell itself has written with them (statistics of `doorbell run`,
+    /// results), of which it takes the `workload`. `file` is for messages.
+    ///
+    /// # Errors
+    /// As [`Given::from_toml`].
+    pub fn from_json(file: &str, text: &str, fields: &[&'static Field]) -> Result<Given, SchemaError> {
+        let malformed = |error: serde_json::Error| {
+            // The parser appends the position, which we give in front.
+            let message = error.to_string();
+            let message = message.split(" at line ").next().unwrap_or_default().to_owned();
+            SchemaError::Malformed { file: file.to_owned(), line: error.line().max(1), message }
+        };
+        serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
+        let mut json = serde_json::Deserializer::from_str(text);
+        if !serde_json::from_str::<Written>(text).is_ok_and(|written| written.schema.is_some()) {
+            return Table(fields).deserialize(&mut json).map_err(malformed);
+        }
+        let given = WrittenWith(fields).deserialize(&mut json).map_err(malformed)?;
+        given.ok_or_else(|| SchemaError::Missing { file: file.to_owned() })
+    }
+
+    /// Reads a file: JSON where its name ends in `.json` or it begins with a brace, else TOML.
+    ///
+    /// # Errors
+    /// If it cannot be read, and as [`Given::from_toml`].
+    pub fn from_file(path: &Path, fields: &[&'static Field]) -> Result<Given, SchemaError> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| SchemaError::Unreadable { file: file.clone(), cause: error.to_string() })?;
+        let named_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
+        // No TOML begins with a brace.
+        match named_json || text.trim_start().starts_with('{') {
+            true => Given::from_json(&file, &text, fields),
+            false => Given::from_toml(&file, &text, fields),
+        }
+    }
+}
+
+/// A table with values of these fields.
+#[derive(Clone, Copy)]
+struct Table<'f>(&'f [&'static Field]);
+
+impl<'de> DeserializeSeed<'de> for Table<'_> {
+    type Value = Given;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Given, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Table<'_> {
+    type Value = Given;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of fields")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Given, A::Error> {
+        let mut given = Given::default();
+        while let Some(field) = map.next_key_seed(Key(self.0))? {
+            let Some(value) = map.next_value_seed(ValueOf(field))? else { continue };
+            if given.get(field.key).is_some() {
+                return Err(A::Error::custom(format!("duplicate field `{}`", field.key)));
+            }
+            given.set(field, value).map_err(A::Error::custom)?;
+        }
+        match self.0.iter().find(|field| field.required && given.get(field.key).is_none()) {
+            Some(field) => Err(A::Error::custom(format!("missing field `{}`", field.key))),
+            None => Ok(given),
+        }
+    }
+}
+
+/// The key of one of these fields.
+struct Key<'f>(&'f [&'static Field]);
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = &'static Field;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<&'static Field, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = &'static Field;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a field")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<&'static Field, E> {
+        self.0.iter().find(|field| field.key == key).copied().ok_or_else(|| E::custom(unknown(key, self.0)))
+    }
+}
+
+/// Likeness from which on a name may be meant for another, 1 being the same.
+const LIKE: f64 = 0.8;
+
+fn unknown(key: &str, fields: &[&'static Field]) -> String {
+    let likeness = |field: &&&Field| strsim::jaro(field.key, key);
+    let nearest = fields.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match nearest.filter(|field| likeness(field) > LIKE) {
+        Some(field) => format!("unknown field `{key}`, is `{}` meant?", field.key),
+        None => {
+            let known: Vec<String> = fields.iter().map(|field| format!("`{}`", field.key)).collect();
+            format!("unknown field `{key}`, expected one of {}", known.join(", "))
+        }
+    }
+}
+
+/// A value of a field; none where it is null.
+struct ValueOf(&'static Field);
+
+impl<'de> DeserializeSeed<'de> for ValueOf {
+    type Value = Option<Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Value>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl ValueOf {
+    fn checked<E: Error>(self, value: Value) -> Result<Option<Value>, E> {
+        crate::check(self.0, &value).map_err(E::custom)?;
+        Ok(Some(value))
+    }
+}
+
+impl<'de> Visitor<'de> for ValueOf {
+    type Value = Option<Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} for {}", self.0.range(), self.0.key)
+    }
+
+    fn visit_bool<E: Error>(self, switch: bool) -> Result<Option<Value>, E> {
+        self.checked(Value::Switch(switch))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Option<Value>, E> {
+        self.checked(Value::Number(number))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Option<Value>, E> {
+        match (u64::try_from(number), self.0.kind) {
+            (Ok(number), _) => self.checked(Value::Number(number)),
+            (Err(_), Kind::Number { least, .. }) => {
+                Err(E::custom(format!("{} is {number}, but must be at least {least}", self.0.key)))
+            }
+            (Err(_), _) => Err(E::invalid_type(serde::de::Unexpected::Signed(number), &self)),
+        }
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Option<Value>, E> {
+        self.checked(Value::Text(text.to_owned()))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Option<Value>, E> {
+        Ok(None)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Option<Value>, A::Error> {
+        let Kind::Tables(fields) = self.0.kind else {
+            return Err(A::Error::invalid_type(serde::de::Unexpected::Seq, &self));
+        };
+        let fields: Vec<&'static Field> = fields.iter().collect();
+        let mut tables = Vec::new();
+        while let Some(table) = seq.next_element_seed(Table(&fields))? {
+            tables.push(table);
+        }
+        Ok(Some(Value::Tables(tables)))
+    }
+}
+
+/// What Doorbell has written: values of these fields as its `workload`, none where that is null.
+struct WrittenWith<'f>(&'f [&'static Field]);
+
+impl<'de> DeserializeSeed<'de> for WrittenWith<'_> {
+    type Value = Option<Given>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Given>, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for WrittenWith<'_> {
+    type Value = Option<Given>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with a workload")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Given>, A::Error> {
+        let mut workload = None;
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "workload" {
+                workload = map.next_value_seed(Perhaps(Table(self.0)))?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(workload)
+    }
+}
+
+/// A table, or null.
+struct Perhaps<'f>(Table<'f>);
+
+impl<'de> DeserializeSeed<'de> for Perhaps<'_> {
+    type Value = Option<Given>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Given>, D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Perhaps<'_> {
+    type Value = Option<Given>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a workload or null")
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Option<Given>, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Option<Given>, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Given>, D::Error> {
+        self.0.deserialize(deserializer).map(Some)
+    }
+}

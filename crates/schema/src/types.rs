@@ -1,0 +1,270 @@
+//! Types whose fields are of a schema.
+
+use crate::{Field, Given, Value, check};
+
+/// A type made of fields.
+pub trait Schema {
+    /// Its fields, in the order of docs.
+    fn fields() -> Vec<&'static Field>;
+
+    /// The value of each field; none where there is nothing to say.
+    fn values(&self) -> Vec<(&'static str, Option<Value>)>;
+
+    /// Takes over what is given; values that are not of its fields are left alone.
+    ///
+    /// # Errors
+    /// One sentence where a value is none of the type's.
+    fn apply(&mut self, given: &Given) -> Result<(), String>;
+
+    /// What it says, as given.
+    fn given(&self) -> Given {
+        let values = self.values().into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        Given::of(values)
+    }
+
+    /// Whether each value is within its range.
+    ///
+    /// # Errors
+    /// One sentence for the first that is not.
+    fn check_ranges(&self) -> Result<(), String> {
+        let given = self.given();
+        let values = Self::fields().into_iter().filter_map(|field| Some((field, given.get(field.key)?)));
+        for (field, value) in values {
+            check(field, value)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes types of fields, each said once.
+///
+/// `pub struct A; pub struct B; fields` makes two: `A` with what is said, all of it optional, and `B` with
+/// everything filled in. There, `| null` tells a field that some have not, and `| absent` one that is then
+/// left out of JSON. `pub struct C { fields }` makes one type with all values; it may begin with
+/// `groups { name: Type, ... }`, whose fields are its own, too.
+///
+/// A field is its docs, of which the first paragraph is the sentence, its name, its type (as serde has it), and
+/// the rest of its [`Field`].
+#[macro_export]
+macro_rules! schema {
+    (
+        $(#[$given_meta:meta])*
+        pub struct $given:ident;
+        $(#[$full_meta:meta])*
+        pub struct $full:ident;
+        $(
+            $(#[doc = $about:literal])+
+            $key:ident : $type:ty $(| $none:ident)? = $field:expr,
+        )*
+    ) => {
+        $(#[$given_meta])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct $given {
+            $( $(#[doc = $about])+ pub $key: Option<$type>, )*
+        }
+
+        $(#[$full_meta])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $full {
+            $( $(#[doc = $about])+ pub $key: $crate::schema!(@type $type $(, $none)?), )*
+        }
+
+        impl $given {
+            /// Its fields.
+            pub const FIELDS: &'static [$crate::Field] =
+                &[$( ($field).named(stringify!($key), concat!($($about),+)), )*];
+
+            /// This, and of what it does not speak, `base`.
+            pub fn over(self, base: $given) -> $given {
+                $given { $( $key: self.$key.or(base.$key), )* }
+            }
+        }
+
+        impl $crate::Schema for $given {
+            fn fields() -> Vec<&'static $crate::Field> {
+                $given::FIELDS.iter().collect()
+            }
+
+            fn values(&self) -> Vec<(&'static str, Option<$crate::Value>)> {
+                vec![$( (stringify!($key), $crate::Value::of(&self.$key)), )*]
+            }
+
+            fn apply(&mut self, given: &$crate::Given) -> Result<(), String> {
+                $( self.$key = given.read(stringify!($key))?.or(self.$key.take()); )*
+                Ok(())
+            }
+        }
+
+        impl $crate::serde::Serialize for $given {
+            fn serialize<S: $crate::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let values = $crate::Schema::values(self).into_iter();
+                serializer.collect_map(values.filter_map(|(key, value)| Some((key, value?))))
+            }
+        }
+
+        impl $full {
+            /// Whether each value is within its range.
+            ///
+            /// # Errors
+            /// One sentence for the first that is not.
+            pub fn check_ranges(&self) -> Result<(), String> {
+                for field in $given::FIELDS {
+                    let value = match field.key {
+                        $( stringify!($key) => $crate::Value::of(&self.$key), )*
+                        _ => None,
+                    };
+                    value.map_or(Ok(()), |value| $crate::check(field, &value))?;
+                }
+                Ok(())
+            }
+        }
+
+        impl $crate::serde::Serialize for $full {
+            fn serialize<S: $crate::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use $crate::serde::ser::SerializeMap;
+                let mut map = serializer.serialize_map(None)?;
+                $( $crate::schema!(@put map, stringify!($key), self.$key $(, $none)?); )*
+                map.end()
+            }
+        }
+    };
+
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $(groups { $( $(#[doc = $group_about:literal])+ $group:ident : $group_type:ty, )* })?
+            $(
+                $(#[doc = $about:literal])+
+                $key:ident : $type:ty = $field:expr,
+            )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name {
+            $( $( $(#[doc = $group_about])+ pub $group: $group_type, )* )?
+            $( $(#[doc = $about])+ pub $key: $type, )*
+        }
+
+        impl $name {
+            /// Its own fields, those of its groups apart.
+            pub const FIELDS: &'static [$crate::Field] =
+                &[$( ($field).named(stringify!($key), concat!($($about),+)), )*];
+        }
+
+        impl $crate::Schema for $name {
+            fn fields() -> Vec<&'static $crate::Field> {
+                #[allow(unused_mut)]
+                let mut all: Vec<&'static $crate::Field> = Vec::new();
+                $( $( all.extend(<$group_type as $crate::Schema>::fields()); )* )?
+                all.extend($name::FIELDS);
+                all
+            }
+
+            fn values(&self) -> Vec<(&'static str, Option<$crate::Value>)> {
+                #[allow(unused_mut)]
+                let mut all: Vec<(&'static str, Option<$crate::Value>)> = Vec::new();
+                $( $( all.extend($crate::Schema::values(&self.$group)); )* )?
+                all.extend([$( (stringify!($key), $crate::Value::of(&self.$key)), )*]);
+                all
+            }
+
+            #[allow(unused_variables)]
+            fn apply(&mut self, given: &$crate::Given) -> Result<(), String> {
+                $( $( $crate::Schema::apply(&mut self.$group, given)?; )* )?
+                $( if let Some(value) = given.read(stringify!($key))? { self.$key = value; } )*
+                Ok(())
+            }
+        }
+
+        impl $crate::serde::Serialize for $name {
+            fn serialize<S: $crate::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_map($crate::Schema::values(self))
+            }
+        }
+    };
+
+    (@type $type:ty) => { $type };
+    (@type $type:ty, $none:ident) => { Option<$type> };
+
+    (@put $map:ident, $key:expr, $value:expr) => { $map.serialize_entry($key, &$value)? };
+    (@put $map:ident, $key:expr, $value:expr, null) => { $map.serialize_entry($key, &$value)? };
+    (@put $map:ident, $key:expr, $value:expr, absent) => {
+        if let Some(value) = &$value {
+            $map.serialize_entry($key, value)?;
+        }
+    };
+}
+
+#[cfg(test)]
+#[expect(unreachable_pub, reason = "the macro makes types for other crates")]
+mod tests {
+    use crate::{Field, Flag, Given, Schema, Value};
+
+    schema! {
+        /// What somebody says.
+        pub struct Said;
+        /// All of it.
+        pub struct Full;
+
+        /// How many.
+        count: u32 = Field::count(1, 9).usual("3"),
+        /// What some have not.
+        stride: u32 | null = Field::bytes(8, 64),
+        /// What most have not.
+        name: String | absent = Field::text(),
+    }
+
+    schema! {
+        /// A group.
+        pub struct Clients {
+            /// Clients.
+            clients: u32 = Field::count(1, 100),
+        }
+    }
+
+    schema! {
+        /// With a group.
+        pub struct Config {
+            groups {
+                /// Who asks.
+                who: Clients,
+            }
+            /// Whether replies are posted together.
+            batching: bool = Field::switch().flags(&[Flag::no("no-batching", "One by one")]),
+        }
+    }
+
+    fn given(json: &str, fields: &[&'static Field]) -> Given {
+        Given::from_json("x", json, fields).unwrap()
+    }
+
+    #[test]
+    fn what_is_said_is_filled_in() {
+        let mut said = Said::default();
+        said.apply(&given(r#"{"count": 4, "name": null}"#, &Said::fields())).unwrap();
+        assert_eq!(said, Said { count: Some(4), stride: None, name: None });
+        assert_eq!(serde_json::to_string(&said).unwrap(), r#"{"count":4}"#);
+        let base = Said { count: Some(1), stride: Some(8), name: None };
+        assert_eq!(said.over(base), Said { count: Some(4), stride: Some(8), name: None });
+        let full = Full { count: 4, stride: None, name: None };
+        assert_eq!(serde_json::to_string(&full).unwrap(), r#"{"count":4,"stride":null}"#);
+        assert_eq!(full.check_ranges(), Ok(()));
+        let out = Full { stride: Some(65), ..full };
+        assert_eq!(out.check_ranges(), Err("stride is 65, but must be at most 64".into()));
+    }
+
+    #[test]
+    fn a_groups_fields_are_its_owners() {
+        let mut config = Config { who: Clients { clients: 7 }, batching: true };
+        let keys: Vec<&str> = Config::fields().iter().map(|field| field.key).collect();
+        assert_eq!(keys, ["clients", "batching"]);
+        config.apply(&given(r#"{"clients": 8}"#, &Config::fields())).unwrap();
+        config.apply(&given(r#"{"batching": false}"#, &Config::fields())).unwrap();
+        assert_eq!(config, Config { who: Clients { clients: 8 }, batching: false });
+        assert_eq!(serde_json::to_string(&config).unwrap(), r#"{"clients":8,"batching":false}"#);
+        assert_eq!(config.given().get("clients"), Some(&Value::Number(8)));
+        config.who.clients = 0;
+        assert_eq!(config.check_ranges(), Err("clients is 0, but must be at least 1".into()));
+    }
+}

@@ -1,0 +1,110 @@
+//! Verbs, and who posts to whom.
+
+use doorbell_verbs::{Opcode, QpType};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The names of a table of names.
+const fn names<T: Copy, const N: usize>(table: [(&'static str, T); N]) -> [&'static str; N] {
+    let mut names = [""; N];
+    let mut i = 0;
+    while i < N {
+        names[i] = table[i].0;
+        i += 1;
+    }
+    names
+}
+
+/// A verb of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verb {
+    /// SEND, with immediate where it is header-only.
+    Send,
+    /// WRITE.
+    Write,
+    /// READ.
+    Read,
+    /// Fetch-and-add on 8 bytes.
+    FetchAdd,
+    /// Compare-and-swap on 8 bytes.
+    CompareSwap,
+}
+
+impl Verb {
+    /// All verbs with their names.
+    pub const ALL: [(&str, Verb); 5] = [
+        ("send", Verb::Send),
+        ("write", Verb::Write),
+        ("read", Verb::Read),
+        ("fetch-add", Verb::FetchAdd),
+        ("compare-swap", Verb::CompareSwap),
+    ];
+    pub(crate) const NAMES: &'static [&'static str] = &names(Verb::ALL);
+
+    /// Its opcode.
+    pub fn opcode(self, header_only: bool) -> Opcode {
+        match self {
+            Verb::Send if header_only => Opcode::SendWithImm,
+            Verb::Send => Opcode::Send,
+            Verb::Write => Opcode::Write,
+            Verb::Read => Opcode::Read,
+            Verb::FetchAdd => Opcode::FetchAdd,
+            Verb::CompareSwap => Opcode::CompareSwap,
+        }
+    }
+
+    pub(crate) fn is_atomic(self) -> bool {
+        self.opcode(false).is_atomic()
+    }
+
+    /// Whether its messages take RECVs.
+    pub fn consumes_recv(self) -> bool {
+        self.opcode(false).consumes_recv()
+    }
+
+    /// Whether its requests carry payload.
+    pub(crate) fn carries_payload(self) -> bool {
+        matches!(self, Verb::Send | Verb::Write)
+    }
+
+    /// The transport that ATC'16 studies it on (Figure 3).
+    pub(crate) fn usual_transport(self) -> QpType {
+        match self {
+            Verb::Send => QpType::Ud,
+            Verb::Write => QpType::Uc,
+            Verb::Read | Verb::FetchAdd | Verb::CompareSwap => QpType::Rc,
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Verb::Send => "SEND",
+            Verb::Write => "WRITE",
+            Verb::Read => "READ",
+            Verb::FetchAdd => "fetch-and-add",
+            Verb::CompareSwap => "compare-and-swap",
+        })
+    }
+}
+
+/// Who posts to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// The threads of machine 0 post to the other machines.
+    Outbound,
+    /// The threads of the other machines post to machine 0.
+    Inbound,
+    /// All threads post to the other machines.
+    AllToAll,
+}
+
+impl Pattern {
+    /// All patterns with their names.
+    pub const ALL: [(&str, Pattern); 3] =
+        [("outbound", Pattern::Outbound), ("inbound", Pattern::Inbound), ("all-to-all", Pattern::AllToAll)];
+    pub(crate) const NAMES: &'static [&'static str] = &names(Pattern::ALL);
+}

@@ -1,0 +1,15 @@
+//! Workloads of verbs.
+//!
+//! A [`Workload`] is what people say; [`Workload::resolve`] fills it in and checks it against the profiles
+//! of its machines. [`topology`] says which queue pair leads where.
+#![forbid(unsafe_code)]
+
+mod kinds;
+mod profiles;
+mod resolve;
+pub mod topology;
+mod workload;
+
+pub use kinds::{Pattern, Verb};
+pub use profiles::Profiles;
+pub use workload::{MachineGroup, Resolved, Workload, WorkloadError};

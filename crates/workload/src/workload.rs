@@ -1,0 +1,511 @@
+//! What people say about a workload, and what it is with everything filled in.
+
+use crate::{Pattern, Profiles, Verb};
+use doorbell_nic::{Profile, ProfileError};
+use doorbell_schema::{Duration, Field, Flag, Given, Schema, SchemaError, schema};
+use doorbell_verbs::{Opcode, PageSize, QpType};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::path::Path;
+use thiserror::Error;
+
+/// Names of the transports.
+const TRANSPORTS: &[&str] = &["rc", "uc", "ud"];
+/// The most of what only hardware limits.
+const ANY: u64 = u32::MAX as u64;
+
+/// Like machines, as a workload names them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineGroup {
+    /// Name of a built-in profile, or path of a profile's TOML file.
+    pub profile: String,
+    /// How many there are.
+    #[serde(default = "one")]
+    pub count: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl MachineGroup {
+    const FIELDS: &'static [Field] = &[
+        Field::text().required().named("profile", "Built-in profile or path of a profile's TOML file"),
+        Field::count(1, ANY).usual("1").named("count", "How many there are"),
+    ];
+}
+
+/// How many machines groups are together.
+pub(crate) fn sum(groups: &[MachineGroup]) -> u32 {
+    groups.iter().fold(0, |sum, group| sum.saturating_add(group.count))
+}
+
+schema! {
+    /// A workload as it is described; what is not given takes its usual value, see [`Workload::resolve`].
+    pub struct Workload;
+
+    /// A workload with everything filled in and checked.
+    #[non_exhaustive]
+    pub struct Resolved;
+
+    /// Built-in profile or path of a profile's TOML file; where machines differ, of the first group.
+    profile: String = Field::text().shown("NAME").usual("cib"),
+    /// Where machines differ: groups of like ones, in the order of their numbers, in place of profile and
+    /// machines.
+    machine: Vec<MachineGroup> | absent = Field::tables(MachineGroup::FIELDS).usual("one group"),
+    /// Verb.
+    verb: Verb = Field::name(Verb::NAMES).usual("send"),
+    /// Transport.
+    transport: QpType = Field::name(TRANSPORTS).usual("ud for send, uc for write, rc for the others"),
+    /// Payload in bytes.
+    size: u32 = Field::bytes(0, ANY).usual("32, atomics 8"),
+    /// Machines, at least 2.
+    machines: u32 = Field::count(2, 1024).shown("M").usual("8"),
+    /// Threads of each machine, one per core.
+    threads: u32 = Field::count(1, ANY).shown("T").usual("all cores"),
+    /// QPs of each thread that posts.
+    qps: u32 = Field::count(1, ANY).shown("Q").usual("one per peer, on UD one"),
+    /// Operations outstanding per thread; per QP, and at least 2S, if S of signal_every exceeds 1.
+    window: u32 = Field::count(1, ANY).shown("W").usual("16, or 64 per QP; more if batches need it"),
+    /// Work requests per doorbell, at most the window.
+    batch: u32 = Field::count(1, ANY).shown("B").usual("1"),
+    /// Each so many-th operation of a QP is signalled.
+    signal_every: u32 = Field::count(1, ANY).shown("S").usual("16 for send and write, else 1"),
+    /// Whether payload is copied into the WQE.
+    inline: bool = Field::switch().usual("if it fits").flags(&[
+        Flag::yes("inline", "Copy payload into the WQE"),
+        Flag::no("no-inline", "Let the NIC read payload by DMA"),
+    ]),
+    /// SEND an immediate and no payload.
+    header_only: bool = Field::switch().usual("false"),
+    /// Receive payload in the CQE (inline-receive), on NICs that can.
+    inline_recv: bool = Field::switch().usual("false"),
+    /// Fill the window only once it is empty.
+    drain: bool = Field::switch().usual("false"),
+    /// Counters of a responder machine, for atomics.
+    counters: u32 | null = Field::count(1, ANY).shown("Z").usual("1"),
+    /// Bytes from one counter to the next, for atomics.
+    counter_stride: u32 | null = Field::bytes(8, ANY).usual("8"),
+    /// Memory in pages of 2 MB, not 4 kB.
+    huge_pages: bool = Field::switch()
+        .usual("true")
+        .flags(&[Flag::no("small-pages", "Memory in pages of 4 kB instead of 2 MB")]),
+    /// Who posts: machine 0 to the others, the others to machine 0, or all to all.
+    pattern: Pattern = Field::name(Pattern::NAMES).usual("outbound for send and write, else inbound"),
+    /// Virtual time before measuring begins, as 500us.
+    warmup: Duration = Field::time().usual("200us"),
+    /// Virtual time to measure for, as 2ms.
+    duration: Duration = Field::time().usual("1ms"),
+    /// Seed of all random draws.
+    seed: u64 = Field::count(0, u64::MAX).usual("1"),
+}
+
+/// What is wrong with a workload: one sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WorkloadError {
+    /// What was said of it.
+    #[error("{0}")]
+    Schema(#[from] SchemaError),
+    /// The profile.
+    #[error("{0}")]
+    Profile(#[from] ProfileError),
+    /// A value is out of its range, or two do not go together.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+pub(crate) fn invalid<T>(message: String) -> Result<T, WorkloadError> {
+    Err(WorkloadError::Invalid(message))
+}
+
+impl Workload {
+    /// What was said of a workload.
+    ///
+    /// # Errors
+    /// If a value is none of its field's type.
+    pub fn of(given: &Given) -> Result<Workload, WorkloadError> {
+        let mut workload = Workload::default();
+        workload.apply(given).map_err(WorkloadError::Invalid)?;
+        Ok(workload.without_sums())
+    }
+
+    /// Reads TOML; `file` is for messages.
+    ///
+    /// # Errors
+    /// As [`Given::from_toml`].
+    pub fn from_toml(file: &str, text: &str) -> Result<Workload, WorkloadError> {
+        Workload::of(&Given::from_toml(file, text, &Workload::fields())?)
+    }
+
+    /// Reads JSON; `file` is for messages.
+    ///
+    /// # Errors
+    /// As [`Given::from_json`].
+    pub fn from_json(file: &str, text: &str) -> Result<Workload, WorkloadError> {
+        Workload::of(&Given::from_json(file, text, &Workload::fields())?)
+    }
+
+    /// Reads a file, TOML or JSON.
+    ///
+    /// # Errors
+    /// As [`Given::from_file`].
+    pub fn read(path: &Path) -> Result<Workload, WorkloadError> {
+        Workload::of(&Given::from_file(path, &Workload::fields())?)
+    }
+
+    /// A resolved workload with groups says also what follows from them; this leaves it out.
+    fn without_sums(self) -> Workload {
+        let Some(groups) = &self.machine else { return self };
+        let first = groups.first().map(|group| &group.profile);
+        match self.profile.as_ref() == first && self.machines == Some(sum(groups)) {
+            true => Workload { profile: None, machines: None, ..self },
+            false => self,
+        }
+    }
+
+    /// Name or path of its profile; of the first group's, where there are groups.
+    pub fn profile_name(&self) -> &str {
+        let of_group = || self.machine.as_ref()?.first().map(|group| group.profile.as_str());
+        self.profile.as_deref().or_else(of_group).unwrap_or("cib")
+    }
+
+    /// The profiles of its machines.
+    pub fn load_profiles(&self) -> Result<Profiles, WorkloadError> {
+        self.check_groups()?;
+        let first = Profile::named_or_file(self.profile_name())?;
+        let others = self.machine.iter().flatten().skip(1).map(|g| Profile::named_or_file(&g.profile));
+        Ok(Profiles::of_groups(first, others.collect::<Result<_, _>>()?))
+    }
+
+    /// Groups say what `profile` and `machines` say of like machines.
+    pub(crate) fn check_groups(&self) -> Result<(), WorkloadError> {
+        let Some(groups) = &self.machine else { return Ok(()) };
+        if groups.is_empty() {
+            return invalid("machine is an empty list, but a run has at least 2 machines".into());
+        }
+        if let Some(none) = groups.iter().find(|group| group.count == 0) {
+            let profile = &none.profile;
+            return invalid(format!(
+                "count of the machines of profile {profile} is 0, but must be at least 1"
+            ));
+        }
+        if let Some(profile) = &self.profile {
+            return invalid(format!(
+                "profile is {profile}, but the workload's [[machine]] tables say the profiles"
+            ));
+        }
+        if let Some(machines) = self.machines {
+            return invalid(format!(
+                "machines is {machines}, but the workload's [[machine]] tables say how many there are"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The machines of each group; one of all where none are named.
+pub(crate) fn ranges(groups: Option<&[MachineGroup]>, machines: u32) -> Vec<Range<u32>> {
+    let mut end = 0u32;
+    let mut next = |count: u32| {
+        let start = end;
+        end = end.saturating_add(count);
+        start..end
+    };
+    match groups {
+        Some(groups) => groups.iter().map(|group| next(group.count)).collect(),
+        None => std::iter::once(next(machines)).collect(),
+    }
+}
+
+impl Resolved {
+    /// The machines of each group of like ones, by their numbers.
+    pub fn groups(&self) -> Vec<Range<u32>> {
+        ranges(self.machine.as_deref(), self.machines)
+    }
+
+    /// Names of the profiles of the groups.
+    fn profile_of_group(&self, group: usize) -> &str {
+        let named = self.machine.as_ref().and_then(|groups| groups.get(group));
+        named.map_or(&self.profile, |group| &group.profile)
+    }
+
+    /// Whether the machines are in several groups, which then have names.
+    pub fn has_groups(&self) -> bool {
+        self.machine.as_ref().is_some_and(|groups| groups.len() > 1)
+    }
+
+    /// Machines of a group in words: as `machines 1 to 6 (cib)`.
+    pub fn name_of(&self, group: usize, machines: &Range<u32>) -> String {
+        let profile = self.profile_of_group(group);
+        match machines.len() {
+            1 => format!("machine {} ({profile})", machines.start),
+            _ => format!("machines {} to {} ({profile})", machines.start, machines.end.max(1) - 1),
+        }
+    }
+
+    /// The groups in words.
+    pub fn group_names(&self) -> Vec<String> {
+        self.groups().iter().enumerate().map(|(i, machines)| self.name_of(i, machines)).collect()
+    }
+
+    /// A machine in words, with its profile where machines differ.
+    pub fn machine_name(&self, machine: u32) -> String {
+        match self.groups().iter().position(|group| group.contains(&machine)) {
+            Some(group) if self.has_groups() => self.name_of(group, &(machine..machine + 1)),
+            _ => format!("machine {machine}"),
+        }
+    }
+
+    /// Machine 0, and what is left of each group: machines that take the same part, and are alike.
+    pub fn parts(&self) -> Vec<(usize, Range<u32>)> {
+        let rest = self.groups().into_iter().map(|group| group.start.max(1)..group.end).enumerate();
+        std::iter::once((0, 0..1)).chain(rest.filter(|(_, machines)| !machines.is_empty())).collect()
+    }
+
+    /// Bytes that the counters of a responder machine take; atomics only.
+    pub fn counter_bytes(&self) -> Option<u64> {
+        Some(u64::from(self.counters?) * u64::from(self.counter_stride?))
+    }
+
+    /// Pages of its memory.
+    pub fn page_size(&self) -> PageSize {
+        if self.huge_pages { PageSize::Huge } else { PageSize::Small }
+    }
+
+    /// The opcode of its send work requests.
+    pub fn opcode(&self) -> Opcode {
+        self.verb.opcode(self.header_only)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn resolved(verb: &str) -> Resolved {
+        from(&format!("verb = \"{verb}\"")).unwrap()
+    }
+
+    fn from(toml: &str) -> Result<Resolved, WorkloadError> {
+        let workload = Workload::from_toml("w.toml", toml)?;
+        workload.resolve(&workload.load_profiles()?)
+    }
+
+    #[test]
+    fn usual_values() {
+        for (verb, transport, size, pattern, signal_every, inline, qps) in [
+            ("send", QpType::Ud, 32, Pattern::Outbound, 16, true, 1),
+            ("write", QpType::Uc, 32, Pattern::Outbound, 16, true, 7),
+            ("read", QpType::Rc, 32, Pattern::Inbound, 1, false, 1),
+            ("fetch-add", QpType::Rc, 8, Pattern::Inbound, 1, false, 1),
+            ("compare-swap", QpType::Rc, 8, Pattern::Inbound, 1, false, 1),
+        ] {
+            let r = resolved(verb);
+            let got = (r.transport, r.size, r.pattern, r.signal_every, r.inline, r.qps);
+            assert_eq!(got, (transport, size, pattern, signal_every, inline, qps), "{verb}");
+            assert_eq!(r.profile, "cib");
+            assert_eq!(r.threads, 14);
+        }
+        assert!(!from("size = 4000").unwrap().inline, "too long to inline");
+        assert_eq!(from("header_only = true").unwrap().size, 0);
+    }
+
+    #[test]
+    fn window_holds_what_is_not_signalled() {
+        for (toml, window) in [
+            ("verb = \"read\"", 16),
+            ("verb = \"read\"\nwindow = 3", 3),
+            ("signal_every = 64", 128),
+            ("signal_every = 64\nwindow = 16", 128),
+            ("signal_every = 4\nbatch = 16\nwindow = 16", 20),
+            ("signal_every = 1\nbatch = 32", 64),
+        ] {
+            assert_eq!(from(toml).unwrap().window, window, "{toml}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_one_sentence() {
+        for (toml, part) in [
+            ("profile = \"cx9\"", "no profile cx9"),
+            ("verb = \"read\"\ntransport = \"ud\"", "UD does not offer READ, use RC"),
+            ("verb = \"read\"\ntransport = \"uc\"", "UC does not offer READ, use RC"),
+            ("verb = \"write\"\ntransport = \"ud\"", "UD does not offer WRITE, use RC or UC"),
+            ("verb = \"fetch-add\"\ntransport = \"uc\"", "UC does not offer fetch-and-add"),
+            ("inline = true\nsize = 4096", "inlines at most"),
+            ("inline = true\nverb = \"read\"", "no payload that could be inlined"),
+            ("header_only = true\nsize = 8", "header-only messages have no payload"),
+            ("header_only = true\nverb = \"write\"", "header-only is for SEND"),
+            ("size = 5000", "one packet"),
+            ("verb = \"write\"\nsize = 4000000000", "4 GiB"),
+            ("verb = \"fetch-add\"\nsize = 16", "works on 8 bytes"),
+            ("inline_recv = true\nverb = \"write\"", "inline-receive is for SEND"),
+            ("inline_recv = true", "cib does not receive 32 bytes inline on UD"),
+            ("profile = \"cx3\"\ninline_recv = true\nsize = 65", "does not receive 65 bytes inline"),
+            ("drain = true\nsignal_every = 2", "batch and signal_every must be 1"),
+            ("counters = 4", "counters are for"),
+            ("verb = \"fetch-add\"\ncounters = 0", "counters is 0"),
+            ("verb = \"fetch-add\"\ncounter_stride = 12", "multiple of 8"),
+            ("verb = \"fetch-add\"\ncounters = 4000000000", "1 GiB"),
+            ("machines = 0", "machines is 0"),
+            ("machines = 1", "at least 2"),
+            ("machines = 2000", "at most 1024"),
+            ("threads = 0", "threads is 0"),
+            ("threads = 15", "threads is 15"),
+            ("qps = 0", "qps is 0"),
+            ("qps = 4000000000", "QPs, more than"),
+            ("verb = \"read\"\npattern = \"all-to-all\"\nqps = 1", "at least 2"),
+            ("window = 0", "window is 0"),
+            ("window = 4000000000", "a queue of cib holds at most"),
+            ("batch = 0", "batch is 0"),
+            ("batch = 32\nwindow = 16", "batch is 32, but the window is 16"),
+            ("signal_every = 0", "signal_every is 0"),
+            ("signal_every = 4000000000", "signal_every is 4000000000"),
+            ("duration = \"0ms\"", "duration is 0s"),
+            ("duration = \"2 parsecs\"", "w.toml:1: duration: `2 parsecs` is not a duration"),
+            ("verb = \"send\"\n\nthreadz = 3", "w.toml:3: unknown field `threadz`"),
+            (
+                "verb = \"sned\"",
+                "w.toml:1: verb is `sned`, but must be send, write, read, fetch-add or compare-swap",
+            ),
+            ("verb = ", "w.toml:1: "),
+            ("size = -1", "w.toml:1: "),
+            ("machine = []", "machine is an empty list"),
+            ("[[machine]]\ncount = 2", "w.toml:1: missing field `profile`"),
+            ("[[machine]]\nprofile = \"cx9\"\ncount = 2", "no profile cx9"),
+            ("[[machine]]\nprofile = \"cib\"\ncounts = 2", "w.toml:3: unknown field `counts`"),
+            ("[[machine]]\nprofile = \"cib\"\ncount = -2", "w.toml:3: "),
+            (
+                "[[machine]]\nprofile = \"cib\"\ncount = 0\n[[machine]]\nprofile = \"cx\"\ncount = 9",
+                "w.toml:3: count is 0, but must be at least 1",
+            ),
+            ("[[machine]]\nprofile = \"cib\"", "machines is 1, but must be at least 2"),
+            (
+                "[[machine]]\nprofile = \"cib\"\ncount = 4294967295\n[[machine]]\nprofile = \"cx\"\ncount = 9",
+                "machines is 4294967295, but must be at most 1024",
+            ),
+            (
+                "profile = \"cib\"\n[[machine]]\nprofile = \"cib\"\ncount = 2",
+                "profile is cib, but the workload's [[machine]]",
+            ),
+            (
+                "machines = 2\n[[machine]]\nprofile = \"cib\"\ncount = 2",
+                "machines is 2, but the workload's [[machine]]",
+            ),
+            (
+                "profile = \"cx\"\nmachines = 2\n[[machine]]\nprofile = \"cib\"\ncount = 2",
+                "profile is cx, but the workload's [[machine]]",
+            ),
+            ("machine = 3", "w.toml:1: machine is 3, but must be a list of tables"),
+        ] {
+            let error = from(toml).expect_err(toml).to_string();
+            assert!(error.contains(part), "{toml}: {error}");
+            assert!(!error.contains('\n'), "{toml}: {error}");
+        }
+    }
+
+    /// What is left out of these is one `cib` that posts to three `cx` with two cores of four.
+    const MIXED: &str = "[[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cx\"\ncount = 3\n";
+
+    #[test]
+    fn groups_take_the_place_of_profile_and_machines() {
+        let r = from(MIXED).unwrap();
+        assert_eq!((r.profile.as_str(), r.machines, r.threads), ("cib", 4, 4));
+        assert_eq!(r.groups(), [0..1, 1..4]);
+        assert_eq!(r.group_names(), ["machine 0 (cib)", "machines 1 to 3 (cx)"]);
+        assert_eq!(r.machine_name(2), "machine 2 (cx)");
+        assert_eq!(resolved("send").machine_name(2), "machine 2");
+        let like = serde_json::to_value(resolved("send")).unwrap();
+        assert!(like.get("machine").is_none(), "{like}");
+    }
+
+    #[test]
+    fn the_message_names_the_profile_that_forbids() {
+        for (toml, part) in [
+            ("threads = 5", "threads is 5, but a machine of profile cx has cores 4"),
+            ("verb = \"send\"\nsize = 2049", "at most 2048 bytes (the MTU of cx)"),
+            // Who is posted to inlines nothing, and who posts receives nothing.
+            ("pattern = \"inbound\"\nsize = 401\ninline = true", "cx inlines at most 400 bytes"),
+            ("pattern = \"all-to-all\"\nsize = 401\ninline = true", "cx inlines at most 400 bytes"),
+            ("transport = \"rc\"\ninline_recv = true", "cx does not receive 32 bytes inline on RC"),
+        ] {
+            let error = from(&format!("{toml}\n{MIXED}")).expect_err(toml).to_string();
+            assert!(error.contains(part), "{toml}: {error}");
+        }
+        for toml in
+            ["size = 401\ninline = true", "pattern = \"inbound\"\ntransport = \"rc\"\ninline_recv = true"]
+        {
+            from(&format!("{toml}\n{MIXED}")).expect(toml);
+        }
+        let usual = |size: u32, pattern| {
+            from(&format!("size = {size}\npattern = \"{pattern}\"\n{MIXED}")).unwrap().inline
+        };
+        assert!(usual(401, "outbound") && usual(400, "inbound") && !usual(401, "inbound"));
+    }
+
+    #[test]
+    fn a_flag_over_groups_is_refused() {
+        let file = || Workload::from_toml("w.toml", MIXED).unwrap();
+        for (flags, part) in [
+            (Workload { profile: Some("cib".into()), ..Workload::default() }, "profile is cib, but"),
+            (Workload { machines: Some(4), ..Workload::default() }, "machines is 4, but"),
+        ] {
+            let error = flags.over(file()).load_profiles().unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains("[[machine]]"), "{error}");
+        }
+    }
+
+    #[test]
+    fn json_says_the_same() {
+        let json = r#"{"verb": "write", "size": 28, "pattern": "all-to-all", "warmup": "5us"}"#;
+        let toml = "verb = \"write\"\nsize = 28\npattern = \"all-to-all\"\nwarmup = \"5us\"";
+        assert_eq!(Workload::from_json("w", json), Workload::from_toml("w", toml));
+        for (json, part) in [
+            ("{\n\n\"threadz\": 3}", "w.json:3: unknown field `threadz`"),
+            ("{\"verb\": \"send\"", "w.json:1: EOF while parsing"),
+            ("", "w.json:1: EOF"),
+        ] {
+            let error = Workload::from_json("w.json", json).unwrap_err().to_string();
+            assert!(error.contains(part) && !error.contains(" line "), "{json}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_doorbell_writes_is_a_workload() {
+        let written = r#"{"schema": 1, "total": {"size": 9}, "workload": {"verb": "read", "size": 8}}"#;
+        let workload = Workload::from_json("w.json", written).unwrap();
+        assert_eq!((workload.verb, workload.size), (Some(Verb::Read), Some(8)));
+        for (json, message) in [
+            // By itself, a workload has no such keys.
+            (r#"{"size": 8, "workload": {}}"#, "w.json:1: unknown field `workload`"),
+            (r#"{"verb": "read", "total": 1}"#, "w.json:1: unknown field `total`"),
+            ("{\"schema\": 1,\n\"workload\": {\"threadz\": 1}}", "w.json:2: unknown field `threadz`"),
+            (r#"{"schema": 1, "workload": null}"#, "w.json holds no workload: its process has posted no"),
+            (r#"{"schema": 1}"#, "w.json holds no workload"),
+            (r#"[{"schema": 1}]"#, "w.json:1: invalid type"),
+            (r#"{"schema": 1} {"schema": 1}"#, "w.json:1: trailing characters"),
+        ] {
+            let error = Workload::from_json("w.json", json).unwrap_err().to_string();
+            assert!(error.starts_with(message) && !error.contains('\n'), "{json}: {error}");
+        }
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file = Workload { size: Some(8), threads: Some(2), ..Workload::default() };
+        let flags = Workload { size: Some(16), ..Workload::default() };
+        let both = flags.over(file);
+        assert_eq!((both.size, both.threads), (Some(16), Some(2)));
+    }
+
+    #[test]
+    fn resolved_is_a_workload_again() {
+        let like = Verb::ALL.map(|(verb, _)| resolved(verb));
+        let unlike = Verb::ALL.map(|(verb, _)| from(&format!("verb = \"{verb}\"\n{MIXED}")).unwrap());
+        for r in like.into_iter().chain(unlike) {
+            let json = serde_json::to_value(&r).unwrap();
+            let again = Workload::from_json("w", &json.to_string()).unwrap();
+            assert_eq!(again.resolve(&again.load_profiles().unwrap()).unwrap(), r);
+        }
+    }
+}
