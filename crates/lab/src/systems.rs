@@ -8,8 +8,9 @@ use crate::simulate::{Run, SimulateError};
 use doorbell_nic::{Profile, Resource};
 use doorbell_schema::Duration;
 use doorbell_sim::{SimCluster, SimConfig};
-use doorbell_systems::sequencer::{Drawing, Drawn, atomics, rpc, spec};
-use doorbell_systems::{Interval, Measured, SystemError, herd, kv};
+use doorbell_systems::drawing::{Drawing, Drawn};
+use doorbell_systems::{Interval, Measured, SystemError, drtm_kv, herd, herd_kv, kv, read_kv};
+use doorbell_systems::{atomics_sequencer as atomics, rpc_sequencer as rpc, spec_sequencer as spec};
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, Span, Task, Time};
 use serde::Serialize;
 use std::sync::atomic::AtomicBool;
@@ -193,7 +194,7 @@ impl SystemWorkload {
     }
 
     fn store_rpc(&self) -> herd::Config {
-        self.herd(kv::herd::max_request(self.value), kv::herd::max_reply(self.value))
+        self.herd(herd_kv::max_request(self.value), herd_kv::max_reply(self.value))
     }
 
     /// Bytes that a worker uses once before it is ready: slots of requests and of replies.
@@ -218,7 +219,7 @@ impl SystemWorkload {
     fn store_bytes(&self) -> u64 {
         match self.system {
             System::HerdKv | System::ReadKv => self.layout().bytes() * u64::from(self.cores),
-            System::DrtmKv => self.pairs * kv::drtm::ITEM,
+            System::DrtmKv => self.pairs * drtm_kv::ITEM,
             System::RpcSequencer | System::SpecSequencer | System::AtomicsSequencer => 0,
         }
     }
@@ -367,9 +368,9 @@ fn start(cluster: &mut SimCluster, w: &SystemWorkload) -> Result<Results, Simula
         System::HerdKv | System::ReadKv => start_store(cluster, w, &mut results)?,
         System::DrtmKv => {
             let items = alloc(cluster, w.store_bytes())?;
-            cluster.spawn(0, 0, kv::drtm::Server { clients: w.clients, items, fill: false, interval });
+            cluster.spawn(0, 0, drtm_kv::Server { clients: w.clients, items, fill: false, interval });
             results.clients =
-                spawn(cluster, w, |number| kv::drtm::Client { number, load, update: w.update, interval });
+                spawn(cluster, w, |number| drtm_kv::Client { number, load, update: w.update, interval });
         }
     }
     Ok(results)
@@ -406,7 +407,7 @@ fn start_store(
     // What a batch touches stays in a core's own caches, however small the rest.
     cluster.limit_cached(0, tables, (cached as u64).max(OWN_CACHE * u64::from(w.cores)));
     let readers = if w.system == System::ReadKv { w.clients } else { 0 };
-    results.servers = workers(cluster, w.cores, |number| kv::herd::Server {
+    results.servers = workers(cluster, w.cores, |number| herd_kv::Server {
         config: config.clone(),
         number,
         region,
@@ -420,14 +421,14 @@ fn start_store(
         interval,
     });
     results.clients = match w.system {
-        System::ReadKv => spawn(cluster, w, |number| kv::read::Client {
+        System::ReadKv => spawn(cluster, w, |number| read_kv::Client {
             config: config.clone(),
             layout,
             number,
             load,
             interval,
         }),
-        _ => spawn(cluster, w, |number| kv::herd::Client {
+        _ => spawn(cluster, w, |number| herd_kv::Client {
             config: config.clone(),
             number,
             load,

@@ -5,7 +5,8 @@ use crate::history::{Event, Op, unexplained};
 use crate::stage::{Record, Stage};
 use doorbell_systems::SystemError;
 use doorbell_systems::herd::{self, Config, Outcome};
-use doorbell_systems::kv::{self, Key, Layout, Reply, Request, drtm, numbered, owner, read};
+use doorbell_systems::kv::{Key, Layout, Reply, Request, numbered, owner};
+use doorbell_systems::{drtm_kv as drtm, herd_kv, read_kv as read};
 use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -342,8 +343,8 @@ impl Case {
             workers: self.workers,
             clients: self.clients,
             window: self.outstanding,
-            max_request: kv::herd::max_request(MAX_REQUEST_VALUE),
-            max_reply: kv::herd::max_reply(MAX_VALUE),
+            max_request: herd_kv::max_request(MAX_REQUEST_VALUE),
+            max_reply: herd_kv::max_reply(MAX_VALUE),
             gather: self.gather,
             doorbell: self.doorbell,
             queues: 2,
@@ -363,7 +364,7 @@ impl Case {
         let region = stage.alloc(config.region_bytes())?;
         let tables = stage.alloc(layout.bytes() * u64::from(self.workers))?;
         for number in 0..self.workers {
-            stage.serve(kv::herd::Server {
+            stage.serve(herd_kv::Server {
                 config: config.clone(),
                 number,
                 region,

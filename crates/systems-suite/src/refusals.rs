@@ -5,8 +5,9 @@ use crate::kv::{Case, KEYS, MAX_REQUEST_VALUE, MAX_VALUE, Store, layout};
 use crate::layer::{Layer, Layered};
 use crate::stage::Stage;
 use doorbell_systems::SystemError;
+use doorbell_systems::drtm_kv as drtm;
 use doorbell_systems::herd::{Client, Message, Outcome};
-use doorbell_systems::kv::{Refusal, Reply, Request, drtm, numbered, owner};
+use doorbell_systems::kv::{Refusal, Reply, Request, numbered, owner};
 use doorbell_verbs::{Cluster, Mem, Program, Provider, Span, Time, WcStatus};
 
 /// Bytes as a request.

@@ -2,8 +2,9 @@
 
 use crate::faults::Faults;
 use crate::stage::{Record, Stage};
-use doorbell_systems::sequencer::{Draw, Drawing, Drawn, atomics, rpc, spec};
+use doorbell_systems::drawing::{Draw, Drawing, Drawn};
 use doorbell_systems::{Interval, SystemError, herd};
+use doorbell_systems::{atomics_sequencer as atomics, rpc_sequencer as rpc, spec_sequencer as spec};
 use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
 
 /// Which sequencer.

@@ -3,19 +3,27 @@
 //! They are plain poll loops over a [`doorbell_verbs::Provider`]: one source runs in virtual time
 //! and on real devices. Threads share nothing but [`doorbell_verbs::Mem`].
 //!
-//! - [`herd`]: RPC by UC WRITE and UD SEND, or by UD SEND both ways (ATC'16, 4.1).
-//! - [`sequencer`]: a counter that clients draw numbers from (ATC'16, 4.2).
-//! - [`kv`]: key-value stores (ATC'16, 4.3).
+//! - [`rpc_sequencer`], [`spec_sequencer`], [`atomics_sequencer`]: a counter that clients draw numbers from.
+//! - [`herd_kv`], [`read_kv`], [`drtm_kv`]: key-value stores.
+//!
+//! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, or by UD SEND both ways; [`drawing`];
+//! [`kv`].
 #![forbid(unsafe_code)]
 
+pub mod atomics_sequencer;
 mod device;
+pub mod drawing;
+pub mod drtm_kv;
 mod error;
 pub mod herd;
+pub mod herd_kv;
 pub mod kv;
 mod measure;
 mod outbox;
+pub mod read_kv;
 mod recv_ring;
-pub mod sequencer;
+pub mod rpc_sequencer;
+pub mod spec_sequencer;
 mod work;
 
 pub use error::SystemError;

@@ -7,7 +7,8 @@ mod common;
 use common::{PATIENCE, alloc, cluster, results, spawn};
 use doorbell_systems::Measured;
 use doorbell_systems::herd::{Config, Requests};
-use doorbell_systems::kv::{self, Layout, numbered, read};
+use doorbell_systems::kv::{self, Layout, numbered};
+use doorbell_systems::{herd_kv, read_kv as read};
 use doorbell_systems_suite::kv::{Case, History, Store};
 use doorbell_systems_suite::{Faults, forgetting, refusals};
 use doorbell_verbs::{Cluster, Mem, Program, Provider, Span, Time};
@@ -248,8 +249,8 @@ fn loads_are_served() {
         workers: 2,
         clients: 5,
         window: 4,
-        max_request: kv::herd::max_request(32),
-        max_reply: kv::herd::max_reply(32),
+        max_request: herd_kv::max_request(32),
+        max_reply: herd_kv::max_reply(32),
         gather: 8,
         doorbell: true,
         queues: 2,
@@ -263,7 +264,7 @@ fn loads_are_served() {
         let readers = if reads { config.clients } else { 0 };
         for number in 0..2 {
             let config = config.clone();
-            let server = kv::herd::Server {
+            let server = herd_kv::Server {
                 config,
                 number,
                 region,
@@ -289,7 +290,7 @@ fn loads_are_served() {
             cluster.run().expect("the run ends");
             results(tasks)
         } else {
-            let tasks = spawn(&mut cluster, config.clients, |number| kv::herd::Client {
+            let tasks = spawn(&mut cluster, config.clients, |number| herd_kv::Client {
                 config: config.clone(),
                 number,
                 load,

@@ -10,9 +10,9 @@ use std::cell::RefCell;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filled {
     /// See [`Store`].
-    pub(super) head: u64,
+    pub(crate) head: u64,
     /// See [`Store`].
-    pub(super) version: u32,
+    pub(crate) version: u32,
 }
 
 /// Bytes that are written in no time. Each partition is one memory, from offset 0.

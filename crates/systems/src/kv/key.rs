@@ -14,7 +14,7 @@ fn mixed(mut z: u64) -> u64 {
 }
 
 /// Two words of a key.
-pub(super) fn words(key: &Key) -> [u64; 2] {
+pub(crate) fn words(key: &Key) -> [u64; 2] {
     let word = |at: usize| {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&key[at..at + 8]);
@@ -24,7 +24,7 @@ pub(super) fn words(key: &Key) -> [u64; 2] {
 }
 
 /// Its low bits choose the bucket, bits 32 to 47 the owner, the highest are the tag.
-pub(super) fn hash(key: &Key) -> u64 {
+pub(crate) fn hash(key: &Key) -> u64 {
     let [low, high] = words(key);
     mixed(low ^ mixed(high))
 }

@@ -34,13 +34,13 @@ pub struct Load {
 }
 
 /// Draws operations.
-pub(super) struct Draws {
+pub(crate) struct Draws {
     load: Load,
     random: Xoshiro256PlusPlus,
 }
 
 impl Draws {
-    pub(super) fn new(load: Load, client: u32) -> Draws {
+    pub(crate) fn new(load: Load, client: u32) -> Draws {
         let seed = load.seed ^ u64::from(client).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Draws { load, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
@@ -50,7 +50,7 @@ impl Draws {
     }
 
     /// The number of a key.
-    pub(super) fn number(&mut self) -> u64 {
+    pub(crate) fn number(&mut self) -> u64 {
         match self.load.distribution {
             Distribution::Uniform => self.below(self.load.pairs),
             Distribution::Zipf => self.zipf(),
@@ -70,16 +70,16 @@ impl Draws {
         }
     }
 
-    pub(super) fn key(&mut self) -> Key {
+    pub(crate) fn key(&mut self) -> Key {
         numbered(self.number())
     }
 
-    pub(super) fn is_put(&mut self) -> bool {
+    pub(crate) fn is_put(&mut self) -> bool {
         self.below(1000) < u64::from(self.load.put_permille)
     }
 
     /// A value, different each time.
-    pub(super) fn value(&mut self) -> Vec<u8> {
+    pub(crate) fn value(&mut self) -> Vec<u8> {
         let mut value = vec![0; self.load.value as usize];
         self.random.fill_bytes(&mut value);
         value

@@ -45,9 +45,9 @@ pub enum Refusal {
 }
 
 /// Bytes of a request beside its value: opcode, key, and room for a version.
-pub(super) const REQUEST_OVERHEAD: u32 = 1 + KEY_BYTES as u32 + 4;
+pub(crate) const REQUEST_OVERHEAD: u32 = 1 + KEY_BYTES as u32 + 4;
 /// Bytes of a reply beside its value: status and version.
-pub(super) const REPLY_OVERHEAD: u32 = 5;
+pub(crate) const REPLY_OVERHEAD: u32 = 5;
 
 impl Request {
     /// The key.

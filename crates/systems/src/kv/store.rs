@@ -17,7 +17,7 @@ use super::key::{self, KEY_BYTES, Key};
 use crate::{SystemError, work};
 use doorbell_verbs::{Cpu, Mem};
 
-pub(super) const BUCKET: u64 = 64;
+pub(crate) const BUCKET: u64 = 64;
 const SLOTS: usize = 8;
 const LINE: u64 = 64;
 /// Header and key.
@@ -70,27 +70,27 @@ impl Layout {
     }
 
     /// Offset within the partition of the number of lines ever appended to the log.
-    pub(super) fn head(&self) -> u64 {
+    pub(crate) fn head(&self) -> u64 {
         self.buckets * BUCKET + self.log
     }
 
     /// Whether the entry of a slot was not overwritten when the log had come as far as `head`.
-    pub(super) fn is_current(&self, slot: Slot, head: u64) -> bool {
+    pub(crate) fn is_current(&self, slot: Slot, head: u64) -> bool {
         head.saturating_sub(slot.place()) <= self.log / LINE
     }
 
     /// Offset of the bucket of a key within the partition.
-    pub(super) fn bucket(&self, key: &Key) -> u64 {
+    pub(crate) fn bucket(&self, key: &Key) -> u64 {
         (key::hash(key) & (self.buckets - 1)) * BUCKET
     }
 
     /// Offset within the partition of the entry that a slot leads to.
-    pub(super) fn entry(&self, slot: Slot) -> u64 {
+    pub(crate) fn entry(&self, slot: Slot) -> u64 {
         self.buckets * BUCKET + slot.place() * LINE % self.log
     }
 
     /// Longest entry in bytes.
-    pub(super) fn longest(&self) -> u64 {
+    pub(crate) fn longest(&self) -> u64 {
         entry_bytes(self.max_value)
     }
 }
@@ -102,7 +102,7 @@ fn entry_bytes(value: u32) -> u64 {
 
 /// A word of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot(u64);
+pub(crate) struct Slot(u64);
 
 impl Slot {
     fn new(tag: u64, place: u64) -> Slot {
@@ -124,7 +124,7 @@ fn tag(key: &Key) -> u64 {
 }
 
 /// The slots of a bucket that may be this key's.
-pub(super) fn candidates(bucket: &[u8; BUCKET as usize], key: &Key) -> impl Iterator<Item = (usize, Slot)> {
+pub(crate) fn candidates(bucket: &[u8; BUCKET as usize], key: &Key) -> impl Iterator<Item = (usize, Slot)> {
     let tag = tag(key);
     slots(bucket).enumerate().filter(move |(_, slot)| slot.tag() == tag)
 }
@@ -177,7 +177,7 @@ fn encoded(version: u32, key: &Key, value: &[u8]) -> Vec<u8> {
 
 /// What bytes that were read from the place of an entry are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(crate) enum Seen {
     /// The key's value.
     Value(u32, Vec<u8>),
     /// A whole entry, but of another key.
@@ -187,7 +187,7 @@ pub(super) enum Seen {
 }
 
 /// Judges bytes read from the place of an entry.
-pub(super) fn judge(bytes: &[u8], key: &Key) -> Seen {
+pub(crate) fn judge(bytes: &[u8], key: &Key) -> Seen {
     let word = |at: usize| bytes.get(at..at + 8).and_then(|w| Some(u64::from_ne_bytes(w.try_into().ok()?)));
     let Some(header) = word(0).map(Header::from_word) else { return Seen::TornOrStale };
     let end = (BEFORE_VALUE + u64::from(header.length).next_multiple_of(8)) as usize;
@@ -202,12 +202,12 @@ pub(super) fn judge(bytes: &[u8], key: &Key) -> Seen {
 }
 
 /// Time that a checksum takes over an entry of a value of `value` bytes.
-pub(super) fn checksum_work(value: usize) -> doorbell_verbs::Span {
+pub(crate) fn checksum_work(value: usize) -> doorbell_verbs::Span {
     work::CHECKSUM_WORD * (BEFORE_VALUE + value as u64).div_ceil(8)
 }
 
 /// What a key's version is, to who knows one.
-pub(super) enum IfNot {
+pub(crate) enum IfNot {
     /// That one.
     Same,
     /// Another, with its value; or there is no such key.
@@ -262,7 +262,7 @@ impl Store {
     }
 
     /// What to go on with.
-    pub(super) fn filled(&self) -> Filled {
+    pub(crate) fn filled(&self) -> Filled {
         Filled { head: self.head, version: self.version }
     }
 
@@ -330,7 +330,7 @@ impl Store {
     }
 
     /// The value and its version, if that is another.
-    pub(super) fn get_if_not<C: Cpu>(&self, cpu: &C, key: &Key, version: u32) -> IfNot {
+    pub(crate) fn get_if_not<C: Cpu>(&self, cpu: &C, key: &Key, version: u32) -> IfNot {
         match self.find(cpu, key) {
             Some(found) if found.header.version == version => IfNot::Same,
             found => IfNot::Other(found.map(|found| self.value(cpu, &found))),

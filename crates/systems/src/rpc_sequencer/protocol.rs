@@ -1,7 +1,7 @@
 //! The sequencer over HERD's RPCs: baseline, batching and multi-queue are switches of
 //! [`crate::herd::Config`].
 
-use super::{Drawer, Drawing, Drawn};
+use crate::drawing::{Drawer, Drawing, Drawn};
 use crate::herd::{self, Config, Handler, Outcome, Worker};
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Cpu, Mem, Program, Provider};

@@ -1,11 +1,11 @@
 //! The store over HERD's RPCs.
 
-use super::load::Draws;
-use super::message::{REPLY_OVERHEAD, REQUEST_OVERHEAD};
-use super::store::IfNot;
-use super::{Filled, Layout, Load, Refusal, Reply, Request, Store, numbered, owner};
 use crate::device::{self, Device};
 use crate::herd::{self, Config, Handler, Outcome, Worker};
+use crate::kv::load::Draws;
+use crate::kv::message::{REPLY_OVERHEAD, REQUEST_OVERHEAD};
+use crate::kv::store::IfNot;
+use crate::kv::{Filled, Layout, Load, Refusal, Reply, Request, Store, numbered, owner};
 use crate::measure::How;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{AccessFlags, Cpu, Mem, Program, Provider};
@@ -100,7 +100,7 @@ pub struct Server {
     pub filled: Option<Filled>,
     /// Prefetch over a batch.
     pub prefetch: bool,
-    /// Clients that READ the tables (see [`super::read`]); worker 0 connects them.
+    /// Clients that READ the tables (see [`crate::read_kv`]); worker 0 connects them.
     pub readers: u32,
     /// When it measures, and when it ends.
     pub interval: Interval,

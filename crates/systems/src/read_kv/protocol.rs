@@ -4,11 +4,11 @@
 //! tells which. Of the former the bucket is READ again, however long the writer takes; the operating system
 //! may have stopped it for milliseconds, and all that time the key is there.
 
-use super::load::Draws;
-use super::store::{self, BUCKET, Seen, Slot};
-use super::{Key, Layout, Load, Reply, Request, owner};
 use crate::device::{self, Device, check};
 use crate::herd::{self, Config, Outcome};
+use crate::kv::load::Draws;
+use crate::kv::store::{self, BUCKET, Seen, Slot};
+use crate::kv::{Key, Layout, Load, Reply, Request, owner};
 use crate::measure::How;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{
@@ -47,7 +47,7 @@ pub struct Gotten {
     pub again: u64,
 }
 
-/// A client that READs the tables of [`super::herd::Server`].
+/// A client that READs the tables of [`crate::herd_kv::Server`].
 pub struct Reader<P: Provider> {
     device: Device<P>,
     qp: Qp<P>,

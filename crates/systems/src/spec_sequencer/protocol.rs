@@ -13,8 +13,8 @@
 //! are skipped; none is given twice.
 
 use super::guess::Guess;
-use super::{Drawer, Drawing, Drawn};
 use crate::device::{self, Device, QKEY, check, find};
+use crate::drawing::{Drawer, Drawing, Drawn};
 use crate::outbox::{self, Outbox};
 use crate::recv_ring::{self, RecvRing};
 use crate::{Interval, Measured, SystemError, work};

@@ -1,7 +1,7 @@
 //! RDMA fetch-and-add on a counter in the server's memory (ATC'16, 4.2.3).
 
-use super::{Drawer, Drawing, Drawn};
 use crate::device::{self, Device, check};
+use crate::drawing::{Drawer, Drawing, Drawn};
 use crate::{Interval, SystemError};
 use doorbell_verbs::{AccessFlags, Mem, Program, Provider, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc};
 

@@ -1,19 +1,10 @@
-//! Sequencers (ATC'16, 4.2): one server gives out an increasing 8-byte integer.
-//!
-//! - [`rpc`]: over HERD's RPCs. Numbers are unique and, where no client gives up, dense.
-//! - [`spec`]: Spec-S0, header-only SENDs both ways with speculation on the upper half.
-//!   Numbers are unique; a lost message skips some.
-//! - [`atomics`]: RDMA fetch-and-add on a word of the server, without its processor. Unique and dense.
+//! Clients that draw numbers from a sequencer (ATC'16, 4.2): one server gives out an increasing 8-byte
+//! integer.
 //!
 //! A number drawn by a request that began after another's ended is larger (of Spec-S0's clients, those
-//! with one request outstanding). The servers' threads share the
-//! counter by [`doorbell_verbs::Cpu::fetch_add_u64`]: how much they hold each other up is a matter of
-//! the machine's caches.
-
-pub mod atomics;
-mod guess;
-pub mod rpc;
-pub mod spec;
+//! with one request outstanding). The servers' threads share the counter by
+//! [`doorbell_verbs::Cpu::fetch_add_u64`]: how much they hold each other up is a matter of the machine's
+//! caches.
 
 use crate::measure::How;
 use crate::{Interval, Measured};
@@ -53,21 +44,21 @@ pub struct Drawn {
 }
 
 /// The state of a drawing client.
-struct Drawer {
+pub(crate) struct Drawer {
     drawing: Drawing,
     interval: Interval,
     begun: u64,
     ended: u64,
-    drawn: Drawn,
+    pub(crate) drawn: Drawn,
 }
 
 impl Drawer {
-    fn new(drawing: Drawing, interval: Interval) -> Drawer {
+    pub(crate) fn new(drawing: Drawing, interval: Interval) -> Drawer {
         Drawer { drawing, interval, begun: 0, ended: 0, drawn: Drawn::default() }
     }
 
     /// How many requests to send now.
-    fn wanted(&self) -> u32 {
+    pub(crate) fn wanted(&self) -> u32 {
         let outstanding = (self.begun - self.ended) as u32;
         if self.drawing.windows && outstanding > 0 {
             return 0;
@@ -76,11 +67,11 @@ impl Drawer {
         (self.drawing.outstanding - outstanding).min(u32::try_from(left).unwrap_or(u32::MAX))
     }
 
-    fn sent(&mut self, requests: u32) {
+    pub(crate) fn sent(&mut self, requests: u32) {
         self.begun += u64::from(requests);
     }
 
-    fn got(&mut self, value: u64, began: Time, ended: Time, header_only: bool) {
+    pub(crate) fn got(&mut self, value: u64, began: Time, ended: Time, header_only: bool) {
         self.ended += 1;
         let how = How { header_only, ..How::default() };
         self.drawn.measured.operation(self.interval, began, ended, how);
@@ -89,7 +80,7 @@ impl Drawer {
         }
     }
 
-    fn is_done(&self, now: Time) -> bool {
+    pub(crate) fn is_done(&self, now: Time) -> bool {
         let all = self.drawing.limit > 0 && self.ended == self.drawing.limit;
         all || now >= self.interval.end
     }

@@ -12,9 +12,9 @@
 //!
 //! Nobody frees the lock of a client that dies; the paper's DrTM has leases for that.
 
-use super::load::Draws;
-use super::{Key, Load, numbered};
 use crate::device::{self, Device, check};
+use crate::kv::load::Draws;
+use crate::kv::{Key, Load, numbered};
 use crate::measure::How;
 use crate::{Interval, Measured, SystemError, work};
 use doorbell_verbs::{

@@ -1,0 +1,6 @@
+//! GET by one READ, PUT by compare-and-swap, WRITE and compare-and-swap, without the server's processor
+//! (ATC'16, 4.3.2). Linearizable for each key; and, as the paper emulates it, without the update.
+
+mod protocol;
+
+pub use protocol::{Client, Done, ITEM, Items, Server, VALUE};

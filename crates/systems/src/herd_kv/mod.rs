@@ -1,0 +1,6 @@
+//! The store over HERD's RPCs (ATC'16, 4.3). Linearizable for each key; each request is executed at most
+//! once, also when messages are lost and repeated.
+
+mod protocol;
+
+pub use protocol::{Client, Server, max_reply, max_request};
