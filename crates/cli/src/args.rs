@@ -1,8 +1,7 @@
 //! The command line.
 
-use crate::flags::WorkloadArgs;
-use crate::system::SystemArgs;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use crate::flags::{AnyArgs, VerbArgs};
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,6 +26,11 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// Run an unmodified RDMA program on a software NIC, no hardware needed.
     Run(RunArgs),
+    /// Print a script that completes this command's options in a shell.
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
 }
 
 #[derive(clap::Args)]
@@ -61,9 +65,7 @@ pub(crate) struct RunArgs {
 #[derive(clap::Args)]
 pub(crate) struct SimulateArgs {
     #[command(flatten)]
-    pub(crate) workload: WorkloadArgs,
-    #[command(flatten)]
-    pub(crate) system: SystemArgs,
+    pub(crate) workload: AnyArgs,
     /// Rerun with 10% more of each resource, and name as bottleneck what lifts the rate most
     #[arg(long)]
     pub(crate) explain: bool,
@@ -75,7 +77,7 @@ pub(crate) struct SimulateArgs {
 #[derive(clap::Args)]
 pub(crate) struct LimitsArgs {
     #[command(flatten)]
-    pub(crate) workload: WorkloadArgs,
+    pub(crate) workload: VerbArgs,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -104,14 +106,6 @@ pub(crate) struct ReproduceArgs {
     /// Write a plot of each table and figure to this directory, as tab4.svg
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
-}
-
-/// A parser for names out of `table`.
-pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
-    table: &'static [(&'static str, T)],
-) -> impl TypedValueParser<Value = T> {
-    let names = PossibleValuesParser::new(table.iter().map(|(name, _)| *name));
-    names.map(|name| table.iter().find(|(n, _)| *n == name).expect("the parser lets only these through").1)
 }
 
 #[cfg(test)]

@@ -2,67 +2,148 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
-use doorbell_lab::{Duration, Schema, Workload, WorkloadError};
+use doorbell_lab::{Asked, Duration, Schema, Workload, WorkloadError};
 use doorbell_schema::{Field, Given, Kind, Says, Value};
 use std::path::PathBuf;
 
-/// A workload by a file, and by flags over it.
-pub(crate) struct WorkloadArgs {
+/// What is asked for, by a file and by flags over it: workloads of verbs.
+pub(crate) struct VerbArgs(FileAndFlags);
+
+/// The same, and systems.
+pub(crate) struct AnyArgs(FileAndFlags);
+
+struct FileAndFlags {
     file: Option<PathBuf>,
     flags: Given,
-    /// A flag whose value is none of its field's.
+    /// What is wrong with a flag's value.
     wrong: Option<String>,
 }
 
-impl WorkloadArgs {
-    /// The options, over the file's contents if one is given.
+impl VerbArgs {
+    /// The flags, over the file's contents if one is given.
     pub(crate) fn workload(&self) -> Result<Workload, WorkloadError> {
+        match Asked::of(&self.0.given()?)? {
+            Asked::Verbs(workload) => Ok(workload),
+            Asked::System(_) => {
+                Err(WorkloadError::Invalid("a system has no limits of its own: they are of verbs".into()))
+            }
+        }
+    }
+}
+
+impl AnyArgs {
+    /// The flags, over the file's contents if one is given.
+    pub(crate) fn asked(&self) -> Result<Asked, WorkloadError> {
+        Asked::of(&self.0.given()?)
+    }
+}
+
+impl FileAndFlags {
+    fn given(&self) -> Result<Given, WorkloadError> {
         if let Some(wrong) = &self.wrong {
             return Err(WorkloadError::Invalid(wrong.clone()));
         }
-        let base = match &self.file {
-            Some(file) => Workload::read(file)?,
-            None => Workload::default(),
-        };
-        Ok(Workload::of(&self.flags)?.over(base))
-    }
-}
-
-impl clap::Args for WorkloadArgs {
-    fn augment_args(command: Command) -> Command {
-        let file = Arg::new("file").value_name("FILE").value_parser(value_parser!(PathBuf)).help(
-            "Workload file, TOML or JSON, whose keys are these options with _ for -, or what \
-             `doorbell run --stats-json` wrote; options override it. Only a file can name machines that \
-             differ, by tables named machine, each with a profile and a count",
-        );
-        command.arg(file).args(Workload::fields().into_iter().flat_map(args))
+        let mut flags = self.flags.clone();
+        let Some(file) = &self.file else { return Ok(flags) };
+        let mut base = Given::from_file(file, &doorbell_lab::fields())?;
+        // A design belongs to the system that is named with it.
+        if flags.get("system").is_some() {
+            base.remove("design");
+        }
+        // Resolved workloads say of groups what follows from them.
+        base = Workload::without_sums_of(base);
+        flags = flags.over(base);
+        Ok(flags)
     }
 
-    fn augment_args_for_update(command: Command) -> Command {
-        WorkloadArgs::augment_args(command)
-    }
-}
-
-impl FromArgMatches for WorkloadArgs {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<WorkloadArgs, clap::Error> {
+    fn from(matches: &ArgMatches, fields: &[&Field]) -> FileAndFlags {
         let mut flags = Given::default();
         let mut wrong = None;
-        for field in Workload::fields() {
+        for field in fields {
             if let Some(value) = value(field, matches) {
                 wrong = wrong.or(flags.set(field, value).err());
             }
         }
-        Ok(WorkloadArgs { file: matches.get_one("file").cloned(), flags, wrong })
+        FileAndFlags { file: matches.get_one("file").cloned(), flags, wrong }
+    }
+}
+
+fn with_verbs(command: Command) -> Command {
+    let file = Arg::new("file").value_name("FILE").value_parser(value_parser!(PathBuf)).help(
+        "Workload file, TOML or JSON, whose keys are these options with _ for -, or what \
+         `doorbell run --stats-json` wrote; options override it. Only a file can name machines that \
+         differ, by tables named machine, each with a profile and a count",
+    );
+    command.arg(file).args(Workload::fields().into_iter().flat_map(|field| args(field, &usual(field))))
+}
+
+/// What is usual of a system's parameter, and which systems have it, as help shows it.
+fn of_systems(field: &Field) -> String {
+    let names = doorbell_lab::systems_with(field.key);
+    let of = if names.is_empty() || ["system", "design"].contains(&field.key) {
+        String::new()
+    } else {
+        format!(" ({})", names.join(", "))
+    };
+    let value = if field.usual.is_empty() {
+        doorbell_lab::usual_of_systems(field.key)
+    } else {
+        field.usual.to_owned()
+    };
+    let shown = if value.is_empty() || matches!(field.kind, Kind::Switch) {
+        String::new()
+    } else {
+        format!(" [default: {value}]")
+    };
+    of + &shown
+}
+
+impl clap::Args for VerbArgs {
+    fn augment_args(command: Command) -> Command {
+        with_verbs(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        with_verbs(command)
+    }
+}
+
+impl clap::Args for AnyArgs {
+    fn augment_args(command: Command) -> Command {
+        let systems = doorbell_lab::system_fields();
+        let flags = systems.into_iter().flat_map(|field| args(field, &of_systems(field)));
+        with_verbs(command).args(flags.map(|arg| arg.help_heading("Systems")))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        AnyArgs::augment_args(command)
+    }
+}
+
+impl FromArgMatches for VerbArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<VerbArgs, clap::Error> {
+        Ok(VerbArgs(FileAndFlags::from(matches, &Workload::fields())))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = WorkloadArgs::from_arg_matches(matches)?;
+        *self = VerbArgs::from_arg_matches(matches)?;
         Ok(())
     }
 }
 
-/// The flags of a field. Of two that contradict each other the last one counts.
-fn args(field: &'static Field) -> Vec<Arg> {
+impl FromArgMatches for AnyArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<AnyArgs, clap::Error> {
+        Ok(AnyArgs(FileAndFlags::from(matches, &doorbell_lab::fields())))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = AnyArgs::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// The flags of a field, the first with what is usual. Of two that contradict each other the last one counts.
+fn args(field: &'static Field, usual: &str) -> Vec<Arg> {
     let flags = field.all_flags();
     let names: Vec<String> = flags.iter().map(|(name, ..)| name.clone()).collect();
     let mut args = Vec::new();
@@ -70,7 +151,7 @@ fn args(field: &'static Field) -> Vec<Arg> {
         let others = names.iter().filter(|other| **other != name).cloned().collect::<Vec<_>>();
         let arg = Arg::new(name.clone()).long(name).overrides_with_all(others);
         // What is said of another flag of the field need not be said again.
-        let usual = if args.is_empty() { usual(field) } else { String::new() };
+        let usual = if args.is_empty() { usual } else { "" };
         let arg = arg.help(format!("{about}{usual}"));
         args.push(match says {
             Says::Switch(_) => arg.action(ArgAction::SetTrue),
@@ -84,7 +165,7 @@ fn with_value(arg: Arg, kind: Kind) -> Arg {
     match kind {
         Kind::Number { .. } => arg.value_parser(value_parser!(u64)),
         Kind::Name(names) => arg.value_parser(PossibleValuesParser::new(names)),
-        Kind::Time => arg.value_parser(value_parser!(Duration)),
+        Kind::Time { .. } => arg.value_parser(value_parser!(Duration)),
         Kind::Switch | Kind::Text | Kind::Tables(_) => arg,
     }
 }
@@ -102,7 +183,7 @@ fn value(field: &Field, matches: &ArgMatches) -> Option<Value> {
     let said = |(name, says, _): (String, Says, &str)| match (says, field.kind) {
         (Says::Switch(value), _) => matches.get_flag(&name).then_some(Value::Switch(value)),
         (Says::Value(_), Kind::Number { .. }) => matches.get_one(&name).copied().map(Value::Number),
-        (Says::Value(_), Kind::Time) => {
+        (Says::Value(_), Kind::Time { .. }) => {
             matches.get_one(&name).map(|time: &Duration| Value::Text(time.to_string()))
         }
         (Says::Value(_), _) => matches.get_one::<String>(&name).cloned().map(Value::Text),

@@ -16,9 +16,15 @@ mod system;
 mod table;
 
 use args::{Args, Command};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use exit::Exit;
 use std::process::ExitCode;
+
+fn completions(shell: clap_complete::Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "doorbell", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -29,6 +35,7 @@ fn main() -> ExitCode {
         Some(Command::Profiles(args)) => profiles::run(args),
         Some(Command::Reproduce(args)) => reproduce::run(args),
         Some(Command::Run(args)) => run::run(args),
+        Some(Command::Completions { shell }) => exit::print(&completions(shell)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,16 +4,16 @@ use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
 use crate::progress;
 use crate::table::{self, Align};
-use doorbell_lab::{Control, Outcome, Pattern, Resolved, Verb};
+use doorbell_lab::{Asked, Control, Outcome, Pattern, Resolved, Verb};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 
 pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
-    let workload = args.workload.workload().map_err(Exit::bad_input)?;
-    if args.system.is_given() {
-        return crate::system::run(&args.system, &workload, args.explain, args.json);
-    }
+    let workload = match args.workload.asked().map_err(Exit::bad_input)? {
+        Asked::Verbs(workload) => workload,
+        Asked::System(system) => return crate::system::run(&system, args.explain, args.json),
+    };
     let profiles = workload.load_profiles().map_err(Exit::bad_input)?;
     let resolved = workload.resolve(&profiles).map_err(Exit::bad_input)?;
     let interrupt = progress::interrupt()?;

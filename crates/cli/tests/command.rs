@@ -73,6 +73,48 @@ fn a_bad_command_line_exits_2() {
 }
 
 #[test]
+fn a_system_is_a_workload_like_others() {
+    let path =
+        file("system.toml", "system = \"sequencer\"\ndesign = \"spec-s0\"\nclients = 4\nprofile = \"cx3\"");
+    let path = path.to_str().unwrap();
+    let run = |args: &[&str]| {
+        let short = ["--warmup", "20us", "--duration", "30us", "--json"];
+        let output = doorbell(&[&["simulate"], args, &short[..]].concat());
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    };
+    let first = run(&[path, "--cores", "2"]);
+    let asked = ["system", "profile", "clients", "cores"].map(|key| first["workload"][key].to_string());
+    assert_eq!(asked, ["\"spec-sequencer\"", "\"cx3\"", "4", "2"]);
+    let again = file("system.json", &first.to_string());
+    let again = run(&[again.to_str().unwrap()]);
+    assert_eq!((&again["workload"], &again["event_hash"]), (&first["workload"], &first["event_hash"]));
+    for (text, part) in [
+        ("system = \"herd-kv\"\nverb = \"read\"", "verb (--verb) means nothing to herd-kv"),
+        ("cores = 3", "cores (--cores) is for systems: name one with --system"),
+        ("system = \"herd\"", "bad.toml:1: system is `herd`, but must be sequencer,"),
+        ("system = \"sequencer\"\nclients = 0", "bad.toml:2: clients is 0, but must be at least 1"),
+        ("system = \"drtm-kv\"\nvalue = 100", "value (--value) means nothing to drtm-kv"),
+        ("system = \"drtm-kv\"\nduration = \"0s\"", "bad.toml:2: duration is 0s, but must be longer"),
+    ] {
+        let bad = file("bad.toml", text);
+        let output = doorbell(&["simulate", bad.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2), "{text}: {output:?}");
+        assert!(stderr(&output).contains(part), "{text}: {output:?}");
+    }
+    let limits = file("limits.toml", "system = \"herd-kv\"");
+    let output = doorbell(&["limits", limits.to_str().unwrap()]);
+    assert!(stderr(&output).contains("a system has no limits of its own"), "{output:?}");
+}
+
+#[test]
+fn completions_know_every_flag() {
+    let output = words("completions bash");
+    for flag in ["--signal-every", "--no-inline", "--put-permille"] {
+        assert!(stdout(&output).contains(flag), "{flag}");
+    }
+}
+
+#[test]
 fn a_malformed_file_is_named_with_its_line() {
     let path = file("malformed.toml", "verb = \"read\"\n\nthreadz = 3\n");
     let output = doorbell(&["simulate", path.to_str().unwrap()]);
@@ -235,13 +277,19 @@ fn systems_are_simulated() {
         assert_eq!(json["event_hash"].as_str().map(str::len), Some(16), "{system}");
     }
     for (line, what) in [
-        ("simulate --system herd-kv --verb read", "--profile, --warmup, --duration and --seed"),
+        ("simulate --system herd-kv --verb read", "verb (--verb) means nothing to herd-kv"),
         ("simulate --system herd-kv --design atomics", "--system sequencer only"),
-        ("simulate --system herd-kv --clients-per-machine 0", "clients per machine: 1 to 256, not 0"),
-        ("simulate --system herd-kv --outstanding 100000", "outstanding operations: 1 to 512"),
-        ("simulate --system drtm-kv --datagrams", "--datagrams means nothing to this system"),
-        ("simulate --system sequencer --zipf", "--zipf means nothing to this system"),
-        ("simulate --system sequencer --design atomics --cores 2", "--cores means nothing to this system"),
+        (
+            "simulate --system herd-kv --clients-per-machine 0",
+            "clients_per_machine is 0, but must be at least 1",
+        ),
+        ("simulate --system herd-kv --outstanding 100000", "outstanding is 100000, but must be at most 512"),
+        ("simulate --system drtm-kv --datagrams", "datagrams (--datagrams) means nothing to drtm-kv"),
+        ("simulate --system sequencer --zipf", "zipf (--zipf) means nothing to rpc-sequencer"),
+        (
+            "simulate --system sequencer --design atomics --cores 2",
+            "cores (--cores) means nothing to atomics-sequencer",
+        ),
     ] {
         let output = words(line);
         assert!(!output.status.success() && stderr(&output).contains(what), "{line}: {}", stderr(&output));

@@ -47,6 +47,10 @@ impl Cluster for FlawedCluster {
         self.0.spawn(machine, core, OnFlawed(program, self.1))
     }
 
+    fn preset<R>(&mut self, machine: u32, mem: Mem, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        self.0.preset(machine, mem, fill)
+    }
+
     fn run(&mut self) -> Result<(), RunError> {
         self.0.run()
     }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod accuracy;
+mod asked;
 pub mod claims;
 pub mod experiments;
 mod explain;
@@ -19,6 +20,7 @@ mod simulate;
 mod systems;
 
 pub use accuracy::Accuracy;
+pub use asked::{Asked, fields, system_fields, systems_with, usual_of_systems};
 pub use doorbell_schema::{Duration, Given, Schema};
 pub use doorbell_workload::{MachineGroup, Pattern, Profiles, Resolved, Verb, Workload, WorkloadError};
 pub use explain::{Control, EXPLAIN_RUNS, explain, explain_runs, simulate, words};
@@ -32,4 +34,6 @@ pub use report::{
 pub use selector::{BadSelector, Selection};
 pub use sensitivity::Sensitivity;
 pub use simulate::SimulateError;
-pub use systems::{SYSTEM_SCHEMA, System, SystemOutcome, SystemWorkload, explain_system, simulate_system};
+pub use systems::{
+    Entry, SYSTEM_SCHEMA, SYSTEMS, SystemOutcome, SystemWorkload, explain_system, simulate_system,
+};

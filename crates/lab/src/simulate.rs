@@ -2,7 +2,7 @@
 
 use crate::programs::{ProgramError, ThreadResult, Worker};
 use doorbell_sim::{Machine, Metrics, SimCluster, SimConfig, Slot};
-use doorbell_systems::SystemError;
+use doorbell_systems::site::SiteError;
 use doorbell_verbs::{Cluster, RunError, Span, Task, Time, VerbsError};
 use doorbell_workload::Profiles;
 use doorbell_workload::Resolved;
@@ -34,16 +34,9 @@ pub enum SimulateError {
         /// Why.
         cause: ProgramError,
     },
-    /// A thread of a system gave up.
-    #[error("thread {thread} of machine {machine}: {cause}")]
-    System {
-        /// Its machine.
-        machine: u32,
-        /// Its number there.
-        thread: u32,
-        /// Why.
-        cause: SystemError,
-    },
+    /// A system did not come to its end.
+    #[error("{0}")]
+    System(SiteError),
     /// A thread did not come to its end.
     #[error("thread {thread} of machine {machine} did not end in time")]
     Unfinished {
@@ -52,6 +45,15 @@ pub enum SimulateError {
         /// Its number there.
         thread: u32,
     },
+}
+
+impl From<SiteError> for SimulateError {
+    fn from(error: SiteError) -> SimulateError {
+        match error {
+            SiteError::Run(error) => SimulateError::Run(error),
+            error => SimulateError::System(error),
+        }
+    }
 }
 
 impl SimulateError {

@@ -2,7 +2,7 @@
 
 use crate::device::NativeDevice;
 use crate::exchange::Exchange;
-use crate::memory::Memory;
+use crate::memory::{Memory, View};
 use crate::provider::NativeProvider;
 use crate::threads::{self, Thread};
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, RunError, Task, VerbsError};
@@ -93,6 +93,14 @@ impl Cluster for NativeCluster {
         let body: Body = Box::new(move |provider| slot.put(program.run(provider)));
         self.spawned.push(Spawned { machine, core, body });
         task
+    }
+
+    fn preset<R>(&mut self, machine: u32, mem: Mem, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        let first = View::new(self.shared.memory.clone(), machine).pointer(mem, 0, mem.len());
+        // SAFETY: checked by `pointer`, and mapped as long as this cluster. Nobody else reaches it: threads and
+        // the regions that let devices reach memory live within `run`, which borrows the cluster, as this does.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(first, mem.len() as usize) };
+        Some(fill(bytes))
     }
 
     /// Runs all threads to their end, with nothing published at first. When one panics, the others

@@ -1,6 +1,7 @@
 //! Fields.
 
 use crate::{Duration, Given, Value};
+use doorbell_verbs::Span;
 
 /// What can be said about something: one key of a file, one or two flags.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,8 +36,11 @@ pub enum Kind {
     Switch,
     /// One of these names.
     Name(&'static [&'static str]),
-    /// A span of virtual time.
-    Time,
+    /// A span of virtual time; none at all only where that has a meaning.
+    Time {
+        /// Whether it may be none.
+        zero: bool,
+    },
     /// A text.
     Text,
     /// Tables, each with these fields.
@@ -117,9 +121,14 @@ impl Field {
         Field::of(Kind::Name(names)).shown("NAME")
     }
 
-    /// A span of virtual time.
+    /// A span of virtual time, or none.
     pub const fn time() -> Field {
-        Field::of(Kind::Time).shown("D")
+        Field::of(Kind::Time { zero: true }).shown("D")
+    }
+
+    /// A span of virtual time that is longer than none.
+    pub const fn positive_time() -> Field {
+        Field::of(Kind::Time { zero: false }).shown("D")
     }
 
     /// A text.
@@ -176,7 +185,7 @@ impl Field {
         let value = match self.kind {
             Kind::Number { .. } => Value::Number(text.parse().map_err(|_| self.refuse_number(text))?),
             Kind::Switch => Value::Switch(text.parse().map_err(|_| self.refuse(text, "true or false"))?),
-            Kind::Name(_) | Kind::Time | Kind::Text => Value::Text(text.to_owned()),
+            Kind::Name(_) | Kind::Time { .. } | Kind::Text => Value::Text(text.to_owned()),
             Kind::Tables(_) => return Err(format!("{} is for files, which have tables", self.key)),
         };
         check(self, &value).map(|()| value)
@@ -207,7 +216,7 @@ impl Field {
             }
             Kind::Switch => "true, false".into(),
             Kind::Name(names) => names.join(", "),
-            Kind::Time => "a time, as `500us`".into(),
+            Kind::Time { .. } => "a time, as `500us`".into(),
             Kind::Text => "text".into(),
             Kind::Tables(fields) => {
                 let keys: Vec<&str> = fields.iter().map(|field| field.key).collect();
@@ -252,7 +261,10 @@ pub fn check(field: &Field, value: &Value) -> Result<(), String> {
             true => Ok(()),
             false => Err(format!("{key} is `{name}`, but must be {}", one_of(names))),
         },
-        (Kind::Time, Value::Text(text)) => match text.parse::<Duration>() {
+        (Kind::Time { zero }, Value::Text(text)) => match text.parse::<Duration>() {
+            Ok(time) if time.span() == Span::ZERO && !zero => {
+                Err(format!("{key} is {time}, but must be longer"))
+            }
             Ok(_) => Ok(()),
             Err(error) => Err(format!("{key}: {error}")),
         },
@@ -276,7 +288,7 @@ impl Kind {
             Kind::Number { .. } => "a whole number",
             Kind::Switch => "true or false",
             Kind::Name(_) | Kind::Text => "a text",
-            Kind::Time => "a time, as \"500us\"",
+            Kind::Time { .. } => "a time, as \"500us\"",
             Kind::Tables(_) => "a list of tables",
         }
     }

@@ -53,27 +53,6 @@ impl SimCluster {
         SimCluster { world, coroutines: IdVec::new(), config, setup_error: None }
     }
 
-    /// Lets caches hold only the last `bytes` that were fetched of the allocation of `mem`, which is
-    /// one of `machine`: memory that is larger than they are, or stands for such memory. At first they
-    /// hold lines that are spread evenly over it. All other memory stays cached from its first use on.
-    ///
-    /// # Panics
-    /// If there is no such machine, or it has no such memory.
-    pub fn limit_cached(&mut self, machine: u32, mem: Mem, bytes: u64) {
-        self.world.borrow_mut().hosts[machine_id(machine)].limit_cached(mem, bytes);
-    }
-
-    /// Lets `write` write the bytes of `mem` of `machine` before the run, in no time.
-    ///
-    /// # Panics
-    /// If there is no such machine, or it has no such memory.
-    pub fn preset<R>(&mut self, machine: u32, mem: Mem, write: impl FnOnce(&mut [u8]) -> R) -> R {
-        let mut world = self.world.borrow_mut();
-        let memory = &mut world.hosts[machine_id(machine)].memory;
-        let place = Place { allocation: mem.allocation(), offset: mem.start() };
-        write(memory.bytes_mut(place, mem.len()))
-    }
-
     /// What the run showed.
     pub fn metrics(&self) -> Metrics {
         Metrics::of(&self.world.borrow())
@@ -195,6 +174,23 @@ impl Cluster for SimCluster {
             slot.put(program.run(provider));
         })));
         task
+    }
+
+    fn preset<R>(&mut self, machine: u32, mem: Mem, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        let mut world = self.world.borrow_mut();
+        let memory = &mut world.hosts[machine_id(machine)].memory;
+        let place = Place { allocation: mem.allocation(), offset: mem.start() };
+        Some(fill(memory.bytes_mut(place, mem.len())))
+    }
+
+    fn is_virtual(&self) -> bool {
+        true
+    }
+
+    /// At first they hold lines that are spread evenly over it. All other memory stays cached from its first
+    /// use on.
+    fn limit_cached(&mut self, machine: u32, mem: Mem, bytes: u64) {
+        self.world.borrow_mut().hosts[machine_id(machine)].limit_cached(mem, bytes);
     }
 
     fn run(&mut self) -> Result<(), RunError> {

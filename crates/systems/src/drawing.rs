@@ -43,6 +43,12 @@ pub struct Drawn {
     pub draws: Vec<Draw>,
 }
 
+impl From<Drawn> for Measured {
+    fn from(drawn: Drawn) -> Measured {
+        drawn.measured
+    }
+}
+
 /// The state of a drawing client.
 pub(crate) struct Drawer {
     drawing: Drawing,

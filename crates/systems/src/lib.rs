@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod atomics_sequencer;
+pub mod config;
 mod device;
 pub mod drawing;
 pub mod drtm_kv;
@@ -21,10 +22,16 @@ pub mod kv;
 mod measure;
 mod outbox;
 pub mod read_kv;
+mod record;
 mod recv_ring;
 pub mod rpc_sequencer;
+pub mod site;
 pub mod spec_sequencer;
+mod system;
 mod work;
 
+pub use drawing::Drawing;
 pub use error::SystemError;
 pub use measure::{Interval, Measured};
+pub use record::Record;
+pub use system::{System, Visit, visit_all};

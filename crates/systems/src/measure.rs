@@ -1,6 +1,6 @@
 //! From when to when a thread measures, and what.
 
-use doorbell_verbs::{Cpu, Mem, Span, Time};
+use doorbell_verbs::{Cpu, Mem, Provider, Span, Time};
 use hdrhistogram::Histogram;
 
 /// Longest latency that is told apart, in nanoseconds; longer ones count as this.
@@ -17,17 +17,47 @@ pub struct Interval {
     pub end: Time,
     /// A 64-bit word of the machine's memory: servers end early once it is not 0.
     pub stop: Option<Mem>,
+    /// The client with this number begins when all are ready; the times count from then.
+    pub(crate) together: Option<u32>,
+}
+
+/// Published when all clients may begin.
+const BEGIN: &str = "site/begin";
+
+fn ready_key(client: u32) -> String {
+    format!("site/ready/{client}")
 }
 
 impl Interval {
     /// Clients begin as soon as they can; `span` from `from` on is measured.
     pub fn new(from: Time, span: Span) -> Interval {
-        Interval { begin: Time::START, from, end: from + span, stop: None }
+        Interval { begin: Time::START, from, end: from + span, stop: None, together: None }
     }
 
     /// Clients begin at `begin`; `span` after a warm-up is measured.
     pub fn after(begin: Time, warmup: Span, span: Span) -> Interval {
         Interval { begin, ..Interval::new(begin + warmup, span) }
+    }
+
+    /// Measures all there is, and ends only when somebody says so.
+    pub(crate) fn endless() -> Interval {
+        Interval { end: Time::NEVER, ..Interval::new(Time::START, Span::ZERO) }
+    }
+
+    /// The same for a client that begins when all are ready; its times count from then.
+    pub(crate) fn once_all_are_ready(self, client: u32) -> Interval {
+        Interval { together: Some(client), ..self }
+    }
+
+    /// Says that a client is ready, or will never be.
+    pub(crate) fn say_ready<P: Provider>(p: &P, client: u32) {
+        p.publish(&ready_key(client), &[]);
+    }
+
+    /// Waits until all clients are ready, and lets them begin.
+    pub(crate) fn let_all_begin<P: Provider>(p: &P, clients: u32) {
+        (0..clients).for_each(|client| drop(p.lookup(&ready_key(client))));
+        p.publish(BEGIN, &[]);
     }
 
     /// The same for a server that somebody may stop by this word.
@@ -40,11 +70,18 @@ impl Interval {
         cpu.now() >= self.end || self.stop.is_some_and(|stop| cpu.load_u64(stop, 0) != 0)
     }
 
-    /// Returns when clients may begin.
-    pub(crate) fn wait<C: Cpu>(self, cpu: &C) {
-        while cpu.now() < self.begin {
-            cpu.pause(self.begin);
-        }
+    /// Returns when this client may begin, with its times by its own clock.
+    pub(crate) fn begin<P: Provider>(self, p: &P) -> Interval {
+        let Some(client) = self.together else {
+            while p.now() < self.begin {
+                p.pause(self.begin);
+            }
+            return self;
+        };
+        Interval::say_ready(p, client);
+        p.lookup(BEGIN);
+        let by = p.now() - Time::START;
+        Interval { begin: self.begin + by, from: self.from + by, end: self.end + by, together: None, ..self }
     }
 
     pub(crate) fn contains(self, time: Time) -> bool {
@@ -78,6 +115,13 @@ impl Default for Measured {
     }
 }
 
+impl From<()> for Measured {
+    /// A thread that only waits measures nothing.
+    fn from((): ()) -> Measured {
+        Measured::default()
+    }
+}
+
 /// How an operation ended; see [`Measured`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct How {
@@ -87,6 +131,17 @@ pub(crate) struct How {
 }
 
 impl Measured {
+    /// Takes in what another thread measured.
+    pub fn add(&mut self, other: &Measured) {
+        self.done += other.done;
+        self.replies += other.replies;
+        self.posts += other.posts;
+        self.again += other.again;
+        self.missed += other.missed;
+        self.header_only += other.header_only;
+        self.latency.add(&other.latency).expect("histograms of equal bounds");
+    }
+
     /// Counts an operation that began at `began` and is done `now`.
     pub(crate) fn operation(&mut self, interval: Interval, began: Time, now: Time, how: How) {
         if interval.contains(now) {

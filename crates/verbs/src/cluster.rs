@@ -25,6 +25,30 @@ pub trait Cluster {
     /// Adds a thread to `core` of `machine`; it starts with [`Cluster::run`].
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output>;
 
+    /// Lets `fill` write memory of a machine before the run, in no time. `None` where the machine is another
+    /// process, which does the same.
+    ///
+    /// # Panics
+    /// If the memory is none of the machine's.
+    fn preset<R>(&mut self, machine: u32, mem: Mem, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R>;
+
+    /// Whether the threads of a machine run in this process.
+    fn is_here(&self, _machine: u32) -> bool {
+        true
+    }
+
+    /// Whether time is virtual: one clock for all threads, which begin at the same moment.
+    fn is_virtual(&self) -> bool {
+        false
+    }
+
+    /// Where time is virtual: lets caches hold only the last `bytes` that were fetched of the allocation of
+    /// `mem`: memory that is larger than they are, or stands for such memory. Real caches hold what they hold.
+    ///
+    /// # Panics
+    /// If there is no such machine, or it has no such memory.
+    fn limit_cached(&mut self, _machine: u32, _mem: Mem, _bytes: u64) {}
+
     /// Runs all threads added since the last run to their end; what was published in an earlier
     /// run is gone. When a thread panics, the others end at their next `pause` or `lookup`.
     fn run(&mut self) -> Result<(), RunError>;

@@ -95,7 +95,7 @@ schema! {
     /// Virtual time before measuring begins, as 500us.
     warmup: Duration = Field::time().usual("200us"),
     /// Virtual time to measure for, as 2ms.
-    duration: Duration = Field::time().usual("1ms"),
+    duration: Duration = Field::positive_time().usual("1ms"),
     /// Seed of all random draws.
     seed: u64 = Field::count(0, u64::MAX).usual("1"),
 }
@@ -151,6 +151,22 @@ impl Workload {
     /// As [`Given::from_file`].
     pub fn read(path: &Path) -> Result<Workload, WorkloadError> {
         Workload::of(&Given::from_file(path, &Workload::fields())?)
+    }
+
+    /// What is given without what a resolved workload says of groups that follows from them.
+    pub fn without_sums_of(given: Given) -> Given {
+        let mut rest = given;
+        if let Ok(said) = Workload::of(&rest)
+            && said.machine.is_some()
+        {
+            if said.profile.is_none() {
+                rest.remove("profile");
+            }
+            if said.machines.is_none() {
+                rest.remove("machines");
+            }
+        }
+        rest
     }
 
     /// A resolved workload with groups says also what follows from them; this leaves it out.

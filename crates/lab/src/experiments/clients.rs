@@ -5,7 +5,11 @@ use super::systems::{curve, setting};
 use super::{Check, Ctx, Curve, Experiment, Findings};
 use crate::explain::EXPLAIN_RUNS;
 use crate::simulate::SimulateError;
-use crate::systems::{System, SystemOutcome, SystemWorkload};
+use crate::systems::{SystemOutcome, SystemWorkload};
+use doorbell_systems::System;
+use doorbell_systems::config::{Clients, Travel, Workers};
+use doorbell_systems::rpc_sequencer::RpcSequencer;
+use doorbell_systems::spec_sequencer::SpecSequencer;
 use doorbell_verbs::QpType;
 use doorbell_workload::{Pattern, Verb, Workload};
 
@@ -48,27 +52,37 @@ const FEW_HUNDRED: std::ops::Range<f64> = 100.0..1000.0;
 /// A sequencer, and how it takes requests.
 struct Design {
     name: &'static str,
-    system: System,
-    datagrams: bool,
+    rpc: Option<Travel>,
 }
 
-const WRITES: Design =
-    Design { name: "HERD RPC, requests by WRITE", system: System::RpcSequencer, datagrams: false };
-const SENDS: Design =
-    Design { name: "HERD RPC, requests by SEND", system: System::RpcSequencer, datagrams: true };
-const SPEC: Design = Design { name: "Spec-S0", system: System::SpecSequencer, datagrams: false };
+const WRITES: Design = Design { name: "HERD RPC, requests by WRITE", rpc: Some(Travel { datagrams: false }) };
+const SENDS: Design = Design { name: "HERD RPC, requests by SEND", rpc: Some(Travel { datagrams: true }) };
+const SPEC: Design = Design { name: "Spec-S0", rpc: None };
 const DESIGNS: [Design; 3] = [WRITES, SENDS, SPEC];
 
 fn workload(ctx: &Ctx<'_>, cluster: &str, design: &Design, clients: u32) -> SystemWorkload {
-    SystemWorkload {
-        cores: CORES.min(ctx.profile(cluster).host.cores),
-        clients,
-        outstanding: LOAD.div_ceil(clients),
-        // Else the bursts would shorten as clients become more.
-        windows: false,
-        datagrams: design.datagrams,
-        ..SystemWorkload::new(design.system)
+    let cores = CORES.min(ctx.profile(cluster).host.cores);
+    with_cores(design, clients, |workers| Workers { cores, ..workers })
+}
+
+fn with_cores(design: &Design, clients: u32, workers: impl Fn(Workers) -> Workers) -> SystemWorkload {
+    let outstanding = LOAD.div_ceil(clients);
+    // In windows the bursts would shorten as clients become more.
+    let asking = |usual: Clients| Clients { clients, outstanding, windows: false, ..usual };
+    match design.rpc.clone() {
+        Some(travel) => {
+            let RpcSequencer { clients, workers: usual, timing, .. } = RpcSequencer::usual();
+            RpcSequencer { clients: asking(clients), workers: workers(usual), travel, timing }.into()
+        }
+        None => {
+            let SpecSequencer { clients, workers: usual, timing } = SpecSequencer::usual();
+            SpecSequencer { clients: asking(clients), workers: workers(usual), timing }.into()
+        }
     }
+}
+
+fn clients_of(o: &SystemOutcome) -> u32 {
+    o.workload.number("clients") as u32
 }
 
 /// A design by number of clients.
@@ -91,11 +105,11 @@ impl Series {
     }
 
     fn rates(&self) -> Vec<(f64, f64)> {
-        self.outcomes.iter().map(|o| (f64::from(o.workload.clients), o.mrps)).collect()
+        self.outcomes.iter().map(|o| (f64::from(clients_of(o)), o.mrps)).collect()
     }
 
     fn rate(&self, clients: u32) -> f64 {
-        self.outcomes.iter().find(|o| o.workload.clients == clients).map_or(0.0, |o| o.mrps)
+        self.outcomes.iter().find(|o| clients_of(o) == clients).map_or(0.0, |o| o.mrps)
     }
 
     /// Most clients with which the rate is still as good as the best; `None` where it never falls.
@@ -113,7 +127,7 @@ impl Series {
             ("qp-requester", "sending QP contexts found"),
             ("wqe", "WQEs found"),
         ] {
-            let found = |o: &SystemOutcome| (f64::from(o.workload.clients), found_in(o, cache));
+            let found = |o: &SystemOutcome| (f64::from(clients_of(o)), found_in(o, cache));
             curves.push(line(
                 what,
                 "share of look-ups in the cache",
@@ -159,7 +173,7 @@ impl Sweep {
         let both = || self.writes.outcomes.iter().zip(&self.sends.outcomes);
         let behind = both().filter(|(write, send)| send.mrps <= write.mrps).count();
         let (first, _) = both().nth(behind)?;
-        both().skip(behind).all(|(write, send)| send.mrps > write.mrps).then_some(first.workload.clients)
+        both().skip(behind).all(|(write, send)| send.mrps > write.mrps).then_some(clients_of(first))
     }
 }
 
@@ -186,7 +200,7 @@ fn less_scalable(cib: &Sweep, limited: &SystemOutcome) -> Check {
         "HERD-RPC {}; Spec-S0 {} Mrps with {:?} clients",
         rates(&cib.writes),
         rates(&cib.spec),
-        cib.spec.outcomes.iter().map(|o| o.workload.clients).collect::<Vec<_>>()
+        cib.spec.outcomes.iter().map(clients_of).collect::<Vec<_>>()
     ));
     because(check, limited)
 }
@@ -205,12 +219,8 @@ const SEVERAL_HUNDRED: u32 = 560;
 /// QP for each client, of which the replies alone are run.
 fn cost(ctx: &Ctx<'_>, cib: &Sweep) -> Result<Check, SimulateError> {
     // A core that replies one by one, as HERD's does.
-    let alone = |design: &Design| SystemWorkload {
-        cores: 1,
-        batching: false,
-        gather: 1,
-        ..workload(ctx, "cib", design, 70)
-    };
+    let one = |workers| Workers { cores: 1, batching: false, gather: 1, ..workers };
+    let alone = |design: &Design| with_cores(design, 70, one);
     let core = ctx.systems("cib", "clients: one core", &[alone(&WRITES), alone(&SENDS)])?;
     let replies = [70, SEVERAL_HUNDRED].map(|clients| connected_replies(clients / CORES));
     let replies = ctx.measure("cib", "clients: replies by WRITE", &replies)?;

@@ -3,7 +3,12 @@
 use super::fig7::{atomics, rpc, spec};
 use super::{Check, Ctx, Experiment, Findings};
 use crate::simulate::SimulateError;
-use crate::systems::{System, SystemOutcome, SystemWorkload};
+use crate::systems::{SystemOutcome, SystemWorkload};
+use doorbell_systems::System;
+use doorbell_systems::config::Clients;
+use doorbell_systems::drtm_kv::DrtmKv;
+use doorbell_systems::herd_kv::HerdKv;
+use doorbell_systems::read_kv::ReadKv;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "designs",
@@ -28,22 +33,33 @@ fn best(ctx: &Ctx<'_>, what: &str, all: &[SystemWorkload]) -> Result<SystemOutco
     Ok(best.expect("there is at least one workload"))
 }
 
-fn store(system: System) -> SystemWorkload {
-    SystemWorkload { put_permille: PUT_PERMILLE, ..SystemWorkload::new(system) }
+fn herd(cores: u32) -> SystemWorkload {
+    let mut store = HerdKv::usual();
+    (store.workers.cores, store.pairs.put_permille) = (cores, PUT_PERMILLE);
+    store.into()
+}
+
+fn read(clients: u32) -> SystemWorkload {
+    let mut store = ReadKv::usual();
+    store.clients = Clients { clients, clients_per_machine: 8, ..store.clients };
+    store.pairs.put_permille = PUT_PERMILLE;
+    store.into()
+}
+
+fn drtm(clients: u32, update: bool) -> SystemWorkload {
+    let mut store = DrtmKv { update, ..DrtmKv::usual() };
+    store.clients = Clients { clients, clients_per_machine: 8, ..store.clients };
+    store.pairs.put_permille = PUT_PERMILLE;
+    store.into()
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
-    let by_clients = |base: &SystemWorkload| {
-        CLIENTS.map(|clients| SystemWorkload { clients, clients_per_machine: 8, ..base.clone() })
-    };
-    let herd = CORES.map(|cores| SystemWorkload { cores, ..store(System::HerdKv) });
-    let herd = best(ctx, "HERD", &herd)?;
-    let read = best(ctx, "GET by two READs", &by_clients(&store(System::ReadKv)))?;
-    let drtm = SystemWorkload { update: true, ..store(System::DrtmKv) };
-    let emulated = best(ctx, "DrTM-KV, emulated", &by_clients(&store(System::DrtmKv)))?;
-    let drtm = best(ctx, "DrTM-KV", &by_clients(&drtm))?;
-    let rpc = best(ctx, "sequencer by HERD RPC", &CORES.map(|c| rpc(c, true, true)))?;
-    let spec = best(ctx, "Spec-S0", &CORES.map(spec))?;
+    let herd = best(ctx, "HERD", &CORES.map(herd))?;
+    let read = best(ctx, "GET by two READs", &CLIENTS.map(read))?;
+    let emulated = best(ctx, "DrTM-KV, emulated", &CLIENTS.map(|c| drtm(c, false)))?;
+    let drtm = best(ctx, "DrTM-KV", &CLIENTS.map(|c| drtm(c, true)))?;
+    let rpc = best(ctx, "sequencer by HERD RPC", &CORES.map(|c| rpc(c, true, true).into()))?;
+    let spec = best(ctx, "Spec-S0", &CORES.map(|c| spec(c).into()))?;
     let atomics = best(ctx, "sequencer by atomics", &[atomics()])?;
     let store = herd.mrps > read.mrps && herd.mrps > drtm.mrps;
     let sequencer = spec.mrps > rpc.mrps;

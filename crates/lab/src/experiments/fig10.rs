@@ -4,7 +4,11 @@ use super::systems::curve;
 use super::{Check, Ctx, Curve, Experiment, Findings};
 use crate::explain::EXPLAIN_RUNS;
 use crate::simulate::SimulateError;
-use crate::systems::{System, SystemOutcome, SystemWorkload};
+use crate::systems::{SystemOutcome, SystemWorkload};
+use doorbell_schema::Duration;
+use doorbell_systems::System;
+use doorbell_systems::config::{Clients, Timing};
+use doorbell_systems::drtm_kv::DrtmKv;
 use doorbell_verbs::Span;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -24,24 +28,24 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const PERMILLE: [u32; 8] = [0, 50, 100, 200, 400, 600, 800, 1000];
 
+/// Pairs of the paper's store.
+const REAL_PAIRS: u64 = 16_000_000;
+
 /// Numbers of clients, of which the one with the highest rate of GETs is taken.
 const CLIENTS: [u32; 4] = [16, 32, 64, 96];
 
 fn store(ctx: &Ctx<'_>, cluster: &str, clients: u32, put_permille: u32, update: bool) -> SystemWorkload {
-    let base = SystemWorkload::new(System::DrtmKv);
+    let mut store = DrtmKv::usual();
     // Atomics are slow on cx3: a count of few would be coarse.
     let (warmup, us) = if cluster == "cx3" { (400, 1500) } else { (100, 200) };
-    let duration = |us| doorbell_schema::Duration::new(Span::from_us(us));
-    SystemWorkload {
-        clients,
-        clients_per_machine: 8,
-        put_permille,
-        update,
-        pairs: if ctx.full { base.real_pairs } else { base.pairs },
-        warmup: duration(warmup),
-        duration: duration(us),
-        ..base
+    let span = |us| Duration::new(Span::from_us(us));
+    store.clients = Clients { clients, clients_per_machine: 8, ..store.clients };
+    store.timing = Timing { warmup: span(warmup), duration: span(us), ..store.timing };
+    (store.pairs.put_permille, store.update) = (put_permille, update);
+    if ctx.full {
+        store.pairs.pairs = REAL_PAIRS;
     }
+    store.into()
 }
 
 struct Sweep {
@@ -56,7 +60,7 @@ impl Sweep {
         let by_clients =
             ctx.systems(cluster, "fig10: clients", &CLIENTS.map(|c| store(ctx, cluster, c, 0, false)))?;
         let best = by_clients.iter().max_by(|a, b| a.mrps.total_cmp(&b.mrps));
-        let clients = best.map_or(CLIENTS[0], |o| o.workload.clients);
+        let clients = best.map_or(CLIENTS[0], |o| o.workload.number("clients") as u32);
         let series = |update| {
             ctx.systems(cluster, "fig10", &PERMILLE.map(|p| store(ctx, cluster, clients, p, update)))
         };

@@ -5,7 +5,13 @@ use super::{Check, Ctx, Experiment, Findings};
 use crate::claims::{self, Claim};
 use crate::explain::EXPLAIN_RUNS;
 use crate::simulate::SimulateError;
-use crate::systems::{System, SystemOutcome, SystemWorkload};
+use crate::systems::{SystemOutcome, SystemWorkload};
+use doorbell_schema::Duration;
+use doorbell_systems::System;
+use doorbell_systems::atomics_sequencer::AtomicsSequencer;
+use doorbell_systems::config::Workers;
+use doorbell_systems::rpc_sequencer::RpcSequencer;
+use doorbell_systems::spec_sequencer::SpecSequencer;
 use doorbell_verbs::Span;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -38,27 +44,23 @@ const DENSE: [u32; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 const CLAIMED: [u32; 4] = [1, 4, 6, 10];
 
 /// The three sequencers over HERD's RPCs, as Figure 7 has them.
-pub(super) fn rpc(cores: u32, batching: bool, multi_queue: bool) -> SystemWorkload {
-    SystemWorkload {
-        cores,
-        batching,
-        // Without batching a worker replies to a request before it looks for the next.
-        gather: if batching { 32 } else { 1 },
-        queues: if multi_queue { 3 } else { 1 },
-        ..SystemWorkload::new(System::RpcSequencer)
-    }
+pub(super) fn rpc(cores: u32, batching: bool, multi_queue: bool) -> RpcSequencer {
+    // Without batching a worker replies to a request before it looks for the next.
+    let gather = if batching { 32 } else { 1 };
+    let queues = if multi_queue { 3 } else { 1 };
+    RpcSequencer { workers: Workers { cores, gather, batching, queues }, ..RpcSequencer::usual() }
 }
 
-pub(super) fn spec(cores: u32) -> SystemWorkload {
-    SystemWorkload { cores, ..SystemWorkload::new(System::SpecSequencer) }
+pub(super) fn spec(cores: u32) -> SpecSequencer {
+    let usual = SpecSequencer::usual();
+    SpecSequencer { workers: Workers { cores, ..usual.workers }, ..usual }
 }
 
 /// One word for all: slow, so measured for longer.
 pub(super) fn atomics() -> SystemWorkload {
-    SystemWorkload {
-        duration: doorbell_schema::Duration::new(Span::from_us(2000)),
-        ..SystemWorkload::new(System::AtomicsSequencer)
-    }
+    let mut atomics = AtomicsSequencer::usual();
+    atomics.timing.duration = Duration::new(Span::from_us(2000));
+    atomics.into()
 }
 
 /// A series of the figure.
@@ -69,17 +71,17 @@ struct Series {
 }
 
 impl Series {
-    fn measure(
+    fn measure<S: Into<SystemWorkload>>(
         ctx: &Ctx<'_>,
         name: &'static str,
-        w: impl Fn(u32) -> SystemWorkload,
+        w: impl Fn(u32) -> S,
     ) -> Result<Series, SimulateError> {
         let cores = match (ctx.full, ctx.explains) {
             (true, _) => DENSE.to_vec(),
             (_, true) => CORES.to_vec(),
             _ => CLAIMED.to_vec(),
         };
-        let workloads: Vec<SystemWorkload> = cores.iter().map(|&c| w(c)).collect();
+        let workloads: Vec<SystemWorkload> = cores.iter().map(|&c| w(c).into()).collect();
         let outcomes = ctx.systems("cib", &format!("fig7: {name}"), &workloads)?;
         Ok(Series { name, cores, outcomes })
     }
@@ -103,11 +105,13 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
     let both = Series::measure(ctx, "+batching, +multi-queue", |c| rpc(c, true, true))?;
     let spec = Series::measure(ctx, "Spec-S0", spec)?;
     let continuous = Series::measure(ctx, "+batching, +multi-queue, clients without windows", |c| {
-        SystemWorkload { windows: false, ..rpc(c, true, true) }
+        let mut rpc = rpc(c, true, true);
+        rpc.clients.windows = false;
+        rpc
     })?;
     let atomics = &ctx.systems("cib", "fig7: atomics", &[atomics()])?[0];
-    let one_batched = ctx.explain_system("cib", "seq-batch-1core", &rpc(1, true, false))?;
-    let six = ctx.explain_system("cib", "seq-6core", &rpc(6, true, true))?;
+    let one_batched = ctx.explain_system("cib", "seq-batch-1core", &rpc(1, true, false).into())?;
+    let six = ctx.explain_system("cib", "seq-6core", &rpc(6, true, true).into())?;
     let limit = claims::find("atc16-seq-dma-limit").and_then(Claim::allows);
     let (limit, _) = limit.expect("the claim is a number");
     let per_post =

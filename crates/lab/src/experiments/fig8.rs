@@ -23,8 +23,12 @@ const LOADS: [(u32, u32); 9] =
 const CORES: [u32; 4] = [6, 8, 10, 14];
 
 fn loads(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<SystemOutcome>, SimulateError> {
-    let all =
-        LOADS.map(|(clients, outstanding)| SystemWorkload { clients, outstanding, batching, ..spec(10) });
+    let all = LOADS.map(|(clients, outstanding)| {
+        let mut spec = spec(10);
+        (spec.clients.clients, spec.clients.outstanding) = (clients, outstanding);
+        spec.workers.batching = batching;
+        SystemWorkload::from(spec)
+    });
     ctx.systems("cib", "fig8", &all)
 }
 
@@ -34,15 +38,15 @@ fn mean_us(o: &SystemOutcome) -> f64 {
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
     let (single, batched) = (loads(ctx, false)?, loads(ctx, true)?);
-    let by_cores = ctx.systems("cib", "fig8: cores", &CORES.map(spec))?;
+    let by_cores = ctx.systems("cib", "fig8: cores", &CORES.map(|c| spec(c).into()))?;
     let peak = by_cores.iter().map(|o| o.mrps).fold(0.0, f64::max);
-    let fewest = by_cores.iter().find(|o| o.mrps > 0.98 * peak).map_or(0, |o| o.workload.cores);
+    let fewest = by_cores.iter().find(|o| o.mrps > 0.98 * peak).map_or(0, |o| o.workload.number("cores"));
     // Beyond the rate that either reaches the queues of the slower one are compared, not the methods.
     let most = single.iter().map(|o| o.mrps).fold(0.0, f64::max) * 0.9;
     let added = single.iter().zip(&batched).filter(|(s, _)| s.mrps < most);
     let added = added.map(|(s, b)| mean_us(b) - mean_us(s)).fold(f64::NEG_INFINITY, f64::max);
     let checks = vec![
-        Check::number("atc16-fig8-10cores", "cib", fewest).note(format!("of {CORES:?} cores")),
+        Check::number("atc16-fig8-10cores", "cib", fewest as u32).note(format!("of {CORES:?} cores")),
         Check::number("atc16-fig8-batch-latency", "cib", added).note("where neither is saturated"),
         Check::statement(
             "atc16-s41-opportunistic",

@@ -4,7 +4,11 @@ use super::systems::curve;
 use super::{Check, Ctx, Experiment, Findings};
 use crate::explain::EXPLAIN_RUNS;
 use crate::simulate::SimulateError;
-use crate::systems::{System, SystemOutcome, SystemWorkload};
+use crate::systems::{SystemOutcome, SystemWorkload};
+use doorbell_systems::System;
+use doorbell_systems::config::Pairs;
+use doorbell_systems::herd_kv::HerdKv;
+use doorbell_systems::read_kv::ReadKv;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig9",
@@ -34,16 +38,19 @@ const MOST_CORES: u32 = 14;
 /// Enough for rates.
 const SOME: [u32; 4] = [1, 6, 10, MOST_CORES];
 
-fn store(ctx: &Ctx<'_>, cores: u32, batching: bool) -> SystemWorkload {
-    let base = SystemWorkload::new(System::HerdKv);
-    let pairs = if ctx.full { base.real_pairs } else { base.pairs };
-    SystemWorkload { cores, batching, pairs, ..base }
+fn store(ctx: &Ctx<'_>, cores: u32, batching: bool) -> HerdKv {
+    let mut store = HerdKv::usual();
+    (store.workers.cores, store.workers.batching) = (cores, batching);
+    if ctx.full {
+        store.pairs.pairs = store.scale.real_pairs;
+    }
+    store
 }
 
 fn series(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<SystemOutcome>, SimulateError> {
     let all: Vec<SystemWorkload> = (1..=MOST_CORES)
         .filter(|c| ctx.explains || SOME.contains(c))
-        .map(|c| store(ctx, c, batching))
+        .map(|c| store(ctx, c, batching).into())
         .collect();
     ctx.systems("cib", "fig9", &all)
 }
@@ -54,7 +61,7 @@ fn peak(outcomes: &[SystemOutcome]) -> &SystemOutcome {
 
 /// Fewest cores that beat a rate.
 fn cores_beyond(outcomes: &[SystemOutcome], rate: f64) -> u32 {
-    outcomes.iter().find(|o| o.mrps > rate).map_or(u32::MAX, |o| o.workload.cores)
+    outcomes.iter().find(|o| o.mrps > rate).map_or(u32::MAX, |o| o.workload.number("cores") as u32)
 }
 
 fn percent(from: &SystemOutcome, to: &SystemOutcome) -> f64 {
@@ -64,30 +71,28 @@ fn percent(from: &SystemOutcome, to: &SystemOutcome) -> f64 {
 fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
     let (base, batched) = (series(ctx, false)?, series(ctx, true)?);
     let best = ctx.explain_system("cib", "kv-batch-peak", &peak(&batched).workload)?;
-    let reads =
-        SystemWorkload { clients: 70, clients_per_machine: 14, ..SystemWorkload::new(System::ReadKv) };
-    let reads = &ctx.systems("cib", "fig9: READ-based", &[reads])?[0];
-    let sequencer = [super::fig7::rpc(1, false, false), super::fig7::rpc(1, true, false)];
+    let mut reads = ReadKv::usual();
+    (reads.clients.clients, reads.clients.clients_per_machine) = (70, 14);
+    let reads = &ctx.systems("cib", "fig9: READ-based", &[reads.into()])?[0];
+    let sequencer = [super::fig7::rpc(1, false, false).into(), super::fig7::rpc(1, true, false).into()];
     let sequencer = ctx.systems("cib", "fig9: sequencer", &sequencer)?;
     let small = super::micro::inbound(ctx.profile("cib"), doorbell_workload::Verb::Read, 64);
     let bound = ctx.measure("cib", "fig9: READs", &[small])?[0].mops / 2.0;
-    let speculation = [false, true].map(|speculate| SystemWorkload {
-        speculate,
-        put_permille: 0,
+    let speculation = [false, true].map(|speculate| {
+        let store = store(ctx, 10, true);
         // A cache is of use where keys come again.
-        zipf: true,
-        pairs: 1024,
-        ..store(ctx, 10, true)
+        let pairs = Pairs { put_permille: 0, zipf: true, pairs: 1024 };
+        SystemWorkload::from(HerdKv { speculate, pairs, ..store })
     });
     let speculation = ctx.systems("cib", "fig9: speculation", &speculation)?;
     let gain = (percent(&base[0], &batched[0]), percent(peak(&base), peak(&batched)));
     let (kv, seq) = (1.0 + gain.0 / 100.0, sequencer[1].mrps / sequencer[0].mrps);
-    let workload = &best.workload;
+    let number = |key| best.workload.number(key);
     let scaled = format!(
         "{} pairs per core stand for {}: {:.1}% of them in caches, as there; {:.2}% of operations miss for eviction",
-        workload.pairs,
-        workload.real_pairs,
-        100.0 * workload.cache_bytes as f64 / (workload.real_pairs * 80 * u64::from(workload.cores)) as f64,
+        number("pairs"),
+        number("real_pairs"),
+        100.0 * number("cache_bytes") as f64 / (number("real_pairs") * 80 * number("cores")) as f64,
         best.missed * 100.0
     );
     let checks = vec![
@@ -113,7 +118,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
         Check::number("atc16-abs-herd-cpu-83pct", "cib", gain.0),
         Check::number("atc16-intro-herd-tput-35pct", "cib", gain.1),
     ];
-    let cores = |all: &[SystemOutcome]| all.iter().map(|o| (f64::from(o.workload.cores), o.mrps)).collect();
+    let cores =
+        |all: &[SystemOutcome]| all.iter().map(|o| (o.workload.number("cores") as f64, o.mrps)).collect();
     let line = |name, x, points| curve("atc16/fig9", name, "cib", x, "Mrps", points);
     let flat = |rate| vec![(1.0, rate), (f64::from(MOST_CORES), rate)];
     let curves = vec![

@@ -3,8 +3,10 @@
 use super::systems::{curve, setting};
 use super::{Check, Ctx, Experiment, Findings};
 use crate::simulate::SimulateError;
-use crate::systems::{System, SystemOutcome, SystemWorkload};
+use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_schema::Duration;
+use doorbell_systems::System;
+use doorbell_systems::herd_kv::HerdKv;
 use doorbell_verbs::Span;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -38,19 +40,15 @@ struct Pair {
 type Rate = fn(&Pair) -> f64;
 
 fn workload(us: u64, put_permille: u32, speculate: bool) -> SystemWorkload {
-    let base = SystemWorkload::new(System::HerdKv);
-    SystemWorkload {
-        cores: CORES,
-        clients: CLIENTS,
-        clients_per_machine: 4,
-        pairs: PAIRS,
-        put_permille,
-        speculate,
-        warmup: Duration::new(Span::from_us(us)),
-        // Windows of 32 come and go together: many must, lest the gain be coarse.
-        duration: Duration::new(Span::from_us(450)),
-        ..base
-    }
+    let mut store = HerdKv::usual();
+    store.workers.cores = CORES;
+    (store.clients.clients, store.clients.clients_per_machine) = (CLIENTS, 4);
+    (store.pairs.pairs, store.pairs.put_permille) = (PAIRS, put_permille);
+    store.speculate = speculate;
+    store.timing.warmup = Duration::new(Span::from_us(us));
+    // Windows of 32 come and go together: many must, lest the gain be coarse.
+    store.timing.duration = Duration::new(Span::from_us(450));
+    store.into()
 }
 
 impl Pair {

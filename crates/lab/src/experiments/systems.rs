@@ -46,8 +46,7 @@ impl Ctx<'_> {
         explained: bool,
     ) -> Result<SystemOutcome, SimulateError> {
         let profile = self.profile(profile);
-        let duration = Duration::new(Span::from_ps(w.duration.span().as_ps() / self.hurry));
-        let w = &SystemWorkload { duration, ..w.clone() };
+        let w = &w.lasting(Duration::new(Span::from_ps(w.duration().as_ps() / self.hurry)));
         let key = |explained| (format!("{profile:?}"), format!("{w:?}"), explained);
         let runs = || self.system_runs.0.lock().unwrap_or_else(|e| e.into_inner());
         let known = || {
@@ -87,9 +86,9 @@ impl Check {
 
 /// What the paper does not state and a run had to choose.
 pub(super) fn setting(outcome: &SystemOutcome) -> String {
-    let SystemWorkload { clients, outstanding, windows, .. } = outcome.workload;
-    let how = if windows { "in windows of" } else { "with" };
-    let setting = format!("{clients} clients {how} {outstanding} outstanding");
+    let w = &outcome.workload;
+    let how = if w.has("windows") { "in windows of" } else { "with" };
+    let setting = format!("{} clients {how} {} outstanding", w.number("clients"), w.number("outstanding"));
     match outcome.lift.is_empty() {
         true => setting,
         false => format!("{}; {setting}", outcome.bottleneck.text),

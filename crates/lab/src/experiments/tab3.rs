@@ -5,6 +5,7 @@ use super::{Check, Ctx, Experiment, Findings};
 use crate::explain::EXPLAIN_RUNS;
 use crate::simulate::SimulateError;
 use crate::systems::{SystemOutcome, SystemWorkload};
+use doorbell_systems::config::Clients;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tab3",
@@ -32,21 +33,21 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const BASELINE_CORES: [u32; 3] = [4, 8, 14];
 
 fn best(ctx: &Ctx<'_>) -> Result<SystemWorkload, SimulateError> {
-    let all = BASELINE_CORES.map(|c| rpc(c, false, false));
+    let all = BASELINE_CORES.map(|c| rpc(c, false, false).into());
     let outcomes = ctx.systems("cib", "tab3: baseline", &all)?;
     let best = outcomes.into_iter().max_by(|a, b| a.mrps.total_cmp(&b.mrps));
-    Ok(best.map_or_else(|| rpc(14, false, false), |o| o.workload))
+    Ok(best.map_or_else(|| rpc(14, false, false).into(), |o| o.workload))
 }
 
 /// Spec-S0 by number of clients.
 fn scales(ctx: &Ctx<'_>) -> Result<Check, SimulateError> {
     let clients = [70, 100, 140, 200];
-    let all = clients.map(|clients| SystemWorkload {
-        clients,
-        clients_per_machine: 28,
+    let all = clients.map(|clients| {
+        let mut spec = spec(10);
         // The same load by more clients.
-        outstanding: 1120u32.div_ceil(clients),
-        ..spec(10)
+        let outstanding = 1120u32.div_ceil(clients);
+        spec.clients = Clients { clients, clients_per_machine: 28, outstanding, ..spec.clients };
+        SystemWorkload::from(spec)
     });
     let outcomes = ctx.systems("cib", "tab3: scaling", &all)?;
     let rates: Vec<String> = outcomes.iter().map(|o| format!("{:.1}", o.mrps)).collect();
@@ -57,13 +58,13 @@ fn scales(ctx: &Ctx<'_>) -> Result<Check, SimulateError> {
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
     let baseline = ctx.explain_system("cib", "tab3-baseline", &best(ctx)?)?;
-    let opts = ctx.explain_system("cib", "tab3-rpc-opts", &rpc(6, true, true))?;
-    let spec_s0 = ctx.explain_system("cib", "tab3-spec-s0", &spec(10))?;
+    let opts = ctx.explain_system("cib", "tab3-rpc-opts", &rpc(6, true, true).into())?;
+    let spec_s0 = ctx.explain_system("cib", "tab3-spec-s0", &spec(10).into())?;
     let atomics = ctx.explain_system("cib", "tab3-atomics", &atomics())?;
-    let one = &ctx.systems("cib", "tab3: one core", &[rpc(1, true, true)])?[0];
+    let one = &ctx.systems("cib", "tab3: one core", &[rpc(1, true, true).into()])?[0];
     let fifty = spec_s0.mrps / atomics.mrps;
     let order = [&spec_s0, &opts, &baseline, &atomics];
-    let cores = |o: &SystemOutcome| format!("{} cores; ", o.workload.cores);
+    let cores = |o: &SystemOutcome| format!("{} cores; ", o.workload.number("cores"));
     let mut base = Check::system("atc16-tab3-baseline", "cib", &baseline);
     base.note = cores(&baseline) + &base.note;
     let checks = vec![

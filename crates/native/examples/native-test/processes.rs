@@ -181,6 +181,14 @@ impl Cluster for Process {
         self.threads.spawn(machine, core, Member { program, joined: self.joined.clone() })
     }
 
+    fn preset<R>(&mut self, machine: u32, mem: Mem, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        if self.is_here(machine) { self.threads.preset(machine, mem, fill) } else { None }
+    }
+
+    fn is_here(&self, machine: u32) -> bool {
+        machine == self.machine
+    }
+
     fn run(&mut self) -> Result<(), RunError> {
         self.threads.run()
     }

@@ -53,11 +53,11 @@ impl Program for Client {
         let qp = device::connect_rc(&opened, &cq, depth, self.number, "atomics")?;
         let counter = RemoteAddr::from_bytes(&p.lookup("atomics/counter"))?;
         let results = opened.registered(8 * u64::from(depth), AccessFlags::LOCAL_WRITE)?;
-        let mut drawer = Drawer::new(self.drawing, self.interval);
         let mut began = vec![Time::START; depth as usize];
         let mut free: Vec<u64> = (0..u64::from(depth)).collect();
         let mut wc = [Wc::default(); 16];
-        self.interval.wait(&p);
+        let interval = self.interval.begin(&p);
+        let mut drawer = Drawer::new(self.drawing, interval);
         while !drawer.is_done(p.now()) {
             let wanted = drawer.wanted();
             for _ in 0..wanted {
@@ -76,7 +76,7 @@ impl Program for Client {
                 free.push(wc.wr_id);
             }
             if wanted == 0 && found.is_empty() {
-                p.pause(self.interval.end);
+                p.pause(interval.end);
             }
         }
         Ok(drawer.drawn)

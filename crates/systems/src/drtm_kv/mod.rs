@@ -1,6 +1,9 @@
 //! GET by one READ, PUT by compare-and-swap, WRITE and compare-and-swap, without the server's processor
 //! (ATC'16, 4.3.2). Linearizable for each key; and, as the paper emulates it, without the update.
 
+mod config;
+mod deployment;
 mod protocol;
 
+pub use config::DrtmKv;
 pub use protocol::{Client, Done, ITEM, Items, Server, VALUE};

@@ -288,8 +288,8 @@ impl Program for Client {
         let mut items = Items::start(&p, self.number, load.outstanding, self.update)?;
         let mut draws = Draws::new(load, self.number);
         let mut done = Vec::new();
-        self.interval.wait(&p);
-        while p.now() < self.interval.end {
+        let interval = self.interval.begin(&p);
+        while p.now() < interval.end {
             let mut busy = false;
             while (!load.windows || busy || items.outstanding() == 0)
                 && items.outstanding() < load.outstanding
@@ -305,10 +305,10 @@ impl Program for Client {
             busy |= items.poll(&mut done)?;
             for d in done.drain(..) {
                 let how = How { again: d.again, ..How::default() };
-                measured.operation(self.interval, d.began, p.now(), how);
+                measured.operation(interval, d.began, p.now(), how);
             }
             if !busy {
-                p.pause(self.interval.end);
+                p.pause(interval.end);
             }
         }
         Ok(measured)

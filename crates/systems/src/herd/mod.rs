@@ -144,6 +144,14 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Bytes that a worker uses once before it is ready: slots of requests and of replies.
+    pub(crate) fn warmed_bytes(&self) -> u64 {
+        let replies = u64::from(self.clients) * u64::from(self.window) * u64::from(self.max_reply + 8);
+        self.region_bytes() / u64::from(self.workers) + replies
+    }
+}
+
 /// How a worker takes requests.
 enum Intake<P: Provider> {
     Region(worker::Worker<P>),

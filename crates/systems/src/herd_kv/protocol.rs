@@ -180,8 +180,8 @@ impl Program for Client {
         let mut versions: HashMap<u64, u32> = HashMap::new();
         let mut done = Vec::new();
         let mut next = None;
-        self.interval.wait(&p);
-        while p.now() < self.interval.end {
+        let interval = self.interval.begin(&p);
+        while p.now() < interval.end {
             let mut busy = false;
             while (!self.load.windows || client.outstanding() == 0 || busy)
                 && client.outstanding() < self.load.outstanding
@@ -210,11 +210,11 @@ impl Program for Client {
                         return Err(SystemError::Protocol(format!("a key of the population: {outcome:?}")));
                     }
                 }
-                measured.operation(self.interval, d.sent, p.now(), how);
+                measured.operation(interval, d.sent, p.now(), how);
             }
             measured.again += client.repeat()?;
             if !busy {
-                p.pause(self.interval.end.min(client.due()));
+                p.pause(interval.end.min(client.due()));
             }
         }
         Ok(measured)

@@ -219,8 +219,8 @@ impl Program for Client {
         let mut reader = Reader::start(&p, self.layout, self.config.workers, self.number, outstanding)?;
         let mut draws = Draws::new(self.load, self.number);
         let (mut gotten, mut put) = (Vec::new(), Vec::new());
-        self.interval.wait(&p);
-        while p.now() < self.interval.end {
+        let interval = self.interval.begin(&p);
+        while p.now() < interval.end {
             let mut busy = false;
             while (!self.load.windows || busy || reader.outstanding() + rpc.outstanding() == 0)
                 && reader.outstanding() + rpc.outstanding() < outstanding
@@ -237,17 +237,17 @@ impl Program for Client {
             busy |= rpc.poll::<Reply>(&mut put)?;
             for g in gotten.drain(..) {
                 let how = How { again: g.again, missed: g.found.is_none(), header_only: false };
-                measured.operation(self.interval, g.began, p.now(), how);
+                measured.operation(interval, g.began, p.now(), how);
             }
             for d in put.drain(..) {
                 if d.outcome != Outcome::Reply(Reply::Ok) {
                     return Err(SystemError::Protocol(format!("a PUT: {:?}", d.outcome)));
                 }
-                measured.operation(self.interval, d.sent, p.now(), How::default());
+                measured.operation(interval, d.sent, p.now(), How::default());
             }
             measured.again += rpc.repeat()?;
             if !busy {
-                p.pause(self.interval.end.min(rpc.due()));
+                p.pause(interval.end.min(rpc.due()));
             }
         }
         Ok(measured)

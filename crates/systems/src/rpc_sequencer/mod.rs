@@ -1,5 +1,8 @@
 //! The sequencer over HERD's RPCs (ATC'16, 4.2). Numbers are unique and, where no client gives up, dense.
 
+mod config;
+mod deployment;
 mod protocol;
 
+pub use config::RpcSequencer;
 pub use protocol::{Client, MAX_REPLY, MAX_REQUEST, Server};

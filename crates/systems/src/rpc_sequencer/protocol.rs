@@ -76,10 +76,10 @@ impl Program for Client {
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let mut client = herd::Client::start(&p, &self.config, self.number, self.drawing.outstanding)?;
-        let mut drawer = Drawer::new(self.drawing, self.interval);
         let mut done = Vec::new();
         let mut worker = self.number % self.config.workers;
-        self.interval.wait(&p);
+        let interval = self.interval.begin(&p);
+        let mut drawer = Drawer::new(self.drawing, interval);
         while !drawer.is_done(p.now()) {
             let mut busy = false;
             for _ in 0..drawer.wanted() {
@@ -101,7 +101,7 @@ impl Program for Client {
             let repeated = client.repeat()?;
             drawer.drawn.measured.again += repeated;
             if !busy && repeated == 0 {
-                p.pause(self.interval.end.min(client.due()));
+                p.pause(interval.end.min(client.due()));
             }
         }
         Ok(drawer.drawn)

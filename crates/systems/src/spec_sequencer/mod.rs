@@ -1,6 +1,9 @@
 //! Spec-S0, a sequencer by header-only SENDs (ATC'16, 4.2.1). Numbers are unique; a lost message skips some.
 
+mod config;
+mod deployment;
 mod guess;
 mod protocol;
 
+pub use config::SpecSequencer;
 pub use protocol::{Client, Config, Server};

@@ -340,8 +340,8 @@ impl Program for Client {
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let mut guesser = Guesser::start(&self, &p)?;
         let drawing = Drawing { outstanding: self.config.outstanding, ..self.drawing };
-        let mut drawer = Drawer::new(drawing, self.interval);
-        self.interval.wait(&p);
+        let interval = self.interval.begin(&p);
+        let mut drawer = Drawer::new(drawing, interval);
         while !drawer.is_done(p.now()) {
             let wanted = drawer.wanted();
             if wanted > 0 {
@@ -352,7 +352,7 @@ impl Program for Client {
             let again = guesser.renew()?;
             drawer.drawn.measured.again += u64::from(again);
             if wanted == 0 && !found && again == 0 {
-                p.pause(self.interval.end.min(guesser.due));
+                p.pause(interval.end.min(guesser.due));
             }
         }
         Ok(drawer.drawn)

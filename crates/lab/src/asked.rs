@@ -1,0 +1,194 @@
+//! What somebody asks for: a workload of verbs, or a system. Both are told by the same fields.
+
+use crate::systems::{Entry, SYSTEMS, SystemWorkload};
+use doorbell_schema::{Field, Given, Schema};
+use doorbell_workload::{Workload, WorkloadError};
+use std::sync::LazyLock;
+
+/// What somebody asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// A workload of verbs.
+    Verbs(Workload),
+    /// A system.
+    System(SystemWorkload),
+}
+
+/// Fields that a system has beside its parameters.
+const BESIDE: [&str; 3] = ["system", "design", "profile"];
+
+/// Names of the systems, and of what several designs do.
+static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let mut names: Vec<&str> = Vec::new();
+    for entry in SYSTEMS.iter() {
+        if let Some((does, _)) = entry.design.filter(|(does, _)| !names.contains(does)) {
+            names.insert(0, does);
+        }
+        names.push(entry.name);
+    }
+    names
+});
+
+/// Names of their designs.
+static DESIGNS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| SYSTEMS.iter().filter_map(|entry| Some(entry.design?.1)).collect());
+
+/// The field that names a system.
+static SYSTEM: LazyLock<Field> = LazyLock::new(|| {
+    Field::name(&NAMES)
+        .shown("SYSTEM")
+        .named("system", "Run a system instead of a verb; machine 0 is the server")
+});
+
+/// The field that names its design.
+static DESIGN: LazyLock<Field> = LazyLock::new(|| {
+    Field::name(&DESIGNS).shown("DESIGN").usual("rpc").named("design", "Design of the sequencer")
+});
+
+/// All fields: those of workloads of verbs, then those that only systems have.
+pub fn fields() -> Vec<&'static Field> {
+    let mut all = Workload::fields();
+    all.extend(system_fields());
+    all
+}
+
+/// Fields that only systems have.
+pub fn system_fields() -> Vec<&'static Field> {
+    let mut all: Vec<&'static Field> = vec![&SYSTEM, &DESIGN];
+    let known = |all: &[&Field], key: &str| all.iter().any(|field| field.key == key);
+    for field in SYSTEMS.iter().flat_map(|entry| &entry.fields) {
+        if !known(&all, field.key) && !known(&Workload::fields(), field.key) {
+            all.push(field);
+        }
+    }
+    all
+}
+
+/// What is usual of a parameter of systems: one value, or that of most and those of the others by name.
+pub fn usual_of_systems(key: &str) -> String {
+    let of = |entry: &'static Entry| Some((entry.name, entry.usual.get(key)?.to_string().replace('`', "")));
+    let all: Vec<(&str, String)> = SYSTEMS.iter().filter_map(of).collect();
+    let times = |value: &str| all.iter().filter(|(_, other)| other == value).count();
+    // Of several that are as frequent, the first.
+    let Some((_, most)) = all.iter().rev().max_by_key(|(_, value)| times(value)) else {
+        return String::new();
+    };
+    let mut text = most.clone();
+    for (_, value) in all.iter().filter(|(_, value)| value != most) {
+        let names: Vec<&str> =
+            all.iter().filter(|(_, other)| other == value).map(|(name, _)| *name).collect();
+        let part = format!("; {} {value}", names.join(", "));
+        if !text.contains(&part) {
+            text += &part;
+        }
+    }
+    text
+}
+
+/// The systems that have a parameter, where not all do.
+pub fn systems_with(key: &str) -> Vec<&'static str> {
+    let has = |entry: &&Entry| entry.fields.iter().any(|field| field.key == key);
+    let names: Vec<&str> = SYSTEMS.iter().filter(has).map(|entry| entry.name).collect();
+    if names.len() == SYSTEMS.len() { Vec::new() } else { names }
+}
+
+fn invalid<T>(message: String) -> Result<T, WorkloadError> {
+    Err(WorkloadError::Invalid(message))
+}
+
+/// A field by its key and flags.
+fn called(key: &str) -> String {
+    let flags = fields().into_iter().find(|field| field.key == key).map(Field::all_flags);
+    let flags: Vec<String> = flags.into_iter().flatten().map(|(name, ..)| format!("--{name}")).collect();
+    if flags.is_empty() { key.to_owned() } else { format!("{key} ({})", flags.join(", ")) }
+}
+
+/// The entry that a name and a design mean.
+fn entry(name: &str, design: Option<String>) -> Result<&'static Entry, WorkloadError> {
+    let does = |entry: &&Entry| entry.design.is_some_and(|(does, _)| does == name);
+    if let Some(entry) = SYSTEMS.iter().find(|entry| entry.name == name) {
+        return match design {
+            None => Ok(entry),
+            Some(_) => invalid("design (--design) goes with --system sequencer only".into()),
+        };
+    }
+    let is_it =
+        |entry: &&Entry| design.as_deref().is_none_or(|d| entry.design.is_some_and(|(_, own)| own == d));
+    match SYSTEMS.iter().filter(does).find(is_it) {
+        Some(entry) => Ok(entry),
+        None => invalid(format!("there is no system {name} of this design")),
+    }
+}
+
+impl Asked {
+    /// What is asked for by all that is given.
+    ///
+    /// # Errors
+    /// If something is given that what is asked for has not, or a value is out of its range.
+    pub fn of(given: &Given) -> Result<Asked, WorkloadError> {
+        let read = |key| given.read::<String>(key).map_err(WorkloadError::Invalid);
+        let Some(name) = read("system")? else { return Asked::verbs(given) };
+        let entry = entry(&name, read("design")?)?;
+        if given.get("machine").is_some() {
+            return invalid(
+                "with --system all machines are alike: a file must not have [[machine]] tables".into(),
+            );
+        }
+        let has = |key: &str| BESIDE.contains(&key) || entry.fields.iter().any(|field| field.key == key);
+        if let Some(key) = given.keys().find(|key| !has(key)) {
+            return invalid(format!("{} means nothing to {}", called(key), entry.name));
+        }
+        let mut system = entry.with(given).map_err(WorkloadError::Invalid)?;
+        system.profile =
+            Some(read("profile")?.unwrap_or_else(|| Workload::default().profile_name().to_owned()));
+        Ok(Asked::System(system))
+    }
+
+    fn verbs(given: &Given) -> Result<Asked, WorkloadError> {
+        let has = |key: &str| Workload::fields().iter().any(|field| field.key == key);
+        match given.keys().find(|key| !has(key)) {
+            Some(key) => invalid(format!("{} is for systems: name one with --system", called(key))),
+            None => Ok(Asked::Verbs(Workload::of(given)?)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_means_the_same_wherever_it_is() {
+        let mut known: Vec<&Field> = Vec::new();
+        for field in
+            Workload::fields().into_iter().chain(SYSTEMS.iter().flat_map(|e| e.fields.iter().copied()))
+        {
+            match known.iter().find(|other| other.key == field.key) {
+                // What is usual differs.
+                Some(other) => {
+                    assert_eq!((field.about, field.kind, field.flags), (other.about, other.kind, other.flags))
+                }
+                None => known.push(field),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_usual_is_told_of_each() {
+        assert_eq!(usual_of_systems("clients"), "70; herd-kv 128");
+        assert_eq!(usual_of_systems("cores"), "6");
+        assert_eq!(systems_with("update"), ["drtm-kv"]);
+        assert!(systems_with("seed").is_empty());
+    }
+
+    #[test]
+    fn a_system_that_is_printed_can_be_asked_for_again() {
+        for entry in SYSTEMS.iter() {
+            let mut system = entry.with(&entry.usual).unwrap();
+            system.profile = Some("cx3".into());
+            let json = serde_json::to_string(&system).unwrap();
+            let given = Given::from_json("w", &json, &fields()).unwrap();
+            assert_eq!(Asked::of(&given).unwrap(), Asked::System(system));
+        }
+    }
+}

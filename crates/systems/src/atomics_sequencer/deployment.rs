@@ -1,0 +1,41 @@
+//! The sequencer by fetch-and-add on machines.
+
+use super::config::AtomicsSequencer;
+use super::protocol::{Client, Server};
+use crate::config::{Clients, Timing};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Measured, System};
+use doorbell_verbs::Cluster;
+
+impl System for AtomicsSequencer {
+    const NAME: &'static str = "atomics-sequencer";
+    const ABOUT: &'static str = "Sequencer by RDMA fetch-and-add";
+    const DESIGN: Option<(&'static str, &'static str)> = Some(("sequencer", "atomics"));
+
+    fn usual() -> AtomicsSequencer {
+        AtomicsSequencer { clients: Clients::new(70, 14, 16, false), timing: Timing::USUAL }
+    }
+
+    fn machines(&self) -> u32 {
+        self.clients.machines()
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let counter = site.counter(0)?;
+        let interval = site.server_interval();
+        site.serve(Server { clients: self.clients.clients, counter, interval });
+        for number in 0..self.clients.clients {
+            let (drawing, interval) = (self.clients.drawing(), site.client_interval());
+            site.ask(self.clients.place(number), Client { number, drawing, interval });
+        }
+        Ok(())
+    }
+}

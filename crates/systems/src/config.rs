@@ -1,0 +1,179 @@
+//! Parameters that several systems have; each is said once.
+
+use crate::Drawing;
+use crate::herd;
+use crate::kv::{Distribution, Load};
+use doorbell_schema::{Duration, Field, Flag, schema};
+use doorbell_verbs::Span;
+
+schema! {
+    /// Clients; each is a thread, with a core of its own.
+    pub struct Clients {
+        /// Clients.
+        clients: u32 = Field::count(1, 16_384),
+        /// Clients of a machine.
+        clients_per_machine: u32 = Field::count(1, 256),
+        /// Operations that a client has outstanding.
+        outstanding: u32 = Field::count(1, 512),
+        /// Clients send a window of operations, wait for all, and send the next.
+        windows: bool = Field::switch()
+            .flags(&[Flag::no("continuous", "Replace each operation at once, rather than wait for a whole window")]),
+    }
+}
+
+schema! {
+    /// Worker threads of a server that reply.
+    pub struct Workers {
+        /// Worker threads of the server, one per core.
+        cores: u32 = Field::count(1, 256),
+        /// Requests that a worker takes in a pass; of an RPC sequencer without batching, 1.
+        gather: u32 = Field::count(1, 1024),
+        /// Post the replies of a pass with one doorbell per port.
+        batching: bool = Field::switch().flags(&[Flag::no("no-batching", "Post replies one by one")]),
+        /// UD QPs per port that a worker's replies take turns with.
+        queues: u32 = Field::count(1, 64).flags(&[Flag::renamed("multi-queue", "N")]),
+    }
+}
+
+schema! {
+    /// How requests travel over HERD's RPCs.
+    pub struct Travel {
+        /// Requests by UD SEND rather than by WRITE over a connected QP.
+        datagrams: bool = Field::switch(),
+    }
+}
+
+schema! {
+    /// What a store holds, and what clients ask it for.
+    pub struct Pairs {
+        /// Pairs of each worker's partition, or of the server where it has none.
+        pairs: u64 = Field::count(1, 100_000_000),
+        /// Keys by Zipf's law rather than uniformly.
+        zipf: bool = Field::switch(),
+        /// PUTs in a thousand operations.
+        put_permille: u32 = Field::count(0, 1000),
+    }
+}
+
+schema! {
+    /// Values of any length.
+    pub struct Values {
+        /// Bytes of a value.
+        value: u32 = Field::bytes(1, 3900),
+    }
+}
+
+schema! {
+    /// What a small store stands for.
+    pub struct Scale {
+        /// Pairs that the pairs stand for: caches hold as small a part of them as of these.
+        real_pairs: u64 = Field::count(1, u64::MAX).in_files(),
+        /// Bytes of the last-level cache, which all partitions share.
+        cache_bytes: u64 = Field::bytes(1, u64::MAX).in_files(),
+    }
+}
+
+schema! {
+    /// What is measured, of which draws.
+    pub struct Timing {
+        /// Virtual time before measuring begins, as 500us.
+        warmup: Duration = Field::time(),
+        /// Virtual time to measure for, as 2ms.
+        duration: Duration = Field::positive_time(),
+        /// Seed of all random draws.
+        seed: u64 = Field::count(0, u64::MAX),
+    }
+}
+
+impl Clients {
+    /// As the papers' clusters have them: windows or not.
+    pub(crate) const fn new(clients: u32, per_machine: u32, outstanding: u32, windows: bool) -> Clients {
+        Clients { clients, clients_per_machine: per_machine, outstanding, windows }
+    }
+
+    /// Machines of the clients and a server.
+    pub fn machines(&self) -> u32 {
+        1 + self.clients.div_ceil(self.clients_per_machine.max(1))
+    }
+
+    /// Machine and core of a client; the server is machine 0.
+    pub(crate) fn place(&self, client: u32) -> (u32, u32) {
+        (1 + client / self.clients_per_machine, client % self.clients_per_machine)
+    }
+
+    pub(crate) fn drawing(&self) -> Drawing {
+        Drawing { outstanding: self.outstanding, windows: self.windows, limit: 0, record: false }
+    }
+}
+
+impl Workers {
+    /// Passes take up to 32 requests.
+    pub(crate) const fn new(queues: u32) -> Workers {
+        Workers { cores: 6, gather: 32, batching: true, queues }
+    }
+}
+
+impl Travel {
+    /// By WRITE.
+    pub(crate) const WRITES: Travel = Travel { datagrams: false };
+
+    /// Parameters of HERD's RPCs with requests and replies of at most so many bytes.
+    pub(crate) fn herd(&self, clients: &Clients, workers: &Workers, longest: (u32, u32)) -> herd::Config {
+        herd::Config {
+            requests: if self.datagrams { herd::Requests::Send } else { herd::Requests::Write },
+            workers: workers.cores,
+            clients: clients.clients,
+            window: clients.outstanding.next_power_of_two(),
+            max_request: longest.0,
+            max_reply: longest.1,
+            gather: workers.gather,
+            doorbell: workers.batching,
+            queues: workers.queues,
+            retry: None,
+        }
+    }
+}
+
+impl Pairs {
+    /// With uniform keys.
+    pub(crate) const fn new(pairs: u64, put_permille: u32) -> Pairs {
+        Pairs { pairs, zipf: false, put_permille }
+    }
+
+    /// What a client asks a store of so many partitions for, with values of so many bytes.
+    pub(crate) fn load(&self, partitions: u32, value: u32, clients: &Clients, timing: &Timing) -> Load {
+        Load {
+            pairs: self.pairs * u64::from(partitions),
+            distribution: if self.zipf { Distribution::Zipf } else { Distribution::Uniform },
+            put_permille: self.put_permille,
+            value,
+            outstanding: clients.outstanding,
+            windows: clients.windows,
+            seed: timing.seed,
+        }
+    }
+}
+
+impl Values {
+    /// As the paper has them.
+    pub(crate) const USUAL: Values = Values { value: 32 };
+}
+
+impl Scale {
+    /// ATC'16's partitions of 8 million pairs, and the last-level cache of its machines.
+    pub(crate) const PAPER: Scale = Scale { real_pairs: 8_000_000, cache_bytes: 35 << 20 };
+
+    /// Bytes that caches hold of a store of so many pairs.
+    pub(crate) fn cached(&self, pairs: u64) -> u64 {
+        (u128::from(self.cache_bytes) * u128::from(pairs) / u128::from(self.real_pairs.max(1))) as u64
+    }
+}
+
+impl Timing {
+    /// Long enough for steady rates of the paper's systems.
+    pub(crate) const USUAL: Timing = Timing {
+        warmup: Duration::new(Span::from_us(100)),
+        duration: Duration::new(Span::from_us(150)),
+        seed: 1,
+    };
+}

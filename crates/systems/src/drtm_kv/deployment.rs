@@ -1,0 +1,51 @@
+//! DrTM-KV on machines.
+
+use super::config::DrtmKv;
+use super::protocol::{Client, ITEM, Server, VALUE};
+use crate::config::{Clients, Pairs, Timing};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Measured, System};
+use doorbell_verbs::Cluster;
+
+impl System for DrtmKv {
+    const NAME: &'static str = "drtm-kv";
+    const ABOUT: &'static str = "DrTM-KV: GET by READ, PUT by atomics";
+
+    fn usual() -> DrtmKv {
+        DrtmKv {
+            clients: Clients::new(70, 14, 16, false),
+            pairs: Pairs::new(1 << 20, 0),
+            timing: Timing::USUAL,
+            update: false,
+        }
+    }
+
+    fn machines(&self) -> u32 {
+        self.clients.machines()
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    fn store_bytes(&self) -> u64 {
+        self.pairs.pairs * ITEM
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let items = site.alloc(self.store_bytes())?;
+        let interval = site.server_interval();
+        // A GET does not look at the key.
+        site.serve(Server { clients: self.clients.clients, items, fill: false, interval });
+        let load = self.pairs.load(1, VALUE, &self.clients, &self.timing);
+        for number in 0..self.clients.clients {
+            let interval = site.client_interval();
+            site.ask(self.clients.place(number), Client { number, load, update: self.update, interval });
+        }
+        Ok(())
+    }
+}

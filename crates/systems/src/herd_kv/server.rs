@@ -1,0 +1,88 @@
+//! The server of a store over HERD's RPCs, with pairs that are there from the start.
+
+use super::protocol::Server;
+use crate::config::Scale;
+use crate::kv::{Filled, Layout, Load, fill};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Measured, SystemError, herd};
+use doorbell_verbs::{Cluster, Mem};
+
+/// Bytes that a core has in its own caches at least: 128 lines.
+const OWN_CACHE: u64 = 8 << 10;
+
+/// A store's server.
+pub(crate) struct StoreServer {
+    pub(crate) config: herd::Config,
+    /// What clients ask for: of all partitions.
+    pub(crate) load: Load,
+    /// Pairs of a partition.
+    pub(crate) partition: u64,
+    pub(crate) scale: Scale,
+    /// Clients that READ the tables.
+    pub(crate) readers: u32,
+}
+
+impl StoreServer {
+    /// Of a partition. Partitions are of nearly equal size: their owners are drawn by hash, so
+    /// none has more than six standard deviations above the mean, nor than what 16 bits leave uneven.
+    pub(crate) fn layout(&self) -> Layout {
+        let pairs = self.partition;
+        let room = 6 * pairs.isqrt() + pairs / 4096 + 16;
+        Layout::for_pairs(pairs + room, self.load.value)
+    }
+
+    /// Bytes of all partitions.
+    pub(crate) fn store_bytes(&self) -> u64 {
+        self.layout().bytes() * u64::from(self.config.workers)
+    }
+
+    /// Fills the partitions, half of them on each of two threads.
+    #[expect(clippy::disallowed_methods, reason = "it is done before the run")]
+    fn fill(&self, tables: &mut [u8]) -> Result<Vec<Filled>, SystemError> {
+        let (layout, workers, load) = (self.layout(), self.config.workers, self.load);
+        let mut parts: Vec<&mut [u8]> = tables.chunks_exact_mut(layout.bytes() as usize).collect();
+        let others = parts.split_off(parts.len().div_ceil(2));
+        let second = parts.len() as u32;
+        std::thread::scope(|scope| {
+            let others = scope.spawn(|| fill(others, second, workers, layout, load.pairs, load.value));
+            let mut all = fill(parts, 0, workers, layout, load.pairs, load.value)?;
+            all.extend(others.join().expect("filling does not panic")?);
+            Ok(all)
+        })
+    }
+
+    /// Adds the server's threads.
+    pub(crate) fn deploy<C: Cluster, D: Dress>(
+        &self,
+        site: &mut Site<'_, C, Measured, D>,
+    ) -> Result<(), SiteError> {
+        let region = site.alloc(self.config.region_bytes())?;
+        let tables: Mem = site.alloc(self.store_bytes())?;
+        let filled = match site.cluster().preset(0, tables, |bytes| self.fill(bytes)) {
+            Some(Err(cause)) => return Err(SiteError::Thread { machine: 0, thread: 0, cause }),
+            Some(Ok(filled)) => filled,
+            // Of another process, which knows.
+            None => Vec::new(),
+        };
+        // What a batch touches stays in a core's own caches, however small the rest.
+        let own = OWN_CACHE * u64::from(self.config.workers);
+        site.cluster().limit_cached(0, tables, self.scale.cached(self.partition).max(own));
+        let interval = site.server_interval();
+        for number in 0..self.config.workers {
+            site.serve(Server {
+                config: self.config.clone(),
+                number,
+                region,
+                tables,
+                layout: self.layout(),
+                pairs: self.load.pairs,
+                value: self.load.value,
+                filled: filled.get(number as usize).copied(),
+                prefetch: true,
+                readers: self.readers,
+                interval,
+            });
+        }
+        Ok(())
+    }
+}

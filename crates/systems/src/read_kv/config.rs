@@ -1,0 +1,40 @@
+//! Parameters of the store that clients READ.
+
+use crate::config::{Clients, Pairs, Scale, Timing, Travel, Values, Workers};
+use crate::herd_kv::{StoreServer, max_reply, max_request};
+use doorbell_schema::schema;
+
+schema! {
+    /// The store with GET by two READs, PUT over HERD's RPCs.
+    pub struct ReadKv {
+        groups {
+            /// Clients.
+            clients: Clients,
+            /// The server's threads, each with a partition.
+            workers: Workers,
+            /// How PUTs travel.
+            travel: Travel,
+            /// What it holds.
+            pairs: Pairs,
+            /// Their values.
+            values: Values,
+            /// What that stands for.
+            scale: Scale,
+            /// What is measured.
+            timing: Timing,
+        }
+    }
+}
+
+impl ReadKv {
+    pub(super) fn server(&self) -> StoreServer {
+        let longest = (max_request(self.values.value), max_reply(self.values.value));
+        StoreServer {
+            config: self.travel.herd(&self.clients, &self.workers, longest),
+            load: self.pairs.load(self.workers.cores, self.values.value, &self.clients, &self.timing),
+            partition: self.pairs.pairs,
+            scale: self.scale.clone(),
+            readers: self.clients.clients,
+        }
+    }
+}

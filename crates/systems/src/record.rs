@@ -1,0 +1,89 @@
+//! What a thread hands back, as bytes that it can publish to another process.
+
+use crate::{Measured, SystemError};
+
+/// What a thread hands back, as words that can be published.
+pub trait Record: Send + Sized + 'static {
+    /// As words.
+    fn to_words(&self) -> Vec<u64>;
+
+    /// From words, where they are of its kind.
+    fn from_words(words: &[u64]) -> Option<Self>;
+}
+
+impl Record for u64 {
+    fn to_words(&self) -> Vec<u64> {
+        vec![*self]
+    }
+
+    fn from_words(words: &[u64]) -> Option<u64> {
+        let &[word] = words else { return None };
+        Some(word)
+    }
+}
+
+impl Record for Measured {
+    /// Counts, then latencies with how often each was seen.
+    fn to_words(&self) -> Vec<u64> {
+        let Measured { done, replies, posts, again, missed, header_only, latency } = self;
+        let counts = [*done, *replies, *posts, *again, *missed, *header_only];
+        let seen = latency.iter_recorded();
+        let seen = seen.flat_map(|seen| [seen.value_iterated_to(), seen.count_since_last_iteration()]);
+        counts.into_iter().chain(seen).collect()
+    }
+
+    fn from_words(words: &[u64]) -> Option<Measured> {
+        let (&[done, replies, posts, again, missed, header_only], seen) = words.split_first_chunk()?;
+        let mut measured =
+            Measured { done, replies, posts, again, missed, header_only, ..Measured::default() };
+        let (pairs, []) = seen.as_chunks() else { return None };
+        for &[value, count] in pairs {
+            measured.latency.record_n(value, u32::try_from(count).ok()?).ok()?;
+        }
+        Some(measured)
+    }
+}
+
+/// A result as bytes: 1 and its words, or 0 and what was wrong.
+pub(crate) fn to_bytes<R: Record>(result: Result<R, SystemError>) -> Vec<u8> {
+    match result {
+        Ok(record) => {
+            let words = record.to_words();
+            std::iter::once(1).chain(words.iter().flat_map(|word| word.to_le_bytes())).collect()
+        }
+        Err(error) => std::iter::once(0).chain(error.to_string().into_bytes()).collect(),
+    }
+}
+
+pub(crate) fn from_bytes<R: Record>(bytes: &[u8]) -> Result<R, String> {
+    match bytes.split_first() {
+        Some((1, rest)) => {
+            let words: Vec<u64> = rest.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+            R::from_words(&words).ok_or_else(|| "what it handed back is not of its kind".into())
+        }
+        Some((_, text)) => Err(String::from_utf8_lossy(text).into_owned()),
+        None => Err("it handed back nothing".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_published_is_what_was_measured() {
+        let mut measured = Measured { done: 7, replies: 8, again: 9, ..Measured::default() };
+        for ns in [100, 100, 2500, 9_000_000] {
+            measured.latency.record(ns).unwrap();
+        }
+        let again: Measured = from_bytes(&to_bytes(Ok(measured.clone()))).unwrap();
+        assert_eq!((again.done, again.replies, again.again), (7, 8, 9));
+        for q in [0.1, 0.5, 0.75, 1.0] {
+            assert_eq!(again.latency.value_at_quantile(q), measured.latency.value_at_quantile(q));
+        }
+        let error = SystemError::Protocol("no".into());
+        assert_eq!(from_bytes::<u64>(&to_bytes::<u64>(Err(error))), Err("no".into()));
+        assert!(from_bytes::<u64>(&to_bytes(Ok(measured))).is_err());
+        assert!(from_bytes::<u64>(&[]).is_err());
+    }
+}

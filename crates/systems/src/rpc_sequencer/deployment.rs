@@ -1,0 +1,66 @@
+//! The sequencer over HERD's RPCs on machines.
+
+use super::config::RpcSequencer;
+use super::protocol::{Client, Server};
+use crate::config::{Clients, Timing, Travel, Workers};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Measured, System};
+use doorbell_schema::Given;
+use doorbell_verbs::Cluster;
+
+impl System for RpcSequencer {
+    const NAME: &'static str = "rpc-sequencer";
+    const ABOUT: &'static str = "Sequencer over HERD's RPCs";
+    const DESIGN: Option<(&'static str, &'static str)> = Some(("sequencer", "rpc"));
+
+    /// Clients send windows of 32; multi-queue means 3 QPs per port.
+    fn usual() -> RpcSequencer {
+        RpcSequencer {
+            clients: Clients::new(70, 14, 32, true),
+            workers: Workers::new(3),
+            travel: Travel::WRITES,
+            timing: Timing::USUAL,
+        }
+    }
+
+    /// Without batching a worker replies to a request before it looks for the next.
+    fn settle(&mut self, given: &Given) {
+        if !self.workers.batching && given.get("gather").is_none() {
+            self.workers.gather = 1;
+        }
+    }
+
+    fn machines(&self) -> u32 {
+        self.clients.machines()
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    fn warmed_bytes(&self) -> u64 {
+        self.herd().warmed_bytes()
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let config = self.herd();
+        let region = site.alloc(config.region_bytes())?;
+        let counter = site.counter(0)?;
+        let interval = site.server_interval();
+        for number in 0..self.workers.cores {
+            site.serve(Server { config: config.clone(), number, region, counter, interval });
+        }
+        for number in 0..self.clients.clients {
+            let (drawing, interval) = (self.clients.drawing(), site.client_interval());
+            site.ask(
+                self.clients.place(number),
+                Client { config: config.clone(), number, drawing, interval },
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,351 @@
+//! Where a system is put up: machines of a cluster, threads on them, what they hand back.
+//!
+//! Machine 0 is the server. The same deployment runs where time is virtual, with machines as threads of a
+//! process, and with a process for each machine, each of which makes the same calls: threads share nothing but
+//! what they publish.
+
+use crate::record::{self, Record};
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, RunError, Span, Task, Time, VerbsError};
+use std::marker::PhantomData;
+use thiserror::Error;
+
+/// The core of machine 0 that the thread has which collects results; where time is virtual there is none.
+const COLLECTOR: u32 = 255;
+
+fn result_key(client: u32) -> String {
+    format!("site/result/{client}")
+}
+
+fn served_key(thread: u32) -> String {
+    format!("site/served/{thread}")
+}
+
+/// What is put around the programs: layers with faults, in tests.
+pub trait Dress: Clone + Send + 'static {
+    /// Around thread `thread` of the server.
+    fn server<T: Program>(self, thread: u32, program: T) -> impl Program<Output = T::Output>;
+
+    /// Around a client.
+    fn client<T: Program>(self, number: u32, program: T) -> impl Program<Output = T::Output>;
+}
+
+/// Programs as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+impl Dress for Plain {
+    fn server<T: Program>(self, _: u32, program: T) -> impl Program<Output = T::Output> {
+        program
+    }
+
+    fn client<T: Program>(self, _: u32, program: T) -> impl Program<Output = T::Output> {
+        program
+    }
+}
+
+/// When threads begin, measure and end.
+#[derive(Clone, Copy, Debug)]
+pub enum Course {
+    /// At these times, where one clock counts for all.
+    Fixed(Interval),
+    /// Clients begin when all are ready, and measure for `span` after `warmup`. Servers end when all clients
+    /// have.
+    Together {
+        /// Before measuring begins.
+        warmup: Span,
+        /// To measure for.
+        span: Span,
+    },
+    /// Clients begin at once, end when they have done what they have to, and give up after that long.
+    /// Servers end when all clients have.
+    Patience(Span),
+}
+
+/// Why a deployment has no result.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SiteError {
+    /// Memory could not be had.
+    #[error("{0}")]
+    Memory(#[from] VerbsError),
+    /// The run did not reach its end.
+    #[error("{0}")]
+    Run(#[from] RunError),
+    /// A thread gave up.
+    #[error("thread {thread} of machine {machine}: {cause}")]
+    Thread {
+        /// Its machine.
+        machine: u32,
+        /// Its number there.
+        thread: u32,
+        /// Why.
+        cause: SystemError,
+    },
+    /// A thread did not come to its end.
+    #[error("thread {thread} of machine {machine} did not end in time")]
+    Unfinished {
+        /// Its machine.
+        machine: u32,
+        /// Its number there.
+        thread: u32,
+    },
+    /// A thread said why it gave up.
+    #[error("{0}")]
+    Said(String),
+}
+
+/// What the threads of a deployment handed back.
+#[derive(Clone, Debug)]
+pub struct Ended<R> {
+    /// The server's threads together.
+    pub served: Measured,
+    /// Each client.
+    pub clients: Vec<R>,
+}
+
+/// A thread's machine, its number there, and what it will hand back.
+type Started<T> = (u32, u32, Task<Result<T, SystemError>>);
+
+/// A deployment being put up.
+pub struct Site<'c, C: Cluster, R, D = Plain> {
+    cluster: &'c mut C,
+    dress: D,
+    course: Course,
+    /// A word that ends the servers, but where all ends are fixed.
+    stop: Option<Mem>,
+    /// Of fixed times.
+    servers: Vec<Started<Measured>>,
+    clients: Vec<Started<R>>,
+    /// How many there are, here or elsewhere.
+    served: u32,
+    asked: u32,
+}
+
+impl<'c, C: Cluster, R: Record> Site<'c, C, R> {
+    /// A site without threads.
+    ///
+    /// # Errors
+    /// If machine 0 has no memory.
+    pub fn new(cluster: &'c mut C, course: Course) -> Result<Site<'c, C, R>, SiteError> {
+        Site::dressed(cluster, course, Plain)
+    }
+}
+
+impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
+    /// The same with something around each program.
+    ///
+    /// # Errors
+    /// As [`Site::new`].
+    pub fn dressed(cluster: &'c mut C, course: Course, dress: D) -> Result<Site<'c, C, R, D>, SiteError> {
+        let stop = match course {
+            Course::Fixed(_) => None,
+            Course::Together { .. } | Course::Patience(_) => Some(cluster.alloc(0, 64, PageSize::Small)?),
+        };
+        let (servers, clients) = Default::default();
+        Ok(Site { cluster, dress, course, stop, servers, clients, served: 0, asked: 0 })
+    }
+
+    /// The cluster.
+    pub fn cluster(&mut self) -> &mut C {
+        self.cluster
+    }
+
+    /// Memory of the server.
+    ///
+    /// # Errors
+    /// If it has no more.
+    pub fn alloc(&mut self, len: u64) -> Result<Mem, SiteError> {
+        Ok(self.cluster.alloc(0, len, PageSize::Huge)?)
+    }
+
+    /// A counter of the server that begins with `first`.
+    ///
+    /// # Errors
+    /// If it has no more memory.
+    pub fn counter(&mut self, first: u64) -> Result<Mem, SiteError> {
+        let counter = self.alloc(64)?;
+        self.cluster.preset(0, counter, |bytes| bytes[..8].copy_from_slice(&first.to_le_bytes()));
+        Ok(counter)
+    }
+
+    /// When servers measure and end.
+    pub fn server_interval(&self) -> Interval {
+        match (self.course, self.stop) {
+            (Course::Fixed(interval), _) => interval,
+            (Course::Patience(span), Some(stop)) => Interval::new(Time::START, span).until(stop),
+            (_, stop) => Interval { stop, ..Interval::endless() },
+        }
+    }
+
+    /// When the next client measures and ends.
+    pub fn client_interval(&self) -> Interval {
+        match self.course {
+            Course::Fixed(interval) => interval,
+            Course::Together { warmup, span } => {
+                Interval::after(Time::START, warmup, span).once_all_are_ready(self.asked)
+            }
+            Course::Patience(span) => Interval::new(Time::START, span),
+        }
+    }
+
+    /// The next thread of the server.
+    pub fn serve<T, S>(&mut self, program: T)
+    where
+        T: Program<Output = Result<S, SystemError>>,
+        S: Into<Measured> + Send + 'static,
+    {
+        let thread = self.served;
+        self.served += 1;
+        let program = self.dress.clone().server(thread, program);
+        match self.course {
+            Course::Fixed(_) => {
+                let task = self.cluster.spawn(0, thread, As(program, PhantomData));
+                self.servers.push((0, thread, task));
+            }
+            Course::Together { .. } | Course::Patience(_) => {
+                self.cluster.spawn(0, thread, Server { program, thread });
+            }
+        }
+    }
+
+    /// The next client, on this machine and core.
+    pub fn ask<T, S>(&mut self, (machine, core): (u32, u32), program: T)
+    where
+        T: Program<Output = Result<S, SystemError>>,
+        S: Into<R> + Send + 'static,
+    {
+        let number = self.asked;
+        self.asked += 1;
+        let program = As(self.dress.clone().client(number, program), PhantomData);
+        match self.course {
+            Course::Fixed(_) => {
+                let task = self.cluster.spawn(machine, core, program);
+                self.clients.push((machine, core, task));
+            }
+            Course::Together { .. } | Course::Patience(_) => {
+                self.cluster.spawn(machine, core, Client { program, number });
+            }
+        }
+    }
+
+    /// Runs everything. `None` where machine 0 is another process, which has the results.
+    ///
+    /// # Errors
+    /// If the run does not reach its end, or a thread gives up.
+    pub fn run(self) -> Result<Option<Ended<R>>, SiteError> {
+        let Site { cluster, stop, servers, clients, served, asked, course, .. } = self;
+        let Some(stop) = stop else {
+            cluster.run()?;
+            let mut all = Measured::default();
+            for server in &servers {
+                all.add(&take(server)?);
+            }
+            let clients = clients.iter().map(take).collect::<Result<_, _>>()?;
+            return Ok(Some(Ended { served: all, clients }));
+        };
+        let together = matches!(course, Course::Together { .. });
+        let collector = Collector { served, asked, stop, together };
+        let task = cluster.spawn(0, COLLECTOR, collector);
+        cluster.run()?;
+        let Some((served, asked)) = task.take() else { return Ok(None) };
+        let mut all = Measured::default();
+        for (thread, bytes) in served.iter().enumerate() {
+            all.add(&said(bytes, || format!("thread {thread} of the server"))?);
+        }
+        let clients = asked.iter().enumerate();
+        let clients = clients.map(|(n, bytes)| said(bytes, || format!("client {n}")));
+        Ok(Some(Ended { served: all, clients: clients.collect::<Result<_, _>>()? }))
+    }
+}
+
+fn take<T>((machine, thread, task): &Started<T>) -> Result<T, SiteError> {
+    let (machine, thread) = (*machine, *thread);
+    match task.take() {
+        Some(Ok(result)) => Ok(result),
+        Some(Err(cause)) => Err(SiteError::Thread { machine, thread, cause }),
+        None => Err(SiteError::Unfinished { machine, thread }),
+    }
+}
+
+fn said<R: Record>(bytes: &[u8], who: impl Fn() -> String) -> Result<R, SiteError> {
+    record::from_bytes(bytes).map_err(|error| SiteError::Said(format!("{}: {error}", who())))
+}
+
+/// A program whose result becomes another type's.
+struct As<T, S>(T, PhantomData<fn() -> S>);
+
+impl<T, O, S> Program for As<T, S>
+where
+    T: Program<Output = Result<O, SystemError>>,
+    O: Into<S>,
+    S: Send + 'static,
+{
+    type Output = Result<S, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        self.0.run(p).map(Into::into)
+    }
+}
+
+/// A server's thread, whose result is published.
+struct Server<T> {
+    program: T,
+    thread: u32,
+}
+
+impl<T, S> Program for Server<T>
+where
+    T: Program<Output = Result<S, SystemError>>,
+    S: Into<Measured>,
+{
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        // Clients would wait in vain; a panic ends them, too.
+        let ended = self.program.run(p.clone()).unwrap_or_else(|error| panic!("the server: {error}"));
+        p.publish(&served_key(self.thread), &record::to_bytes::<Measured>(Ok(ended.into())));
+    }
+}
+
+/// A client, whose result is published.
+struct Client<T> {
+    program: T,
+    number: u32,
+}
+
+impl<T, R> Program for Client<T>
+where
+    T: Program<Output = Result<R, SystemError>>,
+    R: Record,
+{
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        let ended = self.program.run(p.clone());
+        // One that gives up early must not keep the others from beginning.
+        Interval::say_ready(&p, self.number);
+        p.publish(&result_key(self.number), &record::to_bytes(ended));
+    }
+}
+
+/// Lets clients begin, waits for their results, stops the server, and waits for its threads'.
+struct Collector {
+    served: u32,
+    asked: u32,
+    stop: Mem,
+    together: bool,
+}
+
+impl Program for Collector {
+    type Output = (Vec<Vec<u8>>, Vec<Vec<u8>>);
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        if self.together {
+            Interval::let_all_begin(&p, self.asked);
+        }
+        let asked = (0..self.asked).map(|client| p.lookup(&result_key(client))).collect();
+        p.store_u64(self.stop, 0, 1);
+        let served = (0..self.served).map(|thread| p.lookup(&served_key(thread))).collect();
+        (served, asked)
+    }
+}

@@ -1,0 +1,50 @@
+//! Spec-S0 on machines.
+
+use super::config::SpecSequencer;
+use super::protocol::{Client, Server};
+use crate::config::{Clients, Timing, Workers};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Measured, System};
+use doorbell_verbs::Cluster;
+
+impl System for SpecSequencer {
+    const NAME: &'static str = "spec-sequencer";
+    const ABOUT: &'static str = "Spec-S0, a sequencer by header-only SENDs";
+    const DESIGN: Option<(&'static str, &'static str)> = Some(("sequencer", "spec-s0"));
+
+    /// Clients keep 16 outstanding.
+    fn usual() -> SpecSequencer {
+        SpecSequencer {
+            clients: Clients::new(70, 14, 16, false),
+            workers: Workers::new(3),
+            timing: Timing::USUAL,
+        }
+    }
+
+    fn machines(&self) -> u32 {
+        self.clients.machines()
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let config = self.shared();
+        let counter = site.counter(0)?;
+        let interval = site.server_interval();
+        for number in 0..self.workers.cores {
+            site.serve(Server { config: config.clone(), number, counter, interval });
+        }
+        for number in 0..self.clients.clients {
+            let (drawing, interval) = (self.clients.drawing(), site.client_interval());
+            let client = Client { config: config.clone(), number, guess: 0, drawing, interval };
+            site.ask(self.clients.place(number), client);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! What a system says of itself, and the register of all.
+
+use crate::config::Timing;
+use crate::site::{Course, Dress, Ended, Site, SiteError};
+use crate::{
+    Interval, Measured, atomics_sequencer, drtm_kv, herd_kv, read_kv, rpc_sequencer, spec_sequencer,
+};
+use doorbell_schema::{Given, Schema};
+use doorbell_verbs::{Cluster, Span, Time};
+
+/// Virtual time that a thread has to set up at least, and to use a line of its memory once.
+const SETUP: Span = Span::from_us(1500);
+const SETUP_LINE: Span = Span::from_ns(200);
+
+/// A system: its parameters, and how its programs are put on machines.
+pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
+    /// Its name.
+    const NAME: &'static str;
+    /// What it is, in one sentence.
+    const ABOUT: &'static str;
+    /// Where several systems do the same: what that is, and the name of this design of it.
+    const DESIGN: Option<(&'static str, &'static str)> = None;
+
+    /// Its parameters as its paper has them; where that does not say, as its authors' programs.
+    fn usual() -> Self;
+
+    /// Fills in what is usual and depends on what is given; `self` has all that is given.
+    fn settle(&mut self, _given: &Given) {}
+
+    /// Its machines; 0 is the server.
+    fn machines(&self) -> u32;
+
+    /// What is measured.
+    fn timing(&self) -> &Timing;
+
+    /// The same, to be changed.
+    fn timing_mut(&mut self) -> &mut Timing;
+
+    /// Bytes of the memory that the server's store has.
+    fn store_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Bytes that a thread uses once before it is ready.
+    fn warmed_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Puts it up: allocates, and adds the server's threads and the clients.
+    ///
+    /// # Errors
+    /// If the site has no more memory, or a parameter does not fit the others.
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError>;
+
+    /// Its parameters as given, else as usual.
+    ///
+    /// # Errors
+    /// One sentence where a value is out of its range.
+    fn of(given: &Given) -> Result<Self, String> {
+        let mut system = Self::usual();
+        system.apply(given)?;
+        system.settle(given);
+        system.check_ranges()?;
+        Ok(system)
+    }
+
+    /// When threads begin, measure and end, where time is virtual.
+    fn interval(&self) -> Interval {
+        let set_up = SETUP.max(SETUP_LINE * (self.warmed_bytes() / 64));
+        let Timing { warmup, duration, .. } = self.timing();
+        Interval::after(Time::START + set_up, warmup.span(), duration.span())
+    }
+
+    /// Runs it on a cluster; `None` where machine 0 is another process, which has the result.
+    ///
+    /// # Errors
+    /// If it does not reach its end.
+    fn run<C: Cluster>(&self, cluster: &mut C) -> Result<Option<Ended<Measured>>, SiteError> {
+        let Timing { warmup, duration, .. } = self.timing();
+        let course = match cluster.is_virtual() {
+            true => Course::Fixed(self.interval()),
+            false => Course::Together { warmup: warmup.span(), span: duration.span() },
+        };
+        let mut site = Site::new(cluster, course)?;
+        self.deploy(&mut site)?;
+        site.run()
+    }
+}
+
+/// Who is shown systems.
+pub trait Visit {
+    /// A system.
+    fn visit<S: System>(&mut self);
+}
+
+/// Shows all systems, in the order of lists.
+pub fn visit_all(visitor: &mut impl Visit) {
+    visitor.visit::<rpc_sequencer::RpcSequencer>();
+    visitor.visit::<spec_sequencer::SpecSequencer>();
+    visitor.visit::<atomics_sequencer::AtomicsSequencer>();
+    visitor.visit::<herd_kv::HerdKv>();
+    visitor.visit::<read_kv::ReadKv>();
+    visitor.visit::<drtm_kv::DrtmKv>();
+}
