@@ -2,7 +2,7 @@
 
 use crate::faults::Faults;
 use crate::kv::{Case, Store, number, value};
-use crate::stage::Stage;
+use crate::stage::{self, place};
 use doorbell_systems::SystemError;
 use doorbell_systems::herd::{Client, Outcome};
 use doorbell_systems::kv::{Layout, Reply, Request, numbered};
@@ -122,10 +122,11 @@ pub fn run<C: Cluster>(
     seed: u64,
     patience: Span,
 ) -> Result<Option<u64>, String> {
-    let mut stage = Stage::new(cluster, Faults::default(), patience)?;
+    let machines = cluster.machines();
+    let mut stage = stage::stage(cluster, Faults::default(), patience)?;
     case().serve(&mut stage, layout())?;
     let end = stage.client_interval().end;
-    stage.ask(Comparer { steps, seed, end });
-    let forgotten = stage.run::<u64>()?.first().copied();
+    stage.ask(place(machines, 0), Comparer { steps, seed, end });
+    let forgotten = stage::run::<C, u64>(stage)?.first().copied();
     if forgotten == Some(0) { Err("nothing was forgotten".into()) } else { Ok(forgotten) }
 }

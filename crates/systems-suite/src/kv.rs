@@ -2,7 +2,8 @@
 
 use crate::faults::Faults;
 use crate::history::{Event, Op, unexplained};
-use crate::stage::{Record, Stage};
+use crate::stage::{self, Stage, place, text};
+use doorbell_systems::Record;
 use doorbell_systems::SystemError;
 use doorbell_systems::herd::{self, Config, Outcome};
 use doorbell_systems::kv::{Key, Layout, Reply, Request, numbered, owner};
@@ -353,16 +354,20 @@ impl Case {
     }
 
     /// The server of this case.
-    pub(crate) fn serve<C: Cluster>(&self, stage: &mut Stage<'_, C>, layout: Layout) -> Result<(), String> {
+    pub(crate) fn serve<C: Cluster, R: Record>(
+        &self,
+        stage: &mut Stage<'_, C, R>,
+        layout: Layout,
+    ) -> Result<(), String> {
         let interval = stage.server_interval();
         if self.store == Store::Drtm {
-            let items = stage.alloc(KEYS * drtm::ITEM)?;
+            let items = stage.alloc(KEYS * drtm::ITEM).map_err(text)?;
             stage.serve(drtm::Server { clients: self.clients, items, fill: true, interval });
             return Ok(());
         }
         let config = self.config();
-        let region = stage.alloc(config.region_bytes())?;
-        let tables = stage.alloc(layout.bytes() * u64::from(self.workers))?;
+        let region = stage.alloc(config.region_bytes()).map_err(text)?;
+        let tables = stage.alloc(layout.bytes() * u64::from(self.workers)).map_err(text)?;
         for number in 0..self.workers {
             stage.serve(herd_kv::Server {
                 config: config.clone(),
@@ -387,17 +392,18 @@ impl Case {
     /// # Errors
     /// What is wrong.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<History>, String> {
-        let mut stage = Stage::new(cluster, self.faults, patience)?;
+        let machines = cluster.machines();
+        let mut stage = stage::stage(cluster, self.faults, patience)?;
         self.serve(&mut stage, layout())?;
         let end = stage.client_interval().end;
         for number in 0..self.clients {
             if self.store == Store::Drtm {
-                stage.ask(ItemClient { case: *self, number, end });
+                stage.ask(place(machines, number), ItemClient { case: *self, number, end });
             } else {
-                stage.ask(Client { case: *self, number, end });
+                stage.ask(place(machines, number), Client { case: *self, number, end });
             }
         }
-        let histories: Vec<History> = stage.run()?;
+        let histories: Vec<History> = stage::run(stage)?;
         let events: Vec<Event> = histories.iter().flat_map(|h| h.events.clone()).collect();
         let first = (self.store == Store::Drtm).then_some(0);
         match unexplained(&events, |_| first) {

@@ -6,6 +6,7 @@
 //! depends on how long something takes; what does not end gives up after [`Scale::patience`].
 #![forbid(unsafe_code)]
 
+mod deployed;
 mod faults;
 pub mod forgetting;
 mod history;

@@ -3,7 +3,7 @@
 use crate::faults::Faults;
 use crate::kv::{Case, KEYS, MAX_REQUEST_VALUE, MAX_VALUE, Store, layout};
 use crate::layer::{Layer, Layered};
-use crate::stage::Stage;
+use crate::stage::{self, place};
 use doorbell_systems::SystemError;
 use doorbell_systems::drtm_kv as drtm;
 use doorbell_systems::herd::{Client, Message, Outcome};
@@ -162,12 +162,13 @@ impl Program for OutOfItems {
 /// # Errors
 /// What is wrong.
 pub fn herd<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(), String> {
-    let mut stage = Stage::new(cluster, Faults::default(), patience)?;
+    let machines = cluster.machines();
+    let mut stage = stage::stage(cluster, Faults::default(), patience)?;
     misused().serve(&mut stage, layout())?;
     let end = stage.client_interval().end;
-    stage.ask(Misuse { end });
-    stage.ask(Liar { end });
-    stage.run::<u64>().map(drop)
+    stage.ask(place(machines, 0), Misuse { end });
+    stage.ask(place(machines, 1), Liar { end });
+    stage::run::<C, u64>(stage).map(drop)
 }
 
 /// Items of DrTM-KV that there are not.
@@ -175,9 +176,10 @@ pub fn herd<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(), String> {
 /// # Errors
 /// What is wrong.
 pub fn drtm<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(), String> {
-    let mut stage = Stage::new(cluster, Faults::default(), patience)?;
+    let machines = cluster.machines();
+    let mut stage = stage::stage(cluster, Faults::default(), patience)?;
     Case { clients: 2, ..case(Store::Drtm) }.serve(&mut stage, layout())?;
     let end = stage.client_interval().end;
-    stage.ask(OutOfItems { end });
-    stage.run::<u64>().map(drop)
+    stage.ask(place(machines, 0), OutOfItems { end });
+    stage::run::<C, u64>(stage).map(drop)
 }

@@ -1,7 +1,8 @@
 //! Replies match requests, each of which is executed once.
 
 use crate::faults::Faults;
-use crate::stage::{Record, Stage};
+use crate::stage::{self, place, text};
+use doorbell_systems::Record;
 use doorbell_systems::herd::{Client, Config, Done, Handler, Message, Outcome, Requests, Worker};
 use doorbell_systems::{Interval, Measured, SystemError};
 use doorbell_verbs::{Cluster, Cpu, Mem, Program, Provider, Span, Time};
@@ -206,7 +207,8 @@ impl Case {
     /// # Errors
     /// What is wrong.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<Answered>, String> {
-        let mut stage = Stage::new(cluster, self.faults, patience)?;
+        let machines = cluster.machines();
+        let mut stage = stage::stage(cluster, self.faults, patience)?;
         let config = Config {
             requests: self.by,
             workers: self.workers,
@@ -219,7 +221,7 @@ impl Case {
             queues: self.queues,
             retry: self.retry,
         };
-        let region = stage.alloc(config.region_bytes())?;
+        let region = stage.alloc(config.region_bytes()).map_err(text)?;
         let interval = stage.server_interval();
         for number in 0..self.workers {
             let config = config.clone();
@@ -227,8 +229,8 @@ impl Case {
         }
         let end = stage.client_interval().end;
         for number in 0..self.clients {
-            stage.ask(Asker { case: *self, config: config.clone(), number, end });
+            stage.ask(place(machines, number), Asker { case: *self, config: config.clone(), number, end });
         }
-        stage.run()
+        stage::run(stage)
     }
 }

@@ -1,7 +1,8 @@
 //! Numbers are unique, dense and monotone.
 
 use crate::faults::Faults;
-use crate::stage::{Record, Stage};
+use crate::stage::{self, Stage, place, text};
+use doorbell_systems::Record;
 use doorbell_systems::drawing::{Draw, Drawing, Drawn};
 use doorbell_systems::{Interval, SystemError, herd};
 use doorbell_systems::{atomics_sequencer as atomics, rpc_sequencer as rpc, spec_sequencer as spec};
@@ -101,20 +102,20 @@ impl Case {
     /// # Errors
     /// What is wrong.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<Draws>, String> {
-        let mut stage = Stage::new(cluster, self.faults, patience)?;
+        let mut stage = stage::stage(cluster, self.faults, patience)?;
         match self.sequencer {
             Sequencer::HerdRpc => self.rpc(&mut stage)?,
             Sequencer::SpecS0 => self.spec(&mut stage)?,
             Sequencer::Atomics => self.atomics(&mut stage)?,
         }
-        let drawn = stage.run()?;
+        let drawn = stage::run(stage)?;
         if !drawn.is_empty() {
             self.check(&drawn)?;
         }
         Ok(drawn)
     }
 
-    fn rpc<C: Cluster>(&self, stage: &mut Stage<'_, C>) -> Result<(), String> {
+    fn rpc<C: Cluster>(&self, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
         let config = herd::Config {
             requests: herd::Requests::Write,
             workers: self.workers,
@@ -127,20 +128,24 @@ impl Case {
             queues: self.queues,
             retry: self.retry,
         };
-        let region = stage.alloc(config.region_bytes())?;
-        let counter = stage.counter(self.first)?;
+        let region = stage.alloc(config.region_bytes()).map_err(text)?;
+        let counter = stage.counter(self.first).map_err(text)?;
         let interval = stage.server_interval();
         for number in 0..self.workers {
             stage.serve(rpc::Server { config: config.clone(), number, region, counter, interval });
         }
         let (drawing, interval) = (self.drawing(), stage.client_interval());
+        let machines = stage.cluster().machines();
         for number in 0..self.clients {
-            stage.ask(Drawer(rpc::Client { config: config.clone(), number, drawing, interval }));
+            stage.ask(
+                place(machines, number),
+                Drawer(rpc::Client { config: config.clone(), number, drawing, interval }),
+            );
         }
         Ok(())
     }
 
-    fn spec<C: Cluster>(&self, stage: &mut Stage<'_, C>) -> Result<(), String> {
+    fn spec<C: Cluster>(&self, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
         let config = spec::Config {
             workers: self.workers,
             clients: self.clients,
@@ -150,25 +155,30 @@ impl Case {
             queues: self.queues,
             retry: self.retry,
         };
-        let counter = stage.counter(self.first)?;
+        let counter = stage.counter(self.first).map_err(text)?;
         let interval = stage.server_interval();
         for number in 0..self.workers {
             stage.serve(spec::Server { config: config.clone(), number, counter, interval });
         }
         let (drawing, guess, interval) = (self.drawing(), self.guess, stage.client_interval());
+        let machines = stage.cluster().machines();
         for number in 0..self.clients {
-            stage.ask(Drawer(spec::Client { config: config.clone(), number, guess, drawing, interval }));
+            stage.ask(
+                place(machines, number),
+                Drawer(spec::Client { config: config.clone(), number, guess, drawing, interval }),
+            );
         }
         Ok(())
     }
 
-    fn atomics<C: Cluster>(&self, stage: &mut Stage<'_, C>) -> Result<(), String> {
-        let counter = stage.counter(self.first)?;
+    fn atomics<C: Cluster>(&self, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
+        let counter = stage.counter(self.first).map_err(text)?;
         let interval = stage.server_interval();
         stage.serve(atomics::Server { clients: self.clients, counter, interval });
         let (drawing, interval): (Drawing, Interval) = (self.drawing(), stage.client_interval());
+        let machines = stage.cluster().machines();
         for number in 0..self.clients {
-            stage.ask(Drawer(atomics::Client { number, drawing, interval }));
+            stage.ask(place(machines, number), Drawer(atomics::Client { number, drawing, interval }));
         }
         Ok(())
     }

@@ -103,7 +103,7 @@ fn in_processes(
         // Few, and results name their checks for as long as the program runs.
         let name: &str = format!("processes/{check}").leak();
         if arguments.filter.as_ref().is_none_or(|part| name.contains(part)) {
-            let ended = processes::run(device, check, &arguments.of_device(), arguments.scale());
+            let ended = processes::run(device, &check, &arguments.of_device(), arguments.scale());
             let result =
                 CheckResult { name, outcome: ended.map_or_else(Outcome::Failed, |()| Outcome::Passed) };
             each(&result);

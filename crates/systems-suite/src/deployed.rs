@@ -1,0 +1,78 @@
+//! Each system as it is deployed, with its own clients: it ends, and has served them.
+
+use crate::Scale;
+use doorbell_schema::{Given, Value};
+use doorbell_systems::{System, Visit};
+use doorbell_verbs::{Cluster, Span};
+
+/// What the names of these checks begin with.
+const NAMES: &str = "systems/deployed/";
+
+/// Names of the checks, one for each system.
+pub(crate) fn names() -> Vec<String> {
+    struct Names(Vec<String>);
+    impl Visit for Names {
+        fn visit<S: System>(&mut self) {
+            self.0.push(format!("{NAMES}{}", S::NAME));
+        }
+    }
+    let mut names = Names(Vec::new());
+    doorbell_systems::visit_all(&mut names);
+    names.0
+}
+
+/// Runs the check of this name, if it is one of these.
+pub(crate) fn run<C: Cluster>(name: &str, cluster: &mut C, scale: &Scale) -> Option<Result<(), String>> {
+    struct Run<'a, C> {
+        wanted: &'a str,
+        cluster: &'a mut C,
+        scale: &'a Scale,
+        ended: Option<Result<(), String>>,
+    }
+    impl<C: Cluster> Visit for Run<'_, C> {
+        fn visit<S: System>(&mut self) {
+            if S::NAME == self.wanted {
+                self.ended = Some(check::<S, C>(self.cluster, self.scale));
+            }
+        }
+    }
+    let mut run = Run { wanted: name.strip_prefix(NAMES)?, cluster, scale, ended: None };
+    doorbell_systems::visit_all(&mut run);
+    run.ended
+}
+
+/// Long enough where time is virtual, and no client waits for a processor.
+const VIRTUAL: Span = Span::from_us(50);
+
+/// A small one, for as many machines as there are, that measures for so long.
+fn small<S: System>(machines: u32, scale: &Scale, span: Span) -> Result<S, String> {
+    let clients = u64::from(scale.clients);
+    let parameters = [
+        ("clients", Value::Number(clients)),
+        ("clients_per_machine", Value::Number(clients.div_ceil(u64::from(machines - 1)))),
+        ("outstanding", Value::Number(4)),
+        ("cores", Value::Number(2)),
+        ("pairs", Value::Number(1024)),
+        ("put_permille", Value::Number(300)),
+        ("update", Value::Switch(true)),
+        ("warmup", Value::Text("1ms".into())),
+        ("duration", Value::Text(format!("{}us", span.as_ns() / 1000))),
+    ];
+    let mut given = Given::default();
+    for (key, value) in parameters {
+        if let Some(field) = S::fields().into_iter().find(|field| field.key == key) {
+            given.set(field, value)?;
+        }
+    }
+    S::of(&given)
+}
+
+fn check<S: System, C: Cluster>(cluster: &mut C, scale: &Scale) -> Result<(), String> {
+    let span = if cluster.is_virtual() { VIRTUAL } else { scale.deployed };
+    let system: S = small(cluster.machines(), scale, span)?;
+    let Some(ended) = system.run(cluster).map_err(|error| error.to_string())? else { return Ok(()) };
+    let done: Vec<u64> = ended.clients.iter().map(|client| client.done).collect();
+    // A real processor may not have come to each.
+    let served = if cluster.is_virtual() { done.iter().all(|n| *n > 0) } else { done.iter().any(|n| *n > 0) };
+    if served { Ok(()) } else { Err(format!("clients saw {done:?} operations done")) }
+}
