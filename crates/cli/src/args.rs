@@ -103,7 +103,7 @@ pub(crate) struct ReproduceArgs {
     /// Denser curves; takes longer
     #[arg(long)]
     pub(crate) full: bool,
-    /// Write a plot of each table and figure to this directory, as tab4.svg
+    /// Write a plot of each table and figure to this directory, as atc16-tab4.svg
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
 }

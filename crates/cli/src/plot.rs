@@ -1,7 +1,7 @@
 //! Plots of a report, one SVG per experiment: its curves, or where it has none, the numbers of its claims.
 
 use doorbell_lab::claims::{self, MarkAxis, Qualifier, Value};
-use doorbell_lab::experiments::Curve;
+use doorbell_lab::papers::Curve;
 use doorbell_lab::{ClaimReport, Report};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
@@ -668,12 +668,10 @@ mod tests {
         assert_eq!(labels(Axis::of_x(&[1.0, 2.0, 2.5])), "0 0.5 1 1.5 2 2.5");
     }
 
-    /// A plot's file has the experiment's name.
+    /// A plot's file has the paper's and the experiment's name.
     #[test]
     fn names_of_experiments_are_unique() {
-        let all = doorbell_lab::experiments::ALL;
-        for experiment in all {
-            assert_eq!(all.iter().filter(|e| e.name == experiment.name).count(), 1, "{}", experiment.name);
-        }
+        let names: Vec<_> = doorbell_lab::papers::all().map(|e| (e.paper, e.name)).collect();
+        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len());
     }
 }

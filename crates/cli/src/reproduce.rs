@@ -6,7 +6,7 @@ use crate::plot::Figure;
 use crate::progress;
 use crate::table::{self, Align};
 use doorbell_lab::claims::Value;
-use doorbell_lab::experiments::{Ctx, Experiment};
+use doorbell_lab::papers::{Ctx, Experiment};
 use doorbell_lab::{Basis, ClaimReport, Control, Report, Selection};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn write_plots(dir: &Path, report: &Report, experiments: &[&Experiment]) -> Resu
     for experiment in experiments {
         let figure = Figure::of(report, experiment.paper, experiment.name, experiment.title);
         if let Some(svg) = figure.svg().map_err(Exit::failed)? {
-            let path = dir.join(format!("{}.svg", experiment.name));
+            let path = dir.join(format!("{}-{}.svg", experiment.paper, experiment.name));
             std::fs::write(&path, svg).map_err(|e| cannot_write(&path, e))?;
             paths.push(path);
         }

@@ -240,9 +240,9 @@ fn reproduce_plots() {
     let _ = std::fs::remove_dir_all(&dir);
     let output = doorbell(&["reproduce", "atc16/appA", "atc16/fig2", "--plots", dir.to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");
-    assert!(stdout(&output).contains("fig2.svg"), "{output:?}");
+    assert!(stdout(&output).contains("atc16-fig2.svg"), "{output:?}");
     let svg = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
-    assert!(svg("fig2.svg").contains("DMA read") && svg("appA.svg").contains("Doorbell"));
+    assert!(svg("atc16-fig2.svg").contains("DMA read") && svg("atc16-appA.svg").contains("Doorbell"));
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 2);
 }
 

@@ -1,7 +1,7 @@
 //! What limits a workload: observed by reruns, or guessed from use.
 
-use crate::outcome::{self, Bottleneck, GroupLift, Lift, Outcome};
-use crate::parallel;
+use crate::plan::parallel;
+use crate::results::outcome::{self, Bottleneck, GroupLift, Lift, Outcome};
 use crate::simulate::{self, Run, SimulateError};
 use doorbell_nic::Resource;
 use doorbell_sim::ResourceUse;

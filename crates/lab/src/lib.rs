@@ -3,36 +3,31 @@
 //! [`simulate()`] and [`explain()`] run a workload in virtual time.
 #![forbid(unsafe_code)]
 
-mod accuracy;
 mod asked;
-pub mod claims;
-pub mod experiments;
 mod explain;
-mod holdout;
+mod judge;
 mod limits;
-mod outcome;
-mod parallel;
+pub mod papers;
+mod plan;
 mod programs;
-mod report;
-mod selector;
-mod sensitivity;
+mod results;
 mod simulate;
 mod systems;
 
-pub use accuracy::Accuracy;
 pub use asked::{Asked, fields, system_fields, systems_with, usual_of_systems};
 pub use doorbell_schema::{Duration, Given, Schema};
 pub use doorbell_workload::{MachineGroup, Pattern, Profiles, Resolved, Verb, Workload, WorkloadError};
 pub use explain::{Control, EXPLAIN_RUNS, explain, explain_runs, simulate, words};
-pub use limits::{least_latency, limits};
-pub use outcome::{Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, SCHEMA, Utilization};
-pub use programs::{ProgramError, ThreadResult, Worker};
-pub use report::{
+pub use judge::report::{
     Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report,
     reproduce,
 };
-pub use selector::{BadSelector, Selection};
-pub use sensitivity::Sensitivity;
+pub use judge::selector::{BadSelector, Selection};
+pub use judge::sensitivity::Sensitivity;
+pub use judge::{accuracy::Accuracy, claims};
+pub use limits::{least_latency, limits};
+pub use programs::{ProgramError, ThreadResult, Worker};
+pub use results::outcome::{Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, SCHEMA, Utilization};
 pub use simulate::SimulateError;
 pub use systems::{
     Entry, SYSTEM_SCHEMA, SYSTEMS, SystemOutcome, SystemWorkload, explain_system, simulate_system,

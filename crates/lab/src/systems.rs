@@ -1,9 +1,9 @@
 //! Systems in virtual time.
 
 use crate::explain::{self, Control};
-use crate::outcome::{Bottleneck, Cache, Latency, Lift, Pcie, Utilization, hash_text};
-use crate::parallel;
+use crate::plan::parallel;
 use crate::programs::ThreadResult;
+use crate::results::outcome::{Bottleneck, Cache, Latency, Lift, Pcie, Utilization, hash_text};
 use crate::simulate::{Run, SimulateError};
 use doorbell_nic::{Profile, Resource};
 use doorbell_schema::{Duration, Field, Given, Value};

@@ -1,6 +1,6 @@
 //! Experiments and reports.
 
-use doorbell_lab::experiments::Ctx;
+use doorbell_lab::papers::Ctx;
 use doorbell_lab::{Basis, Control, Report, Selection};
 use std::sync::Arc;
 

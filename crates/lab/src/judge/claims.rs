@@ -1,0 +1,361 @@
+//! The papers' claims: data, and how a claim is compared with what was found.
+
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+/// A value as a claim states it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// Yes or no.
+    Flag(bool),
+    /// A number in the claim's unit.
+    Number(f64),
+    /// An ordering, a shape or a formula, in words.
+    Text(String),
+}
+
+/// What sort of statement a claim is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A measurement.
+    Measured,
+    /// Follows from a formula of the paper.
+    Analytic,
+    /// One measurement by another.
+    Ratio,
+    /// Which of several is larger.
+    Ordering,
+    /// How something behaves.
+    Shape,
+    /// A property of the hardware.
+    HardwareParameter,
+}
+
+/// How exactly a number is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Qualifier {
+    /// About so much: 5% either way is as good.
+    Approx,
+    /// At most.
+    UpTo,
+    /// At least.
+    AtLeast,
+    /// Less than.
+    LessThan,
+    /// More than.
+    GreaterThan,
+    /// Between nothing and so much.
+    Within,
+    /// From the claim's `value_lo` to its `value_hi`.
+    Range,
+    /// Computed from other numbers of the paper.
+    Derived,
+}
+
+/// The [`Claim::paper`] of statements that no paper makes.
+pub const OURS: &str = "doorbell";
+
+/// A claim of a paper (`papers/claims.toml`), or a statement of our own (`papers/ours.toml`).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Its name.
+    pub id: String,
+    /// The paper.
+    pub paper: String,
+    /// Section, table or figure.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// Cluster or other hardware.
+    pub hardware: String,
+    /// What was run.
+    pub workload: String,
+    /// What was measured.
+    pub metric: String,
+    /// What it says.
+    pub value: Value,
+    /// Unit of a number.
+    pub unit: String,
+    /// What sort of statement it is.
+    pub kind: Kind,
+    /// What the paper names as limit, in its words.
+    pub bottleneck: String,
+    /// Remarks of those who extracted it.
+    pub notes: String,
+    /// What the paper names as limit, as a class.
+    pub bottleneck_class: Option<String>,
+    /// How exactly the number is meant.
+    pub qualifier: Option<Qualifier>,
+    /// Lower end of a range.
+    pub value_lo: Option<f64>,
+    /// Upper end of a range.
+    pub value_hi: Option<f64>,
+    /// Formula behind the number.
+    pub formula: Option<String>,
+    /// How sure the extraction is, where not entirely.
+    pub confidence: Option<String>,
+}
+
+/// Relative error up to which a number holds.
+pub const TOLERANCE: f64 = 0.1;
+
+/// "About" allows this much either way.
+const ABOUT: f64 = 0.05;
+
+impl Claim {
+    /// The numbers that agree with it entirely, from lowest to highest, if it states a number.
+    pub fn allows(&self) -> Option<(f64, f64)> {
+        if let (Some(low), Some(high)) = (self.value_lo, self.value_hi) {
+            return Some((low, high));
+        }
+        let Value::Number(v) = self.value else { return None };
+        Some(match self.qualifier {
+            None | Some(Qualifier::Derived | Qualifier::Range) => (v, v),
+            Some(Qualifier::Approx) => (v - v.abs() * ABOUT, v + v.abs() * ABOUT),
+            Some(Qualifier::UpTo | Qualifier::LessThan) => (f64::NEG_INFINITY, v),
+            Some(Qualifier::AtLeast | Qualifier::GreaterThan) => (v, f64::INFINITY),
+            Some(Qualifier::Within) => (0.0, v),
+        })
+    }
+
+    /// How far `found` is outside of what the claim allows, relative to the nearest number that it
+    /// allows; `None` if it states no number.
+    pub fn error(&self, found: f64) -> Option<f64> {
+        let (low, high) = self.allows()?;
+        let nearest = found.clamp(low, high);
+        let distance = (found - nearest).abs();
+        Some(if distance == 0.0 { 0.0 } else { distance / nearest.abs().max(f64::MIN_POSITIVE) })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClaimsFile {
+    claim: Vec<Claim>,
+}
+
+/// What says the same as a calibrated claim is calibrated, too (`papers/restatements.toml`).
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Restatements {
+    /// Ids of claims that state one number several times.
+    pub(crate) same: Vec<Vec<String>>,
+    /// Claims that the profiles or the model's structure take over as published.
+    pub(crate) taken_over: BTreeSet<String>,
+    /// Claims that can be computed from others.
+    pub(crate) computed: BTreeMap<String, Vec<String>>,
+    /// Claims that the paper, or another paper, contradicts, with those that do.
+    pub(crate) contested: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NotCheckedFile {
+    not_checked: Vec<NotCheckedGroup>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NotCheckedGroup {
+    reason: String,
+    ids: Vec<String>,
+}
+
+/// Axis of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MarkAxis {
+    /// The horizontal one.
+    X,
+    /// The vertical one.
+    Y,
+}
+
+/// Where a claim's number stands in the figure that it is about (`papers/marks.toml`).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mark {
+    /// Id of the claim.
+    pub claim: String,
+    /// Curve that it is about.
+    pub curve: String,
+    /// What a legend calls it.
+    pub meaning: String,
+    /// Axis that its number is on.
+    pub axis: MarkAxis,
+    /// The x of a number on the y axis, where the paper states it.
+    pub at: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MarksFile {
+    mark: Vec<Mark>,
+}
+
+static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| {
+    let claims = |text| toml::from_str::<ClaimsFile>(text).expect("the files of claims are tested").claim;
+    let mut all = claims(include_str!("../../../../papers/claims.toml"));
+    all.extend(claims(include_str!("../../../../papers/ours.toml")));
+    all
+});
+
+pub(crate) static RESTATEMENTS: LazyLock<Restatements> = LazyLock::new(|| {
+    toml::from_str(include_str!("../../../../papers/restatements.toml"))
+        .expect("papers/restatements.toml is tested")
+});
+
+static NOT_CHECKED: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let file: NotCheckedFile = toml::from_str(include_str!("../../../../papers/not_checked.toml"))
+        .expect("papers/not_checked.toml is tested");
+    let group = |g: NotCheckedGroup| g.ids.into_iter().map(move |id| (id, g.reason.clone()));
+    file.not_checked.into_iter().flat_map(group).collect()
+});
+
+static MARKS: LazyLock<Vec<Mark>> = LazyLock::new(|| {
+    let file: MarksFile =
+        toml::from_str(include_str!("../../../../papers/marks.toml")).expect("papers/marks.toml is tested");
+    file.mark
+});
+
+/// All claims, in the order of the papers; then our own.
+pub fn all() -> &'static [Claim] {
+    &CLAIMS
+}
+
+/// The claim of this id.
+pub fn find(id: &str) -> Option<&'static Claim> {
+    CLAIMS.iter().find(|c| c.id == id)
+}
+
+/// Claims that no experiment checks: id and reason.
+pub fn not_checked() -> &'static [(String, String)] {
+    &NOT_CHECKED
+}
+
+/// Claims whose numbers stand in figures.
+pub fn marks() -> &'static [Mark] {
+    &MARKS
+}
+
+/// Why a claim is missed (`papers/explanations.toml`).
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Explanation {
+    claim: String,
+    /// Why.
+    pub(crate) why: String,
+    /// The command whose result shows it.
+    pub(crate) run: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExplanationsFile {
+    explanation: Vec<Explanation>,
+}
+
+static EXPLANATIONS: LazyLock<Vec<Explanation>> = LazyLock::new(|| {
+    let file: ExplanationsFile = toml::from_str(include_str!("../../../../papers/explanations.toml"))
+        .expect("papers/explanations.toml is tested");
+    file.explanation
+});
+
+/// Why the claim is missed, where that is known.
+pub(crate) fn explanation(id: &str) -> Option<&'static Explanation> {
+    EXPLANATIONS.iter().find(|e| e.claim == id)
+}
+
+/// The first of the claims that state the same number as this one; itself where it stands alone.
+pub(crate) fn first_of_group(id: &str) -> &str {
+    let group = RESTATEMENTS.same.iter().find(|group| group.iter().any(|g| g == id));
+    group.map_or(id, |group| &group[0])
+}
+
+/// Claims of `calibrated`, those that restate one, and those that can be computed from them alone.
+pub(crate) fn settled_by(calibrated: impl IntoIterator<Item = String>) -> BTreeSet<String> {
+    let mut settled: BTreeSet<String> = calibrated.into_iter().collect();
+    loop {
+        let before = settled.len();
+        for group in &RESTATEMENTS.same {
+            if group.iter().any(|id| settled.contains(id)) {
+                settled.extend(group.iter().cloned());
+            }
+        }
+        for (id, from) in &RESTATEMENTS.computed {
+            if from.iter().all(|f| settled.contains(f)) {
+                settled.insert(id.clone());
+            }
+        }
+        if settled.len() == before {
+            return settled;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(value: f64, qualifier: Option<Qualifier>) -> Claim {
+        let mut claim = find("atc16-appA-tbf").unwrap().clone();
+        (claim.value, claim.qualifier) = (Value::Number(value), qualifier);
+        claim
+    }
+
+    #[test]
+    fn data_is_well_formed() {
+        let ids: BTreeSet<&str> = all().iter().map(|c| c.id.as_str()).collect();
+        assert_eq!(ids.len(), all().len(), "an id occurs twice");
+        let named = RESTATEMENTS.same.iter().flatten();
+        let named = named.chain(RESTATEMENTS.computed.iter().flat_map(|(id, from)| from.iter().chain([id])));
+        let named = named.chain(RESTATEMENTS.contested.iter().flat_map(|(id, by)| by.iter().chain([id])));
+        let named = named.chain(&RESTATEMENTS.taken_over).chain(EXPLANATIONS.iter().map(|e| &e.claim));
+        for id in named.chain(not_checked().iter().map(|(id, _)| id)) {
+            assert!(ids.contains(id.as_str()), "there is no claim {id}");
+        }
+    }
+
+    #[test]
+    fn marks_are_of_numbers() {
+        for mark in marks() {
+            let claim = find(&mark.claim).unwrap_or_else(|| panic!("there is no claim {}", mark.claim));
+            assert!(matches!(claim.value, Value::Number(_)), "{}", mark.claim);
+            assert!(mark.at.is_none() || mark.axis == MarkAxis::Y, "{}", mark.claim);
+        }
+    }
+
+    #[test]
+    fn a_qualified_number_errs_by_its_distance_outside() {
+        for (qualifier, found, error) in [
+            (None, 110.0, 0.1),
+            (None, 90.0, 0.1),
+            (Some(Qualifier::UpTo), 50.0, 0.0),
+            (Some(Qualifier::UpTo), 120.0, 0.2),
+            (Some(Qualifier::AtLeast), 120.0, 0.0),
+            (Some(Qualifier::AtLeast), 80.0, 0.2),
+            (Some(Qualifier::Within), 100.0, 0.0),
+            (Some(Qualifier::Approx), 104.0, 0.0),
+            (Some(Qualifier::Approx), 115.5, 0.1),
+        ] {
+            let got = number(100.0, qualifier).error(found).unwrap();
+            assert!((got - error).abs() < 1e-9, "{qualifier:?} {found}: {got}");
+        }
+        let range = find("atc16-mq-4qp").unwrap();
+        assert_eq!((range.error(2.5), range.error(1.0)), (Some(0.0), Some(0.5)));
+        assert_eq!(find("atc16-fig2b-dma-lt-mmio").unwrap().error(1.0), None);
+    }
+
+    #[test]
+    fn restatements_of_calibrated_claims_are_calibrated() {
+        let settled = settled_by(["atc16-tab5-cib-recv0".to_owned(), "atc16-tab4-recv-batch".to_owned()]);
+        for id in ["atc16-tab4-recv-batch-ho", "atc16-tab5-cib-recv1", "atc16-ho-recv-gain-cib"] {
+            assert!(settled.contains(id), "{id}");
+        }
+        assert!(!settled.contains("atc16-ho-send-gain-cib"));
+    }
+}

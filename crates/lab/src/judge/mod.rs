@@ -1,0 +1,8 @@
+//! The papers' claims beside what was found.
+
+pub(crate) mod accuracy;
+pub mod claims;
+mod holdout;
+pub(crate) mod report;
+pub(crate) mod selector;
+pub(crate) mod sensitivity;

@@ -1,0 +1,291 @@
+//! What `reproduce` says: each claim beside what was found.
+
+use crate::judge::accuracy::{self, Accuracy};
+use crate::judge::claims::{self, Claim, Kind, TOLERANCE, Value};
+use crate::judge::holdout;
+use crate::judge::selector::Selection;
+use crate::judge::sensitivity::{self, Sensitivity};
+use crate::papers::{Check, Ctx, Curve, Experiment, Found};
+use crate::simulate::SimulateError;
+use doorbell_nic::{Basis as ParameterBasis, Profile};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Version of the JSON of a [`Report`]; fields are only ever added.
+pub const REPORT_SCHEMA: u32 = 1;
+
+/// How much a finding says about the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// The profile was not set from this claim, nor from what states or implies it.
+    Predicted,
+    /// The profile was set from it, or from what states or implies it.
+    Calibrated,
+    /// Follows from formulas.
+    Analytic,
+    /// A property of the hardware that the profile states.
+    Given,
+    /// No paper says it: a statement of our own, of what a system does beyond the papers.
+    Ours,
+}
+
+impl Basis {
+    /// Its name in reports and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Basis::Predicted => "predicted",
+            Basis::Calibrated => "calibrated",
+            Basis::Analytic => "analytic",
+            Basis::Given => "given",
+            Basis::Ours => "ours",
+        }
+    }
+}
+
+/// The paper's bottleneck beside ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BottleneckPair {
+    /// Class that the paper names; empty where it names none.
+    pub paper: String,
+    /// Class observed by reruns; empty where nothing was simulated.
+    pub observed: String,
+}
+
+impl BottleneckPair {
+    /// Whether we observe what the paper names; `None` where one of them says nothing. The paper's
+    /// `nic` stands for any class of the NIC, its `nic-pu` and `nic-cache` for any unit and cache.
+    pub fn agree(&self) -> Option<bool> {
+        let (paper, observed) = (self.paper.as_str(), self.observed.as_str());
+        if paper.is_empty() || observed.is_empty() {
+            return None;
+        }
+        let of_nic = observed.strip_prefix("nic-");
+        let kind = of_nic.and_then(|rest| rest.rsplit('-').next());
+        let stands = paper == "nic" && of_nic.is_some();
+        Some(paper == observed || stands || (kind.is_some() && paper.strip_prefix("nic-") == kind))
+    }
+}
+
+/// One claim and what was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClaimReport {
+    /// The claim.
+    pub id: String,
+    /// Its paper.
+    pub paper: String,
+    /// Section, table or figure.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// Profile on which it was checked.
+    pub profile: String,
+    /// What sort of statement it is.
+    pub kind: Kind,
+    /// Unit of its number.
+    pub unit: String,
+    /// What the paper says.
+    pub paper_value: Value,
+    /// What was found.
+    pub simulated: Value,
+    /// Relative distance from what the claim allows; `None` where there is no number.
+    pub error: Option<f64>,
+    /// How much the finding says about the model.
+    pub basis: Basis,
+    /// Whether the claim holds; a number within 10%.
+    pub holds: bool,
+    /// The paper's bottleneck beside ours.
+    pub bottleneck: BottleneckPair,
+    /// Claims that contradict this one.
+    pub contested: Vec<String>,
+    /// Remarks.
+    pub note: String,
+    /// Name of the experiment, after the paper's: `tab4`.
+    pub experiment: String,
+    /// Set aside before calibrating.
+    pub held_out: bool,
+    /// The first claim that states the same number, where that is not this one.
+    pub restates: Option<String>,
+    /// Why it is missed, and the run that shows it; `None` where it holds or nobody knows.
+    pub explanation: Option<Explained>,
+}
+
+/// Why a claim is missed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Explained {
+    /// Why.
+    pub why: String,
+    /// The command whose result shows it.
+    pub run: String,
+}
+
+/// A claim that no experiment checks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotChecked {
+    /// The claim.
+    pub id: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// Numbers of parameters of a profile, by where they come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ParameterCounts {
+    /// Stated by someone.
+    pub published: usize,
+    /// Set from measurements.
+    pub calibrated: usize,
+    /// Chosen.
+    pub assumed: usize,
+}
+
+/// Result of `reproduce`, in the form of its JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// [`REPORT_SCHEMA`].
+    pub schema: u32,
+    /// Claims checked.
+    pub claims: Vec<ClaimReport>,
+    /// Curves behind them.
+    pub curves: Vec<Curve>,
+    /// Claims selected that no experiment checks.
+    pub not_checked: Vec<NotChecked>,
+    /// How well numbers agree, each counted once.
+    pub accuracy: Vec<Accuracy>,
+    /// How far each calibrated parameter moves each number; only where asked for.
+    pub sensitivity: Vec<Sensitivity>,
+    /// Parameters of each profile.
+    pub parameters: BTreeMap<String, ParameterCounts>,
+    /// Whether it was stopped before its end.
+    #[serde(skip)]
+    pub interrupted: bool,
+}
+
+/// Runs the experiments selected and compares. When stopped, reports those that came to their end.
+pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, SimulateError> {
+    let settled = claims::settled_by(ctx.profiles.iter().flat_map(calibrated_from));
+    let mut report = Report {
+        schema: REPORT_SCHEMA,
+        claims: Vec::new(),
+        curves: Vec::new(),
+        not_checked: selection.not_checked(),
+        accuracy: Vec::new(),
+        sensitivity: Vec::new(),
+        parameters: ctx.profiles.iter().map(|p| (p.name.clone(), count(p))).collect(),
+        interrupted: false,
+    };
+    for experiment in &selection.experiments {
+        match (experiment.run)(ctx) {
+            Ok(findings) => {
+                let wanted = findings.checks.iter().filter(|c| selection.wants(c.claim));
+                report.claims.extend(wanted.map(|c| compare(experiment, c, &settled)));
+                report.curves.extend(findings.curves);
+            }
+            Err(e) if e.is_interrupt() => {
+                report.interrupted = true;
+                break;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    report.accuracy = accuracy::of(&report.claims);
+    if ctx.full && !report.interrupted {
+        report.sensitivity = sensitivity::of(ctx, selection)?;
+    }
+    Ok(report)
+}
+
+/// Claims that a profile was set from.
+fn calibrated_from(profile: &Profile) -> impl Iterator<Item = String> {
+    profile.parameters.iter().flat_map(|p| match &p.basis {
+        ParameterBasis::Calibrated { claims, .. } => claims.clone(),
+        ParameterBasis::Published { .. } | ParameterBasis::Assumed { .. } => Vec::new(),
+    })
+}
+
+fn count(profile: &Profile) -> ParameterCounts {
+    let mut counts = ParameterCounts::default();
+    for parameter in &profile.parameters {
+        match parameter.basis {
+            ParameterBasis::Published { .. } => counts.published += 1,
+            ParameterBasis::Calibrated { .. } => counts.calibrated += 1,
+            ParameterBasis::Assumed { .. } => counts.assumed += 1,
+        }
+    }
+    counts
+}
+
+fn basis(claim: &Claim, formula: bool, settled: &BTreeSet<String>) -> Basis {
+    match claim.kind {
+        _ if claim.paper == claims::OURS => Basis::Ours,
+        Kind::HardwareParameter => Basis::Given,
+        // What follows from a measurement is as good as that, whatever its formula.
+        Kind::Analytic if !claims::RESTATEMENTS.computed.contains_key(&claim.id) => Basis::Analytic,
+        _ if claims::RESTATEMENTS.taken_over.contains(&claim.id) => Basis::Given,
+        // Where nothing is simulated, an ordering or a shape is one of formulas, too.
+        _ if formula => Basis::Analytic,
+        _ if settled.contains(&claim.id) => Basis::Calibrated,
+        _ => Basis::Predicted,
+    }
+}
+
+fn compare(experiment: &Experiment, check: &Check, settled: &BTreeSet<String>) -> ClaimReport {
+    let id = check.claim;
+    let claim = claims::find(id).unwrap_or_else(|| panic!("experiments check claims only, not {id}"));
+    let (simulated, error, holds) = match &check.found {
+        Found::Number(n) => {
+            let error = claim.error(*n);
+            (Value::Number(*n), error, error.is_some_and(|e| e <= TOLERANCE))
+        }
+        Found::Flag(flag) => (Value::Flag(*flag), None, claim.value == Value::Flag(*flag)),
+        Found::Statement { holds, seen } => (Value::Text(seen.clone()), None, *holds),
+    };
+    let observed = check.bottleneck.as_ref().map_or(String::new(), |b| b.class.clone());
+    let bottleneck = BottleneckPair { paper: claim.bottleneck_class.clone().unwrap_or_default(), observed };
+    let agree = bottleneck.agree();
+    ClaimReport {
+        id: claim.id.clone(),
+        paper: claim.paper.clone(),
+        place: claim.place.clone(),
+        profile: check.profile.to_owned(),
+        kind: claim.kind,
+        unit: claim.unit.clone(),
+        paper_value: claim.value.clone(),
+        simulated,
+        error,
+        basis: basis(claim, check.formula || experiment.runs == 0, settled),
+        holds,
+        bottleneck,
+        contested: claims::RESTATEMENTS.contested.get(id).cloned().unwrap_or_default(),
+        note: check.note.clone(),
+        experiment: experiment.name.to_owned(),
+        held_out: holdout::is_held_out(claim),
+        restates: Some(claims::first_of_group(id)).filter(|first| *first != id).map(str::to_owned),
+        explanation: claims::explanation(id)
+            .map(|e| Explained { why: e.why.clone(), run: e.run.clone() })
+            .filter(|_| !holds || agree == Some(false)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bottlenecks_agree() {
+        for (paper, observed, agree) in [
+            ("dma-bw", "dma-bw", Some(true)),
+            ("dma-bw", "mmio-bw", Some(false)),
+            ("nic", "nic-tx-pu", Some(true)),
+            ("nic", "ib-bw", Some(false)),
+            ("nic-pu", "nic-rx-pu", Some(true)),
+            ("nic-pu", "nic-lock", Some(false)),
+            ("nic-cache", "nic-wqe-cache", Some(true)),
+            ("nic-lock", "nic-lock", Some(true)),
+            ("", "cpu", None),
+            ("cpu", "", None),
+        ] {
+            let pair = BottleneckPair { paper: paper.into(), observed: observed.into() };
+            assert_eq!(pair.agree(), agree, "{paper} {observed}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Which part of the papers to reproduce.
+
+use crate::judge::claims::{self, Claim};
+use crate::judge::report::NotChecked;
+use crate::papers::{self, Experiment};
+use std::collections::BTreeSet;
+use thiserror::Error;
+
+/// A selector that selects nothing: one sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "`{0}` is no paper (atc16), table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA) or id of a claim"
+)]
+pub struct BadSelector(String);
+
+/// What was selected.
+pub struct Selection {
+    /// Experiments to run, in the order of the papers.
+    pub experiments: Vec<&'static Experiment>,
+    /// Claims to report.
+    claims: BTreeSet<&'static str>,
+}
+
+impl Selection {
+    /// What any of `selectors` selects; all where there are none.
+    pub fn new(selectors: &[String]) -> Result<Selection, BadSelector> {
+        let mut ids = BTreeSet::new();
+        for selector in selectors {
+            let before = ids.len();
+            let matching: Vec<&str> =
+                claims::all().iter().filter(|c| selects(selector, c)).map(|c| c.id.as_str()).collect();
+            ids.extend(&matching);
+            if matching.is_empty() && ids.len() == before {
+                return Err(BadSelector(selector.clone()));
+            }
+        }
+        if selectors.is_empty() {
+            ids.extend(claims::all().iter().map(|c| c.id.as_str()));
+        }
+        let experiments = papers::all().filter(|e| e.claims.iter().any(|c| ids.contains(c)));
+        Ok(Selection { experiments: experiments.collect(), claims: ids })
+    }
+
+    /// Simulations that the experiments run, for progress.
+    pub fn runs(&self) -> u64 {
+        self.experiments.iter().map(|e| e.runs).sum()
+    }
+
+    pub(crate) fn wants(&self, claim: &str) -> bool {
+        self.claims.contains(claim)
+    }
+
+    /// Claims selected that no experiment checks.
+    pub(crate) fn not_checked(&self) -> Vec<NotChecked> {
+        let selected = claims::not_checked().iter().filter(|(id, _)| self.wants(id));
+        selected.map(|(id, reason)| NotChecked { id: id.clone(), reason: reason.clone() }).collect()
+    }
+}
+
+/// Whether `selector` names the claim, its paper, its table or figure, or its experiment.
+fn selects(selector: &str, claim: &Claim) -> bool {
+    match selector.split_once('/') {
+        None => of_paper(selector, claim) || selector == claim.id,
+        Some((paper, name)) => {
+            let place = || in_place(name, &claim.place) && !shown_by_another(paper, name, claim);
+            of_paper(paper, claim) && (in_experiment(paper, name, claim) || place())
+        }
+    }
+}
+
+/// Whether a paper makes the claim, or one of its experiments checks this statement of our own.
+fn of_paper(paper: &str, claim: &Claim) -> bool {
+    let extends = |e: &Experiment| e.paper == paper && e.claims.contains(&claim.id.as_str());
+    paper == claim.paper || (claim.paper == claims::OURS && papers::all().any(extends))
+}
+
+fn named(paper: &str, name: &str) -> Option<&'static Experiment> {
+    papers::all().find(|e| e.paper == paper && e.name.eq_ignore_ascii_case(name))
+}
+
+fn in_experiment(paper: &str, name: &str, claim: &Claim) -> bool {
+    named(paper, name).is_some_and(|e| e.claims.contains(&claim.id.as_str()))
+}
+
+/// Whether `name` is an experiment, but another one checks the claim: to select a table is not to run
+/// every figure that repeats one of its numbers.
+fn shown_by_another(paper: &str, name: &str, claim: &Claim) -> bool {
+    let checks = |e: &Experiment| e.claims.contains(&claim.id.as_str());
+    named(paper, name).is_some() && papers::all().any(checks)
+}
+
+/// Whether a place as the claims give it (`S5.4; Table 4`, `Fig 13b`) is the table, figure or
+/// appendix `name` (`tab4`, `fig13`, `fig13b`, `appA`).
+fn in_place(name: &str, place: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let kinds = ["fig", "tab", "app"];
+    if !kinds.iter().any(|k| name.strip_prefix(k).is_some_and(|rest| !rest.is_empty())) {
+        return false;
+    }
+    place.split([';', ',']).any(|part| {
+        let part: String = part.to_ascii_lowercase().replace("table", "tab").replace([' ', '.'], "");
+        part.strip_prefix(&name).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn select(selector: &str) -> Result<Selection, BadSelector> {
+        Selection::new(&[selector.to_owned()])
+    }
+
+    #[test]
+    fn every_claim_is_checked_or_listed_with_a_reason() {
+        let listed: Vec<&str> = claims::not_checked().iter().map(|(id, _)| id.as_str()).collect();
+        let checked: Vec<&str> = papers::all().flat_map(|e| e.claims.iter().copied()).collect();
+        for claim in claims::all() {
+            let times = |ids: &[&str]| ids.iter().filter(|id| **id == claim.id).count();
+            assert_eq!(times(&listed) + times(&checked), 1, "{}", claim.id);
+        }
+        assert_eq!(listed.len() + checked.len(), claims::all().len(), "an id is no claim");
+    }
+
+    #[test]
+    fn selectors() {
+        for (selector, experiments) in [
+            ("conext13", vec![]),
+            ("atc16/fig2b", vec!["fig2", "appA"]),
+            ("atc16/tab4", vec!["tab4"]),
+            ("atc16/Tab4", vec!["tab4"]),
+            ("atc16/fig13", vec!["fig13"]),
+            ("atc16/fig13b", vec!["fig13"]),
+            ("atc16/fig14", vec!["fig14"]),
+            ("atc16/inline-recv", vec!["inline-recv"]),
+            ("atc16-tab4-read-64", vec!["tab4"]),
+        ] {
+            let selection = select(selector).unwrap();
+            let names: Vec<&str> = selection.experiments.iter().map(|e| e.name).collect();
+            let expected: Vec<&str> = match selector {
+                // Figure 2b has all its claims in one experiment.
+                "atc16/fig2b" => vec!["fig2"],
+                _ => experiments,
+            };
+            assert_eq!(names, expected, "{selector}");
+        }
+        assert_eq!(select("atc16-tab4-read-64").unwrap().claims.len(), 1);
+        assert_eq!(
+            select("atc16/fig1").map(|s| s.claims.len()),
+            select("atc16/fig1").map(|s| s.claims.len())
+        );
+        assert!(!select("atc16/fig1").is_ok_and(|s| s.wants("atc16-fig11b-labels")));
+        assert!(!select("conext13/fig5").unwrap().not_checked().is_empty());
+    }
+
+    #[test]
+    fn bad_selectors() {
+        for selector in ["atc17", "atc16/fig99", "atc16/", "atc16/tab", "", "atc16-tab4", "tab4"] {
+            assert!(select(selector).is_err(), "{selector}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! How far numbers move with each calibrated parameter.
+
+use crate::judge::selector::Selection;
+use crate::papers::{Ctx, Found};
+use crate::simulate::SimulateError;
+use doorbell_nic::{Basis, Profile};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What 10% more of a parameter does.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sensitivity {
+    /// The profile.
+    pub profile: String,
+    /// The parameter, as `tx.send_ns`.
+    pub parameter: String,
+    /// Relative change of the number of each claim that it moves by 0.1% or more: 0.05 is 5% more.
+    pub claims: BTreeMap<String, f64>,
+}
+
+/// More of a parameter.
+const MORE: (u64, u64) = (11, 10);
+
+/// Smaller changes are not told.
+const LEAST: f64 = 0.001;
+
+/// Experiments whose numbers are windows and bits, which do not move by shares of 10%, or that find none.
+const LEFT_OUT: [&str; 5] = ["fig13", "locks", "clients", "designs", "speculation"];
+
+/// Of every calibrated parameter of every profile; nothing is explained, as only rates count.
+pub(crate) fn of(ctx: &Ctx<'_>, selection: &Selection) -> Result<Vec<Sensitivity>, SimulateError> {
+    let base = numbers(&ctx.of_rates(ctx.profiles.clone()), selection)?;
+    let mut all = Vec::new();
+    for (i, profile) in ctx.profiles.iter().enumerate() {
+        let calibrated = profile.parameters.iter().filter(|p| matches!(p.basis, Basis::Calibrated { .. }));
+        for parameter in calibrated {
+            // Only a built-in profile has its text; one that a caller has changed is left out.
+            let Ok(moved) = Profile::named_with(&profile.name, &parameter.name, MORE.0, MORE.1) else {
+                continue;
+            };
+            let mut profiles = ctx.profiles.clone();
+            profiles[i] = moved;
+            let found = numbers(&ctx.of_rates(profiles), selection)?;
+            all.push(Sensitivity {
+                profile: profile.name.clone(),
+                parameter: parameter.name.clone(),
+                claims: changes(&base, &found),
+            });
+        }
+    }
+    Ok(all)
+}
+
+fn numbers(ctx: &Ctx<'_>, selection: &Selection) -> Result<BTreeMap<&'static str, f64>, SimulateError> {
+    let mut numbers = BTreeMap::new();
+    let moving = selection.experiments.iter().filter(|e| e.runs > 0 && !LEFT_OUT.contains(&e.name));
+    for experiment in moving {
+        for check in (experiment.run)(ctx)?.checks {
+            if let Found::Number(n) = check.found {
+                numbers.insert(check.claim, n);
+            }
+        }
+    }
+    Ok(numbers)
+}
+
+fn changes(base: &BTreeMap<&str, f64>, moved: &BTreeMap<&str, f64>) -> BTreeMap<String, f64> {
+    let change = |(id, from): (&&str, &f64)| Some(((*id).to_owned(), moved.get(id)? / from - 1.0));
+    base.iter().filter_map(change).filter(|(_, change)| change.abs() >= LEAST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_moves_is_told() {
+        let base = BTreeMap::from([("a", 10.0), ("b", 10.0), ("c", 10.0)]);
+        let moved = BTreeMap::from([("a", 9.5), ("b", 10.001), ("d", 1.0)]);
+        let found = changes(&base, &moved);
+        assert_eq!(found.len(), 1);
+        assert!((found["a"] + 0.05).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,110 @@
+//! The micro-benchmarks of ATC'16, section 5, that several tables and figures share.
+
+use crate::plan::runs::briefly;
+use doorbell_nic::Profile;
+use doorbell_workload::{Pattern, Verb, Workload};
+
+/// Work requests per Doorbell where the paper says "batched" (5.2.1).
+pub(super) const BATCH: u32 = 16;
+
+/// A payload with which a UD SEND's WQE takes two lines, as the paper's do.
+pub(super) const UD_PAYLOAD: u32 = 60;
+
+/// Machines of inbound tests: more than enough to keep one of them busy.
+pub(super) const FEW: u32 = 4;
+
+/// Clusters, best NIC last.
+pub(super) const CLUSTERS: [&str; 3] = ["cx", "cx3", "cib"];
+
+/// Microseconds to measure for where a rate is all that counts: longer on slower NICs, so that the
+/// operations of a window weigh as little.
+fn brief(profile: &Profile) -> u64 {
+    match profile.link.port_bytes_per_s * u64::from(profile.link.ports) {
+        0..5_000_000_000 => 1200,
+        5_000_000_000..10_000_000_000 => 600,
+        _ => 300,
+    }
+}
+
+/// As many threads as the host has cores, up to eight: enough for every rate here.
+fn threads(profile: &Profile) -> u32 {
+    profile.host.cores.min(8)
+}
+
+/// UD SENDs from one machine: as many QPs as sending units, or one per core where units are fewer;
+/// two batches on each.
+pub(super) fn outbound_send(profile: &Profile, batch: u32, size: u32) -> Workload {
+    let workload = Workload {
+        verb: Some(Verb::Send),
+        pattern: Some(Pattern::Outbound),
+        batch: Some(batch),
+        threads: Some(threads(profile)),
+        qps: Some((profile.tx.units / threads(profile)).max(1)),
+        window: Some(2 * BATCH),
+        size: Some(size),
+        header_only: Some(size == 0),
+        ..Workload::default()
+    };
+    briefly(brief(profile), workload)
+}
+
+/// UD SENDs to one machine that posts RECVs in batches of 16.
+pub(super) fn inbound_send(profile: &Profile, size: u32, inline_recv: bool) -> Workload {
+    let workload = Workload {
+        verb: Some(Verb::Send),
+        pattern: Some(Pattern::Inbound),
+        machines: Some(FEW),
+        threads: Some(threads(profile)),
+        // As many QPs as keep all receiving units busy.
+        qps: Some(2),
+        batch: Some(1),
+        size: Some(size),
+        header_only: Some(size == 0),
+        inline_recv: Some(inline_recv),
+        ..Workload::default()
+    };
+    briefly(brief(profile), workload)
+}
+
+/// READs (RC) or WRITEs (UC) of one machine's memory by several others.
+pub(super) fn inbound(profile: &Profile, verb: Verb, size: u32) -> Workload {
+    let workload = Workload {
+        verb: Some(verb),
+        pattern: Some(Pattern::Inbound),
+        size: Some(size),
+        machines: Some(FEW),
+        threads: Some(threads(profile)),
+        qps: Some(2),
+        ..Workload::default()
+    };
+    briefly(brief(profile), workload)
+}
+
+/// Fetch-and-adds on random ones of `counters` words `stride` bytes apart.
+pub(super) fn atomics(profile: &Profile, counters: u32, stride: u32) -> Workload {
+    let workload = Workload {
+        verb: Some(Verb::FetchAdd),
+        counters: Some(counters),
+        counter_stride: Some(stride),
+        machines: Some(FEW),
+        threads: Some(threads(profile)),
+        qps: Some(2),
+        ..Workload::default()
+    };
+    // Few counters are slow: a count of few operations would be coarse.
+    briefly(if counters < 16 { 2000 } else { brief(profile) }, workload)
+}
+
+/// UD SENDs of 60 bytes from one core over `qps` QPs (Figure 11b).
+pub(super) fn one_core_send(profile: &Profile, batch: u32, qps: u32) -> Workload {
+    let workload = Workload {
+        verb: Some(Verb::Send),
+        pattern: Some(Pattern::Outbound),
+        batch: Some(batch),
+        threads: Some(1),
+        qps: Some(qps),
+        size: Some(UD_PAYLOAD),
+        ..Workload::default()
+    };
+    briefly(brief(profile), workload)
+}

@@ -1,0 +1,44 @@
+//! ATC'16, 5.3.2: outbound WRITEs and READs on Connect-IB, not batched.
+
+use crate::explain::EXPLAIN_RUNS;
+use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::plan::runs::briefly;
+use crate::simulate::SimulateError;
+use doorbell_schema::Duration;
+use doorbell_verbs::Span;
+use doorbell_workload::{Pattern, Verb, Workload};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "outbound",
+    paper: "atc16",
+    title: "outbound WRITEs and READs, not batched",
+    claims: &["atc16-out-write-2line", "atc16-out-read"],
+    runs: 2 * EXPLAIN_RUNS,
+    run,
+};
+
+/// A WRITE of 32 bytes takes two lines. Each READ is signalled and one WRITE of 16: the paper does not
+/// say how many.
+fn workload(verb: Verb) -> Workload {
+    let workload = Workload {
+        verb: Some(verb),
+        pattern: Some(Pattern::Outbound),
+        size: Some(32),
+        window: Some(32),
+        // As many QPs as keep all sending units busy.
+        machines: Some(9),
+        qps: Some(8),
+        ..Workload::default()
+    };
+    // The windows of all QPs together take a while to fill.
+    Workload { warmup: Some(Duration::new(Span::from_us(300))), ..briefly(1000, workload) }
+}
+
+fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+    let mut findings = Findings::default();
+    for (claim, verb) in [("atc16-out-write-2line", Verb::Write), ("atc16-out-read", Verb::Read)] {
+        let outcome = ctx.explain("cib", claim, &workload(verb))?;
+        findings.checks.push(Check::rate(claim, "cib", &outcome));
+    }
+    Ok(findings)
+}

@@ -1,0 +1,65 @@
+//! ATC'16, Table 4: rates of verbs on Connect-IB and what limits each.
+
+use super::micro::{self, BATCH, UD_PAYLOAD};
+use crate::explain::EXPLAIN_RUNS;
+use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::simulate::SimulateError;
+use doorbell_nic::Profile;
+use doorbell_workload::{Verb, Workload};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "tab4",
+    paper: "atc16",
+    title: "rate and bottleneck of verbs on cib, in nine modes",
+    claims: &[
+        "atc16-tab4-send-nonbatch",
+        "atc16-tab4-send-batch",
+        "atc16-tab4-send-batch-ho",
+        "atc16-tab4-recv-batch",
+        "atc16-tab4-recv-batch-ho",
+        "atc16-tab4-read-64",
+        "atc16-tab4-read-128",
+        "atc16-tab4-atomic-z1",
+        "atc16-tab4-atomic-z4096",
+    ],
+    runs: 9 * EXPLAIN_RUNS,
+    run,
+};
+
+/// The cells with the workload of each.
+fn cells(profile: &Profile) -> [(&'static str, Workload); 9] {
+    [
+        ("atc16-tab4-send-nonbatch", micro::outbound_send(profile, 1, UD_PAYLOAD)),
+        ("atc16-tab4-send-batch", micro::outbound_send(profile, BATCH, UD_PAYLOAD)),
+        ("atc16-tab4-send-batch-ho", micro::outbound_send(profile, BATCH, 0)),
+        ("atc16-tab4-recv-batch", micro::inbound_send(profile, UD_PAYLOAD, false)),
+        ("atc16-tab4-recv-batch-ho", micro::inbound_send(profile, 0, false)),
+        ("atc16-tab4-read-64", micro::inbound(profile, Verb::Read, 64)),
+        ("atc16-tab4-read-128", micro::inbound(profile, Verb::Read, 128)),
+        ("atc16-tab4-atomic-z1", micro::atomics(profile, 1, 8)),
+        ("atc16-tab4-atomic-z4096", micro::atomics(profile, 4096, 8)),
+    ]
+}
+
+fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+    let mut findings = Findings::default();
+    for (claim, workload) in cells(ctx.profile("cib")) {
+        let outcome = ctx.explain("cib", claim, &workload)?;
+        findings.checks.push(Check::rate(claim, "cib", &outcome));
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_the_claims() {
+        let profile = Profile::named("cib").unwrap();
+        for (cell, claim) in cells(&profile).iter().zip(EXPERIMENT.claims) {
+            assert_eq!(cell.0, *claim);
+            cell.1.resolve(&profile.clone().into()).unwrap();
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Experiments: a folder for each paper, in it a file for each table or figure.
+
+mod atc16;
+
+use crate::explain::Control;
+use crate::results::outcome::{Bottleneck, Outcome};
+use crate::simulate::SimulateError;
+use doorbell_nic::Profile;
+use serde::Serialize;
+
+/// A table or figure of a paper that Doorbell reproduces.
+pub struct Experiment {
+    /// Its name as a selector, after the paper's: `fig2`, `tab4`, `appA`.
+    pub name: &'static str,
+    /// The paper.
+    pub paper: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// Claims that it checks.
+    pub claims: &'static [&'static str],
+    /// Simulations that it runs, for progress.
+    pub runs: u64,
+    /// Runs it.
+    pub(crate) run: fn(&Ctx<'_>) -> Result<Findings, SimulateError>,
+}
+
+/// All experiments, in the order of the papers.
+pub fn all() -> impl Iterator<Item = &'static Experiment> {
+    atc16::ALL.into_iter()
+}
+
+/// What an experiment runs on.
+pub struct Ctx<'a> {
+    /// The clusters.
+    pub profiles: Vec<Profile>,
+    /// Whether curves are to be dense.
+    pub full: bool,
+    /// Progress and interruption.
+    pub control: Control<'a>,
+    /// Whether bottlenecks are observed by reruns; else they stay empty.
+    pub(crate) explains: bool,
+    /// Rates are measured for so much less time than usual.
+    pub(crate) hurry: u64,
+    /// What was run already.
+    pub(crate) runs: crate::plan::runs::Runs,
+    /// And of the systems.
+    pub(crate) system_runs: crate::plan::systems::SystemRuns,
+}
+
+impl<'a> Ctx<'a> {
+    /// On the built-in profiles.
+    ///
+    /// # Errors
+    /// If one of them is malformed; a test sees to it that none is.
+    pub fn new(full: bool, control: Control<'a>) -> Result<Ctx<'a>, doorbell_nic::ProfileError> {
+        let profiles = Profile::names().map(Profile::named).collect::<Result<_, _>>()?;
+        let (runs, system_runs) = Default::default();
+        Ok(Ctx { profiles, full, control, explains: true, hurry: 1, runs, system_runs })
+    }
+
+    /// The same on other profiles, for rates alone: not dense, without bottlenecks. What was run on
+    /// unchanged profiles is not run again.
+    pub(crate) fn of_rates(&self, profiles: Vec<Profile>) -> Ctx<'a> {
+        let control = Control { interrupt: self.control.interrupt.clone(), progress: &|_| {} };
+        let (runs, system_runs) = (self.runs.clone(), self.system_runs.clone());
+        Ctx { profiles, full: false, control, explains: false, hurry: self.hurry, runs, system_runs }
+    }
+
+    pub(crate) fn profile(&self, name: &str) -> &Profile {
+        let found = self.profiles.iter().find(|p| p.name == name);
+        found.unwrap_or_else(|| panic!("experiments name built-in profiles only, not {name}"))
+    }
+}
+
+/// What an experiment found.
+#[derive(Default)]
+pub(crate) struct Findings {
+    pub(crate) checks: Vec<Check>,
+    pub(crate) curves: Vec<Curve>,
+}
+
+/// What was found for one claim.
+pub(crate) struct Check {
+    pub(crate) claim: &'static str,
+    /// The profile it was found on.
+    pub(crate) profile: &'static str,
+    pub(crate) found: Found,
+    pub(crate) bottleneck: Option<Bottleneck>,
+    /// It follows from formulas; nothing was simulated for it.
+    pub(crate) formula: bool,
+    pub(crate) note: String,
+}
+
+/// What can be found.
+pub(crate) enum Found {
+    /// A number in the claim's unit.
+    Number(f64),
+    /// Yes or no.
+    Flag(bool),
+    /// Whether a statement in words holds, and what was seen.
+    Statement { holds: bool, seen: String },
+}
+
+impl Check {
+    pub(crate) fn new(claim: &'static str, profile: &'static str, found: Found) -> Check {
+        Check { claim, profile, found, bottleneck: None, formula: false, note: String::new() }
+    }
+
+    pub(crate) fn number(claim: &'static str, profile: &'static str, number: impl Into<f64>) -> Check {
+        Check::new(claim, profile, Found::Number(number.into()))
+    }
+
+    pub(crate) fn statement(claim: &'static str, profile: &'static str, holds: bool, seen: String) -> Check {
+        Check::new(claim, profile, Found::Statement { holds, seen })
+    }
+
+    /// The rate of a run whose bottleneck was observed.
+    pub(crate) fn rate(claim: &'static str, profile: &'static str, outcome: &Outcome) -> Check {
+        Check::number(claim, profile, outcome.mops)
+            .limited_by(outcome)
+            .note(crate::plan::runs::setting(outcome))
+    }
+
+    /// Says what limited `outcome`, which was observed by reruns.
+    pub(crate) fn limited_by(mut self, outcome: &Outcome) -> Check {
+        if !outcome.lift.is_empty() {
+            self.bottleneck = Some(outcome.bottleneck.clone());
+        }
+        self
+    }
+
+    /// Says that it follows from formulas.
+    pub(crate) fn formula(mut self) -> Check {
+        self.formula = true;
+        self
+    }
+
+    pub(crate) fn note(mut self, note: impl Into<String>) -> Check {
+        self.note = note.into();
+        self
+    }
+}
+
+/// A curve that can be plotted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Curve {
+    /// Paper and table or figure, as `atc16/fig2`.
+    pub experiment: String,
+    /// Which curve of it.
+    pub name: String,
+    /// The profile it was found on.
+    pub profile: String,
+    /// What x is, with its unit.
+    pub x: String,
+    /// What y is, with its unit.
+    pub y: String,
+    /// Points, x ascending.
+    pub points: Vec<(f64, f64)>,
+}

@@ -1,0 +1,3 @@
+//! What runs gave.
+
+pub(crate) mod outcome;
