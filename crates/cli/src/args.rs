@@ -103,6 +103,9 @@ pub(crate) struct ReproduceArgs {
     /// Denser curves; takes longer
     #[arg(long)]
     pub(crate) full: bool,
+    /// Simulations at a time, fewer where memory would not do [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
     /// Write a plot of each table and figure to this directory, as atc16-tab4.svg
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,

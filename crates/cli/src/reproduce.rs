@@ -17,14 +17,13 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
         make_writable(dir)?;
     }
     let interrupt = progress::interrupt()?;
-    let bar = progress::bar(selection.runs());
-    let progress = |run: &str| {
-        bar.set_message(run.to_owned());
-        bar.inc(1);
-    };
-    let ctx = Ctx::new(args.full, Control { interrupt, progress: &progress }).map_err(Exit::failed)?;
+    let bar = progress::bar();
+    let jobs = args.jobs.map_or_else(doorbell_lab::cores, usize::from);
+    let control = Control { interrupt, jobs, watch: &bar };
+    let ctx = Ctx::new(args.full, control).map_err(Exit::failed)?;
     let report = doorbell_lab::reproduce(&ctx, &selection);
-    bar.finish_and_clear();
+    drop(ctx);
+    drop(bar);
     let report = report.map_err(Exit::failed)?;
     let plots = match &args.plots {
         Some(dir) => write_plots(dir, &report, &selection.experiments)?,

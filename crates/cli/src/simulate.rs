@@ -17,15 +17,11 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let profiles = workload.load_profiles().map_err(Exit::bad_input)?;
     let resolved = workload.resolve(&profiles).map_err(Exit::bad_input)?;
     let interrupt = progress::interrupt()?;
-    let bar = progress::bar(if args.explain { doorbell_lab::explain_runs(&profiles) } else { 1 });
-    let progress = |run: &str| {
-        bar.set_message(run.to_owned());
-        bar.inc(1);
-    };
-    let control = Control { interrupt: interrupt.clone(), progress: &progress };
+    let bar = progress::bar();
+    let control = Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), watch: &bar };
     let simulate = if args.explain { doorbell_lab::explain } else { doorbell_lab::simulate };
     let outcome = simulate(&profiles, &resolved, &control);
-    bar.finish_and_clear();
+    drop(bar);
     let outcome =
         outcome.map_err(|e| if e.is_interrupt() { Exit::interrupted() } else { Exit::failed(e) })?;
     if args.json {

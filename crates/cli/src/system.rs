@@ -4,22 +4,18 @@ use crate::exit::{self, Exit};
 use crate::progress;
 use crate::simulate;
 use crate::table::{self, Align};
-use doorbell_lab::{Control, EXPLAIN_RUNS, SystemOutcome, SystemWorkload, Workload};
+use doorbell_lab::{Control, SystemOutcome, SystemWorkload, Workload};
 use std::fmt::Write;
 
 pub(crate) fn run(system: &SystemWorkload, explain: bool, json: bool) -> Result<(), Exit> {
     let of_profile = Workload { profile: system.profile.clone(), ..Workload::default() };
     let profiles = of_profile.load_profiles().map_err(Exit::bad_input)?;
     let interrupt = progress::interrupt()?;
-    let bar = progress::bar(if explain { EXPLAIN_RUNS } else { 1 });
-    let progress = |run: &str| {
-        bar.set_message(run.to_owned());
-        bar.inc(1);
-    };
-    let control = Control { interrupt: interrupt.clone(), progress: &progress };
+    let bar = progress::bar();
+    let control = Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), watch: &bar };
     let simulate = if explain { doorbell_lab::explain_system } else { doorbell_lab::simulate_system };
     let outcome = simulate(profiles.first(), system, &control);
-    bar.finish_and_clear();
+    drop(bar);
     let outcome =
         outcome.map_err(|e| if e.is_interrupt() { Exit::interrupted() } else { Exit::failed(e) })?;
     if json {

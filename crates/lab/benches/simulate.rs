@@ -2,7 +2,6 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use doorbell_lab::{Control, Outcome, Workload};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Name, workload, virtual time of a run.
@@ -28,7 +27,7 @@ fn run(toml: &str) -> Outcome {
     let workload = Workload::from_toml("benchmark", toml).expect("a workload");
     let profiles = workload.load_profiles().expect("a profile");
     let resolved = workload.resolve(&profiles).expect("a workload that fits the profile");
-    let control = Control { interrupt: Arc::default(), progress: &|_| {} };
+    let control = Control::quiet();
     doorbell_lab::simulate(&profiles, &resolved, &control).expect("a run")
 }
 

@@ -1,14 +1,13 @@
 //! What limits a workload: observed by reruns, or guessed from use.
 
-use crate::plan::parallel;
-use crate::results::outcome::{self, Bottleneck, GroupLift, Lift, Outcome};
-use crate::simulate::{self, Run, SimulateError};
-use doorbell_nic::Resource;
-use doorbell_sim::ResourceUse;
-use doorbell_workload::Profiles;
-use doorbell_workload::Resolved;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use crate::plan::{Control, Run, execute};
+use crate::results::{Bottleneck, GroupLift, Lift, Outcome, Ran, Utilization};
+use crate::simulate::SimulateError;
+use crate::systems::{SystemOutcome, SystemWorkload};
+use doorbell_nic::{Profile, Resource};
+use doorbell_verbs::RunError;
+use doorbell_workload::{Profiles, Resolved};
+use std::sync::{Arc, Mutex};
 
 /// Each resource in turn is made this much faster.
 pub(crate) const RELAXED: (u64, u64) = (11, 10);
@@ -20,105 +19,118 @@ const BUSY: f64 = 0.8;
 /// A lift below this is no lift: several resources bind at once, or the difference is chance.
 const NOTICEABLE: f64 = 0.01;
 
-/// How a simulation is watched and stopped.
-pub struct Control<'a> {
-    /// Set to stop: what is computed so far is handed back.
-    pub interrupt: Arc<AtomicBool>,
-    /// Called after each run with what it was.
-    pub progress: &'a (dyn Fn(&str) + Sync),
-}
-
 /// Runs of an explanation: the workload itself and one per resource.
 pub const EXPLAIN_RUNS: u64 = 1 + Resource::ALL.len() as u64;
 
-/// Runs of an explanation on these machines: where they differ, at most one more for each group.
-pub fn explain_runs(profiles: &Profiles) -> u64 {
-    EXPLAIN_RUNS + if profiles.are_alike() { 0 } else { profiles.all().count() as u64 }
-}
-
 /// Runs the workload once. Its bottleneck is the resource that was busiest, not confirmed.
 pub fn simulate(profiles: &Profiles, w: &Resolved, control: &Control<'_>) -> Result<Outcome, SimulateError> {
-    let w = Arc::new(w.clone());
-    let run = simulate::run_once(profiles, &w, &control.interrupt)?;
-    (control.progress)("workload");
-    Ok(Outcome::new(&w, &run, busiest(&run, &|machine| w.machine_name(machine))))
+    once(&Run::verbs(profiles.clone(), w.clone()), control).map(|ran| Arc::unwrap_or_clone(ran.verbs()))
 }
 
 /// Runs the workload, and again with 10% more of each resource. Its bottleneck is the resource that
 /// lifts the rate most. Where machines differ, that one is relaxed on each group alone, too.
 pub fn explain(profiles: &Profiles, w: &Resolved, control: &Control<'_>) -> Result<Outcome, SimulateError> {
-    let w = Arc::new(w.clone());
-    let mut cases: Vec<Option<Resource>> = vec![None];
-    cases.extend(Resource::ALL.map(Some));
-    let mut runs = parallel::map(&cases, |case| {
-        let relaxed = case.map(|r| profiles.relax(r, RELAXED));
-        let run = simulate::run_once(relaxed.as_ref().unwrap_or(profiles), &w, &control.interrupt);
-        (control.progress)(case.map_or("workload", Resource::name));
-        run
-    })
-    .into_iter();
-    let base = runs.next().expect("the first case is the workload itself")?;
-    let mops = rate(&w, &base);
-    let mut lifts = Vec::new();
-    let mut interrupted = false;
-    for (resource, run) in Resource::ALL.into_iter().zip(runs) {
-        match run {
-            Ok(run) => lifts.push((resource, gain(mops, rate(&w, &run)))),
-            Err(e) if e.is_interrupt() => interrupted = true,
-            Err(e) => return Err(e),
-        }
+    let run = Run::verbs(profiles.clone(), w.clone());
+    let mut outcome = Arc::unwrap_or_clone(again(&run, control)?.verbs());
+    let best = outcome.lift.first().filter(|lift| lift.gain >= NOTICEABLE).map(|lift| lift.resource.clone());
+    let resource = Resource::ALL.into_iter().find(|r| best.as_deref() == Some(r.name()));
+    if let Some(resource) =
+        resource.filter(|_| outcome.lift.len() == Resource::ALL.len() && !profiles.are_alike())
+    {
+        outcome.group_lift = by_group(&run, resource, outcome.mops, control)?;
+        name_group(&mut outcome.bottleneck, w, &outcome.group_lift);
     }
-    lifts.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let name = |machine| w.machine_name(machine);
-    if interrupted {
-        let mut outcome = Outcome::new(&w, &base, busiest(&base, &name));
-        outcome.lift = told(&lifts);
-        return Ok(outcome);
-    }
-    let mut bottleneck = observed(&base, &lifts, &name);
-    let group_lift = by_group(profiles, &w, control, mops, lifts[0])?;
-    name_group(&mut bottleneck, &w, &group_lift);
-    let mut outcome = Outcome::new(&w, &base, bottleneck);
-    outcome.group_lift = group_lift;
-    outcome.lift = told(&lifts);
     Ok(outcome)
+}
+
+/// Runs a system once. Its bottleneck is the resource that was busiest, not confirmed.
+///
+/// # Errors
+/// If a parameter does not fit, or the run was stopped.
+pub fn simulate_system(
+    profile: &Profile,
+    w: &SystemWorkload,
+    control: &Control<'_>,
+) -> Result<SystemOutcome, SimulateError> {
+    once(&Run::system(profile, w.clone()), control).map(|ran| ran.system())
+}
+
+/// Runs a system, and again with 10% more of each resource. Its bottleneck is the resource that lifts
+/// the rate most.
+///
+/// # Errors
+/// As [`simulate_system`].
+pub fn explain_system(
+    profile: &Profile,
+    w: &SystemWorkload,
+    control: &Control<'_>,
+) -> Result<SystemOutcome, SimulateError> {
+    again(&Run::system(profile, w.clone()), control).map(|ran| ran.system())
+}
+
+fn once(run: &Run, control: &Control<'_>) -> Result<Ran, SimulateError> {
+    control.watch.planned(1);
+    let ran = run.run(&control.interrupt)?;
+    control.watch.done(run.name());
+    Ok(ran)
+}
+
+/// Makes runs; what each gave, or nothing where somebody stopped it.
+fn all(runs: &[Run], names: &[&str], control: &Control<'_>) -> Result<Vec<Option<Ran>>, SimulateError> {
+    control.watch.planned(runs.len() as u64);
+    let ended: Mutex<Vec<Option<Result<Ran, SimulateError>>>> = Mutex::new(vec![None; runs.len()]);
+    execute(runs, control, &|number, result| {
+        ended.lock().unwrap_or_else(|e| e.into_inner())[number] = Some(result);
+        control.watch.done(names[number]);
+    });
+    let ended = ended.into_inner().unwrap_or_else(|e| e.into_inner());
+    // What fails keeps others from beginning: it says more than that they did not.
+    if let Some(error) = ended.iter().flatten().find_map(|e| e.as_ref().err().filter(|e| !e.is_interrupt())) {
+        return Err(error.clone());
+    }
+    Ok(ended.into_iter().map(|result| result?.ok()).collect())
+}
+
+fn again(run: &Run, control: &Control<'_>) -> Result<Ran, SimulateError> {
+    let relaxed = Resource::ALL.map(|resource| run.relaxed(resource));
+    let runs: Vec<Run> = std::iter::once(run.clone()).chain(relaxed).collect();
+    let names: Vec<&str> = std::iter::once(run.name()).chain(Resource::ALL.map(Resource::name)).collect();
+    let mut ended = all(&runs, &names, control)?.into_iter();
+    let Some(base) = ended.next().flatten() else { return Err(RunError::Interrupted.into()) };
+    let made = Resource::ALL.into_iter().zip(ended);
+    let lifts = made.filter_map(|(resource, ran)| Some((resource, gain(base.rate(), ran?.rate())))).collect();
+    Ok(explained(&base, lifts))
+}
+
+/// A run with what reruns with each resource relaxed have shown: what limits it, if all were made.
+pub(crate) fn explained(base: &Ran, mut lifts: Vec<(Resource, f64)>) -> Ran {
+    lifts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let name = |machine| base.machine_name(machine);
+    let bottleneck = match lifts.len() == Resource::ALL.len() {
+        true => observed(base.resources(), &lifts, &name),
+        false => busiest(base.resources(), &name),
+    };
+    base.with(bottleneck, told(&lifts))
 }
 
 fn told(lifts: &[(Resource, f64)]) -> Vec<Lift> {
     lifts.iter().map(|(r, gain)| Lift { resource: r.name().to_owned(), gain: *gain }).collect()
 }
 
-/// What the resource that lifts most brings on each group alone, if it brings something; of an interrupted
-/// explanation, for those groups that were run.
+/// What a resource brings on each group alone; of an interrupted explanation, for those groups that were run.
 fn by_group(
-    profiles: &Profiles,
-    w: &Arc<Resolved>,
-    control: &Control<'_>,
+    run: &Run,
+    resource: Resource,
     mops: f64,
-    (resource, gained): (Resource, f64),
+    control: &Control<'_>,
 ) -> Result<Vec<GroupLift>, SimulateError> {
-    if profiles.are_alike() || gained < NOTICEABLE {
-        return Ok(Vec::new());
-    }
-    let groups: Vec<usize> = (0..profiles.all().count()).collect();
-    let runs = parallel::map(&groups, |group| {
-        let relaxed = profiles.relax_group(*group, resource, RELAXED);
-        let run = simulate::run_once(&relaxed, w, &control.interrupt);
-        (control.progress)(resource.name());
-        run
-    });
-    let mut lifts = Vec::new();
-    for (group, run) in groups.into_iter().zip(runs) {
-        match run {
-            Ok(run) => {
-                let gain = gain(mops, rate(w, &run));
-                lifts.push(GroupLift { group, resource: resource.name().to_owned(), gain });
-            }
-            Err(e) if e.is_interrupt() => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(lifts)
+    let groups = run.profiles.all().count();
+    let runs: Vec<Run> = (0..groups).map(|group| run.relaxed_group(group, resource)).collect();
+    let ended = all(&runs, &vec![resource.name(); groups], control)?;
+    let lift = |(group, ran): (usize, Option<Ran>)| {
+        Some(GroupLift { group, resource: resource.name().to_owned(), gain: gain(mops, ran?.rate()) })
+    };
+    Ok(ended.into_iter().enumerate().filter_map(lift).collect())
 }
 
 /// Says which group it is whose resource matters, if it is one.
@@ -136,25 +148,21 @@ fn name_group(bottleneck: &mut Bottleneck, w: &Resolved, lifts: &[GroupLift]) {
     bottleneck.group = (most.gain >= NOTICEABLE).then_some(most.group);
 }
 
-fn rate(w: &Resolved, run: &Run) -> f64 {
-    outcome::rates(w, run).iter().sum()
-}
-
 pub(crate) fn gain(base: f64, relaxed: f64) -> f64 {
     if base > 0.0 { relaxed / base - 1.0 } else { 0.0 }
 }
 
 /// The resource that was busiest.
-fn top(run: &Run) -> Option<&ResourceUse> {
-    run.metrics.resources.iter().max_by(|a, b| a.utilization.total_cmp(&b.utilization))
+fn top(resources: &[Utilization]) -> Option<&Utilization> {
+    resources.iter().max_by(|a, b| a.utilization.total_cmp(&b.utilization))
 }
 
 /// The bottleneck as far as one run tells.
-pub(crate) fn busiest(run: &Run, name: &dyn Fn(u32) -> String) -> Bottleneck {
+pub(crate) fn busiest(resources: &[Utilization], name: &dyn Fn(u32) -> String) -> Bottleneck {
     let note = "not confirmed by reruns";
-    match top(run) {
+    match top(resources) {
         Some(r) if r.utilization >= BUSY => Bottleneck {
-            class: r.class.to_owned(),
+            class: r.class.name().to_owned(),
             text: format!(
                 "most used: {} of {}, {:.0}% of the time ({note})",
                 r.name,
@@ -174,18 +182,17 @@ pub(crate) fn busiest(run: &Run, name: &dyn Fn(u32) -> String) -> Bottleneck {
     }
 }
 
-/// A machine in words, where all are alike.
-pub(crate) fn number(machine: u32) -> String {
-    format!("machine {machine}")
-}
-
 /// The bottleneck from the reruns; `lifts` has the largest first.
-pub(crate) fn observed(base: &Run, lifts: &[(Resource, f64)], name: &dyn Fn(u32) -> String) -> Bottleneck {
+fn observed(
+    resources: &[Utilization],
+    lifts: &[(Resource, f64)],
+    name: &dyn Fn(u32) -> String,
+) -> Bottleneck {
     let (best, gain) = lifts[0];
     let percent = |gain: f64| format!("{:+.1}%", gain * 100.0);
     let runner_up = lifts.get(1).map_or(String::new(), |(r, gain)| format!(", {r} {}", percent(*gain)));
     let evidence = format!("10% more of {best} changes the rate by {}{runner_up}", percent(gain));
-    let (class, text) = match top(base).filter(|r| r.utilization >= BUSY) {
+    let (class, text) = match top(resources).filter(|r| r.utilization >= BUSY) {
         None => {
             let idle = format!("no resource is busy {:.0}% of the time", BUSY * 100.0);
             (Resource::Latency.name(), format!("{}: {idle}, {evidence}", words(Resource::Latency)))
@@ -193,7 +200,7 @@ pub(crate) fn observed(base: &Run, lifts: &[(Resource, f64)], name: &dyn Fn(u32)
         Some(busiest) if gain < NOTICEABLE => {
             let which = format!("{} of {}", busiest.name, name(busiest.machine));
             (
-                busiest.class,
+                busiest.class.name(),
                 format!("{which}: the most used, but no single resource lifts the rate: {evidence}"),
             )
         }
@@ -224,19 +231,20 @@ pub fn words(resource: Resource) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_sim::Metrics;
 
-    fn run(class: &'static str, utilization: f64) -> Run {
-        let resource = ResourceUse { class, name: "port 1 out".into(), machine: 3, utilization };
-        let metrics = Metrics { resources: vec![resource], ..Metrics::default() };
-        Run { threads: Vec::new(), metrics, wall_seconds: 0.0 }
+    fn number(machine: u32) -> String {
+        format!("machine {machine}")
+    }
+
+    fn run(class: Resource, utilization: f64) -> [Utilization; 1] {
+        [Utilization { class, name: "port 1 out".into(), machine: 3, utilization }]
     }
 
     #[test]
     fn the_largest_lift_names_the_bottleneck_of_a_busy_machine() {
         let lifts = [(Resource::DmaBandwidth, 0.08), (Resource::Cpu, 0.01)];
-        assert_eq!(observed(&run("ib-bw", 0.97), &lifts, &number).class, "dma-bw");
-        let idle = observed(&run("ib-bw", 0.5), &lifts, &number);
+        assert_eq!(observed(&run(Resource::LinkBandwidth, 0.97), &lifts, &number).class, "dma-bw");
+        let idle = observed(&run(Resource::LinkBandwidth, 0.5), &lifts, &number);
         assert_eq!(idle.class, "latency");
         assert!(idle.text.contains("dma-bw changes the rate by +8.0%"), "{}", idle.text);
     }
@@ -244,16 +252,16 @@ mod tests {
     #[test]
     fn where_nothing_lifts_the_busiest_is_named() {
         let nothing = [(Resource::DmaBandwidth, 0.004), (Resource::Cpu, 0.0)];
-        let found = observed(&run("ib-bw", 0.97), &nothing, &number);
+        let found = observed(&run(Resource::LinkBandwidth, 0.97), &nothing, &number);
         assert_eq!(found.class, "ib-bw");
         assert!(found.text.contains("no single resource lifts"), "{}", found.text);
     }
 
     #[test]
     fn one_run_only_guesses() {
-        let found = busiest(&run("ib-bw", 0.97), &number);
+        let found = busiest(&run(Resource::LinkBandwidth, 0.97), &number);
         assert_eq!(found.class, "ib-bw");
         assert!(found.text.contains("port 1 out of machine 3") && found.text.contains("not confirmed"));
-        assert_eq!(busiest(&run("ib-bw", 0.5), &number).class, "latency");
+        assert_eq!(busiest(&run(Resource::LinkBandwidth, 0.5), &number).class, "latency");
     }
 }

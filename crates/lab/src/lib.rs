@@ -17,7 +17,7 @@ mod systems;
 pub use asked::{Asked, fields, system_fields, systems_with, usual_of_systems};
 pub use doorbell_schema::{Duration, Given, Schema};
 pub use doorbell_workload::{MachineGroup, Pattern, Profiles, Resolved, Verb, Workload, WorkloadError};
-pub use explain::{Control, EXPLAIN_RUNS, explain, explain_runs, simulate, words};
+pub use explain::{EXPLAIN_RUNS, explain, explain_system, simulate, simulate_system, words};
 pub use judge::report::{
     Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report,
     reproduce,
@@ -26,9 +26,8 @@ pub use judge::selector::{BadSelector, Selection};
 pub use judge::sensitivity::Sensitivity;
 pub use judge::{accuracy::Accuracy, claims};
 pub use limits::{least_latency, limits};
+pub use plan::{Control, Watch, cores};
 pub use programs::{ProgramError, ThreadResult, Worker};
-pub use results::outcome::{Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, SCHEMA, Utilization};
+pub use results::{Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, SCHEMA, Utilization};
 pub use simulate::SimulateError;
-pub use systems::{
-    Entry, SYSTEM_SCHEMA, SYSTEMS, SystemOutcome, SystemWorkload, explain_system, simulate_system,
-};
+pub use systems::{Entry, SYSTEM_SCHEMA, SYSTEMS, SystemOutcome, SystemWorkload};

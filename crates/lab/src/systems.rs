@@ -1,21 +1,20 @@
 //! Systems in virtual time.
 
-use crate::explain::{self, Control};
-use crate::plan::parallel;
+use crate::explain;
 use crate::programs::ThreadResult;
-use crate::results::outcome::{Bottleneck, Cache, Latency, Lift, Pcie, Utilization, hash_text};
+use crate::results::{Bottleneck, Cache, Latency, Lift, Pcie, Utilization, hash_text};
 use crate::simulate::{Run, SimulateError};
-use doorbell_nic::{Profile, Resource};
+use doorbell_nic::Profile;
 use doorbell_schema::{Duration, Field, Given, Value};
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::config::Timing;
 use doorbell_systems::site::{Ended, SiteError};
 use doorbell_systems::{Interval, Measured, System, Visit};
-use doorbell_verbs::Span;
+use doorbell_verbs::{Span, Time};
 use serde::{Serialize, Serializer};
 use std::fmt::Debug;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 /// Version of the JSON of a [`SystemOutcome`]; fields are only ever added.
@@ -23,10 +22,6 @@ pub const SYSTEM_SCHEMA: u32 = 1;
 
 /// Virtual time that threads get to come to their end once the measurement is over.
 const GRACE: Span = Span::from_ms(10);
-
-/// Runs whose stores have more bytes than this go one at a time.
-const LARGE: u64 = 2 << 30;
-static LARGE_RUN: Mutex<()> = Mutex::new(());
 
 /// A system with its parameters, whichever it is.
 trait Simulated: Debug + Send + Sync {
@@ -112,6 +107,16 @@ impl SystemWorkload {
     /// The same, measured for so long.
     pub(crate) fn lasting(&self, duration: Duration) -> SystemWorkload {
         SystemWorkload { profile: self.profile.clone(), system: self.system.lasting(duration) }
+    }
+
+    /// Virtual time of the whole run.
+    pub(crate) fn whole(&self) -> Span {
+        self.system.interval().end - Time::START
+    }
+
+    /// Bytes of the server's store.
+    pub(crate) fn store_bytes(&self) -> u64 {
+        self.system.store_bytes()
     }
 
     /// Virtual time that is measured.
@@ -224,26 +229,12 @@ pub struct SystemOutcome {
     pub wall_seconds: f64,
 }
 
-/// What one run gave: as a run of a workload, and what is the systems' own.
-struct SystemRun {
-    run: Run,
-    clients: Measured,
-    servers: Measured,
-}
-
-impl SystemRun {
-    fn mrps(&self, w: &SystemWorkload) -> f64 {
-        self.clients.done as f64 / w.duration().as_secs_f64() / 1e6
-    }
-}
-
-fn run_once(
+/// Runs a system once. Its bottleneck is the resource that was busiest, not confirmed.
+pub(crate) fn run_once(
     profile: &Profile,
     w: &SystemWorkload,
     interrupt: &Arc<AtomicBool>,
-) -> Result<SystemRun, SimulateError> {
-    let large = w.system.store_bytes() > LARGE;
-    let _alone = large.then(|| LARGE_RUN.lock().unwrap_or_else(|e| e.into_inner()));
+) -> Result<SystemOutcome, SimulateError> {
     let begun = Instant::now();
     let interval = w.system.interval();
     let config = SimConfig {
@@ -260,84 +251,28 @@ fn run_once(
     all.iter().for_each(|client| clients.add(client));
     drop(all);
     // All clients as one: a histogram of each would be most of the memory of an explanation.
-    let all = ThreadResult { completed: clients.done, received: 0, latency: clients.latency.clone() };
-    let run = Run {
-        threads: vec![(0, all)],
-        metrics: cluster.metrics(),
-        wall_seconds: begun.elapsed().as_secs_f64(),
-    };
-    Ok(SystemRun { run, clients, servers })
-}
-
-fn outcome(w: &SystemWorkload, r: &SystemRun, bottleneck: Bottleneck, lift: Vec<Lift>) -> SystemOutcome {
-    let share = |n: u64| n as f64 / r.clients.done.max(1) as f64;
-    let m = &r.run.metrics;
-    SystemOutcome {
+    let thread = ThreadResult { completed: clients.done, received: 0, latency: clients.latency.clone() };
+    let m = cluster.metrics();
+    let run =
+        Run { threads: vec![(0, thread)], metrics: m.clone(), wall_seconds: begun.elapsed().as_secs_f64() };
+    let share = |n: u64| n as f64 / clients.done.max(1) as f64;
+    let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
+    Ok(SystemOutcome {
         schema: SYSTEM_SCHEMA,
         workload: w.clone(),
-        mrps: r.mrps(w),
-        replies_per_post: (r.servers.posts > 0).then(|| r.servers.replies as f64 / r.servers.posts as f64),
-        latency_ns: Latency::of(&r.run),
-        missed: share(r.clients.missed),
-        header_only: share(r.clients.header_only),
-        again: share(r.clients.again),
-        bottleneck,
-        lift,
-        resources: m.resources.iter().map(Utilization::from).collect(),
+        mrps: clients.done as f64 / w.duration().as_secs_f64() / 1e6,
+        replies_per_post: (servers.posts > 0).then(|| servers.replies as f64 / servers.posts as f64),
+        latency_ns: Latency::of(&run),
+        missed: share(clients.missed),
+        header_only: share(clients.header_only),
+        again: share(clients.again),
+        bottleneck: explain::busiest(&resources, &|machine| format!("machine {machine}")),
+        lift: Vec::new(),
+        resources,
         caches: m.caches.iter().map(Cache::from).collect(),
         pcie: m.pcie.iter().map(Pcie::from).collect(),
         events: m.events,
         event_hash: hash_text(m.event_hash),
-        wall_seconds: r.run.wall_seconds,
-    }
-}
-
-/// Runs a system once. Its bottleneck is the resource that was busiest, not confirmed.
-///
-/// # Errors
-/// If a parameter is out of range, or the run was stopped.
-pub fn simulate_system(
-    profile: &Profile,
-    w: &SystemWorkload,
-    control: &Control<'_>,
-) -> Result<SystemOutcome, SimulateError> {
-    let run = run_once(profile, w, &control.interrupt)?;
-    (control.progress)("system");
-    Ok(outcome(w, &run, explain::busiest(&run.run, &explain::number), Vec::new()))
-}
-
-/// Runs a system, and again with 10% more of each resource. Its bottleneck is the resource that lifts
-/// the rate most.
-///
-/// # Errors
-/// As [`simulate_system`].
-pub fn explain_system(
-    profile: &Profile,
-    w: &SystemWorkload,
-    control: &Control<'_>,
-) -> Result<SystemOutcome, SimulateError> {
-    let mut cases: Vec<Option<Resource>> = vec![None];
-    cases.extend(Resource::ALL.map(Some));
-    let mut runs = parallel::map(&cases, |case| {
-        let relaxed = case.map(|r| profile.relax(r, explain::RELAXED.0, explain::RELAXED.1));
-        let run = run_once(relaxed.as_ref().unwrap_or(profile), w, &control.interrupt);
-        (control.progress)(case.map_or("system", Resource::name));
-        run
+        wall_seconds: run.wall_seconds,
     })
-    .into_iter();
-    let base = runs.next().expect("the first case is the system itself")?;
-    let mut lifts = Vec::new();
-    for (resource, run) in Resource::ALL.into_iter().zip(runs) {
-        match run {
-            Ok(run) => lifts.push((resource, explain::gain(base.mrps(w), run.mrps(w)))),
-            Err(e) if e.is_interrupt() => {
-                return Ok(outcome(w, &base, explain::busiest(&base.run, &explain::number), Vec::new()));
-            }
-            Err(e) => return Err(e),
-        }
-    }
-    lifts.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let lift = lifts.iter().map(|(r, gain)| Lift { resource: r.name().to_owned(), gain: *gain }).collect();
-    let bottleneck = explain::observed(&base.run, &lifts, &explain::number);
-    Ok(outcome(w, &base, bottleneck, lift))
 }

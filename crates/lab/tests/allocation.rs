@@ -3,13 +3,12 @@
 
 use allocation_counter::{AllocationInfo, measure};
 use doorbell_lab::{Control, Outcome, Workload};
-use std::sync::Arc;
 
 fn simulate(toml: &str) -> (Outcome, AllocationInfo) {
     let workload = Workload::from_toml("test", toml).expect("a workload");
     let profiles = workload.load_profiles().expect("a profile");
     let resolved = workload.resolve(&profiles).unwrap_or_else(|e| panic!("{toml}: {e}"));
-    let control = Control { interrupt: Arc::default(), progress: &|_| {} };
+    let control = Control::quiet();
     let mut outcome = None;
     let info = measure(|| {
         outcome = Some(doorbell_lab::simulate(&profiles, &resolved, &control).expect("a run"));

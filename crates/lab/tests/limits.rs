@@ -9,7 +9,6 @@ use doorbell_verbs::{QpType, Span};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Workloads of a usual run.
@@ -253,7 +252,7 @@ fn chance(w: &Resolved, profiles: &Profiles, operations: f64) -> f64 {
 }
 
 fn simulated(profiles: &Profiles, w: &Resolved) -> Outcome {
-    let control = Control { interrupt: Arc::default(), progress: &|_| {} };
+    let control = Control::quiet();
     doorbell_lab::simulate(profiles, w, &control).unwrap_or_else(|e| panic!("{e}"))
 }
 

@@ -2,10 +2,9 @@
 
 use doorbell_lab::papers::Ctx;
 use doorbell_lab::{Basis, Control, Report, Selection};
-use std::sync::Arc;
 
 fn ctx() -> Ctx<'static> {
-    Ctx::new(false, Control { interrupt: Arc::default(), progress: &|_| {} }).unwrap()
+    Ctx::new(false, Control::quiet()).unwrap()
 }
 
 fn reproduce(ctx: &Ctx<'_>, selectors: &[&str]) -> Report {

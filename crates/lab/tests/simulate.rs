@@ -13,7 +13,7 @@ fn resolve(toml: &str) -> (Profiles, Resolved) {
 
 fn simulate(toml: &str) -> Outcome {
     let (profiles, workload) = resolve(toml);
-    let control = Control { interrupt: Arc::default(), progress: &|_| {} };
+    let control = Control::quiet();
     doorbell_lab::simulate(&profiles, &workload, &control).unwrap_or_else(|e| panic!("{toml}: {e}"))
 }
 
@@ -229,7 +229,7 @@ fn explanation_names_what_lifts_most() {
         ("verb = \"write\"\nmachines = 2\nthreads = 1\nqps = 4\nsize = 28\nduration = \"200us\"", "cpu"),
     ] {
         let (profiles, workload) = resolve(toml);
-        let control = Control { interrupt: Arc::default(), progress: &|_| {} };
+        let control = Control::quiet();
         let outcome = doorbell_lab::explain(&profiles, &workload, &control).unwrap();
         assert_eq!(outcome.bottleneck.class, class, "{toml}\n{:?}", outcome.lift);
         assert_eq!(outcome.lift.len(), doorbell_nic::Resource::ALL.len());
@@ -242,7 +242,7 @@ fn explanation_names_the_group_that_matters() {
     let toml = "verb = \"read\"\nsize = 1024\npattern = \"inbound\"\nthreads = 4\nwarmup = \"30us\"\nduration = \"60us\"\n";
     let explained = |tables: &str| {
         let (profiles, workload) = resolve(&format!("{toml}{tables}"));
-        let control = Control { interrupt: Arc::default(), progress: &|_| {} };
+        let control = Control::quiet();
         doorbell_lab::explain(&profiles, &workload, &control).unwrap()
     };
     // One cx has less to send answers with than three cib to take them in.
@@ -267,7 +267,7 @@ fn explanation_names_the_group_that_matters() {
 fn an_interrupt_stops_the_run() {
     let (profiles, workload) = resolve("verb = \"read\"\nduration = \"1s\"");
     let interrupt = Arc::new(AtomicBool::new(true));
-    let control = Control { interrupt, progress: &|_| {} };
+    let control = Control { interrupt, ..Control::quiet() };
     assert!(doorbell_lab::simulate(&profiles, &workload, &control).unwrap_err().is_interrupt());
 }
 
@@ -291,7 +291,7 @@ fn json_has_the_fields_of_the_interface() {
         ),
         (&json["latency_ns"], "mean min p50 p99 p999"),
         (&json["bottleneck"], "class text"),
-        (&json["resources"][0], "machine name utilization"),
+        (&json["resources"][0], "class machine name utilization"),
         (&json["caches"][0], "hits machine misses name"),
         (&json["pcie"][0], "dma_read_bytes dma_write_bytes itom machine mmio_bytes rdcur"),
     ] {

@@ -9,8 +9,8 @@ use doorbell_nic::Resource;
 /// Use of one resource of one machine within the metering window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceUse {
-    /// Class from the fixed vocabulary of bottlenecks (`cpu`, `mmio-bw`, `dma-bw`, ...).
-    pub class: &'static str,
+    /// Which of the things that can limit a workload it is.
+    pub class: Resource,
     /// Which one, as `core 3` or `port 1 out`.
     pub name: String,
     /// Machine.
@@ -97,7 +97,7 @@ impl Metrics {
     fn add(&mut self, w: &World, class: Resource, machine: MachineId, name: String, busy: u64) {
         let utilization = busy as f64 / w.env.window.len().max(1) as f64;
         let machine = machine.index() as u32;
-        self.resources.push(ResourceUse { class: class.name(), name, machine, utilization });
+        self.resources.push(ResourceUse { class, name, machine, utilization });
     }
 
     fn add_cores(&mut self, w: &World, machine: MachineId) {

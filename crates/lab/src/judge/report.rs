@@ -173,19 +173,14 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
         parameters: ctx.profiles.iter().map(|p| (p.name.clone(), count(p))).collect(),
         interrupted: false,
     };
-    for experiment in &selection.experiments {
-        match (experiment.run)(ctx) {
-            Ok(findings) => {
-                let wanted = findings.checks.iter().filter(|c| selection.wants(c.claim));
-                report.claims.extend(wanted.map(|c| compare(experiment, c, &settled)));
-                report.curves.extend(findings.curves);
-            }
-            Err(e) if e.is_interrupt() => {
-                report.interrupted = true;
-                break;
-            }
-            Err(e) => return Err(e),
-        }
+    for (experiment, findings) in selection.experiments.iter().zip(ctx.find(&selection.experiments)?) {
+        let Some(findings) = findings else {
+            report.interrupted = true;
+            continue;
+        };
+        let wanted = findings.checks.iter().filter(|c| selection.wants(c.claim));
+        report.claims.extend(wanted.map(|c| compare(experiment, c, &settled)));
+        report.curves.extend(findings.curves);
     }
     report.accuracy = accuracy::of(&report.claims);
     if ctx.full && !report.interrupted {
@@ -252,7 +247,7 @@ fn compare(experiment: &Experiment, check: &Check, settled: &BTreeSet<String>) -
         paper_value: claim.value.clone(),
         simulated,
         error,
-        basis: basis(claim, check.formula || experiment.runs == 0, settled),
+        basis: basis(claim, check.formula || experiment.formulas, settled),
         holds,
         bottleneck,
         contested: claims::RESTATEMENTS.contested.get(id).cloned().unwrap_or_default(),

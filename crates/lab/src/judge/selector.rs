@@ -41,11 +41,6 @@ impl Selection {
         Ok(Selection { experiments: experiments.collect(), claims: ids })
     }
 
-    /// Simulations that the experiments run, for progress.
-    pub fn runs(&self) -> u64 {
-        self.experiments.iter().map(|e| e.runs).sum()
-    }
-
     pub(crate) fn wants(&self, claim: &str) -> bool {
         self.claims.contains(claim)
     }

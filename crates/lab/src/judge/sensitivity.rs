@@ -1,7 +1,7 @@
 //! How far numbers move with each calibrated parameter.
 
 use crate::judge::selector::Selection;
-use crate::papers::{Ctx, Found};
+use crate::papers::{Ctx, Experiment, Found};
 use crate::simulate::SimulateError;
 use doorbell_nic::{Basis, Profile};
 use serde::Serialize;
@@ -53,12 +53,11 @@ pub(crate) fn of(ctx: &Ctx<'_>, selection: &Selection) -> Result<Vec<Sensitivity
 
 fn numbers(ctx: &Ctx<'_>, selection: &Selection) -> Result<BTreeMap<&'static str, f64>, SimulateError> {
     let mut numbers = BTreeMap::new();
-    let moving = selection.experiments.iter().filter(|e| e.runs > 0 && !LEFT_OUT.contains(&e.name));
-    for experiment in moving {
-        for check in (experiment.run)(ctx)?.checks {
-            if let Found::Number(n) = check.found {
-                numbers.insert(check.claim, n);
-            }
+    let moving = selection.experiments.iter().filter(|e| !e.formulas && !LEFT_OUT.contains(&e.name));
+    let moving: Vec<&Experiment> = moving.copied().collect();
+    for check in ctx.find(&moving)?.into_iter().flatten().flat_map(|findings| findings.checks) {
+        if let Found::Number(n) = check.found {
+            numbers.insert(check.claim, n);
         }
     }
     Ok(numbers)

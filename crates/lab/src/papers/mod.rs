@@ -2,11 +2,12 @@
 
 mod atc16;
 
-use crate::explain::Control;
-use crate::results::outcome::{Bottleneck, Outcome};
+use crate::plan::{Control, NotYet};
+use crate::results::{Bottleneck, Known, Outcome};
 use crate::simulate::SimulateError;
 use doorbell_nic::Profile;
 use serde::Serialize;
+use std::sync::atomic::Ordering;
 
 /// A table or figure of a paper that Doorbell reproduces.
 pub struct Experiment {
@@ -18,10 +19,10 @@ pub struct Experiment {
     pub title: &'static str,
     /// Claims that it checks.
     pub claims: &'static [&'static str],
-    /// Simulations that it runs, for progress.
-    pub runs: u64,
-    /// Runs it.
-    pub(crate) run: fn(&Ctx<'_>) -> Result<Findings, SimulateError>,
+    /// Whether all its claims follow from formulas: it needs no run.
+    pub formulas: bool,
+    /// What it finds, from runs that it asks for.
+    pub(crate) run: fn(&Ctx<'_>) -> Result<Findings, NotYet>,
 }
 
 /// All experiments, in the order of the papers.
@@ -41,10 +42,8 @@ pub struct Ctx<'a> {
     pub(crate) explains: bool,
     /// Rates are measured for so much less time than usual.
     pub(crate) hurry: u64,
-    /// What was run already.
-    pub(crate) runs: crate::plan::runs::Runs,
-    /// And of the systems.
-    pub(crate) system_runs: crate::plan::systems::SystemRuns,
+    /// What is known of runs.
+    pub(crate) known: Known,
 }
 
 impl<'a> Ctx<'a> {
@@ -54,16 +53,51 @@ impl<'a> Ctx<'a> {
     /// If one of them is malformed; a test sees to it that none is.
     pub fn new(full: bool, control: Control<'a>) -> Result<Ctx<'a>, doorbell_nic::ProfileError> {
         let profiles = Profile::names().map(Profile::named).collect::<Result<_, _>>()?;
-        let (runs, system_runs) = Default::default();
-        Ok(Ctx { profiles, full, control, explains: true, hurry: 1, runs, system_runs })
+        Ok(Ctx { profiles, full, control, explains: true, hurry: 1, known: Known::default() })
     }
 
     /// The same on other profiles, for rates alone: not dense, without bottlenecks. What was run on
     /// unchanged profiles is not run again.
     pub(crate) fn of_rates(&self, profiles: Vec<Profile>) -> Ctx<'a> {
-        let control = Control { interrupt: self.control.interrupt.clone(), progress: &|_| {} };
-        let (runs, system_runs) = (self.runs.clone(), self.system_runs.clone());
-        Ctx { profiles, full: false, control, explains: false, hurry: self.hurry, runs, system_runs }
+        let control = Control { watch: &(), ..self.control.clone() };
+        let (hurry, known) = (self.hurry, self.known.clone());
+        Ctx { profiles, full: false, control, explains: false, hurry, known }
+    }
+
+    /// What experiments find: each is asked until it has all the runs that it needs. Nothing of one that had
+    /// not when somebody stopped it.
+    ///
+    /// # Errors
+    /// If a run fails.
+    pub(crate) fn find(&self, experiments: &[&Experiment]) -> Result<Vec<Option<Findings>>, SimulateError> {
+        let mut found: Vec<Option<Findings>> = experiments.iter().map(|_| None).collect();
+        loop {
+            for (experiment, found) in experiments.iter().zip(&mut found).filter(|(_, found)| found.is_none())
+            {
+                match (experiment.run)(self) {
+                    Ok(findings) => *found = Some(findings),
+                    Err(NotYet::Wanted) => {}
+                    Err(NotYet::Failed(error)) if error.is_interrupt() => {}
+                    Err(NotYet::Failed(error)) => return Err(error),
+                }
+            }
+            if !self.known.wants() || self.control.interrupt.load(Ordering::Relaxed) {
+                return Ok(found);
+            }
+            self.known.find_out(&self.control);
+        }
+    }
+
+    /// For tests: what `asked` finds, once it has all the runs that it needs.
+    #[cfg(test)]
+    pub(crate) fn until_known<T>(&self, asked: impl Fn(&Ctx<'_>) -> Result<T, NotYet>) -> T {
+        loop {
+            match asked(self) {
+                Ok(found) => return found,
+                Err(NotYet::Wanted) => self.known.find_out(&self.control),
+                Err(NotYet::Failed(error)) => panic!("{error}"),
+            }
+        }
     }
 
     pub(crate) fn profile(&self, name: &str) -> &Profile {

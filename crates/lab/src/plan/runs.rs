@@ -1,41 +1,13 @@
-//! Runs of workloads for experiments; what several experiments need is run once.
+//! What experiments ask for: workloads of verbs.
 
-use crate::explain::{self, Control, EXPLAIN_RUNS};
+use super::{NotYet, Run};
 use crate::papers::{Check, Ctx};
-use crate::plan::parallel;
-use crate::results::outcome::Outcome;
-use crate::simulate::SimulateError;
+use crate::results::Outcome;
 use doorbell_nic::Profile;
 use doorbell_schema::Duration;
 use doorbell_verbs::Span;
-use doorbell_workload::Profiles;
-use doorbell_workload::{Resolved, Workload};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-
-/// Which profile, which workload, with or without reruns for its bottleneck.
-#[derive(PartialEq, Eq, Hash)]
-struct Key {
-    profile: String,
-    workload: String,
-    explained: bool,
-}
-
-/// Outcomes by what was run.
-#[derive(Clone, Default)]
-pub(crate) struct Runs(Arc<Mutex<HashMap<Key, Arc<Outcome>>>>);
-
-impl Runs {
-    fn find(&self, key: &Key) -> Option<Arc<Outcome>> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner()).get(key).cloned()
-    }
-
-    fn keep(&self, key: Key, outcome: Outcome) -> Arc<Outcome> {
-        let outcome = Arc::new(outcome);
-        self.0.lock().unwrap_or_else(|e| e.into_inner()).insert(key, outcome.clone());
-        outcome
-    }
-}
+use doorbell_workload::{Profiles, Resolved, Workload};
+use std::sync::Arc;
 
 /// A workload measured for so many microseconds after 100 of warm-up: rates are steady early, and
 /// runs are many.
@@ -55,13 +27,13 @@ pub(crate) fn setting(outcome: &Outcome) -> String {
 }
 
 impl Ctx<'_> {
-    /// Runs each of `workloads` on `profile` once; the outcomes have their order.
+    /// Each of `workloads` on `profile`; the outcomes have their order.
     pub(crate) fn measure(
         &self,
         profile: &str,
         what: &str,
         workloads: &[Workload],
-    ) -> Result<Vec<Arc<Outcome>>, SimulateError> {
+    ) -> Result<Vec<Arc<Outcome>>, NotYet> {
         self.measure_on(self.profile(profile), what, workloads)
     }
 
@@ -71,52 +43,33 @@ impl Ctx<'_> {
         profile: &Profile,
         what: &str,
         workloads: &[Workload],
-    ) -> Result<Vec<Arc<Outcome>>, SimulateError> {
-        parallel::map(workloads, |w| self.one(profile, what, w, false)).into_iter().collect()
+    ) -> Result<Vec<Arc<Outcome>>, NotYet> {
+        // All are asked for before the first that is not known ends this.
+        let all: Vec<_> =
+            workloads.iter().map(|w| self.known.of(&self.run_of(profile, what, w), what)).collect();
+        all.into_iter().map(|ran| Ok(ran?.verbs())).collect()
     }
 
-    /// Runs `workload` on `profile` and observes what limits it.
+    /// `workload` on `profile`, with what limits it.
     pub(crate) fn explain(
         &self,
         profile: &str,
         what: &str,
         workload: &Workload,
-    ) -> Result<Arc<Outcome>, SimulateError> {
-        self.one(self.profile(profile), what, workload, self.explains)
+    ) -> Result<Arc<Outcome>, NotYet> {
+        let run = self.run_of(self.profile(profile), what, workload);
+        if self.explains {
+            Ok(self.known.explained(&run, what)?.verbs())
+        } else {
+            Ok(self.known.of(&run, what)?.verbs())
+        }
     }
 
-    fn one(
-        &self,
-        profile: &Profile,
-        what: &str,
-        workload: &Workload,
-        explained: bool,
-    ) -> Result<Arc<Outcome>, SimulateError> {
+    fn run_of(&self, profile: &Profile, what: &str, workload: &Workload) -> Run {
         let profiles = Profiles::from(profile);
         let mut workload = workload.resolve(&profiles).unwrap_or_else(|e| panic!("workload of {what}: {e}"));
         workload.duration = Duration::new(Span::from_ps(workload.duration.span().as_ps() / self.hurry));
-        let key = |explained| Key {
-            // Everything that the outcome depends on.
-            profile: format!("{profile:?}"),
-            workload: format!("{workload:?}"),
-            explained,
-        };
-        let known = self.runs.find(&key(true)).or_else(|| self.runs.find(&key(explained)));
-        if let Some(outcome) = known.filter(|o| !explained || !o.lift.is_empty()) {
-            for _ in 0..if explained { EXPLAIN_RUNS } else { 1 } {
-                (self.control.progress)(what);
-            }
-            return Ok(outcome);
-        }
-        let control = Control {
-            interrupt: self.control.interrupt.clone(),
-            progress: &|run| (self.control.progress)(&format!("{what}: {run}")),
-        };
-        let outcome = match explained {
-            true => explain::explain(&profiles, &workload, &control)?,
-            false => explain::simulate(&profiles, &workload, &control)?,
-        };
-        Ok(self.runs.keep(key(explained), outcome))
+        Run::verbs(profiles, workload)
     }
 }
 

@@ -1,71 +1,41 @@
-//! Runs of systems for the figures of ATC'16, section 4.
+//! What experiments ask for: systems.
 
-use crate::explain::{Control, EXPLAIN_RUNS};
+use super::{NotYet, Run};
 use crate::papers::{Check, Ctx, Curve};
-use crate::plan::parallel;
-use crate::simulate::SimulateError;
-use crate::systems::{self, SystemOutcome, SystemWorkload};
+use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_schema::Duration;
 use doorbell_verbs::Span;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-
-/// A run: its profile, its workload, and whether the bottleneck was observed.
-type Key = (String, String, bool);
-
-/// Outcomes of the runs so far.
-#[derive(Clone, Default)]
-pub(crate) struct SystemRuns(Arc<Mutex<HashMap<Key, SystemOutcome>>>);
 
 impl Ctx<'_> {
-    /// Runs each of `all` on `profile` once; the outcomes have their order.
+    /// Each of `all` on `profile`; the outcomes have their order.
     pub(crate) fn systems(
         &self,
         profile: &str,
         what: &str,
         all: &[SystemWorkload],
-    ) -> Result<Vec<SystemOutcome>, SimulateError> {
-        parallel::map(all, |w| self.one_system(profile, what, w, false)).into_iter().collect()
+    ) -> Result<Vec<SystemOutcome>, NotYet> {
+        let all: Vec<_> = all.iter().map(|w| self.known.of(&self.run_of_system(profile, w), what)).collect();
+        all.into_iter().map(|ran| Ok(ran?.system())).collect()
     }
 
-    /// Runs `w` and observes what limits it.
+    /// `w` on `profile`, with what limits it.
     pub(crate) fn explain_system(
         &self,
         profile: &str,
         what: &str,
         w: &SystemWorkload,
-    ) -> Result<SystemOutcome, SimulateError> {
-        self.one_system(profile, what, w, self.explains)
+    ) -> Result<SystemOutcome, NotYet> {
+        let run = self.run_of_system(profile, w);
+        if self.explains {
+            Ok(self.known.explained(&run, what)?.system())
+        } else {
+            Ok(self.known.of(&run, what)?.system())
+        }
     }
 
-    fn one_system(
-        &self,
-        profile: &str,
-        what: &str,
-        w: &SystemWorkload,
-        explained: bool,
-    ) -> Result<SystemOutcome, SimulateError> {
-        let profile = self.profile(profile);
-        let w = &w.lasting(Duration::new(Span::from_ps(w.duration().as_ps() / self.hurry)));
-        let key = |explained| (format!("{profile:?}"), format!("{w:?}"), explained);
-        let runs = || self.system_runs.0.lock().unwrap_or_else(|e| e.into_inner());
-        let known = || {
-            let runs = runs();
-            // Who asks for no bottleneck is served by a run with one.
-            runs.get(&key(explained)).or_else(|| runs.get(&key(true))).cloned()
-        };
-        if let Some(outcome) = known() {
-            for _ in 0..if explained { EXPLAIN_RUNS } else { 1 } {
-                (self.control.progress)(what);
-            }
-            return Ok(outcome);
-        }
-        let progress = |run: &str| (self.control.progress)(&format!("{what}: {run}"));
-        let control = Control { interrupt: self.control.interrupt.clone(), progress: &progress };
-        let run = if explained { systems::explain_system } else { systems::simulate_system };
-        let outcome = run(profile, w, &control)?;
-        runs().insert(key(explained), outcome.clone());
-        Ok(outcome)
+    fn run_of_system(&self, profile: &str, w: &SystemWorkload) -> Run {
+        let w = w.lasting(Duration::new(Span::from_ps(w.duration().as_ps() / self.hurry)));
+        Run::system(self.profile(profile), w)
     }
 }
 

@@ -1,3 +1,8 @@
 //! What runs gave.
 
-pub(crate) mod outcome;
+mod known;
+mod outcome;
+
+pub(crate) use known::Known;
+pub use outcome::{Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, SCHEMA, Utilization};
+pub(crate) use outcome::{Ran, hash_text};

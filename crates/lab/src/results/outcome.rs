@@ -1,10 +1,14 @@
 //! What a simulation says.
 
+use crate::explain;
 use crate::simulate::Run;
+use crate::systems::SystemOutcome;
+use doorbell_nic::Resource;
 use doorbell_sim::{CacheUse, PcieUse, ResourceUse};
 use doorbell_workload::{Resolved, Verb};
 use hdrhistogram::Histogram;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// Version of the JSON of an [`Outcome`]; fields are only ever added.
 pub const SCHEMA: u32 = 1;
@@ -107,6 +111,68 @@ pub struct Utilization {
     pub machine: u32,
     /// Share of time in which it was busy, 0 to 1.
     pub utilization: f64,
+    /// Which of the things that can limit a workload it is.
+    pub class: Resource,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Ran {
+    /// A workload of verbs.
+    Verbs(Outcome),
+    /// A system.
+    System(SystemOutcome),
+}
+
+impl Ran {
+    /// Its rate, in millions per second.
+    pub(crate) fn rate(&self) -> f64 {
+        match self {
+            Ran::Verbs(outcome) => outcome.mops,
+            Ran::System(outcome) => outcome.mrps,
+        }
+    }
+
+    pub(crate) fn resources(&self) -> &[Utilization] {
+        match self {
+            Ran::Verbs(outcome) => &outcome.resources,
+            Ran::System(outcome) => &outcome.resources,
+        }
+    }
+
+    /// A machine in words.
+    pub(crate) fn machine_name(&self, machine: u32) -> String {
+        match self {
+            Ran::Verbs(outcome) => outcome.workload.machine_name(machine),
+            Ran::System(_) => format!("machine {machine}"),
+        }
+    }
+
+    /// The same with what reruns have shown.
+    pub(crate) fn with(&self, bottleneck: Bottleneck, lift: Vec<Lift>) -> Ran {
+        match self.clone() {
+            Ran::Verbs(outcome) => Ran::Verbs(Outcome { bottleneck, lift, ..outcome }),
+            Ran::System(outcome) => Ran::System(SystemOutcome { bottleneck, lift, ..outcome }),
+        }
+    }
+
+    /// The outcome of a workload of verbs.
+    ///
+    /// # Panics
+    /// If it was a system.
+    pub(crate) fn verbs(&self) -> Arc<Outcome> {
+        let Ran::Verbs(outcome) = self else { panic!("verbs were asked for") };
+        Arc::new(outcome.clone())
+    }
+
+    /// The outcome of a system.
+    ///
+    /// # Panics
+    /// If it was none.
+    pub(crate) fn system(&self) -> SystemOutcome {
+        let Ran::System(outcome) = self else { panic!("a system was asked for") };
+        outcome.clone()
+    }
 }
 
 /// Look-ups in a cache within the measurement.
@@ -141,7 +207,7 @@ pub struct Pcie {
 
 impl From<&ResourceUse> for Utilization {
     fn from(r: &ResourceUse) -> Utilization {
-        Utilization { name: r.name.clone(), machine: r.machine, utilization: r.utilization }
+        Utilization { name: r.name.clone(), machine: r.machine, utilization: r.utilization, class: r.class }
     }
 }
 
@@ -193,9 +259,12 @@ pub(crate) fn hash_text(hash: u64) -> String {
 }
 
 impl Outcome {
-    pub(crate) fn new(w: &Resolved, run: &Run, bottleneck: Bottleneck) -> Outcome {
+    /// Its bottleneck is the resource that was busiest, not confirmed.
+    pub(crate) fn new(w: &Resolved, run: &Run) -> Outcome {
         let mops_per_machine = rates(w, run);
         let m = &run.metrics;
+        let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
+        let bottleneck = explain::busiest(&resources, &|machine| w.machine_name(machine));
         Outcome {
             schema: SCHEMA,
             workload: w.clone(),
@@ -206,7 +275,7 @@ impl Outcome {
             bottleneck,
             lift: Vec::new(),
             group_lift: Vec::new(),
-            resources: m.resources.iter().map(Utilization::from).collect(),
+            resources,
             caches: m.caches.iter().map(Cache::from).collect(),
             pcie: m.pcie.iter().map(Pcie::from).collect(),
             verbs: m.verbs,

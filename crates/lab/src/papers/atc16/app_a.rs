@@ -1,7 +1,7 @@
 //! ATC'16, appendix A and section 3.1: bytes on PCIe with and without a Doorbell.
 
 use crate::papers::{Check, Ctx, Experiment, Findings};
-use crate::simulate::SimulateError;
+use crate::plan::NotYet;
 use doorbell_nic::accounting;
 use doorbell_nic::{Method, PostShape, Profile, Transactions, wqe};
 use doorbell_verbs::{Opcode, QpType};
@@ -20,7 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-appA-doorbell-size",
         "atc16-appA-linklayer-overhead",
     ],
-    runs: 0,
+    formulas: true,
     run,
 };
 
@@ -47,7 +47,7 @@ fn posts(profile: &Profile) -> (Transactions, Transactions) {
     (by_mmio, doorbell)
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let profile = ctx.profile("cib");
     let (by_mmio, doorbell) = posts(profile);
     let (t_bf, t_db) = (by_mmio.host_to_device_bytes as f64, doorbell.host_to_device_bytes as f64);

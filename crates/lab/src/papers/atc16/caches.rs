@@ -2,9 +2,9 @@
 
 use super::micro;
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::plan::NotYet;
 use crate::plan::runs::briefly;
-use crate::results::outcome::Outcome;
-use crate::simulate::SimulateError;
+use crate::results::Outcome;
 use doorbell_nic::Profile;
 use doorbell_workload::{Pattern, Verb, Workload};
 
@@ -13,7 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "atc16",
     title: "pages, QPs and what the NIC's caches miss",
     claims: &["atc16-s35-hugepages", "atc16-s35-fewer-qps"],
-    runs: 2 + 4,
+    formulas: false,
     run,
 };
 
@@ -52,7 +52,7 @@ fn miss_rate(outcome: &Outcome, prefix: &str) -> f64 {
     misses as f64 / all.max(1) as f64
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let outcomes =
         ctx.measure("cib", "s35-hugepages", &[true, false].map(|huge| pages(ctx.profile("cib"), huge)))?;
     let [huge, small] = [0, 1].map(|i| miss_rate(&outcomes[i], "translation") * 100.0);

@@ -1,10 +1,9 @@
 //! ATC'16, 4.1 and 4.2.1: what a connected QP for each client costs as clients grow to thousands.
 
-use crate::explain::EXPLAIN_RUNS;
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::plan::NotYet;
 use crate::plan::runs::briefly;
 use crate::plan::systems::{curve, setting};
-use crate::simulate::SimulateError;
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_systems::System;
 use doorbell_systems::config::{Clients, Travel, Workers};
@@ -23,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-s41-herd-rpc-cost",
         "doorbell-requests-cross",
     ],
-    runs: (CLUSTERS.len() * DESIGNS.len() * CLIENTS.len()) as u64 + EXPLAIN_RUNS + 2 + 2,
+    formulas: false,
     run,
 };
 
@@ -58,7 +57,6 @@ struct Design {
 const WRITES: Design = Design { name: "HERD RPC, requests by WRITE", rpc: Some(Travel { datagrams: false }) };
 const SENDS: Design = Design { name: "HERD RPC, requests by SEND", rpc: Some(Travel { datagrams: true }) };
 const SPEC: Design = Design { name: "Spec-S0", rpc: None };
-const DESIGNS: [Design; 3] = [WRITES, SENDS, SPEC];
 
 fn workload(ctx: &Ctx<'_>, cluster: &str, design: &Design, clients: u32) -> SystemWorkload {
     let cores = CORES.min(ctx.profile(cluster).host.cores);
@@ -92,7 +90,7 @@ struct Series {
 }
 
 impl Series {
-    fn measure(ctx: &Ctx<'_>, cluster: &str, design: &Design) -> Result<Series, SimulateError> {
+    fn measure(ctx: &Ctx<'_>, cluster: &str, design: &Design) -> Result<Series, NotYet> {
         let numbers = match (ctx.full, ctx.explains) {
             (true, _) => [&CLIENTS[..], &MANY].concat(),
             (_, true) => CLIENTS.to_vec(),
@@ -163,7 +161,7 @@ struct Sweep {
 }
 
 impl Sweep {
-    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Sweep, SimulateError> {
+    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Sweep, NotYet> {
         let series = |design| Series::measure(ctx, cluster, design);
         Ok(Sweep { cluster, writes: series(&WRITES)?, sends: series(&SENDS)?, spec: series(&SPEC)? })
     }
@@ -217,7 +215,7 @@ const SEVERAL_HUNDRED: u32 = 560;
 
 /// HERD's RPCs beside those with requests by SEND, and beside those with replies by WRITE over a connected
 /// QP for each client, of which the replies alone are run.
-fn cost(ctx: &Ctx<'_>, cib: &Sweep) -> Result<Check, SimulateError> {
+fn cost(ctx: &Ctx<'_>, cib: &Sweep) -> Result<Check, NotYet> {
     // A core that replies one by one, as HERD's does.
     let one = |workers| Workers { cores: 1, batching: false, gather: 1, ..workers };
     let alone = |design: &Design| with_cores(design, 70, one);
@@ -264,7 +262,7 @@ fn crossing(sweeps: &[Sweep]) -> Check {
         .note(format!("of {CLIENTS:?} clients"))
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let sweeps = CLUSTERS.map(|cluster| Sweep::measure(ctx, cluster));
     let sweeps: Vec<Sweep> = sweeps.into_iter().collect::<Result<_, _>>()?;
     let cib = &sweeps[2];

@@ -1,9 +1,8 @@
 //! ATC'16, Figure 10 and 4.3.2: emulated DrTM-KV by share of PUTs.
 
-use crate::explain::EXPLAIN_RUNS;
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::plan::NotYet;
 use crate::plan::systems::curve;
-use crate::simulate::SimulateError;
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_schema::Duration;
 use doorbell_systems::System;
@@ -22,7 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-drtm-cib-100put",
         "atc16-drtm-cib-gradual",
     ],
-    runs: 2 * (2 * PERMILLE.len() as u64 + CLIENTS.len() as u64) + 4 * EXPLAIN_RUNS,
+    formulas: false,
     run,
 };
 
@@ -56,7 +55,7 @@ struct Sweep {
 }
 
 impl Sweep {
-    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Sweep, SimulateError> {
+    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Sweep, NotYet> {
         let by_clients =
             ctx.systems(cluster, "fig10: clients", &CLIENTS.map(|c| store(ctx, cluster, c, 0, false)))?;
         let best = by_clients.iter().max_by(|a, b| a.mrps.total_cmp(&b.mrps));
@@ -73,12 +72,7 @@ impl Sweep {
         self.emulated[at].mrps / self.emulated[0].mrps
     }
 
-    fn checks(
-        &self,
-        ctx: &Ctx<'_>,
-        ten: &'static str,
-        hundred: &'static str,
-    ) -> Result<[Check; 2], SimulateError> {
+    fn checks(&self, ctx: &Ctx<'_>, ten: &'static str, hundred: &'static str) -> Result<[Check; 2], NotYet> {
         let explain = |what, permille| {
             ctx.explain_system(self.cluster, what, &store(ctx, self.cluster, self.clients, permille, false))
         };
@@ -102,7 +96,7 @@ impl Sweep {
     }
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let (cx3, cib) = (Sweep::measure(ctx, "cx3")?, Sweep::measure(ctx, "cib")?);
     let mut checks = Vec::from(cx3.checks(ctx, "atc16-drtm-cx3-10put", "atc16-drtm-cx3-100put")?);
     checks.extend(cib.checks(ctx, "atc16-drtm-cib-10put", "atc16-drtm-cib-100put")?);

@@ -1,11 +1,10 @@
 //! ATC'16, Figure 11a and 5.2.1: peak UD SEND rates on Connect-IB with their PCIe bounds.
 
 use super::micro::{self, BATCH, UD_PAYLOAD};
-use crate::explain::EXPLAIN_RUNS;
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::plan::NotYet;
 use crate::plan::runs::percent_more;
-use crate::results::outcome::Outcome;
-use crate::simulate::SimulateError;
+use crate::results::Outcome;
 use doorbell_nic::{Profile, wqe};
 use doorbell_workload::Workload;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-seq-dma-limit",
         "atc16-seq-s0-dma-limit-higher",
     ],
-    runs: 3 * EXPLAIN_RUNS + 2 * CORES as u64,
+    formulas: false,
     run,
 };
 
@@ -46,7 +45,7 @@ fn with_cores(profile: &Profile, threads: u32, batch: u32) -> Workload {
     Workload { threads: Some(threads), ..micro::one_core_send(profile, batch, QPS) }
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let profile = ctx.profile("cib");
     let send = |batch, size| micro::outbound_send(profile, batch, size);
     let plain = ctx.explain("cib", "send-nonbatch-peak", &send(1, UD_PAYLOAD))?;
@@ -88,7 +87,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
 }
 
 /// How many cores reach what PCIe lets through.
-fn saturating(ctx: &Ctx<'_>, outcomes: &[Arc<Outcome>]) -> Result<Check, SimulateError> {
+fn saturating(ctx: &Ctx<'_>, outcomes: &[Arc<Outcome>]) -> Result<Check, NotYet> {
     let best = outcomes.iter().map(|o| o.mops).fold(0.0, f64::max);
     let enough = outcomes.iter().position(|o| o.mops >= SATURATED * best).unwrap_or(0) as u32 + 1;
     let outcome = ctx.explain("cib", "mq-4cores-saturate", &with_cores(ctx.profile("cib"), enough, BATCH))?;

@@ -1,10 +1,9 @@
 //! ATC'16, Figure 11b, 3.3 and 5.2.1: what several QPs bring one core.
 
 use super::micro::{self, BATCH, CLUSTERS};
-use crate::explain::EXPLAIN_RUNS;
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::plan::NotYet;
 use crate::plan::runs::worst;
-use crate::simulate::SimulateError;
 use doorbell_verbs::Span;
 use doorbell_workload::Workload;
 
@@ -23,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-intro-cpu-3p2x",
         "atc16-conc-fastest-3p2x",
     ],
-    runs: 3 * 6 + 3 * EXPLAIN_RUNS + 2,
+    formulas: false,
     run,
 };
 
@@ -38,9 +37,9 @@ struct Bars {
 }
 
 impl Bars {
-    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Bars, SimulateError> {
+    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Bars, NotYet> {
         let profile = ctx.profile(cluster);
-        let rates = |batch| -> Result<[f64; 3], SimulateError> {
+        let rates = |batch| -> Result<[f64; 3], NotYet> {
             let outcomes =
                 ctx.measure(cluster, "fig11b", &QPS.map(|q| micro::one_core_send(profile, batch, q)))?;
             Ok([0, 1, 2].map(|i| outcomes[i].mops))
@@ -78,7 +77,7 @@ impl Bars {
     }
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let bars = CLUSTERS.map(|c| Bars::measure(ctx, c));
     let bars: Vec<Bars> = bars.into_iter().collect::<Result<_, _>>()?;
     let seen = bars.iter().map(Bars::text).collect::<Vec<_>>().join("; ");
@@ -111,7 +110,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
 }
 
 /// Several QPs bring nothing to a core that has much to do for each message.
-fn slow_core(ctx: &Ctx<'_>) -> Result<Check, SimulateError> {
+fn slow_core(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let mut busy = ctx.profile("cib").clone();
     // As much work again as a unit has with a message.
     busy.host.build_wqe += busy.tx.send + busy.tx.fetched_wqe + Span::from_ns(20);

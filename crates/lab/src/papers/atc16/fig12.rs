@@ -1,10 +1,9 @@
 //! ATC'16, Figure 12, 3.2, 5.2.2 and 5.3.1: inbound READs and WRITEs by payload, and RECVs beside them.
 
 use super::micro::{self, CLUSTERS, UD_PAYLOAD};
-use crate::explain::EXPLAIN_RUNS;
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
-use crate::results::outcome::{Bottleneck, Outcome};
-use crate::simulate::SimulateError;
+use crate::plan::NotYet;
+use crate::results::{Bottleneck, Outcome};
 use doorbell_nic::Profile;
 use doorbell_verbs::{Opcode, QpType};
 use doorbell_workload::{Verb, Workload};
@@ -30,7 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-recv-slow-reason",
         "atc16-s32-regular-recv-lt-write",
     ],
-    runs: 3 * (2 * SIZES.len() as u64 + 2 + 2 * EXPLAIN_RUNS),
+    formulas: false,
     run,
 };
 
@@ -69,7 +68,7 @@ fn link_limit(profile: &Profile, opcode: Opcode, transport: QpType, size: u32) -
 }
 
 impl Sweep {
-    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Sweep, SimulateError> {
+    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Sweep, NotYet> {
         let profile = ctx.profile(cluster);
         let mut sizes = SIZES.to_vec();
         if ctx.full {
@@ -147,7 +146,7 @@ fn equal(a: f64, b: f64) -> bool {
     (a / b - 1.0).abs() <= EQUAL
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let sweeps = CLUSTERS.map(|c| Sweep::measure(ctx, c));
     let sweeps: Vec<Sweep> = sweeps.into_iter().collect::<Result<_, _>>()?;
     let [_, cx3, cib] = &sweeps[..] else { unreachable!("there are three clusters") };
@@ -174,7 +173,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
     Ok(Findings { checks, curves: sweeps.iter().flat_map(Sweep::curves).collect() })
 }
 
-fn transition(ctx: &Ctx<'_>, claim: &'static str, sweep: &Sweep) -> Result<Check, SimulateError> {
+fn transition(ctx: &Ctx<'_>, claim: &'static str, sweep: &Sweep) -> Result<Check, NotYet> {
     let size = sweep.transition();
     let profile = ctx.profile(sweep.cluster);
     let explain = |size| ctx.explain(sweep.cluster, claim, &micro::inbound(profile, Verb::Read, size));

@@ -1,10 +1,9 @@
 //! ATC'16, Figure 13 and 3.5: windows of READs and WRITEs, and misses in the WQE cache.
 
-use crate::explain::EXPLAIN_RUNS;
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::plan::NotYet;
 use crate::plan::runs::briefly;
-use crate::results::outcome::Outcome;
-use crate::simulate::SimulateError;
+use crate::results::Outcome;
 use doorbell_nic::accounting::{self, PostShape};
 use doorbell_nic::{Method, Profile, wqe};
 use doorbell_verbs::QpType;
@@ -27,7 +26,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-s35-miss-estimate",
         "atc16-s35-cached-kinds",
     ],
-    runs: 3 * WINDOWS.len() as u64 + 2 * EXPLAIN_RUNS,
+    formulas: false,
     run,
 };
 
@@ -110,7 +109,7 @@ impl Point {
 }
 
 impl Series {
-    fn measure(ctx: &Ctx<'_>, cluster: &'static str, verb: Verb) -> Result<Series, SimulateError> {
+    fn measure(ctx: &Ctx<'_>, cluster: &'static str, verb: Verb) -> Result<Series, NotYet> {
         let workloads = WINDOWS.map(|n| workload(cluster, verb, n));
         let outcomes = ctx.measure(cluster, "fig13", &workloads)?;
         let profile = ctx.profile(cluster);
@@ -165,7 +164,7 @@ impl Series {
     }
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let read = Series::measure(ctx, "cib", Verb::Read)?;
     let write = Series::measure(ctx, "cib", Verb::Write)?;
     let older = Series::measure(ctx, "cx3", Verb::Read)?;

@@ -1,10 +1,9 @@
 //! ATC'16, Figure 14, 3.4 and 5.4: atomics by the number of counters.
 
 use super::micro::{self, CLUSTERS};
-use crate::explain::EXPLAIN_RUNS;
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
-use crate::results::outcome::Outcome;
-use crate::simulate::SimulateError;
+use crate::plan::NotYet;
+use crate::results::Outcome;
 use doorbell_workload::{Verb, Workload};
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-s54-lock-service",
         "atc16-intro-best-worst-70x",
     ],
-    runs: 3 * 7 + 4 * EXPLAIN_RUNS + 3,
+    formulas: false,
     run,
 };
 
@@ -48,7 +47,7 @@ struct Sweep {
 }
 
 impl Sweep {
-    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Sweep, SimulateError> {
+    fn measure(ctx: &Ctx<'_>, cluster: &'static str) -> Result<Sweep, NotYet> {
         let counters = if ctx.full { DENSE.to_vec() } else { COUNTERS.to_vec() };
         let profile = ctx.profile(cluster);
         let workloads: Vec<Workload> =
@@ -88,7 +87,7 @@ impl Sweep {
     }
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let sweeps = CLUSTERS.map(|c| Sweep::measure(ctx, c));
     let sweeps: Vec<Sweep> = sweeps.into_iter().collect::<Result<_, _>>()?;
     let [_, cx3, cib] = &sweeps[..] else { unreachable!("there are three clusters") };
@@ -167,7 +166,7 @@ fn lock_hold(sweeps: &[Sweep]) -> Check {
 }
 
 /// Atomics on one word against READs, on the cluster where they differ least.
-fn contention(ctx: &Ctx<'_>, sweeps: &[Sweep]) -> Result<Check, SimulateError> {
+fn contention(ctx: &Ctx<'_>, sweeps: &[Sweep]) -> Result<Check, NotYet> {
     let mut least = f64::INFINITY;
     for sweep in sweeps {
         let read = micro::inbound(ctx.profile(sweep.cluster), Verb::Read, 32);

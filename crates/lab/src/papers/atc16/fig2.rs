@@ -1,7 +1,7 @@
 //! ATC'16, Figure 2: what PCIe transactions carry beside their data.
 
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
-use crate::simulate::SimulateError;
+use crate::plan::NotYet;
 use doorbell_nic::{Pcie, accounting};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -23,14 +23,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-fig2b-dma-lt-mmio",
         "atc16-s21-counter-straddle",
     ],
-    runs: 0,
+    formulas: true,
     run,
 };
 
 /// Transfers of Figure 2b in bytes.
 const SIZES: std::ops::RangeInclusive<u32> = 1..=256;
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let gen2 = &ctx.profile("cx").pcie;
     let gen3 = &ctx.profile("cib").pcie;
     let mut checks = vec![

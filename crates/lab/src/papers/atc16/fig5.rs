@@ -2,8 +2,8 @@
 
 use super::micro::BATCH;
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::plan::NotYet;
 use crate::plan::runs::briefly;
-use crate::simulate::SimulateError;
 use doorbell_nic::{Method, PostShape, Profile, RecvShape, Transactions, accounting};
 use doorbell_verbs::{Opcode, QpType};
 use doorbell_workload::{Pattern, Verb, Workload};
@@ -32,7 +32,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-seq-reply-dma-halved",
         "atc16-seq-imm-4b",
     ],
-    runs: STEPS.len() as u64 + 2,
+    formulas: false,
     run,
 };
 
@@ -84,7 +84,7 @@ fn workloads() -> [Workload; 4] {
     [plain, unsignaled, batched, header_only].map(|w| briefly(200, w))
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let profile = ctx.profile("cib");
     let ladder = shapes().map(|s| both(profile, &s));
     let mut checks: Vec<Check> = formulas(profile, &ladder).into_iter().map(Check::formula).collect();
@@ -189,7 +189,7 @@ fn tlp_types(profile: &Profile) -> u64 {
 }
 
 /// The usual method has the lower latency: a Doorbell needs a DMA read before the NIC has the WQEs.
-fn default_method(ctx: &Ctx<'_>) -> Result<Check, SimulateError> {
+fn default_method(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let pair = |batch| {
         let workload = Workload {
             verb: Some(Verb::Write),

@@ -1,7 +1,7 @@
 //! ATC'16, Figure 6, 3.2 and 5.1: what a message costs the receiving machine.
 
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
-use crate::simulate::SimulateError;
+use crate::plan::NotYet;
 use doorbell_nic::{Profile, RecvShape, Transactions, accounting};
 use doorbell_verbs::{Opcode, QpType};
 
@@ -18,7 +18,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-s51-inbound-read-pcie",
         "atc16-s51-inbound-write-pcie",
     ],
-    runs: 0,
+    formulas: true,
     run,
 };
 
@@ -31,7 +31,7 @@ fn message(profile: &Profile, payload: u32, inline: bool) -> Transactions {
     accounting::responder(profile, Opcode::Send, QpType::Ud, payload, RecvShape { inline })
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     // Inline-receive on UD is cx3's.
     let profile = ctx.profile("cx3");
     let rungs = [(PAYLOAD, false), (PAYLOAD, true), (0, false)].map(|(p, i)| message(profile, p, i));

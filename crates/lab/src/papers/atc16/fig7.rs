@@ -1,10 +1,9 @@
 //! ATC'16, Figure 7 and 4.2: sequencers by cores of the server.
 
-use crate::explain::EXPLAIN_RUNS;
 use crate::judge::claims::{self, Claim};
 use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::plan::NotYet;
 use crate::plan::systems::{curve, setting};
-use crate::simulate::SimulateError;
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_schema::Duration;
 use doorbell_systems::System;
@@ -32,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-seq-drop-past-6",
         "atc16-seq-s0-1core-lower",
     ],
-    runs: 5 * CORES.len() as u64 + 2 * EXPLAIN_RUNS + 1,
+    formulas: false,
     run,
 };
 
@@ -75,7 +74,7 @@ impl Series {
         ctx: &Ctx<'_>,
         name: &'static str,
         w: impl Fn(u32) -> S,
-    ) -> Result<Series, SimulateError> {
+    ) -> Result<Series, NotYet> {
         let cores = match (ctx.full, ctx.explains) {
             (true, _) => DENSE.to_vec(),
             (_, true) => CORES.to_vec(),
@@ -99,7 +98,7 @@ fn batch(outcome: &SystemOutcome) -> f64 {
     outcome.replies_per_post.unwrap_or(0.0)
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let base = Series::measure(ctx, "baseline", |c| rpc(c, false, false))?;
     let batching = Series::measure(ctx, "+batching", |c| rpc(c, true, false))?;
     let both = Series::measure(ctx, "+batching, +multi-queue", |c| rpc(c, true, true))?;

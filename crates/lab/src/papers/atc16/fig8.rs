@@ -2,8 +2,8 @@
 
 use super::fig7::spec;
 use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::plan::NotYet;
 use crate::plan::systems::curve;
-use crate::simulate::SimulateError;
 use crate::systems::{SystemOutcome, SystemWorkload};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -11,7 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "atc16",
     title: "latency of Spec-S0 with and without batches of replies",
     claims: &["atc16-fig8-10cores", "atc16-fig8-batch-latency", "atc16-s41-opportunistic"],
-    runs: 2 * LOADS.len() as u64 + 4,
+    formulas: false,
     run,
 };
 
@@ -22,7 +22,7 @@ const LOADS: [(u32, u32); 9] =
 /// Core counts of which the fewest that reach the peak is looked for.
 const CORES: [u32; 4] = [6, 8, 10, 14];
 
-fn loads(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<SystemOutcome>, SimulateError> {
+fn loads(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<SystemOutcome>, NotYet> {
     let all = LOADS.map(|(clients, outstanding)| {
         let mut spec = spec(10);
         (spec.clients.clients, spec.clients.outstanding) = (clients, outstanding);
@@ -36,7 +36,7 @@ fn mean_us(o: &SystemOutcome) -> f64 {
     o.latency_ns.mean.unwrap_or(0.0) / 1e3
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let (single, batched) = (loads(ctx, false)?, loads(ctx, true)?);
     let by_cores = ctx.systems("cib", "fig8: cores", &CORES.map(|c| spec(c).into()))?;
     let peak = by_cores.iter().map(|o| o.mrps).fold(0.0, f64::max);

@@ -1,9 +1,8 @@
 //! ATC'16, Figure 9 and 4.3.1: HERD's key-value store by cores of the server.
 
-use crate::explain::EXPLAIN_RUNS;
 use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::plan::NotYet;
 use crate::plan::systems::curve;
-use crate::simulate::SimulateError;
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_systems::System;
 use doorbell_systems::config::Pairs;
@@ -29,7 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-abs-herd-cpu-83pct",
         "atc16-intro-herd-tput-35pct",
     ],
-    runs: 2 * 14 + EXPLAIN_RUNS + 1 + 2 + 2,
+    formulas: false,
     run,
 };
 
@@ -47,7 +46,7 @@ fn store(ctx: &Ctx<'_>, cores: u32, batching: bool) -> HerdKv {
     store
 }
 
-fn series(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<SystemOutcome>, SimulateError> {
+fn series(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<SystemOutcome>, NotYet> {
     let all: Vec<SystemWorkload> = (1..=MOST_CORES)
         .filter(|c| ctx.explains || SOME.contains(c))
         .map(|c| store(ctx, c, batching).into())
@@ -68,7 +67,7 @@ fn percent(from: &SystemOutcome, to: &SystemOutcome) -> f64 {
     (to.mrps / from.mrps - 1.0) * 100.0
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let (base, batched) = (series(ctx, false)?, series(ctx, true)?);
     let best = ctx.explain_system("cib", "kv-batch-peak", &peak(&batched).workload)?;
     let mut reads = ReadKv::usual();

@@ -6,28 +6,29 @@ use super::fig12;
 use super::fig13;
 use super::fig14;
 use super::{caches, clients, designs, locks, speculation, tab5};
-use crate::explain::Control;
 use crate::papers::{Check, Ctx, Experiment, Found};
+use crate::plan::Control;
 use doorbell_nic::Profile;
 use doorbell_verbs::Span;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 fn ctx() -> Ctx<'static> {
-    let control = Control { interrupt: Arc::default(), progress: &|_| {} };
+    let control = Control::quiet();
     let mut ctx = Ctx::new(false, control).unwrap();
     (ctx.explains, ctx.hurry) = (false, 2);
     ctx
 }
 
-fn checks(experiment: &Experiment, change: fn(&mut Profile)) -> Vec<Check> {
+fn checks(experiment: &'static Experiment, change: fn(&mut Profile)) -> Vec<Check> {
     let mut ctx = ctx();
     ctx.profiles.iter_mut().for_each(change);
-    (experiment.run)(&ctx).unwrap().checks
+    let [found] = ctx.find(&[experiment]).unwrap().try_into().ok().expect("one is asked for");
+    found.expect("nobody stops it").checks
 }
 
 /// What an experiment finds on the clusters: always the same, and asked for by several tests.
-fn on_the_clusters(experiment: &Experiment) -> Arc<OnceLock<Vec<Check>>> {
+fn on_the_clusters(experiment: &'static Experiment) -> Arc<OnceLock<Vec<Check>>> {
     static FOUND: Mutex<BTreeMap<&str, Arc<OnceLock<Vec<Check>>>>> = Mutex::new(BTreeMap::new());
     let found = FOUND.lock().unwrap().entry(experiment.name).or_default().clone();
     found.get_or_init(|| checks(experiment, |_| {}));
@@ -50,17 +51,21 @@ fn those_that_hold(checks: &[Check], claims: &[&'static str]) -> Vec<&'static st
 }
 
 /// Of `claims`, those that hold on the clusters.
-fn hold(experiment: &Experiment, claims: &[&'static str]) -> Vec<&'static str> {
+fn hold(experiment: &'static Experiment, claims: &[&'static str]) -> Vec<&'static str> {
     those_that_hold(on_the_clusters(experiment).get().unwrap(), claims)
 }
 
 /// Of `claims`, those that hold on profiles changed by `change`.
-fn holding(experiment: &Experiment, change: fn(&mut Profile), claims: &[&'static str]) -> Vec<&'static str> {
+fn holding(
+    experiment: &'static Experiment,
+    change: fn(&mut Profile),
+    claims: &[&'static str],
+) -> Vec<&'static str> {
     those_that_hold(&checks(experiment, change), claims)
 }
 
 /// All of `claims` hold on the clusters, and none on clusters changed by `change`.
-fn flips(experiment: &Experiment, change: fn(&mut Profile), claims: &[&'static str]) {
+fn flips(experiment: &'static Experiment, change: fn(&mut Profile), claims: &[&'static str]) {
     assert_eq!(hold(experiment, claims), claims, "on the clusters");
     assert_eq!(holding(experiment, change, claims), [""; 0], "on the others");
 }

@@ -2,18 +2,18 @@
 
 use super::micro::{self, UD_PAYLOAD};
 use crate::papers::{Check, Ctx, Experiment, Findings};
-use crate::simulate::SimulateError;
+use crate::plan::NotYet;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "inline-recv",
     paper: "atc16",
     title: "regular UD RECVs with and without inline-receive on cx3",
     claims: &["atc16-inline-recv-before-cx3", "atc16-inline-recv-after-cx3"],
-    runs: 2,
+    formulas: false,
     run,
 };
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let workloads = [false, true].map(|inline| micro::inbound_send(ctx.profile("cx3"), UD_PAYLOAD, inline));
     let outcomes = ctx.measure("cx3", "inline-receive", &workloads)?;
     let check = |(claim, outcome): (&&'static str, _)| Check::rate(claim, "cx3", outcome);

@@ -2,8 +2,8 @@
 
 use super::micro;
 use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::plan::NotYet;
 use crate::plan::runs::briefly;
-use crate::simulate::SimulateError;
 use doorbell_nic::Profile;
 use doorbell_workload::Workload;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -14,7 +14,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "atc16",
     title: "locks for atomics, inferred from pairs of addresses",
     claims: &["atc16-atomics-buckets", "atc16-atomics-12lsb"],
-    runs: 1 + BITS.len() as u64 + 2 * PAIRS as u64,
+    formulas: false,
     run,
 };
 
@@ -87,9 +87,9 @@ fn distances(agree: bool) -> Vec<u32> {
 }
 
 /// Finds the locks of cib.
-pub(super) fn infer(ctx: &Ctx<'_>) -> Result<Inference, SimulateError> {
+pub(super) fn infer(ctx: &Ctx<'_>) -> Result<Inference, NotYet> {
     let profile = ctx.profile("cib");
-    let rates = |distances: &[u32]| -> Result<Vec<f64>, SimulateError> {
+    let rates = |distances: &[u32]| -> Result<Vec<f64>, NotYet> {
         let workloads: Vec<Workload> = distances.iter().map(|&d| pair(profile, d)).collect();
         Ok(ctx.measure("cib", "locks", &workloads)?.iter().map(|o| o.mops).collect())
     };
@@ -108,7 +108,7 @@ pub(super) fn infer(ctx: &Ctx<'_>) -> Result<Inference, SimulateError> {
     Ok(Inference { locks: Locks { bits, confirmed }, equal, different })
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let Inference { locks, equal, different } = infer(ctx)?;
     let bits = match (locks.bits.first(), locks.bits.last()) {
         (Some(low), Some(high)) => format!("address bits {low} to {high}"),
@@ -130,21 +130,20 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explain::Control;
+    use crate::plan::Control;
     use std::collections::BTreeSet;
-    use std::sync::Arc;
 
     /// The inference sees nothing but rates; the profile tells afterwards whether it is right.
     #[test]
     fn finds_the_locks_of_any_profile() {
         for (slots, low) in [(4096, 0), (4096, 3), (64, 3), (256, 6), (1, 0)] {
-            let control = Control { interrupt: Arc::default(), progress: &|_| {} };
+            let control = Control::quiet();
             let mut ctx = Ctx::new(false, control).unwrap();
             let cib = ctx.profiles.iter_mut().find(|p| p.name == "cib").unwrap();
             (cib.atomics.slots, cib.atomics.slot_low_bit) = (slots, low);
             let words = (0..1u64 << 21).step_by(8);
             let reached: BTreeSet<u32> = words.map(|a| cib.atomics.slot(a)).collect();
-            let locks = infer(&ctx).unwrap().locks;
+            let locks = ctx.until_known(infer).locks;
             assert_eq!(locks.reached(), reached.len() as u64, "{slots} from bit {low}: {locks:?}");
             assert!(locks.confirmed, "{slots} from bit {low}: {locks:?}");
         }

@@ -1,9 +1,8 @@
 //! ATC'16, 5.3.2: outbound WRITEs and READs on Connect-IB, not batched.
 
-use crate::explain::EXPLAIN_RUNS;
 use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::plan::NotYet;
 use crate::plan::runs::briefly;
-use crate::simulate::SimulateError;
 use doorbell_schema::Duration;
 use doorbell_verbs::Span;
 use doorbell_workload::{Pattern, Verb, Workload};
@@ -13,7 +12,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "atc16",
     title: "outbound WRITEs and READs, not batched",
     claims: &["atc16-out-write-2line", "atc16-out-read"],
-    runs: 2 * EXPLAIN_RUNS,
+    formulas: false,
     run,
 };
 
@@ -34,7 +33,7 @@ fn workload(verb: Verb) -> Workload {
     Workload { warmup: Some(Duration::new(Span::from_us(300))), ..briefly(1000, workload) }
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let mut findings = Findings::default();
     for (claim, verb) in [("atc16-out-write-2line", Verb::Write), ("atc16-out-read", Verb::Read)] {
         let outcome = ctx.explain("cib", claim, &workload(verb))?;

@@ -1,8 +1,8 @@
 //! What version-checked GETs with header-only OKs gain (ATC'16, 5.2.2 describes them). Statements of our own.
 
 use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::plan::NotYet;
 use crate::plan::systems::{curve, setting};
-use crate::simulate::SimulateError;
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_schema::Duration;
 use doorbell_systems::System;
@@ -14,7 +14,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "atc16",
     title: "HERD's key-value store with clients that cache, and GETs that ask whether a version is current",
     claims: &["doorbell-speculation-gain", "doorbell-speculation-puts"],
-    runs: 2 * (KNOWING.len() + PUT_PERMILLE.len()) as u64,
+    formulas: false,
     run,
 };
 
@@ -53,7 +53,7 @@ fn workload(us: u64, put_permille: u32, speculate: bool) -> SystemWorkload {
 
 impl Pair {
     /// For each time and number of PUTs.
-    fn all(ctx: &Ctx<'_>, what: &str, loads: &[(u64, u32)]) -> Result<Vec<Pair>, SimulateError> {
+    fn all(ctx: &Ctx<'_>, what: &str, loads: &[(u64, u32)]) -> Result<Vec<Pair>, NotYet> {
         let all: Vec<SystemWorkload> =
             loads.iter().flat_map(|&(us, puts)| [false, true].map(|s| workload(us, puts, s))).collect();
         let outcomes = ctx.systems("cib", what, &all)?;
@@ -77,7 +77,7 @@ impl Pair {
     }
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let gets = Pair::all(ctx, "speculation: GETs", &KNOWING.map(|us| (us, 0)))?;
     let puts = Pair::all(ctx, "speculation: PUTs", &PUT_PERMILLE.map(|permille| (WITH_PUTS, permille)))?;
     let gains = gets[0].gain() > 0.0

@@ -1,7 +1,7 @@
 //! ATC'16, Table 1 and section 2.2: which transport has which verbs, and the sizes of WQEs.
 
 use crate::papers::{Check, Ctx, Experiment, Findings, Found};
-use crate::simulate::SimulateError;
+use crate::plan::NotYet;
 use doorbell_nic::generation::WqeLayout;
 use doorbell_nic::wqe::{self, Payload};
 use doorbell_verbs::{Opcode, QpType};
@@ -30,7 +30,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-out-write-1line-limit",
         "atc16-mq-60b",
     ],
-    runs: 0,
+    formulas: true,
     run,
 };
 
@@ -47,7 +47,7 @@ const OFFERED: [(&str, QpType, Opcode); 9] = [
     ("atc16-tab1-ud-read", QpType::Ud, Opcode::Read),
 ];
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let layout = ctx.profile("cib").generation.wqe();
     let mut checks: Vec<Check> = OFFERED
         .iter()

@@ -2,7 +2,7 @@
 
 use super::micro::CLUSTERS;
 use crate::papers::{Check, Ctx, Experiment, Findings};
-use crate::simulate::SimulateError;
+use crate::plan::NotYet;
 use doorbell_nic::Profile;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -30,7 +30,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-tab2-cib-ghz",
         "atc16-tab2-cx-pcie-rate",
     ],
-    runs: 0,
+    formulas: true,
     run,
 };
 
@@ -62,7 +62,7 @@ fn generation(p: &Profile) -> f64 {
     }
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let mut claims = EXPERIMENT.claims.iter();
     let mut checks = Vec::new();
     for cluster in CLUSTERS {

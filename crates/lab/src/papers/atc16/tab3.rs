@@ -1,9 +1,8 @@
 //! ATC'16, Table 3: sequencers at their best.
 
 use super::fig7::{atomics, rpc, spec};
-use crate::explain::EXPLAIN_RUNS;
 use crate::papers::{Check, Ctx, Experiment, Findings};
-use crate::simulate::SimulateError;
+use crate::plan::NotYet;
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_systems::config::Clients;
 
@@ -25,14 +24,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-intro-rpc-16pct-lower",
         "atc16-conc-seq-scales",
     ],
-    runs: 4 * EXPLAIN_RUNS + 1 + 3 + 4,
+    formulas: false,
     run,
 };
 
 /// Cores of the baseline, whose number the paper does not give: the best of these.
 const BASELINE_CORES: [u32; 3] = [4, 8, 14];
 
-fn best(ctx: &Ctx<'_>) -> Result<SystemWorkload, SimulateError> {
+fn best(ctx: &Ctx<'_>) -> Result<SystemWorkload, NotYet> {
     let all = BASELINE_CORES.map(|c| rpc(c, false, false).into());
     let outcomes = ctx.systems("cib", "tab3: baseline", &all)?;
     let best = outcomes.into_iter().max_by(|a, b| a.mrps.total_cmp(&b.mrps));
@@ -40,7 +39,7 @@ fn best(ctx: &Ctx<'_>) -> Result<SystemWorkload, SimulateError> {
 }
 
 /// Spec-S0 by number of clients.
-fn scales(ctx: &Ctx<'_>) -> Result<Check, SimulateError> {
+fn scales(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let clients = [70, 100, 140, 200];
     let all = clients.map(|clients| {
         let mut spec = spec(10);
@@ -56,7 +55,7 @@ fn scales(ctx: &Ctx<'_>) -> Result<Check, SimulateError> {
     Ok(Check::statement("atc16-conc-seq-scales", "cib", holds, seen))
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let baseline = ctx.explain_system("cib", "tab3-baseline", &best(ctx)?)?;
     let opts = ctx.explain_system("cib", "tab3-rpc-opts", &rpc(6, true, true).into())?;
     let spec_s0 = ctx.explain_system("cib", "tab3-spec-s0", &spec(10).into())?;

@@ -1,9 +1,8 @@
 //! ATC'16, Table 4: rates of verbs on Connect-IB and what limits each.
 
 use super::micro::{self, BATCH, UD_PAYLOAD};
-use crate::explain::EXPLAIN_RUNS;
 use crate::papers::{Check, Ctx, Experiment, Findings};
-use crate::simulate::SimulateError;
+use crate::plan::NotYet;
 use doorbell_nic::Profile;
 use doorbell_workload::{Verb, Workload};
 
@@ -22,7 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-tab4-atomic-z1",
         "atc16-tab4-atomic-z4096",
     ],
-    runs: 9 * EXPLAIN_RUNS,
+    formulas: false,
     run,
 };
 
@@ -41,7 +40,7 @@ fn cells(profile: &Profile) -> [(&'static str, Workload); 9] {
     ]
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let mut findings = Findings::default();
     for (claim, workload) in cells(ctx.profile("cib")) {
         let outcome = ctx.explain("cib", claim, &workload)?;

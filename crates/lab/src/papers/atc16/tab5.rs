@@ -2,8 +2,8 @@
 
 use super::micro::{self, BATCH, CLUSTERS, UD_PAYLOAD};
 use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::plan::NotYet;
 use crate::plan::runs::percent_more;
-use crate::simulate::SimulateError;
 use doorbell_nic::Profile;
 use doorbell_workload::{Verb, Workload};
 
@@ -28,7 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-ho-send-gain-cib",
         "atc16-s6-offset",
     ],
-    runs: 14,
+    formulas: false,
     run,
 };
 
@@ -52,7 +52,7 @@ fn cells(profile: &Profile) -> [Workload; 4] {
     ]
 }
 
-fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let mut findings = Findings::default();
     for cluster in CLUSTERS {
         let outcomes = ctx.measure(cluster, "tab5", &cells(ctx.profile(cluster)))?;
@@ -71,7 +71,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, SimulateError> {
 }
 
 /// How SEND compares with READ depends on how it is posted.
-fn ranking(ctx: &Ctx<'_>, header_only: f64) -> Result<Check, SimulateError> {
+fn ranking(ctx: &Ctx<'_>, header_only: f64) -> Result<Check, NotYet> {
     let others = [
         micro::inbound(ctx.profile("cib"), Verb::Read, 64),
         micro::outbound_send(ctx.profile("cib"), 1, UD_PAYLOAD),

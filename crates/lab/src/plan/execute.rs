@@ -1,0 +1,199 @@
+//! Runs on the cores: longest first, as many at a time as there is memory for.
+
+use super::run::Run;
+use crate::results::Ran;
+use crate::simulate::SimulateError;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
+/// Who watches runs.
+pub trait Watch: Sync {
+    /// So many more runs are going to be made.
+    fn planned(&self, _runs: u64) {}
+
+    /// A run is done.
+    fn done(&self, _what: &str) {}
+}
+
+impl Watch for () {}
+
+/// How simulations are made, watched and stopped.
+#[derive(Clone)]
+pub struct Control<'a> {
+    /// Set to stop: what is computed so far is handed back.
+    pub interrupt: Arc<AtomicBool>,
+    /// Runs at a time, at most.
+    pub jobs: usize,
+    /// Who watches.
+    pub watch: &'a dyn Watch,
+}
+
+impl Control<'static> {
+    /// Nobody watches or stops; as many runs at a time as there are cores.
+    pub fn quiet() -> Control<'static> {
+        Control { interrupt: Arc::default(), jobs: cores(), watch: &() }
+    }
+}
+
+/// Cores of this machine.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Where the machine does not say how much memory it has left.
+const USUAL_MEMORY: u64 = 4 << 30;
+
+/// Bytes of memory that runs may take together: most of what is left.
+fn memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.map_or(USUAL_MEMORY, |kib| kib * 1024 / 10 * 8)
+}
+
+/// What is left to do.
+struct Queue {
+    /// Numbers of runs, the longest last.
+    left: Vec<usize>,
+    /// Bytes that those under way take.
+    taken: u64,
+    under_way: usize,
+}
+
+impl Queue {
+    /// The longest run that there is memory for; the longest of all where none is under way.
+    fn next(&mut self, bytes: &[u64], budget: u64) -> Option<usize> {
+        let fits = |number: &usize| self.taken + bytes[*number] <= budget;
+        let at = match self.under_way {
+            0 => self.left.len().checked_sub(1),
+            _ => self.left.iter().rposition(fits),
+        }?;
+        let number = self.left.remove(at);
+        self.taken += bytes[number];
+        self.under_way += 1;
+        Some(number)
+    }
+}
+
+/// Makes all runs and calls `done` with the number and the result of each, from several threads. One that
+/// fails, or an interrupt, keeps others from beginning.
+pub(crate) fn execute(
+    runs: &[Run],
+    control: &Control<'_>,
+    done: &(dyn Fn(usize, Result<Ran, SimulateError>) + Sync),
+) {
+    execute_by(runs, control, memory(), &|run| run.run(&control.interrupt), done);
+}
+
+fn execute_by(
+    runs: &[Run],
+    control: &Control<'_>,
+    budget: u64,
+    make: &(dyn Fn(&Run) -> Result<Ran, SimulateError> + Sync),
+    done: &(dyn Fn(usize, Result<Ran, SimulateError>) + Sync),
+) {
+    let bytes: Vec<u64> = runs.iter().map(Run::bytes).collect();
+    let costs: Vec<f64> = runs.iter().map(Run::cost).collect();
+    let mut left: Vec<usize> = (0..runs.len()).collect();
+    left.sort_by(|a, b| costs[*a].total_cmp(&costs[*b]).then(b.cmp(a)));
+    let queue = Mutex::new(Queue { left, taken: 0, under_way: 0 });
+    let changed = Condvar::new();
+    let lock = || queue.lock().unwrap_or_else(|e| e.into_inner());
+    let work = || {
+        let mut held = lock();
+        loop {
+            if held.left.is_empty() {
+                return;
+            }
+            let Some(number) = held.next(&bytes, budget) else {
+                held = changed.wait(held).unwrap_or_else(|e| e.into_inner());
+                continue;
+            };
+            drop(held);
+            let ended = make(&runs[number]);
+            let failed = ended.is_err();
+            done(number, ended);
+            held = lock();
+            held.taken -= bytes[number];
+            held.under_way -= 1;
+            if failed {
+                held.left.clear();
+            }
+            changed.notify_all();
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..control.jobs.clamp(1, runs.len().max(1)) {
+            scope.spawn(work);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Outcome;
+    use doorbell_workload::{Resolved, Verb, Workload};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn workload(us: u64, qps: u32) -> Resolved {
+        let span = doorbell_schema::Duration::new(doorbell_verbs::Span::from_us(us));
+        let given =
+            Workload { verb: Some(Verb::Read), qps: Some(qps), duration: Some(span), ..Workload::default() };
+        given.resolve(&given.load_profiles().unwrap()).unwrap()
+    }
+
+    fn runs(all: &[(u64, u32)]) -> Vec<Run> {
+        let profiles = Workload::default().load_profiles().unwrap();
+        all.iter().map(|(us, qps)| Run::verbs(profiles.clone(), workload(*us, *qps))).collect()
+    }
+
+    /// Numbers of the runs in the order in which they are made, one at a time.
+    fn order(runs: &[Run], make: &(dyn Fn(&Run) -> Result<Ran, SimulateError> + Sync)) -> Vec<usize> {
+        let made = Mutex::new(Vec::new());
+        let control = Control { jobs: 1, ..Control::quiet() };
+        execute_by(runs, &control, u64::MAX, make, &|number, _| made.lock().unwrap().push(number));
+        made.into_inner().unwrap()
+    }
+
+    fn nothing(run: &Run) -> Result<Ran, SimulateError> {
+        let crate::plan::run::Work::Verbs(w) = &run.work else { unreachable!("only verbs here") };
+        let run = crate::simulate::Run {
+            threads: Vec::new(),
+            metrics: doorbell_sim::Metrics::default(),
+            wall_seconds: 0.0,
+        };
+        Ok(Ran::Verbs(Outcome::new(w, &run)))
+    }
+
+    #[test]
+    fn the_longest_come_first_and_a_failure_is_the_last() {
+        let runs = runs(&[(100, 1), (400, 1), (200, 1)]);
+        assert_eq!(order(&runs, &nothing), [1, 2, 0]);
+        let fails = |_: &Run| Err(SimulateError::Unfinished { machine: 0, thread: 0 });
+        assert_eq!(order(&runs, &fails), [1]);
+    }
+
+    #[test]
+    fn runs_wait_for_memory() {
+        let runs = runs(&[(100, 1000); 6]);
+        let budget = runs[0].bytes() * 2;
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let make = |run: &Run| {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            thread::sleep(std::time::Duration::from_millis(5));
+            now.fetch_sub(1, Ordering::SeqCst);
+            nothing(run)
+        };
+        let made = AtomicUsize::new(0);
+        let control = Control { jobs: 6, ..Control::quiet() };
+        execute_by(&runs, &control, budget, &make, &|_, _| {
+            made.fetch_add(1, Ordering::SeqCst);
+        });
+        assert_eq!(made.into_inner(), 6);
+        assert!((1..=2).contains(&most.load(Ordering::SeqCst)), "no more than two fit");
+        // One that is larger than all memory is made alone.
+        assert_eq!(order(&runs, &make).len(), 6);
+    }
+}

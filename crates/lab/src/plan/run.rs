@@ -1,0 +1,119 @@
+//! A run as data: machines, and what they do.
+
+use crate::explain::RELAXED;
+use crate::results::{Outcome, Ran};
+use crate::simulate::SimulateError;
+use crate::systems::{self, SystemWorkload};
+use crate::{limits, simulate};
+use doorbell_nic::{Profile, Resource};
+use doorbell_workload::{Profiles, Resolved};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What machines do.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// A workload of verbs.
+    Verbs(Arc<Resolved>),
+    /// A system.
+    System(SystemWorkload),
+}
+
+/// Machines, and what they do: all that a result depends on.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) profiles: Arc<Profiles>,
+    pub(crate) work: Work,
+}
+
+/// What tells one run from another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key(String);
+
+/// Bytes that a QP takes, a thread, and a client of a system with its part of the server: more rather than
+/// less.
+const QP: u64 = 2_000;
+const THREAD: u64 = 200_000;
+const CLIENT: u64 = 400_000;
+
+/// Operations that a QP's set-up takes as long as.
+const SET_UP: f64 = 20.0;
+/// Messages that a system exchanges in a microsecond at most, about.
+const SYSTEM_RATE: f64 = 200.0;
+
+impl Run {
+    pub(crate) fn verbs(profiles: Profiles, workload: Resolved) -> Run {
+        Run { profiles: Arc::new(profiles), work: Work::Verbs(Arc::new(workload)) }
+    }
+
+    pub(crate) fn system(profile: &Profile, workload: SystemWorkload) -> Run {
+        Run { profiles: Arc::new(Profiles::from(profile)), work: Work::System(workload) }
+    }
+
+    /// The same where a resource is relaxed on all machines.
+    pub(crate) fn relaxed(&self, resource: Resource) -> Run {
+        Run { profiles: Arc::new(self.profiles.relax(resource, RELAXED)), work: self.work.clone() }
+    }
+
+    /// The same where a resource is relaxed on the machines of a group.
+    pub(crate) fn relaxed_group(&self, group: usize, resource: Resource) -> Run {
+        Run {
+            profiles: Arc::new(self.profiles.relax_group(group, resource, RELAXED)),
+            work: self.work.clone(),
+        }
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        let work = match &self.work {
+            Work::Verbs(workload) => format!("{workload:?}"),
+            Work::System(system) => format!("{system:?}"),
+        };
+        Key(format!("{:?} {work}", self.profiles))
+    }
+
+    /// What it is called in messages.
+    pub(crate) fn name(&self) -> &'static str {
+        match self.work {
+            Work::Verbs(_) => "workload",
+            Work::System(_) => "system",
+        }
+    }
+
+    /// How long it takes beside others: roughly the operations that it simulates.
+    pub(crate) fn cost(&self) -> f64 {
+        match &self.work {
+            Work::Verbs(w) => {
+                let us = (w.warmup.span() + w.duration.span()).as_secs_f64() * 1e6;
+                let rate = limits(&self.profiles, w).first().map_or(0.0, |least| least.mops);
+                rate * us + SET_UP * f64::from(w.machines) * f64::from(w.threads) * f64::from(w.qps)
+            }
+            Work::System(system) => SYSTEM_RATE * system.whole().as_secs_f64() * 1e6,
+        }
+    }
+
+    /// Bytes of memory that it takes at most, roughly.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.work {
+            Work::Verbs(w) => {
+                let threads = u64::from(w.machines) * u64::from(w.threads);
+                let buffers = 2 * u64::from(w.size) * u64::from(w.window.min(64));
+                let counters = u64::from(w.machines) * w.counter_bytes().unwrap_or(0);
+                threads * (THREAD + u64::from(w.qps) * QP + buffers) + counters
+            }
+            Work::System(system) => system.store_bytes() + CLIENT * system.number("clients"),
+        }
+    }
+
+    /// Runs it.
+    pub(crate) fn run(&self, interrupt: &Arc<AtomicBool>) -> Result<Ran, SimulateError> {
+        match &self.work {
+            Work::Verbs(w) => {
+                let run = simulate::run_once(&self.profiles, w, interrupt)?;
+                Ok(Ran::Verbs(Outcome::new(w, &run)))
+            }
+            Work::System(system) => {
+                systems::run_once(self.profiles.first(), system, interrupt).map(Ran::System)
+            }
+        }
+    }
+}
