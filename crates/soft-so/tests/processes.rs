@@ -7,6 +7,8 @@ use common::verbs::{Endpoint, INLINED, Node, Retries, SIGNALED, Wr, fork_init};
 use common::{ROLE, finish, installed, launch, leaves_something, own_program, pair, text};
 use doorbell_soft::launch::{Launch, Link};
 use doorbell_verbs::SendOp;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout};
 
@@ -351,29 +353,6 @@ fn what_killed_processes_leave_goes_with_the_next_one() {
     assert!(!leaves_something(&other.fabric.unwrap_or_default()));
 }
 
-/// Draws numbers (xorshift).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// A number that is often just in or out of range.
-    fn word(&mut self) -> u32 {
-        match self.roll() % 5 {
-            0 => 0,
-            1 => u32::MAX,
-            2 => 1 << (self.roll() % 32),
-            3 => (self.roll() % 64) as u32,
-            _ => self.roll() as u32,
-        }
-    }
-}
-
 /// The words of this process's segment that are not zero, in its first part: records and queues.
 fn words_in_use() -> Vec<*mut u32> {
     const PART: usize = 64 << 20;
@@ -405,20 +384,21 @@ fn scribble() {
         hear();
         waits.store(true, std::sync::atomic::Ordering::Relaxed);
     });
-    let mut dice = Dice(0x5eed_0002);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(0x5eed_0002);
     while !done.load(std::sync::atomic::Ordering::Relaxed) {
-        let (word, right) = words[dice.roll() as usize % words.len()];
-        let wrong = dice.word();
+        let (word, right) = words[random.next_u64() as usize % words.len()];
+        // Of any magnitude, so often just in or out of range.
+        let wrong = random.next_u32() >> (random.next_u32() % 32);
         // SAFETY: as above.
         unsafe { word.write_volatile(wrong) };
         // For as long as some of the other side's requests take.
-        (0..dice.roll() % 20_000).for_each(|_| std::hint::spin_loop());
+        (0..random.next_u64() % 20_000).for_each(|_| std::hint::spin_loop());
         // Right again, mostly, so that requests get far.
-        if !dice.roll().is_multiple_of(16) {
+        if !random.next_u64().is_multiple_of(16) {
             // SAFETY: as above.
             unsafe { word.write_volatile(right) };
         }
-        if dice.roll().is_multiple_of(64) {
+        if random.next_u64().is_multiple_of(64) {
             // SAFETY: as above.
             words.iter().for_each(|(word, right)| unsafe { word.write_volatile(*right) });
         }
@@ -438,11 +418,11 @@ fn meet_scribbler() {
     assert_eq!(hear(), "go");
     // What no request names stays as it is.
     node.fill(OWN, OWN, 0x5a);
-    let mut dice = Dice(0x5eed_0003);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(0x5eed_0003);
     let (mut succeeded, mut failed) = (0, 0);
     let begin = std::time::Instant::now();
     while begin.elapsed() < std::time::Duration::from_secs(4) {
-        let op = match dice.roll() % 5 {
+        let op = match random.next_u64() % 5 {
             0 => SendOp::Write(peer.at(0)),
             1 => SendOp::Read(peer.at(0)),
             2 => SendOp::FetchAdd { remote: peer.at(0), add: 1 },
@@ -450,7 +430,7 @@ fn meet_scribbler() {
             _ => SendOp::Send,
         };
         let atomic = matches!(op, SendOp::FetchAdd { .. });
-        let bytes = if atomic { 8 } else { [8, 64, 1024, 4000][dice.roll() as usize % 4] };
+        let bytes = if atomic { 8 } else { [8, 64, 1024, 4000][random.next_u64() as usize % 4] };
         let inline = if bytes <= 64 && !matches!(op, SendOp::Read(_)) && !atomic { INLINED } else { 0 };
         node.post(0, &[Wr { op, buffers: &[(0, bytes)], flags: SIGNALED | inline }]);
         // A lock whose holder seems to live is waited for.

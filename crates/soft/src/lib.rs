@@ -12,16 +12,12 @@
 
 pub mod arena;
 mod batch;
-#[cfg(test)]
-mod between;
 pub mod capi;
 mod channel;
 mod cq;
 mod device;
 mod engine;
 mod errno;
-#[cfg(test)]
-mod hostile;
 pub mod launch;
 mod lock;
 mod mapping;
@@ -35,4 +31,6 @@ mod regions;
 mod registry;
 mod segment;
 pub mod stats;
+#[cfg(test)]
+mod tests;
 mod transfer;

@@ -1,20 +1,18 @@
 //! What happens between two processes: that of the tests, and one that they start.
 
-use crate::channel::EventPipe;
-use crate::cq::Cq;
-use crate::hostile::{Dice, scribble};
+use super::{PD, Patience, Side, scribble};
 use crate::process::Process;
-use crate::qp::{Qp, QpParts};
 use crate::transfer::{self, Far, Piece};
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::Region;
 use doorbell_verbs::*;
 use proptest::prelude::*;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::FromRawFd;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -31,8 +29,15 @@ const HOLE: usize = 3 * PAGE;
 const BUFFER: usize = 5 * PAGE;
 const RECV_BYTES: usize = 256;
 const RECVS: usize = PAGE / RECV_BYTES;
-/// A second PD, which the regions are not of.
-const PD: u32 = 1;
+/// Sizes of the queues.
+const CAP: QpCap = QpCap {
+    max_send_wr: 2048,
+    max_recv_wr: RECVS as u32,
+    max_send_sge: 2,
+    max_recv_sge: 1,
+    max_inline_data: 64,
+};
+const CQE: u32 = 4096;
 
 /// Registered memory.
 #[derive(Clone, Copy)]
@@ -92,69 +97,17 @@ fn register(process: &'static Process, addr: u64) -> u32 {
     process.regions.register(process.segment, region, addr).expect("a region")
 }
 
-/// A QP and its CQ.
-struct Side {
-    cq: Arc<Cq>,
-    qp: Arc<Qp>,
+/// A QP that is not connected.
+fn side(process: &'static Process, qp_type: QpType) -> Side {
+    Side::new(process, qp_type, CAP, CQE)
+}
+
+/// Connects it to QP `dest` of the other process.
+fn connect(side: &Side, dest: u32) {
+    side.connect(dest, Patience { timeout: 10, rnr_retry: 7 });
 }
 
 impl Side {
-    fn new(process: &'static Process, qp_type: QpType) -> Side {
-        let pipe = Arc::new(EventPipe::new().expect("a pipe"));
-        let cq = Arc::new(Cq::new(process, 4096, 0, pipe.in_record()).expect("a CQ"));
-        let parts = QpParts {
-            pd: PD,
-            qp_type,
-            cap: QpCap {
-                max_send_wr: 2048,
-                max_recv_wr: RECVS as u32,
-                max_send_sge: 2,
-                max_recv_sge: 1,
-                max_inline_data: 64,
-            },
-            sq_sig_all: false,
-            send_cq: cq.clone(),
-            recv_cq: cq.clone(),
-            srq: None,
-            async_pipe: pipe,
-        };
-        Side { cq, qp: Qp::new(process, parts).expect("a QP") }
-    }
-
-    fn connect(&self, dest: u32) {
-        let rc = self.qp.qp_type() == QpType::Rc;
-        let when_rc = |n: u8| rc.then_some(n);
-        let path = AhAttr { port_num: 1, dlid: 1, dgid: None, sgid_index: 0 };
-        let steps = [
-            QpAttr {
-                pkey_index: Some(0),
-                port_num: Some(1),
-                qp_access_flags: Some(AccessFlags::all()),
-                ..QpAttr::state(QpState::Init)
-            },
-            QpAttr {
-                ah_attr: Some(path),
-                path_mtu: Some(Mtu::Mtu1024),
-                dest_qp_num: Some(dest),
-                rq_psn: Some(0),
-                max_dest_rd_atomic: when_rc(1),
-                min_rnr_timer: when_rc(1),
-                ..QpAttr::state(QpState::Rtr)
-            },
-            QpAttr {
-                sq_psn: Some(0),
-                timeout: when_rc(10),
-                retry_cnt: when_rc(1),
-                rnr_retry: when_rc(7),
-                max_rd_atomic: when_rc(1),
-                ..QpAttr::state(QpState::Rts)
-            },
-        ];
-        for step in steps {
-            self.qp.modify(&step).expect("the way to Rts");
-        }
-    }
-
     /// Completions that are there: what was posted, and what became of it.
     fn completions(&self) -> Vec<[u64; 3]> {
         let mut all = Vec::new();
@@ -178,12 +131,6 @@ impl Side {
     }
 }
 
-impl Drop for Side {
-    fn drop(&mut self) {
-        self.qp.destroy();
-    }
-}
-
 /// The process that the tests start.
 struct Peer {
     process: std::process::Child,
@@ -194,7 +141,7 @@ struct Peer {
 impl Peer {
     fn start() -> Peer {
         let mut process = Command::new(std::env::current_exe().expect("this test has a file"))
-            .args(["--exact", "between::the_peer", "--ignored", "--nocapture"])
+            .args(["--exact", "tests::between::the_peer", "--ignored", "--nocapture"])
             .env(PEER, "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -232,9 +179,9 @@ impl Peer {
     /// A QP here and one there, connected, with RECVs posted there.
     fn connect(&mut self, qp_type: QpType) -> Side {
         let process = Process::current().expect("this process can use the device");
-        let side = Side::new(process, qp_type);
+        let side = side(process, qp_type);
         let answer = self.ask(&format!("qp {} {}", qp_type.to_c(), side.qp.num()));
-        side.connect(answer[0] as u32);
+        connect(&side, answer[0] as u32);
         side
     }
 
@@ -297,8 +244,8 @@ fn the_peer() {
             "buffer" => vec![memory.addr, memory.key.into()],
             "qp" => {
                 drop(side.take());
-                let made = Side::new(process, QpType::from_c(number(1) as u32).expect("a type"));
-                made.connect(number(2) as u32);
+                let made = self::side(process, QpType::from_c(number(1) as u32).expect("a type"));
+                connect(&made, number(2) as u32);
                 let num = made.qp.num();
                 side = Some(made);
                 vec![num.into()]
@@ -335,16 +282,19 @@ fn the_peer() {
             }
             "register" => vec![register(process, number(1)).into()],
             "scribble" => {
-                let mut dice = Dice(number(2));
+                let mut random = Xoshiro256PlusPlus::seed_from_u64(number(2));
                 let side = side.as_ref().expect("a QP");
                 let region = process.segment.mr((number(1) as usize >> 8) - 1).expect("its record");
                 let qp = process.segment.qp(side.qp.event_identity().0 as usize).expect("its record");
-                match dice.roll() % 4 {
-                    0 => scribble(qp, &mut dice, &[]),
+                match random.next_u64() % 4 {
+                    0 => scribble(qp, &mut random, &[]),
                     // The lower halves of its addresses: what they lead to may be mapped.
-                    1 => region.change(|r| r.host.store(r.host.load(Relaxed) ^ dice.roll() >> 44, Relaxed)),
-                    2 => region.change(|r| r.len.store(dice.roll() >> (dice.roll() % 64), Relaxed)),
-                    _ => scribble(region, &mut dice, &[]),
+                    1 => region
+                        .change(|r| r.host.store(r.host.load(Relaxed) ^ random.next_u64() >> 44, Relaxed)),
+                    2 => {
+                        region.change(|r| r.len.store(random.next_u64() >> (random.next_u64() % 64), Relaxed))
+                    }
+                    _ => scribble(region, &mut random, &[]),
                 }
                 vec![]
             }
@@ -846,18 +796,17 @@ fn a_peer_that_posts_on_the_same_processor_is_let_run_once() {
 #[test]
 fn a_peer_that_scribbles_in_its_records_does_no_harm() {
     let (mut peer, mut buffers) = begin();
-    let mut dice = Dice(0x5eed_0002);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(0x5eed_0002);
     for round in 0..300 {
-        let seed = dice.0;
         let memory = if round % 2 == 0 { buffers.there.addr } else { buffers.shared.addr };
         buffers.shared = Buffer { addr: memory, key: peer.ask(&format!("register {memory}"))[0] as u32 };
         let side = peer.connect(QpType::Rc);
         let mut next = 0;
         for step in 0..4 {
-            let ops: Vec<Op> = (0..1 + dice.roll() % 8)
+            let ops: Vec<Op> = (0..1 + random.next_u64() % 8)
                 .map(|_| {
-                    let len = 1 + dice.roll() as usize % 300;
-                    Op::ReadShared { from: dice.roll() as usize % (BUFFER - len), to: 0, len }
+                    let len = 1 + random.next_u64() as usize % 300;
+                    Op::ReadShared { from: random.next_u64() as usize % (BUFFER - len), to: 0, len }
                 })
                 .collect();
             let mut sges = vec![[Sge::default(); 2]; ops.len()];
@@ -869,10 +818,10 @@ fn a_peer_that_scribbles_in_its_records_does_no_harm() {
             drop(posting);
             let posted = (step * 100 + ops.len()) as u64;
             for [number, ..] in side.completions() {
-                assert!((next..posted).contains(&number), "seed {seed:#x} round {round}: {number}");
+                assert!((next..posted).contains(&number), "round {round}: {number}");
                 next = number + 1;
             }
-            peer.ask(&format!("scribble {} {}", buffers.shared.key, dice.roll()));
+            peer.ask(&format!("scribble {} {}", buffers.shared.key, random.next_u64()));
         }
     }
 }

@@ -1,0 +1,81 @@
+//! Whatever another process writes into a segment, its owner neither crashes nor sees completions
+//! that it has no work requests for.
+
+use super::{PD, Patience, Side, scribble};
+use crate::process::Process;
+use crate::records::*;
+use doorbell_abi::ibv_wc;
+use doorbell_transport::Region;
+use doorbell_verbs::*;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use std::collections::HashSet;
+use std::sync::atomic::Ordering::*;
+
+/// Sizes of the queues.
+const CAP: QpCap =
+    QpCap { max_send_wr: 16, max_recv_wr: 16, max_send_sge: 2, max_recv_sge: 2, max_inline_data: 64 };
+const CQE: u32 = 64;
+
+#[test]
+fn scribbled_records_neither_crash_nor_mislead() {
+    let process = Process::current().expect("this process can use the device");
+    let seed = 0x5eed_0001;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let buffer = vec![0u8; 4096];
+    let region = Region { pd: PD, addr: buffer.as_ptr() as u64, len: 4096, access: AccessFlags::all() };
+    let key = process.regions.register(process.segment, region, region.addr).expect("a region");
+    for round in 0..300 {
+        let side = Side::new(process, QpType::Rc, CAP, CQE);
+        let Side { cq, qp } = &side;
+        side.connect(qp.num(), Patience { timeout: 1, rnr_retry: 1 });
+        let mut expected = HashSet::new();
+        let sge = [Sge { addr: region.addr, length: 64, lkey: key }];
+        for step in 0..40u64 {
+            let wr_id = random.next_u64() | 1;
+            let remote = RemoteAddr { addr: region.addr + 512, rkey: key };
+            let posted = match random.next_u64() % 4 {
+                0 | 1 => qp.post_recv(wr_id, &sge),
+                2 => qp
+                    .begin_post()
+                    .post(&SendWr::new(wr_id, SendOp::Send, &sge).flags(SendFlags::SIGNALED), None),
+                _ => qp
+                    .begin_post()
+                    .post(&SendWr::new(wr_id, SendOp::Write(remote), &sge).flags(SendFlags::SIGNALED), None),
+            };
+            if posted.is_ok() {
+                expected.insert(wr_id);
+            }
+            let segment = process.segment;
+            let index = (qp.num() & 0x3fff) as usize;
+            match random.next_u64() % 5 {
+                0 => scribble(segment.qp(index).expect("its record"), &mut random, &[]),
+                1 => scribble(segment.rq(index).expect("its record"), &mut random, &[128]),
+                2 => scribble(segment.cq(cq.index as usize).expect("its record"), &mut random, &[128]),
+                3 => scribble(segment.mr(0).expect("a record"), &mut random, &[0]),
+                _ => {
+                    let record = segment.cq(cq.index as usize).expect("its record");
+                    let at = record
+                        .entries
+                        .load(Relaxed)
+                        .wrapping_add((random.next_u64() % 64) * size_of::<CqEntry>() as u64);
+                    if let Some(entry) = segment.in_heap::<CqEntry>(at) {
+                        scribble(entry, &mut random, &[]);
+                        entry.sequence.store(record.head.0.load(Relaxed).wrapping_add(1), Relaxed);
+                    }
+                }
+            }
+            let mut wcs = [ibv_wc::default(); 4];
+            if let Ok(n) = cq.poll(&mut wcs) {
+                for wc in &wcs[..n] {
+                    let known = expected.remove(&wc.wr_id);
+                    assert!(
+                        known,
+                        "seed {seed:#x} round {round} step {step}: nothing was posted as {:#x}",
+                        wc.wr_id
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Tests of the device from inside: between two processes, and with records that lie.
+
+mod between;
+mod hostile;
+
+use crate::channel::EventPipe;
+use crate::cq::Cq;
+use crate::process::Process;
+use crate::qp::{Qp, QpParts};
+use doorbell_verbs::*;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::Rng;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// The PD of what the tests make.
+const PD: u32 = 1;
+
+/// A QP and its CQ.
+struct Side {
+    cq: Arc<Cq>,
+    qp: Arc<Qp>,
+}
+
+/// When a connected QP gives up.
+#[derive(Clone, Copy)]
+struct Patience {
+    timeout: u8,
+    rnr_retry: u8,
+}
+
+impl Side {
+    /// A QP in state Reset whose CQ takes `cqe` completions.
+    fn new(process: &'static Process, qp_type: QpType, cap: QpCap, cqe: u32) -> Side {
+        let pipe = Arc::new(EventPipe::new().expect("a pipe"));
+        let cq = Arc::new(Cq::new(process, cqe, pipe.in_record(), pipe.in_record()).expect("a CQ"));
+        let parts = QpParts {
+            pd: PD,
+            qp_type,
+            cap,
+            sq_sig_all: false,
+            send_cq: cq.clone(),
+            recv_cq: cq.clone(),
+            srq: None,
+            async_pipe: pipe,
+        };
+        Side { cq, qp: Qp::new(process, parts).expect("a QP") }
+    }
+
+    /// Takes the QP to Rts.
+    fn connect(&self, dest: u32, patience: Patience) {
+        let rc = self.qp.qp_type() == QpType::Rc;
+        let when_rc = |n: u8| rc.then_some(n);
+        let path = AhAttr { port_num: 1, dlid: 1, dgid: None, sgid_index: 0 };
+        let steps = [
+            QpAttr {
+                pkey_index: Some(0),
+                port_num: Some(1),
+                qp_access_flags: Some(AccessFlags::all()),
+                ..QpAttr::state(QpState::Init)
+            },
+            QpAttr {
+                ah_attr: Some(path),
+                path_mtu: Some(Mtu::Mtu1024),
+                dest_qp_num: Some(dest),
+                rq_psn: Some(0),
+                max_dest_rd_atomic: when_rc(1),
+                min_rnr_timer: when_rc(1),
+                ..QpAttr::state(QpState::Rtr)
+            },
+            QpAttr {
+                sq_psn: Some(0),
+                timeout: when_rc(patience.timeout),
+                retry_cnt: when_rc(1),
+                rnr_retry: when_rc(patience.rnr_retry),
+                max_rd_atomic: when_rc(1),
+                ..QpAttr::state(QpState::Rts)
+            },
+        ];
+        for step in steps {
+            self.qp.modify(&step).expect("the way to Rts");
+        }
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        self.qp.destroy();
+    }
+}
+
+/// A number that is often one of those that are just in or out of range.
+fn word(random: &mut Xoshiro256PlusPlus) -> u32 {
+    match random.next_u32() % 6 {
+        0 => 0,
+        1 => u32::MAX,
+        2 => 1 << (random.next_u32() % 32),
+        3 => random.next_u32() % 64,
+        _ => random.next_u32(),
+    }
+}
+
+/// Overwrites some of the 32-bit words of a record, but not its lock: that has tests of its own,
+/// and a lock held by a thread that lives is waited for.
+fn scribble<T>(record: &T, random: &mut Xoshiro256PlusPlus, spare: &[usize]) {
+    let words = size_of::<T>() / 4;
+    for _ in 0..1 + random.next_u32() % 4 {
+        let at = random.next_u32() as usize % words;
+        if !spare.contains(&(at * 4)) {
+            // SAFETY: within the record, which consists of atomics.
+            let to = unsafe { &*std::ptr::from_ref(record).cast::<AtomicU32>().add(at) };
+            to.store(word(random), Relaxed);
+        }
+    }
+}
