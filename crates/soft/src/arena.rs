@@ -242,7 +242,7 @@ extern "C" fn in_parent() {
 
 /// The child keeps what its parent had in memory, but for itself, and begins an arena of its own.
 extern "C" fn in_child() {
-    crate::lock::forget_thread_id();
+    crate::sync::forget_thread_id();
     let own = OWN.swap(std::ptr::null_mut(), AcqRel);
     if !own.is_null() {
         // SAFETY: a leaked box.
@@ -300,5 +300,22 @@ mod tests {
     fn too_much_is_refused() {
         assert_eq!(empty().take(ARENA_BYTES + PAGE, PAGE, 0), None);
         assert_eq!(empty().take(u64::MAX - PAGE, PAGE, 0), None);
+    }
+
+    #[test]
+    fn a_forked_child_has_a_number_of_its_own() {
+        own().expect("a segment, with which forks are seen");
+        let parent = crate::sync::thread_id();
+        // SAFETY: the child only compares two numbers and ends.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::_exit(i32::from(crate::sync::thread_id() == parent));
+            }
+            let mut status = -1;
+            libc::waitpid(child, &mut status, 0);
+            status
+        };
+        assert_eq!(status, 0);
     }
 }

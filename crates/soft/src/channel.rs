@@ -1,7 +1,8 @@
 //! Pipes that wake a program: completion channels and asynchronous events.
 
-use crate::process::{Owner, lock};
+use crate::peer::Owner;
 use crate::records::EventRecord;
+use crate::sync::lock;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;

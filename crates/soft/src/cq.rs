@@ -6,11 +6,13 @@
 
 use crate::channel::tell;
 use crate::errno::{EINVAL, Errno};
-use crate::process::{Owner, Process, lock};
+use crate::peer::Owner;
+use crate::process::Process;
 use crate::records::*;
 use crate::recv_queue::RecvQueue;
 use crate::segment::Segment;
 use crate::stats::RecvCounts;
+use crate::sync::lock;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_verbs::{WcOpcode, WcStatus};
 use std::collections::{HashMap, VecDeque};

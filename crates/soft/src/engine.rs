@@ -8,8 +8,8 @@ use crate::batch::{Batch, Request};
 use crate::channel::tell;
 use crate::cq::{Carried, RecvDone, SOLICITED, push_recv};
 use crate::mapping::ViewCache;
-use crate::peer::Peer;
-use crate::process::{Owner, Process, QP_BITS};
+use crate::peer::{Owner, Peer};
+use crate::process::Process;
 use crate::records::*;
 use crate::recv_queue::{check_limit, flush, sge_record, slot};
 use crate::regions::{Place, RegionCache, find_in};
@@ -164,7 +164,7 @@ impl Requester {
     /// What becomes of a gathered work request whose bytes could not be moved.
     pub(crate) fn not_moved(&self, scratch: &Scratch, dest_qpn: u32, cause: Unreachable) -> Outcome {
         // The process may have ended meanwhile, and another have taken its place.
-        let peer = scratch.peer.as_deref().filter(|peer| peer.slot == dest_qpn >> QP_BITS);
+        let peer = scratch.peer.as_deref().filter(|peer| peer.slot == slot_of(dest_qpn));
         match peer.and_then(|peer| self.target(Some(peer), dest_qpn)) {
             Some(target) => self.conclude(&target, cause.into()),
             None => self.silence(),
@@ -246,13 +246,13 @@ impl Requester {
             Some(peer) => (Owner::Peer(peer), &peer.segment),
             None => (Owner::This, self.process.segment),
         };
-        let qp = segment.qp((qpn & ((1 << QP_BITS) - 1)) as usize)?;
+        let qp = segment.qp(index_of(qpn) as usize)?;
         Some(Target { process: self.process, owner, segment, qp, qpn })
     }
 
     /// Makes `scratch.peer` the process of `qpn`, `None` for this one; `false` where there is none.
     fn find_peer(&self, scratch: &mut Scratch, qpn: u32) -> bool {
-        let slot = qpn >> QP_BITS;
+        let slot = slot_of(qpn);
         if slot == self.process.slot {
             scratch.peer = None;
             return true;
@@ -362,10 +362,12 @@ impl Target<'_> {
             (Owner::Peer(_), Some(at)) => {
                 self.segment.in_arena(at.checked_add(offset)?, len).map(Far::Mapped)
             }
-            (Owner::Peer(peer), None) => Some(match caches.views.address(peer, place, offset) {
-                Some(address) => Far::Mapped(address),
-                None => Far::Foreign { pid: peer.member.pid, addr: place.host.wrapping_add(offset) },
-            }),
+            (Owner::Peer(peer), None) => {
+                Some(match caches.views.address(&peer.views, &peer.segment, place, offset) {
+                    Some(address) => Far::Mapped(address),
+                    None => Far::Foreign { pid: peer.member.pid, addr: place.host.wrapping_add(offset) },
+                })
+            }
         }
     }
 
@@ -620,7 +622,7 @@ impl Target<'_> {
         if self.qp.state.fetch_update(SeqCst, SeqCst, error).is_err() {
             return;
         }
-        let index = self.qpn & ((1 << QP_BITS) - 1);
+        let index = index_of(self.qpn);
         let generation = self.qp.generation.load(Relaxed);
         let fd = self.qp.async_fd.load(Relaxed);
         tell(self.owner, fd, EventRecord { event_type, index, generation });

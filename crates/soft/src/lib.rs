@@ -31,6 +31,7 @@ mod regions;
 mod registry;
 mod segment;
 pub mod stats;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod transfer;

@@ -1,6 +1,7 @@
 //! A lock between processes that survives the death of its holder.
 
 use crate::records::LockRecord;
+use crate::sync::thread_id;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -65,27 +66,6 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// This thread's number in the system; not 0.
-pub(crate) fn thread_id() -> u32 {
-    ID.with(|id| {
-        if id.get() == 0 {
-            // SAFETY: takes nothing, cannot fail.
-            id.set(unsafe { libc::gettid() } as u32);
-        }
-        id.get()
-    })
-}
-
-thread_local! {
-    /// 0 until it is asked for.
-    static ID: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
-}
-
-/// In the child of a fork(2): its thread has another number than the parent's had.
-pub(crate) fn forget_thread_id() {
-    ID.with(|id| id.set(0));
-}
-
 /// Whether a thread runs or may run again; one that was killed and not waited for does not.
 fn is_alive(thread: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{thread}/stat")) else { return false };
@@ -115,23 +95,6 @@ mod tests {
         let lock = LockRecord { holder: AtomicU32::new(child.id()) };
         assert!(lock.lock().is_some());
         child.wait().expect("it ends");
-    }
-
-    #[test]
-    fn a_forked_child_has_a_number_of_its_own() {
-        crate::arena::own().expect("a segment, with which forks are seen");
-        let parent = thread_id();
-        // SAFETY: the child only compares two numbers and ends.
-        let status = unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                libc::_exit(i32::from(thread_id() == parent));
-            }
-            let mut status = -1;
-            libc::waitpid(child, &mut status, 0);
-            status
-        };
-        assert_eq!(status, 0);
     }
 
     #[test]

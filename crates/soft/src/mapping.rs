@@ -11,15 +11,17 @@
 //! means no harm even, and an access would then end this process with SIGBUS. Sealing a file here
 //! would change what its program may do. Such memory is reached like private memory.
 
-use crate::peer::Peer;
-use crate::process::lock;
 use crate::regions::{Place, find_in};
+use crate::registry::Member;
+use crate::segment::Segment;
+use crate::sync::lock;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 
 const PAGE: usize = 4096;
@@ -70,8 +72,14 @@ impl View {
 }
 
 /// The regions of a peer that were asked for.
-#[derive(Debug, Default)]
-pub(crate) struct Views(Mutex<Known>);
+#[derive(Debug)]
+pub(crate) struct Views {
+    /// The peer.
+    member: Member,
+    /// The peer's number among all that this process has had.
+    number: u64,
+    known: Mutex<Known>,
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -84,28 +92,33 @@ struct Known {
 }
 
 impl Views {
+    pub(crate) fn of(member: Member) -> Views {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Views { member, number: NEXT.fetch_add(1, Relaxed), known: Mutex::default() }
+    }
+
     /// The view of a region, looked for where the region is new or has changed.
-    fn find(&self, peer: &Peer, place: &Place) -> Option<View> {
-        let mut known = lock(&self.0);
+    fn find(&self, segment: &Segment, place: &Place) -> Option<View> {
+        let mut known = lock(&self.known);
         if let Some((then, view)) = known.views.get(&place.slot())
             && then == place
         {
             return view.clone();
         }
-        let view = known.look(peer, place);
+        let view = known.look(&self.member, segment, place);
         known.views.insert(place.slot(), (*place, view.clone()));
         view
     }
 
     /// Unmaps what nobody uses any more.
     pub(crate) fn forget(&self) {
-        *lock(&self.0) = Known::default();
+        *lock(&self.known) = Known::default();
     }
 }
 
 impl Known {
-    fn look(&mut self, peer: &Peer, place: &Place) -> Option<View> {
-        let pid = peer.member.pid;
+    fn look(&mut self, peer: &Member, segment: &Segment, place: &Place) -> Option<View> {
+        let pid = peer.pid;
         let bytes = place.host..place.host.checked_add(place.region.len)?;
         if self.private.start <= bytes.start && bytes.end <= self.private.end {
             return None;
@@ -119,7 +132,7 @@ impl Known {
         let mapping = match self.mappings.get(&found.source).and_then(Weak::upgrade) {
             Some(mapping) => mapping,
             None => {
-                self.drop_stale(peer);
+                self.drop_stale(segment);
                 Arc::new(match found.source {
                     Source::SystemV(id) => Mapping::attach(pid, id)?,
                     Source::Memfd(inode) => Mapping::of_memfd(pid, device, inode)?,
@@ -128,7 +141,7 @@ impl Known {
         };
         let end = u64::try_from(found.at).ok()?.checked_add(place.region.len)?;
         // What was looked at was this process's, not that of another that has got its number.
-        if end > mapping.len as u64 || !peer.member.is_alive() {
+        if end > mapping.len as u64 || !peer.is_alive() {
             return None;
         }
         self.mappings.insert(found.source, Arc::downgrade(&mapping));
@@ -136,9 +149,9 @@ impl Known {
     }
 
     /// Lets go of the views of regions that there are no more.
-    fn drop_stale(&mut self, peer: &Peer) {
+    fn drop_stale(&mut self, segment: &Segment) {
         self.views.retain(|_, (place, view)| {
-            view.is_none() || find_in(&peer.segment, place.key).is_some_and(|now| now == *place)
+            view.is_none() || find_in(segment, place.key).is_some_and(|now| now == *place)
         });
         self.mappings.retain(|_, mapping| mapping.strong_count() > 0);
     }
@@ -256,11 +269,17 @@ pub(crate) struct ViewCache([Option<(u64, Place, Option<View>)>; 4]);
 impl ViewCache {
     /// Where the byte at `offset` of a peer's region is mapped here, if it is. The address holds
     /// until the cache is used again; `offset` was checked against the region.
-    pub(crate) fn address(&mut self, peer: &Peer, place: &Place, offset: u64) -> Option<*mut u8> {
+    pub(crate) fn address(
+        &mut self,
+        views: &Views,
+        segment: &Segment,
+        place: &Place,
+        offset: u64,
+    ) -> Option<*mut u8> {
         let entry = &mut self.0[place.slot() as usize % 4];
-        let known = matches!(entry, Some((number, then, _)) if *number == peer.number && then == place);
+        let known = matches!(entry, Some((number, then, _)) if *number == views.number && then == place);
         if !known {
-            *entry = Some((peer.number, *place, peer.views.find(peer, place)));
+            *entry = Some((views.number, *place, views.find(segment, place)));
         }
         entry.as_ref()?.2.as_ref().map(|view| view.address(offset))
     }

@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, Ordering::*};
 
 /// A process, and its segment.
 #[derive(Debug)]
@@ -16,11 +16,18 @@ pub(crate) struct Peer {
     pub(crate) slot: u32,
     pub(crate) member: Member,
     pub(crate) segment: Segment,
-    /// Its number among all peers that this process has had.
-    pub(crate) number: u64,
     pub(crate) views: Views,
     process: OwnedFd,
     dead: AtomicBool,
+}
+
+/// Whose memory something lies in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner<'a> {
+    /// This process.
+    This,
+    /// Another.
+    Peer(&'a Peer),
 }
 
 impl Peer {
@@ -48,10 +55,7 @@ impl Peer {
         if !member.is_alive() {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Relaxed);
-        let (views, dead) = (Views::default(), AtomicBool::new(false));
-        Ok(Peer { slot, member, segment, number, views, process, dead })
+        Ok(Peer { slot, member, segment, views: Views::of(member), process, dead: AtomicBool::new(false) })
     }
 
     /// A file descriptor that becomes readable when the process ends.

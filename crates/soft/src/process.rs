@@ -3,17 +3,15 @@
 use crate::errno::{ENOMEM, Errno};
 use crate::peer::Peer;
 use crate::progress::Progress;
-use crate::records::PROCESSES;
+use crate::records::{CQS, PROCESSES, QPS, RQS, slot_of};
 use crate::regions::{PdNumbers, Regions};
 use crate::registry::{Member, Registry};
 use crate::segment::{Heap, Segment};
+use crate::sync::lock;
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Bits of a QP number that name the QP within its process.
-pub(crate) const QP_BITS: u32 = 14;
+use std::sync::{Arc, Mutex};
 
 /// Everything that this process has of the device, apart from its objects. Made when the first
 /// device is opened, and never freed.
@@ -33,22 +31,7 @@ pub(crate) struct Process {
     peers: Mutex<HashMap<u32, Arc<Peer>>>,
 }
 
-/// Whose memory something lies in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Owner<'a> {
-    /// This process.
-    This,
-    /// Another.
-    Peer(&'a Peer),
-}
-
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
-
-/// Locks; a thread that panicked while holding the lock left nothing half done that matters more
-/// than going on.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl Process {
     /// The one of this process, made on first use.
@@ -86,9 +69,9 @@ impl Process {
             regions: Regions::default(),
             pds: PdNumbers::default(),
             // QP numbers 0 and 1 are those of the management QPs.
-            qp_numbers: Numbers::new(2, crate::records::QPS as u32),
-            cq_numbers: Numbers::new(0, crate::records::CQS as u32),
-            srq_numbers: Numbers::new(0, (crate::records::RQS - crate::records::QPS) as u32),
+            qp_numbers: Numbers::new(2, QPS as u32),
+            cq_numbers: Numbers::new(0, CQS as u32),
+            srq_numbers: Numbers::new(0, (RQS - QPS) as u32),
             progress: Progress::default(),
             registry,
             peers: Mutex::default(),
@@ -98,7 +81,7 @@ impl Process {
     /// The process that a QP number belongs to; `None` where there is no such process, or it
     /// cannot be reached.
     pub(crate) fn peer(&'static self, qpn: u32) -> Option<Arc<Peer>> {
-        let slot = qpn >> QP_BITS;
+        let slot = slot_of(qpn);
         if slot as usize >= PROCESSES || slot == self.slot {
             return None;
         }
@@ -109,7 +92,7 @@ impl Process {
         let member: Member = self.registry.find(slot).ok().flatten()?;
         let peer = Arc::new(Peer::open(slot, member).ok()?);
         peers.insert(slot, peer.clone());
-        self.progress.watch(self, peer.clone());
+        self.progress.watch(peer.clone());
         Some(peer)
     }
 }

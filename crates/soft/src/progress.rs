@@ -4,8 +4,7 @@
 //! when it first needs it. The same thread learns of peers that end.
 
 use crate::peer::Peer;
-use crate::process::{Process, lock};
-use crate::qp::Qp;
+use crate::sync::lock;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -14,10 +13,20 @@ use std::time::{Duration, Instant};
 /// The longest that the thread sleeps while a work request waits: a QP may have been destroyed.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 
+/// What has work requests that could not be carried out yet.
+pub(crate) trait Waiting: std::fmt::Debug + Send + Sync {
+    /// Tries again what waits; returns when it is to be tried next, `None` where nothing waits.
+    fn advance(&self) -> Option<Instant>;
+
+    /// Whether a work request waits, or may begin to at this moment. Never blocks: it is asked with the
+    /// list of those that wait locked, which who begins to wait locks second.
+    fn waits(&self) -> bool;
+}
+
 /// What waits in this process.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    waiting: Mutex<Vec<Arc<Qp>>>,
+    waiting: Mutex<Vec<Arc<dyn Waiting>>>,
     /// Length of `waiting`, to see without the lock that there is nothing.
     count: AtomicUsize,
     watched: Mutex<Vec<Arc<Peer>>>,
@@ -27,14 +36,14 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Has a QP's work requests tried again until none is left.
-    pub(crate) fn add(&self, process: &'static Process, qp: Arc<Qp>) {
+    pub(crate) fn add(&'static self, qp: Arc<dyn Waiting>) {
         let mut waiting = lock(&self.waiting);
         if !waiting.iter().any(|other| Arc::ptr_eq(other, &qp)) {
             waiting.push(qp);
             self.count.store(waiting.len(), Release);
         }
         drop(waiting);
-        self.wake(process);
+        self.wake();
     }
 
     /// Tries what waits, on the program's own thread.
@@ -66,13 +75,13 @@ impl Progress {
     }
 
     /// Learns of it when the peer ends.
-    pub(crate) fn watch(&self, process: &'static Process, peer: Arc<Peer>) {
+    pub(crate) fn watch(&'static self, peer: Arc<Peer>) {
         lock(&self.watched).push(peer);
-        self.wake(process);
+        self.wake();
     }
 
-    fn wake(&self, process: &'static Process) {
-        let wake = self.wake.get_or_init(|| start(process));
+    fn wake(&'static self) {
+        let wake = self.wake.get_or_init(|| start(self));
         if let Some(fd) = wake {
             let one = 1u64;
             // SAFETY: writes 8 bytes of `one` to an eventfd of our own.
@@ -82,7 +91,7 @@ impl Progress {
 }
 
 /// Starts the thread; returns what wakes it.
-fn start(process: &'static Process) -> Option<OwnedFd> {
+fn start(progress: &'static Progress) -> Option<OwnedFd> {
     // SAFETY: a new file descriptor or -1.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
     if fd < 0 {
@@ -99,14 +108,13 @@ fn start(process: &'static Process) -> Option<OwnedFd> {
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
         before
     };
-    let started = builder.spawn(move || run(process, fd));
+    let started = builder.spawn(move || run(progress, fd));
     // SAFETY: the mask that was.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
     started.ok().map(|_| wake)
 }
 
-fn run(process: &'static Process, wake: i32) {
-    let progress = &process.progress;
+fn run(progress: &'static Progress, wake: i32) {
     loop {
         let due = progress.attempt();
         let mut peers = lock(&progress.watched).clone();

@@ -6,10 +6,13 @@ use crate::cq::{Armed, Cq, Events, Own, QpShare};
 use crate::device;
 use crate::engine::{Attempt, Obstacle, Outcome, Requester, Route, Scratch};
 use crate::errno::{EINVAL, ENOMEM, Errno};
-use crate::process::{Owner, Process, QP_BITS, lock};
-use crate::records::{EventRecord, QpRecord};
+use crate::peer::Owner;
+use crate::process::Process;
+use crate::progress::Waiting;
+use crate::records::{EventRecord, QpRecord, index_of, qp_num};
 use crate::recv_queue::{RecvQueue, flush};
 use crate::stats::{self, QpCounts};
+use crate::sync::lock;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::{SendShape, check_modify, check_post_recv, rnr_wait};
 use doorbell_verbs::{
@@ -101,7 +104,7 @@ struct Wait {
 impl Qp {
     pub(crate) fn new(process: &'static Process, parts: QpParts) -> Result<Arc<Qp>, Errno> {
         let index = process.qp_numbers.take()?;
-        let num = process.slot << QP_BITS | index;
+        let num = qp_num(process.slot, index);
         let made = Qp::with_index(process, parts, index, num);
         match &made {
             Ok(qp) => stats::watch(qp),
@@ -312,7 +315,7 @@ impl Qp {
     /// asked.
     fn peer_posts_on(&self, here: u32, sends: &Sends) -> bool {
         let (Some(peer), Some(dest)) = (&sends.scratch.peer, sends.attr.dest_qp_num) else { return false };
-        let Some(record) = peer.segment.qp((dest & ((1 << QP_BITS) - 1)) as usize) else { return false };
+        let Some(record) = peer.segment.qp(index_of(dest) as usize) else { return false };
         here != 0
             && record.processor.load(Relaxed) == here
             && record.processor.compare_exchange(here, 0, Relaxed, Relaxed).is_ok()
@@ -346,30 +349,12 @@ impl Qp {
         }
     }
 
-    /// Whether a work request waits, or may begin to at this moment. Never blocks: it is asked with the
-    /// list of those that wait locked, which a QP's own thread locks second.
-    pub(crate) fn waits(&self) -> bool {
-        self.sends.try_lock().map_or(true, |sends| !sends.queue.is_empty())
-    }
-
-    /// Tries again what waits; returns when it is to be tried next, `None` where nothing waits.
-    pub(crate) fn advance(&self) -> Option<Instant> {
-        // Whoever holds the lock is trying, or will have it tried.
-        let Ok(mut sends) = self.sends.try_lock() else { return Some(Instant::now() + SILENT_RETRY) };
-        self.notice_error(&mut sends);
-        self.carry_out_queue(&mut sends);
-        if sends.queue.is_empty() {
-            return None;
-        }
-        Some(sends.wait.map_or_else(|| Instant::now() + SILENT_RETRY, |wait| wait.until))
-    }
-
     fn run_queue(&self, sends: &mut Sends) {
         self.carry_out_queue(sends);
         if !sends.queue.is_empty()
             && let Some(me) = self.me.upgrade()
         {
-            self.requester.process.progress.add(self.requester.process, me);
+            self.requester.process.progress.add(me);
         }
     }
 
@@ -520,6 +505,23 @@ impl Qp {
         self.send_cq.remove_user(self.num());
         self.recv_cq.remove_user(self.num());
         self.requester.process.qp_numbers.give_back(self.index);
+    }
+}
+
+impl Waiting for Qp {
+    fn advance(&self) -> Option<Instant> {
+        // Whoever holds the lock is trying, or will have it tried.
+        let Ok(mut sends) = self.sends.try_lock() else { return Some(Instant::now() + SILENT_RETRY) };
+        self.notice_error(&mut sends);
+        self.carry_out_queue(&mut sends);
+        if sends.queue.is_empty() {
+            return None;
+        }
+        Some(sends.wait.map_or_else(|| Instant::now() + SILENT_RETRY, |wait| wait.until))
+    }
+
+    fn waits(&self) -> bool {
+        self.sends.try_lock().map_or(true, |sends| !sends.queue.is_empty())
     }
 }
 

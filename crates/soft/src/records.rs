@@ -6,10 +6,12 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-/// QPs of a process: 14 of the 24 bits of a QP number; the other 10 name the process.
-pub(crate) const QPS: usize = 1 << 14;
+/// Bits of a QP number that name the QP within its process; the other 10 name the process.
+const QP_BITS: u32 = 14;
+/// QPs of a process.
+pub(crate) const QPS: usize = 1 << QP_BITS;
 /// Processes that may use the device at a time.
-pub(crate) const PROCESSES: usize = 1 << 10;
+pub(crate) const PROCESSES: usize = 1 << (24 - QP_BITS);
 /// Memory regions of a process.
 pub(crate) const MRS: usize = 1 << 16;
 /// Completion queues of a process.
@@ -18,6 +20,21 @@ pub(crate) const CQS: usize = 1 << 14;
 pub(crate) const RQS: usize = 1 << 15;
 /// Locks for atomics.
 pub(crate) const ATOMIC_LOCKS: usize = 256;
+
+/// The number of QP `index` of the process in `slot`.
+pub(crate) const fn qp_num(slot: u32, index: u32) -> u32 {
+    slot << QP_BITS | index
+}
+
+/// The slot of the process that a QP is of.
+pub(crate) const fn slot_of(qp_num: u32) -> u32 {
+    qp_num >> QP_BITS
+}
+
+/// A QP's index within its process.
+pub(crate) const fn index_of(qp_num: u32) -> u32 {
+    qp_num & (QPS as u32 - 1)
+}
 
 /// A lock between processes; see `lock.rs`. On a cache line of its own.
 #[repr(C, align(64))]

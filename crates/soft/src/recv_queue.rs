@@ -7,10 +7,12 @@
 use crate::channel::tell;
 use crate::cq::{RecvDone, push_recv};
 use crate::errno::{EINVAL, ENOMEM, Errno};
-use crate::process::{Owner, Process, lock};
+use crate::peer::Owner;
+use crate::process::Process;
 use crate::records::*;
 use crate::regions::RegionCache;
 use crate::segment::Segment;
+use crate::sync::lock;
 use doorbell_abi::CEnum;
 use doorbell_verbs::{AccessFlags, Sge, WcStatus};
 use std::sync::Mutex;

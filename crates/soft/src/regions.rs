@@ -1,9 +1,9 @@
 //! The memory regions of this process, and what it needs to know of those of others.
 
 use crate::errno::{EINVAL, ENOMEM, Errno};
-use crate::process::lock;
 use crate::records::{MRS, MrRecord};
 use crate::segment::Segment;
+use crate::sync::lock;
 use doorbell_transport::{KeyError, Keys, Region};
 use doorbell_verbs::AccessFlags;
 use std::sync::atomic::{AtomicU64, Ordering::*};

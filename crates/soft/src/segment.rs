@@ -2,6 +2,7 @@
 //! were placed there.
 
 use crate::records::*;
+use crate::sync::lock;
 use libc::c_void;
 use std::fs::File;
 use std::io;
@@ -168,7 +169,7 @@ impl Heap {
     /// Room for `bytes`, aligned to 64. What it held before is still there.
     pub(crate) fn alloc(&self, bytes: u64) -> Option<u64> {
         let size = bytes.max(64).next_power_of_two();
-        let mut state = crate::process::lock(&self.0);
+        let mut state = lock(&self.0);
         if let Some(at) = state.free[size.trailing_zeros() as usize].pop() {
             return Some(at);
         }
@@ -181,6 +182,6 @@ impl Heap {
     /// Takes back what [`Heap::alloc`] gave for the same number of bytes.
     pub(crate) fn free(&self, at: u64, bytes: u64) {
         let size = bytes.max(64).next_power_of_two();
-        crate::process::lock(&self.0).free[size.trailing_zeros() as usize].push(at);
+        lock(&self.0).free[size.trailing_zeros() as usize].push(at);
     }
 }

@@ -3,9 +3,10 @@
 use crate::channel::EventPipe;
 use crate::cq::{Cq, Events};
 use crate::errno::Errno;
-use crate::process::{Process, lock};
+use crate::process::Process;
 use crate::qp::Qp;
 use crate::recv_queue::RecvQueue;
+use crate::sync::lock;
 use doorbell_abi::{
     ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_pd, ibv_qp, ibv_qp_ex, ibv_srq, ibv_wc,
     verbs_context,

@@ -169,7 +169,7 @@ impl QpCounts {
     #[cold]
     fn remember(&mut self, peer: u32) {
         self.peers[peer as usize % PROCESSES / 64] |= 1 << (peer % 64);
-        let thread = crate::lock::thread_id();
+        let thread = crate::sync::thread_id();
         if !self.threads.contains(&thread) {
             self.threads.push(thread);
         }

@@ -13,8 +13,8 @@ mod workload;
 pub(crate) use count::{QpCounts, RecvCounts};
 pub use report::Report;
 
-use crate::process::lock;
 use crate::qp::Qp;
+use crate::sync::lock;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
