@@ -4,41 +4,24 @@
 //! fill; those of this process's sends go through a private queue. Each of these knows how many
 //! were in the ring before it, so that completions are taken in the order in which they came.
 
-use crate::channel::tell;
-use crate::errno::{EINVAL, Errno};
+use crate::counts::qp::RecvCounts;
+use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::events::Events;
 use crate::peer::Owner;
 use crate::process::Process;
 use crate::records::*;
 use crate::recv_queue::RecvQueue;
-use crate::segment::Segment;
-use crate::stats::RecvCounts;
+use crate::rings::completions::{self, Armed, SOLICITED, overrun, wake};
 use crate::sync::lock;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_verbs::{WcOpcode, WcStatus};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 
-/// `IBV_EVENT_CQ_ERR`.
-const EVENT_CQ_ERR: u32 = 0;
 /// Empty polls, some 10 ns each, before the processor is offered to others, and how often then.
 const PATIENCE: u32 = 1000;
 const YIELD_EVERY: u32 = 50;
-/// Bit of an entry's flags, beside those of verbs.h: the sender asked for a solicited event.
-pub(crate) const SOLICITED: u32 = 1 << 31;
-
-/// Which completion to tell of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(crate) enum Armed {
-    /// None.
-    Not = 0,
-    /// The next that is solicited or an error.
-    Solicited = 1,
-    /// The next.
-    Next = 2,
-}
-
 /// What a CQ has to know of a QP that uses it.
 #[derive(Debug)]
 pub(crate) struct QpShare {
@@ -109,32 +92,6 @@ impl std::hash::Hasher for QpnHasher {
     }
 }
 
-/// Events delivered to the program and not acknowledged (ibv_ack_cq_events(3)): an object cannot
-/// be destroyed before.
-#[derive(Debug, Default)]
-pub(crate) struct Events {
-    open: Mutex<u32>,
-    none: Condvar,
-}
-
-impl Events {
-    pub(crate) fn delivered(&self) {
-        *lock(&self.open) += 1;
-    }
-
-    pub(crate) fn acknowledged(&self, n: u32) {
-        let mut open = lock(&self.open);
-        *open = open.saturating_sub(n);
-        self.none.notify_all();
-    }
-
-    pub(crate) fn wait_for_all(&self) {
-        let open = lock(&self.open);
-        let waited = self.none.wait_while(open, |open| *open > 0);
-        drop(waited);
-    }
-}
-
 impl Cq {
     pub(crate) fn new(
         process: &'static Process,
@@ -147,10 +104,10 @@ impl Cq {
         let capacity = cqe.next_power_of_two();
         let Some(entries) = process.heap.alloc(u64::from(capacity) * size_of::<CqEntry>() as u64) else {
             process.cq_numbers.give_back(index);
-            return Err(crate::errno::ENOMEM);
+            return Err(ENOMEM);
         };
         let head = record.head.0.load(Relaxed);
-        forget_sequences(process.segment, entries, capacity);
+        completions::forget_sequences(process.segment, entries, capacity);
         record.cqe.store(cqe, Relaxed);
         record.channel_fd.store(channel_fd, Relaxed);
         record.async_fd.store(async_fd, Relaxed);
@@ -254,7 +211,7 @@ impl Cq {
         let head = self.record.head.0.load(Relaxed);
         let capacity = self.record.capacity.load(Relaxed);
         let entries = self.record.entries.load(Relaxed);
-        entry(self.process.segment, entries, capacity, head)
+        completions::entry(self.process.segment, entries, capacity, head)
             .is_none_or(|e| e.sequence.load(Acquire) != head.wrapping_add(1))
     }
 
@@ -283,7 +240,7 @@ impl Cq {
 
     fn next_in_ring(&self, state: &State) -> Option<&'static CqEntry> {
         let head = self.record.head.0.load(Relaxed);
-        let entry = entry(self.process.segment, state.entries, state.capacity, head)?;
+        let entry = completions::entry(self.process.segment, state.entries, state.capacity, head)?;
         (entry.sequence.load(Acquire) == head.wrapping_add(1)).then_some(entry)
     }
 
@@ -307,8 +264,7 @@ impl Cq {
             ..ibv_wc::default()
         };
         let carried = (entry.carried_len.load(Relaxed) as usize).min(CARRIED_BYTES);
-        let (wr_id, placed) =
-            user.rq.complete(self.process, entry.recv.load(Relaxed), &entry.carried, carried)?;
+        let (wr_id, placed) = user.rq.complete(entry.recv.load(Relaxed), &entry.carried, carried)?;
         wc.wr_id = wr_id;
         if let Some(counts) = user.counts.as_ref().filter(|_| wc.status == WcStatus::Success.to_c()) {
             let write = wc.opcode == WcOpcode::RecvWriteWithImm.to_c();
@@ -348,16 +304,9 @@ impl Cq {
         let bytes = |capacity: u32| u64::from(capacity) * size_of::<CqEntry>() as u64;
         let segment = self.process.segment;
         let _producers = self.record.lock.lock().ok_or(EINVAL)?;
-        let entries = self.process.heap.alloc(bytes(capacity)).ok_or(crate::errno::ENOMEM)?;
-        forget_sequences(segment, entries, capacity);
-        let (head, tail) = (self.record.head.0.load(Relaxed), self.record.tail.load(Relaxed));
-        for position in head..tail.min(head.saturating_add(u64::from(state.capacity))) {
-            let old = entry(segment, state.entries, state.capacity, position);
-            let new = entry(segment, entries, capacity, position);
-            if let (Some(old), Some(new)) = (old, new) {
-                copy_entry(old, new);
-            }
-        }
+        let entries = self.process.heap.alloc(bytes(capacity)).ok_or(ENOMEM)?;
+        completions::forget_sequences(segment, entries, capacity);
+        completions::copy(segment, self.record, (state.entries, state.capacity), (entries, capacity));
         self.record.entries.store(entries, Relaxed);
         self.record.capacity.store(capacity, Release);
         self.process.heap.free(state.entries, bytes(state.capacity));
@@ -373,151 +322,5 @@ impl Drop for Cq {
         self.record.generation.fetch_add(1, Relaxed);
         self.process.heap.free(state.entries, u64::from(state.capacity) * size_of::<CqEntry>() as u64);
         self.process.cq_numbers.give_back(self.index);
-    }
-}
-
-/// The entry at a position, where the numbers make sense.
-fn entry(segment: &Segment, entries: u64, capacity: u32, position: u64) -> Option<&CqEntry> {
-    let slot = position & u64::from(capacity.checked_sub(1)?);
-    segment.in_heap(entries.checked_add(slot * size_of::<CqEntry>() as u64)?)
-}
-
-/// A piece of heap may hold an old ring: its sequence numbers must not be taken for new ones.
-fn forget_sequences(segment: &Segment, entries: u64, capacity: u32) {
-    for position in 0..u64::from(capacity) {
-        if let Some(entry) = entry(segment, entries, capacity, position)
-            && entry.sequence.load(Relaxed) != 0
-        {
-            entry.sequence.store(0, Relaxed);
-        }
-    }
-}
-
-fn copy_entry(from: &CqEntry, to: &CqEntry) {
-    fn words(e: &CqEntry) -> [&AtomicU32; 9] {
-        [
-            &e.qpn,
-            &e.generation,
-            &e.status,
-            &e.opcode,
-            &e.byte_len,
-            &e.imm,
-            &e.flags,
-            &e.src_qp,
-            &e.carried_len,
-        ]
-    }
-    for (from, to) in words(from).into_iter().zip(words(to)) {
-        to.store(from.load(Relaxed), Relaxed);
-    }
-    to.recv.store(from.recv.load(Relaxed), Relaxed);
-    for (from, to) in from.carried.iter().zip(&to.carried) {
-        to.store(from.load(Relaxed), Relaxed);
-    }
-    to.sequence.store(from.sequence.load(Acquire), Release);
-}
-
-/// A completion of a RECV, for the ring of its CQ.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RecvDone<'a> {
-    pub(crate) recv: u64,
-    pub(crate) qpn: u32,
-    pub(crate) generation: u32,
-    pub(crate) status: u32,
-    pub(crate) opcode: u32,
-    pub(crate) byte_len: u32,
-    /// In network byte order.
-    pub(crate) imm: u32,
-    pub(crate) flags: u32,
-    pub(crate) src_qp: u32,
-    /// Payload that goes along.
-    pub(crate) carried: Carried<'a>,
-}
-
-/// Payload that a completion takes along: a header, then pieces of this process's memory.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Carried<'a> {
-    pub(crate) header: &'a [u8],
-    pub(crate) pieces: &'a [crate::transfer::Piece],
-    pub(crate) len: usize,
-}
-
-/// Puts a completion into the ring of CQ `index` of `segment`; `false` where it could not take
-/// it.
-pub(crate) fn push_recv(owner: Owner<'_>, segment: &Segment, index: u32, done: &RecvDone<'_>) -> bool {
-    let Some(record) = segment.cq(index as usize) else { return false };
-    let Some(guard) = record.lock.lock() else { return false };
-    let capacity = record.capacity.load(Acquire);
-    let tail = record.tail.load(Relaxed);
-    let limit = u64::from(record.cqe.load(Relaxed).min(capacity));
-    if tail.wrapping_sub(record.head_seen.load(Relaxed)) >= limit {
-        record.head_seen.store(record.head.0.load(Acquire), Relaxed);
-        if tail.wrapping_sub(record.head_seen.load(Relaxed)) >= limit {
-            drop(guard);
-            overrun(owner, record, index);
-            return false;
-        }
-    }
-    let Some(entry) = entry(segment, record.entries.load(Relaxed), capacity, tail) else { return false };
-    entry.recv.store(done.recv, Relaxed);
-    entry.qpn.store(done.qpn, Relaxed);
-    entry.generation.store(done.generation, Relaxed);
-    entry.status.store(done.status, Relaxed);
-    entry.opcode.store(done.opcode, Relaxed);
-    entry.byte_len.store(done.byte_len, Relaxed);
-    entry.imm.store(done.imm, Relaxed);
-    entry.flags.store(done.flags, Relaxed);
-    entry.src_qp.store(done.src_qp, Relaxed);
-    entry.carried_len.store(done.carried.len as u32, Relaxed);
-    carry(&done.carried, entry);
-    record.tail.store(tail.wrapping_add(1), Relaxed);
-    entry.sequence.store(tail.wrapping_add(1), Release);
-    drop(guard);
-    let solicited = done.flags & SOLICITED != 0 || done.status != 0;
-    wake(owner, record, index, solicited);
-    true
-}
-
-fn carry(carried: &Carried<'_>, entry: &CqEntry) {
-    if carried.len == 0 {
-        return;
-    }
-    debug_assert!(carried.len <= CARRIED_BYTES);
-    let to = entry.carried.as_ptr() as *mut u8;
-    let mut at = 0;
-    let header = crate::transfer::Piece { addr: carried.header.as_ptr() as u64, len: carried.header.len() };
-    for piece in std::iter::once(&header).chain(carried.pieces) {
-        let len = piece.len.min(CARRIED_BYTES - at);
-        // SAFETY: at most CARRIED_BYTES in all, into atomics that nobody reads before `sequence`
-        // is set; the pieces were checked against their regions.
-        unsafe { std::ptr::copy(piece.addr as *const u8, to.add(at), len) };
-        at += len;
-    }
-}
-
-/// Tells the program of a completion, if it asked.
-fn wake(owner: Owner<'_>, record: &CqRecord, index: u32, solicited: bool) {
-    let fd = record.channel_fd.load(Relaxed);
-    if fd == 0 {
-        return;
-    }
-    fence(SeqCst);
-    let armed = record.armed.load(Relaxed);
-    let due = armed == Armed::Next as u32 || (armed == Armed::Solicited as u32 && solicited);
-    if due && record.armed.compare_exchange(armed, Armed::Not as u32, Relaxed, Relaxed).is_ok() {
-        let generation = record.generation.load(Relaxed);
-        tell(owner, fd, EventRecord { event_type: 0, index, generation });
-    }
-}
-
-/// A completion is lost; the CQ is of no use from here on (IB specification vol. 1, 11.6.3.1).
-fn overrun(owner: Owner<'_>, record: &CqRecord, index: u32) {
-    if record.overrun.swap(1, Relaxed) == 0 {
-        let generation = record.generation.load(Relaxed);
-        tell(
-            owner,
-            record.async_fd.load(Relaxed),
-            EventRecord { event_type: EVENT_CQ_ERR, index, generation },
-        );
     }
 }

@@ -6,13 +6,13 @@
 
 use crate::batch::{Batch, Request};
 use crate::channel::tell;
-use crate::cq::{Carried, RecvDone, SOLICITED, push_recv};
 use crate::mapping::ViewCache;
 use crate::peer::{Owner, Peer};
 use crate::process::Process;
 use crate::records::*;
-use crate::recv_queue::{check_limit, flush, sge_record, slot};
 use crate::regions::{Place, RegionCache, find_in};
+use crate::rings::completions::{Carried, RecvDone, SOLICITED, push_recv};
+use crate::rings::recvs::{check_limit, flush, sge_record, slot};
 use crate::segment::Segment;
 use crate::transfer::{self, AtomicWork, Far, Piece, Unreachable};
 use doorbell_abi::{CEnum, IBV_WC_GRH, IBV_WC_WITH_IMM};

@@ -125,7 +125,7 @@ impl Stats {
     fn set(&self, command: &mut Command) -> Result<(), LaunchError> {
         // Found out here, where it can be told, not when the program ends.
         doorbell_nic::Profile::named_or_file(&self.profile)?;
-        command.env(crate::stats::PROFILE_VARIABLE, &self.profile);
+        command.env(crate::counts::PROFILE_VARIABLE, &self.profile);
         if self.print {
             command.env(crate::stats::PRINT_VARIABLE, "1");
         }

@@ -114,12 +114,10 @@ fn prepare() {
 /// A child starts anew: what its parent has of the device is not the child's.
 extern "C" fn in_child() {
     CURRENT.store(std::ptr::null_mut(), Release);
-    crate::stats::forget();
 }
 
-/// Tells what was counted, and gives the slot back.
+/// Gives the slot back.
 extern "C" fn at_exit() {
-    crate::stats::tell();
     let process = CURRENT.load(Acquire);
     if !process.is_null() {
         // SAFETY: set in `current` from a leaked box.

@@ -2,16 +2,19 @@
 
 use crate::batch::Request;
 use crate::channel::{EventPipe, tell};
-use crate::cq::{Armed, Cq, Events, Own, QpShare};
+use crate::counts::{self, Counting, qp::QpCounts};
+use crate::cq::{Cq, Own, QpShare};
 use crate::device;
 use crate::engine::{Attempt, Obstacle, Outcome, Requester, Route, Scratch};
 use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::events::Events;
 use crate::peer::Owner;
 use crate::process::Process;
 use crate::progress::Waiting;
 use crate::records::{EventRecord, QpRecord, index_of, qp_num};
-use crate::recv_queue::{RecvQueue, flush};
-use crate::stats::{self, QpCounts};
+use crate::recv_queue::RecvQueue;
+use crate::rings::completions::Armed;
+use crate::rings::recvs::flush;
 use crate::sync::lock;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::{SendShape, check_modify, check_post_recv, rnr_wait};
@@ -107,7 +110,7 @@ impl Qp {
         let num = qp_num(process.slot, index);
         let made = Qp::with_index(process, parts, index, num);
         match &made {
-            Ok(qp) => stats::watch(qp),
+            Ok(qp) => counts::watch(qp.me.clone()),
             Err(_) => process.qp_numbers.give_back(index),
         }
         made
@@ -139,7 +142,7 @@ impl Qp {
             generation: AtomicU32::new(generation),
             freed: AtomicU64::new(0),
             rq,
-            counts: stats::wanted().then(Mutex::default),
+            counts: counts::wanted().then(Mutex::default),
         });
         parts.send_cq.add_user(share.clone());
         parts.recv_cq.add_user(share.clone());
@@ -162,7 +165,7 @@ impl Qp {
                 queue: VecDeque::new(),
                 wait: None,
                 scratch: Scratch::default(),
-                counts: stats::wanted().then(|| Box::new(QpCounts::new(num, parts.qp_type))),
+                counts: counts::wanted().then(|| Box::new(QpCounts::new(num, parts.qp_type))),
             }),
             events: Events::default(),
         }))
@@ -484,19 +487,10 @@ impl Qp {
         }
     }
 
-    /// What it has posted and received, if that is counted.
-    pub(crate) fn counts(&self) -> Option<QpCounts> {
-        let mut counts = self.sends().counts.as_deref().cloned()?;
-        if let Some(recvs) = &self.share.counts {
-            counts.recvs = lock(recvs).clone();
-        }
-        Some(counts)
-    }
-
     /// Ends the QP's life: nothing of it is seen any more.
     pub(crate) fn destroy(&self) {
         if let Some(counts) = self.counts() {
-            stats::keep(counts);
+            counts::keep(counts);
         }
         let mut sends = self.sends();
         self.reset(&mut sends);
@@ -505,6 +499,16 @@ impl Qp {
         self.send_cq.remove_user(self.num());
         self.recv_cq.remove_user(self.num());
         self.requester.process.qp_numbers.give_back(self.index);
+    }
+}
+
+impl Counting for Qp {
+    fn counts(&self) -> Option<QpCounts> {
+        let mut counts = self.sends().counts.as_deref().cloned()?;
+        if let Some(recvs) = &self.share.counts {
+            counts.recvs = lock(recvs).clone();
+        }
+        Some(counts)
     }
 }
 

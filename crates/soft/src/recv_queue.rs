@@ -4,22 +4,16 @@
 //! for is kept in private memory as well: completions are made from that, not from what others
 //! could have changed.
 
-use crate::channel::tell;
-use crate::cq::{RecvDone, push_recv};
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::peer::Owner;
 use crate::process::Process;
 use crate::records::*;
-use crate::regions::RegionCache;
-use crate::segment::Segment;
+use crate::regions::{RegionCache, Regions};
+use crate::rings::recvs::{self, limit_event, slot, stride};
 use crate::sync::lock;
-use doorbell_abi::CEnum;
-use doorbell_verbs::{AccessFlags, Sge, WcStatus};
+use doorbell_verbs::{AccessFlags, Sge};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::*};
-
-/// `IBV_EVENT_SRQ_LIMIT_REACHED`.
-const EVENT_SRQ_LIMIT_REACHED: u32 = 15;
 
 /// A receive queue of this process.
 #[derive(Debug)]
@@ -56,12 +50,6 @@ struct Entry {
     sges: u32,
 }
 
-/// Bytes between the slots of a queue.
-fn stride(max_sge: u32) -> u64 {
-    let bytes = size_of::<RqSlot>() as u64 + u64::from(max_sge) * size_of::<SgeRecord>() as u64;
-    bytes.next_multiple_of(64)
-}
-
 impl RecvQueue {
     /// A queue for `depth` RECVs, at least 1, of up to `max_sge` SGEs, with record `index`.
     pub(crate) fn new(
@@ -77,13 +65,7 @@ impl RecvQueue {
         let slots = process.heap.alloc(u64::from(capacity) * stride(max_sge)).ok_or(ENOMEM)?;
         let _senders = record.lock.lock().ok_or(EINVAL)?;
         let tail = record.head.load(Relaxed);
-        for position in 0..u64::from(capacity) {
-            if let Some(slot) = slot(process.segment, slots, capacity, max_sge, position)
-                && slot.sequence.load(Relaxed) != 0
-            {
-                slot.sequence.store(0, Relaxed);
-            }
-        }
+        recvs::forget_sequences(process.segment, slots, capacity, max_sge);
         record.max_sge.store(max_sge, Relaxed);
         record.pd.store(pd, Relaxed);
         record.limit.store(0, Relaxed);
@@ -133,7 +115,7 @@ impl RecvQueue {
         slot.sges.store(sges.len() as u32, Relaxed);
         slot.capacity.store(u32::try_from(total).unwrap_or(u32::MAX), Relaxed);
         for (n, sge) in sges.iter().enumerate() {
-            if let Some(record) = sge_record(self.process.segment, slot, n as u32, self.max_sge) {
+            if let Some(record) = recvs::sge_record(self.process.segment, slot, n as u32, self.max_sge) {
                 record.addr.store(sge.addr, Relaxed);
                 record.length.store(sge.length, Relaxed);
                 record.lkey.store(sge.lkey, Relaxed);
@@ -150,7 +132,6 @@ impl RecvQueue {
     /// payload that came along could be placed in its buffers. `None` where no such RECV is posted.
     pub(crate) fn complete(
         &self,
-        process: &Process,
         position: u64,
         carried: &[AtomicU64; CARRIED_BYTES / 8],
         len: usize,
@@ -166,7 +147,7 @@ impl RecvQueue {
         state.outstanding -= 1;
         let first = at * self.max_sge as usize;
         let sges = &state.sges[first..first + entry.sges as usize];
-        let placed = len == 0 || place(process, self.pd, &mut state.cache, sges, carried, len);
+        let placed = len == 0 || place(&self.process.regions, self.pd, &mut state.cache, sges, carried, len);
         Some((entry.wr_id, placed))
     }
 
@@ -216,7 +197,7 @@ impl Drop for RecvQueue {
 
 /// Places payload that came with a completion into a RECV's buffers.
 fn place(
-    process: &Process,
+    regions: &Regions,
     pd: u32,
     cache: &mut RegionCache,
     sges: &[Sge],
@@ -235,7 +216,7 @@ fn place(
         if part == 0 {
             continue;
         }
-        let Some(found) = cache.find(&process.regions, sge.lkey) else { return false };
+        let Some(found) = cache.find(regions, sge.lkey) else { return false };
         let Ok(offset) = found.check(pd, sge.addr, part as u64, AccessFlags::LOCAL_WRITE) else {
             return false;
         };
@@ -245,82 +226,4 @@ fn place(
         at += part;
     }
     at == len
-}
-
-/// The slot of a position, where the numbers make sense.
-pub(crate) fn slot(
-    segment: &Segment,
-    slots: u64,
-    capacity: u32,
-    max_sge: u32,
-    position: u64,
-) -> Option<&RqSlot> {
-    let at = position & u64::from(capacity.checked_sub(1)?);
-    segment.in_heap(slots.checked_add(at.checked_mul(stride(max_sge.min(1024)))?)?)
-}
-
-/// SGE `n` of a slot, where there can be so many.
-pub(crate) fn sge_record<'a>(
-    segment: &'a Segment,
-    slot: &RqSlot,
-    n: u32,
-    max_sge: u32,
-) -> Option<&'a SgeRecord> {
-    let at = std::ptr::from_ref(slot) as u64 - segment.base() as u64;
-    let offset = size_of::<RqSlot>() as u64 + u64::from(n) * size_of::<SgeRecord>() as u64;
-    if n < max_sge { segment.in_heap(at + offset) } else { None }
-}
-
-/// Completes all RECVs of a queue with `WrFlushErr`: its QP is in Err. Done by the owner or by the
-/// peer whose request put it there.
-pub(crate) fn flush(owner: Owner<'_>, segment: &Segment, qp: &QpRecord, qpn: u32) {
-    let Some(record) = segment.rq(qp.rq.load(Relaxed) as usize) else { return };
-    if qp.uses_srq.load(Relaxed) != 0 {
-        return;
-    }
-    let Some(_guard) = record.lock.lock() else { return };
-    let (capacity, max_sge) = (record.capacity.load(Acquire), record.max_sge.load(Relaxed));
-    let (slots, cq) = (record.slots.load(Relaxed), qp.cq.load(Relaxed));
-    for _ in 0..capacity {
-        let head = record.head.load(Relaxed);
-        let Some(slot) = slot(segment, slots, capacity, max_sge, head) else { return };
-        if slot.sequence.load(Acquire) != head.wrapping_add(1) {
-            return;
-        }
-        let done = RecvDone {
-            recv: head,
-            qpn,
-            generation: qp.generation.load(Relaxed),
-            status: WcStatus::WrFlushErr.to_c(),
-            opcode: doorbell_verbs::WcOpcode::Recv.to_c(),
-            ..RecvDone::default()
-        };
-        record.head.store(head.wrapping_add(1), Relaxed);
-        if !push_recv(owner, segment, cq, &done) {
-            return;
-        }
-    }
-}
-
-/// After a RECV was taken from an SRQ: its limit event, where it is armed and due.
-pub(crate) fn check_limit(owner: Owner<'_>, record: &RqRecord) {
-    let limit = record.limit.load(Relaxed);
-    if limit == 0 {
-        return;
-    }
-    let posted = record.tail.0.load(Relaxed).saturating_sub(record.head.load(Relaxed));
-    if posted < u64::from(limit) {
-        limit_event(owner, record);
-    }
-}
-
-fn limit_event(owner: Owner<'_>, record: &RqRecord) {
-    if record.limit.swap(0, Relaxed) != 0 {
-        let event = EventRecord {
-            event_type: EVENT_SRQ_LIMIT_REACHED,
-            index: record.srq.load(Relaxed),
-            generation: record.generation.load(Relaxed),
-        };
-        tell(owner, record.async_fd.load(Relaxed), event);
-    }
 }

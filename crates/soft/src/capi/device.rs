@@ -6,6 +6,7 @@ use crate::channel::EventPipe;
 use crate::device;
 use crate::errno::{EINVAL, Errno};
 use crate::process::Process;
+use crate::stats;
 use doorbell_abi::{ibv_context, ibv_device, verbs_context};
 use libc::{c_char, c_int};
 use std::mem::offset_of;
@@ -92,6 +93,7 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
         return Err(EINVAL);
     }
     let process = Process::current()?;
+    stats::tell_at_exit();
     let async_pipe = Arc::new(EventPipe::new()?);
     let device_file = std::fs::File::open("/dev/null")?;
     // SAFETY: integers, pointers and optional functions, which may be zero.

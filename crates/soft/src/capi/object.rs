@@ -1,8 +1,9 @@
 //! The objects behind the pointers that programs hold: each begins with its struct of verbs.h.
 
 use crate::channel::EventPipe;
-use crate::cq::{Cq, Events};
+use crate::cq::Cq;
 use crate::errno::Errno;
+use crate::events::Events;
 use crate::process::Process;
 use crate::qp::Qp;
 use crate::recv_queue::RecvQueue;

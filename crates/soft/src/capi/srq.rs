@@ -2,9 +2,10 @@
 
 use super::object::{Kind, SrqObject, Subject, Uses, context, pd, srq};
 use super::{object_or_null, status};
-use crate::cq::Events;
+use crate::counts;
 use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::events::Events;
 use crate::records::QPS;
 use crate::recv_queue::RecvQueue;
 use doorbell_abi::{
@@ -152,7 +153,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
         let posted =
             unsafe { super::qp::sges(wr.sg_list, wr.num_sge) }.and_then(|sges| rq.post(wr.wr_id, sges));
         if posted.is_err() {
-            crate::stats::srq_posted(recvs, most_sges);
+            counts::srq_posted(recvs, most_sges);
             // SAFETY: the caller's variable.
             unsafe { bad.write(list) };
             return status(posted);
@@ -161,6 +162,6 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
         most_sges = most_sges.max(wr.num_sge as u32);
         list = wr.next;
     }
-    crate::stats::srq_posted(recvs, most_sges);
+    counts::srq_posted(recvs, most_sges);
     0
 }

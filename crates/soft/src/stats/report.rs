@@ -1,14 +1,15 @@
 //! What was counted, as numbers.
 
-use super::count::{QpCounts, Shape};
+use super::posting::Posting;
 use super::workload::most_like;
+use crate::counts::qp::{QpCounts, RecvCounts, Shape};
 use doorbell_nic::accounting::{self, Transactions};
-use doorbell_nic::limits::{self, Limit, Mix, Pattern};
+use doorbell_nic::limits::Limit;
 use doorbell_nic::{PostShape, Profile, RecvShape};
 use doorbell_verbs::{GRH_BYTES, Opcode, QpType};
 use doorbell_workload::Workload;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 
 /// What depends on the time that this device takes, and would be otherwise on the NIC.
 pub(super) const TIMING: &str = "outstanding_mean, outstanding_max, the limits of class latency, and the workload's \
@@ -18,10 +19,6 @@ pub(super) const TIMING: &str = "outstanding_mean, outstanding_max, the limits o
 /// What is not counted here.
 pub(super) const NOT_COUNTED: &str = "what one-sided verbs of peers cost this machine is in responder_pcie of the \
                                       peers' statistics, as only they count them";
-
-/// RECVs that peers post at a time: nothing is known of that here, and `doorbell simulate` takes the
-/// same.
-const PEER_RECVS: u32 = 16;
 
 /// The statistics of a process.
 #[derive(Clone, Debug, Serialize)]
@@ -84,7 +81,7 @@ pub(super) struct Counts {
 impl Report {
     /// The report of a process whose QPs have these counts, and whose SRQs those of `srq`. `name` is
     /// what the profile was asked for as.
-    pub(crate) fn new(name: &str, profile: &Profile, all: &[QpCounts], srq: &super::RecvCounts) -> Report {
+    pub(crate) fn new(name: &str, profile: &Profile, all: &[QpCounts], srq: &RecvCounts) -> Report {
         let qps: Vec<QpReport> = all.iter().map(|qp| QpReport::new(profile, qp)).collect();
         let mut total = Counts::default();
         for qp in &qps {
@@ -123,80 +120,6 @@ impl QpReport {
             transport: qp.qp_type,
             counts: Counts::of(profile, qp),
             limit: Posting::of(alone).limits(profile, alone).into_iter().next(),
-        }
-    }
-}
-
-/// Who posts to how many, and how deep.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Posting {
-    /// This machine and those that it posts to, at most 256.
-    pub(super) machines: u32,
-    pub(super) threads: u32,
-    /// QPs of each thread.
-    pub(super) qps: u32,
-    /// Work requests outstanding when one was posted: of a QP, and of all the QPs of a thread.
-    pub(super) of_qp: u32,
-    pub(super) of_thread: u32,
-}
-
-impl Posting {
-    fn of(all: &[QpCounts]) -> Posting {
-        let posting = all.iter().filter(|qp| qp.outstanding_sum > 0);
-        let (mut threads, mut peers) = (BTreeSet::<u32>::new(), BTreeSet::<u32>::new());
-        let (mut qps, mut depth) = (0, 0.0);
-        for qp in posting {
-            threads.extend(&qp.threads);
-            peers.extend(qp.peers());
-            let posted: u64 = qp.sends().values().sum();
-            depth += qp.outstanding_sum as f64 / posted.max(1) as f64;
-            qps += 1;
-        }
-        let threads = threads.len().max(1) as u32;
-        let rounded = |depth: f64| (depth.round() as u32).max(1);
-        Posting {
-            machines: peers.len().clamp(1, 255) as u32 + 1,
-            threads,
-            qps: u32::div_ceil(qps, threads).max(1),
-            of_qp: rounded(depth / f64::from(qps.max(1))),
-            of_thread: rounded(depth / f64::from(threads)),
-        }
-    }
-
-    /// The bounds of all work requests of these QPs.
-    fn limits(&self, profile: &Profile, all: &[QpCounts]) -> Vec<Limit> {
-        let mut kinds: HashMap<Mix, u64> = HashMap::new();
-        for qp in all {
-            for ((shape, list), n) in qp.sends() {
-                *kinds.entry(self.mix(qp.qp_type, &shape, list)).or_default() += n;
-            }
-        }
-        let mut kinds: Vec<(Mix, u64)> = kinds.into_iter().collect();
-        // Sums of floating point numbers depend on their order.
-        kinds.sort_by_key(|(mix, n)| (*n, mix.payload, mix.batch, mix.opcode, mix.signal_every, mix.inline));
-        limits::limits_of_all(profile, &kinds)
-    }
-
-    fn mix(&self, qp_type: QpType, shape: &Shape, list: u32) -> Mix {
-        Mix {
-            opcode: shape.opcode,
-            qp_type,
-            payload: shape.payload,
-            inline: shape.inline,
-            batch: list,
-            // All of a kind are signalled, or none.
-            signal_every: if shape.signaled { 1 } else { u32::MAX },
-            window: self.of_thread,
-            window_per_qp: false,
-            drain: false,
-            pattern: Pattern::Outbound,
-            machines: self.machines,
-            threads: self.threads,
-            qps: self.qps,
-            counters: 1,
-            counter_stride: 8,
-            inline_recv: false,
-            recv_batch: PEER_RECVS,
         }
     }
 }
@@ -263,7 +186,7 @@ impl Counts {
         self.sges += u64::from(shape.sges) * n;
     }
 
-    fn add_posted_recvs(&mut self, profile: &Profile, counts: &super::RecvCounts) {
+    fn add_posted_recvs(&mut self, profile: &Profile, counts: &RecvCounts) {
         for (recvs, sges, n) in counts.posts() {
             self.recvs += u64::from(recvs) * n;
             self.recv_doorbells += n;

@@ -1,7 +1,7 @@
 //! What a process posted, as a workload that `doorbell simulate` takes.
 
-use super::count::{QpCounts, Shape};
-use super::report::Posting;
+use super::posting::Posting;
+use crate::counts::qp::{QpCounts, Shape};
 use doorbell_nic::Profile;
 use doorbell_schema::Duration;
 use doorbell_verbs::{Opcode, QpType, Span};

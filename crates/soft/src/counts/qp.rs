@@ -1,4 +1,4 @@
-//! Counting while the program runs: as little as possible.
+//! The counts of a QP: as little work as possible while the program runs.
 
 use super::tally::Tally;
 use crate::records::PROCESSES;

@@ -1,0 +1,85 @@
+//! How the QPs of a process posted, and what bounds that.
+
+use crate::counts::qp::{QpCounts, Shape};
+use doorbell_nic::Profile;
+use doorbell_nic::limits::{self, Limit, Mix, Pattern};
+use doorbell_verbs::QpType;
+use std::collections::{BTreeSet, HashMap};
+
+/// RECVs that peers post at a time: nothing is known of that here, and `doorbell simulate` takes the
+/// same.
+const PEER_RECVS: u32 = 16;
+
+/// Who posts to how many, and how deep.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Posting {
+    /// This machine and those that it posts to, at most 256.
+    pub(super) machines: u32,
+    pub(super) threads: u32,
+    /// QPs of each thread.
+    pub(super) qps: u32,
+    /// Work requests outstanding when one was posted: of a QP, and of all the QPs of a thread.
+    pub(super) of_qp: u32,
+    pub(super) of_thread: u32,
+}
+
+impl Posting {
+    pub(super) fn of(all: &[QpCounts]) -> Posting {
+        let posting = all.iter().filter(|qp| qp.outstanding_sum > 0);
+        let (mut threads, mut peers) = (BTreeSet::<u32>::new(), BTreeSet::<u32>::new());
+        let (mut qps, mut depth) = (0, 0.0);
+        for qp in posting {
+            threads.extend(&qp.threads);
+            peers.extend(qp.peers());
+            let posted: u64 = qp.sends().values().sum();
+            depth += qp.outstanding_sum as f64 / posted.max(1) as f64;
+            qps += 1;
+        }
+        let threads = threads.len().max(1) as u32;
+        let rounded = |depth: f64| (depth.round() as u32).max(1);
+        Posting {
+            machines: peers.len().clamp(1, 255) as u32 + 1,
+            threads,
+            qps: u32::div_ceil(qps, threads).max(1),
+            of_qp: rounded(depth / f64::from(qps.max(1))),
+            of_thread: rounded(depth / f64::from(threads)),
+        }
+    }
+
+    /// The bounds of all work requests of these QPs.
+    pub(super) fn limits(&self, profile: &Profile, all: &[QpCounts]) -> Vec<Limit> {
+        let mut kinds: HashMap<Mix, u64> = HashMap::new();
+        for qp in all {
+            for ((shape, list), n) in qp.sends() {
+                *kinds.entry(self.mix(qp.qp_type, &shape, list)).or_default() += n;
+            }
+        }
+        let mut kinds: Vec<(Mix, u64)> = kinds.into_iter().collect();
+        // Sums of floating point numbers depend on their order.
+        kinds.sort_by_key(|(mix, n)| (*n, mix.payload, mix.batch, mix.opcode, mix.signal_every, mix.inline));
+        limits::limits_of_all(profile, &kinds)
+    }
+
+    fn mix(&self, qp_type: QpType, shape: &Shape, list: u32) -> Mix {
+        Mix {
+            opcode: shape.opcode,
+            qp_type,
+            payload: shape.payload,
+            inline: shape.inline,
+            batch: list,
+            // All of a kind are signalled, or none.
+            signal_every: if shape.signaled { 1 } else { u32::MAX },
+            window: self.of_thread,
+            window_per_qp: false,
+            drain: false,
+            pattern: Pattern::Outbound,
+            machines: self.machines,
+            threads: self.threads,
+            qps: self.qps,
+            counters: 1,
+            counter_stride: 8,
+            inline_recv: false,
+            recv_batch: PEER_RECVS,
+        }
+    }
+}
