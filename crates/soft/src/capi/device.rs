@@ -1,6 +1,6 @@
 //! Devices and contexts.
 
-use super::object::{Context, Subjects, context};
+use super::object::{Context, Subjects};
 use super::{minus_one, object_or_null};
 use crate::channel::EventPipe;
 use crate::device;
@@ -142,13 +142,4 @@ pub unsafe extern "C" fn ibv_close_device(pointer: *mut ibv_context) -> c_int {
     // SAFETY: made by `ibv_open_device`, closed once.
     drop(unsafe { Box::from_raw(pointer.byte_sub(offset_of!(verbs_context, context)).cast::<Context>()) });
     0
-}
-
-/// The process that a context is of.
-///
-/// # Safety
-/// As for [`context`].
-pub(crate) unsafe fn process_of(pointer: *mut ibv_context) -> &'static Process {
-    // SAFETY: vouched for by the caller.
-    unsafe { context(pointer) }.process
 }

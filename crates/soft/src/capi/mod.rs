@@ -9,6 +9,7 @@
 
 pub mod absent;
 pub mod ah;
+mod building;
 pub mod cq;
 pub mod cq_ex;
 pub mod device;
@@ -21,6 +22,7 @@ pub mod qp_ex;
 pub mod query;
 pub mod srq;
 pub mod text;
+mod wr;
 
 use crate::errno::Errno;
 use libc::c_int;

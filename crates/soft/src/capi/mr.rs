@@ -1,6 +1,7 @@
 //! Protection domains and memory regions.
 
-use super::object::{Pd, Uses, context, pd};
+use super::object::{Pd, Uses, context, pd, process_of};
+use super::wr::sges;
 use super::{minus_one, object_or_null, status};
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use doorbell_abi::{ibv_context, ibv_mr, ibv_pd, ibv_sge};
@@ -84,7 +85,7 @@ unsafe fn register_buffer(
 
 unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, access: u32) -> *mut ibv_mr {
     // SAFETY: a PD of ours and its context.
-    let (pd_object, process) = unsafe { (self::pd(pd), super::device::process_of((*pd).context)) };
+    let (pd_object, process) = unsafe { (self::pd(pd), process_of((*pd).context)) };
     let region = checked(pd_object.base.handle, addr, len, iova, access);
     let key = region.and_then(|region| process.regions.register(process.segment, region, addr as u64));
     let made = key.map(|key| {
@@ -134,7 +135,7 @@ fn check_mapped(addr: usize, len: usize) -> Result<(), Errno> {
 pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     // SAFETY: a region of ours, not used after this.
     unsafe {
-        let process = super::device::process_of((*mr).context);
+        let process = process_of((*mr).context);
         process.regions.deregister(process.segment, (*mr).lkey);
         pd((*mr).pd).uses.end();
         drop(Box::from_raw(mr));
@@ -170,7 +171,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
     // SAFETY: a region of ours; the PD, where it is needed, too.
     unsafe {
         let region = &mut *mr;
-        let process = super::device::process_of(region.context);
+        let process = process_of(region.context);
         let Some(old) = process.regions.find(region.lkey) else { return ERR_INPUT };
         let to_pd = if flags & CHANGE_PD != 0 { new_pd } else { region.pd };
         let (addr, len) =
@@ -220,12 +221,12 @@ pub(crate) unsafe extern "C" fn advise_mr(
         return EINVAL.0;
     }
     // SAFETY: a PD of ours and the caller's list.
-    let (pd, process, sges) = unsafe {
+    let (pd, process, list) = unsafe {
         let pd = pd(pd_pointer);
-        (pd, super::device::process_of(pd.base.context), super::qp::sges(list, count as c_int))
+        (pd, process_of(pd.base.context), sges(list, count as c_int))
     };
     // Nothing needs to be fetched; the advice must make sense all the same.
-    let sound = sges.is_ok_and(|sges| {
+    let sound = list.is_ok_and(|sges| {
         sges.iter().all(|sge| {
             let found = process.regions.find(sge.lkey);
             let need = AccessFlags::empty();

@@ -139,7 +139,7 @@ pub(crate) struct CqObject {
 pub(crate) struct QpObject {
     pub(crate) base: ibv_qp_ex,
     pub(crate) qp: Arc<Qp>,
-    pub(crate) builder: super::qp_ex::Builder,
+    pub(crate) builder: super::building::Builder,
 }
 
 /// A shared receive queue.
@@ -178,4 +178,13 @@ object!(srq: ibv_srq => SrqObject);
 pub(crate) unsafe fn context<'a>(pointer: *mut ibv_context) -> &'a Context {
     // SAFETY: vouched for by the caller; the struct that programs see lies within the object.
     unsafe { &*pointer.byte_sub(std::mem::offset_of!(verbs_context, context)).cast::<Context>() }
+}
+
+/// The process that a context is of.
+///
+/// # Safety
+/// As for [`context`].
+pub(crate) unsafe fn process_of(pointer: *mut ibv_context) -> &'static Process {
+    // SAFETY: vouched for by the caller.
+    unsafe { context(pointer) }.process
 }

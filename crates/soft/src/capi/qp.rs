@@ -1,6 +1,8 @@
 //! Queue pairs.
 
+use super::building::Builder;
 use super::object::{Kind, QpObject, Subject, context, cq, pd, qp, srq};
+use super::wr::{rust_wr, sges};
 use super::{object_or_null, qp_ex, status};
 use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
@@ -8,21 +10,10 @@ use crate::qp::{Qp, QpParts};
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
     CEnum, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap,
-    ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_recv_wr, ibv_send_wr, ibv_sge,
+    ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_recv_wr, ibv_send_wr,
 };
-use doorbell_verbs::{
-    AccessFlags, AhAttr, AhHandle, Gid, Mtu, Opcode, QpAttr, QpCap, QpState, QpType, RemoteAddr, SendFlags,
-    SendOp, SendWr, Sge, UdDest,
-};
+use doorbell_verbs::{AccessFlags, AhAttr, Gid, Mtu, QpAttr, QpCap, QpState, QpType};
 use libc::c_int;
-use std::mem::{offset_of, size_of};
-
-const _: () = {
-    assert!(size_of::<Sge>() == size_of::<ibv_sge>());
-    assert!(offset_of!(Sge, addr) == offset_of!(ibv_sge, addr));
-    assert!(offset_of!(Sge, length) == offset_of!(ibv_sge, length));
-    assert!(offset_of!(Sge, lkey) == offset_of!(ibv_sge, lkey));
-};
 
 /// `IBV_QP_CUR_STATE`, `IBV_QP_EN_SQD_ASYNC_NOTIFY`.
 const IBV_QP_CUR_STATE: c_int = 1 << 1;
@@ -127,7 +118,7 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box
     base.qp_base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
     base.qp_base.cond = libc::PTHREAD_COND_INITIALIZER;
     qp_ex::set_functions(&mut base);
-    let object = Box::new(QpObject { base, qp: made.clone(), builder: qp_ex::Builder::default() });
+    let object = Box::new(QpObject { base, qp: made.clone(), builder: Builder::default() });
     owner.subjects.add(Subject::Qp((&raw const object.base.qp_base).cast_mut(), made));
     Ok(object)
 }
@@ -326,57 +317,6 @@ fn c_attr(state: QpState, attr: &QpAttr, cap: ibv_qp_cap) -> ibv_qp_attr {
         rnr_retry: attr.rnr_retry.unwrap_or_default(),
         ..ibv_qp_attr::default()
     }
-}
-
-/// The SGEs of a work request.
-///
-/// # Safety
-/// The list has `count` entries and lives as long as the result.
-pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [Sge], Errno> {
-    match usize::try_from(count) {
-        Ok(0) => Ok(&[]),
-        // SAFETY: vouched for by the caller; both structs are laid out alike.
-        Ok(count) if !list.is_null() => Ok(unsafe { std::slice::from_raw_parts(list.cast(), count) }),
-        _ => Err(EINVAL),
-    }
-}
-
-/// A send work request of C's.
-///
-/// # Safety
-/// As for [`sges`]; the address handle, where the QP is UD, is one of ours.
-unsafe fn rust_wr<'a>(wr: &'a ibv_send_wr, qp_type: QpType) -> Result<SendWr<'a>, Errno> {
-    let imm = u32::from_be(wr.imm_data);
-    // SAFETY: the members are integers and a pointer: any bytes are good for each.
-    let (rdma, atomic, ud) = unsafe { (wr.wr.rdma, wr.wr.atomic, wr.wr.ud) };
-    let remote = RemoteAddr { addr: rdma.remote_addr, rkey: rdma.rkey };
-    let word = RemoteAddr { addr: atomic.remote_addr, rkey: atomic.rkey };
-    let op = match Opcode::from_c(wr.opcode).ok_or(EINVAL)? {
-        Opcode::Send => SendOp::Send,
-        Opcode::SendWithImm => SendOp::SendWithImm(imm),
-        Opcode::Write => SendOp::Write(remote),
-        Opcode::WriteWithImm => SendOp::WriteWithImm(remote, imm),
-        Opcode::Read => SendOp::Read(remote),
-        Opcode::CompareSwap => {
-            SendOp::CompareSwap { remote: word, compare: atomic.compare_add, swap: atomic.swap }
-        }
-        Opcode::FetchAdd => SendOp::FetchAdd { remote: word, add: atomic.compare_add },
-    };
-    let dest = if qp_type == QpType::Ud && !ud.ah.is_null() {
-        // SAFETY: vouched for by the caller.
-        let ah = AhHandle(unsafe { (*ud.ah).handle });
-        Some(UdDest { ah, qpn: ud.remote_qpn, qkey: ud.remote_qkey })
-    } else {
-        None
-    };
-    Ok(SendWr {
-        wr_id: wr.wr_id,
-        op,
-        // SAFETY: vouched for by the caller.
-        sg_list: unsafe { sges(wr.sg_list, wr.num_sge)? },
-        flags: SendFlags::from_bits_truncate(wr.send_flags),
-        dest,
-    })
 }
 
 pub(crate) unsafe extern "C" fn post_send(

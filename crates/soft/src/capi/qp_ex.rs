@@ -2,51 +2,13 @@
 //!
 //! They are collected between `ibv_wr_start` and `ibv_wr_complete`, which posts all or none.
 
+use super::building::{Building, List};
 use super::object::QpObject;
+use super::wr::sges;
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use doorbell_abi::{ibv_ah, ibv_data_buf, ibv_qp_ex, ibv_sge};
-use doorbell_verbs::{AhHandle, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest};
+use doorbell_verbs::{AhHandle, QpType, RemoteAddr, SendFlags, SendOp, Sge, UdDest};
 use libc::{c_int, c_void};
-use std::cell::UnsafeCell;
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering::*};
-
-/// Work requests being made. One thread at a time has it, from start to complete or abort.
-#[derive(Default)]
-pub(crate) struct Builder {
-    taken: AtomicBool,
-    list: UnsafeCell<List>,
-}
-
-#[derive(Default)]
-struct List {
-    wrs: Vec<Building>,
-    sges: Vec<Sge>,
-    inline: Vec<u8>,
-    error: Option<Errno>,
-}
-
-struct Building {
-    wr_id: u64,
-    op: SendOp,
-    flags: SendFlags,
-    dest: Option<UdDest>,
-    sges: Range<usize>,
-    inline: Option<Range<usize>>,
-}
-
-impl Building {
-    fn wr<'l>(&self, list: &'l List) -> (SendWr<'l>, Option<&'l [u8]>) {
-        let wr = SendWr {
-            wr_id: self.wr_id,
-            op: self.op,
-            sg_list: &list.sges[self.sges.clone()],
-            flags: self.flags,
-            dest: self.dest,
-        };
-        (wr, self.inline.clone().map(|range| &list.inline[range]))
-    }
-}
 
 /// Fills the functions in.
 pub(crate) fn set_functions(base: &mut ibv_qp_ex) {
@@ -67,40 +29,21 @@ pub(crate) fn set_functions(base: &mut ibv_qp_ex) {
     base.wr_abort = Some(wr_abort);
 }
 
-/// The list being made by this thread.
-///
-/// # Safety
-/// A QP of ours, between start and complete or abort on this thread.
-#[allow(clippy::mut_from_ref, reason = "the flag `taken` makes it the only reference")]
-unsafe fn list<'a>(pointer: *mut ibv_qp_ex) -> &'a mut List {
-    // SAFETY: vouched for by the caller.
-    unsafe { &mut *(*pointer.cast::<QpObject>()).builder.list.get() }
-}
-
 unsafe extern "C" fn wr_start(pointer: *mut ibv_qp_ex) {
     // SAFETY: a QP of ours.
-    let builder = unsafe { &(*pointer.cast::<QpObject>()).builder };
-    while builder.taken.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
-        std::thread::yield_now();
-    }
-    // SAFETY: taken by this thread.
-    let list = unsafe { list(pointer) };
-    list.wrs.clear();
-    list.sges.clear();
-    list.inline.clear();
-    list.error = None;
+    unsafe { (*pointer.cast::<QpObject>()).builder.take() };
 }
 
 unsafe extern "C" fn wr_abort(pointer: *mut ibv_qp_ex) {
     // SAFETY: a QP of ours.
-    unsafe { (*pointer.cast::<QpObject>()).builder.taken.store(false, Release) };
+    unsafe { (*pointer.cast::<QpObject>()).builder.give_back() };
 }
 
 unsafe extern "C" fn wr_complete(pointer: *mut ibv_qp_ex) -> c_int {
     // SAFETY: a QP of ours, whose list this thread has.
     let (object, list) = unsafe { (&*pointer.cast::<QpObject>(), list(pointer)) };
     let posted = post_all(object, list);
-    object.builder.taken.store(false, Release);
+    object.builder.give_back();
     super::status(posted)
 }
 
@@ -121,6 +64,15 @@ fn post_all(object: &QpObject, list: &List) -> Result<(), Errno> {
         posting.post(&wr, inline)?;
     }
     Ok(())
+}
+
+/// The list being made by this thread.
+///
+/// # Safety
+/// A QP of ours, between start and complete or abort on this thread.
+unsafe fn list<'a>(pointer: *mut ibv_qp_ex) -> &'a mut List {
+    // SAFETY: vouched for by the caller.
+    unsafe { (*pointer.cast::<QpObject>()).builder.list() }
 }
 
 /// Begins a work request with what the QP's fields say.
@@ -227,7 +179,7 @@ unsafe extern "C" fn wr_set_sge(pointer: *mut ibv_qp_ex, lkey: u32, addr: u64, l
 unsafe extern "C" fn wr_set_sge_list(pointer: *mut ibv_qp_ex, count: usize, from: *const ibv_sge) {
     // SAFETY: between start and complete; the caller's list.
     unsafe {
-        let Ok(new) = super::qp::sges(from, c_int::try_from(count).unwrap_or(-1)) else {
+        let Ok(new) = sges(from, c_int::try_from(count).unwrap_or(-1)) else {
             list(pointer).error = Some(EINVAL);
             return;
         };

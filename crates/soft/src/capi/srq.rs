@@ -1,6 +1,7 @@
 //! Shared receive queues.
 
 use super::object::{Kind, SrqObject, Subject, Uses, context, pd, srq};
+use super::wr::sges;
 use super::{object_or_null, status};
 use crate::counts;
 use crate::device;
@@ -150,8 +151,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
     // SAFETY: the caller's list, which ends with null.
     while let Some(wr) = unsafe { list.as_ref() } {
         // SAFETY: the caller's work request.
-        let posted =
-            unsafe { super::qp::sges(wr.sg_list, wr.num_sge) }.and_then(|sges| rq.post(wr.wr_id, sges));
+        let posted = unsafe { sges(wr.sg_list, wr.num_sge) }.and_then(|sges| rq.post(wr.wr_id, sges));
         if posted.is_err() {
             counts::srq_posted(recvs, most_sges);
             // SAFETY: the caller's variable.

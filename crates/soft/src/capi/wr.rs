@@ -1,0 +1,65 @@
+//! Work requests of C's.
+
+use crate::errno::{EINVAL, Errno};
+use doorbell_abi::{CEnum, ibv_send_wr, ibv_sge};
+use doorbell_verbs::{AhHandle, Opcode, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest};
+use libc::c_int;
+use std::mem::{offset_of, size_of};
+
+const _: () = {
+    assert!(size_of::<Sge>() == size_of::<ibv_sge>());
+    assert!(offset_of!(Sge, addr) == offset_of!(ibv_sge, addr));
+    assert!(offset_of!(Sge, length) == offset_of!(ibv_sge, length));
+    assert!(offset_of!(Sge, lkey) == offset_of!(ibv_sge, lkey));
+};
+
+/// The SGEs of a work request.
+///
+/// # Safety
+/// The list has `count` entries and lives as long as the result.
+pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [Sge], Errno> {
+    match usize::try_from(count) {
+        Ok(0) => Ok(&[]),
+        // SAFETY: vouched for by the caller; both structs are laid out alike.
+        Ok(count) if !list.is_null() => Ok(unsafe { std::slice::from_raw_parts(list.cast(), count) }),
+        _ => Err(EINVAL),
+    }
+}
+
+/// A send work request of C's.
+///
+/// # Safety
+/// As for [`sges`]; the address handle, where the QP is UD, is one of ours.
+pub(crate) unsafe fn rust_wr<'a>(wr: &'a ibv_send_wr, qp_type: QpType) -> Result<SendWr<'a>, Errno> {
+    let imm = u32::from_be(wr.imm_data);
+    // SAFETY: the members are integers and a pointer: any bytes are good for each.
+    let (rdma, atomic, ud) = unsafe { (wr.wr.rdma, wr.wr.atomic, wr.wr.ud) };
+    let remote = RemoteAddr { addr: rdma.remote_addr, rkey: rdma.rkey };
+    let word = RemoteAddr { addr: atomic.remote_addr, rkey: atomic.rkey };
+    let op = match Opcode::from_c(wr.opcode).ok_or(EINVAL)? {
+        Opcode::Send => SendOp::Send,
+        Opcode::SendWithImm => SendOp::SendWithImm(imm),
+        Opcode::Write => SendOp::Write(remote),
+        Opcode::WriteWithImm => SendOp::WriteWithImm(remote, imm),
+        Opcode::Read => SendOp::Read(remote),
+        Opcode::CompareSwap => {
+            SendOp::CompareSwap { remote: word, compare: atomic.compare_add, swap: atomic.swap }
+        }
+        Opcode::FetchAdd => SendOp::FetchAdd { remote: word, add: atomic.compare_add },
+    };
+    let dest = if qp_type == QpType::Ud && !ud.ah.is_null() {
+        // SAFETY: vouched for by the caller.
+        let ah = AhHandle(unsafe { (*ud.ah).handle });
+        Some(UdDest { ah, qpn: ud.remote_qpn, qkey: ud.remote_qkey })
+    } else {
+        None
+    };
+    Ok(SendWr {
+        wr_id: wr.wr_id,
+        op,
+        // SAFETY: vouched for by the caller.
+        sg_list: unsafe { sges(wr.sg_list, wr.num_sge)? },
+        flags: SendFlags::from_bits_truncate(wr.send_flags),
+        dest,
+    })
+}
