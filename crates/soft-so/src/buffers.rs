@@ -1,7 +1,7 @@
 //! The C library's allocator, as far as it must change for page-aligned allocations to come from
 //! shared memory.
 
-use doorbell_soft::arena;
+use doorbell_soft::memory::arena;
 use libc::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 

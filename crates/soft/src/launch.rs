@@ -92,12 +92,12 @@ impl Launch {
         command.env("LD_PRELOAD", in_front_of("LD_PRELOAD", library.as_os_str()));
         command.env("LD_LIBRARY_PATH", in_front_of("LD_LIBRARY_PATH", directory.as_os_str()));
         command.env(crate::device::LINK_VARIABLE, if self.link == Link::Roce { "roce" } else { "ib" });
-        command.env(crate::arena::VARIABLE, if self.private_buffers { "0" } else { "1" });
+        command.env(crate::memory::arena::VARIABLE, if self.private_buffers { "0" } else { "1" });
         if let Some(fabric) = &self.fabric {
-            if !crate::registry::is_fabric_name(fabric) {
+            if !crate::fabric::registry::is_fabric_name(fabric) {
                 return Err(LaunchError::BadFabric(fabric.clone()));
             }
-            command.env(crate::registry::FABRIC_VARIABLE, fabric);
+            command.env(crate::fabric::registry::FABRIC_VARIABLE, fabric);
         }
         if let Some(stats) = &self.stats {
             stats.set(&mut command)?;

@@ -2,10 +2,10 @@
 
 use super::object::{Channel, CqObject, Kind, Subject, Subjects, Uses, channel, context, cq};
 use super::{minus_one, object_or_null, status};
-use crate::channel::EventPipe;
-use crate::cq::Cq;
 use crate::device;
 use crate::errno::{EINVAL, Errno};
+use crate::fabric::pipe::EventPipe;
+use crate::queues::cq::Cq;
 use doorbell_abi::{ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_wc};
 use libc::{c_int, c_void};
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 
 use super::object::{Context, Subjects};
 use super::{minus_one, object_or_null};
-use crate::channel::EventPipe;
 use crate::device;
 use crate::errno::{EINVAL, Errno};
-use crate::process::Process;
+use crate::fabric::pipe::EventPipe;
+use crate::fabric::process::Process;
 use crate::stats;
 use doorbell_abi::{ibv_context, ibv_device, verbs_context};
 use libc::{c_char, c_int};

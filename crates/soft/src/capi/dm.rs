@@ -51,7 +51,7 @@ fn alloc(context: *mut ibv_context, attr: &ibv_alloc_dm_attr) -> Result<Box<Dm>,
     if attr.length as u64 > MAX_DM {
         return Err(ENOMEM);
     }
-    let memory = crate::arena::alloc_own(attr.length).ok_or(ENOMEM)?;
+    let memory = crate::memory::arena::alloc_own(attr.length).ok_or(ENOMEM)?;
     let base = ibv_dm {
         context,
         memcpy_to_dm: Some(memcpy_to_dm),
@@ -65,7 +65,7 @@ fn alloc(context: *mut ibv_context, attr: &ibv_alloc_dm_attr) -> Result<Box<Dm>,
 pub(crate) unsafe extern "C" fn free_dm(pointer: *mut ibv_dm) -> c_int {
     // SAFETY: device memory of ours, not used after this.
     let dm = unsafe { Box::from_raw(pointer.cast::<Dm>()) };
-    crate::arena::free(dm.memory);
+    crate::memory::arena::free(dm.memory);
     0
 }
 

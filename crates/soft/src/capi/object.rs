@@ -1,12 +1,12 @@
 //! The objects behind the pointers that programs hold: each begins with its struct of verbs.h.
 
-use crate::channel::EventPipe;
-use crate::cq::Cq;
 use crate::errno::Errno;
-use crate::events::Events;
-use crate::process::Process;
-use crate::qp::Qp;
-use crate::recv_queue::RecvQueue;
+use crate::fabric::pipe::EventPipe;
+use crate::fabric::process::Process;
+use crate::queues::cq::Cq;
+use crate::queues::events::Events;
+use crate::queues::qp::Qp;
+use crate::queues::recv_queue::RecvQueue;
 use crate::sync::lock;
 use doorbell_abi::{
     ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_pd, ibv_qp, ibv_qp_ex, ibv_srq, ibv_wc,

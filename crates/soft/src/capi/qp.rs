@@ -6,7 +6,7 @@ use super::wr::{rust_wr, sges};
 use super::{object_or_null, qp_ex, status};
 use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
-use crate::qp::{Qp, QpParts};
+use crate::queues::qp::{Qp, QpParts};
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
     CEnum, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap,

@@ -6,9 +6,9 @@ use super::{object_or_null, status};
 use crate::counts;
 use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
-use crate::events::Events;
-use crate::records::QPS;
-use crate::recv_queue::RecvQueue;
+use crate::memory::records::QPS;
+use crate::queues::events::Events;
+use crate::queues::recv_queue::RecvQueue;
 use doorbell_abi::{
     ibv_context, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex,
 };

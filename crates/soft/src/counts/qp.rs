@@ -1,7 +1,7 @@
 //! The counts of a QP: as little work as possible while the program runs.
 
 use super::tally::Tally;
-use crate::records::PROCESSES;
+use crate::memory::records::PROCESSES;
 use doorbell_verbs::{Opcode, QpType, SendFlags, SendWr};
 use std::collections::BTreeMap;
 

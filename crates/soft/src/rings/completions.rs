@@ -1,10 +1,10 @@
 //! The ring of a CQ: completions of RECVs.
 
-use crate::channel::tell;
-use crate::peer::Owner;
-use crate::records::*;
-use crate::segment::Segment;
-use crate::transfer::Piece;
+use crate::fabric::peer::Owner;
+use crate::fabric::pipe::tell;
+use crate::memory::records::*;
+use crate::memory::segment::Segment;
+use crate::memory::transfer::Piece;
 use std::sync::atomic::{AtomicU32, Ordering::*, fence};
 
 /// `IBV_EVENT_CQ_ERR`.

@@ -1,10 +1,10 @@
 //! The ring of a receive queue: posted RECVs.
 
 use super::completions::{RecvDone, push_recv};
-use crate::channel::tell;
-use crate::peer::Owner;
-use crate::records::*;
-use crate::segment::Segment;
+use crate::fabric::peer::Owner;
+use crate::fabric::pipe::tell;
+use crate::memory::records::*;
+use crate::memory::segment::Segment;
 use doorbell_abi::CEnum;
 use doorbell_verbs::{WcOpcode, WcStatus};
 use std::sync::atomic::Ordering::*;

@@ -1,8 +1,8 @@
 //! What happens between two processes: that of the tests, and one that they start.
 
 use super::{PD, Patience, Side, scribble};
-use crate::process::Process;
-use crate::transfer::{self, Far, Piece};
+use crate::fabric::process::Process;
+use crate::memory::transfer::{self, Far, Piece};
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::Region;
 use doorbell_verbs::*;

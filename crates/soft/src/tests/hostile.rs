@@ -2,8 +2,8 @@
 //! that it has no work requests for.
 
 use super::{PD, Patience, Side, scribble};
-use crate::process::Process;
-use crate::records::*;
+use crate::fabric::process::Process;
+use crate::memory::records::*;
 use doorbell_abi::ibv_wc;
 use doorbell_transport::Region;
 use doorbell_verbs::*;

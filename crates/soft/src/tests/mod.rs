@@ -3,10 +3,10 @@
 mod between;
 mod hostile;
 
-use crate::channel::EventPipe;
-use crate::cq::Cq;
-use crate::process::Process;
-use crate::qp::{Qp, QpParts};
+use crate::fabric::pipe::EventPipe;
+use crate::fabric::process::Process;
+use crate::queues::cq::Cq;
+use crate::queues::qp::{Qp, QpParts};
 use doorbell_verbs::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;

@@ -1,7 +1,7 @@
 //! The memory that a process shares: its records, its queues, and the buffers of the program that
 //! were placed there.
 
-use crate::records::*;
+use super::records::*;
 use crate::sync::lock;
 use libc::c_void;
 use std::fs::File;

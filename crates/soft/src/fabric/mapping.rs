@@ -11,9 +11,9 @@
 //! means no harm even, and an access would then end this process with SIGBUS. Sealing a file here
 //! would change what its program may do. Such memory is reached like private memory.
 
-use crate::regions::{Place, find_in};
-use crate::registry::Member;
-use crate::segment::Segment;
+use super::registry::Member;
+use crate::memory::regions::{Place, find_in};
+use crate::memory::segment::Segment;
 use crate::sync::lock;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -123,7 +123,7 @@ impl Known {
         if self.private.start <= bytes.start && bytes.end <= self.private.end {
             return None;
         }
-        let device = crate::arena::own().ok()?.file.metadata().ok()?.dev();
+        let device = crate::memory::arena::own().ok()?.file.metadata().ok()?.dev();
         let line = line_of(pid, bytes.start)?;
         let Some(found) = parse(&line, device, &bytes) else {
             self.private = addresses(&line)?;

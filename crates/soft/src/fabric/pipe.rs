@@ -1,7 +1,7 @@
 //! Pipes that wake a program: completion channels and asynchronous events.
 
-use crate::peer::Owner;
-use crate::records::EventRecord;
+use super::peer::Owner;
+use crate::memory::records::EventRecord;
 use crate::sync::lock;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

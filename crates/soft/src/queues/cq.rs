@@ -4,13 +4,13 @@
 //! fill; those of this process's sends go through a private queue. Each of these knows how many
 //! were in the ring before it, so that completions are taken in the order in which they came.
 
+use super::events::Events;
+use super::recv_queue::RecvQueue;
 use crate::counts::qp::RecvCounts;
 use crate::errno::{EINVAL, ENOMEM, Errno};
-use crate::events::Events;
-use crate::peer::Owner;
-use crate::process::Process;
-use crate::records::*;
-use crate::recv_queue::RecvQueue;
+use crate::fabric::peer::Owner;
+use crate::fabric::process::Process;
+use crate::memory::records::*;
 use crate::rings::completions::{self, Armed, SOLICITED, overrun, wake};
 use crate::sync::lock;
 use doorbell_abi::{CEnum, ibv_wc};

@@ -4,7 +4,7 @@
 //! What is gathered is in the order of the list, and all checks but that of the page tables have
 //! passed. It is moved before anything else of the QP is done, and when the list ends.
 
-use crate::transfer::{Direction, Piece, Unreachable, Vectors};
+use crate::memory::transfer::{Direction, Piece, Unreachable, Vectors};
 use doorbell_verbs::{SendFlags, SendOp, SendWr, Sge};
 use std::ops::Range;
 

@@ -3,7 +3,7 @@
 //! They are tried again whenever the program polls, and by one thread, which this process starts
 //! when it first needs it. The same thread learns of peers that end.
 
-use crate::peer::Peer;
+use super::peer::Peer;
 use crate::sync::lock;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering::*};

@@ -1,8 +1,8 @@
 //! Another process that uses the device.
 
-use crate::mapping::Views;
-use crate::registry::Member;
-use crate::segment::Segment;
+use super::mapping::Views;
+use super::registry::Member;
+use crate::memory::segment::Segment;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

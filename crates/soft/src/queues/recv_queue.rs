@@ -5,10 +5,10 @@
 //! could have changed.
 
 use crate::errno::{EINVAL, ENOMEM, Errno};
-use crate::peer::Owner;
-use crate::process::Process;
-use crate::records::*;
-use crate::regions::{RegionCache, Regions};
+use crate::fabric::peer::Owner;
+use crate::fabric::process::Process;
+use crate::memory::records::*;
+use crate::memory::regions::{RegionCache, Regions};
 use crate::rings::recvs::{self, limit_event, slot, stride};
 use crate::sync::lock;
 use doorbell_verbs::{AccessFlags, Sge};

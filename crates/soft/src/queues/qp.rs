@@ -1,18 +1,18 @@
 //! Queue pairs: their attributes and states, and their send queues.
 
-use crate::batch::Request;
-use crate::channel::{EventPipe, tell};
+use super::cq::{Cq, Own, QpShare};
+use super::events::Events;
+use super::recv_queue::RecvQueue;
 use crate::counts::{self, Counting, qp::QpCounts};
-use crate::cq::{Cq, Own, QpShare};
 use crate::device;
-use crate::engine::{Attempt, Obstacle, Outcome, Requester, Route, Scratch};
+use crate::engine::batch::Request;
+use crate::engine::requester::{Attempt, Obstacle, Outcome, Requester, Route, Scratch};
 use crate::errno::{EINVAL, ENOMEM, Errno};
-use crate::events::Events;
-use crate::peer::Owner;
-use crate::process::Process;
-use crate::progress::Waiting;
-use crate::records::{EventRecord, QpRecord, index_of, qp_num};
-use crate::recv_queue::RecvQueue;
+use crate::fabric::peer::Owner;
+use crate::fabric::pipe::{EventPipe, tell};
+use crate::fabric::process::Process;
+use crate::fabric::progress::Waiting;
+use crate::memory::records::{EventRecord, QpRecord, index_of, qp_num};
 use crate::rings::completions::Armed;
 use crate::rings::recvs::flush;
 use crate::sync::lock;

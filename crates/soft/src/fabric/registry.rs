@@ -4,7 +4,7 @@
 //! slot's number is part of the process's QP numbers. The file is read and written under flock(2),
 //! never mapped, so that nothing done to it can crash a reader.
 
-use crate::records::PROCESSES;
+use crate::memory::records::PROCESSES;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;

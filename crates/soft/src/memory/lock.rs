@@ -1,6 +1,6 @@
 //! A lock between processes that survives the death of its holder.
 
-use crate::records::LockRecord;
+use super::records::LockRecord;
 use crate::sync::thread_id;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! The memory regions of this process, and what it needs to know of those of others.
 
+use super::records::{MRS, MrRecord};
+use super::segment::Segment;
 use crate::errno::{EINVAL, ENOMEM, Errno};
-use crate::records::{MRS, MrRecord};
-use crate::segment::Segment;
 use crate::sync::lock;
 use doorbell_transport::{KeyError, Keys, Region};
 use doorbell_verbs::AccessFlags;

@@ -1,12 +1,12 @@
 //! This process as a user of the device.
 
+use super::peer::Peer;
+use super::progress::Progress;
+use super::registry::{Member, Registry};
 use crate::errno::{ENOMEM, Errno};
-use crate::peer::Peer;
-use crate::progress::Progress;
-use crate::records::{CQS, PROCESSES, QPS, RQS, slot_of};
-use crate::regions::{PdNumbers, Regions};
-use crate::registry::{Member, Registry};
-use crate::segment::{Heap, Segment};
+use crate::memory::records::{CQS, PROCESSES, QPS, RQS, slot_of};
+use crate::memory::regions::{PdNumbers, Regions};
+use crate::memory::segment::{Heap, Segment};
 use crate::sync::lock;
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
@@ -54,7 +54,7 @@ impl Process {
             eprintln!("doorbell: this process cannot use the software NIC: {error}");
             Errno::from(error)
         };
-        let own = crate::arena::own().map_err(explain)?;
+        let own = crate::memory::arena::own().map_err(explain)?;
         let fd = own.file.as_raw_fd() as u32;
         let (registry, slot) = loop {
             let registry = Registry::open().map_err(explain)?;

@@ -3,7 +3,7 @@
 //! Where the launcher asks for it, page-aligned allocations come from this process's segment, so
 //! that peers reach them by plain loads and stores. All others stay where they are.
 
-use crate::segment::{ARENA_AT, ARENA_BYTES, Segment};
+use super::segment::{ARENA_AT, ARENA_BYTES, Segment};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;

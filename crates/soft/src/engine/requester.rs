@@ -4,17 +4,17 @@
 //! The order of checks and the outcome of each fault are those of `doorbell_transport`'s
 //! responder (IB specification vol. 1, 9.7.5 and 9.9).
 
-use crate::batch::{Batch, Request};
-use crate::channel::tell;
-use crate::mapping::ViewCache;
-use crate::peer::{Owner, Peer};
-use crate::process::Process;
-use crate::records::*;
-use crate::regions::{Place, RegionCache, find_in};
+use super::batch::{Batch, Request};
+use crate::fabric::mapping::ViewCache;
+use crate::fabric::peer::{Owner, Peer};
+use crate::fabric::pipe::tell;
+use crate::fabric::process::Process;
+use crate::memory::records::*;
+use crate::memory::regions::{Place, RegionCache, find_in};
+use crate::memory::segment::Segment;
+use crate::memory::transfer::{self, AtomicWork, Far, Piece, Unreachable};
 use crate::rings::completions::{Carried, RecvDone, SOLICITED, push_recv};
 use crate::rings::recvs::{check_limit, flush, sge_record, slot};
-use crate::segment::Segment;
-use crate::transfer::{self, AtomicWork, Far, Piece, Unreachable};
 use doorbell_abi::{CEnum, IBV_WC_GRH, IBV_WC_WITH_IMM};
 use doorbell_verbs::{
     AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, WcOpcode, WcStatus,

@@ -1,0 +1,5 @@
+//! Carrying out a work request: what a requester and a responder do together, done by the
+//! requester.
+
+pub(crate) mod batch;
+pub(crate) mod requester;

@@ -1,0 +1,9 @@
+//! The processes that use the device: how they find, map and wake each other, and how one learns
+//! that another has ended.
+
+pub(crate) mod mapping;
+pub(crate) mod peer;
+pub(crate) mod pipe;
+pub(crate) mod process;
+pub(crate) mod progress;
+pub(crate) mod registry;
