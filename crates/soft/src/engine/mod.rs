@@ -1,5 +1,7 @@
 //! Carrying out a work request: what a requester and a responder do together, done by the
 //! requester.
 
+pub(crate) mod attempt;
 pub(crate) mod batch;
 pub(crate) mod requester;
+mod responder;
