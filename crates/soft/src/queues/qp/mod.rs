@@ -1,0 +1,341 @@
+//! Queue pairs: their attributes and states. `posting` takes send work requests, `sending` carries
+//! them out.
+
+mod posting;
+mod sending;
+mod waiting;
+
+use super::cq::{Cq, QpShare};
+use super::events::Events;
+use super::recv_queue::RecvQueue;
+use crate::counts::{self, Counting, qp::QpCounts};
+use crate::device;
+use crate::engine::requester::{Requester, Scratch};
+use crate::errno::{EINVAL, Errno};
+use crate::fabric::peer::Owner;
+use crate::fabric::pipe::{EventPipe, tell};
+use crate::fabric::process::Process;
+use crate::memory::records::{EventRecord, QpRecord, qp_num};
+use crate::rings::recvs::flush;
+use crate::sync::lock;
+use doorbell_abi::CEnum;
+use doorbell_transport::{check_modify, check_post_recv};
+use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcStatus};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use waiting::{Queued, Wait};
+
+/// `IBV_EVENT_SQ_DRAINED`.
+const EVENT_SQ_DRAINED: u32 = 5;
+
+/// What a QP is created from.
+#[derive(Debug)]
+pub(crate) struct QpParts {
+    pub(crate) pd: u32,
+    pub(crate) qp_type: QpType,
+    pub(crate) cap: QpCap,
+    pub(crate) sq_sig_all: bool,
+    pub(crate) send_cq: Arc<Cq>,
+    pub(crate) recv_cq: Arc<Cq>,
+    pub(crate) srq: Option<Arc<RecvQueue>>,
+    pub(crate) async_pipe: Arc<EventPipe>,
+}
+
+/// A queue pair.
+#[derive(Debug)]
+pub(crate) struct Qp {
+    me: Weak<Qp>,
+    requester: Requester,
+    index: u32,
+    pub(crate) cap: QpCap,
+    pub(crate) sq_sig_all: bool,
+    pub(crate) uses_srq: bool,
+    send_cq: Arc<Cq>,
+    recv_cq: Arc<Cq>,
+    share: Arc<QpShare>,
+    async_pipe: Arc<EventPipe>,
+    record: &'static QpRecord,
+    sends: Mutex<Sends>,
+    pub(crate) events: Events,
+}
+
+/// The send queue, and what ibv_modify_qp(3) has set.
+#[derive(Debug)]
+pub(crate) struct Sends {
+    state: QpState,
+    attr: QpAttr,
+    /// Send work requests posted since the QP was made or reset.
+    posted: u64,
+    /// Those not carried out yet.
+    queue: VecDeque<Queued>,
+    wait: Option<Wait>,
+    scratch: Scratch,
+    /// What was posted, if it is counted.
+    counts: Option<Box<QpCounts>>,
+}
+
+impl Qp {
+    pub(crate) fn new(process: &'static Process, parts: QpParts) -> Result<Arc<Qp>, Errno> {
+        let index = process.qp_numbers.take()?;
+        let num = qp_num(process.slot, index);
+        let made = Qp::with_index(process, parts, index, num);
+        match &made {
+            Ok(qp) => counts::watch(qp.me.clone()),
+            Err(_) => process.qp_numbers.give_back(index),
+        }
+        made
+    }
+
+    fn with_index(process: &'static Process, parts: QpParts, index: u32, num: u32) -> Result<Arc<Qp>, Errno> {
+        let record = process.segment.qp(index as usize).ok_or(EINVAL)?;
+        let async_fd = parts.async_pipe.in_record();
+        let uses_srq = parts.srq.is_some();
+        let rq = match parts.srq {
+            Some(srq) => srq,
+            None => {
+                let (depth, sges) = (parts.cap.max_recv_wr, parts.cap.max_recv_sge);
+                Arc::new(RecvQueue::new(process, index, parts.pd, depth, sges, async_fd)?)
+            }
+        };
+        let generation = record.generation.load(Relaxed).wrapping_add(1);
+        record.generation.store(generation, Relaxed);
+        record.qp_type.store(parts.qp_type.to_c(), Relaxed);
+        record.pd.store(parts.pd, Relaxed);
+        record.rq.store(rq.index, Relaxed);
+        record.cq.store(parts.recv_cq.index, Relaxed);
+        record.async_fd.store(async_fd, Relaxed);
+        record.uses_srq.store(u32::from(uses_srq), Relaxed);
+        record.processor.store(0, Relaxed);
+        record.state.store(QpState::Reset.to_c(), Release);
+        let share = Arc::new(QpShare {
+            num,
+            generation: AtomicU32::new(generation),
+            freed: AtomicU64::new(0),
+            rq,
+            counts: counts::wanted().then(Mutex::default),
+        });
+        parts.send_cq.add_user(share.clone());
+        parts.recv_cq.add_user(share.clone());
+        Ok(Arc::new_cyclic(|me| Qp {
+            me: me.clone(),
+            requester: Requester { process, num, qp_type: parts.qp_type, pd: parts.pd },
+            index,
+            cap: parts.cap,
+            sq_sig_all: parts.sq_sig_all,
+            uses_srq,
+            send_cq: parts.send_cq,
+            recv_cq: parts.recv_cq,
+            share,
+            async_pipe: parts.async_pipe,
+            record,
+            sends: Mutex::new(Sends {
+                state: QpState::Reset,
+                attr: QpAttr::default(),
+                posted: 0,
+                queue: VecDeque::new(),
+                wait: None,
+                scratch: Scratch::default(),
+                counts: counts::wanted().then(|| Box::new(QpCounts::new(num, parts.qp_type))),
+            }),
+            events: Events::default(),
+        }))
+    }
+
+    /// Its number.
+    pub(crate) fn num(&self) -> u32 {
+        self.requester.num
+    }
+
+    pub(crate) fn qp_type(&self) -> QpType {
+        self.requester.qp_type
+    }
+
+    /// Numbers that an event carries for this QP.
+    pub(crate) fn event_identity(&self) -> (u32, u32) {
+        (self.index, self.record.generation.load(Relaxed))
+    }
+
+    /// Its state and attributes.
+    pub(crate) fn query(&self) -> (QpState, QpAttr) {
+        let mut sends = self.sends();
+        self.notice_error(&mut sends);
+        (sends.state, sends.attr)
+    }
+
+    fn sends(&self) -> MutexGuard<'_, Sends> {
+        lock(&self.sends)
+    }
+
+    /// ibv_modify_qp(3).
+    pub(crate) fn modify(&self, attr: &QpAttr) -> Result<QpState, Errno> {
+        let mut sends = self.sends();
+        self.notice_error(&mut sends);
+        let before = sends.state;
+        let next = check_modify(before, self.qp_type(), attr)?;
+        check_device_limits(attr)?;
+        merge(&mut sends.attr, attr);
+        self.publish(&sends.attr);
+        match next {
+            QpState::Reset => self.reset(&mut sends),
+            QpState::Err => self.enter_error(&mut sends),
+            QpState::Rtr if before != next => self.rtr(&mut sends),
+            _ => {
+                sends.state = next;
+                self.record.state.store(next.to_c(), Release);
+            }
+        }
+        if before == QpState::Rts && next == QpState::Sqd && sends.queue.is_empty() {
+            self.tell_drained();
+        }
+        if next == QpState::Rts && !sends.queue.is_empty() {
+            self.run_queue(&mut sends);
+        }
+        Ok(next)
+    }
+
+    fn tell_drained(&self) {
+        let (index, generation) = self.event_identity();
+        tell(
+            Owner::This,
+            self.async_pipe.in_record(),
+            EventRecord { event_type: EVENT_SQ_DRAINED, index, generation },
+        );
+    }
+
+    fn rtr(&self, sends: &mut Sends) {
+        sends.scratch.peer = None;
+        sends.state = QpState::Rtr;
+        self.record.state.store(QpState::Rtr.to_c(), Release);
+    }
+
+    /// Shows peers what they have to know.
+    fn publish(&self, attr: &QpAttr) {
+        let record = self.record;
+        let access = attr.qp_access_flags.unwrap_or_default();
+        record.access.store(access.bits(), Relaxed);
+        record.dest_qpn.store(attr.dest_qp_num.unwrap_or(0), Relaxed);
+        record.qkey.store(attr.qkey.unwrap_or(0), Relaxed);
+        record.rq_psn.store(attr.rq_psn.unwrap_or(0), Relaxed);
+        record.min_rnr_timer.store(attr.min_rnr_timer.unwrap_or(0).into(), Relaxed);
+        record.max_dest_rd_atomic.store(attr.max_dest_rd_atomic.unwrap_or(0).into(), Relaxed);
+    }
+
+    fn reset(&self, sends: &mut Sends) {
+        self.record.state.store(QpState::Reset.to_c(), SeqCst);
+        let generation = self.record.generation.load(Relaxed).wrapping_add(1);
+        self.record.generation.store(generation, Relaxed);
+        self.share.generation.store(generation, Relaxed);
+        if !self.uses_srq {
+            self.share.rq.clear();
+        }
+        self.send_cq.forget(self.num());
+        self.recv_cq.forget(self.num());
+        self.share.freed.store(0, Relaxed);
+        *sends = Sends {
+            state: QpState::Reset,
+            attr: QpAttr::default(),
+            posted: 0,
+            queue: VecDeque::new(),
+            wait: None,
+            scratch: Scratch::default(),
+            counts: sends.counts.take(),
+        };
+    }
+
+    /// Err: everything posted is flushed.
+    fn enter_error(&self, sends: &mut Sends) {
+        sends.state = QpState::Err;
+        self.record.state.store(QpState::Err.to_c(), SeqCst);
+        self.flush_sends(sends);
+        flush(Owner::This, self.requester.process.segment, self.record, self.num());
+    }
+
+    /// A peer's request has put the QP to Err, where that is so.
+    #[inline]
+    fn notice_error(&self, sends: &mut Sends) {
+        if self.record.state.load(Relaxed) == QpState::Err.to_c() && sends.state != QpState::Err {
+            self.enter_error(sends);
+        }
+    }
+
+    fn flush_sends(&self, sends: &mut Sends) {
+        sends.wait = None;
+        for queued in std::mem::take(&mut sends.queue) {
+            self.complete(&queued.request(), WcStatus::WrFlushErr);
+        }
+    }
+
+    /// ibv_post_recv(3), of one RECV.
+    pub(crate) fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Errno> {
+        let state = QpState::from_c(self.record.state.load(Relaxed)).unwrap_or_default();
+        check_post_recv(state, self.uses_srq)?;
+        self.share.rq.post(wr_id, sges)?;
+        // Read after the RECV is there for all to see: who flushes reads them in the other order.
+        std::sync::atomic::fence(SeqCst);
+        if self.record.state.load(Relaxed) == QpState::Err.to_c() {
+            flush(Owner::This, self.requester.process.segment, self.record, self.num());
+        }
+        Ok(())
+    }
+
+    /// A call has posted so many RECVs, of at most so many SGEs.
+    pub(crate) fn recvs_posted(&self, recvs: u32, sges: u32) {
+        if let Some(counts) = &self.share.counts
+            && recvs > 0
+        {
+            lock(counts).posted(recvs, sges);
+        }
+    }
+
+    /// Ends the QP's life: nothing of it is seen any more.
+    pub(crate) fn destroy(&self) {
+        if let Some(counts) = self.counts() {
+            counts::keep(counts);
+        }
+        let mut sends = self.sends();
+        self.reset(&mut sends);
+        sends.counts = None;
+        drop(sends);
+        self.send_cq.remove_user(self.num());
+        self.recv_cq.remove_user(self.num());
+        self.requester.process.qp_numbers.give_back(self.index);
+    }
+}
+
+impl Counting for Qp {
+    fn counts(&self) -> Option<QpCounts> {
+        let mut counts = self.sends().counts.as_deref().cloned()?;
+        if let Some(recvs) = &self.share.counts {
+            counts.recvs = lock(recvs).clone();
+        }
+        Some(counts)
+    }
+}
+
+/// What this device adds to the checks of ibv_modify_qp(3).
+fn check_device_limits(attr: &QpAttr) -> Result<(), Errno> {
+    let ports = [attr.port_num, attr.ah_attr.map(|ah| ah.port_num)];
+    let wrong = ports.into_iter().flatten().any(|port| port != device::PORT)
+        || attr.pkey_index.is_some_and(|index| index >= device::PKEYS)
+        || attr.path_mtu.is_some_and(|mtu| mtu > device::MTU)
+        || attr.max_rd_atomic.is_some_and(|n| n > device::MAX_RD_ATOMIC)
+        || attr.max_dest_rd_atomic.is_some_and(|n| n > device::MAX_RD_ATOMIC)
+        || attr
+            .ah_attr
+            .is_some_and(|ah| ah.dgid.is_some() && usize::from(ah.sgid_index) >= device::gids().len());
+    if wrong { Err(EINVAL) } else { Ok(()) }
+}
+
+/// Takes over what is set.
+fn merge(all: &mut QpAttr, new: &QpAttr) {
+    macro_rules! take {
+        ($($field:ident)*) => {$(
+            if new.$field.is_some() {
+                all.$field = new.$field;
+            }
+        )*};
+    }
+    take!(pkey_index port_num qp_access_flags qkey path_mtu dest_qp_num rq_psn ah_attr max_dest_rd_atomic
+        min_rnr_timer sq_psn timeout retry_cnt rnr_retry max_rd_atomic);
+}

@@ -1,0 +1,148 @@
+//! Posting a list of send work requests.
+
+use super::{Qp, Sends};
+use crate::device;
+use crate::engine::batch::Request;
+use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::memory::records::index_of;
+use crate::rings::completions::Armed;
+use doorbell_transport::SendShape;
+use doorbell_verbs::{QpType, SendFlags, SendWr, Sge};
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering::*;
+
+/// Send work requests being posted.
+pub(crate) struct Posting<'a> {
+    qp: &'a Qp,
+    sends: MutexGuard<'a, Sends>,
+    /// Whether all completions of what was posted before have been taken.
+    idle: bool,
+    /// Whether a message is among them that the peer may be waiting for.
+    tells: bool,
+    /// Dropped after the lock.
+    gives_way: GivesWay,
+}
+
+/// Whether this processor is offered to others when the list ends.
+struct GivesWay(bool);
+
+impl Drop for GivesWay {
+    fn drop(&mut self) {
+        if self.0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Qp {
+    /// Begins a post of several send work requests; nobody else posts until it is dropped.
+    pub(crate) fn begin_post(&self) -> Posting<'_> {
+        let mut sends = self.sends();
+        self.notice_error(&mut sends);
+        let idle = self.share.freed.load(Relaxed) == sends.posted;
+        Posting { qp: self, sends, idle, tells: false, gives_way: GivesWay(false) }
+    }
+
+    /// Shows peers on which processor this QP was posted to; returns it, plus 1.
+    fn show_processor(&self) -> u32 {
+        // SAFETY: takes nothing; -1 where it is not known.
+        let here = unsafe { libc::sched_getcpu() + 1 } as u32;
+        // Mostly it is there already: a store would take the cache line from the peer.
+        if self.record.processor.load(Relaxed) != here {
+            self.record.processor.store(here, Relaxed);
+        }
+        here
+    }
+
+    /// Whether the peer's program has posted on processor `here` like this one, since this was last
+    /// asked.
+    fn peer_posts_on(&self, here: u32, sends: &Sends) -> bool {
+        let (Some(peer), Some(dest)) = (&sends.scratch.peer, sends.attr.dest_qp_num) else { return false };
+        let Some(record) = peer.segment.qp(index_of(dest) as usize) else { return false };
+        here != 0
+            && record.processor.load(Relaxed) == here
+            && record.processor.compare_exchange(here, 0, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Whether the program has asked to be woken when a message comes, and so gives way itself.
+    fn will_sleep(&self) -> bool {
+        let record = self.requester.process.segment.cq(self.recv_cq.index as usize);
+        record.is_some_and(|cq| cq.armed.load(Relaxed) != Armed::Not as u32)
+    }
+}
+
+impl<'a> Posting<'a> {
+    /// Send work requests that still fit.
+    pub(crate) fn room(&self) -> u64 {
+        let used = self.sends.posted.saturating_sub(self.qp.share.freed.load(Relaxed));
+        u64::from(self.qp.cap.max_send_wr).saturating_sub(used)
+    }
+
+    /// The length of a work request's message, where it may be posted; `inline` is its payload
+    /// where that has been copied already.
+    pub(crate) fn check(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<u32, Errno> {
+        let path_mtu = match self.qp.qp_type() {
+            QpType::Ud => device::MTU,
+            _ => self.sends.attr.path_mtu.unwrap_or(device::MTU),
+        };
+        let cap = &self.qp.cap;
+        let shape = SendShape { qp_type: self.qp.qp_type(), state: self.sends.state, cap, path_mtu };
+        let Some(bytes) = inline else { return Ok(shape.check(wr)?) };
+        // The same checks, of the bytes as the one SGE that they would be.
+        let length = u32::try_from(bytes.len()).map_err(|_| EINVAL)?;
+        let sges = [Sge { addr: 0, length, lkey: 0 }];
+        let sg_list = &sges[..usize::from(length > 0).min(cap.max_send_sge as usize)];
+        shape.check(&SendWr { sg_list, flags: wr.flags | SendFlags::INLINE, ..*wr })?;
+        if length > cap.max_inline_data { Err(EINVAL) } else { Ok(length) }
+    }
+
+    /// Posts one; `inline` as in [`Posting::check`].
+    pub(crate) fn post(&mut self, wr: &SendWr<'_>, inline: Option<&'a [u8]>) -> Result<(), Errno> {
+        let len = self.check(wr, inline)?;
+        if self.room() == 0 {
+            return Err(ENOMEM);
+        }
+        let (qp, sends) = (self.qp, &mut *self.sends);
+        sends.posted += 1;
+        self.tells |= !wr.op.opcode().returns_data();
+        if let Some(counts) = &mut sends.counts {
+            let outstanding = sends.posted.saturating_sub(qp.share.freed.load(Relaxed));
+            let signaled = qp.sq_sig_all || wr.flags.contains(SendFlags::SIGNALED);
+            counts.posted(wr, len, inline.is_some(), signaled, outstanding);
+        }
+        let request = Request { wr: *wr, len, inline, number: sends.posted };
+        while !qp.try_post(sends, &request) {
+            qp.carry_out_gathered(sends);
+        }
+        Ok(())
+    }
+
+    /// Whether the peer is to be let run when the list ends.
+    ///
+    /// Programs take turns on a processor where there are too few of them, and one that waits by
+    /// looking at its memory keeps the other from running as long as the kernel lets it:
+    /// milliseconds. So a program that posts one message at a time, as who waits for the answer
+    /// does, gives way to a peer that posts on the same processor.
+    pub(crate) fn gives_way(&self) -> bool {
+        if !self.idle || !self.tells {
+            return false;
+        }
+        let here = self.qp.show_processor();
+        !self.qp.will_sleep() && self.qp.peer_posts_on(here, &self.sends)
+    }
+}
+
+impl Drop for Posting<'_> {
+    /// The list ends: one doorbell.
+    fn drop(&mut self) {
+        let sends = &mut *self.sends;
+        if !sends.scratch.batch.is_empty() {
+            self.qp.carry_out_gathered(sends);
+        }
+        if let Some(counts) = &mut sends.counts {
+            let peer = sends.scratch.peer.as_ref().map_or(self.qp.requester.process.slot, |peer| peer.slot);
+            counts.list_ends(peer);
+        }
+        self.gives_way.0 = self.gives_way();
+    }
+}

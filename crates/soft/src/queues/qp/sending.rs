@@ -1,0 +1,190 @@
+//! Carrying out what is posted to a QP: at once, with others of its list, or later.
+
+use super::waiting::{Queued, SILENT_RETRY, wait_again};
+use super::{Qp, Sends};
+use crate::device;
+use crate::engine::attempt::{Attempt, Outcome};
+use crate::engine::batch::Request;
+use crate::engine::requester::Route;
+use crate::fabric::progress::Waiting;
+use crate::queues::cq::Own;
+use doorbell_abi::{CEnum, ibv_wc};
+use doorbell_verbs::{GRH_BYTES, QpAttr, QpState, QpType, SendFlags, SendWr, WcOpcode, WcStatus};
+use std::sync::atomic::Ordering::*;
+use std::time::Instant;
+
+/// Bit of a work request's Q_Key that selects the QP's own (IB specification vol. 1, 10.2.5).
+const QKEY_OWN: u32 = 1 << 31;
+impl Qp {
+    pub(super) fn run_queue(&self, sends: &mut Sends) {
+        self.carry_out_queue(sends);
+        if !sends.queue.is_empty()
+            && let Some(me) = self.me.upgrade()
+        {
+            self.requester.process.progress.add(me);
+        }
+    }
+
+    fn carry_out_queue(&self, sends: &mut Sends) {
+        while sends.state == QpState::Rts
+            && let Some(front) = sends.queue.pop_front()
+        {
+            let request = front.request();
+            let status = match self.carry_out(sends, &request) {
+                Outcome::Done(status) => status,
+                Outcome::Wait(obstacle) => match wait_again(&mut sends.wait, obstacle, &sends.attr) {
+                    Some(status) => status,
+                    None => {
+                        sends.queue.push_front(front);
+                        return;
+                    }
+                },
+            };
+            sends.wait = None;
+            self.complete(&request, status);
+            if status != WcStatus::Success {
+                self.fail(sends);
+            }
+        }
+    }
+
+    /// Carries out a work request by itself; nothing is gathered before it.
+    fn carry_out(&self, sends: &mut Sends, request: &Request<'_>) -> Outcome {
+        let route = route(&sends.attr, &request.wr, request.len);
+        let attempt = self.requester.execute(&mut sends.scratch, &route, request);
+        if let Attempt::Over(outcome) = attempt {
+            return outcome;
+        }
+        debug_assert_eq!(attempt, Attempt::Gathered);
+        let (_, cause) = sends.scratch.batch.transfer();
+        sends.scratch.batch.clear();
+        cause.map_or(Outcome::Done(WcStatus::Success), |cause| {
+            self.requester.not_moved(&sends.scratch, route.dest_qpn, cause)
+        })
+    }
+
+    /// After a failed work request: Err on RC, Sqe on UC and UD (IB specification vol. 1, 10.3.1).
+    fn fail(&self, sends: &mut Sends) {
+        if self.qp_type() == QpType::Rc {
+            return self.enter_error(sends);
+        }
+        sends.state = QpState::Sqe;
+        self.record.state.store(QpState::Sqe.to_c(), Release);
+        self.flush_sends(sends);
+    }
+
+    /// Completes a send work request, where it asks for that or has failed.
+    pub(super) fn complete(&self, request: &Request<'_>, status: WcStatus) {
+        let wr = &request.wr;
+        let success = status == WcStatus::Success;
+        if success && !self.sq_sig_all && !wr.flags.contains(SendFlags::SIGNALED) {
+            return;
+        }
+        let wc = ibv_wc {
+            wr_id: wr.wr_id,
+            status: status.to_c(),
+            opcode: WcOpcode::from(wr.op.opcode()).to_c(),
+            byte_len: request.len,
+            qp_num: self.num(),
+            ..ibv_wc::default()
+        };
+        self.send_cq.push(Own { wc, solicited: false, sends: request.number });
+    }
+
+    /// Carries out, gathers or queues a work request of the list being posted; `false` where what is
+    /// gathered has to be carried out first.
+    pub(super) fn try_post(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
+        match sends.state {
+            QpState::Rts if sends.queue.is_empty() => {}
+            QpState::Err | QpState::Sqe => {
+                self.complete(request, WcStatus::WrFlushErr);
+                return true;
+            }
+            _ => {
+                sends.queue.push_back(Queued::new(request));
+                return true;
+            }
+        }
+        let route = route(&sends.attr, &request.wr, request.len);
+        match self.requester.execute(&mut sends.scratch, &route, request) {
+            Attempt::Gathered => {}
+            Attempt::AfterGathered => return false,
+            Attempt::Over(Outcome::Done(status)) => {
+                self.complete(request, status);
+                if status != WcStatus::Success {
+                    self.fail(sends);
+                }
+            }
+            Attempt::Over(Outcome::Wait(_)) => {
+                sends.queue.push_back(Queued::new(request));
+                self.run_queue(sends);
+            }
+        }
+        true
+    }
+
+    /// Carries out what is gathered of the list being posted. What is left after a failure waits,
+    /// or is flushed.
+    pub(super) fn carry_out_gathered(&self, sends: &mut Sends) {
+        let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
+        loop {
+            let batch = &mut sends.scratch.batch;
+            let (done, cause) = batch.transfer();
+            for request in batch.requests(done) {
+                self.complete(&request, WcStatus::Success);
+            }
+            let Some(cause) = cause else { return batch.clear() };
+            let outcome = self.requester.not_moved(&sends.scratch, dest_qpn, cause);
+            let batch = &mut sends.scratch.batch;
+            if let Outcome::Done(status) = outcome {
+                let given_up = batch.give_up();
+                for request in batch.requests(given_up) {
+                    self.complete(&request, status);
+                }
+            }
+            if outcome != Outcome::Done(WcStatus::Success) {
+                sends.queue.extend(batch.requests(batch.left()).map(|request| Queued::new(&request)));
+                batch.clear();
+                return match outcome {
+                    Outcome::Done(_) => self.fail(sends),
+                    Outcome::Wait(_) => self.run_queue(sends),
+                };
+            }
+        }
+    }
+}
+
+impl Waiting for Qp {
+    fn advance(&self) -> Option<Instant> {
+        // Whoever holds the lock is trying, or will have it tried.
+        let Ok(mut sends) = self.sends.try_lock() else { return Some(Instant::now() + SILENT_RETRY) };
+        self.notice_error(&mut sends);
+        self.carry_out_queue(&mut sends);
+        if sends.queue.is_empty() {
+            return None;
+        }
+        Some(sends.wait.map_or_else(|| Instant::now() + SILENT_RETRY, |wait| wait.until))
+    }
+
+    fn waits(&self) -> bool {
+        self.sends.try_lock().map_or(true, |sends| !sends.queue.is_empty())
+    }
+}
+
+/// Where a work request goes.
+fn route(attr: &QpAttr, wr: &SendWr<'_>, len: u32) -> Route {
+    let sq_psn = attr.sq_psn.unwrap_or(0);
+    let max_rd_atomic = attr.max_rd_atomic.unwrap_or(0);
+    match wr.dest {
+        None => Route { dest_qpn: attr.dest_qp_num.unwrap_or(0), sq_psn, qkey: 0, max_rd_atomic, grh: None },
+        Some(dest) => {
+            let own = attr.qkey.unwrap_or(0);
+            let qkey = if dest.qkey & QKEY_OWN != 0 { own } else { dest.qkey };
+            let path = device::PathHandle(dest.ah.0);
+            // A path that leads nowhere leads to a QP that there never is.
+            let dest_qpn = if path.is_reachable() { dest.qpn } else { 0 };
+            let grh: Option<[u8; GRH_BYTES as usize]> = path.grh(len);
+            Route { dest_qpn, sq_psn, qkey, max_rd_atomic, grh }
+        }
+    }
+}
