@@ -4,7 +4,9 @@
 use crate::requester::Requester;
 use crate::responder::Responder;
 use crate::send_queue::SendQueue;
-use crate::{Action, Keys, Packet, Queue, RecvQueue, SendShape, SendWqe, check_modify, check_post_recv};
+use crate::{
+    Action, Keys, Packet, Queue, RecvQueue, SendShape, SendWqe, ack_timeout, check_modify, check_post_recv,
+};
 use doorbell_verbs::{
     AccessFlags, AhAttr, Mtu, QpAttr, QpCap, QpInitAttr, QpState, QpType, SendFlags, SendWr, Span, Time,
     VerbsError, Wc, WcStatus,
@@ -82,11 +84,6 @@ impl Settings {
         set(&mut self.rnr_retry, attr.rnr_retry);
         set(&mut self.ack_timeout, attr.timeout.map(ack_timeout));
     }
-}
-
-/// 4.096 us * 2^code; zero (none) for code 0 (IB specification vol. 1, 9.7.6.1.3).
-fn ack_timeout(code: u8) -> Span {
-    if code == 0 { Span::ZERO } else { Span::from_ns(4096) * (1 << code) }
 }
 
 impl Qp {

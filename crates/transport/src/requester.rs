@@ -4,17 +4,14 @@ use crate::qp::{Qp, Settings};
 use crate::scatter::scatter;
 use crate::send_queue::Entry;
 use crate::{
-    Action, AtomicOp, Body, Deth, Keys, NakCode, Packet, Part, RecvQueue, Reth, Source, Syndrome, TxPacket,
-    psn, rnr_wait,
+    Action, AtomicOp, Body, Deth, Keys, NakCode, Packet, Part, RecvQueue, Reth, Retries, Source, Syndrome,
+    TxPacket, psn, rnr_wait,
 };
 use doorbell_verbs::{AccessFlags, QpState, QpType, SendFlags, SendOp, Time, WcStatus};
 
 /// A long RC message asks for an ACK every so many packets, so that a loss near its end does not
 /// send all of it again.
 const ACK_EVERY: u32 = 32;
-
-/// `rnr_retry` that stands for no limit.
-const RNR_UNLIMITED: u8 = 7;
 
 /// Bit of a work request's Q_Key that selects the QP's own (IB specification vol. 1, 10.2.5).
 const QKEY_OWN: u32 = 1 << 31;
@@ -37,8 +34,7 @@ pub(crate) struct Requester {
     next_psn: u32,
     /// READs and atomics started and not completed.
     reads: u32,
-    retries: u8,
-    rnr_retries: u8,
+    retries: Retries,
     /// PSN whose missing answer has already made it go back.
     implicit_nak: Option<u32>,
     /// Whether `deadline` ends the wait after an RNR NAK.
@@ -58,8 +54,7 @@ impl Requester {
             una_psn: sq_psn,
             next_psn: sq_psn,
             reads: 0,
-            retries: 0,
-            rnr_retries: 0,
+            retries: Retries::default(),
             implicit_nak: None,
             rnr_wait: false,
             deadline: Time::NEVER,
@@ -76,8 +71,7 @@ impl Requester {
     }
 
     pub(crate) fn refill_retries(&mut self, settings: &Settings) {
-        self.retries = settings.retry_cnt;
-        self.rnr_retries = settings.rnr_retry;
+        self.retries = Retries::new(settings.retry_cnt, settings.rnr_retry);
     }
 
     /// Everything before `position` was flushed.
@@ -437,11 +431,8 @@ impl Qp {
         if self.req.rnr_wait {
             return; // A copy of the one it waits for.
         }
-        if self.settings.rnr_retry != RNR_UNLIMITED {
-            if self.req.rnr_retries == 0 {
-                return self.fail_send(WcStatus::RnrRetryExcErr, Some(rq), out);
-            }
-            self.req.rnr_retries -= 1;
+        if let Err(status) = self.req.retries.take_rnr_nak() {
+            return self.fail_send(status, Some(rq), out);
         }
         self.req.go_back();
         self.req.rnr_wait = true;
@@ -453,10 +444,9 @@ impl Qp {
         if self.req.rnr_wait {
             return; // It will send again anyway.
         }
-        if self.req.retries == 0 {
-            return self.fail_send(WcStatus::RetryExcErr, rq, out);
+        if let Err(status) = self.req.retries.take_unanswered() {
+            return self.fail_send(status, rq, out);
         }
-        self.req.retries -= 1;
         self.req.go_back();
         self.req.arm(now, &self.settings);
         self.req.stalled = false;

@@ -2,12 +2,10 @@
 
 use crate::engine::attempt::Obstacle;
 use crate::engine::batch::Request;
-use doorbell_transport::rnr_wait;
-use doorbell_verbs::{QpAttr, SendFlags, SendOp, SendWr, Sge, UdDest, WcStatus};
+use doorbell_transport::{Retries, ack_timeout, rnr_wait};
+use doorbell_verbs::{QpAttr, SendFlags, SendOp, SendWr, Sge, Span, UdDest, WcStatus};
 use std::time::{Duration, Instant};
 
-/// `rnr_retry` that stands for no limit.
-const RNR_UNLIMITED: u8 = 7;
 /// How often a request without answer is tried where no time-out is set.
 pub(super) const SILENT_RETRY: Duration = Duration::from_millis(10);
 
@@ -30,8 +28,7 @@ pub(super) struct Queued {
 pub(super) struct Wait {
     obstacle: Obstacle,
     pub(super) until: Instant,
-    /// Retries left; `None` where there is no limit.
-    left: Option<u32>,
+    retries: Retries,
 }
 
 impl Queued {
@@ -79,34 +76,85 @@ fn copy_inline(sges: &[Sge]) -> Vec<u8> {
     bytes
 }
 
+impl Wait {
+    /// The work request meets an obstacle, which `before` it met already; its status where that was
+    /// once too often.
+    fn new(before: Option<Wait>, obstacle: Obstacle, attr: &QpAttr) -> Result<Wait, WcStatus> {
+        let all = || Retries::new(attr.retry_cnt.unwrap_or(0), attr.rnr_retry.unwrap_or(0));
+        let mut retries = before.map_or_else(all, |wait| wait.retries);
+        let period = match obstacle {
+            Obstacle::NoRecv(timer) => {
+                retries.take_rnr_nak()?;
+                duration(rnr_wait(timer))
+            }
+            Obstacle::Silence => match ack_timeout(attr.timeout.unwrap_or(0)) {
+                Span::ZERO => SILENT_RETRY,
+                timeout => {
+                    // Whoever is silent for the first time may still answer.
+                    if before.is_some() {
+                        retries.take_unanswered()?;
+                    }
+                    duration(timeout)
+                }
+            },
+        };
+        Ok(Wait { obstacle, until: Instant::now() + period, retries })
+    }
+}
+
+fn duration(span: Span) -> Duration {
+    Duration::from_nanos(span.as_ps() / 1000)
+}
+
 /// The work request meets an obstacle, perhaps once more; returns its status where that was once
 /// too often.
 pub(super) fn wait_again(wait: &mut Option<Wait>, obstacle: Obstacle, attr: &QpAttr) -> Option<WcStatus> {
-    let now = Instant::now();
-    let (period, limit, status) = match obstacle {
-        Obstacle::NoRecv(timer) => {
-            let period = Duration::from_nanos(rnr_wait(timer).as_ps() / 1000);
-            let retries = attr.rnr_retry.unwrap_or(RNR_UNLIMITED);
-            let limit = (retries != RNR_UNLIMITED).then_some(u32::from(retries));
-            (period, limit, WcStatus::RnrRetryExcErr)
-        }
-        Obstacle::Silence => {
-            let timeout = attr.timeout.unwrap_or(0);
-            let retries = u32::from(attr.retry_cnt.unwrap_or(0)) + 1;
-            let limit = (timeout != 0).then_some(retries);
-            let period = if timeout == 0 { SILENT_RETRY } else { Duration::from_nanos(4096 << timeout) };
-            (period, limit, WcStatus::RetryExcErr)
-        }
-    };
     let same = wait.filter(|w| std::mem::discriminant(&w.obstacle) == std::mem::discriminant(&obstacle));
-    let left = match same {
-        Some(old) if now < old.until => return None,
-        Some(old) => old.left.map(|left| left.saturating_sub(1)),
-        None => limit,
-    };
-    if left == Some(0) {
-        return Some(status);
+    if same.is_some_and(|wait| Instant::now() < wait.until) {
+        return None;
     }
-    *wait = Some(Wait { obstacle, until: now + period, left });
-    None
+    match Wait::new(same, obstacle, attr) {
+        Ok(new) => {
+            *wait = Some(new);
+            None
+        }
+        Err(status) => Some(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often an obstacle is met, one time-out after the other, until the work request fails.
+    fn met(obstacle: Obstacle, attr: &QpAttr) -> (u32, Option<WcStatus>) {
+        let mut wait = None;
+        for times in 1..100 {
+            if let Some(status) = wait_again(&mut wait, obstacle, attr) {
+                return (times, Some(status));
+            }
+            let waiting = wait.as_mut().expect("it waits");
+            assert_eq!(wait_again(&mut Some(*waiting), obstacle, attr), None, "the time is not over");
+            waiting.until = Instant::now();
+        }
+        (100, None)
+    }
+
+    #[test]
+    fn retries_are_as_many_as_allowed() {
+        for retries in [0, 1, 6] {
+            let attr = QpAttr {
+                timeout: Some(20),
+                retry_cnt: Some(retries),
+                rnr_retry: Some(retries),
+                ..QpAttr::default()
+            };
+            let more = u32::from(retries);
+            assert_eq!(met(Obstacle::NoRecv(31), &attr), (1 + more, Some(WcStatus::RnrRetryExcErr)));
+            assert_eq!(met(Obstacle::Silence, &attr), (2 + more, Some(WcStatus::RetryExcErr)));
+            let patient = QpAttr { timeout: Some(0), rnr_retry: Some(7), ..attr };
+            assert_eq!(met(Obstacle::NoRecv(31), &patient), (100, None));
+            assert_eq!(met(Obstacle::Silence, &patient), (100, None));
+        }
+    }
 }
