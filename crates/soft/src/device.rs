@@ -3,6 +3,7 @@
 use doorbell_abi::{
     CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_grh, ibv_port_attr,
 };
+use doorbell_transport::MAX_MESSAGE_BYTES;
 use doorbell_verbs::{AhAttr, GRH_BYTES, Gid, LinkLayer, Mtu};
 use std::sync::OnceLock;
 
@@ -190,7 +191,7 @@ pub(crate) fn port() -> ibv_port_attr {
         active_mtu: MTU.to_c(),
         gid_tbl_len: gids().len() as i32,
         port_cap_flags: if ib { PORT_CM_SUP } else { PORT_CM_SUP | PORT_IP_BASED_GIDS },
-        max_msg_sz: 1 << 31,
+        max_msg_sz: MAX_MESSAGE_BYTES,
         pkey_tbl_len: PKEYS,
         lid: lid(),
         sm_lid: lid(),

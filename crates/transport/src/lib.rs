@@ -19,6 +19,7 @@ mod scatter;
 mod send_queue;
 mod transitions;
 mod validate;
+mod wr;
 
 pub use action::{Action, Queue, ReadStream, Source, TxPacket};
 pub use keys::{KeyError, Keys, Region};
@@ -27,5 +28,6 @@ pub use qp::{MAX_MESSAGE_BYTES, Qp};
 pub use recv_queue::RecvQueue;
 pub use retry::{Retries, ack_timeout, rnr_wait};
 pub use send_queue::SendWqe;
-pub use transitions::check_modify;
+pub use transitions::{check_modify, flushes_sends, state_after_failed_send, takes_requests};
 pub use validate::{SendShape, check_post_recv};
+pub use wr::{check_initiator, is_signaled, local_rights, sent_qkey};

@@ -6,10 +6,11 @@ use crate::responder::Responder;
 use crate::send_queue::SendQueue;
 use crate::{
     Action, Keys, Packet, Queue, RecvQueue, SendShape, SendWqe, ack_timeout, check_modify, check_post_recv,
+    flushes_sends, is_signaled, takes_requests,
 };
 use doorbell_verbs::{
-    AccessFlags, AhAttr, Mtu, QpAttr, QpCap, QpInitAttr, QpState, QpType, SendFlags, SendWr, Span, Time,
-    VerbsError, Wc, WcStatus,
+    AccessFlags, AhAttr, Mtu, QpAttr, QpCap, QpInitAttr, QpState, QpType, SendWr, Span, Time, VerbsError, Wc,
+    WcStatus,
 };
 
 /// Longest message in bytes (IB specification vol. 1, 9.7.7: 2^31).
@@ -239,7 +240,7 @@ impl Qp {
     /// `n` more posted work requests are visible to the NIC; in Err and Sqe they are flushed.
     pub fn ring(&mut self, n: u32, out: &mut Vec<Action>) {
         self.sq.ring(n);
-        if matches!(self.state, QpState::Err | QpState::Sqe) {
+        if flushes_sends(self.state) {
             self.flush_sends(out);
         }
     }
@@ -288,7 +289,7 @@ impl Qp {
             if self.qp_type == QpType::Rc && matches!(self.state, QpState::Rts | QpState::Sqd) {
                 self.receive_answer(now, packet, keys, rq, out);
             }
-        } else if matches!(self.state, QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe) {
+        } else if takes_requests(self.state) {
             self.receive_request(packet, keys, rq, out);
         }
     }
@@ -329,7 +330,7 @@ impl Qp {
             qp_num: self.num,
             ..Wc::default()
         };
-        let signaled = !success || self.sq_sig_all || entry.flags.contains(SendFlags::SIGNALED);
+        let signaled = is_signaled(status, entry.flags, self.sq_sig_all);
         self.req.advance_acked();
         out.push(Action::Complete { queue: Queue::Send, wc, slot: slot as u32, signaled, solicited: false });
     }

@@ -5,16 +5,13 @@ use crate::scatter::scatter;
 use crate::send_queue::Entry;
 use crate::{
     Action, AtomicOp, Body, Deth, Keys, NakCode, Packet, Part, RecvQueue, Reth, Retries, Source, Syndrome,
-    TxPacket, psn, rnr_wait,
+    TxPacket, check_initiator, local_rights, psn, rnr_wait, sent_qkey, state_after_failed_send,
 };
 use doorbell_verbs::{AccessFlags, QpState, QpType, SendFlags, SendOp, Time, WcStatus};
 
 /// A long RC message asks for an ACK every so many packets, so that a loss near its end does not
 /// send all of it again.
 const ACK_EVERY: u32 = 32;
-
-/// Bit of a work request's Q_Key that selects the QP's own (IB specification vol. 1, 10.2.5).
-const QKEY_OWN: u32 = 1 << 31;
 
 /// State of the sending side. Positions are those of the send queue:
 /// `acked <= current <= started <= visible`.
@@ -179,6 +176,7 @@ impl Qp {
     /// What keeps the current work request from being sent.
     fn obstacle(&self, slot: usize, keys: &Keys) -> Option<Obstacle> {
         let entry = self.sq.entry(slot);
+        let opcode = entry.op.opcode();
         if self.req.current == self.req.started {
             if self.state == QpState::Sqd {
                 return Some(Obstacle::Wait);
@@ -187,8 +185,8 @@ impl Qp {
                 return Some(Obstacle::Wait);
             }
             if entry.returns_data() {
-                if self.settings.max_rd_atomic == 0 {
-                    return Some(Obstacle::Error(WcStatus::LocQpOpErr));
+                if let Err(status) = check_initiator(opcode, self.settings.max_rd_atomic) {
+                    return Some(Obstacle::Error(status));
                 }
                 if self.req.reads >= u32::from(self.settings.max_rd_atomic) {
                     return Some(Obstacle::Wait);
@@ -202,7 +200,7 @@ impl Qp {
         if entry.flags.contains(SendFlags::INLINE) {
             return None;
         }
-        let need = if entry.returns_data() { AccessFlags::LOCAL_WRITE } else { AccessFlags::empty() };
+        let need = local_rights(opcode);
         let holds =
             self.sq.sges(slot).iter().all(|s| {
                 s.length == 0 || keys.check(s.lkey, self.pd, s.addr, u64::from(s.length), need).is_ok()
@@ -260,7 +258,7 @@ impl Qp {
         let wants_ack = ends || returns_data || index % ACK_EVERY == ACK_EVERY - 1;
         let (dest_qp, deth) = match entry.dest {
             Some(dest) => {
-                let qkey = if dest.qkey & QKEY_OWN != 0 { self.settings.qkey } else { dest.qkey };
+                let qkey = sent_qkey(&dest, self.settings.qkey);
                 (dest.qpn, Some(Deth { qkey, src_qp: self.num }))
             }
             None => (self.settings.dest_qp_num, None),
@@ -470,11 +468,12 @@ impl Qp {
     /// Completes the oldest work request with an error; the QP enters Err (RC) or Sqe.
     fn fail_send(&mut self, status: WcStatus, rq: Option<&mut RecvQueue>, out: &mut Vec<Action>) {
         self.complete_send(status, out);
-        if self.qp_type == QpType::Rc {
-            self.enter_error(rq, out);
-        } else {
-            self.state = QpState::Sqe;
-            self.flush_sends(out);
+        match state_after_failed_send(self.qp_type) {
+            QpState::Err => self.enter_error(rq, out),
+            state => {
+                self.state = state;
+                self.flush_sends(out);
+            }
         }
         out.push(Action::Failed);
     }

@@ -148,3 +148,21 @@ pub fn check_modify(current: QpState, qp_type: QpType, attr: &QpAttr) -> Result<
     check_ranges(attr)?;
     Ok(next)
 }
+
+/// Whether a QP in this state takes requests.
+pub const fn takes_requests(state: QpState) -> bool {
+    matches!(state, QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe)
+}
+
+/// Whether send work requests are flushed that are posted in this state.
+pub const fn flushes_sends(state: QpState) -> bool {
+    matches!(state, QpState::Err | QpState::Sqe)
+}
+
+/// The state of a QP of which a send work request has failed (IB specification vol. 1, 10.3.1).
+pub const fn state_after_failed_send(qp_type: QpType) -> QpState {
+    match qp_type {
+        QpType::Rc => QpState::Err,
+        QpType::Uc | QpType::Ud => QpState::Sqe,
+    }
+}

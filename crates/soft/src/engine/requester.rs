@@ -9,7 +9,8 @@ use crate::memory::records::{index_of, slot_of};
 use crate::memory::regions::RegionCache;
 use crate::memory::transfer::{Piece, Unreachable};
 use doorbell_abi::CEnum;
-use doorbell_verbs::{AccessFlags, GRH_BYTES, QpType, SendFlags, WcStatus};
+use doorbell_transport::{check_initiator, local_rights};
+use doorbell_verbs::{GRH_BYTES, QpType, SendFlags, WcStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
@@ -62,8 +63,8 @@ impl Requester {
         if !scratch.batch.goes_with(op) {
             return Attempt::AfterGathered;
         }
-        if op.opcode().returns_data() && route.max_rd_atomic == 0 {
-            return scratch.in_turn(Outcome::Done(WcStatus::LocQpOpErr));
+        if let Err(status) = check_initiator(op.opcode(), route.max_rd_atomic) {
+            return scratch.in_turn(Outcome::Done(status));
         }
         let mut pieces = std::mem::take(&mut scratch.pieces);
         pieces.clear();
@@ -94,8 +95,7 @@ impl Requester {
         }
         let wr = &request.wr;
         let inline = wr.flags.contains(SendFlags::INLINE);
-        let writes = wr.op.opcode().returns_data();
-        let need = if writes { AccessFlags::LOCAL_WRITE } else { AccessFlags::empty() };
+        let need = local_rights(wr.op.opcode());
         for sge in wr.sg_list.iter().filter(|sge| sge.length > 0) {
             let addr = if inline {
                 sge.addr

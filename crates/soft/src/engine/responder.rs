@@ -17,6 +17,7 @@ use crate::memory::transfer::{self, AtomicWork, Far, Piece, Unreachable};
 use crate::rings::completions::{Carried, RecvDone, SOLICITED, push_recv};
 use crate::rings::recvs::{check_limit, flush, sge_record, slot};
 use doorbell_abi::{CEnum, IBV_WC_GRH, IBV_WC_WITH_IMM};
+use doorbell_transport::takes_requests;
 use doorbell_verbs::{
     AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, Sge, WcOpcode, WcStatus,
 };
@@ -423,7 +424,7 @@ impl Responder<'_> {
 
 /// Whether a QP in this state takes messages.
 pub(super) fn receives(state: u32) -> bool {
-    matches!(QpState::from_c(state), Some(QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe))
+    QpState::from_c(state).is_some_and(takes_requests)
 }
 
 /// Gathers a WRITE or READ of memory that only the other process has.

@@ -6,8 +6,8 @@ use crate::engine::batch::Request;
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::memory::records::index_of;
 use crate::rings::completions::Armed;
-use doorbell_transport::SendShape;
-use doorbell_verbs::{QpType, SendFlags, SendWr, Sge};
+use doorbell_transport::{SendShape, is_signaled};
+use doorbell_verbs::{QpType, SendFlags, SendWr, Sge, WcStatus};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::*;
 
@@ -107,7 +107,7 @@ impl<'a> Posting<'a> {
         self.tells |= !wr.op.opcode().returns_data();
         if let Some(counts) = &mut sends.counts {
             let outstanding = sends.posted.saturating_sub(qp.share.freed.load(Relaxed));
-            let signaled = qp.sq_sig_all || wr.flags.contains(SendFlags::SIGNALED);
+            let signaled = is_signaled(WcStatus::Success, wr.flags, qp.sq_sig_all);
             counts.posted(wr, len, inline.is_some(), signaled, outstanding);
         }
         let request = Request { wr: *wr, len, inline, number: sends.posted };

@@ -9,12 +9,11 @@ use crate::engine::requester::Route;
 use crate::fabric::progress::Waiting;
 use crate::queues::cq::Own;
 use doorbell_abi::{CEnum, ibv_wc};
-use doorbell_verbs::{GRH_BYTES, QpAttr, QpState, QpType, SendFlags, SendWr, WcOpcode, WcStatus};
+use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
+use doorbell_verbs::{GRH_BYTES, QpAttr, QpState, SendWr, WcOpcode, WcStatus};
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
-/// Bit of a work request's Q_Key that selects the QP's own (IB specification vol. 1, 10.2.5).
-const QKEY_OWN: u32 = 1 << 31;
 impl Qp {
     pub(super) fn run_queue(&self, sends: &mut Sends) {
         self.carry_out_queue(sends);
@@ -63,21 +62,22 @@ impl Qp {
         })
     }
 
-    /// After a failed work request: Err on RC, Sqe on UC and UD (IB specification vol. 1, 10.3.1).
+    /// After a failed work request.
     fn fail(&self, sends: &mut Sends) {
-        if self.qp_type() == QpType::Rc {
-            return self.enter_error(sends);
+        match state_after_failed_send(self.qp_type()) {
+            QpState::Err => self.enter_error(sends),
+            state => {
+                sends.state = state;
+                self.record.state.store(state.to_c(), Release);
+                self.flush_sends(sends);
+            }
         }
-        sends.state = QpState::Sqe;
-        self.record.state.store(QpState::Sqe.to_c(), Release);
-        self.flush_sends(sends);
     }
 
     /// Completes a send work request, where it asks for that or has failed.
     pub(super) fn complete(&self, request: &Request<'_>, status: WcStatus) {
         let wr = &request.wr;
-        let success = status == WcStatus::Success;
-        if success && !self.sq_sig_all && !wr.flags.contains(SendFlags::SIGNALED) {
+        if !is_signaled(status, wr.flags, self.sq_sig_all) {
             return;
         }
         let wc = ibv_wc {
@@ -96,7 +96,7 @@ impl Qp {
     pub(super) fn try_post(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
         match sends.state {
             QpState::Rts if sends.queue.is_empty() => {}
-            QpState::Err | QpState::Sqe => {
+            state if flushes_sends(state) => {
                 self.complete(request, WcStatus::WrFlushErr);
                 return true;
             }
@@ -178,8 +178,7 @@ fn route(attr: &QpAttr, wr: &SendWr<'_>, len: u32) -> Route {
     match wr.dest {
         None => Route { dest_qpn: attr.dest_qp_num.unwrap_or(0), sq_psn, qkey: 0, max_rd_atomic, grh: None },
         Some(dest) => {
-            let own = attr.qkey.unwrap_or(0);
-            let qkey = if dest.qkey & QKEY_OWN != 0 { own } else { dest.qkey };
+            let qkey = sent_qkey(&dest, attr.qkey.unwrap_or(0));
             let path = device::PathHandle(dest.ah.0);
             // A path that leads nowhere leads to a QP that there never is.
             let dest_qpn = if path.is_reachable() { dest.qpn } else { 0 };
