@@ -110,9 +110,14 @@ impl Keys {
         self.get(key).ok_or(KeyError::Unknown)?.check(pd, addr, len, need)
     }
 
+    /// The slot that a key is of, whatever its tag; `None` where it can be of none.
+    pub const fn slot_of(key: u32) -> Option<usize> {
+        ((key >> 8) as usize).checked_sub(1)
+    }
+
     /// The slot of `key`, where its tag is current.
     fn slot(&self, key: u32) -> Option<usize> {
-        let slot = ((key >> 8) as usize).checked_sub(1)?;
+        let slot = Keys::slot_of(key)?;
         (*self.tags.get(slot)? == key as u8).then_some(slot)
     }
 }

@@ -7,6 +7,7 @@
 
 mod action;
 pub mod codec;
+mod fault;
 mod keys;
 mod packet;
 mod psn;
@@ -22,6 +23,7 @@ mod validate;
 mod wr;
 
 pub use action::{Action, Queue, ReadStream, Source, TxPacket};
+pub use fault::{Fault, check_enabled};
 pub use keys::{KeyError, Keys, Region};
 pub use packet::{AtomicOp, Body, Deth, NakCode, Packet, Part, Reth, Syndrome};
 pub use qp::{MAX_MESSAGE_BYTES, Qp};

@@ -1,6 +1,6 @@
 //! Packets as typed headers; the payload is referred to, never carried.
 
-use doorbell_verbs::{LinkLayer, QpType};
+use doorbell_verbs::{LinkLayer, QpType, WcStatus};
 
 /// Position of a packet within its message (IB specification vol. 1, 9.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +82,19 @@ pub enum NakCode {
     RemoteAccess,
     /// Remote operational error.
     RemoteOperation,
+}
+
+impl NakCode {
+    /// The status of the work request whose request was refused (table 46). A sequence error is no
+    /// refusal: the request is sent again.
+    pub const fn status(self) -> WcStatus {
+        match self {
+            NakCode::InvalidRequest => WcStatus::RemInvReqErr,
+            NakCode::RemoteAccess => WcStatus::RemAccessErr,
+            NakCode::RemoteOperation => WcStatus::RemOpErr,
+            NakCode::PsnSequence => WcStatus::GeneralErr,
+        }
+    }
 }
 
 /// Syndrome of an ACK extended transport header.

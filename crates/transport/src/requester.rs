@@ -345,7 +345,7 @@ impl Qp {
             Body::AtomicAck { original } => self.take_atomic_ack(now, original, keys, rq, out),
             Body::Ack(Syndrome::RnrNak(code)) => self.take_rnr_nak(now, code, rq, out),
             Body::Ack(Syndrome::Nak(NakCode::PsnSequence)) => self.retry(now, Some(rq), out),
-            Body::Ack(Syndrome::Nak(code)) => self.fail_send(nak_status(code), Some(rq), out),
+            Body::Ack(Syndrome::Nak(code)) => self.fail_send(code.status(), Some(rq), out),
             _ => {}
         }
     }
@@ -482,14 +482,4 @@ impl Qp {
 fn atomic_body(entry: &Entry, op: AtomicOp) -> Body {
     let remote = entry.op.remote().unwrap_or_default();
     Body::Atomic { va: remote.addr, rkey: remote.rkey, op }
-}
-
-/// The completion for a NAK other than a sequence error (IB specification vol. 1, table 46).
-fn nak_status(code: NakCode) -> WcStatus {
-    match code {
-        NakCode::InvalidRequest => WcStatus::RemInvReqErr,
-        NakCode::RemoteAccess => WcStatus::RemAccessErr,
-        NakCode::RemoteOperation => WcStatus::RemOpErr,
-        NakCode::PsnSequence => WcStatus::GeneralErr,
-    }
 }

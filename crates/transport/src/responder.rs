@@ -5,8 +5,8 @@ use crate::qp::{MAX_MESSAGE_BYTES, Qp};
 use crate::recv_queue::{RecvWqe, capacity};
 use crate::scatter::scatter;
 use crate::{
-    Action, AtomicOp, Body, Keys, NakCode, Packet, Part, ReadStream, RecvQueue, Reth, Source, Syndrome,
-    TxPacket, psn,
+    Action, AtomicOp, Body, Fault, Keys, NakCode, Packet, Part, ReadStream, RecvQueue, Reth, Source,
+    Syndrome, TxPacket, check_enabled, psn,
 };
 use doorbell_verbs::{AccessFlags, GRH_BYTES, QpType, Sge, Wc, WcOpcode, WcStatus};
 
@@ -97,21 +97,6 @@ impl Responder {
     }
 }
 
-/// Why a request is not carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    /// No RECV is posted.
-    NoRecv,
-    /// The message is longer than its RECV.
-    RecvTooSmall,
-    /// An lkey of the RECV does not hold.
-    RecvProtection,
-    /// The rkey does not hold.
-    Access,
-    /// Malformed, out of sequence within its message, or not enabled on this QP.
-    Invalid,
-}
-
 impl Qp {
     /// A request arrived.
     pub(crate) fn receive_request(
@@ -170,28 +155,16 @@ impl Qp {
     /// Answers a request that cannot be carried out; all but a missing RECV put the QP to Err
     /// (IB specification vol. 1, table 63).
     fn refuse(&mut self, fault: Fault, rq: &mut RecvQueue, out: &mut Vec<Action>) {
-        let code = match fault {
-            Fault::NoRecv => {
-                self.resp.nak_sent = true;
-                let syndrome = Syndrome::RnrNak(self.settings.min_rnr_timer);
-                return self.respond(syndrome, self.resp.epsn, out);
-            }
-            Fault::RecvTooSmall => {
-                self.fail_recv(WcStatus::LocLenErr, rq, out);
-                NakCode::InvalidRequest
-            }
-            Fault::RecvProtection => {
-                self.fail_recv(WcStatus::LocProtErr, rq, out);
-                NakCode::RemoteOperation
-            }
-            Fault::Access => NakCode::RemoteAccess,
-            Fault::Invalid => {
-                if self.resp.held.is_some() {
-                    self.fail_recv(WcStatus::RemInvReqErr, rq, out);
-                }
-                NakCode::InvalidRequest
-            }
+        let Some(code) = fault.nak() else {
+            self.resp.nak_sent = true;
+            let syndrome = Syndrome::RnrNak(self.settings.min_rnr_timer);
+            return self.respond(syndrome, self.resp.epsn, out);
         };
+        // The RECV of a message that breaks off is lost.
+        let broken = (fault == Fault::Invalid && self.resp.held.is_some()).then_some(WcStatus::RemInvReqErr);
+        if let Some(status) = fault.recv_status(self.qp_type, self.uses_srq).or(broken) {
+            self.fail_recv(status, rq, out);
+        }
         self.respond(Syndrome::Nak(code), self.resp.epsn, out);
         self.enter_error(Some(rq), out);
         out.push(Action::Failed);
@@ -206,7 +179,9 @@ impl Qp {
             }
             Body::ReadRequest(reth) => {
                 let behind = psn::sub(self.resp.epsn, packet.psn);
-                if self.check_read(reth, keys).is_ok() && self.packets(reth.dma_len) <= behind {
+                if self.check_reth(AccessFlags::REMOTE_READ, reth, keys).is_ok()
+                    && self.packets(reth.dma_len) <= behind
+                {
                     out.push(Action::RespondRead(self.read_stream(packet.psn, reth)));
                 }
             }
@@ -254,19 +229,15 @@ impl Qp {
         }
     }
 
-    /// Drops a message of UC or UD. Where it is too long for its RECV, one of the QP's own stays
-    /// for the next message (class D of IB specification vol. 1, 9.9.3), while one of an SRQ
-    /// completes with an error (class E).
+    /// Drops a message of UC or UD.
     fn drop_message(&mut self, fault: Fault, rq: &mut RecvQueue, out: &mut Vec<Action>) {
         self.resp.inbound = Inbound::Idle;
-        match fault {
-            Fault::RecvTooSmall if self.uses_srq => self.fail_recv(WcStatus::LocLenErr, rq, out),
-            Fault::RecvProtection => {
-                self.fail_recv(WcStatus::LocProtErr, rq, out);
-                self.enter_error(Some(rq), out);
-                out.push(Action::Failed);
-            }
-            Fault::RecvTooSmall | Fault::NoRecv | Fault::Access | Fault::Invalid => {}
+        if let Some(status) = fault.recv_status(self.qp_type, self.uses_srq) {
+            self.fail_recv(status, rq, out);
+        }
+        if fault.is_fatal(self.qp_type) {
+            self.enter_error(Some(rq), out);
+            out.push(Action::Failed);
         }
     }
 
@@ -358,7 +329,7 @@ impl Qp {
         let payload = packet.payload_len;
         let (va, rkey, left, total) = match (part.begins(), self.resp.inbound, reth) {
             (true, Inbound::Idle, Some(reth)) => {
-                self.check_write(reth, keys)?;
+                self.check_reth(AccessFlags::REMOTE_WRITE, reth, keys)?;
                 (reth.va, reth.rkey, reth.dma_len, reth.dma_len)
             }
             (false, Inbound::Write { va, rkey, left, total }, None) => {
@@ -403,7 +374,7 @@ impl Qp {
         if self.resp.inbound != Inbound::Idle {
             return Err(Fault::Invalid);
         }
-        self.check_read(reth, keys)?;
+        self.check_reth(AccessFlags::REMOTE_READ, reth, keys)?;
         self.resp.message_done();
         out.push(Action::RespondRead(self.read_stream(psn, reth)));
         Ok(self.packets(reth.dma_len))
@@ -418,10 +389,10 @@ impl Qp {
         keys: &Keys,
         out: &mut Vec<Action>,
     ) -> Result<u32, Fault> {
-        let enabled = self.settings.access.contains(AccessFlags::REMOTE_ATOMIC);
-        if self.resp.inbound != Inbound::Idle || !enabled || !va.is_multiple_of(8) {
+        if self.resp.inbound != Inbound::Idle {
             return Err(Fault::Invalid);
         }
+        self.check_enabled(AccessFlags::REMOTE_ATOMIC, va)?;
         if self.resp.atomics.is_empty() {
             self.resp.atomics = vec![None; usize::from(self.resp.rd_atomic)];
         }
@@ -451,19 +422,17 @@ impl Qp {
         if fits { Ok(()) } else { Err(Fault::Invalid) }
     }
 
-    fn check_write(&self, reth: Reth, keys: &Keys) -> Result<(), Fault> {
-        if !self.settings.access.contains(AccessFlags::REMOTE_WRITE) || reth.dma_len > MAX_MESSAGE_BYTES {
+    fn check_reth(&self, need: AccessFlags, reth: Reth, keys: &Keys) -> Result<(), Fault> {
+        self.check_enabled(need, reth.va)?;
+        if reth.dma_len > MAX_MESSAGE_BYTES {
             return Err(Fault::Invalid);
         }
-        self.check_remote(reth.rkey, reth.va, reth.dma_len, AccessFlags::REMOTE_WRITE, keys)
+        self.check_remote(reth.rkey, reth.va, reth.dma_len, need, keys)
     }
 
-    fn check_read(&self, reth: Reth, keys: &Keys) -> Result<(), Fault> {
-        let enabled = self.settings.access.contains(AccessFlags::REMOTE_READ);
-        if !enabled || self.settings.max_dest_rd_atomic == 0 || reth.dma_len > MAX_MESSAGE_BYTES {
-            return Err(Fault::Invalid);
-        }
-        self.check_remote(reth.rkey, reth.va, reth.dma_len, AccessFlags::REMOTE_READ, keys)
+    /// [`check_enabled`] on this QP.
+    fn check_enabled(&self, need: AccessFlags, va: u64) -> Result<(), Fault> {
+        check_enabled(need, va, self.settings.access, self.settings.max_dest_rd_atomic)
     }
 
     /// An rkey; not looked at where no byte is accessed (IB specification vol. 1, 9.7.5.2.4).

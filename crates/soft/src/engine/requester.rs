@@ -2,14 +2,14 @@
 
 use super::attempt::{Attempt, Obstacle, Outcome};
 use super::batch::{Batch, Request};
-use super::responder::{Caches, Fault, Message, Responder, receives};
+use super::responder::{Caches, Message, Refusal, Responder, receives};
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
 use crate::memory::records::{index_of, slot_of};
 use crate::memory::regions::RegionCache;
 use crate::memory::transfer::{Piece, Unreachable};
 use doorbell_abi::CEnum;
-use doorbell_transport::{check_initiator, local_rights};
+use doorbell_transport::{Fault, check_initiator, local_rights};
 use doorbell_verbs::{GRH_BYTES, QpType, SendFlags, WcStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
@@ -131,22 +131,18 @@ impl Requester {
         match responder.carry_out(caches, batch, &message) {
             Ok(attempt) => attempt,
             Err(_) if !batch.is_empty() => Attempt::AfterGathered,
-            Err(fault) => Attempt::Over(self.conclude(&responder, fault)),
+            Err(refusal) => Attempt::Over(self.conclude(&responder, refusal)),
         }
     }
 
     /// What becomes of a work request that the responder did not carry out.
-    fn conclude(&self, responder: &Responder<'_>, fault: Fault) -> Outcome {
-        match fault {
-            Fault::NoRecv if self.qp_type == QpType::Rc => {
+    fn conclude(&self, responder: &Responder<'_>, refusal: Refusal) -> Outcome {
+        match refusal {
+            Refusal::Silence => self.silence(),
+            Refusal::Fault(Fault::NoRecv) if self.qp_type == QpType::Rc => {
                 Outcome::Wait(Obstacle::NoRecv(responder.qp.min_rnr_timer.load(Relaxed) as u8 & 31))
             }
-            Fault::Silence => self.silence(),
-            fault if self.qp_type == QpType::Rc => Outcome::Done(responder.refuse(fault)),
-            fault => {
-                responder.drop_message(fault);
-                Outcome::Done(WcStatus::Success)
-            }
+            refusal => Outcome::Done(responder.refuse(refusal, self.qp_type)),
         }
     }
 

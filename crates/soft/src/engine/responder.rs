@@ -1,8 +1,8 @@
 //! The responder, whose part the requester plays: it takes what its process shows of itself, and
 //! trusts none of it.
 //!
-//! The order of checks and the outcome of each fault are those of `doorbell_transport`'s
-//! responder (IB specification vol. 1, 9.7.5 and 9.9).
+//! The order of checks is that of `doorbell_transport`'s responder (IB specification vol. 1, 9.7.5),
+//! which also says what becomes of each fault.
 
 use super::attempt::{Attempt, Outcome};
 use super::batch::{Batch, Request};
@@ -13,11 +13,11 @@ use crate::fabric::process::Process;
 use crate::memory::records::*;
 use crate::memory::regions::{Place, RegionCache, find_in};
 use crate::memory::segment::Segment;
-use crate::memory::transfer::{self, AtomicWork, Far, Piece, Unreachable};
+use crate::memory::transfer::{self, Far, Piece, Unreachable};
 use crate::rings::completions::{Carried, RecvDone, SOLICITED, push_recv};
 use crate::rings::recvs::{check_limit, flush, sge_record, slot};
 use doorbell_abi::{CEnum, IBV_WC_GRH, IBV_WC_WITH_IMM};
-use doorbell_transport::takes_requests;
+use doorbell_transport::{AtomicOp, Fault, NakCode, check_enabled, takes_requests};
 use doorbell_verbs::{
     AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, Sge, WcOpcode, WcStatus,
 };
@@ -50,25 +50,28 @@ pub(super) struct Message<'a> {
     pub(super) grh: Option<&'a [u8; GRH_BYTES as usize]>,
 }
 
-/// Why the responder does not carry a request out.
+/// Why the responder does not carry a message out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    NoRecv,
-    RecvTooSmall,
-    RecvProtection,
-    Access,
-    Invalid,
+pub(super) enum Refusal {
+    /// As any responder refuses.
+    Fault(Fault),
+    /// Its CQ took no more.
+    CqFull,
     /// The process is gone, or its records make no sense.
     Silence,
-    /// The responder's CQ took no more.
-    CqFull,
 }
 
-impl From<Unreachable> for Fault {
-    fn from(cause: Unreachable) -> Fault {
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Refusal {
+        Refusal::Fault(fault)
+    }
+}
+
+impl From<Unreachable> for Refusal {
+    fn from(cause: Unreachable) -> Refusal {
         match cause {
-            Unreachable::Gone => Fault::Silence,
-            Unreachable::Memory => Fault::Access,
+            Unreachable::Gone => Refusal::Silence,
+            Unreachable::Memory => Fault::Access.into(),
         }
     }
 }
@@ -89,7 +92,7 @@ impl Responder<'_> {
         caches: &mut Caches,
         batch: &mut Batch,
         message: &Message<'_>,
-    ) -> Result<Attempt, Fault> {
+    ) -> Result<Attempt, Refusal> {
         let Message { request, pieces, .. } = *message;
         let len = request.len;
         match request.wr.op {
@@ -107,9 +110,6 @@ impl Responder<'_> {
                 self.write_with_imm(message, far)?;
             }
             SendOp::Read(remote) => {
-                if self.qp.max_dest_rd_atomic.load(Relaxed) == 0 {
-                    return Err(Fault::Invalid);
-                }
                 let far = self.remote(caches, remote, len, AccessFlags::REMOTE_READ)?;
                 match far {
                     Far::Foreign { pid, addr } => return Ok(gather(batch, request, pieces, pid, addr)),
@@ -118,10 +118,10 @@ impl Responder<'_> {
                 }
             }
             SendOp::CompareSwap { remote, compare, swap } => {
-                self.atomic(caches, remote, AtomicWork::CompareSwap { compare, swap }, pieces)?;
+                self.atomic(caches, remote, AtomicOp::CompareSwap { compare, swap }, pieces)?;
             }
             SendOp::FetchAdd { remote, add } => {
-                self.atomic(caches, remote, AtomicWork::FetchAdd(add), pieces)?;
+                self.atomic(caches, remote, AtomicOp::FetchAdd { add }, pieces)?;
             }
         }
         Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
@@ -135,18 +135,22 @@ impl Responder<'_> {
         remote: RemoteAddr,
         len: u32,
         need: AccessFlags,
-    ) -> Result<Far, Fault> {
-        let enabled = AccessFlags::from_bits_truncate(self.qp.access.load(Relaxed));
-        if !enabled.contains(need) {
-            return Err(Fault::Invalid);
-        }
+    ) -> Result<Far, Refusal> {
+        self.check_enabled(need, remote.addr)?;
         if len == 0 {
             return Ok(Far::Mapped(std::ptr::NonNull::dangling().as_ptr()));
         }
         let place = self.find(caches, remote.rkey).ok_or(Fault::Access)?;
         let pd = self.qp.pd.load(Relaxed);
         let offset = place.check(pd, remote.addr, u64::from(len), need).map_err(|_| Fault::Access)?;
-        self.far(caches, &place, offset, u64::from(len)).ok_or(Fault::Access)
+        self.far(caches, &place, offset, u64::from(len)).ok_or(Fault::Access.into())
+    }
+
+    /// [`check_enabled`] as the QP's record has it.
+    fn check_enabled(&self, need: AccessFlags, va: u64) -> Result<(), Fault> {
+        let access = AccessFlags::from_bits_truncate(self.qp.access.load(Relaxed));
+        let max_dest_rd_atomic = self.qp.max_dest_rd_atomic.load(Relaxed).min(u8::MAX.into());
+        check_enabled(need, va, access, max_dest_rd_atomic as u8)
     }
 
     fn find(&self, caches: &mut Caches, key: u32) -> Option<Place> {
@@ -176,43 +180,37 @@ impl Responder<'_> {
         &self,
         caches: &mut Caches,
         remote: RemoteAddr,
-        work: AtomicWork,
+        op: AtomicOp,
         pieces: &[Piece],
-    ) -> Result<(), Fault> {
-        let enabled = AccessFlags::from_bits_truncate(self.qp.access.load(Relaxed));
-        if !enabled.contains(AccessFlags::REMOTE_ATOMIC)
-            || !remote.addr.is_multiple_of(8)
-            || self.qp.max_dest_rd_atomic.load(Relaxed) == 0
-        {
-            return Err(Fault::Invalid);
-        }
+    ) -> Result<(), Refusal> {
+        self.check_enabled(AccessFlags::REMOTE_ATOMIC, remote.addr)?;
         let place = self.find(caches, remote.rkey).ok_or(Fault::Access)?;
         let pd = self.qp.pd.load(Relaxed);
         let offset =
             place.check(pd, remote.addr, 8, AccessFlags::REMOTE_ATOMIC).map_err(|_| Fault::Access)?;
         let host = place.host.wrapping_add(offset);
         if !host.is_multiple_of(8) {
-            return Err(Fault::Invalid);
+            return Err(Fault::Invalid.into());
         }
         let far = self.far(caches, &place, offset, 8).ok_or(Fault::Access)?;
         // Where in the segment the region lies is its owner's word, which need not be true.
         if matches!(far, Far::Mapped(word) if !word.addr().is_multiple_of(8)) {
-            return Err(Fault::Access);
+            return Err(Fault::Access.into());
         }
         let original = match (far, place.shared) {
             // The processor's own atomics are enough where everybody can use them.
             (Far::Mapped(word), Some(_)) => {
                 // SAFETY: within a region or segment that is mapped, and aligned.
-                unsafe { transfer::atomic_mapped(word, work) }
+                unsafe { transfer::atomic_mapped(word, op) }
             }
             (Far::Mapped(word), None) => {
-                let _others = self.segment.atomic_lock(host).lock().ok_or(Fault::Silence)?;
+                let _others = self.segment.atomic_lock(host).lock().ok_or(Refusal::Silence)?;
                 // SAFETY: as above.
-                unsafe { transfer::atomic_mapped(word, work) }
+                unsafe { transfer::atomic_mapped(word, op) }
             }
             (Far::Foreign { pid, addr }, _) => {
-                let _others = self.segment.atomic_lock(host).lock().ok_or(Fault::Silence)?;
-                transfer::atomic_foreign(pid, addr, work)?
+                let _others = self.segment.atomic_lock(host).lock().ok_or(Refusal::Silence)?;
+                transfer::atomic_foreign(pid, addr, op)?
             }
         };
         transfer::read(pieces, Far::Mapped((&raw const original).cast_mut().cast()))?;
@@ -220,9 +218,9 @@ impl Responder<'_> {
     }
 
     /// A WRITE with immediate: it takes a RECV, whose buffers stay as they are.
-    fn write_with_imm(&self, message: &Message<'_>, far: Far) -> Result<(), Fault> {
+    fn write_with_imm(&self, message: &Message<'_>, far: Far) -> Result<(), Refusal> {
         let rq = self.rq()?;
-        let _senders = rq.lock.lock().ok_or(Fault::Silence)?;
+        let _senders = rq.lock.lock().ok_or(Refusal::Silence)?;
         let (head, _) = self.front(rq)?;
         let len = message.request.len;
         if len > 0 {
@@ -238,9 +236,9 @@ impl Responder<'_> {
     }
 
     /// A SEND.
-    fn receive(&self, caches: &mut Caches, message: &Message<'_>) -> Result<(), Fault> {
+    fn receive(&self, caches: &mut Caches, message: &Message<'_>) -> Result<(), Refusal> {
         let rq = self.rq()?;
-        let _senders = rq.lock.lock().ok_or(Fault::Silence)?;
+        let _senders = rq.lock.lock().ok_or(Refusal::Silence)?;
         let (head, slot) = self.front(rq)?;
         let ud = message.qp_type == QpType::Ud;
         let header: &[u8] = match message.grh {
@@ -250,7 +248,7 @@ impl Responder<'_> {
         };
         let total = header.len() as u64 + u64::from(message.request.len);
         if total > u64::from(slot.capacity.load(Relaxed)) {
-            return Err(Fault::RecvTooSmall);
+            return Err(Fault::RecvTooSmall.into());
         }
         let carried = if total <= CARRIED_BYTES as u64 {
             self.check_buffers(caches, rq, slot, total, None)?;
@@ -272,18 +270,18 @@ impl Responder<'_> {
         self.take(rq, head, &done)
     }
 
-    fn rq(&self) -> Result<&RqRecord, Fault> {
-        self.segment.rq(self.qp.rq.load(Relaxed) as usize).ok_or(Fault::Silence)
+    fn rq(&self) -> Result<&RqRecord, Refusal> {
+        self.segment.rq(self.qp.rq.load(Relaxed) as usize).ok_or(Refusal::Silence)
     }
 
     /// The oldest RECV, and its position.
-    fn front<'r>(&'r self, rq: &RqRecord) -> Result<(u64, &'r RqSlot), Fault> {
+    fn front<'r>(&'r self, rq: &RqRecord) -> Result<(u64, &'r RqSlot), Refusal> {
         let head = rq.head.load(Relaxed);
         let (capacity, max_sge) = (rq.capacity.load(Acquire), rq.max_sge.load(Relaxed));
         let slot =
-            slot(self.segment, rq.slots.load(Relaxed), capacity, max_sge, head).ok_or(Fault::Silence)?;
+            slot(self.segment, rq.slots.load(Relaxed), capacity, max_sge, head).ok_or(Refusal::Silence)?;
         if slot.sequence.load(Acquire) != head.wrapping_add(1) {
-            return Err(Fault::NoRecv);
+            return Err(Fault::NoRecv.into());
         }
         Ok((head, slot))
     }
@@ -297,14 +295,14 @@ impl Responder<'_> {
         slot: &RqSlot,
         total: u64,
         fill: Option<(&[u8], &[Piece])>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Refusal> {
         let (pd, max_sge) = (rq.pd.load(Relaxed), rq.max_sge.load(Relaxed));
         let mut at = 0;
         for n in 0..slot.sges.load(Relaxed) {
             if at == total {
                 break;
             }
-            let record = sge_record(self.segment, slot, n, max_sge).ok_or(Fault::Silence)?;
+            let record = sge_record(self.segment, slot, n, max_sge).ok_or(Refusal::Silence)?;
             let sge = Sge {
                 addr: record.addr.load(Relaxed),
                 length: record.length.load(Relaxed),
@@ -324,7 +322,7 @@ impl Responder<'_> {
             }
             at += part;
         }
-        if at < total { Err(Fault::RecvTooSmall) } else { Ok(()) }
+        if at < total { Err(Fault::RecvTooSmall.into()) } else { Ok(()) }
     }
 
     /// What the completions of all messages have in common.
@@ -344,47 +342,34 @@ impl Responder<'_> {
     }
 
     /// Takes the RECV at `head` and completes it.
-    fn take(&self, rq: &RqRecord, head: u64, done: &RecvDone<'_>) -> Result<(), Fault> {
+    fn take(&self, rq: &RqRecord, head: u64, done: &RecvDone<'_>) -> Result<(), Refusal> {
         let taken = push_recv(self.owner, self.segment, self.qp.cq.load(Relaxed), done);
         rq.head.store(head.wrapping_add(1), Relaxed);
         if rq.limit.load(Relaxed) != 0 {
             check_limit(self.owner, rq);
         }
-        if taken { Ok(()) } else { Err(Fault::CqFull) }
+        if taken { Ok(()) } else { Err(Refusal::CqFull) }
     }
 
-    /// A request of RC that cannot be carried out: what the requester hears. The responder is in
-    /// Err from here on (IB specification vol. 1, table 63).
-    pub(super) fn refuse(&self, fault: Fault) -> WcStatus {
-        let (status, event) = match fault {
-            Fault::RecvTooSmall => {
-                self.fail_recv(WcStatus::LocLenErr);
-                (WcStatus::RemInvReqErr, EVENT_QP_REQ_ERR)
+    /// What follows of a message that was not carried out, here; returns its status at the requester.
+    pub(super) fn refuse(&self, refusal: Refusal, qp_type: QpType) -> WcStatus {
+        let uses_srq = self.qp.uses_srq.load(Relaxed) != 0;
+        let rc = qp_type == QpType::Rc;
+        let (nak, recv, fatal) = match refusal {
+            Refusal::Fault(fault) => {
+                (fault.nak(), fault.recv_status(qp_type, uses_srq), fault.is_fatal(qp_type))
             }
-            Fault::RecvProtection => {
-                self.fail_recv(WcStatus::LocProtErr);
-                (WcStatus::RemOpErr, EVENT_QP_FATAL)
-            }
-            Fault::Access => (WcStatus::RemAccessErr, EVENT_QP_ACCESS_ERR),
-            Fault::CqFull => (WcStatus::RemOpErr, EVENT_QP_FATAL),
-            Fault::Invalid | Fault::NoRecv | Fault::Silence => (WcStatus::RemInvReqErr, EVENT_QP_REQ_ERR),
+            Refusal::CqFull => (Some(NakCode::RemoteOperation), None, rc),
+            Refusal::Silence => (None, None, false),
         };
-        self.fail(event);
-        status
-    }
-
-    /// A message of UC or UD that cannot be received. Where it is too long for its RECV, one of the
-    /// QP's own stays for the next message, while one of an SRQ completes with an error (IB
-    /// specification vol. 1, 9.9.3, classes D and E).
-    pub(super) fn drop_message(&self, fault: Fault) {
-        match fault {
-            Fault::RecvTooSmall if self.qp.uses_srq.load(Relaxed) != 0 => self.fail_recv(WcStatus::LocLenErr),
-            Fault::RecvProtection => {
-                self.fail_recv(WcStatus::LocProtErr);
-                self.fail(EVENT_QP_FATAL);
-            }
-            _ => {}
+        if let Some(status) = recv {
+            self.fail_recv(status);
         }
+        if let Some(nak) = nak.filter(|_| fatal) {
+            self.fail(event_of(nak));
+        }
+        // On UC and UD nobody hears of it.
+        nak.filter(|_| rc).map_or(WcStatus::Success, NakCode::status)
     }
 
     /// Completes the oldest RECV with an error.
@@ -422,6 +407,15 @@ impl Responder<'_> {
     }
 }
 
+/// The event that tells a responder's program of a NAK.
+fn event_of(nak: NakCode) -> u32 {
+    match nak {
+        NakCode::RemoteAccess => EVENT_QP_ACCESS_ERR,
+        NakCode::RemoteOperation => EVENT_QP_FATAL,
+        NakCode::InvalidRequest | NakCode::PsnSequence => EVENT_QP_REQ_ERR,
+    }
+}
+
 /// Whether a QP in this state takes messages.
 pub(super) fn receives(state: u32) -> bool {
     QpState::from_c(state).is_some_and(takes_requests)
@@ -433,7 +427,7 @@ fn gather(batch: &mut Batch, request: &Request<'_>, pieces: &[Piece], pid: u32, 
 }
 
 /// Fills a buffer with `len` bytes of header and pieces, from byte `from` of both on.
-fn fill_buffer(header: &[u8], pieces: &[Piece], from: usize, len: usize, far: Far) -> Result<(), Fault> {
+fn fill_buffer(header: &[u8], pieces: &[Piece], from: usize, len: usize, far: Far) -> Result<(), Refusal> {
     let mut parts = Vec::with_capacity(pieces.len() + 1);
     let (mut skip, mut left) = (from, len);
     let header = Piece { addr: header.as_ptr() as u64, len: header.len() };
@@ -447,7 +441,7 @@ fn fill_buffer(header: &[u8], pieces: &[Piece], from: usize, len: usize, far: Fa
         }
     }
     transfer::write(&parts, far).map_err(|cause| match cause {
-        Unreachable::Gone => Fault::Silence,
-        Unreachable::Memory => Fault::RecvProtection,
+        Unreachable::Gone => Refusal::Silence,
+        Unreachable::Memory => Fault::RecvProtection.into(),
     })
 }

@@ -83,8 +83,8 @@ pub(crate) struct Views {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// By the region's key.
-    views: HashMap<u32, (Place, Option<View>)>,
+    /// By the region's slot.
+    views: HashMap<usize, (Place, Option<View>)>,
     mappings: HashMap<Source, Weak<Mapping>>,
     /// The mapping of the peer's that was seen last not to be shared memory: most of its regions
     /// may lie in the same heap. Should it have been replaced, then only the fast way is missed.
@@ -276,7 +276,7 @@ impl ViewCache {
         place: &Place,
         offset: u64,
     ) -> Option<*mut u8> {
-        let entry = &mut self.0[place.slot() as usize % 4];
+        let entry = &mut self.0[place.slot() % 4];
         let known = matches!(entry, Some((number, then, _)) if *number == views.number && then == place);
         if !known {
             *entry = Some((views.number, *place, views.find(segment, place)));

@@ -23,9 +23,9 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The number of its slot in the table of regions, plus 1.
-    pub(crate) fn slot(&self) -> u32 {
-        self.key >> 8
+    /// Its slot in the table of regions.
+    pub(crate) fn slot(&self) -> usize {
+        Keys::slot_of(self.key).unwrap_or(0)
     }
 
     /// Checks an access; returns the distance of its first byte from the region's.
@@ -50,18 +50,13 @@ struct Table {
     places: Vec<(u64, Option<u64>)>,
 }
 
-/// Slot of a key in the tables.
-fn slot_of(key: u32) -> Option<usize> {
-    ((key >> 8) as usize).checked_sub(1)
-}
-
 impl Regions {
     /// Adds a region; returns its key.
     pub(crate) fn register(&self, segment: &Segment, region: Region, host: u64) -> Result<u32, Errno> {
         let shared = segment.arena_offset(host, region.len);
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let key = table.keys.register(region);
-        let slot = slot_of(key).filter(|&slot| slot < MRS);
+        let slot = Keys::slot_of(key).filter(|&slot| slot < MRS);
         let Some((slot, record)) = slot.and_then(|slot| Some((slot, segment.mr(slot)?))) else {
             table.keys.deregister(key);
             return Err(ENOMEM);
@@ -84,7 +79,7 @@ impl Regions {
     ) -> Result<(), Errno> {
         let shared = segment.arena_offset(host, region.len);
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        let slot = slot_of(key).filter(|_| table.keys.replace(key, region)).ok_or(EINVAL)?;
+        let slot = Keys::slot_of(key).filter(|_| table.keys.replace(key, region)).ok_or(EINVAL)?;
         let record = segment.mr(slot).ok_or(EINVAL)?;
         table.places[slot] = (host, shared);
         show(record, key, &region, host, shared);
@@ -96,7 +91,7 @@ impl Regions {
     pub(crate) fn deregister(&self, segment: &Segment, key: u32) -> bool {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let known = table.keys.deregister(key);
-        if let Some(record) = slot_of(key).filter(|_| known).and_then(|slot| segment.mr(slot)) {
+        if let Some(record) = Keys::slot_of(key).filter(|_| known).and_then(|slot| segment.mr(slot)) {
             record.change(|r| r.key.store(0, Relaxed));
         }
         self.epoch.fetch_add(1, Release);
@@ -107,7 +102,7 @@ impl Regions {
     pub(crate) fn find(&self, key: u32) -> Option<Place> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let region = *table.keys.get(key)?;
-        let (host, shared) = *table.places.get(slot_of(key)?)?;
+        let (host, shared) = *table.places.get(Keys::slot_of(key)?)?;
         Some(Place { key, changes: 0, region, host, shared })
     }
 }
@@ -139,7 +134,7 @@ impl RegionCache {
         if epoch != self.epoch {
             *self = RegionCache { epoch, ..RegionCache::default() };
         }
-        let entry = &mut self.entries[(key >> 8) as usize % 4];
+        let entry = &mut self.entries[Keys::slot_of(key)? % 4];
         if let Some((_, place)) = entry.filter(|(known, _)| *known == key) {
             return Some(place);
         }
@@ -151,7 +146,7 @@ impl RegionCache {
 
 /// The region with this key in a peer's segment.
 pub(crate) fn find_in(segment: &Segment, key: u32) -> Option<Place> {
-    let record = segment.mr(slot_of(key)?)?;
+    let record = segment.mr(Keys::slot_of(key)?)?;
     let place = record.read(|r| {
         let region = Region {
             pd: r.pd.load(Relaxed),

@@ -1,6 +1,7 @@
 //! Moving payload: within this process, to and from shared memory, and to and from other
 //! processes by process_vm_writev(2) and process_vm_readv(2).
 
+use doorbell_transport::AtomicOp;
 use libc::iovec;
 use std::mem::{align_of, offset_of, size_of};
 use std::sync::atomic::{AtomicU64, Ordering::*};
@@ -278,43 +279,29 @@ fn refusal(error: std::io::Error) -> Unreachable {
 ///
 /// # Safety
 /// The word is mapped and aligned.
-pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicWork) -> u64 {
+pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicOp) -> u64 {
     // SAFETY: vouched for by the caller.
     let word = unsafe { &*word.cast::<AtomicU64>() };
     match op {
-        AtomicWork::CompareSwap { compare, swap } => {
+        AtomicOp::CompareSwap { compare, swap } => {
             word.compare_exchange(compare, swap, SeqCst, SeqCst).unwrap_or_else(|found| found)
         }
-        AtomicWork::FetchAdd(add) => word.fetch_add(add, SeqCst),
+        AtomicOp::FetchAdd { add } => word.fetch_add(add, SeqCst),
     }
 }
 
-/// What an atomic does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum AtomicWork {
-    /// Compare-and-swap.
-    CompareSwap {
-        /// What the word must equal.
-        compare: u64,
-        /// What replaces it.
-        swap: u64,
-    },
-    /// Fetch-and-add.
-    FetchAdd(u64),
-}
-
 /// An atomic on a word of another process. Atomic against others that hold the same lock.
-pub(crate) fn atomic_foreign(pid: u32, addr: u64, op: AtomicWork) -> Result<u64, Unreachable> {
+pub(crate) fn atomic_foreign(pid: u32, addr: u64, op: AtomicOp) -> Result<u64, Unreachable> {
     let far = Far::Foreign { pid, addr };
     let mut word = 0u64;
     let here = [Piece { addr: (&raw mut word) as u64, len: 8 }];
     read(&here, far)?;
     let original = word;
-    word = match op {
-        AtomicWork::CompareSwap { compare, .. } if original != compare => return Ok(original),
-        AtomicWork::CompareSwap { swap, .. } => swap,
-        AtomicWork::FetchAdd(add) => original.wrapping_add(add),
-    };
+    // What compares unequal is not written at all.
+    if matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {
+        return Ok(original);
+    }
+    word = op.apply(original);
     let here = [Piece { addr: (&raw mut word) as u64, len: 8 }];
     write(&here, far)?;
     Ok(original)
