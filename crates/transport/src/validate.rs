@@ -1,9 +1,7 @@
 //! What ibv_post_send(3) and ibv_post_recv(3) refuse at the call.
 
 use crate::MAX_MESSAGE_BYTES;
-use doorbell_verbs::{
-    Mtu, Opcode, QpCap, QpState, QpType, SendFlags, SendWr, UdDest, VerbsError, verb_not_offered,
-};
+use doorbell_verbs::{Mtu, QpCap, QpState, QpType, SendFlags, SendWr, UdDest, VerbsError, verb_not_offered};
 
 /// What of a QP decides whether a send work request is taken.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +20,29 @@ impl SendShape<'_> {
     /// The length of the message, where the state, the transport, the queue's sizes and the length
     /// allow it. lkeys are looked at when the work request is carried out.
     pub fn check(&self, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
+        self.check_offered(wr)?;
+        // Those of a list that is too long are not looked at: they need not be there.
+        let (sges, most) = (wr.sg_list.len(), self.cap.max_send_sge);
+        if sges > most as usize {
+            return Err(VerbsError::Invalid(format!("{sges} SGEs in a send work request, at most {most}")));
+        }
+        self.check_message(wr, wr.length(), wr.flags.contains(SendFlags::INLINE))
+    }
+
+    /// The same of a work request whose payload is inline and was copied already: `len` bytes of it.
+    pub fn check_copied(&self, wr: &SendWr<'_>, len: usize) -> Result<u32, VerbsError> {
+        self.check_offered(wr)?;
+        self.check_message(&SendWr { sg_list: &[], ..*wr }, len as u64, true)
+    }
+
+    fn check_message(&self, wr: &SendWr<'_>, len: u64, inline: bool) -> Result<u32, VerbsError> {
+        let len = self.check_length(wr, len, inline)?;
+        self.check_dest(wr.dest)?;
+        Ok(len)
+    }
+
+    /// Whether the state and the transport allow the verb.
+    fn check_offered(&self, wr: &SendWr<'_>) -> Result<(), VerbsError> {
         if matches!(self.state, QpState::Reset | QpState::Init | QpState::Rtr) {
             return Err(VerbsError::Invalid(format!(
                 "ibv_post_send on a QP in state {:?}; it must be in Rts",
@@ -29,21 +50,12 @@ impl SendShape<'_> {
             )));
         }
         let opcode = wr.op.opcode();
-        if !opcode.is_offered_by(self.qp_type) {
-            return Err(verb_not_offered(opcode, self.qp_type));
-        }
-        if wr.sg_list.len() > self.cap.max_send_sge as usize {
-            let (got, most) = (wr.sg_list.len(), self.cap.max_send_sge);
-            return Err(VerbsError::Invalid(format!("{got} SGEs in a send work request, at most {most}")));
-        }
-        let len = self.check_length(opcode, wr)?;
-        self.check_dest(wr.dest)?;
-        Ok(len)
+        if opcode.is_offered_by(self.qp_type) { Ok(()) } else { Err(verb_not_offered(opcode, self.qp_type)) }
     }
 
     /// The length of a work request's message, where it is allowed.
-    fn check_length(&self, opcode: Opcode, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
-        let len = wr.length();
+    fn check_length(&self, wr: &SendWr<'_>, len: u64, inline: bool) -> Result<u32, VerbsError> {
+        let opcode = wr.op.opcode();
         let refuse = |why: String| Err(VerbsError::Invalid(why));
         if len > u64::from(MAX_MESSAGE_BYTES) {
             return refuse(format!("a message of {len} bytes, at most {MAX_MESSAGE_BYTES}"));
@@ -56,7 +68,7 @@ impl SendShape<'_> {
             let sges = wr.sg_list.len();
             return refuse(format!("an atomic needs one SGE of 8 bytes, got {sges} with {len} bytes"));
         }
-        if wr.flags.contains(SendFlags::INLINE) {
+        if inline {
             if opcode.returns_data() {
                 return refuse(format!("{opcode:?} cannot be inline, only SEND and WRITE can"));
             }

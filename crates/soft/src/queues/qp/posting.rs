@@ -3,11 +3,11 @@
 use super::{Qp, Sends};
 use crate::device;
 use crate::engine::batch::Request;
-use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::errno::{ENOMEM, Errno};
 use crate::memory::records::index_of;
 use crate::rings::completions::Armed;
 use doorbell_transport::{SendShape, is_signaled};
-use doorbell_verbs::{QpType, SendFlags, SendWr, Sge, WcStatus};
+use doorbell_verbs::{QpType, SendWr, WcStatus};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::*;
 
@@ -87,13 +87,10 @@ impl<'a> Posting<'a> {
         };
         let cap = &self.qp.cap;
         let shape = SendShape { qp_type: self.qp.qp_type(), state: self.sends.state, cap, path_mtu };
-        let Some(bytes) = inline else { return Ok(shape.check(wr)?) };
-        // The same checks, of the bytes as the one SGE that they would be.
-        let length = u32::try_from(bytes.len()).map_err(|_| EINVAL)?;
-        let sges = [Sge { addr: 0, length, lkey: 0 }];
-        let sg_list = &sges[..usize::from(length > 0).min(cap.max_send_sge as usize)];
-        shape.check(&SendWr { sg_list, flags: wr.flags | SendFlags::INLINE, ..*wr })?;
-        if length > cap.max_inline_data { Err(EINVAL) } else { Ok(length) }
+        Ok(match inline {
+            None => shape.check(wr)?,
+            Some(bytes) => shape.check_copied(wr, bytes.len())?,
+        })
     }
 
     /// Posts one; `inline` as in [`Posting::check`].
