@@ -1,5 +1,6 @@
 //! The device as programs see it: its name, limits, port and addresses.
 
+use crate::memory::records::{CQS, MRS, QPS, RQS};
 use doorbell_abi::{
     CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_grh, ibv_port_attr,
 };
@@ -141,21 +142,21 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.vendor_id = 0x02_dbe1;
     attr.vendor_part_id = 1;
     attr.hw_ver = 1;
-    attr.max_qp = count(crate::memory::records::QPS) - 2;
+    attr.max_qp = count(QPS) - 2;
     attr.max_qp_wr = MAX_WR as i32;
     attr.device_cap_flags = DEVICE_CAPS;
     attr.max_sge = MAX_SGE as i32;
     attr.max_sge_rd = MAX_SGE as i32;
-    attr.max_cq = count(crate::memory::records::CQS);
+    attr.max_cq = count(CQS);
     attr.max_cqe = MAX_CQE as i32;
-    attr.max_mr = count(crate::memory::records::MRS) - 1;
+    attr.max_mr = count(MRS) - 1;
     attr.max_pd = 1 << 16;
     attr.max_qp_rd_atom = MAX_RD_ATOMIC.into();
-    attr.max_res_rd_atom = count(crate::memory::records::QPS) * i32::from(MAX_RD_ATOMIC);
+    attr.max_res_rd_atom = count(QPS) * i32::from(MAX_RD_ATOMIC);
     attr.max_qp_init_rd_atom = MAX_RD_ATOMIC.into();
     attr.atomic_cap = ATOMIC_HCA;
     attr.max_ah = 1 << 16;
-    attr.max_srq = count(crate::memory::records::RQS - crate::memory::records::QPS);
+    attr.max_srq = count(RQS - QPS);
     attr.max_srq_wr = MAX_WR as i32;
     attr.max_srq_sge = MAX_SGE as i32;
     attr.max_pkeys = PKEYS;

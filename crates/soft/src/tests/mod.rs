@@ -2,6 +2,7 @@
 
 mod between;
 mod hostile;
+mod peer;
 
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;

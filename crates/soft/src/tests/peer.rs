@@ -1,0 +1,325 @@
+//! A process that tests start to be the other side, and what they tell it to do.
+
+use super::{PD, Patience, Side, scribble};
+use crate::fabric::process::Process;
+use crate::memory::records::MrRecord;
+use crate::memory::transfer::{self, Far, Piece};
+use doorbell_abi::{CEnum, ibv_wc};
+use doorbell_transport::{Keys, Region};
+use doorbell_verbs::*;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::FromRawFd;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Set in the process that the tests start.
+const PEER: &str = "DOORBELL_TEST_PEER";
+/// What its answers begin with, as the test harness prints on the same pipe.
+const ANSWER: &str = "answer:";
+
+pub(super) const PAGE: usize = 4096;
+/// Bytes of the buffers: those that WRITEs, READs and atomics use, then the RECVs', then a page that
+/// is not mapped.
+pub(super) const OPEN: usize = 2 * PAGE;
+pub(super) const HOLE: usize = 3 * PAGE;
+pub(super) const BUFFER: usize = 5 * PAGE;
+pub(super) const RECV_BYTES: usize = 256;
+pub(super) const RECVS: usize = PAGE / RECV_BYTES;
+/// Sizes of the queues.
+const CAP: QpCap = QpCap {
+    max_send_wr: 2048,
+    max_recv_wr: RECVS as u32,
+    max_send_sge: 2,
+    max_recv_sge: 1,
+    max_inline_data: 64,
+};
+const CQE: u32 = 4096;
+
+/// Registered memory.
+#[derive(Clone, Copy)]
+pub(super) struct Buffer {
+    pub(super) addr: u64,
+    pub(super) key: u32,
+}
+
+/// Private memory with a hole, which is never unmapped otherwise.
+pub(super) fn buffer(process: &'static Process) -> Buffer {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, of which a page is given back.
+    let addr = unsafe {
+        let addr = libc::mmap(std::ptr::null_mut(), BUFFER, protection, flags, -1, 0);
+        assert_ne!(addr, libc::MAP_FAILED, "memory");
+        assert_eq!(libc::munmap(addr.byte_add(HOLE), PAGE), 0, "a hole");
+        addr as u64
+    };
+    Buffer { addr, key: register(process, addr) }
+}
+
+/// Memory that the program shares in one of three ways, where it is registered and where else it is
+/// mapped, and its number or its file. None of it is left when the process ends.
+fn shared(process: &'static Process, how: &str) -> (Buffer, u64, i32, Option<File>) {
+    let twice = |map: &dyn Fn() -> *mut libc::c_void| {
+        let (first, second) = (map(), map());
+        assert!(first as isize != -1 && second as isize != -1, "{}", std::io::Error::last_os_error());
+        (first as u64, second as u64)
+    };
+    let ((addr, second), id, file) = if how == "system-v" {
+        // SAFETY: a new segment and new mappings of it.
+        unsafe {
+            let id = libc::shmget(libc::IPC_PRIVATE, BUFFER, 0o600);
+            let both = twice(&|| libc::shmat(id, std::ptr::null(), 0));
+            assert_eq!(libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()), 0, "it goes with its users");
+            (both, id, None)
+        }
+    } else {
+        // SAFETY: a new file and new mappings of it.
+        unsafe {
+            let fd = libc::memfd_create(c"test".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+            let file = File::from_raw_fd(fd);
+            file.set_len(BUFFER as u64).expect("its size");
+            if how == "sealed" {
+                assert_eq!(libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_SHRINK), 0, "a seal");
+            }
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let map = || libc::mmap(std::ptr::null_mut(), BUFFER, protection, libc::MAP_SHARED, fd, 0);
+            (twice(&map), 0, Some(file))
+        }
+    };
+    (Buffer { addr, key: register(process, addr) }, second, id, file)
+}
+
+fn register(process: &'static Process, addr: u64) -> u32 {
+    let region = Region { pd: PD, addr, len: BUFFER as u64, access: AccessFlags::all() };
+    process.regions.register(process.segment, region, addr).expect("a region")
+}
+
+/// A QP that is not connected.
+fn side(process: &'static Process, qp_type: QpType) -> Side {
+    Side::new(process, qp_type, CAP, CQE)
+}
+
+/// Connects it to QP `dest` of the other process.
+fn connect(side: &Side, dest: u32) {
+    side.connect(dest, Patience { timeout: 10, rnr_retry: 7 });
+}
+
+impl Side {
+    /// Completions that are there: what was posted, and what became of it.
+    pub(super) fn completions(&self) -> Vec<[u64; 3]> {
+        let mut all = Vec::new();
+        let mut wcs = [ibv_wc::default(); 16];
+        while let Ok(n @ 1..) = self.cq.poll(&mut wcs) {
+            all.extend(wcs[..n].iter().map(|wc| [wc.wr_id, wc.status.into(), wc.opcode.into()]));
+        }
+        all
+    }
+
+    /// Completions, as soon as there are so many.
+    pub(super) fn wait_for(&self, count: usize) -> Vec<[u64; 3]> {
+        let begin = Instant::now();
+        let mut all = Vec::new();
+        while all.len() < count {
+            assert!(begin.elapsed() < Duration::from_secs(20), "only {all:?}");
+            all.extend(self.completions());
+            std::thread::yield_now();
+        }
+        all
+    }
+}
+
+/// The process that the tests start.
+pub(super) struct Peer {
+    pub(super) process: std::process::Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    pub(super) fn start() -> Peer {
+        let mut process = Command::new(std::env::current_exe().expect("this test has a file"))
+            .args(["--exact", "tests::peer::the_peer", "--ignored", "--nocapture"])
+            .env(PEER, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let to = process.stdin.take();
+        let from = BufReader::new(process.stdout.take().expect("its output"));
+        Peer { process, to, from }
+    }
+
+    pub(super) fn ask(&mut self, command: &str) -> Vec<u64> {
+        let to = self.to.as_mut().expect("its input");
+        writeln!(to, "{command}").expect("it listens");
+        let mut line = String::new();
+        while self.from.read_line(&mut line).expect("it answers") > 0 {
+            if let Some((_, numbers)) = line.split_once(ANSWER) {
+                return numbers.split_whitespace().map(|n| n.parse().expect("a number")).collect();
+            }
+            line.clear();
+        }
+        panic!("the peer ended when asked {command:?}");
+    }
+
+    pub(super) fn buffer(&mut self) -> Buffer {
+        let answer = self.ask("buffer");
+        Buffer { addr: answer[0], key: answer[1] as u32 }
+    }
+
+    /// Memory that it shares in this way, where else it is mapped, and its number.
+    pub(super) fn shared(&mut self, how: &str) -> (Buffer, u64, i32) {
+        let answer = self.ask(&format!("shared {how}"));
+        (Buffer { addr: answer[0], key: answer[1] as u32 }, answer[2], answer[3] as i32)
+    }
+
+    /// A QP here and one there, connected, with RECVs posted there.
+    pub(super) fn connect(&mut self, qp_type: QpType) -> Side {
+        let process = Process::current().expect("this process can use the device");
+        let side = self::side(process, qp_type);
+        let answer = self.ask(&format!("qp {} {}", qp_type.to_c(), side.qp.num()));
+        connect(&side, answer[0] as u32);
+        side
+    }
+
+    pub(super) fn far(&self, addr: u64) -> Far {
+        Far::Foreign { pid: self.process.id(), addr }
+    }
+
+    /// The mapped bytes of a buffer.
+    pub(super) fn bytes(&self, addr: u64) -> Vec<u8> {
+        let mut bytes = vec![0; HOLE];
+        transfer::read(&[all_of(&mut bytes)], self.far(addr)).expect("the peer lives");
+        bytes
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.to = None;
+        let _ = self.process.wait();
+    }
+}
+
+pub(super) fn all_of(bytes: &mut [u8]) -> Piece {
+    Piece { addr: bytes.as_mut_ptr() as u64, len: bytes.len() }
+}
+
+/// Keeps this thread on one processor.
+pub(super) fn run_on(processor: usize) {
+    // SAFETY: a set of processors on this stack.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set), 0);
+    }
+}
+
+/// What the process that the tests start has.
+struct Told {
+    process: &'static Process,
+    memory: Buffer,
+    side: Option<Side>,
+    file: Option<File>,
+}
+
+impl Told {
+    fn side(&self) -> &Side {
+        self.side.as_ref().expect("a QP")
+    }
+
+    /// The record of the region with this key.
+    fn region(&self, key: u64) -> &MrRecord {
+        let slot = Keys::slot_of(key as u32).expect("a key");
+        self.process.segment.mr(slot).expect("its record")
+    }
+
+    /// Does what it is told; answers with numbers.
+    fn carry_out(&mut self, words: &[&str]) -> Vec<u64> {
+        let number = |n: usize| words[n].parse::<u64>().expect("a number");
+        match words[0] {
+            "buffer" => return vec![self.memory.addr, self.memory.key.into()],
+            "qp" => return vec![self.new_qp(number(1) as u32, number(2) as u32)],
+            "poll" => return self.side().completions().concat(),
+            "register" => return vec![register(self.process, number(1)).into()],
+            "shared" => {
+                let (buffer, second, id, file) = shared(self.process, words[1]);
+                self.file = file;
+                return vec![buffer.addr, buffer.key.into(), second, id as u64];
+            }
+            "replace" => {
+                assert!(self.process.regions.deregister(self.process.segment, number(1) as u32));
+                return vec![register(self.process, self.memory.addr).into()];
+            }
+            "recv" => self.post_recvs(number(1) as usize),
+            "post-on" => self.post_on(number(1) as usize),
+            // SAFETY: one of the mappings of `shared`.
+            "unmap" => assert_eq!(unsafe { libc::munmap(number(1) as *mut libc::c_void, BUFFER) }, 0),
+            "truncate" => self.file.as_ref().expect("a file").set_len(0).expect("it can be truncated"),
+            "scribble" => self.scribble(number(1), number(2)),
+            "lie" => self.region(number(1)).change(|r| r.len.store(1 << 40, Relaxed)),
+            other => panic!("{other} is not known"),
+        }
+        vec![]
+    }
+
+    fn new_qp(&mut self, qp_type: u32, dest: u32) -> u64 {
+        self.side = None;
+        let made = side(self.process, QpType::from_c(qp_type).expect("a type"));
+        connect(&made, dest);
+        let num = made.qp.num();
+        self.side = Some(made);
+        num.into()
+    }
+
+    fn post_recvs(&self, count: usize) {
+        for n in 0..count {
+            let addr = self.memory.addr + (OPEN + n * RECV_BYTES) as u64;
+            let sge = [Sge { addr, length: RECV_BYTES as u32, lkey: self.memory.key }];
+            self.side().qp.post_recv(n as u64, &sge).expect("a RECV");
+        }
+    }
+
+    /// Posts a single message from this processor.
+    fn post_on(&self, processor: usize) {
+        run_on(processor);
+        let nothing = SendWr::new(0, SendOp::Write(RemoteAddr::default()), &[]).flags(SendFlags::SIGNALED);
+        self.side().qp.begin_post().post(&nothing, None).expect("there is room");
+        self.side().wait_for(1);
+    }
+
+    /// Overwrites some of the record of its QP, or of a region.
+    fn scribble(&self, key: u64, seed: u64) {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut draw = || random.next_u64();
+        let region = self.region(key);
+        let qp = self.process.segment.qp(self.side().qp.event_identity().0 as usize).expect("its record");
+        match draw() % 4 {
+            // The lower halves of its addresses: what they lead to may be mapped.
+            0 => region.change(|r| r.host.store(r.host.load(Relaxed) ^ draw() >> 44, Relaxed)),
+            1 => region.change(|r| r.len.store(draw() >> (draw() % 64), Relaxed)),
+            2 => scribble(qp, &mut random, &[]),
+            _ => scribble(region, &mut random, &[]),
+        }
+    }
+}
+
+/// What the process that the tests start does: as it is told.
+#[test]
+#[ignore = "the other side of other tests"]
+fn the_peer() {
+    if std::env::var_os(PEER).is_none() {
+        return;
+    }
+    let process = Process::current().expect("this process can use the device");
+    let mut told = Told { process, memory: buffer(process), side: None, file: None };
+    for line in std::io::stdin().lines() {
+        let line = line.expect("a line");
+        let answer = told.carry_out(&line.split_whitespace().collect::<Vec<_>>());
+        let numbers: Vec<String> = answer.iter().map(u64::to_string).collect();
+        println!("{ANSWER} {}", numbers.join(" "));
+    }
+}
