@@ -94,16 +94,9 @@ impl Qp {
     /// Carries out, gathers or queues a work request of the list being posted; `false` where what is
     /// gathered has to be carried out first.
     pub(super) fn try_post(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
-        match sends.state {
-            QpState::Rts if sends.queue.is_empty() => {}
-            state if flushes_sends(state) => {
-                self.complete(request, WcStatus::WrFlushErr);
-                return true;
-            }
-            _ => {
-                sends.queue.push_back(Queued::new(request));
-                return true;
-            }
+        if sends.state != QpState::Rts || !sends.queue.is_empty() {
+            self.post_behind(sends, request);
+            return true;
         }
         let route = route(&sends.attr, &request.wr, request.len);
         match self.requester.execute(&mut sends.scratch, &route, request) {
@@ -121,6 +114,16 @@ impl Qp {
             }
         }
         true
+    }
+
+    /// Flushes a work request, or lets it wait: it cannot be carried out when it is posted.
+    #[cold]
+    fn post_behind(&self, sends: &mut Sends, request: &Request<'_>) {
+        if flushes_sends(sends.state) {
+            self.complete(request, WcStatus::WrFlushErr);
+        } else {
+            sends.queue.push_back(Queued::new(request));
+        }
     }
 
     /// Carries out what is gathered of the list being posted. What is left after a failure waits,
