@@ -181,7 +181,14 @@ impl Peer {
         let process = Process::current().expect("this process can use the device");
         let side = self::side(process, qp_type);
         let answer = self.ask(&format!("qp {} {}", qp_type.to_c(), side.qp.num()));
-        connect(&side, answer[0] as u32);
+        let dest = answer[0] as u32;
+        connect(&side, dest);
+        // It may have the place of a process that has just ended, which may not have been noticed yet.
+        let begin = Instant::now();
+        while process.peer(dest).is_none_or(|peer| peer.member.pid != self.process.id()) {
+            assert!(begin.elapsed() < Duration::from_secs(20), "the peer is not found");
+            std::thread::yield_now();
+        }
         side
     }
 
