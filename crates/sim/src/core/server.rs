@@ -8,11 +8,18 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// How much of `start..end` lies within.
+    /// How much of `start..end`, which may not end before it starts, lies within: mostly all of it.
+    #[inline]
     pub(crate) fn overlap(self, start: u64, end: u64) -> u64 {
+        if self.from <= start && end <= self.to { end - start } else { self.part(start, end) }
+    }
+
+    #[cold]
+    fn part(self, start: u64, end: u64) -> u64 {
         end.min(self.to).saturating_sub(start.max(self.from))
     }
 
+    #[inline]
     pub(crate) fn contains(self, time: u64) -> bool {
         (self.from..self.to).contains(&time)
     }

@@ -103,6 +103,7 @@ impl Cache {
 
     /// Uses an entry; brings it in and returns false where it was missing. `counted` says whether
     /// the look-up counts.
+    #[inline]
     pub(crate) fn touch(&mut self, key: u32, counted: bool) -> bool {
         if let Some(&slot) = self.place.get(key as usize)
             && slot != ABSENT
@@ -116,6 +117,7 @@ impl Cache {
         false
     }
 
+    #[inline(never)]
     fn bring_in(&mut self, key: u32) {
         if self.place.len() <= key as usize {
             self.place.resize(key as usize + 1, ABSENT);

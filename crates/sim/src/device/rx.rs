@@ -122,6 +122,7 @@ impl Receiving {
 }
 
 impl Device {
+    #[inline]
     fn flow(&mut self, id: FlowId) -> &mut Flow {
         match id {
             FlowId::Connection(qp) => &mut self.qps[qp].flow,
@@ -156,9 +157,9 @@ impl Device {
         let starts = !std::mem::replace(&mut flow.served, true);
         flow.push(flight, &mut env.flights);
         if starts {
-            self.receiving.waiting.push_back(id);
-            if let Some(unit) = self.receiving.idle.pop() {
-                self.rx_start(env, unit);
+            match self.receiving.idle.pop() {
+                Some(unit) => self.rx_look(env, unit, id),
+                None => self.receiving.waiting.push_back(id),
             }
         }
         if let Some(copy) = copy {
@@ -180,7 +181,14 @@ impl Device {
 
     /// An idle receiving unit takes up the next packet.
     fn rx_start(&mut self, env: &mut Env, unit: UnitId) {
-        let Some(id) = self.receiving.waiting.pop_front() else { return self.receiving.idle.push(unit) };
+        match self.receiving.waiting.pop_front() {
+            Some(id) => self.rx_look(env, unit, id),
+            None => self.receiving.idle.push(unit),
+        }
+    }
+
+    /// An idle receiving unit takes up the next packet of a flow.
+    fn rx_look(&mut self, env: &mut Env, unit: UnitId, id: FlowId) {
         let flight = self.flow(id).pop(&env.flights).expect("a flow that waits for a unit has a packet");
         env.flights[flight].rx_unit = Maybe::some(unit);
         let state = &mut self.receiving.units[unit];

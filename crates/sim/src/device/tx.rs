@@ -65,9 +65,9 @@ impl Device {
         slot.work.push_back(work);
         if !slot.served {
             slot.served = true;
-            self.sending.waiting.push_back(qp);
-            if let Some(unit) = self.sending.idle.pop() {
-                self.tx_start(env, unit);
+            match self.sending.idle.pop() {
+                Some(unit) => self.tx_serve(env, unit, qp),
+                None => self.sending.waiting.push_back(qp),
             }
         }
     }
@@ -94,10 +94,19 @@ impl Device {
         self.tx_start(env, unit);
     }
 
-    /// An idle sending unit takes up work of the next QP. A QP has one unit at a time.
+    /// An idle sending unit takes up work of the next QP that waits.
+    #[inline]
     fn tx_start(&mut self, env: &mut Env, unit: UnitId) {
+        match self.sending.waiting.pop_front() {
+            Some(qp) => self.tx_serve(env, unit, qp),
+            None => self.sending.idle.push(unit),
+        }
+    }
+
+    /// An idle sending unit takes up work of a QP or, where that has none after all, of the next one that
+    /// waits. A QP has one unit at a time.
+    fn tx_serve(&mut self, env: &mut Env, unit: UnitId, mut qp: QpId) {
         loop {
-            let Some(qp) = self.sending.waiting.pop_front() else { return self.sending.idle.push(unit) };
             if let Some((flight, cost)) = self.next_work(env, qp) {
                 let end = env.now + cost;
                 let busy = env.window.overlap(env.now, end);
@@ -107,6 +116,8 @@ impl Device {
                 state.busy += busy;
                 return env.queue.push(end, Event::TxPu { device: self.id, unit });
             }
+            let Some(next) = self.sending.waiting.pop_front() else { return self.sending.idle.push(unit) };
+            qp = next;
         }
     }
 

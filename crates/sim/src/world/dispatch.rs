@@ -1,7 +1,7 @@
 //! The processing of events: which handler of which device each of them is for.
 
 use super::World;
-use crate::core::index::{DeviceId, ThreadId};
+use crate::core::index::{DeviceId, PortId, ThreadId};
 use crate::core::queue::{Event, Key, Packed};
 use crate::device::{Attached, Device};
 
@@ -50,9 +50,10 @@ impl World {
 
     /// Processes events before `key` up to a thread's turn or the end of the run.
     fn run(&mut self, key: Key) {
+        let key = key.min(Key { time: self.end.saturating_add(1), order: 0 });
         loop {
             let next = self.env.queue.next_key();
-            if next >= key || next.is_thread() || next.time > self.end {
+            if next >= key || next.is_thread() {
                 return;
             }
             let event = self.env.queue.pop().expect("an event whose key was seen");
@@ -135,8 +136,13 @@ impl World {
     /// behind the others if need be.
     #[inline]
     fn give_room(&mut self) {
+        if let Some((port, waiting)) = self.env.fabric.take_made_room() {
+            self.drain_waiting(port, waiting);
+        }
+    }
+
+    fn drain_waiting(&mut self, port: PortId, waiting: usize) {
         let World { env, devices, .. } = self;
-        let Some((port, waiting)) = env.fabric.take_made_room() else { return };
         for _ in 0..waiting {
             let Some(from) = env.fabric.next_waiting(port) else { return };
             devices[env.fabric.ports[from].device].drain_port(env, from);

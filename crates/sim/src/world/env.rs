@@ -44,7 +44,7 @@ pub(crate) struct Env {
     pub(crate) payloads: PayloadPool,
     pub(crate) fabric: Fabric,
     /// Reused for what a QP asks for.
-    actions: Vec<Vec<Action>>,
+    actions: Vec<Action>,
     pub(crate) totals: Totals,
 }
 
@@ -57,7 +57,7 @@ impl Env {
             flights: Slab::new(),
             payloads: PayloadPool::new(),
             fabric,
-            actions: Vec::new(),
+            actions: Vec::with_capacity(64),
             totals: Totals::default(),
         }
     }
@@ -74,14 +74,17 @@ impl Env {
         self.window.contains(self.now)
     }
 
-    /// An empty list for what a QP asks for.
+    /// An empty list for what a QP asks for: without room of its own only while another is being worked off,
+    /// as where a QP fails.
+    #[inline]
     pub(crate) fn take_actions(&mut self) -> Vec<Action> {
-        self.actions.pop().unwrap_or_else(|| Vec::with_capacity(64))
+        std::mem::take(&mut self.actions)
     }
 
+    #[inline]
     pub(crate) fn give_actions(&mut self, mut actions: Vec<Action>) {
         actions.clear();
-        self.actions.push(actions);
+        self.actions = actions;
     }
 
     /// A second arrival of a packet, which takes no room of its own at the port.
