@@ -101,6 +101,12 @@ impl PcieLink {
         self.last_visible.max(now + self.costs.write_latency)
     }
 
+    /// How long a DMA write at least takes to become visible.
+    #[inline]
+    pub(crate) fn least_write(&self) -> u64 {
+        self.costs.write_latency
+    }
+
     /// The NIC writes `bytes` to `offset`; returns when the first and the last byte become visible.
     pub(crate) fn write(&mut self, now: u64, offset: u64, bytes: u64, window: Window) -> (u64, u64) {
         let time = self.costs.write(bytes);
