@@ -25,7 +25,7 @@ impl Key {
 
     /// Key of a thread that acts at `time`.
     pub(crate) const fn thread(time: u64, thread: ThreadId) -> Key {
-        Key { time, order: THREAD | thread.0 as u64 }
+        Key { time, order: THREAD | (thread.0 as u64) << ENTITY }
     }
 
     /// Whether it only wakes who waits, and changes nothing else: whether it happens depends on who waits.
@@ -111,7 +111,7 @@ mod kind {
     pub(super) const TIMER: u8 = 13;
 }
 
-/// First bits of the parts of an order: kind, device, and port, unit or QP.
+/// First bits of the parts of an order: kind, device, and port, unit, QP or thread. Those below are zero.
 const KIND: u32 = 58;
 const DEVICE: u32 = 42;
 const ENTITY: u32 = 10;
@@ -133,7 +133,7 @@ impl Packed {
             rest,
         };
         match event {
-            Event::Thread(thread) => Packed { order: THREAD | u64::from(thread.0), rest: 0 },
+            Event::Thread(thread) => Packed { order: Key::thread(0, thread).order, rest: 0 },
             Event::Visible { device } => of(kind::VISIBLE, device, 0, 0),
             Event::Completion { device, cq } => of(kind::COMPLETION, device, cq.0, 0),
             Event::ReadAtHost { device, read } => of(kind::READ_AT_HOST, device, 0, read.0),
@@ -194,7 +194,7 @@ impl Packed {
     /// The thread whose turn it is, if it is one's.
     #[inline]
     pub(crate) fn thread(self) -> Option<ThreadId> {
-        (self.order & THREAD != 0).then_some(ThreadId(self.order as u32))
+        (self.order & THREAD != 0).then_some(ThreadId((self.order >> ENTITY) as u32))
     }
 }
 
@@ -204,12 +204,33 @@ const BUCKET_BITS: u32 = 9;
 const BUCKETS: usize = 8192;
 const NONE: u32 = u32::MAX;
 
-/// An event in a bucket, and the next later one there.
+/// An event in a bucket.
 #[derive(Clone, Copy)]
 struct Node {
-    key: Key,
+    /// Where it stands in its bucket: the time since the bucket's beginning, then the order without bits that
+    /// are always zero.
+    rank: u64,
     rest: u32,
+    /// The next later one of the bucket, among those that share one.
     next: u32,
+}
+
+const _: () = assert!(BUCKET_BITS < ENTITY, "an order has bits to spare for the time within a bucket");
+
+impl Node {
+    const EMPTY: Node = Node { rank: 0, rest: 0, next: NONE };
+
+    #[inline]
+    const fn rank(key: Key) -> u64 {
+        key.time << (64 - BUCKET_BITS) | key.order >> BUCKET_BITS
+    }
+
+    /// The key of an event in the bucket with this number (not index).
+    #[inline]
+    const fn key(self, bucket: u64) -> Key {
+        let time = bucket << BUCKET_BITS | self.rank >> (64 - BUCKET_BITS);
+        Key { time, order: self.rank << BUCKET_BITS }
+    }
 }
 
 /// An event beyond the wheel's reach; the heap's greatest is the earliest, of those with the same key
@@ -245,40 +266,47 @@ const WORDS: usize = BUCKETS / 64;
 
 /// Pending events, earliest first: a wheel of short buckets for the near future, where nearly all
 /// events are, and a heap for the rest. Nothing may be added before the last event taken.
+///
+/// Most buckets hold one event at most, which lies in the bucket itself.
 pub(crate) struct EventQueue {
     /// Key of the earliest event.
     earliest: Key,
-    /// Its node, or [`NONE`] where only the far future is left.
-    first: u32,
-    /// Events in the wheel.
-    near: u32,
-    free: u32,
-    nodes: Vec<Node>,
-    /// First node of each bucket; a bucket's nodes are in order.
-    buckets: Box<[u32; BUCKETS]>,
-    /// Which buckets have nodes.
-    occupied: [u64; WORDS],
     /// Bucket number (not index) of the last event taken.
     present: u64,
-    /// Bucket number of the earliest event in the heap; `u64::MAX` for none.
+    /// Bucket number of the earliest event in the heap, which is beyond the wheel's reach; `u64::MAX` for none.
     far_from: u64,
+    /// Events in the wheel.
+    near: u32,
+    /// The first of `shared` that is free.
+    free: u32,
+    /// First event of each bucket, if it has one.
+    buckets: Box<[Node; BUCKETS]>,
+    /// Which buckets have events.
+    occupied: [u64; WORDS],
+    /// Events behind the first of their bucket, which are linked in order.
+    shared: Vec<Node>,
     far: BinaryHeap<Far>,
     /// Events that the heap has ever taken.
     sequence: u64,
+}
+
+/// Index of a bucket.
+#[inline]
+const fn index(bucket: u64) -> usize {
+    bucket as usize % BUCKETS
 }
 
 impl EventQueue {
     pub(crate) fn new() -> EventQueue {
         EventQueue {
             earliest: Key::NEVER,
-            first: NONE,
-            near: 0,
-            free: NONE,
-            nodes: Vec::with_capacity(1024),
-            buckets: Box::new([NONE; BUCKETS]),
-            occupied: [0; WORDS],
             present: 0,
             far_from: u64::MAX,
+            near: 0,
+            free: NONE,
+            buckets: Box::new([Node::EMPTY; BUCKETS]),
+            occupied: [0; WORDS],
+            shared: Vec::with_capacity(1024),
             far: BinaryHeap::with_capacity(1024),
             sequence: 0,
         }
@@ -303,56 +331,58 @@ impl EventQueue {
         if bucket - self.present >= BUCKETS as u64 {
             return self.add_far(key, rest);
         }
-        let number = self.free;
-        let Some(free) = self.nodes.get(number as usize) else { return self.add_after_growing(key, rest) };
-        self.free = free.next;
         self.near += 1;
-        let index = bucket as usize % BUCKETS;
-        let first = self.buckets[index];
-        let next = match self.nodes.get(first as usize) {
-            Some(head) if head.key <= key => self.insert_behind(first, key, number),
-            _ => {
-                // For most events also where the bucket had none: a store costs less than a branch.
-                self.occupied[index / 64] |= 1 << (index % 64);
-                self.buckets[index] = number;
-                if key < self.earliest {
-                    self.earliest = key;
-                    self.first = number;
-                }
-                first
-            }
-        };
-        self.nodes[number as usize] = Node { key, rest, next };
-    }
-
-    /// Links a node behind those of a bucket that come before it, of which there are some; returns the one
-    /// that comes after it.
-    #[inline]
-    fn insert_behind(&mut self, first: u32, key: Key, number: u32) -> u32 {
-        let mut before = first as usize;
-        loop {
-            let next = self.nodes[before].next;
-            match self.nodes.get(next as usize) {
-                Some(node) if node.key <= key => before = next as usize,
-                _ => {
-                    self.nodes[before].next = number;
-                    return next;
-                }
-            }
+        let index = index(bucket);
+        let (word, bit) = (&mut self.occupied[index / 64], 1 << (index % 64));
+        if *word & bit != 0 {
+            return self.add_to(index, key, rest);
+        }
+        *word |= bit;
+        self.buckets[index] = Node { rank: Node::rank(key), rest, next: NONE };
+        if key < self.earliest {
+            self.earliest = key;
         }
     }
 
-    /// Adds an event where all nodes are in use.
-    #[cold]
+    /// Adds an event to a bucket that has some, behind those that come before it or are alike.
     #[inline(never)]
-    fn add_after_growing(&mut self, key: Key, rest: u32) {
-        let (old, new) = (self.nodes.len(), (2 * self.nodes.len()).max(1024));
-        self.nodes.resize(new, Node { key: Key::NEVER, rest: 0, next: NONE });
-        for number in old..new {
-            self.nodes[number].next = self.free;
-            self.free = number as u32;
+    fn add_to(&mut self, index: usize, key: Key, rest: u32) {
+        let rank = Node::rank(key);
+        let first = self.buckets[index];
+        if rank < first.rank {
+            let next = self.share(first);
+            self.buckets[index] = Node { rank, rest, next };
+            self.earliest = self.earliest.min(key);
+            return;
         }
-        self.add(key, rest);
+        let (mut before, mut next) = (NONE, first.next);
+        while let Some(node) = self.shared.get(next as usize)
+            && node.rank <= rank
+        {
+            (before, next) = (next, node.next);
+        }
+        let new = self.share(Node { rank, rest, next });
+        match self.shared.get_mut(before as usize) {
+            Some(node) => node.next = new,
+            None => self.buckets[index].next = new,
+        }
+    }
+
+    /// Puts an event elsewhere than in its bucket.
+    #[inline]
+    fn share(&mut self, node: Node) -> u32 {
+        let number = self.free;
+        match self.shared.get_mut(number as usize) {
+            Some(place) => {
+                self.free = place.next;
+                *place = node;
+                number
+            }
+            None => {
+                self.shared.push(node);
+                (self.shared.len() - 1) as u32
+            }
+        }
     }
 
     #[cold]
@@ -364,10 +394,10 @@ impl EventQueue {
         self.earliest = self.earliest.min(key);
     }
 
-    /// Index of the first bucket with nodes, from the present on; there must be one.
+    /// Number of the first bucket with events, from the present on; there must be one.
     #[inline]
-    fn first_bucket(&self) -> usize {
-        let present = self.present as usize % BUCKETS;
+    fn first_bucket(&self) -> u64 {
+        let present = index(self.present);
         let (mut word, bit) = (present / 64, present % 64);
         let mut bits = self.occupied[word] & (u64::MAX << bit);
         // Once round, as the buckets before the present are the last ones ahead of it.
@@ -375,20 +405,20 @@ impl EventQueue {
             word = (word + 1) % WORDS;
             bits = self.occupied[word];
         }
-        word * 64 + bits.trailing_zeros() as usize
+        let found = word * 64 + bits.trailing_zeros() as usize;
+        self.present + (found.wrapping_sub(present) % BUCKETS) as u64
     }
 
     /// Looks for the earliest event.
     #[inline]
     fn find_earliest(&mut self) {
-        if self.near > 0 {
-            self.first = self.buckets[self.first_bucket()];
-            self.earliest = self.nodes[self.first as usize].key;
+        self.earliest = if self.near > 0 {
+            let bucket = self.first_bucket();
+            self.buckets[index(bucket)].key(bucket)
         } else {
             // Only the far future is left. It stays there: something nearer may still be added.
-            self.first = NONE;
-            self.earliest = self.far.peek().map_or(Key::NEVER, |far| far.key);
-        }
+            self.far.peek().map_or(Key::NEVER, |far| far.key)
+        };
     }
 
     /// Moves what has come within the wheel's reach from the heap to the wheel.
@@ -412,27 +442,35 @@ impl EventQueue {
     /// Takes the earliest event. Inlined in the loop over events: a call costs a fifth of what it does.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Packed> {
-        let number = self.first;
-        let Some(node) = self.nodes.get_mut(number as usize) else { return self.pop_far() };
-        let Node { key, rest, next } = *node;
-        node.next = self.free;
-        self.free = number;
+        let Key { time, order } = self.earliest;
+        let bucket = time >> BUCKET_BITS;
+        if bucket - self.present >= BUCKETS as u64 {
+            return self.pop_far();
+        }
+        self.present = bucket;
         self.near -= 1;
-        self.present = key.time >> BUCKET_BITS;
-        let index = self.present as usize % BUCKETS;
-        self.buckets[index] = next;
+        let index = index(bucket);
+        let Node { rest, next, .. } = self.buckets[index];
+        if let Some(node) = self.shared.get_mut(next as usize) {
+            self.buckets[index] = *node;
+            self.earliest = node.key(bucket);
+            node.next = self.free;
+            self.free = next;
+            self.reach_out();
+        } else {
+            self.occupied[index / 64] &= !(1 << (index % 64));
+            self.reach_out();
+            self.find_earliest();
+        }
+        Some(Packed { order, rest })
+    }
+
+    /// The present has moved on.
+    #[inline]
+    fn reach_out(&mut self) {
         if self.far_from - self.present < BUCKETS as u64 {
             self.bring_near();
         }
-        // What was brought near lies behind all that was.
-        if let Some(node) = self.nodes.get(next as usize) {
-            self.first = next;
-            self.earliest = node.key;
-        } else {
-            self.occupied[index / 64] &= !(1 << (index % 64));
-            self.find_earliest();
-        }
-        Some(Packed { order: key.order, rest })
     }
 
     #[cold]
