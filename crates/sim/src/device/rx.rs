@@ -9,7 +9,7 @@ use crate::core::slab::Slab;
 use crate::fabric::{Flight, PendingAtomic};
 use crate::host::{Data, Host, Write};
 use crate::world::Env;
-use doorbell_transport::{Action, Body, Packet, Part, Queue, ReadStream, Source, TxPacket};
+use doorbell_transport::{Action, Body, Packet, Part, Queue, Source, TxPacket};
 use doorbell_verbs::{QpType, Time, Wc};
 use std::collections::VecDeque;
 
@@ -145,14 +145,15 @@ impl Device {
 
     /// A packet is in the NIC and waits for a receiving unit.
     pub(crate) fn came_in(&mut self, env: &mut Env, flight: FlightId) {
-        let Flight { packet, link_bytes, from, into, lost, twice, .. } = env.flights[flight];
-        let Some(qp) = self.find_qp(packet.dest_qp).filter(|_| !lost) else {
+        let f = &mut env.flights[flight];
+        let Some(qp) = self.find_qp(f.packet.dest_qp).filter(|_| !f.lost) else {
+            let (into, link_bytes) = (f.into.expect(CAME_IN), f.link_bytes);
             env.drop_flight(flight);
-            return env.fabric.make_room(into.expect(CAME_IN), link_bytes);
+            return env.fabric.make_room(into, link_bytes);
         };
-        let copy = twice.then(|| env.copy_flight(flight));
-        env.flights[flight].to = Maybe::some(qp);
-        let id = FlowId::of(&packet, from, qp);
+        f.to = Maybe::some(qp);
+        let id = FlowId::of(&f.packet, f.from, qp);
+        let copy = if f.twice { Some(env.copy_flight(flight)) } else { None };
         let flow = self.flow(id);
         let starts = !std::mem::replace(&mut flow.served, true);
         flow.push(flight, &mut env.flights);
@@ -194,9 +195,11 @@ impl Device {
         let state = &mut self.receiving.units[unit];
         state.flow = Some(id);
         let start = state.free_at.max(env.now);
-        let Flight { packet, link_bytes, into, to, .. } = env.flights[flight];
-        let cost = self.costs.receive.look(&priced(&packet));
-        let stall = self.context(env, to.expect(HAS_QP), packet.is_answer());
+        let Flight { packet, link_bytes, into, to, .. } = &env.flights[flight];
+        let (link_bytes, into) = (*link_bytes, *into);
+        let cost = self.costs.receive.look(&priced(packet));
+        let (qp, requester) = (to.expect(HAS_QP), packet.is_answer());
+        let stall = self.context(env, qp, requester);
         let end = start + cost + stall;
         let busy = env.window.overlap(start, end);
         self.flow(id).busy += busy;
@@ -207,9 +210,9 @@ impl Device {
 
     /// A receiving unit has looked at a packet.
     pub(crate) fn received(&mut self, host: &mut Host, env: &mut Env, unit: UnitId, flight: FlightId) {
-        let Flight { packet, to, .. } = env.flights[flight];
-        let qp = to.expect(HAS_QP);
         let mut actions = env.take_actions();
+        let Flight { packet, to, .. } = &env.flights[flight];
+        let qp = to.expect(HAS_QP);
         let Device { qps, keys, recv_queues, .. } = self;
         let slot = &mut qps[qp];
         if slot.alive {
@@ -218,11 +221,10 @@ impl Device {
             if unreliable_send && recv_queue.visible() == 0 {
                 env.totals.dropped += 1;
             }
-            slot.qp.receive(Time::from_ps(env.now), &packet, keys, recv_queue, &mut actions);
+            slot.qp.receive(Time::from_ps(env.now), packet, keys, recv_queue, &mut actions);
         }
-        let inline = self.inline_bytes(qp, &packet);
-        let blocked = self.apply(host, env, qp, flight, inline, &actions);
-        let busy = self.dma_cost(&actions, inline > 0);
+        let inline = self.inline_bytes(qp, packet);
+        let (busy, blocked) = self.apply(host, env, qp, flight, inline, &actions);
         env.give_actions(actions);
         self.arm_timer(env, qp);
         env.drop_flight(flight);
@@ -248,24 +250,8 @@ impl Device {
         if inline { packet.payload_len } else { 0 }
     }
 
-    /// Time that issuing DMAs takes a receiving unit; `inline` tells that payload goes into the CQE.
-    fn dma_cost(&self, actions: &[Action], inline: bool) -> u64 {
-        let costs = &self.costs.receive;
-        actions
-            .iter()
-            .map(|action| match action {
-                Action::Place { .. } if inline => costs.inline,
-                Action::Place { .. } | Action::PlaceAtomic { .. } => costs.dma_write,
-                // As in the accounting of units, the CQE of a request costs the unit nothing.
-                Action::Complete { queue: Queue::Recv, .. } => costs.dma_write,
-                Action::RespondRead(stream) => costs.dma_read * packets(stream),
-                _ => 0,
-            })
-            .sum()
-    }
-
     /// Does what a QP asks for when it has received a packet, of which `inline` bytes go into a CQE.
-    /// Returns whether the receiving unit must stand still.
+    /// Returns how long issuing its DMAs takes the receiving unit, and whether this must stand still.
     fn apply(
         &mut self,
         host: &mut Host,
@@ -274,37 +260,44 @@ impl Device {
         received: FlightId,
         inline: u32,
         actions: &[Action],
-    ) -> bool {
-        let mut blocked = false;
-        let places = actions.iter().filter(|a| matches!(a, Action::Place { .. })).count();
+    ) -> (u64, bool) {
+        let (mut busy, mut blocked) = (0, false);
         for action in actions {
             match *action {
                 Action::Place { addr, payload_offset, len } if inline > 0 => {
+                    busy += self.costs.receive.inline;
                     self.place_inline(host, env, received, addr, payload_offset, len);
                 }
                 Action::Place { addr, payload_offset, len } => {
+                    busy += self.costs.receive.dma_write;
+                    let places = actions.iter().filter(|a| matches!(a, Action::Place { .. })).count();
                     self.place(host, env, received, addr, payload_offset, len, places == 1);
                 }
                 Action::PlaceAtomic { addr, original } => {
+                    busy += self.costs.receive.dma_write;
                     self.translate(host, env, addr);
                     self.write_word(host, env, addr, original);
                 }
                 Action::Complete { queue: Queue::Recv, wc, .. } => {
+                    busy += self.costs.receive.dma_write;
                     let wc = Wc { slid: sender_lid(env, received), ..wc };
                     self.complete_recv(env, qp, wc, inline);
                 }
                 Action::Respond(answer) => blocked |= self.respond(host, env, qp, received, answer),
                 Action::RespondRead(stream) => {
+                    // Each packet of the answer takes a DMA read.
                     for answer in stream {
+                        busy += self.costs.receive.dma_read;
                         self.respond(host, env, qp, received, answer);
                     }
                 }
+                // As in the accounting of units, the CQE of a request costs the unit nothing.
                 Action::Complete { queue: Queue::Send, .. } | Action::Transmit | Action::Failed => {
                     self.settle(env, qp, action);
                 }
             }
         }
-        blocked
+        (busy, blocked)
     }
 
     /// Does what a QP asks for when it has received nothing.
@@ -421,11 +414,6 @@ impl Device {
             }
         }
     }
-}
-
-/// Packets of the answer to a READ, each of which takes a DMA read.
-fn packets(stream: &ReadStream) -> u64 {
-    u64::from(stream.left.div_ceil(stream.mtu).max(1))
 }
 
 /// LID of the port that a received datagram comes from; 0 for other packets.

@@ -223,7 +223,7 @@ impl Device {
 
     /// A request is made and needs its payload; false where its sending unit must wait with it.
     fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> bool {
-        let Flight { qp, gather, packet, .. } = env.flights[flight];
+        let Flight { qp, gather, .. } = env.flights[flight];
         let slot = &mut self.qps[qp];
         let Gather { wqe, offset, len, entered } = gather;
         // Its QP was destroyed or reset, or the message was acknowledged while it was sent again.
@@ -235,8 +235,8 @@ impl Device {
             let inline = slot.wqe(wqe).inline;
             if inline == Payload::EMPTY {
                 self.gather(host, env, flight, gather);
-            } else if env.flights[flight].completion.is_some() && packet.payload_len == len && offset == 0 {
-                // Sent once and for all: the bytes need not be kept.
+            } else if env.flights[flight].completion.is_some() && offset == 0 {
+                // The only packet is sent once and for all: the bytes need not be kept.
                 slot.wqe(wqe).inline = Payload::EMPTY;
                 env.flights[flight].payload = inline;
             } else {

@@ -85,6 +85,7 @@ impl Host {
         Some(self.put_line(device, payloads))
     }
 
+    #[inline(never)]
     fn put_line(&mut self, device: u8, payloads: &mut PayloadPool) -> Visible {
         let Lane { socket, writes } = &mut self.lanes[usize::from(device)];
         let agent = Agent::Device { socket: *socket };

@@ -141,6 +141,7 @@ impl World {
         }
     }
 
+    #[inline(never)]
     fn drain_waiting(&mut self, port: PortId, waiting: usize) {
         let World { env, devices, .. } = self;
         for _ in 0..waiting {
