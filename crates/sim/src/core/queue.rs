@@ -200,8 +200,8 @@ impl Packed {
 
 /// Picoseconds of a bucket, as a power of two: about a quarter of a nanosecond.
 const BUCKET_BITS: u32 = 8;
-/// Buckets ahead of the present; the wheel covers about 2 us.
-const BUCKETS: usize = 8192;
+/// Buckets ahead of the present; the wheel covers about 4 us.
+const BUCKETS: usize = 16384;
 const NONE: u32 = u32::MAX;
 
 /// An event in a bucket.
