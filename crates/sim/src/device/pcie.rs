@@ -111,13 +111,13 @@ impl PcieLink {
     pub(crate) fn write(&mut self, now: u64, offset: u64, bytes: u64, window: Window) -> (u64, u64) {
         let time = self.costs.write(bytes);
         let end = self.to_host.serve(now, time, window);
+        let lines = lines_touched(offset, bytes);
         if window.contains(now) {
             self.traffic.dma_write_bytes += bytes;
-            self.traffic.lines_written += lines_touched(offset, bytes);
+            self.traffic.lines_written += lines;
         }
-        let lines = lines_touched(offset, bytes).max(1);
         self.last_visible = end + self.costs.write_latency;
-        let rest = if lines == 1 { 0 } else { time * (lines - 1) / lines };
+        let rest = if lines <= 1 { 0 } else { time * (lines - 1) / lines };
         (self.last_visible - rest, self.last_visible)
     }
 }

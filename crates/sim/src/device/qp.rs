@@ -238,9 +238,10 @@ pub(crate) struct CqSlot {
     /// The entry of the ring that becomes visible next, and the one that is polled next.
     written: u32,
     pub(crate) polled: u32,
-    pub(crate) entries: VecDeque<Cqe>,
-    /// Completions on their way to memory, with when they become visible.
-    under_way: VecDeque<(u64, Cqe)>,
+    /// Completions with when they become visible: those that have, then those on their way to memory.
+    cqes: VecDeque<(u64, Cqe)>,
+    /// How many have become visible.
+    visible: usize,
     pub(crate) capacity: usize,
     pub(crate) overrun: bool,
     /// Cores whose threads sleep until it has an entry.
@@ -255,8 +256,8 @@ impl CqSlot {
             ring,
             written: 0,
             polled: 0,
-            entries: VecDeque::with_capacity(capacity.min(1024) as usize),
-            under_way: VecDeque::new(),
+            cqes: VecDeque::new(),
+            visible: 0,
             capacity: capacity as usize,
             overrun: false,
             watchers: CoreSet::EMPTY,
@@ -266,36 +267,51 @@ impl CqSlot {
 
     /// A completion is on its way. Returns whether there must be an event when it becomes visible.
     pub(super) fn send(&mut self, visible: u64, cqe: Cqe) -> bool {
-        self.under_way.push_back((visible, cqe));
+        self.cqes.push_back((visible, cqe));
         !self.watchers.is_empty() && !std::mem::replace(&mut self.wakes, true)
     }
 
     /// Takes in what has become visible by now. Must come before every look.
     #[inline]
     pub(crate) fn settle(&mut self, host: &mut Host, agent: Agent, now: u64) {
-        while let Some(&(visible, cqe)) = self.under_way.front().filter(|(visible, _)| *visible <= now) {
-            self.under_way.pop_front();
+        while let Some(&(visible, _)) = self.cqes.get(self.visible)
+            && visible <= now
+        {
             host.access(visible, agent, self.ring.whole(self.written), Kind::Store);
             self.written = self.ring.next(self.written);
-            if self.entries.len() == self.capacity {
+            if self.visible == self.capacity {
                 self.overrun = true;
+                self.cqes.remove(self.visible);
             } else {
-                self.entries.push_back(cqe);
+                self.visible += 1;
             }
         }
     }
 
+    /// Whether nothing has become visible that was not taken.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.visible == 0
+    }
+
+    /// Takes the first completion that has become visible.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Cqe> {
+        self.visible = self.visible.checked_sub(1)?;
+        self.cqes.pop_front().map(|(_, cqe)| cqe)
+    }
+
     /// Whether there is something to be seen now.
     pub(super) fn is_ready(&self, now: u64) -> bool {
-        let visible = self.under_way.front().is_some_and(|(visible, _)| *visible <= now);
-        visible || !self.entries.is_empty() || self.overrun
+        let next = self.cqes.get(self.visible).is_some_and(|(visible, _)| *visible <= now);
+        next || !self.is_empty() || self.overrun
     }
 
     /// Lets the thread on a core sleep until there is something to be seen. Returns when the event must be
     /// that wakes it, if there must be one more.
     pub(super) fn watch(&mut self, host: &mut Host, core: CoreId) -> Option<u64> {
         host.add_core(&mut self.watchers, core);
-        let (visible, _) = self.under_way.front()?;
+        let (visible, _) = self.cqes.get(self.visible)?;
         (!std::mem::replace(&mut self.wakes, true)).then_some(*visible)
     }
 

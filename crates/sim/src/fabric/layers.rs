@@ -55,6 +55,8 @@ impl Draws {
 /// The layers of all links.
 pub(super) struct LinkLayers {
     layers: Layers,
+    /// They do nothing.
+    none: bool,
     seed: u64,
     links: IdVec<PortId, Draws>,
     /// Packets lost.
@@ -63,7 +65,7 @@ pub(super) struct LinkLayers {
 
 impl LinkLayers {
     pub(super) fn new(layers: Layers, seed: u64) -> LinkLayers {
-        LinkLayers { layers, seed, links: IdVec::new(), lost: 0 }
+        LinkLayers { layers, none: layers == Layers::NONE, seed, links: IdVec::new(), lost: 0 }
     }
 
     /// There is another link.
@@ -75,7 +77,7 @@ impl LinkLayers {
     /// What becomes of the next packet on a link.
     #[inline]
     pub(super) fn draw(&mut self, link: PortId, transport: QpType) -> Fate {
-        if self.layers == Layers::NONE || (transport == QpType::Rc && !self.layers.reliable) {
+        if self.none || (transport == QpType::Rc && !self.layers.reliable) {
             return Fate::default();
         }
         let Layers { loss_ppm, duplicate_ppm, delay_ppm, delay, .. } = self.layers;

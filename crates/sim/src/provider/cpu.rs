@@ -2,7 +2,7 @@
 
 use super::SimProvider;
 use crate::core::queue::Event;
-use crate::core::thread::{Look, Step, Waiting};
+use crate::core::thread::{Look, Waiting};
 use crate::host::{Access, Agent, Kind, LINE, Lines, Place};
 use crate::world::World;
 use doorbell_verbs::{Cpu, Mem, PageSize, Span, Time, VerbsError};
@@ -81,12 +81,12 @@ impl SimProvider<'_> {
     /// Whether everything the last pass looked at is still as it was, and at hand as it was then: two passes
     /// that both had to fetch a line are alike, and the next one has it.
     fn unchanged(&self, w: &mut World) -> bool {
-        let now = w.env.now;
-        let host = &mut w.hosts[self.machine];
-        host.settle(now, &mut w.env.payloads);
-        w.threads[self.thread].last_steps().iter().all(|step| match step.look {
+        let World { env, threads, hosts, devices, .. } = w;
+        let host = &mut hosts[self.machine];
+        host.settle(env.now, &mut env.payloads);
+        threads[self.thread].last_steps().iter().all(|step| match step.look {
             Look::Work => true,
-            Look::Poll { device, cq } => !w.devices[device].has_completion(now, cq),
+            Look::Poll { device, cq } => !devices[device].has_completion(env.now, cq),
             Look::Load { place, .. } => step.cost == host.at_hand(1) && host.holds(place, self.core),
             Look::Read { place, len } => {
                 let lines = Lines::of(place, u64::from(len));
@@ -99,21 +99,20 @@ impl SimProvider<'_> {
     fn watch(&self, w: &mut World) {
         let World { env, threads, hosts, devices, .. } = w;
         let host = &mut hosts[self.machine];
-        let lines = |step: &Step| matches!(step.look, Look::Load { .. } | Look::Read { .. });
-        if threads[self.thread].last_steps().iter().any(lines) {
+        for step in threads[self.thread].last_steps() {
+            let lines = match step.look {
+                Look::Work => continue,
+                Look::Poll { device, cq } => {
+                    devices[device].watch_cq(host, &mut env.queue, cq, self.core);
+                    continue;
+                }
+                Look::Load { place, .. } => Lines::at(place),
+                Look::Read { place, len } => Lines::of(place, u64::from(len)),
+            };
             for (device, visible) in host.watch_lines() {
                 env.queue.push(visible, Event::Visible { device: host.device(device) });
             }
-        }
-        for step in threads[self.thread].last_steps() {
-            match step.look {
-                Look::Work => {}
-                Look::Poll { device, cq } => devices[device].watch_cq(host, &mut env.queue, cq, self.core),
-                Look::Load { place, .. } => host.watch(place, self.core),
-                Look::Read { place, len } => {
-                    Lines::of(place, u64::from(len)).places().for_each(|line| host.watch(line, self.core));
-                }
-            }
+            lines.places().for_each(|line| host.watch(line, self.core));
         }
     }
 }

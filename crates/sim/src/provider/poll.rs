@@ -43,7 +43,7 @@ impl SimProvider<'_> {
                 return Err(VerbsError::NoRoom(format!("the CQ of {} entries was overrun", slot.capacity)));
             }
             let (host, core) = (&mut hosts[self.machine], Agent::Core(self.core));
-            if slot.entries.is_empty() {
+            if slot.is_empty() {
                 let looked = thread.clock + host.costs.poll_empty;
                 let access = host.access(looked, core, slot.ring.whole(slot.polled), Kind::Spin);
                 let cost = access.done - thread.clock;
@@ -55,7 +55,7 @@ impl SimProvider<'_> {
             let mut clock = thread.clock + host.costs.poll_empty;
             let mut n = 0;
             while n < wc.len()
-                && let Some(cqe) = slot.entries.pop_front()
+                && let Some(cqe) = slot.take()
             {
                 wc[n] = cqe.wc;
                 n += 1;
