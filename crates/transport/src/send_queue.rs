@@ -65,6 +65,9 @@ pub(crate) struct SendQueue {
     /// `max_sge` per entry.
     sges: Box<[Sge]>,
     max_sge: usize,
+    /// What of a slot's number says where its entry is: all of it where the depth is no power of two, and
+    /// there is room for all.
+    mask: usize,
     depth: u64,
     /// Oldest position whose slot is in use.
     freed: u64,
@@ -76,11 +79,12 @@ pub(crate) struct SendQueue {
 
 impl SendQueue {
     pub(crate) fn new(depth: u32, max_sge: u32) -> SendQueue {
-        let room = if depth.is_power_of_two() { 1 } else { depth as usize };
+        let (room, mask) = if depth.is_power_of_two() { (1, 0) } else { (depth as usize, usize::MAX) };
         SendQueue {
             entries: vec![Entry::EMPTY; room].into(),
             sges: vec![Sge::default(); room * max_sge as usize].into(),
             max_sge: max_sge as usize,
+            mask,
             depth: u64::from(depth),
             freed: 0,
             visible: 0,
@@ -98,9 +102,7 @@ impl SendQueue {
     /// Where the entry of a slot is.
     #[inline]
     fn place(&self, slot: usize) -> usize {
-        // Room that is no power of two is room for all.
-        let mask = self.entries.len().wrapping_sub(1);
-        if self.entries.len() & mask == 0 { slot & mask } else { slot }
+        slot & self.mask
     }
 
     /// Makes room for twice as many.
@@ -108,6 +110,7 @@ impl SendQueue {
     fn grow(&mut self) {
         let (old, old_sges) = (std::mem::take(&mut self.entries), std::mem::take(&mut self.sges));
         let room = 2 * old.len();
+        self.mask = room - 1;
         self.entries = vec![Entry::EMPTY; room].into();
         self.sges = vec![Sge::default(); room * self.max_sge].into();
         for position in self.freed..self.posted {

@@ -2,7 +2,7 @@
 
 use super::rx::Flow;
 use super::tx::TxWork;
-use crate::core::index::{CoreId, CqId, FlightId, Id, Maybe, QpId, RecvQueueId, WqeId};
+use crate::core::index::{CoreId, CqId, FlightId, Maybe, QpId, RecvQueueId, WqeId};
 use crate::core::payload::{Payload, PayloadPool};
 use crate::host::{Agent, CoreSet, Host, Kind, Ring};
 use doorbell_transport::{Qp, RecvQueue};
@@ -33,20 +33,22 @@ impl WqeSlot {
 /// its depth is a power of two.
 pub(crate) struct WqeSlots {
     slots: Vec<WqeSlot>,
+    /// What of a slot's number says where it is: all of it where the depth is no power of two, and there is
+    /// room for all.
+    mask: u32,
     depth: u32,
 }
 
 impl WqeSlots {
     fn new(depth: u32) -> WqeSlots {
-        let room = if depth.is_power_of_two() { 1 } else { depth };
-        WqeSlots { slots: vec![WqeSlot::EMPTY; room as usize], depth }
+        let (room, mask) = if depth.is_power_of_two() { (1, 0) } else { (depth, u32::MAX) };
+        WqeSlots { slots: vec![WqeSlot::EMPTY; room as usize], mask, depth }
     }
 
-    /// Where a slot is. Room that is no power of two is room for all.
+    /// Where a slot is.
     #[inline]
     fn place(&self, wqe: WqeId) -> usize {
-        let mask = self.slots.len() - 1;
-        if self.slots.len() & mask == 0 { wqe.index() & mask } else { wqe.index() }
+        (wqe.0 & self.mask) as usize
     }
 
     pub(super) fn bytes(&self, wqe: WqeId) -> u32 {
@@ -63,12 +65,13 @@ impl WqeSlots {
 
     #[cold]
     fn grow(&mut self, newest: WqeId, in_use: u32) {
-        let room = (in_use as usize).next_power_of_two();
-        let old = std::mem::replace(&mut self.slots, vec![WqeSlot::EMPTY; room]);
+        let room = in_use.next_power_of_two();
+        let old_mask = std::mem::replace(&mut self.mask, room - 1);
+        let old = std::mem::replace(&mut self.slots, vec![WqeSlot::EMPTY; room as usize]);
         for before in 1..in_use {
             let wqe = WqeId((newest.0 + self.depth - before) % self.depth);
             let place = self.place(wqe);
-            self.slots[place] = old[wqe.index() & (old.len() - 1)];
+            self.slots[place] = old[(wqe.0 & old_mask) as usize];
         }
     }
 }
