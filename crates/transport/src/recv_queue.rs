@@ -30,7 +30,7 @@ pub struct RecvQueue {
     pd: u32,
     depth: u32,
     max_sge: u32,
-    /// `wr_id` and number of SGEs.
+    /// `wr_id` and number of SGEs; no room before the first RECV.
     entries: Box<[(u64, u32)]>,
     /// `max_sge` per entry.
     sges: Box<[Sge]>,
@@ -46,8 +46,8 @@ impl RecvQueue {
             pd,
             depth,
             max_sge,
-            entries: vec![(0, 0); depth as usize].into(),
-            sges: vec![Sge::default(); depth as usize * max_sge as usize].into(),
+            entries: Box::default(),
+            sges: Box::default(),
             head: 0,
             len: 0,
             visible: 0,
@@ -67,12 +67,21 @@ impl RecvQueue {
                 self.depth
             )));
         }
+        if self.entries.is_empty() {
+            self.make_room();
+        }
         let slot = self.slot(self.len);
         self.entries[slot] = (wr.wr_id, sges as u32);
         let first = slot * self.max_sge as usize;
         self.sges[first..first + sges].copy_from_slice(wr.sg_list);
         self.len += 1;
         Ok(())
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
+        self.entries = vec![(0, 0); self.depth as usize].into();
+        self.sges = vec![Sge::default(); self.depth as usize * self.max_sge as usize].into();
     }
 
     /// `n` more posted RECVs become visible to the NIC.

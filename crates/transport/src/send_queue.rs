@@ -64,11 +64,11 @@ pub(crate) struct SendQueue {
     entries: Box<[Entry]>,
     /// `max_sge` per entry.
     sges: Box<[Sge]>,
-    max_sge: usize,
+    max_sge: u32,
     /// What of a slot's number says where its entry is: all of it where the depth is no power of two, and
     /// there is room for all.
-    mask: usize,
-    depth: u64,
+    mask: u32,
+    depth: u32,
     /// Oldest position whose slot is in use.
     freed: u64,
     /// First position that the NIC does not see yet.
@@ -79,13 +79,13 @@ pub(crate) struct SendQueue {
 
 impl SendQueue {
     pub(crate) fn new(depth: u32, max_sge: u32) -> SendQueue {
-        let (room, mask) = if depth.is_power_of_two() { (1, 0) } else { (depth as usize, usize::MAX) };
+        let (room, mask) = if depth.is_power_of_two() { (0, 0) } else { (depth as usize, u32::MAX) };
         SendQueue {
             entries: vec![Entry::EMPTY; room].into(),
             sges: vec![Sge::default(); room * max_sge as usize].into(),
-            max_sge: max_sge as usize,
+            max_sge,
             mask,
-            depth: u64::from(depth),
+            depth,
             freed: 0,
             visible: 0,
             posted: 0,
@@ -94,31 +94,33 @@ impl SendQueue {
 
     /// The slot of a position.
     pub(crate) fn slot(&self, position: u64) -> usize {
-        let mask = self.depth.wrapping_sub(1);
+        let depth = u64::from(self.depth);
+        let mask = depth.wrapping_sub(1);
         // A division costs more than the rest of the look-up, and depths are mostly powers of two.
-        (if self.depth & mask == 0 { position & mask } else { position % self.depth }) as usize
+        (if depth & mask == 0 { position & mask } else { position % depth }) as usize
     }
 
     /// Where the entry of a slot is.
     #[inline]
     fn place(&self, slot: usize) -> usize {
-        slot & self.mask
+        slot & self.mask as usize
     }
 
-    /// Makes room for twice as many.
+    /// Makes room for twice as many, or the first.
     #[cold]
     fn grow(&mut self) {
         let (old, old_sges) = (std::mem::take(&mut self.entries), std::mem::take(&mut self.sges));
-        let room = 2 * old.len();
-        self.mask = room - 1;
+        let room = (2 * old.len()).max(1);
+        let max_sge = self.max_sge as usize;
+        let old_mask = std::mem::replace(&mut self.mask, room as u32 - 1) as usize;
         self.entries = vec![Entry::EMPTY; room].into();
-        self.sges = vec![Sge::default(); room * self.max_sge].into();
+        self.sges = vec![Sge::default(); room * max_sge].into();
         for position in self.freed..self.posted {
             let slot = self.slot(position);
-            let (from, to) = (slot & (old.len() - 1), self.place(slot));
+            let (from, to) = (slot & old_mask, self.place(slot));
             self.entries[to] = old[from];
-            let sges = &old_sges[from * self.max_sge..][..self.max_sge];
-            self.sges[to * self.max_sge..][..self.max_sge].copy_from_slice(sges);
+            let sges = &old_sges[from * max_sge..][..max_sge];
+            self.sges[to * max_sge..][..max_sge].copy_from_slice(sges);
         }
     }
 
@@ -133,7 +135,7 @@ impl SendQueue {
 
     pub(crate) fn sges(&self, slot: usize) -> &[Sge] {
         let place = self.place(slot);
-        let first = place * self.max_sge;
+        let first = place * self.max_sge as usize;
         &self.sges[first..first + self.entries[place].num_sge as usize]
     }
 
@@ -144,7 +146,7 @@ impl SendQueue {
 
     /// Writes a checked work request of `len` bytes; returns its slot.
     pub(crate) fn post(&mut self, wr: &SendWr<'_>, len: u32) -> Result<u32, VerbsError> {
-        if self.posted - self.freed >= self.depth {
+        if self.posted - self.freed >= u64::from(self.depth) {
             return Err(VerbsError::NoRoom(format!(
                 "all {} entries of the send queue are in use",
                 self.depth
@@ -164,7 +166,7 @@ impl SendQueue {
             first_psn: 0,
             packets: 0,
         };
-        let first = self.place(slot) * self.max_sge;
+        let first = self.place(slot) * self.max_sge as usize;
         self.sges[first..first + wr.sg_list.len()].copy_from_slice(wr.sg_list);
         self.posted += 1;
         Ok(slot as u32)
@@ -177,12 +179,12 @@ impl SendQueue {
 
     /// Frees the slots up to and including `slot`, which must be of a position before `completed`.
     pub(crate) fn release(&mut self, slot: u32, completed: u64) {
-        if u64::from(slot) >= self.depth {
+        if slot >= self.depth {
             return;
         }
-        let oldest = self.slot(self.freed) as u64;
-        let ahead = u64::from(slot) + if u64::from(slot) < oldest { self.depth } else { 0 } - oldest;
-        let position = self.freed + ahead;
+        let oldest = self.slot(self.freed) as u32;
+        let ahead = if slot < oldest { slot + (self.depth - oldest) } else { slot - oldest };
+        let position = self.freed + u64::from(ahead);
         if position < completed {
             self.freed = position + 1;
         }

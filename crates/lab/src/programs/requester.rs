@@ -124,10 +124,7 @@ impl<'a, P: Provider> Requester<'a, P> {
 
     /// Chooses where a datagram through `qp` goes: at random in all-to-all, else in turn.
     fn next_dest(&mut self, qp: usize) -> Option<UdDest> {
-        let all: &'a [UdDest] = &self.dests[qp];
-        if all.is_empty() {
-            return None;
-        }
+        let all: &'a [UdDest] = self.dests.get(qp).filter(|all| !all.is_empty())?;
         self.dest = match self.w.pattern {
             Pattern::AllToAll => self.below(all.len() as u64) as usize,
             Pattern::Outbound | Pattern::Inbound => wrap(self.dest + 1, all.len()),

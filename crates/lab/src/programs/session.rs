@@ -313,8 +313,8 @@ impl<'a, P: Provider> Session<'a, P> {
     }
 
     fn paths(&self, targets: &[u32]) -> Result<Paths<P>, ProgramError> {
-        let mut paths =
-            Paths { remotes: Vec::new(), dests: vec![Vec::new(); self.qps.len()], _ahs: Vec::new() };
+        let sending = if ud(self.w()) { self.qps.len() } else { 0 };
+        let mut paths = Paths { remotes: Vec::new(), dests: vec![Vec::new(); sending], _ahs: Vec::new() };
         for &machine in targets {
             if !self.w().verb.consumes_recv() {
                 paths.remotes.push(self.find_memory(machine)?);

@@ -15,7 +15,7 @@ impl Device {
     pub(super) fn ended(&mut self, env: &mut Env, qp: QpId, ended: Ended) {
         let slot = &mut self.qps[qp];
         if slot.left < slot.leaving {
-            return slot.behind.push_back((slot.leaving, ended));
+            return slot.behind.get_or_insert_default().push_back((slot.leaving, ended));
         }
         self.look_up_wqe(env, qp, ended.wqe);
         self.complete_send(env, qp, ended);
@@ -39,6 +39,7 @@ impl Device {
     #[inline]
     fn next_behind(&mut self, qp: QpId) -> Option<Ended> {
         let QpSlot { behind, left, .. } = &mut self.qps[qp];
+        let behind = behind.as_mut()?;
         let (after, ended) = *behind.front()?;
         if after > *left {
             return None;

@@ -2,8 +2,9 @@
 
 use super::rx::Flow;
 use super::tx::TxWork;
-use crate::core::index::{CoreId, CqId, FlightId, Maybe, QpId, RecvQueueId, WqeId};
+use crate::core::index::{CoreId, CqId, Maybe, QpId, RecvQueueId, WqeId};
 use crate::core::payload::{Payload, PayloadPool};
+use crate::fabric::Row;
 use crate::host::{Agent, CoreSet, Host, Kind, Ring};
 use doorbell_transport::{Qp, RecvQueue};
 use doorbell_verbs::{QpInitAttr, Wc};
@@ -32,7 +33,7 @@ impl WqeSlot {
 /// The WQEs of a send queue: as `transport`'s queue, with room for as many as have been in use at once, where
 /// its depth is a power of two.
 pub(crate) struct WqeSlots {
-    slots: Vec<WqeSlot>,
+    slots: Box<[WqeSlot]>,
     /// What of a slot's number says where it is: all of it where the depth is no power of two, and there is
     /// room for all.
     mask: u32,
@@ -41,8 +42,8 @@ pub(crate) struct WqeSlots {
 
 impl WqeSlots {
     fn new(depth: u32) -> WqeSlots {
-        let (room, mask) = if depth.is_power_of_two() { (1, 0) } else { (depth, u32::MAX) };
-        WqeSlots { slots: vec![WqeSlot::EMPTY; room as usize], mask, depth }
+        let (room, mask) = if depth.is_power_of_two() { (0, 0) } else { (depth, u32::MAX) };
+        WqeSlots { slots: vec![WqeSlot::EMPTY; room as usize].into(), mask, depth }
     }
 
     /// Where a slot is.
@@ -67,7 +68,7 @@ impl WqeSlots {
     fn grow(&mut self, newest: WqeId, in_use: u32) {
         let room = in_use.next_power_of_two();
         let old_mask = std::mem::replace(&mut self.mask, room - 1);
-        let old = std::mem::replace(&mut self.slots, vec![WqeSlot::EMPTY; room as usize]);
+        let old = std::mem::replace(&mut self.slots, vec![WqeSlot::EMPTY; room as usize].into());
         for before in 1..in_use {
             let wqe = WqeId((newest.0 + self.depth - before) % self.depth);
             let place = self.place(wqe);
@@ -131,7 +132,7 @@ pub(crate) struct QpSlot {
     /// How many of these the NIC is reading.
     pub(crate) fetching: u32,
     /// What sending units have to do for it, one at a time.
-    pub(super) work: VecDeque<TxWork>,
+    pub(super) work: TxWork,
     /// It waits for a sending unit, or is being served.
     pub(super) served: bool,
     /// Time in the metering window that sending units spent on it.
@@ -139,11 +140,11 @@ pub(crate) struct QpSlot {
     /// Its requests are among its work, or being made.
     pub(super) active: bool,
     /// Requests that wait for their payload, and those behind them.
-    pub(super) requests: VecDeque<FlightId>,
+    pub(super) requests: Row,
     /// Largest payload of a RECV that comes in the CQE; 0 for none.
     pub(super) max_inl_recv: u32,
     /// Answers that wait for memory, and those behind them.
-    pub(super) answers: VecDeque<FlightId>,
+    pub(super) answers: Row,
     /// Packets that came in for it, where it is connected.
     pub(crate) flow: Flow,
     /// When the pending timer event fires; `u64::MAX` for none.
@@ -153,8 +154,9 @@ pub(crate) struct QpSlot {
     /// Packets that complete their work requests when they leave, and how many of them have left.
     pub(super) leaving: u64,
     pub(super) left: u64,
-    /// How work requests behind such packets ended, each with the number of packets that must leave before.
-    pub(super) behind: VecDeque<(u64, Ended)>,
+    /// How work requests behind such packets ended, each with the number of packets that must leave before;
+    /// nowhere as long as there has been none.
+    pub(super) behind: Option<Box<VecDeque<(u64, Ended)>>>,
 }
 
 /// How a send work request ended.
@@ -185,19 +187,19 @@ impl QpSlot {
             wqes: WqeSlots::new(depth.max(1)),
             posted: Posted { first: 0, len: 0, depth: depth.max(1) },
             fetching: 0,
-            work: VecDeque::new(),
+            work: TxWork::NONE,
             served: false,
             tx_busy: 0,
             active: false,
-            requests: VecDeque::new(),
+            requests: Row::EMPTY,
             max_inl_recv: attr.max_inl_recv,
-            answers: VecDeque::new(),
+            answers: Row::EMPTY,
             flow: Flow::default(),
             timer_at: u64::MAX,
             life: 0,
             leaving: 0,
             left: 0,
-            behind: VecDeque::new(),
+            behind: None,
         }
     }
 
@@ -208,7 +210,7 @@ impl QpSlot {
         self.life = self.life.wrapping_add(1);
         self.leaving = 0;
         self.left = 0;
-        self.behind.clear();
+        self.behind = None;
         for wqe in &mut self.wqes.slots {
             payloads.give(std::mem::replace(&mut wqe.inline, Payload::EMPTY));
             wqe.entered = 0;

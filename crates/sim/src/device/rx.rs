@@ -5,8 +5,7 @@ use super::{Cqe, Device, QpSlot, priced};
 use crate::core::index::{DeviceId, FlightId, Id, IdVec, Maybe, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::queue::Event;
-use crate::core::slab::Slab;
-use crate::fabric::{Flight, PendingAtomic};
+use crate::fabric::{Flight, PendingAtomic, Row};
 use crate::host::{Data, Host, Write};
 use crate::world::Env;
 use doorbell_transport::{Action, Body, Packet, Part, Queue, Source, TxPacket};
@@ -47,9 +46,8 @@ impl FlowId {
 /// Received packets that keep their order: one unit at a time looks at them.
 #[derive(Clone, Copy)]
 pub(crate) struct Flow {
-    /// The first and the last that wait, linked by [`Flight::next`].
-    first: Maybe<FlightId>,
-    last: Maybe<FlightId>,
+    /// Those that wait.
+    waiting: Row,
     /// It waits for a receiving unit, or has one.
     served: bool,
     /// Time in the metering window that units spent on it.
@@ -58,26 +56,7 @@ pub(crate) struct Flow {
 
 impl Default for Flow {
     fn default() -> Flow {
-        Flow { first: Maybe::NONE, last: Maybe::NONE, served: false, busy: 0 }
-    }
-}
-
-impl Flow {
-    /// Adds a packet.
-    fn push(&mut self, flight: FlightId, flights: &mut Slab<FlightId, Flight>) {
-        let new = Maybe::some(flight);
-        match self.first.get().and(self.last.get()) {
-            Some(before) => flights[before].next = new,
-            None => self.first = new,
-        }
-        self.last = new;
-    }
-
-    /// Takes the first packet.
-    fn pop(&mut self, flights: &Slab<FlightId, Flight>) -> Option<FlightId> {
-        let first = self.first.get()?;
-        self.first = if self.first == self.last { Maybe::NONE } else { flights[first].next };
-        Some(first)
+        Flow { waiting: Row::EMPTY, served: false, busy: 0 }
     }
 }
 
@@ -156,7 +135,7 @@ impl Device {
         let copy = if f.twice { Some(env.copy_flight(flight)) } else { None };
         let flow = self.flow(id);
         let starts = !std::mem::replace(&mut flow.served, true);
-        flow.push(flight, &mut env.flights);
+        flow.waiting.push(flight, &mut env.flights);
         if starts {
             match self.receiving.idle.pop() {
                 Some(unit) => self.rx_look(env, unit, id),
@@ -172,7 +151,7 @@ impl Device {
     pub(super) fn rx_goes_on(&mut self, env: &mut Env, unit: UnitId) {
         if let Some(id) = self.receiving.units[unit].flow.take() {
             let flow = self.flow(id);
-            flow.served = !flow.first.is_none();
+            flow.served = !flow.waiting.is_empty();
             if flow.served {
                 self.receiving.waiting.push_back(id);
             }
@@ -190,7 +169,8 @@ impl Device {
 
     /// An idle receiving unit takes up the next packet of a flow.
     fn rx_look(&mut self, env: &mut Env, unit: UnitId, id: FlowId) {
-        let flight = self.flow(id).pop(&env.flights).expect("a flow that waits for a unit has a packet");
+        let flight =
+            self.flow(id).waiting.pop(&env.flights).expect("a flow that waits for a unit has a packet");
         env.flights[flight].rx_unit = Maybe::some(unit);
         let state = &mut self.receiving.units[unit];
         state.flow = Some(id);
@@ -395,7 +375,7 @@ impl Device {
         let link_bytes = self.costs.wire.bytes(&priced(&packet));
         let answer = Flight::new(packet, link_bytes, (self.id, qp), by, Maybe::some(out));
         let flight = env.flights.insert(answer);
-        self.qps[qp].answers.push_back(flight);
+        self.qps[qp].answers.push(flight, &mut env.flights);
         match source {
             Source::Memory { addr, len } => {
                 env.flights[flight].payload = env.payloads.take(len);

@@ -6,7 +6,8 @@ use super::{Device, QpSlot, priced};
 use crate::core::index::{FlightId, IdVec, Maybe, PortId, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::queue::Event;
-use crate::fabric::{Fabric, Flight, Gather, OwnCompletion};
+use crate::core::slab::Slab;
+use crate::fabric::{Fabric, Flight, Gather, OwnCompletion, Row};
 use crate::host::Host;
 use crate::world::Env;
 use doorbell_nic::{cost, wqe};
@@ -15,12 +16,45 @@ use doorbell_verbs::{SendFlags, Time, UdDest};
 use std::collections::VecDeque;
 
 /// What a sending unit has to do for a QP.
-#[derive(Clone, Copy)]
-pub(super) enum TxWork {
+enum TxTask {
     /// The next request.
-    Requests,
+    Request,
     /// An answer that is ready.
     Answer(FlightId),
+}
+
+/// What sending units have to do for a QP, in the order in which it came up: answers that are ready, and its
+/// requests, which are there once at most.
+pub(super) struct TxWork {
+    answers: Row,
+    requests: bool,
+    /// The answers behind the requests.
+    behind: Row,
+}
+
+impl TxWork {
+    pub(super) const NONE: TxWork = TxWork { answers: Row::EMPTY, requests: false, behind: Row::EMPTY };
+
+    fn push_requests(&mut self) {
+        debug_assert!(!self.requests, "a QP is active once");
+        self.requests = true;
+    }
+
+    fn push_answer(&mut self, answer: FlightId, flights: &mut Slab<FlightId, Flight>) {
+        let row = if self.requests { &mut self.behind } else { &mut self.answers };
+        row.push(answer, flights);
+    }
+
+    fn pop(&mut self, flights: &Slab<FlightId, Flight>) -> Option<TxTask> {
+        if let Some(answer) = self.answers.pop(flights) {
+            return Some(TxTask::Answer(answer));
+        }
+        if !std::mem::take(&mut self.requests) {
+            return None;
+        }
+        self.answers = std::mem::replace(&mut self.behind, Row::EMPTY);
+        Some(TxTask::Request)
+    }
 }
 
 /// A processing unit for sending.
@@ -56,13 +90,14 @@ impl Device {
         let slot = &mut self.qps[qp];
         if !slot.active {
             slot.active = true;
-            self.give_work(env, qp, TxWork::Requests);
+            slot.work.push_requests();
+            self.has_work(env, qp);
         }
     }
 
-    fn give_work(&mut self, env: &mut Env, qp: QpId, work: TxWork) {
+    /// A QP has more work for a sending unit.
+    fn has_work(&mut self, env: &mut Env, qp: QpId) {
         let slot = &mut self.qps[qp];
-        slot.work.push_back(work);
         if !slot.served {
             slot.served = true;
             match self.sending.idle.pop() {
@@ -125,11 +160,11 @@ impl Device {
     fn next_work(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, u64)> {
         loop {
             let slot = &mut self.qps[qp];
-            let started = match slot.work.pop_front() {
-                Some(TxWork::Answer(flight)) => {
+            let started = match slot.work.pop(&env.flights) {
+                Some(TxTask::Answer(flight)) => {
                     Some((flight, self.costs.send.answer(&priced(&env.flights[flight].packet))))
                 }
-                Some(TxWork::Requests) => self.next_request(env, qp),
+                Some(TxTask::Request) => self.next_request(env, qp),
                 None => {
                     slot.served = false;
                     return None;
@@ -181,7 +216,7 @@ impl Device {
         env.give_actions(actions);
         self.arm_timer(env, qp);
         let flight = env.flights.insert(flight);
-        self.qps[qp].work.push_back(TxWork::Requests);
+        self.qps[qp].work.push_requests();
         Some((flight, cost))
     }
 
@@ -248,7 +283,7 @@ impl Device {
         let waits = env.flights[flight].reads > 0;
         let slot = &mut self.qps[qp];
         if waits || !slot.requests.is_empty() {
-            slot.requests.push_back(flight);
+            slot.requests.push(flight, &mut env.flights);
             env.flights[flight].ready = !waits;
             true
         } else {
@@ -305,21 +340,23 @@ impl Device {
         if f.packet.is_answer() {
             return self.answers_ready(env, qp);
         }
-        while let Some(&first) = self.qps[qp].requests.front()
+        while let Some(first) = self.qps[qp].requests.first()
             && env.flights[first].ready
         {
-            self.qps[qp].requests.pop_front();
+            self.qps[qp].requests.pop(&env.flights);
             self.depart(env, first, Maybe::NONE);
         }
     }
 
     /// Gives the answers that may leave to a sending unit, in order.
     pub(super) fn answers_ready(&mut self, env: &mut Env, qp: QpId) {
-        while let Some(&first) = self.qps[qp].answers.front()
+        while let Some(first) = self.qps[qp].answers.first()
             && env.flights[first].ready
         {
-            self.qps[qp].answers.pop_front();
-            self.give_work(env, qp, TxWork::Answer(first));
+            let slot = &mut self.qps[qp];
+            slot.answers.pop(&env.flights);
+            slot.work.push_answer(first, &mut env.flights);
+            self.has_work(env, qp);
         }
     }
 

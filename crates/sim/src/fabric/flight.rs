@@ -2,6 +2,7 @@
 
 use crate::core::index::{DeviceId, FlightId, Maybe, PortId, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
+use crate::core::slab::Slab;
 use doorbell_transport::{AtomicOp, Packet};
 use doorbell_verbs::Wc;
 
@@ -37,6 +38,47 @@ pub(crate) struct PendingAtomic {
     pub(crate) original: u64,
 }
 
+/// Packets in the order in which they came, linked by [`Flight::next`]: a packet is in one row at a time.
+#[derive(Clone, Copy)]
+pub(crate) struct Row {
+    first: Maybe<FlightId>,
+    last: Maybe<FlightId>,
+}
+
+impl Row {
+    pub(crate) const EMPTY: Row = Row { first: Maybe::NONE, last: Maybe::NONE };
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// The first packet, which stays.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<FlightId> {
+        self.first.get()
+    }
+
+    /// Adds a packet.
+    #[inline]
+    pub(crate) fn push(&mut self, flight: FlightId, flights: &mut Slab<FlightId, Flight>) {
+        let new = Maybe::some(flight);
+        match self.first.get().and(self.last.get()) {
+            Some(before) => flights[before].next = new,
+            None => self.first = new,
+        }
+        self.last = new;
+    }
+
+    /// Takes the first packet.
+    #[inline]
+    pub(crate) fn pop(&mut self, flights: &Slab<FlightId, Flight>) -> Option<FlightId> {
+        let first = self.first.get()?;
+        self.first = if self.first == self.last { Maybe::NONE } else { flights[first].next };
+        Some(first)
+    }
+}
+
 /// A packet under way, or being made.
 #[derive(Clone, Copy)]
 pub(crate) struct Flight {
@@ -65,7 +107,7 @@ pub(crate) struct Flight {
     /// The receiving unit that looks at it or, of an answer, that stands still until its atomic has
     /// the lock.
     pub(crate) rx_unit: Maybe<UnitId>,
-    /// The packet that waits behind it for a receiving unit.
+    /// The packet behind it in its row.
     pub(crate) next: Maybe<FlightId>,
     /// Of a request: what it carries.
     pub(crate) gather: Gather,

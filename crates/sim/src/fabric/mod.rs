@@ -4,7 +4,7 @@ mod flight;
 mod layers;
 mod port;
 
-pub(crate) use flight::{Flight, Gather, OwnCompletion, PendingAtomic};
+pub(crate) use flight::{Flight, Gather, OwnCompletion, PendingAtomic, Row};
 pub use layers::Layers;
 pub(crate) use port::Port;
 

@@ -46,7 +46,7 @@ impl Provider for SimProvider<'_> {
     fn publish(&self, key: &str, value: &[u8]) {
         self.effect();
         self.with(|w| {
-            w.exchange.published.insert(key.to_owned(), value.to_vec());
+            w.exchange.published.insert(key.into(), value.into());
             let clock = w.threads[self.thread].clock;
             for t in w.exchange.awaited.remove(key).unwrap_or_default() {
                 let thread = &mut w.threads[t];
@@ -62,7 +62,7 @@ impl Provider for SimProvider<'_> {
         self.effect();
         loop {
             let value = self.with(|w| {
-                let value = w.exchange.published.get(key).cloned();
+                let value = w.exchange.published.get(key).map(|value| value.to_vec());
                 if value.is_none() {
                     w.threads[self.thread].waiting = Waiting::Key(key.to_owned());
                     w.exchange.awaited.entry(key.to_owned()).or_default().push(self.thread);

@@ -23,7 +23,7 @@ use std::rc::Rc;
 /// What programs otherwise use TCP for: values by key, and the threads that wait for a key.
 #[derive(Default)]
 pub(crate) struct Exchange {
-    pub(crate) published: HashMap<String, Vec<u8>>,
+    pub(crate) published: HashMap<Box<str>, Box<[u8]>>,
     pub(crate) awaited: HashMap<String, Vec<ThreadId>>,
 }
 
