@@ -84,8 +84,8 @@ pub(crate) enum Event {
     RxDone { device: DeviceId, unit: UnitId, flight: FlightId },
     /// An atomic gives its lock back.
     Unlock { device: DeviceId, lock: LockId },
-    /// A processing unit for sending is done with its packet.
-    TxPu { device: DeviceId, unit: UnitId },
+    /// A processing unit for sending is done with a packet.
+    TxPu { device: DeviceId, unit: UnitId, flight: FlightId },
     /// A port that had too much to send may take more.
     PortOut { device: DeviceId, port: u8 },
     /// A transport timer of a QP.
@@ -151,7 +151,7 @@ impl Packed {
             Event::Ingress { device, port, flight } => of(kind::INGRESS, device, port.into(), flight.0),
             Event::RxDone { device, unit, flight } => of(kind::RX_DONE, device, unit.0.into(), flight.0),
             Event::Unlock { device, lock } => of(kind::UNLOCK, device, lock.0, 0),
-            Event::TxPu { device, unit } => of(kind::TX_UNIT, device, unit.0.into(), 0),
+            Event::TxPu { device, unit, flight } => of(kind::TX_UNIT, device, unit.0.into(), flight.0),
             Event::PortOut { device, port } => of(kind::PORT_OUT, device, port.into(), 0),
             Event::Timer { device, qp } => of(kind::TIMER, device, qp.0, 0),
         }
@@ -182,7 +182,7 @@ impl Packed {
             kind::INGRESS => Event::Ingress { device, port, flight },
             kind::RX_DONE => Event::RxDone { device, unit, flight },
             kind::UNLOCK => Event::Unlock { device, lock: LockId(entity) },
-            kind::TX_UNIT => Event::TxPu { device, unit },
+            kind::TX_UNIT => Event::TxPu { device, unit, flight },
             kind::PORT_OUT => Event::PortOut { device, port },
             kind => {
                 debug_assert_eq!(kind, kind::TIMER);
@@ -528,7 +528,7 @@ mod tests {
             Event::Ingress { device, port, flight },
             Event::RxDone { device, unit, flight },
             Event::Unlock { device, lock: LockId(u32::MAX) },
-            Event::TxPu { device, unit },
+            Event::TxPu { device, unit, flight },
             Event::PortOut { device, port },
             Event::Timer { device, qp },
         ] {

@@ -12,8 +12,9 @@ use doorbell_transport::{Action, Body, Packet, Part, Queue, Source, TxPacket};
 use doorbell_verbs::{QpType, Time, Wc};
 use std::collections::VecDeque;
 
-/// Why a received packet has a port and a QP.
+/// Why a received packet has a port, a flow and a QP.
 const CAME_IN: &str = "a packet that was received came in by a port";
+const HAS_FLOW: &str = "a receiving unit that is done had a packet of a flow";
 const HAS_QP: &str = "a packet that waits for a unit has a QP";
 
 /// Flows of datagrams that a NIC tells apart, as a power of two.
@@ -63,7 +64,7 @@ impl Default for Flow {
 /// A processing unit for receiving.
 #[derive(Default)]
 pub(crate) struct RxUnit {
-    /// What it works on, until all of that is done.
+    /// What it works on, or has worked on last.
     flow: Option<FlowId>,
     /// Until when it issues DMAs for the last packet.
     free_at: u64,
@@ -134,13 +135,13 @@ impl Device {
         let id = FlowId::of(&f.packet, f.from, qp);
         let copy = if f.twice { Some(env.copy_flight(flight)) } else { None };
         let flow = self.flow(id);
-        let starts = !std::mem::replace(&mut flow.served, true);
-        flow.waiting.push(flight, &mut env.flights);
-        if starts {
-            match self.receiving.idle.pop() {
-                Some(unit) => self.rx_look(env, unit, id),
-                None => self.receiving.waiting.push_back(id),
-            }
+        if std::mem::replace(&mut flow.served, true) {
+            flow.waiting.push(flight, &mut env.flights);
+        } else if let Some(unit) = self.receiving.idle.pop() {
+            self.rx_look(env, unit, id, flight);
+        } else {
+            self.flow(id).waiting.push(flight, &mut env.flights);
+            self.receiving.waiting.push_back(id);
         }
         if let Some(copy) = copy {
             self.came_in(env, copy);
@@ -149,41 +150,34 @@ impl Device {
 
     /// A receiving unit is done with its packet.
     pub(super) fn rx_goes_on(&mut self, env: &mut Env, unit: UnitId) {
-        if let Some(id) = self.receiving.units[unit].flow.take() {
-            let flow = self.flow(id);
-            flow.served = !flow.waiting.is_empty();
-            if flow.served {
-                self.receiving.waiting.push_back(id);
-            }
+        let id = self.receiving.units[unit].flow.expect(HAS_FLOW);
+        let flow = self.flow(id);
+        flow.served = !flow.waiting.is_empty();
+        if flow.served {
+            self.receiving.waiting.push_back(id);
         }
-        self.rx_start(env, unit);
-    }
-
-    /// An idle receiving unit takes up the next packet.
-    fn rx_start(&mut self, env: &mut Env, unit: UnitId) {
-        match self.receiving.waiting.pop_front() {
-            Some(id) => self.rx_look(env, unit, id),
-            None => self.receiving.idle.push(unit),
-        }
-    }
-
-    /// An idle receiving unit takes up the next packet of a flow.
-    fn rx_look(&mut self, env: &mut Env, unit: UnitId, id: FlowId) {
+        let Some(next) = self.receiving.waiting.pop_front() else { return self.receiving.idle.push(unit) };
         let flight =
-            self.flow(id).waiting.pop(&env.flights).expect("a flow that waits for a unit has a packet");
-        env.flights[flight].rx_unit = Maybe::some(unit);
-        let state = &mut self.receiving.units[unit];
-        state.flow = Some(id);
-        let start = state.free_at.max(env.now);
-        let Flight { packet, link_bytes, into, to, .. } = &env.flights[flight];
+            self.flow(next).waiting.pop(&env.flights).expect("a flow that waits for a unit has a packet");
+        self.rx_look(env, unit, next, flight);
+    }
+
+    /// An idle receiving unit takes up a packet of a flow.
+    fn rx_look(&mut self, env: &mut Env, unit: UnitId, id: FlowId, flight: FlightId) {
+        let f = &mut env.flights[flight];
+        f.rx_unit = Maybe::some(unit);
+        let Flight { packet, link_bytes, into, to, .. } = f;
         let (link_bytes, into) = (*link_bytes, *into);
         let cost = self.costs.receive.look(&priced(packet));
         let (qp, requester) = (to.expect(HAS_QP), packet.is_answer());
         let stall = self.context(env, qp, requester);
+        let state = &mut self.receiving.units[unit];
+        let start = state.free_at.max(env.now);
         let end = start + cost + stall;
         let busy = env.window.overlap(start, end);
+        state.flow = Some(id);
+        state.busy += busy;
         self.flow(id).busy += busy;
-        self.receiving.units[unit].busy += busy;
         env.queue.push(end, Event::RxDone { device: self.id, unit, flight });
         env.fabric.make_room(into.expect(CAME_IN), link_bytes);
     }
@@ -212,9 +206,8 @@ impl Device {
         let state = &mut self.receiving.units[unit];
         state.free_at = env.now + busy.max(self.pcie.writes_hold_up(env.now));
         state.busy += counted;
-        if let Some(id) = state.flow {
-            self.flow(id).busy += counted;
-        }
+        let id = state.flow.expect(HAS_FLOW);
+        self.flow(id).busy += counted;
         if !blocked {
             self.rx_goes_on(env, unit);
         }

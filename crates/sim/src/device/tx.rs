@@ -60,8 +60,6 @@ impl TxWork {
 /// A processing unit for sending.
 #[derive(Default)]
 pub(crate) struct TxUnit {
-    /// The packet it works on, and the QP that it is of.
-    current: Option<(FlightId, QpId)>,
     /// Time in the metering window that it worked.
     pub(crate) busy: u64,
 }
@@ -108,34 +106,30 @@ impl Device {
     }
 
     /// A sending unit is done with its packet.
-    pub(crate) fn tx_done(&mut self, host: &Host, env: &mut Env, unit: UnitId) {
-        let (flight, _) = self.sending.units[unit].current.expect("a sending unit that is done had a packet");
-        let left = if env.flights[flight].packet.is_answer() {
+    pub(crate) fn tx_done(&mut self, host: &Host, env: &mut Env, unit: UnitId, flight: FlightId) {
+        let Flight { packet, qp, .. } = &env.flights[flight];
+        let qp = *qp;
+        let left = if packet.is_answer() {
             self.depart(env, flight, Maybe::some(unit))
         } else {
             self.request_made(host, env, flight, unit)
         };
         if left {
-            self.tx_goes_on(env, unit);
+            self.tx_goes_on(env, unit, qp);
         }
     }
 
-    /// A sending unit has handed its packet on.
-    fn tx_goes_on(&mut self, env: &mut Env, unit: UnitId) {
-        if let Some((_, qp)) = self.sending.units[unit].current.take() {
-            // Behind the others: QPs have the units in turn.
-            self.sending.waiting.push_back(qp);
-        }
-        self.tx_start(env, unit);
-    }
-
-    /// An idle sending unit takes up work of the next QP that waits.
-    #[inline]
-    fn tx_start(&mut self, env: &mut Env, unit: UnitId) {
-        match self.sending.waiting.pop_front() {
-            Some(qp) => self.tx_serve(env, unit, qp),
-            None => self.sending.idle.push(unit),
-        }
+    /// A sending unit has handed the packet of a QP on.
+    fn tx_goes_on(&mut self, env: &mut Env, unit: UnitId, qp: QpId) {
+        let next = match self.sending.waiting.pop_front() {
+            Some(next) => {
+                // Behind the others: QPs have the units in turn.
+                self.sending.waiting.push_back(qp);
+                next
+            }
+            None => qp,
+        };
+        self.tx_serve(env, unit, next);
     }
 
     /// An idle sending unit takes up work of a QP or, where that has none after all, of the next one that
@@ -146,10 +140,8 @@ impl Device {
                 let end = env.now + cost;
                 let busy = env.window.overlap(env.now, end);
                 self.qps[qp].tx_busy += busy;
-                let state = &mut self.sending.units[unit];
-                state.current = Some((flight, qp));
-                state.busy += busy;
-                return env.queue.push(end, Event::TxPu { device: self.id, unit });
+                self.sending.units[unit].busy += busy;
+                return env.queue.push(end, Event::TxPu { device: self.id, unit, flight });
             }
             let Some(next) = self.sending.waiting.pop_front() else { return self.sending.idle.push(unit) };
             qp = next;
@@ -196,8 +188,7 @@ impl Device {
         let mut gather = Gather { wqe: WqeId(wqe), offset, len, entered: 0 };
         let dest = slot.qp.send_wqe(wqe).dest;
         let priced = priced(&packet);
-        let cost = self.request_cost(env, qp, gather, &priced);
-        gather.entered = self.qps[qp].wqe(gather.wqe).entered;
+        let cost = self.request_cost(env, qp, &mut gather, &priced);
         let (out, into) = self.destination(&env.fabric, qp, dest);
         let link_bytes = self.costs.wire.bytes(&priced);
         let mut flight = Flight::new(packet, link_bytes, (self.id, qp), out, into);
@@ -220,8 +211,9 @@ impl Device {
         Some((flight, cost))
     }
 
-    /// Time a request takes its sending unit, with what the caches miss.
-    fn request_cost(&mut self, env: &mut Env, qp: QpId, gather: Gather, packet: &cost::Packet) -> u64 {
+    /// Time a request takes its sending unit, with what the caches miss; says by which number its WQE is in
+    /// the cache then.
+    fn request_cost(&mut self, env: &mut Env, qp: QpId, gather: &mut Gather, packet: &cost::Packet) -> u64 {
         let slot = &mut self.qps[qp];
         let wqe = slot.qp.send_wqe(gather.wqe.0);
         let inline = wqe.flags.contains(SendFlags::INLINE);
@@ -231,6 +223,7 @@ impl Device {
             (true, sges) => cost::dmas(sges.iter().map(|s| s.length), gather.offset, gather.len),
         };
         let state = slot.wqe(gather.wqe);
+        gather.entered = state.entered;
         let lines = wqe::lines(u32::from(state.bytes));
         let wqe = cost::Wqe { lines, by_mmio: state.by_mmio };
         let mut time = self.costs.send.request(packet, wqe, dmas);
@@ -240,6 +233,7 @@ impl Device {
                 time += self.costs.send.wqe_stall;
             }
             state.entered = self.caches.wqes.enter();
+            gather.entered = state.entered;
             self.refetch(env, lines * wqe::LINE);
         }
         time + self.context(env, qp, true)
@@ -350,12 +344,16 @@ impl Device {
 
     /// Gives the answers that may leave to a sending unit, in order.
     pub(super) fn answers_ready(&mut self, env: &mut Env, qp: QpId) {
-        while let Some(first) = self.qps[qp].answers.first()
+        let slot = &mut self.qps[qp];
+        let mut some = false;
+        while let Some(first) = slot.answers.first()
             && env.flights[first].ready
         {
-            let slot = &mut self.qps[qp];
             slot.answers.pop(&env.flights);
             slot.work.push_answer(first, &mut env.flights);
+            some = true;
+        }
+        if some {
             self.has_work(env, qp);
         }
     }
@@ -380,9 +378,10 @@ impl Device {
                 return;
             }
             env.fabric.ports[port].queue.pop_front();
+            let qp = env.flights[flight].qp;
             self.leave(env, flight);
             if let Some(unit) = unit.get() {
-                self.tx_goes_on(env, unit);
+                self.tx_goes_on(env, unit, qp);
             }
         }
     }

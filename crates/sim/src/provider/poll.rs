@@ -21,10 +21,14 @@ impl SimProvider<'_> {
     pub(super) fn poll(&self, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError> {
         let (device, cq) = (self.device_of(cq.0), object(cq.0));
         let look = Look::Poll { device, cq };
-        if self.with(|w| w.threads[self.thread].replayed(self.thread, |l| *l == look).is_some()) {
+        let (replayed, known) = self.with(|w| {
+            let replayed = w.threads[self.thread].replayed(self.thread, |l| *l == look);
+            (replayed.is_some(), self.knows_completions(w, device))
+        });
+        if replayed {
             return Ok(0);
         }
-        if !self.with(|w| self.knows_completions(w, device)) {
+        if !known {
             self.sync();
         }
         self.with(|w| {
@@ -38,11 +42,11 @@ impl SimProvider<'_> {
             let Some(Some(slot)) = cqs.get_mut(cq) else {
                 return invalid("there is no such CQ".into());
             };
-            slot.settle(&mut hosts[self.machine], agent, thread.clock.max(env.now));
+            let (host, core) = (&mut hosts[self.machine], Agent::Core(self.core));
+            slot.settle(host, agent, thread.clock.max(env.now));
             if slot.overrun {
                 return Err(VerbsError::NoRoom(format!("the CQ of {} entries was overrun", slot.capacity)));
             }
-            let (host, core) = (&mut hosts[self.machine], Agent::Core(self.core));
             if slot.is_empty() {
                 let looked = thread.clock + host.costs.poll_empty;
                 let access = host.access(looked, core, slot.ring.whole(slot.polled), Kind::Spin);

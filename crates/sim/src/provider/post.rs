@@ -104,13 +104,14 @@ impl SimProvider<'_> {
     /// Tells the NIC of `count` WQEs, the only one of which has `lines` lines.
     fn announce(&self, qp: QpHandle, count: u32, lines: u32) {
         let (device, qp): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
-        let method = self.with(|w| w.devices[device].profile.generation.posting().method(count));
+        let (method, life) = self.with(|w| {
+            let device = &w.devices[device];
+            (device.profile.generation.posting().method(count), device.qps[qp].life)
+        });
         let by_mmio = method == Method::WqeByMmio;
         let at = if by_mmio { self.mmio(device, lines, false) } else { self.mmio(device, 1, true) };
-        self.with(|w| {
-            let life = w.devices[device].qps[qp].life;
-            w.env.queue.push(at, Event::Mmio { device, count: count as u16, qp, by_mmio, life });
-        });
+        let event = Event::Mmio { device, count: count as u16, qp, by_mmio, life };
+        self.with(|w| w.env.queue.push(at, event));
     }
 
     /// Posts RECVs to a receive queue.
@@ -147,13 +148,14 @@ impl SimProvider<'_> {
     pub(super) fn post_list(&self, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
         // Inline payload is read from memory as it is now. Else nobody sees what is posted before the MMIO,
         // for which the world catches up.
-        match list.iter().any(|wr| wr.flags.contains(SendFlags::INLINE)) {
-            true => self.effect(),
-            false => self.with(|w| w.threads[self.thread].effect()),
+        if list.iter().any(|wr| wr.flags.contains(SendFlags::INLINE)) {
+            self.effect();
         }
         let mut lines = 0;
         let (posted, refused) = self.with(|w| {
-            w.threads[self.thread].clock += w.hosts[self.machine].costs.post_call;
+            let thread = &mut w.threads[self.thread];
+            thread.effect();
+            thread.clock += w.hosts[self.machine].costs.post_call;
             post_all(list, |wr| {
                 lines = self.build_wqe(w, qp, wr)?;
                 Ok(())

@@ -109,9 +109,9 @@ impl World {
                 device.unlock(&hosts[device.machine], env, lock);
                 self.give_room();
             }
-            Event::TxPu { device, unit } => {
+            Event::TxPu { device, unit, flight } => {
                 let device = &mut devices[device];
-                device.tx_done(&hosts[device.machine], env, unit);
+                device.tx_done(&hosts[device.machine], env, unit, flight);
             }
             Event::PortOut { device, port } => {
                 let device = &mut devices[device];
