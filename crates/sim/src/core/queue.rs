@@ -200,8 +200,10 @@ impl Packed {
 
 /// Picoseconds of a bucket, as a power of two: about a quarter of a nanosecond.
 const BUCKET_BITS: u32 = 8;
-/// Buckets ahead of the present; the wheel covers about 4 us.
+/// Buckets, of which the wheel covers about 4 us.
 const BUCKETS: usize = 16384;
+/// Buckets from the present on that may have events: those whose bits share a word are of one round.
+const REACH: u64 = BUCKETS as u64 - 64;
 const NONE: u32 = u32::MAX;
 
 /// An event in a bucket.
@@ -273,8 +275,9 @@ pub(crate) struct EventQueue {
     earliest: Key,
     /// Bucket number (not index) of the last event taken.
     present: u64,
-    /// Bucket number of the earliest event in the heap, which is beyond the wheel's reach; `u64::MAX` for none.
-    far_from: u64,
+    /// From this bucket number on the earliest event in the heap is within the wheel's reach; `u64::MAX` for
+    /// none.
+    far_due: u64,
     /// Events in the wheel.
     near: u32,
     /// The first of `shared` that is free.
@@ -296,12 +299,18 @@ const fn index(bucket: u64) -> usize {
     bucket as usize % BUCKETS
 }
 
+/// The first present from which the bucket of an event is within reach.
+#[inline]
+const fn far_due(key: Key) -> u64 {
+    (key.time >> BUCKET_BITS).saturating_sub(REACH - 1)
+}
+
 impl EventQueue {
     pub(crate) fn new() -> EventQueue {
         EventQueue {
             earliest: Key::NEVER,
             present: 0,
-            far_from: u64::MAX,
+            far_due: u64::MAX,
             near: 0,
             free: NONE,
             buckets: Box::new([Node::EMPTY; BUCKETS]),
@@ -328,7 +337,7 @@ impl EventQueue {
     fn add(&mut self, key: Key, rest: u32) {
         let bucket = key.time >> BUCKET_BITS;
         debug_assert!(bucket >= self.present, "an event in the past");
-        if bucket - self.present >= BUCKETS as u64 {
+        if bucket - self.present >= REACH {
             return self.add_far(key, rest);
         }
         self.near += 1;
@@ -390,23 +399,21 @@ impl EventQueue {
     fn add_far(&mut self, key: Key, rest: u32) {
         self.sequence += 1;
         self.far.push(Far { key, sequence: self.sequence, rest });
-        self.far_from = self.far_from.min(key.time >> BUCKET_BITS);
+        self.far_due = self.far_due.min(far_due(key));
         self.earliest = self.earliest.min(key);
     }
 
     /// Number of the first bucket with events, from the present on; there must be one.
     #[inline]
     fn first_bucket(&self) -> u64 {
-        let present = index(self.present);
-        let (mut word, bit) = (present / 64, present % 64);
-        let mut bits = self.occupied[word] & (u64::MAX << bit);
-        // Once round, as the buckets before the present are the last ones ahead of it.
-        while bits == 0 {
-            word = (word + 1) % WORDS;
-            bits = self.occupied[word];
+        let mut word = self.present / 64;
+        loop {
+            let bits = self.occupied[word as usize % WORDS];
+            if bits != 0 {
+                return word * 64 + u64::from(bits.trailing_zeros());
+            }
+            word += 1;
         }
-        let found = word * 64 + bits.trailing_zeros() as usize;
-        self.present + (found.wrapping_sub(present) % BUCKETS) as u64
     }
 
     /// Looks for the earliest event.
@@ -425,12 +432,12 @@ impl EventQueue {
     #[cold]
     fn bring_near(&mut self) {
         while let Some(&Far { key, rest, .. }) = self.far.peek()
-            && (key.time >> BUCKET_BITS) - self.present < BUCKETS as u64
+            && far_due(key) <= self.present
         {
             self.far.pop();
             self.add(key, rest);
         }
-        self.far_from = self.far.peek().map_or(u64::MAX, |far| far.key.time >> BUCKET_BITS);
+        self.far_due = self.far.peek().map_or(u64::MAX, |far| far_due(far.key));
     }
 
     /// Key of the earliest event.
@@ -442,13 +449,11 @@ impl EventQueue {
     /// Takes the earliest event. Inlined in the loop over events: a call costs a fifth of what it does.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Packed> {
+        let Some(near) = self.near.checked_sub(1) else { return self.pop_far() };
         let Key { time, order } = self.earliest;
         let bucket = time >> BUCKET_BITS;
-        if bucket - self.present >= BUCKETS as u64 {
-            return self.pop_far();
-        }
         self.present = bucket;
-        self.near -= 1;
+        self.near = near;
         let index = index(bucket);
         let Node { rest, next, .. } = self.buckets[index];
         if let Some(node) = self.shared.get_mut(next as usize) {
@@ -468,7 +473,7 @@ impl EventQueue {
     /// The present has moved on.
     #[inline]
     fn reach_out(&mut self) {
-        if self.far_from - self.present < BUCKETS as u64 {
+        if self.present >= self.far_due {
             self.bring_near();
         }
     }

@@ -7,28 +7,35 @@ use std::ops::{Index, IndexMut};
 pub(crate) struct Slab<I, T> {
     slots: IdVec<I, T>,
     free: Vec<I>,
+    /// What a new slot holds until its value is written: right to its place, without a copy elsewhere.
+    blank: T,
 }
 
-impl<I: Id, T> Slab<I, T> {
-    pub(crate) const fn new() -> Slab<I, T> {
-        Slab { slots: IdVec::new(), free: Vec::new() }
+impl<I: Id, T: Copy> Slab<I, T> {
+    pub(crate) const fn new(blank: T) -> Slab<I, T> {
+        Slab { slots: IdVec::new(), free: Vec::new(), blank }
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, value: T) -> I {
-        match self.free.pop() {
-            Some(id) => {
-                self.slots[id] = value;
-                id
-            }
-            None => {
-                // Room to free every slot without allocating then.
-                let slots = self.slots.len() + 1;
-                if self.free.capacity() < slots {
-                    self.free.reserve(slots.next_power_of_two());
-                }
-                self.slots.push(value)
-            }
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => self.grow(),
+        };
+        self.slots[id] = value;
+        id
+    }
+
+    /// Makes a slot more.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) -> I {
+        // Room to free every slot without allocating then.
+        let slots = self.slots.len() + 1;
+        if self.free.capacity() < slots {
+            self.free.reserve(slots.next_power_of_two());
         }
+        self.slots.push(self.blank)
     }
 
     /// Gives the number back; the value stays until the number is used again.

@@ -42,7 +42,11 @@ pub(super) struct Dma {
 
 impl Default for Dma {
     fn default() -> Dma {
-        Dma { reads: Slab::new(), outstanding: 0, waiting: VecDeque::new() }
+        Dma {
+            reads: Slab::new(DmaRead { bytes: 0, purpose: ReadPurpose::Refetch }),
+            outstanding: 0,
+            waiting: VecDeque::new(),
+        }
     }
 }
 

@@ -235,7 +235,9 @@ impl Device {
         actions: &[Action],
     ) -> (u64, bool) {
         let (mut busy, mut blocked) = (0, false);
-        for action in actions {
+        let mut rest = actions;
+        while let [action, behind @ ..] = rest {
+            rest = behind;
             match *action {
                 Action::Place { addr, payload_offset, len } if inline > 0 => {
                     busy += self.costs.receive.inline;
@@ -243,8 +245,8 @@ impl Device {
                 }
                 Action::Place { addr, payload_offset, len } => {
                     busy += self.costs.receive.dma_write;
-                    let places = actions.iter().filter(|a| matches!(a, Action::Place { .. })).count();
-                    self.place(host, env, received, addr, payload_offset, len, places == 1);
+                    let last = !rest.iter().any(|a| matches!(a, Action::Place { .. }));
+                    self.place(host, env, received, addr, payload_offset, len, last);
                 }
                 Action::PlaceAtomic { addr, original } => {
                     busy += self.costs.receive.dma_write;
@@ -312,7 +314,7 @@ impl Device {
         self.write_cqe(env, cq, Cqe { wc, qp, life, wqe: Maybe::NONE, inline });
     }
 
-    /// Writes part of the received payload to memory.
+    /// Writes part of the received payload to memory; `last` where no other part follows.
     #[allow(clippy::too_many_arguments)]
     fn place(
         &mut self,
@@ -322,10 +324,10 @@ impl Device {
         addr: u64,
         offset: u32,
         len: u32,
-        only: bool,
+        last: bool,
     ) {
         let payload = env.flights[received].payload;
-        let part = if only {
+        let part = if last {
             env.flights[received].payload = Payload::EMPTY;
             (payload, offset)
         } else {

@@ -3,8 +3,8 @@
 use crate::core::index::{DeviceId, FlightId, Maybe, PortId, QpId, UnitId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::slab::Slab;
-use doorbell_transport::{AtomicOp, Packet};
-use doorbell_verbs::Wc;
+use doorbell_transport::{AtomicOp, Body, Packet, Syndrome};
+use doorbell_verbs::{QpType, Wc};
 
 /// The completion of an unreliable request, due when its last packet leaves.
 #[derive(Clone, Copy)]
@@ -114,8 +114,25 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
+    /// No packet.
+    pub(crate) const BLANK: Flight = {
+        let packet = Packet {
+            transport: QpType::Rc,
+            dest_qp: 0,
+            psn: 0,
+            ack_req: false,
+            solicited: false,
+            msn: 0,
+            deth: None,
+            body: Body::Ack(Syndrome::Ack),
+            payload_len: 0,
+        };
+        Flight::new(packet, 0, (DeviceId(0), QpId(0)), PortId(0), Maybe::NONE)
+    };
+
     /// A packet of a QP from one port to another, still without payload.
-    pub(crate) fn new(
+    #[inline]
+    pub(crate) const fn new(
         packet: Packet,
         link_bytes: u32,
         (from, qp): (DeviceId, QpId),

@@ -73,16 +73,22 @@ impl Host {
     #[inline]
     pub(crate) fn settle(&mut self, now: u64, payloads: &mut PayloadPool) {
         for device in 0..self.lanes.len() {
-            while self.next_line(device as u8, now, payloads).is_some() {}
+            while self.is_due(device as u8, now) {
+                self.put_line(device as u8, payloads);
+            }
         }
     }
 
     /// The next line of a device's writes, if it has become visible by now.
     #[inline]
     pub(crate) fn next_line(&mut self, device: u8, now: u64, payloads: &mut PayloadPool) -> Option<Visible> {
-        let lane = &self.lanes[usize::from(device)];
-        lane.writes.front().filter(|write| write.at <= now)?;
-        Some(self.put_line(device, payloads))
+        self.is_due(device, now).then(|| self.put_line(device, payloads))
+    }
+
+    /// Whether a line of a device's writes has become visible by now.
+    #[inline]
+    fn is_due(&self, device: u8, now: u64) -> bool {
+        self.lanes[usize::from(device)].writes.front().is_some_and(|write| write.at <= now)
     }
 
     #[inline(never)]

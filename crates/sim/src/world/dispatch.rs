@@ -50,7 +50,7 @@ impl World {
 
     /// Processes events before `key` up to a thread's turn or the end of the run.
     fn run(&mut self, key: Key) {
-        let key = key.min(Key { time: self.end.saturating_add(1), order: 0 });
+        let key = key.min(self.past_end);
         loop {
             let next = self.env.queue.next_key();
             if next >= key || next.is_thread() {

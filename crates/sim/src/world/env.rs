@@ -54,7 +54,7 @@ impl Env {
             now: 0,
             window,
             queue: EventQueue::new(),
-            flights: Slab::new(),
+            flights: Slab::new(Flight::BLANK),
             payloads: PayloadPool::new(),
             fabric,
             actions: Vec::with_capacity(64),

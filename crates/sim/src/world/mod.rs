@@ -59,6 +59,8 @@ pub(crate) struct World {
     pub(crate) exchange: Exchange,
     /// Picoseconds at which the run ends.
     pub(crate) end: u64,
+    /// What comes after the end.
+    past_end: Key,
     pub(crate) skip_pauses: bool,
     /// Who causes what is happening: for the order of what happens at the same time.
     pub(crate) cause: Key,
@@ -100,6 +102,7 @@ impl World {
             threads: IdVec::new(),
             exchange: Exchange::default(),
             end: config.end.as_ps(),
+            past_end: Key { time: config.end.as_ps().saturating_add(1), order: 0 },
             skip_pauses: config.skip_pauses,
             cause: Key::NEVER,
         }
