@@ -234,10 +234,13 @@ impl Thread {
     /// When the last step of the pass that was just ended that looked at something began, counted
     /// from the pass's start.
     fn last_look(&self) -> u64 {
-        let after: u64 =
-            self.last.steps.iter().rev().take_while(|s| s.look == Look::Work).map(|s| s.cost).sum();
-        let looks = self.last.steps.iter().rev().find(|s| s.look != Look::Work);
-        let length: u64 = self.last.steps.iter().map(|s| s.cost).sum();
-        looks.map_or(0, |look| length - after - look.cost)
+        let (mut begins, mut last) = (0, 0);
+        for step in &self.last.steps {
+            if !matches!(step.look, Look::Work) {
+                last = begins;
+            }
+            begins += step.cost;
+        }
+        last
     }
 }

@@ -144,7 +144,8 @@ impl Device {
             self.receiving.waiting.push_back(id);
         }
         if let Some(copy) = copy {
-            self.came_in(env, copy);
+            // It comes behind the first, which has the flow served.
+            self.flow(id).waiting.push(copy, &mut env.flights);
         }
     }
 
@@ -282,6 +283,7 @@ impl Device {
         }
     }
 
+    #[inline]
     fn settle(&mut self, env: &mut Env, qp: QpId, action: &Action) {
         match *action {
             Action::Complete { queue: Queue::Send, wc, slot, signaled, .. } => {
@@ -356,6 +358,7 @@ impl Device {
     }
 
     /// Makes the packet of an answer. Returns whether the receiving unit must stand still for it.
+    #[inline]
     fn respond(
         &mut self,
         host: &Host,

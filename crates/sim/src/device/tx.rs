@@ -57,6 +57,19 @@ impl TxWork {
     }
 }
 
+impl QpSlot {
+    /// The next task for a sending unit; it is no longer active where all its requests are sent.
+    #[inline]
+    fn next_task(&mut self, flights: &Slab<FlightId, Flight>) -> Option<TxTask> {
+        loop {
+            match self.work.pop(flights) {
+                Some(TxTask::Request) if self.qp.all_sent() => self.active = false,
+                task => return task,
+            }
+        }
+    }
+}
+
 /// A processing unit for sending.
 #[derive(Default)]
 pub(crate) struct TxUnit {
@@ -152,18 +165,19 @@ impl Device {
     fn next_work(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, u64)> {
         loop {
             let slot = &mut self.qps[qp];
-            let started = match slot.work.pop(&env.flights) {
+            match slot.next_task(&env.flights) {
                 Some(TxTask::Answer(flight)) => {
-                    Some((flight, self.costs.send.answer(&priced(&env.flights[flight].packet))))
+                    return Some((flight, self.costs.send.answer(&priced(&env.flights[flight].packet))));
                 }
-                Some(TxTask::Request) => self.next_request(env, qp),
+                Some(TxTask::Request) => {
+                    if let Some(started) = self.next_request(env, qp) {
+                        return Some(started);
+                    }
+                }
                 None => {
                     slot.served = false;
                     return None;
                 }
-            };
-            if started.is_some() {
-                return started;
             }
         }
     }
@@ -171,10 +185,6 @@ impl Device {
     /// The next request of a QP and what it costs the unit; none where the QP has nothing to send.
     fn next_request(&mut self, env: &mut Env, qp: QpId) -> Option<(FlightId, u64)> {
         let slot = &mut self.qps[qp];
-        if slot.qp.all_sent() {
-            slot.active = false;
-            return None;
-        }
         let mut actions = env.take_actions();
         let now = Time::from_ps(env.now);
         let next = if slot.alive { slot.qp.next_request(now, &self.keys, &mut actions) } else { None };

@@ -59,7 +59,6 @@ impl SimProvider<'_> {
         let slot = &mut device.qps[id];
         let Env { payloads, now, .. } = env;
         let host = &mut hosts[self.machine];
-        host.settle(*now, payloads);
         let length = u32::try_from(wr.length()).unwrap_or(u32::MAX);
         let is_inline = wr.flags.contains(SendFlags::INLINE);
         if is_inline && wr.sg_list.iter().any(|s| host.memory.place(s.addr, u64::from(s.length)).is_none()) {
@@ -78,6 +77,7 @@ impl SimProvider<'_> {
         let bytes = shape.wqe_bytes(device.profile.generation);
         let mut inline = Payload::EMPTY;
         if is_inline && length > 0 {
+            host.settle(*now, payloads);
             inline = payloads.take(length);
             let mut into = 0;
             for s in wr.sg_list {
