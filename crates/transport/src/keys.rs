@@ -58,10 +58,15 @@ pub enum KeyError {
 /// the slot, so that a stale key finds nothing until the tag comes round.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
-    slots: Vec<Option<Region>>,
-    /// Low 8 bits of the key that each slot has or will have next.
-    tags: Vec<u8>,
+    slots: Vec<Slot>,
     free: Vec<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    region: Option<Region>,
+    /// Low 8 bits of the key that it has or will have next.
+    tag: u8,
 }
 
 impl Keys {
@@ -70,39 +75,37 @@ impl Keys {
     /// # Panics
     /// If there are 2^24 - 1 regions already, which no driver lets happen.
     pub fn register(&mut self, region: Region) -> u32 {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.tags.push(0);
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
             (self.slots.len() - 1) as u32
         });
-        assert!(slot < (1 << 24) - 1, "more than 2^24 - 1 memory regions");
-        self.slots[slot as usize] = Some(region);
-        (slot + 1) << 8 | u32::from(self.tags[slot as usize])
+        assert!(number < (1 << 24) - 1, "more than 2^24 - 1 memory regions");
+        let slot = &mut self.slots[number as usize];
+        slot.region = Some(region);
+        (number + 1) << 8 | u32::from(slot.tag)
     }
 
     /// Removes a region; `false` where no region has this key.
     pub fn deregister(&mut self, key: u32) -> bool {
-        let Some(slot) = self.slot(key).filter(|&slot| self.slots[slot].is_some()) else {
-            return false;
-        };
-        self.slots[slot] = None;
-        self.tags[slot] = self.tags[slot].wrapping_add(1);
-        self.free.push(slot as u32);
+        let Some(slot) = self.slot_mut(key) else { return false };
+        slot.region = None;
+        slot.tag = slot.tag.wrapping_add(1);
+        self.free.push((key >> 8) - 1);
         true
     }
 
     /// Changes the region with this key (ibv_rereg_mr(3)); `false` where there is none.
     pub fn replace(&mut self, key: u32, region: Region) -> bool {
-        let Some(slot) = self.slot(key).filter(|&slot| self.slots[slot].is_some()) else {
-            return false;
-        };
-        self.slots[slot] = Some(region);
+        let Some(slot) = self.slot_mut(key) else { return false };
+        slot.region = Some(region);
         true
     }
 
     /// The region with this key.
+    #[inline]
     pub fn get(&self, key: u32) -> Option<&Region> {
-        self.slots[self.slot(key)?].as_ref()
+        let slot = self.slots.get(((key >> 8) as usize).checked_sub(1)?)?;
+        if slot.tag == key as u8 { slot.region.as_ref() } else { None }
     }
 
     /// [`Region::check`] of the region with this key.
@@ -115,10 +118,10 @@ impl Keys {
         ((key >> 8) as usize).checked_sub(1)
     }
 
-    /// The slot of `key`, where its tag is current.
-    fn slot(&self, key: u32) -> Option<usize> {
-        let slot = Keys::slot_of(key)?;
-        (*self.tags.get(slot)? == key as u8).then_some(slot)
+    /// The slot of the region with this key.
+    fn slot_mut(&mut self, key: u32) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(Keys::slot_of(key)?)?;
+        (slot.tag == key as u8 && slot.region.is_some()).then_some(slot)
     }
 }
 

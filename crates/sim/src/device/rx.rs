@@ -164,6 +164,7 @@ impl Device {
     }
 
     /// An idle receiving unit takes up a packet of a flow.
+    #[inline(always)]
     fn rx_look(&mut self, env: &mut Env, unit: UnitId, id: FlowId, flight: FlightId) {
         let f = &mut env.flights[flight];
         f.rx_unit = Maybe::some(unit);

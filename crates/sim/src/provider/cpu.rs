@@ -118,6 +118,7 @@ impl SimProvider<'_> {
 }
 
 impl Cpu for SimProvider<'_> {
+    #[inline]
     fn now(&self) -> Time {
         Time::from_ps(self.world.borrow().threads[self.thread].clock)
     }
