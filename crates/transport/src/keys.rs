@@ -104,7 +104,7 @@ impl Keys {
     /// The region with this key.
     #[inline]
     pub fn get(&self, key: u32) -> Option<&Region> {
-        let slot = self.slots.get(((key >> 8) as usize).checked_sub(1)?)?;
+        let slot = self.slots.get(Keys::slot_of(key)?)?;
         if slot.tag == key as u8 { slot.region.as_ref() } else { None }
     }
 
