@@ -5,7 +5,6 @@ use crate::results::{Bottleneck, GroupLift, Lift, Outcome, Ran, Utilization};
 use crate::simulate::SimulateError;
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_nic::{Profile, Resource};
-use doorbell_verbs::RunError;
 use doorbell_workload::{Profiles, Resolved};
 use std::sync::{Arc, Mutex};
 
@@ -92,19 +91,23 @@ fn all(runs: &[Run], names: &[&str], control: &Control<'_>) -> Result<Vec<Option
 }
 
 fn again(run: &Run, control: &Control<'_>) -> Result<Ran, SimulateError> {
-    let relaxed = Resource::ALL.map(|resource| run.relaxed(resource));
-    let runs: Vec<Run> = std::iter::once(run.clone()).chain(relaxed).collect();
-    let names: Vec<&str> = std::iter::once(run.name()).chain(Resource::ALL.map(Resource::name)).collect();
-    let mut ended = all(&runs, &names, control)?.into_iter();
-    let Some(base) = ended.next().flatten() else { return Err(RunError::Interrupted.into()) };
-    let made = Resource::ALL.into_iter().zip(ended);
-    let lifts = made.filter_map(|(resource, ran)| Some((resource, gain(base.rate(), ran?.rate())))).collect();
+    let base = once(run, control)?;
+    // Of the others the rerun would be the same run.
+    let (same, other): (Vec<Resource>, Vec<Resource>) =
+        Resource::ALL.into_iter().partition(|resource| base.without_effect.contains(resource));
+    let runs: Vec<Run> = other.iter().map(|resource| run.relaxed(*resource)).collect();
+    let names: Vec<&str> = other.iter().map(|resource| resource.name()).collect();
+    let made = other.into_iter().zip(all(&runs, &names, control)?);
+    let mut lifts: Vec<(Resource, f64)> =
+        made.filter_map(|(resource, ran)| Some((resource, gain(base.rate(), ran?.rate())))).collect();
+    lifts.extend(same.into_iter().map(|resource| (resource, 0.0)));
     Ok(explained(&base, lifts))
 }
 
 /// A run with what reruns with each resource relaxed have shown: what limits it, if all were made.
 pub(crate) fn explained(base: &Ran, mut lifts: Vec<(Resource, f64)>) -> Ran {
-    lifts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    // Of equal ones in the order of the list.
+    lifts.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let name = |machine| base.machine_name(machine);
     let bottleneck = match lifts.len() == Resource::ALL.len() {
         true => observed(base.resources(), &lifts, &name),

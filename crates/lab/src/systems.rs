@@ -4,7 +4,7 @@ use crate::explain;
 use crate::programs::ThreadResult;
 use crate::results::{Bottleneck, Cache, Latency, Lift, Pcie, Utilization, hash_text};
 use crate::simulate::{Run, SimulateError};
-use doorbell_nic::Profile;
+use doorbell_nic::{Profile, Resource};
 use doorbell_schema::{Duration, Field, Given, Value};
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::config::Timing;
@@ -229,12 +229,13 @@ pub struct SystemOutcome {
     pub wall_seconds: f64,
 }
 
-/// Runs a system once. Its bottleneck is the resource that was busiest, not confirmed.
+/// Runs a system once. Its bottleneck is the resource that was busiest, not confirmed. Also says of which
+/// resources more would have changed nothing.
 pub(crate) fn run_once(
     profile: &Profile,
     w: &SystemWorkload,
     interrupt: &Arc<AtomicBool>,
-) -> Result<SystemOutcome, SimulateError> {
+) -> Result<(SystemOutcome, Vec<Resource>), SimulateError> {
     let begun = Instant::now();
     let interval = w.system.interval();
     let config = SimConfig {
@@ -257,7 +258,7 @@ pub(crate) fn run_once(
         Run { threads: vec![(0, thread)], metrics: m.clone(), wall_seconds: begun.elapsed().as_secs_f64() };
     let share = |n: u64| n as f64 / clients.done.max(1) as f64;
     let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
-    Ok(SystemOutcome {
+    let outcome = SystemOutcome {
         schema: SYSTEM_SCHEMA,
         workload: w.clone(),
         mrps: clients.done as f64 / w.duration().as_secs_f64() / 1e6,
@@ -274,5 +275,6 @@ pub(crate) fn run_once(
         events: m.events,
         event_hash: hash_text(m.event_hash),
         wall_seconds: run.wall_seconds,
-    })
+    };
+    Ok((outcome, m.without_effect))
 }

@@ -61,6 +61,9 @@ pub struct Metrics {
     pub caches: Vec<CacheUse>,
     /// One entry per device.
     pub pcie: Vec<PcieUse>,
+    /// Of what can limit a workload, that of which more would not have changed anything in the whole run: caches
+    /// that always had room, locks without atomics.
+    pub without_effect: Vec<Resource>,
     /// Messages that unreliable transports dropped for want of a RECV, whole run.
     pub dropped: u64,
     /// Packets lost on their way ([`crate::Layers`]), whole run.
@@ -71,6 +74,18 @@ pub struct Metrics {
     pub events: u64,
     /// Hash over every event in order: equal for equal seeds.
     pub event_hash: u64,
+}
+
+/// See [`Metrics::without_effect`].
+fn without_effect(w: &World) -> Vec<Resource> {
+    let nowhere = |had: fn(&Device) -> bool| !w.devices.iter().any(had);
+    let all = [
+        (Resource::AtomicLocks, nowhere(|d| d.locks.were_used())),
+        (Resource::WqeCache, nowhere(|d| d.caches.wqes.was_short)),
+        (Resource::QpContextCache, nowhere(|d| d.caches.requester.was_short || d.caches.responder.was_short)),
+        (Resource::TranslationCache, nowhere(|d| d.caches.translations.was_short)),
+    ];
+    all.into_iter().filter(|(_, without)| *without).map(|(resource, _)| resource).collect()
 }
 
 impl Metrics {
@@ -85,6 +100,7 @@ impl Metrics {
             event_hash: totals.event_hash,
             ..Metrics::default()
         };
+        metrics.without_effect = without_effect(w);
         for (machine, _) in w.hosts.named() {
             metrics.add_cores(w, machine);
             for device in w.devices.iter().filter(|d| d.machine == machine) {

@@ -133,7 +133,7 @@ fn execute_by(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Outcome;
+    use crate::results::{Of, Outcome};
     use doorbell_workload::{Resolved, Verb, Workload};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -164,7 +164,7 @@ mod tests {
             metrics: doorbell_sim::Metrics::default(),
             wall_seconds: 0.0,
         };
-        Ok(Ran::Verbs(Outcome::new(w, &run)))
+        Ok(Ran { of: Of::Verbs(Outcome::new(w, &run)), without_effect: Vec::new() })
     }
 
     #[test]

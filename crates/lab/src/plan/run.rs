@@ -1,7 +1,7 @@
 //! A run as data: machines, and what they do.
 
 use crate::explain::RELAXED;
-use crate::results::{Outcome, Ran};
+use crate::results::{Of, Outcome, Ran};
 use crate::simulate::SimulateError;
 use crate::systems::{self, SystemWorkload};
 use crate::{limits, simulate};
@@ -109,10 +109,14 @@ impl Run {
         match &self.work {
             Work::Verbs(w) => {
                 let run = simulate::run_once(&self.profiles, w, interrupt)?;
-                Ok(Ran::Verbs(Outcome::new(w, &run)))
+                Ok(Ran {
+                    without_effect: run.metrics.without_effect.clone(),
+                    of: Of::Verbs(Outcome::new(w, &run)),
+                })
             }
             Work::System(system) => {
-                systems::run_once(self.profiles.first(), system, interrupt).map(Ran::System)
+                let (outcome, without_effect) = systems::run_once(self.profiles.first(), system, interrupt)?;
+                Ok(Ran { of: Of::System(outcome), without_effect })
             }
         }
     }

@@ -38,14 +38,17 @@ impl Known {
         Err(NotYet::Wanted)
     }
 
-    /// The same with what limits it, for which it is run again with each resource relaxed.
+    /// The same with what limits it, for which it is run again with each resource relaxed of which more may
+    /// change something.
     pub(crate) fn explained(&self, run: &Run, what: &str) -> Result<Ran, NotYet> {
-        let base = self.of(run, what);
+        let base = self.of(run, what)?;
         let again = Resource::ALL.map(|resource| {
+            if base.without_effect.contains(&resource) {
+                return (resource, Ok(base.clone()));
+            }
             let name = format!("{what}: {}", resource.name());
             (resource, self.of(&run.relaxed(resource), &name))
         });
-        let base = base?;
         let mut lifts = Vec::new();
         for (resource, ran) in again {
             lifts.push((resource, explain::gain(base.rate(), ran?.rate())));

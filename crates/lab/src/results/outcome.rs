@@ -115,45 +115,54 @@ pub struct Utilization {
     pub class: Resource,
 }
 
-/// What a run gave.
+/// What a run was of.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Ran {
+pub(crate) enum Of {
     /// A workload of verbs.
     Verbs(Outcome),
     /// A system.
     System(SystemOutcome),
 }
 
+/// What a run gave.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ran {
+    pub(crate) of: Of,
+    /// Resources of which more would have changed nothing at all.
+    pub(crate) without_effect: Vec<Resource>,
+}
+
 impl Ran {
     /// Its rate, in millions per second.
     pub(crate) fn rate(&self) -> f64 {
-        match self {
-            Ran::Verbs(outcome) => outcome.mops,
-            Ran::System(outcome) => outcome.mrps,
+        match &self.of {
+            Of::Verbs(outcome) => outcome.mops,
+            Of::System(outcome) => outcome.mrps,
         }
     }
 
     pub(crate) fn resources(&self) -> &[Utilization] {
-        match self {
-            Ran::Verbs(outcome) => &outcome.resources,
-            Ran::System(outcome) => &outcome.resources,
+        match &self.of {
+            Of::Verbs(outcome) => &outcome.resources,
+            Of::System(outcome) => &outcome.resources,
         }
     }
 
     /// A machine in words.
     pub(crate) fn machine_name(&self, machine: u32) -> String {
-        match self {
-            Ran::Verbs(outcome) => outcome.workload.machine_name(machine),
-            Ran::System(_) => format!("machine {machine}"),
+        match &self.of {
+            Of::Verbs(outcome) => outcome.workload.machine_name(machine),
+            Of::System(_) => format!("machine {machine}"),
         }
     }
 
     /// The same with what reruns have shown.
     pub(crate) fn with(&self, bottleneck: Bottleneck, lift: Vec<Lift>) -> Ran {
-        match self.clone() {
-            Ran::Verbs(outcome) => Ran::Verbs(Outcome { bottleneck, lift, ..outcome }),
-            Ran::System(outcome) => Ran::System(SystemOutcome { bottleneck, lift, ..outcome }),
-        }
+        let of = match self.of.clone() {
+            Of::Verbs(outcome) => Of::Verbs(Outcome { bottleneck, lift, ..outcome }),
+            Of::System(outcome) => Of::System(SystemOutcome { bottleneck, lift, ..outcome }),
+        };
+        Ran { of, without_effect: self.without_effect.clone() }
     }
 
     /// The outcome of a workload of verbs.
@@ -161,7 +170,7 @@ impl Ran {
     /// # Panics
     /// If it was a system.
     pub(crate) fn verbs(&self) -> Arc<Outcome> {
-        let Ran::Verbs(outcome) = self else { panic!("verbs were asked for") };
+        let Of::Verbs(outcome) = &self.of else { panic!("verbs were asked for") };
         Arc::new(outcome.clone())
     }
 
@@ -170,7 +179,7 @@ impl Ran {
     /// # Panics
     /// If it was none.
     pub(crate) fn system(&self) -> SystemOutcome {
-        let Ran::System(outcome) = self else { panic!("a system was asked for") };
+        let Of::System(outcome) = &self.of else { panic!("a system was asked for") };
         outcome.clone()
     }
 }

@@ -52,6 +52,11 @@ impl Locks {
         &mut self.locks[number]
     }
 
+    /// Whether there has been an atomic.
+    pub(crate) fn were_used(&self) -> bool {
+        self.locks.len() > 0
+    }
+
     /// The lock that was held longest, the first of several, and for how long.
     pub(crate) fn busiest(&self) -> (LockId, u64) {
         let held = self.locks.named().map(|(id, lock)| (id, lock.busy));

@@ -14,6 +14,8 @@ pub(crate) struct WqeCache {
     entered: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    /// Some look-up has ever missed.
+    pub(crate) was_short: bool,
 }
 
 impl WqeCache {
@@ -28,6 +30,7 @@ impl WqeCache {
     #[inline]
     pub(super) fn look_up(&mut self, number: u64, counted: bool) -> bool {
         let there = self.entered - number < self.entries;
+        self.was_short |= !there;
         *(if there { &mut self.hits } else { &mut self.misses }) += u64::from(counted);
         there
     }
@@ -44,7 +47,13 @@ pub(crate) struct Caches {
 impl Caches {
     pub(super) fn new(sizes: &Sizes) -> Caches {
         Caches {
-            wqes: WqeCache { entries: sizes.wqe_entries.into(), entered: 0, hits: 0, misses: 0 },
+            wqes: WqeCache {
+                entries: sizes.wqe_entries.into(),
+                entered: 0,
+                hits: 0,
+                misses: 0,
+                was_short: false,
+            },
             requester: Cache::new(sizes.requester_entries as usize),
             responder: Cache::new(sizes.responder_entries as usize),
             translations: Cache::new(sizes.translation_entries as usize),
@@ -89,6 +98,8 @@ pub(crate) struct Cache {
     hand: usize,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    /// An entry has ever had to make room.
+    pub(crate) was_short: bool,
 }
 
 struct Slot {
@@ -98,7 +109,15 @@ struct Slot {
 
 impl Cache {
     pub(crate) fn new(capacity: usize) -> Cache {
-        Cache { capacity: capacity.max(1), slots: Vec::new(), place: Vec::new(), hand: 0, hits: 0, misses: 0 }
+        Cache {
+            capacity: capacity.max(1),
+            slots: Vec::new(),
+            place: Vec::new(),
+            hand: 0,
+            hits: 0,
+            misses: 0,
+            was_short: false,
+        }
     }
 
     /// Uses an entry; brings it in and returns false where it was missing. `counted` says whether
@@ -128,6 +147,7 @@ impl Cache {
             self.slots.push(new);
             return;
         }
+        self.was_short = true;
         while std::mem::take(&mut self.slots[self.hand].used) {
             self.hand = (self.hand + 1) % self.capacity;
         }
