@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// Run an unmodified RDMA program on a software NIC, no hardware needed.
     Run(RunArgs),
+    /// Say where results of `reproduce` are kept for its next time, and how much they take.
+    Cache(CacheArgs),
     /// Print a script that completes this command's options in a shell.
     Completions {
         /// The shell
@@ -103,12 +105,27 @@ pub(crate) struct ReproduceArgs {
     /// Denser curves; takes longer
     #[arg(long)]
     pub(crate) full: bool,
+    /// Make all runs, also those whose results are stored; see `doorbell cache`
+    #[arg(long)]
+    pub(crate) fresh: bool,
     /// Simulations at a time, fewer where memory would not do [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
     /// Write a plot of each table and figure to this directory, as atc16-tab4.svg
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct CacheArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<CacheCommand>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum CacheCommand {
+    /// Remove all stored results.
+    Clear,
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod cache;
 mod exit;
 mod flags;
 mod limits;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Some(Command::Profiles(args)) => profiles::run(args),
         Some(Command::Reproduce(args)) => reproduce::run(args),
         Some(Command::Run(args)) => run::run(args),
+        Some(Command::Cache(args)) => cache::run(&args),
         Some(Command::Completions { shell }) => exit::print(&completions(shell)),
     };
     match result {

@@ -1,6 +1,7 @@
 //! `doorbell reproduce`.
 
 use crate::args::ReproduceArgs;
+use crate::cache;
 use crate::exit::{self, Exit};
 use crate::plot::Figure;
 use crate::progress;
@@ -10,6 +11,7 @@ use doorbell_lab::papers::{Ctx, Experiment};
 use doorbell_lab::{Basis, ClaimReport, Control, Report, Selection};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     let selection = Selection::new(&args.selector).map_err(Exit::bad_input)?;
@@ -20,7 +22,10 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     let bar = progress::bar();
     let jobs = args.jobs.map_or_else(doorbell_lab::cores, usize::from);
     let control = Control { interrupt, jobs, watch: &bar };
-    let ctx = Ctx::new(args.full, control).map_err(Exit::failed)?;
+    let mut ctx = Ctx::new(args.full, control).map_err(Exit::failed)?;
+    if let Some(stored) = cache::stored() {
+        ctx = ctx.stored_in(Arc::new(stored.fresh(args.fresh)));
+    }
     let report = doorbell_lab::reproduce(&ctx, &selection);
     drop(ctx);
     drop(bar);
@@ -209,6 +214,9 @@ fn summary(report: &Report) -> String {
             n => format!("{n} claims are"),
         };
         let _ = writeln!(text, "\n{claims} not checked; --json lists them with the reasons");
+    }
+    if let Some(taken) = &report.stored {
+        text += &cache::told(taken);
     }
     text
 }

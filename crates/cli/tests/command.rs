@@ -3,8 +3,14 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+/// The command, without results of earlier runs: there is no such directory, nor can one be made.
 fn doorbell(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_doorbell")).args(args).output().expect("doorbell runs")
+    doorbell_with_cache("/dev/null/none", args)
+}
+
+fn doorbell_with_cache(dir: &str, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.env("DOORBELL_CACHE_DIR", dir).args(args).output().expect("doorbell runs")
 }
 
 fn words(line: &str) -> Output {
@@ -232,6 +238,38 @@ fn reproduce_compares() {
     let output = words("reproduce atc16/appA --json");
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["schema"], 1);
+}
+
+#[test]
+fn results_are_kept() {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("cache");
+    let _ = std::fs::remove_dir_all(&dir);
+    let words = |line: &str| {
+        let output = doorbell_with_cache(dir.to_str().unwrap(), &line.split(' ').collect::<Vec<_>>());
+        assert!(output.status.success(), "{output:?}");
+        stdout(&output).to_owned()
+    };
+    let none = format!("{}: 0 results, 0 B\n", dir.display());
+    assert_eq!(words("cache"), none);
+    let made = words("reproduce atc16/fig11b");
+    assert!(!made.contains("not made again"), "{made}");
+    assert!(!words("cache").contains(" 0 results"));
+    let kept = words("reproduce atc16/fig11b");
+    let (same, told) = kept.split_at(made.len());
+    assert_eq!(same, made);
+    assert!(told.contains(" not made again: stored ") && told.contains("--fresh makes them"), "{told}");
+    assert_eq!(words("reproduce atc16/fig11b --fresh"), made);
+    let json: serde_json::Value = serde_json::from_str(&words("reproduce atc16/fig11b --json")).unwrap();
+    assert!(
+        json["stored"]["runs"].as_u64() > Some(0) && json["stored"]["first"].is_u64(),
+        "{}",
+        json["stored"]
+    );
+    // Whoever keeps other files there keeps them.
+    std::fs::write(dir.join("notes.json"), "{}").unwrap();
+    assert!(words("cache clear").contains(": removed "));
+    assert_eq!(words("cache"), none);
+    assert!(dir.join("notes.json").exists());
 }
 
 #[test]

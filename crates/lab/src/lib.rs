@@ -28,6 +28,8 @@ pub use judge::{accuracy::Accuracy, claims};
 pub use limits::{least_latency, limits};
 pub use plan::{Control, Watch, cores};
 pub use programs::{ProgramError, ThreadResult, Worker};
-pub use results::{Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, SCHEMA, Utilization};
+pub use results::{
+    Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, SCHEMA, Size, Stored, Taken, Utilization,
+};
 pub use simulate::SimulateError;
 pub use systems::{Entry, SYSTEM_SCHEMA, SYSTEMS, SystemOutcome, SystemWorkload};

@@ -1,9 +1,9 @@
 //! Systems in virtual time.
 
-use crate::explain;
 use crate::programs::ThreadResult;
 use crate::results::{Bottleneck, Cache, Latency, Lift, Pcie, Utilization, hash_text};
 use crate::simulate::{Run, SimulateError};
+use crate::{asked, explain};
 use doorbell_nic::{Profile, Resource};
 use doorbell_schema::{Duration, Field, Given, Value};
 use doorbell_sim::{SimCluster, SimConfig};
@@ -11,7 +11,8 @@ use doorbell_systems::config::Timing;
 use doorbell_systems::site::{Ended, SiteError};
 use doorbell_systems::{Interval, Measured, System, Visit};
 use doorbell_verbs::{Span, Time};
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::Debug;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
@@ -141,6 +142,19 @@ impl Serialize for SystemWorkload {
     }
 }
 
+/// Reads what is written above.
+impl<'de> Deserialize<'de> for SystemWorkload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SystemWorkload, D::Error> {
+        let json = serde_json::Value::deserialize(deserializer)?;
+        let given = Given::from_json("", &json.to_string(), &asked::fields()).map_err(D::Error::custom)?;
+        let read = |key| given.read::<String>(key).map_err(D::Error::custom);
+        let (name, profile) = (read("system")?.unwrap_or_default(), read("profile")?);
+        let entry = SYSTEMS.iter().find(|entry| entry.name == name);
+        let entry = entry.ok_or_else(|| D::Error::custom(format!("`{name}` is no system")))?;
+        Ok(SystemWorkload { profile, ..entry.with(&given).map_err(D::Error::custom)? })
+    }
+}
+
 /// A system of the register.
 pub struct Entry {
     /// Its name.
@@ -193,7 +207,7 @@ pub static SYSTEMS: LazyLock<Vec<Entry>> = LazyLock::new(|| {
 });
 
 /// Result of a simulated system, in the form of its JSON.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SystemOutcome {
     /// [`SYSTEM_SCHEMA`].
     pub schema: u32,

@@ -2,7 +2,8 @@
 
 use crate::Profile;
 use doorbell_verbs::Span;
-use serde::Serialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
 /// What can limit a workload.
@@ -83,6 +84,14 @@ impl fmt::Display for Resource {
 impl Serialize for Resource {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Resource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Resource, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let found = Resource::ALL.into_iter().find(|resource| resource.name() == name);
+        found.ok_or_else(|| D::Error::custom(format!("`{name}` is no resource")))
     }
 }
 

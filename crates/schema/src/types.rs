@@ -40,7 +40,8 @@ pub trait Schema {
 ///
 /// `pub struct A; pub struct B; fields` makes two: `A` with what is said, all of it optional, and `B` with
 /// everything filled in. There, `| null` tells a field that some have not, and `| absent` one that is then
-/// left out of JSON. `pub struct C { fields }` makes one type with all values; it may begin with
+/// left out of JSON. It can be read again, unchecked, from what it was written as, for which the crate needs serde.
+/// `pub struct C { fields }` makes one type with all values; it may begin with
 /// `groups { name: Type, ... }`, whose fields are its own, too.
 ///
 /// A field is its docs, of which the first paragraph is the sentence, its name, its type (as serde has it), and
@@ -64,7 +65,7 @@ macro_rules! schema {
         }
 
         $(#[$full_meta])*
-        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
         pub struct $full {
             $( $(#[doc = $about])+ pub $key: $crate::schema!(@type $type $(, $none)?), )*
         }

@@ -6,6 +6,7 @@ use crate::judge::holdout;
 use crate::judge::selector::Selection;
 use crate::judge::sensitivity::{self, Sensitivity};
 use crate::papers::{Check, Ctx, Curve, Experiment, Found};
+use crate::results::Taken;
 use crate::simulate::SimulateError;
 use doorbell_nic::{Basis as ParameterBasis, Profile};
 use serde::Serialize;
@@ -155,6 +156,9 @@ pub struct Report {
     pub sensitivity: Vec<Sensitivity>,
     /// Parameters of each profile.
     pub parameters: BTreeMap<String, ParameterCounts>,
+    /// Which results were not found now but before; `None` where none are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored: Option<Taken>,
     /// Whether it was stopped before its end.
     #[serde(skip)]
     pub interrupted: bool,
@@ -171,6 +175,7 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
         accuracy: Vec::new(),
         sensitivity: Vec::new(),
         parameters: ctx.profiles.iter().map(|p| (p.name.clone(), count(p))).collect(),
+        stored: None,
         interrupted: false,
     };
     for (experiment, findings) in selection.experiments.iter().zip(ctx.find(&selection.experiments)?) {
@@ -186,6 +191,7 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
     if ctx.full && !report.interrupted {
         report.sensitivity = sensitivity::of(ctx, selection)?;
     }
+    report.stored = ctx.known.taken();
     Ok(report)
 }
 

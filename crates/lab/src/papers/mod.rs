@@ -3,10 +3,11 @@
 mod atc16;
 
 use crate::plan::{Control, NotYet};
-use crate::results::{Bottleneck, Known, Outcome};
+use crate::results::{Bottleneck, Known, Outcome, Stored};
 use crate::simulate::SimulateError;
 use doorbell_nic::Profile;
 use serde::Serialize;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A table or figure of a paper that Doorbell reproduces.
@@ -54,6 +55,12 @@ impl<'a> Ctx<'a> {
     pub fn new(full: bool, control: Control<'a>) -> Result<Ctx<'a>, doorbell_nic::ProfileError> {
         let profiles = Profile::names().map(Profile::named).collect::<Result<_, _>>()?;
         Ok(Ctx { profiles, full, control, explains: true, hurry: 1, known: Known::default() })
+    }
+
+    /// The same, with results that are taken from a store, and kept there.
+    #[must_use]
+    pub fn stored_in(self, stored: Arc<Stored>) -> Ctx<'a> {
+        Ctx { known: Known::stored_in(stored), ..self }
     }
 
     /// The same on other profiles, for rates alone: not dense, without bottlenecks. What was run on

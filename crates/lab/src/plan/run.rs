@@ -30,6 +30,12 @@ pub(crate) struct Run {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key(String);
 
+impl Key {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
 /// Bytes that a QP takes, a thread, and a client of a system with its part of the server: more rather than
 /// less.
 const QP: u64 = 2_000;

@@ -1,6 +1,7 @@
 //! Results by what was run, and what is asked for and not known.
 
 use super::outcome::Ran;
+use super::stored::{Stored, Taken};
 use crate::explain;
 use crate::plan::{Control, Key, NotYet, Run, execute};
 use crate::simulate::SimulateError;
@@ -10,7 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What is known, and what is wanted.
 #[derive(Clone, Default)]
-pub(crate) struct Known(Arc<Mutex<State>>);
+pub(crate) struct Known {
+    state: Arc<Mutex<State>>,
+    /// Where results are kept from one process to the next, if they are.
+    stored: Option<Arc<Stored>>,
+}
 
 #[derive(Default)]
 struct State {
@@ -21,8 +26,18 @@ struct State {
 }
 
 impl Known {
+    /// What is stored is known.
+    pub(crate) fn stored_in(stored: Arc<Stored>) -> Known {
+        Known { stored: Some(stored), ..Known::default() }
+    }
+
+    /// What was taken from the store, if there is one.
+    pub(crate) fn taken(&self) -> Option<Taken> {
+        self.stored.as_ref().map(|stored| stored.taken())
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// The result of a run; where it is not known, it is wanted from now on.
@@ -61,18 +76,36 @@ impl Known {
         !self.lock().wanted.is_empty()
     }
 
-    /// Makes the runs that are wanted.
+    /// Makes the runs that are wanted and not stored.
     pub(crate) fn find_out(&self, control: &Control<'_>) {
         let wanted = {
             let mut state = self.lock();
             state.keys.clear();
             std::mem::take(&mut state.wanted)
         };
-        let (runs, names): (Vec<Run>, Vec<String>) = wanted.into_iter().unzip();
+        let (runs, names): (Vec<Run>, Vec<String>) =
+            wanted.into_iter().filter(|(run, _)| !self.take_stored(run)).unzip();
         control.watch.planned(runs.len() as u64);
         execute(&runs, control, &|number, ended| {
-            self.lock().known.insert(runs[number].key(), ended.map(Arc::new));
+            let run = &runs[number];
+            if let (Some(stored), Ok(ran)) = (&self.stored, &ended) {
+                stored.put(run, ran);
+            }
+            self.lock().known.insert(run.key(), ended.map(Arc::new));
             control.watch.done(&names[number]);
         });
+        if let Some(stored) = &self.stored {
+            stored.tidy();
+        }
+    }
+
+    /// Knows the result of a run if it is stored; whether it is.
+    fn take_stored(&self, run: &Run) -> bool {
+        let ran = self.stored.as_ref().and_then(|stored| stored.get(run));
+        let found = ran.is_some();
+        if let Some(ran) = ran {
+            self.lock().known.insert(run.key(), Ok(Arc::new(ran)));
+        }
+        found
     }
 }

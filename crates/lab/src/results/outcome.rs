@@ -7,14 +7,14 @@ use doorbell_nic::Resource;
 use doorbell_sim::{CacheUse, PcieUse, ResourceUse};
 use doorbell_workload::{Resolved, Verb};
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Version of the JSON of an [`Outcome`]; fields are only ever added.
 pub const SCHEMA: u32 = 1;
 
 /// Result of a simulated workload, in the form of its JSON.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// [`SCHEMA`].
     pub schema: u32,
@@ -35,7 +35,7 @@ pub struct Outcome {
     pub lift: Vec<Lift>,
     /// What 10% more of the first of these brings on the machines of one group alone, for each group; empty
     /// where machines are alike.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub group_lift: Vec<GroupLift>,
     /// Use of each resource.
     pub resources: Vec<Utilization>,
@@ -55,7 +55,7 @@ pub struct Outcome {
 }
 
 /// Latencies in nanoseconds; `None` where no operation completed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// The least, to three digits.
     pub min: Option<u64>,
@@ -70,7 +70,7 @@ pub struct Latency {
 }
 
 /// What limits a workload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bottleneck {
     /// Class from the names of `doorbell_nic::Resource`.
     pub class: String,
@@ -83,7 +83,7 @@ pub struct Bottleneck {
 }
 
 /// What 10% more of a resource brings.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lift {
     /// Name of the resource.
     pub resource: String,
@@ -92,7 +92,7 @@ pub struct Lift {
 }
 
 /// What 10% more of a resource brings, on the machines of a group alone.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupLift {
     /// Number of the group in the workload.
     pub group: usize,
@@ -103,7 +103,7 @@ pub struct GroupLift {
 }
 
 /// Use of a resource within the measurement.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Utilization {
     /// Which.
     pub name: String,
@@ -116,7 +116,7 @@ pub struct Utilization {
 }
 
 /// What a run was of.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Of {
     /// A workload of verbs.
     Verbs(Outcome),
@@ -125,7 +125,7 @@ pub(crate) enum Of {
 }
 
 /// What a run gave.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ran {
     pub(crate) of: Of,
     /// Resources of which more would have changed nothing at all.
@@ -185,7 +185,7 @@ impl Ran {
 }
 
 /// Look-ups in a cache within the measurement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cache {
     /// Which.
     pub name: String,
@@ -198,7 +198,7 @@ pub struct Cache {
 }
 
 /// PCIe traffic of a machine within the measurement; payload bytes of TLPs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pcie {
     /// Whose.
     pub machine: u32,

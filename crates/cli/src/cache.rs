@@ -1,0 +1,48 @@
+//! `doorbell cache`, and what `reproduce` says of stored results.
+
+use crate::args::{CacheArgs, CacheCommand};
+use crate::exit::{self, Exit};
+use doorbell_lab::{Size, Stored, Taken};
+use indicatif::{HumanBytes, HumanDuration};
+use std::time::{Duration, SystemTime};
+
+/// Where results are kept; nowhere where the environment names neither a cache nor a home.
+pub(crate) fn stored() -> Option<Stored> {
+    Stored::usual_dir().map(Stored::new)
+}
+
+pub(crate) fn run(args: &CacheArgs) -> Result<(), Exit> {
+    let none = "no directory for stored results: set DOORBELL_CACHE_DIR, XDG_CACHE_HOME or HOME";
+    let stored = stored().ok_or_else(|| Exit::bad_input(none))?;
+    let dir = stored.dir().display();
+    let failed = |error| Exit::failed(format!("stored results in {dir}: {error}"));
+    let text = match args.command {
+        Some(CacheCommand::Clear) => {
+            format!("{dir}: removed {}\n", in_words(stored.clear().map_err(failed)?))
+        }
+        None => format!("{dir}: {}\n", in_words(stored.size().map_err(failed)?)),
+    };
+    exit::print(&text)
+}
+
+fn in_words(size: Size) -> String {
+    let results = if size.results == 1 { "1 result".to_owned() } else { format!("{} results", size.results) };
+    format!("{results}, {}", HumanBytes(size.bytes))
+}
+
+/// What was stored before, and what could not be stored now.
+pub(crate) fn told(taken: &Taken) -> String {
+    let mut text = String::new();
+    if let (Some(first), Some(last)) = (taken.first, taken.last) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let ago = |at| HumanDuration(now.saturating_sub(Duration::from_secs(at))).to_string();
+        let (first, last) = (ago(first), ago(last));
+        let when = if first == last { format!("{first} ago") } else { format!("{first} to {last} ago") };
+        let runs = if taken.runs == 1 { "1 run was".to_owned() } else { format!("{} runs were", taken.runs) };
+        text += &format!("\n{runs} not made again: stored {when}; --fresh makes them\n");
+    }
+    if let Some(failure) = &taken.failure {
+        text += &format!("\nResults could not be stored: {failure}\n");
+    }
+    text
+}

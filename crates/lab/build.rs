@@ -1,0 +1,44 @@
+//! Makes a hash of everything a result depends on but its run: `DOORBELL_MODEL`. Stored results of another
+//! model are never taken for this one's.
+
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+
+/// The crates that a simulation is made of, its programs included.
+const MODEL: [&str; 8] = ["lab", "nic", "schema", "sim", "systems", "transport", "verbs", "workload"];
+
+fn main() {
+    let lab = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is"));
+    let crates = lab.parent().expect("the crate lies among others");
+    let root = crates.parent().expect("the crates lie in the workspace");
+    let mut files = vec![root.join("Cargo.lock")];
+    for name in MODEL {
+        collect(&crates.join(name).join("src"), &mut files);
+    }
+    let mut hash = Sha256::new();
+    for file in &files {
+        println!("cargo:rerun-if-changed={}", file.display());
+        let name = file.strip_prefix(root).expect("all lie in the workspace");
+        let text = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        // Lengths tell where one ends.
+        hash.update(format!("{} {}\n", name.display(), text.len()));
+        hash.update(text);
+    }
+    let digits: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    println!("cargo:rustc-env=DOORBELL_MODEL={digits}");
+}
+
+/// All files in a directory and below, in the order of their names.
+fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
+    // A file that comes or goes changes the directory.
+    println!("cargo:rerun-if-changed={}", dir.display());
+    let entries = std::fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a directory's entry").path()).collect();
+    paths.sort();
+    for path in paths {
+        match path.is_dir() {
+            true => collect(&path, files),
+            false => files.push(path),
+        }
+    }
+}
