@@ -175,7 +175,7 @@ fn caches(o: &Outcome) -> String {
     let mut sums: BTreeMap<(&str, usize), (u64, u64)> = BTreeMap::new();
     for c in &o.caches {
         let whose = parts.iter().position(|(_, machines)| machines.contains(&c.machine)).unwrap_or(0);
-        let sum = sums.entry((&c.name, whose)).or_default();
+        let sum = sums.entry((c.cache.name(), whose)).or_default();
         *sum = (sum.0 + c.hits, sum.1 + c.misses);
     }
     let used = sums.into_iter().filter(|(_, (hits, misses))| hits + misses > 0);

@@ -234,13 +234,14 @@ pub fn words(resource: Resource) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use doorbell_nic::Part;
 
     fn number(machine: u32) -> String {
         format!("machine {machine}")
     }
 
     fn run(class: Resource, utilization: f64) -> [Utilization; 1] {
-        [Utilization { class, name: "port 1 out".into(), machine: 3, utilization }]
+        [Utilization { class, part: Part::PortOut, name: "port 1 out".into(), machine: 3, utilization }]
     }
 
     #[test]

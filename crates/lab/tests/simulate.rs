@@ -291,7 +291,7 @@ fn json_has_the_fields_of_the_interface() {
         ),
         (&json["latency_ns"], "mean min p50 p99 p999"),
         (&json["bottleneck"], "class text"),
-        (&json["resources"][0], "class machine name utilization"),
+        (&json["resources"][0], "class machine name part utilization"),
         (&json["caches"][0], "hits machine misses name"),
         (&json["pcie"][0], "dma_read_bytes dma_write_bytes itom machine mmio_bytes rdcur"),
     ] {

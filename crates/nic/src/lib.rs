@@ -10,12 +10,14 @@ pub mod accounting;
 pub mod cost;
 pub mod generation;
 pub mod limits;
+mod parts;
 mod profile;
 mod resource;
 pub mod wqe;
 
 pub use accounting::{Method, PostShape, RecvShape, Transactions};
 pub use generation::Generation;
+pub use parts::{NicCache, Part};
 pub use profile::{
     Atomics, Basis, Caches, Device, Host, Link, Nic, Parameter, Pcie, PcieSpeed, Profile, ProfileError, Rx,
     Tx, Unit,

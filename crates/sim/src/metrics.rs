@@ -4,14 +4,14 @@ use crate::core::index::{Id, MachineId};
 use crate::core::thread::Waiting;
 use crate::device::Device;
 use crate::world::World;
-use doorbell_nic::Resource;
+use doorbell_nic::{NicCache, Part, Resource};
 
 /// Use of one resource of one machine within the metering window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceUse {
-    /// Which of the things that can limit a workload it is.
-    pub class: Resource,
-    /// Which one, as `core 3` or `port 1 out`.
+    /// Which part of the machine it is.
+    pub part: Part,
+    /// Which one of several, in words, as `core 3` or `port 1 out`.
     pub name: String,
     /// Machine.
     pub machine: u32,
@@ -22,8 +22,8 @@ pub struct ResourceUse {
 /// Hits and misses of one cache of a NIC within the metering window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheUse {
-    /// Which cache, as `wqe`, `qp-requester`, `qp-responder`, `translation`.
-    pub name: &'static str,
+    /// Which.
+    pub cache: NicCache,
     /// Machine.
     pub machine: u32,
     /// Look-ups that found their entry.
@@ -110,10 +110,10 @@ impl Metrics {
         metrics
     }
 
-    fn add(&mut self, w: &World, class: Resource, machine: MachineId, name: String, busy: u64) {
+    fn add(&mut self, w: &World, part: Part, machine: MachineId, name: String, busy: u64) {
         let utilization = busy as f64 / w.env.window.len().max(1) as f64;
         let machine = machine.index() as u32;
-        self.resources.push(ResourceUse { class, name, machine, utilization });
+        self.resources.push(ResourceUse { part, name, machine, utilization });
     }
 
     fn add_cores(&mut self, w: &World, machine: MachineId) {
@@ -121,7 +121,7 @@ impl Metrics {
         for thread in w.threads.iter().filter(|t| t.machine == machine) {
             let until = if thread.waiting == Waiting::Ended { thread.clock } else { window.to };
             let busy = window.overlap(0, until).saturating_sub(thread.idle);
-            self.add(w, Resource::Cpu, machine, format!("core {}", thread.core.0), busy);
+            self.add(w, Part::Core, machine, format!("core {}", thread.core.0), busy);
         }
     }
 
@@ -131,43 +131,43 @@ impl Metrics {
             1 => String::new(),
             _ => format!(" of device {}", d.attached.local),
         };
-        let mut add = |class: Resource, name: &str, busy: u64| {
-            self.add(w, class, d.machine, format!("{name}{of_several}"), busy);
+        let mut add = |part: Part, name: &str, busy: u64| {
+            self.add(w, part, d.machine, format!("{name}{of_several}"), busy);
         };
         let t = &d.pcie.traffic;
-        add(Resource::MmioBandwidth, "PCIe to NIC, MMIO", t.mmio_busy);
-        add(Resource::DmaBandwidth, "PCIe to NIC, read completions", t.completion_busy);
-        add(Resource::DmaWriteBandwidth, "PCIe to host", d.pcie.to_host.busy);
+        add(Part::PcieMmio, "PCIe to NIC, MMIO", t.mmio_busy);
+        add(Part::PcieReadCompletions, "PCIe to NIC, read completions", t.completion_busy);
+        add(Part::PcieToHost, "PCIe to host", d.pcie.to_host.busy);
         let (sending, receiving) = (&d.sending, &d.receiving);
         let mean = |busy: u64, units: usize| busy / units.max(1) as u64;
         let busy = sending.units.iter().map(|u| u.busy).sum();
-        add(Resource::TxUnits, "sending units", mean(busy, sending.units.len()));
+        add(Part::SendingUnits, "sending units", mean(busy, sending.units.len()));
         let busy = receiving.units.iter().map(|u| u.busy).sum();
-        add(Resource::RxUnits, "receiving units", mean(busy, receiving.units.len()));
+        add(Part::ReceivingUnits, "receiving units", mean(busy, receiving.units.len()));
         // One QP, or flow, has one unit at a time, which may be what limits it.
         let most = d.qps.iter().map(|q| q.tx_busy).max().unwrap_or(0);
-        add(Resource::TxUnits, "sending unit of the busiest QP", most);
+        add(Part::BusiestSendingUnit, "sending unit of the busiest QP", most);
         let flows = d.qps.iter().map(|q| &q.flow).chain(&receiving.datagrams);
         add(
-            Resource::RxUnits,
+            Part::BusiestReceivingUnit,
             "receiving unit of the busiest flow",
             flows.map(|f| f.busy).max().unwrap_or(0),
         );
         let (lock, busy) = d.locks.busiest();
-        add(Resource::AtomicLocks, &format!("atomics lock {}, the busiest", lock.0), busy);
+        add(Part::BusiestLock, &format!("atomics lock {}, the busiest", lock.0), busy);
         for port in w.env.fabric.ports.iter().filter(|p| p.device == d.id) {
             let number = port.number + 1;
-            add(Resource::LinkBandwidth, &format!("port {number} out"), port.out.busy);
-            add(Resource::LinkBandwidth, &format!("port {number} in"), port.into.busy);
+            add(Part::PortOut, &format!("port {number} out"), port.out.busy);
+            add(Part::PortIn, &format!("port {number} in"), port.into.busy);
         }
         let machine = d.machine.index() as u32;
         let caches = [
-            ("wqe", d.caches.wqes.hits, d.caches.wqes.misses),
-            ("qp-requester", d.caches.requester.hits, d.caches.requester.misses),
-            ("qp-responder", d.caches.responder.hits, d.caches.responder.misses),
-            ("translation", d.caches.translations.hits, d.caches.translations.misses),
+            (NicCache::Wqe, d.caches.wqes.hits, d.caches.wqes.misses),
+            (NicCache::QpRequester, d.caches.requester.hits, d.caches.requester.misses),
+            (NicCache::QpResponder, d.caches.responder.hits, d.caches.responder.misses),
+            (NicCache::Translation, d.caches.translations.hits, d.caches.translations.misses),
         ];
-        self.caches.extend(caches.map(|(name, hits, misses)| CacheUse { name, machine, hits, misses }));
+        self.caches.extend(caches.map(|(cache, hits, misses)| CacheUse { cache, machine, hits, misses }));
         self.pcie.push(PcieUse {
             machine,
             mmio_bytes: t.mmio_bytes,

@@ -3,7 +3,7 @@
 use crate::explain;
 use crate::simulate::Run;
 use crate::systems::SystemOutcome;
-use doorbell_nic::Resource;
+use doorbell_nic::{NicCache, Part, Resource};
 use doorbell_sim::{CacheUse, PcieUse, ResourceUse};
 use doorbell_workload::{Resolved, Verb};
 use hdrhistogram::Histogram;
@@ -113,6 +113,8 @@ pub struct Utilization {
     pub utilization: f64,
     /// Which of the things that can limit a workload it is.
     pub class: Resource,
+    /// Which part of the machine it is.
+    pub part: Part,
 }
 
 /// What a run was of.
@@ -188,7 +190,8 @@ impl Ran {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cache {
     /// Which.
-    pub name: String,
+    #[serde(rename = "name")]
+    pub cache: NicCache,
     /// Whose.
     pub machine: u32,
     /// Found.
@@ -216,13 +219,19 @@ pub struct Pcie {
 
 impl From<&ResourceUse> for Utilization {
     fn from(r: &ResourceUse) -> Utilization {
-        Utilization { name: r.name.clone(), machine: r.machine, utilization: r.utilization, class: r.class }
+        Utilization {
+            name: r.name.clone(),
+            machine: r.machine,
+            utilization: r.utilization,
+            class: r.part.resource(),
+            part: r.part,
+        }
     }
 }
 
 impl From<&CacheUse> for Cache {
     fn from(c: &CacheUse) -> Cache {
-        Cache { name: c.name.to_owned(), machine: c.machine, hits: c.hits, misses: c.misses }
+        Cache { cache: c.cache, machine: c.machine, hits: c.hits, misses: c.misses }
     }
 }
 

@@ -11,7 +11,7 @@ mod plan;
 mod thread;
 mod work;
 
-use doorbell_nic::Profile;
+use doorbell_nic::{Part, Profile};
 use doorbell_sim::{Machine, Metrics, ResourceUse, SimCluster, SimConfig, Slot};
 use doorbell_verbs::{Cluster, PageSize, Task, WcStatus};
 use ledger::Tally;
@@ -84,7 +84,7 @@ fn run(profiles: &[Profile], case: &Case, skip_pauses: bool) -> Result<(Tally, M
 fn check(case: &Case, tally: &Tally, metrics: &Metrics) -> Result<(), String> {
     let fails = |what: &str| Err(format!("{what}: {tally:?}, {metrics:?}"));
     // A flow may have two units: one that looks at its packet, one that still issues the DMAs of the last.
-    let most = |r: &ResourceUse| if r.name.contains("busiest flow") { 2.0 } else { 1.0 };
+    let most = |r: &ResourceUse| if r.part == Part::BusiestReceivingUnit { 2.0 } else { 1.0 };
     if let Some(resource) = metrics.resources.iter().find(|r| !(0.0..=most(r)).contains(&r.utilization)) {
         return fails(&format!("{resource:?} is used more than it can be"));
     }

@@ -5,7 +5,7 @@ use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
 use crate::plan::NotYet;
 use crate::plan::runs::briefly;
 use crate::results::Outcome;
-use doorbell_nic::Profile;
+use doorbell_nic::{Profile, Resource};
 use doorbell_workload::{Pattern, Verb, Workload};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -45,9 +45,9 @@ fn all_to_all(qps: u32) -> Workload {
     briefly(300, workload)
 }
 
-/// Share of look-ups in caches whose name begins with `prefix` that miss.
-fn miss_rate(outcome: &Outcome, prefix: &str) -> f64 {
-    let caches = outcome.caches.iter().filter(|c| c.name.starts_with(prefix));
+/// Share of look-ups in caches of a kind that miss.
+fn miss_rate(outcome: &Outcome, kind: Resource) -> f64 {
+    let caches = outcome.caches.iter().filter(|c| c.cache.resource() == kind);
     let (all, misses) = caches.fold((0, 0), |(all, misses), c| (all + c.hits + c.misses, misses + c.misses));
     misses as f64 / all.max(1) as f64
 }
@@ -55,14 +55,14 @@ fn miss_rate(outcome: &Outcome, prefix: &str) -> f64 {
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let outcomes =
         ctx.measure("cib", "s35-hugepages", &[true, false].map(|huge| pages(ctx.profile("cib"), huge)))?;
-    let [huge, small] = [0, 1].map(|i| miss_rate(&outcomes[i], "translation") * 100.0);
+    let [huge, small] = [0, 1].map(|i| miss_rate(&outcomes[i], Resource::TranslationCache) * 100.0);
     let seen = format!("{huge:.1}% of look-ups miss with 2 MB, {small:.1}% with 4 kB");
     let mut checks = vec![Check::statement("atc16-s35-hugepages", "cib", 2.0 * huge < small, seen)];
     let mut curves = Vec::new();
     let mut fewer = Vec::new();
     for (cluster, qps) in QPS {
         let outcomes = ctx.measure(cluster, "s35-fewer-qps", &qps.map(all_to_all))?;
-        let misses = [0, 1].map(|i| miss_rate(&outcomes[i], "qp") * 100.0);
+        let misses = [0, 1].map(|i| miss_rate(&outcomes[i], Resource::QpContextCache) * 100.0);
         fewer.push((misses[0] < misses[1], format!("{cluster}: {:.1}% and {:.1}%", misses[0], misses[1])));
         let per_machine = |o: &Outcome| o.mops / f64::from(MACHINES);
         let threads = ctx.profile(cluster).host.cores;

@@ -5,6 +5,7 @@ use crate::plan::NotYet;
 use crate::plan::runs::briefly;
 use crate::plan::systems::{curve, setting};
 use crate::systems::{SystemOutcome, SystemWorkload};
+use doorbell_nic::NicCache;
 use doorbell_systems::System;
 use doorbell_systems::config::{Clients, Travel, Workers};
 use doorbell_systems::rpc_sequencer::RpcSequencer;
@@ -121,9 +122,9 @@ impl Series {
         };
         let mut curves = vec![line("rate", "Mrps", self.rates())];
         for (cache, what) in [
-            ("qp-responder", "receiving QP contexts found"),
-            ("qp-requester", "sending QP contexts found"),
-            ("wqe", "WQEs found"),
+            (NicCache::QpResponder, "receiving QP contexts found"),
+            (NicCache::QpRequester, "sending QP contexts found"),
+            (NicCache::Wqe, "WQEs found"),
         ] {
             let found = |o: &SystemOutcome| (f64::from(clients_of(o)), found_in(o, cache));
             curves.push(line(
@@ -147,8 +148,8 @@ fn limit(points: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Share of the look-ups in a cache of the server's NIC that find what they look for.
-fn found_in(o: &SystemOutcome, cache: &str) -> f64 {
-    let of = o.caches.iter().find(|c| c.machine == 0 && c.name == cache);
+fn found_in(o: &SystemOutcome, cache: NicCache) -> f64 {
+    let of = o.caches.iter().find(|c| c.machine == 0 && c.cache == cache);
     of.map_or(0.0, |c| c.hits as f64 / (c.hits + c.misses).max(1) as f64)
 }
 
@@ -205,7 +206,7 @@ fn less_scalable(cib: &Sweep, limited: &SystemOutcome) -> Check {
 
 /// Says what limits the rate where contexts are not found.
 fn because(check: Check, limited: &SystemOutcome) -> Check {
-    let found = 100.0 * found_in(limited, "qp-responder");
+    let found = 100.0 * found_in(limited, NicCache::QpResponder);
     let note = format!("{}; {found:.0}% of QP contexts found: {}", check.note, setting(limited));
     check.system_limited_by(limited).note(note)
 }

@@ -4,7 +4,7 @@ use super::micro::{self, CLUSTERS, UD_PAYLOAD};
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
 use crate::plan::NotYet;
 use crate::results::{Bottleneck, Outcome};
-use doorbell_nic::Profile;
+use doorbell_nic::{Part, Profile};
 use doorbell_verbs::{Opcode, QpType};
 use doorbell_workload::{Verb, Workload};
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Sweep {
     /// Share of the link's rate that READs of `size` bytes use.
     fn link_use(&self, size: u32) -> f64 {
         let ports = self.read[self.at(size)].resources.iter();
-        let out = ports.filter(|r| r.machine == 0 && r.name.starts_with("port") && r.name.ends_with("out"));
+        let out = ports.filter(|r| r.machine == 0 && r.part == Part::PortOut);
         let shares: Vec<f64> = out.map(|r| r.utilization).collect();
         shares.iter().sum::<f64>() / shares.len().max(1) as f64
     }

@@ -5,7 +5,7 @@ use crate::plan::NotYet;
 use crate::plan::runs::briefly;
 use crate::results::Outcome;
 use doorbell_nic::accounting::{self, PostShape};
-use doorbell_nic::{Method, Profile, wqe};
+use doorbell_nic::{Method, Part, Profile, Resource, wqe};
 use doorbell_verbs::QpType;
 use doorbell_workload::{Pattern, Verb, Workload};
 use std::sync::Arc;
@@ -74,9 +74,9 @@ struct Point {
     misses: f64,
 }
 
-/// Found and missing look-ups of machine 0 in its caches whose name begins with `prefix`.
-fn look_ups(outcome: &Outcome, prefix: &str) -> (u64, u64) {
-    let caches = outcome.caches.iter().filter(|c| c.machine == 0 && c.name.starts_with(prefix));
+/// Found and missing look-ups of machine 0 in its caches of a kind.
+fn look_ups(outcome: &Outcome, kind: Resource) -> (u64, u64) {
+    let caches = outcome.caches.iter().filter(|c| c.machine == 0 && c.cache.resource() == kind);
     caches.fold((0, 0), |(hits, misses), c| (hits + c.hits, misses + c.misses))
 }
 
@@ -84,9 +84,10 @@ impl Point {
     fn new(profile: &Profile, outcome: Arc<Outcome>) -> Point {
         let seconds = outcome.workload.duration.span().as_secs_f64();
         let per_second = |n: u64| n as f64 / seconds / 1e6;
-        let lines = |prefix, bytes: u32| look_ups(&outcome, prefix).1 * u64::from(wqe::lines(bytes));
-        let missing =
-            lines("wqe", wqe::LINE) + lines("qp", profile.caches.context) + lines("translation", wqe::LINE);
+        let lines = |kind, bytes: u32| look_ups(&outcome, kind).1 * u64::from(wqe::lines(bytes));
+        let missing = lines(Resource::WqeCache, wqe::LINE)
+            + lines(Resource::QpContextCache, profile.caches.context)
+            + lines(Resource::TranslationCache, wqe::LINE);
         let reads = outcome.pcie.iter().find(|p| p.machine == 0).map_or(0, |p| p.rdcur);
         Point { reads: per_second(reads), misses: per_second(missing), outcome }
     }
@@ -139,11 +140,11 @@ impl Series {
     /// Unit time that an operation takes at its requester, sending and receiving, in nanoseconds.
     fn unit_time(&self, profile: &Profile) -> f64 {
         let Some(last) = self.points.last() else { return 0.0 };
-        let busy = |name: &str, units: u32| {
-            let found = last.outcome.resources.iter().find(|r| r.machine == 0 && r.name == name);
+        let busy = |part: Part, units: u32| {
+            let found = last.outcome.resources.iter().find(|r| r.machine == 0 && r.part == part);
             found.map_or(0.0, |r| r.utilization * f64::from(units))
         };
-        let busy = busy("sending units", profile.tx.units) + busy("receiving units", profile.rx.units);
+        let busy = busy(Part::SendingUnits, profile.tx.units) + busy(Part::ReceivingUnits, profile.rx.units);
         busy / last.outcome.mops * 1e3
     }
 
@@ -179,7 +180,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let bests = format!("best N is {} on cx3 and {} on cib", older.best(), read.best());
     let differ = falls && older.best() != read.best();
     let (rises, seen) = both_rise(&read);
-    let missed: u64 = write.points.iter().map(|p| look_ups(&p.outcome, "wqe").1).sum();
+    let missed: u64 = write.points.iter().map(|p| look_ups(&p.outcome, Resource::WqeCache).1).sum();
     let costs = [&read, &write].map(|s| s.unit_time(ctx.profile(s.cluster)));
     checks.extend([
         Check::statement("atc16-wqe-not-monotone", "cx3", differ, bests),
@@ -217,7 +218,7 @@ fn both_rise(read: &Series) -> (bool, String) {
 /// A WQE is looked up for its request and again for the answer.
 fn miss_points(read: &Series) -> Check {
     let Some(last) = read.points.last() else { unreachable!("the figure has points") };
-    let (hits, misses) = look_ups(&last.outcome, "wqe");
+    let (hits, misses) = look_ups(&last.outcome, Resource::WqeCache);
     let done = last.outcome.mops * last.outcome.workload.duration.span().as_secs_f64() * 1e6;
     let each = (hits + misses) as f64 / done;
     let holds = misses > 0 && (1.8..2.2).contains(&each);
@@ -251,6 +252,6 @@ fn estimate(ctx: &Ctx<'_>, series: &[&Series]) -> Check {
 /// QP contexts of requesters and of responders are one kind.
 fn cached_kinds(series: &Series) -> u32 {
     let Some(first) = series.points.first() else { return 0 };
-    let names = first.outcome.caches.iter().filter(|c| c.machine == 0).map(|c| c.name.split('-').next());
-    names.collect::<std::collections::BTreeSet<_>>().len() as u32
+    let kinds = first.outcome.caches.iter().filter(|c| c.machine == 0).map(|c| c.cache.resource());
+    kinds.collect::<std::collections::BTreeSet<_>>().len() as u32
 }

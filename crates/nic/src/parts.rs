@@ -1,0 +1,97 @@
+//! What is metered: parts of a machine that can be busy, and the caches of its NIC.
+
+use crate::Resource;
+use serde::{Deserialize, Serialize};
+
+/// A part of a machine that is busy or not. Where there are several of a sort, or several devices, its name in
+/// reports tells which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// A core.
+    Core,
+    /// MMIOs on the PCIe link to the NIC.
+    PcieMmio,
+    /// Completions of the NIC's reads on the PCIe link to the NIC.
+    PcieReadCompletions,
+    /// The PCIe link to the host: DMA writes and read requests.
+    PcieToHost,
+    /// The sending units, on average.
+    SendingUnits,
+    /// The sending unit of the QP that has one for the longest time.
+    BusiestSendingUnit,
+    /// The receiving units, on average.
+    ReceivingUnits,
+    /// The receiving unit of the flow that has one for the longest time.
+    BusiestReceivingUnit,
+    /// The lock for atomics that is held for the longest time.
+    BusiestLock,
+    /// A port's link, sending.
+    PortOut,
+    /// A port's link, receiving.
+    PortIn,
+}
+
+impl Part {
+    /// Which of the things that can limit a workload it is.
+    pub const fn resource(self) -> Resource {
+        match self {
+            Part::Core => Resource::Cpu,
+            Part::PcieMmio => Resource::MmioBandwidth,
+            Part::PcieReadCompletions => Resource::DmaBandwidth,
+            Part::PcieToHost => Resource::DmaWriteBandwidth,
+            Part::SendingUnits | Part::BusiestSendingUnit => Resource::TxUnits,
+            Part::ReceivingUnits | Part::BusiestReceivingUnit => Resource::RxUnits,
+            Part::BusiestLock => Resource::AtomicLocks,
+            Part::PortOut | Part::PortIn => Resource::LinkBandwidth,
+        }
+    }
+}
+
+/// A cache of a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NicCache {
+    /// QP contexts, as requester.
+    QpRequester,
+    /// QP contexts, as responder.
+    QpResponder,
+    /// Translations of addresses.
+    Translation,
+    /// WQEs.
+    Wqe,
+}
+
+impl NicCache {
+    /// Its name in reports and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            NicCache::QpRequester => "qp-requester",
+            NicCache::QpResponder => "qp-responder",
+            NicCache::Translation => "translation",
+            NicCache::Wqe => "wqe",
+        }
+    }
+
+    /// Which of the things that can limit a workload it is.
+    pub const fn resource(self) -> Resource {
+        match self {
+            NicCache::Wqe => Resource::WqeCache,
+            NicCache::QpRequester | NicCache::QpResponder => Resource::QpContextCache,
+            NicCache::Translation => Resource::TranslationCache,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caches_have_one_name() {
+        for cache in [NicCache::QpRequester, NicCache::QpResponder, NicCache::Translation, NicCache::Wqe] {
+            let written = toml::Value::try_from(cache).unwrap();
+            assert_eq!(written.as_str(), Some(cache.name()));
+        }
+    }
+}
