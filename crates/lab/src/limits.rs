@@ -1,11 +1,9 @@
 //! What a workload can reach at most, without simulation.
 
-use crate::programs::RECV_BATCH;
 use doorbell_nic::limits::Pattern as NicPattern;
 use doorbell_nic::limits::{self, Limit, Machines, Mix};
 use doorbell_verbs::Span;
-use doorbell_workload::Profiles;
-use doorbell_workload::{Pattern, Resolved};
+use doorbell_workload::{Pattern, Profiles, RECV_BATCH, Resolved};
 
 /// Every bound of the workload, the least first.
 pub fn limits(profiles: &Profiles, w: &Resolved) -> Vec<Limit> {

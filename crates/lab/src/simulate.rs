@@ -99,13 +99,19 @@ fn spawn<C: Cluster>(
     Ok(tasks)
 }
 
+/// What the threads measured; else what kept one from its end. That one gave up says more than that others,
+/// which may wait for it, did not end.
 fn collect(tasks: Vec<(u32, u32, WorkerTask)>) -> Result<Vec<(u32, ThreadResult)>, SimulateError> {
-    let result = |(machine, thread, task): (u32, u32, WorkerTask)| match task.take() {
-        Some(Ok(result)) => Ok((machine, result)),
-        Some(Err(cause)) => Err(SimulateError::Thread { machine, thread, cause }),
-        None => Err(SimulateError::Unfinished { machine, thread }),
-    };
-    tasks.into_iter().map(result).collect()
+    let mut unfinished = None;
+    let mut results = Vec::with_capacity(tasks.len());
+    for (machine, thread, task) in tasks {
+        match task.take() {
+            Some(Ok(result)) => results.push((machine, result)),
+            Some(Err(cause)) => return Err(SimulateError::Thread { machine, thread, cause }),
+            None => unfinished = unfinished.or(Some(SimulateError::Unfinished { machine, thread })),
+        }
+    }
+    unfinished.map_or(Ok(results), Err)
 }
 
 /// The device of the machines of each group.
@@ -138,7 +144,15 @@ pub(crate) fn run_once(
     let slots = slots(profiles);
     let mut cluster = SimCluster::of(&machines(&slots, w), config);
     let tasks = spawn(&mut cluster, profiles, w)?;
-    cluster.run()?;
+    let ended = cluster.run();
+    if let Err(RunError::Deadlock(who)) = ended {
+        // Who waits for a thread that gave up is not what is wrong.
+        return Err(match collect(tasks) {
+            Err(gave_up @ SimulateError::Thread { .. }) => gave_up,
+            _ => RunError::Deadlock(who).into(),
+        });
+    }
+    ended?;
     let threads = collect(tasks)?;
     Ok(Run { threads, metrics: cluster.metrics(), wall_seconds: begun.elapsed().as_secs_f64() })
 }

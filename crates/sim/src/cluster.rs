@@ -7,6 +7,7 @@ use crate::metrics::Metrics;
 use crate::provider::SimProvider;
 use crate::world::{Next, World};
 use crate::{Machine, SimConfig, Slot};
+use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use doorbell_nic::Profile;
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, RunError, Task, VerbsError};
@@ -17,6 +18,8 @@ use std::sync::atomic::Ordering;
 
 /// Turns of threads between two looks at the interrupt flag.
 const TURNS_PER_CHECK: u32 = 4096;
+/// Bytes of a thread's stack; what it does not use takes no memory.
+const STACK: usize = 1 << 20;
 
 /// Machines in virtual time.
 pub struct SimCluster {
@@ -155,11 +158,22 @@ impl Cluster for SimCluster {
         let (task, slot) = Task::new();
         let world = self.world.clone();
         let mut w = self.world.borrow_mut();
+        if self.setup_error.is_some() {
+            return task;
+        }
         let number = ThreadId(w.threads.len() as u32);
         let core_id = match free_core(&mut w, machine, core) {
             Ok(core) => core,
             Err(why) => {
                 self.setup_error = Some(why);
+                return task;
+            }
+        };
+        let stack = match DefaultStack::new(STACK) {
+            Ok(stack) => stack,
+            Err(why) => {
+                let others = w.threads.len();
+                self.setup_error = Some(format!("there is no stack for more than {others} threads: {why}"));
                 return task;
             }
         };
@@ -169,7 +183,7 @@ impl Cluster for SimCluster {
         w.threads.push(Thread::new(machine, core_id, now));
         w.schedule(number, now);
         drop(w);
-        self.coroutines.push(Some(Coroutine::new(move |yielder, ()| {
+        self.coroutines.push(Some(Coroutine::with_stack(stack, move |yielder, ()| {
             let provider = SimProvider::new(world, number, machine, core_id, yielder);
             slot.put(program.run(provider));
         })));

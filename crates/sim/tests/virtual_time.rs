@@ -73,6 +73,16 @@ fn a_deadlock_says_who_waits_for_what() {
     assert!(text.contains("core 0 of machine 1 waits for the key \"nobody says this\""), "{text}");
 }
 
+#[test]
+fn a_deadlock_of_many_is_told_in_short() {
+    let mut cluster = SimCluster::new(&profile("cx3"), SimConfig::new(2));
+    for core in 0..200 {
+        cluster.spawn(0, core, WaitsForKey);
+    }
+    let Err(RunError::Deadlock(text)) = cluster.run() else { panic!("a deadlock") };
+    assert!(text.contains("core 3 of machine 0") && text.ends_with("; and 196 more"), "{text}");
+}
+
 /// Pauses until a deadline, and says when it noticed.
 struct Sleeps(Time);
 

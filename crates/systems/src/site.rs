@@ -235,7 +235,15 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
     pub fn run(self) -> Result<Option<Ended<R>>, SiteError> {
         let Site { cluster, stop, servers, clients, served, asked, course, .. } = self;
         let Some(stop) = stop else {
-            cluster.run()?;
+            match cluster.run() {
+                // Who waits for a thread that gave up is not what is wrong.
+                Err(RunError::Deadlock(who)) => {
+                    let of_servers = servers.iter().find_map(gave_up);
+                    let gave_up = of_servers.or_else(|| clients.iter().find_map(gave_up));
+                    return Err(gave_up.unwrap_or(RunError::Deadlock(who).into()));
+                }
+                ended => ended?,
+            }
             let mut all = Measured::default();
             for server in &servers {
                 all.add(&take(server)?);
@@ -265,6 +273,10 @@ fn take<T>((machine, thread, task): &Started<T>) -> Result<T, SiteError> {
         Some(Err(cause)) => Err(SiteError::Thread { machine, thread, cause }),
         None => Err(SiteError::Unfinished { machine, thread }),
     }
+}
+
+fn gave_up<T>(started: &Started<T>) -> Option<SiteError> {
+    take(started).err().filter(|error| matches!(error, SiteError::Thread { .. }))
 }
 
 fn said<R: Record>(bytes: &[u8], who: impl Fn() -> String) -> Result<R, SiteError> {

@@ -4,12 +4,16 @@
 //! of its machines. [`topology`] says which queue pair leads where.
 #![forbid(unsafe_code)]
 
+mod check;
 mod kinds;
 mod profiles;
+mod queues;
 mod resolve;
+mod taking;
 pub mod topology;
 mod workload;
 
 pub use kinds::{Pattern, Verb};
 pub use profiles::Profiles;
+pub use queues::{QueueLimits, Queues, RECV_BATCH};
 pub use workload::{MachineGroup, Resolved, Workload, WorkloadError};

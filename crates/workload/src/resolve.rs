@@ -1,21 +1,13 @@
 //! A workload filled in and checked against the profiles of its machines.
 
+use crate::taking::{Taking, cores, cq, inlined, least, queue};
 use crate::workload::{invalid, ranges, sum};
-use crate::{Pattern, Profiles, Resolved, Verb, Workload, WorkloadError, topology};
-use doorbell_nic::Profile;
+use crate::{Pattern, Profiles, Resolved, Verb, Workload, WorkloadError};
 use doorbell_schema::Duration;
 use doorbell_verbs::{QpType, Span};
-use std::ops::Range;
-
-/// QPs of a run at most.
-const MAX_QPS: u64 = 1 << 22;
-/// Bytes that all counters of a machine may span.
-const MAX_COUNTER_BYTES: u64 = 1 << 30;
-/// Payload bytes at most, and what the buffers of all threads may take together.
-const MAX_BYTES: u64 = 4 << 30;
 
 /// Refuses more than `most`.
-fn at_most(name: &str, value: u32, most: u32, why: &str) -> Result<(), WorkloadError> {
+pub(crate) fn at_most(name: &str, value: u32, most: u32, why: &str) -> Result<(), WorkloadError> {
     if value > most { invalid(format!("{name} is {value}, but {why} {most}")) } else { Ok(()) }
 }
 
@@ -25,7 +17,6 @@ impl Workload {
         self.check_groups()?;
         let verb = self.verb.unwrap_or(Verb::Send);
         let selective = verb.carries_payload() && self.drain != Some(true);
-        let signal_every = self.signal_every.unwrap_or(if selective { 16 } else { 1 });
         let batch = self.batch.unwrap_or(1);
         let header_only = self.header_only.unwrap_or(false);
         let size = self.size.unwrap_or(usual_size(verb, header_only));
@@ -33,8 +24,16 @@ impl Workload {
         let transport = self.transport.unwrap_or(verb.usual_transport());
         let machines = self.machine.as_deref().map_or(self.machines.unwrap_or(8), sum);
         let taking = Taking::of(profiles, pattern, &ranges(self.machine.as_deref(), machines))?;
+        let qps = self.qps.unwrap_or(usual_qps(transport, pattern, machines));
+        let made = match (transport, pattern) {
+            (QpType::Rc | QpType::Uc, Pattern::AllToAll) => qps.checked_next_multiple_of(machines.max(1)),
+            _ => Some(qps),
+        };
+        let room = Room::of(&taking, made.unwrap_or(u32::MAX));
+        let usual_signal = if selective { room.usual_signal(batch) } else { 1 };
+        let signal_every = self.signal_every.unwrap_or(usual_signal);
         let inlines = verb.carries_payload() && size > 0;
-        let resolved = Resolved {
+        let mut resolved = Resolved {
             profile: self.profile_name().to_owned(),
             machine: self.machine.clone(),
             verb,
@@ -42,8 +41,8 @@ impl Workload {
             size,
             machines,
             threads: self.threads.unwrap_or(least(&taking.all, cores).1),
-            qps: self.qps.unwrap_or(usual_qps(transport, pattern, machines)),
-            window: self.effective_window(signal_every, batch, least(&taking.posters, queue).1),
+            qps,
+            window: self.window.unwrap_or(room.usual_window(signal_every, batch)),
             batch,
             signal_every,
             inline: inlines && self.inline.unwrap_or(size <= least(&taking.posters, inlined).1),
@@ -61,26 +60,11 @@ impl Workload {
         resolved.check_ranges().map_err(WorkloadError::Invalid)?;
         self.check_combinations(&resolved)?;
         resolved.check_counts(&taking)?;
+        resolved.window = resolved.window.max(needed_window(signal_every, batch));
         resolved.check_payload(&taking)?;
-        resolved.check_queues(self.window, &taking)?;
+        self.check_queues(&resolved, &taking)?;
+        resolved.check_cqs(profiles)?;
         Ok(resolved)
-    }
-
-    /// Where not each operation is signalled, the window must hold two signalled ones, and a whole
-    /// batch beside those that no completion has covered yet.
-    fn effective_window(&self, signal_every: u32, batch: u32, max_qp_wr: u32) -> u32 {
-        let needed = match signal_every {
-            0 | 1 => 1,
-            s => s.saturating_mul(2).max(batch.saturating_add(s)),
-        };
-        match self.window {
-            Some(0) => 0,
-            Some(window) => window.max(needed),
-            None => needed
-                .max(if signal_every > 1 { 64 } else { 16 })
-                .max(batch.saturating_mul(2))
-                .min(max_qp_wr.max(needed)),
-        }
     }
 
     fn check_combinations(&self, r: &Resolved) -> Result<(), WorkloadError> {
@@ -117,58 +101,67 @@ impl Workload {
         }
         Ok(())
     }
-}
 
-/// The profiles of the machines that post, of those that are posted to, and of all.
-struct Taking<'a> {
-    posters: Vec<&'a Profile>,
-    responders: Vec<&'a Profile>,
-    all: Vec<&'a Profile>,
-}
-
-impl<'a> Taking<'a> {
-    fn of(
-        profiles: &'a Profiles,
-        pattern: Pattern,
-        groups: &[Range<u32>],
-    ) -> Result<Taking<'a>, WorkloadError> {
-        let all: Vec<&Profile> = profiles.all().collect();
-        if all.len() != groups.len() {
-            return invalid(format!("{} profiles do not fit {} groups of machines", all.len(), groups.len()));
+    /// What is given fits a queue, and what follows from it. What is usual always fits if that does.
+    fn check_queues(&self, r: &Resolved, taking: &Taking<'_>) -> Result<(), WorkloadError> {
+        let (profile, limit) = least(&taking.posters, queue);
+        let why = format!("a queue of {} holds at most", profile.name);
+        at_most("signal_every", r.signal_every, limit, &why)?;
+        if let Some(window) = self.window {
+            at_most("window", window, limit, &why)?;
+            at_most("batch", r.batch, window, "the window is")?;
         }
-        let those = |take: fn(Pattern, u32) -> bool| {
-            // Of a group, at most machine 0 takes another part than the last one.
-            let any = |group: &Range<u32>| take(pattern, group.start) || take(pattern, group.end.max(1) - 1);
-            let taking: Vec<&Profile> =
-                all.iter().zip(groups).filter(|(_, group)| any(group)).map(|(profile, _)| *profile).collect();
-            // Where there are too few machines, which is refused later.
-            if taking.is_empty() { all.clone() } else { taking }
-        };
-        let (posters, responders) = (those(topology::posts), those(topology::is_posted_to));
-        Ok(Taking { posters, responders, all })
+        at_most("batch", r.batch, limit, &why)?;
+        if r.window > limit {
+            let (s, b, w) = (r.signal_every, r.batch, r.window);
+            let of_batch = if self.batch.is_some() { format!(" with batch {b}") } else { String::new() };
+            return invalid(format!("signal_every {s}{of_batch} needs a window of {w}, but {why} {limit}"));
+        }
+        Ok(())
     }
 }
 
-/// The profile of which `of` is least, and what it is there.
-fn least<'a>(profiles: &[&'a Profile], of: impl Fn(&Profile) -> u32) -> (&'a Profile, u32) {
-    let least = profiles.iter().min_by_key(|profile| of(profile)).expect("a run has machines of each part");
-    (least, of(least))
+/// Where not each operation is signalled, the window must hold two signalled ones, and a whole
+/// batch beside those that no completion has covered yet.
+fn needed_window(signal_every: u32, batch: u32) -> u32 {
+    match signal_every {
+        0 | 1 => 1,
+        s => s.saturating_mul(2).max(batch.saturating_add(s)),
+    }
 }
 
-fn cores(profile: &Profile) -> u32 {
-    profile.host.cores
+/// What the devices of those that post have room for.
+struct Room {
+    /// Work requests of a queue.
+    queue: u32,
+    /// Completions of a CQ, and those of them that each QP of a thread may have.
+    cq: u32,
+    cq_share: u32,
 }
 
-fn queue(profile: &Profile) -> u32 {
-    profile.nic.max_qp_wr
-}
+impl Room {
+    /// Where a thread that posts makes so many QPs.
+    fn of(taking: &Taking<'_>, qps: u32) -> Room {
+        let cq = least(&taking.posters, cq).1;
+        Room { queue: least(&taking.posters, queue).1, cq, cq_share: cq / qps.max(1) }
+    }
 
-fn inlined(profile: &Profile) -> u32 {
-    profile.nic.max_inline
-}
+    /// Each 16th operation of a QP is signalled, or as many as its queue and CQ make necessary.
+    fn usual_signal(&self, batch: u32) -> u32 {
+        match self.cq_share {
+            0 | 1 => 1,
+            _ => 16.min(self.queue / 2).min(self.queue.saturating_sub(batch)).max(1),
+        }
+    }
 
-fn mtu(profile: &Profile) -> u32 {
-    profile.link.mtu
+    fn usual_window(&self, signal_every: u32, batch: u32) -> u32 {
+        let (usual, completions) = match signal_every {
+            1 => (16, self.cq),
+            s => (64, self.cq_share.saturating_mul(s)),
+        };
+        let most = self.queue.min(completions).max(1);
+        usual.max(batch.saturating_mul(2)).min(most).max(needed_window(signal_every, batch)).max(batch)
+    }
 }
 
 fn usual_size(verb: Verb, header_only: bool) -> u32 {
@@ -189,76 +182,5 @@ fn usual_qps(transport: QpType, pattern: Pattern, machines: u32) -> u32 {
         (QpType::Ud, _) | (_, Pattern::Inbound) => 1,
         (_, Pattern::Outbound) => machines.saturating_sub(1).max(1),
         (_, Pattern::AllToAll) => machines,
-    }
-}
-
-impl Resolved {
-    fn check_counts(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
-        let (profile, cores) = least(&taking.all, cores);
-        at_most("threads", self.threads, cores, &format!("a machine of profile {} has cores", profile.name))?;
-        let all = u64::from(self.machines) * u64::from(self.threads) * u64::from(self.qps);
-        if all > MAX_QPS {
-            return invalid(format!("the run would have {all} QPs, more than {MAX_QPS}"));
-        }
-        if self.pattern == Pattern::AllToAll && self.transport != QpType::Ud && self.qps < 2 {
-            return invalid("qps is 1, but all-to-all on connected QPs needs at least 2, as QP 0 of machine 0 leads to itself".into());
-        }
-        if let (Some(counters), Some(stride)) = (self.counters, self.counter_stride) {
-            if stride == 0 || !stride.is_multiple_of(8) {
-                return invalid(format!(
-                    "counter_stride is {stride}, but must be a positive multiple of 8 bytes"
-                ));
-            }
-            if u64::from(counters) * u64::from(stride) > MAX_COUNTER_BYTES {
-                return invalid(format!("{counters} counters {stride} bytes apart take more than 1 GiB"));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_payload(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
-        let size = self.size;
-        if self.verb.is_atomic() && size != 8 {
-            return invalid(format!("size is {size}, but {} works on 8 bytes", self.verb));
-        }
-        let (Profile { name, .. }, limit) = least(&taking.posters, inlined);
-        if self.inline && size > limit {
-            return invalid(format!("size is {size}, but {name} inlines at most {limit} bytes"));
-        }
-        let places = |p: &&&Profile| !p.nic.receives_inline(size, self.transport == QpType::Ud);
-        if let Some(Profile { name, .. }) = taking.responders.iter().find(places).filter(|_| self.inline_recv)
-        {
-            let transport = self.transport;
-            return invalid(format!("{name} does not receive {size} bytes inline on {transport}"));
-        }
-        let (Profile { name, .. }, mtu) = least(&taking.all, mtu);
-        if self.transport == QpType::Ud && size > mtu {
-            return invalid(format!(
-                "size is {size}, but a UD message is one packet of at most {mtu} bytes (the MTU of {name})"
-            ));
-        }
-        let threads = u64::from(self.machines) * u64::from(self.threads);
-        if threads * u64::from(size) > MAX_BYTES {
-            return invalid(format!(
-                "size is {size}, but the buffers of {threads} threads may take at most 4 GiB together"
-            ));
-        }
-        Ok(())
-    }
-
-    fn check_queues(&self, asked: Option<u32>, taking: &Taking<'_>) -> Result<(), WorkloadError> {
-        let (profile, limit) = least(&taking.posters, queue);
-        let asked = asked.unwrap_or(self.window);
-        let why = format!("a queue of {} holds at most", profile.name);
-        at_most("signal_every", self.signal_every, limit, &why)?;
-        at_most("window", asked, limit, &why)?;
-        at_most("batch", self.batch, asked, "the window is")?;
-        if self.window > limit {
-            let (s, b, w) = (self.signal_every, self.batch, self.window);
-            return invalid(format!(
-                "signal_every {s} with batch {b} needs a window of {w}, but {why} {limit}"
-            ));
-        }
-        Ok(())
     }
 }

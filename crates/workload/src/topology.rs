@@ -65,9 +65,7 @@ pub fn qps(w: &Resolved, machine: u32, thread: u32) -> u32 {
         // Made up to a whole round over the machines, so that each QP has its other end.
         (_, Pattern::AllToAll) => w.qps.next_multiple_of(w.machines),
         (_, Pattern::Outbound) if machine == 0 => w.qps,
-        (_, Pattern::Outbound) => {
-            (0..w.qps).filter(|k| k % others == rank(w, machine, thread)).count() as u32
-        }
+        (_, Pattern::Outbound) => w.qps / others + u32::from(rank(w, machine, thread) < w.qps % others),
         (_, Pattern::Inbound) if machine == 0 => w.qps * others,
         (_, Pattern::Inbound) => w.qps,
     }

@@ -340,6 +340,56 @@ pub(crate) mod tests {
         }
     }
 
+    /// `cx3` with 64 cores, or less than usual of what a queue or a CQ holds.
+    fn unusual(workload: &str, section: &str, parameters: &[(&str, u32)]) -> Result<Resolved, WorkloadError> {
+        let assumed = |(key, value): &(&str, u32)| {
+            format!(
+                "{key} = {{ value = {value}, basis = \"assumed\", reason = \"r\", alternative = \"a\" }}\n"
+            )
+        };
+        let parameters: String = parameters.iter().map(assumed).collect();
+        let text = format!("name = \"odd\"\ntitle = \"\"\nbase = \"cx3\"\n[{section}]\n{parameters}");
+        let profile = Profile::parse("odd.toml", &text).unwrap();
+        Workload::from_toml("w.toml", workload)?.resolve(&Profiles::from(profile))
+    }
+
+    #[test]
+    fn threads_are_no_more_than_there_are_stacks_for() {
+        let cores = [("cores", 64)];
+        let error = unusual("machines = 513", "host", &cores).unwrap_err().to_string();
+        assert!(error.starts_with("513 machines of 64 threads are 32832 threads, but"), "{error}");
+        unusual("machines = 513\nthreads = 58", "host", &cores).unwrap();
+    }
+
+    #[test]
+    fn what_is_usual_fits_the_device() {
+        for room in [1, 2, 3, 8, 16, 31, 200] {
+            for max_cqe in [1, 2, 7, 100, 5000] {
+                let limits = [("max_qp_wr", room), ("max_cqe", max_cqe)];
+                for verb in ["send", "read", "fetch-add"] {
+                    let text = format!("verb = \"{verb}\"\nmachines = 2");
+                    unusual(&text, "nic", &limits).unwrap_or_else(|e| panic!("{verb} {limits:?}: {e}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn completions_have_room_in_their_cq() {
+        let cq = |entries| [("max_cqe", entries)];
+        let refused =
+            |workload: &str, entries| unusual(workload, "nic", &cq(entries)).expect_err(workload).to_string();
+        for (workload, least) in [
+            ("verb = \"read\"\nwindow = 101", 101),
+            ("verb = \"write\"\nwindow = 160\nqps = 20", 200),
+            ("verb = \"send\"\ntransport = \"rc\"\npattern = \"inbound\"\nmachines = 20\nqps = 5", 95),
+        ] {
+            unusual(workload, "nic", &cq(least)).unwrap();
+            let error = refused(workload, least - 1);
+            assert!(error.starts_with("a CQ of odd holds at most "), "{workload}: {error}");
+        }
+    }
+
     #[test]
     fn refusals_are_one_sentence() {
         for (toml, part) in [
@@ -366,6 +416,24 @@ pub(crate) mod tests {
             ("machines = 0", "machines is 0"),
             ("machines = 1", "at least 2"),
             ("machines = 2000", "at most 1024"),
+            (
+                "verb = \"fetch-add\"\npattern = \"all-to-all\"\ncounters = 100000000",
+                "100000000 counters 8 bytes apart on each of 8 machines take more than 4 GiB",
+            ),
+            (
+                "verb = \"read\"\npattern = \"all-to-all\"\nmachines = 1024\nqps = 2",
+                "the run would have 14680064 QPs, more than",
+            ),
+            (
+                "pattern = \"all-to-all\"\nmachines = 1024\nqps = 2",
+                "the UD QPs of the run would have 29331456 destinations together, more than",
+            ),
+            ("batch = 17000", "batch is 17000, but a queue of cib holds at most 16351"),
+            ("signal_every = 16000", "signal_every 16000 needs a window of 32000, but a queue of cib"),
+            (
+                "signal_every = 9000\nbatch = 9000",
+                "signal_every 9000 with batch 9000 needs a window of 18000, but a queue of cib",
+            ),
             ("threads = 0", "threads is 0"),
             ("threads = 15", "threads is 15"),
             ("qps = 0", "qps is 0"),

@@ -11,7 +11,6 @@ use doorbell_workload::topology;
 use hdrhistogram::Histogram;
 use requester::Requester;
 use responder::Responder;
-pub(crate) use session::RECV_BATCH;
 use session::Session;
 use std::sync::Arc;
 use thiserror::Error;

@@ -1,8 +1,9 @@
 //! A thread that posts RECVs.
 
-use super::session::{RECV_BATCH, Session};
+use super::session::Session;
 use super::{Interval, ProgramError, ThreadResult, check, from_wr_id, wr_id};
 use doorbell_verbs::{Cq, Provider, Qp, RecvWr, Sge, Wc};
+use doorbell_workload::RECV_BATCH;
 
 /// RECVs of one QP, which its messages take in order.
 #[derive(Clone, Copy, Default)]

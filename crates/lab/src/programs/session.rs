@@ -5,20 +5,14 @@ use doorbell_verbs::{
     AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, Mr, Mtu, Pd, Provider, Qp,
     QpCap, QpInitAttr, QpType, RemoteAddr, Sge, UdDest, VerbsError,
 };
-use doorbell_workload::Resolved;
 use doorbell_workload::topology::{self, Peer};
+use doorbell_workload::{QueueLimits, Queues, Resolved};
 
 /// Q_Key of every UD QP.
 const QKEY: u32 = 0x1111_1111;
 
 /// Bytes a thread spends on buffers before its operations begin to share them.
 const BUFFER_BYTES: u64 = 1 << 20;
-
-/// RECVs that a responder posts anew with one doorbell.
-pub(crate) const RECV_BATCH: u32 = 16;
-
-/// Bounds of the RECVs posted on a UD QP, whose senders nothing holds back.
-const UD_RECVS: std::ops::RangeInclusive<u64> = 256..=1024;
 
 /// Padding that puts the payload of a UD message, which follows the GRH, at the start of a line.
 const GRH_PAD: u64 = LINE - GRH_BYTES as u64;
@@ -28,6 +22,7 @@ pub(super) struct Session<'a, P: Provider> {
     worker: &'a Worker,
     provider: &'a P,
     attr: DeviceAttr,
+    queues: Queues,
     port: u8,
     pd: Pd<P>,
     pub(super) send_cq: Cq<P>,
@@ -108,28 +103,6 @@ fn ud(w: &Resolved) -> bool {
     w.transport == QpType::Ud
 }
 
-/// RECVs to keep posted on each QP of a responder on a device with room for `max_qp_wr`: twice what
-/// its senders can have under way.
-fn recv_depth(w: &Resolved, machine: u32, max_qp_wr: u32) -> u32 {
-    let window = 2 * u64::from(w.window);
-    let wanted = match ud(w) {
-        true => {
-            let senders = (0..w.machines).filter(|m| *m != machine && topology::requests(w, *m)).count();
-            (window * senders as u64).clamp(*UD_RECVS.start(), *UD_RECVS.end())
-        }
-        false => window + u64::from(RECV_BATCH),
-    };
-    wanted.next_multiple_of(RECV_BATCH.into()).min(max_qp_wr.into()) as u32
-}
-
-/// Completions that the sends of `qps` QPs can have waiting in their CQ.
-fn send_cqe(w: &Resolved, qps: u32) -> u32 {
-    match w.signal_every {
-        1 => w.window,
-        s => qps.saturating_mul(w.window.div_ceil(s)),
-    }
-}
-
 /// Key under which QP `k` of a thread tells where it is.
 fn qp_key(machine: u32, thread: u32, k: u32) -> String {
     format!("qp {machine}.{thread}.{k}")
@@ -151,23 +124,24 @@ impl<'a, P: Provider> Session<'a, P> {
         let attr = context.query_device()?;
         let port = 1 + (worker.thread % worker.ports.clamp(1, attr.ports.into())) as u8;
         let pd = context.alloc_pd()?;
-        let depth = recv_depth(w, worker.machine, attr.max_qp_wr);
-        let count = topology::qps(w, worker.machine, worker.thread);
+        let limits = QueueLimits { max_qp_wr: attr.max_qp_wr, max_cqe: attr.max_cqe };
+        let queues = Queues::of(w, worker.machine, worker.thread, limits);
         let requests = topology::requests(w, worker.machine);
-        let receives = topology::responds(w, worker.machine) && w.verb.consumes_recv();
-        let send_cq = context.create_cq(if requests { send_cqe(w, count) } else { 1 })?;
-        let recv_cq = context.create_cq(if receives { count.saturating_mul(depth).max(1) } else { 1 })?;
+        // More than a CQ can have is refused by the device.
+        let entries = |wanted: u64| u32::try_from(wanted.max(1)).unwrap_or(u32::MAX);
+        let send_cq = context.create_cq(entries(queues.send_cqe))?;
+        let recv_cq = context.create_cq(entries(queues.recv_cqe))?;
         let cap = QpCap {
             max_send_wr: if requests { w.window } else { 1 },
-            max_recv_wr: if receives { depth } else { 1 },
+            max_recv_wr: queues.recv_depth.max(1),
             max_inline_data: if w.inline && requests { w.size } else { 0 },
             ..QpCap::default()
         };
         let max_inl_recv = if w.inline_recv { w.size } else { 0 };
         let init = QpInitAttr { max_inl_recv, ..QpInitAttr::new(w.transport, cap) };
         let access = ConnectAttr::default().access;
-        let mut qps = Vec::with_capacity(count as usize);
-        for _ in 0..count {
+        let mut qps = Vec::with_capacity(queues.qps as usize);
+        for _ in 0..queues.qps {
             let qp = pd.create_qp(&send_cq, &recv_cq, None, &init)?;
             qp.init(port, if ud(w) { AccessFlags::empty() } else { access }, QKEY)?;
             qps.push(qp);
@@ -176,6 +150,7 @@ impl<'a, P: Provider> Session<'a, P> {
             worker,
             provider,
             attr,
+            queues,
             port,
             pd,
             send_cq,
@@ -185,7 +160,7 @@ impl<'a, P: Provider> Session<'a, P> {
             send_mr: None,
             exposed: None,
         };
-        session.register(requests, receives)?;
+        session.register(requests)?;
         session.introduce()?;
         Ok(session)
     }
@@ -196,7 +171,7 @@ impl<'a, P: Provider> Session<'a, P> {
 
     /// RECVs to keep posted on each QP.
     pub(super) fn recv_depth(&self) -> u32 {
-        recv_depth(self.w(), self.worker.machine, self.attr.max_qp_wr)
+        self.queues.recv_depth
     }
 
     fn registered(&self, len: u64, access: AccessFlags) -> Result<Mr<P>, ProgramError> {
@@ -204,14 +179,14 @@ impl<'a, P: Provider> Session<'a, P> {
         Ok(self.pd.reg_mr(mem, access)?)
     }
 
-    fn register(&mut self, requests: bool, receives: bool) -> Result<(), ProgramError> {
+    fn register(&mut self, requests: bool) -> Result<(), ProgramError> {
         let w = self.w();
         let size = u64::from(w.size);
         if requests {
             let len = slots(w.window.into(), size) * stride(size);
             self.send_mr = Some(self.registered(len, AccessFlags::LOCAL_WRITE)?);
         }
-        if receives {
+        if self.queues.recv_depth > 0 {
             let len = self.recv_slots() * self.qps.len() as u64 * self.recv_stride();
             self.recv_mr = Some(self.registered(len, AccessFlags::LOCAL_WRITE)?);
         } else if topology::responds(w, self.worker.machine) {

@@ -5,6 +5,9 @@ use crate::core::index::{MachineId, ThreadId};
 use crate::core::thread::{Look, Thread, Waiting};
 use crate::host::CoreSet;
 
+/// Threads that the description of a deadlock names at most.
+const MOST_NAMED: usize = 4;
+
 impl World {
     /// Schedules the turn of a thread.
     pub(crate) fn schedule(&mut self, thread: ThreadId, time: u64) {
@@ -59,22 +62,25 @@ impl World {
         }
     }
 
-    /// What every thread waits for, where none can go on.
+    /// What the first threads wait for that have not ended, where none can go on.
     pub(crate) fn describe_waiting(&self) -> String {
-        let waits: Vec<String> = self
-            .threads
-            .iter()
-            .filter_map(|t| {
-                let who = t.name();
-                match &t.waiting {
-                    Waiting::Ended => None,
-                    Waiting::Key(key) => Some(format!("{who} waits for the key {key:?}")),
-                    Waiting::Pause { .. } => Some(format!("{who} waits for {}", looked_at(t))),
-                    Waiting::Turn => Some(format!("{who} waits for its turn")),
-                }
-            })
-            .collect();
+        let left = || self.threads.iter().filter(|t| t.waiting != Waiting::Ended);
+        let mut waits: Vec<String> = left().take(MOST_NAMED).map(waits_for).collect();
+        let more = left().count() - waits.len();
+        if more > 0 {
+            waits.push(format!("and {more} more"));
+        }
         waits.join("; ")
+    }
+}
+
+fn waits_for(thread: &Thread) -> String {
+    let who = thread.name();
+    match &thread.waiting {
+        Waiting::Key(key) => format!("{who} waits for the key {key:?}"),
+        Waiting::Pause { .. } => format!("{who} waits for {}", looked_at(thread)),
+        Waiting::Turn => format!("{who} waits for its turn"),
+        Waiting::Ended => format!("{who} has ended"),
     }
 }
 

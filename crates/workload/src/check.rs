@@ -1,0 +1,133 @@
+//! What a workload that is filled in asks of its machines, and of the simulator: not more than they have.
+
+use crate::resolve::at_most;
+use crate::taking::{Taking, cores, inlined, least, mtu};
+use crate::workload::invalid;
+use crate::{Pattern, Profiles, QueueLimits, Queues, Resolved, WorkloadError, topology};
+use doorbell_nic::Profile;
+use doorbell_verbs::QpType;
+
+/// Threads of a run at most. Each has a stack, which with its guard page is two mappings of memory; Linux
+/// gives a process 65530.
+const MAX_THREADS: u64 = 30_000;
+/// QPs of a run at most.
+const MAX_QPS: u64 = 1 << 22;
+/// Destinations at most that the UD QPs of a run have together.
+const MAX_DESTINATIONS: u64 = 1 << 24;
+/// Bytes that all counters of a machine may span.
+const MAX_COUNTER_BYTES: u64 = 1 << 30;
+/// Payload bytes at most, what the buffers of all threads may take together, and the counters of all
+/// machines.
+const MAX_BYTES: u64 = 4 << 30;
+
+impl Resolved {
+    pub(crate) fn check_counts(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
+        let (profile, cores) = least(&taking.all, cores);
+        at_most("threads", self.threads, cores, &format!("a machine of profile {} has cores", profile.name))?;
+        let threads = u64::from(self.machines) * u64::from(self.threads);
+        if threads > MAX_THREADS {
+            let (machines, each) = (self.machines, self.threads);
+            return invalid(format!(
+                "{machines} machines of {each} threads are {threads} threads, but a run has at most {MAX_THREADS}, as each takes two of the 65530 mappings of memory that Linux gives a process"
+            ));
+        }
+        // The first bounds what the second adds up.
+        for all in [threads * u64::from(self.qps), self.all_qps()] {
+            if all > MAX_QPS {
+                return invalid(format!("the run would have {all} QPs, more than {MAX_QPS}"));
+            }
+        }
+        self.check_destinations()?;
+        if self.pattern == Pattern::AllToAll && self.transport != QpType::Ud && self.qps < 2 {
+            return invalid("qps is 1, but all-to-all on connected QPs needs at least 2, as QP 0 of machine 0 leads to itself".into());
+        }
+        if let (Some(counters), Some(stride)) = (self.counters, self.counter_stride) {
+            if stride == 0 || !stride.is_multiple_of(8) {
+                return invalid(format!(
+                    "counter_stride is {stride}, but must be a positive multiple of 8 bytes"
+                ));
+            }
+            if u64::from(counters) * u64::from(stride) > MAX_COUNTER_BYTES {
+                return invalid(format!("{counters} counters {stride} bytes apart take more than 1 GiB"));
+            }
+            let responders = (0..self.machines).filter(|m| topology::responds(self, *m)).count() as u64;
+            if responders * u64::from(counters) * u64::from(stride) > MAX_BYTES {
+                return invalid(format!(
+                    "{counters} counters {stride} bytes apart on each of {responders} machines take more than 4 GiB"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// QPs of all threads. The posted-to have some, too, and all-to-all makes whole rounds of them.
+    fn all_qps(&self) -> u64 {
+        let threads = (0..self.machines).flat_map(|m| (0..self.threads).map(move |t| (m, t)));
+        threads.map(|(machine, thread)| u64::from(topology::qps(self, machine, thread))).sum()
+    }
+
+    /// A UD QP knows each of its destinations.
+    fn check_destinations(&self) -> Result<(), WorkloadError> {
+        let others = u64::from(self.machines) - 1;
+        let pairs = match self.pattern {
+            Pattern::Outbound | Pattern::Inbound => others,
+            Pattern::AllToAll => others * (others + 1),
+        };
+        let all = pairs * u64::from(self.threads) * u64::from(self.qps);
+        if self.transport == QpType::Ud && all > MAX_DESTINATIONS {
+            return invalid(format!(
+                "the UD QPs of the run would have {all} destinations together, more than {MAX_DESTINATIONS}"
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_payload(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
+        let size = self.size;
+        if self.verb.is_atomic() && size != 8 {
+            return invalid(format!("size is {size}, but {} works on 8 bytes", self.verb));
+        }
+        let (Profile { name, .. }, limit) = least(&taking.posters, inlined);
+        if self.inline && size > limit {
+            return invalid(format!("size is {size}, but {name} inlines at most {limit} bytes"));
+        }
+        let places = |p: &&&Profile| !p.nic.receives_inline(size, self.transport == QpType::Ud);
+        if let Some(Profile { name, .. }) = taking.responders.iter().find(places).filter(|_| self.inline_recv)
+        {
+            let transport = self.transport;
+            return invalid(format!("{name} does not receive {size} bytes inline on {transport}"));
+        }
+        let (Profile { name, .. }, mtu) = least(&taking.all, mtu);
+        if self.transport == QpType::Ud && size > mtu {
+            return invalid(format!(
+                "size is {size}, but a UD message is one packet of at most {mtu} bytes (the MTU of {name})"
+            ));
+        }
+        let threads = u64::from(self.machines) * u64::from(self.threads);
+        if threads * u64::from(size) > MAX_BYTES {
+            return invalid(format!(
+                "size is {size}, but the buffers of {threads} threads may take at most 4 GiB together"
+            ));
+        }
+        Ok(())
+    }
+
+    /// No CQ of a thread has more completions waiting than its device lets it have.
+    pub(crate) fn check_cqs(&self, profiles: &Profiles) -> Result<(), WorkloadError> {
+        for (profile, machines) in profiles.all().zip(self.groups()) {
+            let limits = QueueLimits { max_qp_wr: profile.nic.max_qp_wr, max_cqe: profile.nic.max_cqe };
+            for (machine, thread) in machines.flat_map(|m| (0..self.threads).map(move |t| (m, t))) {
+                let Queues { qps, send_cqe, recv_cqe, .. } = Queues::of(self, machine, thread, limits);
+                if send_cqe.max(recv_cqe) > limits.max_cqe.into() {
+                    return invalid(format!(
+                        "a CQ of {} holds at most {} completions, but {} of thread {thread} of machine {machine}, with {qps} QPs, may wait in one: use a smaller window or fewer QPs",
+                        profile.name,
+                        limits.max_cqe,
+                        send_cqe.max(recv_cqe),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! How many entries the queues of a thread have.
+
+use crate::{Resolved, topology};
+use doorbell_verbs::QpType;
+
+/// RECVs that a responder posts anew with one doorbell.
+pub const RECV_BATCH: u32 = 16;
+
+/// Bounds of the RECVs posted on a UD QP, whose senders nothing holds back.
+const UD_RECVS: std::ops::RangeInclusive<u64> = 256..=1024;
+
+/// What a device takes at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// Work requests of a queue.
+    pub max_qp_wr: u32,
+    /// Entries of a CQ.
+    pub max_cqe: u32,
+}
+
+/// The queues of one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queues {
+    /// QPs that it makes.
+    pub qps: u32,
+    /// RECVs to keep posted on each, 0 where it takes no messages: twice what its senders can have under
+    /// way, or what the device takes.
+    pub recv_depth: u32,
+    /// Completions of sends that can wait in its CQ, 0 where it posts nothing.
+    pub send_cqe: u64,
+    /// Completions of RECVs that can wait in their CQ.
+    pub recv_cqe: u64,
+}
+
+impl Queues {
+    /// Those of a thread on a device that takes no more than `limits`.
+    pub fn of(w: &Resolved, machine: u32, thread: u32, limits: QueueLimits) -> Queues {
+        let qps = topology::qps(w, machine, thread);
+        let receives = topology::responds(w, machine) && w.verb.consumes_recv();
+        let recv_depth = if receives { recv_depth(w, machine, qps, limits) } else { 0 };
+        Queues {
+            qps,
+            recv_depth,
+            send_cqe: if topology::requests(w, machine) { send_cqe(w, qps) } else { 0 },
+            recv_cqe: u64::from(qps) * u64::from(recv_depth),
+        }
+    }
+}
+
+fn recv_depth(w: &Resolved, machine: u32, qps: u32, limits: QueueLimits) -> u32 {
+    let window = 2 * u64::from(w.window);
+    let wanted = match w.transport {
+        QpType::Ud => {
+            let senders = (0..w.machines).filter(|m| *m != machine && topology::requests(w, *m)).count();
+            (window * senders as u64).clamp(*UD_RECVS.start(), *UD_RECVS.end())
+        }
+        QpType::Rc | QpType::Uc => window + u64::from(RECV_BATCH),
+    };
+    // Each RECV may have a completion that waits.
+    let most = limits.max_qp_wr.min(limits.max_cqe / qps.max(1)).max(1);
+    wanted.next_multiple_of(RECV_BATCH.into()).min(most.into()) as u32
+}
+
+fn send_cqe(w: &Resolved, qps: u32) -> u64 {
+    match w.signal_every {
+        1 => w.window.into(),
+        s => u64::from(qps) * u64::from(w.window.div_ceil(s)),
+    }
+}

@@ -1,0 +1,62 @@
+//! Who takes which part in a workload, and what its device has room for.
+
+use crate::workload::invalid;
+use crate::{Pattern, Profiles, WorkloadError, topology};
+use doorbell_nic::Profile;
+use std::ops::Range;
+
+/// The profiles of the machines that post, of those that are posted to, and of all.
+pub(crate) struct Taking<'a> {
+    pub(crate) posters: Vec<&'a Profile>,
+    pub(crate) responders: Vec<&'a Profile>,
+    pub(crate) all: Vec<&'a Profile>,
+}
+
+impl<'a> Taking<'a> {
+    pub(crate) fn of(
+        profiles: &'a Profiles,
+        pattern: Pattern,
+        groups: &[Range<u32>],
+    ) -> Result<Taking<'a>, WorkloadError> {
+        let all: Vec<&Profile> = profiles.all().collect();
+        if all.len() != groups.len() {
+            return invalid(format!("{} profiles do not fit {} groups of machines", all.len(), groups.len()));
+        }
+        let those = |take: fn(Pattern, u32) -> bool| {
+            // Of a group, at most machine 0 takes another part than the last one.
+            let any = |group: &Range<u32>| take(pattern, group.start) || take(pattern, group.end.max(1) - 1);
+            let taking: Vec<&Profile> =
+                all.iter().zip(groups).filter(|(_, group)| any(group)).map(|(profile, _)| *profile).collect();
+            // Where there are too few machines, which is refused later.
+            if taking.is_empty() { all.clone() } else { taking }
+        };
+        let (posters, responders) = (those(topology::posts), those(topology::is_posted_to));
+        Ok(Taking { posters, responders, all })
+    }
+}
+
+/// The profile of which `of` is least, and what it is there.
+pub(crate) fn least<'a>(profiles: &[&'a Profile], of: impl Fn(&Profile) -> u32) -> (&'a Profile, u32) {
+    let least = profiles.iter().min_by_key(|profile| of(profile)).expect("a run has machines of each part");
+    (least, of(least))
+}
+
+pub(crate) fn cores(profile: &Profile) -> u32 {
+    profile.host.cores
+}
+
+pub(crate) fn queue(profile: &Profile) -> u32 {
+    profile.nic.max_qp_wr
+}
+
+pub(crate) fn cq(profile: &Profile) -> u32 {
+    profile.nic.max_cqe
+}
+
+pub(crate) fn inlined(profile: &Profile) -> u32 {
+    profile.nic.max_inline
+}
+
+pub(crate) fn mtu(profile: &Profile) -> u32 {
+    profile.link.mtu
+}
