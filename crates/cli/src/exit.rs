@@ -21,6 +21,15 @@ impl Exit {
         Exit { code: 1, message: Some(error.to_string()) }
     }
 
+    /// A simulation that gave nothing.
+    pub(crate) fn of_run(error: &doorbell_lab::SimulateError) -> Exit {
+        match error {
+            error if error.is_interrupt() => Exit::interrupted(),
+            error if error.is_bad_input() => Exit::bad_input(error),
+            error => Exit::failed(error),
+        }
+    }
+
     /// Stopped by Ctrl-C: code 130, as shells have it.
     pub(crate) fn interrupted() -> Exit {
         Exit { code: 130, message: Some("interrupted".into()) }

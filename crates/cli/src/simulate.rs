@@ -22,8 +22,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let simulate = if args.explain { doorbell_lab::explain } else { doorbell_lab::simulate };
     let outcome = simulate(&profiles, &resolved, &control);
     drop(bar);
-    let outcome =
-        outcome.map_err(|e| if e.is_interrupt() { Exit::interrupted() } else { Exit::failed(e) })?;
+    let outcome = outcome.map_err(|e| Exit::of_run(&e))?;
     if args.json {
         exit::print_json(&outcome)?;
     } else {

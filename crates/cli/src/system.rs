@@ -16,8 +16,7 @@ pub(crate) fn run(system: &SystemWorkload, explain: bool, json: bool) -> Result<
     let simulate = if explain { doorbell_lab::explain_system } else { doorbell_lab::simulate_system };
     let outcome = simulate(profiles.first(), system, &control);
     drop(bar);
-    let outcome =
-        outcome.map_err(|e| if e.is_interrupt() { Exit::interrupted() } else { Exit::failed(e) })?;
+    let outcome = outcome.map_err(|e| Exit::of_run(&e))?;
     if json {
         exit::print_json(&outcome)?
     } else {

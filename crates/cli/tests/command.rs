@@ -58,6 +58,10 @@ fn bad_input_gets_one_sentence_and_exit_2() {
         ("simulate /nowhere.toml", "cannot read workload /nowhere.toml"),
         ("profiles cx9", "no profile cx9"),
         ("reproduce atc17", "`atc17` is no paper"),
+        (
+            "simulate --system herd-kv --clients 16384 --clients-per-machine 256 --cores 256 --outstanding 512",
+            "the run may take ",
+        ),
     ] {
         let output = words(line);
         assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");

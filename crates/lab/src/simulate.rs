@@ -18,6 +18,18 @@ const GRACE: Span = Span::from_ms(10);
 /// Why a simulation has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SimulateError {
+    /// This machine has not the memory for the run.
+    #[error(
+        "the run may take {} of memory, but this machine has {}: take fewer machines, threads, QPs or clients, or less of what each has",
+        gib(*needed),
+        gib(*memory)
+    )]
+    TooLarge {
+        /// Bytes that it may take.
+        needed: u64,
+        /// Bytes that there are.
+        memory: u64,
+    },
     /// The run did not reach its end.
     #[error("{0}")]
     Run(#[from] RunError),
@@ -47,6 +59,10 @@ pub enum SimulateError {
     },
 }
 
+fn gib(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
+}
+
 impl From<SiteError> for SimulateError {
     fn from(error: SiteError) -> SimulateError {
         match error {
@@ -57,6 +73,11 @@ impl From<SiteError> for SimulateError {
 }
 
 impl SimulateError {
+    /// Whether what was asked for is to blame.
+    pub fn is_bad_input(&self) -> bool {
+        matches!(self, SimulateError::TooLarge { .. })
+    }
+
     /// Whether somebody stopped the run.
     pub fn is_interrupt(&self) -> bool {
         matches!(self, SimulateError::Run(RunError::Interrupted))

@@ -32,6 +32,7 @@ trait Simulated: Debug + Send + Sync {
     fn timing(&self) -> &Timing;
     fn interval(&self) -> Interval;
     fn store_bytes(&self) -> u64;
+    fn warmed_bytes(&self) -> u64;
     fn lasting(&self, duration: Duration) -> Arc<dyn Simulated>;
     fn run(&self, cluster: &mut SimCluster) -> Result<Option<Ended<Measured>>, SiteError>;
 }
@@ -59,6 +60,10 @@ impl<S: System> Simulated for S {
 
     fn store_bytes(&self) -> u64 {
         System::store_bytes(self)
+    }
+
+    fn warmed_bytes(&self) -> u64 {
+        System::warmed_bytes(self)
     }
 
     fn lasting(&self, duration: Duration) -> Arc<dyn Simulated> {
@@ -115,9 +120,14 @@ impl SystemWorkload {
         self.system.interval().end - Time::START
     }
 
-    /// Bytes of the server's store.
-    pub(crate) fn store_bytes(&self) -> u64 {
-        self.system.store_bytes()
+    /// Bytes that the server takes: its store, and what each of its threads has for the clients.
+    pub(crate) fn server_bytes(&self) -> u64 {
+        let values = self.system.values();
+        let cores = values.iter().find_map(|value| match value {
+            ("cores", Some(Value::Number(cores))) => Some(*cores),
+            _ => None,
+        });
+        self.system.store_bytes() + self.system.warmed_bytes() * cores.unwrap_or(1)
     }
 
     /// Virtual time that is measured.

@@ -1,5 +1,6 @@
 //! Runs on the cores: longest first, as many at a time as there is memory for.
 
+use super::memory;
 use super::run::Run;
 use crate::results::Ran;
 use crate::simulate::SimulateError;
@@ -41,36 +42,56 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Where the machine does not say how much memory it has left.
-const USUAL_MEMORY: u64 = 4 << 30;
+/// Threads that runs may have together, each of which has a stack: see `doorbell_workload`'s limit of one run.
+const MOST_THREADS: u64 = 30_000;
 
-/// Bytes of memory that runs may take together: most of what is left.
-fn memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.map_or(USUAL_MEMORY, |kib| kib * 1024 / 10 * 8)
+/// What a run takes of what there is for all.
+#[derive(Clone, Copy)]
+struct Needs {
+    bytes: u64,
+    threads: u64,
+}
+
+impl Needs {
+    const NONE: Needs = Needs { bytes: 0, threads: 0 };
+
+    fn of(run: &Run) -> Needs {
+        Needs { bytes: run.bytes(), threads: run.threads() }
+    }
+
+    /// Of both.
+    fn and(self, other: Needs) -> Needs {
+        Needs { bytes: self.bytes + other.bytes, threads: self.threads + other.threads }
+    }
+
+    /// Without those of another, which are part of them.
+    fn without(self, other: Needs) -> Needs {
+        Needs { bytes: self.bytes - other.bytes, threads: self.threads - other.threads }
+    }
 }
 
 /// What is left to do.
 struct Queue {
     /// Numbers of runs, the longest last.
     left: Vec<usize>,
-    /// Bytes that those under way take.
-    taken: u64,
+    /// What those under way take.
+    taken: Needs,
     under_way: usize,
 }
 
 impl Queue {
     /// The longest run that there is memory for; the longest of all where none is under way.
-    fn next(&mut self, bytes: &[u64], budget: u64) -> Option<usize> {
-        let fits = |number: &usize| self.taken + bytes[*number] <= budget;
+    fn next(&mut self, needs: &[Needs], budget: Needs) -> Option<usize> {
+        let fits = |number: &usize| {
+            let all = self.taken.and(needs[*number]);
+            all.bytes <= budget.bytes && all.threads <= budget.threads
+        };
         let at = match self.under_way {
             0 => self.left.len().checked_sub(1),
             _ => self.left.iter().rposition(fits),
         }?;
         let number = self.left.remove(at);
-        self.taken += bytes[number];
+        self.taken = self.taken.and(needs[number]);
         self.under_way += 1;
         Some(number)
     }
@@ -83,21 +104,22 @@ pub(crate) fn execute(
     control: &Control<'_>,
     done: &(dyn Fn(usize, Result<Ran, SimulateError>) + Sync),
 ) {
-    execute_by(runs, control, memory(), &|run| run.run(&control.interrupt), done);
+    let budget = Needs { bytes: memory::left() / 10 * 8, threads: MOST_THREADS };
+    execute_by(runs, control, budget, &|run| run.run(&control.interrupt), done);
 }
 
 fn execute_by(
     runs: &[Run],
     control: &Control<'_>,
-    budget: u64,
+    budget: Needs,
     make: &(dyn Fn(&Run) -> Result<Ran, SimulateError> + Sync),
     done: &(dyn Fn(usize, Result<Ran, SimulateError>) + Sync),
 ) {
-    let bytes: Vec<u64> = runs.iter().map(Run::bytes).collect();
+    let needs: Vec<Needs> = runs.iter().map(Needs::of).collect();
     let costs: Vec<f64> = runs.iter().map(Run::cost).collect();
     let mut left: Vec<usize> = (0..runs.len()).collect();
     left.sort_by(|a, b| costs[*a].total_cmp(&costs[*b]).then(b.cmp(a)));
-    let queue = Mutex::new(Queue { left, taken: 0, under_way: 0 });
+    let queue = Mutex::new(Queue { left, taken: Needs::NONE, under_way: 0 });
     let changed = Condvar::new();
     let lock = || queue.lock().unwrap_or_else(|e| e.into_inner());
     let work = || {
@@ -106,7 +128,7 @@ fn execute_by(
             if held.left.is_empty() {
                 return;
             }
-            let Some(number) = held.next(&bytes, budget) else {
+            let Some(number) = held.next(&needs, budget) else {
                 held = changed.wait(held).unwrap_or_else(|e| e.into_inner());
                 continue;
             };
@@ -115,7 +137,7 @@ fn execute_by(
             let failed = ended.is_err();
             done(number, ended);
             held = lock();
-            held.taken -= bytes[number];
+            held.taken = held.taken.without(needs[number]);
             held.under_way -= 1;
             if failed {
                 held.left.clear();
@@ -153,7 +175,8 @@ mod tests {
     fn order(runs: &[Run], make: &(dyn Fn(&Run) -> Result<Ran, SimulateError> + Sync)) -> Vec<usize> {
         let made = Mutex::new(Vec::new());
         let control = Control { jobs: 1, ..Control::quiet() };
-        execute_by(runs, &control, u64::MAX, make, &|number, _| made.lock().unwrap().push(number));
+        let budget = Needs { bytes: u64::MAX, threads: u64::MAX };
+        execute_by(runs, &control, budget, make, &|number, _| made.lock().unwrap().push(number));
         made.into_inner().unwrap()
     }
 
@@ -176,9 +199,16 @@ mod tests {
     }
 
     #[test]
-    fn runs_wait_for_memory() {
+    fn runs_wait_for_memory_and_stacks() {
         let runs = runs(&[(100, 1000); 6]);
-        let budget = runs[0].bytes() * 2;
+        let one = Needs::of(&runs[0]);
+        let all = Needs { bytes: u64::MAX, threads: u64::MAX };
+        for budget in [Needs { bytes: 2 * one.bytes, ..all }, Needs { threads: 2 * one.threads, ..all }] {
+            wait(&runs, budget);
+        }
+    }
+
+    fn wait(runs: &[Run], budget: Needs) {
         let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let make = |run: &Run| {
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -188,12 +218,12 @@ mod tests {
         };
         let made = AtomicUsize::new(0);
         let control = Control { jobs: 6, ..Control::quiet() };
-        execute_by(&runs, &control, budget, &make, &|_, _| {
+        execute_by(runs, &control, budget, &make, &|_, _| {
             made.fetch_add(1, Ordering::SeqCst);
         });
         assert_eq!(made.into_inner(), 6);
         assert!((1..=2).contains(&most.load(Ordering::SeqCst)), "no more than two fit");
         // One that is larger than all memory is made alone.
-        assert_eq!(order(&runs, &make).len(), 6);
+        assert_eq!(order(runs, &make).len(), 6);
     }
 }

@@ -5,6 +5,7 @@
 //! need. So every distinct run is made once, and nothing is listed twice.
 
 mod execute;
+mod memory;
 mod run;
 pub(crate) mod runs;
 pub(crate) mod systems;

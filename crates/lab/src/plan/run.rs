@@ -1,12 +1,14 @@
 //! A run as data: machines, and what they do.
 
+use super::memory;
 use crate::explain::RELAXED;
 use crate::results::{Of, Outcome, Ran};
 use crate::simulate::SimulateError;
 use crate::systems::{self, SystemWorkload};
-use crate::{limits, simulate};
+use crate::{limits, programs, simulate};
 use doorbell_nic::{Profile, Resource};
-use doorbell_workload::{Profiles, Resolved};
+use doorbell_verbs::{QpType, UdDest};
+use doorbell_workload::{Profiles, QueueLimits, Queues, Resolved, topology};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -36,11 +38,14 @@ impl Key {
     }
 }
 
-/// Bytes that a QP takes, a thread, and a client of a system with its part of the server: more rather than
-/// less.
-const QP: u64 = 2_000;
-const THREAD: u64 = 200_000;
+/// Bytes that a thread takes, a QP, a work request of its queues, and a client of a system with its part of
+/// the server: more rather than less.
+const THREAD: u64 = 60_000;
+const QP: u64 = 1_500;
+const WORK_REQUEST: u64 = 32;
 const CLIENT: u64 = 400_000;
+/// Threads of a system's server at most.
+const SERVER_THREADS: u64 = 256;
 
 /// Operations that a QP's set-up takes as long as.
 const SET_UP: f64 = 20.0;
@@ -101,17 +106,30 @@ impl Run {
     pub(crate) fn bytes(&self) -> u64 {
         match &self.work {
             Work::Verbs(w) => {
-                let threads = u64::from(w.machines) * u64::from(w.threads);
-                let buffers = 2 * u64::from(w.size) * u64::from(w.window.min(64));
-                let counters = u64::from(w.machines) * w.counter_bytes().unwrap_or(0);
-                threads * (THREAD + u64::from(w.qps) * QP + buffers) + counters
+                let groups = self.profiles.all().zip(w.groups());
+                groups.map(|(profile, machines)| machines.map(|m| bytes_of(w, profile, m)).sum::<u64>()).sum()
             }
-            Work::System(system) => system.store_bytes() + CLIENT * system.number("clients"),
+            Work::System(system) => system.server_bytes() + CLIENT * system.number("clients"),
+        }
+    }
+
+    /// Threads that it starts.
+    pub(crate) fn threads(&self) -> u64 {
+        match &self.work {
+            Work::Verbs(w) => u64::from(w.machines) * u64::from(w.threads),
+            Work::System(system) => system.number("clients") + SERVER_THREADS,
         }
     }
 
     /// Runs it.
+    ///
+    /// # Errors
+    /// If this machine has not the memory for it, and as the simulation.
     pub(crate) fn run(&self, interrupt: &Arc<AtomicBool>) -> Result<Ran, SimulateError> {
+        let (needed, memory) = (self.bytes(), memory::of_machine());
+        if needed > memory {
+            return Err(SimulateError::TooLarge { needed, memory });
+        }
         match &self.work {
             Work::Verbs(w) => {
                 let run = simulate::run_once(&self.profiles, w, interrupt)?;
@@ -126,4 +144,21 @@ impl Run {
             }
         }
     }
+}
+
+/// Bytes that a machine takes.
+fn bytes_of(w: &Resolved, profile: &Profile, machine: u32) -> u64 {
+    let counters = w.counter_bytes().filter(|_| topology::responds(w, machine)).unwrap_or(0);
+    let targets = topology::targets(w, machine).len() as u64;
+    let threads = (0..w.threads).map(|thread| {
+        let limits = QueueLimits { max_qp_wr: profile.nic.max_qp_wr, max_cqe: profile.nic.max_cqe };
+        let queues = Queues::of(w, machine, thread, limits);
+        let work_requests = u64::from(w.window) + u64::from(queues.recv_depth);
+        let dests = if w.transport == QpType::Ud { targets * u64::from(queues.qps) } else { 0 };
+        THREAD
+            + u64::from(queues.qps) * (QP + work_requests * WORK_REQUEST)
+            + dests * size_of::<UdDest>() as u64
+            + programs::buffer_bytes(w, &queues)
+    });
+    counters + threads.sum::<u64>()
 }

@@ -12,6 +12,7 @@ use hdrhistogram::Histogram;
 use requester::Requester;
 use responder::Responder;
 use session::Session;
+pub(crate) use session::buffer_bytes;
 use std::sync::Arc;
 use thiserror::Error;
 

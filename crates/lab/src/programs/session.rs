@@ -103,6 +103,33 @@ fn ud(w: &Resolved) -> bool {
     w.transport == QpType::Ud
 }
 
+fn recv_length(w: &Resolved) -> u32 {
+    w.size + if ud(w) { GRH_BYTES } else { 0 }
+}
+
+fn recv_offset(w: &Resolved) -> u64 {
+    if ud(w) { GRH_PAD } else { 0 }
+}
+
+fn recv_stride(w: &Resolved) -> u64 {
+    stride(recv_offset(w) + u64::from(recv_length(w)))
+}
+
+/// Buffers of the RECVs of a QP that keeps `depth` of them posted.
+fn recv_slots(w: &Resolved, depth: u32) -> u64 {
+    slots(depth.into(), recv_stride(w))
+}
+
+/// Bytes of a thread's buffers at most.
+pub(crate) fn buffer_bytes(w: &Resolved, queues: &Queues) -> u64 {
+    let own = slots(w.window.into(), w.size.into()) * stride(w.size.into());
+    let recvs = match queues.recv_depth {
+        0 => 0,
+        depth => u64::from(queues.qps) * recv_slots(w, depth) * recv_stride(w),
+    };
+    2 * own + recvs
+}
+
 /// Key under which QP `k` of a thread tells where it is.
 fn qp_key(machine: u32, thread: u32, k: u32) -> String {
     format!("qp {machine}.{thread}.{k}")
@@ -187,7 +214,7 @@ impl<'a, P: Provider> Session<'a, P> {
             self.send_mr = Some(self.registered(len, AccessFlags::LOCAL_WRITE)?);
         }
         if self.queues.recv_depth > 0 {
-            let len = self.recv_slots() * self.qps.len() as u64 * self.recv_stride();
+            let len = recv_slots(w, self.recv_depth()) * self.qps.len() as u64 * recv_stride(w);
             self.recv_mr = Some(self.registered(len, AccessFlags::LOCAL_WRITE)?);
         } else if topology::responds(w, self.worker.machine) {
             let access = AccessFlags::LOCAL_WRITE | ConnectAttr::default().access;
@@ -199,29 +226,14 @@ impl<'a, P: Provider> Session<'a, P> {
         Ok(())
     }
 
-    fn recv_length(&self) -> u32 {
-        self.w().size + if ud(self.w()) { GRH_BYTES } else { 0 }
-    }
-
-    fn recv_offset(&self) -> u64 {
-        if ud(self.w()) { GRH_PAD } else { 0 }
-    }
-
-    fn recv_stride(&self) -> u64 {
-        stride(self.recv_offset() + u64::from(self.recv_length()))
-    }
-
-    fn recv_slots(&self) -> u64 {
-        slots(self.recv_depth().into(), self.recv_stride())
-    }
-
     /// Where RECV number `i` of QP `k` takes its message: element `(k * depth + i) % len`.
     pub(super) fn recv_sges(&self) -> Vec<Sge> {
         let Some(mr) = &self.recv_mr else { return Vec::new() };
-        let (per_qp, depth) = (self.recv_slots(), u64::from(self.recv_depth()));
+        let w = self.w();
+        let (per_qp, depth) = (recv_slots(w, self.recv_depth()), u64::from(self.recv_depth()));
         let sge = |k: u64, i: u64| {
-            let at = (k * per_qp + i % per_qp) * self.recv_stride() + self.recv_offset();
-            mr.sge(at, self.recv_length())
+            let at = (k * per_qp + i % per_qp) * recv_stride(w) + recv_offset(w);
+            mr.sge(at, recv_length(w))
         };
         (0..self.qps.len() as u64)
             .flat_map(|k| (0..depth).map(move |i| (k, i)))
