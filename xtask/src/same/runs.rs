@@ -136,7 +136,7 @@ const RARE: [&str; 17] = [
 ];
 
 /// Every system in each design, and what its options change.
-const SYSTEMS: [&str; 39] = [
+const SYSTEMS: [&str; 40] = [
     "sequencer --cores 2",
     "sequencer --cores 1 --no-batching",
     "sequencer --cores 2 --datagrams",
@@ -169,6 +169,7 @@ const SYSTEMS: [&str; 39] = [
     "read-kv --cores 2 --pairs 1024 --put-permille 500 --zipf --no-batching --value 300",
     "read-kv --cores 2 --pairs 64 --put-permille 500 --zipf --value 3000",
     "read-kv --cores 2 --pairs 1024 --outstanding 1 --value 1000",
+    "read-kv --cores 1 --pairs 1024 --put-permille 900 --multi-queue 2 --outstanding 2 --clients 10",
     "drtm-kv --pairs 4096",
     "drtm-kv --pairs 4096 --zipf",
     "drtm-kv --pairs 4096 --put-permille 200",

@@ -194,6 +194,13 @@ impl<P: Provider> Reader<P> {
     }
 }
 
+/// The key of the next operation, and the value if it is a PUT.
+fn draw(draws: &mut Draws) -> (Key, Option<Vec<u8>>) {
+    let key = draws.key();
+    let value = draws.is_put().then(|| draws.value());
+    (key, value)
+}
+
 /// A client with a load: GETs by READ, PUTs over HERD's RPCs.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -219,17 +226,25 @@ impl Program for Client {
         let mut reader = Reader::start(&p, self.layout, self.config.workers, self.number, outstanding)?;
         let mut draws = Draws::new(self.load, self.number);
         let (mut gotten, mut put) = (Vec::new(), Vec::new());
+        let mut next = None;
         let interval = self.interval.begin(&p);
         while p.now() < interval.end {
             let mut busy = false;
             while (!self.load.windows || busy || reader.outstanding() + rpc.outstanding() == 0)
                 && reader.outstanding() + rpc.outstanding() < outstanding
             {
-                let key = draws.key();
-                if draws.is_put() {
-                    rpc.send(owner(&key, self.config.workers), &Request::Put(key, draws.value()), 0)?;
-                } else {
-                    reader.begin(key, 0)?;
+                let (key, put) = next.take().unwrap_or_else(|| draw(&mut draws));
+                match put {
+                    None => reader.begin(key, 0)?,
+                    Some(value) => {
+                        let worker = owner(&key, self.config.workers);
+                        // Replies may overtake each other: it waits for the oldest PUT.
+                        if !rpc.has_room(worker) {
+                            next = Some((key, Some(value)));
+                            break;
+                        }
+                        rpc.send(worker, &Request::Put(key, value), 0)?;
+                    }
                 }
                 busy = true;
             }
