@@ -309,6 +309,8 @@ fn systems_are_simulated() {
         "sequencer --design atomics",
         "herd-kv --cores 2 --pairs 200 --put-permille 100",
         "read-kv --cores 2 --pairs 200 --put-permille 100",
+        "read-kv --cores 1 --pairs 1024 --put-permille 900 --multi-queue 2 --outstanding 2",
+        "herd-kv --profile cx --pairs 200",
         "drtm-kv --update --pairs 200 --put-permille 100",
     ] {
         let line = format!("simulate --system {system} --clients 4 --warmup 20us --duration 30us --json");
@@ -327,6 +329,11 @@ fn systems_are_simulated() {
         ),
         ("simulate --system herd-kv --outstanding 100000", "outstanding is 100000, but must be at most 512"),
         ("simulate --system drtm-kv --datagrams", "datagrams (--datagrams) means nothing to drtm-kv"),
+        ("simulate --system sequencer --cores 15", "cores is 15, but a machine of profile cib has cores 14"),
+        (
+            "simulate --system herd-kv --profile cx --value 2044",
+            "value is 2044, but makes UD messages of 2049 bytes, which are one packet of at most 2048",
+        ),
         ("simulate --system sequencer --zipf", "zipf (--zipf) means nothing to rpc-sequencer"),
         (
             "simulate --system sequencer --design atomics --cores 2",
@@ -334,6 +341,7 @@ fn systems_are_simulated() {
         ),
     ] {
         let output = words(line);
-        assert!(!output.status.success() && stderr(&output).contains(what), "{line}: {}", stderr(&output));
+        assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
+        assert!(stderr(&output).contains(what), "{line}: {}", stderr(&output));
     }
 }

@@ -1,7 +1,8 @@
 //! What somebody asks for: a workload of verbs, or a system. Both are told by the same fields.
 
 use crate::systems::{Entry, SYSTEMS, SystemWorkload};
-use doorbell_schema::{Field, Given, Schema};
+use doorbell_nic::Profile;
+use doorbell_schema::{Field, Given, Schema, Value};
 use doorbell_workload::{Workload, WorkloadError};
 use std::sync::LazyLock;
 
@@ -120,6 +121,17 @@ fn entry(name: &str, design: Option<String>) -> Result<&'static Entry, WorkloadE
     }
 }
 
+/// What is given, and no more cores of the server than it has where that is not given.
+fn usual_on(profile: &Profile, entry: &Entry, given: &Given) -> Given {
+    let mut given = given.clone();
+    let field = entry.fields.iter().find(|field| field.key == "cores" && given.get("cores").is_none());
+    if let (Some(field), Some(Value::Number(usual))) = (field, entry.usual.get("cores")) {
+        let cores = (*usual).min(profile.host.cores.into());
+        given.set(field, Value::Number(cores)).expect("a profile has cores, and what is usual is in range");
+    }
+    given
+}
+
 impl Asked {
     /// What is asked for by all that is given.
     ///
@@ -138,9 +150,11 @@ impl Asked {
         if let Some(key) = given.keys().find(|key| !has(key)) {
             return invalid(format!("{} means nothing to {}", called(key), entry.name));
         }
-        let mut system = entry.with(given).map_err(WorkloadError::Invalid)?;
-        system.profile =
-            Some(read("profile")?.unwrap_or_else(|| Workload::default().profile_name().to_owned()));
+        let name = read("profile")?.unwrap_or_else(|| Workload::default().profile_name().to_owned());
+        let profile = Profile::named_or_file(&name)?;
+        let mut system = entry.with(&usual_on(&profile, entry, given)).map_err(WorkloadError::Invalid)?;
+        system.check(&profile)?;
+        system.profile = Some(name);
         Ok(Asked::System(system))
     }
 

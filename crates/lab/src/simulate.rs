@@ -2,6 +2,7 @@
 
 use crate::programs::{ProgramError, ThreadResult, Worker};
 use doorbell_sim::{Machine, Metrics, SimCluster, SimConfig, Slot};
+use doorbell_systems::SystemError;
 use doorbell_systems::site::SiteError;
 use doorbell_verbs::{Cluster, RunError, Span, Task, Time, VerbsError};
 use doorbell_workload::Profiles;
@@ -75,7 +76,12 @@ impl From<SiteError> for SimulateError {
 impl SimulateError {
     /// Whether what was asked for is to blame.
     pub fn is_bad_input(&self) -> bool {
-        matches!(self, SimulateError::TooLarge { .. })
+        let refused = |cause: &SystemError| matches!(cause, SystemError::Config(_) | SystemError::Verbs(_));
+        match self {
+            SimulateError::TooLarge { .. } | SimulateError::System(SiteError::Memory(_)) => true,
+            SimulateError::System(SiteError::Thread { cause, .. }) => refused(cause),
+            _ => false,
+        }
     }
 
     /// Whether somebody stopped the run.

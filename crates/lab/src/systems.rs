@@ -11,6 +11,7 @@ use doorbell_systems::config::Timing;
 use doorbell_systems::site::{Ended, SiteError};
 use doorbell_systems::{Interval, Measured, System, Visit};
 use doorbell_verbs::{Span, Time};
+use doorbell_workload::WorkloadError;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::Debug;
@@ -33,6 +34,7 @@ trait Simulated: Debug + Send + Sync {
     fn interval(&self) -> Interval;
     fn store_bytes(&self) -> u64;
     fn warmed_bytes(&self) -> u64;
+    fn datagram(&self) -> Option<(&'static str, u32)>;
     fn lasting(&self, duration: Duration) -> Arc<dyn Simulated>;
     fn run(&self, cluster: &mut SimCluster) -> Result<Option<Ended<Measured>>, SiteError>;
 }
@@ -64,6 +66,10 @@ impl<S: System> Simulated for S {
 
     fn warmed_bytes(&self) -> u64 {
         System::warmed_bytes(self)
+    }
+
+    fn datagram(&self) -> Option<(&'static str, u32)> {
+        System::datagram(self)
     }
 
     fn lasting(&self, duration: Duration) -> Arc<dyn Simulated> {
@@ -122,12 +128,34 @@ impl SystemWorkload {
 
     /// Bytes that the server takes: its store, and what each of its threads has for the clients.
     pub(crate) fn server_bytes(&self) -> u64 {
-        let values = self.system.values();
-        let cores = values.iter().find_map(|value| match value {
+        self.system.store_bytes() + self.system.warmed_bytes() * self.cores().unwrap_or(1)
+    }
+
+    /// Threads of a server that has workers.
+    fn cores(&self) -> Option<u64> {
+        self.system.values().iter().find_map(|value| match value {
             ("cores", Some(Value::Number(cores))) => Some(*cores),
             _ => None,
-        });
-        self.system.store_bytes() + self.system.warmed_bytes() * cores.unwrap_or(1)
+        })
+    }
+
+    /// Refuses what a machine of this profile has not. How many clients run on a machine is free, as the
+    /// papers' machines have more cores than those of one socket.
+    pub(crate) fn check(&self, profile: &Profile) -> Result<(), WorkloadError> {
+        let Profile { name, host, .. } = profile;
+        if let Some(cores) = self.cores().filter(|cores| *cores > host.cores.into()) {
+            let why = format!("cores is {cores}, but a machine of profile {name} has cores {}", host.cores);
+            return Err(WorkloadError::Invalid(why));
+        }
+        let (mtu, longest) = (profile.link.mtu, self.system.datagram());
+        if let Some((parameter, bytes)) = longest.filter(|(_, bytes)| *bytes > mtu) {
+            let value = self.number(parameter);
+            let why = format!(
+                "{parameter} is {value}, but makes UD messages of {bytes} bytes, which are one packet of at most {mtu} (the MTU of {name})"
+            );
+            return Err(WorkloadError::Invalid(why));
+        }
+        Ok(())
     }
 
     /// Virtual time that is measured.

@@ -46,6 +46,11 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
         0
     }
 
+    /// The bytes of its longest UD message, where a parameter decides that, and which.
+    fn datagram(&self) -> Option<(&'static str, u32)> {
+        None
+    }
+
     /// Puts it up: allocates, and adds the server's threads and the clients.
     ///
     /// # Errors

@@ -44,6 +44,10 @@ impl System for HerdKv {
         self.server().config.warmed_bytes()
     }
 
+    fn datagram(&self) -> Option<(&'static str, u32)> {
+        Some(("value", self.server().config.datagram()))
+    }
+
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let server = self.server();
         server.deploy(site)?;
