@@ -90,8 +90,20 @@ fn wrong_values_are_refused_in_one_sentence() {
         error_with("lanes =", &format!(r#"lanes = {{ value = {value}, basis = "published", source = "x" }}"#))
     };
     assert_eq!(lanes("99"), format!("my.toml:{line}: pcie.lanes is 99, not within 1 to 32"));
-    assert_eq!(lanes("8.5"), format!("my.toml:{line}: pcie.lanes must be a whole number"));
-    assert_eq!(lanes("\"8\""), format!("my.toml:{line}: pcie.lanes must be a whole number"));
+    assert_eq!(lanes("8.5"), format!("my.toml:{line}: pcie.lanes is 8.5, but must be a whole number"));
+    assert_eq!(lanes("\"8\""), format!("my.toml:{line}: pcie.lanes is \"8\", but must be a whole number"));
+    assert_eq!(
+        error_with("lanes =", "lanes = 8"),
+        format!(
+            "my.toml:{line}: lanes: invalid type: integer `8`, expected a table with value, basis and the notes of that basis"
+        )
+    );
+    assert!(
+        error_with("name =", "name = 3").contains(": name: invalid type: integer `3`, expected a string")
+    );
+    assert!(error_with("name =", "name = \" \"").ends_with(": name is empty"));
+    let cores = |n: u32| format!(r#"cores = {{ value = {n}, basis = "published", source = "x" }}"#);
+    assert!(error_with("cores =", &cores(257)).ends_with("host.cores is 257, not within 1 to 256"));
     let clock = |value: &str| {
         error_with(
             "clock_ghz =",
@@ -192,7 +204,7 @@ fn what_is_wrong_with_a_based_profile_is_said_in_one_sentence() {
         ("\"cx3\"", "\"mine.toml\"", "mine.toml:3: base: mine.toml is in the end based on itself"),
         ("\"cx3\"", "3", "mine.toml:3: "),
         ("base = \"cx3\"", "", "mine.toml:1: generation is missing"),
-        ("base = \"cx3\"", "generation = \"mlx9\"", "mine.toml:3: unknown variant `mlx9`"),
+        ("base = \"cx3\"", "generation = \"mlx9\"", "mine.toml:3: generation: unknown variant `mlx9`"),
         ("base = \"cx3\"", "generation = \"mlx4\"", "mine.toml:1: parameter host.cores is missing"),
         ("value = 32", "value = 99999", "mine.toml:6: link.port_rate_gbps is 99999, not within"),
         ("port_rate", "prot_rate", "mine.toml:6: link.prot_rate_gbps is not a parameter"),

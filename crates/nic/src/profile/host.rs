@@ -7,8 +7,8 @@ use toml::Spanned;
 section! {
     /// The host: its cores, what its memory accesses cost, and what the driver costs them.
     Host in "host" {
-        /// Cores of the socket that the NIC is attached to.
-        cores: u32 = "cores" Count 1..=1024;
+        /// Cores of the socket that the NIC is attached to; the simulator has up to 256.
+        cores: u32 = "cores" Count 1..=256;
         /// Clock rate in Hz.
         clock_hz: u64 = "clock_ghz" Gigahertz 0.1..=10;
         /// Bytes per cache line.

@@ -54,7 +54,7 @@ impl DerefMut for Profile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    name: String,
+    name: Spanned<String>,
     title: String,
     base: Option<Spanned<String>>,
     generation: Option<Generation>,
@@ -112,6 +112,11 @@ impl Profile {
         Profile::parse(name, &table.to_string())
     }
 
+    /// Whether a name is the path of a file rather than that of a built-in profile.
+    pub fn is_path(name: &str) -> bool {
+        base::is_path(name)
+    }
+
     /// A built-in profile, or the TOML file at a path (one with a `/` or ending in `.toml`).
     pub fn named_or_file(name: &str) -> Result<Profile, ProfileError> {
         if !base::is_path(name) {
@@ -135,8 +140,10 @@ impl Profile {
     /// The same, of the base of the profiles in these files.
     fn parse_from(file: &str, text: &str, based: &[PathBuf]) -> Result<Profile, ProfileError> {
         let mut reader = Reader::new(file, text);
-        let parsed: File = toml::from_str(text)
-            .map_err(|e| reader.error(e.span().map_or(0, |s| s.start), e.message().replace('\n', " ")))?;
+        let parsed: File = toml::from_str(text).map_err(|error| reader.malformed(&error))?;
+        if parsed.name.get_ref().trim().is_empty() {
+            return Err(reader.error(parsed.name.span().start, "name is empty".into()));
+        }
         if let Some(name) = &parsed.base {
             reader.base = Some(base::load(&reader, name, based)?);
         }
@@ -168,7 +175,7 @@ impl Profile {
             caches: Caches::read(&mut reader, parsed.caches)?,
         };
         let parameters = reader.into_parameters();
-        Ok(Profile { name: parsed.name, title: parsed.title, host, device, parameters })
+        Ok(Profile { name: parsed.name.into_inner(), title: parsed.title, host, device, parameters })
     }
 }
 

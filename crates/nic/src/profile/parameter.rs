@@ -153,7 +153,7 @@ enum BasisName {
 
 /// An entry as the file has it.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with value, basis and the notes of that basis")]
 pub(super) struct Entry {
     value: toml::Value,
     basis: BasisName,
@@ -259,6 +259,16 @@ impl<'a> Reader<'a> {
         ProfileError::Content { file: self.file.to_owned(), line, message }
     }
 
+    /// What the parser of TOML says, with the key of its line.
+    pub(super) fn malformed(&self, error: &toml::de::Error) -> ProfileError {
+        let at = error.span().map_or(0, |span| span.start);
+        let message = error.message().replace('\n', " ").replace("expected a map", "expected a table");
+        // Where a line begins with a key, the error is about its value, unless it is the key itself.
+        let begins = self.text.get(..at).map_or(0, |before| before.rfind('\n').map_or(0, |end| end + 1));
+        let key = self.text.get(begins..at).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
+        self.error(at, key.map_or(message.clone(), |key| format!("{key}: {message}")))
+    }
+
     /// Begins with a section.
     pub(super) fn section(&self, name: &'static str, section: Option<Spanned<Section>>) -> Taken {
         let at = section.as_ref().map_or(0, |section| section.span().start);
@@ -297,7 +307,8 @@ impl<'a> Reader<'a> {
         let at = entry.span().start;
         let entry = entry.into_inner();
         let basis = entry.basis().map_err(|why| self.error(at, format!("{name} {why}")))?;
-        let value = number(&entry.value, unit).map_err(|why| self.error(at, format!("{name} {why}")))?;
+        let value = number(&entry.value, unit)
+            .map_err(|kind| self.error(at, format!("{name} is {}, but must be {kind}", entry.value)))?;
         if !range.contains(&value) {
             let (low, high) = range.into_inner();
             return Err(self.error(at, format!("{name} is {value}, not within {low} to {high}")));
@@ -328,15 +339,15 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The number an entry holds, if it is of the kind its unit asks for.
+/// The number an entry holds, if it is of the kind its unit asks for; else that kind.
 fn number(value: &toml::Value, unit: Unit) -> Result<f64, &'static str> {
     match (value, unit) {
         (toml::Value::Boolean(flag), Unit::Flag) => Ok(f64::from(u8::from(*flag))),
-        (_, Unit::Flag) => Err("must be true or false"),
+        (_, Unit::Flag) => Err("true or false"),
         (toml::Value::Integer(n), _) => Ok(*n as f64),
-        (_, Unit::Count | Unit::Bytes) => Err("must be a whole number"),
+        (_, Unit::Count | Unit::Bytes) => Err("a whole number"),
         (toml::Value::Float(x), _) => Ok(*x),
-        _ => Err("must be a number"),
+        _ => Err("a number"),
     }
 }
 
