@@ -45,7 +45,8 @@ impl FileAndFlags {
         }
         let mut flags = self.flags.clone();
         let Some(file) = &self.file else { return Ok(flags) };
-        let mut base = Given::from_file(file, &doorbell_lab::fields())?;
+        let base = Given::from_file(file, &doorbell_lab::fields())?;
+        let mut base = Workload::from_where_it_lies(base, file);
         // A design belongs to the system that is named with it.
         if flags.get("system").is_some() {
             base.remove("design");

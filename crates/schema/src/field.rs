@@ -241,6 +241,10 @@ impl Field {
     }
 }
 
+/// The longest time that a field may say: more than anybody simulates, and far from where a clock of
+/// picoseconds in 64 bits ends, which is after 213 days.
+const LONGEST: Span = Span::from_ms(1_000_000);
+
 /// Whether a value is one of the field's.
 ///
 /// # Errors
@@ -264,6 +268,9 @@ pub fn check(field: &Field, value: &Value) -> Result<(), String> {
         (Kind::Time { zero }, Value::Text(text)) => match text.parse::<Duration>() {
             Ok(time) if time.span() == Span::ZERO && !zero => {
                 Err(format!("{key} is {time}, but must be longer"))
+            }
+            Ok(time) if time.span() > LONGEST => {
+                Err(format!("{key} is {time}, but must be at most {}", Duration::new(LONGEST)))
             }
             Ok(_) => Ok(()),
             Err(error) => Err(format!("{key}: {error}")),
@@ -332,6 +339,7 @@ mod tests {
             (SIZE, "much", "size is much, but must be a whole number"),
             (FAST, "1", "fast is 1, but must be true or false"),
             (Field::time().named("warmup", ""), "3", "warmup: `3` is not a duration"),
+            (Field::time().named("warmup", ""), "1001s", "warmup is 1001s, but must be at most 1000s"),
             (Field::name(&["a", "b", "c"]).named("way", ""), "d", "way is `d`, but must be a, b or c"),
         ] {
             let error = field.parse(text).unwrap_err();

@@ -45,8 +45,11 @@ fn line_of(text: &str, at: usize) -> usize {
 /// JSON that Doorbell has written: unlike a workload by itself, it says by which schema.
 #[derive(Deserialize)]
 struct Written {
-    schema: Option<IgnoredAny>,
+    schema: Option<serde_json::Value>,
 }
+
+/// The version of what Doorbell writes.
+const VERSION: u64 = 1;
 
 impl Given {
     /// Reads TOML; `file` is for messages.
@@ -77,8 +80,18 @@ impl Given {
         };
         serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
         let mut json = serde_json::Deserializer::from_str(text);
-        if !serde_json::from_str::<Written>(text).is_ok_and(|written| written.schema.is_some()) {
+        let Some(schema) = serde_json::from_str::<Written>(text).ok().and_then(|written| written.schema)
+        else {
             return Table(fields).deserialize(&mut json).map_err(malformed);
+        };
+        if schema.as_u64() != Some(VERSION) {
+            return Err(SchemaError::Malformed {
+                file: file.to_owned(),
+                line: line_of(text, text.find("\"schema\"").unwrap_or(0)),
+                message: format!(
+                    "schema is {schema}, but this program reads what is written by schema {VERSION}"
+                ),
+            });
         }
         let given = WrittenWith(fields).deserialize(&mut json).map_err(malformed)?;
         given.ok_or_else(|| SchemaError::Missing { file: file.to_owned() })

@@ -2,7 +2,7 @@
 
 use crate::{Pattern, Profiles, Verb};
 use doorbell_nic::{Profile, ProfileError};
-use doorbell_schema::{Duration, Field, Flag, Given, Schema, SchemaError, schema};
+use doorbell_schema::{Duration, Field, Flag, Given, Schema, SchemaError, Value, schema};
 use doorbell_verbs::{Opcode, PageSize, QpType};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -150,7 +150,21 @@ impl Workload {
     /// # Errors
     /// As [`Given::from_file`].
     pub fn read(path: &Path) -> Result<Workload, WorkloadError> {
-        Workload::of(&Given::from_file(path, &Workload::fields())?)
+        let given = Given::from_file(path, &Workload::fields())?;
+        Workload::of(&Workload::from_where_it_lies(given, path))
+    }
+
+    /// What a file gives: a relative path of a profile in it begins where the file lies.
+    pub fn from_where_it_lies(given: Given, file: &Path) -> Given {
+        let mut given = given;
+        let directory = file.parent().unwrap_or(Path::new(""));
+        let field = |key| Workload::fields().into_iter().find(|field| field.key == key);
+        for field in ["profile", "machine"].into_iter().filter_map(field) {
+            if let Some(value) = given.get(field.key).map(|value| moved(value, directory)) {
+                given.set(field, value).expect("it stays what it is: a name or a path");
+            }
+        }
+        given
     }
 
     /// What is given without what a resolved workload says of groups that follows from them.
@@ -217,6 +231,29 @@ impl Workload {
         }
         Ok(())
     }
+}
+
+/// A name of a profile as it is, a path from this directory, or tables with them.
+fn moved(value: &Value, directory: &Path) -> Value {
+    match value {
+        Value::Text(name) if Profile::is_path(name) => {
+            Value::Text(directory.join(name).to_string_lossy().into_owned())
+        }
+        Value::Tables(groups) => {
+            Value::Tables(groups.iter().map(|group| moved_group(group, directory)).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn moved_group(group: &Given, directory: &Path) -> Given {
+    let mut group = group.clone();
+    let field = MachineGroup::FIELDS.iter().find(|field| field.key == "profile");
+    if let Some((field, value)) = field.and_then(|field| Some((field, group.get(field.key)?))) {
+        let value = moved(value, directory);
+        group.set(field, value).expect("it stays what it is: a name or a path");
+    }
+    group
 }
 
 /// The machines of each group; one of all where none are named.
@@ -446,6 +483,7 @@ pub(crate) mod tests {
             ("signal_every = 0", "signal_every is 0"),
             ("signal_every = 4000000000", "signal_every is 4000000000"),
             ("duration = \"0ms\"", "duration is 0s"),
+            ("warmup = \"1000001ms\"", "w.toml:1: warmup is 1000001ms, but must be at most 1000s"),
             ("duration = \"2 parsecs\"", "w.toml:1: duration: `2 parsecs` is not a duration"),
             ("verb = \"send\"\n\nthreadz = 3", "w.toml:3: unknown field `threadz`"),
             (
@@ -567,6 +605,8 @@ pub(crate) mod tests {
             (r#"{"schema": 1, "workload": null}"#, "w.json holds no workload: its process has posted no"),
             (r#"{"schema": 1}"#, "w.json holds no workload"),
             (r#"[{"schema": 1}]"#, "w.json:1: invalid type"),
+            ("{\n\"schema\": 2,\n\"workload\": {}}", "w.json:2: schema is 2, but this program reads"),
+            (r#"{"schema": "1", "workload": {}}"#, "w.json:1: schema is \"1\", but"),
             (r#"{"schema": 1} {"schema": 1}"#, "w.json:1: trailing characters"),
         ] {
             let error = Workload::from_json("w.json", json).unwrap_err().to_string();
