@@ -36,6 +36,29 @@ impl Exit {
     }
 }
 
+/// Characters that a word of a message has at most, and a message: more is not read.
+const LONGEST_WORD: usize = 200;
+const LONGEST: usize = 900;
+
+/// A message in which what somebody gave is not repeated at any length: of long words, and of a message that
+/// is long still, the middle is left out.
+pub(crate) fn shortened(message: &str) -> String {
+    let words =
+        message.split_inclusive(char::is_whitespace).map(|word| without_middle(word, LONGEST_WORD, 60));
+    without_middle(&words.collect::<String>(), LONGEST, LONGEST)
+}
+
+/// Of a text of more than `most` characters about `left` of them, from both ends.
+fn without_middle(text: &str, most: usize, left: usize) -> String {
+    let all = text.chars().count();
+    if all <= most {
+        return text.to_owned();
+    }
+    let (begins, ends) = (left * 2 / 3, left / 3);
+    let first: String = text.chars().take(begins).collect();
+    first + "..." + &text.chars().skip(all - ends).collect::<String>()
+}
+
 /// Prints to stdout. A reader that has gone away is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut out = std::io::stdout().lock();
@@ -49,4 +72,23 @@ pub(crate) fn print(text: &str) -> Result<(), Exit> {
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Exit> {
     let json = serde_json::to_string_pretty(value).map_err(Exit::failed)?;
     print(&(json + "\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_stay_short() {
+        let usual = "w.toml:3: verb is `sned`, but must be send or write";
+        assert_eq!(shortened(usual), usual);
+        let long = shortened(&format!("w.toml:3: verb is `{}`, but must be send\n", "ü".repeat(5000)));
+        assert!(
+            long.starts_with("w.toml:3: verb is `üüü") && long.ends_with("üüü`, but must be send\n"),
+            "{long}"
+        );
+        assert!(long.chars().count() < 120, "{long}");
+        let words = shortened(&"word ".repeat(5000));
+        assert!(words.chars().count() <= 903 && words.starts_with("word word"), "{words}");
+    }
 }

@@ -27,8 +27,21 @@ fn completions(shell: clap_complete::Shell) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
+/// What clap says of a command line: help, or what is wrong with it.
+fn refused(error: &clap::Error) -> ExitCode {
+    let text = error.to_string();
+    match error.use_stderr() && exit::shortened(&text) != text {
+        true => eprint!("{}", exit::shortened(&text)),
+        false => error.exit(),
+    }
+    ExitCode::from(2)
+}
+
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return refused(&error),
+    };
     let result = match args.command {
         None => exit::print(overview::TEXT),
         Some(Command::Simulate(args)) => simulate::run(args),
@@ -43,7 +56,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Exit { code, message }) => {
             if let Some(message) = message {
-                eprintln!("doorbell: {message}");
+                eprintln!("doorbell: {}", exit::shortened(&message));
             }
             ExitCode::from(code)
         }

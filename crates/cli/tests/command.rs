@@ -59,7 +59,7 @@ fn bad_input_gets_one_sentence_and_exit_2() {
         ("profiles cx9", "no profile cx9"),
         ("reproduce atc17", "`atc17` is no paper"),
         (
-            "simulate --system herd-kv --clients 16384 --clients-per-machine 256 --cores 256 --outstanding 512",
+            "simulate --system herd-kv --clients 16384 --clients-per-machine 256 --cores 14 --value 3900 --outstanding 512",
             "the run may take ",
         ),
     ] {
@@ -79,6 +79,36 @@ fn a_bad_command_line_exits_2() {
         let output = words(line);
         assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
         assert!(stderr(&output).starts_with("error: "), "{line}: {output:?}");
+    }
+}
+
+#[test]
+fn what_is_given_is_not_repeated_at_length() {
+    let long = "x".repeat(5000);
+    for line in [
+        "simulate --verb LONG",
+        "simulate --machines LONG",
+        "profiles LONG",
+        "simulate ./LONG",
+        "reproduce LONG",
+    ] {
+        let output = words(&line.replace("LONG", &long));
+        assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
+        assert!(stderr(&output).contains("xxx...xxx") && output.stderr.len() < 500, "{line}: {output:?}");
+    }
+}
+
+#[test]
+fn a_profile_lies_beside_the_workload() {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("beside");
+    std::fs::create_dir_all(&directory).unwrap();
+    file("beside/mine.toml", "name = \"mine\"\ntitle = \"\"\nbase = \"cx3\"");
+    let like = file("beside/like.toml", "profile = \"./mine.toml\"");
+    let unlike = file("beside/unlike.json", r#"{"machine": [{"profile": "mine.toml"}, {"profile": "cx3"}]}"#);
+    for path in [like, unlike] {
+        let output = doorbell(&["limits", path.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stdout(&output).contains("mine.toml"), "{}", stdout(&output));
     }
 }
 
