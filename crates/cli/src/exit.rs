@@ -24,7 +24,10 @@ impl Exit {
     /// A simulation that gave nothing.
     pub(crate) fn of_run(error: &doorbell_lab::SimulateError) -> Exit {
         match error {
-            error if error.is_interrupt() => Exit::interrupted(),
+            error if error.is_interrupt() => Exit {
+                message: Some("interrupted: the run had not come to its end, so it has no result".into()),
+                ..Exit::interrupted()
+            },
             error if error.is_bad_input() => Exit::bad_input(error),
             error => Exit::failed(error),
         }

@@ -1,7 +1,7 @@
 //! The command as people call it.
 
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// The command, without results of earlier runs: there is no such directory, nor can one be made.
 fn doorbell(args: &[&str]) -> Output {
@@ -239,6 +239,39 @@ fn simulate_tells_people() {
     let text = stdout(&output);
     for part in ["READ over RC", " Mops", " ns", "Bottleneck", "not confirmed", "per operation", "seed"] {
         assert!(text.contains(part), "{part}:\n{text}");
+    }
+}
+
+/// Sends SIGINT to a process as soon as it catches that.
+fn interrupt(process: u32) {
+    let catches = || {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        u64::from_str_radix(mask, 16).unwrap() & 0b10 != 0
+    };
+    while !catches() {
+        std::thread::yield_now();
+    }
+    assert!(Command::new("kill").args(["-INT", &process.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn what_is_interrupted_says_so() {
+    for line in [
+        "simulate --machines 2 --threads 1 --duration 1000s",
+        "simulate --system herd-kv --pairs 5000000 --cores 14",
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+        command.args(line.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        interrupt(child.id());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{line}: {output:?}");
+        assert_eq!(
+            stderr(&output),
+            "doorbell: interrupted: the run had not come to its end, so it has no result\n",
+            "{line}"
+        );
     }
 }
 

@@ -14,10 +14,10 @@ use doorbell_verbs::{Cluster, Mem, PageSize, Program, RunError, Task, VerbsError
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Turns of threads between two looks at the interrupt flag.
-const TURNS_PER_CHECK: u32 = 4096;
+/// Turns of threads between two looks at the interrupt flag: few, as a thread that sets up has long ones.
+const TURNS_PER_CHECK: u32 = 64;
 /// Bytes of a thread's stack; what it does not use takes no memory.
 const STACK: usize = 1 << 20;
 
@@ -109,13 +109,17 @@ impl SimCluster {
             turns += 1;
             if turns == TURNS_PER_CHECK {
                 turns = 0;
-                if self.config.interrupt.as_ref().is_some_and(|i| i.load(Ordering::Relaxed)) {
+                if is_set(self.config.interrupt.as_deref()) {
                     return Err(RunError::Interrupted);
                 }
             }
         }
         Ok(())
     }
+}
+
+fn is_set(interrupt: Option<&AtomicBool>) -> bool {
+    interrupt.is_some_and(|interrupt| interrupt.load(Ordering::Relaxed))
 }
 
 /// What names a machine of a cluster, which has fewer than 2^16.
@@ -195,6 +199,11 @@ impl Cluster for SimCluster {
         let memory = &mut world.hosts[machine_id(machine)].memory;
         let place = Place { allocation: mem.allocation(), offset: mem.start() };
         Some(fill(memory.bytes_mut(place, mem.len())))
+    }
+
+    fn stopped(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let interrupt = self.config.interrupt.clone();
+        move || is_set(interrupt.as_deref())
     }
 
     fn is_virtual(&self) -> bool {

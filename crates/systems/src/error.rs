@@ -21,6 +21,9 @@ pub enum SystemError {
     /// A peer sent what it must not send.
     #[error("{0}")]
     Protocol(String),
+    /// Somebody wanted it to stop.
+    #[error("interrupted")]
+    Interrupted,
     /// Something did not happen in time.
     #[error("{0}")]
     Timeout(String),

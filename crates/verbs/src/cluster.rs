@@ -32,6 +32,11 @@ pub trait Cluster {
     /// If the memory is none of the machine's.
     fn preset<R>(&mut self, machine: u32, mem: Mem, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R>;
 
+    /// Tells whether somebody wants the run to stop: for what takes long before it.
+    fn stopped(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        || false
+    }
+
     /// Whether the threads of a machine run in this process.
     fn is_here(&self, _machine: u32) -> bool {
         true

@@ -5,7 +5,7 @@ use crate::config::Scale;
 use crate::kv::{Filled, Layout, Load, fill};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, SystemError, herd};
-use doorbell_verbs::{Cluster, Mem};
+use doorbell_verbs::{Cluster, Mem, RunError};
 
 /// Bytes that a core has in its own caches at least: 128 lines.
 const OWN_CACHE: u64 = 8 << 10;
@@ -38,14 +38,19 @@ impl StoreServer {
 
     /// Fills the partitions, half of them on each of two threads.
     #[expect(clippy::disallowed_methods, reason = "it is done before the run")]
-    fn fill(&self, tables: &mut [u8]) -> Result<Vec<Filled>, SystemError> {
+    fn fill(
+        &self,
+        tables: &mut [u8],
+        stopped: &(impl Fn() -> bool + Sync),
+    ) -> Result<Vec<Filled>, SystemError> {
         let (layout, workers, load) = (self.layout(), self.config.workers, self.load);
         let mut parts: Vec<&mut [u8]> = tables.chunks_exact_mut(layout.bytes() as usize).collect();
         let others = parts.split_off(parts.len().div_ceil(2));
         let second = parts.len() as u32;
         std::thread::scope(|scope| {
-            let others = scope.spawn(|| fill(others, second, workers, layout, load.pairs, load.value));
-            let mut all = fill(parts, 0, workers, layout, load.pairs, load.value)?;
+            let others =
+                scope.spawn(|| fill(others, second, workers, layout, load.pairs, load.value, stopped));
+            let mut all = fill(parts, 0, workers, layout, load.pairs, load.value, stopped)?;
             all.extend(others.join().expect("filling does not panic")?);
             Ok(all)
         })
@@ -58,7 +63,9 @@ impl StoreServer {
     ) -> Result<(), SiteError> {
         let region = site.alloc(self.config.region_bytes())?;
         let tables: Mem = site.alloc(self.store_bytes())?;
-        let filled = match site.cluster().preset(0, tables, |bytes| self.fill(bytes)) {
+        let stopped = site.cluster().stopped();
+        let filled = match site.cluster().preset(0, tables, |bytes| self.fill(bytes, &stopped)) {
+            Some(Err(SystemError::Interrupted)) => return Err(RunError::Interrupted.into()),
             Some(Err(cause)) => return Err(SiteError::Thread { machine: 0, thread: 0, cause }),
             Some(Ok(filled)) => filled,
             // Of another process, which knows.

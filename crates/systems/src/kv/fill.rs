@@ -15,6 +15,9 @@ pub struct Filled {
     pub(crate) version: u32,
 }
 
+/// Pairs between two looks at whether somebody wants it to stop.
+const PAIRS_PER_CHECK: u64 = 4096;
+
 /// Bytes that are written in no time. Each partition is one memory, from offset 0.
 struct Plain<'a>(RefCell<&'a mut [u8]>);
 
@@ -98,10 +101,11 @@ impl Cpu for Plain<'_> {
 
 /// Inserts the pairs of a population, which are [`numbered`] from 0, into those of its partitions that are
 /// given, from partition `first` on, as the store itself inserts them. The partitions are zeroed, of
-/// [`Layout::bytes`] each; `partitions` is the number of all. What to go on with is in their order.
+/// [`Layout::bytes`] each; `partitions` is the number of all. What to go on with is in their order. Ends early
+/// once it is `stopped`.
 ///
 /// # Errors
-/// If the layout is out of range, a partition is not of its size, or the value is longer than it takes.
+/// If it is stopped, the layout is out of range, a partition is not of its size, or the value is longer than it takes.
 pub fn fill(
     given: Vec<&mut [u8]>,
     first: u32,
@@ -109,6 +113,7 @@ pub fn fill(
     layout: Layout,
     pairs: u64,
     value: u32,
+    stopped: &impl Fn() -> bool,
 ) -> Result<Vec<Filled>, SystemError> {
     if value > layout.max_value {
         return SystemError::config(format!("values have up to {} bytes, not {value}", layout.max_value));
@@ -119,7 +124,10 @@ pub fn fill(
         stores.push((store(bytes)?, Plain(RefCell::new(bytes))));
     }
     let value = vec![0x5a; value as usize];
-    for key in (0..pairs).map(numbered) {
+    for (n, key) in (0..pairs).map(|n| (n, numbered(n))) {
+        if n.is_multiple_of(PAIRS_PER_CHECK) && stopped() {
+            return Err(SystemError::Interrupted);
+        }
         let number = owner(&key, partitions).checked_sub(first);
         if let Some((store, plain)) = number.and_then(|n| stores.get_mut(n as usize)) {
             store.put(plain, &key, &value);
@@ -141,7 +149,7 @@ mod tests {
         let layout = Layout::for_pairs(200, 32);
         let mut tables = vec![0; 2 * layout.bytes() as usize];
         let given = tables.chunks_exact_mut(layout.bytes() as usize).collect();
-        let filled = fill(given, 1, PARTITIONS, layout, PAIRS, 32).unwrap();
+        let filled = fill(given, 1, PARTITIONS, layout, PAIRS, 32, &|| false).unwrap();
         for ((number, filled), bytes) in
             (1..).zip(filled).zip(tables.chunks_exact_mut(layout.bytes() as usize))
         {
@@ -163,9 +171,17 @@ mod tests {
     }
 
     #[test]
+    fn filling_can_be_stopped() {
+        let layout = Layout::for_pairs(200, 32);
+        let mut table = vec![0; layout.bytes() as usize];
+        let ended = fill(vec![&mut table], 0, 1, layout, u64::MAX, 32, &|| true);
+        assert_eq!(ended, Err(SystemError::Interrupted));
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused() {
         let layout = Layout::for_pairs(10, 32);
-        assert!(fill(vec![&mut [0; 64]], 0, 1, layout, 10, 32).is_err());
-        assert!(fill(Vec::new(), 0, 1, layout, 10, 33).is_err());
+        assert!(fill(vec![&mut [0; 64]], 0, 1, layout, 10, 32, &|| false).is_err());
+        assert!(fill(Vec::new(), 0, 1, layout, 10, 33, &|| false).is_err());
     }
 }
