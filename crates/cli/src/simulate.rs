@@ -120,7 +120,7 @@ fn results(o: &Outcome) -> Vec<(&'static str, String)> {
     let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
     let payload = o.mops * f64::from(o.workload.size) * 8.0 / 1e3;
     let mops = if o.mops < 1.0 { format!("{:.4}", o.mops) } else { format!("{:.2}", o.mops) };
-    vec![
+    let mut rows = vec![
         ("rate", format!("{mops} Mops, {payload:.2} Gb/s of payload")),
         ("busiest machine", format!("{busiest:.2} Mops")),
         ("dropped", format!("{} messages", o.dropped)),
@@ -128,7 +128,11 @@ fn results(o: &Outcome) -> Vec<(&'static str, String)> {
         ("latency, p50", ns(o.latency_ns.p50)),
         ("latency, p99", ns(o.latency_ns.p99)),
         ("latency, p99.9", ns(o.latency_ns.p999)),
-    ]
+    ];
+    if let Some(again) = o.sent_again.words() {
+        rows.insert(3, ("sent again", again));
+    }
+    rows
 }
 
 /// Resources of one kind in one line: the busiest, and the mean. Their names end in a number where a

@@ -52,6 +52,12 @@ fn report(o: &SystemOutcome) -> String {
     if o.again > 0.0 {
         rows.push(("begun again", format!("{:.4} times per operation", o.again)));
     }
+    if o.dropped > 0 {
+        rows.push(("dropped", format!("{} messages", o.dropped)));
+    }
+    if let Some(again) = o.sent_again.words() {
+        rows.push(("sent again", again));
+    }
     let mut text = table::pairs(rows);
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
     if !o.lift.is_empty() {

@@ -29,7 +29,8 @@ pub use limits::{least_latency, limits};
 pub use plan::{Control, Watch, cores};
 pub use programs::{ProgramError, ThreadResult, Worker};
 pub use results::{
-    Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, SCHEMA, Size, Stored, Taken, Utilization,
+    Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, SCHEMA, SentAgain, Size, Stored, Taken,
+    Utilization,
 };
 pub use simulate::SimulateError;
 pub use systems::{Entry, SYSTEM_SCHEMA, SYSTEMS, SystemOutcome, SystemWorkload};

@@ -1,7 +1,7 @@
 //! Systems in virtual time.
 
 use crate::programs::ThreadResult;
-use crate::results::{Bottleneck, Cache, Latency, Lift, Pcie, Utilization, hash_text};
+use crate::results::{Bottleneck, Cache, Latency, Lift, Pcie, SentAgain, Utilization, hash_text};
 use crate::simulate::{Run, SimulateError};
 use crate::{asked, explain};
 use doorbell_nic::{Profile, Resource};
@@ -263,6 +263,10 @@ pub struct SystemOutcome {
     pub header_only: f64,
     /// Torn and stale reads, and locks that others held, per operation.
     pub again: f64,
+    /// Messages dropped for want of a RECV, whole run.
+    pub dropped: u64,
+    /// What reliable connections had to send again.
+    pub sent_again: SentAgain,
     /// What limits the rate.
     pub bottleneck: Bottleneck,
     /// What 10% more of each resource brings; empty unless asked for.
@@ -319,6 +323,8 @@ pub(crate) fn run_once(
         missed: share(clients.missed),
         header_only: share(clients.header_only),
         again: share(clients.again),
+        dropped: m.dropped,
+        sent_again: SentAgain::from(&m.sent_again),
         bottleneck: explain::busiest(&resources, &|machine| format!("machine {machine}")),
         lift: Vec::new(),
         resources,

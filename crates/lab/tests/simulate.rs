@@ -1,6 +1,6 @@
 //! Workloads on the simulator.
 
-use doorbell_lab::{Control, Outcome, Profiles, Resolved, Workload};
+use doorbell_lab::{Control, Outcome, Profiles, Resolved, SentAgain, Workload};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -61,6 +61,18 @@ fn unusual_shapes_run() {
         let outcome = simulate(&format!("{SMALL}{toml}"));
         assert!(outcome.mops > 0.0, "{toml}\n{outcome:?}");
     }
+}
+
+#[test]
+fn what_is_sent_again_is_told() {
+    let calm = simulate(&format!("{SMALL}verb = \"send\"\ntransport = \"rc\""));
+    assert_eq!(calm.sent_again, SentAgain::default());
+    // Seven machines send more than one thread posts RECVs for.
+    let busy = "machines = 8\nthreads = 1\nsignal_every = 1\npattern = \"inbound\"\nduration = \"3ms\"";
+    let told =
+        simulate(&format!("{busy}\nprofile = \"cib\"\nverb = \"send\"\ntransport = \"rc\"")).sent_again;
+    assert!(told.rnr_naks > 0 && told.packets >= told.rnr_naks, "{told:?}");
+    assert_eq!(told.timeouts, 0);
 }
 
 #[test]
@@ -283,12 +295,13 @@ fn json_has_the_fields_of_the_interface() {
     for (value, expected) in [
         (
             &json,
-            "bottleneck caches dropped event_hash events latency_ns lift mops mops_per_machine pcie resources schema verbs wall_seconds workload",
+            "bottleneck caches dropped event_hash events latency_ns lift mops mops_per_machine pcie resources schema sent_again verbs wall_seconds workload",
         ),
         (
             &json["workload"],
             "batch counter_stride counters drain duration header_only huge_pages inline inline_recv machines pattern profile qps seed signal_every size threads transport verb warmup window",
         ),
+        (&json["sent_again"], "packets rnr_naks timeouts"),
         (&json["latency_ns"], "mean min p50 p99 p999"),
         (&json["bottleneck"], "class text"),
         (&json["resources"][0], "class machine name part utilization"),

@@ -17,7 +17,7 @@ mod world;
 
 pub use cluster::SimCluster;
 pub use fabric::Layers;
-pub use metrics::{CacheUse, Metrics, PcieUse, ResourceUse};
+pub use metrics::{CacheUse, Metrics, PcieUse, ResourceUse, SentAgain};
 pub use provider::SimProvider;
 
 use doorbell_nic::Profile;

@@ -5,6 +5,7 @@ use crate::core::thread::Waiting;
 use crate::device::Device;
 use crate::world::World;
 use doorbell_nic::{NicCache, Part, Resource};
+use doorbell_transport::Repeats;
 
 /// Use of one resource of one machine within the metering window.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +51,25 @@ pub struct PcieUse {
     pub itom: u64,
 }
 
+/// What the requesters of reliable connections had to send again, and why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SentAgain {
+    /// RNR NAKs that they obeyed.
+    pub rnr_naks: u64,
+    /// Times that no answer came in time.
+    pub timeouts: u64,
+    /// Packets sent again.
+    pub packets: u64,
+}
+
+impl SentAgain {
+    fn add(&mut self, of_qp: Repeats) {
+        self.rnr_naks += u64::from(of_qp.rnr_naks);
+        self.timeouts += u64::from(of_qp.timeouts);
+        self.packets += u64::from(of_qp.packets);
+    }
+}
+
 /// The whole of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
@@ -66,6 +86,8 @@ pub struct Metrics {
     pub without_effect: Vec<Resource>,
     /// Messages that unreliable transports dropped for want of a RECV, whole run.
     pub dropped: u64,
+    /// How often requesters had to send again, whole run.
+    pub sent_again: SentAgain,
     /// Packets lost on their way ([`crate::Layers`]), whole run.
     pub lost: u64,
     /// Send work requests completed or handed to the wire for good, whole run.
@@ -126,6 +148,7 @@ impl Metrics {
     }
 
     fn add_device(&mut self, w: &World, d: &Device) {
+        d.qps.iter().for_each(|slot| self.sent_again.add(slot.qp.repeats()));
         let host = &w.hosts[d.machine];
         let of_several = match host.devices() {
             1 => String::new(),

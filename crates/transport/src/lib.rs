@@ -28,7 +28,7 @@ pub use keys::{KeyError, Keys, Region};
 pub use packet::{AtomicOp, Body, Deth, NakCode, Packet, Part, Reth, Syndrome};
 pub use qp::{MAX_MESSAGE_BYTES, Qp};
 pub use recv_queue::RecvQueue;
-pub use retry::{Retries, ack_timeout, rnr_wait};
+pub use retry::{Repeats, Retries, ack_timeout, rnr_wait};
 pub use send_queue::SendWqe;
 pub use transitions::{check_modify, flushes_sends, state_after_failed_send, takes_requests};
 pub use validate::{SendShape, check_post_recv};

@@ -5,8 +5,8 @@ use crate::requester::Requester;
 use crate::responder::Responder;
 use crate::send_queue::SendQueue;
 use crate::{
-    Action, Keys, Packet, Queue, RecvQueue, SendShape, SendWqe, ack_timeout, check_modify, check_post_recv,
-    flushes_sends, is_signaled, takes_requests,
+    Action, Keys, Packet, Queue, RecvQueue, Repeats, SendShape, SendWqe, ack_timeout, check_modify,
+    check_post_recv, flushes_sends, is_signaled, takes_requests,
 };
 use doorbell_verbs::{
     AccessFlags, AhAttr, Mtu, QpAttr, QpCap, QpInitAttr, QpState, QpType, SendWr, Span, Time, VerbsError, Wc,
@@ -30,6 +30,7 @@ pub struct Qp {
     pub(crate) sq: SendQueue,
     pub(crate) req: Requester,
     pub(crate) resp: Responder,
+    pub(crate) repeats: Repeats,
 }
 
 /// Attributes that ibv_modify_qp(3) has set.
@@ -103,7 +104,13 @@ impl Qp {
             sq: SendQueue::new(attr.cap.max_send_wr, attr.cap.max_send_sge),
             req: Requester::new(0),
             resp: Responder::default(),
+            repeats: Repeats::default(),
         }
+    }
+
+    /// How often it had to send again.
+    pub fn repeats(&self) -> Repeats {
+        self.repeats
     }
 
     /// Its number.

@@ -286,6 +286,8 @@ impl Qp {
         let req = &mut self.req;
         if psn::sub(next, req.una_psn) > req.unacknowledged() {
             req.next_psn = next;
+        } else {
+            self.repeats.packets += 1;
         }
         req.current_psn = next;
         let ended = next == end;
@@ -432,6 +434,7 @@ impl Qp {
         if let Err(status) = self.req.retries.take_rnr_nak() {
             return self.fail_send(status, Some(rq), out);
         }
+        self.repeats.rnr_naks += 1;
         self.req.go_back();
         self.req.rnr_wait = true;
         self.req.deadline = now + rnr_wait(code);
@@ -461,6 +464,7 @@ impl Qp {
             self.req.arm(now, &self.settings);
             out.push(Action::Transmit);
         } else {
+            self.repeats.timeouts += 1;
             self.retry(now, None, out);
         }
     }

@@ -50,3 +50,14 @@ impl Retries {
         Ok(())
     }
 }
+
+/// How often a requester had to send again, since its QP was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repeats {
+    /// RNR NAKs that it obeyed.
+    pub rnr_naks: u32,
+    /// Times that no answer came in time.
+    pub timeouts: u32,
+    /// Packets that it sent again, for whatever reason.
+    pub packets: u32,
+}

@@ -27,6 +27,8 @@ pub struct Outcome {
     pub mops_per_machine: Vec<f64>,
     /// Messages dropped for want of a RECV, whole run.
     pub dropped: u64,
+    /// What reliable connections had to send again.
+    pub sent_again: SentAgain,
     /// From post to completion seen, of signalled operations.
     pub latency_ns: Latency,
     /// What limits the rate.
@@ -52,6 +54,32 @@ pub struct Outcome {
     pub event_hash: String,
     /// Wall-clock seconds, whole run.
     pub wall_seconds: f64,
+}
+
+/// What requesters of reliable connections had to send again, and why; whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentAgain {
+    /// RNR NAKs: a SEND found no RECV, and waited.
+    pub rnr_naks: u64,
+    /// Times that no answer came in time.
+    pub timeouts: u64,
+    /// Packets sent again.
+    pub packets: u64,
+}
+
+impl From<&doorbell_sim::SentAgain> for SentAgain {
+    fn from(of: &doorbell_sim::SentAgain) -> SentAgain {
+        SentAgain { rnr_naks: of.rnr_naks, timeouts: of.timeouts, packets: of.packets }
+    }
+}
+
+impl SentAgain {
+    /// In words, if there is anything to tell.
+    pub fn words(&self) -> Option<String> {
+        let SentAgain { rnr_naks, timeouts, packets } = self;
+        (*self != SentAgain::default())
+            .then(|| format!("{packets} packets, after {rnr_naks} RNR NAKs and {timeouts} time-outs"))
+    }
 }
 
 /// Latencies in nanoseconds; `None` where no operation completed.
@@ -289,6 +317,7 @@ impl Outcome {
             mops: mops_per_machine.iter().sum(),
             mops_per_machine,
             dropped: m.dropped,
+            sent_again: SentAgain::from(&m.sent_again),
             latency_ns: Latency::of(run),
             bottleneck,
             lift: Vec::new(),
