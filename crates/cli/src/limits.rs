@@ -5,6 +5,7 @@ use crate::exit::{self, Exit};
 use crate::simulate;
 use crate::table::{self, Align};
 use doorbell_lab::Resolved;
+use doorbell_nic::Digits;
 use doorbell_nic::limits::Limit;
 use serde::Serialize;
 
@@ -29,7 +30,7 @@ pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
 fn report(limits: &Limits) -> String {
     let row = |(i, l): (usize, &Limit)| {
         let binds = if i == 0 { "binds" } else { "" };
-        vec![l.resource.to_string(), format!("{:.2}", l.mops), binds.to_owned(), l.text.clone()]
+        vec![l.resource.to_string(), Digits(l.mops, 2).to_string(), binds.to_owned(), l.text.clone()]
     };
     let rows = limits.limits.iter().enumerate().map(row).collect();
     let header = [("", Align::Left), ("Mops at most", Align::Right), ("", Align::Left), ("", Align::Left)];

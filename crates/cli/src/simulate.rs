@@ -5,6 +5,8 @@ use crate::exit::{self, Exit};
 use crate::progress;
 use crate::table::{self, Align};
 use doorbell_lab::{Asked, Control, Outcome, Pattern, Resolved, Verb};
+use doorbell_nic::Digits;
+use doorbell_verbs::QpType;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
@@ -37,17 +39,30 @@ pub(crate) fn stopped(interrupt: &std::sync::atomic::AtomicBool) -> Result<(), E
     if stopped { Err(Exit::interrupted()) } else { Ok(()) }
 }
 
+/// Who posts to whom. Where threads have fewer connected QPs than there are machines, not all are posted to.
+fn pattern(w: &Resolved) -> String {
+    let few = |reached: u32, all: u32| w.transport != QpType::Ud && reached < all;
+    match w.pattern {
+        Pattern::Outbound if few(w.threads - 1 + w.qps, w.machines - 1) => match w.threads - 1 + w.qps {
+            1 => "outbound: machine 0 posts to machine 1".to_owned(),
+            last => format!("outbound: machine 0 posts to machines 1 to {last}, for want of QPs to more"),
+        },
+        Pattern::Outbound => "outbound: machine 0 posts to the others".to_owned(),
+        Pattern::Inbound => "inbound: the others post to machine 0".to_owned(),
+        Pattern::AllToAll if few(w.qps, w.machines) => {
+            let last = w.qps - 1;
+            format!("all-to-all: every machine posts to machines 0 to {last}, for want of QPs to more")
+        }
+        Pattern::AllToAll => "all-to-all: every machine posts to the others".to_owned(),
+    }
+}
+
 /// The workload as resolved, for people.
 pub(crate) fn workload(w: &Resolved) -> String {
     let on_off = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
     let window = match w.signal_every {
         1 => format!("{} operations per thread", w.window),
         _ => format!("{} operations per QP", w.window),
-    };
-    let pattern = match w.pattern {
-        Pattern::Outbound => "outbound: machine 0 posts to the others",
-        Pattern::Inbound => "inbound: the others post to machine 0",
-        Pattern::AllToAll => "all-to-all: every machine posts to the others",
     };
     let (profile, machines) = match w.has_groups() {
         true => (Vec::new(), format!("{}: {}", w.machines, w.group_names().join(", "))),
@@ -76,7 +91,7 @@ pub(crate) fn workload(w: &Resolved) -> String {
         rows.push(("counters", format!("{counters}, {stride} B apart")));
     }
     rows.extend([
-        ("pattern", pattern.to_owned()),
+        ("pattern", pattern(w)),
         ("warmup", w.warmup.to_string()),
         ("duration", w.duration.to_string()),
         ("seed", w.seed.to_string()),
@@ -93,7 +108,7 @@ fn report(o: &Outcome) -> String {
     }
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
     if !o.lift.is_empty() {
-        let rows = o.lift.iter().map(|l| vec![l.resource.clone(), format!("{:+.1}%", l.gain * 100.0)]);
+        let rows = o.lift.iter().map(|l| vec![l.resource.clone(), doorbell_lab::percent(l.gain)]);
         let header = [("10% more of", Align::Left), ("changes the rate by", Align::Right)];
         let _ = write!(text, "\n{}", table::columns(&header, rows.collect()));
     }
@@ -118,11 +133,10 @@ fn results(o: &Outcome) -> Vec<(&'static str, String)> {
     let ns = |value: Option<u64>| value.map_or("-".to_owned(), |ns| format!("{ns} ns"));
     let busiest = o.mops_per_machine.iter().copied().fold(0.0, f64::max);
     let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
-    let payload = o.mops * f64::from(o.workload.size) * 8.0 / 1e3;
-    let mops = if o.mops < 1.0 { format!("{:.4}", o.mops) } else { format!("{:.2}", o.mops) };
+    let payload = Digits(o.mops * f64::from(o.workload.size) * 8.0 / 1e3, 2);
     let mut rows = vec![
-        ("rate", format!("{mops} Mops, {payload:.2} Gb/s of payload")),
-        ("busiest machine", format!("{busiest:.2} Mops")),
+        ("rate", format!("{} Mops, {payload} Gb/s of payload", Digits(o.mops, 2))),
+        ("busiest machine", format!("{} Mops", Digits(busiest, 2))),
         ("dropped", format!("{} messages", o.dropped)),
         ("latency, mean", mean),
         ("latency, p50", ns(o.latency_ns.p50)),
@@ -148,9 +162,9 @@ fn resources(o: &Outcome) -> String {
         let mean = all.iter().map(|r| r.utilization).sum::<f64>() / all.len() as f64;
         Some(vec![
             kind,
-            format!("{:.1}%", busiest.utilization * 100.0),
+            format!("{}%", Digits(busiest.utilization * 100.0, 1)),
             format!("{} of {}", busiest.name, o.workload.machine_name(busiest.machine)),
-            format!("{:.1}%", mean * 100.0),
+            format!("{}%", Digits(mean * 100.0, 1)),
             all.len().to_string(),
         ])
     };
@@ -184,7 +198,13 @@ fn caches(o: &Outcome) -> String {
     let used = sums.into_iter().filter(|(_, (hits, misses))| hits + misses > 0);
     let row = |((name, whose), (hits, misses)): ((&str, usize), (u64, u64))| {
         let rate = hits as f64 / (hits + misses) as f64 * 100.0;
-        vec![name.into(), parts[whose].0.clone(), format!("{rate:.2}%"), hits.to_string(), misses.to_string()]
+        vec![
+            name.into(),
+            parts[whose].0.clone(),
+            format!("{}%", Digits(rate, 2)),
+            hits.to_string(),
+            misses.to_string(),
+        ]
     };
     let rows: Vec<_> = used.map(row).collect();
     if rows.is_empty() {
@@ -200,15 +220,30 @@ fn caches(o: &Outcome) -> String {
     table::columns(&header, rows)
 }
 
+/// Millions of operations per second that these machines, which take the same part, have to do with together.
+/// All to all these are those that they count as theirs; they answer about as many. `None` where what is
+/// counted does not tell: at machine 0 alone, what each group of the others takes of it.
+fn operations(o: &Outcome, machines: &Range<u32>) -> Option<f64> {
+    let w = &o.workload;
+    let counted = || o.mops_per_machine.get(machines.start as usize..machines.end as usize);
+    let others_count = (w.pattern == Pattern::Inbound) != (w.verb == Verb::Send);
+    match w.pattern {
+        Pattern::AllToAll => Some(counted()?.iter().sum()),
+        _ if machines.contains(&0) || machines.len() as u32 == w.machines - 1 => Some(o.mops),
+        _ if others_count => Some(counted()?.iter().sum()),
+        _ => None,
+    }
+}
+
 fn pcie(o: &Outcome) -> String {
     let seconds = o.workload.duration.span().as_secs_f64();
-    let operations = o.mops * 1e6 * seconds;
     let row = |(whose, range): (String, Range<u32>)| {
         let machines = o.pcie.get(range.start as usize..range.end as usize).filter(|m| !m.is_empty())?;
         let n = machines.len() as f64;
         let mean = |f: fn(&doorbell_lab::Pcie) -> u64| machines.iter().map(f).sum::<u64>() as f64 / n;
-        let bytes = |f| if operations > 0.0 { format!("{:.1} B", mean(f) / operations) } else { "-".into() };
-        let rate = |f| format!("{:.1} M/s", mean(f) / seconds / 1e6);
+        let each = operations(o, &range).map(|mops| mops * 1e6 * seconds / n).filter(|each| *each > 0.0);
+        let bytes = |f| each.map_or("-".to_owned(), |each| format!("{} B", Digits(mean(f) / each, 1)));
+        let rate = |f| format!("{} M/s", Digits(mean(f) / seconds / 1e6, 1));
         Some(vec![
             whose,
             bytes(|p| p.mmio_bytes),

@@ -5,6 +5,7 @@ use crate::progress;
 use crate::simulate;
 use crate::table::{self, Align};
 use doorbell_lab::{Control, SystemOutcome, SystemWorkload, Workload};
+use doorbell_nic::Digits;
 use std::fmt::Write;
 
 pub(crate) fn run(system: &SystemWorkload, explain: bool, json: bool) -> Result<(), Exit> {
@@ -35,22 +36,22 @@ fn report(o: &SystemOutcome) -> String {
     let clients = format!("{clients}, {of_machine} per machine, {how} {outstanding} outstanding");
     let mut rows = vec![
         ("clients", clients),
-        ("rate", format!("{:.2} Mrps", o.mrps)),
+        ("rate", format!("{} Mrps", Digits(o.mrps, 2))),
         ("latency, mean", mean),
         ("latency, p50", ns(o.latency_ns.p50)),
         ("latency, p99", ns(o.latency_ns.p99)),
     ];
     if let Some(replies) = o.replies_per_post {
         rows.insert(0, ("server", format!("{} cores", w.number("cores"))));
-        rows.push(("replies at a time", format!("{replies:.1}")));
+        rows.push(("replies at a time", Digits(replies, 1).to_string()));
     }
     for (name, share) in [("not found, evicted", o.missed), ("header-only replies", o.header_only)] {
         if share > 0.0 {
-            rows.push((name, format!("{:.2}%", share * 100.0)));
+            rows.push((name, format!("{}%", Digits(share * 100.0, 2))));
         }
     }
     if o.again > 0.0 {
-        rows.push(("begun again", format!("{:.4} times per operation", o.again)));
+        rows.push(("begun again", format!("{} times per operation", Digits(o.again, 4))));
     }
     if o.dropped > 0 {
         rows.push(("dropped", format!("{} messages", o.dropped)));
@@ -61,7 +62,7 @@ fn report(o: &SystemOutcome) -> String {
     let mut text = table::pairs(rows);
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
     if !o.lift.is_empty() {
-        let rows = o.lift.iter().map(|l| vec![l.resource.clone(), format!("{:+.1}%", l.gain * 100.0)]);
+        let rows = o.lift.iter().map(|l| vec![l.resource.clone(), doorbell_lab::percent(l.gain)]);
         let header = [("10% more of", Align::Left), ("changes the rate by", Align::Right)];
         let _ = write!(text, "\n{}", table::columns(&header, rows.collect()));
     }

@@ -242,6 +242,73 @@ fn simulate_tells_people() {
     }
 }
 
+/// The line of a report that begins with these words, from there on.
+fn line_of<'a>(text: &'a str, words: &str) -> &'a str {
+    text.lines().map(str::trim_start).find(|line| line.starts_with(words)).unwrap_or_else(|| panic!("{text}"))
+}
+
+#[test]
+fn people_are_told_all_digits_that_count() {
+    let output = words("limits --verb write --size 1000000000 --machines 2 --threads 1 --no-inline");
+    let text = stdout(&output);
+    assert!(line_of(text, "ib-bw").contains(" 0.00"), "{text}");
+    assert!(!text.contains(" 0.00 ") && !text.contains("-0.0"), "{text}");
+    let output =
+        words("simulate --machines 2 --threads 1 --verb read --size 1000000 --window 1 --duration 2ms");
+    let text = stdout(&output);
+    assert!(
+        !line_of(text, "rate").contains(" 0.00 ") && !line_of(text, "busiest machine").contains(" 0.00 "),
+        "{text}"
+    );
+}
+
+#[test]
+fn bytes_are_per_operation_of_who_has_to_do_with_it() {
+    let of = |flags: &str| {
+        let output = words(&format!("simulate --warmup 20us --duration 60us --threads 1 {flags}"));
+        assert!(output.status.success(), "{output:?}");
+        let row = line_of(stdout(&output), "each of the others").to_owned();
+        let columns: Vec<f64> = row.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        columns[..3].to_vec()
+    };
+    // The responder of a READ of 256 B reads these, the requester writes them and a CQE of 64 B.
+    for machines in ["2", "5"] {
+        let [mmio, read, write] =
+            of(&format!("--verb read --size 256 --pattern outbound --machines {machines}"))[..]
+        else {
+            panic!("three columns")
+        };
+        assert!(mmio == 0.0 && write == 0.0, "{machines} machines: {mmio} {write}");
+        assert!((250.0..262.0).contains(&read), "{machines} machines: {read}");
+        let [_, read, write] =
+            of(&format!("--verb read --size 256 --pattern inbound --machines {machines}"))[..]
+        else {
+            panic!("three columns")
+        };
+        assert!(read == 0.0 && (312.0..328.0).contains(&write), "{machines} machines: {read} {write}");
+    }
+}
+
+#[test]
+fn a_pattern_names_who_is_posted_to() {
+    for (flags, told) in [
+        (
+            "--verb read --pattern all-to-all --machines 8 --qps 3",
+            "every machine posts to machines 0 to 2, for want",
+        ),
+        ("--verb read --pattern all-to-all --machines 8", "every machine posts to the others"),
+        (
+            "--verb read --pattern outbound --machines 8 --qps 2 --threads 3",
+            "machine 0 posts to machines 1 to 4, for",
+        ),
+        ("--verb read --pattern outbound --machines 8 --qps 1 --threads 1", "machine 0 posts to machine 1"),
+        ("--verb send --pattern outbound --machines 8 --qps 1 --threads 1", "machine 0 posts to the others"),
+    ] {
+        let output = words(&format!("limits {flags}"));
+        assert!(line_of(stdout(&output), "pattern").contains(told), "{flags}: {}", stdout(&output));
+    }
+}
+
 /// Sends SIGINT to a process as soon as it catches that.
 fn interrupt(process: u32) {
     let catches = || {

@@ -142,13 +142,18 @@ fn name_group(bottleneck: &mut Bottleneck, w: &Resolved, lifts: &[GroupLift]) {
     let names = w.group_names();
     let name = |group: usize| names.get(group).map_or("", String::as_str);
     let each: Vec<String> =
-        lifts.iter().map(|lift| format!("{:+.1}% on {}", lift.gain * 100.0, name(lift.group))).collect();
+        lifts.iter().map(|lift| format!("{} on {}", percent(lift.gain), name(lift.group))).collect();
     let (resource, each) = (&most.resource, each.join(", "));
     bottleneck.text += &match most.gain < NOTICEABLE {
         true => format!("; no group's {resource} matters alone: {each}"),
         false => format!("; it is the {resource} of {} that matters: {each}", name(most.group)),
     };
     bottleneck.group = (most.gain >= NOTICEABLE).then_some(most.group);
+}
+
+/// A relative change in words: 0.1 is +10.0%. One that is as good as none has no sign of a loss.
+pub fn percent(gain: f64) -> String {
+    format!("{:+.1}%", (gain * 1000.0).round() / 10.0 + 0.0)
 }
 
 pub(crate) fn gain(base: f64, relaxed: f64) -> f64 {
@@ -192,7 +197,6 @@ fn observed(
     name: &dyn Fn(u32) -> String,
 ) -> Bottleneck {
     let (best, gain) = lifts[0];
-    let percent = |gain: f64| format!("{:+.1}%", gain * 100.0);
     let runner_up = lifts.get(1).map_or(String::new(), |(r, gain)| format!(", {r} {}", percent(*gain)));
     let evidence = format!("10% more of {best} changes the rate by {}{runner_up}", percent(gain));
     let (class, text) = match top(resources).filter(|r| r.utilization >= BUSY) {
@@ -242,6 +246,12 @@ mod tests {
 
     fn run(class: Resource, utilization: f64) -> [Utilization; 1] {
         [Utilization { class, part: Part::PortOut, name: "port 1 out".into(), machine: 3, utilization }]
+    }
+
+    #[test]
+    fn no_change_is_no_loss() {
+        let told = [0.1, -0.025, 0.0, -0.0, -0.0004, 1e-9].map(percent);
+        assert_eq!(told, ["+10.0%", "-2.5%", "+0.0%", "+0.0%", "+0.0%", "+0.0%"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 pub mod accounting;
 pub mod cost;
+mod digits;
 pub mod generation;
 pub mod limits;
 mod parts;
@@ -16,6 +17,7 @@ mod resource;
 pub mod wqe;
 
 pub use accounting::{Method, PostShape, RecvShape, Transactions};
+pub use digits::Digits;
 pub use generation::Generation;
 pub use parts::{NicCache, Part};
 pub use profile::{

@@ -5,7 +5,7 @@ use super::terms::{Limit, Terms};
 use super::{Mix, NS_PER_US, Side, gcd};
 use crate::accounting::{self, ATOMIC_WORD_BYTES, Method};
 use crate::cost::{self, Costs, Message, Piece, Work};
-use crate::{Atomics, PostShape, Profile, Resource, wqe};
+use crate::{Atomics, Digits, PostShape, Profile, Resource, wqe};
 use doorbell_verbs::Opcode;
 
 /// The bounds that a group of machines sets.
@@ -136,8 +136,10 @@ impl<'a> Bounds<'a> {
         let resource = if by_mmio > by_dma { Resource::MmioBandwidth } else { Resource::DmaBandwidth };
         terms.extend(completions);
         let text = format!(
-            "PCIe towards the NIC of {}: {by_mmio:.3} ns of MMIO and {by_dma:.3} ns of read completions per operation",
-            self.group.who
+            "PCIe towards the NIC of {}: {} ns of MMIO and {} ns of read completions per operation",
+            self.group.who,
+            Digits(by_mmio, 3),
+            Digits(by_dma, 3)
         );
         Limit::new(resource, machines * NS_PER_US, terms, text)
     }
@@ -183,9 +185,9 @@ impl<'a> Bounds<'a> {
         let terms = self.terms(|terms| self.to_requester(terms), |terms| self.to_responder(terms));
         let machines = self.group.machines as f64;
         let text = format!(
-            "PCIe towards the host of {}: {:.3} ns of DMA writes and read requests per operation",
+            "PCIe towards the host of {}: {} ns of DMA writes and read requests per operation",
             self.group.who,
-            terms.sum() / machines
+            Digits(terms.sum() / machines, 3)
         );
         Limit::new(Resource::DmaWriteBandwidth, machines * NS_PER_US, terms, text)
     }
@@ -310,9 +312,9 @@ impl<'a> Bounds<'a> {
     fn link_of(&self, way: &str, terms: Terms) -> Limit {
         let (ports, machines) = (self.ports.min(self.mix.threads), self.group.machines as f64);
         let text = format!(
-            "{ports} ports {way} {}, {:.1} bytes per operation",
+            "{ports} ports {way} {}, {} bytes per operation",
             self.group.who,
-            terms.sum() / machines
+            Digits(terms.sum() / machines, 1)
         );
         let capacity = f64::from(ports) * machines * self.profile().link.port_bytes_per_s as f64 / 1e6;
         Limit::new(Resource::LinkBandwidth, capacity, terms, text)
@@ -334,7 +336,7 @@ impl<'a> Bounds<'a> {
         let Group { who, threads, machines, .. } = self.group;
         let (threads, machines) = (*threads, *machines);
         let ns = terms.sum() / machines as f64;
-        let text = format!("{} threads of {who}, {ns:.1} ns per operation", self.mix.threads);
+        let text = format!("{} threads of {who}, {} ns per operation", self.mix.threads, Digits(ns, 1));
         Limit::new(Resource::Cpu, threads as f64 * NS_PER_US, terms, text)
     }
 
@@ -381,7 +383,8 @@ impl<'a> Bounds<'a> {
         let shared = locks > 1 && locks < counters;
         let resource = if shared { Resource::AtomicLocks } else { Resource::PcieLatency };
         let Group { who, machines, .. } = self.group;
-        let text = format!("{locks} locks of {who} in use, each held {:.0} ns per atomic", terms.sum());
+        let text =
+            format!("{locks} locks of {who} in use, each held {} ns per atomic", Digits(terms.sum(), 0));
         Limit::new(resource, (locks * *machines) as f64 * NS_PER_US, terms, text)
     }
 }
@@ -390,8 +393,12 @@ impl<'a> Bounds<'a> {
 fn units(resource: Resource, group: &Group, busy: u64, kind: &str, terms: Terms) -> Limit {
     let machines = group.machines as f64;
     let (each, ns) = (busy as f64 / machines, terms.sum() / machines);
-    let text =
-        format!("{each} {kind} units of {} that its QPs keep busy, {ns:.1} ns per operation", group.who);
+    let each = if each.fract() == 0.0 { each.to_string() } else { Digits(each, 2).to_string() };
+    let text = format!(
+        "{each} {kind} units of {} that its QPs keep busy, {} ns per operation",
+        group.who,
+        Digits(ns, 1)
+    );
     Limit::new(resource, busy as f64 * NS_PER_US, terms, text)
 }
 

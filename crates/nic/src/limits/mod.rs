@@ -16,7 +16,7 @@ pub use terms::{Limit, Measure, Term};
 pub use unlike::Machines;
 
 use crate::cost::{Costs, Message};
-use crate::{PostShape, Profile, RecvShape, Resource};
+use crate::{Digits, PostShape, Profile, RecvShape, Resource};
 use bounds::Bounds;
 use doorbell_verbs::{Opcode, QpType, Span};
 use latency::Way;
@@ -228,7 +228,7 @@ struct Outstanding {
 /// atomics among them that the NICs let a QP have under way.
 fn windows(requester: &Side<'_>, responder: &Side<'_>, mix: &Mix, under_way: &Outstanding) -> [Limit; 2] {
     let bound = |outstanding: u64, what: &str, steps: Terms| {
-        let text = format!("{outstanding} {what} outstanding, at least {:.0} ns each", steps.sum());
+        let text = format!("{outstanding} {what} outstanding, at least {} ns each", Digits(steps.sum(), 0));
         Limit::new(Resource::Latency, outstanding as f64 * NS_PER_US, steps, text)
     };
     let of_a_qp = requester.profile.nic.max_rd_atomic.min(responder.profile.nic.max_rd_atomic);

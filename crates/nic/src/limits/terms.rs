@@ -1,6 +1,6 @@
 //! What an operation takes of a resource, term by term.
 
-use crate::Resource;
+use crate::{Digits, Resource};
 use serde::Serialize;
 
 /// In what a resource is measured.
@@ -79,7 +79,7 @@ pub(super) fn sum(mut parts: Vec<Limit>) -> Option<Limit> {
     let all: f64 = parts.iter().map(|limit| limit.mops).sum();
     let most = parts.iter().max_by(|a, b| a.mops.total_cmp(&b.mops))?;
     let texts: Vec<String> =
-        parts.iter().map(|limit| format!("{:.2} Mops by {}", limit.mops, limit.text)).collect();
+        parts.iter().map(|limit| format!("{} Mops by {}", Digits(limit.mops, 2), limit.text)).collect();
     let mut terms = Terms::default();
     parts.iter().for_each(|limit| terms.add_scaled(limit, limit.mops / all));
     let capacity = parts.iter().map(|limit| limit.capacity).sum();
@@ -98,7 +98,8 @@ pub(super) struct Terms(Vec<Term>);
 impl Terms {
     /// What they come to, for an operation.
     pub(super) fn sum(&self) -> f64 {
-        self.0.iter().map(Term::amount).sum()
+        // The sum of nothing is -0.0.
+        self.0.iter().map(Term::amount).sum::<f64>() + 0.0
     }
 
     /// `count` times `each` picoseconds.

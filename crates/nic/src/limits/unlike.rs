@@ -10,7 +10,7 @@ use super::groups::Group;
 use super::latency::Way;
 use super::terms::{self, Limit, Measure, Terms};
 use super::{Mix, NS_PER_US, Pattern, Side, windows};
-use crate::Profile;
+use crate::{Digits, Profile};
 use doorbell_verbs::{QpType, Span};
 use std::ops::Range;
 
@@ -262,8 +262,8 @@ impl<'a> Cluster<'a> {
             let group = self.mix.one_of(self.among(part));
             for kind in bounds::KINDS {
                 let limit = self.bound_of(kind, part, &group, self.may_drop());
-                let percent = share * 100.0;
-                let text = format!("{}, and each takes at least {percent:.1}% of all operations", limit.text);
+                let percent = Digits(share * 100.0, 1);
+                let text = format!("{}, and each takes at least {percent}% of all operations", limit.text);
                 all.push(terms::scaled(&limit, share, text));
             }
         }

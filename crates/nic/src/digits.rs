@@ -1,0 +1,51 @@
+//! Numbers for people.
+
+use std::fmt;
+
+/// Digits that a number shows at least.
+const SIGNIFICANT: i32 = 3;
+/// Decimals at most; what is less is nothing.
+const MOST_DECIMALS: i32 = 12;
+
+/// A number with so many decimals, or as many more as show three digits of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Digits(
+    /// The number.
+    pub f64,
+    /// Its decimals at least.
+    pub usize,
+);
+
+impl fmt::Display for Digits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Digits(number, decimals) = *self;
+        let before = if number == 0.0 { SIGNIFICANT } else { number.abs().log10().floor() as i32 + 1 };
+        let needed = (SIGNIFICANT - before).clamp(0, MOST_DECIMALS) as usize;
+        // The sum of nothing is -0.0.
+        write!(f, "{:.1$}", number + 0.0, decimals.max(needed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_are_shown() {
+        for (number, decimals, shown) in [
+            (35.25, 2, "35.25"),
+            (3.256, 1, "3.26"),
+            (0.00123456, 2, "0.00123"),
+            (0.5, 2, "0.500"),
+            (-0.5, 1, "-0.500"),
+            (1234.5, 0, "1234"),
+            (52.34, 0, "52.3"),
+            (0.0, 2, "0.00"),
+            (-0.0, 3, "0.000"),
+            (1e-30, 2, "0.000000000000"),
+            (f64::INFINITY, 2, "inf"),
+        ] {
+            assert_eq!(Digits(number, decimals).to_string(), shown);
+        }
+    }
+}
