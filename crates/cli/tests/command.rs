@@ -441,6 +441,8 @@ fn systems_are_simulated() {
         "read-kv --cores 2 --pairs 200 --put-permille 100",
         "read-kv --cores 1 --pairs 1024 --put-permille 900 --multi-queue 2 --outstanding 2",
         "herd-kv --profile cx --pairs 200",
+        "herd-kv --profile cx --pairs 200 --value 3000 --put-permille 1000 --outstanding 2",
+        "read-kv --profile cx --pairs 200 --value 3000 --put-permille 100",
         "drtm-kv --update --pairs 200 --put-permille 100",
     ] {
         let line = format!("simulate --system {system} --clients 4 --warmup 20us --duration 30us --json");
@@ -463,6 +465,10 @@ fn systems_are_simulated() {
         (
             "simulate --system herd-kv --profile cx --value 2044",
             "value is 2044, but makes UD messages of 2049 bytes, which are one packet of at most 2048",
+        ),
+        (
+            "simulate --system read-kv --profile cx --value 3000 --put-permille 100 --datagrams",
+            "value is 3000, but makes UD messages of 3021 bytes",
         ),
         ("simulate --system sequencer --zipf", "zipf (--zipf) means nothing to rpc-sequencer"),
         (

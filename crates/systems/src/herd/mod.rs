@@ -145,14 +145,6 @@ impl Config {
 }
 
 impl Config {
-    /// Bytes of the longest UD message: replies always are, requests where they are SENT.
-    pub(crate) fn datagram(&self) -> u32 {
-        match self.requests {
-            Requests::Write => self.max_reply,
-            Requests::Send => self.max_reply.max(self.max_request),
-        }
-    }
-
     /// Bytes that a worker uses once before it is ready: slots of requests and of replies.
     pub(crate) fn warmed_bytes(&self) -> u64 {
         let replies = u64::from(self.clients) * u64::from(self.window) * u64::from(self.max_reply + 8);

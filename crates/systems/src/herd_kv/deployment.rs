@@ -45,7 +45,7 @@ impl System for HerdKv {
     }
 
     fn datagram(&self) -> Option<(&'static str, u32)> {
-        Some(("value", self.server().config.datagram()))
+        Some(("value", self.server().datagram()))
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

@@ -2,6 +2,7 @@
 
 use super::protocol::Server;
 use crate::config::Scale;
+use crate::herd::Requests;
 use crate::kv::{Filled, Layout, Load, fill};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, SystemError, herd};
@@ -34,6 +35,14 @@ impl StoreServer {
     /// Bytes of all partitions.
     pub(crate) fn store_bytes(&self) -> u64 {
         self.layout().bytes() * u64::from(self.config.workers)
+    }
+
+    /// Bytes of the longest UD message: a reply with a value, where GETs go by RPC, or a PUT that is SENT.
+    pub(crate) fn datagram(&self) -> u32 {
+        let (config, puts) = (&self.config, self.load.put_permille);
+        let reply = if self.readers == 0 && puts < 1000 { config.max_reply } else { 0 };
+        let request = if config.requests == Requests::Send && puts > 0 { config.max_request } else { 0 };
+        reply.max(request)
     }
 
     /// Fills the partitions, half of them on each of two threads.
