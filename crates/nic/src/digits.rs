@@ -19,7 +19,8 @@ pub struct Digits(
 impl fmt::Display for Digits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Digits(number, decimals) = *self;
-        let before = if number == 0.0 { SIGNIFICANT } else { number.abs().log10().floor() as i32 + 1 };
+        let before =
+            if number == 0.0 { SIGNIFICANT } else { (number.abs().log10().floor() as i32).saturating_add(1) };
         let needed = (SIGNIFICANT - before).clamp(0, MOST_DECIMALS) as usize;
         // The sum of nothing is -0.0.
         write!(f, "{:.1$}", number + 0.0, decimals.max(needed))
