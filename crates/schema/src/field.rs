@@ -191,7 +191,7 @@ impl Field {
         check(self, &value).map(|()| value)
     }
 
-    fn refuse(&self, got: impl std::fmt::Display, wanted: &str) -> String {
+    pub(crate) fn refuse(&self, got: impl std::fmt::Display, wanted: &str) -> String {
         format!("{} is {got}, but must be {wanted}", self.key)
     }
 
@@ -290,7 +290,7 @@ fn check_tables(fields: &[Field], tables: &[Given]) -> Result<(), String> {
 }
 
 impl Kind {
-    fn wanted(self) -> &'static str {
+    pub(crate) fn wanted(self) -> &'static str {
         match self {
             Kind::Number { .. } => "a whole number",
             Kind::Switch => "true or false",

@@ -2,8 +2,8 @@
 
 use crate::field::Kind;
 use crate::{Field, Given, Value};
+use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::path::Path;
 use thiserror::Error;
@@ -42,14 +42,14 @@ fn line_of(text: &str, at: usize) -> usize {
     text.get(..at).map_or(1, |before| before.matches('\n').count() + 1)
 }
 
-/// JSON that Doorbell has written: unlike a workload by itself, it says by which schema.
-#[derive(Deserialize)]
-struct Written {
-    schema: Option<serde_json::Value>,
-}
-
 /// The version of what Doorbell writes.
 const VERSION: u64 = 1;
+
+/// What JSON says of its schema: unlike a workload by itself, what Doorbell has written says that.
+fn schema_of(json: &str) -> Option<serde_json::Value> {
+    let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).ok()?;
+    object.remove("schema")
+}
 
 impl Given {
     /// Reads TOML; `file` is for messages.
@@ -80,8 +80,7 @@ impl Given {
         };
         serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
         let mut json = serde_json::Deserializer::from_str(text);
-        let Some(schema) = serde_json::from_str::<Written>(text).ok().and_then(|written| written.schema)
-        else {
+        let Some(schema) = schema_of(text) else {
             return Table(fields).deserialize(&mut json).map_err(malformed);
         };
         if schema.as_u64() != Some(VERSION) {
@@ -203,6 +202,11 @@ impl ValueOf {
         crate::check(self.0, &value).map_err(E::custom)?;
         Ok(Some(value))
     }
+
+    /// An error: what is given is of no kind that the field's values are.
+    fn refuse<E: Error>(&self, got: impl fmt::Display) -> E {
+        E::custom(self.0.refuse(got, self.0.kind.wanted()))
+    }
 }
 
 impl<'de> Visitor<'de> for ValueOf {
@@ -226,8 +230,16 @@ impl<'de> Visitor<'de> for ValueOf {
             (Err(_), Kind::Number { least, .. }) => {
                 Err(E::custom(format!("{} is {number}, but must be at least {least}", self.0.key)))
             }
-            (Err(_), _) => Err(E::invalid_type(serde::de::Unexpected::Signed(number), &self)),
+            (Err(_), _) => Err(self.refuse(number)),
         }
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Option<Value>, E> {
+        Err(self.refuse(number))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Option<Value>, A::Error> {
+        Err(self.refuse("a table"))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Option<Value>, E> {
@@ -240,7 +252,7 @@ impl<'de> Visitor<'de> for ValueOf {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Option<Value>, A::Error> {
         let Kind::Tables(fields) = self.0.kind else {
-            return Err(A::Error::invalid_type(serde::de::Unexpected::Seq, &self));
+            return Err(self.refuse("a list"));
         };
         let fields: Vec<&'static Field> = fields.iter().collect();
         let mut tables = Vec::new();
