@@ -76,6 +76,12 @@ fn what_is_sent_again_is_told() {
 }
 
 #[test]
+fn threads_may_set_up_for_longer_than_they_measure() {
+    let outcome = simulate("machines = 2\nthreads = 1\nqps = 4096\nwarmup = \"0us\"\nduration = \"1us\"");
+    assert_eq!(outcome.mops, 0.0);
+}
+
+#[test]
 fn same_seed_same_result() {
     let toml = format!("{SMALL}verb = \"read\"\npattern = \"all-to-all\"");
     let (mut a, mut b) = (simulate(&toml), simulate(&toml));
