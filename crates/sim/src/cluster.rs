@@ -5,8 +5,9 @@ use crate::core::thread::{Thread, Waiting};
 use crate::host::{Host, MAX_CORES, Place};
 use crate::metrics::Metrics;
 use crate::provider::SimProvider;
+use crate::see::Tracer;
 use crate::world::{Next, World};
-use crate::{Machine, SimConfig, Slot};
+use crate::{Machine, SimConfig, Slot, Traced, Tracing};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use doorbell_nic::Profile;
@@ -54,6 +55,20 @@ impl SimCluster {
         assert!((1..0xc000).contains(&ports), "{} machines do not make a cluster", config.machines);
         let world = Rc::new(RefCell::new(World::new(machines, &config)));
         SimCluster { world, coroutines: IdVec::new(), config, setup_error: None }
+    }
+
+    /// Has the run traced. Must come before it.
+    pub fn trace(&mut self, tracing: Tracing) {
+        let mut world = self.world.borrow_mut();
+        let tracer = Tracer::new(tracing, &world.devices, &world.env.fabric);
+        world.tracer = Some(Box::new(tracer));
+    }
+
+    /// Ends the trace; says what was traced, if there was one that was not asked about before.
+    pub fn end_trace(&mut self) -> Option<Traced> {
+        let mut world = self.world.borrow_mut();
+        world.end_trace();
+        world.traced.take()
     }
 
     /// What the run showed.

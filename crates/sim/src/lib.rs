@@ -13,12 +13,14 @@ mod fabric;
 mod host;
 mod metrics;
 mod provider;
+mod see;
 mod world;
 
 pub use cluster::SimCluster;
 pub use fabric::Layers;
 pub use metrics::{CacheUse, Metrics, PcieUse, ResourceUse, SentAgain};
 pub use provider::SimProvider;
+pub use see::{Traced, Tracing};
 
 use doorbell_nic::Profile;
 use doorbell_verbs::{Span, Time};

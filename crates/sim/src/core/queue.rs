@@ -92,6 +92,14 @@ pub(crate) enum Event {
     Timer { device: DeviceId, qp: QpId },
 }
 
+impl Event {
+    /// The device that it concerns, if it is no thread's turn.
+    pub(crate) fn device(self) -> Option<DeviceId> {
+        let Packed { order, .. } = Packed::new(self);
+        (order & THREAD == 0).then_some(DeviceId((order >> DEVICE) as u16))
+    }
+}
+
 /// Kinds of events in the order in which those of the same picosecond are taken: what memory and
 /// ports have received by then is there for all that looks at it.
 mod kind {

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 /// What a DMA read is for.
 #[derive(Clone, Copy)]
-pub(super) enum ReadPurpose {
+pub(crate) enum ReadPurpose {
     /// Send WQEs that a doorbell announced, from this one on, in this one of the QP's lives.
     SendWqes { qp: QpId, life: u16, first: WqeId, count: u16 },
     /// RECV WQEs.
@@ -27,17 +27,17 @@ pub(super) enum ReadPurpose {
 
 /// A DMA read under way.
 #[derive(Clone, Copy)]
-pub(super) struct DmaRead {
-    pub(super) bytes: u32,
-    pub(super) purpose: ReadPurpose,
+pub(crate) struct DmaRead {
+    pub(crate) bytes: u32,
+    pub(crate) purpose: ReadPurpose,
 }
 
 /// The DMA engine: what is under way, and what waits for a tag.
 pub(super) struct Dma {
-    reads: Slab<ReadId, DmaRead>,
+    pub(super) reads: Slab<ReadId, DmaRead>,
     /// Reads that have a tag.
-    outstanding: u32,
-    waiting: VecDeque<ReadId>,
+    pub(super) outstanding: u32,
+    pub(super) waiting: VecDeque<ReadId>,
 }
 
 impl Default for Dma {

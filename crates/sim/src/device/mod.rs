@@ -2,8 +2,9 @@
 //!
 //! `doorbell` is how it learns of WQEs, `tx` what its sending units do until a packet is at its port, `rx`
 //! what its receiving units do with one, `dma` how it reaches memory over `pcie`, `contexts` what it keeps
-//! in its caches, `atomics` their locks, `completion` how work requests end. Handlers borrow their device,
-//! its host where memory matters, and what all rooms share; they never see another device.
+//! in its caches, `atomics` their locks, `completion` how work requests end, `view` what a trace looks at.
+//! Handlers borrow their device, its host where memory matters, and what all rooms share; they never see
+//! another device.
 
 mod atomics;
 mod completion;
@@ -15,10 +16,13 @@ mod qp;
 mod rx;
 mod timer;
 mod tx;
+mod view;
 
 pub(crate) use contexts::Caches;
+pub(crate) use dma::{DmaRead, ReadPurpose};
 pub(crate) use pcie::PcieLink;
 pub(crate) use qp::{CqSlot, Cqe, FIRST_QPN, QpSlot, RecvSlot, WqeSlot};
+pub(crate) use view::COUNTS;
 
 use crate::core::index::{CqId, DeviceId, IdVec, MachineId, PortId, QpId, RecvQueueId};
 use atomics::Locks;

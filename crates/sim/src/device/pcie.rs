@@ -23,13 +23,13 @@ pub(crate) struct Traffic {
 
 /// The link: two directions, each serving one TLP after another.
 pub(crate) struct PcieLink {
-    costs: PcieCost,
+    pub(super) costs: PcieCost,
     to_device: Server,
     pub(crate) to_host: Server,
     /// Time of the DMA writes that may wait: as many bytes as a port takes in.
     most_ahead: u64,
     /// When the last DMA write under way will be visible: reads do not pass it.
-    last_visible: u64,
+    pub(super) last_visible: u64,
     pub(crate) traffic: Traffic,
 }
 

@@ -94,6 +94,11 @@ impl Posted {
         self.len += 1;
     }
 
+    /// The slots that were added last.
+    pub(crate) fn last(&self, count: u32) -> impl Iterator<Item = WqeId> {
+        (self.len - count..self.len).map(|number| self.at(number))
+    }
+
     fn at(&self, number: u32) -> WqeId {
         let slot = self.first + number;
         WqeId(if slot < self.depth { slot } else { slot - self.depth })
@@ -305,6 +310,11 @@ impl CqSlot {
     pub(crate) fn take(&mut self) -> Option<Cqe> {
         self.visible = self.visible.checked_sub(1)?;
         self.cqes.pop_front().map(|(_, cqe)| cqe)
+    }
+
+    /// The first completions that have become visible, `most` of them, each with when it did.
+    pub(crate) fn first_visible(&self, most: usize) -> impl Iterator<Item = (u64, Cqe)> {
+        self.cqes.iter().take(self.visible.min(most)).copied()
     }
 
     /// Whether there is something to be seen now.

@@ -66,8 +66,10 @@ impl Default for Flow {
 pub(crate) struct RxUnit {
     /// What it works on, or has worked on last.
     flow: Option<FlowId>,
+    /// Since when it looks at its packet, or looked at its last.
+    pub(super) since: u64,
     /// Until when it issues DMAs for the last packet.
-    free_at: u64,
+    pub(super) free_at: u64,
     /// Time in the metering window that it worked.
     pub(crate) busy: u64,
 }
@@ -77,7 +79,7 @@ pub(crate) struct Receiving {
     pub(crate) units: IdVec<UnitId, RxUnit>,
     /// Units that have nothing to do; the last is taken first.
     idle: Vec<UnitId>,
-    waiting: VecDeque<FlowId>,
+    pub(super) waiting: VecDeque<FlowId>,
     /// Flows of datagrams; none before the first datagram.
     pub(crate) datagrams: Vec<Flow>,
 }
@@ -178,6 +180,7 @@ impl Device {
         let end = start + cost + stall;
         let busy = env.window.overlap(start, end);
         state.flow = Some(id);
+        state.since = start;
         state.busy += busy;
         self.flow(id).busy += busy;
         env.queue.push(end, Event::RxDone { device: self.id, unit, flight });

@@ -73,6 +73,8 @@ impl QpSlot {
 /// A processing unit for sending.
 #[derive(Default)]
 pub(crate) struct TxUnit {
+    /// Since when it works on its packet, or worked on its last.
+    pub(super) since: u64,
     /// Time in the metering window that it worked.
     pub(crate) busy: u64,
 }
@@ -82,7 +84,7 @@ pub(crate) struct Sending {
     pub(crate) units: IdVec<UnitId, TxUnit>,
     /// Units that have nothing to do; the last is taken first.
     idle: Vec<UnitId>,
-    waiting: VecDeque<QpId>,
+    pub(super) waiting: VecDeque<QpId>,
 }
 
 impl Sending {
@@ -153,7 +155,9 @@ impl Device {
                 let end = env.now + cost;
                 let busy = env.window.overlap(env.now, end);
                 self.qps[qp].tx_busy += busy;
-                self.sending.units[unit].busy += busy;
+                let state = &mut self.sending.units[unit];
+                state.since = env.now;
+                state.busy += busy;
                 return env.queue.push(end, Event::TxPu { device: self.id, unit, flight });
             }
             let Some(next) = self.sending.waiting.pop_front() else { return self.sending.idle.push(unit) };

@@ -14,6 +14,7 @@ use crate::core::server::Window;
 use doorbell_nic::Link;
 use doorbell_nic::cost::WireCost;
 use layers::{Fate, LinkLayers};
+use std::collections::HashMap;
 
 /// First LID of the fabric; ports have theirs in the order in which they are made.
 const FIRST_LID: u16 = 1;
@@ -24,11 +25,19 @@ pub(crate) struct Fabric {
     layers: LinkLayers,
     /// The port whose receiving side has room again, for which others may wait.
     made_room: Option<PortId>,
+    /// When packets that were held up arrive, and for how long they were. Their numbers may be those of others
+    /// since.
+    held_up: HashMap<FlightId, (u64, u64)>,
 }
 
 impl Fabric {
     pub(crate) fn new(layers: Layers, seed: u64) -> Fabric {
-        Fabric { ports: IdVec::new(), layers: LinkLayers::new(layers, seed), made_room: None }
+        Fabric {
+            ports: IdVec::new(),
+            layers: LinkLayers::new(layers, seed),
+            made_room: None,
+            held_up: HashMap::new(),
+        }
     }
 
     /// Adds the ports of a device; returns the first.
@@ -44,6 +53,11 @@ impl Fabric {
     /// Packets that were lost on their way.
     pub(crate) fn lost(&self) -> u64 {
         self.layers.lost
+    }
+
+    /// For how long a packet that arrives now was held up.
+    pub(crate) fn held_up(&self, now: u64, flight: FlightId) -> u64 {
+        self.held_up.get(&flight).filter(|(arrives, _)| *arrives == now).map_or(0, |(_, late)| *late)
     }
 
     /// The LID of a port.
@@ -99,6 +113,9 @@ impl Fabric {
         let Port { device, number: port, .. } = self.ports[into];
         let Fate { lost, twice, late } = self.layers.draw(flight.out, flight.packet.transport);
         (flight.lost, flight.twice) = (lost, twice);
+        if late > 0 {
+            self.held_up.insert(number, (at + late, late));
+        }
         queue.push(at + late, Event::Arrive { device, port, from, flight: number });
         true
     }

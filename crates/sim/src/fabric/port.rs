@@ -54,6 +54,11 @@ impl Port {
         (free_at > now + self.wire.ahead).then(|| free_at - self.wire.ahead)
     }
 
+    /// How long `bytes` take to pass, and how long each of their bits is on its way to the other port.
+    pub(crate) fn times(&self, bytes: u32) -> (u64, u64) {
+        (self.wire.time(bytes.into()), self.wire.one_way)
+    }
+
     /// Sends `bytes` after what is already under way; returns when the last would be at the other port.
     #[inline]
     pub(super) fn send(&mut self, now: u64, bytes: u32, window: Window) -> u64 {

@@ -32,7 +32,7 @@ impl SimProvider<'_> {
             self.sync();
         }
         self.with(|w| {
-            let World { env, devices, threads, hosts, .. } = w;
+            let World { env, devices, threads, hosts, tracer, .. } = w;
             let Some(device) = devices.get_mut(device) else {
                 return invalid("there is no such CQ".into());
             };
@@ -56,6 +56,9 @@ impl SimProvider<'_> {
                 return Ok(0);
             }
             thread.effect();
+            if let Some(tracer) = tracer {
+                tracer.polls(slot, wc.len());
+            }
             let mut clock = thread.clock + host.costs.poll_empty;
             let mut n = 0;
             while n < wc.len()
@@ -72,6 +75,9 @@ impl SimProvider<'_> {
                 {
                     of.qp.release(wqe.0);
                 }
+            }
+            if let Some(tracer) = tracer {
+                tracer.polled((self.machine, self.core), device, (thread.clock, clock));
             }
             thread.clock = clock;
             Ok(n)

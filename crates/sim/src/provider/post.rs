@@ -36,6 +36,9 @@ impl SimProvider<'_> {
                 let left =
                     if doorbell { pcie.doorbell(clock, window) } else { pcie.mmio_line(clock, window) };
                 arrives = pcie.mmio_arrives(left);
+                if let Some(tracer) = &mut w.tracer {
+                    tracer.mmio(&w.devices[device], doorbell, left);
+                }
                 let core = &mut w.hosts[self.machine].cores[self.core];
                 core.mmio_leaves.push_back(left);
                 core.serialized = true;
@@ -101,6 +104,19 @@ impl SimProvider<'_> {
         Ok(lines)
     }
 
+    /// Shows the tracer the last `count` WQEs of a QP, built since `called`.
+    #[cold]
+    #[inline(never)]
+    fn trace_post(&self, w: &mut World, qp: QpHandle, count: usize, called: u64) {
+        let World { tracer: Some(tracer), devices, threads, .. } = w else { return };
+        let (device, id): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
+        if count > 0 {
+            let (device, built) = (&devices[device], threads[self.thread].clock);
+            let slots = device.qps[id].posted.last(count as u32);
+            tracer.posted((self.machine, self.core), (device, id), slots, (called, built));
+        }
+    }
+
     /// Tells the NIC of `count` WQEs, the only one of which has `lines` lines.
     fn announce(&self, qp: QpHandle, count: u32, lines: u32) {
         let (device, qp): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
@@ -111,7 +127,13 @@ impl SimProvider<'_> {
         let by_mmio = method == Method::WqeByMmio;
         let at = if by_mmio { self.mmio(device, lines, false) } else { self.mmio(device, 1, true) };
         let event = Event::Mmio { device, count: count as u16, qp, by_mmio, life };
-        self.with(|w| w.env.queue.push(at, event));
+        self.with(|w| {
+            w.env.queue.push(at, event);
+            if let Some(tracer) = &mut w.tracer {
+                let told = w.threads[self.thread].clock;
+                tracer.announced((self.machine, self.core), (device, qp), count as usize, told, at);
+            }
+        });
     }
 
     /// Posts RECVs to a receive queue.
@@ -155,11 +177,16 @@ impl SimProvider<'_> {
         let (posted, refused) = self.with(|w| {
             let thread = &mut w.threads[self.thread];
             thread.effect();
+            let called = thread.clock;
             thread.clock += w.hosts[self.machine].costs.post_call;
-            post_all(list, |wr| {
+            let ended = post_all(list, |wr| {
                 lines = self.build_wqe(w, qp, wr)?;
                 Ok(())
-            })
+            });
+            if w.tracer.is_some() {
+                self.trace_post(w, qp, ended.0, called);
+            }
+            ended
         });
         if posted > 0 {
             self.announce(qp, posted as u32, lines);

@@ -60,7 +60,26 @@ impl World {
             self.env.now = next.time;
             self.cause = next;
             self.env.totals.note(next);
+            if self.tracer.is_some() {
+                self.trace(event);
+            }
             self.process(event);
+        }
+    }
+
+    /// Shows the tracer what the last event has changed, and the next one.
+    #[cold]
+    fn trace(&mut self, event: Packed) {
+        let World { tracer: Some(tracer), env, devices, .. } = self else { return };
+        if !tracer.event(env, devices, event.event()) {
+            self.end_trace();
+        }
+    }
+
+    /// Ends the trace, if there is one that has not ended.
+    pub(crate) fn end_trace(&mut self) {
+        if let Some(tracer) = self.tracer.take() {
+            self.traced = Some(tracer.close(&self.env, &self.devices));
         }
     }
 

@@ -14,6 +14,7 @@ use crate::core::thread::Thread;
 use crate::device::{Attached, Device};
 use crate::fabric::Fabric;
 use crate::host::Host;
+use crate::see::{Traced, Tracer};
 use crate::{Machine, SimConfig};
 use doorbell_nic::Profile;
 use doorbell_nic::cost::Costs;
@@ -64,6 +65,9 @@ pub(crate) struct World {
     pub(crate) skip_pauses: bool,
     /// Who causes what is happening: for the order of what happens at the same time.
     pub(crate) cause: Key,
+    /// Who watches, until all is seen that was asked for, and then what was.
+    pub(crate) tracer: Option<Box<Tracer>>,
+    pub(crate) traced: Option<Traced>,
 }
 
 impl World {
@@ -105,6 +109,8 @@ impl World {
             past_end: Key { time: config.end.as_ps().saturating_add(1), order: 0 },
             skip_pauses: config.skip_pauses,
             cause: Key::NEVER,
+            tracer: None,
+            traced: None,
         }
     }
 }

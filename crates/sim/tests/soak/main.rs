@@ -9,11 +9,13 @@ mod ledger;
 mod objects;
 mod plan;
 mod thread;
+#[path = "../common/trace.rs"]
+mod trace;
 mod work;
 
 use doorbell_nic::{Part, Profile};
-use doorbell_sim::{Machine, Metrics, ResourceUse, SimCluster, SimConfig, Slot};
-use doorbell_verbs::{Cluster, PageSize, Task, WcStatus};
+use doorbell_sim::{Machine, Metrics, ResourceUse, SimCluster, SimConfig, Slot, Tracing};
+use doorbell_verbs::{Cluster, PageSize, Task, Time, WcStatus};
 use ledger::Tally;
 use plan::{Case, MachinePlan};
 use std::io::Write;
@@ -21,6 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thread::Soaker;
+use trace::{Buffer, Trace, read_pcapng};
 
 /// Cases of the normal test.
 const CASES: u64 = 6500;
@@ -64,7 +67,26 @@ fn spawn(cluster: &mut SimCluster, case: &Case) -> Vec<Task<Outcome>> {
 
 /// Runs a case; an error says what went wrong.
 fn run(profiles: &[Profile], case: &Case, skip_pauses: bool) -> Result<(Tally, Metrics), String> {
-    let mut cluster = cluster(profiles, &case.machines, SimConfig { skip_pauses, ..case.config.clone() });
+    run_in(cluster(profiles, &case.machines, SimConfig { skip_pauses, ..case.config.clone() }), case)
+}
+
+/// Runs a case traced; what is written must be a trace and a capture.
+fn run_traced(profiles: &[Profile], case: &Case) -> Result<(Tally, Metrics), String> {
+    let mut cluster = cluster(profiles, &case.machines, case.config.clone());
+    let [trace, pcap] = [Buffer::default(), Buffer::default()];
+    cluster.trace(Tracing {
+        trace: Some(Box::new(trace.clone())),
+        pcap: Some(Box::new(pcap.clone())),
+        from: Time::START,
+        operations: 1000,
+    });
+    let ran = run_in(cluster, case)?;
+    let read = || (Trace::read(&trace.take()), read_pcapng(&pcap.take()));
+    catch_unwind(AssertUnwindSafe(read)).map_err(|_| "what is traced is no trace".to_owned())?;
+    Ok(ran)
+}
+
+fn run_in(mut cluster: SimCluster, case: &Case) -> Result<(Tally, Metrics), String> {
     let tasks = spawn(&mut cluster, case);
     match catch_unwind(AssertUnwindSafe(|| cluster.run())) {
         Ok(end) => end.map_err(|error| error.to_string())?,
@@ -76,6 +98,7 @@ fn run(profiles: &[Profile], case: &Case, skip_pauses: bool) -> Result<(Tally, M
         tally.add(&outcome.map_err(|broken| format!("thread {thread}: {broken}"))?);
     }
     let metrics = cluster.metrics();
+    cluster.end_trace();
     check(case, &tally, &metrics)?;
     Ok((tally, metrics))
 }
@@ -101,13 +124,13 @@ fn check(case: &Case, tally: &Tally, metrics: &Metrics) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the case of a seed. Some run once more, and some without skipping passes: what comes of them must be the
-/// same.
+/// Runs the case of a seed. Some run once more, with a trace, and some without skipping passes: what comes of them
+/// must be the same.
 fn soak(profiles: &[Profile], seed: u64) -> Result<(Tally, Metrics), String> {
     let case = Case::new(seed);
     let first = run(profiles, &case, true)?;
-    if seed.is_multiple_of(16) && run(profiles, &case, true)? != first {
-        return Err("a second run differs".into());
+    if seed.is_multiple_of(16) && run_traced(profiles, &case)? != first {
+        return Err("a second run, with a trace, differs".into());
     }
     if case.is_orderly() && run(profiles, &case, false)?.0 != first.0 {
         return Err("without skipping passes it differs".into());

@@ -1,0 +1,73 @@
+//! What a trace looks at in a device.
+
+use super::{Device, DmaRead};
+use crate::core::index::{ReadId, UnitId};
+
+/// What waits in a device, and what its caches have missed in the metering window.
+pub(crate) const COUNTS: [&str; 8] = [
+    "QPs waiting for a sending unit",
+    "flows waiting for a receiving unit",
+    "DMA reads under way",
+    "DMA reads waiting for a tag",
+    "WQE cache misses",
+    "requester context misses",
+    "responder context misses",
+    "translation misses",
+];
+
+impl Device {
+    /// The counts named in [`COUNTS`].
+    pub(crate) fn counts(&self) -> [u64; COUNTS.len()] {
+        [
+            self.sending.waiting.len() as u64,
+            self.receiving.waiting.len() as u64,
+            self.dma.outstanding.into(),
+            self.dma.waiting.len() as u64,
+            self.caches.wqes.misses,
+            self.caches.requester.misses,
+            self.caches.responder.misses,
+            self.caches.translations.misses,
+        ]
+    }
+
+    /// A DMA read under way.
+    pub(crate) fn read(&self, read: ReadId) -> DmaRead {
+        self.dma.reads[read]
+    }
+
+    /// Since when a sending unit works on its packet.
+    pub(crate) fn sends_since(&self, unit: UnitId) -> u64 {
+        self.sending.units[unit].since
+    }
+
+    /// Since when a receiving unit looks at its packet.
+    pub(crate) fn receives_since(&self, unit: UnitId) -> u64 {
+        self.receiving.units[unit].since
+    }
+
+    /// Until when a receiving unit issues DMAs for the last packet that it is done with.
+    pub(crate) fn issues_until(&self, unit: UnitId) -> u64 {
+        self.receiving.units[unit].free_at
+    }
+
+    /// When the last DMA write becomes visible.
+    pub(crate) fn last_visible(&self) -> u64 {
+        self.pcie.last_visible
+    }
+
+    /// When the completion that becomes visible at `visible` began to cross the PCIe link.
+    pub(crate) fn cqe_began(&self, visible: u64) -> u64 {
+        let costs = &self.pcie.costs;
+        visible - costs.write_latency - costs.write(self.costs.cqe.into())
+    }
+
+    /// How long the completions of a DMA read cross the PCIe link.
+    pub(crate) fn completions(&self, bytes: u32) -> u64 {
+        self.pcie.costs.completions(bytes.into())
+    }
+
+    /// How long a doorbell, or a line of a WQE, crosses the PCIe link.
+    pub(crate) fn mmio_time(&self, doorbell: bool) -> u64 {
+        if doorbell { self.pcie.costs.doorbell } else { self.pcie.costs.mmio_line }
+    }
+}

@@ -1,0 +1,31 @@
+//! A file that is written while the simulation runs.
+
+use std::io::{self, BufWriter, Write};
+
+/// Bytes that are gathered before they are written.
+const BUFFER: usize = 1 << 16;
+
+/// A file that keeps its first error and takes nothing after it: a simulation does not end for want of room
+/// on a disk.
+pub(super) struct File {
+    out: BufWriter<Box<dyn Write + Send>>,
+    so_far: io::Result<()>,
+}
+
+impl File {
+    pub(super) fn new(out: Box<dyn Write + Send>) -> File {
+        File { out: BufWriter::with_capacity(BUFFER, out), so_far: Ok(()) }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        if self.so_far.is_ok() {
+            self.so_far = self.out.write_all(bytes);
+        }
+    }
+
+    /// Writes what is left; says whether all is written.
+    pub(super) fn close(mut self) -> io::Result<()> {
+        self.so_far?;
+        self.out.flush()
+    }
+}

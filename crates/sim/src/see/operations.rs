@@ -1,0 +1,254 @@
+//! Operations that are traced and have not ended.
+
+use super::way::{Stage, Wait, Way};
+use crate::core::index::{DeviceId, FlightId, QpId, WqeId};
+use crate::device::{Cqe, QpSlot};
+use doorbell_verbs::{Opcode, QpType, WcStatus};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+/// A work request on its way.
+pub(super) struct Operation {
+    /// Its number in the trace, from 1; names the flow that connects its slices.
+    pub(super) number: u64,
+    pub(super) name: String,
+    pub(super) wr_id: u64,
+    /// Its first PSN, once a sending unit has made its first packet, and how many it has.
+    pub(super) psns: Option<(u32, u32)>,
+    pub(super) way: Way,
+    /// PSNs that its answer has: those of a READ.
+    answers: u32,
+    /// The NIC has been told.
+    announced: bool,
+    answered: bool,
+    /// When the data of its answer began to cross the PCIe link.
+    placed: Option<u64>,
+}
+
+/// A QP of a device.
+pub(super) type Of = (DeviceId, QpId);
+
+/// The work requests of a QP from the first that is traced and has not ended on.
+#[derive(Default)]
+struct OnQp {
+    /// Those that are not traced have only their places.
+    posted: VecDeque<(WqeId, Option<Operation>)>,
+    life: u16,
+}
+
+/// A message that nobody acknowledges, on its way to the receiver.
+pub(super) struct Message {
+    /// Number of the operation.
+    pub(super) number: u64,
+    pub(super) name: String,
+    /// None before it is on a link.
+    pub(super) way: Option<Way>,
+}
+
+/// Operations by QP and messages by packet.
+#[derive(Default)]
+pub(super) struct Operations {
+    on: BTreeMap<Of, OnQp>,
+    pub(super) messages: HashMap<FlightId, Message>,
+    /// Operations that have not ended.
+    pub(super) live: u64,
+}
+
+/// An operation that has ended, or was given up, with how.
+pub(super) struct Over {
+    pub(super) of: Of,
+    pub(super) operation: Operation,
+    pub(super) end: &'static str,
+}
+
+fn opcode(opcode: Opcode) -> &'static str {
+    match opcode {
+        Opcode::Send => "SEND",
+        Opcode::SendWithImm => "SEND with immediate",
+        Opcode::Write => "WRITE",
+        Opcode::WriteWithImm => "WRITE with immediate",
+        Opcode::Read => "READ",
+        Opcode::CompareSwap => "compare-and-swap",
+        Opcode::FetchAdd => "fetch-and-add",
+    }
+}
+
+/// How far a PSN is ahead of another, modulo 2^24.
+fn ahead(psn: u32, of: u32) -> u32 {
+    psn.wrapping_sub(of) & 0xff_ffff
+}
+
+impl Operation {
+    /// The work request in a slot, whose WQE was built from `begin` to `built`.
+    fn new(number: u64, slot: &QpSlot, wqe: WqeId, (begin, built): (u64, u64)) -> Operation {
+        let request = slot.qp.send_wqe(wqe.0);
+        let code = request.op.opcode();
+        let mut way = Way::new(begin);
+        way.on(Stage::Post, built);
+        let answers = if code == Opcode::Read { request.len.div_ceil(slot.qp.path_mtu().bytes()) } else { 1 };
+        Operation {
+            number,
+            name: format!("{} {} B", opcode(code), request.len),
+            wr_id: request.wr_id,
+            psns: None,
+            way,
+            answers: answers.max(1),
+            announced: false,
+            answered: false,
+            placed: None,
+        }
+    }
+
+    /// A sending unit has made its packet with this PSN.
+    pub(super) fn sent(&mut self, psn: u32) {
+        let (first, count) = self.psns.unwrap_or((psn, self.answers));
+        self.psns = Some((first, count.max(ahead(psn, first) + 1)));
+    }
+
+    fn has(&self, psn: u32) -> bool {
+        self.psns.is_some_and(|(first, count)| ahead(psn, first) < count)
+    }
+
+    /// Whether an answer with this PSN acknowledges it, too.
+    fn is_before(&self, psn: u32) -> bool {
+        self.psns.is_some_and(|(first, count)| (count..1 << 23).contains(&ahead(psn, first)))
+    }
+
+    /// Its data began to cross the PCIe link to memory.
+    pub(super) fn placed(&mut self, at: u64) {
+        self.placed = Some(at);
+    }
+
+    /// Its CQE, which began to cross the PCIe link and became visible, was polled.
+    fn polled(&mut self, (began, visible): (u64, u64), (from, to): (u64, u64)) {
+        if let Some(placed) = self.placed {
+            self.way.go(Wait::PcieLink, Stage::DataWrite, placed, began);
+        }
+        self.way.go(Wait::PcieLink, Stage::Cqe, began, visible);
+        self.way.go(Wait::Poll, Stage::Poll, from, to);
+    }
+}
+
+/// A CQE that a poll took: when it began to cross the PCIe link, and when it became visible.
+#[derive(Clone, Copy)]
+pub(super) struct Taken {
+    pub(super) cqe: Cqe,
+    pub(super) began: u64,
+    pub(super) visible: u64,
+}
+
+impl Operations {
+    /// A work request was posted; it is traced if it has a number. Returns those that were given up, as the QP
+    /// was reset.
+    pub(super) fn posted(
+        &mut self,
+        of: Of,
+        slot: &QpSlot,
+        wqe: WqeId,
+        number: Option<u64>,
+        built: (u64, u64),
+    ) -> Vec<Over> {
+        let over = match self.on.get(&of) {
+            Some(on) if on.life != slot.life => self.give_up(of, "the QP was reset"),
+            _ => Vec::new(),
+        };
+        if number.is_none() && self.on.get(&of).is_none_or(|on| on.posted.is_empty()) {
+            return over;
+        }
+        let on = self.on.entry(of).or_default();
+        on.life = slot.life;
+        let operation = number.map(|number| Operation::new(number, slot, wqe, built));
+        self.live += u64::from(operation.is_some());
+        on.posted.push_back((wqe, operation));
+        over
+    }
+
+    /// The first `count` work requests of a QP of which the NIC was not told were written by MMIO, or a
+    /// doorbell for them, and will be at the NIC at `at`.
+    pub(super) fn announced(&mut self, of: Of, count: usize, mmio: (u64, u64), at: u64) {
+        let Some(on) = self.on.get_mut(&of) else { return };
+        let all = on.posted.iter_mut().filter_map(|(_, operation)| operation.as_mut());
+        for operation in all.filter(|operation| !operation.announced).take(count) {
+            operation.announced = true;
+            operation.way.go(Wait::Cpu, Stage::Mmio, mmio.0, mmio.1);
+            operation.way.on(Stage::Pcie, at);
+        }
+    }
+
+    /// The operation in a slot of a send queue.
+    pub(super) fn of_wqe(&mut self, of: Of, wqe: WqeId) -> Option<&mut Operation> {
+        let on = self.on.get_mut(&of)?;
+        on.posted.iter_mut().find(|(slot, _)| *slot == wqe)?.1.as_mut()
+    }
+
+    /// The operations in `count` slots from `first` on.
+    pub(super) fn of_wqes(
+        &mut self,
+        of: Of,
+        first: WqeId,
+        count: usize,
+    ) -> impl Iterator<Item = &mut Operation> {
+        let posted = self.on.get_mut(&of).into_iter().flat_map(|on| on.posted.iter_mut());
+        posted.skip_while(move |(wqe, _)| *wqe != first).take(count).filter_map(|(_, o)| o.as_mut())
+    }
+
+    /// The operation that an answer is for.
+    pub(super) fn of_psn(&mut self, of: Of, psn: u32) -> Option<&mut Operation> {
+        let all = self.on.get_mut(&of)?.posted.iter_mut().rev();
+        all.filter_map(|(_, operation)| operation.as_mut()).find(|operation| operation.has(psn))
+    }
+
+    /// An answer is at a QP by now: it answers those before it, too.
+    pub(super) fn answered(&mut self, of: Of, psn: u32, now: u64) {
+        let Some(on) = self.on.get_mut(&of) else { return };
+        for operation in on.posted.iter_mut().filter_map(|(_, operation)| operation.as_mut()) {
+            if operation.is_before(psn) && !operation.answered {
+                operation.way.on(Stage::Wait(Wait::Answer), now);
+            }
+            operation.answered |= operation.is_before(psn) || operation.has(psn);
+        }
+    }
+
+    /// A CQE was taken by a poll: it ends those before it on its QP, too.
+    pub(super) fn polled(&mut self, device: DeviceId, taken: Taken, poll: (u64, u64)) -> Vec<Over> {
+        let of = (device, taken.cqe.qp);
+        let Some(on) = self.on.get_mut(&of).filter(|on| on.life == taken.cqe.life) else { return Vec::new() };
+        let last = on.posted.iter().position(|(wqe, _)| Some(*wqe) == taken.cqe.wqe.get());
+        let Some(last) = last else { return Vec::new() };
+        let mut over = Vec::new();
+        for (wqe, operation) in on.posted.drain(..=last) {
+            let Some(mut operation) = operation else { continue };
+            let end = match taken.cqe.wc.status == WcStatus::Success {
+                _ if Some(wqe) != taken.cqe.wqe.get() => "without a CQE",
+                true => "completed",
+                false => "failed",
+            };
+            if Some(wqe) == taken.cqe.wqe.get() {
+                operation.polled((taken.began, taken.visible), poll);
+            }
+            over.push(Over { of, operation, end });
+        }
+        self.live -= over.len() as u64;
+        over
+    }
+
+    /// Gives up the operations of a QP.
+    fn give_up(&mut self, of: Of, end: &'static str) -> Vec<Over> {
+        let Some(on) = self.on.remove(&of) else { return Vec::new() };
+        let operations = on.posted.into_iter().filter_map(|(_, operation)| operation);
+        let over: Vec<Over> = operations.map(|operation| Over { of, operation, end }).collect();
+        self.live -= over.len() as u64;
+        over
+    }
+
+    /// Gives up all operations.
+    pub(super) fn give_up_all(&mut self, end: &'static str) -> Vec<Over> {
+        let all: Vec<Of> = self.on.keys().copied().collect();
+        all.into_iter().flat_map(|of| self.give_up(of, end)).collect()
+    }
+}
+
+/// Whether the messages of a transport are on their way without their operation, which is complete when they
+/// leave.
+pub(super) fn is_unreliable(transport: QpType) -> bool {
+    transport != QpType::Rc
+}

@@ -1,0 +1,293 @@
+//! Perfetto's trace format: track events as protobuf messages, one after another, so that a trace is written as
+//! it comes up. Field numbers are those of `protos/perfetto/trace` in Perfetto's repository.
+//!
+//! Perfetto counts nanoseconds, so times are rounded down to them; the slices of an operation say their
+//! picoseconds beside. It sorts by time, and takes what is of the same time on a track in the order of the file:
+//! slices of a track must be written in their order.
+
+use super::file::File;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::io;
+
+/// Fields of messages, named as there.
+mod field {
+    /// `Trace`.
+    pub(super) const PACKET: u32 = 1;
+    /// `TracePacket`.
+    pub(super) const TIMESTAMP: u32 = 8;
+    pub(super) const SEQUENCE: u32 = 10;
+    pub(super) const TRACK_EVENT: u32 = 11;
+    pub(super) const INTERNED_DATA: u32 = 12;
+    pub(super) const SEQUENCE_FLAGS: u32 = 13;
+    pub(super) const TRACK_DESCRIPTOR: u32 = 60;
+    /// `TrackEvent`.
+    pub(super) const ANNOTATIONS: u32 = 4;
+    pub(super) const TYPE: u32 = 9;
+    pub(super) const NAME_IID: u32 = 10;
+    pub(super) const TRACK_UUID: u32 = 11;
+    pub(super) const COUNTER_VALUE: u32 = 30;
+    pub(super) const FLOW_IDS: u32 = 47;
+    /// `TrackDescriptor`.
+    pub(super) const UUID: u32 = 1;
+    pub(super) const NAME: u32 = 2;
+    pub(super) const PROCESS: u32 = 3;
+    pub(super) const PARENT: u32 = 5;
+    pub(super) const COUNTER: u32 = 8;
+    pub(super) const CHILD_ORDERING: u32 = 11;
+    pub(super) const RANK: u32 = 12;
+    /// `ProcessDescriptor`.
+    pub(super) const PID: u32 = 1;
+    pub(super) const PROCESS_NAME: u32 = 6;
+    /// `InternedData`.
+    pub(super) const EVENT_NAMES: u32 = 2;
+    pub(super) const ANNOTATION_NAMES: u32 = 3;
+    /// `EventName` and `DebugAnnotationName`.
+    pub(super) const IID: u32 = 1;
+    pub(super) const INTERNED_NAME: u32 = 2;
+    /// `DebugAnnotation`.
+    pub(super) const ANNOTATION_IID: u32 = 1;
+    pub(super) const UINT: u32 = 3;
+    pub(super) const STRING: u32 = 6;
+}
+
+/// Values of `TrackEvent.Type`.
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+const COUNTER: u64 = 4;
+/// Value of `TrackDescriptor.ChildTracksOrdering`: by rank.
+const EXPLICIT: u64 = 3;
+/// Values of `TracePacket.SequenceFlags`: names begin anew; names are needed.
+const CLEARED: u64 = 1;
+const NEEDS_NAMES: u64 = 2;
+/// There is one sequence of packets.
+const ONLY_SEQUENCE: u64 = 1;
+
+/// A protobuf message.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    fn number(&mut self, field: u32, value: u64) -> &mut Message {
+        self.varint(u64::from(field) << 3);
+        self.varint(value);
+        self
+    }
+
+    fn fixed(&mut self, field: u32, value: u64) -> &mut Message {
+        self.varint(u64::from(field) << 3 | 1);
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    fn bytes(&mut self, field: u32, value: &[u8]) -> &mut Message {
+        self.varint(u64::from(field) << 3 | 2);
+        self.varint(value.len() as u64);
+        self.0.extend_from_slice(value);
+        self
+    }
+
+    fn message(&mut self, field: u32, value: &Message) -> &mut Message {
+        self.bytes(field, &value.0)
+    }
+}
+
+/// Something said of a slice.
+#[derive(Clone, Debug)]
+pub(super) enum Note {
+    Number(&'static str, u64),
+    Text(&'static str, String),
+}
+
+/// What a track is.
+pub(super) enum Kind {
+    /// A machine, by its number.
+    Process(u32),
+    /// Slices; below another track, in the order of ranks.
+    Slices { rank: u32 },
+    /// A counter.
+    Counter { rank: u32 },
+}
+
+/// What is said of a track once.
+pub(super) struct Described<T> {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) below: Option<T>,
+}
+
+/// A slice of a track: what it is called, its picoseconds, what else is said of it, and the flow that connects it
+/// with others.
+pub(super) struct Slice<'a> {
+    pub(super) name: &'a str,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) notes: &'a [Note],
+    pub(super) flow: Option<u64>,
+}
+
+/// Names that are told once and then numbered.
+#[derive(Default)]
+struct Names(HashMap<String, u64>);
+
+impl Names {
+    /// The number of a name; tells it, in `told`, where it is new.
+    fn number(&mut self, name: &str, field: u32, told: &mut Message) -> u64 {
+        if let Some(number) = self.0.get(name) {
+            return *number;
+        }
+        let number = self.0.len() as u64 + 1;
+        self.0.insert(name.to_owned(), number);
+        let mut entry = Message::default();
+        entry.number(field::IID, number).bytes(field::INTERNED_NAME, name.as_bytes());
+        told.message(field, &entry);
+        number
+    }
+}
+
+/// What names a track and can describe it.
+pub(super) trait Track: Copy + Eq + Hash {
+    /// What tells the names of tracks.
+    type Names;
+    /// What is said of it once.
+    fn describe(self, names: &Self::Names) -> Described<Self>;
+}
+
+/// A trace.
+pub(super) struct Perfetto<T: Track> {
+    file: File,
+    uuids: HashMap<T, u64>,
+    names: Names,
+    annotations: Names,
+    /// The first packet has been written.
+    begun: bool,
+}
+
+impl<T: Track> Perfetto<T> {
+    pub(super) fn new(file: File) -> Perfetto<T> {
+        Perfetto {
+            file,
+            uuids: HashMap::new(),
+            names: Names::default(),
+            annotations: Names::default(),
+            begun: false,
+        }
+    }
+
+    fn packet(&mut self, mut packet: Message) {
+        let cleared = if std::mem::replace(&mut self.begun, true) { 0 } else { CLEARED };
+        packet.number(field::SEQUENCE, ONLY_SEQUENCE).number(field::SEQUENCE_FLAGS, cleared | NEEDS_NAMES);
+        let mut framed = Message::default();
+        framed.message(field::PACKET, &packet);
+        self.file.write(&framed.0);
+    }
+
+    /// The number of a track, which is described before it is first used.
+    fn uuid(&mut self, track: T, names: &T::Names) -> u64 {
+        if let Some(uuid) = self.uuids.get(&track) {
+            return *uuid;
+        }
+        let Described { name, kind, below } = track.describe(names);
+        let parent = below.map(|below| self.uuid(below, names));
+        let uuid = self.uuids.len() as u64 + 1;
+        self.uuids.insert(track, uuid);
+        let mut descriptor = Message::default();
+        descriptor.number(field::UUID, uuid);
+        if let Some(parent) = parent {
+            descriptor.number(field::PARENT, parent);
+        }
+        match kind {
+            Kind::Process(number) => {
+                let mut process = Message::default();
+                // A process 0 would be taken for the idle one.
+                process.number(field::PID, u64::from(number) + 1).bytes(field::PROCESS_NAME, name.as_bytes());
+                descriptor.message(field::PROCESS, &process).number(field::CHILD_ORDERING, EXPLICIT);
+            }
+            Kind::Slices { rank } => {
+                descriptor.bytes(field::NAME, name.as_bytes()).number(field::RANK, rank.into());
+            }
+            Kind::Counter { rank } => {
+                descriptor.bytes(field::NAME, name.as_bytes()).number(field::RANK, rank.into());
+                descriptor.message(field::COUNTER, &Message::default());
+            }
+        }
+        let mut packet = Message::default();
+        packet.message(field::TRACK_DESCRIPTOR, &descriptor);
+        self.packet(packet);
+        uuid
+    }
+
+    fn event(&mut self, time: u64, event: &Message, told: &Message) {
+        let mut packet = Message::default();
+        packet.number(field::TIMESTAMP, time / 1000).message(field::TRACK_EVENT, event);
+        if !told.0.is_empty() {
+            packet.message(field::INTERNED_DATA, told);
+        }
+        self.packet(packet);
+    }
+
+    fn annotation(&mut self, note: &Note, told: &mut Message) -> Message {
+        let (Note::Number(name, _) | Note::Text(name, _)) = note;
+        let iid = self.annotations.number(name, field::ANNOTATION_NAMES, told);
+        let mut message = Message::default();
+        message.number(field::ANNOTATION_IID, iid);
+        match note {
+            Note::Number(_, value) => message.number(field::UINT, *value),
+            Note::Text(_, text) => message.bytes(field::STRING, text.as_bytes()),
+        };
+        message
+    }
+
+    /// Begins a slice, in which others may nest.
+    pub(super) fn begin(&mut self, names: &T::Names, track: T, slice: &Slice<'_>) {
+        let uuid = self.uuid(track, names);
+        let mut told = Message::default();
+        let iid = self.names.number(slice.name, field::EVENT_NAMES, &mut told);
+        let mut event = Message::default();
+        event.number(field::TYPE, BEGIN).number(field::TRACK_UUID, uuid).number(field::NAME_IID, iid);
+        for note in slice.notes {
+            let annotation = self.annotation(note, &mut told);
+            event.message(field::ANNOTATIONS, &annotation);
+        }
+        if let Some(flow) = slice.flow {
+            event.fixed(field::FLOW_IDS, flow);
+        }
+        self.event(slice.from, &event, &told);
+    }
+
+    /// Ends the slice of a track that began last.
+    pub(super) fn end(&mut self, names: &T::Names, track: T, time: u64) {
+        let uuid = self.uuid(track, names);
+        let mut event = Message::default();
+        event.number(field::TYPE, END).number(field::TRACK_UUID, uuid);
+        self.event(time, &event, &Message::default());
+    }
+
+    /// A slice in which none nests.
+    pub(super) fn slice(&mut self, names: &T::Names, track: T, slice: &Slice<'_>) {
+        self.begin(names, track, slice);
+        self.end(names, track, slice.to);
+    }
+
+    /// A counter has a value from now on.
+    pub(super) fn count(&mut self, names: &T::Names, track: T, time: u64, value: u64) {
+        let uuid = self.uuid(track, names);
+        let mut event = Message::default();
+        event.number(field::TYPE, COUNTER).number(field::TRACK_UUID, uuid);
+        event.number(field::COUNTER_VALUE, value);
+        self.event(time, &event, &Message::default());
+    }
+
+    /// Says whether all is written.
+    pub(super) fn close(self) -> io::Result<()> {
+        self.file.close()
+    }
+}

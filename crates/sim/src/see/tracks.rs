@@ -1,0 +1,136 @@
+//! The tracks of a trace: a process for each machine, with its cores, QPs, units, PCIe links, ports and counters.
+
+use super::perfetto::{Described, Kind, Track};
+use crate::core::index::{CoreId, DeviceId, Id, IdVec, MachineId, PortId, QpId, UnitId};
+use crate::device::{COUNTS, Device, FIRST_QPN};
+use crate::fabric::Fabric;
+
+/// What a track shows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    Machine(MachineId),
+    /// What a thread does to post and poll.
+    Core(MachineId, CoreId),
+    /// Operations of a QP that are under way at the same time are on tracks of their own.
+    Qp(DeviceId, QpId, u32),
+    /// So are messages that come in without being acknowledged.
+    Incoming(DeviceId, u32),
+    SendingUnit(DeviceId, UnitId),
+    ReceivingUnit(DeviceId, UnitId),
+    /// The PCIe link: towards the NIC, of two kinds, and towards the host.
+    Mmio(DeviceId),
+    ReadCompletions(DeviceId),
+    ToHost(DeviceId),
+    PortOut(PortId),
+    PortIn(PortId),
+    /// Packets that wait at the ports of a device.
+    AtPorts(DeviceId),
+    /// One of [`COUNTS`].
+    Count(DeviceId, u8),
+}
+
+/// Where a device is, as names have it.
+struct Where {
+    machine: MachineId,
+    /// "device 1 " where its machine has several.
+    prefix: String,
+}
+
+/// What machines, devices and ports are called.
+pub(super) struct Names {
+    /// The profiles of each machine's devices.
+    machines: IdVec<MachineId, String>,
+    devices: IdVec<DeviceId, Where>,
+    ports: IdVec<PortId, (DeviceId, u8)>,
+}
+
+impl Names {
+    pub(super) fn of(devices: &IdVec<DeviceId, Device>, fabric: &Fabric) -> Names {
+        let of_machine = |machine| devices.iter().filter(move |d: &&Device| d.machine == machine);
+        let machines = devices.iter().map(|d| d.machine.index() + 1).max().unwrap_or(0);
+        let profiles = |machine| {
+            let names: Vec<&str> = of_machine(machine).map(|d| d.profile.name.as_str()).collect();
+            names.join(", ")
+        };
+        let place = |d: &Device| {
+            let several = of_machine(d.machine).count() > 1;
+            let prefix = if several { format!("device {} ", d.attached.local) } else { String::new() };
+            Where { machine: d.machine, prefix }
+        };
+        Names {
+            machines: (0..machines).map(|machine| profiles(MachineId::from_index(machine))).collect(),
+            devices: devices.iter().map(place).collect(),
+            ports: fabric.ports.iter().map(|port| (port.device, port.number)).collect(),
+        }
+    }
+
+    /// A port with its machine.
+    pub(super) fn port(&self, port: PortId) -> String {
+        let (device, number) = self.ports[port];
+        let Where { machine, prefix } = &self.devices[device];
+        format!("machine {} {prefix}port {}", machine.index(), number + 1)
+    }
+}
+
+/// Where the tracks of a kind stand within their process.
+mod rank {
+    pub(super) const CORE: u32 = 0;
+    pub(super) const QP: u32 = 1000;
+    pub(super) const INCOMING: u32 = 2000;
+    pub(super) const SENDING: u32 = 3000;
+    pub(super) const RECEIVING: u32 = 4000;
+    pub(super) const PCIE: u32 = 5000;
+    pub(super) const PORT: u32 = 6000;
+    pub(super) const COUNT: u32 = 7000;
+}
+
+impl Track for Place {
+    type Names = Names;
+
+    fn describe(self, names: &Names) -> Described<Place> {
+        let below = |machine| Some(Place::Machine(machine));
+        let slices = |device: DeviceId, rank, name: String| {
+            let Where { machine, prefix } = &names.devices[device];
+            Described { name: prefix.clone() + &name, kind: Kind::Slices { rank }, below: below(*machine) }
+        };
+        let counter = |device, rank, name: &str| Described {
+            kind: Kind::Counter { rank },
+            ..slices(device, rank, name.to_owned())
+        };
+        let port = |port, rank, way| {
+            let (device, number) = names.ports[port];
+            slices(device, rank, format!("port {} {way}", number + 1))
+        };
+        match self {
+            Place::Machine(machine) => Described {
+                name: format!("machine {} ({})", machine.index(), names.machines[machine]),
+                kind: Kind::Process(machine.index() as u32),
+                below: None,
+            },
+            Place::Core(machine, core) => Described {
+                name: format!("core {}", core.index()),
+                kind: Kind::Slices { rank: rank::CORE + u32::from(core.0) },
+                below: below(machine),
+            },
+            Place::Qp(device, qp, _) => slices(device, rank::QP, format!("QP {}", FIRST_QPN + qp.0)),
+            Place::Incoming(device, _) => slices(device, rank::INCOMING, "messages coming in".into()),
+            Place::SendingUnit(device, unit) => {
+                slices(device, rank::SENDING + u32::from(unit.0), format!("sending unit {}", unit.0))
+            }
+            Place::ReceivingUnit(device, unit) => {
+                slices(device, rank::RECEIVING + u32::from(unit.0), format!("receiving unit {}", unit.0))
+            }
+            Place::Mmio(device) => slices(device, rank::PCIE, "PCIe to the NIC: MMIO".into()),
+            Place::ReadCompletions(device) => {
+                slices(device, rank::PCIE + 1, "PCIe to the NIC: read completions".into())
+            }
+            Place::ToHost(device) => slices(device, rank::PCIE + 2, "PCIe to the host".into()),
+            Place::PortOut(number) => port(number, rank::PORT + 2 * number.0, "out"),
+            Place::PortIn(number) => port(number, rank::PORT + 1 + 2 * number.0, "in"),
+            Place::AtPorts(device) => counter(device, rank::COUNT, "packets waiting at ports"),
+            Place::Count(device, number) => {
+                counter(device, rank::COUNT + 1 + u32::from(number), COUNTS[usize::from(number)])
+            }
+        }
+    }
+}

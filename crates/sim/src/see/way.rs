@@ -1,0 +1,143 @@
+//! The way of an operation: stages, one after another, without gaps.
+
+/// What an operation, or a message without acknowledgement, goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The CPU builds the WQE.
+    Post,
+    /// The CPU writes it, or a doorbell, to the NIC.
+    Mmio,
+    /// Which is on its way there.
+    Pcie,
+    /// The NIC reads the WQE.
+    WqeRead,
+    SendingUnit,
+    /// The sender's NIC reads the payload.
+    PayloadRead,
+    Link,
+    /// The packet does not arrive.
+    Lost,
+    ReceivingUnit,
+    /// The responder's NIC reads the data, or the word of an atomic, once that has its lock.
+    DataRead,
+    AtomicRead,
+    /// The requester's NIC writes the data.
+    DataWrite,
+    /// The receiver's NIC writes the message, and the CQE of its RECV where it has one.
+    MessageWrite,
+    /// The CQE on its way to memory.
+    Cqe,
+    Poll,
+    /// Nothing happens to it before the stage that follows.
+    Wait(Wait),
+}
+
+/// What an operation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    Cpu,
+    SendingUnit,
+    /// The port, room at the other one, or packets that go first.
+    Port,
+    ReceivingUnit,
+    PcieLink,
+    /// The answer to it, or to a later one that acknowledges it, too.
+    Answer,
+    /// A packet was lost.
+    Timeout,
+    Poll,
+}
+
+impl Stage {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Stage::Post => "post",
+            Stage::Mmio => "MMIO",
+            Stage::Pcie => "PCIe",
+            Stage::WqeRead => "DMA read: WQE",
+            Stage::SendingUnit => "sending unit",
+            Stage::PayloadRead => "DMA read: payload",
+            Stage::Link => "link",
+            Stage::Lost => "link: packet lost",
+            Stage::ReceivingUnit => "receiving unit",
+            Stage::DataRead => "DMA read: data",
+            Stage::AtomicRead => "lock, DMA read: word",
+            Stage::DataWrite => "DMA write: data",
+            Stage::MessageWrite => "DMA write: message",
+            Stage::Cqe => "CQE",
+            Stage::Poll => "poll",
+            Stage::Wait(wait) => wait.name(),
+        }
+    }
+}
+
+impl Wait {
+    const fn name(self) -> &'static str {
+        match self {
+            Wait::Cpu => "waits for the CPU",
+            Wait::SendingUnit => "waits for a sending unit",
+            Wait::Port => "waits for the port",
+            Wait::ReceivingUnit => "waits for a receiving unit",
+            Wait::PcieLink => "waits for PCIe",
+            Wait::Answer => "waits for an answer",
+            Wait::Timeout => "waits for a time-out or NAK",
+            Wait::Poll => "waits for a poll",
+        }
+    }
+}
+
+/// Stages in picoseconds.
+pub(super) struct Way {
+    pub(super) begin: u64,
+    /// How far it has come.
+    pub(super) at: u64,
+    /// Each with its end, which is the beginning of the next.
+    stages: Vec<(Stage, u64)>,
+}
+
+impl Way {
+    pub(super) fn new(begin: u64) -> Way {
+        Way { begin, at: begin, stages: Vec::new() }
+    }
+
+    /// Goes through a stage up to `to`, from where it has come to.
+    pub(super) fn on(&mut self, stage: Stage, to: u64) {
+        if to <= self.at {
+            return; // Of a message of several packets, another was there first.
+        }
+        self.at = to;
+        match self.stages.last_mut() {
+            Some((last, end)) if *last == stage => *end = to,
+            _ => self.stages.push((stage, to)),
+        }
+    }
+
+    /// Goes through a stage; up to its beginning it waits.
+    pub(super) fn go(&mut self, wait: Wait, stage: Stage, from: u64, to: u64) {
+        let lost = self.stages.last().is_some_and(|(last, _)| *last == Stage::Lost);
+        self.on(Stage::Wait(if lost { Wait::Timeout } else { wait }), from);
+        self.on(stage, to);
+    }
+
+    /// The stages with their beginning and end.
+    pub(super) fn stages(&self) -> impl Iterator<Item = (Stage, u64, u64)> {
+        let begins = std::iter::once(self.begin).chain(self.stages.iter().map(|(_, end)| *end));
+        begins.zip(&self.stages).map(|(from, (stage, to))| (*stage, from, *to))
+    }
+}
+
+/// Rows for what overlaps in time, by when the last in each ends.
+#[derive(Default)]
+pub(super) struct Rows(Vec<u64>);
+
+impl Rows {
+    /// The first row with room for a way.
+    pub(super) fn take(&mut self, way: &Way) -> u32 {
+        let row = self.0.iter().position(|end| *end <= way.begin).unwrap_or(self.0.len());
+        match self.0.get_mut(row) {
+            Some(end) => *end = way.at,
+            None => self.0.push(way.at),
+        }
+        row as u32
+    }
+}
