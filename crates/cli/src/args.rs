@@ -3,6 +3,7 @@
 use crate::flags::{AnyArgs, VerbArgs};
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
+use doorbell_lab::Duration;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -74,6 +75,26 @@ pub(crate) struct SimulateArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
+}
+
+/// What to see of a run.
+#[derive(clap::Args)]
+#[command(next_help_heading = "See the run")]
+pub(crate) struct TraceArgs {
+    /// Write each operation's way, and what is busy and what waits, as a trace that ui.perfetto.dev opens
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Write the packets as RoCEv2, for Wireshark (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// Virtual time from which on to trace [default: the end of the warm-up]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) trace_from: Option<Duration>,
+    /// Operations to trace, those posted first; both files end with the last of them [default: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) trace_ops: Option<u64>,
 }
 
 #[derive(clap::Args)]

@@ -15,6 +15,7 @@ mod run;
 mod simulate;
 mod system;
 mod table;
+mod trace;
 
 use args::{Args, Command};
 use clap::{CommandFactory, Parser};

@@ -25,6 +25,9 @@ Try:
   doorbell simulate workload.toml --threads 4 --json
       A workload from a file, which flags override, and the result as JSON.
 
+  doorbell simulate --verb read --trace read.pftrace --pcap read.pcapng
+      The way of each READ, stage by stage, for ui.perfetto.dev, and its packets for Wireshark.
+
   doorbell run --stats-json stats.json -- PROGRAM
   doorbell simulate stats.json --profile cx3 --explain
       What an unmodified program posts, and what that would reach on another NIC.

@@ -4,6 +4,7 @@ use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
 use crate::progress;
 use crate::table::{self, Align};
+use crate::trace::{self, Watched};
 use doorbell_lab::{Asked, Control, Outcome, Pattern, Resolved, Verb};
 use doorbell_nic::Digits;
 use doorbell_verbs::QpType;
@@ -14,13 +15,15 @@ use std::ops::Range;
 pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let workload = match args.workload.asked().map_err(Exit::bad_input)? {
         Asked::Verbs(workload) => workload,
-        Asked::System(system) => return crate::system::run(&system, args.explain, args.json),
+        Asked::System(system) => return crate::system::run(&system, &args),
     };
     let profiles = workload.load_profiles().map_err(Exit::bad_input)?;
     let resolved = workload.resolve(&profiles).map_err(Exit::bad_input)?;
+    let seen = trace::open(&args.trace)?;
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
-    let control = Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), watch: &bar };
+    let watch = Watched { bar: &bar, seen: &seen };
+    let control = Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), watch: &watch };
     let simulate = if args.explain { doorbell_lab::explain } else { doorbell_lab::simulate };
     let outcome = simulate(&profiles, &resolved, &control);
     drop(bar);
@@ -30,6 +33,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     } else {
         exit::print(&report(&outcome))?;
     }
+    seen.report()?;
     stopped(&interrupt)
 }
 

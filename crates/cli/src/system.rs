@@ -1,28 +1,33 @@
 //! `doorbell simulate --system`.
 
+use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
 use crate::progress;
 use crate::simulate;
 use crate::table::{self, Align};
+use crate::trace::{self, Watched};
 use doorbell_lab::{Control, SystemOutcome, SystemWorkload, Workload};
 use doorbell_nic::Digits;
 use std::fmt::Write;
 
-pub(crate) fn run(system: &SystemWorkload, explain: bool, json: bool) -> Result<(), Exit> {
+pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Exit> {
     let of_profile = Workload { profile: system.profile.clone(), ..Workload::default() };
     let profiles = of_profile.load_profiles().map_err(Exit::bad_input)?;
+    let seen = trace::open(&args.trace)?;
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
-    let control = Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), watch: &bar };
-    let simulate = if explain { doorbell_lab::explain_system } else { doorbell_lab::simulate_system };
+    let watch = Watched { bar: &bar, seen: &seen };
+    let control = Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), watch: &watch };
+    let simulate = if args.explain { doorbell_lab::explain_system } else { doorbell_lab::simulate_system };
     let outcome = simulate(profiles.first(), system, &control);
     drop(bar);
     let outcome = outcome.map_err(|e| Exit::of_run(&e))?;
-    if json {
+    if args.json {
         exit::print_json(&outcome)?
     } else {
         exit::print(&report(&outcome))?
     }
+    seen.report()?;
     simulate::stopped(&interrupt)
 }
 

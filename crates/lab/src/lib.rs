@@ -16,6 +16,7 @@ mod systems;
 
 pub use asked::{Asked, fields, system_fields, systems_with, usual_of_systems};
 pub use doorbell_schema::{Duration, Given, Schema};
+pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_workload::{MachineGroup, Pattern, Profiles, Resolved, Verb, Workload, WorkloadError};
 pub use explain::{EXPLAIN_RUNS, explain, explain_system, percent, simulate, simulate_system, words};
 pub use judge::report::{

@@ -1,5 +1,6 @@
 //! A workload in virtual time.
 
+use crate::plan::Watch;
 use crate::programs::{ProgramError, ThreadResult, Worker};
 use doorbell_sim::{Machine, Metrics, SimCluster, SimConfig, Slot};
 use doorbell_systems::SystemError;
@@ -154,11 +155,29 @@ fn machines<'a>(slots: &'a [[Slot<'a>; 1]], w: &Resolved) -> Vec<Machine<'a>> {
     groups.flat_map(|(devices, group)| group.map(move |_| like(devices))).collect()
 }
 
+/// Runs what was made ready in a cluster, traced where that is asked for.
+pub(crate) fn traced<R, E>(
+    cluster: &mut SimCluster,
+    warm: Time,
+    watch: &dyn Watch,
+    run: impl FnOnce(&mut SimCluster) -> Result<R, E>,
+) -> Result<R, E> {
+    if let Some(tracing) = watch.trace(warm) {
+        cluster.trace(tracing);
+    }
+    let ended = run(cluster);
+    if let Some(traced) = cluster.end_trace() {
+        watch.traced(traced);
+    }
+    ended
+}
+
 /// Runs `w` once on machines of these profiles.
 pub(crate) fn run_once(
     profiles: &Profiles,
     w: &Arc<Resolved>,
     interrupt: &Arc<AtomicBool>,
+    watch: &dyn Watch,
 ) -> Result<Run, SimulateError> {
     let begun = Instant::now();
     let from = Time::START + w.warmup.span();
@@ -172,7 +191,7 @@ pub(crate) fn run_once(
     let slots = slots(profiles);
     let mut cluster = SimCluster::of(&machines(&slots, w), config);
     let tasks = spawn(&mut cluster, profiles, w)?;
-    let ended = cluster.run();
+    let ended = traced(&mut cluster, from, watch, SimCluster::run);
     if let Err(RunError::Deadlock(who)) = ended {
         // Who waits for a thread that gave up is not what is wrong.
         return Err(match collect(tasks) {

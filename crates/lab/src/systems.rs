@@ -1,8 +1,9 @@
 //! Systems in virtual time.
 
+use crate::plan::Watch;
 use crate::programs::ThreadResult;
 use crate::results::{Bottleneck, Cache, Latency, Lift, Pcie, SentAgain, Utilization, hash_text};
-use crate::simulate::{Run, SimulateError};
+use crate::simulate::{self, Run, SimulateError};
 use crate::{asked, explain};
 use doorbell_nic::{Profile, Resource};
 use doorbell_schema::{Duration, Field, Given, Value};
@@ -292,6 +293,7 @@ pub(crate) fn run_once(
     profile: &Profile,
     w: &SystemWorkload,
     interrupt: &Arc<AtomicBool>,
+    watch: &dyn Watch,
 ) -> Result<(SystemOutcome, Vec<Resource>), SimulateError> {
     let begun = Instant::now();
     let interval = w.system.interval();
@@ -304,7 +306,8 @@ pub(crate) fn run_once(
     };
     let mut cluster = SimCluster::new(profile, config);
     let Ended { served: servers, clients: all } =
-        w.system.run(&mut cluster)?.expect("all machines are in this process");
+        simulate::traced(&mut cluster, interval.from, watch, |cluster| w.system.run(cluster))?
+            .expect("all machines are in this process");
     let mut clients = Measured::default();
     all.iter().for_each(|client| clients.add(client));
     drop(all);

@@ -4,6 +4,8 @@ use super::memory;
 use super::run::Run;
 use crate::results::Ran;
 use crate::simulate::SimulateError;
+use doorbell_sim::{Traced, Tracing};
+use doorbell_verbs::Time;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -15,6 +17,15 @@ pub trait Watch: Sync {
 
     /// A run is done.
     fn done(&self, _what: &str) {}
+
+    /// What is to be seen of the run that begins, whose warm-up ends at `warm`. Reruns are not asked about, nor
+    /// are runs of experiments.
+    fn trace(&self, _warm: Time) -> Option<Tracing> {
+        None
+    }
+
+    /// That is what was seen.
+    fn traced(&self, _traced: Traced) {}
 }
 
 impl Watch for () {}
@@ -105,7 +116,7 @@ pub(crate) fn execute(
     done: &(dyn Fn(usize, Result<Ran, SimulateError>) + Sync),
 ) {
     let budget = Needs { bytes: memory::left() / 10 * 8, threads: MOST_THREADS };
-    execute_by(runs, control, budget, &|run| run.run(&control.interrupt), done);
+    execute_by(runs, control, budget, &|run| run.run(&control.interrupt, &()), done);
 }
 
 fn execute_by(

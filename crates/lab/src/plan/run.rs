@@ -1,6 +1,6 @@
 //! A run as data: machines, and what they do.
 
-use super::memory;
+use super::{Watch, memory};
 use crate::explain::RELAXED;
 use crate::results::{Of, Outcome, Ran};
 use crate::simulate::SimulateError;
@@ -121,25 +121,26 @@ impl Run {
         }
     }
 
-    /// Runs it.
+    /// Runs it; `watch` may have it traced.
     ///
     /// # Errors
     /// If this machine has not the memory for it, and as the simulation.
-    pub(crate) fn run(&self, interrupt: &Arc<AtomicBool>) -> Result<Ran, SimulateError> {
+    pub(crate) fn run(&self, interrupt: &Arc<AtomicBool>, watch: &dyn Watch) -> Result<Ran, SimulateError> {
         let (needed, memory) = (self.bytes(), memory::of_machine());
         if needed > memory {
             return Err(SimulateError::TooLarge { needed, memory });
         }
         match &self.work {
             Work::Verbs(w) => {
-                let run = simulate::run_once(&self.profiles, w, interrupt)?;
+                let run = simulate::run_once(&self.profiles, w, interrupt, watch)?;
                 Ok(Ran {
                     without_effect: run.metrics.without_effect.clone(),
                     of: Of::Verbs(Outcome::new(w, &run)),
                 })
             }
             Work::System(system) => {
-                let (outcome, without_effect) = systems::run_once(self.profiles.first(), system, interrupt)?;
+                let (outcome, without_effect) =
+                    systems::run_once(self.profiles.first(), system, interrupt, watch)?;
                 Ok(Ran { of: Of::System(outcome), without_effect })
             }
         }

@@ -237,7 +237,7 @@ mod tests {
     }
 
     fn made(run: &Run) -> Ran {
-        run.run(&Arc::new(AtomicBool::new(false))).unwrap()
+        run.run(&Arc::new(AtomicBool::new(false)), &()).unwrap()
     }
 
     fn stored() -> (tempfile::TempDir, Stored) {

@@ -1,0 +1,131 @@
+//! `doorbell simulate --trace` and `--pcap`.
+
+use crate::args::TraceArgs;
+use crate::exit::Exit;
+use crate::progress::Bar;
+use doorbell_lab::{Traced, Tracing, Watch};
+use doorbell_verbs::Time;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Operations that are traced unless another number is given: some megabytes.
+const USUAL_OPERATIONS: u64 = 1000;
+
+/// Files that a run is written to, and then what was.
+pub(crate) struct Files {
+    trace: Option<PathBuf>,
+    pcap: Option<PathBuf>,
+    from: Option<Time>,
+    /// The files, until the run begins.
+    opened: Mutex<Option<Tracing>>,
+    traced: Mutex<Option<Traced>>,
+}
+
+fn create(path: &Option<PathBuf>) -> Result<Option<Box<dyn Write + Send>>, Exit> {
+    let Some(path) = path else { return Ok(None) };
+    match File::create(path) {
+        Ok(file) => Ok(Some(Box::new(file))),
+        Err(error) => Err(Exit::bad_input(format!("cannot write {}: {error}", path.display()))),
+    }
+}
+
+/// Opens the files.
+pub(crate) fn open(args: &TraceArgs) -> Result<Files, Exit> {
+    let TraceArgs { trace, pcap, trace_from, trace_ops } = args;
+    if trace.is_none() && pcap.is_none() && (trace_from.is_some() || trace_ops.is_some()) {
+        return Err(Exit::bad_input(
+            "--trace-from and --trace-ops are for --trace and --pcap: give one of these too",
+        ));
+    }
+    if trace.is_some() && trace == pcap {
+        return Err(Exit::bad_input("--trace and --pcap name the same file: they must differ"));
+    }
+    let from = trace_from.map(|from| Time::START + from.span());
+    let tracing = Tracing {
+        trace: create(trace)?,
+        pcap: create(pcap)?,
+        from: from.unwrap_or(Time::START),
+        operations: trace_ops.unwrap_or(USUAL_OPERATIONS),
+    };
+    let wanted = trace.is_some() || pcap.is_some();
+    Ok(Files {
+        trace: trace.clone(),
+        pcap: pcap.clone(),
+        from,
+        opened: Mutex::new(wanted.then_some(tracing)),
+        traced: Mutex::new(None),
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Files {
+    /// Says on stderr what was traced; an error where it could not be written.
+    pub(crate) fn report(&self) -> Result<(), Exit> {
+        let Some(traced) = lock(&self.traced).take() else { return Ok(()) };
+        let failed = |path: &Option<PathBuf>, written: io::Result<()>| match (path, written) {
+            (Some(path), Err(error)) => {
+                Err(Exit::failed(format!("cannot write all of {}: {error}", path.display())))
+            }
+            _ => Ok(()),
+        };
+        let text = self.text(&traced);
+        failed(&self.trace, traced.trace)?;
+        failed(&self.pcap, traced.pcap)?;
+        eprintln!("{text}");
+        Ok(())
+    }
+
+    fn text(&self, traced: &Traced) -> String {
+        let files: Vec<String> =
+            [&self.trace, &self.pcap].into_iter().flatten().map(|path: &PathBuf| shown(path)).collect();
+        let us = |time: Time| (time - Time::START).as_ps() as f64 / 1e6;
+        let Traced { operations, unfinished, from, until, reached_limit, .. } = traced;
+        let mut text = format!(
+            "{}: {operations} operations, from {} us to {:.3} us of virtual time",
+            files.join(", "),
+            us(*from),
+            us(*until)
+        );
+        if *unfinished > 0 {
+            text += &format!("; {unfinished} had not ended");
+        }
+        if *reached_limit {
+            text += "; --trace-ops traces more";
+        }
+        text
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Shows progress, and has the first run traced.
+pub(crate) struct Watched<'a> {
+    pub(crate) bar: &'a Bar,
+    pub(crate) seen: &'a Files,
+}
+
+impl Watch for Watched<'_> {
+    fn planned(&self, runs: u64) {
+        self.bar.planned(runs);
+    }
+
+    fn done(&self, what: &str) {
+        self.bar.done(what);
+    }
+
+    fn trace(&self, warm: Time) -> Option<Tracing> {
+        let tracing = lock(&self.seen.opened).take()?;
+        Some(Tracing { from: self.seen.from.unwrap_or(warm), ..tracing })
+    }
+
+    fn traced(&self, traced: Traced) {
+        *lock(&self.seen.traced) = Some(traced);
+    }
+}
