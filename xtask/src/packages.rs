@@ -26,12 +26,14 @@ pub(crate) fn rxe_driver() -> Option<PathBuf> {
     })
 }
 
-/// Packages of RDMA programs that run unmodified on the software NIC, and a program of each.
-const RDMA_PROGRAMS: [(&str, &str); 4] = [
+/// Packages of RDMA programs that run unmodified on the software NIC, and of those that tests look at results with;
+/// and a program of each.
+const TESTED_PROGRAMS: [(&str, &str); 5] = [
     ("ibverbs-utils", "ibv_devinfo"),
     ("perftest", "ib_write_bw"),
     ("util-linux", "setpriv"),
     ("python3", "python3"),
+    ("tshark", "tshark"),
 ];
 
 /// Packages that have no program, and a path of each.
@@ -46,8 +48,8 @@ fn without_program(programs: &[(&'static str, &str)]) -> Vec<&'static str> {
 }
 
 /// What the tests of real programs lack.
-fn missing_rdma_programs() -> Vec<&'static str> {
-    let mut packages = without_program(&RDMA_PROGRAMS);
+fn missing_tested_programs() -> Vec<&'static str> {
+    let mut packages = without_program(&TESTED_PROGRAMS);
     let files = RDMA_FILES.iter().filter(|(_, path)| !Path::new(path).exists());
     packages.extend(files.map(|(package, _)| *package));
     packages
@@ -87,8 +89,8 @@ pub(crate) fn ensure() -> Task<()> {
 
 /// Installs what the tests of real programs lack, where that is possible. They skip what is not
 /// there.
-pub(crate) fn ensure_rdma_programs() -> Task<()> {
-    install(missing_rdma_programs)
+pub(crate) fn ensure_tested_programs() -> Task<()> {
+    install(missing_tested_programs)
 }
 
 fn install(missing: fn() -> Vec<&'static str>) -> Task<()> {

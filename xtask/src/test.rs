@@ -49,7 +49,7 @@ const STEPS: [Step; 6] = [
     ("formatting", || step(&["fmt", "--all", "--check"])),
     ("lints", || step(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("documentation", || step(&["doc", "--quiet", "--workspace", "--no-deps"])),
-    ("RDMA programs for the tests", packages::ensure_rdma_programs),
+    ("programs for the tests", packages::ensure_tested_programs),
     ("tests", || step(&["test", "--quiet", "--workspace"])),
     ("Soft-RoCE", soft_roce),
 ];
