@@ -189,13 +189,14 @@ fn operations_of_a_qp_that_is_reset_are_given_up() {
     assert_eq!(ends, ["the QP was reset", "the QP was reset", "unfinished", "unfinished"]);
 }
 
-/// A file that takes so many bytes.
+/// A file on a disk that has room for so many bytes, and, once one has not been written, for all others.
 struct Full(usize);
 
 impl Write for Full {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::StorageFull)?;
-        Ok(bytes.len())
+        let left = self.0.checked_sub(bytes.len());
+        self.0 = left.unwrap_or(usize::MAX);
+        left.map(|_| bytes.len()).ok_or(std::io::ErrorKind::StorageFull.into())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
