@@ -1,45 +1,9 @@
-//! Each system as it is deployed, with its own clients: it ends, and has served them.
+//! A system as it is deployed, with its own clients: it ends, and has served them.
 
-use crate::Scale;
+use crate::check::{Check, Scale};
 use doorbell_schema::{Given, Value};
-use doorbell_systems::{System, Visit};
+use doorbell_systems::System;
 use doorbell_verbs::{Cluster, Span};
-
-/// What the names of these checks begin with.
-const NAMES: &str = "systems/deployed/";
-
-/// Names of the checks, one for each system.
-pub(crate) fn names() -> Vec<String> {
-    struct Names(Vec<String>);
-    impl Visit for Names {
-        fn visit<S: System>(&mut self) {
-            self.0.push(format!("{NAMES}{}", S::NAME));
-        }
-    }
-    let mut names = Names(Vec::new());
-    doorbell_systems::visit_all(&mut names);
-    names.0
-}
-
-/// Runs the check of this name, if it is one of these.
-pub(crate) fn run<C: Cluster>(name: &str, cluster: &mut C, scale: &Scale) -> Option<Result<(), String>> {
-    struct Run<'a, C> {
-        wanted: &'a str,
-        cluster: &'a mut C,
-        scale: &'a Scale,
-        ended: Option<Result<(), String>>,
-    }
-    impl<C: Cluster> Visit for Run<'_, C> {
-        fn visit<S: System>(&mut self) {
-            if S::NAME == self.wanted {
-                self.ended = Some(check::<S, C>(self.cluster, self.scale));
-            }
-        }
-    }
-    let mut run = Run { wanted: name.strip_prefix(NAMES)?, cluster, scale, ended: None };
-    doorbell_systems::visit_all(&mut run);
-    run.ended
-}
 
 /// Long enough where time is virtual, and no client waits for a processor.
 const VIRTUAL: Span = Span::from_us(50);
@@ -67,7 +31,12 @@ fn small<S: System>(machines: u32, scale: &Scale, span: Span) -> Result<S, Strin
     S::of(&given)
 }
 
-fn check<S: System, C: Cluster>(cluster: &mut C, scale: &Scale) -> Result<(), String> {
+/// The check of a system: `systems/deployed/` and its name.
+pub fn check<S: System, C: Cluster>() -> Check<C> {
+    Check::new(format!("systems/deployed/{}", S::NAME), |cluster, scale| run::<S, C>(cluster, scale))
+}
+
+fn run<S: System, C: Cluster>(cluster: &mut C, scale: &Scale) -> Result<(), String> {
     let span = if cluster.is_virtual() { VIRTUAL } else { scale.deployed };
     let system: S = small(cluster.machines(), scale, span)?;
     let Some(ended) = system.run(cluster).map_err(|error| error.to_string())? else { return Ok(()) };

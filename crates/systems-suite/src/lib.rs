@@ -1,23 +1,32 @@
 //! What the papers' systems must do, as checks that run on any
 //! [`Cluster`](doorbell_verbs::Cluster): in virtual time, on a real device with threads, and with a process for each machine.
 //!
-//! The cases ([`rpc::Case`], [`sequencer::Case`], [`kv::Case`]) take their parameters; tests in virtual time draw
-//! them at random. [`names`] and [`run`] are a fixed list of them for devices where time is real. No check
+//! Each system has a room of its name with its checks, and a line in the register, [`checks`]; [`herd`] has those
+//! of what several systems have. What rooms share: [`drawing`] (numbers are unique, dense and monotone), [`kv`]
+//! (histories are linearizable), [`deployed`] (a system as it is deployed serves its clients), [`stage`] and [`Faults`].
+//!
+//! The cases ([`herd::Case`], [`drawing::Case`], [`kv::Case`]) take their parameters; tests in virtual time draw
+//! them at random. [`checks`] is a fixed list of them for devices where time is real. No check
 //! depends on how long something takes; what does not end gives up after [`Scale::patience`].
 #![forbid(unsafe_code)]
 
-mod deployed;
+pub mod atomics_sequencer;
+mod check;
+pub mod deployed;
+pub mod drawing;
+pub mod drtm_kv;
 mod faults;
-pub mod forgetting;
-mod history;
+pub mod herd;
+pub mod herd_kv;
 pub mod kv;
 mod layer;
-pub mod refusals;
-pub mod rpc;
-mod scenarios;
-pub mod sequencer;
-mod stage;
+pub mod read_kv;
+mod register;
+pub mod rpc_sequencer;
+pub mod spec_sequencer;
+pub mod stage;
 
+pub use check::{Check, MACHINES, Scale, run_all};
 pub use faults::Faults;
 pub use layer::{Layer, Layered};
-pub use scenarios::{MACHINES, Scale, names, run, run_all};
+pub use register::checks;

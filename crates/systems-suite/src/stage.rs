@@ -7,7 +7,7 @@ use doorbell_systems::site::{Course, Dress, Site};
 use doorbell_verbs::{Cluster, Program, Provider, Span};
 
 /// A site of a check.
-pub(crate) type Stage<'c, C, R> = Site<'c, C, R, Faults>;
+pub type Stage<'c, C, R> = Site<'c, C, R, Faults>;
 
 /// Which of a fault's sides a thread is on.
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ impl Dress for Faults {
 }
 
 /// A site whose threads give up after `patience`.
-pub(crate) fn stage<C: Cluster, R: Record>(
+pub fn stage<C: Cluster, R: Record>(
     cluster: &mut C,
     faults: Faults,
     patience: Span,
@@ -55,17 +55,17 @@ pub(crate) fn stage<C: Cluster, R: Record>(
 }
 
 /// Machine and core of a client, of so many machines.
-pub(crate) fn place(machines: u32, number: u32) -> (u32, u32) {
+pub fn place(machines: u32, number: u32) -> (u32, u32) {
     let others = machines - 1;
     (1 + number % others, number / others)
 }
 
 /// Runs a check; what the clients hand back, or nothing where machine 0 is another process.
-pub(crate) fn run<C: Cluster, R: Record>(stage: Stage<'_, C, R>) -> Result<Vec<R>, String> {
+pub fn run<C: Cluster, R: Record>(stage: Stage<'_, C, R>) -> Result<Vec<R>, String> {
     Ok(stage.run().map_err(text)?.map(|ended| ended.clients).unwrap_or_default())
 }
 
 /// An error in words.
-pub(crate) fn text(error: impl std::fmt::Display) -> String {
+pub fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

@@ -9,22 +9,28 @@ use doorbell_systems::Measured;
 use doorbell_systems::herd::{Config, Requests};
 use doorbell_systems::kv::{self, Layout, numbered};
 use doorbell_systems::{herd_kv, read_kv as read};
-use doorbell_systems_suite::kv::{Case, History, Store};
-use doorbell_systems_suite::{Faults, forgetting, refusals};
+use doorbell_systems_suite as suite;
 use doorbell_verbs::{Cluster, Mem, Program, Provider, Span, Time};
 use proptest::prelude::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeMap;
+use suite::Faults;
+use suite::drtm_kv::Drtm;
+use suite::herd_kv::Herd;
+use suite::kv::{Case, History, Store};
+use suite::read_kv::Reads;
 
-/// A case, and what the fabric loses in a million packets; its seed is that of the schedule, too.
+/// A case, where it runs, and what the fabric loses in a million packets; its seed is that of the schedule, too.
 #[derive(Clone, Copy, Debug)]
-struct Run {
-    case: Case,
+struct Run<S> {
+    case: Case<S>,
+    profile: &'static str,
     loss_ppm: u32,
 }
 
-fn runs(store: Store) -> impl Strategy<Value = Run> {
+/// Runs on the NIC of this profile; where `loses`, some of them lose messages.
+fn runs<S: Store>(store: S, profile: &'static str, loses: bool) -> impl Strategy<Value = Run<S>> {
     let shape = (2..6u32, 1..4u32, 0..3u32, 1..10u32, any::<bool>(), any::<bool>());
     let loss = prop_oneof![Just(0), Just(30_000u32)];
     let hesitation = prop_oneof![3 => Just(None), 1 => (1..30u64).prop_map(|us| Some(Span::from_us(us)))];
@@ -42,16 +48,15 @@ fn runs(store: Store) -> impl Strategy<Value = Run> {
             faults: Faults { hesitation, ..Faults::default() },
             seed,
         };
-        // The RC of DrTM-KV repeats by itself; and a WRITE in two parts must not lose one of them.
-        let lossless = store == Store::Drtm || hesitation.is_some();
-        Run { case, loss_ppm: if lossless { 0 } else { loss_ppm } }
+        // A WRITE in two parts must not lose one of them.
+        let loss_ppm = if loses && hesitation.is_none() { loss_ppm } else { 0 };
+        Run { case, profile, loss_ppm }
     })
 }
 
-impl Run {
+impl<S: Store> Run<S> {
     fn run(&self) -> Result<Vec<History>, String> {
-        let profile = if self.case.store == Store::Drtm { "cx3" } else { "cib" };
-        let mut cluster = cluster(profile, 4, |c| {
+        let mut cluster = cluster(self.profile, 4, |c| {
             c.seed = self.case.seed;
             c.layers.loss_ppm = self.loss_ppm;
         });
@@ -62,7 +67,7 @@ impl Run {
     }
 }
 
-fn tested(run: Run) -> Result<(), TestCaseError> {
+fn tested<S: Store>(run: Run<S>) -> Result<(), TestCaseError> {
     run.run().map(drop).map_err(TestCaseError::fail)
 }
 
@@ -70,23 +75,24 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn herd_is_linearizable(run in runs(Store::Herd)) {
+    fn herd_is_linearizable(run in runs(Herd, "cib", true)) {
         tested(run)?;
     }
 
     #[test]
-    fn reads_are_linearizable(run in runs(Store::Reads)) {
+    fn reads_are_linearizable(run in runs(Reads, "cib", true)) {
         tested(run)?;
     }
 
+    /// Its RC repeats by itself what is lost.
     #[test]
-    fn drtm_is_linearizable(run in runs(Store::Drtm)) {
+    fn drtm_is_linearizable(run in runs(Drtm, "cx3", false)) {
         tested(run)?;
     }
 
     #[test]
     fn reads_forget_as_the_server_does(seed: u64) {
-        forgetting::run(&mut cluster("cib", 4, |_| {}), 600, seed, PATIENCE).map_err(TestCaseError::fail)?;
+        suite::read_kv::forgets(&mut cluster("cib", 4, |_| {}), 600, seed, PATIENCE).map_err(TestCaseError::fail)?;
     }
 
     #[test]
@@ -104,7 +110,7 @@ proptest! {
     }
 }
 
-fn run(store: Store) -> Run {
+fn run<S: Store>(store: S, profile: &'static str) -> Run<S> {
     let case = Case {
         store,
         clients: 5,
@@ -118,13 +124,13 @@ fn run(store: Store) -> Run {
         faults: Faults::default(),
         seed: 5,
     };
-    Run { case, loss_ppm: 0 }
+    Run { case, profile, loss_ppm: 0 }
 }
 
 #[test]
 fn torn_and_stale_reads_happen() {
     let of = |seed| {
-        let run = run(Store::Reads);
+        let run = run(Reads, "cib");
         Run { case: Case { seed, ..run.case }, ..run }.run().unwrap()
     };
     let again: u64 = (0..5).flat_map(of).map(|history| history.again).sum();
@@ -133,14 +139,14 @@ fn torn_and_stale_reads_happen() {
 
 #[test]
 fn locks_are_contended() {
-    let again: u64 = run(Store::Drtm).run().unwrap().iter().map(|history| history.again).sum();
+    let again: u64 = run(Drtm, "cx3").run().unwrap().iter().map(|history| history.again).sum();
     assert!(again > 0, "no lock was another's");
 }
 
 #[test]
 fn versions_are_found_unchanged() {
     let of = |seed| {
-        let run = run(Store::Herd);
+        let run = run(Herd, "cib");
         Run { case: Case { seed, ..run.case }, ..run }.run().unwrap()
     };
     // Few of these clients ask for a pair again before another one has changed it.
@@ -150,15 +156,15 @@ fn versions_are_found_unchanged() {
 
 #[test]
 fn loss_is_noticed() {
-    let run = Run { loss_ppm: 30_000, ..run(Store::Herd) };
+    let run = Run { loss_ppm: 30_000, ..run(Herd, "cib") };
     let repeated: u64 = run.run().unwrap().iter().map(|history| history.repeated).sum();
     assert!(repeated > 0, "nothing was sent again");
 }
 
 #[test]
 fn what_is_out_of_range_is_refused() {
-    refusals::herd(&mut cluster("cib", 4, |_| {}), PATIENCE).unwrap();
-    refusals::drtm(&mut cluster("cx3", 4, |_| {}), PATIENCE).unwrap();
+    suite::herd_kv::refuses(&mut cluster("cib", 4, |_| {}), PATIENCE).unwrap();
+    suite::drtm_kv::refuses(&mut cluster("cx3", 4, |_| {}), PATIENCE).unwrap();
 }
 
 /// A value that says its number in every word, and in what is left over.

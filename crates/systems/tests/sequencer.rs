@@ -6,7 +6,10 @@ mod common;
 
 use common::{PATIENCE, cluster};
 use doorbell_systems_suite::Faults;
-use doorbell_systems_suite::sequencer::{Case, Draws, Sequencer};
+use doorbell_systems_suite::atomics_sequencer::Atomics;
+use doorbell_systems_suite::drawing::{Case, Draws, Sequencer};
+use doorbell_systems_suite::rpc_sequencer::HerdRpc;
+use doorbell_systems_suite::spec_sequencer::SpecS0;
 use doorbell_verbs::Span;
 use proptest::prelude::*;
 
@@ -15,13 +18,13 @@ const LOSS_PPM: u32 = 30_000;
 
 /// A case, what the fabric loses in a million packets, and the seed of its schedule.
 #[derive(Clone, Copy, Debug)]
-struct Run {
-    case: Case,
+struct Run<S> {
+    case: Case<S>,
     loss_ppm: u32,
     seed: u64,
 }
 
-impl Run {
+impl<S: Sequencer> Run<S> {
     fn run(&self) -> Result<Vec<Draws>, String> {
         let mut cluster = cluster("cib", 4, |c| {
             c.seed = self.seed;
@@ -33,17 +36,17 @@ impl Run {
         Ok(drawn)
     }
 
-    fn lossy(self) -> Run {
+    fn lossy(self) -> Run<S> {
         Run { loss_ppm: LOSS_PPM, ..self }
     }
 }
 
-fn runs(sequencer: Sequencer) -> impl Strategy<Value = Run> {
+fn runs<S: Sequencer>(sequencer: impl Fn(u32) -> S) -> impl Strategy<Value = Run<S>> {
     let firsts = prop_oneof![Just(0u64), (1u64 << 32) - 400..1 << 32, (7u64 << 32) - 400..7 << 32];
     let shape = (1..7u32, 1..4u32, 0..5u32, any::<bool>(), 1..20u32, any::<bool>(), 1..4u32);
     (shape, firsts, 0..9u32, any::<u64>()).prop_map(move |(s, first, guess, seed)| {
         let case = Case {
-            sequencer,
+            sequencer: sequencer(guess),
             clients: s.0,
             workers: s.1,
             outstanding: 1 << s.2,
@@ -52,7 +55,6 @@ fn runs(sequencer: Sequencer) -> impl Strategy<Value = Run> {
             doorbell: s.5,
             queues: s.6,
             first,
-            guess,
             draws: DRAWS,
             retry: None,
             faults: Faults::default(),
@@ -61,7 +63,7 @@ fn runs(sequencer: Sequencer) -> impl Strategy<Value = Run> {
     })
 }
 
-fn tested(run: Run) -> Result<(), TestCaseError> {
+fn tested<S: Sequencer>(run: Run<S>) -> Result<(), TestCaseError> {
     run.run().map(drop).map_err(TestCaseError::fail)
 }
 
@@ -69,32 +71,32 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn herd_rpc(run in runs(Sequencer::HerdRpc)) {
+    fn herd_rpc(run in runs(|_| HerdRpc)) {
         tested(run)?;
     }
 
     #[test]
-    fn herd_rpc_executes_a_request_once_when_messages_are_lost(run in runs(Sequencer::HerdRpc)) {
+    fn herd_rpc_executes_a_request_once_when_messages_are_lost(run in runs(|_| HerdRpc)) {
         tested(run.lossy())?;
     }
 
     #[test]
-    fn spec_s0(run in runs(Sequencer::SpecS0)) {
+    fn spec_s0(run in runs(|guess| SpecS0 { guess })) {
         tested(run)?;
     }
 
     #[test]
-    fn spec_s0_skips_numbers_when_messages_are_lost(run in runs(Sequencer::SpecS0)) {
+    fn spec_s0_skips_numbers_when_messages_are_lost(run in runs(|guess| SpecS0 { guess })) {
         tested(run.lossy())?;
     }
 
     #[test]
-    fn atomics_draw(run in runs(Sequencer::Atomics)) {
+    fn atomics_draw(run in runs(|_| Atomics)) {
         tested(run)?;
     }
 }
 
-fn run(sequencer: Sequencer) -> Run {
+fn run<S: Sequencer>(sequencer: S) -> Run<S> {
     let case = Case {
         sequencer,
         clients: 5,
@@ -105,7 +107,6 @@ fn run(sequencer: Sequencer) -> Run {
         doorbell: true,
         queues: 2,
         first: (3 << 32) - 200,
-        guess: 0,
         draws: DRAWS,
         retry: None,
         faults: Faults::default(),
@@ -116,30 +117,32 @@ fn run(sequencer: Sequencer) -> Run {
 #[test]
 fn wrong_guesses_are_corrected_once() {
     for (first, guess, wrong) in [((3 << 32) - 200, 2, 1), ((3 << 32) - 200, 0, 2), (100, 0, 0)] {
-        let spec = run(Sequencer::SpecS0);
-        let case = Case { first, guess, outstanding: 1, ..spec.case };
+        let spec = run(SpecS0 { guess });
+        let case = Case { first, outstanding: 1, ..spec.case };
         for drawn in (Run { case, ..spec }).run().unwrap() {
             assert_eq!(DRAWS - drawn.header_only, wrong, "from {first} with guess {guess}");
         }
     }
 }
 
+fn again(drawn: &[Draws]) -> u64 {
+    drawn.iter().map(|d| d.again).sum()
+}
+
 #[test]
 fn loss_is_noticed() {
-    for sequencer in [Sequencer::HerdRpc, Sequencer::SpecS0] {
-        let drawn = run(sequencer).lossy().run().unwrap();
-        assert!(drawn.iter().map(|d| d.again).sum::<u64>() > 0);
-    }
+    assert!(again(&run(HerdRpc).lossy().run().unwrap()) > 0);
+    assert!(again(&run(SpecS0 { guess: 0 }).lossy().run().unwrap()) > 0);
 }
 
 /// The layer that loses messages on real devices does so here, too.
 #[test]
 fn messages_that_never_leave_are_noticed() {
-    for sequencer in [Sequencer::HerdRpc, Sequencer::SpecS0] {
-        let run = run(sequencer);
+    fn drawn<S: Sequencer>(sequencer: S) -> Vec<Draws> {
         let faults = Faults { loss_ppm: LOSS_PPM, ..Faults::default() };
-        let case = Case { faults, retry: Some(Span::from_us(50)), ..run.case };
-        let drawn = case.run(&mut cluster("cib", 4, |_| {}), PATIENCE).unwrap();
-        assert!(drawn.iter().map(|d| d.again).sum::<u64>() > 0);
+        let case = Case { faults, retry: Some(Span::from_us(50)), ..run(sequencer).case };
+        case.run(&mut cluster("cib", 4, |_| {}), PATIENCE).unwrap()
     }
+    assert!(again(&drawn(HerdRpc)) > 0);
+    assert!(again(&drawn(SpecS0 { guess: 0 })) > 0);
 }

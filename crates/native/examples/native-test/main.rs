@@ -8,7 +8,7 @@ mod promises;
 
 use doorbell_conformance::{CheckResult, KnownDifference, Outcome, Report, SOFT_ROCE_DIFFERENCES, samples};
 use doorbell_native::{NativeCluster, NativeDevice};
-use doorbell_systems_suite::Scale;
+use doorbell_systems_suite::{Scale, checks};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -99,11 +99,11 @@ fn in_processes(
     each: &mut dyn FnMut(&CheckResult),
 ) -> Vec<CheckResult> {
     let mut results = Vec::new();
-    for check in doorbell_systems_suite::names() {
+    for check in checks::<NativeCluster>() {
         // Few, and results name their checks for as long as the program runs.
-        let name: &str = format!("processes/{check}").leak();
+        let name: &str = format!("processes/{}", check.name()).leak();
         if arguments.filter.as_ref().is_none_or(|part| name.contains(part)) {
-            let ended = processes::run(device, &check, &arguments.of_device(), arguments.scale());
+            let ended = processes::run(device, check.name(), &arguments.of_device(), arguments.scale());
             let result =
                 CheckResult { name, outcome: ended.map_or_else(Outcome::Failed, |()| Outcome::Passed) };
             each(&result);
@@ -132,9 +132,8 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     let mut report = samples::run_all(&mut make, filter, &mut each);
     report.checks.extend(promises::run(&mut make, filter, &mut each).checks);
     report.checks.extend(doorbell_conformance::run(&mut make, filter, &mut each).checks);
-    report
-        .checks
-        .extend(doorbell_systems_suite::run_all(&mut make, filter, arguments.scale(), &mut each).checks);
+    let systems = doorbell_systems_suite::run_all(&checks(), &mut make, filter, arguments.scale(), &mut each);
+    report.checks.extend(systems.checks);
     report.checks.extend(in_processes(&device, arguments, &mut each));
     if report.checks.is_empty() {
         return Err(format!("no check has {:?} in its name", filter.unwrap_or_default()));

@@ -1,14 +1,14 @@
 //! What is out of range gets an error reply, and the server goes on.
 
 use crate::faults::Faults;
-use crate::kv::{Case, KEYS, MAX_REQUEST_VALUE, MAX_VALUE, Store, layout};
+use crate::herd_kv::{self, Herd};
+use crate::kv::{Case, MAX_REQUEST_VALUE, MAX_VALUE};
 use crate::layer::{Layer, Layered};
 use crate::stage::{self, place};
 use doorbell_systems::SystemError;
-use doorbell_systems::drtm_kv as drtm;
 use doorbell_systems::herd::{Client, Message, Outcome};
 use doorbell_systems::kv::{Refusal, Reply, Request, numbered, owner};
-use doorbell_verbs::{Cluster, Mem, Program, Provider, Span, Time, WcStatus};
+use doorbell_verbs::{Cluster, Mem, Program, Provider, Span, Time};
 
 /// Bytes as a request.
 struct Junk(Vec<u8>);
@@ -23,13 +23,9 @@ impl Message for Junk {
     }
 }
 
-fn case(store: Store) -> Case {
-    Case::idle(store, 2)
-}
-
-/// The case of [`herd`]: one client that asks for what there is not, and one that lies.
-fn misused() -> Case {
-    Case { clients: 2, ..case(Store::Herd) }
+/// One client that asks for what there is not, and one that lies.
+fn misused() -> Case<Herd> {
+    Case { clients: 2, ..Case::idle(Herd, 2) }
 }
 
 fn wrong(what: String) -> SystemError {
@@ -78,7 +74,7 @@ impl Program for Misuse {
     type Output = Result<u64, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let config = misused().config();
+        let config = herd_kv::config(&misused());
         let client = &mut Client::start(&p, &config, 0, 1)?;
         let key = numbered(0);
         let own = owner(&key, config.workers);
@@ -111,7 +107,7 @@ impl Program for Liar {
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let p = Layered::new(p, Lying);
-        let config = misused().config();
+        let config = herd_kv::config(&misused());
         let client = &mut Client::start(&p, &config, 1, 1)?;
         let key = numbered(0);
         for _ in 0..3 {
@@ -122,64 +118,16 @@ impl Program for Liar {
     }
 }
 
-/// Reaches for an item that there is not, then as another client for one that there is.
-struct OutOfItems {
-    end: Time,
-}
-
-impl OutOfItems {
-    fn get<P: Provider>(&self, p: &P, client: u32, item: u64) -> Result<drtm::Done, SystemError> {
-        let mut items = drtm::Items::start(p, client, 1, true)?;
-        items.get(item, 0)?;
-        let mut done = Vec::new();
-        while !items.poll(&mut done)? {
-            if p.now() >= self.end {
-                return Err(SystemError::Timeout(format!("the GET of item {item} did not end")));
-            }
-            p.pause(self.end);
-        }
-        Ok(done.remove(0))
-    }
-}
-
-impl Program for OutOfItems {
-    type Output = Result<u64, SystemError>;
-
-    fn run<P: Provider>(self, p: P) -> Self::Output {
-        match self.get(&p, 0, KEYS + 1000) {
-            Err(SystemError::Completion(WcStatus::RemAccessErr)) => {}
-            other => return Err(wrong(format!("a GET of an item out of range: {other:?}"))),
-        }
-        match self.get(&p, 1, 0)?.item {
-            Some((key, ..)) if key == numbered(0) => Ok(0),
-            other => Err(wrong(format!("item 0 is {other:?}"))),
-        }
-    }
-}
-
 /// Requests that are none, values that are too long, keys of another worker, slots out of their range.
 ///
 /// # Errors
 /// What is wrong.
-pub fn herd<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(), String> {
+pub fn refuses<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(), String> {
     let machines = cluster.machines();
     let mut stage = stage::stage(cluster, Faults::default(), patience)?;
-    misused().serve(&mut stage, layout())?;
+    herd_kv::serve(&misused(), herd_kv::layout(), 0, &mut stage)?;
     let end = stage.client_interval().end;
     stage.ask(place(machines, 0), Misuse { end });
     stage.ask(place(machines, 1), Liar { end });
-    stage::run::<C, u64>(stage).map(drop)
-}
-
-/// Items of DrTM-KV that there are not.
-///
-/// # Errors
-/// What is wrong.
-pub fn drtm<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(), String> {
-    let machines = cluster.machines();
-    let mut stage = stage::stage(cluster, Faults::default(), patience)?;
-    Case { clients: 2, ..case(Store::Drtm) }.serve(&mut stage, layout())?;
-    let end = stage.client_interval().end;
-    stage.ask(place(machines, 0), OutOfItems { end });
     stage::run::<C, u64>(stage).map(drop)
 }

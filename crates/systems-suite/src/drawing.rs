@@ -1,29 +1,36 @@
-//! Numbers are unique, dense and monotone.
+//! Numbers that clients of a sequencer draw are unique, dense and monotone.
 
+use crate::check::{Check, Trouble};
 use crate::faults::Faults;
-use crate::stage::{self, Stage, place, text};
-use doorbell_systems::Record;
+use crate::stage::{self, Stage};
 use doorbell_systems::drawing::{Draw, Drawing, Drawn};
-use doorbell_systems::{Interval, SystemError, herd};
-use doorbell_systems::{atomics_sequencer as atomics, rpc_sequencer as rpc, spec_sequencer as spec};
+use doorbell_systems::{Record, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
 
-/// Which sequencer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sequencer {
-    /// Over HERD's RPCs.
-    HerdRpc,
-    /// Header-only SENDs with speculation.
-    SpecS0,
-    /// RDMA fetch-and-add.
-    Atomics,
+/// A sequencer, as cases put it up.
+pub trait Sequencer: Copy + std::fmt::Debug + 'static {
+    /// Whether a client knows of each reply which request it is to.
+    fn names_replies(_case: &Case<Self>) -> bool {
+        true
+    }
+
+    /// Whether no number is skipped.
+    fn is_dense(_case: &Case<Self>) -> bool {
+        true
+    }
+
+    /// Adds the server's threads and the clients.
+    ///
+    /// # Errors
+    /// If there is no more memory.
+    fn put_up<C: Cluster>(case: &Case<Self>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String>;
 }
 
 /// Clients that draw numbers.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct Case<S> {
     /// From what.
-    pub sequencer: Sequencer,
+    pub sequencer: S,
     /// Clients.
     pub clients: u32,
     /// The server's threads.
@@ -40,8 +47,6 @@ pub struct Case {
     pub queues: u32,
     /// The first number.
     pub first: u64,
-    /// The upper half that clients begin to guess with.
-    pub guess: u32,
     /// Numbers that each client draws.
     pub draws: u64,
     /// After how long it asks again.
@@ -80,7 +85,7 @@ impl Record for Draws {
 }
 
 /// A client, of which what it drew is kept.
-struct Drawer<T>(T);
+pub(crate) struct Drawer<T>(pub(crate) T);
 
 impl<T: Program<Output = Result<Drawn, SystemError>>> Program for Drawer<T> {
     type Output = Result<Draws, SystemError>;
@@ -91,8 +96,9 @@ impl<T: Program<Output = Result<Drawn, SystemError>>> Program for Drawer<T> {
     }
 }
 
-impl Case {
-    fn drawing(&self) -> Drawing {
+impl<S: Sequencer> Case<S> {
+    /// How its clients draw.
+    pub(crate) fn drawing(&self) -> Drawing {
         Drawing { outstanding: self.outstanding, windows: self.windows, limit: self.draws, record: true }
     }
 
@@ -103,94 +109,12 @@ impl Case {
     /// What is wrong.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<Draws>, String> {
         let mut stage = stage::stage(cluster, self.faults, patience)?;
-        match self.sequencer {
-            Sequencer::HerdRpc => self.rpc(&mut stage)?,
-            Sequencer::SpecS0 => self.spec(&mut stage)?,
-            Sequencer::Atomics => self.atomics(&mut stage)?,
-        }
+        S::put_up(self, &mut stage)?;
         let drawn = stage::run(stage)?;
         if !drawn.is_empty() {
             self.check(&drawn)?;
         }
         Ok(drawn)
-    }
-
-    fn rpc<C: Cluster>(&self, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
-        let config = herd::Config {
-            requests: herd::Requests::Write,
-            workers: self.workers,
-            clients: self.clients,
-            window: self.outstanding,
-            max_request: rpc::MAX_REQUEST,
-            max_reply: rpc::MAX_REPLY,
-            gather: self.gather,
-            doorbell: self.doorbell,
-            queues: self.queues,
-            retry: self.retry,
-        };
-        let region = stage.alloc(config.region_bytes()).map_err(text)?;
-        let counter = stage.counter(self.first).map_err(text)?;
-        let interval = stage.server_interval();
-        for number in 0..self.workers {
-            stage.serve(rpc::Server { config: config.clone(), number, region, counter, interval });
-        }
-        let (drawing, interval) = (self.drawing(), stage.client_interval());
-        let machines = stage.cluster().machines();
-        for number in 0..self.clients {
-            stage.ask(
-                place(machines, number),
-                Drawer(rpc::Client { config: config.clone(), number, drawing, interval }),
-            );
-        }
-        Ok(())
-    }
-
-    fn spec<C: Cluster>(&self, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
-        let config = spec::Config {
-            workers: self.workers,
-            clients: self.clients,
-            outstanding: self.outstanding,
-            gather: self.gather,
-            doorbell: self.doorbell,
-            queues: self.queues,
-            retry: self.retry,
-        };
-        let counter = stage.counter(self.first).map_err(text)?;
-        let interval = stage.server_interval();
-        for number in 0..self.workers {
-            stage.serve(spec::Server { config: config.clone(), number, counter, interval });
-        }
-        let (drawing, guess, interval) = (self.drawing(), self.guess, stage.client_interval());
-        let machines = stage.cluster().machines();
-        for number in 0..self.clients {
-            stage.ask(
-                place(machines, number),
-                Drawer(spec::Client { config: config.clone(), number, guess, drawing, interval }),
-            );
-        }
-        Ok(())
-    }
-
-    fn atomics<C: Cluster>(&self, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
-        let counter = stage.counter(self.first).map_err(text)?;
-        let interval = stage.server_interval();
-        stage.serve(atomics::Server { clients: self.clients, counter, interval });
-        let (drawing, interval): (Drawing, Interval) = (self.drawing(), stage.client_interval());
-        let machines = stage.cluster().machines();
-        for number in 0..self.clients {
-            stage.ask(place(machines, number), Drawer(atomics::Client { number, drawing, interval }));
-        }
-        Ok(())
-    }
-
-    /// Whether a reply is that of a request: Spec-S0's carry no name.
-    fn named(&self) -> bool {
-        self.sequencer != Sequencer::SpecS0 || self.outstanding == 1
-    }
-
-    /// Whether no number is skipped: Spec-S0 does where a client asks again.
-    fn dense(&self) -> bool {
-        self.sequencer != Sequencer::SpecS0 || self.retry.is_none()
     }
 
     fn check(&self, drawn: &[Draws]) -> Result<(), String> {
@@ -205,7 +129,7 @@ impl Case {
         // Going up in value: nobody may have ended before the latest beginning so far.
         let mut latest = draws[0];
         for draw in &draws {
-            if self.named() && draw.ended < latest.began {
+            if S::names_replies(self) && draw.ended < latest.began {
                 return Err(format!("{draw:?} ended before {latest:?} began"));
             }
             if draw.began > latest.began {
@@ -214,7 +138,7 @@ impl Case {
         }
         let (lowest, highest) = (draws[0].value, draws[draws.len() - 1].value);
         let end = self.first + draws.len() as u64;
-        if lowest < self.first || self.dense() && highest >= end {
+        if lowest < self.first || S::is_dense(self) && highest >= end {
             return Err(format!(
                 "numbers from {lowest} to {highest}, not from {} to {}",
                 self.first,
@@ -225,13 +149,67 @@ impl Case {
     }
 }
 
+/// Shortly before the upper half of a number changes.
+const BEFORE_CARRY: u64 = (3 << 32) - 100;
+
+/// A case of the lists.
+pub(crate) struct Shape<S> {
+    sequencer: S,
+    outstanding: u32,
+    batched: bool,
+    first: u64,
+    trouble: Trouble,
+}
+
+impl<S: Sequencer> Shape<S> {
+    pub(crate) fn new(sequencer: S, outstanding: u32) -> Shape<S> {
+        Shape { sequencer, outstanding, batched: false, first: 0, trouble: Trouble::None }
+    }
+
+    pub(crate) fn batched(self) -> Shape<S> {
+        Shape { batched: true, ..self }
+    }
+
+    /// The upper half of the numbers changes on the way.
+    pub(crate) fn across_2_32(self) -> Shape<S> {
+        Shape { first: BEFORE_CARRY, ..self }
+    }
+
+    pub(crate) fn losing(self) -> Shape<S> {
+        Shape { trouble: Trouble::Loss, ..self }
+    }
+
+    pub(crate) fn check<C: Cluster>(self, name: &str) -> Check<C> {
+        Check::new(name, move |cluster, scale| {
+            let case = Case {
+                sequencer: self.sequencer,
+                clients: scale.clients,
+                workers: 2,
+                outstanding: self.outstanding,
+                windows: false,
+                gather: if self.batched { 16 } else { 1 },
+                doorbell: self.batched,
+                queues: if self.batched { 2 } else { 1 },
+                first: self.first,
+                // Spec-S0 waits alone for each message that is lost, and goes on with a fresh QP.
+                draws: if self.trouble == Trouble::Loss { scale.draws / 10 } else { scale.draws },
+                retry: self.trouble.retry(scale),
+                faults: self.trouble.faults(scale),
+            };
+            case.run(cluster, scale.patience).map(drop)
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rpc_sequencer::HerdRpc;
+    use crate::spec_sequencer::SpecS0;
 
-    fn case() -> Case {
+    fn case<S: Sequencer>(sequencer: S, retry: Option<Span>) -> Case<S> {
         Case {
-            sequencer: Sequencer::HerdRpc,
+            sequencer,
             clients: 2,
             workers: 1,
             outstanding: 1,
@@ -240,9 +218,8 @@ mod tests {
             doorbell: true,
             queues: 1,
             first: 10,
-            guess: 0,
             draws: 2,
-            retry: None,
+            retry,
             faults: Faults::default(),
         }
     }
@@ -258,11 +235,12 @@ mod tests {
 
     #[test]
     fn good_numbers_are_told_from_bad() {
-        case().check(&drawn([[10, 12], [11, 13]])).unwrap();
+        let herd = case(HerdRpc, None);
+        herd.check(&drawn([[10, 12], [11, 13]])).unwrap();
         for bad in [[[10, 12], [11, 12]], [[12, 10], [11, 13]], [[10, 12], [11, 14]], [[9, 12], [11, 13]]] {
-            case().check(&drawn(bad)).unwrap_err();
+            herd.check(&drawn(bad)).unwrap_err();
         }
-        let spec = Case { sequencer: Sequencer::SpecS0, retry: Some(Span::from_us(1)), ..case() };
+        let spec = case(SpecS0 { guess: 0 }, Some(Span::from_us(1)));
         spec.check(&drawn([[10, 12], [11, 14]])).unwrap();
     }
 

@@ -1,7 +1,9 @@
 //! A store that has too little room forgets, and then knows nothing of a key: not an old value.
 
 use crate::faults::Faults;
-use crate::kv::{Case, Store, number, value};
+use crate::herd_kv;
+use crate::kv::{Case, MAX_VALUE, number, value};
+use crate::read_kv::Reads;
 use crate::stage::{self, place};
 use doorbell_systems::SystemError;
 use doorbell_systems::herd::{Client, Outcome};
@@ -13,14 +15,13 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::collections::HashMap;
 
 const KEYS: u64 = 40;
-const MAX_VALUE: u32 = 320;
 
 fn layout() -> Layout {
     Layout { buckets: 4, log: 64 * 45, max_value: MAX_VALUE }
 }
 
-fn case() -> Case {
-    Case::idle(Store::Reads, 1)
+fn case() -> Case<Reads> {
+    Case::idle(Reads, 1)
 }
 
 /// Compares the store with a map, one operation at a time.
@@ -80,7 +81,7 @@ impl Program for Comparer {
     type Output = Result<u64, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let client = Client::start(&p, &case().config(), 0, 1)?;
+        let client = Client::start(&p, &herd_kv::config(&case()), 0, 1)?;
         let reader = read::Reader::start(&p, layout(), 1, 0, 1)?;
         let mut ends = Ends { p, client, reader, end: self.end };
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
@@ -116,7 +117,7 @@ impl Program for Comparer {
 ///
 /// # Errors
 /// What is wrong.
-pub fn run<C: Cluster>(
+pub fn forgets<C: Cluster>(
     cluster: &mut C,
     steps: u64,
     seed: u64,
@@ -124,7 +125,7 @@ pub fn run<C: Cluster>(
 ) -> Result<Option<u64>, String> {
     let machines = cluster.machines();
     let mut stage = stage::stage(cluster, Faults::default(), patience)?;
-    case().serve(&mut stage, layout())?;
+    herd_kv::serve(&case(), layout(), case().clients, &mut stage)?;
     let end = stage.client_interval().end;
     stage.ask(place(machines, 0), Comparer { steps, seed, end });
     let forgotten = stage::run::<C, u64>(stage)?.first().copied();

@@ -1,5 +1,6 @@
-//! Replies match requests, each of which is executed once.
+//! HERD's RPCs: replies match requests, each of which is executed once.
 
+use crate::check::{Check, Trouble};
 use crate::faults::Faults;
 use crate::stage::{self, place, text};
 use doorbell_systems::Record;
@@ -233,4 +234,62 @@ impl Case {
         }
         stage::run(stage)
     }
+}
+
+/// A case of the list.
+struct Shape {
+    by: Requests,
+    batched: bool,
+    queues: u32,
+    trouble: Trouble,
+}
+
+impl Shape {
+    const fn new(by: Requests, queues: u32) -> Shape {
+        Shape { by, batched: false, queues, trouble: Trouble::None }
+    }
+
+    const fn batched(self) -> Shape {
+        Shape { batched: true, ..self }
+    }
+
+    const fn under(self, trouble: Trouble) -> Shape {
+        Shape { trouble, ..self }
+    }
+
+    fn check<C: Cluster>(self, name: &str) -> Check<C> {
+        Check::new(name, move |cluster, scale| {
+            let case = Case {
+                by: self.by,
+                clients: scale.clients,
+                workers: 2,
+                outstanding: 8,
+                gather: if self.batched { 16 } else { 1 },
+                doorbell: self.batched,
+                queues: self.queues,
+                requests: scale.requests / self.trouble.part(),
+                retry: self.trouble.retry(scale),
+                faults: self.trouble.faults(scale),
+            };
+            case.run(cluster, scale.patience).map(drop)
+        })
+    }
+}
+
+/// The checks of HERD's RPCs.
+pub fn checks<C: Cluster>() -> Vec<Check<C>> {
+    let writes = |queues| Shape::new(Requests::Write, queues);
+    let sends = |queues| Shape::new(Requests::Send, queues);
+    vec![
+        writes(1).check("systems/rpc/baseline"),
+        writes(1).batched().check("systems/rpc/batching"),
+        writes(3).check("systems/rpc/multi_queue"),
+        writes(3).batched().check("systems/rpc/batching_multi_queue"),
+        writes(2).batched().under(Trouble::Loss).check("systems/rpc/lost_messages"),
+        writes(2).batched().under(Trouble::Hesitation).check("systems/rpc/requests_that_are_being_written"),
+        writes(2).batched().under(Trouble::Late).check("systems/rpc/repeated_without_need"),
+        sends(1).check("systems/datagram_rpc/baseline"),
+        sends(3).batched().check("systems/datagram_rpc/batching_multi_queue"),
+        sends(2).batched().under(Trouble::Loss).check("systems/datagram_rpc/lost_messages"),
+    ]
 }

@@ -1,0 +1,35 @@
+//! The sequencer by RDMA fetch-and-add.
+
+use crate::check::Check;
+use crate::deployed;
+use crate::drawing::{Case, Drawer, Draws, Sequencer, Shape};
+use crate::stage::{Stage, place, text};
+use doorbell_systems::atomics_sequencer::{AtomicsSequencer, Client, Server};
+use doorbell_verbs::Cluster;
+
+/// RDMA fetch-and-add; of a case's server it has none of the switches.
+#[derive(Clone, Copy, Debug)]
+pub struct Atomics;
+
+impl Sequencer for Atomics {
+    fn put_up<C: Cluster>(case: &Case<Atomics>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
+        let counter = stage.counter(case.first).map_err(text)?;
+        let interval = stage.server_interval();
+        stage.serve(Server { clients: case.clients, counter, interval });
+        let (drawing, interval) = (case.drawing(), stage.client_interval());
+        let machines = stage.cluster().machines();
+        for number in 0..case.clients {
+            stage.ask(place(machines, number), Drawer(Client { number, drawing, interval }));
+        }
+        Ok(())
+    }
+}
+
+/// Its checks.
+pub fn checks<C: Cluster>() -> Vec<Check<C>> {
+    vec![
+        Shape::new(Atomics, 4).check("systems/sequencer/atomics"),
+        Shape::new(Atomics, 4).across_2_32().check("systems/sequencer/atomics_across_2_32"),
+        deployed::check::<AtomicsSequencer, C>(),
+    ]
+}

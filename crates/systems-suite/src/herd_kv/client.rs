@@ -1,0 +1,120 @@
+//! A client of a store over HERD's RPCs, which may GET by READ.
+
+use super::{config, layout};
+use crate::kv::{Case, Event, History, Op, Script, Store, number, wait};
+use doorbell_systems::SystemError;
+use doorbell_systems::herd::{self, Outcome};
+use doorbell_systems::kv::{Key, Reply, Request, numbered, owner};
+use doorbell_systems::read_kv::Reader;
+use doorbell_verbs::{Program, Provider, Time};
+use std::collections::HashMap;
+
+/// A GET asks only for a change, mostly, where a version is known.
+fn request(script: &mut Script, key: Key, op: Op, versions: &HashMap<Key, (u32, u64)>) -> Request {
+    match op {
+        Op::Get(_) => match versions.get(&key) {
+            Some((version, _)) if script.below(4) > 0 => Request::GetIfNot(key, *version),
+            _ => Request::Get(key),
+        },
+        Op::Put(n) => Request::Put(key, script.value(n)),
+        Op::Insert(n, _) => Request::Insert(key, script.value(n)),
+        Op::Update(n, _) => Request::Update(key, script.value(n)),
+        Op::Delete(_) => Request::Delete(key),
+    }
+}
+
+/// The operation with its outcome; `unchanged` is the value of the version that was asked with.
+fn outcome(op: Op, outcome: &Outcome<Reply>, unchanged: Option<u64>) -> Result<Op, SystemError> {
+    let Outcome::Reply(reply) = outcome else {
+        return Err(SystemError::Protocol(format!("malformed: {op:?}")));
+    };
+    let done = *reply == Reply::Ok;
+    Ok(match (op, reply) {
+        (Op::Get(_), Reply::Value(_, value)) => Op::Get(Some(number(value)?)),
+        (Op::Get(_), Reply::NotFound) => Op::Get(None),
+        (Op::Get(_), Reply::Ok) if unchanged.is_some() => Op::Get(unchanged),
+        (Op::Put(n), Reply::Ok) => Op::Put(n),
+        (Op::Insert(n, _), Reply::Ok | Reply::Exists) => Op::Insert(n, done),
+        (Op::Update(n, _), Reply::Ok | Reply::NotFound) => Op::Update(n, done),
+        (Op::Delete(_), Reply::Ok | Reply::NotFound) => Op::Delete(done),
+        _ => return Err(SystemError::Protocol(format!("{reply:?} to {op:?}"))),
+    })
+}
+
+/// Something that has begun: key, operation, and the value of the version that it asked with.
+type Asked = HashMap<u64, (u64, Op, Option<u64>)>;
+
+/// A client.
+pub(crate) struct Client<S> {
+    pub(crate) case: Case<S>,
+    /// Its GETs are READs.
+    pub(crate) reads: bool,
+    pub(crate) number: u32,
+    pub(crate) end: Time,
+}
+
+impl<S: Store> Program for Client<S> {
+    type Output = Result<History, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let (config, outstanding) = (config(&self.case), self.case.outstanding);
+        let mut client = herd::Client::start(&p, &config, self.number, outstanding)?;
+        let mut reader = match self.reads {
+            true => Some(Reader::start(&p, layout(), config.workers, self.number, outstanding)?),
+            false => None,
+        };
+        let mut script = Script::new(&self.case, self.number);
+        let mut versions: HashMap<Key, (u32, u64)> = HashMap::new();
+        let mut asked = Asked::new();
+        let mut history = History::default();
+        let (mut done, mut gotten, mut sent) = (Vec::new(), Vec::new(), 0);
+        while (history.events.len() as u64) < self.case.operations {
+            let mut busy = false;
+            while sent - (history.events.len() as u64) < outstanding.into() && sent < self.case.operations {
+                let (k, op) = script.draw();
+                let key = numbered(k);
+                let worker = owner(&key, config.workers);
+                let mut cached = None;
+                match (&mut reader, op) {
+                    (Some(reader), Op::Get(_)) => reader.begin(key, sent)?,
+                    _ if !client.has_room(worker) => break,
+                    _ => {
+                        let request = request(&mut script, key, op, &versions);
+                        if let Request::GetIfNot(key, _) = &request {
+                            cached = versions.get(key).map(|(_, value)| *value);
+                        }
+                        client.send(worker, &request, sent)?;
+                    }
+                }
+                asked.insert(sent, (k, op, cached));
+                sent += 1;
+                busy = true;
+            }
+            busy |= client.poll(&mut done)?;
+            for d in done.drain(..) {
+                let (key, op, cached) = asked[&d.tag];
+                if let Outcome::Reply(Reply::Value(version, value)) = &d.outcome {
+                    versions.insert(numbered(key), (*version, number(value)?));
+                }
+                let ok = d.outcome == Outcome::Reply(Reply::Ok);
+                history.unchanged += u64::from(ok && matches!(op, Op::Get(_)));
+                let op = outcome(op, &d.outcome, cached)?;
+                history.events.push(Event { key, op, began: d.sent, ended: p.now() });
+            }
+            if let Some(reader) = &mut reader {
+                busy |= reader.poll(&mut gotten)?;
+            }
+            for g in gotten.drain(..) {
+                let op = Op::Get(g.found.map(|(_, v)| number(&v)).transpose()?);
+                history.events.push(Event { key: asked[&g.tag].0, op, began: g.began, ended: p.now() });
+                history.again += g.again;
+            }
+            let repeated = client.repeat()?;
+            history.repeated += repeated;
+            if !busy && repeated == 0 {
+                wait(&p, self.end, client.due(), history.events.len() as u64)?;
+            }
+        }
+        Ok(history)
+    }
+}

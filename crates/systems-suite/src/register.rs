@@ -1,0 +1,17 @@
+//! The register: whose checks there are.
+
+use crate::check::Check;
+use crate::{atomics_sequencer, drtm_kv, herd, herd_kv, read_kv, rpc_sequencer, spec_sequencer};
+use doorbell_verbs::Cluster;
+
+/// All checks: those of HERD's RPCs, then a line for each system.
+pub fn checks<C: Cluster>() -> Vec<Check<C>> {
+    let mut all = herd::checks();
+    all.extend(rpc_sequencer::checks());
+    all.extend(spec_sequencer::checks());
+    all.extend(atomics_sequencer::checks());
+    all.extend(herd_kv::checks());
+    all.extend(read_kv::checks());
+    all.extend(drtm_kv::checks());
+    all
+}

@@ -1,0 +1,38 @@
+//! The list of checks for devices where time is real.
+
+mod common;
+
+use common::cluster;
+use doorbell_sim::SimCluster;
+use doorbell_systems::{System, Visit, visit_all};
+use doorbell_systems_suite::{Scale, checks, run_all};
+use doorbell_verbs::{Span, Time};
+use std::collections::BTreeSet;
+
+/// It holds where time is virtual, too.
+#[test]
+fn the_list_of_checks_passes() {
+    let end = Time::START + Scale::SMALL.patience + Span::from_ms(10);
+    let mut make = |machines| cluster("cib", machines, |config| config.end = end);
+    let list = checks();
+    let report = run_all(&list, &mut make, None, &Scale::SMALL, &mut |result| println!("{result}"));
+    assert!(report.failed().is_empty(), "{report}");
+    assert_eq!(report.counts().0, list.len());
+}
+
+#[test]
+fn every_system_is_checked_as_it_is_deployed() {
+    struct Names(BTreeSet<String>);
+    impl Visit for Names {
+        fn visit<S: System>(&mut self) {
+            self.0.insert(format!("systems/deployed/{}", S::NAME));
+        }
+    }
+    let mut systems = Names(BTreeSet::new());
+    visit_all(&mut systems);
+    let names: Vec<String> = checks::<SimCluster>().iter().map(|check| check.name().to_owned()).collect();
+    let unique: BTreeSet<String> = names.iter().cloned().collect();
+    assert_eq!(names.len(), unique.len(), "two checks have the same name: {names:?}");
+    let deployed = |name: &&String| name.starts_with("systems/deployed/");
+    assert_eq!(unique.iter().filter(deployed).cloned().collect::<BTreeSet<_>>(), systems.0);
+}
