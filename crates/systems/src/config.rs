@@ -87,7 +87,7 @@ schema! {
 
 impl Clients {
     /// As the papers' clusters have them: windows or not.
-    pub(crate) const fn new(clients: u32, per_machine: u32, outstanding: u32, windows: bool) -> Clients {
+    pub const fn new(clients: u32, per_machine: u32, outstanding: u32, windows: bool) -> Clients {
         Clients { clients, clients_per_machine: per_machine, outstanding, windows }
     }
 
@@ -97,11 +97,12 @@ impl Clients {
     }
 
     /// Machine and core of a client; the server is machine 0.
-    pub(crate) fn place(&self, client: u32) -> (u32, u32) {
+    pub fn place(&self, client: u32) -> (u32, u32) {
         (1 + client / self.clients_per_machine, client % self.clients_per_machine)
     }
 
-    pub(crate) fn drawing(&self) -> Drawing {
+    /// How a client draws, without end.
+    pub fn drawing(&self) -> Drawing {
         Drawing { outstanding: self.outstanding, windows: self.windows, limit: 0, record: false }
     }
 }
@@ -171,7 +172,7 @@ impl Scale {
 
 impl Timing {
     /// Long enough for steady rates of the paper's systems.
-    pub(crate) const USUAL: Timing = Timing {
+    pub const USUAL: Timing = Timing {
         warmup: Duration::new(Span::from_us(100)),
         duration: Duration::new(Span::from_us(150)),
         seed: 1,

@@ -13,15 +13,23 @@ pub(crate) const QKEY: u32 = 0x1111_1111;
 const INLINE_MOST: u32 = 128;
 
 /// A thread's device.
-pub(crate) struct Device<P: Provider> {
-    pub(crate) cpu: P,
-    pub(crate) context: Context<P>,
-    pub(crate) pd: Pd<P>,
-    pub(crate) attr: DeviceAttr,
+pub struct Device<P: Provider> {
+    /// The thread's provider.
+    pub cpu: P,
+    /// The device, opened.
+    pub context: Context<P>,
+    /// The one protection domain of the thread.
+    pub pd: Pd<P>,
+    /// What the device has.
+    pub attr: DeviceAttr,
 }
 
 impl<P: Provider> Device<P> {
-    pub(crate) fn open(cpu: &P) -> Result<Device<P>, SystemError> {
+    /// Opens the machine's first device.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open(cpu: &P) -> Result<Device<P>, SystemError> {
         let context = Context::open(cpu, 0)?;
         let pd = context.alloc_pd()?;
         let attr = context.query_device()?;
@@ -29,23 +37,29 @@ impl<P: Provider> Device<P> {
     }
 
     /// The port, from 1, of the `n`th of those who share the device.
-    pub(crate) fn port(&self, n: u32) -> u8 {
+    pub fn port(&self, n: u32) -> u8 {
         1 + (n % u32::from(self.attr.ports)) as u8
     }
 
     /// Bytes of messages of up to `len` that go into their WQE.
-    pub(crate) fn inline(&self, len: u32) -> u32 {
+    pub fn inline(&self, len: u32) -> u32 {
         len.min(INLINE_MOST).min(self.attr.max_inline_data.unwrap_or(64))
     }
 
     /// New memory, registered.
-    pub(crate) fn registered(&self, len: u64, access: AccessFlags) -> Result<Mr<P>, SystemError> {
+    ///
+    /// # Errors
+    /// If the machine has no more, or the device no more regions.
+    pub fn registered(&self, len: u64, access: AccessFlags) -> Result<Mr<P>, SystemError> {
         let mem = self.cpu.alloc(len.max(1), PageSize::Huge)?;
         Ok(self.pd.reg_mr(mem, access)?)
     }
 
     /// Memory that is there, registered.
-    pub(crate) fn register(&self, mem: Mem, access: AccessFlags) -> Result<Mr<P>, SystemError> {
+    ///
+    /// # Errors
+    /// If the device has no more regions.
+    pub fn register(&self, mem: Mem, access: AccessFlags) -> Result<Mr<P>, SystemError> {
         Ok(self.pd.reg_mr(mem, access)?)
     }
 
@@ -79,7 +93,10 @@ pub(crate) fn warm<C: Cpu>(cpu: &C, mem: Mem) {
 }
 
 /// An error where a completion is not a success.
-pub(crate) fn check(wc: &Wc) -> Result<(), SystemError> {
+///
+/// # Errors
+/// If it is none.
+pub fn check(wc: &Wc) -> Result<(), SystemError> {
     if wc.status == WcStatus::Success { Ok(()) } else { Err(SystemError::Completion(wc.status)) }
 }
 
@@ -97,9 +114,24 @@ pub(crate) fn serve_rc<P: Provider>(
 ) -> Result<Vec<Qp<P>>, SystemError> {
     let cq = device.context.create_cq(1)?;
     let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, ..QpCap::default() };
+    serve_qps(device, clients, service, |_| {
+        Ok(device.pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Rc, cap))?)
+    })
+}
+
+/// The same of QPs that `make` makes for each client, on RC or UC.
+///
+/// # Errors
+/// If a QP cannot be had or connected.
+pub fn serve_qps<P: Provider>(
+    device: &Device<P>,
+    clients: u32,
+    service: &str,
+    mut make: impl FnMut(u32) -> Result<Qp<P>, SystemError>,
+) -> Result<Vec<Qp<P>>, SystemError> {
     let mut qps = Vec::new();
     for client in 0..clients {
-        let qp = device.pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Rc, cap))?;
+        let qp = make(client)?;
         let endpoint = qp.endpoint(device.port(client))?;
         device.cpu.publish(&format!("{service}/server/{client}"), &endpoint.to_bytes());
         qps.push(qp);
@@ -120,15 +152,29 @@ pub(crate) fn connect_rc<P: Provider>(
     client: u32,
     service: &str,
 ) -> Result<Qp<P>, SystemError> {
-    let port = device.port(client);
     let cap =
         QpCap { max_send_wr: depth, max_recv_wr: 1, max_inline_data: device.inline(64), ..QpCap::default() };
     let qp = device.pd.create_qp(cq, cq, None, &QpInitAttr::new(QpType::Rc, cap))?;
+    connect_qp(device, &qp, client, service)?;
+    Ok(qp)
+}
+
+/// Connects a client's QP to the end that the server of `service` has for it by [`serve_qps`].
+///
+/// # Errors
+/// If it cannot be connected.
+pub fn connect_qp<P: Provider>(
+    device: &Device<P>,
+    qp: &Qp<P>,
+    client: u32,
+    service: &str,
+) -> Result<(), SystemError> {
+    let port = device.port(client);
     device.cpu.publish(&format!("{service}/client/{client}"), &qp.endpoint(port)?.to_bytes());
     let remote = find(&device.cpu, &format!("{service}/server/{client}"))?;
     qp.connect(port, &remote, &connect_attr(device))?;
     device.cpu.lookup(&format!("{service}/connected/{client}"));
-    Ok(qp)
+    Ok(())
 }
 
 fn connect_attr<P: Provider>(device: &Device<P>) -> ConnectAttr {

@@ -50,21 +50,24 @@ impl From<Drawn> for Measured {
 }
 
 /// The state of a drawing client.
-pub(crate) struct Drawer {
+#[derive(Debug)]
+pub struct Drawer {
     drawing: Drawing,
     interval: Interval,
     begun: u64,
     ended: u64,
-    pub(crate) drawn: Drawn,
+    /// What it drew so far.
+    pub drawn: Drawn,
 }
 
 impl Drawer {
-    pub(crate) fn new(drawing: Drawing, interval: Interval) -> Drawer {
+    /// A client that has drawn nothing yet.
+    pub fn new(drawing: Drawing, interval: Interval) -> Drawer {
         Drawer { drawing, interval, begun: 0, ended: 0, drawn: Drawn::default() }
     }
 
     /// How many requests to send now.
-    pub(crate) fn wanted(&self) -> u32 {
+    pub fn wanted(&self) -> u32 {
         let outstanding = (self.begun - self.ended) as u32;
         if self.drawing.windows && outstanding > 0 {
             return 0;
@@ -73,11 +76,13 @@ impl Drawer {
         (self.drawing.outstanding - outstanding).min(u32::try_from(left).unwrap_or(u32::MAX))
     }
 
-    pub(crate) fn sent(&mut self, requests: u32) {
+    /// So many requests were sent.
+    pub fn sent(&mut self, requests: u32) {
         self.begun += u64::from(requests);
     }
 
-    pub(crate) fn got(&mut self, value: u64, began: Time, ended: Time, header_only: bool) {
+    /// A number came whose request began at `began`.
+    pub fn got(&mut self, value: u64, began: Time, ended: Time, header_only: bool) {
         self.ended += 1;
         let how = How { header_only, ..How::default() };
         self.drawn.measured.operation(self.interval, began, ended, how);
@@ -86,7 +91,8 @@ impl Drawer {
         }
     }
 
-    pub(crate) fn is_done(&self, now: Time) -> bool {
+    /// Whether it has all that it was to draw, or its time is over.
+    pub fn is_done(&self, now: Time) -> bool {
         let all = self.drawing.limit > 0 && self.ended == self.drawing.limit;
         all || now >= self.interval.end
     }

@@ -7,12 +7,12 @@
 //! - [`herd_kv`], [`read_kv`], [`drtm_kv`]: key-value stores.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, or by UD SEND both ways; [`drawing`];
-//! [`kv`].
+//! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
 #![forbid(unsafe_code)]
 
 pub mod atomics_sequencer;
 pub mod config;
-mod device;
+pub mod device;
 pub mod drawing;
 pub mod drtm_kv;
 mod error;
@@ -20,7 +20,7 @@ pub mod herd;
 pub mod herd_kv;
 pub mod kv;
 mod measure;
-mod outbox;
+pub mod outbox;
 pub mod read_kv;
 mod record;
 mod recv_ring;

@@ -71,7 +71,7 @@ impl Interval {
     }
 
     /// Returns when this client may begin, with its times by its own clock.
-    pub(crate) fn begin<P: Provider>(self, p: &P) -> Interval {
+    pub fn begin<P: Provider>(self, p: &P) -> Interval {
         let Some(client) = self.together else {
             while p.now() < self.begin {
                 p.pause(self.begin);
@@ -154,7 +154,7 @@ impl Measured {
     }
 
     /// Counts a list of `replies` that was posted.
-    pub(crate) fn post(&mut self, interval: Interval, now: Time, replies: u64) {
+    pub fn post(&mut self, interval: Interval, now: Time, replies: u64) {
         if interval.contains(now) {
             self.posts += 1;
             self.replies += replies;

@@ -8,8 +8,9 @@ use doorbell_verbs::{Cq, Provider, Qp, SendFlags, SendWr, Time};
 pub(crate) const SIGNAL_EVERY: u64 = 64;
 
 /// A QP to post to, with a CQ of its own for what it sends.
-pub(crate) struct Outbox<P: Provider> {
-    pub(crate) qp: Qp<P>,
+pub struct Outbox<P: Provider> {
+    /// The QP.
+    pub qp: Qp<P>,
     cq: Cq<P>,
     depth: u64,
     posted: u64,
@@ -17,18 +18,18 @@ pub(crate) struct Outbox<P: Provider> {
 }
 
 /// Send queue entries that an outbox needs for lists of up to `batch`.
-pub(crate) fn depth(batch: u32) -> u32 {
+pub fn depth(batch: u32) -> u32 {
     2 * SIGNAL_EVERY as u32 + batch
 }
 
 /// CQ entries that an outbox needs.
-pub(crate) fn cqe(batch: u32) -> u32 {
+pub fn cqe(batch: u32) -> u32 {
     depth(batch) / SIGNAL_EVERY as u32 + 1
 }
 
 impl<P: Provider> Outbox<P> {
     /// For a QP made with [`depth`] and a CQ made with [`cqe`] for the same `batch`.
-    pub(crate) fn new(qp: Qp<P>, cq: Cq<P>, batch: u32) -> Outbox<P> {
+    pub fn new(qp: Qp<P>, cq: Cq<P>, batch: u32) -> Outbox<P> {
         Outbox { qp, cq, depth: depth(batch).into(), posted: 0, completed: 0 }
     }
 
@@ -50,7 +51,10 @@ impl<P: Provider> Outbox<P> {
     }
 
     /// Posts `list` with one doorbell, setting `wr_id` and `SIGNALED`. Waits for room.
-    pub(crate) fn post(&mut self, list: &mut [SendWr<'_>]) -> Result<(), SystemError> {
+    ///
+    /// # Errors
+    /// If the device refuses it, or something that was posted before has failed.
+    pub fn post(&mut self, list: &mut [SendWr<'_>]) -> Result<(), SystemError> {
         self.wait((self.posted + list.len() as u64).saturating_sub(self.depth))?;
         for wr in list.iter_mut() {
             self.posted += 1;
