@@ -2,7 +2,7 @@
 
 use crate::check::Check;
 use crate::deployed;
-use crate::drawing::{Case, Drawer, Draws, Sequencer, Shape};
+use crate::drawing::{Case, Draws, Keeping, Sequencer, Shape};
 use crate::stage::{Stage, place, text};
 use doorbell_systems::atomics_sequencer::{AtomicsSequencer, Client, Server};
 use doorbell_verbs::Cluster;
@@ -19,7 +19,7 @@ impl Sequencer for Atomics {
         let (drawing, interval) = (case.drawing(), stage.client_interval());
         let machines = stage.cluster().machines();
         for number in 0..case.clients {
-            stage.ask(place(machines, number), Drawer(Client { number, drawing, interval }));
+            stage.ask(place(machines, number), Keeping(Client { number, drawing, interval }));
         }
         Ok(())
     }

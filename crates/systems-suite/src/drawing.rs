@@ -85,9 +85,9 @@ impl Record for Draws {
 }
 
 /// A client, of which what it drew is kept.
-pub(crate) struct Drawer<T>(pub(crate) T);
+pub struct Keeping<T>(pub T);
 
-impl<T: Program<Output = Result<Drawn, SystemError>>> Program for Drawer<T> {
+impl<T: Program<Output = Result<Drawn, SystemError>>> Program for Keeping<T> {
     type Output = Result<Draws, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
@@ -98,7 +98,7 @@ impl<T: Program<Output = Result<Drawn, SystemError>>> Program for Drawer<T> {
 
 impl<S: Sequencer> Case<S> {
     /// How its clients draw.
-    pub(crate) fn drawing(&self) -> Drawing {
+    pub fn drawing(&self) -> Drawing {
         Drawing { outstanding: self.outstanding, windows: self.windows, limit: self.draws, record: true }
     }
 
@@ -152,8 +152,9 @@ impl<S: Sequencer> Case<S> {
 /// Shortly before the upper half of a number changes.
 const BEFORE_CARRY: u64 = (3 << 32) - 100;
 
-/// A case of the lists.
-pub(crate) struct Shape<S> {
+/// A case of the lists: by default one that clients draw from without anything going wrong.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape<S> {
     sequencer: S,
     outstanding: u32,
     batched: bool,
@@ -162,24 +163,28 @@ pub(crate) struct Shape<S> {
 }
 
 impl<S: Sequencer> Shape<S> {
-    pub(crate) fn new(sequencer: S, outstanding: u32) -> Shape<S> {
+    /// Of clients with so many requests outstanding, replies one by one.
+    pub fn new(sequencer: S, outstanding: u32) -> Shape<S> {
         Shape { sequencer, outstanding, batched: false, first: 0, trouble: Trouble::None }
     }
 
-    pub(crate) fn batched(self) -> Shape<S> {
+    /// The server takes up to 16 requests in a pass, and posts their replies together.
+    pub fn batched(self) -> Shape<S> {
         Shape { batched: true, ..self }
     }
 
     /// The upper half of the numbers changes on the way.
-    pub(crate) fn across_2_32(self) -> Shape<S> {
+    pub fn across_2_32(self) -> Shape<S> {
         Shape { first: BEFORE_CARRY, ..self }
     }
 
-    pub(crate) fn losing(self) -> Shape<S> {
+    /// Messages are lost.
+    pub fn losing(self) -> Shape<S> {
         Shape { trouble: Trouble::Loss, ..self }
     }
 
-    pub(crate) fn check<C: Cluster>(self, name: &str) -> Check<C> {
+    /// It as a check of this name.
+    pub fn check<C: Cluster>(self, name: &str) -> Check<C> {
         Check::new(name, move |cluster, scale| {
             let case = Case {
                 sequencer: self.sequencer,

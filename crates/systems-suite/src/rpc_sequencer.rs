@@ -2,7 +2,7 @@
 
 use crate::check::Check;
 use crate::deployed;
-use crate::drawing::{Case, Drawer, Draws, Sequencer, Shape};
+use crate::drawing::{Case, Draws, Keeping, Sequencer, Shape};
 use crate::stage::{Stage, place, text};
 use doorbell_systems::herd;
 use doorbell_systems::rpc_sequencer::{Client, MAX_REPLY, MAX_REQUEST, RpcSequencer, Server};
@@ -36,7 +36,7 @@ impl Sequencer for HerdRpc {
         let machines = stage.cluster().machines();
         for number in 0..case.clients {
             let client = Client { config: config.clone(), number, drawing, interval };
-            stage.ask(place(machines, number), Drawer(client));
+            stage.ask(place(machines, number), Keeping(client));
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use crate::check::Check;
 use crate::deployed;
-use crate::drawing::{Case, Drawer, Draws, Sequencer, Shape};
+use crate::drawing::{Case, Draws, Keeping, Sequencer, Shape};
 use crate::stage::{Stage, place, text};
 use doorbell_systems::spec_sequencer::{Client, Config, Server, SpecSequencer};
 use doorbell_verbs::Cluster;
@@ -44,7 +44,7 @@ impl Sequencer for SpecS0 {
         let machines = stage.cluster().machines();
         for number in 0..case.clients {
             let client = Client { config: config.clone(), number, guess, drawing, interval };
-            stage.ask(place(machines, number), Drawer(client));
+            stage.ask(place(machines, number), Keeping(client));
         }
         Ok(())
     }
