@@ -20,14 +20,14 @@ pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_workload::{MachineGroup, Pattern, Profiles, Resolved, Verb, Workload, WorkloadError};
 pub use explain::{EXPLAIN_RUNS, explain, explain_system, percent, simulate, simulate_system, words};
 pub use judge::report::{
-    Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report,
+    Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report, judge,
     reproduce,
 };
 pub use judge::selector::{BadSelector, Selection};
 pub use judge::sensitivity::Sensitivity;
 pub use judge::{accuracy::Accuracy, claims};
 pub use limits::{least_latency, limits};
-pub use plan::{Control, Watch, cores};
+pub use plan::{Control, NotYet, Watch, cores};
 pub use programs::{ProgramError, ThreadResult, Worker};
 pub use results::{
     Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, SCHEMA, SentAgain, Size, Stored, Taken,

@@ -197,8 +197,16 @@ struct MarksFile {
     mark: Vec<Mark>,
 }
 
+/// The claims of a file.
+///
+/// # Errors
+/// If it is not TOML, or an entry is no claim: what is wrong, with the line.
+pub fn parse(text: &str) -> Result<Vec<Claim>, String> {
+    toml::from_str::<ClaimsFile>(text).map(|file| file.claim).map_err(|error| error.to_string())
+}
+
 static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| {
-    let claims = |text| toml::from_str::<ClaimsFile>(text).expect("the files of claims are tested").claim;
+    let claims = |text| parse(text).expect("the files of claims are tested");
     let mut all = claims(include_str!("../../../../papers/claims.toml"));
     all.extend(claims(include_str!("../../../../papers/ours.toml")));
     all

@@ -184,7 +184,8 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
             continue;
         };
         let wanted = findings.checks.iter().filter(|c| selection.wants(c.claim));
-        report.claims.extend(wanted.map(|c| compare(experiment, c, &settled)));
+        let known = |c: &Check| claims::find(c.claim).unwrap_or_else(|| no_claim(c));
+        report.claims.extend(wanted.map(|c| compare(experiment, c, known(c), &settled)));
         report.curves.extend(findings.curves);
     }
     report.accuracy = accuracy::of(&report.claims);
@@ -193,6 +194,29 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
     }
     report.stored = ctx.known.taken();
     Ok(report)
+}
+
+/// Runs one experiment, which need not be of the register, and compares what it finds with `claims`; nothing
+/// where it was stopped. `ctx` must not keep results: what is kept knows of Doorbell's own systems only.
+///
+/// # Errors
+/// If a run fails.
+///
+/// # Panics
+/// If the experiment checks something that is none of the claims.
+pub fn judge(
+    ctx: &Ctx<'_>,
+    experiment: &Experiment,
+    claims: &[Claim],
+) -> Result<Vec<ClaimReport>, SimulateError> {
+    let settled = claims::settled_by(ctx.profiles.iter().flat_map(calibrated_from));
+    let found = ctx.find(&[experiment])?.into_iter().flatten().flat_map(|findings| findings.checks);
+    let known = |c: &Check| claims.iter().find(|claim| claim.id == c.claim).unwrap_or_else(|| no_claim(c));
+    Ok(found.map(|check| compare(experiment, &check, known(&check), &settled)).collect())
+}
+
+fn no_claim(check: &Check) -> ! {
+    panic!("experiments check claims only, not {}", check.claim)
 }
 
 /// Claims that a profile was set from.
@@ -229,9 +253,8 @@ fn basis(claim: &Claim, formula: bool, settled: &BTreeSet<String>) -> Basis {
     }
 }
 
-fn compare(experiment: &Experiment, check: &Check, settled: &BTreeSet<String>) -> ClaimReport {
-    let id = check.claim;
-    let claim = claims::find(id).unwrap_or_else(|| panic!("experiments check claims only, not {id}"));
+fn compare(experiment: &Experiment, check: &Check, claim: &Claim, settled: &BTreeSet<String>) -> ClaimReport {
+    let id = claim.id.as_str();
     let (simulated, error, holds) = match &check.found {
         Found::Number(n) => {
             let error = claim.error(*n);

@@ -23,7 +23,7 @@ pub struct Experiment {
     /// Whether all its claims follow from formulas: it needs no run.
     pub formulas: bool,
     /// What it finds, from runs that it asks for.
-    pub(crate) run: fn(&Ctx<'_>) -> Result<Findings, NotYet>,
+    pub run: fn(&Ctx<'_>) -> Result<Findings, NotYet>,
 }
 
 /// All experiments, in the order of the papers.
@@ -107,7 +107,11 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    pub(crate) fn profile(&self, name: &str) -> &Profile {
+    /// One of the clusters.
+    ///
+    /// # Panics
+    /// If none of them has this name.
+    pub fn profile(&self, name: &str) -> &Profile {
         let found = self.profiles.iter().find(|p| p.name == name);
         found.unwrap_or_else(|| panic!("experiments name built-in profiles only, not {name}"))
     }
@@ -115,13 +119,15 @@ impl<'a> Ctx<'a> {
 
 /// What an experiment found.
 #[derive(Default)]
-pub(crate) struct Findings {
-    pub(crate) checks: Vec<Check>,
-    pub(crate) curves: Vec<Curve>,
+pub struct Findings {
+    /// What was found for its claims.
+    pub checks: Vec<Check>,
+    /// The curves behind that.
+    pub curves: Vec<Curve>,
 }
 
 /// What was found for one claim.
-pub(crate) struct Check {
+pub struct Check {
     pub(crate) claim: &'static str,
     /// The profile it was found on.
     pub(crate) profile: &'static str,
@@ -133,37 +139,45 @@ pub(crate) struct Check {
 }
 
 /// What can be found.
-pub(crate) enum Found {
+pub enum Found {
     /// A number in the claim's unit.
     Number(f64),
     /// Yes or no.
     Flag(bool),
     /// Whether a statement in words holds, and what was seen.
-    Statement { holds: bool, seen: String },
+    Statement {
+        /// Whether it holds.
+        holds: bool,
+        /// What was seen.
+        seen: String,
+    },
 }
 
 impl Check {
-    pub(crate) fn new(claim: &'static str, profile: &'static str, found: Found) -> Check {
+    /// What was found on a profile.
+    pub fn new(claim: &'static str, profile: &'static str, found: Found) -> Check {
         Check { claim, profile, found, bottleneck: None, formula: false, note: String::new() }
     }
 
-    pub(crate) fn number(claim: &'static str, profile: &'static str, number: impl Into<f64>) -> Check {
+    /// A number in the claim's unit.
+    pub fn number(claim: &'static str, profile: &'static str, number: impl Into<f64>) -> Check {
         Check::new(claim, profile, Found::Number(number.into()))
     }
 
-    pub(crate) fn statement(claim: &'static str, profile: &'static str, holds: bool, seen: String) -> Check {
+    /// Whether a statement in words holds, and what was seen.
+    pub fn statement(claim: &'static str, profile: &'static str, holds: bool, seen: String) -> Check {
         Check::new(claim, profile, Found::Statement { holds, seen })
     }
 
     /// The rate of a run whose bottleneck was observed.
-    pub(crate) fn rate(claim: &'static str, profile: &'static str, outcome: &Outcome) -> Check {
+    pub fn rate(claim: &'static str, profile: &'static str, outcome: &Outcome) -> Check {
         Check::number(claim, profile, outcome.mops)
             .limited_by(outcome)
             .note(crate::plan::runs::setting(outcome))
     }
 
     /// Says what limited `outcome`, which was observed by reruns.
-    pub(crate) fn limited_by(mut self, outcome: &Outcome) -> Check {
+    pub fn limited_by(mut self, outcome: &Outcome) -> Check {
         if !outcome.lift.is_empty() {
             self.bottleneck = Some(outcome.bottleneck.clone());
         }
@@ -171,12 +185,13 @@ impl Check {
     }
 
     /// Says that it follows from formulas.
-    pub(crate) fn formula(mut self) -> Check {
+    pub fn formula(mut self) -> Check {
         self.formula = true;
         self
     }
 
-    pub(crate) fn note(mut self, note: impl Into<String>) -> Check {
+    /// Says what else is to be known.
+    pub fn note(mut self, note: impl Into<String>) -> Check {
         self.note = note.into();
         self
     }

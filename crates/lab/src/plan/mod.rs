@@ -18,7 +18,7 @@ use crate::simulate::SimulateError;
 
 /// Why an experiment has no findings yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NotYet {
+pub enum NotYet {
     /// It needs runs that are not made.
     Wanted,
     /// One of its runs failed.

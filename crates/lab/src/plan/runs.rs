@@ -28,7 +28,10 @@ pub(crate) fn setting(outcome: &Outcome) -> String {
 
 impl Ctx<'_> {
     /// Each of `workloads` on `profile`; the outcomes have their order.
-    pub(crate) fn measure(
+    ///
+    /// # Errors
+    /// Where a run is not known yet, or fails.
+    pub fn measure(
         &self,
         profile: &str,
         what: &str,
@@ -38,7 +41,10 @@ impl Ctx<'_> {
     }
 
     /// The same on a profile that is none of the clusters.
-    pub(crate) fn measure_on(
+    ///
+    /// # Errors
+    /// Where a run is not known yet, or fails.
+    pub fn measure_on(
         &self,
         profile: &Profile,
         what: &str,
@@ -51,12 +57,10 @@ impl Ctx<'_> {
     }
 
     /// `workload` on `profile`, with what limits it.
-    pub(crate) fn explain(
-        &self,
-        profile: &str,
-        what: &str,
-        workload: &Workload,
-    ) -> Result<Arc<Outcome>, NotYet> {
+    ///
+    /// # Errors
+    /// Where a run is not known yet, or fails.
+    pub fn explain(&self, profile: &str, what: &str, workload: &Workload) -> Result<Arc<Outcome>, NotYet> {
         let run = self.run_of(self.profile(profile), what, workload);
         if self.explains {
             Ok(self.known.explained(&run, what)?.verbs())

@@ -8,7 +8,10 @@ use doorbell_verbs::Span;
 
 impl Ctx<'_> {
     /// Each of `all` on `profile`; the outcomes have their order.
-    pub(crate) fn systems(
+    ///
+    /// # Errors
+    /// Where a run is not known yet, or fails.
+    pub fn systems(
         &self,
         profile: &str,
         what: &str,
@@ -19,7 +22,10 @@ impl Ctx<'_> {
     }
 
     /// `w` on `profile`, with what limits it.
-    pub(crate) fn explain_system(
+    ///
+    /// # Errors
+    /// Where a run is not known yet, or fails.
+    pub fn explain_system(
         &self,
         profile: &str,
         what: &str,
@@ -41,12 +47,12 @@ impl Ctx<'_> {
 
 impl Check {
     /// The rate of a system whose bottleneck was observed.
-    pub(crate) fn system(claim: &'static str, profile: &'static str, outcome: &SystemOutcome) -> Check {
+    pub fn system(claim: &'static str, profile: &'static str, outcome: &SystemOutcome) -> Check {
         Check::number(claim, profile, outcome.mrps).system_limited_by(outcome).note(setting(outcome))
     }
 
     /// Says what limited `outcome`, which was observed by reruns.
-    pub(crate) fn system_limited_by(mut self, outcome: &SystemOutcome) -> Check {
+    pub fn system_limited_by(mut self, outcome: &SystemOutcome) -> Check {
         if !outcome.lift.is_empty() {
             self.bottleneck = Some(outcome.bottleneck.clone());
         }
