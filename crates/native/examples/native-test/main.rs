@@ -1,5 +1,5 @@
-//! Runs the samples, the conformance suite and the checks of the papers' systems on a real verbs
-//! device: one line a check, then how many passed. The systems run twice: their machines as threads of
+//! Runs the samples, the conformance suite and the checks of the papers' systems, and of the toy system, on a
+//! real verbs device: one line a check, then how many passed. The systems run twice: their machines as threads of
 //! this process, and as processes. A check that the device is known to fail counts as failed only if
 //! it passes. Exits with 1 where a check failed, with 2 where nothing could be run.
 
@@ -8,7 +8,8 @@ mod promises;
 
 use doorbell_conformance::{CheckResult, KnownDifference, Outcome, Report, SOFT_ROCE_DIFFERENCES, samples};
 use doorbell_native::{NativeCluster, NativeDevice};
-use doorbell_systems_suite::{Scale, checks};
+use doorbell_systems_suite::Scale;
+use doorbell_toy::checks;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;

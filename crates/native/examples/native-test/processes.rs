@@ -4,7 +4,8 @@
 //! pipes from every process to this one, and from here to all; clocks count from the same moment.
 
 use doorbell_native::{NativeCluster, NativeDevice};
-use doorbell_systems_suite::{Layer, Layered, MACHINES, Scale, checks};
+use doorbell_systems_suite::{Layer, Layered, MACHINES, Scale};
+use doorbell_toy::checks;
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, RunError, Task, Time, VerbsError};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;

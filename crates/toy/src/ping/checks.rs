@@ -1,0 +1,35 @@
+//! The counter over SENDs: its numbers are unique, dense and monotone.
+
+use super::config::Ping;
+use super::protocol::{Client, Server};
+use doorbell_systems_suite::drawing::{Case, Draws, Keeping, Sequencer, Shape};
+use doorbell_systems_suite::stage::{Stage, place};
+use doorbell_systems_suite::{Check, deployed};
+use doorbell_verbs::{Cluster, Span};
+
+/// RC SENDs to one thread; of a case's server it has none of the switches.
+#[derive(Clone, Copy, Debug)]
+struct OverSends;
+
+impl Sequencer for OverSends {
+    fn put_up<C: Cluster>(case: &Case<OverSends>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
+        let Case { clients, outstanding, first, .. } = *case;
+        let interval = stage.server_interval();
+        stage.serve(Server { clients, outstanding, first, service: Span::ZERO, interval });
+        let (drawing, interval) = (case.drawing(), stage.client_interval());
+        let machines = stage.cluster().machines();
+        for number in 0..clients {
+            stage.ask(place(machines, number), Keeping(Client { number, drawing, interval }));
+        }
+        Ok(())
+    }
+}
+
+/// Its checks.
+pub fn checks<C: Cluster>() -> Vec<Check<C>> {
+    vec![
+        Shape::new(OverSends, 1).check("systems/ping/one_outstanding"),
+        Shape::new(OverSends, 8).check("systems/ping/several_outstanding"),
+        deployed::check::<Ping, C>(),
+    ]
+}

@@ -1,0 +1,138 @@
+//! Pings and their answers: SENDs without payload to the server, SENDs of 8 bytes back.
+
+use doorbell_systems::device::{Device, check, connect_qp, serve_qps};
+use doorbell_systems::drawing::{Drawer, Drawing, Drawn};
+use doorbell_systems::outbox::{self, Outbox};
+use doorbell_systems::{Interval, Measured, SystemError};
+use doorbell_verbs::{
+    AccessFlags, Cq, Program, Provider, Qp, QpCap, QpInitAttr, QpType, RecvWr, SendFlags, SendOp, SendWr,
+    Span, Time, Wc,
+};
+
+/// What the server publishes is below this.
+const SERVICE: &str = "ping";
+
+/// Bytes of an answer.
+const ANSWER: u32 = 8;
+
+/// A QP for so many RECVs, whose completions go to `received`, and as many SENDs.
+fn outbox<P: Provider>(device: &Device<P>, received: &Cq<P>, recvs: u32) -> Result<Outbox<P>, SystemError> {
+    let cap = QpCap {
+        max_send_wr: outbox::depth(1),
+        max_recv_wr: recvs,
+        max_inline_data: device.inline(ANSWER),
+        ..QpCap::default()
+    };
+    let sent = device.context.create_cq(outbox::cqe(1))?;
+    let qp = device.pd.create_qp(&sent, received, None, &QpInitAttr::new(QpType::Rc, cap))?;
+    Ok(Outbox::new(qp, sent, 1))
+}
+
+/// A RECV of a ping, named by the number of its client.
+fn expect<P: Provider>(qp: &Qp<P>, client: u64) -> Result<(), SystemError> {
+    Ok(qp.post_recv(&[RecvWr { wr_id: client, sg_list: &[] }])?)
+}
+
+/// The server's thread.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Number of clients.
+    pub clients: u32,
+    /// Pings that a client has outstanding at most.
+    pub outstanding: u32,
+    /// The number that the first ping gets.
+    pub first: u64,
+    /// Work for each ping.
+    pub service: Span,
+    /// When it measures, and when it ends.
+    pub interval: Interval,
+}
+
+impl Program for Server {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let device = Device::open(&p)?;
+        let received = device.context.create_cq(self.clients * self.outstanding)?;
+        let answers = device.registered(ANSWER.into(), AccessFlags::LOCAL_WRITE)?;
+        let mut outboxes = Vec::new();
+        serve_qps(&device, self.clients, SERVICE, |_| {
+            let outbox = outbox(&device, &received, self.outstanding)?;
+            let qp = outbox.qp.clone();
+            outboxes.push(outbox);
+            Ok(qp)
+        })?;
+        // A ping that comes before its RECV is sent again: RC.
+        for (client, outbox) in (0..).zip(&outboxes) {
+            (0..self.outstanding).try_for_each(|_| expect(&outbox.qp, client))?;
+        }
+        let (mut next, mut measured, mut wc) = (self.first, Measured::default(), [Wc::default(); 16]);
+        while !self.interval.is_over(&p) {
+            let found = received.poll(&mut wc)?;
+            for wc in found {
+                check(wc)?;
+                p.work(self.service);
+                let outbox = &mut outboxes[wc.wr_id as usize];
+                expect(&outbox.qp, wc.wr_id)?;
+                p.store_u64(answers.mem(), 0, next);
+                let sge = [answers.sge(0, ANSWER)];
+                outbox.post(&mut [SendWr::new(0, SendOp::Send, &sge).flags(SendFlags::INLINE)])?;
+                next += 1;
+                measured.post(self.interval, p.now(), 1);
+            }
+            if found.is_empty() {
+                p.pause(self.interval.end);
+            }
+        }
+        Ok(measured)
+    }
+}
+
+/// A client. The answer to its k-th ping comes in its k-th RECV, as RC keeps the order.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Number of this client.
+    pub number: u32,
+    /// How it pings.
+    pub drawing: Drawing,
+    /// When it measures, and when it ends at the latest.
+    pub interval: Interval,
+}
+
+impl Program for Client {
+    type Output = Result<Drawn, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let device = Device::open(&p)?;
+        let depth = self.drawing.outstanding;
+        let received = device.context.create_cq(depth)?;
+        let mut outbox = outbox(&device, &received, depth)?;
+        connect_qp(&device, &outbox.qp, self.number, SERVICE)?;
+        let answers = device.registered(u64::from(ANSWER * depth), AccessFlags::LOCAL_WRITE)?;
+        let mut began = vec![Time::START; depth as usize];
+        let (mut slot, mut wc) = (0, [Wc::default(); 16]);
+        let interval = self.interval.begin(&p);
+        let mut drawer = Drawer::new(self.drawing, interval);
+        while !drawer.is_done(p.now()) {
+            let wanted = drawer.wanted();
+            for _ in 0..wanted {
+                let sge = [answers.sge(u64::from(ANSWER) * slot, ANSWER)];
+                outbox.qp.post_recv(&[RecvWr { wr_id: slot, sg_list: &sge }])?;
+                began[slot as usize] = p.now();
+                outbox.post(&mut [SendWr::new(0, SendOp::Send, &[])])?;
+                drawer.sent(1);
+                slot = (slot + 1) % u64::from(depth);
+            }
+            let found = received.poll(&mut wc)?;
+            for wc in found {
+                check(wc)?;
+                let number = p.load_u64(answers.mem(), u64::from(ANSWER) * wc.wr_id);
+                drawer.got(number, began[wc.wr_id as usize], p.now(), false);
+            }
+            if wanted == 0 && found.is_empty() {
+                p.pause(interval.end);
+            }
+        }
+        Ok(drawer.drawn)
+    }
+}
