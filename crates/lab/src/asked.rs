@@ -68,7 +68,11 @@ pub fn system_fields() -> Vec<&'static Field> {
 /// What is usual of a parameter of systems: one value, or that of most and those of the others by name.
 pub fn usual_of_systems(key: &str) -> String {
     let of = |entry: &'static Entry| Some((entry.name, entry.usual.get(key)?.to_string().replace('`', "")));
-    let all: Vec<(&str, String)> = SYSTEMS.iter().filter_map(of).collect();
+    most_and_others(&SYSTEMS.iter().filter_map(of).collect::<Vec<_>>())
+}
+
+/// The same of values by the names of their systems.
+fn most_and_others(all: &[(&str, String)]) -> String {
     let times = |value: &str| all.iter().filter(|(_, other)| other == value).count();
     // Of several that are as frequent, the first.
     let Some((_, most)) = all.iter().rev().max_by_key(|(_, value)| times(value)) else {
@@ -189,8 +193,13 @@ mod tests {
 
     #[test]
     fn what_is_usual_is_told_of_each() {
-        assert_eq!(usual_of_systems("clients"), "70; herd-kv 128");
-        assert_eq!(usual_of_systems("cores"), "6");
+        let of = |values: &[u32]| -> Vec<(&str, String)> {
+            ["a", "b", "c", "d"].into_iter().zip(values.iter().map(u32::to_string)).collect()
+        };
+        assert_eq!(most_and_others(&of(&[70, 128, 70])), "70; b 128");
+        assert_eq!(most_and_others(&of(&[1, 2, 2, 1])), "1; b, c 2");
+        assert_eq!(most_and_others(&of(&[6, 6])), "6");
+        assert_eq!(most_and_others(&[]), "");
         assert_eq!(systems_with("update"), ["drtm-kv"]);
         assert!(systems_with("seed").is_empty());
     }

@@ -2,6 +2,7 @@
 
 use doorbell_lab::papers::Ctx;
 use doorbell_lab::{Basis, Control, Report, Selection};
+use doorbell_nic::Profile;
 
 fn ctx() -> Ctx<'static> {
     Ctx::new(false, Control::quiet()).unwrap()
@@ -78,7 +79,9 @@ fn json_has_the_fields_of_the_interface() {
         "basis bottleneck contested error experiment explanation held_out holds id kind note paper paper_value profile restates simulated unit where"
     );
     assert_eq!(keys(&json["claims"][0]["bottleneck"]).join(" "), "observed paper");
-    assert_eq!(keys(&json["parameters"]).join(" "), "cib cx cx3");
+    let mut profiles: Vec<&str> = Profile::names().collect();
+    profiles.sort();
+    assert_eq!(keys(&json["parameters"]), profiles);
     assert_eq!(keys(&json["parameters"]["cib"]).join(" "), "assumed calibrated published");
     assert_eq!(json["schema"], 1);
     let curve = &json["curves"][0];

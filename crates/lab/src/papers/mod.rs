@@ -28,7 +28,7 @@ pub struct Experiment {
 
 /// All experiments, in the order of the papers.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    atc16::ALL.into_iter()
+    atc16::ALL.iter().copied()
 }
 
 /// What an experiment runs on.

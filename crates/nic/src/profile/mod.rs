@@ -69,7 +69,7 @@ struct File {
 }
 
 /// Built-in profiles, by name.
-const BUILT_IN: [(&str, &str); 3] = [
+const BUILT_IN: &[(&str, &str)] = &[
     ("cx", include_str!("../../../../profiles/cx.toml")),
     ("cx3", include_str!("../../../../profiles/cx3.toml")),
     ("cib", include_str!("../../../../profiles/cib.toml")),

@@ -32,7 +32,7 @@ mod tab5;
 use super::Experiment;
 
 /// Its experiments, in its order.
-pub(super) const ALL: [&Experiment; 25] = [
+pub(super) const ALL: &[&Experiment] = &[
     &fig2::EXPERIMENT,
     &tab1::EXPERIMENT,
     &fig5::EXPERIMENT,
