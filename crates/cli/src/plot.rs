@@ -1,6 +1,6 @@
 //! Plots of a report, one SVG per experiment: its curves, or where it has none, the numbers of its claims.
 
-use doorbell_lab::claims::{self, MarkAxis, Qualifier, Value};
+use doorbell_lab::claims::{self, MarkAxis, Value};
 use doorbell_lab::papers::Curve;
 use doorbell_lab::{ClaimReport, Report};
 use plotters::coord::Shift;
@@ -380,16 +380,8 @@ impl<'a> Bars<'a> {
 
 /// The number as the paper means it.
 fn qualified(id: &str, value: f64) -> String {
-    let words = match claims::find(id).and_then(|c| c.qualifier) {
-        None | Some(Qualifier::Derived | Qualifier::Range) => "",
-        Some(Qualifier::Approx) => "about ",
-        Some(Qualifier::UpTo) => "at most ",
-        Some(Qualifier::AtLeast) => "at least ",
-        Some(Qualifier::LessThan) => "less than ",
-        Some(Qualifier::GreaterThan) => "more than ",
-        Some(Qualifier::Within) => "within ",
-    };
-    format!("{words}{}", number(value))
+    let words = claims::find(id).and_then(|c| c.qualifier?.words());
+    words.map_or(number(value), |words| format!("{words} {}", number(value)))
 }
 
 /// The claim's id without the words that all of them begin with.

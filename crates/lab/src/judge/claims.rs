@@ -56,6 +56,21 @@ pub enum Qualifier {
     Derived,
 }
 
+impl Qualifier {
+    /// What stands before such a number, where that is anything.
+    pub const fn words(self) -> Option<&'static str> {
+        match self {
+            Qualifier::Approx => Some("about"),
+            Qualifier::UpTo => Some("at most"),
+            Qualifier::AtLeast => Some("at least"),
+            Qualifier::LessThan => Some("less than"),
+            Qualifier::GreaterThan => Some("more than"),
+            Qualifier::Within => Some("within"),
+            Qualifier::Range | Qualifier::Derived => None,
+        }
+    }
+}
+
 /// The [`Claim::paper`] of statements that no paper makes.
 pub const OURS: &str = "doorbell";
 
