@@ -1,0 +1,255 @@
+//! What ARCHITECTURE.md and CONTRIBUTING.md name is there: crates, folders, files, and what modules have.
+//!
+//! In sentences, what stands in backticks and looks like a path is one, and so is where a link leads. In pictures, every word with a slash is,
+//! and the first of a column where it ends in `.rs`; the words below a folder, two columns further in, are its files.
+//! A line of nothing but crates says whose the columns below are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// What is in the repository.
+#[derive(Default)]
+struct Repository {
+    crates: BTreeSet<String>,
+    /// Files and folders from the root; those of a crate also from its name, with and without `src`; files of
+    /// Rust also without their ending.
+    paths: BTreeSet<String>,
+    /// The sources of each crate.
+    sources: BTreeMap<String, String>,
+}
+
+impl Repository {
+    fn of(root: &Path) -> Repository {
+        let mut all = Repository::default();
+        all.walk(root, "");
+        all
+    }
+
+    fn walk(&mut self, folder: &Path, name: &str) {
+        for entry in std::fs::read_dir(folder).expect("a folder can be read").flatten() {
+            let path = entry.path();
+            let file = entry.file_name().to_string_lossy().into_owned();
+            if file.starts_with('.') || file.starts_with("target") {
+                continue;
+            }
+            let inner = if name.is_empty() { file } else { format!("{name}/{file}") };
+            self.add(&inner, &path);
+            if path.is_dir() {
+                self.walk(&path, &inner);
+            }
+        }
+    }
+
+    fn add(&mut self, name: &str, path: &Path) {
+        let of_crate = name.strip_prefix("crates/").or(name.strip_prefix("xtask").map(|_| name));
+        let names = [
+            Some(name.to_owned()),
+            of_crate.map(str::to_owned),
+            of_crate.map(|n| n.replacen("/src/", "/", 1)),
+        ];
+        for name in names.into_iter().flatten() {
+            self.paths.extend(name.strip_suffix(".rs").map(str::to_owned));
+            self.paths.insert(name);
+        }
+        let Some(own) = of_crate.and_then(|name| name.split('/').next()) else { return };
+        self.crates.insert(own.to_owned());
+        if name.ends_with(".rs") {
+            *self.sources.entry(own.to_owned()).or_default() += &std::fs::read_to_string(path).expect("text");
+        }
+    }
+
+    /// Whether a path is there, from the root, or in this crate, or in any.
+    fn has(&self, path: &str, of: Option<&str>) -> bool {
+        let path = path.trim_end_matches('/');
+        let within = |name: &String| self.paths.contains(&format!("{name}/{path}"));
+        match of {
+            Some(name) => within(&name.to_owned()),
+            None => self.paths.contains(path) || self.crates.iter().any(within),
+        }
+    }
+
+    /// Whether `nic::cost`, `nic::Profile::relax` or `limits::Mix` is there: modules by their files, the rest by
+    /// its name anywhere in the crate.
+    fn has_item(&self, item: &str) -> bool {
+        let steps: Vec<&str> = item.trim_end_matches("()").split("::").collect();
+        let names_it = |own: &str, step: &str| {
+            let said = self.sources.get(own).is_some_and(|text| {
+                ["fn ", "struct ", "enum ", "trait ", "type ", "const ", "static ", "macro_rules! "]
+                    .iter()
+                    .any(|kind| text.contains(&format!("{kind}{step}")))
+            });
+            said || self.has(step, Some(own))
+        };
+        match self.crates.get(steps[0]) {
+            Some(own) => steps[1..].iter().all(|step| names_it(own, step)),
+            None => self.crates.iter().any(|own| steps.iter().all(|step| names_it(own, step))),
+        }
+    }
+}
+
+fn is_name(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_lowercase() || c == '.')
+        && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-.".contains(c))
+}
+
+/// Whether a word is a path: of names, with a slash.
+fn is_path(word: &str) -> bool {
+    word.contains('/') && word.trim_end_matches('/').split('/').all(is_name)
+}
+
+/// Whether it is a file of these.
+fn is_file(word: &str) -> bool {
+    is_name(word) && [".rs", ".toml"].iter().any(|ending| word.ends_with(ending)) || word.ends_with(".md")
+}
+
+fn is_item(word: &str) -> bool {
+    let steps = || word.trim_end_matches("()").split("::");
+    steps().count() > 1
+        && steps().all(|step| !step.is_empty() && step.chars().all(|c| c.is_alphanumeric() || c == '_'))
+}
+
+/// The columns of a line of a picture: where each begins, and its text.
+fn columns(line: &str) -> Vec<(usize, String)> {
+    let mut all: Vec<(usize, String)> = Vec::new();
+    let mut spaces = 2;
+    for (at, c) in line.chars().enumerate() {
+        if c == ' ' {
+            spaces += 1;
+            continue;
+        }
+        if spaces > 1 {
+            all.push((at, String::new()));
+        } else if spaces == 1
+            && let Some((_, text)) = all.last_mut()
+        {
+            text.push(' ');
+        }
+        spaces = 0;
+        all.last_mut().expect("begun above").1.push(c);
+    }
+    all
+}
+
+/// What a page names that is not there; and how much it names.
+struct Page<'r> {
+    repository: &'r Repository,
+    missing: Vec<String>,
+    named: usize,
+}
+
+impl Page<'_> {
+    fn check(&mut self, there: bool, what: &str) {
+        self.named += 1;
+        if !there {
+            self.missing.push(what.to_owned());
+        }
+    }
+
+    fn sentence(&mut self, line: &str) {
+        for word in line.split('`').skip(1).step_by(2) {
+            if is_path(word) || is_file(word) {
+                self.check(self.repository.has(word, None), word);
+            } else if is_item(word) {
+                self.check(self.repository.has_item(word), word);
+            }
+        }
+        for link in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            self.check(self.repository.has(link, None), link);
+        }
+        // The row of a crate.
+        let Some((own, _)) = line.strip_prefix("| `").and_then(|rest| rest.split_once(" | ")) else { return };
+        for name in own.split('`').step_by(2).filter(|name| is_name(name) && !is_file(name)) {
+            self.check(self.repository.crates.contains(name), name);
+        }
+    }
+
+    fn picture(&mut self, lines: &[&str]) {
+        let mut owners: Vec<(usize, String)> = Vec::new();
+        let mut folders: BTreeMap<usize, String> = BTreeMap::new();
+        for line in lines {
+            let columns = columns(line);
+            if columns.iter().all(|(_, text)| self.repository.crates.contains(text)) {
+                owners = columns;
+                continue;
+            }
+            let mut below: BTreeMap<usize, String> = BTreeMap::new();
+            for (at, text) in &columns {
+                let owner = owners.iter().rev().find(|(from, _)| from <= at).map(|(_, name)| name.as_str());
+                let words = text.split([' ', '(', ')', ',', ':', ';']).filter(|word| !word.is_empty());
+                let first = words.clone().next().unwrap_or_default();
+                if let Some(folder) = at.checked_sub(2).and_then(|at| folders.get(&at)) {
+                    for word in text.split(' ') {
+                        let path = format!("{folder}{word}");
+                        self.check(is_name(word) && self.repository.has(&path, owner), &path);
+                    }
+                    continue;
+                }
+                for word in words.filter(|word| is_path(word) || (*word == first && is_file(word))) {
+                    self.check(self.repository.has(word, owner), word);
+                }
+                if is_path(first) && first.ends_with('/') {
+                    below.insert(*at, first.to_owned());
+                }
+            }
+            folders = below;
+        }
+    }
+
+    fn read(repository: &Repository, text: &str) -> (Vec<String>, usize) {
+        let mut page = Page { repository, missing: Vec::new(), named: 0 };
+        for (number, part) in text.split("```").enumerate() {
+            match number % 2 {
+                0 => part.lines().for_each(|line| page.sentence(line)),
+                _ => page.picture(&part.lines().collect::<Vec<_>>()),
+            }
+        }
+        (page.missing, page.named)
+    }
+}
+
+#[test]
+fn what_the_pages_name_is_there() {
+    let repository = Repository::of(&root());
+    for (page, least) in [("ARCHITECTURE.md", 200), ("CONTRIBUTING.md", 50)] {
+        let text = std::fs::read_to_string(root().join(page)).expect("it is there");
+        let (missing, named) = Page::read(&repository, &text);
+        assert_eq!(missing, Vec::<String>::new(), "{page} names what is not there");
+        assert!(named > least, "{named} names are all that was found in {page}");
+    }
+}
+
+#[test]
+fn every_crate_is_on_the_map() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
+    for name in Repository::of(&root()).crates {
+        let own =
+            |row: &&str| row.split(" | ").next().is_some_and(|first| first.contains(&format!("`{name}`")));
+        assert!(rows.iter().any(own), "no row is about {name}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_found() {
+    let repository = Repository::of(&root());
+    let missing = |text: &str| Page::read(&repository, text).0.join(" ");
+    assert_eq!(
+        missing("`sim/core/queue`, `limits/unlike.rs`, `README.md`, `nic::Profile::relax`, `x`, `/dev/shm`"),
+        ""
+    );
+    assert_eq!(
+        missing("`sim/core/heap`, `NOTHING.md`, `nic::Profile::tighten`"),
+        "sim/core/heap NOTHING.md nic::Profile::tighten"
+    );
+    assert_eq!(missing("| `simulator` | models |\n"), "simulator");
+    let picture = "```
+ nic                    sim
+ cost/    (in cost/pu)  core/  of what
+   cpu what               queue heap
+```";
+    assert_eq!(missing(picture), "cost/pu cost/what core/heap");
+}
