@@ -35,10 +35,10 @@ fn report(o: &SystemOutcome) -> String {
     let w = &o.workload;
     let ns = |value: Option<u64>| value.map_or("-".to_owned(), |ns| format!("{ns} ns"));
     let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
-    let how = if w.has("windows") { "in windows of" } else { "each with" };
-    let [clients, of_machine, outstanding] =
-        ["clients", "clients_per_machine", "outstanding"].map(|key| w.number(key));
-    let clients = format!("{clients}, {of_machine} per machine, {how} {outstanding} outstanding");
+    let c = w.clients();
+    let how = if c.windows { "in windows of" } else { "each with" };
+    let clients =
+        format!("{}, {} per machine, {how} {} outstanding", c.clients, c.clients_per_machine, c.outstanding);
     let mut rows = vec![
         ("clients", clients),
         ("rate", format!("{} Mrps", Digits(o.mrps, 2))),
@@ -47,7 +47,9 @@ fn report(o: &SystemOutcome) -> String {
         ("latency, p99", ns(o.latency_ns.p99)),
     ];
     if let Some(replies) = o.replies_per_post {
-        rows.insert(0, ("server", format!("{} cores", w.number("cores"))));
+        if let Some(cores) = w.number("cores") {
+            rows.insert(0, ("server", format!("{cores} cores")));
+        }
         rows.push(("replies at a time", Digits(replies, 1).to_string()));
     }
     for (name, share) in [("not found, evicted", o.missed), ("header-only replies", o.header_only)] {

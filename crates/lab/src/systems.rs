@@ -8,7 +8,7 @@ use crate::{asked, explain};
 use doorbell_nic::{Profile, Resource};
 use doorbell_schema::{Duration, Field, Given, Value};
 use doorbell_sim::{SimCluster, SimConfig};
-use doorbell_systems::config::Timing;
+use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::site::{Ended, SiteError};
 use doorbell_systems::{Interval, Measured, System, Visit};
 use doorbell_verbs::{Span, Time};
@@ -31,7 +31,7 @@ const GRACE: Span = Span::from_ms(100_000);
 trait Simulated: Debug + Send + Sync {
     fn name(&self) -> &'static str;
     fn values(&self) -> Vec<(&'static str, Option<Value>)>;
-    fn machines(&self) -> u32;
+    fn clients(&self) -> &Clients;
     fn timing(&self) -> &Timing;
     fn interval(&self) -> Interval;
     fn store_bytes(&self) -> u64;
@@ -50,8 +50,8 @@ impl<S: System> Simulated for S {
         doorbell_schema::Schema::values(self)
     }
 
-    fn machines(&self) -> u32 {
-        System::machines(self)
+    fn clients(&self) -> &Clients {
+        System::clients(self)
     }
 
     fn timing(&self) -> &Timing {
@@ -100,22 +100,26 @@ impl<S: System> From<S> for SystemWorkload {
 }
 
 impl SystemWorkload {
-    /// The value of a parameter that is a number.
-    ///
-    /// # Panics
-    /// If the system has none of this name.
-    pub fn number(&self, key: &str) -> u64 {
+    /// Its clients.
+    pub fn clients(&self) -> &Clients {
+        self.system.clients()
+    }
+
+    /// The value of a parameter that is a number; `None` where the system has none of this name.
+    pub fn number(&self, key: &str) -> Option<u64> {
         let value = self.system.values().into_iter().find(|(name, _)| *name == key);
         match value {
-            Some((_, Some(Value::Number(number)))) => number,
-            _ => panic!("{} has no number called {key}", self.system.name()),
+            Some((_, Some(Value::Number(number)))) => Some(number),
+            _ => None,
         }
     }
 
-    /// Whether a parameter is on; not where the system has none of this name.
-    pub fn has(&self, key: &str) -> bool {
-        let on = Some(Value::Switch(true));
-        self.system.values().iter().any(|(name, value)| *name == key && *value == on)
+    /// The same where the system is known to have it.
+    ///
+    /// # Panics
+    /// If it has not.
+    pub(crate) fn own(&self, key: &str) -> u64 {
+        self.number(key).unwrap_or_else(|| panic!("{} has no number called {key}", self.system.name()))
     }
 
     /// The same, measured for so long.
@@ -302,7 +306,7 @@ pub(crate) fn run_once(
         end: interval.end + GRACE,
         window: (interval.from, w.duration()),
         interrupt: Some(interrupt.clone()),
-        ..SimConfig::new(w.system.machines())
+        ..SimConfig::new(w.clients().machines())
     };
     let mut cluster = SimCluster::new(profile, config);
     let Ended { served: servers, clients: all } =

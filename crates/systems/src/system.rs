@@ -1,6 +1,6 @@
 //! What a system says of itself, and the register of all.
 
-use crate::config::Timing;
+use crate::config::{Clients, Timing};
 use crate::site::{Course, Dress, Ended, Site, SiteError};
 use crate::{
     Interval, Measured, atomics_sequencer, drtm_kv, herd_kv, read_kv, rpc_sequencer, spec_sequencer,
@@ -27,8 +27,13 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
     /// Fills in what is usual and depends on what is given; `self` has all that is given.
     fn settle(&mut self, _given: &Given) {}
 
+    /// Its clients.
+    fn clients(&self) -> &Clients;
+
     /// Its machines; 0 is the server.
-    fn machines(&self) -> u32;
+    fn machines(&self) -> u32 {
+        self.clients().machines()
+    }
 
     /// What is measured.
     fn timing(&self) -> &Timing;

@@ -109,7 +109,7 @@ impl Run {
                 let groups = self.profiles.all().zip(w.groups());
                 groups.map(|(profile, machines)| machines.map(|m| bytes_of(w, profile, m)).sum::<u64>()).sum()
             }
-            Work::System(system) => system.server_bytes() + CLIENT * system.number("clients"),
+            Work::System(system) => system.server_bytes() + CLIENT * u64::from(system.clients().clients),
         }
     }
 
@@ -117,7 +117,7 @@ impl Run {
     pub(crate) fn threads(&self) -> u64 {
         match &self.work {
             Work::Verbs(w) => u64::from(w.machines) * u64::from(w.threads),
-            Work::System(system) => system.number("clients") + SERVER_THREADS,
+            Work::System(system) => u64::from(system.clients().clients) + SERVER_THREADS,
         }
     }
 

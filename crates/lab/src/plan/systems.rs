@@ -4,6 +4,7 @@ use super::{NotYet, Run};
 use crate::papers::{Check, Ctx, Curve};
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_schema::Duration;
+use doorbell_systems::config::Clients;
 use doorbell_verbs::Span;
 
 impl Ctx<'_> {
@@ -62,9 +63,9 @@ impl Check {
 
 /// What the paper does not state and a run had to choose.
 pub(crate) fn setting(outcome: &SystemOutcome) -> String {
-    let w = &outcome.workload;
-    let how = if w.has("windows") { "in windows of" } else { "with" };
-    let setting = format!("{} clients {how} {} outstanding", w.number("clients"), w.number("outstanding"));
+    let Clients { clients, outstanding, windows, .. } = outcome.workload.clients();
+    let how = if *windows { "in windows of" } else { "with" };
+    let setting = format!("{clients} clients {how} {outstanding} outstanding");
     match outcome.lift.is_empty() {
         true => setting,
         false => format!("{}; {setting}", outcome.bottleneck.text),

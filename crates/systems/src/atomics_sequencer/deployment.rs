@@ -16,8 +16,8 @@ impl System for AtomicsSequencer {
         AtomicsSequencer { clients: Clients::new(70, 14, 16, false), timing: Timing::USUAL }
     }
 
-    fn machines(&self) -> u32 {
-        self.clients.machines()
+    fn clients(&self) -> &Clients {
+        &self.clients
     }
 
     fn timing(&self) -> &Timing {

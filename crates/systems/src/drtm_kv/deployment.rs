@@ -20,8 +20,8 @@ impl System for DrtmKv {
         }
     }
 
-    fn machines(&self) -> u32 {
-        self.clients.machines()
+    fn clients(&self) -> &Clients {
+        &self.clients
     }
 
     fn timing(&self) -> &Timing {

@@ -24,8 +24,8 @@ impl System for HerdKv {
         }
     }
 
-    fn machines(&self) -> u32 {
-        self.clients.machines()
+    fn clients(&self) -> &Clients {
+        &self.clients
     }
 
     fn timing(&self) -> &Timing {

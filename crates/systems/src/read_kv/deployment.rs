@@ -23,8 +23,8 @@ impl System for ReadKv {
         }
     }
 
-    fn machines(&self) -> u32 {
-        self.clients.machines()
+    fn clients(&self) -> &Clients {
+        &self.clients
     }
 
     fn timing(&self) -> &Timing {

@@ -21,8 +21,8 @@ impl System for SpecSequencer {
         }
     }
 
-    fn machines(&self) -> u32 {
-        self.clients.machines()
+    fn clients(&self) -> &Clients {
+        &self.clients
     }
 
     fn timing(&self) -> &Timing {

@@ -81,7 +81,7 @@ fn with_cores(design: &Design, clients: u32, workers: impl Fn(Workers) -> Worker
 }
 
 fn clients_of(o: &SystemOutcome) -> u32 {
-    o.workload.number("clients") as u32
+    o.workload.clients().clients
 }
 
 /// A design by number of clients.

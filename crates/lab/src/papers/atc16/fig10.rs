@@ -59,7 +59,7 @@ impl Sweep {
         let by_clients =
             ctx.systems(cluster, "fig10: clients", &CLIENTS.map(|c| store(ctx, cluster, c, 0, false)))?;
         let best = by_clients.iter().max_by(|a, b| a.mrps.total_cmp(&b.mrps));
-        let clients = best.map_or(CLIENTS[0], |o| o.workload.number("clients") as u32);
+        let clients = best.map_or(CLIENTS[0], |o| o.workload.clients().clients);
         let series = |update| {
             ctx.systems(cluster, "fig10", &PERMILLE.map(|p| store(ctx, cluster, clients, p, update)))
         };
