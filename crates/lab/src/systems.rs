@@ -309,7 +309,7 @@ pub(crate) fn run_once(
         ..SimConfig::new(w.clients().machines())
     };
     let mut cluster = SimCluster::new(profile, config);
-    let Ended { served: servers, clients: all } =
+    let Ended { server: servers, clients: all } =
         simulate::traced(&mut cluster, interval.from, watch, |cluster| w.system.run(cluster))?
             .expect("all machines are in this process");
     let mut clients = Measured::default();

@@ -15,11 +15,11 @@ impl Sequencer for Atomics {
     fn put_up<C: Cluster>(case: &Case<Atomics>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
         let counter = stage.counter(case.first).map_err(text)?;
         let interval = stage.server_interval();
-        stage.serve(Server { clients: case.clients, counter, interval });
+        stage.add_server(Server { clients: case.clients, counter, interval });
         let (drawing, interval) = (case.drawing(), stage.client_interval());
         let machines = stage.cluster().machines();
         for number in 0..case.clients {
-            stage.ask(place(machines, number), Keeping(Client { number, drawing, interval }));
+            stage.add_client(place(machines, number), Keeping(Client { number, drawing, interval }));
         }
         Ok(())
     }

@@ -226,11 +226,14 @@ impl Case {
         let interval = stage.server_interval();
         for number in 0..self.workers {
             let config = config.clone();
-            stage.serve(Server { config, number, region, interval });
+            stage.add_server(Server { config, number, region, interval });
         }
         let end = stage.client_interval().end;
         for number in 0..self.clients {
-            stage.ask(place(machines, number), Asker { case: *self, config: config.clone(), number, end });
+            stage.add_client(
+                place(machines, number),
+                Asker { case: *self, config: config.clone(), number, end },
+            );
         }
         stage::run(stage)
     }

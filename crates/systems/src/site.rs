@@ -98,7 +98,7 @@ pub enum SiteError {
 #[derive(Clone, Debug)]
 pub struct Ended<R> {
     /// The server's threads together.
-    pub served: Measured,
+    pub server: Measured,
     /// Each client.
     pub clients: Vec<R>,
 }
@@ -116,9 +116,10 @@ pub struct Site<'c, C: Cluster, R, D = Plain> {
     /// Of fixed times.
     servers: Vec<Started<Measured>>,
     clients: Vec<Started<R>>,
-    /// How many there are, here or elsewhere.
-    served: u32,
-    asked: u32,
+    /// Threads of the server, here or elsewhere.
+    server_threads: u32,
+    /// Clients, here or elsewhere.
+    client_count: u32,
 }
 
 impl<'c, C: Cluster, R: Record> Site<'c, C, R> {
@@ -142,7 +143,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
             Course::Together { .. } | Course::Patience(_) => Some(cluster.alloc(0, 64, PageSize::Small)?),
         };
         let (servers, clients) = Default::default();
-        Ok(Site { cluster, dress, course, stop, servers, clients, served: 0, asked: 0 })
+        Ok(Site { cluster, dress, course, stop, servers, clients, server_threads: 0, client_count: 0 })
     }
 
     /// The cluster.
@@ -182,20 +183,20 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         match self.course {
             Course::Fixed(interval) => interval,
             Course::Together { warmup, span } => {
-                Interval::after(Time::START, warmup, span).once_all_are_ready(self.asked)
+                Interval::after(Time::START, warmup, span).once_all_are_ready(self.client_count)
             }
             Course::Patience(span) => Interval::new(Time::START, span),
         }
     }
 
-    /// The next thread of the server.
-    pub fn serve<T, S>(&mut self, program: T)
+    /// Adds the next thread of the server, which runs on the core of its number.
+    pub fn add_server<T, S>(&mut self, program: T)
     where
         T: Program<Output = Result<S, SystemError>>,
         S: Into<Measured> + Send + 'static,
     {
-        let thread = self.served;
-        self.served += 1;
+        let thread = self.server_threads;
+        self.server_threads += 1;
         let program = self.dress.clone().server(thread, program);
         match self.course {
             Course::Fixed(_) => {
@@ -208,14 +209,14 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         }
     }
 
-    /// The next client, on this machine and core.
-    pub fn ask<T, S>(&mut self, (machine, core): (u32, u32), program: T)
+    /// Adds the next client, on this machine and core.
+    pub fn add_client<T, S>(&mut self, (machine, core): (u32, u32), program: T)
     where
         T: Program<Output = Result<S, SystemError>>,
         S: Into<R> + Send + 'static,
     {
-        let number = self.asked;
-        self.asked += 1;
+        let number = self.client_count;
+        self.client_count += 1;
         let program = As(self.dress.clone().client(number, program), PhantomData);
         match self.course {
             Course::Fixed(_) => {
@@ -233,7 +234,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
     /// # Errors
     /// If the run does not reach its end, or a thread gives up.
     pub fn run(self) -> Result<Option<Ended<R>>, SiteError> {
-        let Site { cluster, stop, servers, clients, served, asked, course, .. } = self;
+        let Site { cluster, stop, servers, clients, server_threads, client_count, course, .. } = self;
         let Some(stop) = stop else {
             match cluster.run() {
                 // Who waits for a thread that gave up is not what is wrong.
@@ -249,20 +250,20 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
                 all.add(&take(server)?);
             }
             let clients = clients.iter().map(take).collect::<Result<_, _>>()?;
-            return Ok(Some(Ended { served: all, clients }));
+            return Ok(Some(Ended { server: all, clients }));
         };
         let together = matches!(course, Course::Together { .. });
-        let collector = Collector { served, asked, stop, together };
+        let collector = Collector { server_threads, client_count, stop, together };
         let task = cluster.spawn(0, COLLECTOR, collector);
         cluster.run()?;
-        let Some((served, asked)) = task.take() else { return Ok(None) };
+        let Some((served, results)) = task.take() else { return Ok(None) };
         let mut all = Measured::default();
         for (thread, bytes) in served.iter().enumerate() {
             all.add(&said(bytes, || format!("thread {thread} of the server"))?);
         }
-        let clients = asked.iter().enumerate();
+        let clients = results.iter().enumerate();
         let clients = clients.map(|(n, bytes)| said(bytes, || format!("client {n}")));
-        Ok(Some(Ended { served: all, clients: clients.collect::<Result<_, _>>()? }))
+        Ok(Some(Ended { server: all, clients: clients.collect::<Result<_, _>>()? }))
     }
 }
 
@@ -342,8 +343,8 @@ where
 
 /// Lets clients begin, waits for their results, stops the server, and waits for its threads'.
 struct Collector {
-    served: u32,
-    asked: u32,
+    server_threads: u32,
+    client_count: u32,
     stop: Mem,
     together: bool,
 }
@@ -353,11 +354,11 @@ impl Program for Collector {
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         if self.together {
-            Interval::let_all_begin(&p, self.asked);
+            Interval::let_all_begin(&p, self.client_count);
         }
-        let asked = (0..self.asked).map(|client| p.lookup(&result_key(client))).collect();
+        let results = (0..self.client_count).map(|client| p.lookup(&result_key(client))).collect();
         p.store_u64(self.stop, 0, 1);
-        let served = (0..self.served).map(|thread| p.lookup(&served_key(thread))).collect();
-        (served, asked)
+        let served = (0..self.server_threads).map(|thread| p.lookup(&served_key(thread))).collect();
+        (served, results)
     }
 }

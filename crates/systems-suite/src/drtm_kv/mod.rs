@@ -40,7 +40,7 @@ impl Store for Drtm {
 fn serve<C: Cluster, R: Record>(clients: u32, stage: &mut Stage<'_, C, R>) -> Result<(), String> {
     let interval = stage.server_interval();
     let items = stage.alloc(KEYS * ITEM).map_err(text)?;
-    stage.serve(Server { clients, items, fill: true, interval });
+    stage.add_server(Server { clients, items, fill: true, interval });
     Ok(())
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn serve<S, C: Cluster, R: Record>(
     let region = stage.alloc(config.region_bytes()).map_err(text)?;
     let tables = stage.alloc(layout.bytes() * u64::from(case.workers)).map_err(text)?;
     for number in 0..case.workers {
-        stage.serve(Server {
+        stage.add_server(Server {
             config: config.clone(),
             number,
             region,

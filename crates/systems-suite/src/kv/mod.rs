@@ -127,7 +127,7 @@ impl<S: Store> Case<S> {
         S::serve(self, &mut stage)?;
         let end = stage.client_interval().end;
         for number in 0..self.clients {
-            stage.ask(place(machines, number), S::client(*self, number, end));
+            stage.add_client(place(machines, number), S::client(*self, number, end));
         }
         let histories: Vec<History> = stage::run(stage)?;
         let events: Vec<Event> = histories.iter().flat_map(|h| h.events.clone()).collect();

@@ -31,10 +31,10 @@ impl System for AtomicsSequencer {
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let counter = site.counter(0)?;
         let interval = site.server_interval();
-        site.serve(Server { clients: self.clients.clients, counter, interval });
+        site.add_server(Server { clients: self.clients.clients, counter, interval });
         for number in 0..self.clients.clients {
             let (drawing, interval) = (self.clients.drawing(), site.client_interval());
-            site.ask(self.clients.place(number), Client { number, drawing, interval });
+            site.add_client(self.clients.place(number), Client { number, drawing, interval });
         }
         Ok(())
     }

@@ -40,11 +40,14 @@ impl System for DrtmKv {
         let items = site.alloc(self.store_bytes())?;
         let interval = site.server_interval();
         // A GET does not look at the key.
-        site.serve(Server { clients: self.clients.clients, items, fill: false, interval });
+        site.add_server(Server { clients: self.clients.clients, items, fill: false, interval });
         let load = self.pairs.load(1, VALUE, &self.clients, &self.timing);
         for number in 0..self.clients.clients {
             let interval = site.client_interval();
-            site.ask(self.clients.place(number), Client { number, load, update: self.update, interval });
+            site.add_client(
+                self.clients.place(number),
+                Client { number, load, update: self.update, interval },
+            );
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ impl System for HerdKv {
                 speculate: self.speculate,
                 interval: site.client_interval(),
             };
-            site.ask(self.clients.place(number), client);
+            site.add_client(self.clients.place(number), client);
         }
         Ok(())
     }

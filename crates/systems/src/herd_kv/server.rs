@@ -85,7 +85,7 @@ impl StoreServer {
         site.cluster().limit_cached(0, tables, self.scale.cached(self.partition).max(own));
         let interval = site.server_interval();
         for number in 0..self.config.workers {
-            site.serve(Server {
+            site.add_server(Server {
                 config: self.config.clone(),
                 number,
                 region,

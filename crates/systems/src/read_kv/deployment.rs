@@ -58,7 +58,7 @@ impl System for ReadKv {
                 load: server.load,
                 interval: site.client_interval(),
             };
-            site.ask(self.clients.place(number), client);
+            site.add_client(self.clients.place(number), client);
         }
         Ok(())
     }

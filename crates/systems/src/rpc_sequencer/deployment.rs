@@ -52,11 +52,11 @@ impl System for RpcSequencer {
         let counter = site.counter(0)?;
         let interval = site.server_interval();
         for number in 0..self.workers.cores {
-            site.serve(Server { config: config.clone(), number, region, counter, interval });
+            site.add_server(Server { config: config.clone(), number, region, counter, interval });
         }
         for number in 0..self.clients.clients {
             let (drawing, interval) = (self.clients.drawing(), site.client_interval());
-            site.ask(
+            site.add_client(
                 self.clients.place(number),
                 Client { config: config.clone(), number, drawing, interval },
             );

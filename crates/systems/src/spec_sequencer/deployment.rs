@@ -38,12 +38,12 @@ impl System for SpecSequencer {
         let counter = site.counter(0)?;
         let interval = site.server_interval();
         for number in 0..self.workers.cores {
-            site.serve(Server { config: config.clone(), number, counter, interval });
+            site.add_server(Server { config: config.clone(), number, counter, interval });
         }
         for number in 0..self.clients.clients {
             let (drawing, interval) = (self.clients.drawing(), site.client_interval());
             let client = Client { config: config.clone(), number, guess: 0, drawing, interval };
-            site.ask(self.clients.place(number), client);
+            site.add_client(self.clients.place(number), client);
         }
         Ok(())
     }

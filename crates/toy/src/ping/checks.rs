@@ -15,11 +15,11 @@ impl Sequencer for OverSends {
     fn put_up<C: Cluster>(case: &Case<OverSends>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
         let Case { clients, outstanding, first, .. } = *case;
         let interval = stage.server_interval();
-        stage.serve(Server { clients, outstanding, first, service: Span::ZERO, interval });
+        stage.add_server(Server { clients, outstanding, first, service: Span::ZERO, interval });
         let (drawing, interval) = (case.drawing(), stage.client_interval());
         let machines = stage.cluster().machines();
         for number in 0..clients {
-            stage.ask(place(machines, number), Keeping(Client { number, drawing, interval }));
+            stage.add_client(place(machines, number), Keeping(Client { number, drawing, interval }));
         }
         Ok(())
     }

@@ -35,10 +35,10 @@ impl System for Ping {
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let Clients { clients, outstanding, .. } = self.clients;
         let interval = site.server_interval();
-        site.serve(Server { clients, outstanding, first: 0, service: self.service.span(), interval });
+        site.add_server(Server { clients, outstanding, first: 0, service: self.service.span(), interval });
         for number in 0..clients {
             let (drawing, interval) = (self.clients.drawing(), site.client_interval());
-            site.ask(self.clients.place(number), Client { number, drawing, interval });
+            site.add_client(self.clients.place(number), Client { number, drawing, interval });
         }
         Ok(())
     }
