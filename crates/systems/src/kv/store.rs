@@ -252,7 +252,7 @@ impl Store {
         Ok(Store { mem, layout, head: 0, version: 0 })
     }
 
-    /// A partition that was [filled](super::fill).
+    /// A partition that was [filled](super::fill()).
     ///
     /// # Errors
     /// As [`Store::new`].

@@ -47,7 +47,7 @@ impl Bars {
         Ok(Bars { cluster, plain: rates(1)?, batched: rates(BATCH)? })
     }
 
-    /// What QPS[i] QPs bring over one.
+    /// What `QPS[i]` QPs bring over one.
     fn gain(&self, i: usize) -> f64 {
         self.batched[i] / self.batched[0]
     }
