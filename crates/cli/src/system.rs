@@ -47,7 +47,7 @@ fn report(o: &SystemOutcome) -> String {
         ("latency, p99", ns(o.latency_ns.p99)),
     ];
     if let Some(replies) = o.replies_per_post {
-        if let Some(cores) = w.number("cores") {
+        if let Some(cores) = w.get("cores") {
             rows.insert(0, ("server", format!("{cores} cores")));
         }
         rows.push(("replies at a time", Digits(replies, 1).to_string()));

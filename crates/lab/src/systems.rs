@@ -106,7 +106,7 @@ impl SystemWorkload {
     }
 
     /// The value of a parameter that is a number; `None` where the system has none of this name.
-    pub fn number(&self, key: &str) -> Option<u64> {
+    pub fn get(&self, key: &str) -> Option<u64> {
         let value = self.system.values().into_iter().find(|(name, _)| *name == key);
         match value {
             Some((_, Some(Value::Number(number)))) => Some(number),
@@ -118,8 +118,8 @@ impl SystemWorkload {
     ///
     /// # Panics
     /// If it has not.
-    pub(crate) fn own(&self, key: &str) -> u64 {
-        self.number(key).unwrap_or_else(|| panic!("{} has no number called {key}", self.system.name()))
+    pub fn number(&self, key: &str) -> u64 {
+        self.get(key).unwrap_or_else(|| panic!("{} has no number called {key}", self.system.name()))
     }
 
     /// The same, measured for so long.

@@ -40,7 +40,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let (single, batched) = (loads(ctx, false)?, loads(ctx, true)?);
     let by_cores = ctx.systems("cib", "fig8: cores", &CORES.map(|c| spec(c).into()))?;
     let peak = by_cores.iter().map(|o| o.mrps).fold(0.0, f64::max);
-    let fewest = by_cores.iter().find(|o| o.mrps > 0.98 * peak).map_or(0, |o| o.workload.own("cores"));
+    let fewest = by_cores.iter().find(|o| o.mrps > 0.98 * peak).map_or(0, |o| o.workload.number("cores"));
     // Beyond the rate that either reaches the queues of the slower one are compared, not the methods.
     let most = single.iter().map(|o| o.mrps).fold(0.0, f64::max) * 0.9;
     let added = single.iter().zip(&batched).filter(|(s, _)| s.mrps < most);

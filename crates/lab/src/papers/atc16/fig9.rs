@@ -60,7 +60,7 @@ fn peak(outcomes: &[SystemOutcome]) -> &SystemOutcome {
 
 /// Fewest cores that beat a rate.
 fn cores_beyond(outcomes: &[SystemOutcome], rate: f64) -> u32 {
-    outcomes.iter().find(|o| o.mrps > rate).map_or(u32::MAX, |o| o.workload.own("cores") as u32)
+    outcomes.iter().find(|o| o.mrps > rate).map_or(u32::MAX, |o| o.workload.number("cores") as u32)
 }
 
 fn percent(from: &SystemOutcome, to: &SystemOutcome) -> f64 {
@@ -86,7 +86,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let speculation = ctx.systems("cib", "fig9: speculation", &speculation)?;
     let gain = (percent(&base[0], &batched[0]), percent(peak(&base), peak(&batched)));
     let (kv, seq) = (1.0 + gain.0 / 100.0, sequencer[1].mrps / sequencer[0].mrps);
-    let number = |key| best.workload.own(key);
+    let number = |key| best.workload.number(key);
     let scaled = format!(
         "{} pairs per core stand for {}: {:.1}% of them in caches, as there; {:.2}% of operations miss for eviction",
         number("pairs"),
@@ -118,7 +118,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         Check::number("atc16-intro-herd-tput-35pct", "cib", gain.1),
     ];
     let cores =
-        |all: &[SystemOutcome]| all.iter().map(|o| (o.workload.own("cores") as f64, o.mrps)).collect();
+        |all: &[SystemOutcome]| all.iter().map(|o| (o.workload.number("cores") as f64, o.mrps)).collect();
     let line = |name, x, points| curve("atc16/fig9", name, "cib", x, "Mrps", points);
     let flat = |rate| vec![(1.0, rate), (f64::from(MOST_CORES), rate)];
     let curves = vec![

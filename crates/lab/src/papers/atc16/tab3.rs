@@ -63,7 +63,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let one = &ctx.systems("cib", "tab3: one core", &[rpc(1, true, true).into()])?[0];
     let fifty = spec_s0.mrps / atomics.mrps;
     let order = [&spec_s0, &opts, &baseline, &atomics];
-    let cores = |o: &SystemOutcome| format!("{} cores; ", o.workload.own("cores"));
+    let cores = |o: &SystemOutcome| format!("{} cores; ", o.workload.number("cores"));
     let mut base = Check::system("atc16-tab3-baseline", "cib", &baseline);
     base.note = cores(&baseline) + &base.note;
     let checks = vec![
