@@ -134,28 +134,20 @@ impl SystemWorkload {
 
     /// Bytes that the server takes: its store, and what each of its threads has for the clients.
     pub(crate) fn server_bytes(&self) -> u64 {
-        self.system.store_bytes() + self.system.warmed_bytes() * self.cores().unwrap_or(1)
-    }
-
-    /// Threads of a server that has workers.
-    fn cores(&self) -> Option<u64> {
-        self.system.values().iter().find_map(|value| match value {
-            ("cores", Some(Value::Number(cores))) => Some(*cores),
-            _ => None,
-        })
+        self.system.store_bytes() + self.system.warmed_bytes() * self.get("cores").unwrap_or(1)
     }
 
     /// Refuses what a machine of this profile has not. How many clients run on a machine is free, as the
     /// papers' machines have more cores than those of one socket.
     pub(crate) fn check(&self, profile: &Profile) -> Result<(), WorkloadError> {
         let Profile { name, host, .. } = profile;
-        if let Some(cores) = self.cores().filter(|cores| *cores > host.cores.into()) {
+        if let Some(cores) = self.get("cores").filter(|cores| *cores > host.cores.into()) {
             let why = format!("cores is {cores}, but a machine of profile {name} has cores {}", host.cores);
             return Err(WorkloadError::Invalid(why));
         }
         let (mtu, longest) = (profile.link.mtu, self.system.datagram());
         if let Some((parameter, bytes)) = longest.filter(|(_, bytes)| *bytes > mtu) {
-            let value = self.own(parameter);
+            let value = self.number(parameter);
             let why = format!(
                 "{parameter} is {value}, but makes UD messages of {bytes} bytes, which are one packet of at most {mtu} (the MTU of {name})"
             );
