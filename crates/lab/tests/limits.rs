@@ -236,8 +236,13 @@ impl UnderWay {
     }
 
     fn all(&self, w: &Resolved) -> f64 {
-        let times = if self.shares > 0 { 2 } else { 1 };
-        (times * (self.at_begin(w) + self.at_end(w)) + self.shares) as f64
+        if self.shares == 0 {
+            return (self.at_begin(w) + self.at_end(w)) as f64;
+        }
+        // Also where nothing is under way at the start: by the end what is posted to the machine that bounds all
+        // may wait there, and as much that was posted to the others be done.
+        let at_begin = (2 * self.at_begin(w)).max(self.outstanding);
+        (at_begin + 2 * self.at_end(w) + self.shares) as f64
     }
 }
 
