@@ -56,7 +56,7 @@ fn workload(cluster: &str, verb: Verb, n: u32) -> Workload {
     };
     // A window counts when it is complete, and hundreds must, lest the rate be coarse. Each QP goes through its
     // windows by itself: with many QPs each needs few.
-    let windows = if cluster == "cib" { 5 } else { 20 };
+    let windows = if cluster == "cib" { 10 } else { 20 };
     briefly(300.max(windows * u64::from(n)), workload)
 }
 
