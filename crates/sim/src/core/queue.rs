@@ -8,15 +8,17 @@ use crate::core::index::{CqId, DeviceId, FlightId, LockId, QpId, ReadId, RecvQue
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Bit of [`Key::order`] that puts threads behind all other events of the same instant.
+/// Bit of [`Key::order`] that puts what threads do behind all other events of the same instant.
 const THREAD: u64 = 1 << 63;
+/// Bit of the order of a thread's turn, which comes behind what the thread has done before.
+const TURN: u64 = 1 << 9;
 
 /// Where an event stands in the order of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     /// Picoseconds.
     pub(crate) time: u64,
-    /// What the event concerns, or the thread's number with [`THREAD`] set.
+    /// What the event concerns, or the thread's number with [`THREAD`] set and, for a turn, [`TURN`].
     pub(crate) order: u64,
 }
 
@@ -25,7 +27,7 @@ impl Key {
 
     /// Key of a thread that acts at `time`.
     pub(crate) const fn thread(time: u64, thread: ThreadId) -> Key {
-        Key { time, order: THREAD | (thread.0 as u64) << ENTITY }
+        Key { time, order: THREAD | (thread.0 as u64) << ENTITY | TURN }
     }
 
     /// Whether it only wakes who waits, and changes nothing else: whether it happens depends on who waits.
@@ -33,9 +35,9 @@ impl Key {
         self.order < (kind::COMPLETION as u64 + 1) << KIND
     }
 
-    /// Whether it is that of a thread.
-    pub(crate) const fn is_thread(self) -> bool {
-        self.order & THREAD != 0
+    /// Whether it is that of a thread's turn.
+    pub(crate) const fn is_turn(self) -> bool {
+        self.order & TURN != 0
     }
 }
 
@@ -90,6 +92,8 @@ pub(crate) enum Event {
     PortOut { device: DeviceId, port: u8 },
     /// A transport timer of a QP.
     Timer { device: DeviceId, qp: QpId },
+    /// The next line of a WQE, or the next doorbell, leaves the core of a thread for a device.
+    MmioOut { device: DeviceId, thread: ThreadId },
 }
 
 impl Event {
@@ -117,12 +121,16 @@ mod kind {
     pub(super) const TX_UNIT: u8 = 11;
     pub(super) const PORT_OUT: u8 = 12;
     pub(super) const TIMER: u8 = 13;
+    /// Where [`super::THREAD`] is set.
+    pub(super) const MMIO_OUT: u8 = 32;
 }
 
 /// First bits of the parts of an order: kind, device, and port, unit, QP or thread. Those below are zero.
 const KIND: u32 = 58;
 const DEVICE: u32 = 42;
 const ENTITY: u32 = 10;
+
+const _: () = assert!(TURN < 1 << ENTITY && THREAD == (kind::MMIO_OUT as u64) << KIND);
 
 /// An event in two words: its order, which says what it is and whom it concerns, and what else the
 /// handler needs. The queue moves events about, and an enum of several sizes is moved in pieces that a
@@ -134,8 +142,8 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
-    #[inline]
-    fn new(event: Event) -> Packed {
+    #[inline(always)]
+    pub(crate) fn new(event: Event) -> Packed {
         let of = |kind: u8, device: DeviceId, entity: u32, rest: u32| Packed {
             order: u64::from(kind) << KIND | u64::from(device.0) << DEVICE | u64::from(entity) << ENTITY,
             rest,
@@ -162,6 +170,7 @@ impl Packed {
             Event::TxPu { device, unit, flight } => of(kind::TX_UNIT, device, unit.0.into(), flight.0),
             Event::PortOut { device, port } => of(kind::PORT_OUT, device, port.into(), 0),
             Event::Timer { device, qp } => of(kind::TIMER, device, qp.0, 0),
+            Event::MmioOut { device, thread } => of(kind::MMIO_OUT, DeviceId(0), thread.0, device.0.into()),
         }
     }
 
@@ -192,9 +201,10 @@ impl Packed {
             kind::UNLOCK => Event::Unlock { device, lock: LockId(entity) },
             kind::TX_UNIT => Event::TxPu { device, unit, flight },
             kind::PORT_OUT => Event::PortOut { device, port },
+            kind::TIMER => Event::Timer { device, qp },
             kind => {
-                debug_assert_eq!(kind, kind::TIMER);
-                Event::Timer { device, qp }
+                debug_assert_eq!(kind, kind::MMIO_OUT);
+                Event::MmioOut { device: DeviceId(rest as u16), thread: ThreadId(entity) }
             }
         }
     }
@@ -202,7 +212,7 @@ impl Packed {
     /// The thread whose turn it is, if it is one's.
     #[inline]
     pub(crate) fn thread(self) -> Option<ThreadId> {
-        (self.order & THREAD != 0).then_some(ThreadId((self.order >> ENTITY) as u32))
+        (self.order & TURN != 0).then_some(ThreadId((self.order >> ENTITY) as u32))
     }
 }
 
@@ -225,7 +235,7 @@ struct Node {
     next: u32,
 }
 
-const _: () = assert!(BUCKET_BITS < ENTITY, "an order has bits to spare for the time within a bucket");
+const _: () = assert!(1 << BUCKET_BITS < TURN, "an order has bits to spare for the time within a bucket");
 
 impl Node {
     const EMPTY: Node = Node { rank: 0, rest: 0, next: NONE };
@@ -332,7 +342,12 @@ impl EventQueue {
     /// Adds an event of a NIC or a memory.
     #[inline]
     pub(crate) fn push(&mut self, time: u64, event: Event) {
-        let Packed { order, rest } = Packed::new(event);
+        self.push_packed(time, Packed::new(event));
+    }
+
+    /// Adds an event that was packed before.
+    #[inline]
+    pub(crate) fn push_packed(&mut self, time: u64, Packed { order, rest }: Packed) {
         self.add(Key { time, order }, rest);
     }
 
@@ -516,9 +531,11 @@ mod tests {
         q.push(10, arrive(1, 9));
         q.push(10, visible);
         q.push(10, arrive(1, 8));
+        q.push(10, Event::MmioOut { device: DeviceId(0), thread: third });
         q.push(5, arrive(7, 3));
         let order: Vec<Event> = std::iter::from_fn(|| q.pop().map(Packed::event)).collect();
-        let threads = [Event::Thread(second), Event::Thread(third)];
+        let mmio = Event::MmioOut { device: DeviceId(0), thread: third };
+        let threads = [Event::Thread(second), mmio, Event::Thread(third)];
         assert_eq!(order[0], arrive(7, 3));
         assert_eq!(order[1..5], [visible, arrive(1, 9), arrive(1, 8), arrive(2, 1)], "as they were added");
         assert_eq!(order[5..], threads);
@@ -544,6 +561,7 @@ mod tests {
             Event::TxPu { device, unit, flight },
             Event::PortOut { device, port },
             Event::Timer { device, qp },
+            Event::MmioOut { device, thread: ThreadId(u32::MAX) },
         ] {
             assert_eq!(Packed::new(event).event(), event);
         }

@@ -3,7 +3,7 @@
 use super::dma::{DmaRead, ReadPurpose};
 use super::{Device, QpSlot};
 use crate::core::index::{QpId, RecvQueueId, WqeId};
-use crate::host::{Host, Kind};
+use crate::host::{Core, Host, Kind, Mmio};
 use crate::world::Env;
 use doorbell_nic::accounting::doorbell_fetches;
 use doorbell_nic::wqe;
@@ -12,6 +12,21 @@ use doorbell_nic::wqe;
 const POSTED: &str = "a doorbell tells of WQEs that are posted";
 
 impl Device {
+    /// What a core writes by MMIO leaves it; says what, and when it has left.
+    #[inline]
+    pub(crate) fn mmio_out(&mut self, env: &mut Env, core: &mut Core) -> (Mmio, u64) {
+        let mmio = core.mmio.pop_front().expect("a core writes what leaves it");
+        let left = match mmio.doorbell {
+            true => self.pcie.doorbell(mmio.leaves, env.window),
+            false => self.pcie.mmio_line(mmio.leaves, env.window),
+        };
+        core.mmio_left.push_back(left);
+        if let Some(event) = mmio.then {
+            env.queue.push_packed(self.pcie.mmio_arrives(left), event);
+        }
+        (mmio, left)
+    }
+
     /// WQEs written by MMIO, or a doorbell, are at the NIC.
     pub(crate) fn mmio_arrived(&mut self, env: &mut Env, (qp, life): (QpId, u16), count: u16, by_mmio: bool) {
         if self.qps[qp].life != life {

@@ -1,10 +1,21 @@
 //! The cores of a host.
 
 use crate::core::index::ThreadId;
+use crate::core::queue::Packed;
 use std::collections::VecDeque;
 
 /// Cores of a machine at most: as many as a set of them can tell apart.
 pub(crate) const MAX_CORES: u32 = 256;
+
+/// A write by MMIO that has not left its core.
+pub(crate) struct Mmio {
+    /// When it does, in picoseconds.
+    pub(crate) leaves: u64,
+    /// A doorbell, rather than a line of a WQE.
+    pub(crate) doorbell: bool,
+    /// What happens when it has reached the NIC; nothing for all lines but the last.
+    pub(crate) then: Option<Packed>,
+}
 
 /// A core, as far as it outlives what its thread does.
 pub(crate) struct Core {
@@ -13,12 +24,22 @@ pub(crate) struct Core {
     /// Its next load of a line that is not in its own cache waits for all before it: an atomic, a store
     /// by MMIO or the end of a pass came last.
     pub(crate) serialized: bool,
-    /// When lines it wrote by MMIO leave its write-combining buffers.
-    pub(crate) mmio_leaves: VecDeque<u64>,
+    /// When what it wrote by MMIO has left its write-combining buffers.
+    pub(crate) mmio_left: VecDeque<u64>,
+    /// What it writes by MMIO before anything is known of the link then.
+    pub(crate) mmio: VecDeque<Mmio>,
 }
 
 impl Core {
     pub(crate) fn new() -> Core {
-        Core { thread: None, serialized: true, mmio_leaves: VecDeque::new() }
+        Core { thread: None, serialized: true, mmio_left: VecDeque::new(), mmio: VecDeque::new() }
+    }
+
+    /// Whether one of `buffers` write-combining buffers is known to be free at `now`.
+    pub(crate) fn has_free_buffer(&mut self, now: u64, buffers: usize) -> bool {
+        while self.mmio_left.front().is_some_and(|left| *left <= now) {
+            self.mmio_left.pop_front();
+        }
+        self.mmio_left.len() + self.mmio.len() < buffers
     }
 }

@@ -9,7 +9,7 @@ mod memory;
 mod rings;
 
 pub(crate) use access::{Access, Agent, Kind, Lines};
-pub(crate) use cores::{Core, MAX_CORES};
+pub(crate) use cores::{Core, MAX_CORES, Mmio};
 pub(crate) use incoming::{Data, Write};
 pub(crate) use lines::{CoreSet, Cores};
 pub(crate) use memory::{LINE, Memory, Place, lines_touched};

@@ -162,6 +162,7 @@ impl Cpu for SimProvider<'_> {
     }
 
     fn alloc(&self, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+        self.make_in_turn();
         self.with(|w| w.hosts[self.machine].alloc(len, page))
     }
 

@@ -102,6 +102,14 @@ impl<'y> SimProvider<'y> {
         false
     }
 
+    /// Lets what this thread has written by MMIO leave, before it makes an object. Objects are numbered as they
+    /// are made: a thread that makes one has not run ahead of others that make some after their MMIOs, too.
+    fn make_in_turn(&self) {
+        if self.with(|w| !w.hosts[self.machine].cores[self.core].mmio.is_empty()) {
+            self.sync();
+        }
+    }
+
     /// Begins something that has an effect, at this thread's clock.
     fn effect(&self) {
         if std::thread::panicking() {

@@ -3,48 +3,64 @@
 use super::{SimProvider, invalid, object};
 use crate::core::index::{DeviceId, QpId, RecvQueueId, WqeId};
 use crate::core::payload::Payload;
-use crate::core::queue::Event;
+use crate::core::queue::{Event, Packed};
 use crate::device::WqeSlot;
-use crate::host::{Agent, Kind};
+use crate::host::{Agent, Kind, Mmio};
 use crate::world::{Env, World};
 use doorbell_nic::accounting::Method;
 use doorbell_nic::{PostShape, wqe};
 use doorbell_verbs::{PostError, QpHandle, RecvWr, SendFlags, SendWr, VerbsError};
 
 impl SimProvider<'_> {
-    /// Sends lines of a WQE, or a doorbell, through the core's write-combining buffers; returns when
-    /// the last is at the NIC.
-    fn mmio(&self, device: DeviceId, writes: u32, doorbell: bool) -> u64 {
-        let mut arrives = 0;
-        for _ in 0..writes {
-            self.with(|w| {
+    /// Writes lines of a WQE, or doorbells, through the core's write-combining buffers; `then` happens when
+    /// the last is at the NIC. The thread waits only where all buffers may be taken.
+    fn mmio(&self, device: DeviceId, writes: u32, doorbell: bool, then: Packed) {
+        for behind in (0..writes).rev() {
+            let then = (behind == 0).then_some(then);
+            let written = self.with(|w| {
                 let host = &mut w.hosts[self.machine];
                 let clock = &mut w.threads[self.thread].clock;
                 *clock += if doorbell { host.costs.doorbell } else { host.costs.mmio_line };
-                let leaves = &mut host.cores[self.core].mmio_leaves;
-                while leaves.front().is_some_and(|l| l <= clock) {
-                    leaves.pop_front();
+                let free = host.cores[self.core].has_free_buffer(*clock, host.wc_buffers);
+                if free {
+                    self.write_by_mmio(w, device, doorbell, then);
                 }
-                if leaves.len() >= host.wc_buffers {
-                    *clock = leaves.pop_front().unwrap_or(*clock).max(*clock);
-                }
+                free
             });
-            self.sync();
-            self.with(|w| {
-                let (clock, window) = (w.threads[self.thread].clock, w.env.window);
-                let pcie = &mut w.devices[device].pcie;
-                let left =
-                    if doorbell { pcie.doorbell(clock, window) } else { pcie.mmio_line(clock, window) };
-                arrives = pcie.mmio_arrives(left);
-                if let Some(tracer) = &mut w.tracer {
-                    tracer.mmio(&w.devices[device], doorbell, left);
-                }
-                let core = &mut w.hosts[self.machine].cores[self.core];
-                core.mmio_leaves.push_back(left);
-                core.serialized = true;
-            });
+            if !written {
+                self.await_buffer();
+                self.with(|w| self.write_by_mmio(w, device, doorbell, then));
+            }
         }
-        arrives
+        // A trace is written in the order in which threads do things: who is watched does not run ahead.
+        if self.with(|w| w.tracer.is_some()) {
+            self.sync();
+        }
+    }
+
+    /// Writes a line or a doorbell at this thread's clock. It leaves the core in an event of its own.
+    #[inline]
+    fn write_by_mmio(&self, w: &mut World, device: DeviceId, doorbell: bool, then: Option<Packed>) {
+        let World { env, hosts, threads, .. } = w;
+        let core = &mut hosts[self.machine].cores[self.core];
+        let leaves = threads[self.thread].clock;
+        core.mmio.push_back(Mmio { leaves, doorbell, then });
+        core.serialized = true;
+        env.queue.push(leaves.max(env.now), Event::MmioOut { device, thread: self.thread });
+    }
+
+    /// Waits until a write-combining buffer is free.
+    #[cold]
+    fn await_buffer(&self) {
+        self.sync();
+        self.with(|w| {
+            let host = &mut w.hosts[self.machine];
+            let clock = &mut w.threads[self.thread].clock;
+            let core = &mut host.cores[self.core];
+            if !core.has_free_buffer(*clock, host.wc_buffers) {
+                *clock = core.mmio_left.pop_front().unwrap_or(*clock).max(*clock);
+            }
+        });
     }
 
     /// Writes one WQE to the send queue; returns how many lines it has.
@@ -125,15 +141,9 @@ impl SimProvider<'_> {
             (device.profile.generation.posting().method(count), device.qps[qp].life)
         });
         let by_mmio = method == Method::WqeByMmio;
-        let at = if by_mmio { self.mmio(device, lines, false) } else { self.mmio(device, 1, true) };
+        let writes = if by_mmio { lines } else { 1 };
         let event = Event::Mmio { device, count: count as u16, qp, by_mmio, life };
-        self.with(|w| {
-            w.env.queue.push(at, event);
-            if let Some(tracer) = &mut w.tracer {
-                let told = w.threads[self.thread].clock;
-                tracer.announced((self.machine, self.core), (device, qp), count as usize, told, at);
-            }
-        });
+        self.mmio(device, writes, !by_mmio, Packed::new(event));
     }
 
     /// Posts RECVs to a receive queue.
@@ -159,17 +169,16 @@ impl SimProvider<'_> {
             })
         });
         if posted > 0 {
-            let at = self.mmio(device, 1, true);
             let event = Event::RecvDoorbell { device, count: posted as u16, recv_queue };
-            self.with(|w| w.env.queue.push(at, event));
+            self.mmio(device, 1, true, Packed::new(event));
         }
         refused
     }
 
     /// ibv_post_send(3).
     pub(super) fn post_list(&self, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
-        // Inline payload is read from memory as it is now. Else nobody sees what is posted before the MMIO,
-        // for which the world catches up.
+        // Inline payload is read from memory as it is now. Else nobody sees what is posted before the MMIO
+        // has left, which is an event.
         if list.iter().any(|wr| wr.flags.contains(SendFlags::INLINE)) {
             self.effect();
         }

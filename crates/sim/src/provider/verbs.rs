@@ -128,6 +128,7 @@ impl Provider for SimProvider<'_> {
     }
 
     fn alloc_pd(&self, device: DeviceHandle) -> Result<PdHandle, VerbsError> {
+        self.make_in_turn();
         // The handle is the number of the protection domain, too.
         let number = self.on_device(device.0, |d| {
             d.pds += 1;
@@ -139,6 +140,7 @@ impl Provider for SimProvider<'_> {
     fn dealloc_pd(&self, _pd: PdHandle) {}
 
     fn reg_mr(&self, pd: PdHandle, mem: Mem, access: AccessFlags) -> Result<(MrHandle, MrKeys), VerbsError> {
+        self.make_in_turn();
         let needs_local = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
         if access.intersects(needs_local) && !access.contains(AccessFlags::LOCAL_WRITE) {
             return invalid("remote write and atomic access need local write access".into());
@@ -166,6 +168,7 @@ impl Provider for SimProvider<'_> {
     }
 
     fn create_cq(&self, device: DeviceHandle, cqe: u32) -> Result<CqHandle, VerbsError> {
+        self.make_in_turn();
         let cq = self.on_device_with_host(device.0, |d, host| {
             let max = d.profile.nic.max_cqe;
             if cqe == 0 || cqe > max {
@@ -187,6 +190,7 @@ impl Provider for SimProvider<'_> {
     }
 
     fn create_srq(&self, pd: PdHandle, attr: &SrqAttr) -> Result<SrqHandle, VerbsError> {
+        self.make_in_turn();
         let srq = self.on_device_with_host(pd.0, |d, host| {
             let (max_wr, max_sge) = (d.profile.nic.max_qp_wr, d.profile.nic.max_sge);
             if attr.max_wr == 0 || attr.max_wr > max_wr || attr.max_sge > max_sge {
@@ -208,6 +212,7 @@ impl Provider for SimProvider<'_> {
     }
 
     fn create_ah(&self, pd: PdHandle, attr: &AhAttr) -> Result<AhHandle, VerbsError> {
+        self.make_in_turn();
         let ah = self.on_device(pd.0, |d| {
             check_port(d, attr.port_num).map_err(VerbsError::Invalid)?;
             d.ahs.push(Some(*attr));
@@ -227,6 +232,7 @@ impl Provider for SimProvider<'_> {
         objects: &QpObjects,
         attr: &QpInitAttr,
     ) -> Result<(QpHandle, u32), VerbsError> {
+        self.make_in_turn();
         let number = self.device_of(pd.0);
         let of_device = |handle: u32| self.device_of(handle) == number;
         let (send_cq, recv_cq): (CqId, CqId) = (object(objects.send_cq.0), object(objects.recv_cq.0));

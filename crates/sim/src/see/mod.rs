@@ -1,6 +1,6 @@
 //! What is seen of a run: a trace of operations and resources, and the packets.
 //!
-//! A [`Tracer`] is told of events by the dispatcher, and of posts, MMIOs and polls by the provider; it looks and
+//! A [`Tracer`] is told of events and MMIOs by the dispatcher, and of posts and polls by the provider; it looks and
 //! changes nothing. `operations` knows which work requests are under way, `way` what each goes through, `tracks`
 //! where that is shown, `perfetto` and `pcapng` how files are written, `file` what becomes of their errors.
 
@@ -13,9 +13,10 @@ mod tracks;
 mod way;
 
 use crate::core::index::{CoreId, DeviceId, IdVec, MachineId, QpId, WqeId};
-use crate::core::queue::Event;
+use crate::core::queue::{Event, Packed};
 use crate::device::{COUNTS, CqSlot, Cqe, Device};
 use crate::fabric::Fabric;
+use crate::host::Mmio;
 use crate::world::Env;
 use doorbell_verbs::Time;
 use file::File;
@@ -234,21 +235,23 @@ impl Tracer {
         }
     }
 
-    /// A doorbell, or a line of a WQE, left the host at `left`.
+    /// A doorbell, or a line of a WQE, has left a core at `left`.
     #[cold]
     #[inline(never)]
-    pub(crate) fn mmio(&mut self, device: &Device, doorbell: bool, left: u64) {
-        let from = left - device.mmio_time(doorbell);
+    pub(crate) fn mmio(&mut self, core: (MachineId, CoreId), device: &Device, mmio: &Mmio, left: u64) {
+        let from = left - device.mmio_time(mmio.doorbell);
         if from >= self.from {
-            let name = if doorbell { "doorbell" } else { "line of a WQE" };
+            let name = if mmio.doorbell { "doorbell" } else { "line of a WQE" };
             self.drawing.slice(Place::Mmio(device.id), name, from, left, None);
+        }
+        if let Some(Event::Mmio { qp, count, .. }) = mmio.then.map(Packed::event) {
+            let at = device.pcie.mmio_arrives(left);
+            self.announced(core, (device.id, qp), count.into(), mmio.leaves, at);
         }
     }
 
     /// By `told` a thread has told the NIC of `count` WQEs, which will know of them at `at`.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn announced(
+    fn announced(
         &mut self,
         core: (MachineId, CoreId),
         of: (DeviceId, QpId),

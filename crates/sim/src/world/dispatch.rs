@@ -3,6 +3,7 @@
 use super::World;
 use crate::core::index::{DeviceId, PortId, ThreadId};
 use crate::core::queue::{Event, Key, Packed};
+use crate::core::thread::Thread;
 use crate::device::{Attached, Device};
 
 /// What the processing of events ran into.
@@ -53,7 +54,7 @@ impl World {
         let key = key.min(self.past_end);
         loop {
             let next = self.env.queue.next_key();
-            if next >= key || next.is_thread() {
+            if next >= key || next.is_turn() {
                 return;
             }
             let event = self.env.queue.pop().expect("an event whose key was seen");
@@ -84,9 +85,9 @@ impl World {
     }
 
     /// Lets happen what `cause` is the key of.
-    #[inline]
+    #[inline(always)]
     fn process(&mut self, event: Packed) {
-        let World { env, hosts, devices, .. } = self;
+        let World { env, hosts, devices, threads, tracer, .. } = self;
         match event.event() {
             Event::Thread(_) => {}
             Event::Visible { device } => self.lines_visible(device),
@@ -137,6 +138,14 @@ impl World {
                 device.drain_port(env, device.port(port));
             }
             Event::Timer { device, qp } => devices[device].timer(env, qp),
+            Event::MmioOut { device, thread } => {
+                let Thread { machine, core, .. } = threads[thread];
+                let device = &mut devices[device];
+                let (mmio, left) = device.mmio_out(env, &mut hosts[machine].cores[core]);
+                if let Some(tracer) = tracer {
+                    tracer.mmio((machine, core), device, &mmio, left);
+                }
+            }
         }
     }
 
