@@ -1,14 +1,20 @@
 //! Queue pairs, shared receive queues, address handles.
 
 use crate::{
-    AccessFlags, AhAttr, AhHandle, Cq, Endpoint, LinkLayer, Mtu, Pd, PortAttr, PostError, Provider, QpAttr,
-    QpHandle, QpInitAttr, QpObjects, QpState, QpType, RecvWr, SendWr, SrqAttr, SrqHandle, UdDest, VerbsError,
+    AccessFlags, AhAttr, AhHandle, Context, Cq, Endpoint, LinkLayer, Mtu, Pd, PortAttr, PostError, Provider,
+    QpAttr, QpHandle, QpInitAttr, QpObjects, QpState, QpType, RecvWr, SendWr, SrqAttr, SrqHandle, UdDest,
+    VerbsError,
 };
 use std::rc::Rc;
 
 /// A queue pair.
 #[derive(Clone)]
-pub struct Qp<P: Provider>(Rc<QpInner<P>>);
+pub struct Qp<P: Provider> {
+    /// All that a post needs: programs have many QPs, and each place more to look at is one more to fetch.
+    context: Context<P>,
+    handle: QpHandle,
+    inner: Rc<QpInner<P>>,
+}
 
 struct QpInner<P: Provider> {
     pd: Pd<P>,
@@ -80,7 +86,7 @@ impl<P: Provider> Qp<P> {
         let objects =
             QpObjects { send_cq: send_cq.handle(), recv_cq: recv_cq.handle(), srq: srq.map(|s| s.0.handle) };
         let (handle, qp_num) = pd.provider().create_qp(pd.handle(), &objects, attr)?;
-        Ok(Qp(Rc::new(QpInner {
+        let inner = Rc::new(QpInner {
             pd: pd.clone(),
             _send_cq: send_cq.clone(),
             _recv_cq: recv_cq.clone(),
@@ -88,46 +94,47 @@ impl<P: Provider> Qp<P> {
             handle,
             qp_num,
             qp_type: attr.qp_type,
-        })))
+        });
+        Ok(Qp { context: pd.context().clone(), handle, inner })
     }
 
     fn provider(&self) -> &P {
-        self.0.pd.provider()
+        self.context.provider()
     }
 
     /// Its number.
     pub fn qp_num(&self) -> u32 {
-        self.0.qp_num
+        self.inner.qp_num
     }
 
     /// Its transport.
     pub fn qp_type(&self) -> QpType {
-        self.0.qp_type
+        self.inner.qp_type
     }
 
     /// Changes attributes and state.
     pub fn modify(&self, attr: &QpAttr) -> Result<(), VerbsError> {
-        self.provider().modify_qp(self.0.handle, attr)
+        self.provider().modify_qp(self.handle, attr)
     }
 
     /// Its state.
     pub fn state(&self) -> Result<QpState, VerbsError> {
-        self.provider().query_qp(self.0.handle)
+        self.provider().query_qp(self.handle)
     }
 
     /// Posts send work requests in order, with one doorbell for all.
     pub fn post_send(&self, list: &[SendWr<'_>]) -> Result<(), PostError> {
-        self.provider().post_send(self.0.handle, list)
+        self.provider().post_send(self.handle, list)
     }
 
     /// Posts receive work requests in order, with one doorbell for all.
     pub fn post_recv(&self, list: &[RecvWr<'_>]) -> Result<(), PostError> {
-        self.provider().post_recv(self.0.handle, list)
+        self.provider().post_recv(self.handle, list)
     }
 
     /// What a peer needs to reach this QP through `port`.
     pub fn endpoint(&self, port: u8) -> Result<Endpoint, VerbsError> {
-        let attr = self.0.pd.context().query_port(port)?;
+        let attr = self.context.query_port(port)?;
         Ok(Endpoint { lid: attr.lid, gid: attr.gid, qpn: self.qp_num() })
     }
 
@@ -151,7 +158,7 @@ impl<P: Provider> Qp<P> {
         remote: &Endpoint,
         attr: &ConnectAttr,
     ) -> Result<(), VerbsError> {
-        let local = self.0.pd.context().query_port(port)?;
+        let local = self.context.query_port(port)?;
         let rc = self.qp_type() == QpType::Rc;
         self.modify(&QpAttr {
             qp_state: Some(QpState::Rtr),
