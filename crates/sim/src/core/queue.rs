@@ -216,10 +216,10 @@ impl Packed {
     }
 }
 
-/// Picoseconds of a bucket, as a power of two: about a quarter of a nanosecond.
-const BUCKET_BITS: u32 = 8;
+/// Picoseconds of a bucket, as a power of two: of 1400 threads that work, two have events in one.
+const BUCKET_BITS: u32 = 6;
 /// Buckets, of which the wheel covers about 4 us.
-const BUCKETS: usize = 16384;
+const BUCKETS: usize = 65536;
 /// Buckets from the present on that may have events: those whose bits share a word are of one round.
 const REACH: u64 = BUCKETS as u64 - 64;
 const NONE: u32 = u32::MAX;
@@ -323,6 +323,12 @@ const fn far_due(key: Key) -> u64 {
     (key.time >> BUCKET_BITS).saturating_sub(REACH - 1)
 }
 
+/// Buckets made where they stay: they are more than a stack may have room for.
+fn empty_buckets() -> Box<[Node; BUCKETS]> {
+    let buckets = vec![Node::EMPTY; BUCKETS].into_boxed_slice();
+    buckets.try_into().unwrap_or_else(|_| unreachable!("so many were made"))
+}
+
 impl EventQueue {
     pub(crate) fn new() -> EventQueue {
         EventQueue {
@@ -331,7 +337,7 @@ impl EventQueue {
             far_due: u64::MAX,
             near: 0,
             free: NONE,
-            buckets: Box::new([Node::EMPTY; BUCKETS]),
+            buckets: empty_buckets(),
             occupied: [0; WORDS],
             shared: Vec::with_capacity(1024),
             far: BinaryHeap::with_capacity(1024),
