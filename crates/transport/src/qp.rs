@@ -9,7 +9,7 @@ use crate::{
     check_post_recv, flushes_sends, is_signaled, takes_requests,
 };
 use doorbell_verbs::{
-    AccessFlags, AhAttr, Mtu, QpAttr, QpCap, QpInitAttr, QpState, QpType, SendWr, Span, Time, VerbsError, Wc,
+    AccessFlags, AhAttr, Mtu, QpAttr, QpInitAttr, QpState, QpType, SendWr, Span, Time, VerbsError, Wc,
     WcStatus,
 };
 
@@ -23,7 +23,7 @@ pub struct Qp {
     pub(crate) pd: u32,
     pub(crate) qp_type: QpType,
     pub(crate) state: QpState,
-    cap: QpCap,
+    max_inline_data: u32,
     sq_sig_all: bool,
     pub(crate) uses_srq: bool,
     pub(crate) settings: Settings,
@@ -97,7 +97,7 @@ impl Qp {
             pd,
             qp_type: attr.qp_type,
             state: QpState::Reset,
-            cap: attr.cap,
+            max_inline_data: attr.cap.max_inline_data,
             sq_sig_all: attr.sq_sig_all,
             uses_srq,
             settings: Settings::UNSET,
@@ -156,11 +156,6 @@ impl Qp {
     /// Q_Key; UD.
     pub fn qkey(&self) -> u32 {
         self.settings.qkey
-    }
-
-    /// Sizes of its queues.
-    pub fn cap(&self) -> &QpCap {
-        &self.cap
     }
 
     /// Whether its RECVs come from an SRQ.
@@ -228,7 +223,7 @@ impl Qp {
         check_post_recv(self.state, self.uses_srq)
     }
 
-    /// Writes a work request to the send queue; returns its slot, less than `cap().max_send_wr`.
+    /// Writes a work request to the send queue; returns its slot, less than the queue's depth.
     /// The NIC does not see it before [`Qp::ring`].
     ///
     /// Refuses what the state, the transport, the queue's sizes or the length of the message
@@ -237,7 +232,8 @@ impl Qp {
         let shape = SendShape {
             qp_type: self.qp_type,
             state: self.state,
-            cap: &self.cap,
+            max_send_sge: self.sq.max_sge(),
+            max_inline_data: self.max_inline_data,
             path_mtu: self.settings.path_mtu,
         };
         let len = shape.check(wr)?;

@@ -78,6 +78,11 @@ pub(crate) struct SendQueue {
 }
 
 impl SendQueue {
+    /// SGEs that an entry has room for.
+    pub(crate) fn max_sge(&self) -> u32 {
+        self.max_sge
+    }
+
     pub(crate) fn new(depth: u32, max_sge: u32) -> SendQueue {
         let (room, mask) = if depth.is_power_of_two() { (0, 0) } else { (depth as usize, u32::MAX) };
         SendQueue {

@@ -1,28 +1,30 @@
 //! What ibv_post_send(3) and ibv_post_recv(3) refuse at the call.
 
 use crate::MAX_MESSAGE_BYTES;
-use doorbell_verbs::{Mtu, QpCap, QpState, QpType, SendFlags, SendWr, UdDest, VerbsError, verb_not_offered};
+use doorbell_verbs::{Mtu, QpState, QpType, SendFlags, SendWr, UdDest, VerbsError, verb_not_offered};
 
 /// What of a QP decides whether a send work request is taken.
 #[derive(Clone, Copy, Debug)]
-pub struct SendShape<'a> {
+pub struct SendShape {
     /// Transport.
     pub qp_type: QpType,
     /// State.
     pub state: QpState,
-    /// Sizes of its queues.
-    pub cap: &'a QpCap,
+    /// SGEs in a send work request, at most.
+    pub max_send_sge: u32,
+    /// Bytes of inline payload, at most.
+    pub max_inline_data: u32,
     /// Path MTU; on UD that of the port.
     pub path_mtu: Mtu,
 }
 
-impl SendShape<'_> {
+impl SendShape {
     /// The length of the message, where the state, the transport, the queue's sizes and the length
     /// allow it. lkeys are looked at when the work request is carried out.
     pub fn check(&self, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
         self.check_offered(wr)?;
         // Those of a list that is too long are not looked at: they need not be there.
-        let (sges, most) = (wr.sg_list.len(), self.cap.max_send_sge);
+        let (sges, most) = (wr.sg_list.len(), self.max_send_sge);
         if sges > most as usize {
             return Err(VerbsError::Invalid(format!("{sges} SGEs in a send work request, at most {most}")));
         }
@@ -72,8 +74,8 @@ impl SendShape<'_> {
             if opcode.returns_data() {
                 return refuse(format!("{opcode:?} cannot be inline, only SEND and WRITE can"));
             }
-            if len > u64::from(self.cap.max_inline_data) {
-                return refuse(format!("{len} bytes inline, at most {}", self.cap.max_inline_data));
+            if len > u64::from(self.max_inline_data) {
+                return refuse(format!("{len} bytes inline, at most {}", self.max_inline_data));
             }
         }
         Ok(len as u32)

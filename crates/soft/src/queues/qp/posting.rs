@@ -85,8 +85,13 @@ impl<'a> Posting<'a> {
             QpType::Ud => device::MTU,
             _ => self.sends.attr.path_mtu.unwrap_or(device::MTU),
         };
-        let cap = &self.qp.cap;
-        let shape = SendShape { qp_type: self.qp.qp_type(), state: self.sends.state, cap, path_mtu };
+        let shape = SendShape {
+            qp_type: self.qp.qp_type(),
+            state: self.sends.state,
+            max_send_sge: self.qp.cap.max_send_sge,
+            max_inline_data: self.qp.cap.max_inline_data,
+            path_mtu,
+        };
         Ok(match inline {
             None => shape.check(wr)?,
             Some(bytes) => shape.check_copied(wr, bytes.len())?,
