@@ -16,20 +16,22 @@ use doorbell_verbs::{
 /// Longest message in bytes (IB specification vol. 1, 9.7.7: 2^31).
 pub const MAX_MESSAGE_BYTES: u32 = 1 << 31;
 
-/// A queue pair.
+/// A queue pair. What sending, receiving and both need lies together: drivers have many QPs, and each line of
+/// memory more is one more to wait for.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Qp {
-    pub(crate) num: u32,
-    pub(crate) pd: u32,
     pub(crate) qp_type: QpType,
     pub(crate) state: QpState,
-    max_inline_data: u32,
     sq_sig_all: bool,
     pub(crate) uses_srq: bool,
-    pub(crate) settings: Settings,
-    pub(crate) sq: SendQueue,
+    pub(crate) pd: u32,
     pub(crate) req: Requester,
+    pub(crate) sq: SendQueue,
+    pub(crate) settings: Settings,
     pub(crate) resp: Responder,
+    max_inline_data: u32,
+    pub(crate) num: u32,
     pub(crate) repeats: Repeats,
 }
 

@@ -30,8 +30,9 @@ enum Inbound {
     Write { va: u64, rkey: u32, left: u32, total: u32 },
 }
 
-/// State of the receiving side.
+/// State of the receiving side: first what each request needs.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Responder {
     /// PSN expected next.
     epsn: u32,
@@ -39,6 +40,9 @@ pub(crate) struct Responder {
     msn: u32,
     /// Whether the gap before the expected PSN, or its RNR, was reported already.
     nak_sent: bool,
+    /// Attribute `max_dest_rd_atomic`.
+    rd_atomic: u8,
+    next_atomic: u8,
     inbound: Inbound,
     /// `wr_id` of the RECV taken by a SEND of several packets. UC keeps it for the next message
     /// when this one breaks.
@@ -47,9 +51,6 @@ pub(crate) struct Responder {
     held_sges: Vec<Sge>,
     /// As many as `rd_atomic`, from the first atomic on.
     atomics: Vec<Option<SavedAtomic>>,
-    /// Attribute `max_dest_rd_atomic`.
-    rd_atomic: u8,
-    next_atomic: usize,
 }
 
 impl Responder {
@@ -65,7 +66,7 @@ impl Responder {
         if !self.atomics.is_empty() {
             self.atomics.resize(usize::from(max_dest_rd_atomic), None);
         }
-        if self.next_atomic >= self.atomics.len() {
+        if usize::from(self.next_atomic) >= self.atomics.len() {
             self.next_atomic = 0;
         }
     }
@@ -397,16 +398,17 @@ impl Qp {
             self.resp.atomics = vec![None; usize::from(self.resp.rd_atomic)];
         }
         let resource = self.resp.next_atomic;
-        match self.resp.atomics.get(resource) {
+        match self.resp.atomics.get(usize::from(resource)) {
             None | Some(Some(SavedAtomic { original: None, .. })) => return Err(Fault::Invalid),
             Some(_) => {}
         }
         self.check_remote(rkey, va, 8, AccessFlags::REMOTE_ATOMIC, keys)?;
-        self.resp.atomics[resource] = Some(SavedAtomic { psn, original: None });
-        self.resp.next_atomic = if resource + 1 == self.resp.atomics.len() { 0 } else { resource + 1 };
+        self.resp.atomics[usize::from(resource)] = Some(SavedAtomic { psn, original: None });
+        let last = resource + 1 >= self.resp.rd_atomic;
+        self.resp.next_atomic = if last { 0 } else { resource + 1 };
         self.resp.message_done();
         let packet = self.answer(Body::AtomicAck { original: 0 }, psn);
-        let source = Source::Atomic { addr: va, op, resource: resource as u8 };
+        let source = Source::Atomic { addr: va, op, resource };
         out.push(Action::Respond(TxPacket { packet, source }));
         Ok(1)
     }

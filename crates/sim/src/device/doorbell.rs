@@ -39,8 +39,8 @@ impl Device {
             let slot = &mut self.qps[qp];
             let announced = slot.fetching..slot.fetching + group;
             slot.fetching += group;
-            let first = slot.posted.get(announced.start).expect(POSTED);
-            let slots = announced.map(|number| slot.posted.get(number).expect(POSTED));
+            let first = slot.wqes.posted(announced.start).expect(POSTED);
+            let slots = announced.map(|number| slot.wqes.posted(number).expect(POSTED));
             let bytes = slots.map(|s| wqe::pad(slot.wqes.bytes(s))).sum();
             let purpose = ReadPurpose::SendWqes { qp, life, first, count: group as u16 };
             self.start_read(env, DmaRead { bytes, purpose });
@@ -74,7 +74,7 @@ impl Device {
         let Device { qps, caches, .. } = self;
         let slot = &mut qps[qp];
         for _ in 0..count {
-            let wqe = slot.posted.pop().expect(POSTED);
+            let wqe = slot.wqes.pop_posted().expect(POSTED);
             let state = slot.wqe(wqe);
             state.by_mmio = by_mmio;
             state.entered = caches.wqes.enter();

@@ -31,19 +31,28 @@ impl WqeSlot {
 }
 
 /// The WQEs of a send queue: as `transport`'s queue, with room for as many as have been in use at once, where
-/// its depth is a power of two.
+/// its depth is a power of two. Those that were posted and whose doorbell has not reached the NIC follow each
+/// other, round and round.
 pub(crate) struct WqeSlots {
     slots: Box<[WqeSlot]>,
     /// What of a slot's number says where it is: all of it where the depth is no power of two, and there is
     /// room for all.
     mask: u32,
     depth: u32,
+    first_posted: u32,
+    posted: u32,
 }
 
 impl WqeSlots {
     fn new(depth: u32) -> WqeSlots {
         let (room, mask) = if depth.is_power_of_two() { (0, 0) } else { (depth, u32::MAX) };
-        WqeSlots { slots: vec![WqeSlot::EMPTY; room as usize].into(), mask, depth }
+        WqeSlots {
+            slots: vec![WqeSlot::EMPTY; room as usize].into(),
+            mask,
+            depth,
+            first_posted: 0,
+            posted: 0,
+        }
     }
 
     /// Where a slot is.
@@ -75,95 +84,85 @@ impl WqeSlots {
             self.slots[place] = old[(wqe.0 & old_mask) as usize];
         }
     }
-}
 
-/// Slots of a send queue that follow each other, round and round.
-pub(crate) struct Posted {
-    first: u32,
-    len: u32,
-    depth: u32,
-}
-
-impl Posted {
-    /// Adds the slot behind those that are there.
-    pub(crate) fn push(&mut self, wqe: WqeId) {
-        if self.len == 0 {
-            self.first = wqe.0;
+    /// A work request is posted to the slot behind those that are.
+    pub(crate) fn post(&mut self, wqe: WqeId) {
+        if self.posted == 0 {
+            self.first_posted = wqe.0;
         }
-        debug_assert_eq!(self.at(self.len), wqe, "work requests are posted to one slot after another");
-        self.len += 1;
+        debug_assert_eq!(self.at(self.posted), wqe, "work requests are posted to one slot after another");
+        self.posted += 1;
     }
 
-    /// The slots that were added last.
-    pub(crate) fn last(&self, count: u32) -> impl Iterator<Item = WqeId> {
-        (self.len - count..self.len).map(|number| self.at(number))
+    /// The slots that were posted to last.
+    pub(crate) fn last_posted(&self, count: u32) -> impl Iterator<Item = WqeId> {
+        (self.posted - count..self.posted).map(|number| self.at(number))
     }
 
+    /// The slot that is so many behind the first that is posted.
     fn at(&self, number: u32) -> WqeId {
-        let slot = self.first + number;
+        let slot = self.first_posted + number;
         WqeId(if slot < self.depth { slot } else { slot - self.depth })
     }
 
-    /// The slot that is so many behind the first.
-    pub(super) fn get(&self, number: u32) -> Option<WqeId> {
-        (number < self.len).then(|| self.at(number))
+    /// The posted slot that is so many behind the first.
+    pub(super) fn posted(&self, number: u32) -> Option<WqeId> {
+        (number < self.posted).then(|| self.at(number))
     }
 
-    /// Takes the first slot.
+    /// Takes the first posted slot.
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<WqeId> {
-        let first = self.get(0)?;
-        self.first = self.at(1).0;
-        self.len -= 1;
+    pub(super) fn pop_posted(&mut self) -> Option<WqeId> {
+        let first = self.posted(0)?;
+        self.first_posted = self.at(1).0;
+        self.posted -= 1;
         Some(first)
-    }
-
-    fn clear(&mut self) {
-        self.len = 0;
     }
 }
 
-/// A QP with what surrounds it in the NIC and the driver.
+/// A QP with what surrounds it in the NIC and the driver. There are many, of which each event is of another: so
+/// a QP has eight lines of memory, and what is needed together lies together.
+#[repr(C, align(64))]
 pub(crate) struct QpSlot {
-    pub(crate) qp: Qp,
-    pub(crate) send_cq: CqId,
-    pub(crate) recv_cq: CqId,
-    pub(crate) recv_queue: RecvQueueId,
-    pub(crate) alive: bool,
-    pub(crate) ring: Ring,
-    pub(crate) wqes: WqeSlots,
-    /// WQEs that were posted and whose doorbell has not reached the NIC.
-    pub(crate) posted: Posted,
-    /// How many of these the NIC is reading.
-    pub(crate) fetching: u32,
-    /// What sending units have to do for it, one at a time.
-    pub(super) work: TxWork,
-    /// It waits for a sending unit, or is being served.
-    pub(super) served: bool,
-    /// Time in the metering window that sending units spent on it.
-    pub(crate) tx_busy: u64,
-    /// Its requests are among its work, or being made.
-    pub(super) active: bool,
-    /// Requests that wait for their payload, and those behind them.
-    pub(super) requests: Row,
-    /// Largest payload of a RECV that comes in the CQE; 0 for none.
-    pub(super) max_inl_recv: u32,
-    /// Answers that wait for memory, and those behind them.
-    pub(super) answers: Row,
     /// Packets that came in for it, where it is connected.
     pub(crate) flow: Flow,
+    /// Time in the metering window that sending units spent on it.
+    pub(crate) tx_busy: u64,
     /// When the pending timer event fires; `u64::MAX` for none.
     pub(super) timer_at: u64,
-    /// How often it was reset: what was under way then is not of the QP that it is now.
-    pub(crate) life: u16,
+    /// What sending units have to do for it, one at a time.
+    pub(super) work: TxWork,
+    pub(crate) recv_queue: RecvQueueId,
+    /// Answers that wait for memory, and those behind them.
+    pub(super) answers: Row,
+    /// Requests that wait for their payload, and those behind them.
+    pub(super) requests: Row,
     /// Packets that complete their work requests when they leave, and how many of them have left.
     pub(super) leaving: u64,
     pub(super) left: u64,
+    pub(crate) send_cq: CqId,
+    pub(crate) recv_cq: CqId,
+    /// Largest payload of a RECV that comes in the CQE; 0 for none.
+    pub(super) max_inl_recv: u32,
+    /// How many of the posted WQEs the NIC is reading.
+    pub(crate) fetching: u32,
+    /// How often it was reset: what was under way then is not of the QP that it is now.
+    pub(crate) life: u16,
+    pub(crate) alive: bool,
+    /// It waits for a sending unit, or is being served.
+    pub(super) served: bool,
+    /// Its requests are among its work, or being made.
+    pub(super) active: bool,
+    pub(crate) wqes: WqeSlots,
+    pub(crate) ring: Ring,
+    pub(crate) qp: Qp,
     /// How work requests behind such packets ended, each with the number of packets that must leave before;
     /// nowhere as long as there has been none, which takes a quarter of the room of an empty queue.
     #[allow(clippy::box_collection)]
     pub(super) behind: Option<Box<VecDeque<(u64, Ended)>>>,
 }
+
+const _: () = assert!(size_of::<QpSlot>() == 512);
 
 /// How a send work request ended.
 #[derive(Clone, Copy)]
@@ -191,7 +190,6 @@ impl QpSlot {
             alive: true,
             ring,
             wqes: WqeSlots::new(depth.max(1)),
-            posted: Posted { first: 0, len: 0, depth: depth.max(1) },
             fetching: 0,
             work: TxWork::NONE,
             served: false,
@@ -211,7 +209,7 @@ impl QpSlot {
 
     /// Forgets what was posted, as a reset does.
     pub(crate) fn forget(&mut self, payloads: &mut PayloadPool) {
-        self.posted.clear();
+        self.wqes.posted = 0;
         self.fetching = 0;
         self.life = self.life.wrapping_add(1);
         self.leaving = 0;

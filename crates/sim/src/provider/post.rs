@@ -111,7 +111,7 @@ impl SimProvider<'_> {
         let state = slot.wqe(index);
         payloads.give(state.inline);
         *state = WqeSlot { inline, bytes: bytes as u16, by_mmio: false, entered: 0 };
-        slot.posted.push(index);
+        slot.wqes.post(index);
         let lines = wqe::lines(bytes);
         let thread = &mut threads[self.thread];
         let built = thread.clock + host.costs.build(if is_inline { length } else { 0 });
@@ -128,7 +128,7 @@ impl SimProvider<'_> {
         let (device, id): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
         if count > 0 {
             let (device, built) = (&devices[device], threads[self.thread].clock);
-            let slots = device.qps[id].posted.last(count as u32);
+            let slots = device.qps[id].wqes.last_posted(count as u32);
             tracer.posted((self.machine, self.core), (device, id), slots, (called, built));
         }
     }
