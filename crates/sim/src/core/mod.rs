@@ -1,6 +1,7 @@
 //! What every simulation by events needs: a queue in the order of time, servers that are metered,
 //! numbers that name things, slots that are used again, threads with clocks of their own.
 
+pub(crate) mod fetch;
 pub(crate) mod index;
 pub(crate) mod payload;
 pub(crate) mod queue;

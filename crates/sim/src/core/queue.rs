@@ -223,6 +223,8 @@ const BUCKETS: usize = 65536;
 /// Buckets from the present on that may have events: those whose bits share a word are of one round.
 const REACH: u64 = BUCKETS as u64 - 64;
 const NONE: u32 = u32::MAX;
+/// Pending events from which on a simulation is larger than a processor's caches.
+const CROWD: u32 = 4096;
 
 /// An event in a bucket.
 #[derive(Clone, Copy)]
@@ -475,6 +477,32 @@ impl EventQueue {
         self.earliest
     }
 
+    /// Whether so many events are pending that what they look at has left the processor's caches.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.near > CROWD
+    }
+
+    /// Shows the events behind bucket number `shown` that are up to `ahead` buckets ahead; returns the last
+    /// bucket, with which to go on.
+    #[inline]
+    pub(crate) fn show(&self, shown: u64, ahead: u64, mut look: impl FnMut(Packed)) -> u64 {
+        let last = self.present + ahead;
+        for bucket in shown.max(self.present) + 1..=last {
+            let index = index(bucket);
+            if self.occupied[index / 64] & 1 << (index % 64) == 0 {
+                continue;
+            }
+            let mut node = self.buckets[index];
+            loop {
+                look(Packed { order: node.key(bucket).order, rest: node.rest });
+                let Some(&next) = self.shared.get(node.next as usize) else { break };
+                node = next;
+            }
+        }
+        last
+    }
+
     /// Takes the earliest event. Inlined in the loop over events: a call costs a fifth of what it does.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Packed> {
@@ -545,6 +573,27 @@ mod tests {
         assert_eq!(order[0], arrive(7, 3));
         assert_eq!(order[1..5], [visible, arrive(1, 9), arrive(1, 8), arrive(2, 1)], "as they were added");
         assert_eq!(order[5..], threads);
+    }
+
+    #[test]
+    fn what_is_ahead_is_shown_once() {
+        let mut q = EventQueue::new();
+        let bucket = 1 << BUCKET_BITS;
+        for (n, buckets) in [0, 1, 2, 2, 4, 9].into_iter().enumerate() {
+            q.push(buckets * bucket + 7 * n as u64, arrive(0, n as u32));
+        }
+        let show = |q: &EventQueue, shown: u64| {
+            let mut seen = Vec::new();
+            (q.show(shown, 2, |event| seen.push(event.event())), seen)
+        };
+        let (shown, seen) = show(&q, 0);
+        assert_eq!(seen, [1, 2, 3].map(|n| arrive(0, n)));
+        q.pop();
+        assert_eq!(show(&q, shown), (shown, vec![]), "the present is where it was");
+        q.pop();
+        q.pop();
+        let (shown, seen) = show(&q, shown);
+        assert_eq!((shown, seen), (4, vec![arrive(0, 4)]));
     }
 
     #[test]

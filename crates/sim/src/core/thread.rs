@@ -110,6 +110,8 @@ pub(crate) struct Thread {
     replay_until: Key,
     /// Time in the metering window spent on passes that found nothing.
     pub(crate) idle: u64,
+    /// Address in its stack at which it stopped last, for [`crate::core::fetch`].
+    pub(crate) stopped_at: usize,
 }
 
 impl Thread {
@@ -127,6 +129,7 @@ impl Thread {
             replay: None,
             replay_until: Key::NEVER,
             idle: 0,
+            stopped_at: 0,
         }
     }
 

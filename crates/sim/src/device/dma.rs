@@ -68,6 +68,15 @@ impl Device {
         env.queue.push(at_host, Event::ReadAtHost { device: self.id, read });
     }
 
+    /// The packet that a read under way is for, if it is for one.
+    #[inline]
+    pub(crate) fn reads_for(&self, read: ReadId) -> Option<FlightId> {
+        match self.dma.reads[read].purpose {
+            ReadPurpose::Payload { flight, .. } | ReadPurpose::Atomic { flight } => Some(flight),
+            ReadPurpose::SendWqes { .. } | ReadPurpose::RecvWqes { .. } | ReadPurpose::Refetch => None,
+        }
+    }
+
     /// A read request is at memory: the data is taken now.
     pub(crate) fn read_at_host(&mut self, host: &mut Host, env: &mut Env, read: ReadId) {
         let DmaRead { bytes, purpose } = self.dma.reads[read];

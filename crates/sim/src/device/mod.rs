@@ -98,9 +98,15 @@ impl Device {
         }
     }
 
+    /// The QP that has, had or will have this number.
+    #[inline]
+    pub(crate) fn qp_numbered(qpn: u32) -> Option<QpId> {
+        qpn.checked_sub(FIRST_QPN).map(QpId)
+    }
+
     /// The QP with this number, if it lives.
     pub(crate) fn find_qp(&self, qpn: u32) -> Option<QpId> {
-        let qp = QpId(qpn.checked_sub(FIRST_QPN)?);
+        let qp = Device::qp_numbered(qpn)?;
         self.qps.get(qp).filter(|q| q.alive)?;
         Some(qp)
     }

@@ -157,7 +157,7 @@ impl Cpu for SimProvider<'_> {
             true
         });
         if sleeps {
-            self.yielder.suspend(());
+            self.suspend();
         }
     }
 

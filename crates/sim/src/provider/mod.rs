@@ -81,13 +81,20 @@ impl<'y> SimProvider<'y> {
         self.with(|w| f(&mut w.devices[device], &mut w.hosts[self.machine]))
     }
 
+    /// Stops until this thread's turn.
+    fn suspend(&self) {
+        let here = 0u8;
+        self.with(|w| w.threads[self.thread].stopped_at = std::ptr::from_ref(&here).addr());
+        self.yielder.suspend(());
+    }
+
     /// Lets everything happen that comes before this thread's clock.
     fn sync(&self) {
         if std::thread::panicking() {
             return; // The thread is being taken down.
         }
         if !self.with(|w| self.catch_up(w)) {
-            self.yielder.suspend(());
+            self.suspend();
         }
     }
 
@@ -120,7 +127,7 @@ impl<'y> SimProvider<'y> {
             self.catch_up(w)
         });
         if !caught_up {
-            self.yielder.suspend(());
+            self.suspend();
         }
     }
 

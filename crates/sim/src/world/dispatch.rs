@@ -64,6 +64,9 @@ impl World {
             if self.tracer.is_some() {
                 self.trace(event);
             }
+            if self.env.queue.is_crowded() {
+                self.fetch_ahead();
+            }
             self.process(event);
         }
     }

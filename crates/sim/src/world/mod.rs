@@ -1,11 +1,14 @@
 //! Everything that is simulated, wired together: hosts, devices, threads, and what they share.
 
+mod ahead;
 mod dispatch;
 mod env;
 mod turns;
 
 pub(crate) use dispatch::Next;
 pub(crate) use env::Env;
+
+use ahead::Ahead;
 
 use crate::core::index::{DeviceId, Id, IdVec, MachineId, ThreadId};
 use crate::core::queue::Key;
@@ -68,6 +71,7 @@ pub(crate) struct World {
     /// Who watches, until all is seen that was asked for, and then what was.
     pub(crate) tracer: Option<Box<Tracer>>,
     pub(crate) traced: Option<Traced>,
+    ahead: Ahead,
 }
 
 impl World {
@@ -111,6 +115,7 @@ impl World {
             cause: Key::NEVER,
             tracer: None,
             traced: None,
+            ahead: Ahead::default(),
         }
     }
 }
