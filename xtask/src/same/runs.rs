@@ -36,6 +36,13 @@ const POSTED: [&str; 5] = [
     "--signal-every 16 --batch 16",
 ];
 
+/// Many at once: threads that make objects beside each other, after they have posted; more pending events than
+/// from which on the simulator fetches ahead.
+const MANY: [&str; 2] = [
+    "--system rpc-sequencer --cores 6 --warmup 50us --duration 100us",
+    "--verb read --pattern all-to-all --machines 40 --threads 14 --warmup 10us --duration 10us",
+];
+
 /// Payloads: none, within a line, over several lines of a WQE, a packet, several packets.
 const SIZES: [u32; 7] = [0, 1, 32, 64, 300, 4096, 10_000];
 
@@ -238,6 +245,7 @@ pub(crate) fn all(profiles: &[String]) -> Vec<String> {
         runs.extend(limits(profile));
         runs.push(format!("profiles {profile} --json"));
     }
+    runs.extend(MANY.map(|w| format!("simulate --profile cib {w} --json")));
     runs.extend(REFUSED.map(str::to_owned));
     runs
 }
