@@ -120,9 +120,9 @@ impl WqeSlots {
     }
 }
 
-/// A QP with what surrounds it in the NIC and the driver. There are many, of which each event is of another: so
-/// a QP has eight lines of memory, and what is needed together lies together.
-#[repr(C, align(64))]
+/// A QP with what surrounds it in the NIC and the driver. There are many, and each event is of another: so a QP
+/// has the bytes of eight lines of memory, and what is needed together lies together.
+#[repr(C)]
 pub(crate) struct QpSlot {
     /// Packets that came in for it, where it is connected.
     pub(crate) flow: Flow,
