@@ -61,7 +61,7 @@ impl SimCluster {
     pub fn trace(&mut self, tracing: Tracing) {
         let mut world = self.world.borrow_mut();
         let tracer = Tracer::new(tracing, &world.devices, &world.env.fabric);
-        world.tracer = Some(Box::new(tracer));
+        world.begin_trace(tracer);
     }
 
     /// Ends the trace; says what was traced, if there was one that was not asked about before.

@@ -223,8 +223,6 @@ const BUCKETS: usize = 65536;
 /// Buckets from the present on that may have events: those whose bits share a word are of one round.
 const REACH: u64 = BUCKETS as u64 - 64;
 const NONE: u32 = u32::MAX;
-/// Pending events from which on a simulation is larger than a processor's caches.
-const CROWD: u32 = 4096;
 
 /// An event in a bucket.
 #[derive(Clone, Copy)]
@@ -477,10 +475,10 @@ impl EventQueue {
         self.earliest
     }
 
-    /// Whether so many events are pending that what they look at has left the processor's caches.
+    /// Whether at least `many` events are pending in the next microseconds.
     #[inline]
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.near > CROWD
+    pub(crate) fn is_crowd(&self, many: u32) -> bool {
+        self.near >= many
     }
 
     /// Shows the events behind bucket number `shown` that are up to `ahead` buckets ahead; returns the last

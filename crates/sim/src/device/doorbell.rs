@@ -12,19 +12,17 @@ use doorbell_nic::wqe;
 const POSTED: &str = "a doorbell tells of WQEs that are posted";
 
 impl Device {
-    /// What a core writes by MMIO leaves it; says what, and when it has left.
-    #[inline]
-    pub(crate) fn mmio_out(&mut self, env: &mut Env, core: &mut Core) -> (Mmio, u64) {
-        let mmio = core.mmio.pop_front().expect("a core writes what leaves it");
-        let left = match mmio.doorbell {
-            true => self.pcie.doorbell(mmio.leaves, env.window),
-            false => self.pcie.mmio_line(mmio.leaves, env.window),
+    /// What a core writes by MMIO leaves it.
+    pub(crate) fn mmio_out(&mut self, env: &mut Env, core: &mut Core) {
+        let Mmio { leaves, doorbell, then } = core.mmio.pop_front().expect("a core writes what leaves it");
+        let left = match doorbell {
+            true => self.pcie.doorbell(leaves, env.window),
+            false => self.pcie.mmio_line(leaves, env.window),
         };
         core.mmio_left.push_back(left);
-        if let Some(event) = mmio.then {
+        if let Some(event) = then {
             env.queue.push_packed(self.pcie.mmio_arrives(left), event);
         }
-        (mmio, left)
     }
 
     /// WQEs written by MMIO, or a doorbell, are at the NIC.

@@ -24,7 +24,7 @@ pub(crate) struct Traffic {
 /// The link: two directions, each serving one TLP after another.
 pub(crate) struct PcieLink {
     pub(super) costs: PcieCost,
-    to_device: Server,
+    pub(super) to_device: Server,
     pub(crate) to_host: Server,
     /// Time of the DMA writes that may wait: as many bytes as a port takes in.
     most_ahead: u64,

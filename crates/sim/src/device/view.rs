@@ -1,7 +1,8 @@
 //! What a trace looks at in a device.
 
-use super::{Device, DmaRead};
+use super::{Device, DmaRead, PcieLink};
 use crate::core::index::{ReadId, UnitId};
+use crate::host::Mmio;
 
 /// What waits in a device, and what its caches have missed in the metering window.
 pub(crate) const COUNTS: [&str; 8] = [
@@ -66,8 +67,10 @@ impl Device {
         self.pcie.costs.completions(bytes.into())
     }
 
-    /// How long a doorbell, or a line of a WQE, crosses the PCIe link.
-    pub(crate) fn mmio_time(&self, doorbell: bool) -> u64 {
-        if doorbell { self.pcie.costs.doorbell } else { self.pcie.costs.mmio_line }
+    /// From when to when a doorbell, or a line of a WQE, crosses the PCIe link, if it is the next to do so.
+    pub(crate) fn mmio_leaves(&self, mmio: &Mmio) -> (u64, u64) {
+        let PcieLink { costs, to_device, .. } = &self.pcie;
+        let from = mmio.leaves.max(to_device.free_at());
+        (from, from + if mmio.doorbell { costs.doorbell } else { costs.mmio_line })
     }
 }

@@ -17,7 +17,7 @@ impl SimProvider<'_> {
     fn mmio(&self, device: DeviceId, writes: u32, doorbell: bool, then: Packed) {
         for behind in (0..writes).rev() {
             let then = (behind == 0).then_some(then);
-            let written = self.with(|w| {
+            let (written, watched) = self.with(|w| {
                 let host = &mut w.hosts[self.machine];
                 let clock = &mut w.threads[self.thread].clock;
                 *clock += if doorbell { host.costs.doorbell } else { host.costs.mmio_line };
@@ -25,16 +25,16 @@ impl SimProvider<'_> {
                 if free {
                     self.write_by_mmio(w, device, doorbell, then);
                 }
-                free
+                (free, w.tracer.is_some())
             });
             if !written {
                 self.await_buffer();
                 self.with(|w| self.write_by_mmio(w, device, doorbell, then));
             }
-        }
-        // A trace is written in the order in which threads do things: who is watched does not run ahead.
-        if self.with(|w| w.tracer.is_some()) {
-            self.sync();
+            // A trace is written in the order in which threads do things: who is watched does not run ahead.
+            if watched {
+                self.sync();
+            }
         }
     }
 

@@ -65,9 +65,6 @@ impl Tracer {
     /// An event is going to be processed. What the one before has changed is looked at now: posts and polls since
     /// then change none of it. False where all is seen that was asked for: then it need not be told of more.
     pub(crate) fn event(&mut self, env: &Env, devices: &IdVec<DeviceId, Device>, event: Event) -> bool {
-        if let Event::MmioOut { .. } = event {
-            return true; // It is shown once it has left, and changes nothing that is looked at.
-        }
         self.settle(env, devices);
         if self.is_done() {
             return false;

@@ -235,11 +235,10 @@ impl Tracer {
         }
     }
 
-    /// A doorbell, or a line of a WQE, has left a core at `left`.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn mmio(&mut self, core: (MachineId, CoreId), device: &Device, mmio: &Mmio, left: u64) {
-        let from = left - device.mmio_time(mmio.doorbell);
+    /// A doorbell, or a line of a WQE, is going to leave a core. That changes nothing else that is looked at, so it
+    /// is no [`Tracer::event`].
+    pub(crate) fn mmio(&mut self, core: (MachineId, CoreId), device: &Device, mmio: &Mmio) {
+        let (from, left) = device.mmio_leaves(mmio);
         if from >= self.from {
             let name = if mmio.doorbell { "doorbell" } else { "line of a WQE" };
             self.drawing.slice(Place::Mmio(device.id), name, from, left, None);

@@ -14,6 +14,9 @@ use crate::device::Device;
 const NAMED: u64 = 10;
 const LED_TO: u64 = 5;
 
+/// Pending events from which on a simulation is larger than a processor's caches.
+pub(super) const CROWD: u32 = 4096;
+
 /// Lines of a thread's stack, from where it stopped, that its next turn uses.
 const STACK: usize = 24;
 

@@ -1,10 +1,11 @@
 //! The processing of events: which handler of which device each of them is for.
 
-use super::World;
+use super::{CROWD, World};
 use crate::core::index::{DeviceId, PortId, ThreadId};
 use crate::core::queue::{Event, Key, Packed};
 use crate::core::thread::Thread;
 use crate::device::{Attached, Device};
+use crate::see::Tracer;
 
 /// What the processing of events ran into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,27 +62,47 @@ impl World {
             self.env.now = next.time;
             self.cause = next;
             self.env.totals.note(next);
-            if self.tracer.is_some() {
-                self.trace(event);
-            }
-            if self.env.queue.is_crowded() {
-                self.fetch_ahead();
+            if self.env.queue.is_crowd(self.attend_from) {
+                self.attend(event);
             }
             self.process(event);
+        }
+    }
+
+    /// Does what is to be done for an event beside processing it.
+    #[inline(never)]
+    fn attend(&mut self, event: Packed) {
+        if self.tracer.is_some() {
+            self.trace(event);
+        }
+        if self.env.queue.is_crowd(CROWD) {
+            self.fetch_ahead();
         }
     }
 
     /// Shows the tracer what the last event has changed, and the next one.
     #[cold]
     fn trace(&mut self, event: Packed) {
-        let World { tracer: Some(tracer), env, devices, .. } = self else { return };
+        let World { tracer: Some(tracer), env, hosts, devices, threads, .. } = self else { return };
+        if let Event::MmioOut { device, thread } = event.event() {
+            let Thread { machine, core, .. } = threads[thread];
+            let mmio = hosts[machine].cores[core].mmio.front().expect("a core writes what leaves it");
+            return tracer.mmio((machine, core), &devices[device], mmio);
+        }
         if !tracer.event(env, devices, event.event()) {
             self.end_trace();
         }
     }
 
+    /// Shows what happens from now on to a tracer.
+    pub(crate) fn begin_trace(&mut self, tracer: Tracer) {
+        self.tracer = Some(Box::new(tracer));
+        self.attend_from = 0;
+    }
+
     /// Ends the trace, if there is one that has not ended.
     pub(crate) fn end_trace(&mut self) {
+        self.attend_from = CROWD;
         if let Some(tracer) = self.tracer.take() {
             self.traced = Some(tracer.close(&self.env, &self.devices));
         }
@@ -90,7 +111,7 @@ impl World {
     /// Lets happen what `cause` is the key of.
     #[inline(always)]
     fn process(&mut self, event: Packed) {
-        let World { env, hosts, devices, threads, tracer, .. } = self;
+        let World { env, hosts, devices, threads, .. } = self;
         match event.event() {
             Event::Thread(_) => {}
             Event::Visible { device } => self.lines_visible(device),
@@ -143,11 +164,7 @@ impl World {
             Event::Timer { device, qp } => devices[device].timer(env, qp),
             Event::MmioOut { device, thread } => {
                 let Thread { machine, core, .. } = threads[thread];
-                let device = &mut devices[device];
-                let (mmio, left) = device.mmio_out(env, &mut hosts[machine].cores[core]);
-                if let Some(tracer) = tracer {
-                    tracer.mmio((machine, core), device, &mmio, left);
-                }
+                devices[device].mmio_out(env, &mut hosts[machine].cores[core]);
             }
         }
     }

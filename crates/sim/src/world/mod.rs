@@ -8,7 +8,7 @@ mod turns;
 pub(crate) use dispatch::Next;
 pub(crate) use env::Env;
 
-use ahead::Ahead;
+use ahead::{Ahead, CROWD};
 
 use crate::core::index::{DeviceId, Id, IdVec, MachineId, ThreadId};
 use crate::core::queue::Key;
@@ -68,6 +68,9 @@ pub(crate) struct World {
     pub(crate) skip_pauses: bool,
     /// Who causes what is happening: for the order of what happens at the same time.
     pub(crate) cause: Key,
+    /// Pending events from which on there is more to do for an event than to process it: [`CROWD`], and none
+    /// where somebody watches.
+    attend_from: u32,
     /// Who watches, until all is seen that was asked for, and then what was.
     pub(crate) tracer: Option<Box<Tracer>>,
     pub(crate) traced: Option<Traced>,
@@ -113,6 +116,7 @@ impl World {
             past_end: Key { time: config.end.as_ps().saturating_add(1), order: 0 },
             skip_pauses: config.skip_pauses,
             cause: Key::NEVER,
+            attend_from: CROWD,
             tracer: None,
             traced: None,
             ahead: Ahead::default(),
