@@ -219,3 +219,39 @@ fn a_run_outlives_its_files() {
         assert_eq!(traced.operations, 600);
     }
 }
+
+/// Posts READs one after another, without a look in between.
+struct PostsOn;
+
+impl Program for PostsOn {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        let node = Node::new(&p, 1 << 16, 64);
+        let remote = connect(&p, &node, "a", "b");
+        let sge = [node.mr.sge(0, 64)];
+        for _ in 0..4 {
+            let wr = SendWr::new(1, SendOp::Read(remote), &sge).flags(SendFlags::SIGNALED);
+            node.qp.post_send(&[wr]).expect("room");
+        }
+        for _ in 0..4 {
+            node.cq.wait(Time::NEVER).expect("a CQ").expect("a completion");
+        }
+        p.publish("over", &[]);
+    }
+}
+
+#[test]
+fn each_post_is_seen_with_its_mmio() {
+    let seen = traced(4, || {
+        let mut cluster = SimCluster::new(&profile("cib"), SimConfig::new(2));
+        cluster.spawn(0, 0, PostsOn);
+        cluster.spawn(1, 0, Serves);
+        cluster
+    });
+    let operations = seen.trace.operations();
+    assert_eq!(operations.len(), 4);
+    for (operation, stages) in operations {
+        assert_eq!(names(&stages)[..3], ["post", "MMIO", "PCIe"], "{operation:?}");
+    }
+}
