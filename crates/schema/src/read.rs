@@ -1,7 +1,7 @@
 //! Files: TOML and JSON, each value checked where it stands, so that an error says its line.
 
 use crate::field::Kind;
-use crate::{Field, Given, Value};
+use crate::{Field, Given, Says, Value};
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
@@ -32,6 +32,12 @@ pub enum SchemaError {
     /// What Doorbell wrote about a process that posted no send work requests.
     #[error("{file} holds no workload: its process has posted no send work requests")]
     Missing {
+        /// The file.
+        file: String,
+    },
+    /// What Doorbell wrote about something that has no workload.
+    #[error("{file} has no workload: statistics of `run` have one, and results of `simulate` and `limits`")]
+    OfNoWorkload {
         /// The file.
         file: String,
     },
@@ -92,8 +98,12 @@ impl Given {
                 ),
             });
         }
-        let given = WrittenWith(fields).deserialize(&mut json).map_err(malformed)?;
-        given.ok_or_else(|| SchemaError::Missing { file: file.to_owned() })
+        let file = file.to_owned();
+        match WrittenWith(fields).deserialize(&mut json).map_err(malformed)? {
+            Some(Some(given)) => Ok(given),
+            Some(None) => Err(SchemaError::Missing { file }),
+            None => Err(SchemaError::OfNoWorkload { file }),
+        }
     }
 
     /// Reads a file: JSON where its name ends in `.json` or it begins with a brace, else TOML.
@@ -175,6 +185,9 @@ impl Visitor<'_> for Key<'_> {
 const LIKE: f64 = 0.8;
 
 fn unknown(key: &str, fields: &[&'static Field]) -> String {
+    if let Some(meant) = fields.iter().find_map(|field| of_flag(key, field)) {
+        return format!("unknown field `{key}`, is `{meant}` meant?");
+    }
     let likeness = |field: &&&Field| strsim::jaro(field.key, key);
     let nearest = fields.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match nearest.filter(|field| likeness(field) > LIKE) {
@@ -184,6 +197,16 @@ fn unknown(key: &str, fields: &[&'static Field]) -> String {
             format!("unknown field `{key}`, expected one of {}", known.join(", "))
         }
     }
+}
+
+/// What stands in a file for the flag of a field that is called `key`.
+fn of_flag(key: &str, field: &Field) -> Option<String> {
+    let flag = key.replace('_', "-");
+    let (_, says, _) = field.all_flags().into_iter().find(|(name, ..)| *name == flag)?;
+    Some(match says {
+        Says::Switch(value) => format!("{} = {value}", field.key),
+        Says::Value(_) => field.key.to_owned(),
+    })
 }
 
 /// A value of a field; none where it is null.
@@ -225,17 +248,22 @@ impl<'de> Visitor<'de> for ValueOf {
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Option<Value>, E> {
-        match (u64::try_from(number), self.0.kind) {
-            (Ok(number), _) => self.checked(Value::Number(number)),
-            (Err(_), Kind::Number { least, .. }) => {
-                Err(E::custom(format!("{} is {number}, but must be at least {least}", self.0.key)))
-            }
-            (Err(_), _) => Err(self.refuse(number)),
-        }
+        self.visit_i128(number.into())
     }
 
+    fn visit_i128<E: Error>(self, number: i128) -> Result<Option<Value>, E> {
+        let (wanted, bound) = match (u64::try_from(number), self.0.kind) {
+            (Ok(number), _) => return self.checked(Value::Number(number)),
+            (Err(_), Kind::Number { most, .. }) if number > 0 => ("at most", most),
+            (Err(_), Kind::Number { least, .. }) => ("at least", least),
+            (Err(_), _) => return Err(self.refuse(number)),
+        };
+        Err(E::custom(self.0.refuse(number, &format!("{wanted} {bound}"))))
+    }
+
+    /// Shown with its point or exponent, as 1e3 is 1000 and yet no whole number.
     fn visit_f64<E: Error>(self, number: f64) -> Result<Option<Value>, E> {
-        Err(self.refuse(number))
+        Err(self.refuse(format_args!("{number:?}")))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Option<Value>, A::Error> {
@@ -263,29 +291,29 @@ impl<'de> Visitor<'de> for ValueOf {
     }
 }
 
-/// What Doorbell has written: values of these fields as its `workload`, none where that is null.
+/// What Doorbell has written: values of these fields as its `workload`, if it has one; none where that is null.
 struct WrittenWith<'f>(&'f [&'static Field]);
 
 impl<'de> DeserializeSeed<'de> for WrittenWith<'_> {
-    type Value = Option<Given>;
+    type Value = Option<Option<Given>>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Given>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Option<Given>>, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for WrittenWith<'_> {
-    type Value = Option<Given>;
+    type Value = Option<Option<Given>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with a workload")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Given>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Option<Given>>, A::Error> {
         let mut workload = None;
         while let Some(key) = map.next_key::<String>()? {
             if key == "workload" {
-                workload = map.next_value_seed(Perhaps(Table(self.0)))?;
+                workload = Some(map.next_value_seed(Perhaps(Table(self.0)))?);
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
