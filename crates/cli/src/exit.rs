@@ -62,6 +62,11 @@ fn without_middle(text: &str, most: usize, left: usize) -> String {
     first + "..." + &text.chars().skip(all - ends).collect::<String>()
 }
 
+/// Says something on stderr. Where that cannot be written, nobody is left to be told.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
 /// Prints to stdout. A reader that has gone away is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut out = std::io::stdout().lock();

@@ -32,7 +32,7 @@ fn completions(shell: clap_complete::Shell) -> String {
 fn refused(error: &clap::Error) -> ExitCode {
     let text = error.to_string();
     match error.use_stderr() && exit::shortened(&text) != text {
-        true => eprint!("{}", exit::shortened(&text)),
+        true => exit::say(exit::shortened(&text).trim_end()),
         false => error.exit(),
     }
     ExitCode::from(2)
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Exit { code, message }) => {
             if let Some(message) = message {
-                eprintln!("doorbell: {}", exit::shortened(&message));
+                exit::say(&format!("doorbell: {}", exit::shortened(&message)));
             }
             ExitCode::from(code)
         }

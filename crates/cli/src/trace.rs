@@ -1,7 +1,7 @@
 //! `doorbell simulate --trace` and `--pcap`.
 
 use crate::args::TraceArgs;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::progress::Bar;
 use doorbell_lab::{Traced, Tracing, Watch};
 use doorbell_verbs::Time;
@@ -76,7 +76,7 @@ impl Files {
         let text = self.text(&traced);
         failed(&self.trace, traced.trace)?;
         failed(&self.pcap, traced.pcap)?;
-        eprintln!("{text}");
+        exit::say(&text);
         Ok(())
     }
 

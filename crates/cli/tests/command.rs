@@ -481,3 +481,16 @@ fn systems_are_simulated() {
         assert!(stderr(&output).contains(what), "{line}: {}", stderr(&output));
     }
 }
+
+/// Standard error on a device that is always full.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_exit_code_does_not_need_standard_error() {
+    let long = format!("--{}", "x".repeat(1000));
+    for (args, code) in [(["limits", "/nowhere.toml"], 2), (["limits", &long], 2)] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+        let status = command.args(args).stdout(Stdio::null()).stderr(full).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{args:?}");
+    }
+}
