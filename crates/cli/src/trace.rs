@@ -7,6 +7,8 @@ use doorbell_lab::{Traced, Tracing, Watch};
 use doorbell_verbs::Time;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -23,11 +25,45 @@ pub(crate) struct Files {
     traced: Mutex<Option<Traced>>,
 }
 
-fn create(path: &Option<PathBuf>) -> Result<Option<Box<dyn Write + Send>>, Exit> {
+/// Opens a file, and leaves to [`emptied`] what is in it.
+fn create(path: &Option<PathBuf>) -> Result<Option<File>, Exit> {
     let Some(path) = path else { return Ok(None) };
-    match File::create(path) {
-        Ok(file) => Ok(Some(Box::new(file))),
-        Err(error) => Err(Exit::bad_input(format!("cannot write {}: {error}", path.display()))),
+    match File::options().write(true).create(true).truncate(false).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) => Err(cannot_write(path, &error)),
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Exit {
+    Exit::bad_input(format!("cannot write {}: {error}", path.display()))
+}
+
+/// Whether two names lead to one file, in which one would write over the other, or to one pipe.
+fn are_one(a: &File, b: &File) -> io::Result<bool> {
+    let (a, b) = (a.metadata()?, b.metadata()?);
+    let keeps_bytes = a.is_file() || a.file_type().is_fifo();
+    Ok(keeps_bytes && (a.dev(), a.ino()) == (b.dev(), b.ino()))
+}
+
+/// Whether the results would be printed to this file.
+fn is_stdout(file: &File) -> bool {
+    // One that is closed is no file.
+    let stdout = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    stdout.and_then(|stdout| are_one(file, &stdout)).unwrap_or(false)
+}
+
+/// The file without what was in it before.
+fn emptied(path: &Option<PathBuf>, file: Option<File>) -> Result<Option<Box<dyn Write + Send>>, Exit> {
+    let (Some(path), Some(file)) = (path, file) else { return Ok(None) };
+    if is_stdout(&file) {
+        let shown = path.display();
+        return Err(Exit::bad_input(format!("{shown} is where the results are printed: name another file")));
+    }
+    // Pipes and devices have no length.
+    let is_file = file.metadata().is_ok_and(|about| about.is_file());
+    match if is_file { file.set_len(0) } else { Ok(()) } {
+        Ok(()) => Ok(Some(Box::new(file))),
+        Err(error) => Err(cannot_write(path, &error)),
     }
 }
 
@@ -39,13 +75,16 @@ pub(crate) fn open(args: &TraceArgs) -> Result<Files, Exit> {
             "--trace-from and --trace-ops are for --trace and --pcap: give one of these too",
         ));
     }
-    if trace.is_some() && trace == pcap {
+    let files = (create(trace)?, create(pcap)?);
+    if let (Some(trace), Some(pcap)) = &files
+        && are_one(trace, pcap).unwrap_or(false)
+    {
         return Err(Exit::bad_input("--trace and --pcap name the same file: they must differ"));
     }
     let from = trace_from.map(|from| Time::START + from.span());
     let tracing = Tracing {
-        trace: create(trace)?,
-        pcap: create(pcap)?,
+        trace: emptied(trace, files.0)?,
+        pcap: emptied(pcap, files.1)?,
         from: from.unwrap_or(Time::START),
         operations: trace_ops.unwrap_or(USUAL_OPERATIONS),
     };

@@ -107,7 +107,7 @@ fn what_an_operation_goes_through_is_what_is_busy_with_it() {
 }
 
 /// Runs whose traces differ in what happens in them.
-const RUNS: [(&str, &str); 7] = [
+const RUNS: [(&str, &str); 8] = [
     (
         "doorbells",
         "simulate --profile cx3 --verb write --size 5000 --batch 2 --window 8 --signal-every 2 --machines 3 --threads 1",
@@ -121,6 +121,7 @@ const RUNS: [(&str, &str); 7] = [
         "simulate --verb read --pattern all-to-all --size 5000 --window 3 --machines 4 --threads 3 --qps 3",
     ),
     ("herd", "simulate --system herd-kv --clients 8 --cores 2"),
+    ("values", "simulate --system read-kv --clients 14"),
 ];
 
 #[test]
@@ -202,10 +203,13 @@ fn a_capture_is_what_was_sent() {
 
 #[test]
 fn wireshark_finds_nothing_malformed() {
-    // It guesses what payloads are, and takes a datagram without one for the beginning of another protocol.
-    let options = ["-o", "ip.check_checksum:TRUE", "--disable-protocol", "infiniband.eoib"];
+    // It guesses what payloads are, and takes a datagram without one, or with one that begins like a type of
+    // Ethernet frames, for the beginning of another protocol.
+    let checked = ["-o", "ip.check_checksum:TRUE"];
+    let no_guesses = ["--disable-protocol", "infiniband.eoib", "-o", "infiniband.identify_payload:FALSE"];
+    let options = [checked.as_slice(), &no_guesses].concat();
     let tshark = |pcap: &Path, more: &[&str]| {
-        Command::new("tshark").arg("-r").arg(pcap).args(options).args(more).output()
+        Command::new("tshark").arg("-r").arg(pcap).args(&options).args(more).output()
     };
     if Command::new("tshark").arg("--version").output().is_err() {
         return eprintln!("skipped: tshark is not installed");
@@ -255,10 +259,16 @@ fn reruns_are_not_traced() {
 #[test]
 fn what_cannot_be_written_is_said() {
     let same = temporary("same").display().to_string();
+    let link = temporary("link");
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink(&same, &link).unwrap();
+    std::fs::write(&same, "before").unwrap();
     for (options, part) in [
         ("--trace /nowhere/x".to_owned(), "cannot write /nowhere/x: "),
         ("--pcap /nowhere/x".into(), "cannot write /nowhere/x: "),
         (format!("--trace {same} --pcap {same}"), "name the same file"),
+        (format!("--trace {same} --pcap {}", link.display()), "name the same file"),
+        ("--trace /dev/stdout".into(), "/dev/stdout is where the results are printed"),
         ("--trace-ops 5".into(), "are for --trace and --pcap"),
         ("--trace-from 5us".into(), "are for --trace and --pcap"),
     ] {
@@ -268,6 +278,7 @@ fn what_cannot_be_written_is_said() {
         assert!(said.contains(part) && said.lines().count() == 1, "{options}: {said}");
         assert!(output.stdout.is_empty(), "{options}");
     }
+    assert_eq!(std::fs::read_to_string(&same).unwrap(), "before");
 }
 
 /// A device that is always full.
