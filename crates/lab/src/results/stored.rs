@@ -125,20 +125,29 @@ impl Stored {
     /// Stores a result, at once whole or not at all. That it cannot be is remembered.
     pub(crate) fn put(&self, run: &Run, ran: &Ran) {
         if let Err(error) = self.try_put(run, ran) {
-            self.lock().failure.get_or_insert(error.to_string());
+            self.failed(&error);
         }
+    }
+
+    fn failed(&self, error: &io::Error) {
+        self.lock().failure.get_or_insert_with(|| format!("{}: {error}", self.dir.display()));
     }
 
     fn try_put(&self, run: &Run, ran: &Ran) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
+        let mut file = self.partial()?;
         let mut writer = io::BufWriter::new(&mut file);
         serde_json::to_writer(&mut writer, &Kept { at, ran })?;
         writer.flush()?;
         drop(writer);
         file.persist(self.path(run))?;
         Ok(())
+    }
+
+    /// A file for a result that is not whole yet, named like one: where its process is killed, it goes as results do.
+    fn partial(&self) -> io::Result<tempfile::NamedTempFile> {
+        tempfile::Builder::new().suffix(ENDING).tempfile_in(&self.dir)
     }
 
     fn entries(&self) -> io::Result<Vec<Entry>> {
@@ -151,7 +160,7 @@ impl Stored {
             let entry = entry?;
             // Another process may have removed it.
             let Ok(about) = entry.metadata() else { continue };
-            if entry.file_name().to_string_lossy().ends_with(ENDING) {
+            if entry.file_name().to_string_lossy().ends_with(ENDING) && !about.is_dir() {
                 all.push(Entry { path: entry.path(), bytes: about.len(), used: about.modified()? });
             }
         }
@@ -172,23 +181,24 @@ impl Stored {
     /// # Errors
     /// If one cannot be removed.
     pub fn clear(&self) -> io::Result<Size> {
-        self.shrink(0)
+        self.shrink(None)
     }
 
     /// Removes what was used longest ago, until the rest is within the limit.
     pub(crate) fn tidy(&self) {
-        if let Err(error) = self.shrink(LIMIT) {
-            self.lock().failure.get_or_insert(error.to_string());
+        if let Err(error) = self.shrink(Some(LIMIT)) {
+            self.failed(&error);
         }
     }
 
-    fn shrink(&self, limit: u64) -> io::Result<Size> {
+    /// Removes results until the rest has `limit` bytes at most; without a limit all, also those of no byte.
+    fn shrink(&self, limit: Option<u64>) -> io::Result<Size> {
         let mut entries = self.entries()?;
         entries.sort_by_key(|entry| entry.used);
         let mut bytes: u64 = entries.iter().map(|entry| entry.bytes).sum();
         let mut removed = Size::default();
         for entry in entries {
-            if bytes <= limit {
+            if limit.is_some_and(|limit| bytes <= limit) {
                 break;
             }
             match fs::remove_file(&entry.path) {
@@ -278,6 +288,22 @@ mod tests {
     }
 
     #[test]
+    fn nothing_of_ours_stays_when_it_is_cleared() {
+        let (_dir, stored) = stored();
+        let runs = &runs()[..2];
+        // Something else in the place of a result.
+        fs::create_dir_all(stored.path(&runs[0])).unwrap();
+        let ran = made(&runs[0]);
+        stored.put(&runs[0], &ran);
+        assert!(stored.taken().failure.is_some());
+        stored.put(&runs[1], &ran);
+        // What a process leaves that is killed as it writes.
+        stored.partial().unwrap().keep().unwrap();
+        assert_eq!(stored.clear().unwrap().results, 2);
+        assert_eq!(fs::read_dir(stored.dir()).unwrap().count(), 1, "the directory is not ours");
+    }
+
+    #[test]
     fn what_was_used_longest_ago_goes_first() {
         let (_dir, stored) = stored();
         let runs = &runs()[..3];
@@ -289,7 +315,7 @@ mod tests {
         assert!(stored.get(&runs[0]).is_some(), "it is used now");
         let whole = stored.size().unwrap();
         assert_eq!(whole.results, 3);
-        assert_eq!(stored.shrink(whole.bytes - 1).unwrap().results, 1);
+        assert_eq!(stored.shrink(Some(whole.bytes - 1)).unwrap().results, 1);
         assert!(stored.get(&runs[1]).is_none() && stored.get(&runs[0]).is_some());
         assert_eq!(stored.clear().unwrap().results, 2);
         assert_eq!(stored.size().unwrap(), Size::default());
@@ -300,7 +326,7 @@ mod tests {
         let stored = Stored::new(PathBuf::from("/dev/null/none"));
         let run = &runs()[0];
         stored.put(run, &made(run));
-        assert!(stored.taken().failure.is_some());
+        assert!(stored.taken().failure.is_some_and(|failure| failure.starts_with("/dev/null/none: ")));
         assert!(stored.size().is_err() && stored.get(run).is_none());
     }
 }
