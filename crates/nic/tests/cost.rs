@@ -54,8 +54,8 @@ fn seen(packet: &doorbell_transport::Packet) -> Packet {
 
 #[test]
 fn a_packet_has_the_bytes_that_the_protocol_gives_it() {
-    for name in Profile::names() {
-        let profile = Profile::named(name).unwrap();
+    let profiles = Profile::names().map(|name| Profile::named(name).unwrap());
+    for profile in profiles.filter(|profile| !profile.generation.is_iwarp()) {
         for body in bodies() {
             for (payload_len, deth) in
                 [(0, None), (1, None), (4096, None), (5, Some(Deth { qkey: 0, src_qp: 0 }))]
@@ -121,7 +121,7 @@ fn names_of_generations_are_those_of_profiles() {
     {
         assert_eq!(Profile::named(name).unwrap().generation, generation);
     }
-    assert_eq!(Generation::ALL.map(|g| g.to_string()), ["mlx4", "mlx5"]);
+    assert_eq!(Generation::ALL.map(|g| g.to_string()), ["mlx4", "mlx5", "cxgb4"]);
 }
 
 proptest! {

@@ -12,6 +12,7 @@ use doorbell_verbs::{
     AccessFlags, AhAttr, Mtu, QpAttr, QpInitAttr, QpState, QpType, SendWr, Span, Time, VerbsError, Wc,
     WcStatus,
 };
+use std::num::NonZeroU16;
 
 /// Longest message in bytes (IB specification vol. 1, 9.7.7: 2^31).
 pub const MAX_MESSAGE_BYTES: u32 = 1 << 31;
@@ -26,6 +27,8 @@ pub struct Qp {
     sq_sig_all: bool,
     pub(crate) uses_srq: bool,
     pub(crate) pd: u32,
+    /// Bytes of a segment, where these are not path_mtu's.
+    segment: Option<NonZeroU16>,
     pub(crate) req: Requester,
     pub(crate) sq: SendQueue,
     pub(crate) settings: Settings,
@@ -42,6 +45,8 @@ pub(crate) struct Settings {
     ah_attr: Option<AhAttr>,
     pub(crate) dest_qp_num: u32,
     pub(crate) path_mtu: Mtu,
+    /// Payload bytes of a full packet.
+    mtu: u16,
     pub(crate) access: AccessFlags,
     pub(crate) qkey: u32,
     pub(crate) min_rnr_timer: u8,
@@ -54,11 +59,17 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Payload bytes of a full packet.
+    pub(crate) fn mtu(&self) -> u32 {
+        self.mtu.into()
+    }
+
     const UNSET: Settings = Settings {
         port_num: 1,
         ah_attr: None,
         dest_qp_num: 0,
         path_mtu: Mtu::Mtu4096,
+        mtu: 4096,
         access: AccessFlags::empty(),
         qkey: 0,
         min_rnr_timer: 0,
@@ -79,6 +90,7 @@ impl Settings {
         set(&mut self.ah_attr, attr.ah_attr.map(Some));
         set(&mut self.dest_qp_num, attr.dest_qp_num);
         set(&mut self.path_mtu, attr.path_mtu);
+        set(&mut self.mtu, attr.path_mtu.map(|mtu| mtu.bytes() as u16));
         set(&mut self.access, attr.qp_access_flags);
         set(&mut self.qkey, attr.qkey);
         set(&mut self.min_rnr_timer, attr.min_rnr_timer);
@@ -103,6 +115,7 @@ impl Qp {
             sq_sig_all: attr.sq_sig_all,
             uses_srq,
             settings: Settings::UNSET,
+            segment: None,
             sq: SendQueue::new(attr.cap.max_send_wr, attr.cap.max_send_sge),
             req: Requester::new(0),
             resp: Responder::default(),
@@ -175,7 +188,15 @@ impl Qp {
     pub fn set_port_mtu(&mut self, mtu: Mtu) {
         if self.qp_type == QpType::Ud {
             self.settings.path_mtu = mtu;
+            self.settings.mtu = mtu.bytes() as u16;
         }
+    }
+
+    /// Packets carry so many bytes, whatever path MTU is set: those of iWARP are segments of a TCP stream
+    /// (RFC 5044, section 5.1).
+    pub fn set_segment(&mut self, bytes: NonZeroU16) {
+        self.segment = Some(bytes);
+        self.settings.mtu = bytes.get();
     }
 
     /// ibv_modify_qp(3): see [`check_modify`] for what is refused. Entering Err completes what is
@@ -189,6 +210,7 @@ impl Qp {
         let previous = self.state;
         let next = check_modify(previous, self.qp_type, attr)?;
         self.settings.update(attr);
+        self.settings.mtu = self.segment.map_or(self.settings.mtu, NonZeroU16::get);
         self.state = next;
         match (previous, next) {
             (_, QpState::Reset) => self.reset(rq),

@@ -210,9 +210,8 @@ impl Qp {
 
     /// Packets of a message of `len` bytes: also an empty one has one.
     pub(crate) fn packets(&self, len: u32) -> u32 {
-        let mtu = self.settings.path_mtu.bytes();
-        // A power of two, which the compiler cannot know.
-        ((len + (mtu - 1)) >> mtu.trailing_zeros()).max(1)
+        let mtu = self.settings.mtu();
+        len.div_ceil(mtu).max(1)
     }
 
     /// Gives the current work request its PSNs.
@@ -228,7 +227,7 @@ impl Qp {
     /// The packet at the current PSN, and where in the message it begins.
     fn request(&self, slot: usize) -> (Packet, u32) {
         let entry = self.sq.entry(slot);
-        let mtu = self.settings.path_mtu.bytes();
+        let mtu = self.settings.mtu();
         let index = psn::sub(self.req.current_psn, entry.first_psn);
         let offset = index * mtu;
         let left = entry.len - offset;
@@ -383,7 +382,7 @@ impl Qp {
     ) {
         let slot = self.sq.slot(self.req.acked);
         let entry = self.sq.entry(slot);
-        let mtu = self.settings.path_mtu.bytes();
+        let mtu = self.settings.mtu();
         let index = psn::sub(self.req.una_psn, entry.first_psn);
         let offset = index * mtu;
         if !matches!(entry.op, SendOp::Read(_)) || packet.payload_len != mtu.min(entry.len - offset) {

@@ -415,7 +415,7 @@ impl Qp {
 
     /// Every part but the last is full, and only a message of one packet may be empty.
     fn check_part(&self, part: Part, payload: u32) -> Result<(), Fault> {
-        let mtu = self.settings.path_mtu.bytes();
+        let mtu = self.settings.mtu();
         let fits = match part {
             Part::First | Part::Middle => payload == mtu,
             Part::Last => (1..=mtu).contains(&payload),
@@ -493,7 +493,7 @@ impl Qp {
             msn: self.resp.msn,
             addr: reth.va,
             left: reth.dma_len,
-            mtu: self.settings.path_mtu.bytes(),
+            mtu: self.settings.mtu(),
             at_start: true,
             done: false,
         }

@@ -60,6 +60,33 @@ impl Resolved {
         Ok(())
     }
 
+    /// The devices offer what is asked for, and speak one language.
+    pub(crate) fn check_links(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
+        let lacks = |profile: &&&Profile| !profile.generation.offers(self.opcode(), self.transport);
+        if let Some(profile) = taking.all.iter().find(lacks) {
+            let (name, verb, transport) = (&profile.name, self.verb, self.transport);
+            return invalid(format!(
+                "profile {name} is of iWARP, which has send, write and read over rc, without immediates, but not this {verb} over {transport}"
+            ));
+        }
+        let iwarp: Vec<&&Profile> =
+            taking.all.iter().filter(|profile| profile.generation.is_iwarp()).collect();
+        let Some(first) = iwarp.first() else { return Ok(()) };
+        if let Some(other) = taking.all.iter().find(|profile| !profile.generation.is_iwarp()) {
+            return invalid(format!(
+                "a machine of profile {} speaks iWARP, which one of profile {} does not",
+                first.name, other.name
+            ));
+        }
+        match iwarp.iter().find(|profile| profile.link.mtu != first.link.mtu) {
+            None => Ok(()),
+            Some(other) => invalid(format!(
+                "profiles {} and {} have segments of {} and {} bytes, but one stream has segments of one size",
+                first.name, other.name, first.link.mtu, other.link.mtu
+            )),
+        }
+    }
+
     /// QPs of all threads. The posted-to have some, too, and all-to-all makes whole rounds of them.
     fn all_qps(&self) -> u64 {
         let threads = (0..self.machines).flat_map(|m| (0..self.threads).map(move |t| (m, t)));

@@ -21,7 +21,9 @@ impl Workload {
         let header_only = self.header_only.unwrap_or(false);
         let size = self.size.unwrap_or(usual_size(verb, header_only));
         let pattern = self.pattern.unwrap_or(usual_pattern(verb));
-        let transport = self.transport.unwrap_or(verb.usual_transport());
+        let iwarp = profiles.all().any(|profile| profile.generation.is_iwarp());
+        let usual = if iwarp { QpType::Rc } else { verb.usual_transport() };
+        let transport = self.transport.unwrap_or(usual);
         let machines = self.machine.as_deref().map_or(self.machines.unwrap_or(8), sum);
         let taking = Taking::of(profiles, pattern, &ranges(self.machine.as_deref(), machines))?;
         let qps = self.qps.unwrap_or(usual_qps(transport, pattern, machines));
@@ -59,6 +61,7 @@ impl Workload {
         };
         resolved.check_ranges().map_err(WorkloadError::Invalid)?;
         self.check_combinations(&resolved)?;
+        resolved.check_links(&taking)?;
         resolved.check_counts(&taking)?;
         resolved.window = resolved.window.max(needed_window(signal_every, batch));
         resolved.check_payload(&taking)?;

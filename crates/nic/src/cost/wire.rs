@@ -46,10 +46,10 @@ impl WireCost {
     pub fn bytes(&self, packet: &Packet) -> u32 {
         let h = &self.headers;
         let extended = match packet.kind {
-            Kind::Send => 0,
+            Kind::Send => h.send,
             Kind::Write if packet.begins => h.reth,
             Kind::Write => 0,
-            Kind::ReadRequest => h.reth,
+            Kind::ReadRequest => h.read_request,
             Kind::Atomic => h.atomic_eth,
             // The first and the last packet have an AETH.
             Kind::ReadResponse if packet.begins || packet.ends => h.aeth,

@@ -4,6 +4,7 @@
 //! A profile names its generation; numbers that differ between NICs of one generation are parameters
 //! of the profile. The tables are those that ATC'16 gives, in Table 1, appendix A and section 2.2.
 
+mod cxgb4;
 mod mlx4;
 mod mlx5;
 
@@ -21,17 +22,20 @@ pub enum Generation {
     Mlx4,
     /// Connect-IB, and ConnectX-4 and later.
     Mlx5,
+    /// Chelsio's T4 and later, on iWARP.
+    Cxgb4,
 }
 
 impl Generation {
     /// All of them.
-    pub const ALL: [Generation; 2] = [Generation::Mlx4, Generation::Mlx5];
+    pub const ALL: [Generation; 3] = [Generation::Mlx4, Generation::Mlx5, Generation::Cxgb4];
 
     /// Its name in profiles.
     pub const fn name(self) -> &'static str {
         match self {
             Generation::Mlx4 => "mlx4",
             Generation::Mlx5 => "mlx5",
+            Generation::Cxgb4 => "cxgb4",
         }
     }
 
@@ -40,7 +44,19 @@ impl Generation {
         match self {
             Generation::Mlx4 => &mlx4::LAYOUT,
             Generation::Mlx5 => &mlx5::LAYOUT,
+            Generation::Cxgb4 => &cxgb4::LAYOUT,
         }
+    }
+
+    /// Whether it speaks iWARP: RC alone, without atomics and immediates, in segments of a TCP stream.
+    pub const fn is_iwarp(self) -> bool {
+        matches!(self, Generation::Cxgb4)
+    }
+
+    /// Whether a QP of this type can do this.
+    pub fn offers(self, opcode: Opcode, qp_type: QpType) -> bool {
+        let of_iwarp = matches!(opcode, Opcode::Send | Opcode::Write | Opcode::Read) && qp_type == QpType::Rc;
+        opcode.is_offered_by(qp_type) && (of_iwarp || !self.is_iwarp())
     }
 
     /// How its WQEs look.
@@ -154,10 +170,14 @@ impl Posting {
 pub struct Headers {
     /// What every packet has: routing and base transport header, and CRCs.
     pub every: u32,
+    /// What each packet of a SEND has beside.
+    pub send: u32,
     /// Datagram extended transport header.
     pub deth: u32,
-    /// RDMA extended transport header.
+    /// RDMA extended transport header, of the first packet of a WRITE.
     pub reth: u32,
+    /// The same of a READ request.
+    pub read_request: u32,
     /// Atomic extended transport header.
     pub atomic_eth: u32,
     /// ACK extended transport header.
@@ -199,5 +219,14 @@ const ALONE_BY_MMIO: Posting = Posting { alone_by_mmio: true, doorbell: DOORBELL
 pub const DOORBELL_BYTES: u32 = 8;
 
 /// InfiniBand: local route header, base transport header, ICRC and VCRC in every packet.
-const INFINIBAND: Headers =
-    Headers { every: 8 + 12 + 4 + 2, deth: 8, reth: 16, atomic_eth: 28, aeth: 4, atomic_ack_eth: 8, imm: 4 };
+const INFINIBAND: Headers = Headers {
+    every: 8 + 12 + 4 + 2,
+    send: 0,
+    deth: 8,
+    reth: 16,
+    read_request: 16,
+    atomic_eth: 28,
+    aeth: 4,
+    atomic_ack_eth: 8,
+    imm: 4,
+};

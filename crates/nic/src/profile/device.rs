@@ -85,8 +85,8 @@ section! {
         /// Bytes of packets that a port takes in before its NIC must have worked some off: beyond
         /// them its senders stand still, as InfiniBand's links lose nothing.
         receive_buffer: u32 = "receive_buffer_bytes" Bytes 8192..=16777216;
-        /// Path MTU in bytes.
-        mtu: u32 = "mtu_bytes" Bytes 256..=4096;
+        /// Path MTU in bytes; on iWARP the payload of a full segment.
+        mtu: u32 = "mtu_bytes" Bytes 256..=9000;
         /// One way from port to port: cables and switch.
         one_way: Span = "one_way_ns" Nanoseconds 0..=10000000;
     }
@@ -219,10 +219,9 @@ impl Pcie {
 }
 
 impl Link {
-    /// The path MTU.
+    /// The path MTU; on iWARP, whose segments have other sizes, the largest that is not above them.
     pub fn mtu(&self) -> Mtu {
-        // `parse` has made sure that it is one.
-        Mtu::from_bytes(self.mtu).unwrap_or(Mtu::Mtu4096)
+        Mtu::from_bytes(1 << self.mtu.clamp(256, 4096).ilog2()).unwrap_or(Mtu::Mtu4096)
     }
 }
 

@@ -1,12 +1,13 @@
 //! Bytes of payloads under way.
 
-/// Largest payload of a packet or inline WQE in bytes.
-const LARGEST: u32 = 4096;
-const CLASSES: [u32; 4] = [64, 256, 1024, LARGEST];
+/// Sizes of buffers in bytes; the last is that of the largest payload of a packet or inline WQE.
+const CLASSES: [u32; 5] = [64, 256, 1024, 4096, 9216];
+/// Bits of a buffer's number among those of its size.
+const INDEX: u32 = 29;
 
 /// Bytes of payloads that are under way, in buffers of a few sizes.
 pub(crate) struct PayloadPool {
-    classes: [Class; 4],
+    classes: [Class; CLASSES.len()],
 }
 
 #[derive(Default)]
@@ -23,11 +24,11 @@ impl Payload {
     pub(crate) const EMPTY: Payload = Payload(u32::MAX);
 
     fn class(self) -> usize {
-        (self.0 >> 30) as usize
+        (self.0 >> INDEX) as usize
     }
 
     fn index(self) -> usize {
-        (self.0 & 0x3fff_ffff) as usize
+        (self.0 & ((1 << INDEX) - 1)) as usize
     }
 }
 
@@ -36,7 +37,7 @@ impl PayloadPool {
         PayloadPool { classes: std::array::from_fn(|_| Class::default()) }
     }
 
-    /// A buffer for `len` bytes, at most 4096.
+    /// A buffer for `len` bytes, at most as many as the largest has.
     pub(crate) fn take(&mut self, len: u32) -> Payload {
         if len == 0 {
             return Payload::EMPTY;
@@ -52,7 +53,7 @@ impl PayloadPool {
             }
             index as u32
         });
-        Payload((class as u32) << 30 | index)
+        Payload((class as u32) << INDEX | index)
     }
 
     /// Gives a buffer back.
