@@ -88,6 +88,8 @@ impl<P: Provider> Cpu for Flawed<P> {
         fn write(mem: Mem, offset: u64, from: &[u8]);
         fn copy(to: Mem, to_offset: u64, from: Mem, from_offset: u64, len: u64);
         fn prefetch(mem: Mem, offset: u64, len: u64);
+        fn scan(mem: Mem, offset: u64, len: u64, scan: Scan);
+        fn flush(mem: Mem, offset: u64, len: u64);
         fn fetch_add_u64(mem: Mem, offset: u64, add: u64) -> u64;
         fn compare_swap_u64(mem: Mem, offset: u64, expected: u64, new: u64) -> u64;
     }

@@ -4,7 +4,8 @@
 //! two threads race in the sense of the language. Words of different sizes may overlap, as they do
 //! in DMA; what such accesses see is what the hardware gives.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
+use doorbell_verbs::{Scan, Touch};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Bytes of the words that longer accesses are made of.
 const WORD: usize = 8;
@@ -75,6 +76,54 @@ pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
+/// Goes through `len` bytes from `start`.
+///
+/// # Safety
+/// The range is valid for reads and writes, and only ever accessed through this module or by a device; `start` is a
+/// multiple of the width of an access.
+pub(crate) unsafe fn scan(start: *mut u8, len: usize, scan: Scan) {
+    let width = scan.width();
+    for at in (0..len).step_by(scan.step as usize) {
+        if len - at >= width as usize {
+            // SAFETY: within the range, and a step is a multiple of the width.
+            unsafe { touch(start.add(at), width, scan.touch) };
+        } else {
+            // SAFETY: within the range; bytes are always aligned.
+            (at..len).for_each(|at| unsafe { touch(start.add(at), 1, scan.touch) });
+        }
+    }
+}
+
+/// One access of a scan.
+///
+/// # Safety
+/// `width` bytes at `place`, aligned, as in [`scan`].
+unsafe fn touch(place: *mut u8, width: u32, touch: Touch) {
+    macro_rules! word {
+        ($atomic:ty, $word:ty) => {{
+            // SAFETY: as the caller promises.
+            let word = unsafe { <$atomic>::from_ptr(place.cast()) };
+            match touch {
+                Touch::Load => drop(std::hint::black_box(word.load(Ordering::Relaxed))),
+                Touch::Store(value) | Touch::StoreAround(value) => {
+                    word.store(<$word>::from_ne_bytes([value; size_of::<$word>()]), Ordering::Relaxed)
+                }
+            }
+        }};
+    }
+    match (width, touch) {
+        #[cfg(target_arch = "x86_64")]
+        (8, Touch::StoreAround(value)) => {
+            // SAFETY: eight aligned bytes, as the caller promises; every x86-64 processor has SSE2.
+            unsafe { std::arch::x86_64::_mm_stream_si64(place.cast(), i64::from_ne_bytes([value; 8])) }
+        }
+        (8, _) => word!(AtomicU64, u64),
+        (4, _) => word!(AtomicU32, u32),
+        (2, _) => word!(AtomicU16, u16),
+        _ => word!(AtomicU8, u8),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +146,23 @@ mod tests {
             // SAFETY: as above.
             unsafe { load(memory.as_mut_ptr().add(start), &mut back) };
             assert_eq!(back, data);
+        }
+    }
+
+    #[test]
+    fn a_scan_stores_at_each_step_and_loads_nothing_away() {
+        for (step, touched) in [(1, 45), (2, 45), (4, 45), (8, 45), (16, 24), (64, 8)] {
+            let mut memory = vec![0_u64; 8];
+            for touch in [Touch::Store(7), Touch::Load, Touch::StoreAround(9)] {
+                let walk = Scan { touch, step, instructions: 1 };
+                // SAFETY: 45 bytes of 64, aligned to 8.
+                unsafe { scan(memory.as_mut_ptr().cast(), 45, walk) };
+            }
+            let bytes: Vec<u8> = memory.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            assert_eq!(bytes.iter().filter(|byte| **byte == 9).count(), touched, "{step}");
+            assert!(
+                bytes.iter().all(|byte| [0, 9].contains(byte)) && bytes[45..].iter().all(|byte| *byte == 0)
+            );
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::access;
 use crate::provider::NativeProvider;
-use doorbell_verbs::{Cpu, Mem, PageSize, Span, Time, VerbsError};
+use doorbell_verbs::{Cpu, Mem, PageSize, Scan, Span, Time, VerbsError};
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -95,6 +95,25 @@ impl Cpu for NativeProvider {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             // SAFETY: within the range; a prefetch has no effect but in caches anyway.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.add(at as usize).cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = start;
+    }
+
+    fn scan(&self, mem: Mem, offset: u64, len: u64, scan: Scan) {
+        let start = self.view().pointer(mem, offset, len);
+        let width = scan.width() as usize;
+        assert!(start.addr().is_multiple_of(width), "{width}-byte words at {start:p} are not aligned");
+        // SAFETY: `pointer` checked the range, whose length fits a usize as it is mapped; words are aligned.
+        unsafe { access::scan(start, len as usize, scan) }
+    }
+
+    fn flush(&self, mem: Mem, offset: u64, len: u64) {
+        let start = self.view().pointer(mem, offset, len);
+        #[cfg(target_arch = "x86_64")]
+        for at in (0..len).step_by(LINE as usize) {
+            // SAFETY: within the range; every x86-64 processor has SSE2, and contents do not change.
+            unsafe { std::arch::x86_64::_mm_clflush(start.add(at as usize).cast_const()) };
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = start;

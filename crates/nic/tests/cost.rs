@@ -81,6 +81,19 @@ fn a_packet_has_the_bytes_that_the_protocol_gives_it() {
 }
 
 #[test]
+fn a_full_segment_of_iwarp_is_a_full_frame() {
+    let profile = Profile::named("e7520-t4").unwrap();
+    let wire = Costs::new(&profile).wire;
+    // A frame of 1500 bytes with its header and FCS, preamble and gap: 1.23 us at 10 Gb/s.
+    let full = Packet { payload: profile.link.mtu, ..Packet::only(Kind::Send) };
+    assert_eq!(wire.bytes(&full), 1538);
+    assert_eq!(wire.time(1538) / 1000, 1230);
+    // The header of a tagged segment is four bytes shorter, and that of a READ request 28 longer.
+    let of = |kind| wire.bytes(&Packet::only(kind));
+    assert_eq!([Kind::Write, Kind::ReadRequest, Kind::ReadResponse].map(of), [98, 130, 98]);
+}
+
+#[test]
 fn a_packet_pays_for_the_dmas_of_its_own_bytes() {
     let costs = costs("cib");
     let wqe = Wqe { lines: 2, by_mmio: true };

@@ -3,6 +3,7 @@
 use crate::core::index::{Id, MachineId};
 use crate::core::thread::Waiting;
 use crate::device::Device;
+use crate::host::Uncore;
 use crate::world::World;
 use doorbell_nic::{NicCache, Part, Resource};
 use doorbell_transport::Repeats;
@@ -77,6 +78,8 @@ pub struct Metrics {
     pub window_ps: u64,
     /// Every resource of every machine.
     pub resources: Vec<ResourceUse>,
+    /// What the uncore of each machine counted whose profile tells of caches with sizes.
+    pub uncore: Vec<(u32, Uncore)>,
     /// Every cache of every machine.
     pub caches: Vec<CacheUse>,
     /// One entry per device.
@@ -123,7 +126,8 @@ impl Metrics {
             ..Metrics::default()
         };
         metrics.without_effect = without_effect(w);
-        for (machine, _) in w.hosts.named() {
+        for (machine, host) in w.hosts.named() {
+            metrics.uncore.extend(host.uncore().map(|counts| (machine.index() as u32, counts)));
             metrics.add_cores(w, machine);
             for device in w.devices.iter().filter(|d| d.machine == machine) {
                 metrics.add_device(w, device);

@@ -1,15 +1,18 @@
 //! The simulator as a verbs device: the conformance suite and the sample programs, on each profile.
 
+#[path = "common/profiles.rs"]
+mod profiles;
+
 use doorbell_conformance::{CheckResult, Report, run, samples};
-use doorbell_nic::Profile;
 use doorbell_sim::{SimCluster, SimConfig};
+use profiles::offering_all;
 
 fn check(
     what: &str,
     suite: impl Fn(&mut dyn FnMut(u32) -> SimCluster, &mut dyn FnMut(&CheckResult)) -> Report,
 ) {
-    for name in Profile::names() {
-        let profile = Profile::named(name).expect("a built-in profile");
+    for profile in offering_all() {
+        let name = &profile.name;
         let report =
             suite(&mut |machines| SimCluster::new(&profile, SimConfig::new(machines)), &mut |check| {
                 println!("{name}: {check}");

@@ -2,7 +2,7 @@
 
 use doorbell_verbs::{
     AccessFlags, AhAttr, AhHandle, Cpu, CqHandle, DeviceAttr, DeviceHandle, Mem, MrHandle, MrKeys, PageSize,
-    PdHandle, PortAttr, PostError, Provider, QpAttr, QpHandle, QpInitAttr, QpObjects, QpState, RecvWr,
+    PdHandle, PortAttr, PostError, Provider, QpAttr, QpHandle, QpInitAttr, QpObjects, QpState, RecvWr, Scan,
     SendWr, Span, SrqAttr, SrqHandle, Time, VerbsError, Wc,
 };
 
@@ -107,6 +107,8 @@ impl<P: Provider, L: Layer> Cpu for Layered<P, L> {
         fn read(&self, mem: Mem, offset: u64, into: &mut [u8]);
         fn copy(&self, to: Mem, to_offset: u64, from: Mem, from_offset: u64, len: u64);
         fn prefetch(&self, mem: Mem, offset: u64, len: u64);
+        fn scan(&self, mem: Mem, offset: u64, len: u64, scan: Scan);
+        fn flush(&self, mem: Mem, offset: u64, len: u64);
         fn fetch_add_u64(&self, mem: Mem, offset: u64, add: u64) -> u64;
         fn compare_swap_u64(&self, mem: Mem, offset: u64, expected: u64, new: u64) -> u64;
     }

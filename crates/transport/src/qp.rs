@@ -12,7 +12,6 @@ use doorbell_verbs::{
     AccessFlags, AhAttr, Mtu, QpAttr, QpInitAttr, QpState, QpType, SendWr, Span, Time, VerbsError, Wc,
     WcStatus,
 };
-use std::num::NonZeroU16;
 
 /// Longest message in bytes (IB specification vol. 1, 9.7.7: 2^31).
 pub const MAX_MESSAGE_BYTES: u32 = 1 << 31;
@@ -27,8 +26,6 @@ pub struct Qp {
     sq_sig_all: bool,
     pub(crate) uses_srq: bool,
     pub(crate) pd: u32,
-    /// Bytes of a segment, where these are not path_mtu's.
-    segment: Option<NonZeroU16>,
     pub(crate) req: Requester,
     pub(crate) sq: SendQueue,
     pub(crate) settings: Settings,
@@ -47,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) path_mtu: Mtu,
     /// Payload bytes of a full packet.
     mtu: u16,
+    /// These are a segment's, not path_mtu's.
+    segments: bool,
     pub(crate) access: AccessFlags,
     pub(crate) qkey: u32,
     pub(crate) min_rnr_timer: u8,
@@ -70,6 +69,7 @@ impl Settings {
         dest_qp_num: 0,
         path_mtu: Mtu::Mtu4096,
         mtu: 4096,
+        segments: false,
         access: AccessFlags::empty(),
         qkey: 0,
         min_rnr_timer: 0,
@@ -90,7 +90,9 @@ impl Settings {
         set(&mut self.ah_attr, attr.ah_attr.map(Some));
         set(&mut self.dest_qp_num, attr.dest_qp_num);
         set(&mut self.path_mtu, attr.path_mtu);
-        set(&mut self.mtu, attr.path_mtu.map(|mtu| mtu.bytes() as u16));
+        if !self.segments {
+            set(&mut self.mtu, attr.path_mtu.map(|mtu| mtu.bytes() as u16));
+        }
         set(&mut self.access, attr.qp_access_flags);
         set(&mut self.qkey, attr.qkey);
         set(&mut self.min_rnr_timer, attr.min_rnr_timer);
@@ -115,7 +117,6 @@ impl Qp {
             sq_sig_all: attr.sq_sig_all,
             uses_srq,
             settings: Settings::UNSET,
-            segment: None,
             sq: SendQueue::new(attr.cap.max_send_wr, attr.cap.max_send_sge),
             req: Requester::new(0),
             resp: Responder::default(),
@@ -194,9 +195,8 @@ impl Qp {
 
     /// Packets carry so many bytes, whatever path MTU is set: those of iWARP are segments of a TCP stream
     /// (RFC 5044, section 5.1).
-    pub fn set_segment(&mut self, bytes: NonZeroU16) {
-        self.segment = Some(bytes);
-        self.settings.mtu = bytes.get();
+    pub fn set_segment(&mut self, bytes: u16) {
+        (self.settings.mtu, self.settings.segments) = (bytes, true);
     }
 
     /// ibv_modify_qp(3): see [`check_modify`] for what is refused. Entering Err completes what is
@@ -210,7 +210,6 @@ impl Qp {
         let previous = self.state;
         let next = check_modify(previous, self.qp_type, attr)?;
         self.settings.update(attr);
-        self.settings.mtu = self.segment.map_or(self.settings.mtu, NonZeroU16::get);
         self.state = next;
         match (previous, next) {
             (_, QpState::Reset) => self.reset(rq),

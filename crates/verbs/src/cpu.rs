@@ -2,6 +2,36 @@
 
 use crate::{Mem, PageSize, Span, Time, VerbsError};
 
+/// What a scan does at each step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Touch {
+    /// Loads.
+    Load,
+    /// Stores bytes of this value.
+    Store(u8),
+    /// Stores bytes of this value around the caches (MOVNTI).
+    StoreAround(u8),
+}
+
+/// How a scan goes through memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Scan {
+    /// What it does at each step.
+    pub touch: Touch,
+    /// Bytes from one access to the next: a power of two, 64 at most. An access is as long, but has 8 bytes at
+    /// most.
+    pub step: u32,
+    /// Instructions for each step, the access included, at least 1; on hardware the compiler has decided.
+    pub instructions: u32,
+}
+
+impl Scan {
+    /// Bytes of an access.
+    pub const fn width(&self) -> u32 {
+        if self.step < 8 { self.step } else { 8 }
+    }
+}
+
 /// A thread's processor: its clock, its accesses to memory that a NIC or another thread can touch,
 /// and its other work.
 ///
@@ -57,6 +87,13 @@ pub trait Cpu {
 
     /// Asks for the lines of a range ahead of their use; never changes what is loaded.
     fn prefetch(&self, mem: Mem, offset: u64, len: u64);
+
+    /// Goes through a range in steps; no access waits for another.
+    fn scan(&self, mem: Mem, offset: u64, len: u64, scan: Scan);
+
+    /// Writes lines of a range back to memory and lets caches go of them, as devices need it that are not
+    /// coherent with caches.
+    fn flush(&self, mem: Mem, offset: u64, len: u64);
 
     /// Atomically adds to a 64-bit word (wrapping); returns what was there.
     fn fetch_add_u64(&self, mem: Mem, offset: u64, add: u64) -> u64;

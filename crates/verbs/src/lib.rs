@@ -20,7 +20,7 @@ mod wr;
 
 pub use attr::{AhAttr, DeviceAttr, PortAttr, QpAttr, QpCap, QpInitAttr, SrqAttr};
 pub use cluster::{Cluster, Program, RunError, Task, TaskSlot};
-pub use cpu::Cpu;
+pub use cpu::{Cpu, Scan, Touch};
 pub use device::{Context, Cq, Mr, Pd};
 pub use endpoint::Endpoint;
 pub use error::{PostError, VerbsError};

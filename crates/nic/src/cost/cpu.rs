@@ -1,7 +1,7 @@
 //! What posting and polling costs a core.
 
 use crate::accounting::{Method, PostShape};
-use crate::{Generation, Host, wqe};
+use crate::{Generation, Hierarchy, Host, wqe};
 
 /// CPU time of the driver, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +28,9 @@ pub struct CpuCost {
 }
 
 impl CpuCost {
-    /// That of a host.
-    pub fn new(host: &Host) -> CpuCost {
+    /// That of a host. Where its caches have sizes, what stores and loads of lines cost depends on where these are;
+    /// then it is the least, of lines in the core's own cache.
+    pub fn new(host: &Host, hierarchy: Option<&Hierarchy>) -> CpuCost {
         CpuCost {
             post_call: host.post_call.as_ps(),
             mmio_line: host.mmio_line.as_ps(),
@@ -37,8 +38,8 @@ impl CpuCost {
             recv_wqe: host.post_recv_wqe.as_ps(),
             poll_empty: host.poll_empty.as_ps(),
             build_wqe: host.build_wqe.as_ps(),
-            send_line: host.build_line.as_ps(),
-            cqe: host.dma_line.as_ps(),
+            send_line: hierarchy.map_or(host.build_line, |h| h.instruction).as_ps(),
+            cqe: hierarchy.map_or(host.dma_line, |h| h.l1_latency).as_ps(),
             inline_line: host.inline_copy_line.as_ps(),
             take_cqe: host.poll_cqe.as_ps(),
             copy_line: host.copy_line.as_ps(),

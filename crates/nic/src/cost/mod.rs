@@ -57,7 +57,7 @@ impl Costs {
     pub fn new(profile: &Profile) -> Costs {
         Costs {
             generation: profile.generation,
-            cpu: CpuCost::new(&profile.host),
+            cpu: CpuCost::new(&profile.host, profile.hierarchy.as_ref()),
             pcie: PcieCost::new(&profile.pcie, &profile.pcie_speed, profile.generation),
             send: SendCost::new(profile),
             receive: ReceiveCost::new(profile),

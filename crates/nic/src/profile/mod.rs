@@ -2,10 +2,12 @@
 
 mod base;
 mod device;
+mod hierarchy;
 mod host;
 mod parameter;
 
 pub use device::{Atomics, Caches, Device, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
+pub use hierarchy::Hierarchy;
 pub use host::Host;
 pub use parameter::{Basis, Parameter, ProfileError, Unit};
 
@@ -29,6 +31,8 @@ pub struct Profile {
     pub title: String,
     /// The host.
     pub host: Host,
+    /// Its caches, where they have sizes.
+    pub hierarchy: Option<Hierarchy>,
     /// Its NIC.
     pub device: Device,
     /// All parameters with their provenance, in the order above; of a relaxed profile, those
@@ -59,6 +63,7 @@ struct File {
     base: Option<Spanned<String>>,
     generation: Option<Generation>,
     host: Option<Spanned<Section>>,
+    hierarchy: Option<Spanned<Section>>,
     pcie: Option<Spanned<Section>>,
     link: Option<Spanned<Section>>,
     nic: Option<Spanned<Section>>,
@@ -73,6 +78,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("cx", include_str!("../../../../profiles/cx.toml")),
     ("cx3", include_str!("../../../../profiles/cx3.toml")),
     ("cib", include_str!("../../../../profiles/cib.toml")),
+    ("e7520-t4", include_str!("../../../../profiles/e7520-t4.toml")),
 ];
 
 impl Profile {
@@ -151,10 +157,15 @@ impl Profile {
             return Err(reader.error(0, "generation is missing: it is mlx4 or mlx5".into()));
         };
         let host = Host::read(&mut reader, parsed.host)?;
+        let inherited = reader.base.as_ref().is_some_and(|base| base.hierarchy.is_some());
+        let hierarchy = match parsed.hierarchy {
+            None if !inherited => None,
+            section => Some(Hierarchy::read(&mut reader, section)?),
+        };
         let pcie = Pcie::read(&mut reader, parsed.pcie)?;
         let link_at = parsed.link.as_ref().map_or(0, |link| link.span().start);
         let link = Link::read(&mut reader, parsed.link)?;
-        if Mtu::from_bytes(link.mtu).is_none() {
+        if !generation.is_iwarp() && Mtu::from_bytes(link.mtu).is_none() {
             let message = format!("link.mtu_bytes is {}, not 256, 512, 1024, 2048 or 4096", link.mtu);
             return Err(reader.error(link_at, message));
         }
@@ -175,7 +186,8 @@ impl Profile {
             caches: Caches::read(&mut reader, parsed.caches)?,
         };
         let parameters = reader.into_parameters();
-        Ok(Profile { name: parsed.name.into_inner(), title: parsed.title, host, device, parameters })
+        let (name, title) = (parsed.name.into_inner(), parsed.title);
+        Ok(Profile { name, title, host, hierarchy, device, parameters })
     }
 }
 

@@ -71,6 +71,8 @@ pub(crate) enum Event {
     Completion { device: DeviceId, cq: CqId },
     /// A DMA read request reaches memory.
     ReadAtHost { device: DeviceId, read: ReadId },
+    /// Memory and caches have brought the lines of a DMA read.
+    ReadFetched { device: DeviceId, read: ReadId },
     /// The last completion of a DMA read reaches the NIC.
     ReadDone { device: DeviceId, read: ReadId },
     /// `count` WQEs that a CPU wrote by MMIO, or a doorbell for them, reach the NIC. They were posted in this
@@ -121,6 +123,7 @@ mod kind {
     pub(super) const TX_UNIT: u8 = 11;
     pub(super) const PORT_OUT: u8 = 12;
     pub(super) const TIMER: u8 = 13;
+    pub(super) const READ_FETCHED: u8 = 14;
     /// Where [`super::THREAD`] is set.
     pub(super) const MMIO_OUT: u8 = 32;
 }
@@ -153,6 +156,7 @@ impl Packed {
             Event::Visible { device } => of(kind::VISIBLE, device, 0, 0),
             Event::Completion { device, cq } => of(kind::COMPLETION, device, cq.0, 0),
             Event::ReadAtHost { device, read } => of(kind::READ_AT_HOST, device, 0, read.0),
+            Event::ReadFetched { device, read } => of(kind::READ_FETCHED, device, 0, read.0),
             Event::ReadDone { device, read } => of(kind::READ_DONE, device, 0, read.0),
             Event::Mmio { device, count, qp, by_mmio, life } => {
                 let kind = if by_mmio { kind::WQES } else { kind::DOORBELL };
@@ -188,6 +192,7 @@ impl Packed {
             kind::VISIBLE => Event::Visible { device },
             kind::COMPLETION => Event::Completion { device, cq: CqId(entity) },
             kind::READ_AT_HOST => Event::ReadAtHost { device, read: ReadId(rest) },
+            kind::READ_FETCHED => Event::ReadFetched { device, read: ReadId(rest) },
             kind::READ_DONE => Event::ReadDone { device, read: ReadId(rest) },
             kind::WQES => Event::Mmio { device, count, qp, by_mmio: true, life },
             kind::DOORBELL => Event::Mmio { device, count, qp, by_mmio: false, life },
@@ -603,6 +608,7 @@ mod tests {
             Event::Visible { device },
             Event::Completion { device, cq: CqId(u32::MAX) },
             Event::ReadAtHost { device, read: ReadId(1) },
+            Event::ReadFetched { device, read: ReadId(3) },
             Event::ReadDone { device, read: ReadId(2) },
             Event::Mmio { device, count, qp, by_mmio: true, life: 65_535 },
             Event::Mmio { device, count, qp, by_mmio: false, life: 3 },

@@ -5,7 +5,7 @@ use super::{Cqe, Device, QpSlot};
 use crate::core::index::{CoreId, CqId, Maybe, QpId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::queue::{Event, EventQueue};
-use crate::host::{CoreSet, Host};
+use crate::host::{CoreSet, Host, Lines};
 use crate::world::Env;
 use doorbell_nic::wqe;
 
@@ -88,6 +88,15 @@ impl Device {
     /// Whether a completion is to be seen in a CQ, or never will be.
     pub(crate) fn has_completion(&self, now: u64, cq: CqId) -> bool {
         self.cqs[cq].as_ref().is_none_or(|slot| slot.is_ready(now))
+    }
+
+    /// The lines of the entry of a CQ that is looked at next.
+    ///
+    /// # Panics
+    /// If there is no such CQ.
+    pub(crate) fn next_cqe(&self, cq: CqId) -> Lines {
+        let slot = self.cqs[cq].as_ref().expect("a CQ that is polled is there");
+        slot.ring.whole(slot.polled)
     }
 
     /// Lets the thread on a core sleep until the CQ, in which there is nothing to be seen, has an entry.

@@ -81,12 +81,12 @@ impl Device {
     pub(crate) fn read_at_host(&mut self, host: &mut Host, env: &mut Env, read: ReadId) {
         let DmaRead { bytes, purpose } = self.dma.reads[read];
         host.settle(env.now, &mut env.payloads);
-        let mut offset = 0;
+        let mut done = env.now;
         match purpose {
             ReadPurpose::Payload { flight, addr, into } => {
                 let place = host.memory.place(addr, u64::from(bytes)).expect(ALLOCATED);
-                offset = place.offset;
-                host.access(env.now, self.agent(), Lines::of(place, u64::from(bytes)), Kind::Load);
+                done =
+                    host.access(env.now, self.agent(), Lines::of(place, u64::from(bytes)), Kind::Load).done;
                 let payload = env.flights[flight].payload;
                 env.payloads.bytes_mut(payload)[into as usize..][..bytes as usize]
                     .copy_from_slice(host.memory.bytes(place, u64::from(bytes)));
@@ -94,19 +94,34 @@ impl Device {
             ReadPurpose::Atomic { flight } => {
                 let atomic = env.flights[flight].atomic.as_mut().expect(IS_ATOMIC);
                 let place = host.memory.place(atomic.addr, 8).expect(ALLOCATED);
-                offset = place.offset;
-                host.access(env.now, self.agent(), Lines::at(place), Kind::Load);
+                done = host.access(env.now, self.agent(), Lines::at(place), Kind::Load).done;
                 atomic.original = host.memory.load_u64(place);
             }
             ReadPurpose::SendWqes { qp, first, count, .. } => {
-                self.load_send_ring(host, env.now, qp, first, count)
+                done = self.load_send_ring(host, env.now, qp, first, count);
             }
             ReadPurpose::RecvWqes { recv_queue, count } => {
-                self.load_recv_ring(host, env.now, recv_queue, count);
+                done = self.load_recv_ring(host, env.now, recv_queue, count);
             }
             ReadPurpose::Refetch => {}
         }
-        let done = self.pcie.complete_read(env.now, offset, u64::from(bytes), env.window);
+        match done > env.now {
+            // Others' completions may go before.
+            true => env.queue.push(done, Event::ReadFetched { device: self.id, read }),
+            false => self.read_fetched(env, read),
+        }
+    }
+
+    /// The lines of a read have been fetched.
+    pub(crate) fn read_fetched(&mut self, env: &mut Env, read: ReadId) {
+        let DmaRead { bytes, purpose } = self.dma.reads[read];
+        // Where in a line it begins: rings' entries do at its beginning.
+        let addr = match purpose {
+            ReadPurpose::Payload { addr, .. } => addr,
+            ReadPurpose::Atomic { flight } => env.flights[flight].atomic.as_ref().expect(IS_ATOMIC).addr,
+            ReadPurpose::SendWqes { .. } | ReadPurpose::RecvWqes { .. } | ReadPurpose::Refetch => 0,
+        };
+        let done = self.pcie.complete_read(env.now, addr % LINE, u64::from(bytes), env.window);
         env.queue.push(done, Event::ReadDone { device: self.id, read });
     }
 

@@ -45,25 +45,42 @@ impl Device {
         }
     }
 
-    /// The NIC reads WQEs where the driver has written them.
-    pub(super) fn load_send_ring(&self, host: &mut Host, now: u64, qp: QpId, first: WqeId, count: u16) {
+    /// The NIC reads WQEs where the driver has written them; returns when it has them.
+    pub(super) fn load_send_ring(
+        &self,
+        host: &mut Host,
+        now: u64,
+        qp: QpId,
+        first: WqeId,
+        count: u16,
+    ) -> u64 {
         let QpSlot { ring, wqes, .. } = &self.qps[qp];
         let mut entry = first.0;
+        let mut done = now;
         for _ in 0..count {
             let bytes = wqes.bytes(WqeId(entry));
-            host.access(now, self.agent(), ring.entry(entry, bytes), Kind::Load);
+            done = done.max(host.access(now, self.agent(), ring.entry(entry, bytes), Kind::Load).done);
             entry = ring.next(entry);
         }
+        done
     }
 
-    /// The NIC reads RECVs where the driver has written them.
-    pub(super) fn load_recv_ring(&mut self, host: &mut Host, now: u64, queue: RecvQueueId, count: u16) {
+    /// The NIC reads RECVs where the driver has written them; returns when it has them.
+    pub(super) fn load_recv_ring(
+        &mut self,
+        host: &mut Host,
+        now: u64,
+        queue: RecvQueueId,
+        count: u16,
+    ) -> u64 {
         let agent = self.agent();
         let slot = &mut self.recv_queues[queue];
+        let mut done = now;
         for _ in 0..count {
-            host.access(now, agent, slot.ring.whole(slot.read), Kind::Load);
+            done = done.max(host.access(now, agent, slot.ring.whole(slot.read), Kind::Load).done);
             slot.read = slot.ring.next(slot.read);
         }
+        done
     }
 
     /// The next `count` posted WQEs of a QP are in the NIC.

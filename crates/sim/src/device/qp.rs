@@ -257,10 +257,13 @@ pub(crate) struct CqSlot {
     watchers: CoreSet,
     /// There is an event for them when the next completion becomes visible.
     wakes: bool,
+    /// There is one for each completion.
+    at_once: bool,
 }
 
 impl CqSlot {
-    pub(crate) fn new(capacity: u32, ring: Ring) -> CqSlot {
+    /// Empty; `at_once`: completions must be taken in when they come.
+    pub(crate) fn new(capacity: u32, ring: Ring, at_once: bool) -> CqSlot {
         CqSlot {
             ring,
             written: 0,
@@ -271,13 +274,14 @@ impl CqSlot {
             overrun: false,
             watchers: CoreSet::EMPTY,
             wakes: false,
+            at_once,
         }
     }
 
     /// A completion is on its way. Returns whether there must be an event when it becomes visible.
     pub(super) fn send(&mut self, visible: u64, cqe: Cqe) -> bool {
         self.cqes.push_back((visible, cqe));
-        !self.watchers.is_empty() && !std::mem::replace(&mut self.wakes, true)
+        self.at_once || !self.watchers.is_empty() && !std::mem::replace(&mut self.wakes, true)
     }
 
     /// Takes in what has become visible by now. Must come before every look.
@@ -326,7 +330,7 @@ impl CqSlot {
     pub(super) fn watch(&mut self, host: &mut Host, core: CoreId) -> Option<u64> {
         host.add_core(&mut self.watchers, core);
         let (visible, _) = self.cqes.get(self.visible)?;
-        (!std::mem::replace(&mut self.wakes, true)).then_some(*visible)
+        (!self.at_once && !std::mem::replace(&mut self.wakes, true)).then_some(*visible)
     }
 
     /// The cores that sleep; they are woken.

@@ -1,8 +1,10 @@
 //! The one way to a host's memory: who reaches which lines how, and what that takes.
 
 use super::memory::{LINE, Place, lines_touched};
+use super::model::Model;
 use super::{CoreSet, Host};
 use crate::core::index::CoreId;
+use doorbell_verbs::Touch;
 
 /// Who reaches memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,10 @@ pub(crate) enum Kind {
     Prefetch,
     /// Looks at a CQE that the NIC has not written.
     Spin,
+    /// A core accesses a line so many times, with so many instructions for each, none of which waits for another.
+    Scan { touch: Touch, accesses: u32, instructions: u32 },
+    /// A core writes lines back to memory, and caches let go of them.
+    Flush,
 }
 
 /// Lines that follow each other in an allocation.
@@ -71,10 +77,14 @@ impl Host {
     #[inline]
     pub(crate) fn access(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> Access {
         let Host { model, cores, .. } = self;
-        match who {
-            Agent::Core(core) => model.core(at, core, &mut cores[core].serialized, lines, kind),
+        match (model, who) {
+            (Model::Flat(flat), Agent::Core(core)) => {
+                flat.core(at, core, &mut cores[core].serialized, lines, kind)
+            }
             // All lines are equally far from all sockets.
-            Agent::Device { socket: _ } => model.device(at, lines, kind),
+            (Model::Flat(flat), Agent::Device { socket: _ }) => flat.device(at, lines, kind),
+            (Model::Hierarchy(hierarchy), Agent::Core(core)) => hierarchy.core(at, core, lines, kind),
+            (Model::Hierarchy(hierarchy), Agent::Device { socket: _ }) => hierarchy.device(at, lines, kind),
         }
     }
 }

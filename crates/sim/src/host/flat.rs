@@ -8,6 +8,7 @@ use super::rings::Queue;
 use crate::core::index::CoreId;
 use doorbell_nic::Host as Costs;
 use doorbell_nic::cost::CpuCost;
+use doorbell_verbs::Touch;
 
 /// What a core must do to reach a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,6 +186,15 @@ impl Flat {
                 self.line_mut(first).busy_until = done;
                 Access { done, woken: self.take_watchers(first) }
             }
+            Kind::Scan { touch, accesses, .. } => {
+                let store = touch != Touch::Load;
+                let done = self.reach(at, core, serialized, first, store);
+                let done = done + self.times.l1_hit * u64::from(accesses.max(1) - 1);
+                let woken = if store { self.take_watchers(first) } else { CoreSet::EMPTY };
+                Access { done, woken }
+            }
+            // Devices see what caches have.
+            Kind::Flush => Access { done: at, woken: CoreSet::EMPTY },
             Kind::Spin => unreachable!("only rings are spun on"),
         }
     }
@@ -289,7 +299,7 @@ mod tests {
     fn what_is_fetched_evicts_the_oldest() {
         let profile = Profile::named("cib").expect("a built-in profile");
         let costs = profile.host;
-        let mut flat = Flat::new(&costs, &CpuCost::new(&costs));
+        let mut flat = Flat::new(&costs, &CpuCost::new(&costs, None));
         flat.allocated(8 * LINE);
         flat.limit_cached(0, 2 * LINE);
         let mut now = 0;

@@ -3,24 +3,28 @@
 mod access;
 mod cores;
 mod flat;
+mod hierarchy;
 mod incoming;
 mod lines;
 mod memory;
+mod model;
 mod rings;
 
 pub(crate) use access::{Access, Agent, Kind, Lines};
 pub(crate) use cores::{Core, MAX_CORES, Mmio};
+pub use hierarchy::Uncore;
 pub(crate) use incoming::{Data, Write};
 pub(crate) use lines::{CoreSet, Cores};
 pub(crate) use memory::{LINE, Memory, Place, lines_touched};
 pub(crate) use rings::{Queue, Ring};
 
 use crate::core::index::{CoreId, DeviceId, IdVec};
-use doorbell_nic::Host as Profile;
+use crate::core::server::Window;
+use doorbell_nic::Profile;
 use doorbell_nic::cost::CpuCost;
 use doorbell_verbs::{Mem, PageSize, VerbsError};
-use flat::Flat;
 use incoming::Lane;
+use model::Model;
 use rings::Rings;
 
 /// Why a checked address has memory behind it.
@@ -45,7 +49,7 @@ pub(crate) struct Host {
     lanes: Vec<Lane>,
     /// Some thread has slept until a line was written.
     lines_are_watched: bool,
-    model: Flat,
+    model: Model,
 }
 
 impl Host {
@@ -54,6 +58,7 @@ impl Host {
         costs: CpuCost,
         first_device: DeviceId,
         sockets: impl Iterator<Item = u8>,
+        measured: Window,
     ) -> Host {
         Host {
             memory: Memory::default(),
@@ -62,17 +67,18 @@ impl Host {
             regions: Vec::new(),
             rings: Rings::default(),
             lanes: sockets.map(Lane::new).collect(),
-            lines_are_watched: false,
-            model: Flat::new(profile, &costs),
+            // Where caches have sizes, a write changes what others find there, when it comes.
+            lines_are_watched: profile.hierarchy.is_some(),
+            model: Model::new(profile, &costs, measured),
             costs,
-            pause: profile.l1_hit.as_ps().max(1),
-            wc_buffers: profile.wc_buffers as usize,
+            pause: profile.host.l1_hit.as_ps().max(1),
+            wc_buffers: profile.host.wc_buffers as usize,
         }
     }
 
     pub(crate) fn alloc(&mut self, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         let mem = self.memory.alloc(len, page)?;
-        self.model.allocated(len);
+        self.model.allocated(len, page);
         Ok(mem)
     }
 
@@ -110,9 +116,51 @@ impl Host {
         self.model.holds(place, core)
     }
 
+    /// Whether another look at a CQE that the NIC has not written takes what the last one took, if nothing happens.
+    pub(crate) fn spins_at_hand(&self, entry: Lines, core: CoreId) -> bool {
+        match &self.model {
+            Model::Flat(_) => true,
+            Model::Hierarchy(hierarchy) => entry.places().all(|line| hierarchy.holds(line, core)),
+        }
+    }
+
     /// How long loading `lines` lines takes that are in the core's own cache, in picoseconds.
     pub(crate) fn at_hand(&self, lines: u64) -> u64 {
         self.model.at_hand(lines)
+    }
+
+    /// When a core that begins something else at `at` has done it.
+    #[inline]
+    pub(crate) fn work(&mut self, at: u64, core: CoreId, span: u64) -> u64 {
+        self.model.work(at, core, span)
+    }
+
+    /// When all that a core has loaded by `at` is there: it does not go on before that where it must know.
+    #[inline]
+    pub(crate) fn loaded(&mut self, at: u64, core: CoreId) -> u64 {
+        self.model.loaded(at, core)
+    }
+
+    /// When all that a core has loaded and stored by `at` is there, as a store to a device demands.
+    #[inline]
+    pub(crate) fn stored(&mut self, at: u64, core: CoreId) -> u64 {
+        self.model.stored(at, core)
+    }
+
+    /// Whether devices' writes must be put into memory when they come, not when somebody looks.
+    pub(crate) fn is_written_at_once(&self) -> bool {
+        matches!(self.model, Model::Hierarchy(_))
+    }
+
+    /// The cores to wake, beside those that an access names.
+    #[inline]
+    pub(crate) fn take_woken(&mut self) -> CoreSet {
+        self.model.take_woken()
+    }
+
+    /// What the uncore counted in the measured time, where caches have sizes.
+    pub(crate) fn uncore(&self) -> Option<Uncore> {
+        self.model.counts()
     }
 
     /// Lets the thread on a core sleep until the line at `place` is written.
@@ -122,11 +170,11 @@ impl Host {
 
     /// The cores of a set, the lowest first; the set is used up.
     pub(crate) fn cores_of(&mut self, set: CoreSet) -> Cores {
-        self.model.sets.take(set)
+        self.model.sets().take(set)
     }
 
     /// Adds a core to a set that is not a line's.
     pub(crate) fn add_core(&mut self, set: &mut CoreSet, core: CoreId) {
-        self.model.sets.insert(set, core);
+        self.model.sets().insert(set, core);
     }
 }

@@ -5,7 +5,7 @@ use crate::core::queue::Event;
 use crate::core::thread::{Look, Waiting};
 use crate::host::{Access, Agent, Kind, LINE, Lines, Place};
 use crate::world::World;
-use doorbell_verbs::{Cpu, Mem, PageSize, Span, Time, VerbsError};
+use doorbell_verbs::{Cpu, Mem, PageSize, Scan, Span, Time, Touch, VerbsError};
 
 impl SimProvider<'_> {
     fn locate(&self, w: &World, mem: Mem, offset: u64, len: u64) -> Place {
@@ -26,6 +26,7 @@ impl SimProvider<'_> {
         let access = hosts[self.machine].access(thread.clock, Agent::Core(self.core), lines, kind);
         let cost = access.done - thread.clock;
         thread.clock = access.done;
+        w.wake_others(self.machine);
         (cost, access)
     }
 
@@ -86,7 +87,10 @@ impl SimProvider<'_> {
         host.settle(env.now, &mut env.payloads);
         threads[self.thread].last_steps().iter().all(|step| match step.look {
             Look::Work => true,
-            Look::Poll { device, cq } => !devices[device].has_completion(env.now, cq),
+            Look::Poll { device, cq } => {
+                let device = &devices[device];
+                !device.has_completion(env.now, cq) && host.spins_at_hand(device.next_cqe(cq), self.core)
+            }
             Look::Load { place, .. } => step.cost == host.at_hand(1) && host.holds(place, self.core),
             Look::Read { place, len } => {
                 let lines = Lines::of(place, u64::from(len));
@@ -103,7 +107,11 @@ impl SimProvider<'_> {
             let lines = match step.look {
                 Look::Work => continue,
                 Look::Poll { device, cq } => {
-                    devices[device].watch_cq(host, &mut env.queue, cq, self.core);
+                    let device = &mut devices[device];
+                    device.watch_cq(host, &mut env.queue, cq, self.core);
+                    if host.is_written_at_once() {
+                        device.next_cqe(cq).places().for_each(|line| host.watch(line, self.core));
+                    }
                     continue;
                 }
                 Look::Load { place, .. } => Lines::at(place),
@@ -125,10 +133,13 @@ impl Cpu for SimProvider<'_> {
 
     fn work(&self, span: Span) {
         self.with(|w| {
-            let thread = &mut w.threads[self.thread];
+            let World { hosts, threads, .. } = w;
+            let thread = &mut threads[self.thread];
             if thread.replayed(self.thread, |look| *look == Look::Work).is_none() {
-                thread.clock += span.as_ps();
-                thread.note(Look::Work, span.as_ps());
+                let done = hosts[self.machine].work(thread.clock, self.core, span.as_ps());
+                let took = done - thread.clock;
+                thread.clock = done;
+                thread.note(Look::Work, took);
             }
         });
     }
@@ -140,7 +151,7 @@ impl Cpu for SimProvider<'_> {
             let empty = host.pause;
             host.cores[self.core].serialized = true;
             let thread = &mut w.threads[self.thread];
-            thread.clock += empty;
+            thread.clock = host.loaded(thread.clock, self.core) + empty;
             thread.note(Look::Work, empty);
             let steady = thread.end_pass();
             let (started, since) = (thread.last_pass_started(), thread.clock);
@@ -247,6 +258,41 @@ impl Cpu for SimProvider<'_> {
         self.with(|w| {
             let place = self.locate(w, mem, offset, len);
             self.access(w, Lines::of(place, len), Kind::Prefetch);
+        });
+    }
+
+    fn scan(&self, mem: Mem, offset: u64, len: u64, scan: Scan) {
+        let (step, width) = (u64::from(scan.step), scan.width() as usize);
+        assert!((mem.start() + offset).is_multiple_of(width as u64), "a word must be naturally aligned");
+        let mut at = 0;
+        while at < len {
+            let in_line = LINE - (mem.start() + offset + at) % LINE;
+            let part = in_line.min(len - at);
+            self.effect();
+            self.with(|w| {
+                let place = self.locate(w, mem, offset + at, part);
+                let accesses = part.div_ceil(step) as u32;
+                let kind = Kind::Scan { touch: scan.touch, accesses, instructions: scan.instructions };
+                let (_, access) = self.access(w, Lines::at(place), kind);
+                if let Touch::Store(value) | Touch::StoreAround(value) = scan.touch {
+                    let bytes = w.hosts[self.machine].memory.bytes_mut(place, part);
+                    for word in bytes.chunks_mut(scan.step as usize) {
+                        let end = width.min(word.len());
+                        word[..end].fill(value);
+                    }
+                }
+                w.wake(self.machine, access.woken);
+            });
+            at += part;
+        }
+    }
+
+    fn flush(&self, mem: Mem, offset: u64, len: u64) {
+        self.effect();
+        self.with(|w| {
+            let place = self.locate(w, mem, offset, len);
+            let (_, access) = self.access(w, Lines::of(place, len), Kind::Flush);
+            w.wake(self.machine, access.woken);
         });
     }
 

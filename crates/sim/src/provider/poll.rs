@@ -23,7 +23,9 @@ impl SimProvider<'_> {
         let look = Look::Poll { device, cq };
         let (replayed, known) = self.with(|w| {
             let replayed = w.threads[self.thread].replayed(self.thread, |l| *l == look);
-            (replayed.is_some(), self.knows_completions(w, device))
+            // Where caches have sizes, even a poll that finds nothing changes what others find.
+            let alone = !w.hosts[self.machine].is_written_at_once();
+            (replayed.is_some(), alone && self.knows_completions(w, device))
         });
         if replayed {
             return Ok(0);
@@ -31,7 +33,7 @@ impl SimProvider<'_> {
         if !known {
             self.sync();
         }
-        self.with(|w| {
+        let polled = self.with(|w| {
             let World { env, devices, threads, hosts, tracer, .. } = w;
             let Some(device) = devices.get_mut(device) else {
                 return invalid("there is no such CQ".into());
@@ -81,6 +83,8 @@ impl SimProvider<'_> {
             }
             thread.clock = clock;
             Ok(n)
-        })
+        });
+        self.with(|w| w.wake_others(self.machine));
+        polled
     }
 }

@@ -18,20 +18,24 @@ impl SimProvider<'_> {
         for behind in (0..writes).rev() {
             let then = (behind == 0).then_some(then);
             let (written, watched) = self.with(|w| {
+                w.wake_others(self.machine);
                 let host = &mut w.hosts[self.machine];
                 let clock = &mut w.threads[self.thread].clock;
+                // What it tells of must be in memory, or the cache, first.
+                *clock = host.stored(*clock, self.core);
                 *clock += if doorbell { host.costs.doorbell } else { host.costs.mmio_line };
                 let free = host.cores[self.core].has_free_buffer(*clock, host.wc_buffers);
                 if free {
                     self.write_by_mmio(w, device, doorbell, then);
                 }
-                (free, w.tracer.is_some())
+                (free, w.tracer.is_some() || w.hosts[self.machine].is_written_at_once())
             });
             if !written {
                 self.await_buffer();
                 self.with(|w| self.write_by_mmio(w, device, doorbell, then));
             }
-            // A trace is written in the order in which threads do things: who is watched does not run ahead.
+            // A trace is written in the order in which threads do things: who is watched does not run ahead. Nor
+            // does a thread whose caches have sizes, as what it finds there depends on what others did before.
             if watched {
                 self.sync();
             }
@@ -74,6 +78,10 @@ impl SimProvider<'_> {
         }
         if wr.dest.is_some_and(|dest| self.device_of(dest.ah.0) != number || device.ah(dest.ah).is_none()) {
             return invalid("there is no such address handle".into());
+        }
+        let (generation, opcode) = (device.profile.generation, wr.op.opcode());
+        if generation.is_iwarp() && !generation.offers(opcode, device.qps[id].qp.qp_type()) {
+            return Err(VerbsError::Unsupported(format!("iWARP has no {opcode:?}")));
         }
         let slot = &mut device.qps[id];
         let Env { payloads, now, .. } = env;

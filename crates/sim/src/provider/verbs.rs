@@ -11,7 +11,7 @@ use doorbell_transport::{Qp, RecvQueue, Region};
 use doorbell_verbs::{
     AccessFlags, AhAttr, AhHandle, CqHandle, DeviceAttr, DeviceHandle, Gid, LinkLayer, Mem, MrHandle, MrKeys,
     Opcode, PdHandle, PortAttr, PostError, Provider, QpAttr, QpHandle, QpInitAttr, QpObjects, QpState,
-    RecvWr, SendWr, SrqAttr, SrqHandle, VerbsError, Wc,
+    QpType, RecvWr, SendWr, SrqAttr, SrqHandle, VerbsError, Wc,
 };
 
 impl SimProvider<'_> {
@@ -175,7 +175,7 @@ impl Provider for SimProvider<'_> {
                 return invalid(format!("a CQ has 1 to {max} entries, not {cqe}"));
             }
             let ring = host.add_ring(Queue::Completion, cqe, d.profile.nic.cqe);
-            Ok(d.cqs.push(Some(CqSlot::new(cqe, ring))))
+            Ok(d.cqs.push(Some(CqSlot::new(cqe, ring, host.is_written_at_once()))))
         })?;
         Ok(CqHandle(self.handle(self.device_of(device.0), cq)))
     }
@@ -239,6 +239,9 @@ impl Provider for SimProvider<'_> {
         let id = self.on_device_with_host(pd.0, |d, host| {
             let limits = d.profile.nic;
             let cap = attr.cap;
+            if d.profile.generation.is_iwarp() && attr.qp_type != QpType::Rc {
+                return Err(VerbsError::Unsupported(format!("iWARP has no {} QPs", attr.qp_type)));
+            }
             let queues_fit = cap.max_send_wr.max(cap.max_recv_wr) <= limits.max_qp_wr;
             let sges_fit = cap.max_send_sge.max(cap.max_recv_sge) <= limits.max_sge;
             if !queues_fit || !sges_fit || cap.max_inline_data > limits.max_inline {
@@ -269,6 +272,9 @@ impl Provider for SimProvider<'_> {
             };
             let mut qp = Qp::new(FIRST_QPN + id.0, pd.0, attr, objects.srq.is_some());
             qp.set_port_mtu(d.profile.link.mtu());
+            if d.profile.generation.is_iwarp() {
+                qp.set_segment(d.profile.link.mtu as u16);
+            }
             let entry = largest_wqe(d.profile.generation, attr);
             let ring = host.add_ring(Queue::Send, cap.max_send_wr, entry);
             Ok(d.qps.push(QpSlot::new(qp, attr, send_cq, recv_cq, recv_queue, ring)))

@@ -120,11 +120,15 @@ impl World {
                 let machine = device.machine;
                 let woken = device.completion_visible(&mut hosts[machine], env.now, cq);
                 self.wake(machine, woken);
+                self.wake_others(machine);
             }
             Event::ReadAtHost { device, read } => {
                 let device = &mut devices[device];
-                device.read_at_host(&mut hosts[device.machine], env, read);
+                let machine = device.machine;
+                device.read_at_host(&mut hosts[machine], env, read);
+                self.wake_others(machine);
             }
+            Event::ReadFetched { device, read } => devices[device].read_fetched(env, read),
             Event::ReadDone { device, read } => {
                 let device = &mut devices[device];
                 device.read_done(&mut hosts[device.machine], env, read);
@@ -177,6 +181,7 @@ impl World {
                 self.env.queue.push(next, Event::Visible { device });
             }
             self.wake(machine, line.woken);
+            self.wake_others(machine);
         }
     }
 

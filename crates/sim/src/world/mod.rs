@@ -88,10 +88,11 @@ impl World {
         for machine in machines {
             let (host, costs) = known.of(machine.host);
             let id = hosts.push(Host::new(
-                &host.host,
+                &host,
                 costs.cpu.clone(),
                 DeviceId::from_index(devices.len()),
                 machine.devices.iter().map(|slot| slot.socket),
+                window,
             ));
             for (local, slot) in (0..).zip(machine.devices) {
                 let (profile, costs) = known.of(slot.profile);

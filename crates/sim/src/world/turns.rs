@@ -48,6 +48,13 @@ impl World {
         true
     }
 
+    /// Wakes the threads whose lines others have changed or made leave their caches.
+    #[inline]
+    pub(crate) fn wake_others(&mut self, machine: MachineId) {
+        let woken = self.hosts[machine].take_woken();
+        self.wake(machine, woken);
+    }
+
     /// Wakes the threads on `cores` of a machine that sleep in their passes.
     pub(crate) fn wake(&mut self, machine: MachineId, cores: CoreSet) {
         if cores.is_empty() {

@@ -8,6 +8,8 @@ mod draw;
 mod ledger;
 mod objects;
 mod plan;
+#[path = "../common/profiles.rs"]
+mod profiles;
 mod thread;
 #[path = "../common/trace.rs"]
 mod trace;
@@ -18,6 +20,7 @@ use doorbell_sim::{Machine, Metrics, ResourceUse, SimCluster, SimConfig, Slot, T
 use doorbell_verbs::{Cluster, PageSize, Task, Time, WcStatus};
 use ledger::Tally;
 use plan::{Case, MachinePlan};
+use profiles::offering_all;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,10 +36,6 @@ const HANGS: Duration = Duration::from_secs(120);
 
 /// What a thread hands back.
 type Outcome = Result<Tally, String>;
-
-fn profiles() -> Vec<Profile> {
-    Profile::names().map(|name| Profile::named(name).expect("a built-in profile")).collect()
-}
 
 fn cluster(profiles: &[Profile], machines: &[MachinePlan], config: SimConfig) -> SimCluster {
     let slot = |(n, &device): (usize, &usize)| Slot { profile: &profiles[device], socket: n as u8 };
@@ -177,7 +176,7 @@ fn variable(name: &str) -> Option<u64> {
 
 #[test]
 fn random_programs_reach_no_panic() {
-    let profiles = profiles();
+    let profiles = offering_all();
     let cases = variable("DOORBELL_SOAK_CASES").unwrap_or(CASES);
     let seed = variable("DOORBELL_SOAK_SEED");
     let seeds = seed.map_or(0..cases, |seed| seed..seed + 1);

@@ -3,7 +3,7 @@
 use super::key::{numbered, owner};
 use super::{Layout, Store};
 use crate::SystemError;
-use doorbell_verbs::{Cpu, Mem, PageSize, Span, Time, VerbsError};
+use doorbell_verbs::{Cpu, Mem, PageSize, Scan, Span, Time, Touch, VerbsError};
 use std::cell::RefCell;
 
 /// Where the owner of a filled partition goes on.
@@ -83,6 +83,17 @@ impl Cpu for Plain<'_> {
     }
 
     fn prefetch(&self, _: Mem, _: u64, _: u64) {}
+
+    fn scan(&self, mem: Mem, offset: u64, len: u64, scan: Scan) {
+        if let Touch::Store(value) | Touch::StoreAround(value) = scan.touch {
+            let word = [value; 8];
+            for at in (0..len).step_by(scan.step as usize) {
+                self.write(mem, offset + at, &word[..scan.width() as usize]);
+            }
+        }
+    }
+
+    fn flush(&self, _: Mem, _: u64, _: u64) {}
 
     fn fetch_add_u64(&self, mem: Mem, offset: u64, add: u64) -> u64 {
         let old = self.load_u64(mem, offset);

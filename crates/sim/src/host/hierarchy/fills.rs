@@ -1,0 +1,44 @@
+//! Lines on their way into a core's caches.
+
+use super::cache::LineId;
+
+/// Lines under way, each with when it is there; as many as there are buffers.
+pub(super) struct Fills {
+    under_way: Vec<(LineId, u64)>,
+    buffers: usize,
+}
+
+impl Fills {
+    pub(super) fn new(buffers: u32) -> Fills {
+        Fills { under_way: Vec::with_capacity(buffers as usize), buffers: buffers as usize }
+    }
+
+    /// When a line is there that may be under way at `at`.
+    pub(super) fn ready(&self, line: LineId, at: u64) -> u64 {
+        self.under_way.iter().find(|(other, _)| *other == line).map_or(at, |(_, ready)| at.max(*ready))
+    }
+
+    /// When there is a buffer for another line that is wanted at `at`.
+    pub(super) fn room(&mut self, at: u64) -> u64 {
+        self.under_way.retain(|(_, ready)| *ready > at);
+        match self.under_way.len() < self.buffers {
+            true => at,
+            false => {
+                let first = self.under_way.iter().map(|(_, ready)| *ready).min().unwrap_or(at);
+                self.under_way.retain(|(_, ready)| *ready > first);
+                first
+            }
+        }
+    }
+
+    /// Whether there is a buffer at `at` for a line that nobody waits for.
+    pub(super) fn has_room(&mut self, at: u64) -> bool {
+        self.under_way.retain(|(_, ready)| *ready > at);
+        self.under_way.len() < self.buffers
+    }
+
+    /// A line is under way.
+    pub(super) fn push(&mut self, line: LineId, ready: u64) {
+        self.under_way.push((line, ready));
+    }
+}

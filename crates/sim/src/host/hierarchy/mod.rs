@@ -1,0 +1,650 @@
+//! A memory with sizes: caches of three levels that hold what there is room for, kept coherent with what devices
+//! do, and cores that go on past a miss.
+//!
+//! The last level includes the others, and knows which cores hold a line and whether one may write it. Toward
+//! other agents the socket answers for all its caches (`coherence`).
+
+mod cache;
+mod coherence;
+mod counters;
+mod dram;
+mod fills;
+mod pipeline;
+mod prefetch;
+#[cfg(test)]
+mod tests;
+
+pub use counters::Uncore;
+
+use super::access::{Access, Kind, Lines};
+use super::lines::{CoreSet, Sets};
+use super::memory::{LINE, Place};
+use crate::core::index::CoreId;
+use crate::core::server::Window;
+use cache::{Cache, LineId, Replacement};
+use coherence::{Mesif, Request, Snooped};
+use doorbell_nic::{Hierarchy as Costs, Host};
+use doorbell_verbs::{PageSize, Touch};
+use dram::Dram;
+use fills::Fills;
+use pipeline::{Buffers, Pipeline};
+use prefetch::{Prefetcher, Prefetchers};
+use std::collections::HashMap;
+
+/// Cores that the last level can tell apart.
+const CORES: usize = 64;
+
+/// A line in the last level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Held {
+    state: Mesif,
+    /// Cores that have it in their own caches, a bit each.
+    holders: u64,
+    /// The one core that has it may write it without asking.
+    owned: bool,
+    /// A prefetcher brought it, and no core has asked for it since.
+    prefetched: bool,
+    /// A device wrote it, and no core has asked for it since.
+    written: bool,
+}
+
+/// The caches of a core, and what it has under way.
+struct Private {
+    l1: Cache<()>,
+    l2: Cache<()>,
+    /// Lines on their way into the first level, and such that prefetchers bring into the second.
+    fills: Fills,
+    prefetches: Fills,
+    prefetcher: Prefetcher,
+    pipeline: Pipeline,
+}
+
+/// Latencies from the core's asking, in picoseconds.
+struct Times {
+    l1: u64,
+    l2: u64,
+    llc: u64,
+    /// More where another core has changed the line.
+    other_core: u64,
+    atomic: u64,
+    copy_line: u64,
+    /// A modified line that a device's request forces back keeps the way to memory for so long.
+    write_back: u64,
+}
+
+/// What devices' requests are.
+struct Io {
+    /// How a device's reads ask.
+    read: Request,
+    /// Whether they ask at all.
+    coherent: bool,
+    /// Ways of the last level that a device's writes may take; at 0 they go to memory.
+    ways: usize,
+}
+
+/// Why a core asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Load,
+    Store,
+    /// For a prefetcher.
+    Ahead,
+}
+
+/// The caches and the memory of a host.
+pub(crate) struct Hierarchy {
+    times: Times,
+    buffers: Buffers,
+    io: Io,
+    make: Costs,
+    /// Pages of each allocation.
+    pages: Vec<PageSize>,
+    cores: Vec<Private>,
+    llc: Cache<Held>,
+    dram: Dram,
+    /// When the way that devices' requests force modified lines back by is free.
+    forced: u64,
+    watchers: HashMap<LineId, CoreSet>,
+    /// Cores to wake, as a line has changed, or has left them, that their threads watched.
+    woken: CoreSet,
+    pub(super) sets: Sets,
+    measured: Window,
+    counts: Uncore,
+}
+
+impl Private {
+    fn new(c: &Costs, replacement: Replacement) -> Private {
+        let which =
+            Prefetchers { next_line: c.next_line, adjacent_line: c.adjacent_line, streamer: c.streamer };
+        Private {
+            l1: Cache::new(c.l1, LINE, c.l1_ways, replacement),
+            l2: Cache::new(c.l2, LINE, c.l2_ways, replacement),
+            fills: Fills::new(c.fill_buffers),
+            prefetches: Fills::new(c.prefetch_buffers),
+            prefetcher: Prefetcher::new(which),
+            pipeline: Pipeline::default(),
+        }
+    }
+
+    /// When a line that the caches have is there: it may still be on its way.
+    fn ready(&self, line: LineId, at: u64) -> u64 {
+        self.fills.ready(line, self.prefetches.ready(line, at))
+    }
+}
+
+const fn replacement(c: &Costs) -> Replacement {
+    if c.random_replacement { Replacement::Random } else { Replacement::Lru }
+}
+
+/// A bijection of numbers below `2^bits` that makes neighbours strangers: pages lie anywhere in memory.
+fn frame(page: u64, bits: u32) -> u64 {
+    let mask = (1 << bits) - 1;
+    let mixed = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
+    let mixed = (mixed ^ (mixed >> (bits / 2))).wrapping_mul(0xbf58_476d_1ce4_e5b9) & mask;
+    mixed ^ (mixed >> (bits / 2))
+}
+
+impl Hierarchy {
+    pub(crate) fn new(make: &Costs, host: &Host, measured: Window) -> Hierarchy {
+        let c = make;
+        Hierarchy {
+            times: Times {
+                l1: c.l1_latency.as_ps(),
+                l2: c.l2_latency.as_ps(),
+                llc: c.llc_latency.as_ps(),
+                other_core: c.other_core.as_ps(),
+                atomic: host.atomic_op.as_ps(),
+                copy_line: host.copy_line.as_ps(),
+                write_back: c.forced_write_back.as_ps(),
+            },
+            buffers: Buffers {
+                reorder: u64::from(c.reorder),
+                stores: c.store_buffer as usize,
+                store_lines: c.store_lines as usize,
+                instruction: c.instruction.as_ps().max(1),
+            },
+            io: Io {
+                read: if c.reads_own { Request::RdInvOwn } else { Request::RdCur },
+                coherent: c.io_coherent,
+                ways: c.write_ways.min(c.llc_ways) as usize,
+            },
+            make: *c,
+            pages: Vec::new(),
+            cores: Vec::new(),
+            llc: Cache::new(c.llc, LINE, c.llc_ways, replacement(c)),
+            dram: Dram::new(c.dram_latency.as_ps(), LINE * 1_000_000_000_000 / c.dram_rate),
+            forced: 0,
+            watchers: HashMap::new(),
+            woken: CoreSet::EMPTY,
+            sets: Sets::default(),
+            measured,
+            counts: Uncore::default(),
+        }
+    }
+
+    /// The next allocation has such pages.
+    pub(crate) fn allocated(&mut self, page: PageSize) {
+        self.pages.push(page);
+    }
+
+    /// What was counted in the measured time.
+    pub(crate) fn counts(&self) -> Uncore {
+        self.counts
+    }
+
+    /// The number of the line of a place, as it lies in memory. Rings lie in large pages.
+    fn line(&self, place: Place) -> LineId {
+        let page = self.pages.get(place.allocation as usize).copied().unwrap_or(PageSize::Huge);
+        // 2^32 allocations, of at most 2^28 lines.
+        let number = (u64::from(place.allocation) << 28) | (place.offset / LINE);
+        let in_page = (page.bytes() / LINE).trailing_zeros();
+        let line = (frame(number >> in_page, 60 - in_page) << in_page) | (number & ((1 << in_page) - 1));
+        // Frames of one kind of pages are none of the other's.
+        line | (u64::from(page == PageSize::Huge) << 60)
+    }
+
+    /// What is known of a core, from when it first reaches memory on.
+    fn private(&mut self, core: CoreId) -> &mut Private {
+        let number = usize::from(core.0);
+        assert!(number < CORES, "profiles with a hierarchy have at most {CORES} cores");
+        while self.cores.len() <= number {
+            self.cores.push(Private::new(&self.make, replacement(&self.make)));
+        }
+        &mut self.cores[number]
+    }
+
+    /// Whether a core has the line at `place` in its first level.
+    pub(crate) fn holds(&self, place: Place, core: CoreId) -> bool {
+        let line = self.line(place);
+        self.cores.get(usize::from(core.0)).is_some_and(|private| private.l1.has(line))
+    }
+
+    /// What loading lines takes that are in the core's first level.
+    pub(crate) fn at_hand(&self, lines: u64) -> u64 {
+        if lines == 0 { 0 } else { self.times.l1 + self.times.copy_line * (lines - 1) }
+    }
+
+    pub(crate) fn watch(&mut self, place: Place, core: CoreId) {
+        let line = self.line(place);
+        self.sets.insert(self.watchers.entry(line).or_default(), core);
+    }
+
+    /// A core does something else for `span`; returns when it is done.
+    pub(crate) fn work(&mut self, at: u64, core: CoreId, span: u64) -> u64 {
+        let buffers = self.buffers;
+        let instructions = span / buffers.instruction;
+        let rest = span % buffers.instruction;
+        self.private(core).pipeline.run(&buffers, at, instructions) + rest
+    }
+
+    /// A core waits until all it has loaded is there, as before a branch that depends on it.
+    pub(crate) fn loaded(&mut self, at: u64, core: CoreId) -> u64 {
+        self.private(core).pipeline.loaded(at)
+    }
+
+    /// A core waits until all it has stored is in its cache, as before a store to a device.
+    pub(crate) fn stored(&mut self, at: u64, core: CoreId) -> u64 {
+        let pipeline = &mut self.private(core).pipeline;
+        let at = pipeline.loaded(at);
+        pipeline.stored(at)
+    }
+
+    /// A core reaches lines.
+    pub(crate) fn core(&mut self, at: u64, core: CoreId, lines: Lines, kind: Kind) -> Access {
+        let done = match kind {
+            Kind::Load | Kind::Spin => self.load(at, core, lines),
+            Kind::Store => self.store(at, core, lines),
+            Kind::Atomic => self.atomic(at, core, lines),
+            Kind::Prefetch => self.prefetch(at, core, lines),
+            Kind::Scan { touch, accesses, instructions } => {
+                let line = self.line(lines.first);
+                self.scan(at, core, line, touch, (accesses, instructions))
+            }
+            Kind::Flush => self.flush(at, lines),
+        };
+        Access { done, woken: CoreSet::EMPTY }
+    }
+
+    /// Loads lines, and waits for all of them.
+    fn load(&mut self, at: u64, core: CoreId, lines: Lines) -> u64 {
+        let mut done = at;
+        for (i, place) in (0..).zip(lines.places()) {
+            let line = self.line(place);
+            let ready = self.fetch(at + i * self.times.copy_line, core, line, Why::Load);
+            done = done.max(ready);
+        }
+        done
+    }
+
+    /// Asks for lines without waiting for them, but for a buffer.
+    fn prefetch(&mut self, at: u64, core: CoreId, lines: Lines) -> u64 {
+        let mut now = at;
+        for place in lines.places() {
+            let line = self.line(place);
+            self.fetch(now, core, line, Why::Load);
+            now = self.work(now, core, self.buffers.instruction);
+        }
+        now
+    }
+
+    /// Stores within a line, and goes on while it is on its way.
+    fn store(&mut self, at: u64, core: CoreId, lines: Lines) -> u64 {
+        let line = self.line(lines.first);
+        let now = self.store_word(at, core, line);
+        self.wake(line);
+        self.work(now, core, self.buffers.instruction)
+    }
+
+    /// A store to a line; returns when it is under way.
+    fn store_word(&mut self, at: u64, core: CoreId, line: LineId) -> u64 {
+        let buffers = self.buffers;
+        let ready = if self.may_write(core, line) {
+            self.private(core).ready(line, at)
+        } else {
+            let asks = self.private(core).pipeline.store_line_from(&buffers, at);
+            let ready = self.fetch(asks, core, line, Why::Store);
+            self.private(core).pipeline.store_waits_for(ready);
+            ready
+        };
+        self.private(core).pipeline.store(&buffers, at, ready)
+    }
+
+    /// Whether a core has a line in its first level and need not ask before it writes it.
+    fn may_write(&mut self, core: CoreId, line: LineId) -> bool {
+        let Some(held) = self.llc.peek(line) else { return false };
+        let may = held.state == Mesif::Modified && held.owned && held.holders == bit(core);
+        may && self.private(core).l1.use_line(line).is_some()
+    }
+
+    /// An atomic waits for all before it, and all after it wait for it.
+    fn atomic(&mut self, at: u64, core: CoreId, lines: Lines) -> u64 {
+        let line = self.line(lines.first);
+        let begins = self.stored(at, core);
+        let ready = self.fetch(begins, core, line, Why::Store);
+        self.wake(line);
+        ready + self.times.atomic
+    }
+
+    /// Accesses a line so many times, with so many instructions for each; returns when the last is under way.
+    fn scan(
+        &mut self,
+        at: u64,
+        core: CoreId,
+        line: LineId,
+        touch: Touch,
+        (accesses, instructions): (u32, u32),
+    ) -> u64 {
+        let buffers = self.buffers;
+        let mut now = at;
+        if touch == Touch::Load {
+            let ready = self.fetch(now, core, line, Why::Load);
+            for _ in 0..accesses {
+                let pipeline = &mut self.private(core).pipeline;
+                pipeline.load(ready);
+                now = pipeline.run(&buffers, now, instructions.into());
+            }
+            return now;
+        }
+        if matches!(touch, Touch::StoreAround(_)) {
+            now = self.store_around(now, core, line);
+        }
+        for _ in 0..accesses {
+            if matches!(touch, Touch::Store(_)) {
+                now = self.store_word(now, core, line);
+            }
+            now = self.private(core).pipeline.run(&buffers, now, instructions.into());
+        }
+        self.wake(line);
+        now
+    }
+
+    /// A line is written around the caches; returns when there is a write-combining buffer for it.
+    fn store_around(&mut self, at: u64, core: CoreId, line: LineId) -> u64 {
+        self.expel(at, line);
+        let at = self.private(core).fills.room(at);
+        let written = self.dram.write(at);
+        self.private(core).fills.push(line, written);
+        at
+    }
+
+    /// Lines go to memory and leave all caches.
+    fn flush(&mut self, at: u64, lines: Lines) -> u64 {
+        let mut now = at;
+        for place in lines.places() {
+            let line = self.line(place);
+            self.expel(now, line);
+            now += self.times.llc;
+        }
+        now
+    }
+
+    /// A line leaves all caches; memory gets what is newer.
+    fn expel(&mut self, at: u64, line: LineId) {
+        if let Some(about) = self.llc.remove(line) {
+            self.went(at, line, about);
+        }
+    }
+
+    /// When a line is in a core's first level, to be read or written, that it asks for at `at`.
+    fn fetch(&mut self, at: u64, core: CoreId, line: LineId, why: Why) -> u64 {
+        let l1 = self.times.l1;
+        let private = self.private(core);
+        if private.l1.use_line(line).is_some() {
+            let ready = private.ready(line, at).max(at + l1);
+            return if why == Why::Store { self.own(ready, core, line) } else { ready };
+        }
+        let at = private.fills.room(at);
+        let next = if why == Why::Load { private.prefetcher.next_line(line) } else { None };
+        let ready = self.fetch_below(at, core, line, why);
+        if let Some(next) = next {
+            let private = self.private(core);
+            if !private.l1.has(next) && private.fills.has_room(at) {
+                self.fetch_below(at, core, next, Why::Ahead);
+            }
+        }
+        ready
+    }
+
+    /// When a line is there that the first level has not had. Prefetchers see what the first level asks the second
+    /// for, and run once the line has its place.
+    fn fetch_below(&mut self, at: u64, core: CoreId, line: LineId, why: Why) -> u64 {
+        let l2 = self.times.l2;
+        let private = self.private(core);
+        let has = private.l2.use_line(line).is_some();
+        let streamed = private.prefetcher.stream(line);
+        let pair = if has { None } else { private.prefetcher.adjacent_line(line) };
+        let mut ready = match has {
+            true => private.ready(line, at).max(at + l2),
+            false => self.ask_llc(at, core, line, why),
+        };
+        if !has {
+            self.put_in_l2(core, line);
+        }
+        if why == Why::Store {
+            ready = self.own(ready, core, line);
+        }
+        self.put_in_l1(core, line, ready);
+        if why != Why::Ahead {
+            self.demanded(at, line);
+        }
+        for ahead in streamed.chain(pair) {
+            self.fetch_ahead(at, core, ahead);
+        }
+        ready
+    }
+
+    /// A prefetcher's line comes into the second level, unless it is there or no buffer is free.
+    fn fetch_ahead(&mut self, at: u64, core: CoreId, line: LineId) {
+        let private = self.private(core);
+        if !private.l2.has(line) && !private.l1.has(line) && private.prefetches.has_room(at) {
+            let ready = self.ask_llc(at, core, line, Why::Ahead);
+            self.put_in_l2(core, line);
+            self.private(core).prefetches.push(line, ready);
+        }
+    }
+
+    /// A core has asked for a line that may have come by a prefetcher.
+    fn demanded(&mut self, at: u64, line: LineId) {
+        if let Some(held) = self.llc.peek(line)
+            && std::mem::take(&mut held.prefetched)
+        {
+            self.count(at, |counts| counts.used_prefetches += 1);
+        }
+    }
+
+    /// When a line is there that a core's own caches have not.
+    fn ask_llc(&mut self, at: u64, core: CoreId, line: LineId, why: Why) -> u64 {
+        let ahead = why == Why::Ahead;
+        let Some(held) = self.llc.use_line(line) else {
+            self.count(at, |counts| match ahead {
+                true => counts.prefetch_misses += 1,
+                false => counts.llc_misses += 1,
+            });
+            let request = if why == Why::Store { Request::RdInvOwn } else { Request::RdData };
+            // No other socket has it, and the hub keeps none.
+            let state = request.granted(false);
+            let ready = self.dram.read(at);
+            let held = Held { state, holders: bit(core), owned: true, prefetched: ahead, written: false };
+            self.put_in_llc(at, line, held);
+            return ready;
+        };
+        let others = held.holders & !bit(core);
+        let changed = held.owned && others != 0;
+        held.holders |= bit(core);
+        held.owned = others == 0 && held.state.is_owned();
+        held.written = false;
+        self.count(at, |counts| match ahead {
+            true => counts.prefetch_hits += 1,
+            false => counts.llc_hits += 1,
+        });
+        at + self.times.llc + if changed { self.times.other_core } else { 0 }
+    }
+
+    /// A core that has a line at `ready` becomes the only one that has it; returns when it is.
+    fn own(&mut self, ready: u64, core: CoreId, line: LineId) -> u64 {
+        let held = self.llc.peek(line).expect(INCLUDED);
+        let others = held.holders & !bit(core);
+        held.holders |= bit(core);
+        held.owned = true;
+        held.state = Mesif::Modified;
+        if others == 0 {
+            return ready;
+        }
+        held.holders = bit(core);
+        self.drop_from(others, line);
+        ready + self.times.llc
+    }
+
+    fn put_in_l1(&mut self, core: CoreId, line: LineId, ready: u64) {
+        let private = self.private(core);
+        private.fills.push(line, ready);
+        if let Some((gone, ())) = private.l1.insert(line, ()) {
+            self.left(core, gone);
+        }
+    }
+
+    fn put_in_l2(&mut self, core: CoreId, line: LineId) {
+        if let Some((gone, ())) = self.private(core).l2.insert(line, ()) {
+            self.left(core, gone);
+        }
+    }
+
+    /// A line has left one of a core's caches for another.
+    fn left(&mut self, core: CoreId, line: LineId) {
+        let private = self.private(core);
+        if !private.l1.has(line) && !private.l2.has(line) {
+            let held = self.llc.peek(line).expect(INCLUDED);
+            held.holders &= !bit(core);
+            held.owned = false;
+        }
+    }
+
+    fn put_in_llc(&mut self, at: u64, line: LineId, held: Held) {
+        if let Some((gone, about)) = self.llc.insert(line, held) {
+            self.went(at, gone, about);
+        }
+    }
+
+    /// A line has left the last level for another: it leaves all, and memory gets what is newer.
+    fn went(&mut self, at: u64, line: LineId, about: Held) {
+        self.drop_from(about.holders, line);
+        self.wake(line);
+        if about.state == Mesif::Modified {
+            self.dram.write(at);
+            self.count(at, |counts| counts.write_backs += 1);
+        }
+    }
+
+    /// Cores lose a line.
+    fn drop_from(&mut self, holders: u64, line: LineId) {
+        let mut left = holders;
+        while left != 0 {
+            let private = &mut self.cores[left.trailing_zeros() as usize];
+            private.l1.remove(line);
+            private.l2.remove(line);
+            left &= left - 1;
+        }
+    }
+
+    /// The cores to wake.
+    pub(crate) fn take_woken(&mut self) -> CoreSet {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// Whoever watches a line is to look at it again.
+    fn wake(&mut self, line: LineId) {
+        if let Some(watchers) = self.watchers.remove(&line) {
+            for core in self.sets.take(watchers) {
+                self.sets.insert(&mut self.woken, core);
+            }
+        }
+    }
+
+    fn count(&mut self, at: u64, count: impl FnOnce(&mut Uncore)) {
+        if self.measured.contains(at) {
+            count(&mut self.counts);
+        }
+    }
+
+    /// A device reaches lines.
+    pub(crate) fn device(&mut self, at: u64, lines: Lines, kind: Kind) -> Access {
+        let mut done = at;
+        for place in lines.places() {
+            let line = self.line(place);
+            let ready = match kind {
+                Kind::Store => self.device_writes(at, line),
+                _ => self.device_reads(at, line),
+            };
+            done = done.max(ready);
+        }
+        Access { done, woken: CoreSet::EMPTY }
+    }
+
+    /// When a device has a line.
+    fn device_reads(&mut self, at: u64, line: LineId) -> u64 {
+        if !self.io.coherent {
+            return self.dram.read(at);
+        }
+        let snoop = self.io.read.snoop();
+        let state = self.llc.peek(line).map_or(Mesif::Invalid, |held| held.state);
+        let Snooped { response, state: left } = state.snooped(snoop);
+        self.count(at, |counts| counts.snooped(snoop, state.is_valid(), response));
+        if !state.is_valid() {
+            return self.dram.read(at);
+        }
+        let mut ready = at + self.times.llc;
+        if response.writes_back() {
+            self.forced = self.forced.max(at) + self.times.write_back;
+            self.dram.write(self.forced);
+            ready = ready.max(self.forced);
+        }
+        if left.is_valid() {
+            self.llc.peek(line).expect(INCLUDED).state = left;
+        } else {
+            self.lose(line);
+        }
+        if response.forwards() { ready } else { ready.max(self.dram.read(at)) }
+    }
+
+    /// A device writes a line; returns when others can see that.
+    fn device_writes(&mut self, at: u64, line: LineId) -> u64 {
+        if !self.io.coherent {
+            self.dram.write(at);
+            return at;
+        }
+        self.wake(line);
+        if self.io.ways == 0 {
+            let snoop = Request::InvItoE.snoop();
+            let state = self.llc.peek(line).map_or(Mesif::Invalid, |held| held.state);
+            let Snooped { response, .. } = state.snooped(snoop);
+            self.count(at, |counts| counts.snooped(snoop, state.is_valid(), response));
+            self.lose(line);
+            self.dram.write(at);
+            return at;
+        }
+        let written = Held { state: Mesif::Modified, written: true, ..Held::default() };
+        if let Some(held) = self.llc.peek(line) {
+            let holders = std::mem::replace(held, written).holders;
+            self.drop_from(holders, line);
+        } else if let Some((gone, about)) = self.llc.insert_among(line, written, self.io.ways, |h| h.written)
+        {
+            self.went(at, gone, about);
+        }
+        at
+    }
+
+    /// A line leaves all caches.
+    fn lose(&mut self, line: LineId) {
+        if let Some(held) = self.llc.remove(line) {
+            self.drop_from(held.holders, line);
+        }
+        self.wake(line);
+    }
+}
+
+/// Why a line that a core has is in the last level.
+const INCLUDED: &str = "the last level includes the others";
+
+const fn bit(core: CoreId) -> u64 {
+    1 << core.0
+}

@@ -1,0 +1,338 @@
+//! Random traces against an independent small cache and a reference memory.
+
+use super::*;
+use doorbell_nic::Profile;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// A small hierarchy: two sets of two ways, four of two, four of four.
+fn costs() -> Costs {
+    let ns = |n: u64| doorbell_verbs::Span::from_ps(n * 1000);
+    Costs {
+        l1: 4 * LINE,
+        l1_ways: 2,
+        l1_latency: ns(2),
+        l2: 8 * LINE,
+        l2_ways: 2,
+        l2_latency: ns(5),
+        llc: 16 * LINE,
+        llc_ways: 4,
+        llc_latency: ns(20),
+        random_replacement: false,
+        other_core: ns(30),
+        dram_latency: ns(100),
+        dram_rate: 64_000_000_000,
+        fill_buffers: 10,
+        prefetch_buffers: 16,
+        reorder: 128,
+        store_buffer: 32,
+        store_lines: 10,
+        instruction: ns(1),
+        next_line: false,
+        adjacent_line: false,
+        streamer: 0,
+        io_coherent: true,
+        reads_own: true,
+        write_ways: 0,
+        forced_write_back: ns(0),
+    }
+}
+
+fn hierarchy(costs: &Costs) -> Hierarchy {
+    let host = Profile::named("cib").expect("a built-in profile").host;
+    let mut all = Hierarchy::new(costs, &host, Window { from: 0, to: u64::MAX });
+    all.allocated(PageSize::Huge);
+    all
+}
+
+fn place(line: u64) -> Place {
+    Place { allocation: 0, offset: line * LINE }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Load(u8),
+    Store(u8),
+    Atomic(u8),
+    Prefetch(u8),
+    DeviceReads,
+    DeviceWrites,
+}
+
+fn step(cores: u8) -> impl Strategy<Value = (Step, u64)> {
+    let step = prop_oneof![
+        4 => (0..cores).prop_map(Step::Load),
+        4 => (0..cores).prop_map(Step::Store),
+        1 => (0..cores).prop_map(Step::Atomic),
+        1 => (0..cores).prop_map(Step::Prefetch),
+        2 => Just(Step::DeviceReads),
+        2 => Just(Step::DeviceWrites),
+    ];
+    (step, 0..48u64)
+}
+
+/// Does a step; returns how long it took.
+fn take(all: &mut Hierarchy, now: &mut u64, step: Step, line: u64) -> u64 {
+    let lines = Lines::at(place(line));
+    let begun = *now;
+    *now = match step {
+        Step::Load(core) => all.core(begun, CoreId(core), lines, Kind::Load).done,
+        Step::Store(core) => {
+            let done = all.core(begun, CoreId(core), lines, Kind::Store).done;
+            all.stored(done, CoreId(core))
+        }
+        Step::Atomic(core) => all.core(begun, CoreId(core), lines, Kind::Atomic).done,
+        Step::Prefetch(core) => all.core(begun, CoreId(core), lines, Kind::Prefetch).done + 1_000_000,
+        Step::DeviceReads => all.device(begun, lines, Kind::Load).done,
+        Step::DeviceWrites => all.device(begun, lines, Kind::Store).done,
+    };
+    *now - begun
+}
+
+/// A cache as a list of lines for each set, the last used last. Not written like [`Cache`].
+struct Simple {
+    sets: Vec<Vec<u64>>,
+    ways: usize,
+}
+
+impl Simple {
+    fn new(sets: usize, ways: usize) -> Simple {
+        Simple { sets: vec![Vec::new(); sets], ways }
+    }
+
+    fn set(&mut self, line: u64) -> &mut Vec<u64> {
+        let sets = self.sets.len() as u64;
+        &mut self.sets[(line % sets) as usize]
+    }
+
+    fn hit(&mut self, line: u64) -> bool {
+        let set = self.set(line);
+        let had = set.iter().position(|l| *l == line).map(|at| set.remove(at));
+        set.extend(had);
+        had.is_some()
+    }
+
+    fn bring(&mut self, line: u64) -> Option<u64> {
+        let ways = self.ways;
+        let set = self.set(line);
+        set.push(line);
+        (set.len() > ways).then(|| set.remove(0))
+    }
+
+    fn drop(&mut self, line: u64) {
+        self.set(line).retain(|l| *l != line);
+    }
+}
+
+/// Levels of one core, in the simplest way; says where each access found its line.
+struct Levels {
+    l1: Simple,
+    l2: Simple,
+    llc: Simple,
+}
+
+impl Levels {
+    fn find(&mut self, line: u64) -> u64 {
+        if self.l1.hit(line) {
+            return 2_000;
+        }
+        let found = if self.l2.hit(line) {
+            5_000
+        } else {
+            let found = if self.llc.hit(line) { 20_000 } else { 100_000 };
+            if found == 100_000
+                && let Some(gone) = self.llc.bring(line)
+            {
+                self.l1.drop(gone);
+                self.l2.drop(gone);
+            }
+            self.l2.bring(line);
+            found
+        };
+        self.l1.bring(line);
+        found
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_core_finds_lines_where_a_simple_cache_has_them(trace in prop::collection::vec(step(1), 1..300)) {
+        let mut all = hierarchy(&costs());
+        let mut simple = Levels { l1: Simple::new(2, 2), l2: Simple::new(4, 2), llc: Simple::new(4, 4) };
+        // Sets are chosen by where a line lies in memory.
+        let (first, mut now) = (all.line(place(0)), 0);
+        for (step, line) in trace {
+            now += 1_000_000; // Nothing is under way, and memory is idle.
+            let number = first + line;
+            match step {
+                Step::DeviceReads | Step::DeviceWrites => {
+                    take(&mut all, &mut now, step, line);
+                    for cache in [&mut simple.l1, &mut simple.l2, &mut simple.llc] {
+                        cache.drop(number);
+                    }
+                }
+                Step::Prefetch(_) | Step::Store(_) | Step::Atomic(_) => {
+                    take(&mut all, &mut now, step, line);
+                    simple.find(number);
+                }
+                Step::Load(_) => {
+                    prop_assert_eq!(take(&mut all, &mut now, step, line), simple.find(number));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_reads_what_is_old(
+        trace in prop::collection::vec(step(3), 1..400),
+        reads_own: bool,
+        ways in prop_oneof![Just(0u32), Just(2)],
+        random_replacement: bool,
+        streamer in 0..8u32,
+    ) {
+        let some = streamer % 2 == 0;
+        let costs = Costs {
+            reads_own, write_ways: ways, random_replacement, streamer, next_line: some, adjacent_line: !some, ..costs()
+        };
+        let mut all = hierarchy(&costs);
+        let mut reference = Reference::default();
+        let mut now = 0;
+        for (step, line) in trace {
+            let before = all.counts;
+            take(&mut all, &mut now, step, line);
+            reference.follow(&all, step, line, before);
+        }
+    }
+}
+
+/// Versions of lines: the newest, and those in memory and in each core's caches.
+#[derive(Default)]
+struct Reference {
+    newest: BTreeMap<u64, u64>,
+    memory: BTreeMap<u64, u64>,
+    copies: BTreeMap<(usize, u64), u64>,
+    dirty: BTreeMap<u64, u64>,
+}
+
+impl Reference {
+    /// What has happened, as it must have; panics where it cannot have.
+    fn follow(&mut self, all: &Hierarchy, step: Step, line: u64, before: Uncore) {
+        let number = all.line(place(line));
+        let writes = matches!(step, Step::Store(_) | Step::Atomic(_) | Step::DeviceWrites);
+        let by_device_to_memory = matches!(step, Step::DeviceWrites) && all.io.ways == 0;
+        let old = std::mem::take(&mut self.dirty);
+        *self.newest.entry(number).or_default() += u64::from(writes);
+        if by_device_to_memory {
+            self.memory.insert(number, self.newest[&number]);
+        }
+        // What was newer than memory and is no longer must have been written back, once each.
+        let held: BTreeMap<u64, Held> = all.llc.lines().collect();
+        let modified = |line: &u64| held.get(line).is_some_and(|h| h.state == Mesif::Modified);
+        self.dirty = held
+            .keys()
+            .filter(|l| modified(l))
+            .map(|l| (*l, self.newest.get(l).copied().unwrap_or(0)))
+            .collect();
+        let gone: Vec<u64> = old.keys().copied().filter(|l| !modified(l)).collect();
+        let written =
+            all.counts.implicit_wbs + all.counts.write_backs - before.implicit_wbs - before.write_backs;
+        // A prefetcher's line may have taken the place of the one that was just stored to.
+        let at_once = matches!(step, Step::Store(_) | Step::Atomic(_)) && !modified(&number);
+        let again = at_once && !old.contains_key(&number);
+        let changed = gone.len() as u64 + u64::from(again);
+        assert_eq!(written, changed, "{step:?} of {line}: what was changed goes back to memory once");
+        for line in gone {
+            if !(by_device_to_memory && line == number) {
+                self.memory.insert(line, old[&line]);
+            }
+        }
+        if at_once {
+            self.memory.insert(number, self.newest[&number]);
+        }
+        for (line, newest) in self.newest.clone() {
+            let known = held.get(&line).copied().unwrap_or_default();
+            let in_memory = self.memory.get(&line).copied().unwrap_or(0);
+            assert!(
+                known.state == Mesif::Modified || in_memory == newest,
+                "memory has an old line that nobody has"
+            );
+            self.copies(all, line, newest, known);
+        }
+    }
+
+    /// Who has a line has the newest; one who may write it has it alone; the last level knows of all.
+    fn copies(&mut self, all: &Hierarchy, line: u64, newest: u64, held: Held) {
+        let mut holders = 0;
+        for (core, private) in all.cores.iter().enumerate() {
+            if !private.l1.has(line) && !private.l2.has(line) {
+                self.copies.remove(&(core, line));
+                continue;
+            }
+            holders |= 1 << core;
+            let alone = held.owned && held.holders == 1 << core && held.state == Mesif::Modified;
+            let copy = self.copies.entry((core, line)).or_insert(newest);
+            if alone {
+                *copy = newest; // It may be the one that wrote.
+            }
+            assert_eq!(*copy, newest, "core {core} would read what is old");
+        }
+        assert_eq!(holders, held.holders, "the last level includes the others, and knows who has a line");
+        assert!(!held.owned || holders.count_ones() == 1, "one owner");
+    }
+}
+
+#[test]
+fn pages_are_strangers_and_lines_are_unique() {
+    let mut all = hierarchy(&costs());
+    all.allocated(PageSize::Small);
+    let mut seen = std::collections::HashSet::new();
+    for allocation in [0, 1, u32::MAX, u32::MAX - 1] {
+        for line in 0..100_000 {
+            assert!(seen.insert(all.line(Place { allocation, offset: line * LINE })));
+        }
+    }
+    let small = |line: u64| all.line(Place { allocation: 1, offset: line * LINE });
+    assert_eq!(small(63), small(0) + 63);
+    assert_ne!(small(64), small(0) + 64);
+}
+
+#[test]
+fn a_snapshot_takes_nothing_away_and_ownership_does() {
+    for (reads_own, forced, left) in [(true, 1, false), (false, 0, true)] {
+        let mut all = hierarchy(&Costs { reads_own, ..costs() });
+        let mut now = 0;
+        take(&mut all, &mut now, Step::Store(0), 1);
+        take(&mut all, &mut now, Step::Load(0), 2);
+        take(&mut all, &mut now, Step::DeviceReads, 1);
+        take(&mut all, &mut now, Step::DeviceReads, 2);
+        take(&mut all, &mut now, Step::DeviceReads, 3);
+        let Uncore { snps, remote_rd, remote_rfo, implicit_wbs, .. } = all.counts();
+        assert_eq!((snps, implicit_wbs), (3, forced));
+        assert_eq!((remote_rd, remote_rfo), if reads_own { (0, 2) } else { (2, 0) });
+        assert_eq!([1, 2].map(|line| all.holds(place(line), CoreId(0))), [left; 2]);
+    }
+}
+
+#[test]
+fn what_devices_write_goes_to_a_few_ways() {
+    let mut all = hierarchy(&Costs { write_ways: 2, ..costs() });
+    let mut now = 0;
+    // A whole set of the last level, then as much by the device.
+    let lines = |from: u64| (from..from + 4).map(|i| i * 4);
+    for line in lines(0) {
+        take(&mut all, &mut now, Step::Load(0), line);
+    }
+    for line in lines(4) {
+        take(&mut all, &mut now, Step::DeviceWrites, line);
+    }
+    let held: Vec<bool> = lines(0).map(|line| all.llc.has(all.line(place(line)))).collect();
+    assert_eq!(held.iter().filter(|held| **held).count(), 2, "{held:?}");
+}
+
+#[test]
+fn memory_has_a_bandwidth() {
+    let mut dram = Dram::new(100, 10);
+    assert_eq!([dram.read(0), dram.read(0), dram.read(50)], [100, 110, 150]);
+    dram.write(50);
+    assert_eq!(dram.read(50), 170);
+}
