@@ -97,6 +97,8 @@ impl Device {
                 done = host.access(env.now, self.agent(), Lines::at(place), Kind::Load).done;
                 atomic.original = host.memory.load_u64(place);
             }
+            // Elsewhere the lines of a ring have no state that a device could change.
+            ReadPurpose::SendWqes { .. } | ReadPurpose::RecvWqes { .. } if !host.is_written_at_once() => {}
             ReadPurpose::SendWqes { qp, first, count, .. } => {
                 done = self.load_send_ring(host, env.now, qp, first, count);
             }

@@ -28,8 +28,6 @@ pub(crate) enum Kind {
     Prefetch,
     /// Looks at a CQE that the NIC has not written.
     Spin,
-    /// A core accesses a line so many times, with so many instructions for each, none of which waits for another.
-    Scan { touch: Touch, accesses: u32, instructions: u32 },
     /// A core writes lines back to memory, and caches let go of them.
     Flush,
 }
@@ -77,14 +75,39 @@ impl Host {
     #[inline]
     pub(crate) fn access(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> Access {
         let Host { model, cores, .. } = self;
-        match (model, who) {
-            (Model::Flat(flat), Agent::Core(core)) => {
-                flat.core(at, core, &mut cores[core].serialized, lines, kind)
-            }
+        let Model::Flat(flat) = model else { return self.access_sized(at, who, lines, kind) };
+        match who {
+            Agent::Core(core) => flat.core(at, core, &mut cores[core].serialized, lines, kind),
             // All lines are equally far from all sockets.
-            (Model::Flat(flat), Agent::Device { socket: _ }) => flat.device(at, lines, kind),
-            (Model::Hierarchy(hierarchy), Agent::Core(core)) => hierarchy.core(at, core, lines, kind),
-            (Model::Hierarchy(hierarchy), Agent::Device { socket: _ }) => hierarchy.device(at, lines, kind),
+            Agent::Device { socket: _ } => flat.device(at, lines, kind),
         }
     }
+
+    /// The same where caches have sizes.
+    #[inline(never)]
+    fn access_sized(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> Access {
+        let Model::Hierarchy(hierarchy) = &mut self.model else { unreachable!("the other model was asked") };
+        match who {
+            Agent::Core(core) => hierarchy.core(at, core, lines, kind),
+            Agent::Device { socket: _ } => hierarchy.device(at, lines, kind),
+        }
+    }
+
+    /// Lets a core access a line so many times, with so many instructions for each, none of which waits for
+    /// another.
+    pub(crate) fn scan(&mut self, at: u64, core: CoreId, line: Place, steps: Steps) -> Access {
+        let Host { model, cores, .. } = self;
+        match model {
+            Model::Flat(flat) => flat.scan(at, core, &mut cores[core].serialized, line, steps),
+            Model::Hierarchy(hierarchy) => hierarchy.scan(at, core, line, steps),
+        }
+    }
+}
+
+/// The steps of a scan within a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Steps {
+    pub(crate) touch: Touch,
+    pub(crate) accesses: u32,
+    pub(crate) instructions: u32,
 }

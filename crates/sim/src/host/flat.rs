@@ -1,7 +1,7 @@
 //! A memory without sizes: a core's own cache and the last level hold whatever was touched, and each
 //! way to a line takes the same time always.
 
-use super::access::{Access, Kind, Lines};
+use super::access::{Access, Kind, Lines, Steps};
 use super::lines::{CoreSet, Line, Sets};
 use super::memory::{LINE, Place};
 use super::rings::Queue;
@@ -186,17 +186,26 @@ impl Flat {
                 self.line_mut(first).busy_until = done;
                 Access { done, woken: self.take_watchers(first) }
             }
-            Kind::Scan { touch, accesses, .. } => {
-                let store = touch != Touch::Load;
-                let done = self.reach(at, core, serialized, first, store);
-                let done = done + self.times.l1_hit * u64::from(accesses.max(1) - 1);
-                let woken = if store { self.take_watchers(first) } else { CoreSet::EMPTY };
-                Access { done, woken }
-            }
             // Devices see what caches have.
             Kind::Flush => Access { done: at, woken: CoreSet::EMPTY },
             Kind::Spin => unreachable!("only rings are spun on"),
         }
+    }
+
+    /// A core accesses a line in steps: the first reaches it, the others find it in the core's own cache.
+    pub(crate) fn scan(
+        &mut self,
+        at: u64,
+        core: CoreId,
+        serialized: &mut bool,
+        line: Place,
+        Steps { touch, accesses, .. }: Steps,
+    ) -> Access {
+        let store = touch != Touch::Load;
+        let done = self.reach(at, core, serialized, line, store);
+        let done = done + self.times.l1_hit * u64::from(accesses.max(1) - 1);
+        let woken = if store { self.take_watchers(line) } else { CoreSet::EMPTY };
+        Access { done, woken }
     }
 
     /// What a core's access to a ring takes: the states of its lines do not matter, what the driver spends

@@ -10,7 +10,7 @@ mod memory;
 mod model;
 mod rings;
 
-pub(crate) use access::{Access, Agent, Kind, Lines};
+pub(crate) use access::{Access, Agent, Kind, Lines, Steps};
 pub(crate) use cores::{Core, MAX_CORES, Mmio};
 pub use hierarchy::Uncore;
 pub(crate) use incoming::{Data, Write};

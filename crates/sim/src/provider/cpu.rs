@@ -3,7 +3,7 @@
 use super::SimProvider;
 use crate::core::queue::Event;
 use crate::core::thread::{Look, Waiting};
-use crate::host::{Access, Agent, Kind, LINE, Lines, Place};
+use crate::host::{Access, Agent, Kind, LINE, Lines, Place, Steps};
 use crate::world::World;
 use doorbell_verbs::{Cpu, Mem, PageSize, Scan, Span, Time, Touch, VerbsError};
 
@@ -28,6 +28,18 @@ impl SimProvider<'_> {
         thread.clock = access.done;
         w.wake_others(self.machine);
         (cost, access)
+    }
+
+    /// The same for a scan's steps within a line.
+    fn scan_line(&self, w: &mut World, line: Place, steps: Steps) -> Access {
+        let World { env, hosts, threads, .. } = w;
+        let host = &mut hosts[self.machine];
+        host.settle(env.now, &mut env.payloads);
+        let clock = &mut threads[self.thread].clock;
+        let access = host.scan(*clock, self.core, line, steps);
+        *clock = access.done;
+        w.wake_others(self.machine);
+        access
     }
 
     /// A load that a pass may be skipped with.
@@ -272,8 +284,8 @@ impl Cpu for SimProvider<'_> {
             self.with(|w| {
                 let place = self.locate(w, mem, offset + at, part);
                 let accesses = part.div_ceil(step) as u32;
-                let kind = Kind::Scan { touch: scan.touch, accesses, instructions: scan.instructions };
-                let (_, access) = self.access(w, Lines::at(place), kind);
+                let steps = Steps { touch: scan.touch, accesses, instructions: scan.instructions };
+                let access = self.scan_line(w, place, steps);
                 if let Touch::Store(value) | Touch::StoreAround(value) = scan.touch {
                     let bytes = w.hosts[self.machine].memory.bytes_mut(place, part);
                     for word in bytes.chunks_mut(scan.step as usize) {

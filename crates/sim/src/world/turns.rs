@@ -51,6 +51,13 @@ impl World {
     /// Wakes the threads whose lines others have changed or made leave their caches.
     #[inline]
     pub(crate) fn wake_others(&mut self, machine: MachineId) {
+        if self.hosts[machine].is_written_at_once() {
+            self.wake_losers(machine);
+        }
+    }
+
+    #[cold]
+    fn wake_losers(&mut self, machine: MachineId) {
         let woken = self.hosts[machine].take_woken();
         self.wake(machine, woken);
     }

@@ -16,7 +16,7 @@ mod tests;
 
 pub use counters::Uncore;
 
-use super::access::{Access, Kind, Lines};
+use super::access::{Access, Kind, Lines, Steps};
 use super::lines::{CoreSet, Sets};
 use super::memory::{LINE, Place};
 use crate::core::index::CoreId;
@@ -256,10 +256,6 @@ impl Hierarchy {
             Kind::Store => self.store(at, core, lines),
             Kind::Atomic => self.atomic(at, core, lines),
             Kind::Prefetch => self.prefetch(at, core, lines),
-            Kind::Scan { touch, accesses, instructions } => {
-                let line = self.line(lines.first);
-                self.scan(at, core, line, touch, (accesses, instructions))
-            }
             Kind::Flush => self.flush(at, lines),
         };
         Access { done, woken: CoreSet::EMPTY }
@@ -325,15 +321,14 @@ impl Hierarchy {
         ready + self.times.atomic
     }
 
-    /// Accesses a line so many times, with so many instructions for each; returns when the last is under way.
-    fn scan(
-        &mut self,
-        at: u64,
-        core: CoreId,
-        line: LineId,
-        touch: Touch,
-        (accesses, instructions): (u32, u32),
-    ) -> u64 {
+    /// A core accesses a line in steps; it goes on when the last is under way.
+    pub(crate) fn scan(&mut self, at: u64, core: CoreId, line: Place, steps: Steps) -> Access {
+        let line = self.line(line);
+        Access { done: self.step_through(at, core, line, steps), woken: CoreSet::EMPTY }
+    }
+
+    fn step_through(&mut self, at: u64, core: CoreId, line: LineId, steps: Steps) -> u64 {
+        let Steps { touch, accesses, instructions } = steps;
         let buffers = self.buffers;
         let mut now = at;
         if touch == Touch::Load {
