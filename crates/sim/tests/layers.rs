@@ -2,26 +2,11 @@
 
 mod common;
 
-use common::{ALL, Node, profile};
+use common::{Node, profile};
 use doorbell_sim::{Layers, Metrics, SimCluster, SimConfig};
-use doorbell_verbs::{
-    Cluster, ConnectAttr, Endpoint, Program, Provider, RemoteAddr, SendFlags, SendOp, SendWr, Span, Time, Wc,
-    WcStatus,
-};
+use doorbell_verbs::{Cluster, Program, Provider, SendFlags, SendOp, SendWr, Span, Time, Wc, WcStatus};
 
 const ROUNDS: u64 = 300;
-
-/// A node whose time-outs are short enough to be met.
-fn connect<P: Provider>(p: &P, node: &Node<P>, me: &str, peer: &str) -> RemoteAddr {
-    p.publish(&format!("{me}/qp"), &node.qp.endpoint(1).expect("port 1").to_bytes());
-    p.publish(&format!("{me}/mem"), &node.mr.remote(0).to_bytes());
-    let remote = Endpoint::from_bytes(&p.lookup(&format!("{peer}/qp"))).expect("an endpoint");
-    let attr = ConnectAttr { access: ALL, timeout: 3, ..ConnectAttr::default() };
-    node.qp.connect(1, &remote, &attr).expect("a connection");
-    p.publish(&format!("{me}/ready"), &[]);
-    p.lookup(&format!("{peer}/ready"));
-    RemoteAddr::from_bytes(&p.lookup(&format!("{peer}/mem"))).expect("an address")
-}
 
 /// WRITEs two packets' worth of a number, adds one to a counter and READs both back, again and again.
 struct Works;
@@ -31,7 +16,7 @@ impl Program for Works {
 
     fn run<P: Provider>(self, p: P) -> Vec<WcStatus> {
         let node = Node::new(&p, 1 << 16, 64);
-        let remote = connect(&p, &node, "a", "b");
+        let remote = node.connect_hastily(&p, "a", "b");
         let mem = node.mr.mem();
         let mut failed = Vec::new();
         for n in 1..=ROUNDS {
@@ -66,7 +51,7 @@ impl Program for Holds {
 
     fn run<P: Provider>(self, p: P) {
         let node = Node::new(&p, 1 << 16, 64);
-        connect(&p, &node, "b", "a");
+        node.connect_hastily(&p, "b", "a");
         p.lookup("over");
     }
 }

@@ -5,11 +5,10 @@ mod common;
 #[path = "common/trace.rs"]
 mod trace;
 
-use common::{ALL, Node, Reader, profile};
+use common::{Node, Reader, profile};
 use doorbell_sim::{Layers, Machine, Metrics, SimCluster, SimConfig, Slot, Traced, Tracing};
 use doorbell_verbs::{
-    Cluster, ConnectAttr, Endpoint, Program, Provider, QpAttr, QpState, RemoteAddr, SendFlags, SendOp,
-    SendWr, Span, Time,
+    Cluster, ConnectAttr, Endpoint, Program, Provider, QpAttr, QpState, SendFlags, SendOp, SendWr, Span, Time,
 };
 use std::io::Write;
 use trace::{Buffer, Captured, Trace, check_psns, names, read_pcapng};
@@ -43,18 +42,6 @@ fn traced(operations: u64, mut make: impl FnMut() -> SimCluster) -> Seen {
     Seen { metrics, traced, trace, packets }
 }
 
-/// A connection whose time-outs are short enough to be met.
-fn connect<P: Provider>(p: &P, node: &Node<P>, me: &str, peer: &str) -> RemoteAddr {
-    p.publish(&format!("{me}/qp"), &node.qp.endpoint(1).expect("port 1").to_bytes());
-    p.publish(&format!("{me}/mem"), &node.mr.remote(0).to_bytes());
-    let remote = Endpoint::from_bytes(&p.lookup(&format!("{peer}/qp"))).expect("an endpoint");
-    let attr = ConnectAttr { access: ALL, timeout: 3, ..ConnectAttr::default() };
-    node.qp.connect(1, &remote, &attr).expect("a connection");
-    p.publish(&format!("{me}/ready"), &[]);
-    p.lookup(&format!("{peer}/ready"));
-    RemoteAddr::from_bytes(&p.lookup(&format!("{peer}/mem"))).expect("an address")
-}
-
 /// WRITEs and READs two packets' worth, one after the other, `rounds` times.
 struct Works {
     rounds: u64,
@@ -65,7 +52,7 @@ impl Program for Works {
 
     fn run<P: Provider>(self, p: P) {
         let node = Node::new(&p, 1 << 16, 64);
-        let remote = connect(&p, &node, "a", "b");
+        let remote = node.connect_hastily(&p, "a", "b");
         let sge = [node.mr.sge(0, 6000)];
         for _ in 0..self.rounds {
             for op in [SendOp::Write(remote), SendOp::Read(remote)] {
@@ -86,7 +73,7 @@ impl Program for Serves {
 
     fn run<P: Provider>(self, p: P) {
         let node = Node::new(&p, 1 << 16, 64);
-        connect(&p, &node, "b", "a");
+        node.connect_hastily(&p, "b", "a");
         p.lookup("over");
     }
 }
@@ -163,7 +150,7 @@ impl Program for Resets {
 
     fn run<P: Provider>(self, p: P) {
         let node = Node::new(&p, 1 << 16, 64);
-        let remote = connect(&p, &node, "a", "b");
+        let remote = node.connect_hastily(&p, "a", "b");
         let sge = [node.mr.sge(0, 64)];
         for round in 0..2 {
             let wr = SendWr::new(round, SendOp::Read(remote), &sge).flags(SendFlags::SIGNALED);
@@ -228,7 +215,7 @@ impl Program for PostsOn {
 
     fn run<P: Provider>(self, p: P) {
         let node = Node::new(&p, 1 << 16, 64);
-        let remote = connect(&p, &node, "a", "b");
+        let remote = node.connect_hastily(&p, "a", "b");
         let sge = [node.mr.sge(0, 64)];
         for _ in 0..4 {
             let wr = SendWr::new(1, SendOp::Read(remote), &sge).flags(SendFlags::SIGNALED);

@@ -41,10 +41,19 @@ impl<P: Provider> Node<P> {
 
     /// Connects to the node that says it is `peer`, itself being `me`.
     pub(crate) fn connect(&self, p: &P, me: &str, peer: &str) -> RemoteAddr {
+        self.connect_by(p, me, peer, &ConnectAttr::default())
+    }
+
+    /// The same with time-outs that are short enough to be met.
+    pub(crate) fn connect_hastily(&self, p: &P, me: &str, peer: &str) -> RemoteAddr {
+        self.connect_by(p, me, peer, &ConnectAttr { access: ALL, timeout: 3, ..ConnectAttr::default() })
+    }
+
+    fn connect_by(&self, p: &P, me: &str, peer: &str, attr: &ConnectAttr) -> RemoteAddr {
         p.publish(&format!("{me}/qp"), &self.qp.endpoint(1).expect("port 1").to_bytes());
         p.publish(&format!("{me}/mem"), &self.mr.remote(0).to_bytes());
         let remote = Endpoint::from_bytes(&p.lookup(&format!("{peer}/qp"))).expect("an endpoint");
-        self.qp.connect(1, &remote, &ConnectAttr::default()).expect("a connection");
+        self.qp.connect(1, &remote, attr).expect("a connection");
         p.publish(&format!("{me}/ready"), &[]);
         p.lookup(&format!("{peer}/ready"));
         RemoteAddr::from_bytes(&p.lookup(&format!("{peer}/mem"))).expect("an address")
