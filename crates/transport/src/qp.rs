@@ -193,8 +193,8 @@ impl Qp {
         }
     }
 
-    /// Packets carry so many bytes, whatever path MTU is set: those of iWARP are segments of a TCP stream
-    /// (RFC 5044, section 5.1).
+    /// The QP speaks iWARP: its packets carry so many bytes, whatever path MTU is set, as they are segments of
+    /// a TCP stream (RFC 5044, section 5.1), and it has no operations but [`doorbell_verbs::Opcode::is_of_iwarp`].
     pub fn set_segment(&mut self, bytes: u16) {
         (self.settings.mtu, self.settings.segments) = (bytes, true);
     }
@@ -260,6 +260,9 @@ impl Qp {
             path_mtu: self.settings.path_mtu,
         };
         let len = shape.check(wr)?;
+        if self.settings.segments {
+            check_iwarp(wr)?;
+        }
         self.sq.post(wr, len)
     }
 
@@ -370,5 +373,16 @@ impl Qp {
         };
         let wc = Wc { opcode, qp_num: self.num, ..wc };
         out.push(Action::Complete { queue: Queue::Recv, wc, slot: 0, signaled: true, solicited });
+    }
+}
+
+/// Whether iWARP has the operation.
+#[cold]
+fn check_iwarp(wr: &SendWr<'_>) -> Result<(), VerbsError> {
+    let opcode = wr.op.opcode();
+    if opcode.is_of_iwarp() {
+        Ok(())
+    } else {
+        Err(VerbsError::Unsupported(format!("iWARP has no {opcode:?}")))
     }
 }

@@ -88,6 +88,11 @@ impl Opcode {
         }
     }
 
+    /// Whether iWARP has it: RFC 5040, section 1.1, without the immediates and atomics of RFC 7306.
+    pub const fn is_of_iwarp(self) -> bool {
+        matches!(self, Opcode::Send | Opcode::Write | Opcode::Read)
+    }
+
     /// Whether this is compare-and-swap or fetch-and-add.
     pub const fn is_atomic(self) -> bool {
         matches!(self, Opcode::CompareSwap | Opcode::FetchAdd)

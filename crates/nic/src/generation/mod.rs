@@ -41,11 +41,9 @@ impl Generation {
 
     /// What it settles.
     pub const fn layout(self) -> &'static Layout {
-        match self {
-            Generation::Mlx4 => &mlx4::LAYOUT,
-            Generation::Mlx5 => &mlx5::LAYOUT,
-            Generation::Cxgb4 => &cxgb4::LAYOUT,
-        }
+        // In the order of the generations: asked for with each verb.
+        const LAYOUTS: [&Layout; 3] = [&mlx4::LAYOUT, &mlx5::LAYOUT, &cxgb4::LAYOUT];
+        LAYOUTS[self as usize]
     }
 
     /// Whether it speaks iWARP: RC alone, without atomics and immediates, in segments of a TCP stream.
@@ -55,7 +53,7 @@ impl Generation {
 
     /// Whether a QP of this type can do this.
     pub fn offers(self, opcode: Opcode, qp_type: QpType) -> bool {
-        let of_iwarp = matches!(opcode, Opcode::Send | Opcode::Write | Opcode::Read) && qp_type == QpType::Rc;
+        let of_iwarp = opcode.is_of_iwarp() && qp_type == QpType::Rc;
         opcode.is_offered_by(qp_type) && (of_iwarp || !self.is_iwarp())
     }
 

@@ -1,7 +1,7 @@
 //! Bytes of payloads under way.
 
 /// Sizes of buffers in bytes; the last is that of the largest payload of a packet or inline WQE.
-const CLASSES: [u32; 5] = [64, 256, 1024, 4096, 9216];
+const CLASSES: [u32; 8] = [64, 128, 256, 512, 1024, 2048, 4096, 9216];
 /// Bits of a buffer's number among those of its size.
 const INDEX: u32 = 29;
 

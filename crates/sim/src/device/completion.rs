@@ -96,7 +96,7 @@ impl Device {
     /// If there is no such CQ.
     pub(crate) fn next_cqe(&self, cq: CqId) -> Lines {
         let slot = self.cqs[cq].as_ref().expect("a CQ that is polled is there");
-        slot.ring.whole(slot.polled)
+        slot.ring.whole(slot.polled).lines()
     }
 
     /// Lets the thread on a core sleep until the CQ, in which there is nothing to be seen, has an entry.

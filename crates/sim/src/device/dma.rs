@@ -81,10 +81,11 @@ impl Device {
     pub(crate) fn read_at_host(&mut self, host: &mut Host, env: &mut Env, read: ReadId) {
         let DmaRead { bytes, purpose } = self.dma.reads[read];
         host.settle(env.now, &mut env.payloads);
-        let mut done = env.now;
+        let (mut done, mut offset) = (env.now, 0);
         match purpose {
             ReadPurpose::Payload { flight, addr, into } => {
                 let place = host.memory.place(addr, u64::from(bytes)).expect(ALLOCATED);
+                offset = place.offset;
                 done =
                     host.access(env.now, self.agent(), Lines::of(place, u64::from(bytes)), Kind::Load).done;
                 let payload = env.flights[flight].payload;
@@ -94,36 +95,51 @@ impl Device {
             ReadPurpose::Atomic { flight } => {
                 let atomic = env.flights[flight].atomic.as_mut().expect(IS_ATOMIC);
                 let place = host.memory.place(atomic.addr, 8).expect(ALLOCATED);
+                offset = place.offset;
                 done = host.access(env.now, self.agent(), Lines::at(place), Kind::Load).done;
                 atomic.original = host.memory.load_u64(place);
             }
             // Elsewhere the lines of a ring have no state that a device could change.
-            ReadPurpose::SendWqes { .. } | ReadPurpose::RecvWqes { .. } if !host.is_written_at_once() => {}
-            ReadPurpose::SendWqes { qp, first, count, .. } => {
-                done = self.load_send_ring(host, env.now, qp, first, count);
-            }
-            ReadPurpose::RecvWqes { recv_queue, count } => {
-                done = self.load_recv_ring(host, env.now, recv_queue, count);
-            }
-            ReadPurpose::Refetch => {}
+            _ if host.is_written_at_once() => done = self.load_ring(host, env.now, purpose),
+            _ => {}
         }
-        match done > env.now {
+        if done > env.now {
             // Others' completions may go before.
-            true => env.queue.push(done, Event::ReadFetched { device: self.id, read }),
-            false => self.read_fetched(env, read),
+            env.queue.push(done, Event::ReadFetched { device: self.id, read });
+        } else {
+            self.complete_read(env, read, offset, bytes);
+        }
+    }
+
+    /// The NIC reads WQEs where the driver has written them; returns when it has them.
+    #[cold]
+    fn load_ring(&mut self, host: &mut Host, now: u64, purpose: ReadPurpose) -> u64 {
+        match purpose {
+            ReadPurpose::SendWqes { qp, first, count, .. } => {
+                self.load_send_ring(host, now, qp, first, count)
+            }
+            ReadPurpose::RecvWqes { recv_queue, count } => self.load_recv_ring(host, now, recv_queue, count),
+            ReadPurpose::Payload { .. } | ReadPurpose::Atomic { .. } | ReadPurpose::Refetch => now,
         }
     }
 
     /// The lines of a read have been fetched.
+    #[cold]
     pub(crate) fn read_fetched(&mut self, env: &mut Env, read: ReadId) {
         let DmaRead { bytes, purpose } = self.dma.reads[read];
-        // Where in a line it begins: rings' entries do at its beginning.
+        // Rings' entries begin where a line does.
         let addr = match purpose {
             ReadPurpose::Payload { addr, .. } => addr,
             ReadPurpose::Atomic { flight } => env.flights[flight].atomic.as_ref().expect(IS_ATOMIC).addr,
             ReadPurpose::SendWqes { .. } | ReadPurpose::RecvWqes { .. } | ReadPurpose::Refetch => 0,
         };
-        let done = self.pcie.complete_read(env.now, addr % LINE, u64::from(bytes), env.window);
+        self.complete_read(env, read, addr % LINE, bytes);
+    }
+
+    /// Data of a read that begins at `offset` of a line set out for the NIC.
+    #[inline(always)] // The other caller is cold.
+    fn complete_read(&mut self, env: &mut Env, read: ReadId, offset: u64, bytes: u32) {
+        let done = self.pcie.complete_read(env.now, offset, u64::from(bytes), env.window);
         env.queue.push(done, Event::ReadDone { device: self.id, read });
     }
 

@@ -59,7 +59,7 @@ impl Device {
         let mut done = now;
         for _ in 0..count {
             let bytes = wqes.bytes(WqeId(entry));
-            done = done.max(host.access(now, self.agent(), ring.entry(entry, bytes), Kind::Load).done);
+            done = done.max(host.reach_entry(now, self.agent(), ring.entry(entry, bytes), Kind::Load));
             entry = ring.next(entry);
         }
         done
@@ -77,7 +77,7 @@ impl Device {
         let slot = &mut self.recv_queues[queue];
         let mut done = now;
         for _ in 0..count {
-            done = done.max(host.access(now, agent, slot.ring.whole(slot.read), Kind::Load).done);
+            done = done.max(host.reach_entry(now, agent, slot.ring.whole(slot.read), Kind::Load));
             slot.read = slot.ring.next(slot.read);
         }
         done

@@ -2,6 +2,7 @@
 
 use super::memory::{LINE, Place, lines_touched};
 use super::model::Model;
+use super::rings::Entry;
 use super::{CoreSet, Host};
 use crate::core::index::CoreId;
 use doorbell_verbs::Touch;
@@ -36,24 +37,30 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lines {
     pub(crate) first: Place,
-    pub(crate) count: u64,
+    /// How many bytes from there on are meant.
+    bytes: u64,
 }
 
 impl Lines {
     /// The line of a place.
     pub(crate) const fn at(place: Place) -> Lines {
-        Lines { first: place, count: 1 }
+        Lines { first: place, bytes: 1 }
     }
 
     /// Those that `len` bytes from a place on touch.
     pub(crate) const fn of(place: Place, len: u64) -> Lines {
-        Lines { first: place, count: lines_touched(place.offset, len) }
+        Lines { first: place, bytes: len }
+    }
+
+    /// How many.
+    pub(crate) const fn count(self) -> u64 {
+        lines_touched(self.first.offset, self.bytes)
     }
 
     /// A place in each.
     pub(crate) fn places(self) -> impl Iterator<Item = Place> + use<> {
-        let Lines { first, count } = self;
-        (0..count).map(move |i| {
+        let first = self.first;
+        (0..self.count()).map(move |i| {
             let offset = if i == 0 { first.offset } else { (first.offset / LINE + i) * LINE };
             Place { offset, ..first }
         })
@@ -70,8 +77,8 @@ pub(crate) struct Access {
 }
 
 impl Host {
-    /// Lets `who` reach `lines` at `at` picoseconds. Every load, store, atomic and DMA comes here; the
-    /// bytes are the caller's to move.
+    /// Lets `who` reach `lines` of memory at `at` picoseconds. Every load, store, atomic and DMA comes here;
+    /// the bytes are the caller's to move.
     #[inline]
     pub(crate) fn access(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> Access {
         let Host { model, cores, .. } = self;
@@ -83,7 +90,18 @@ impl Host {
         }
     }
 
-    /// The same where caches have sizes.
+    /// Lets `who` reach an entry of a ring at `at` picoseconds; returns when it has.
+    #[inline]
+    pub(crate) fn reach_entry(&mut self, at: u64, who: Agent, entry: Entry<'_>, kind: Kind) -> u64 {
+        match (&self.model, who) {
+            (Model::Flat(flat), Agent::Core(_)) => at + flat.ring(entry, kind),
+            // There the lines of a ring have no state that a device could change.
+            (Model::Flat(_), Agent::Device { .. }) => at,
+            (Model::Hierarchy(_), _) => self.access_sized(at, who, entry.lines(), kind).done,
+        }
+    }
+
+    /// [`Host::access`] where caches have sizes.
     #[inline(never)]
     fn access_sized(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> Access {
         let Model::Hierarchy(hierarchy) = &mut self.model else { unreachable!("the other model was asked") };

@@ -4,7 +4,7 @@
 use super::access::{Access, Kind, Lines, Steps};
 use super::lines::{CoreSet, Line, Sets};
 use super::memory::{LINE, Place};
-use super::rings::Queue;
+use super::rings::{Entry, Queue};
 use crate::core::index::CoreId;
 use doorbell_nic::Host as Costs;
 use doorbell_nic::cost::CpuCost;
@@ -153,11 +153,8 @@ impl Flat {
         kind: Kind,
     ) -> Access {
         let first = lines.first;
-        if let Some(queue) = Queue::at(first) {
-            return Access { done: at + self.ring(queue, lines, kind), woken: CoreSet::EMPTY };
-        }
         match kind {
-            Kind::Load if lines.count == 0 => Access { done: at, woken: CoreSet::EMPTY },
+            Kind::Load if lines.count() == 0 => Access { done: at, woken: CoreSet::EMPTY },
             Kind::Load => {
                 let mut done = self.reach(at, core, serialized, first, false);
                 for place in lines.places().skip(1) {
@@ -211,9 +208,9 @@ impl Flat {
     /// What a core's access to a ring takes: the states of its lines do not matter, what the driver spends
     /// on them is known on the whole. RECVs and empty polls have theirs in the driver's own times.
     #[inline]
-    fn ring(&self, queue: Queue, lines: Lines, kind: Kind) -> u64 {
-        match (queue, kind) {
-            (Queue::Send, Kind::Store) => self.times.send_line * lines.count,
+    pub(crate) fn ring(&self, entry: Entry<'_>, kind: Kind) -> u64 {
+        match (entry.queue(), kind) {
+            (Queue::Send, Kind::Store) => self.times.send_line * entry.lines().count(),
             (Queue::Completion, Kind::Load) => self.times.cqe,
             _ => 0,
         }
@@ -224,7 +221,7 @@ impl Flat {
     #[inline]
     pub(crate) fn device(&mut self, at: u64, lines: Lines, kind: Kind) -> Access {
         let mut woken = CoreSet::EMPTY;
-        if kind == Kind::Store && Queue::at(lines.first).is_none() {
+        if kind == Kind::Store {
             let Flat { allocations, sets, .. } = self;
             let Place { allocation, offset } = lines.first;
             let line = &mut allocations[allocation as usize].lines[(offset / LINE) as usize];

@@ -148,6 +148,7 @@ impl Host {
     }
 
     /// Whether devices' writes must be put into memory when they come, not when somebody looks.
+    #[inline]
     pub(crate) fn is_written_at_once(&self) -> bool {
         matches!(self.model, Model::Hierarchy(_))
     }

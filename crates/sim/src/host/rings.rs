@@ -23,17 +23,6 @@ impl Queue {
             Queue::Completion => u32::MAX - 2,
         }
     }
-
-    /// The queue whose ring a place lies in, if it lies in one.
-    #[inline]
-    pub(crate) const fn at(place: Place) -> Option<Queue> {
-        match u32::MAX - place.allocation {
-            0 => Some(Queue::Send),
-            1 => Some(Queue::Receive),
-            2 => Some(Queue::Completion),
-            _ => None,
-        }
-    }
 }
 
 /// A ring: entries of the same size, the first at the beginning of a line.
@@ -48,16 +37,15 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// The lines that `bytes` from the beginning of an entry touch.
+    /// The first `bytes` bytes of an entry.
     #[inline]
-    pub(crate) fn entry(&self, number: u32, bytes: u32) -> Lines {
-        let offset = self.first + u64::from(number) * u64::from(self.bytes);
-        Lines::of(Place { allocation: self.queue.allocation(), offset }, u64::from(bytes))
+    pub(crate) fn entry(&self, number: u32, bytes: u32) -> Entry<'_> {
+        Entry { ring: self, number, bytes }
     }
 
-    /// The lines of a whole entry.
+    /// A whole entry.
     #[inline]
-    pub(crate) fn whole(&self, number: u32) -> Lines {
+    pub(crate) fn whole(&self, number: u32) -> Entry<'_> {
         self.entry(number, self.bytes)
     }
 
@@ -65,6 +53,30 @@ impl Ring {
     #[inline]
     pub(crate) fn next(&self, number: u32) -> u32 {
         if number + 1 >= self.entries { 0 } else { number + 1 }
+    }
+}
+
+/// An entry of a ring, or its first bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'r> {
+    ring: &'r Ring,
+    number: u32,
+    bytes: u32,
+}
+
+impl Entry<'_> {
+    /// What its ring holds.
+    #[inline]
+    pub(crate) fn queue(self) -> Queue {
+        self.ring.queue
+    }
+
+    /// The lines that it touches.
+    #[inline]
+    pub(crate) fn lines(self) -> Lines {
+        let Entry { ring, number, bytes } = self;
+        let offset = ring.first + u64::from(number) * u64::from(ring.bytes);
+        Lines::of(Place { allocation: ring.queue.allocation(), offset }, u64::from(bytes))
     }
 }
 
@@ -100,11 +112,9 @@ mod tests {
         let mut rings = Rings::default();
         let first = rings.add(Queue::Receive, 5, 16);
         let second = rings.add(Queue::Receive, 4, 128);
-        assert_eq!(first.whole(3), Lines { first: Place { allocation: u32::MAX - 1, offset: 48 }, count: 1 });
-        assert_eq!(second.whole(1).first.offset, 2 * LINE + 128);
-        assert_eq!((second.entry(1, 64).count, second.whole(1).count), (1, 2));
+        assert_eq!(first.whole(3).lines().first, Place { allocation: u32::MAX - 1, offset: 48 });
+        assert_eq!(second.whole(1).lines().first.offset, 2 * LINE + 128);
+        assert_eq!((second.entry(1, 64).lines().count(), second.whole(1).lines().count()), (1, 2));
         assert_eq!((second.next(2), second.next(3)), (3, 0));
-        assert_eq!(Queue::at(first.whole(0).first), Some(Queue::Receive));
-        assert_eq!(Queue::at(Place { allocation: 7, offset: 0 }), None);
     }
 }

@@ -106,7 +106,7 @@ impl SimProvider<'_> {
             Look::Load { place, .. } => step.cost == host.at_hand(1) && host.holds(place, self.core),
             Look::Read { place, len } => {
                 let lines = Lines::of(place, u64::from(len));
-                step.cost == host.at_hand(lines.count) && lines.places().all(|l| host.holds(l, self.core))
+                step.cost == host.at_hand(lines.count()) && lines.places().all(|l| host.holds(l, self.core))
             }
         })
     }

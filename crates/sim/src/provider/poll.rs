@@ -24,8 +24,7 @@ impl SimProvider<'_> {
         let (replayed, known) = self.with(|w| {
             let replayed = w.threads[self.thread].replayed(self.thread, |l| *l == look);
             // Where caches have sizes, even a poll that finds nothing changes what others find.
-            let alone = !w.hosts[self.machine].is_written_at_once();
-            (replayed.is_some(), alone && self.knows_completions(w, device))
+            (replayed.is_some(), !w.sized && self.knows_completions(w, device))
         });
         if replayed {
             return Ok(0);
@@ -33,7 +32,7 @@ impl SimProvider<'_> {
         if !known {
             self.sync();
         }
-        let polled = self.with(|w| {
+        self.with(|w| {
             let World { env, devices, threads, hosts, tracer, .. } = w;
             let Some(device) = devices.get_mut(device) else {
                 return invalid("there is no such CQ".into());
@@ -51,10 +50,11 @@ impl SimProvider<'_> {
             }
             if slot.is_empty() {
                 let looked = thread.clock + host.costs.poll_empty;
-                let access = host.access(looked, core, slot.ring.whole(slot.polled), Kind::Spin);
-                let cost = access.done - thread.clock;
-                thread.clock = access.done;
+                let done = host.reach_entry(looked, core, slot.ring.whole(slot.polled), Kind::Spin);
+                let cost = done - thread.clock;
+                thread.clock = done;
                 thread.note(look, cost);
+                w.wake_others(self.machine);
                 return Ok(0);
             }
             thread.effect();
@@ -68,7 +68,7 @@ impl SimProvider<'_> {
             {
                 wc[n] = cqe.wc;
                 n += 1;
-                clock = host.access(clock, core, slot.ring.whole(slot.polled), Kind::Load).done;
+                clock = host.reach_entry(clock, core, slot.ring.whole(slot.polled), Kind::Load);
                 clock += host.costs.take_cqe + host.costs.take_inline(cqe.inline);
                 slot.polled = slot.ring.next(slot.polled);
                 let of = &mut qps[cqe.qp];
@@ -82,9 +82,8 @@ impl SimProvider<'_> {
                 tracer.polled((self.machine, self.core), device, (thread.clock, clock));
             }
             thread.clock = clock;
+            w.wake_others(self.machine);
             Ok(n)
-        });
-        self.with(|w| w.wake_others(self.machine));
-        polled
+        })
     }
 }

@@ -18,17 +18,17 @@ impl SimProvider<'_> {
         for behind in (0..writes).rev() {
             let then = (behind == 0).then_some(then);
             let (written, watched) = self.with(|w| {
-                w.wake_others(self.machine);
+                if w.sized {
+                    self.await_stores(w);
+                }
                 let host = &mut w.hosts[self.machine];
                 let clock = &mut w.threads[self.thread].clock;
-                // What it tells of must be in memory, or the cache, first.
-                *clock = host.stored(*clock, self.core);
                 *clock += if doorbell { host.costs.doorbell } else { host.costs.mmio_line };
                 let free = host.cores[self.core].has_free_buffer(*clock, host.wc_buffers);
                 if free {
                     self.write_by_mmio(w, device, doorbell, then);
                 }
-                (free, w.tracer.is_some() || w.hosts[self.machine].is_written_at_once())
+                (free, w.tracer.is_some() || w.sized)
             });
             if !written {
                 self.await_buffer();
@@ -51,6 +51,14 @@ impl SimProvider<'_> {
         core.mmio.push_back(Mmio { leaves, doorbell, then });
         core.serialized = true;
         env.queue.push(leaves.max(env.now), Event::MmioOut { device, thread: self.thread });
+    }
+
+    /// What an MMIO tells of must be in memory, or the cache, before it: waits for that where it takes time.
+    #[cold]
+    fn await_stores(&self, w: &mut World) {
+        w.wake_others(self.machine);
+        let clock = &mut w.threads[self.thread].clock;
+        *clock = w.hosts[self.machine].stored(*clock, self.core);
     }
 
     /// Waits until a write-combining buffer is free.
@@ -78,10 +86,6 @@ impl SimProvider<'_> {
         }
         if wr.dest.is_some_and(|dest| self.device_of(dest.ah.0) != number || device.ah(dest.ah).is_none()) {
             return invalid("there is no such address handle".into());
-        }
-        let (generation, opcode) = (device.profile.generation, wr.op.opcode());
-        if generation.is_iwarp() && !generation.offers(opcode, device.qps[id].qp.qp_type()) {
-            return Err(VerbsError::Unsupported(format!("iWARP has no {opcode:?}")));
         }
         let slot = &mut device.qps[id];
         let Env { payloads, now, .. } = env;
@@ -124,7 +128,7 @@ impl SimProvider<'_> {
         let thread = &mut threads[self.thread];
         let built = thread.clock + host.costs.build(if is_inline { length } else { 0 });
         let entry = slot.ring.entry(index.0, bytes);
-        thread.clock = host.access(built, Agent::Core(self.core), entry, Kind::Store).done;
+        thread.clock = host.reach_entry(built, Agent::Core(self.core), entry, Kind::Store);
         Ok(lines)
     }
 
@@ -171,7 +175,7 @@ impl SimProvider<'_> {
                 slot.queue.post(wr)?;
                 let built = *clock + host.costs.recv_wqe;
                 let entry = slot.ring.whole(slot.posted);
-                *clock = host.access(built, Agent::Core(self.core), entry, Kind::Store).done;
+                *clock = host.reach_entry(built, Agent::Core(self.core), entry, Kind::Store);
                 slot.posted = slot.ring.next(slot.posted);
                 Ok(())
             })

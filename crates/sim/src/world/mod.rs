@@ -58,6 +58,8 @@ impl<'a> Known<'a> {
 pub(crate) struct World {
     pub(crate) env: Env,
     pub(crate) hosts: IdVec<MachineId, Host>,
+    /// Caches of some host have sizes: what one does there is seen by what others take.
+    pub(crate) sized: bool,
     pub(crate) devices: IdVec<DeviceId, Device>,
     pub(crate) threads: IdVec<ThreadId, Thread>,
     pub(crate) exchange: Exchange,
@@ -109,6 +111,7 @@ impl World {
         }
         World {
             env: Env::new(window, fabric),
+            sized: machines.iter().any(|machine| machine.host.hierarchy.is_some()),
             hosts,
             devices,
             threads: IdVec::new(),

@@ -51,7 +51,7 @@ impl World {
     /// Wakes the threads whose lines others have changed or made leave their caches.
     #[inline]
     pub(crate) fn wake_others(&mut self, machine: MachineId) {
-        if self.hosts[machine].is_written_at_once() {
+        if self.sized {
             self.wake_losers(machine);
         }
     }
