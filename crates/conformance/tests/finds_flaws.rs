@@ -4,6 +4,7 @@ use doorbell_conformance::run;
 use doorbell_nic::Profile;
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_verbs::*;
+use std::net::SocketAddr;
 
 /// What is wrong with a device.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +129,18 @@ impl<P: Provider> Flawed<P> {
             _ => {}
         }
         error
+    }
+}
+
+impl<P: Provider> Sockets for Flawed<P> {
+    as_inner! {
+        fn tcp_listen() -> Result<(SocketHandle, SocketAddr), SocketError>;
+        fn tcp_accept(listener: SocketHandle) -> Result<SocketHandle, SocketError>;
+        fn tcp_connect(to: SocketAddr) -> Result<SocketHandle, SocketError>;
+        fn tcp_send(socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<(), SocketError>;
+        fn tcp_recv(socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<u64, SocketError>;
+        fn tcp_poll(sockets: &[SocketHandle], deadline: Time) -> Result<Option<usize>, SocketError>;
+        fn tcp_close(socket: SocketHandle);
     }
 }
 

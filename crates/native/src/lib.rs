@@ -19,6 +19,7 @@ mod objects;
 mod post;
 mod provider;
 mod query;
+mod sockets;
 mod table;
 mod threads;
 

@@ -3,8 +3,9 @@
 use doorbell_verbs::{
     AccessFlags, AhAttr, AhHandle, Cpu, CqHandle, DeviceAttr, DeviceHandle, Mem, MrHandle, MrKeys, PageSize,
     PdHandle, PortAttr, PostError, Provider, QpAttr, QpHandle, QpInitAttr, QpObjects, QpState, RecvWr, Scan,
-    SendWr, Span, SrqAttr, SrqHandle, Time, VerbsError, Wc,
+    SendWr, SocketError, SocketHandle, Sockets, Span, SrqAttr, SrqHandle, Time, VerbsError, Wc,
 };
+use std::net::SocketAddr;
 
 /// What a layer changes. Each function does what the provider `below` does, unless it is defined.
 pub trait Layer: Clone {
@@ -111,6 +112,18 @@ impl<P: Provider, L: Layer> Cpu for Layered<P, L> {
         fn flush(&self, mem: Mem, offset: u64, len: u64);
         fn fetch_add_u64(&self, mem: Mem, offset: u64, add: u64) -> u64;
         fn compare_swap_u64(&self, mem: Mem, offset: u64, expected: u64, new: u64) -> u64;
+    }
+}
+
+impl<P: Provider, L: Layer> Sockets for Layered<P, L> {
+    as_below! {
+        fn tcp_listen(&self) -> Result<(SocketHandle, SocketAddr), SocketError>;
+        fn tcp_accept(&self, listener: SocketHandle) -> Result<SocketHandle, SocketError>;
+        fn tcp_connect(&self, to: SocketAddr) -> Result<SocketHandle, SocketError>;
+        fn tcp_send(&self, socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<(), SocketError>;
+        fn tcp_recv(&self, socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<u64, SocketError>;
+        fn tcp_poll(&self, sockets: &[SocketHandle], deadline: Time) -> Result<Option<usize>, SocketError>;
+        fn tcp_close(&self, socket: SocketHandle);
     }
 }
 

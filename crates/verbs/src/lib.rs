@@ -14,6 +14,7 @@ mod error;
 mod mem;
 mod provider;
 mod qp;
+mod sockets;
 mod time;
 mod types;
 mod wr;
@@ -30,6 +31,7 @@ pub use provider::{
     verb_not_offered,
 };
 pub use qp::{Ah, ConnectAttr, Qp, Srq};
+pub use sockets::{SocketError, SocketHandle, Sockets, TcpListener, TcpStream};
 pub use time::{Span, Time};
 pub use types::{AccessFlags, Gid, LinkLayer, Mtu, Opcode, QpState, QpType, SendFlags, WcOpcode, WcStatus};
 pub use wr::{GRH_BYTES, RecvWr, RemoteAddr, SendOp, SendWr, Sge, UdDest, Wc};

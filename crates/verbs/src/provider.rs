@@ -2,7 +2,7 @@
 
 use crate::{
     AccessFlags, AhAttr, Cpu, DeviceAttr, Mem, PortAttr, PostError, QpAttr, QpInitAttr, QpState, QpType,
-    RecvWr, SendWr, SrqAttr, VerbsError, Wc,
+    RecvWr, SendWr, Sockets, SrqAttr, VerbsError, Wc,
 };
 
 macro_rules! handles {
@@ -52,12 +52,12 @@ pub struct QpObjects {
     pub srq: Option<SrqHandle>,
 }
 
-/// A thread's access to its machine: the [`Cpu`], the devices and the out-of-band exchange.
+/// A thread's access to its machine: the [`Cpu`], the devices, the [`Sockets`] and the out-of-band exchange.
 ///
 /// Programs call [`crate::Context`] and the types it leads to, which know what belongs to what and
 /// destroy in the right order; those call this. Like the operations table of a driver it is
 /// written once per provider. A provider belongs to one thread.
-pub trait Provider: Cpu + Clone {
+pub trait Provider: Cpu + Sockets + Clone {
     /// Number of this thread's machine in its cluster, from 0.
     fn machine(&self) -> u32;
 

@@ -3,6 +3,7 @@
 mod cpu;
 mod poll;
 mod post;
+mod sockets;
 mod verbs;
 
 use crate::core::index::{CoreId, DeviceId, Id, MachineId, QpId, ThreadId};
