@@ -51,7 +51,8 @@ pub(crate) struct Flow {
     waiting: Row,
     /// It waits for a receiving unit, or has one.
     served: bool,
-    /// Time in the metering window that units spent on it.
+    /// Time in the metering window in which a unit looked at a packet of it, or one waited until the unit had issued
+    /// its DMAs: it is never more than the window.
     pub(crate) busy: u64,
 }
 
@@ -69,6 +70,8 @@ pub(crate) struct RxUnit {
     /// Since when it looks at its packet, or looked at its last.
     pub(super) since: u64,
     /// Until when it issues DMAs for the last packet.
+    issues_until: u64,
+    /// The same, or until when the link holds it up.
     pub(super) free_at: u64,
     /// Time in the metering window that it worked.
     pub(crate) busy: u64,
@@ -179,10 +182,11 @@ impl Device {
         let start = state.free_at.max(env.now);
         let end = start + cost + stall;
         let busy = env.window.overlap(start, end);
+        let waits = env.window.overlap(env.now, state.issues_until.max(env.now));
         state.flow = Some(id);
         state.since = start;
         state.busy += busy;
-        self.flow(id).busy += busy;
+        self.flow(id).busy += waits + busy;
         env.queue.push(end, Event::RxDone { device: self.id, unit, flight });
         env.fabric.make_room(into.expect(CAME_IN), link_bytes);
     }
@@ -207,12 +211,10 @@ impl Device {
         env.give_actions(actions);
         self.arm_timer(env, qp);
         env.drop_flight(flight);
-        let counted = env.window.overlap(env.now, env.now + busy);
         let state = &mut self.receiving.units[unit];
+        state.issues_until = env.now + busy;
         state.free_at = env.now + busy.max(self.pcie.writes_hold_up(env.now));
-        state.busy += counted;
-        let id = state.flow.expect(HAS_FLOW);
-        self.flow(id).busy += counted;
+        state.busy += env.window.overlap(env.now, state.issues_until);
         if !blocked {
             self.rx_goes_on(env, unit);
         }
