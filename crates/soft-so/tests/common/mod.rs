@@ -77,10 +77,25 @@ pub(crate) fn own_program(launch: &Launch, test: &str, role: &str) -> Command {
 /// Says to a program of a test's own what it is to do.
 pub(crate) const ROLE: &str = "DOORBELL_TEST_ROLE";
 
-/// A port that nobody listens on.
+/// A port that nobody listens on, and that no other test of this process gets. It is below those that the system gives
+/// to clients, one of which could have it before the server does.
 pub(crate) fn free_port() -> u16 {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
-    socket.local_addr().expect("it has an address").port()
+    const PORTS: std::ops::Range<u32> = 10_000..32_000;
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id().wrapping_mul(101);
+    loop {
+        let number = first.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed)) % PORTS.len() as u32;
+        let port = (PORTS.start + number) as u16;
+        // Of both families, as programs listen on either; where there is no IPv6, nobody listens on it.
+        let in_use = |address: &str| {
+            let bound = std::net::TcpListener::bind((address, port));
+            bound.is_err_and(|why| why.kind() == std::io::ErrorKind::AddrInUse)
+        };
+        if !in_use("::") && !in_use("0.0.0.0") {
+            return port;
+        }
+        assert!(TAKEN.load(Ordering::Relaxed) < PORTS.len() as u32, "all ports are taken");
+    }
 }
 
 /// Waits until somebody listens on the port.
