@@ -109,6 +109,8 @@ fn report(o: &Outcome) -> String {
     let _ = write!(text, "\nResult\n{result}");
     if o.mops == 0.0 {
         text += "  No operation came to its end: measure longer.\n";
+    } else if let Some(why) = &o.interval.unsettled {
+        let _ = writeln!(text, "  The measured time does not tell the rate in the long run: {why}.");
     }
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
     if !o.lift.is_empty() {
@@ -133,13 +135,21 @@ fn report(o: &Outcome) -> String {
     text
 }
 
+/// Half of an interval, to two digits.
+fn within(half: Option<f64>) -> String {
+    let Some(half) = half else { return String::new() };
+    let decimals = if half > 0.0 { (1.0 - half.log10().floor()).clamp(0.0, 9.0) as usize } else { 0 };
+    format!(" ± {half:.decimals$}")
+}
+
 fn results(o: &Outcome) -> Vec<(&'static str, String)> {
     let ns = |value: Option<u64>| value.map_or("-".to_owned(), |ns| format!("{ns} ns"));
     let busiest = o.mops_per_machine.iter().copied().fold(0.0, f64::max);
-    let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
+    let latency = within(o.interval.latency_ns);
+    let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0}{latency} ns"));
     let payload = Digits(o.mops * f64::from(o.workload.size) * 8.0 / 1e3, 2);
     let mut rows = vec![
-        ("rate", format!("{} Mops, {payload} Gb/s of payload", Digits(o.mops, 2))),
+        ("rate", format!("{}{} Mops, {payload} Gb/s of payload", Digits(o.mops, 2), within(o.interval.mops))),
         ("busiest machine", format!("{} Mops", Digits(busiest, 2))),
         ("dropped", format!("{} messages", o.dropped)),
         ("latency, mean", mean),

@@ -12,6 +12,7 @@ mod plan;
 mod programs;
 mod results;
 mod simulate;
+mod steady;
 mod systems;
 
 pub use asked::{Asked, fields, system_fields, systems_with, usual_of_systems};
@@ -30,8 +31,8 @@ pub use limits::{least_latency, limits};
 pub use plan::{Control, NotYet, Watch, cores};
 pub use programs::{ProgramError, ThreadResult, Worker};
 pub use results::{
-    Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, SCHEMA, SentAgain, Size, Stored, Taken,
-    Utilization,
+    Bottleneck, Cache, Certainty, GroupLift, Latency, Lift, Outcome, Pcie, SCHEMA, SentAgain, Size, Stored,
+    Taken, Utilization,
 };
 pub use simulate::SimulateError;
 pub use systems::{Entry, SYSTEM_SCHEMA, SYSTEMS, SystemOutcome, SystemWorkload};

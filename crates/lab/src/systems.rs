@@ -1,9 +1,8 @@
 //! Systems in virtual time.
 
 use crate::plan::Watch;
-use crate::programs::ThreadResult;
 use crate::results::{Bottleneck, Cache, Latency, Lift, Pcie, SentAgain, Utilization, hash_text};
-use crate::simulate::{self, Run, SimulateError};
+use crate::simulate::{self, SimulateError};
 use crate::{asked, explain};
 use doorbell_nic::{Profile, Resource};
 use doorbell_schema::{Duration, Field, Given, Value};
@@ -307,11 +306,7 @@ pub(crate) fn run_once(
     let mut clients = Measured::default();
     all.iter().for_each(|client| clients.add(client));
     drop(all);
-    // All clients as one: a histogram of each would be most of the memory of an explanation.
-    let thread = ThreadResult { completed: clients.done, received: 0, latency: clients.latency.clone() };
     let m = cluster.metrics();
-    let run =
-        Run { threads: vec![(0, thread)], metrics: m.clone(), wall_seconds: begun.elapsed().as_secs_f64() };
     let share = |n: u64| n as f64 / clients.done.max(1) as f64;
     let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
     let outcome = SystemOutcome {
@@ -319,7 +314,7 @@ pub(crate) fn run_once(
         workload: w.clone(),
         mrps: clients.done as f64 / w.duration().as_secs_f64() / 1e6,
         replies_per_post: (servers.posts > 0).then(|| servers.replies as f64 / servers.posts as f64),
-        latency_ns: Latency::of(&run),
+        latency_ns: Latency::of([&clients.latency]),
         missed: share(clients.missed),
         header_only: share(clients.header_only),
         again: share(clients.again),
@@ -332,7 +327,7 @@ pub(crate) fn run_once(
         pcie: m.pcie.iter().map(Pcie::from).collect(),
         events: m.events,
         event_hash: hash_text(m.event_hash),
-        wall_seconds: run.wall_seconds,
+        wall_seconds: begun.elapsed().as_secs_f64(),
     };
     Ok((outcome, m.without_effect))
 }

@@ -301,7 +301,7 @@ fn json_has_the_fields_of_the_interface() {
     for (value, expected) in [
         (
             &json,
-            "bottleneck caches dropped event_hash events latency_ns lift mops mops_per_machine pcie resources schema sent_again verbs wall_seconds workload",
+            "bottleneck caches dropped event_hash events interval latency_ns lift mops mops_per_machine pcie resources schema sent_again verbs wall_seconds workload",
         ),
         (
             &json["workload"],
@@ -319,4 +319,30 @@ fn json_has_the_fields_of_the_interface() {
     assert_eq!(json["schema"], 1);
     assert_eq!(json["event_hash"].as_str().map(str::len), Some(16));
     assert_eq!(json["mops_per_machine"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn intervals_hold_what_other_seeds_say_in_the_long_run() {
+    let of = |seed: u32, duration: &str| {
+        let toml = format!(
+            "verb = \"send\"\ntransport = \"ud\"\npattern = \"all-to-all\"\nmachines = 3\nthreads = 3\nseed = {seed}\nwarmup = \"50us\"\nduration = \"{duration}\""
+        );
+        simulate(&toml)
+    };
+    let long = of(1, "20ms").mops;
+    let runs: Vec<Outcome> = (2..42).map(|seed| of(seed, "200us")).collect();
+    let holds = |o: &&Outcome| o.interval.mops.is_some_and(|half| (o.mops - long).abs() <= half);
+    let held = runs.iter().filter(holds).count();
+    println!("{held} of 40 hold {long}");
+    assert!((34..=40).contains(&held), "{held} of 40 hold {long}");
+}
+
+#[test]
+fn a_time_too_short_for_a_rate_is_told() {
+    let short = simulate("profile = \"cx3\"\nverb = \"write\"\nsize = 4096\npattern = \"inbound\"");
+    assert_eq!(short.interval.unsettled.as_deref(), Some("the rate still changes"));
+    let nothing = simulate("verb = \"write\"\nsize = 4096");
+    assert_eq!((nothing.mops, nothing.interval.mops), (0.0, None));
+    let usual = simulate("verb = \"read\"");
+    assert_eq!(usual.interval.unsettled, None);
 }

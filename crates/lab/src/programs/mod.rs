@@ -5,6 +5,7 @@ mod responder;
 mod ring;
 mod session;
 
+use crate::steady::Series;
 use doorbell_verbs::{Mem, PostError, Program, Provider, Time, VerbsError, Wc, WcStatus};
 use doorbell_workload::Resolved;
 use doorbell_workload::topology;
@@ -45,12 +46,19 @@ pub struct ThreadResult {
     pub received: u64,
     /// Nanoseconds from post to completion seen, of the signalled operations.
     pub latency: Histogram<u32>,
+    /// What of it came when.
+    pub(crate) series: Series,
 }
 
+/// Batches that the measured time is cut into, at least; at most twice as many.
+const BATCHES: u64 = 128;
+
 impl ThreadResult {
-    fn new() -> ThreadResult {
+    fn new(interval: Interval) -> ThreadResult {
         let latency = Histogram::new(3).expect("three digits are a valid constant");
-        ThreadResult { completed: 0, received: 0, latency }
+        let length = (interval.end - interval.from).as_ps() / BATCHES;
+        let series = Series::new(interval.from.as_ps(), length.max(1).ilog2());
+        ThreadResult { completed: 0, received: 0, latency, series }
     }
 }
 
@@ -118,7 +126,7 @@ impl Program for Worker {
     fn run<P: Provider>(self, provider: P) -> Self::Output {
         let w = &*self.workload;
         let interval = Interval::of(w);
-        let mut result = ThreadResult::new();
+        let mut result = ThreadResult::new(interval);
         let session = Session::open(&self, &provider)?;
         let recv_sges = session.recv_sges();
         let mut responder = match topology::responds(w, self.machine) && w.verb.consumes_recv() {

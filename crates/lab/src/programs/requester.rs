@@ -3,6 +3,7 @@
 use super::ring::Ring;
 use super::session::{self, Paths, Session};
 use super::{Interval, LONGEST_NS, ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id, wrap};
+use crate::steady::Batch;
 use doorbell_verbs::{
     Cq, Provider, Qp, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Span, Time, UdDest, Wc,
 };
@@ -235,6 +236,12 @@ impl<'a, P: Provider> Requester<'a, P> {
         };
         if interval.contains(now) {
             result.completed += completed;
+            let seen = Batch {
+                completed: if self.w.verb.consumes_recv() { 0 } else { completed },
+                timed: 1,
+                latency: latency.as_ps(),
+            };
+            result.series.add(now.as_ps(), seen);
             result.latency.record(latency.as_ns().clamp(1, LONGEST_NS)).expect("the histogram grows");
         }
     }

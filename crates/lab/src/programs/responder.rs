@@ -2,6 +2,7 @@
 
 use super::session::Session;
 use super::{Interval, ProgramError, ThreadResult, check, from_wr_id, wr_id};
+use crate::steady::Batch;
 use doorbell_verbs::{Cq, Provider, Qp, RecvWr, Sge, Wc};
 use doorbell_workload::RECV_BATCH;
 
@@ -74,8 +75,11 @@ impl<'a, P: Provider> Responder<'a, P> {
         if found == 0 {
             return Ok(false);
         }
-        if interval.contains(cpu.now()) {
-            result.received += found as u64;
+        let now = cpu.now();
+        if interval.contains(now) {
+            let found = found as u64;
+            result.received += found;
+            result.series.add(now.as_ps(), Batch { completed: found, ..Batch::default() });
         }
         for i in 0..found {
             check(&self.wc[i])?;

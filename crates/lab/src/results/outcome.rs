@@ -2,6 +2,7 @@
 
 use crate::explain;
 use crate::simulate::Run;
+use crate::steady::Means;
 use crate::systems::SystemOutcome;
 use doorbell_nic::{NicCache, Part, Resource};
 use doorbell_sim::{CacheUse, PcieUse, ResourceUse};
@@ -23,6 +24,8 @@ pub struct Outcome {
     /// Completed operations (SEND: messages received) per second over all machines, in millions,
     /// after the warm-up.
     pub mops: f64,
+    /// How sure the rate and the mean latency are.
+    pub interval: Certainty,
     /// The same by the machine that saw the completion (SEND: that received).
     pub mops_per_machine: Vec<f64>,
     /// Messages dropped for want of a RECV, whole run.
@@ -54,6 +57,18 @@ pub struct Outcome {
     pub event_hash: String,
     /// Wall-clock seconds, whole run.
     pub wall_seconds: f64,
+}
+
+/// How sure means are: half of the intervals around them that hold the true ones in 95 of 100 cases.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Certainty {
+    /// Of the rate, in millions per second; absent where it is not known.
+    pub mops: Option<f64>,
+    /// Of the mean latency in nanoseconds; absent where it is not known.
+    pub latency_ns: Option<f64>,
+    /// Why the measured time does not tell the rate in the long run, in words; absent where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<String>,
 }
 
 /// What requesters of reliable connections had to send again, and why; whole run.
@@ -271,18 +286,50 @@ impl From<&PcieUse> for Pcie {
 }
 
 impl Latency {
-    pub(crate) fn of(run: &Run) -> Latency {
+    /// What these show together.
+    pub(crate) fn of<'a>(some: impl IntoIterator<Item = &'a Histogram<u32>>) -> Latency {
         let mut all: Option<Histogram<u32>> = None;
-        for (_, thread) in run.threads.iter().filter(|(_, t)| !t.latency.is_empty()) {
+        for one in some.into_iter().filter(|one| !one.is_empty()) {
             match &mut all {
                 // All histograms have the same bounds.
-                Some(sum) => sum.add(&thread.latency).expect("histograms of equal bounds"),
-                None => all = Some(thread.latency.clone()),
+                Some(sum) => sum.add(one).expect("histograms of equal bounds"),
+                None => all = Some(one.clone()),
             }
         }
         let at = |q: f64| all.as_ref().map(|h| h.value_at_quantile(q));
         let min = all.as_ref().map(Histogram::min);
         Latency { min, mean: all.as_ref().map(|h| h.mean()), p50: at(0.5), p99: at(0.99), p999: at(0.999) }
+    }
+}
+
+/// Part of the measured time that may look like warm-up.
+const LOOKS_WARM: f64 = 0.1;
+
+impl Certainty {
+    fn of(w: &Resolved, run: &Run) -> Certainty {
+        let mut threads = run.threads.iter().map(|(_, thread)| &thread.series);
+        let Some(mut all) = threads.next().cloned() else { return Certainty::default() };
+        threads.for_each(|series| all.add_all(series));
+        if all.batches().is_empty() {
+            return Certainty::default();
+        }
+        let span = w.duration.span();
+        let (from, end) = (w.warmup.span().as_ps(), (w.warmup.span() + span).as_ps());
+        let measured = all.until(end);
+        let means = Means::of(measured.batches(), measured.length());
+        let unsettled = match measured.warm_until() {
+            None => Some("the rate still changes".to_owned()),
+            Some(warm) if (warm - from) as f64 > LOOKS_WARM * span.as_ps() as f64 => {
+                Some(format!("its first {:.0} us look like warm-up", (warm - from) as f64 / 1e6))
+            }
+            Some(_) if means.is_none() => Some("it changes too slowly for so short a time".to_owned()),
+            Some(_) => None,
+        };
+        Certainty {
+            mops: means.as_ref().map(|m| m.rate().half * 1e6),
+            latency_ns: means.as_ref().and_then(Means::latency).map(|latency| latency.half / 1e3),
+            unsettled,
+        }
     }
 }
 
@@ -315,10 +362,11 @@ impl Outcome {
             schema: SCHEMA,
             workload: w.clone(),
             mops: mops_per_machine.iter().sum(),
+            interval: Certainty::of(w, run),
             mops_per_machine,
             dropped: m.dropped,
             sent_again: SentAgain::from(&m.sent_again),
-            latency_ns: Latency::of(run),
+            latency_ns: Latency::of(run.threads.iter().map(|(_, thread)| &thread.latency)),
             bottleneck,
             lift: Vec::new(),
             group_lift: Vec::new(),

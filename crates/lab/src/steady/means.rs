@@ -1,0 +1,100 @@
+//! How sure the means of batches are.
+
+use super::Batch;
+
+/// A mean, and half the width of the interval around it that holds the true one in 95 of 100 cases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Interval {
+    /// In the middle.
+    pub(crate) mean: f64,
+    /// To each side.
+    pub(crate) half: f64,
+}
+
+/// Batches that an interval is taken from, at most and at least.
+const MOST: usize = 32;
+const LEAST: usize = 10;
+
+/// Student's t, two-sided 95%, for [`LEAST`] - 1 to [`MOST`] - 1 degrees of freedom.
+const STUDENT: [f64; MOST - LEAST + 1] = [
+    2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796,
+    2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423, 2.0395,
+];
+
+/// The normal distribution's point of 95%.
+const ONE_SIDED: f64 = 1.6449;
+
+/// Batches of equal length whose neighbours do not depend on each other.
+#[derive(Clone, Debug)]
+pub(crate) struct Means {
+    batches: Vec<Batch>,
+    /// Picoseconds of a batch.
+    length: f64,
+}
+
+impl Means {
+    /// Of batches that last `length` picoseconds: joins them until there are 32 at most, and further until neighbours
+    /// do not depend on each other. `None` where fewer than 10 would be left.
+    pub(crate) fn of(batches: &[Batch], length: u64) -> Option<Means> {
+        let mut each = batches.len().div_ceil(MOST).max(1);
+        while batches.len() / each >= LEAST {
+            // Those that are left over are next to the warm-up.
+            let joined: Vec<Batch> = batches[batches.len() % each..].chunks(each).map(Batch::all).collect();
+            let rates: Vec<f64> = joined.iter().map(|b| b.completed as f64).collect();
+            if !depend(&rates) && !depend(&residuals(&joined)) {
+                return Some(Means { batches: joined, length: length as f64 * each as f64 });
+            }
+            each += each.div_ceil(4);
+        }
+        None
+    }
+
+    /// Operations per picosecond.
+    pub(crate) fn rate(&self) -> Interval {
+        let counts: Vec<f64> = self.batches.iter().map(|b| b.completed as f64).collect();
+        let interval = interval(&counts);
+        Interval { mean: interval.mean / self.length, half: interval.half / self.length }
+    }
+
+    /// Picoseconds; `None` where no operation's time was taken.
+    pub(crate) fn latency(&self) -> Option<Interval> {
+        let all = Batch::all(&self.batches);
+        let mean = (all.timed > 0).then(|| all.latency as f64 / all.timed as f64)?;
+        // The ratio of sums is off its true value as the mean of the residuals is off 0.
+        let per_batch = all.timed as f64 / self.batches.len() as f64;
+        Some(Interval { mean, half: interval(&residuals(&self.batches)).half / per_batch })
+    }
+}
+
+/// What the times of each batch are off what its number of operations would take on average.
+fn residuals(batches: &[Batch]) -> Vec<f64> {
+    let all = Batch::all(batches);
+    let mean = if all.timed == 0 { 0.0 } else { all.latency as f64 / all.timed as f64 };
+    batches.iter().map(|b| b.latency as f64 - mean * b.timed as f64).collect()
+}
+
+fn mean(of: &[f64]) -> f64 {
+    of.iter().sum::<f64>() / of.len() as f64
+}
+
+/// The sum of the squared distances to the mean.
+fn spread(of: &[f64]) -> f64 {
+    let mean = mean(of);
+    of.iter().map(|x| (x - mean) * (x - mean)).sum()
+}
+
+fn interval(of: &[f64]) -> Interval {
+    let n = of.len();
+    let error = (spread(of) / (n as f64 * (n as f64 - 1.0))).sqrt();
+    Interval { mean: mean(of), half: STUDENT[n - LEAST] * error }
+}
+
+/// Whether neighbours are more alike than chance makes them, by von Neumann's ratio: the sum of squared steps over
+/// that of squared distances to the mean is 2 on average where they do not depend on each other, with a variance of
+/// 4 (n - 2) / (n^2 - 1).
+fn depend(of: &[f64]) -> bool {
+    let n = of.len() as f64;
+    let steps: f64 = of.windows(2).map(|pair| (pair[1] - pair[0]) * (pair[1] - pair[0])).sum();
+    let least = 2.0 - ONE_SIDED * (4.0 * (n - 2.0) / (n * n - 1.0)).sqrt();
+    steps < least * spread(of)
+}

@@ -1,0 +1,116 @@
+use super::*;
+use means::Interval;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+fn unit(random: &mut Xoshiro256PlusPlus) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+fn exponential(random: &mut Xoshiro256PlusPlus, mean: f64) -> f64 {
+    -mean * (1.0 - unit(random)).ln()
+}
+
+/// A queue with one server, arrivals and service exponential, that begins empty: completions up to `end`, in
+/// picoseconds. Its rate is 1 / `between`, its mean time in the system service / (1 - service / between).
+fn queue(seed: u64, between: f64, service: f64, end: f64) -> Series {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut series = Series::new(0, 10);
+    let (mut arrival, mut free) = (0.0, 0.0f64);
+    loop {
+        arrival += exponential(&mut random, between);
+        free = free.max(arrival) + exponential(&mut random, service);
+        if free >= end {
+            return series.until(end as u64);
+        }
+        series.add(free as u64, Batch { completed: 1, timed: 1, latency: (free - arrival) as u64 });
+    }
+}
+
+/// What a series shows after its warm-up.
+#[derive(Debug, PartialEq)]
+struct Answer {
+    from: u64,
+    rate: Interval,
+    latency: Option<Interval>,
+}
+
+impl Answer {
+    fn of(series: &Series) -> Option<Answer> {
+        let from = series.warm_until()?;
+        let first = (from - series.begin_of(0)) / series.length();
+        let means = Means::of(&series.batches()[first as usize..], series.length())?;
+        Some(Answer { from, rate: means.rate(), latency: means.latency() })
+    }
+
+    fn is_within(&self, precision: f64) -> bool {
+        let narrow = |interval: Interval| interval.half <= precision * interval.mean;
+        narrow(self.rate) && self.latency.is_none_or(narrow)
+    }
+}
+
+/// Runs on until both intervals are within 2%.
+fn settled(seed: u64) -> Answer {
+    let mut end = 2e6;
+    loop {
+        let answer = Answer::of(&queue(seed, 1000.0, 500.0, end));
+        match answer.filter(|a| a.is_within(0.02)) {
+            Some(answer) => return answer,
+            None => end *= 1.5,
+        }
+    }
+}
+
+#[test]
+fn intervals_hold_the_true_means() {
+    let answers: Vec<Answer> = (0..200).map(settled).collect();
+    let held = |interval: Interval, truth: f64| f64::from((interval.mean - truth).abs() <= interval.half);
+    let rates: f64 = answers.iter().map(|a| held(a.rate, 1e-3)).sum();
+    let latencies: f64 = answers.iter().filter_map(|a| a.latency).map(|l| held(l, 1000.0)).sum();
+    println!("of 200: rates {rates}, latencies {latencies}");
+    assert!((180.0..=198.0).contains(&rates), "{rates} of 200 rates");
+    assert!((180.0..=198.0).contains(&latencies), "{latencies} of 200 latencies");
+}
+
+#[test]
+fn what_does_not_vary_is_known_at_once() {
+    let mut series = Series::new(500, 10);
+    (0..100).for_each(|i| series.add(500 + i * 1024, Batch { completed: 3, timed: 1, latency: 77 }));
+    let answer = Answer::of(&series.until(500 + 100 * 1024)).expect("it is settled");
+    assert_eq!(
+        (answer.from, answer.rate.half, answer.latency),
+        (500, 0.0, Some(Interval { mean: 77.0, half: 0.0 }))
+    );
+    assert!(answer.is_within(0.0));
+}
+
+#[test]
+fn the_warm_up_is_left_out() {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+    let mut series = Series::new(0, 10);
+    for i in 0..400u64 {
+        let of = if i < 60 { 10.0 } else { 100.0 };
+        let completed = (of + 20.0 * unit(&mut random)) as u64;
+        series.add(i << 10, Batch { completed, ..Batch::default() });
+    }
+    let answer = Answer::of(&series.until(400 << 10)).expect("it is settled");
+    assert!((60..=70).contains(&(answer.from >> 10)), "{answer:?}");
+    assert!((answer.rate.mean * 1024.0 - 109.5).abs() < 1.0, "{answer:?}");
+}
+
+#[test]
+fn a_rate_that_still_rises_has_no_answer() {
+    let mut series = Series::new(0, 10);
+    (0..300u64).for_each(|i| series.add(i << 10, Batch { completed: 10 * i, ..Batch::default() }));
+    assert_eq!(Answer::of(&series.until(300 << 10)), None);
+}
+
+#[test]
+fn batches_are_joined_and_nothing_is_lost() {
+    let mut series = Series::new(0, 0);
+    (0..100_000).for_each(|at| series.add(at, Batch { completed: 1, timed: 1, latency: at }));
+    assert_eq!(series.length(), 256);
+    let all = Batch::all(series.batches());
+    assert_eq!((all.completed, all.latency), (100_000, 4_999_950_000));
+    assert_eq!(series.until(1000).batches().len(), 3);
+}
