@@ -3,6 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use doorbell_lab::{Asked, Duration, Schema, Workload, WorkloadError};
+use doorbell_nic::Profile;
 use doorbell_schema::{Field, Given, Kind, Says, Value};
 use std::path::PathBuf;
 
@@ -35,6 +36,13 @@ impl AnyArgs {
     /// The flags, over the file's contents if one is given.
     pub(crate) fn asked(&self) -> Result<Asked, WorkloadError> {
         Asked::of(&self.0.given()?)
+    }
+
+    /// The files that say what to run: the workload's own, and those of its profiles.
+    pub(crate) fn files(&self, workload: &Workload) -> Vec<PathBuf> {
+        let groups = workload.machine.iter().flatten().map(|group| group.profile.as_str());
+        let profiles = groups.chain([workload.profile_name()]).filter(|name| Profile::is_path(name));
+        self.0.file.iter().cloned().chain(profiles.map(PathBuf::from)).collect()
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     };
     let profiles = workload.load_profiles().map_err(Exit::bad_input)?;
     let resolved = workload.resolve(&profiles).map_err(Exit::bad_input)?;
-    let seen = trace::open(&args.trace)?;
+    let seen = trace::open(&args.trace, &args.workload.files(&workload))?;
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
     let watch = Watched { bar: &bar, seen: &seen };
@@ -27,7 +27,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let simulate = if args.explain { doorbell_lab::explain } else { doorbell_lab::simulate };
     let outcome = simulate(&profiles, &resolved, &control);
     drop(bar);
-    let outcome = outcome.map_err(|e| Exit::of_run(&e))?;
+    let outcome = outcome.map_err(|e| seen.without_result(&e))?;
     if args.json {
         exit::print_json(&outcome)?;
     } else {

@@ -13,7 +13,7 @@ use std::fmt::Write;
 pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Exit> {
     let of_profile = Workload { profile: system.profile.clone(), ..Workload::default() };
     let profiles = of_profile.load_profiles().map_err(Exit::bad_input)?;
-    let seen = trace::open(&args.trace)?;
+    let seen = trace::open(&args.trace, &args.workload.files(&of_profile))?;
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
     let watch = Watched { bar: &bar, seen: &seen };
@@ -21,7 +21,7 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
     let simulate = if args.explain { doorbell_lab::explain_system } else { doorbell_lab::simulate_system };
     let outcome = simulate(profiles.first(), system, &control);
     drop(bar);
-    let outcome = outcome.map_err(|e| Exit::of_run(&e))?;
+    let outcome = outcome.map_err(|e| seen.without_result(&e))?;
     if args.json {
         exit::print_json(&outcome)?
     } else {

@@ -3,11 +3,11 @@
 use crate::args::TraceArgs;
 use crate::exit::{self, Exit};
 use crate::progress::Bar;
-use doorbell_lab::{Traced, Tracing, Watch};
+use doorbell_lab::{SimulateError, Traced, Tracing, Watch};
 use doorbell_verbs::Time;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -25,70 +25,118 @@ pub(crate) struct Files {
     traced: Mutex<Option<Traced>>,
 }
 
-/// Opens a file, and leaves to [`emptied`] what is in it.
-fn create(path: &Option<PathBuf>) -> Result<Option<File>, Exit> {
-    let Some(path) = path else { return Ok(None) };
-    match File::options().write(true).create(true).truncate(false).open(path) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) => Err(cannot_write(path, &error)),
+/// A file that keeps what is in it until the run begins to write. Where no run does, one that was not there
+/// before is not there after.
+struct Output {
+    file: File,
+    made: Option<PathBuf>,
+    begun: bool,
+}
+
+impl Output {
+    fn open(path: &Path) -> io::Result<Output> {
+        let open = |create| File::options().write(true).create(create).truncate(false).open(path);
+        match open(false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let file = open(true)?;
+                // Where the path is a link, what it leads to was made.
+                Ok(Output { file, made: path.canonicalize().ok(), begun: false })
+            }
+            file => Ok(Output { file: file?, made: None, begun: false }),
+        }
+    }
+
+    /// Takes out of the file what was in it before.
+    fn begin(&mut self) -> io::Result<()> {
+        // Pipes and devices have no length.
+        if !self.begun && self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        self.begun = true;
+        Ok(())
     }
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> Exit {
-    Exit::bad_input(format!("cannot write {}: {error}", path.display()))
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.begin()?;
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.begin()?;
+        self.file.flush()
+    }
 }
 
-/// Whether two names lead to one file, in which one would write over the other, or to one pipe.
-fn are_one(a: &File, b: &File) -> io::Result<bool> {
-    let (a, b) = (a.metadata()?, b.metadata()?);
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some(path) = self.made.take().filter(|_| !self.begun) {
+            // What cannot be removed is an empty file.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn create(path: &Option<PathBuf>) -> Result<Option<Output>, Exit> {
+    let cannot_write = |path: &Path, error| format!("cannot write {}: {error}", path.display());
+    let open = |path: &PathBuf| Output::open(path).map_err(|e| Exit::bad_input(cannot_write(path, e)));
+    path.as_ref().map(open).transpose()
+}
+
+/// Whether these are of one file, in which one would write over the other, or of one pipe.
+fn are_one(a: &io::Result<Metadata>, b: &io::Result<Metadata>) -> bool {
+    let (Ok(a), Ok(b)) = (a, b) else { return false };
     let keeps_bytes = a.is_file() || a.file_type().is_fifo();
-    Ok(keeps_bytes && (a.dev(), a.ino()) == (b.dev(), b.ino()))
+    keeps_bytes && (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// Whether the results would be printed to this file.
-fn is_stdout(file: &File) -> bool {
-    // One that is closed is no file.
-    let stdout = io::stdout().as_fd().try_clone_to_owned().map(File::from);
-    stdout.and_then(|stdout| are_one(file, &stdout)).unwrap_or(false)
+/// An error where a file is one that the run has another use for.
+fn check_free(path: &Option<PathBuf>, output: &Option<Output>, read: &[PathBuf]) -> Result<(), Exit> {
+    let (Some(path), Some(output)) = (path, output) else { return Ok(()) };
+    let own = output.file.metadata();
+    let printed_to = |out: BorrowedFd<'_>| {
+        // One that is closed is no file.
+        let about = out.try_clone_to_owned().and_then(|out| File::from(out).metadata());
+        are_one(&own, &about)
+    };
+    let use_of_it = if read.iter().any(|file| are_one(&own, &file.metadata())) {
+        "what the run is read from"
+    } else if printed_to(io::stdout().as_fd()) {
+        "where the results are printed"
+    } else if printed_to(io::stderr().as_fd()) {
+        "where messages are printed"
+    } else {
+        return Ok(());
+    };
+    Err(Exit::bad_input(format!("{} is {use_of_it}: name another file", path.display())))
 }
 
-/// The file without what was in it before.
-fn emptied(path: &Option<PathBuf>, file: Option<File>) -> Result<Option<Box<dyn Write + Send>>, Exit> {
-    let (Some(path), Some(file)) = (path, file) else { return Ok(None) };
-    if is_stdout(&file) {
-        let shown = path.display();
-        return Err(Exit::bad_input(format!("{shown} is where the results are printed: name another file")));
-    }
-    // Pipes and devices have no length.
-    let is_file = file.metadata().is_ok_and(|about| about.is_file());
-    match if is_file { file.set_len(0) } else { Ok(()) } {
-        Ok(()) => Ok(Some(Box::new(file))),
-        Err(error) => Err(cannot_write(path, &error)),
-    }
-}
-
-/// Opens the files.
-pub(crate) fn open(args: &TraceArgs) -> Result<Files, Exit> {
+/// Opens the files; what is in them stays until the run writes. `read` are the files that say what to run.
+pub(crate) fn open(args: &TraceArgs, read: &[PathBuf]) -> Result<Files, Exit> {
     let TraceArgs { trace, pcap, trace_from, trace_ops } = args;
-    if trace.is_none() && pcap.is_none() && (trace_from.is_some() || trace_ops.is_some()) {
+    let wanted = trace.is_some() || pcap.is_some();
+    if !wanted && (trace_from.is_some() || trace_ops.is_some()) {
         return Err(Exit::bad_input(
             "--trace-from and --trace-ops are for --trace and --pcap: give one of these too",
         ));
     }
-    let files = (create(trace)?, create(pcap)?);
-    if let (Some(trace), Some(pcap)) = &files
-        && are_one(trace, pcap).unwrap_or(false)
+    let (trace_file, pcap_file) = (create(trace)?, create(pcap)?);
+    if let (Some(trace), Some(pcap)) = (&trace_file, &pcap_file)
+        && are_one(&trace.file.metadata(), &pcap.file.metadata())
     {
         return Err(Exit::bad_input("--trace and --pcap name the same file: they must differ"));
     }
+    check_free(trace, &trace_file, read)?;
+    check_free(pcap, &pcap_file, read)?;
+    let boxed = |output: Output| Box::new(output) as Box<dyn Write + Send>;
     let from = trace_from.map(|from| Time::START + from.span());
     let tracing = Tracing {
-        trace: emptied(trace, files.0)?,
-        pcap: emptied(pcap, files.1)?,
+        trace: trace_file.map(boxed),
+        pcap: pcap_file.map(boxed),
         from: from.unwrap_or(Time::START),
         operations: trace_ops.unwrap_or(USUAL_OPERATIONS),
     };
-    let wanted = trace.is_some() || pcap.is_some();
     Ok(Files {
         trace: trace.clone(),
         pcap: pcap.clone(),
@@ -119,16 +167,33 @@ impl Files {
         Ok(())
     }
 
+    /// The end of a run that has no result, after what is kept of what was traced.
+    pub(crate) fn without_result(&self, error: &SimulateError) -> Exit {
+        if let Err(Exit { message: Some(message), .. }) = self.report() {
+            exit::say(&message);
+        }
+        Exit::of_run(error)
+    }
+
     fn text(&self, traced: &Traced) -> String {
         let files: Vec<String> =
             [&self.trace, &self.pcap].into_iter().flatten().map(|path: &PathBuf| shown(path)).collect();
         let us = |time: Time| (time - Time::START).as_ps() as f64 / 1e6;
         let Traced { operations, unfinished, from, until, reached_limit, .. } = traced;
+        let (files, from_us, until_us) = (files.join(", "), us(*from), us(*until));
+        if until < from {
+            return format!(
+                "{files}: no operation, as the run ended at {until_us:.3} us of virtual time, before {from_us} us"
+            );
+        }
+        if *operations == 0 {
+            return format!(
+                "{files}: no operation, as none was posted from {from_us} us to {until_us:.3} us of virtual time"
+            );
+        }
+        let plural = if *operations == 1 { "" } else { "s" };
         let mut text = format!(
-            "{}: {operations} operations, from {} us to {:.3} us of virtual time",
-            files.join(", "),
-            us(*from),
-            us(*until)
+            "{files}: {operations} operation{plural}, from {from_us} us to {until_us:.3} us of virtual time"
         );
         if *unfinished > 0 {
             text += &format!("; {unfinished} had not ended");

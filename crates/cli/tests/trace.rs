@@ -8,7 +8,7 @@ mod trace;
 
 use doorbell_transport::Body;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use trace::{Captured, Trace, check_psns, names, read_pcapng};
 
 /// One READ at a time, as docs/trace.md has it.
@@ -245,7 +245,10 @@ fn a_trace_begins_when_it_is_asked_to() {
     assert!((5_000..10_000).contains(&first.from), "{first:?}");
     let late = traced("late", &format!("{ONE_READ} --trace-from 1s"));
     assert!(late.trace.slices.is_empty() && late.packets.is_empty());
-    assert!(late.said.contains(": 0 operations"), "{}", late.said);
+    let reason = ": no operation, as the run ended at 4";
+    assert!(late.said.contains(reason) && late.said.contains(" before 1000000 us\n"), "{}", late.said);
+    let one = traced("one", &format!("{ONE_READ} --trace-ops 1"));
+    assert!(one.said.contains(": 1 operation, from 20 us to "), "{}", one.said);
 }
 
 #[test]
@@ -254,6 +257,14 @@ fn reruns_are_not_traced() {
     let explained = traced("explained", &format!("{ONE_READ} --trace-ops 5 --explain"));
     assert_eq!(explained.packets.len(), once.packets.len());
     assert_eq!(explained.trace.slices.len(), once.trace.slices.len());
+}
+
+/// One sentence, exit 2, nothing else.
+fn refused(output: &Output, part: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{part}: {output:?}");
+    assert!(said.contains(part) && said.lines().count() == 1, "{part}: {said}");
+    assert!(output.stdout.is_empty(), "{part}");
 }
 
 #[test]
@@ -266,19 +277,95 @@ fn what_cannot_be_written_is_said() {
     for (options, part) in [
         ("--trace /nowhere/x".to_owned(), "cannot write /nowhere/x: "),
         ("--pcap /nowhere/x".into(), "cannot write /nowhere/x: "),
+        (format!("--trace {same} --pcap /nowhere/x"), "cannot write /nowhere/x: "),
         (format!("--trace {same} --pcap {same}"), "name the same file"),
         (format!("--trace {same} --pcap {}", link.display()), "name the same file"),
         ("--trace /dev/stdout".into(), "/dev/stdout is where the results are printed"),
+        ("--pcap /dev/stderr".into(), "/dev/stderr is where messages are printed"),
+        (format!("--trace {same} --pcap /dev/stdout"), "/dev/stdout is where the results are printed"),
         ("--trace-ops 5".into(), "are for --trace and --pcap"),
         ("--trace-from 5us".into(), "are for --trace and --pcap"),
     ] {
-        let output = doorbell(&format!("{ONE_READ} {options}"));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{options}: {output:?}");
-        assert!(said.contains(part) && said.lines().count() == 1, "{options}: {said}");
-        assert!(output.stdout.is_empty(), "{options}");
+        refused(&doorbell(&format!("{ONE_READ} {options}")), part);
     }
     assert_eq!(std::fs::read_to_string(&same).unwrap(), "before");
+}
+
+#[test]
+fn what_a_run_is_read_from_is_not_written_over() {
+    let (workload, profile) = (temporary("read.toml"), temporary("own.toml"));
+    let link = temporary("read_link");
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink(&workload, &link).unwrap();
+    let text = "profile = \"own.toml\"\nwarmup = \"5us\"\nduration = \"5us\"\n";
+    std::fs::write(&workload, text).unwrap();
+    let own = "name = \"own\"\ntitle = \"\"\nbase = \"cib\"\n";
+    std::fs::write(&profile, own).unwrap();
+    let files = [&workload, &link, &profile].map(|path| path.display().to_string());
+    let system = format!("--system herd-kv --profile {}", files[2]);
+    for (what, options) in [
+        (&files[0], format!("--trace {}", files[0])),
+        (&files[0], format!("--trace {}", files[1])),
+        (&files[0], format!("--pcap {}/./read.toml", env!("CARGO_TARGET_TMPDIR"))),
+        (&files[0], format!("--trace {}", files[2])),
+        (&system, format!("--pcap {}", files[2])),
+    ] {
+        refused(&doorbell(&format!("simulate {what} {options}")), " is what the run is read from: ");
+    }
+    assert_eq!(std::fs::read_to_string(&workload).unwrap(), text);
+    assert_eq!(std::fs::read_to_string(&profile).unwrap(), own);
+}
+
+#[test]
+fn a_run_that_is_refused_leaves_files_as_they_were() {
+    let (kept, made) = (temporary("kept"), temporary("made"));
+    std::fs::write(&kept, "before").unwrap();
+    let _ = std::fs::remove_file(&made);
+    let files = format!("--trace {} --pcap {}", made.display(), kept.display());
+    let terabytes = "simulate --transport rc --pattern all-to-all --machines 540 --threads 14 --qps 540 --window 16000 --signal-every 4000";
+    for (line, part) in [
+        ("simulate --verb read --size 2gb", "2gb"),
+        ("simulate --verb read --threads 99", "threads is 99"),
+        (terabytes, "of memory, but"),
+        ("simulate --verb read --trace-from never", "`never` is not a duration"),
+    ] {
+        let output = doorbell(&format!("{line} {files}"));
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(part), "{output:?}");
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "before", "{line}");
+        assert!(!made.exists(), "{line}");
+    }
+    let twice = format!("--trace {0} --pcap {1}/./made", made.display(), env!("CARGO_TARGET_TMPDIR"));
+    refused(&doorbell(&format!("{ONE_READ} {twice}")), "name the same file");
+    assert!(!made.exists());
+}
+
+/// Sends SIGINT to a process once it has written to a file.
+fn interrupt(process: u32, written: &Path) {
+    while std::fs::metadata(written).map_or(0, |about| about.len()) == 0 {
+        std::thread::yield_now();
+    }
+    assert!(Command::new("kill").args(["-INT", &process.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn what_is_kept_of_an_interrupted_run_is_said() {
+    let path = temporary("interrupted.pftrace");
+    let _ = std::fs::remove_file(&path);
+    let shown = path.display();
+    let line =
+        format!("simulate --machines 2 --threads 1 --duration 1000s --trace {shown} --trace-ops 1000000000");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.args(line.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    interrupt(child.id(), &path);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    let (kept, why) = said.split_once('\n').unwrap();
+    assert!(kept.starts_with(&format!("{shown}: ")) && kept.contains(" operations, from "), "{said}");
+    assert!(why.starts_with("doorbell: interrupted: ") && why.lines().count() == 1, "{said}");
+    assert!(!Trace::read(&std::fs::read(&path).unwrap()).operations().is_empty());
 }
 
 /// A device that is always full.

@@ -65,7 +65,7 @@ pub struct Traced {
     pub reached_limit: bool,
     /// From when on.
     pub from: Time,
-    /// Until when.
+    /// Until when; earlier than `from` where the run had ended before.
     pub until: Time,
     /// Whether all of the trace is written.
     pub trace: io::Result<()>,
@@ -205,7 +205,7 @@ impl Tracer {
             unfinished,
             reached_limit,
             from: Time::from_ps(self.from),
-            until: Time::from_ps(env.now.max(self.from)),
+            until: Time::from_ps(env.now),
             trace: self.drawing.perfetto.map_or(Ok(()), Perfetto::close),
             pcap: self.pcap.map_or(Ok(()), Pcapng::close),
         }
