@@ -2,7 +2,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
-use doorbell_lab::{Asked, Duration, Schema, Workload, WorkloadError};
+use doorbell_lab::{Asked, Schema, Workload, WorkloadError};
 use doorbell_nic::Profile;
 use doorbell_schema::{Field, Given, Kind, Says, Value};
 use std::path::PathBuf;
@@ -69,9 +69,8 @@ impl FileAndFlags {
         let mut flags = Given::default();
         let mut wrong = None;
         for field in fields {
-            if let Some(value) = value(field, matches) {
-                wrong = wrong.or(flags.set(field, value).err());
-            }
+            let said = value(field, matches).map(|value| flags.set(field, value?));
+            wrong = wrong.or(said.and_then(Result::err));
         }
         FileAndFlags { file: matches.get_one("file").cloned(), flags, wrong }
     }
@@ -172,10 +171,10 @@ fn args(field: &'static Field, usual: &str) -> Vec<Arg> {
 
 fn with_value(arg: Arg, kind: Kind) -> Arg {
     match kind {
-        Kind::Number { .. } => arg.value_parser(value_parser!(u64)),
+        // That it is out of range is for the field to say.
+        Kind::Number { .. } => arg.allow_negative_numbers(true),
         Kind::Name(names) => arg.value_parser(PossibleValuesParser::new(names)),
-        Kind::Time { .. } => arg.value_parser(value_parser!(Duration)),
-        Kind::Switch | Kind::Text | Kind::Tables(_) => arg,
+        Kind::Time { .. } | Kind::Switch | Kind::Text | Kind::Tables(_) => arg,
     }
 }
 
@@ -188,14 +187,10 @@ fn usual(field: &Field) -> String {
 }
 
 /// What the flags of a field say.
-fn value(field: &Field, matches: &ArgMatches) -> Option<Value> {
-    let said = |(name, says, _): (String, Says, &str)| match (says, field.kind) {
-        (Says::Switch(value), _) => matches.get_flag(&name).then_some(Value::Switch(value)),
-        (Says::Value(_), Kind::Number { .. }) => matches.get_one(&name).copied().map(Value::Number),
-        (Says::Value(_), Kind::Time { .. }) => {
-            matches.get_one(&name).map(|time: &Duration| Value::Text(time.to_string()))
-        }
-        (Says::Value(_), _) => matches.get_one::<String>(&name).cloned().map(Value::Text),
+fn value(field: &Field, matches: &ArgMatches) -> Option<Result<Value, String>> {
+    let said = |(name, says, _): (String, Says, &str)| match says {
+        Says::Switch(value) => matches.get_flag(&name).then_some(Ok(Value::Switch(value))),
+        Says::Value(_) => matches.get_one::<String>(&name).map(|text| field.parse(text)),
     };
     field.all_flags().into_iter().find_map(said)
 }

@@ -49,6 +49,14 @@ fn explains_itself_in_one_screen() {
 fn bad_input_gets_one_sentence_and_exit_2() {
     for (line, part) in [
         ("simulate --profile cx9", "no profile cx9"),
+        ("simulate --profile=", "the name of the profile is empty; there are cx, "),
+        ("simulate --size=-1", "size is -1, but must be at least 0"),
+        ("limits --size -1", "size is -1, but must be at least 0"),
+        ("simulate --size 99999999999999999999", "but must be at most 4294967295"),
+        ("simulate --size=", "size is empty, but must be a whole number"),
+        ("simulate --system herd-kv --clients many", "clients is many, but must be a whole number"),
+        ("simulate --duration 99999999999s", "duration is 99999999999s, but must be at most 1000s"),
+        ("simulate --duration 5", "`5` is not a duration; write a number and one of ps, "),
         ("limits --profile /nowhere.toml", "cannot read profile /nowhere.toml"),
         ("simulate --verb read --transport ud", "UD does not offer READ"),
         ("simulate --size 1000 --inline", "inlines at most"),
@@ -73,9 +81,13 @@ fn bad_input_gets_one_sentence_and_exit_2() {
 
 #[test]
 fn a_bad_command_line_exits_2() {
-    for line in
-        ["simulate --verb sned", "simulate --size -1", "simulate --warmup 3", "simulatte", "limits --explain"]
-    {
+    for line in [
+        "simulate --verb sned",
+        "simulate --trace-ops=-1",
+        "simulate --trace-from 3",
+        "simulatte",
+        "limits --explain",
+    ] {
         let output = words(line);
         assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
         assert!(stderr(&output).starts_with("error: "), "{line}: {output:?}");
@@ -160,6 +172,17 @@ fn a_malformed_file_is_named_with_its_line() {
     let output = doorbell(&["simulate", path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("malformed.toml:3: unknown field `threadz`"), "{output:?}");
+}
+
+#[test]
+fn a_file_may_begin_with_a_mark_of_its_encoding() {
+    for (name, text) in [("mark.toml", "size = 8"), ("mark.json", "{\"size\": 8}"), ("mark", "{\"size\": 8}")]
+    {
+        let path = file(name, &format!("\u{feff}{text}"));
+        let output = doorbell(&["limits", path.to_str().unwrap()]);
+        assert!(output.status.success(), "{output:?}");
+        assert!(line_of(stdout(&output), "size").contains("8 B"), "{name}");
+    }
 }
 
 #[test]

@@ -13,8 +13,14 @@ pub struct Duration(Span);
 
 /// A text that is no duration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{0}` is not a duration; write a number and one of ps, ns, us, ms, s, as in 2ms")]
-pub struct BadDuration(String);
+pub enum BadDuration {
+    /// It is not written like one.
+    #[error("`{0}` is not a duration; write a number and one of ps, ns, us, ms, s, as in 2ms")]
+    Malformed(String),
+    /// It is written like one, of more picoseconds than 64 bits count.
+    #[error("`{0}` is too long, durations are at most {seconds}s", seconds = u64::MAX / UNITS[0].1)]
+    TooLong(String),
+}
 
 /// Units and their picoseconds, largest first.
 const UNITS: [(&str, u64); 5] =
@@ -32,31 +38,31 @@ impl Duration {
     }
 }
 
-/// Picoseconds of `number` units of `scale` picoseconds each, if they are a whole number that fits.
-fn scaled(number: &str, scale: u64) -> Option<u64> {
+/// Picoseconds of `number` units of `scale` picoseconds each, if they are a whole number; as many as can be said
+/// where they are more.
+fn scaled(number: &str, scale: u64) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
     if !digits(whole) || !digits(fraction) || fraction.len() > 12 {
         return None;
     }
-    let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;
-    let parts = u128::from(fraction.parse::<u64>().ok()?) * u128::from(scale);
+    // Of digits alone only too many are no number.
+    let whole = whole.parse().unwrap_or(u128::MAX).saturating_mul(scale.into());
+    let parts = fraction.parse::<u128>().ok()? * u128::from(scale);
     let unit = 10u128.pow(fraction.len() as u32);
-    if !parts.is_multiple_of(unit) {
-        return None;
-    }
-    whole.checked_add(u64::try_from(parts / unit).ok()?)
+    parts.is_multiple_of(unit).then(|| whole.saturating_add(parts / unit))
 }
 
 impl FromStr for Duration {
     type Err = BadDuration;
 
     fn from_str(text: &str) -> Result<Duration, BadDuration> {
-        let bad = || BadDuration(text.to_owned());
+        let bad = || BadDuration::Malformed(text.to_owned());
         let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(bad)?;
         let (number, unit) = text.split_at(unit_at);
         let (_, scale) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(bad)?;
         let ps = scaled(number.trim_end(), *scale).ok_or_else(bad)?;
+        let ps = u64::try_from(ps).map_err(|_| BadDuration::TooLong(text.to_owned()))?;
         Ok(Duration(Span::from_ps(ps)))
     }
 }
@@ -109,8 +115,15 @@ mod tests {
 
     #[test]
     fn refuses() {
-        for text in ["", "2", "ms", "2m", "-1ms", "1e3ms", "1..5ms", ".5ms", "0.0001ns", "99999999999s"] {
-            assert!(text.parse::<Duration>().is_err(), "{text}");
+        for text in ["", "2", "ms", "2m", "-1ms", "1e3ms", "1..5ms", ".5ms", "0.0001ns", "9e99s"] {
+            assert_eq!(text.parse::<Duration>(), Err(BadDuration::Malformed(text.into())));
         }
+        let endless = "9".repeat(60) + "ms";
+        for text in ["99999999999s", "18446744.1s", "18446744073709551616ps", endless.as_str()] {
+            let error = text.parse::<Duration>().unwrap_err();
+            assert_eq!(error, BadDuration::TooLong(text.into()));
+            assert!(error.to_string().ends_with("is too long, durations are at most 18446744s"), "{error}");
+        }
+        assert!("18446744s".parse::<Duration>().is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! Fields.
 
-use crate::{Duration, Given, Value};
+use crate::{BadDuration, Duration, Given, Value};
 use doorbell_verbs::Span;
 
 /// What can be said about something: one key of a file, one or two flags.
@@ -196,10 +196,14 @@ impl Field {
     }
 
     fn refuse_number(&self, text: &str) -> String {
-        let Kind::Number { least, .. } = self.kind else { return self.refuse(text, "a whole number") };
-        match text.strip_prefix('-').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit())) {
-            true => self.refuse(text, &format!("at least {least}")),
-            false => self.refuse(text, "a whole number"),
+        let Kind::Number { least, most, .. } = self.kind else { return self.refuse(text, "a whole number") };
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        match text.strip_prefix('-') {
+            Some(rest) if digits(rest) => self.refuse(text, &format!("at least {least}")),
+            // Digits that are no number are too many.
+            None if digits(text) => self.refuse(text, &format!("at most {most}")),
+            None if text.is_empty() => self.refuse("empty", "a whole number"),
+            _ => self.refuse(text, "a whole number"),
         }
     }
 
@@ -273,6 +277,9 @@ pub fn check(field: &Field, value: &Value) -> Result<(), String> {
                 Err(format!("{key} is {time}, but must be at most {}", Duration::new(LONGEST)))
             }
             Ok(_) => Ok(()),
+            Err(BadDuration::TooLong(text)) => {
+                Err(format!("{key} is {text}, but must be at most {}", Duration::new(LONGEST)))
+            }
             Err(error) => Err(format!("{key}: {error}")),
         },
         (Kind::Tables(fields), Value::Tables(tables)) => check_tables(fields, tables),
@@ -336,9 +343,16 @@ mod tests {
             (SIZE, "0", "size is 0, but must be at least 1"),
             (SIZE, "101", "size is 101, but must be at most 100"),
             (SIZE, "-1", "size is -1, but must be at least 1"),
+            (SIZE, "99999999999999999999", "size is 99999999999999999999, but must be at most 100"),
+            (SIZE, "-", "size is -, but must be a whole number"),
             (SIZE, "much", "size is much, but must be a whole number"),
             (FAST, "1", "fast is 1, but must be true or false"),
             (Field::time().named("warmup", ""), "3", "warmup: `3` is not a duration"),
+            (
+                Field::time().named("warmup", ""),
+                "9999999999s",
+                "warmup is 9999999999s, but must be at most 1000s",
+            ),
             (Field::time().named("warmup", ""), "1001s", "warmup is 1001s, but must be at most 1000s"),
             (Field::name(&["a", "b", "c"]).named("way", ""), "d", "way is `d`, but must be a, b or c"),
         ] {

@@ -114,11 +114,13 @@ impl Given {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path)
             .map_err(|error| SchemaError::Unreadable { file: file.clone(), cause: error.to_string() })?;
+        // Some editors begin a file with a mark of its encoding.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let named_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
         // No TOML begins with a brace.
         match named_json || text.trim_start().starts_with('{') {
-            true => Given::from_json(&file, &text, fields),
-            false => Given::from_toml(&file, &text, fields),
+            true => Given::from_json(&file, text, fields),
+            false => Given::from_toml(&file, text, fields),
         }
     }
 }
@@ -313,6 +315,9 @@ impl<'de> Visitor<'de> for WrittenWith<'_> {
         let mut workload = None;
         while let Some(key) = map.next_key::<String>()? {
             if key == "workload" {
+                if workload.is_some() {
+                    return Err(A::Error::duplicate_field("workload"));
+                }
                 workload = Some(map.next_value_seed(Perhaps(Table(self.0)))?);
             } else {
                 map.next_value::<IgnoredAny>()?;

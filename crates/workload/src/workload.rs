@@ -617,6 +617,10 @@ pub(crate) mod tests {
             (r#"{"schema": 1, "size": 8}"#, "w.json has no workload"),
             (r#"[{"schema": 1}]"#, "w.json:1: invalid type"),
             ("{\n\"schema\": 2,\n\"workload\": {}}", "w.json:2: schema is 2, but this program reads"),
+            (
+                "{\"schema\": 1, \"workload\": {\"size\": 8},\n\"workload\": {}}",
+                "w.json:2: duplicate field `workload`",
+            ),
             (r#"{"schema": "1", "workload": {}}"#, "w.json:1: schema is \"1\", but"),
             (r#"{"schema": 1} {"schema": 1}"#, "w.json:1: trailing characters"),
         ] {

@@ -91,10 +91,14 @@ impl Profile {
     pub fn named(name: &str) -> Result<Profile, ProfileError> {
         match BUILT_IN.iter().find(|(n, _)| *n == name) {
             Some((name, text)) => Profile::parse(name, text),
-            None => Err(ProfileError::NotFound(format!(
-                "there is no profile {name}; there are {}, or give the path of a TOML file",
-                Profile::names().collect::<Vec<_>>().join(", ")
-            ))),
+            None => {
+                let names = Profile::names().collect::<Vec<_>>().join(", ");
+                let there_are = format!("there are {names}, or give the path of a TOML file");
+                Err(ProfileError::NotFound(match name.trim() {
+                    "" => format!("the name of the profile is empty; {there_are}"),
+                    _ => format!("there is no profile {name}; {there_are}"),
+                }))
+            }
         }
     }
 
