@@ -1,13 +1,15 @@
 //! The toy system and the toy experiment, by what is public of Doorbell.
 
 use doorbell_lab::papers::Ctx;
-use doorbell_lab::{Basis, Control, Entry, Given, judge, simulate_system};
+use doorbell_lab::{Basis, Control, Entry, Given, Stored, judge, simulate_system};
 use doorbell_nic::Profile;
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::{System, Visit};
 use doorbell_systems_suite::{Scale, run_all};
 use doorbell_toy::ping::{self, Ping};
 use doorbell_verbs::{Span, Time};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 fn profile() -> Profile {
     Profile::named("cib").expect("a built-in profile")
@@ -58,7 +60,9 @@ fn it_is_in_the_register_beside_the_others() {
 
 #[test]
 fn the_experiment_is_judged_by_its_claims() {
-    let ctx = Ctx::new(false, Control::quiet()).unwrap();
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("stored");
+    let _ = std::fs::remove_dir_all(&dir);
+    let ctx = Ctx::new(false, Control::quiet()).unwrap().stored_in(Arc::new(Stored::new(dir.clone())));
     let claims = doorbell_toy::claims();
     for experiment in doorbell_toy::EXPERIMENTS {
         let reports = judge(&ctx, experiment, &claims).unwrap();
@@ -69,4 +73,5 @@ fn the_experiment_is_judged_by_its_claims() {
             assert_eq!(report.basis, Basis::Ours, "it counts in no paper's accuracy");
         }
     }
+    assert!(!dir.exists(), "stored results do not know of sources of this crate");
 }

@@ -197,7 +197,8 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
 }
 
 /// Runs one experiment, which need not be of the register, and compares what it finds with `claims`; nothing
-/// where it was stopped. `ctx` must not keep results: what is kept knows of Doorbell's own systems only.
+/// where it was stopped. Nothing is taken from a store, nor kept there: names of stored results know of Doorbell's own
+/// sources only, and the experiment may run programs of another crate.
 ///
 /// # Errors
 /// If a run fails.
@@ -210,7 +211,8 @@ pub fn judge(
     claims: &[Claim],
 ) -> Result<Vec<ClaimReport>, SimulateError> {
     let settled = claims::settled_by(ctx.profiles.iter().flat_map(calibrated_from));
-    let found = ctx.find(&[experiment])?.into_iter().flatten().flat_map(|findings| findings.checks);
+    let found =
+        ctx.unstored().find(&[experiment])?.into_iter().flatten().flat_map(|findings| findings.checks);
     let known = |c: &Check| claims.iter().find(|claim| claim.id == c.claim).unwrap_or_else(|| no_claim(c));
     Ok(found.map(|check| compare(experiment, &check, known(&check), &settled)).collect())
 }

@@ -57,10 +57,17 @@ impl<'a> Ctx<'a> {
         Ok(Ctx { profiles, full, control, explains: true, hurry: 1, known: Known::default() })
     }
 
-    /// The same, with results that are taken from a store, and kept there.
+    /// The same, with results of the papers' experiments taken from a store, and kept there.
     #[must_use]
     pub fn stored_in(self, stored: Arc<Stored>) -> Ctx<'a> {
         Ctx { known: Known::stored_in(stored), ..self }
+    }
+
+    /// The same, whatever store there is.
+    pub(crate) fn unstored(&self) -> Ctx<'a> {
+        let Ctx { full, explains, hurry, .. } = *self;
+        let (profiles, control) = (self.profiles.clone(), self.control.clone());
+        Ctx { profiles, full, control, explains, hurry, known: self.known.unstored() }
     }
 
     /// The same on other profiles, for rates alone: not dense, without bottlenecks. What was run on

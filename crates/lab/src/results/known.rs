@@ -31,6 +31,11 @@ impl Known {
         Known { stored: Some(stored), ..Known::default() }
     }
 
+    /// The same, of which nothing is taken from a store or kept there from now on.
+    pub(crate) fn unstored(&self) -> Known {
+        Known { state: self.state.clone(), stored: None }
+    }
+
     /// What was taken from the store, if there is one.
     pub(crate) fn taken(&self) -> Option<Taken> {
         self.stored.as_ref().map(|stored| stored.taken())
