@@ -30,6 +30,16 @@ fn in_words(size: Size) -> String {
     format!("{results}, {}", HumanBytes(size.bytes))
 }
 
+/// Says on stderr that stored results were not as they had been stored.
+pub(crate) fn warn(taken: &Taken) {
+    let whose = match taken.damaged {
+        0 => return,
+        1 => "1 stored result is not what had been stored: its run was".to_owned(),
+        n => format!("{n} stored results are not what had been stored: their runs were"),
+    };
+    exit::say(&format!("doorbell: {whose} made anew"));
+}
+
 /// What was stored before, and what could not be stored now.
 pub(crate) fn told(taken: &Taken) -> String {
     let mut text = String::new();

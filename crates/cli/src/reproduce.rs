@@ -30,6 +30,7 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     drop(ctx);
     drop(bar);
     let report = report.map_err(Exit::failed)?;
+    report.stored.iter().for_each(cache::warn);
     let plots = match &args.plots {
         Some(dir) => write_plots(dir, &report, &selection.experiments)?,
         None => Vec::new(),

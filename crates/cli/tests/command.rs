@@ -422,11 +422,37 @@ fn results_are_kept() {
         "{}",
         json["stored"]
     );
+    // One digit of one result is another.
+    let mut results = std::fs::read_dir(&dir).unwrap();
+    let path = results.next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let at = text.find("\"events\":").unwrap() + "\"events\":".len();
+    let digit = if text.as_bytes()[at] == b'9' { "8" } else { "9" };
+    std::fs::write(&path, format!("{}{digit}{}", &text[..at], &text[at + 1..])).unwrap();
+    let reproduce = ["reproduce", "atc16/fig11b"];
+    let output = doorbell_with_cache(dir.to_str().unwrap(), &reproduce);
+    assert!(stdout(&output).starts_with(&made), "{output:?}");
+    let note = "doorbell: 1 stored result is not what had been stored: its run was made anew\n";
+    assert_eq!(stderr(&output), note);
+    assert_eq!(stderr(&doorbell_with_cache(dir.to_str().unwrap(), &reproduce)), "");
     // Whoever keeps other files there keeps them.
     std::fs::write(dir.join("notes.json"), "{}").unwrap();
     assert!(words("cache clear").contains(": removed "));
     assert_eq!(words("cache"), none);
     assert!(dir.join("notes.json").exists());
+}
+
+#[test]
+fn a_relative_directory_for_caches_is_none() {
+    let dir = |cache: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+        command.env_remove("DOORBELL_CACHE_DIR").env("XDG_CACHE_HOME", cache).env("HOME", "/nowhere/home");
+        stdout(&command.arg("cache").output().unwrap()).to_owned()
+    };
+    assert_eq!(dir("/nowhere/cache"), "/nowhere/cache/doorbell: 0 results, 0 B\n");
+    for none in ["cache", "./cache", ""] {
+        assert_eq!(dir(none), "/nowhere/home/.cache/doorbell: 0 results, 0 B\n", "{none}");
+    }
 }
 
 #[test]

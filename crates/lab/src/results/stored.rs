@@ -36,15 +36,38 @@ pub struct Taken {
     pub first: Option<u64>,
     /// When the last of them was stored.
     pub last: Option<u64>,
+    /// Results that were there, but not as they had been stored: their runs were made anew.
+    pub damaged: u64,
     /// Why the first result that could not be stored was not.
     pub failure: Option<String>,
 }
 
-/// A file's content.
+/// A file's content, after a line with its checksum.
 #[derive(Serialize, Deserialize)]
 struct Kept<R> {
     at: u64,
     ran: R,
+}
+
+/// What a file holds.
+fn sealed(name: &str, kept: &Kept<&Ran>) -> io::Result<Vec<u8>> {
+    let json = serde_json::to_vec(kept)?;
+    Ok([checksum(name, &json).as_bytes(), b"\n", &json].concat())
+}
+
+/// What [`sealed`] was made of; nothing where it is not all there, unchanged, and of this name.
+fn unsealed(name: &str, bytes: &[u8]) -> Option<Kept<Ran>> {
+    let line = bytes.iter().position(|byte| *byte == b'\n')?;
+    let (sum, json) = (&bytes[..line], &bytes[line + 1..]);
+    (sum == checksum(name, json).as_bytes()).then(|| serde_json::from_slice(json).ok())?
+}
+
+fn checksum(name: &str, json: &[u8]) -> String {
+    hex(Sha256::new().chain_update(name).chain_update(json))
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What a directory holds.
@@ -65,11 +88,12 @@ struct Entry {
 
 impl Stored {
     /// The directory that the environment names: `DOORBELL_CACHE_DIR`, or `doorbell` in `XDG_CACHE_HOME` or in
-    /// `~/.cache`; none where there is not even a home.
+    /// `~/.cache`; none where there is not even a home. A relative `XDG_CACHE_HOME` is none, as the XDG Base
+    /// Directory Specification has it.
     pub fn usual_dir() -> Option<PathBuf> {
         let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         named("DOORBELL_CACHE_DIR")
-            .or_else(|| Some(named("XDG_CACHE_HOME")?.join("doorbell")))
+            .or_else(|| Some(named("XDG_CACHE_HOME").filter(|dir| dir.is_absolute())?.join("doorbell")))
             .or_else(|| Some(named("HOME")?.join(".cache").join("doorbell")))
     }
 
@@ -98,12 +122,9 @@ impl Stored {
         self.taken.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn path(&self, run: &Run) -> PathBuf {
-        let mut hash = Sha256::new();
-        hash.update(MODEL);
-        hash.update(run.key().as_bytes());
-        let digits: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        self.dir.join(digits + ENDING)
+    /// The name of a run's file.
+    fn name(run: &Run) -> String {
+        hex(Sha256::new().chain_update(MODEL).chain_update(run.key().as_bytes())) + ENDING
     }
 
     /// The result of a run, if it is stored. What cannot be read is not.
@@ -111,8 +132,12 @@ impl Stored {
         if self.fresh {
             return None;
         }
-        let path = self.path(run);
-        let kept: Kept<Ran> = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+        let name = Stored::name(run);
+        let path = self.dir.join(&name);
+        let Some(kept) = unsealed(&name, &fs::read(&path).ok()?) else {
+            self.lock().damaged += 1;
+            return None;
+        };
         // What is used goes last. Where that cannot be said, it goes by when it was stored.
         let _ = File::options().write(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         let mut taken = self.lock();
@@ -136,12 +161,10 @@ impl Stored {
     fn try_put(&self, run: &Run, ran: &Ran) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let name = Stored::name(run);
         let mut file = self.partial()?;
-        let mut writer = io::BufWriter::new(&mut file);
-        serde_json::to_writer(&mut writer, &Kept { at, ran })?;
-        writer.flush()?;
-        drop(writer);
-        file.persist(self.path(run))?;
+        file.write_all(&sealed(&name, &Kept { at, ran })?)?;
+        file.persist(self.dir.join(name))?;
         Ok(())
     }
 
@@ -277,14 +300,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_torn_is_not_stored() {
+    fn what_is_not_as_it_was_stored_is_not_taken() {
         let (_dir, stored) = stored();
-        let run = &runs()[0];
-        stored.put(run, &made(run));
-        let path = stored.path(run);
-        let text = fs::read(&path).unwrap();
-        fs::write(&path, &text[..text.len() / 2]).unwrap();
-        assert_eq!(stored.get(run), None);
+        let runs = &runs()[..2];
+        let ran = made(&runs[0]);
+        stored.put(&runs[0], &ran);
+        let path = |run| stored.dir().join(Stored::name(run));
+        let whole = fs::read(path(&runs[0])).unwrap();
+        let digits = (0..whole.len()).filter(|at| whole[*at].is_ascii_digit());
+        let changed = digits.step_by(97).map(|at| {
+            let mut bytes = whole.clone();
+            bytes[at] = if bytes[at] == b'1' { b'2' } else { b'1' };
+            bytes
+        });
+        let torn = [0, 1, whole.len() / 2, whole.len() - 1].map(|length| whole[..length].to_vec());
+        let mut damaged = 0;
+        for bytes in changed.chain(torn) {
+            fs::write(path(&runs[0]), bytes).unwrap();
+            assert_eq!(stored.get(&runs[0]), None);
+            damaged += 1;
+        }
+        assert!(damaged > 10, "{damaged}");
+        // Another run's result.
+        fs::write(path(&runs[1]), &whole).unwrap();
+        assert_eq!(stored.get(&runs[1]), None);
+        assert_eq!(stored.taken(), Taken { damaged: damaged + 1, ..Taken::default() });
+        stored.put(&runs[0], &ran);
+        assert_eq!(stored.get(&runs[0]), Some(ran));
     }
 
     #[test]
@@ -292,7 +334,7 @@ mod tests {
         let (_dir, stored) = stored();
         let runs = &runs()[..2];
         // Something else in the place of a result.
-        fs::create_dir_all(stored.path(&runs[0])).unwrap();
+        fs::create_dir_all(stored.dir().join(Stored::name(&runs[0]))).unwrap();
         let ran = made(&runs[0]);
         stored.put(&runs[0], &ran);
         assert!(stored.taken().failure.is_some());
@@ -310,7 +352,8 @@ mod tests {
         for (age, run) in (0..).zip(runs) {
             stored.put(run, &made(run));
             let used = SystemTime::now() - std::time::Duration::from_secs(1000 - age);
-            File::options().write(true).open(stored.path(run)).unwrap().set_modified(used).unwrap();
+            let path = stored.dir().join(Stored::name(run));
+            File::options().write(true).open(path).unwrap().set_modified(used).unwrap();
         }
         assert!(stored.get(&runs[0]).is_some(), "it is used now");
         let whole = stored.size().unwrap();
