@@ -37,5 +37,5 @@ pub const EXPERIMENTS: &[&Experiment] = &[&window::EXPERIMENT];
 /// # Panics
 /// If the file is malformed; a test sees to it that it is not.
 pub fn claims() -> Vec<Claim> {
-    claims::parse(include_str!("../claims.toml")).expect("claims.toml is tested")
+    claims::parse("claims.toml", include_str!("../claims.toml")).expect("claims.toml is tested")
 }

@@ -26,7 +26,7 @@ pub(crate) fn of(claims: &[ClaimReport]) -> Vec<Accuracy> {
     let mut seen = std::collections::BTreeSet::new();
     let numbers: Vec<&ClaimReport> = claims
         .iter()
-        .filter(|c| c.error.is_some() && !claims::RESTATEMENTS.computed.contains_key(&c.id))
+        .filter(|c| c.error.is_some() && !claims::restatements().computed.contains_key(&c.id))
         .filter(|c| seen.insert(claims::first_of_group(&c.id)))
         .collect();
     let of = |basis| move |c: &&&ClaimReport| c.basis == basis;

@@ -1,5 +1,6 @@
 //! The papers' claims: data, and how a claim is compared with what was found.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -212,59 +213,6 @@ struct MarksFile {
     mark: Vec<Mark>,
 }
 
-/// The claims of a file.
-///
-/// # Errors
-/// If it is not TOML, or an entry is no claim: what is wrong, with the line.
-pub fn parse(text: &str) -> Result<Vec<Claim>, String> {
-    toml::from_str::<ClaimsFile>(text).map(|file| file.claim).map_err(|error| error.to_string())
-}
-
-static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| {
-    let claims = |text| parse(text).expect("the files of claims are tested");
-    let mut all = claims(include_str!("../../../../papers/claims.toml"));
-    all.extend(claims(include_str!("../../../../papers/ours.toml")));
-    all
-});
-
-pub(crate) static RESTATEMENTS: LazyLock<Restatements> = LazyLock::new(|| {
-    toml::from_str(include_str!("../../../../papers/restatements.toml"))
-        .expect("papers/restatements.toml is tested")
-});
-
-static NOT_CHECKED: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
-    let file: NotCheckedFile = toml::from_str(include_str!("../../../../papers/not_checked.toml"))
-        .expect("papers/not_checked.toml is tested");
-    let group = |g: NotCheckedGroup| g.ids.into_iter().map(move |id| (id, g.reason.clone()));
-    file.not_checked.into_iter().flat_map(group).collect()
-});
-
-static MARKS: LazyLock<Vec<Mark>> = LazyLock::new(|| {
-    let file: MarksFile =
-        toml::from_str(include_str!("../../../../papers/marks.toml")).expect("papers/marks.toml is tested");
-    file.mark
-});
-
-/// All claims, in the order of the papers; then our own.
-pub fn all() -> &'static [Claim] {
-    &CLAIMS
-}
-
-/// The claim of this id.
-pub fn find(id: &str) -> Option<&'static Claim> {
-    CLAIMS.iter().find(|c| c.id == id)
-}
-
-/// Claims that no experiment checks: id and reason.
-pub fn not_checked() -> &'static [(String, String)] {
-    &NOT_CHECKED
-}
-
-/// Claims whose numbers stand in figures.
-pub fn marks() -> &'static [Mark] {
-    &MARKS
-}
-
 /// Why a claim is missed (`papers/explanations.toml`).
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -282,20 +230,105 @@ struct ExplanationsFile {
     explanation: Vec<Explanation>,
 }
 
-static EXPLANATIONS: LazyLock<Vec<Explanation>> = LazyLock::new(|| {
-    let file: ExplanationsFile = toml::from_str(include_str!("../../../../papers/explanations.toml"))
-        .expect("papers/explanations.toml is tested");
-    file.explanation
-});
+/// What the files of `papers/` say that are about claims.
+struct Papers {
+    claims: Vec<Claim>,
+    restatements: Restatements,
+    not_checked: Vec<(String, String)>,
+    marks: Vec<Mark>,
+    explanations: Vec<Explanation>,
+}
+
+impl Papers {
+    fn read() -> Result<Papers, String> {
+        let mut claims = parse("papers/claims.toml", include_str!("../../../../papers/claims.toml"))?;
+        claims.extend(parse("papers/ours.toml", include_str!("../../../../papers/ours.toml"))?);
+        let restatements = include_str!("../../../../papers/restatements.toml");
+        let NotCheckedFile { not_checked } =
+            read("papers/not_checked.toml", include_str!("../../../../papers/not_checked.toml"))?;
+        let group = |g: NotCheckedGroup| g.ids.into_iter().map(move |id| (id, g.reason.clone()));
+        let MarksFile { mark } = read("papers/marks.toml", include_str!("../../../../papers/marks.toml"))?;
+        let ExplanationsFile { explanation } =
+            read("papers/explanations.toml", include_str!("../../../../papers/explanations.toml"))?;
+        Ok(Papers {
+            claims,
+            restatements: read("papers/restatements.toml", restatements)?,
+            not_checked: not_checked.into_iter().flat_map(group).collect(),
+            marks: mark,
+            explanations: explanation,
+        })
+    }
+}
+
+static PAPERS: LazyLock<Result<Papers, String>> = LazyLock::new(Papers::read);
+
+/// The files are part of the program: a test sees to it that they can be read, and [`check`] tells who has just
+/// changed one.
+fn papers() -> &'static Papers {
+    PAPERS.as_ref().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Whether the files that the program was built with can be read.
+///
+/// # Errors
+/// If one is malformed: one sentence, with the line.
+pub(crate) fn check() -> Result<(), String> {
+    PAPERS.as_ref().map(|_| ()).map_err(String::clone)
+}
+
+/// The contents of a file of TOML; `file` is for messages.
+///
+/// # Errors
+/// If it is not TOML, or says something that is not of its type: one sentence, with the line.
+pub(crate) fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, String> {
+    toml::from_str(text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
+        let line = before.matches('\n').count() + 1;
+        format!("{file}:{line}: {}", error.message().replace('\n', " "))
+    })
+}
+
+/// The claims of a file; its name is for messages.
+///
+/// # Errors
+/// If it is not TOML, or an entry is no claim: one sentence, with the line.
+pub fn parse(file: &str, text: &str) -> Result<Vec<Claim>, String> {
+    read::<ClaimsFile>(file, text).map(|file| file.claim)
+}
+
+/// All claims, in the order of the papers; then our own.
+pub fn all() -> &'static [Claim] {
+    &papers().claims
+}
+
+/// The claim of this id.
+pub fn find(id: &str) -> Option<&'static Claim> {
+    all().iter().find(|c| c.id == id)
+}
+
+/// Claims that say the same, or are about the same.
+pub(crate) fn restatements() -> &'static Restatements {
+    &papers().restatements
+}
+
+/// Claims that no experiment checks: id and reason.
+pub fn not_checked() -> &'static [(String, String)] {
+    &papers().not_checked
+}
+
+/// Claims whose numbers stand in figures.
+pub fn marks() -> &'static [Mark] {
+    &papers().marks
+}
 
 /// Why the claim is missed, where that is known.
 pub(crate) fn explanation(id: &str) -> Option<&'static Explanation> {
-    EXPLANATIONS.iter().find(|e| e.claim == id)
+    papers().explanations.iter().find(|e| e.claim == id)
 }
 
 /// The first of the claims that state the same number as this one; itself where it stands alone.
 pub(crate) fn first_of_group(id: &str) -> &str {
-    let group = RESTATEMENTS.same.iter().find(|group| group.iter().any(|g| g == id));
+    let group = restatements().same.iter().find(|group| group.iter().any(|g| g == id));
     group.map_or(id, |group| &group[0])
 }
 
@@ -304,12 +337,12 @@ pub(crate) fn settled_by(calibrated: impl IntoIterator<Item = String>) -> BTreeS
     let mut settled: BTreeSet<String> = calibrated.into_iter().collect();
     loop {
         let before = settled.len();
-        for group in &RESTATEMENTS.same {
+        for group in &restatements().same {
             if group.iter().any(|id| settled.contains(id)) {
                 settled.extend(group.iter().cloned());
             }
         }
-        for (id, from) in &RESTATEMENTS.computed {
+        for (id, from) in &restatements().computed {
             if from.iter().all(|f| settled.contains(f)) {
                 settled.insert(id.clone());
             }
@@ -334,13 +367,29 @@ mod tests {
     fn data_is_well_formed() {
         let ids: BTreeSet<&str> = all().iter().map(|c| c.id.as_str()).collect();
         assert_eq!(ids.len(), all().len(), "an id occurs twice");
-        let named = RESTATEMENTS.same.iter().flatten();
-        let named = named.chain(RESTATEMENTS.computed.iter().flat_map(|(id, from)| from.iter().chain([id])));
-        let named = named.chain(RESTATEMENTS.contested.iter().flat_map(|(id, by)| by.iter().chain([id])));
-        let named = named.chain(&RESTATEMENTS.taken_over).chain(EXPLANATIONS.iter().map(|e| &e.claim));
+        let named = restatements().same.iter().flatten();
+        let named =
+            named.chain(restatements().computed.iter().flat_map(|(id, from)| from.iter().chain([id])));
+        let named = named.chain(restatements().contested.iter().flat_map(|(id, by)| by.iter().chain([id])));
+        let named =
+            named.chain(&restatements().taken_over).chain(papers().explanations.iter().map(|e| &e.claim));
         for id in named.chain(not_checked().iter().map(|(id, _)| id)) {
             assert!(ids.contains(id.as_str()), "there is no claim {id}");
         }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_one_sentence() {
+        for (text, wrong) in [
+            ("[[claim]]\nid = \"a\"\n", "ours.toml:1: missing field `paper`"),
+            ("\n[[claim]]\nid = a\n", "ours.toml:3: "),
+            ("[[claim]]\nid = \"a\"\npapers = \"b\"\n", "ours.toml:3: unknown field `papers`"),
+            ("claim = 3", "ours.toml:1: invalid type"),
+        ] {
+            let error = parse("ours.toml", text).unwrap_err();
+            assert!(error.starts_with(wrong) && !error.contains('\n'), "{error}");
+        }
+        assert_eq!(check(), Ok(()));
     }
 
     #[test]

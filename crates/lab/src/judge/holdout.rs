@@ -22,9 +22,21 @@ struct Exempt {
     _reason: String,
 }
 
-static HOLDOUT: LazyLock<Holdout> = LazyLock::new(|| {
-    toml::from_str(include_str!("../../../../papers/holdout.toml")).expect("papers/holdout.toml is tested")
-});
+static HOLDOUT: LazyLock<Result<Holdout, String>> =
+    LazyLock::new(|| claims::read("papers/holdout.toml", include_str!("../../../../papers/holdout.toml")));
+
+/// The file is part of the program, as those of the claims are.
+fn holdout() -> &'static Holdout {
+    HOLDOUT.as_ref().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Whether the file that the program was built with can be read.
+///
+/// # Errors
+/// If it is malformed: one sentence, with the line.
+pub(crate) fn check() -> Result<(), String> {
+    HOLDOUT.as_ref().map(|_| ()).map_err(String::clone)
+}
 
 /// FNV-1a, 64 bits.
 fn hash(id: &str) -> u64 {
@@ -36,8 +48,8 @@ pub(crate) fn is_held_out(claim: &Claim) -> bool {
     let measured = claim.kind == Kind::Measured && matches!(claim.value, Value::Number(_));
     let id = claims::first_of_group(&claim.id);
     measured
-        && hash(id).is_multiple_of(HOLDOUT.modulus)
-        && !HOLDOUT.exempt.iter().any(|exempt| exempt.id == id)
+        && hash(id).is_multiple_of(holdout().modulus)
+        && !holdout().exempt.iter().any(|exempt| exempt.id == id)
 }
 
 #[cfg(test)]
@@ -54,9 +66,9 @@ mod tests {
             (alone.clone().filter(|c| is_held_out(c)).collect(), alone.collect());
         let share = out.len() as f64 / all.len() as f64;
         assert!((0.25..0.45).contains(&share), "{} of {}", out.len(), all.len());
-        for exempt in &HOLDOUT.exempt {
+        for exempt in &holdout().exempt {
             assert!(claims::find(&exempt.id).is_some(), "there is no claim {}", exempt.id);
-            assert!(hash(&exempt.id).is_multiple_of(HOLDOUT.modulus), "{} needs no exemption", exempt.id);
+            assert!(hash(&exempt.id).is_multiple_of(holdout().modulus), "{} needs no exemption", exempt.id);
         }
     }
 

@@ -246,8 +246,8 @@ fn basis(claim: &Claim, formula: bool, settled: &BTreeSet<String>) -> Basis {
         _ if claim.paper == claims::OURS => Basis::Ours,
         Kind::HardwareParameter => Basis::Given,
         // What follows from a measurement is as good as that, whatever its formula.
-        Kind::Analytic if !claims::RESTATEMENTS.computed.contains_key(&claim.id) => Basis::Analytic,
-        _ if claims::RESTATEMENTS.taken_over.contains(&claim.id) => Basis::Given,
+        Kind::Analytic if !claims::restatements().computed.contains_key(&claim.id) => Basis::Analytic,
+        _ if claims::restatements().taken_over.contains(&claim.id) => Basis::Given,
         // Where nothing is simulated, an ordering or a shape is one of formulas, too.
         _ if formula => Basis::Analytic,
         _ if settled.contains(&claim.id) => Basis::Calibrated,
@@ -281,7 +281,7 @@ fn compare(experiment: &Experiment, check: &Check, claim: &Claim, settled: &BTre
         basis: basis(claim, check.formula || experiment.formulas, settled),
         holds,
         bottleneck,
-        contested: claims::RESTATEMENTS.contested.get(id).cloned().unwrap_or_default(),
+        contested: claims::restatements().contested.get(id).cloned().unwrap_or_default(),
         note: check.note.clone(),
         experiment: experiment.name.to_owned(),
         held_out: holdout::is_held_out(claim),

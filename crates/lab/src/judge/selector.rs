@@ -1,17 +1,37 @@
 //! Which part of the papers to reproduce.
 
 use crate::judge::claims::{self, Claim};
+use crate::judge::holdout;
 use crate::judge::report::NotChecked;
 use crate::papers::{self, Experiment};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// A selector that selects nothing: one sentence.
+/// Why nothing can be selected: one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "`{0}` is no paper (atc16), table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA) or id of a claim"
-)]
-pub struct BadSelector(String);
+pub enum BadSelector {
+    /// A selector that selects nothing.
+    #[error(
+        "`{0}` is no paper (atc16), table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA) or id of a claim"
+    )]
+    Unknown(String),
+    /// The files that the program was built with do not say what to select from.
+    #[error("{0}")]
+    Malformed(String),
+}
+
+/// Whether the claims can be read, and all are there that experiments check.
+fn check_claims() -> Result<(), String> {
+    claims::check()?;
+    holdout::check()?;
+    let lacks = |e: &Experiment| e.claims.iter().copied().find(|id| claims::find(id).is_none());
+    match papers::all().find_map(|e| Some((e, lacks(e)?))) {
+        Some((e, id)) => {
+            Err(format!("{}/{} checks claim {id}, which no file of papers/ has", e.paper, e.name))
+        }
+        None => Ok(()),
+    }
+}
 
 /// What was selected.
 pub struct Selection {
@@ -23,7 +43,11 @@ pub struct Selection {
 
 impl Selection {
     /// What any of `selectors` selects; all where there are none.
+    ///
+    /// # Errors
+    /// If one selects nothing, or a file of `papers/` is malformed.
     pub fn new(selectors: &[String]) -> Result<Selection, BadSelector> {
+        check_claims().map_err(BadSelector::Malformed)?;
         let mut ids = BTreeSet::new();
         for selector in selectors {
             let before = ids.len();
@@ -31,7 +55,7 @@ impl Selection {
                 claims::all().iter().filter(|c| selects(selector, c)).map(|c| c.id.as_str()).collect();
             ids.extend(&matching);
             if matching.is_empty() && ids.len() == before {
-                return Err(BadSelector(selector.clone()));
+                return Err(BadSelector::Unknown(selector.clone()));
             }
         }
         if selectors.is_empty() {
