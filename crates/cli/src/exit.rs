@@ -51,6 +51,12 @@ pub(crate) fn shortened(message: &str) -> String {
     without_middle(&words.collect::<String>(), LONGEST, LONGEST)
 }
 
+/// A message on one line, without what a terminal would take for a command: names may have any characters.
+pub(crate) fn on_one_line(message: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    message.chars().map(shown).collect()
+}
+
 /// Of a text of more than `most` characters about `left` of them, from both ends.
 fn without_middle(text: &str, most: usize, left: usize) -> String {
     let all = text.chars().count();
@@ -85,6 +91,11 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Exit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_are_of_one_line() {
+        assert_eq!(on_one_line("no profile a\nb\u{1b}[2Jü"), "no profile a\\nb\\u{1b}[2Jü");
+    }
 
     #[test]
     fn messages_stay_short() {

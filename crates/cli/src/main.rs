@@ -57,7 +57,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Exit { code, message }) => {
             if let Some(message) = message {
-                exit::say(&format!("doorbell: {}", exit::shortened(&message)));
+                let message = exit::on_one_line(&exit::shortened(&message));
+                exit::say(&format!("doorbell: {message}"));
             }
             ExitCode::from(code)
         }
