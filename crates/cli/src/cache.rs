@@ -2,6 +2,7 @@
 
 use crate::args::{CacheArgs, CacheCommand};
 use crate::exit::{self, Exit};
+use crate::table;
 use doorbell_lab::{Size, Stored, Taken};
 use indicatif::{HumanBytes, HumanDuration};
 use std::time::{Duration, SystemTime};
@@ -26,8 +27,7 @@ pub(crate) fn run(args: &CacheArgs) -> Result<(), Exit> {
 }
 
 fn in_words(size: Size) -> String {
-    let results = if size.results == 1 { "1 result".to_owned() } else { format!("{} results", size.results) };
-    format!("{results}, {}", HumanBytes(size.bytes))
+    format!("{}, {}", table::counted(size.results, "result"), HumanBytes(size.bytes))
 }
 
 /// Says on stderr that stored results were not as they had been stored.

@@ -64,10 +64,8 @@ fn pattern(w: &Resolved) -> String {
 /// The workload as resolved, for people.
 pub(crate) fn workload(w: &Resolved) -> String {
     let on_off = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
-    let window = match w.signal_every {
-        1 => format!("{} operations per thread", w.window),
-        _ => format!("{} operations per QP", w.window),
-    };
+    let window = table::counted(w.window.into(), "operation");
+    let of_window = if w.signal_every == 1 { "thread" } else { "QP" };
     let (profile, machines) = match w.has_groups() {
         true => (Vec::new(), format!("{}: {}", w.machines, w.group_names().join(", "))),
         false => (vec![("profile", w.profile.clone())], w.machines.to_string()),
@@ -79,7 +77,7 @@ pub(crate) fn workload(w: &Resolved) -> String {
         ("machines", machines),
         ("threads", format!("{} per machine", w.threads)),
         ("qps", format!("{} per thread", w.qps)),
-        ("window", window),
+        ("window", format!("{window} per {of_window}")),
         ("batch", format!("{} per doorbell", w.batch)),
         ("signal-every", w.signal_every.to_string()),
         ("inline", on_off(w.inline)),
@@ -151,7 +149,7 @@ fn results(o: &Outcome) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("rate", format!("{}{} Mops, {payload} Gb/s of payload", Digits(o.mops, 2), within(o.interval.mops))),
         ("busiest machine", format!("{} Mops", Digits(busiest, 2))),
-        ("dropped", format!("{} messages", o.dropped)),
+        ("dropped", table::counted(o.dropped, "message")),
         ("latency, mean", mean),
         ("latency, p50", ns(o.latency_ns.p50)),
         ("latency, p99", ns(o.latency_ns.p99)),

@@ -48,7 +48,7 @@ fn report(o: &SystemOutcome) -> String {
     ];
     if let Some(replies) = o.replies_per_post {
         if let Some(cores) = w.get("cores") {
-            rows.insert(0, ("server", format!("{cores} cores")));
+            rows.insert(0, ("server", table::counted(cores, "core")));
         }
         rows.push(("replies at a time", Digits(replies, 1).to_string()));
     }
@@ -61,7 +61,7 @@ fn report(o: &SystemOutcome) -> String {
         rows.push(("begun again", format!("{} times per operation", Digits(o.again, 4))));
     }
     if o.dropped > 0 {
-        rows.push(("dropped", format!("{} messages", o.dropped)));
+        rows.push(("dropped", table::counted(o.dropped, "message")));
     }
     if let Some(again) = o.sent_again.words() {
         rows.push(("sent again", again));

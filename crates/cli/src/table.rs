@@ -1,4 +1,4 @@
-//! Aligned columns.
+//! Aligned columns, and numbers of things.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -12,6 +12,11 @@ pub(crate) enum Align {
     Left,
     /// Numbers.
     Right,
+}
+
+/// `1 core`, `2 cores`.
+pub(crate) fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Rows under a header, each line indented by two.

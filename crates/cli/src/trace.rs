@@ -3,6 +3,7 @@
 use crate::args::TraceArgs;
 use crate::exit::{self, Exit};
 use crate::progress::Bar;
+use crate::table;
 use doorbell_lab::{SimulateError, Traced, Tracing, Watch};
 use doorbell_verbs::Time;
 use std::fs::{File, Metadata};
@@ -191,10 +192,9 @@ impl Files {
                 "{files}: no operation, as none was posted from {from_us} us to {until_us:.3} us of virtual time"
             );
         }
-        let plural = if *operations == 1 { "" } else { "s" };
-        let mut text = format!(
-            "{files}: {operations} operation{plural}, from {from_us} us to {until_us:.3} us of virtual time"
-        );
+        let operations = table::counted(*operations, "operation");
+        let mut text =
+            format!("{files}: {operations}, from {from_us} us to {until_us:.3} us of virtual time");
         if *unfinished > 0 {
             text += &format!("; {unfinished} had not ended");
         }

@@ -271,6 +271,15 @@ fn line_of<'a>(text: &'a str, words: &str) -> &'a str {
 }
 
 #[test]
+fn one_is_told_as_one() {
+    let flags = "--verb read --machines 2 --threads 1 --window 1 --warmup 5us --duration 20us";
+    let output = words(&format!("simulate {flags}"));
+    assert!(line_of(stdout(&output), "window").ends_with(" 1 operation per thread"), "{output:?}");
+    let output = words("simulate --system herd-kv --clients 1 --cores 1 --warmup 5us --duration 20us");
+    assert!(line_of(stdout(&output), "server").ends_with(" 1 core"), "{output:?}");
+}
+
+#[test]
 fn people_are_told_all_digits_that_count() {
     let output = words("limits --verb write --size 1000000000 --machines 2 --threads 1 --no-inline");
     let text = stdout(&output);
