@@ -6,6 +6,7 @@ use crate::memory::View;
 use crate::objects::{Ah, Cq, Device, Mr, Pd, Qp, Srq};
 use crate::post::{Scope, Scratch};
 use crate::query;
+use crate::sockets::Socket;
 use crate::table::Table;
 use doorbell_verbs::{
     AccessFlags, AhAttr, AhHandle, CqHandle, DeviceAttr, DeviceHandle, Mem, MrHandle, MrKeys, PdHandle,
@@ -30,6 +31,7 @@ struct Thread {
     mrs: Table<Mr>,
     pds: Table<Pd>,
     devices: Table<Device>,
+    sockets: Table<Socket>,
     scratch: RefCell<Scratch>,
     pauses: Cell<u32>,
     name: String,
@@ -49,6 +51,7 @@ impl NativeProvider {
             mrs: Table::new("memory region"),
             pds: Table::new("protection domain"),
             devices: Table::new("device"),
+            sockets: Table::new("TCP socket"),
             scratch: RefCell::default(),
             pauses: Cell::new(0),
             name,
@@ -64,6 +67,10 @@ impl NativeProvider {
 
     pub(crate) fn exchange(&self) -> &Exchange {
         &self.0.shared.exchange
+    }
+
+    pub(crate) fn sockets(&self) -> &Table<Socket> {
+        &self.0.sockets
     }
 
     pub(crate) fn elapsed(&self) -> Duration {

@@ -1,43 +1,204 @@
 //! Kernel TCP: the machine's own.
+//!
+//! Machines of a cluster are threads of a process, or processes that share one device: all are on one host. So
+//! listeners are on its loopback interface, which all of them reach and nobody else does.
+//!
+//! Sockets block, with a time limit of a slice: a call is mostly one system call, as in any program, and one that
+//! waits looks between slices whether the run was stopped.
 
 use crate::provider::NativeProvider;
-use doorbell_verbs::{Mem, SocketError, SocketHandle, Sockets, Time};
-use std::net::SocketAddr;
+use doorbell_verbs::{Cpu, Mem, SocketError, SocketHandle, Sockets, Span, Time, VerbsError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_nodelay};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::{accept_with, bind, connect, getsockname, listen, socket_with};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::time::Duration;
 
-fn no_tcp<T>() -> Result<T, SocketError> {
-    Err(SocketError::Unsupported("sockets are not opened yet".into()))
+/// How long a call waits at most before it looks whether the run was stopped.
+const SLICE: Span = Span::from_ms(20);
+/// Connections that may wait to be accepted; the kernel takes no more than `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// A socket, closed when it is dropped.
+pub(crate) enum Socket {
+    Listener(OwnedFd),
+    Stream(OwnedFd),
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Listener(fd) | Socket::Stream(fd) => fd.as_fd(),
+        }
+    }
+}
+
+/// What a call failed with.
+fn refused(what: &'static str) -> impl Fn(Errno) -> SocketError {
+    move |errno| match errno {
+        Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED | Errno::TIMEDOUT => SocketError::Reset,
+        Errno::BADF | Errno::INVAL | Errno::NOTCONN => {
+            SocketError::Invalid(format!("{what} failed: {errno}"))
+        }
+        _ => SocketError::Errno { what, errno: errno.raw_os_error() },
+    }
+}
+
+/// Whether the call is to be made again: its slice is over, or a signal came.
+fn is_again(errno: Errno) -> bool {
+    matches!(errno, Errno::AGAIN | Errno::INTR | Errno::INPROGRESS | Errno::ALREADY)
+}
+
+/// The refusal of a number.
+fn unknown(cause: VerbsError) -> SocketError {
+    match cause {
+        VerbsError::Invalid(why) => SocketError::Invalid(why),
+        other => SocketError::Invalid(other.to_string()),
+    }
+}
+
+/// A TCP socket.
+fn socket() -> Result<OwnedFd, SocketError> {
+    socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .map_err(refused("socket(2)"))
+}
+
+/// Limits what calls on the socket wait.
+fn in_slices(fd: &OwnedFd) -> Result<(), SocketError> {
+    let slice = Some(Duration::from_nanos(SLICE.as_ns()));
+    [Timeout::Recv, Timeout::Send]
+        .into_iter()
+        .try_for_each(|way| set_socket_timeout(fd, way, slice))
+        .map_err(refused("setsockopt(2)"))
+}
+
+/// The outcome of send(2) and recv(2), as they return it: bytes, or -1 with errno.
+fn bytes(returned: isize) -> Result<u64, Errno> {
+    u64::try_from(returned).map_err(|_| {
+        let errno = std::io::Error::last_os_error().raw_os_error();
+        Errno::from_raw_os_error(errno.unwrap_or(libc::EIO))
+    })
+}
+
+impl NativeProvider {
+    /// Makes a call until it does not end with its slice; unwinds where the run is stopped.
+    fn blocking<T>(&self, mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+        loop {
+            self.exchange().check();
+            match call() {
+                Err(errno) if is_again(errno) => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn keep(&self, socket: Socket) -> Result<SocketHandle, SocketError> {
+        self.sockets().insert(socket).map(SocketHandle).map_err(unknown)
+    }
+
+    fn socket(&self, handle: SocketHandle) -> Result<Rc<Socket>, SocketError> {
+        self.sockets().get(handle.0).map_err(unknown)
+    }
+
+    /// A connection.
+    fn stream(&self, handle: SocketHandle) -> Result<Rc<Socket>, SocketError> {
+        let socket = self.socket(handle)?;
+        match *socket {
+            Socket::Stream(_) => Ok(socket),
+            Socket::Listener(_) => {
+                Err(SocketError::Invalid(format!("socket {} listens: bytes go by a connection", handle.0)))
+            }
+        }
+    }
 }
 
 impl Sockets for NativeProvider {
     fn tcp_listen(&self) -> Result<(SocketHandle, SocketAddr), SocketError> {
-        no_tcp()
+        let fd = socket()?;
+        bind(&fd, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(refused("bind(2)"))?;
+        listen(&fd, BACKLOG).map_err(refused("listen(2)"))?;
+        in_slices(&fd)?;
+        let address = getsockname(&fd).and_then(SocketAddr::try_from).map_err(refused("getsockname(2)"))?;
+        Ok((self.keep(Socket::Listener(fd))?, address))
     }
 
-    fn tcp_accept(&self, _listener: SocketHandle) -> Result<SocketHandle, SocketError> {
-        no_tcp()
+    fn tcp_accept(&self, listener: SocketHandle) -> Result<SocketHandle, SocketError> {
+        let socket = self.socket(listener)?;
+        let Socket::Listener(fd) = &*socket else {
+            return Err(SocketError::Invalid(format!("socket {} does not listen", listener.0)));
+        };
+        let accepted =
+            self.blocking(|| accept_with(fd, SocketFlags::CLOEXEC)).map_err(refused("accept(2)"))?;
+        set_tcp_nodelay(&accepted, true).map_err(refused("setsockopt(2)"))?;
+        in_slices(&accepted)?;
+        self.keep(Socket::Stream(accepted))
     }
 
-    fn tcp_connect(&self, _to: SocketAddr) -> Result<SocketHandle, SocketError> {
-        no_tcp()
+    fn tcp_connect(&self, to: SocketAddr) -> Result<SocketHandle, SocketError> {
+        let fd = socket()?;
+        set_tcp_nodelay(&fd, true).map_err(refused("setsockopt(2)"))?;
+        in_slices(&fd)?;
+        match self.blocking(|| connect(&fd, &to)) {
+            // A slice and the connection may end together.
+            Ok(()) | Err(Errno::ISCONN) => self.keep(Socket::Stream(fd)),
+            Err(Errno::CONNREFUSED) => Err(SocketError::Refused(to)),
+            Err(errno) => Err(SocketError::Errno { what: "connect(2)", errno: errno.raw_os_error() }),
+        }
     }
 
-    fn tcp_send(&self, _socket: SocketHandle, _mem: Mem, _offset: u64, _len: u64) -> Result<(), SocketError> {
-        no_tcp()
+    fn tcp_send(&self, socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<(), SocketError> {
+        let stream = self.stream(socket)?;
+        let from = self.view().pointer(mem, offset, len);
+        let fd = stream.as_fd().as_raw_fd();
+        let mut sent = 0;
+        while sent < len {
+            let send = || {
+                // SAFETY: `pointer` checked the range, which stays mapped as long as the view and whose length fits a
+                // usize. It is the kernel that reads it, as a device would: no reference is made to what others store to.
+                bytes(unsafe {
+                    libc::send(fd, from.add(sent as usize).cast(), (len - sent) as usize, libc::MSG_NOSIGNAL)
+                })
+            };
+            sent += self.blocking(send).map_err(refused("send(2)"))?;
+        }
+        Ok(())
     }
 
-    fn tcp_recv(
-        &self,
-        _socket: SocketHandle,
-        _mem: Mem,
-        _offset: u64,
-        _len: u64,
-    ) -> Result<u64, SocketError> {
-        no_tcp()
+    fn tcp_recv(&self, socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<u64, SocketError> {
+        let stream = self.stream(socket)?;
+        if len == 0 {
+            return Err(SocketError::Invalid(
+                "recv(2) of 0 bytes, whose outcome would look like the end".into(),
+            ));
+        }
+        let to = self.view().pointer(mem, offset, len);
+        let fd = stream.as_fd().as_raw_fd();
+        // SAFETY: as for send(2); the kernel writes it.
+        let recv = || bytes(unsafe { libc::recv(fd, to.cast(), len as usize, 0) });
+        self.blocking(recv).map_err(refused("recv(2)"))
     }
 
-    fn tcp_poll(&self, _sockets: &[SocketHandle], _deadline: Time) -> Result<Option<usize>, SocketError> {
-        no_tcp()
+    fn tcp_poll(&self, sockets: &[SocketHandle], deadline: Time) -> Result<Option<usize>, SocketError> {
+        let sockets = sockets.iter().map(|handle| self.socket(*handle)).collect::<Result<Vec<_>, _>>()?;
+        let mut fds: Vec<_> = sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+        loop {
+            let slice = deadline.since(self.now()).min(SLICE);
+            let timeout = Timespec { tv_sec: 0, tv_nsec: slice.as_ns() as i64 };
+            match self.blocking(|| poll(&mut fds, Some(&timeout))) {
+                // An error or the peer's end is something to take as well: recv(2) says which.
+                Ok(1..) => return Ok(fds.iter().position(|fd| !fd.revents().is_empty())),
+                Ok(0) if self.now() >= deadline => return Ok(None),
+                Ok(0) => {}
+                Err(errno) => return Err(refused("poll(2)")(errno)),
+            }
+        }
     }
 
-    fn tcp_close(&self, _socket: SocketHandle) {}
+    fn tcp_close(&self, socket: SocketHandle) {
+        self.sockets().remove(socket.0);
+    }
 }

@@ -5,7 +5,7 @@ use doorbell_conformance::{CheckResult, Outcome, Report};
 use doorbell_native::NativeCluster;
 use doorbell_verbs::{
     AccessFlags, Cluster, ConnectAttr, Context, Mem, PageSize, Program, Provider, QpCap, QpHandle,
-    QpInitAttr, QpObjects, QpState, QpType, RemoteAddr, RunError, SendFlags, SendOp, SendWr, Sge, Span,
+    QpInitAttr, QpObjects, QpState, QpType, RemoteAddr, RunError, SendFlags, SendOp, SendWr, Sge, Span, Time,
     VerbsError,
 };
 use std::error::Error;
@@ -25,13 +25,14 @@ pub(crate) fn run(
     each: &mut dyn FnMut(&CheckResult),
 ) -> Report {
     type Check = fn(NativeCluster) -> Result<(), String>;
-    let checks: [(&str, Check); 6] = [
+    let checks: [(&str, Check); 7] = [
         ("native/children_keep_parents", |mut c| alone(&mut c, ChildrenKeepParents)),
         ("native/what_is_left_is_destroyed", what_is_left_is_destroyed),
         ("native/contexts_do_not_mix", |mut c| alone(&mut c, ContextsDoNotMix)),
         ("native/posting_needs_a_state", |mut c| alone(&mut c, PostingNeedsAState)),
         ("native/foreign_memory", foreign_memory),
         ("native/setup_is_checked", setup_is_checked),
+        ("native/sockets_unwind", |mut c| sockets_unwind(&mut c)),
     ];
     let mut report = Report::default();
     for (name, check) in checks {
@@ -102,6 +103,8 @@ impl Program for Forgetful {
         let cq = p.create_cq(device, 4)?;
         p.create_qp(pd, &QpObjects { send_cq: cq, recv_cq: cq, srq: None }, &QP)?;
         p.reg_mr(pd, p.alloc(64, PageSize::Small)?, AccessFlags::LOCAL_WRITE)?;
+        let (_, address) = p.tcp_listen()?;
+        p.tcp_connect(address)?;
         Ok(())
     }
 }
@@ -182,9 +185,12 @@ impl Program for Foreign {
         let sge = [Sge { addr: self.memory.addr(0), length: 8, lkey: 0 }];
         let send = SendWr::new(1, SendOp::Send, &sge).flags(SendFlags::INLINE);
         require(qp.post_send(&[send]).is_err(), "it was sent inline")?;
+        let stream = p.tcp_connect(p.tcp_listen()?.1)?;
         match self.way {
             0 => p.store_u8(self.memory, 0, 1),
             1 => p.read(self.memory, 0, &mut [0; 8]),
+            2 => p.tcp_send(stream, self.memory, 0, 8)?,
+            3 => drop(p.tcp_recv(stream, self.memory, 0, 8)?),
             _ => drop(p.fetch_add_u64(self.memory, 0, 1)),
         }
         Err("it was reached".into())
@@ -196,7 +202,7 @@ fn foreign_memory(mut cluster: NativeCluster) -> Result<(), String> {
     // These panics are wanted; what they say is compared, not printed.
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
-    let ended = (0..3).try_for_each(|way| {
+    let ended = (0..5).try_for_each(|way| {
         let task = cluster.spawn(0, 0, Foreign { memory, way });
         match (cluster.run(), task.take()) {
             (Err(RunError::Panicked { message, .. }), _) if message.contains("memory of machine 1") => Ok(()),
@@ -217,4 +223,54 @@ fn setup_is_checked(mut cluster: NativeCluster) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Waits for ever at a socket, in every way there is.
+struct Waits {
+    way: u8,
+}
+
+impl Program for Waits {
+    type Output = Ended;
+
+    fn run<P: Provider>(self, p: P) -> Ended {
+        let (listener, address) = p.tcp_listen()?;
+        let stream = p.tcp_connect(address)?;
+        let mem = p.alloc(1 << 20, PageSize::Small)?;
+        p.publish("waits", &[]);
+        match self.way {
+            // The first call takes the connection that is there.
+            0 => drop(p.tcp_accept(listener).and_then(|_| p.tcp_accept(listener))?),
+            1 => drop(p.tcp_recv(stream, mem, 0, 8)?),
+            2 => drop(p.tcp_poll(&[stream], Time::NEVER)?),
+            _ => loop {
+                p.tcp_send(stream, mem, 0, mem.len())?;
+            },
+        }
+        Err("it did not wait".into())
+    }
+}
+
+/// Panics once the other waits, or is about to.
+struct Panics;
+
+impl Program for Panics {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        p.lookup("waits");
+        panic::resume_unwind(Box::new("on purpose"));
+    }
+}
+
+/// Who waits at a socket is stopped with the run: without that, this does not end.
+fn sockets_unwind(cluster: &mut NativeCluster) -> Result<(), String> {
+    (0..4).try_for_each(|way| {
+        let task = cluster.spawn(0, 0, Waits { way });
+        cluster.spawn(1, 0, Panics);
+        match (cluster.run(), task.take()) {
+            (Err(RunError::Panicked { message, .. }), None) if message == "on purpose" => Ok(()),
+            (run, ended) => Err(format!("way {way}: {run:?}, {ended:?}")),
+        }
+    })
 }
