@@ -22,6 +22,7 @@ mod ordering;
 mod report;
 mod rnr;
 pub mod samples;
+mod sockets;
 mod soft_roce;
 mod srq;
 mod states;

@@ -196,4 +196,20 @@ suite! {
         1 too_many_rd_atomic
         2 psn_wraps
     }
+    sockets {
+        2 in_order
+        2 parts
+        2 both_ways
+        2 two_apart
+        2 before_accept
+        2 end_of_stream
+        2 closed_while_sending
+        2 full_window
+        2 peer_goes
+        2 peer_gone
+        2 nobody_listens
+        2 poll_waits
+        2 poll_first
+        1 wrong_sockets
+    }
 }

@@ -1,0 +1,403 @@
+//! Kernel TCP beside verbs: bytes in order, the end of a connection, and what waits for what.
+
+use crate::bench::Bench;
+use crate::step::{Step, Stop, failed, holds, refused, same};
+use doorbell_verbs::{
+    Mem, PageSize, Provider, SocketError, SocketHandle, Span, TcpListener, TcpStream, Time,
+};
+use std::net::SocketAddr;
+
+/// More than the buffers of a connection hold together.
+const FLOOD: u64 = 16 << 20;
+/// Bytes of the memory that checks send from and take to.
+const LEN: u64 = 64 << 10;
+/// What is in memory that nothing was taken to.
+const UNTOUCHED: u8 = 0xEE;
+
+/// A listener; the check is skipped where there is no TCP.
+fn listener<P: Provider>(b: &Bench<P>) -> Step<TcpListener<P>> {
+    match TcpListener::bind(&b.provider) {
+        Err(SocketError::Unsupported(why)) => Err(Stop::Skipped(format!("no TCP here: {why}"))),
+        bound => Ok(bound?),
+    }
+}
+
+/// The responder listens, and says where.
+fn listen<P: Provider>(b: &Bench<P>) -> Step<TcpListener<P>> {
+    let listener = listener(b)?;
+    b.say(listener.address().to_string().as_bytes());
+    Ok(listener)
+}
+
+/// Where the responder listens.
+fn hear_address<P: Provider>(b: &Bench<P>) -> Step<SocketAddr> {
+    Ok(String::from_utf8_lossy(&b.hear()?).parse()?)
+}
+
+/// Each side's end of a connection.
+fn connection<P: Provider>(b: &Bench<P>) -> Step<TcpStream<P>> {
+    match b.is_requester() {
+        true => Ok(TcpStream::connect(&b.provider, hear_address(b)?)?),
+        false => Ok(listen(b)?.accept()?),
+    }
+}
+
+fn memory<P: Provider>(b: &Bench<P>, len: u64) -> Step<Mem> {
+    Ok(b.provider.alloc(len, PageSize::Small)?)
+}
+
+/// Byte `at` of a stream; neighbours differ, and so do segments.
+fn byte(at: u64) -> u8 {
+    (at.wrapping_mul(31) ^ (at >> 8).wrapping_mul(7) ^ (at >> 16)) as u8
+}
+
+/// Puts `len` bytes of a stream, from byte `at` of it on, at `offset` of the memory.
+fn fill<P: Provider>(b: &Bench<P>, mem: Mem, offset: u64, at: u64, len: u64) {
+    let bytes: Vec<u8> = (at..at + len).map(byte).collect();
+    b.provider.write(mem, offset, &bytes);
+}
+
+fn bytes<P: Provider>(b: &Bench<P>, mem: Mem, offset: u64, len: u64) -> Vec<u8> {
+    let mut bytes = vec![0; len as usize];
+    b.provider.read(mem, offset, &mut bytes);
+    bytes
+}
+
+/// Fails unless the `len` bytes at `offset` are those of a stream from byte `at` of it on.
+#[track_caller]
+fn has<P: Provider>(b: &Bench<P>, mem: Mem, offset: u64, at: u64, len: u64) -> Step {
+    match (at..).zip(bytes(b, mem, offset, len)).find(|&(at, found)| found != byte(at)) {
+        None => Ok(()),
+        Some((at, found)) => {
+            Err(failed(format!("byte {at} of the stream is {found:#04x}, not {:#04x}", byte(at))))
+        }
+    }
+}
+
+/// Sends `len` bytes of a stream, from byte `at` of it on.
+fn send<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, at: u64, len: u64) -> Step {
+    fill(b, mem, 8, at, len);
+    Ok(stream.send(mem, 8, len)?)
+}
+
+/// Takes what is there of a stream, at most `most` bytes, from byte `at` of it on; returns how many.
+#[track_caller]
+fn take<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, at: u64, most: u64) -> Step<u64> {
+    b.provider.write(mem, 0, &vec![UNTOUCHED; most as usize + 16]);
+    let taken = stream.recv(mem, 8, most)?;
+    holds("at most as many bytes are taken as were asked for", taken <= most)?;
+    has(b, mem, 8, at, taken)?;
+    let beside = [bytes(b, mem, 0, 8), bytes(b, mem, 8 + taken, most + 8 - taken)].concat();
+    holds("nothing beside what was taken has changed", beside.iter().all(|byte| *byte == UNTOUCHED))?;
+    Ok(taken)
+}
+
+/// Takes a stream from byte `at` of it on until it ends; returns its length.
+#[track_caller]
+fn take_all<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, mut at: u64) -> Step<u64> {
+    loop {
+        match take(b, stream, mem, at, LEN - 16)? {
+            0 => return Ok(at),
+            taken => at += taken,
+        }
+    }
+}
+
+/// Sends of all sizes, taken in other sizes: each byte comes once and in order.
+pub(crate) fn in_order<P: Provider>(b: &Bench<P>) -> Step {
+    const SENT: [u64; 9] = [1, 2, 3, 1447, 1448, 1449, 8191, 4096, 30_000];
+    const TAKEN: [u64; 4] = [5, 1000, 1449, 20_000];
+    let (stream, mem) = (connection(b)?, memory(b, LEN)?);
+    let total: u64 = SENT.iter().sum::<u64>() * 3;
+    let mut at = 0;
+    if b.is_requester() {
+        for len in SENT.into_iter().cycle().take(SENT.len() * 3) {
+            send(b, &stream, mem, at, len)?;
+            at += len;
+        }
+        return b.until_peer_ends();
+    }
+    for most in TAKEN.into_iter().cycle() {
+        if at == total {
+            return Ok(());
+        }
+        match take(b, &stream, mem, at, most)? {
+            0 => return Err(failed(format!("the stream ended after {at} of {total} bytes"))),
+            taken => at += taken,
+        }
+    }
+    Ok(())
+}
+
+/// A part of what came is taken, the rest later; and what came does not wait for more to come.
+pub(crate) fn parts<P: Provider>(b: &Bench<P>) -> Step {
+    let (stream, mem) = (connection(b)?, memory(b, LEN)?);
+    if b.is_requester() {
+        send(b, &stream, mem, 0, 10)?;
+        // Sends no more before the ten were taken.
+        b.hear()?;
+        return b.until_peer_ends();
+    }
+    let mut at = take(b, &stream, mem, 0, 4)?;
+    while at < 10 {
+        let taken = take(b, &stream, mem, at, 1000)?;
+        holds("bytes come before the end", taken > 0)?;
+        at += taken;
+    }
+    b.say(&[]);
+    Ok(())
+}
+
+/// Both sides send before either takes.
+pub(crate) fn both_ways<P: Provider>(b: &Bench<P>) -> Step {
+    const EACH: u64 = 8 << 10;
+    let (stream, mem) = (connection(b)?, memory(b, LEN)?);
+    for round in 0..4 {
+        send(b, &stream, mem, round * EACH, EACH)?;
+        stream.recv_exact(mem, 8, EACH)?;
+        has(b, mem, 8, round * EACH, EACH)?;
+    }
+    b.meet()
+}
+
+/// Connections of one listener keep their bytes apart.
+pub(crate) fn two_apart<P: Provider>(b: &Bench<P>) -> Step {
+    let mem = memory(b, LEN)?;
+    if b.is_requester() {
+        let address = hear_address(b)?;
+        let connect = || TcpStream::connect(&b.provider, address);
+        let streams = [connect()?, connect()?];
+        for _ in 0..3 {
+            for (number, stream) in [1, 0].into_iter().map(|n| (n as u8, &streams[n])) {
+                b.provider.write(mem, 0, &[number; 100]);
+                stream.send(mem, 0, 100)?;
+            }
+        }
+        return b.until_peer_ends();
+    }
+    let listener = listen(b)?;
+    let mut numbers = Vec::new();
+    for stream in [listener.accept()?, listener.accept()?] {
+        stream.recv_exact(mem, 0, 300)?;
+        let taken = bytes(b, mem, 0, 300);
+        holds("all bytes are of one connection", taken.iter().all(|byte| *byte == taken[0]))?;
+        numbers.push(taken[0]);
+    }
+    numbers.sort_unstable();
+    same("the connections that were accepted", numbers, vec![0, 1])
+}
+
+/// A connection stands, and takes bytes, before it is accepted; a listener that has one has something to take.
+pub(crate) fn before_accept<P: Provider>(b: &Bench<P>) -> Step {
+    let mem = memory(b, LEN)?;
+    if b.is_requester() {
+        let stream = TcpStream::connect(&b.provider, hear_address(b)?)?;
+        send(b, &stream, mem, 0, 100)?;
+        b.say(&[]);
+        return b.until_peer_ends();
+    }
+    let (listener, address) = match b.provider.tcp_listen() {
+        Err(SocketError::Unsupported(why)) => return Err(Stop::Skipped(format!("no TCP here: {why}"))),
+        listening => listening?,
+    };
+    let soon = b.provider.now() + Span::from_ms(1);
+    same("what has something to take", b.provider.tcp_poll(&[listener], soon)?, None)?;
+    b.say(address.to_string().as_bytes());
+    b.hear()?;
+    same("what has something to take", b.provider.tcp_poll(&[listener], b.deadline())?, Some(0))?;
+    let stream = b.provider.tcp_accept(listener)?;
+    b.provider.tcp_close(listener);
+    let taken = b.provider.tcp_recv(stream, mem, 0, 100)?;
+    holds("bytes that were sent before are there", taken > 0)?;
+    has(b, mem, 0, 0, taken)
+}
+
+/// The end comes after all that was sent, and stays.
+pub(crate) fn end_of_stream<P: Provider>(b: &Bench<P>) -> Step {
+    let (stream, mem) = (connection(b)?, memory(b, LEN)?);
+    if b.is_requester() {
+        send(b, &stream, mem, 0, 5000)?;
+        drop(stream);
+        return b.until_peer_ends();
+    }
+    same("the length of the stream", take_all(b, &stream, mem, 0)?, 5000)?;
+    same("what comes after the end", stream.recv(mem, 0, 100)?, 0)?;
+    holds("the end is something to take", stream.poll(b.deadline())?)?;
+    same("exactly one byte more", stream.recv_exact(mem, 0, 1), Err(SocketError::Reset))
+}
+
+/// What was sent arrives though the sender has closed while it was still on its way.
+pub(crate) fn closed_while_sending<P: Provider>(b: &Bench<P>) -> Step {
+    const SENT: u64 = 8 * (LEN - 16);
+    let (stream, mem) = (connection(b)?, memory(b, LEN)?);
+    if b.is_requester() {
+        for at in (0..SENT).step_by(LEN as usize - 16) {
+            send(b, &stream, mem, at, LEN - 16)?;
+        }
+        drop(stream);
+        return b.until_peer_ends();
+    }
+    b.silence();
+    same("the length of the stream", take_all(b, &stream, mem, 0)?, SENT)
+}
+
+/// Sends far more than the buffers hold, from one memory over and over.
+fn flood<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem) -> Result<(), SocketError> {
+    fill(b, mem, 0, 0, LEN);
+    (0..FLOOD / LEN).try_for_each(|_| stream.send(mem, 0, LEN))
+}
+
+/// A sender waits while nobody takes: it cannot have sent all before the other side begins to.
+pub(crate) fn full_window<P: Provider>(b: &Bench<P>) -> Step {
+    let (stream, mem) = (connection(b)?, memory(b, LEN)?);
+    if b.is_requester() {
+        flood(b, &stream, mem)?;
+        let done = b.provider.now();
+        let heard = <[u8; 8]>::try_from(b.hear()?).map_err(|_| failed("a time has 8 bytes"))?;
+        let begun = Time::from_ps(u64::from_le_bytes(heard));
+        return holds("the sender waited until bytes were taken", done >= begun);
+    }
+    b.silence();
+    b.say(&b.provider.now().as_ps().to_le_bytes());
+    for _ in 0..FLOOD / LEN {
+        stream.recv_exact(mem, 0, LEN)?;
+        has(b, mem, 0, 0, LEN)?;
+    }
+    Ok(())
+}
+
+/// A sender that waits hears of it when the peer goes, having taken nothing.
+pub(crate) fn peer_goes<P: Provider>(b: &Bench<P>) -> Step {
+    let (stream, mem) = (connection(b)?, memory(b, LEN)?);
+    if b.is_requester() {
+        return same("the outcome of sending", flood(b, &stream, mem), Err(SocketError::Reset));
+    }
+    b.silence();
+    drop(stream);
+    b.until_peer_ends()
+}
+
+/// Who sends to a peer that has closed hears of it, if not at once.
+pub(crate) fn peer_gone<P: Provider>(b: &Bench<P>) -> Step {
+    let (stream, mem) = (connection(b)?, memory(b, LEN)?);
+    if !b.is_requester() {
+        drop(stream);
+        b.say(&[]);
+        return b.until_peer_ends();
+    }
+    b.hear()?;
+    let deadline = b.deadline();
+    while stream.send(mem, 0, 100) != Err(SocketError::Reset) {
+        holds("sending ends", b.provider.now() < deadline)?;
+        b.sleep(Span::from_ms(1));
+    }
+    same("what comes afterwards", stream.send(mem, 0, 100), Err(SocketError::Reset))?;
+    let after = stream.recv(mem, 0, 100);
+    holds("nothing comes from there", matches!(after, Ok(0) | Err(SocketError::Reset)))
+}
+
+/// Nobody listens any more.
+pub(crate) fn nobody_listens<P: Provider>(b: &Bench<P>) -> Step {
+    if !b.is_requester() {
+        drop(listen(b)?);
+        b.say(&[]);
+        return b.until_peer_ends();
+    }
+    let address = hear_address(b)?;
+    b.hear()?;
+    let outcome = TcpStream::connect(&b.provider, address).map(drop);
+    same("the outcome", outcome, Err(SocketError::Refused(address)))
+}
+
+/// A poll ends at its deadline where nothing comes, at once where something is there, and does not take it.
+pub(crate) fn poll_waits<P: Provider>(b: &Bench<P>) -> Step {
+    let (stream, mem) = (connection(b)?, memory(b, LEN)?);
+    if !b.is_requester() {
+        b.hear()?;
+        send(b, &stream, mem, 0, 10)?;
+        b.hear()?;
+        drop(stream);
+        return b.until_peer_ends();
+    }
+    let p = &b.provider;
+    let nothing = || -> Step {
+        let deadline = p.now() + Span::from_ms(20);
+        same("whether there is something to take", stream.poll(deadline)?, false)?;
+        holds("the deadline has come", p.now() >= deadline)
+    };
+    nothing()?;
+    same("whether there was something to take", stream.poll(Time::START)?, false)?;
+    b.say(&[]);
+    holds("there is something to take", stream.poll(b.deadline())?)?;
+    let mut at = 0;
+    while at < 10 {
+        holds(
+            "what is there has a poll return, its deadline long gone",
+            at > 0 || stream.poll(Time::START)?,
+        )?;
+        at += take(b, &stream, mem, at, 7)?;
+    }
+    nothing()?;
+    b.say(&[]);
+    holds("the end is something to take", stream.poll(b.deadline())?)?;
+    same("what is left", stream.recv(mem, 0, 10)?, 0)
+}
+
+/// Of several sockets the first that has something.
+pub(crate) fn poll_first<P: Provider>(b: &Bench<P>) -> Step {
+    let (p, mem) = (&b.provider, memory(b, LEN)?);
+    if b.is_requester() {
+        let address = hear_address(b)?;
+        let streams: Vec<_> = (0..3).map(|_| p.tcp_connect(address)).collect::<Result<_, _>>()?;
+        for (number, stream) in (0..).zip(&streams) {
+            p.store_u8(mem, 0, number);
+            p.tcp_send(*stream, mem, 0, 1)?;
+        }
+        b.say(&[]);
+        same("what has something", p.tcp_poll(&streams, b.deadline())?, Some(1))?;
+        b.say(&[]);
+        // Both have, once what is sent to the last is there.
+        same("what has something", p.tcp_poll(&streams[2..], b.deadline())?, Some(0))?;
+        same("what has something", p.tcp_poll(&streams, b.deadline())?, Some(1))?;
+        same("what has something", p.tcp_poll(&[streams[2], streams[1]], b.deadline())?, Some(0))?;
+        same("none of none", p.tcp_poll(&[], p.now())?, None)?;
+        return Ok(());
+    }
+    let listener = listen(b)?;
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        let stream = listener.accept()?;
+        stream.recv_exact(mem, 0, 1)?;
+        streams.push((p.load_u8(mem, 0), stream));
+    }
+    streams.sort_by_key(|(number, _)| *number);
+    for (_, stream) in &streams[1..] {
+        b.hear()?;
+        send(b, stream, mem, 0, 10)?;
+    }
+    b.until_peer_ends()
+}
+
+/// Numbers that name nothing, or a socket that cannot do this.
+pub(crate) fn wrong_sockets<P: Provider>(b: &Bench<P>) -> Step {
+    let (listens, mem) = (listener(b)?, memory(b, 64)?);
+    let p = &b.provider;
+    let (closed, _) = p.tcp_listen()?;
+    p.tcp_close(closed);
+    let invalid = |what: &str, outcome: Result<(), SocketError>| -> Step {
+        let refusal = refused(what, outcome)?;
+        holds(&format!("{what}: {refusal:?} is Invalid"), matches!(refusal, SocketError::Invalid(_)))
+    };
+    for socket in [closed, SocketHandle(u32::MAX)] {
+        invalid("accept", p.tcp_accept(socket).map(drop))?;
+        invalid("poll", p.tcp_poll(&[socket], Time::START).map(drop))?;
+        invalid("send", p.tcp_send(socket, mem, 0, 8))?;
+        invalid("recv", p.tcp_recv(socket, mem, 0, 8).map(drop))?;
+        p.tcp_close(socket);
+    }
+    let (listening, _) = p.tcp_listen()?;
+    invalid("send on a listener", p.tcp_send(listening, mem, 0, 8))?;
+    invalid("recv on a listener", p.tcp_recv(listening, mem, 0, 8).map(drop))?;
+    drop(listens);
+    Ok(())
+}
