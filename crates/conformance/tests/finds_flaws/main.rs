@@ -1,14 +1,18 @@
 //! The suite must be able to fail: devices with one flaw each, and the checks that must find it.
 
-use doorbell_conformance::run;
+mod tcp;
+
+use doorbell_conformance::{names, run};
 use doorbell_nic::Profile;
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_verbs::*;
 use std::net::SocketAddr;
+use tcp::{Tcp, TcpFlaw};
 
 /// What is wrong with a device.
 #[derive(Clone, Copy, Debug)]
 enum Flaw {
+    Tcp(TcpFlaw),
     AlwaysSignals,
     LosesImmediates,
     MiscountsBytes,
@@ -24,15 +28,23 @@ enum Flaw {
 }
 
 /// A cluster whose devices have a flaw.
-struct FlawedCluster(SimCluster, Flaw);
+struct FlawedCluster(SimCluster, Flaw, tcp::Shared);
+
+impl FlawedCluster {
+    fn new(flaw: Flaw, machines: u32) -> FlawedCluster {
+        let profile = Profile::named("cx3").expect("a built-in profile");
+        FlawedCluster(SimCluster::new(&profile, SimConfig::new(machines)), flaw, tcp::Shared::default())
+    }
+}
 
 /// A program on a flawed device.
-struct OnFlawed<T>(T, Flaw);
+struct OnFlawed<T>(T, Flaw, tcp::Shared);
 
 #[derive(Clone)]
 struct Flawed<P> {
     inner: P,
     flaw: Flaw,
+    tcp: Tcp,
 }
 
 impl Cluster for FlawedCluster {
@@ -45,7 +57,7 @@ impl Cluster for FlawedCluster {
     }
 
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output> {
-        self.0.spawn(machine, core, OnFlawed(program, self.1))
+        self.0.spawn(machine, core, OnFlawed(program, self.1, self.2.clone()))
     }
 
     fn preset<R>(&mut self, machine: u32, mem: Mem, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
@@ -61,7 +73,12 @@ impl<T: Program> Program for OnFlawed<T> {
     type Output = T::Output;
 
     fn run<P: Provider>(self, provider: P) -> T::Output {
-        self.0.run(Flawed { inner: provider, flaw: self.1 })
+        let of_tcp = match self.1 {
+            Flaw::Tcp(flaw) => flaw,
+            _ => TcpFlaw::Nothing,
+        };
+        let tcp = Tcp::new(&provider, of_tcp, self.2);
+        self.0.run(Flawed { inner: provider, flaw: self.1, tcp })
     }
 }
 
@@ -133,14 +150,38 @@ impl<P: Provider> Flawed<P> {
 }
 
 impl<P: Provider> Sockets for Flawed<P> {
-    as_inner! {
-        fn tcp_listen() -> Result<(SocketHandle, SocketAddr), SocketError>;
-        fn tcp_accept(listener: SocketHandle) -> Result<SocketHandle, SocketError>;
-        fn tcp_connect(to: SocketAddr) -> Result<SocketHandle, SocketError>;
-        fn tcp_send(socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<(), SocketError>;
-        fn tcp_recv(socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<u64, SocketError>;
-        fn tcp_poll(sockets: &[SocketHandle], deadline: Time) -> Result<Option<usize>, SocketError>;
-        fn tcp_close(socket: SocketHandle);
+    fn tcp_listen(&self) -> Result<(SocketHandle, SocketAddr), SocketError> {
+        Ok(self.tcp.listen())
+    }
+
+    fn tcp_accept(&self, listener: SocketHandle) -> Result<SocketHandle, SocketError> {
+        self.tcp.accept(&self.inner, listener)
+    }
+
+    fn tcp_connect(&self, to: SocketAddr) -> Result<SocketHandle, SocketError> {
+        self.tcp.connect(to)
+    }
+
+    fn tcp_send(&self, socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<(), SocketError> {
+        let mut bytes = vec![0; len as usize];
+        self.inner.read(mem, offset, &mut bytes);
+        self.tcp.send(&self.inner, socket, bytes)
+    }
+
+    fn tcp_recv(&self, socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<u64, SocketError> {
+        let mut bytes = self.tcp.recv(&self.inner, socket, len as usize)?;
+        let taken = bytes.len() as u64;
+        bytes.resize((bytes.len() + self.tcp.spoils()).min((mem.len() - offset) as usize), 0);
+        self.inner.write(mem, offset, &bytes);
+        Ok(taken)
+    }
+
+    fn tcp_poll(&self, sockets: &[SocketHandle], deadline: Time) -> Result<Option<usize>, SocketError> {
+        self.tcp.poll(&self.inner, sockets, deadline)
+    }
+
+    fn tcp_close(&self, socket: SocketHandle) {
+        self.tcp.close(socket);
     }
 }
 
@@ -197,8 +238,7 @@ impl<P: Provider> Provider for Flawed<P> {
 
 /// Runs the part of the suite that `filter` names on devices with the flaw; `must_fail` must.
 fn finds(flaw: Flaw, filter: &str, must_fail: &[&str]) {
-    let profile = Profile::named("cx3").expect("a built-in profile");
-    let mut make = |machines| FlawedCluster(SimCluster::new(&profile, SimConfig::new(machines)), flaw);
+    let mut make = |machines| FlawedCluster::new(flaw, machines);
     let failed = run(&mut make, Some(filter), &mut |_| {}).failed();
     for name in must_fail {
         assert!(failed.contains(name), "{name} does not find the flaw {flaw:?}; {failed:?} do");
@@ -240,4 +280,43 @@ fn wrong_refusals() {
 fn ignored_flags() {
     finds(Flaw::IgnoresFence, "ordering", &["ordering/fence_after_read"]);
     finds(Flaw::IgnoresInline, "inline", &["verbs_per_transport/rc_inline", "limits/too_much_inline"]);
+}
+
+/// What must be found wrong with each flaw of TCP; between them, every check of it finds one.
+const TCP: &[(TcpFlaw, &[&str])] = &[
+    (TcpFlaw::SwapsBytes, &["in_order"]),
+    (TcpFlaw::WritesBeyond, &["in_order", "parts"]),
+    (TcpFlaw::WaitsForAll, &["parts"]),
+    (TcpFlaw::IsHalfDuplex, &["both_ways"]),
+    (TcpFlaw::MixesConnections, &["two_apart"]),
+    (TcpFlaw::LosesWhatCameBeforeAccept, &["before_accept"]),
+    (TcpFlaw::CallsTheEndAReset, &["end_of_stream", "closed_while_sending", "poll_waits"]),
+    (TcpFlaw::LosesWhatIsUnderWay, &["end_of_stream", "closed_while_sending"]),
+    (TcpFlaw::NeverBlocks, &["full_window", "peer_goes"]),
+    (TcpFlaw::HidesThatThePeerIsGone, &["peer_goes", "peer_gone"]),
+    (TcpFlaw::ConnectsToNobody, &["nobody_listens"]),
+    (TcpFlaw::PollsWithoutWaiting, &["poll_waits", "poll_first"]),
+    (TcpFlaw::PollsLast, &["poll_first"]),
+    (TcpFlaw::KnowsAllNumbers, &["wrong_sockets"]),
+];
+
+#[test]
+fn flawed_sockets() {
+    let name = |check: &str| format!("sockets/{check}");
+    for (flaw, must_fail) in TCP {
+        let names: Vec<String> = must_fail.iter().map(|check| name(check)).collect();
+        finds(Flaw::Tcp(*flaw), "sockets/", &names.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    let found = |check: &str| TCP.iter().any(|(_, all)| all.iter().any(|c| name(c) == check));
+    for check in names().filter(|check| check.starts_with("sockets/")) {
+        assert!(found(check), "no flaw is found by {check}");
+    }
+}
+
+/// Checks fail for a flaw, and not of themselves.
+#[test]
+fn sockets_without_a_flaw() {
+    let mut make = |machines| FlawedCluster::new(Flaw::Tcp(TcpFlaw::Nothing), machines);
+    let report = run(&mut make, Some("sockets/"), &mut |check| println!("{check}"));
+    assert_eq!(report.counts(), (report.checks.len(), 0, 0));
 }
