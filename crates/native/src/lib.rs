@@ -9,6 +9,7 @@
 
 mod access;
 mod cluster;
+mod counters;
 mod cpu;
 mod device;
 mod error;
@@ -24,5 +25,6 @@ mod table;
 mod threads;
 
 pub use cluster::NativeCluster;
+pub use counters::{CacheCounters, CacheCounts, NoCounters};
 pub use device::{NativeDevice, OpenError};
 pub use provider::NativeProvider;

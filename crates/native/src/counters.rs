@@ -1,0 +1,153 @@
+//! Counters of the last-level cache, where the machine has them and lets programs read them.
+
+use perf_event::events::{Event, Hardware};
+use perf_event::{Builder, Counter, Group};
+use std::io;
+use thiserror::Error;
+
+/// Why nothing is counted; a run goes on without.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("cache counters: {0}")]
+pub struct NoCounters(String);
+
+/// What a thread asked of the last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheCounts {
+    /// PERF_COUNT_HW_CACHE_REFERENCES of perf_event_open(2): requests that reached the last-level cache, where the
+    /// processor is Intel's; elsewhere what the kernel takes for it.
+    pub references: u64,
+    /// PERF_COUNT_HW_CACHE_MISSES: those that it did not have.
+    pub misses: u64,
+    /// Whether what the kernel did for the thread is in it; the machine's settings may allow counting the
+    /// program's own alone.
+    pub with_kernel: bool,
+}
+
+/// Counters of the calling thread.
+pub struct CacheCounters {
+    group: Group,
+    references: Counter,
+    misses: Counter,
+    with_kernel: bool,
+}
+
+impl CacheCounters {
+    /// Begins to count.
+    ///
+    /// # Errors
+    /// One line, if the machine has no such counters or does not let programs read them.
+    pub fn start() -> Result<CacheCounters, NoCounters> {
+        CacheCounters::of([Hardware::CACHE_REFERENCES, Hardware::CACHE_MISSES])
+    }
+
+    /// Counters of two events: with the kernel's part, or without where that is forbidden.
+    fn of<E: Event + Clone>(events: [E; 2]) -> Result<CacheCounters, NoCounters> {
+        match CacheCounters::with(&events, true) {
+            Err(error) if is_forbidden(&error) => CacheCounters::with(&events, false),
+            outcome => outcome,
+        }
+        .map_err(|error| NoCounters(reason(&error)))
+    }
+
+    fn with<E: Event + Clone>(events: &[E; 2], with_kernel: bool) -> io::Result<CacheCounters> {
+        let mut group = Group::new()?;
+        let [references, misses] = events.clone().map(|event| {
+            let mut builder = Builder::new(event);
+            builder.exclude_kernel(!with_kernel);
+            group.add(&builder)
+        });
+        let (references, misses) = (references?, misses?);
+        group.enable()?;
+        Ok(CacheCounters { group, references, misses, with_kernel })
+    }
+
+    /// What was counted since [`CacheCounters::start`].
+    ///
+    /// # Errors
+    /// If others had the processor's counters for a part of the time.
+    pub fn stop(mut self) -> Result<CacheCounts, NoCounters> {
+        let counted = self.group.disable().and_then(|()| self.group.read());
+        let counted = counted.map_err(|error| NoCounters(reason(&error)))?;
+        if counted.time_running() < counted.time_enabled() {
+            let why =
+                "others had the processor's counters for a part of the time (the NMI watchdog takes one)";
+            return Err(NoCounters(why.into()));
+        }
+        Ok(CacheCounts {
+            references: counted[&self.references],
+            misses: counted[&self.misses],
+            with_kernel: self.with_kernel,
+        })
+    }
+}
+
+fn is_forbidden(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// What a refusal of the kernel means.
+fn reason(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL) => {
+            "this machine has none (virtual machines mostly have not)".into()
+        }
+        Some(libc::ENOSYS) => "this kernel has none".into(),
+        _ if is_forbidden(error) => {
+            let setting = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+            let setting = setting.trim();
+            format!(
+                "this machine's settings forbid them (perf_event_paranoid is {setting}; up to 2 allows a program its own)"
+            )
+        }
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf_event::events::Software;
+
+    /// Touches so many pages for the first time.
+    fn touch(pages: usize) {
+        let mut memory = vec![0_u8; pages * 4096];
+        memory.iter_mut().step_by(4096).for_each(|byte| *byte = std::hint::black_box(1));
+        std::hint::black_box(memory);
+    }
+
+    /// Every kernel can count page faults, so that it is not by chance that the machines of tests have nothing to count.
+    #[test]
+    fn what_is_counted_is_of_this_thread_since_the_start() {
+        touch(1000);
+        let counters = match CacheCounters::of([Software::PAGE_FAULTS, Software::PAGE_FAULTS_MAJ]) {
+            Ok(counters) => counters,
+            Err(none) => return eprintln!("skipped: {none}"),
+        };
+        touch(100);
+        std::thread::scope(|scope| scope.spawn(|| touch(1000)).join()).expect("it does not panic");
+        let counts = counters.stop().expect("nobody else wants them");
+        assert!((100..1000).contains(&counts.references), "{counts:?}");
+        assert!(counts.misses <= counts.references, "{counts:?}");
+    }
+
+    #[test]
+    fn without_counters_it_says_so_in_one_line() {
+        let ended = CacheCounters::start().and_then(|counters| {
+            touch(1000);
+            counters.stop()
+        });
+        match ended {
+            Ok(counts) => assert!(counts.references > 0, "{counts:?}"),
+            Err(none) => assert!(none.to_string().lines().count() == 1, "{none}"),
+        }
+    }
+
+    #[test]
+    fn a_refusal_tells_its_cause() {
+        let of = |errno| reason(&io::Error::from_raw_os_error(errno));
+        assert!(of(libc::ENOENT).contains("has none"));
+        assert!(of(libc::EACCES).contains("perf_event_paranoid is "));
+        assert!(of(libc::EPERM).contains("perf_event_paranoid is "));
+        assert_eq!(of(libc::EMFILE), io::Error::from_raw_os_error(libc::EMFILE).to_string());
+    }
+}
