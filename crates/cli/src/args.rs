@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::flags::{AnyArgs, VerbArgs};
+use crate::flags::{AnyArgs, SystemArgs, VerbArgs};
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use doorbell_lab::Duration;
@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// Run an unmodified RDMA program on a software NIC, no hardware needed.
     Run(RunArgs),
+    /// Run a system on this machine's own verbs, the software NIC's if no others, and TCP: what it reaches here.
+    Live(LiveArgs),
     /// Say where results of `reproduce` are kept for its next time, and how much they take.
     Cache(CacheArgs),
     /// Print a script that completes this command's options in a shell.
@@ -63,6 +65,22 @@ pub(crate) struct RunArgs {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct LiveArgs {
+    #[command(flatten)]
+    pub(crate) workload: SystemArgs,
+    /// The libibverbs to use, by its path or as the loader knows it: libibverbs.so.1 for the system's
+    /// [default: the software NIC's, beside this command]
+    #[arg(long, value_name = "LIBRARY")]
+    pub(crate) lib: Option<PathBuf>,
+    /// Device to use, from 0 as the library lists them
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) device: usize,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(clap::Args)]

@@ -2,7 +2,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
-use doorbell_lab::{Asked, Schema, Workload, WorkloadError};
+use doorbell_lab::{Asked, SYSTEMS, Schema, Workload, WorkloadError};
 use doorbell_nic::Profile;
 use doorbell_schema::{Field, Given, Kind, Says, Value};
 use std::path::PathBuf;
@@ -12,6 +12,9 @@ pub(crate) struct VerbArgs(FileAndFlags);
 
 /// The same, and systems.
 pub(crate) struct AnyArgs(FileAndFlags);
+
+/// The same, of systems alone, and of no profile.
+pub(crate) struct SystemArgs(FileAndFlags);
 
 struct FileAndFlags {
     file: Option<PathBuf>,
@@ -43,6 +46,24 @@ impl AnyArgs {
         let groups = workload.machine.iter().flatten().map(|group| group.profile.as_str());
         let profiles = groups.chain([workload.profile_name()]).filter(|name| Profile::is_path(name));
         self.0.file.iter().cloned().chain(profiles.map(PathBuf::from)).collect()
+    }
+}
+
+impl SystemArgs {
+    /// The flags, over the file's contents if one is given.
+    pub(crate) fn given(&self) -> Result<Given, WorkloadError> {
+        self.0.given()
+    }
+
+    /// Fields that some system has.
+    fn fields() -> Vec<&'static Field> {
+        let mut all = doorbell_lab::system_fields();
+        for field in SYSTEMS.iter().flat_map(|entry| &entry.fields) {
+            if all.iter().all(|known| known.key != field.key) {
+                all.push(field);
+            }
+        }
+        all
     }
 }
 
@@ -125,6 +146,36 @@ impl clap::Args for AnyArgs {
 
     fn augment_args_for_update(command: Command) -> Command {
         AnyArgs::augment_args(command)
+    }
+}
+
+impl clap::Args for SystemArgs {
+    fn augment_args(command: Command) -> Command {
+        let file = Arg::new("file").value_name("FILE").value_parser(value_parser!(PathBuf)).help(
+            "Workload file, TOML or JSON, whose keys are these options with _ for -; options override it, \
+             and its profile means nothing here",
+        );
+        let usual = |field: &Field| match crate::live::USUAL.iter().find(|(key, _)| *key == field.key) {
+            Some((_, real)) => format!(" (here: real time) [default: {real}]"),
+            None => of_systems(field),
+        };
+        let flags = SystemArgs::fields().into_iter().flat_map(|field| args(field, &usual(field)));
+        command.arg(file).args(flags)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        SystemArgs::augment_args(command)
+    }
+}
+
+impl FromArgMatches for SystemArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<SystemArgs, clap::Error> {
+        Ok(SystemArgs(FileAndFlags::from(matches, &SystemArgs::fields())))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = SystemArgs::from_arg_matches(matches)?;
+        Ok(())
     }
 }
 

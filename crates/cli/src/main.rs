@@ -1,11 +1,12 @@
 //! The `doorbell` command.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod args;
 mod cache;
 mod exit;
 mod flags;
 mod limits;
+mod live;
 mod overview;
 mod plot;
 mod profiles;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Some(Command::Profiles(args)) => profiles::run(args),
         Some(Command::Reproduce(args)) => reproduce::run(args),
         Some(Command::Run(args)) => run::run(args),
+        Some(Command::Live(args)) => live::run(&args),
         Some(Command::Cache(args)) => cache::run(&args),
         Some(Command::Completions { shell }) => exit::print(&completions(shell)),
     };

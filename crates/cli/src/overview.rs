@@ -12,6 +12,7 @@ would lift it, and checks itself against published measurements. No RDMA hardwar
   doorbell profiles     the machines and NICs it knows, each number with where it comes from
   doorbell reproduce    tables and figures of papers, beside what Doorbell finds
   doorbell run          an unmodified RDMA program, on a software NIC
+  doorbell live         a paper's system on this machine: software NIC or real one, and TCP
 
 Try:
 

@@ -1,32 +1,12 @@
 //! `doorbell run` with what it counts, and `doorbell simulate` of that. Skipped where perftest is not
 //! installed.
 
+mod common;
+
+use common::{doorbell, library, text};
 use serde_json::Value;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
-
-/// The library of the profile that the tests were built with; Cargo builds none for tests of the
-/// command.
-fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let profile = Path::new(env!("CARGO_BIN_EXE_doorbell")).parent().expect("it lies in a directory");
-        let target = profile.parent().expect("that lies in the target directory");
-        let mut cargo = Command::new(env!("CARGO"));
-        // The whole workspace with what its tests need, for the features of dependencies that
-        // `cargo test --workspace` has: with others all below the library would be built again.
-        cargo.args(["build", "--quiet", "--workspace", "--lib", "--example", "native-test"]);
-        cargo.arg("--target-dir").arg(target);
-        if profile.ends_with("release") {
-            cargo.arg("--release");
-        }
-        let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
-        assert!(status.success(), "the library is built");
-        profile.join("libibverbs.so")
-    })
-}
 
 fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -43,14 +23,6 @@ fn directory(test: &str) -> PathBuf {
     let _ = std::fs::remove_dir_all(&path);
     std::fs::create_dir_all(&path).expect("a directory can be made");
     path
-}
-
-fn doorbell() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_doorbell"))
-}
-
-fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// Runs server and client of a perftest program below one shell, so that both write statistics of

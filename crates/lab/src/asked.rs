@@ -136,25 +136,37 @@ fn usual_on(profile: &Profile, entry: &Entry, given: &Given) -> Given {
     given
 }
 
+fn read(given: &Given, key: &str) -> Result<Option<String>, WorkloadError> {
+    given.read(key).map_err(WorkloadError::Invalid)
+}
+
+/// The system that is asked for by all that is given, if one is.
+///
+/// # Errors
+/// If there is no such system, or something is given that it has not.
+pub fn system_of(given: &Given) -> Result<Option<&'static Entry>, WorkloadError> {
+    let Some(name) = read(given, "system")? else { return Ok(None) };
+    let entry = entry(&name, read(given, "design")?)?;
+    if given.get("machine").is_some() {
+        return invalid(
+            "with --system all machines are alike: a file must not have [[machine]] tables".into(),
+        );
+    }
+    let has = |key: &str| BESIDE.contains(&key) || entry.fields.iter().any(|field| field.key == key);
+    match given.keys().find(|key| !has(key)) {
+        Some(key) => invalid(format!("{} means nothing to {}", called(key), entry.name)),
+        None => Ok(Some(entry)),
+    }
+}
+
 impl Asked {
     /// What is asked for by all that is given.
     ///
     /// # Errors
     /// If something is given that what is asked for has not, or a value is out of its range.
     pub fn of(given: &Given) -> Result<Asked, WorkloadError> {
-        let read = |key| given.read::<String>(key).map_err(WorkloadError::Invalid);
-        let Some(name) = read("system")? else { return Asked::verbs(given) };
-        let entry = entry(&name, read("design")?)?;
-        if given.get("machine").is_some() {
-            return invalid(
-                "with --system all machines are alike: a file must not have [[machine]] tables".into(),
-            );
-        }
-        let has = |key: &str| BESIDE.contains(&key) || entry.fields.iter().any(|field| field.key == key);
-        if let Some(key) = given.keys().find(|key| !has(key)) {
-            return invalid(format!("{} means nothing to {}", called(key), entry.name));
-        }
-        let name = read("profile")?.unwrap_or_else(|| Workload::default().profile_name().to_owned());
+        let Some(entry) = system_of(given)? else { return Asked::verbs(given) };
+        let name = read(given, "profile")?.unwrap_or_else(|| Workload::default().profile_name().to_owned());
         let profile = Profile::named_or_file(&name)?;
         let mut system = entry.with(&usual_on(&profile, entry, given)).map_err(WorkloadError::Invalid)?;
         system.check(&profile)?;

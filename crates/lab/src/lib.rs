@@ -15,7 +15,7 @@ mod simulate;
 mod steady;
 mod systems;
 
-pub use asked::{Asked, fields, system_fields, systems_with, usual_of_systems};
+pub use asked::{Asked, fields, system_fields, system_of, systems_with, usual_of_systems};
 pub use doorbell_schema::{Duration, Given, Schema};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_workload::{MachineGroup, Pattern, Profiles, Resolved, Verb, Workload, WorkloadError};

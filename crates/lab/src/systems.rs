@@ -104,11 +104,15 @@ impl SystemWorkload {
         self.system.clients()
     }
 
-    /// The value of a parameter that is a number; `None` where the system has none of this name.
+    /// The value of a parameter; `None` where the system has none of this name.
+    pub fn value(&self, key: &str) -> Option<Value> {
+        self.system.values().into_iter().find(|(name, _)| *name == key)?.1
+    }
+
+    /// The same of one that is a number.
     pub fn get(&self, key: &str) -> Option<u64> {
-        let value = self.system.values().into_iter().find(|(name, _)| *name == key);
-        match value {
-            Some((_, Some(Value::Number(number)))) => Some(number),
+        match self.value(key) {
+            Some(Value::Number(number)) => Some(number),
             _ => None,
         }
     }

@@ -22,7 +22,7 @@ pub struct NativeDevice {
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The library does not load, or lacks a function.
-    #[error("{library} cannot be used as libibverbs: {cause}")]
+    #[error("{library} cannot be used as libibverbs: {}", said(cause))]
     Library {
         /// The library's path or name.
         library: String,
@@ -40,6 +40,11 @@ pub enum OpenError {
         /// How many there are.
         count: usize,
     },
+}
+
+/// What the loader said, which its error tells as the cause of itself.
+fn said(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 impl NativeDevice {
@@ -120,5 +125,6 @@ mod tests {
         let refusal = unsafe { NativeDevice::open(Some(Path::new("/nonexistent/libibverbs.so.1")), 0) };
         let text = refusal.err().expect("there is no such file").to_string();
         assert!(text.starts_with("/nonexistent/libibverbs.so.1 cannot be used as libibverbs: "), "{text}");
+        assert!(text.contains("No such file"), "{text}");
     }
 }

@@ -105,7 +105,11 @@ impl Launch {
         Ok(command)
     }
 
-    fn find_library(&self) -> Result<PathBuf, LaunchError> {
+    /// The library's file.
+    ///
+    /// # Errors
+    /// If it is not there, or where the loader cannot take it from.
+    pub fn find_library(&self) -> Result<PathBuf, LaunchError> {
         let path = match &self.library {
             Some(path) => path.clone(),
             None => {

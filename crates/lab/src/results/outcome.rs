@@ -296,9 +296,21 @@ impl Latency {
                 None => all = Some(one.clone()),
             }
         }
-        let at = |q: f64| all.as_ref().map(|h| h.value_at_quantile(q));
-        let min = all.as_ref().map(Histogram::min);
-        Latency { min, mean: all.as_ref().map(|h| h.mean()), p50: at(0.5), p99: at(0.99), p999: at(0.999) }
+        all.as_ref().map_or_else(Latency::none, Latency::from)
+    }
+
+    fn none() -> Latency {
+        Latency { min: None, mean: None, p50: None, p99: None, p999: None }
+    }
+}
+
+impl From<&Histogram<u32>> for Latency {
+    fn from(all: &Histogram<u32>) -> Latency {
+        if all.is_empty() {
+            return Latency::none();
+        }
+        let at = |q: f64| Some(all.value_at_quantile(q));
+        Latency { min: Some(all.min()), mean: Some(all.mean()), p50: at(0.5), p99: at(0.99), p999: at(0.999) }
     }
 }
 

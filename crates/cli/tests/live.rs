@@ -1,0 +1,71 @@
+//! `doorbell live` on the software NIC.
+
+mod common;
+
+use common::{doorbell, library, text};
+use serde_json::Value;
+
+fn live(arguments: &[&str]) -> std::process::Output {
+    doorbell().arg("live").arg("--lib").arg(library()).args(arguments).output().expect("doorbell runs")
+}
+
+/// One client, for a tenth of a second.
+const SMALL: [&str; 10] = [
+    "--system",
+    "rpc-sequencer",
+    "--clients=1",
+    "--cores=1",
+    "--outstanding=1",
+    "--warmup",
+    "1ms",
+    "--duration",
+    "100ms",
+    "--json",
+];
+
+#[test]
+fn a_system_runs_on_this_machine() {
+    let output = live(&SMALL);
+    assert!(output.status.success(), "{}", text(&output));
+    let live: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(live["device"]["name"], "doorbell0");
+    let runs = live["runs"].as_array().expect("there are runs");
+    let [run] = &runs[..] else { panic!("a system of one stack runs once: {live}") };
+    assert!(run["done"].as_u64().is_some_and(|done| done > 0), "{run}");
+    let at = ["min", "p50", "p99", "p999"].map(|key| run["latency_ns"][key].as_u64());
+    assert!(at.is_sorted() && at[0] > Some(0), "{run}");
+    // Either what was counted, or why not.
+    assert_ne!(run["llc"].is_null(), run["no_llc"].is_null(), "{run}");
+    // Nothing of it is a profile's.
+    assert!(run["workload"]["profile"].is_null() && run["workload"]["system"] == "rpc-sequencer", "{run}");
+}
+
+#[test]
+fn the_report_says_where_it_was_measured() {
+    let output = live(&SMALL[..9]);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    for part in ["latency, p99.9", "Measured on this machine, not by the model: ", "device doorbell0 of "] {
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_one_sentence() {
+    for (arguments, part) in [
+        (&[][..], "name a system with --system"),
+        (&["--system", "herd-kv", "--device", "9"], "no RDMA device with index 9"),
+        (&["--system", "drtm-kv", "--cores", "2"], "cores (--cores) means nothing to drtm-kv"),
+        (&["--system", "herd-kv", "--clients", "0"], "clients"),
+        (&["--system", "herd-kv", "--verb", "read"], "--verb"),
+        (&["--system", "herd-kv", "/nonexistent/w.toml"], "/nonexistent/w.toml"),
+    ] {
+        let output = live(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
+        assert!(text(&output).contains(part), "{arguments:?}: {}", text(&output));
+    }
+    let output = doorbell().args(["live", "--system", "herd-kv", "--lib", "/nonexistent/x.so"]).output();
+    let output = output.expect("doorbell runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output).lines().count(), 1, "{}", text(&output));
+}
