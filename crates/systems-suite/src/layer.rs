@@ -122,8 +122,13 @@ impl<P: Provider, L: Layer> Sockets for Layered<P, L> {
         fn tcp_connect(&self, to: SocketAddr) -> Result<SocketHandle, SocketError>;
         fn tcp_send(&self, socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<(), SocketError>;
         fn tcp_recv(&self, socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<u64, SocketError>;
-        fn tcp_poll(&self, sockets: &[SocketHandle], deadline: Time) -> Result<Option<usize>, SocketError>;
         fn tcp_close(&self, socket: SocketHandle);
+    }
+
+    /// The layer's clock may be another than that below.
+    fn tcp_poll(&self, sockets: &[SocketHandle], deadline: Time) -> Result<Option<usize>, SocketError> {
+        let left = deadline.since(self.now());
+        self.below.tcp_poll(sockets, self.below.now() + left)
     }
 }
 

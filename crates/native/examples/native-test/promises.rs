@@ -3,10 +3,11 @@
 
 use doorbell_conformance::{CheckResult, Outcome, Report};
 use doorbell_native::NativeCluster;
+use doorbell_systems_suite::{Layer, Layered};
 use doorbell_verbs::{
-    AccessFlags, Cluster, ConnectAttr, Context, Mem, PageSize, Program, Provider, QpCap, QpHandle,
-    QpInitAttr, QpObjects, QpState, QpType, RemoteAddr, RunError, SendFlags, SendOp, SendWr, Sge, Span, Time,
-    VerbsError,
+    AccessFlags, Cluster, ConnectAttr, Context, Cpu, Mem, PageSize, Program, Provider, QpCap, QpHandle,
+    QpInitAttr, QpObjects, QpState, QpType, RemoteAddr, RunError, SendFlags, SendOp, SendWr, Sge, Sockets,
+    Span, Time, VerbsError,
 };
 use std::error::Error;
 use std::panic;
@@ -25,7 +26,7 @@ pub(crate) fn run(
     each: &mut dyn FnMut(&CheckResult),
 ) -> Report {
     type Check = fn(NativeCluster) -> Result<(), String>;
-    let checks: [(&str, Check); 7] = [
+    let checks: [(&str, Check); 8] = [
         ("native/children_keep_parents", |mut c| alone(&mut c, ChildrenKeepParents)),
         ("native/what_is_left_is_destroyed", what_is_left_is_destroyed),
         ("native/contexts_do_not_mix", |mut c| alone(&mut c, ContextsDoNotMix)),
@@ -33,6 +34,7 @@ pub(crate) fn run(
         ("native/foreign_memory", foreign_memory),
         ("native/setup_is_checked", setup_is_checked),
         ("native/sockets_unwind", |mut c| sockets_unwind(&mut c)),
+        ("native/layers_keep_deadlines", |mut c| alone(&mut c, Late)),
     ];
     let mut report = Report::default();
     for (name, check) in checks {
@@ -273,4 +275,31 @@ fn sockets_unwind(cluster: &mut NativeCluster) -> Result<(), String> {
             (run, ended) => Err(format!("way {way}: {run:?}, {ended:?}")),
         }
     })
+}
+
+/// A layer whose clock is an hour ahead, as that of another process may be.
+#[derive(Clone)]
+struct Ahead;
+
+const AHEAD: Span = Span::from_ms(3_600_000);
+
+impl Layer for Ahead {
+    fn now<P: Provider>(&self, below: &P) -> Time {
+        below.now() + AHEAD
+    }
+}
+
+/// Polls by that clock; by the other it would take an hour.
+struct Late;
+
+impl Program for Late {
+    type Output = Ended;
+
+    fn run<P: Provider>(self, p: P) -> Ended {
+        let p = Layered::new(p, Ahead);
+        let (listener, _) = p.tcp_listen()?;
+        let deadline = p.now() + Span::from_ms(5);
+        require(p.tcp_poll(&[listener], deadline)?.is_none(), "somebody connected")?;
+        require(p.now() >= deadline, "the poll ended before its deadline")
+    }
 }
