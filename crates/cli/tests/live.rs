@@ -40,6 +40,20 @@ fn a_system_runs_on_this_machine() {
     assert!(run["workload"]["profile"].is_null() && run["workload"]["system"] == "rpc-sequencer", "{run}");
 }
 
+/// Of the systems in the register, those that have a stack.
+#[test]
+fn a_system_of_several_stacks_runs_over_each() {
+    for system in doorbell_lab::systems_with("stack") {
+        let output = live(&["--system", system, "--warmup", "1ms", "--duration", "100ms", "--json"]);
+        assert!(output.status.success(), "{system}: {}", text(&output));
+        let live: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        let runs = live["runs"].as_array().expect("there are runs");
+        let stacks: Vec<&Value> = runs.iter().map(|run| &run["workload"]["stack"]).collect();
+        assert_eq!(stacks, ["rdma", "tcp"], "{system}");
+        assert!(runs.iter().all(|run| run["done"].as_u64() > Some(0)), "{system}: {live}");
+    }
+}
+
 #[test]
 fn the_report_says_where_it_was_measured() {
     let output = live(&SMALL[..9]);
