@@ -97,7 +97,18 @@ impl Host {
             (Model::Flat(flat), Agent::Core(_)) => at + flat.ring(entry, kind),
             // There the lines of a ring have no state that a device could change.
             (Model::Flat(_), Agent::Device { .. }) => at,
-            (Model::Hierarchy(_), _) => self.access_sized(at, who, entry.lines(), kind).done,
+            (Model::Hierarchy(_), _) => self.reach_entry_sized(at, who, entry.lines(), kind),
+        }
+    }
+
+    /// [`Host::reach_entry`] where caches have sizes.
+    #[inline(never)]
+    fn reach_entry_sized(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> u64 {
+        match &mut self.model {
+            Model::Hierarchy(hierarchy) if !hierarchy.io_coherent() => {
+                hierarchy.uncached(at, who, lines, kind)
+            }
+            _ => self.access_sized(at, who, lines, kind).done,
         }
     }
 
@@ -105,20 +116,24 @@ impl Host {
     #[inline(never)]
     fn access_sized(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> Access {
         let Model::Hierarchy(hierarchy) = &mut self.model else { unreachable!("the other model was asked") };
-        match who {
+        let access = match who {
             Agent::Core(core) => hierarchy.core(at, core, lines, kind),
             Agent::Device { socket: _ } => hierarchy.device(at, lines, kind),
-        }
+        };
+        self.write_back();
+        access
     }
 
     /// Lets a core access a line so many times, with so many instructions for each, none of which waits for
     /// another.
     pub(crate) fn scan(&mut self, at: u64, core: CoreId, line: Place, steps: Steps) -> Access {
         let Host { model, cores, .. } = self;
-        match model {
+        let access = match model {
             Model::Flat(flat) => flat.scan(at, core, &mut cores[core].serialized, line, steps),
             Model::Hierarchy(hierarchy) => hierarchy.scan(at, core, line, steps),
-        }
+        };
+        self.write_back();
+        access
     }
 }
 

@@ -91,8 +91,20 @@ impl Host {
         self.lanes[usize::from(device)].writes.front().is_some_and(|write| write.at <= now)
     }
 
+    /// What caches hold of the line that a device writes next stays as it is, where they do not hear of that.
+    #[cold]
+    #[inline(never)]
+    fn keep_next_line(&mut self, device: u8) {
+        let write = &self.lanes[usize::from(device)].writes[0];
+        let place = self.memory.place(write.addr + u64::from(write.done), 0).expect(ALLOCATED);
+        self.keep_line(place);
+    }
+
     #[inline(never)]
     fn put_line(&mut self, device: u8, payloads: &mut PayloadPool) -> Visible {
+        if self.caches_apart() {
+            self.keep_next_line(device);
+        }
         let Lane { socket, writes } = &mut self.lanes[usize::from(device)];
         let agent = Agent::Device { socket: *socket };
         let write = &mut writes[0];

@@ -8,6 +8,9 @@ const SPAN_BITS: u32 = 40;
 const LARGEST: u64 = 1 << 34;
 pub(crate) const LINE: u64 = 64;
 
+/// The bytes of a line.
+pub(super) type LineBytes = [u8; LINE as usize];
+
 struct Allocation {
     bytes: Vec<u8>,
     page: PageSize,
@@ -82,6 +85,27 @@ impl Memory {
 
     pub(crate) fn bytes_mut(&mut self, place: Place, len: u64) -> &mut [u8] {
         &mut self.allocations[place.allocation as usize].bytes[place.offset as usize..][..len as usize]
+    }
+
+    /// The line of a place; beyond the end of its allocation, zeros.
+    pub(super) fn line(&self, place: Place) -> LineBytes {
+        let mut line = [0; LINE as usize];
+        let (begins, len) = self.allocated_of_line(place);
+        line[..len].copy_from_slice(self.bytes(begins, len as u64));
+        line
+    }
+
+    /// Writes a line, as far as it is allocated.
+    pub(super) fn put_line(&mut self, place: Place, line: &LineBytes) {
+        let (begins, len) = self.allocated_of_line(place);
+        self.bytes_mut(begins, len as u64).copy_from_slice(&line[..len]);
+    }
+
+    /// Where the line of a place begins, and how many bytes of it are allocated.
+    fn allocated_of_line(&self, place: Place) -> (Place, usize) {
+        let begins = Place { offset: place.offset - place.offset % LINE, ..place };
+        let all = self.allocations[place.allocation as usize].bytes.len() as u64;
+        (begins, LINE.min(all - begins.offset) as usize)
     }
 
     pub(crate) fn load_u64(&self, place: Place) -> u64 {

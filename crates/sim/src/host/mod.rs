@@ -1,6 +1,7 @@
 //! A host: its cores, its memory, and what reaching a line of it takes.
 
 mod access;
+mod bytes;
 mod cores;
 mod flat;
 mod hierarchy;
@@ -120,6 +121,8 @@ impl Host {
     pub(crate) fn spins_at_hand(&self, entry: Lines, core: CoreId) -> bool {
         match &self.model {
             Model::Flat(_) => true,
+            // Entries that no cache holds are looked at in memory each time.
+            Model::Hierarchy(hierarchy) if !hierarchy.io_coherent() => true,
             Model::Hierarchy(hierarchy) => entry.places().all(|line| hierarchy.holds(line, core)),
         }
     }

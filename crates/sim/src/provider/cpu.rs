@@ -58,7 +58,7 @@ impl SimProvider<'_> {
             let place = self.locate(w, mem, offset, len);
             let (cost, _) = self.access(w, Lines::at(place), Kind::Load);
             let mut bytes = [0; 8];
-            bytes[..len as usize].copy_from_slice(w.hosts[self.machine].memory.bytes(place, len));
+            w.hosts[self.machine].read_bytes(place, &mut bytes[..len as usize]);
             let value = u64::from_le_bytes(bytes);
             w.threads[self.thread].note(Look::Load { place, value }, cost);
             value
@@ -72,7 +72,7 @@ impl SimProvider<'_> {
             let len = bytes.len() as u64;
             let place = self.locate(w, mem, offset, len);
             let (_, access) = self.access(w, Lines::at(place), Kind::Store);
-            w.hosts[self.machine].memory.bytes_mut(place, len).copy_from_slice(bytes);
+            w.hosts[self.machine].change_bytes(place, len, |there| there.copy_from_slice(bytes));
             w.wake(self.machine, access.woken);
         });
     }
@@ -83,9 +83,11 @@ impl SimProvider<'_> {
         self.with(|w| {
             let place = self.locate(w, mem, offset, 8);
             let (_, access) = self.access(w, Lines::at(place), Kind::Atomic);
-            let memory = &mut w.hosts[self.machine].memory;
-            let original = memory.load_u64(place);
-            memory.bytes_mut(place, 8).copy_from_slice(&op(original).to_le_bytes());
+            let host = &mut w.hosts[self.machine];
+            let mut word = [0; 8];
+            host.read_bytes(place, &mut word);
+            let original = u64::from_le_bytes(word);
+            host.change_bytes(place, 8, |there| there.copy_from_slice(&op(original).to_le_bytes()));
             w.wake(self.machine, access.woken);
             original
         })
@@ -234,7 +236,7 @@ impl Cpu for SimProvider<'_> {
         self.with(|w| {
             let place = self.locate(w, mem, offset, len);
             let (cost, _) = self.access(w, Lines::of(place, len), Kind::Load);
-            into.copy_from_slice(w.hosts[self.machine].memory.bytes(place, len));
+            w.hosts[self.machine].read_bytes(place, into);
             let thread = &mut w.threads[self.thread];
             thread.note(Look::Read { place, len: len as u32 }, cost);
             thread.note_bytes(into);
@@ -287,11 +289,12 @@ impl Cpu for SimProvider<'_> {
                 let steps = Steps { touch: scan.touch, accesses, instructions: scan.instructions };
                 let access = self.scan_line(w, place, steps);
                 if let Touch::Store(value) | Touch::StoreAround(value) = scan.touch {
-                    let bytes = w.hosts[self.machine].memory.bytes_mut(place, part);
-                    for word in bytes.chunks_mut(scan.step as usize) {
-                        let end = width.min(word.len());
-                        word[..end].fill(value);
-                    }
+                    w.hosts[self.machine].change_bytes(place, part, |bytes| {
+                        for word in bytes.chunks_mut(scan.step as usize) {
+                            let end = width.min(word.len());
+                            word[..end].fill(value);
+                        }
+                    });
                 }
                 w.wake(self.machine, access.woken);
             });

@@ -132,6 +132,29 @@ impl SimProvider<'_> {
         Ok(lines)
     }
 
+    /// Inline data of what was posted last are as the core has them, where these are not memory's.
+    #[cold]
+    #[inline(never)]
+    fn gather_from_caches(&self, w: &mut World, qp: QpHandle, posted: &[SendWr<'_>]) {
+        let World { env, hosts, devices, .. } = w;
+        let (device, id): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
+        let host = &hosts[self.machine];
+        if posted.is_empty() || !host.caches_apart() {
+            return;
+        }
+        let slot = &mut devices[device].qps[id];
+        let wqes: Vec<WqeId> = slot.wqes.last_posted(posted.len() as u32).collect();
+        for (wqe, wr) in wqes.into_iter().zip(posted) {
+            let mut inline = env.payloads.bytes_mut(slot.wqe(wqe).inline);
+            for s in wr.sg_list.iter().filter(|_| wr.flags.contains(SendFlags::INLINE)) {
+                let place = host.memory.place(s.addr, u64::from(s.length)).expect("inline data was there");
+                let (part, rest) = inline.split_at_mut(s.length as usize);
+                host.read_bytes(place, part);
+                inline = rest;
+            }
+        }
+    }
+
     /// Shows the tracer the last `count` WQEs of a QP, built since `called`.
     #[cold]
     #[inline(never)]
@@ -204,6 +227,9 @@ impl SimProvider<'_> {
                 lines = self.build_wqe(w, qp, wr)?;
                 Ok(())
             });
+            if w.sized {
+                self.gather_from_caches(w, qp, &list[..ended.0]);
+            }
             if w.tracer.is_some() {
                 self.trace_post(w, qp, ended.0, called);
             }

@@ -6,6 +6,7 @@
 
 mod cache;
 mod coherence;
+mod copies;
 mod counters;
 mod dram;
 mod fills;
@@ -16,13 +17,14 @@ mod tests;
 
 pub use counters::Uncore;
 
-use super::access::{Access, Kind, Lines, Steps};
+use super::access::{Access, Agent, Kind, Lines, Steps};
 use super::lines::{CoreSet, Sets};
-use super::memory::{LINE, Place};
+use super::memory::{LINE, LineBytes, Place};
 use crate::core::index::CoreId;
 use crate::core::server::Window;
 use cache::{Cache, LineId, Replacement};
 use coherence::{Mesif, Request, Snooped};
+use copies::Copies;
 use doorbell_nic::{Hierarchy as Costs, Host};
 use doorbell_verbs::{PageSize, Touch};
 use dram::Dram;
@@ -104,6 +106,8 @@ pub(crate) struct Hierarchy {
     dram: Dram,
     /// When the way that devices' requests force modified lines back by is free.
     forced: u64,
+    /// Bytes that the caches have and memory has not; none where devices are coherent.
+    copies: Option<Copies>,
     watchers: HashMap<LineId, CoreSet>,
     /// Cores to wake, as a line has changed, or has left them, that their threads watched.
     woken: CoreSet,
@@ -174,6 +178,7 @@ impl Hierarchy {
             llc: Cache::new(c.llc, LINE, c.llc_ways, replacement(c)),
             dram: Dram::new(c.dram_latency.as_ps(), LINE * 1_000_000_000_000 / c.dram_rate),
             forced: 0,
+            copies: (!c.io_coherent).then(Copies::default),
             watchers: HashMap::new(),
             woken: CoreSet::EMPTY,
             sets: Sets::default(),
@@ -211,6 +216,33 @@ impl Hierarchy {
             self.cores.push(Private::new(&self.make, replacement(&self.make)));
         }
         &mut self.cores[number]
+    }
+
+    /// Whether devices are coherent with the caches, which then have the bytes of memory.
+    pub(crate) fn io_coherent(&self) -> bool {
+        self.io.coherent
+    }
+
+    /// The caches' bytes of the line at `place`, where memory may have others.
+    pub(super) fn copy(&self, place: Place) -> Option<&LineBytes> {
+        self.copies.as_ref()?.get(self.line(place))
+    }
+
+    /// The same of a line that the caches hold, to be changed, or as memory's will be; `memory` are memory's.
+    pub(super) fn copy_mut(
+        &mut self,
+        place: Place,
+        memory: impl FnOnce() -> LineBytes,
+    ) -> Option<&mut LineBytes> {
+        let line = self.line(place);
+        let held = self.llc.has(line);
+        let begins = Place { offset: place.offset - place.offset % LINE, ..place };
+        self.copies.as_mut().filter(|_| held).map(|copies| copies.of(line, begins, memory))
+    }
+
+    /// Lines that have left the caches changed, and go to memory now.
+    pub(super) fn take_leaving(&mut self) -> Vec<(Place, LineBytes)> {
+        self.copies.as_mut().map_or_else(Vec::new, Copies::take_leaving)
     }
 
     /// Whether a core has the line at `place` in its first level.
@@ -524,7 +556,11 @@ impl Hierarchy {
     fn went(&mut self, at: u64, line: LineId, about: Held) {
         self.drop_from(about.holders, line);
         self.wake(line);
-        if about.state == Mesif::Modified {
+        let modified = about.state == Mesif::Modified;
+        if let Some(copies) = &mut self.copies {
+            copies.left(line, modified);
+        }
+        if modified {
             self.dram.write(at);
             self.count(at, |counts| counts.write_backs += 1);
         }
@@ -573,6 +609,31 @@ impl Hierarchy {
             done = done.max(ready);
         }
         Access { done, woken: CoreSet::EMPTY }
+    }
+
+    /// Somebody reaches lines of a ring that no cache may hold: such is coherent memory where devices are not
+    /// (dma_alloc_coherent). Returns when they are reached, for a core's store when it is under way.
+    pub(crate) fn uncached(&mut self, at: u64, who: Agent, lines: Lines, kind: Kind) -> u64 {
+        let mut done = at;
+        for place in lines.places() {
+            let line = self.line(place);
+            done = match (who, kind) {
+                // A poll that finds nothing can be repeated without end; it takes none of the bandwidth.
+                (_, Kind::Spin) => done.max(at + self.make.dram_latency.as_ps()),
+                (Agent::Core(core), Kind::Store) => {
+                    let written = self.dram.write(done);
+                    let buffers = self.buffers;
+                    self.private(core).pipeline.store(&buffers, done, written)
+                }
+                (Agent::Device { .. }, Kind::Store) => {
+                    self.wake(line);
+                    self.dram.write(at);
+                    done
+                }
+                _ => done.max(self.dram.read(at)),
+            };
+        }
+        done
     }
 
     /// When a device has a line.

@@ -1,0 +1,238 @@
+//! Bytes as cores have them. They are memory's, but where devices are not coherent: there caches may have others,
+//! which devices do not see, and what devices write caches do not.
+
+use super::Host;
+use super::access::Lines;
+use super::memory::{LINE, Place};
+use super::model::Model;
+use std::ops::Range;
+
+impl Host {
+    /// What a core finds at a place.
+    #[inline]
+    pub(crate) fn read_bytes(&self, place: Place, into: &mut [u8]) {
+        into.copy_from_slice(self.memory.bytes(place, into.len() as u64));
+        if self.caches_apart() {
+            self.read_copies(place, into);
+        }
+    }
+
+    /// A core changes what it finds at a place.
+    #[inline]
+    pub(crate) fn change_bytes(&mut self, place: Place, len: u64, change: impl FnOnce(&mut [u8])) {
+        if !self.caches_apart() {
+            return change(self.memory.bytes_mut(place, len));
+        }
+        let mut bytes = vec![0; len as usize];
+        self.read_bytes(place, &mut bytes);
+        change(&mut bytes);
+        self.change_copies(place, &bytes);
+    }
+
+    /// Whether caches may have other bytes than memory.
+    #[inline]
+    pub(crate) fn caches_apart(&self) -> bool {
+        matches!(&self.model, Model::Hierarchy(hierarchy) if !hierarchy.io_coherent())
+    }
+
+    /// Puts over memory's bytes at a place what caches have instead.
+    #[cold]
+    #[inline(never)]
+    fn read_copies(&self, place: Place, bytes: &mut [u8]) {
+        let Model::Hierarchy(hierarchy) = &self.model else { return };
+        for (at, part) in parts(place, bytes.len()) {
+            if let Some(copy) = hierarchy.copy(at) {
+                let from = (at.offset % LINE) as usize;
+                let len = part.len();
+                bytes[part].copy_from_slice(&copy[from..from + len]);
+            }
+        }
+    }
+
+    /// What a core has stored is in the caches, or in memory where they do not hold the line.
+    #[cold]
+    #[inline(never)]
+    fn change_copies(&mut self, place: Place, bytes: &[u8]) {
+        let Host { model: Model::Hierarchy(hierarchy), memory, .. } = self else { return };
+        for (at, part) in parts(place, bytes.len()) {
+            let bytes = &bytes[part];
+            match hierarchy.copy_mut(at, || memory.line(at)) {
+                Some(copy) => copy[(at.offset % LINE) as usize..][..bytes.len()].copy_from_slice(bytes),
+                None => memory.bytes_mut(at, bytes.len() as u64).copy_from_slice(bytes),
+            }
+        }
+    }
+
+    /// A device is about to write to a line of memory: caches that hold it keep what they have.
+    pub(super) fn keep_line(&mut self, place: Place) {
+        if let Host { model: Model::Hierarchy(hierarchy), memory, .. } = self {
+            hierarchy.copy_mut(place, || memory.line(place));
+        }
+    }
+
+    /// Lines that have left the caches changed reach memory.
+    #[inline]
+    pub(super) fn write_back(&mut self) {
+        let Host { model: Model::Hierarchy(hierarchy), memory, .. } = self else { return };
+        for (line, bytes) in hierarchy.take_leaving() {
+            memory.put_line(line, &bytes);
+        }
+    }
+}
+
+/// `len` bytes from a place on, line by line: where each part begins, and which of the bytes it is.
+fn parts(place: Place, len: usize) -> impl Iterator<Item = (Place, Range<usize>)> {
+    Lines::of(place, len as u64).places().map(move |at| {
+        let from = (at.offset - place.offset) as usize;
+        (at, from..len.min(from + (LINE - at.offset % LINE) as usize))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::index::{CoreId, DeviceId};
+    use crate::core::payload::PayloadPool;
+    use crate::core::server::Window;
+    use crate::host::{Agent, Data, Kind, Write};
+    use doorbell_nic::Profile;
+    use doorbell_nic::cost::CpuCost;
+    use doorbell_verbs::{Mem, PageSize};
+    use proptest::prelude::*;
+
+    /// Lines of memory, more than the caches hold.
+    const LINES: u64 = 64;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Load(u8),
+        Store(u8),
+        DeviceReads,
+        DeviceWrites,
+    }
+
+    /// Steps, each at a word of a line.
+    fn trace() -> impl Strategy<Value = Vec<(Step, u64, u64)>> {
+        let step = prop_oneof![
+            2 => (0..2u8).prop_map(Step::Load),
+            2 => (0..2u8).prop_map(Step::Store),
+            1 => Just(Step::DeviceReads),
+            1 => Just(Step::DeviceWrites),
+        ];
+        prop::collection::vec((step, 0..LINES, 0..8u64), 1..400)
+    }
+
+    fn host(coherent: bool) -> (Host, Mem) {
+        let mut profile = Profile::named("e7520-t4").expect("a built-in profile");
+        let hierarchy = profile.hierarchy.as_mut().expect("caches that have sizes");
+        hierarchy.io_coherent = coherent;
+        (hierarchy.l1, hierarchy.l1_ways) = (4 * LINE, 2);
+        (hierarchy.l2, hierarchy.l2_ways) = (8 * LINE, 2);
+        (hierarchy.llc, hierarchy.llc_ways) = (16 * LINE, 4);
+        let costs = CpuCost::new(&profile.host, profile.hierarchy.as_ref());
+        let window = Window { from: 0, to: u64::MAX };
+        let mut host = Host::new(&profile, costs, DeviceId(0), std::iter::once(0), window);
+        let mem = host.alloc(LINES * LINE, PageSize::Huge).expect("memory");
+        (host, mem)
+    }
+
+    /// A host, and what its words should be.
+    struct Checked {
+        host: Host,
+        mem: Mem,
+        payloads: PayloadPool,
+        now: u64,
+        /// What was ever in each word, the newest last.
+        words: Vec<Vec<u64>>,
+    }
+
+    fn place(line: u64, word: u64) -> Place {
+        Place { allocation: 0, offset: line * LINE + word * 8 }
+    }
+
+    impl Checked {
+        fn new(coherent: bool) -> Checked {
+            let words = vec![vec![0]; (LINES * 8) as usize];
+            let (host, mem) = host(coherent);
+            Checked { host, mem, payloads: PayloadPool::new(), now: 0, words }
+        }
+
+        /// Takes a step at a word; around what a device does, its line is flushed where that is said.
+        fn take(&mut self, step: Step, line: u64, word: u64, flushes: bool) {
+            self.now += 1_000_000;
+            let place = place(line, word);
+            let by_device = matches!(step, Step::DeviceReads | Step::DeviceWrites);
+            if by_device && flushes {
+                self.access(Agent::Core(CoreId(0)), place, Kind::Flush);
+            }
+            let history = &mut self.words[(line * 8 + word) as usize];
+            if matches!(step, Step::Store(_) | Step::DeviceWrites) {
+                history.push(self.now);
+            }
+            let value = self.now;
+            match step {
+                Step::Load(core) => {
+                    self.access(Agent::Core(CoreId(core)), place, Kind::Load);
+                    self.was_there(line, word, self.found_by_core(place));
+                }
+                Step::Store(core) => {
+                    self.access(Agent::Core(CoreId(core)), place, Kind::Store);
+                    self.host.change_bytes(place, 8, |there| there.copy_from_slice(&value.to_le_bytes()));
+                }
+                Step::DeviceReads => {
+                    self.access(Agent::Device { socket: 0 }, place, Kind::Load);
+                    let found = self.host.memory.load_u64(place);
+                    match flushes {
+                        true => self.is_newest(line, word, found),
+                        false => self.was_there(line, word, found),
+                    }
+                }
+                Step::DeviceWrites => {
+                    let addr = self.mem.addr(place.offset);
+                    self.host.incoming(0, Write::new(value, 0, addr, Data::Word(value), 8));
+                    self.host.settle(value, &mut self.payloads);
+                }
+            }
+            if by_device && flushes {
+                self.access(Agent::Core(CoreId(0)), place, Kind::Flush);
+            }
+        }
+
+        fn access(&mut self, who: Agent, place: Place, kind: Kind) {
+            self.now = self.host.access(self.now, who, Lines::at(place), kind).done;
+        }
+
+        fn found_by_core(&self, place: Place) -> u64 {
+            let mut bytes = [0; 8];
+            self.host.read_bytes(place, &mut bytes);
+            u64::from_le_bytes(bytes)
+        }
+
+        fn was_there(&self, line: u64, word: u64, found: u64) {
+            assert!(self.words[(line * 8 + word) as usize].contains(&found), "{found} was never there");
+        }
+
+        fn is_newest(&self, line: u64, word: u64, found: u64) {
+            assert_eq!(self.words[(line * 8 + word) as usize].last(), Some(&found), "it is stale");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_flushed_or_coherent_is_never_stale(trace in trace(), coherent: bool) {
+            let mut checked = Checked::new(coherent);
+            for (step, line, word) in trace {
+                checked.take(step, line, word, !coherent);
+                checked.is_newest(line, word, checked.found_by_core(place(line, word)));
+            }
+        }
+
+        #[test]
+        fn what_is_stale_was_there_once(trace in trace()) {
+            let mut checked = Checked::new(false);
+            for (step, line, word) in trace {
+                checked.take(step, line, word, false);
+            }
+        }
+    }
+}
