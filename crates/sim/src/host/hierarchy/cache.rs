@@ -1,5 +1,7 @@
 //! A set-associative cache: which lines it holds, and something about each.
 
+use std::ops::Range;
+
 /// Number of a line among all of a machine's.
 pub(super) type LineId = u64;
 
@@ -12,7 +14,7 @@ pub(crate) enum Replacement {
     Random,
 }
 
-/// A place of a set; all zeros where it is empty, so that a cache nobody uses takes no memory.
+/// A place of a set; all zeros where it is empty.
 #[derive(Clone, Copy, Default)]
 struct Way<T> {
     /// The line's number and one.
@@ -22,10 +24,11 @@ struct Way<T> {
 
 /// Lines in sets, and of each line something more.
 pub(super) struct Cache<T> {
-    /// The ways of the first set, of the second and so on; in each, the last used comes first, and empty ones last.
+    /// The ways of each set that ever held a line; in each, the last used comes first, and empty ones last.
     all: Vec<Way<T>>,
+    /// Of each set, how many of those with ways lie before its own, and one; 0 of one without.
+    places: Vec<u32>,
     ways: usize,
-    sets: u64,
     replacement: Replacement,
     /// State of the draws.
     drawn: u64,
@@ -35,13 +38,36 @@ impl<T: Copy + Default> Cache<T> {
     /// A cache of so many bytes with lines of `line` bytes; empty.
     pub(super) fn new(bytes: u64, line: u64, ways: u32, replacement: Replacement) -> Cache<T> {
         let sets = (bytes / line / u64::from(ways)).max(1);
-        let all = vec![Way::default(); sets as usize * ways as usize];
-        Cache { all, ways: ways as usize, sets, replacement, drawn: 1 }
+        // Zeros that the system has: a cache that nobody uses takes no memory.
+        let places = vec![0; sets as usize];
+        Cache { all: Vec::new(), places, ways: ways as usize, replacement, drawn: 1 }
+    }
+
+    /// Which set a line belongs to.
+    fn number(&self, line: LineId) -> usize {
+        (line % self.places.len() as u64) as usize
+    }
+
+    /// The ways of a line's set, where it has some.
+    fn range(&self, line: LineId) -> Range<usize> {
+        match self.places[self.number(line)].checked_sub(1) {
+            Some(before) => before as usize * self.ways..(before as usize + 1) * self.ways,
+            None => 0..0,
+        }
     }
 
     fn set(&mut self, line: LineId) -> &mut [Way<T>] {
-        let first = (line % self.sets) as usize * self.ways;
-        &mut self.all[first..first + self.ways]
+        let range = self.range(line);
+        &mut self.all[range]
+    }
+
+    /// Lets a line's set have ways.
+    fn make(&mut self, line: LineId) {
+        let number = self.number(line);
+        if self.places[number] == 0 {
+            self.places[number] = (self.all.len() / self.ways) as u32 + 1;
+            self.all.resize(self.all.len() + self.ways, Way::default());
+        }
     }
 
     /// What is held of a line, without its being used by that.
@@ -51,8 +77,7 @@ impl<T: Copy + Default> Cache<T> {
 
     /// Whether it holds a line.
     pub(super) fn has(&self, line: LineId) -> bool {
-        let first = (line % self.sets) as usize * self.ways;
-        self.all[first..first + self.ways].iter().any(|way| way.tag == line + 1)
+        self.all[self.range(line)].iter().any(|way| way.tag == line + 1)
     }
 
     /// Uses a line, if it is held.
@@ -78,6 +103,7 @@ impl<T: Copy + Default> Cache<T> {
         alike: impl Fn(&T) -> bool,
     ) -> Option<(LineId, T)> {
         debug_assert!(!self.has(line), "a line is held once");
+        self.make(line);
         let drawn = match self.replacement {
             Replacement::Lru => 0,
             Replacement::Random => self.draw(),
@@ -105,6 +131,12 @@ impl<T: Copy + Default> Cache<T> {
         // Empty ways come last.
         set[at..].rotate_left(1);
         Some(about)
+    }
+
+    /// Sets that have held lines.
+    #[cfg(test)]
+    pub(super) fn used_sets(&self) -> usize {
+        self.all.len() / self.ways
     }
 
     /// All lines that are held.

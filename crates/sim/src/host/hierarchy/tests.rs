@@ -336,3 +336,21 @@ fn memory_has_a_bandwidth() {
     dram.write(50);
     assert_eq!(dram.read(50), 170);
 }
+
+#[test]
+fn memory_that_nobody_touches_costs_nothing() {
+    let profile = Profile::named("e7520-t4").expect("a built-in profile");
+    let costs = profile.hierarchy.expect("caches that have sizes");
+    let mut all = Hierarchy::new(&costs, &profile.host, Window { from: 0, to: u64::MAX });
+    all.allocated(PageSize::Small);
+    let lines = (2 << 30) / LINE;
+    assert_eq!((all.llc.used_sets(), all.cores.len()), (0, 0), "nothing is kept of 2 GiB");
+    let mut now = 0;
+    for line in [100, lines / 2, lines - 1] {
+        take(&mut all, &mut now, Step::Load(0), line);
+        take(&mut all, &mut now, Step::DeviceWrites, line);
+        take(&mut all, &mut now, Step::DeviceReads, line);
+    }
+    // The adjacent-line prefetcher has brought as many again.
+    assert_eq!((all.llc.used_sets(), all.cores.len()), (6, 1));
+}
