@@ -48,6 +48,8 @@ struct Held {
     prefetched: bool,
     /// A device wrote it, and no core has asked for it since.
     written: bool,
+    /// Until when it is on its way from one core to another, or an atomic has it: others' requests wait.
+    busy: u64,
 }
 
 /// The caches of a core, and what it has under way.
@@ -348,9 +350,13 @@ impl Hierarchy {
     fn atomic(&mut self, at: u64, core: CoreId, lines: Lines) -> u64 {
         let line = self.line(lines.first);
         let begins = self.stored(at, core);
-        let ready = self.fetch(begins, core, line, Why::Store);
+        let done = self.fetch(begins, core, line, Why::Store) + self.times.atomic;
+        // A prefetcher's line may have taken its place.
+        if let Some(held) = self.llc.peek(line) {
+            held.busy = done;
+        }
         self.wake(line);
-        ready + self.times.atomic
+        done
     }
 
     /// A core accesses a line in steps; it goes on when the last is under way.
@@ -418,7 +424,7 @@ impl Hierarchy {
         let private = self.private(core);
         if private.l1.use_line(line).is_some() {
             let ready = private.ready(line, at).max(at + l1);
-            return if why == Why::Store { self.own(ready, core, line) } else { ready };
+            return if why == Why::Store { self.own(ready, core, line, false) } else { ready };
         }
         let at = private.fills.room(at);
         let next = if why == Why::Load { private.prefetcher.next_line(line) } else { None };
@@ -448,7 +454,7 @@ impl Hierarchy {
             self.put_in_l2(core, line);
         }
         if why == Why::Store {
-            ready = self.own(ready, core, line);
+            ready = self.own(ready, core, line, !has);
         }
         self.put_in_l1(core, line, ready);
         if why != Why::Ahead {
@@ -491,12 +497,18 @@ impl Hierarchy {
             // No other socket has it, and the hub keeps none.
             let state = request.granted(false);
             let ready = self.dram.read(at);
-            let held = Held { state, holders: bit(core), owned: true, prefetched: ahead, written: false };
+            let held =
+                Held { state, holders: bit(core), owned: true, prefetched: ahead, written: false, busy: 0 };
             self.put_in_llc(at, line, held);
             return ready;
         };
         let others = held.holders & !bit(core);
         let changed = held.owned && others != 0;
+        let begins = if others == 0 { at } else { at.max(held.busy) };
+        let ready = begins + self.times.llc + if changed { self.times.other_core } else { 0 };
+        if changed {
+            held.busy = ready;
+        }
         held.holders |= bit(core);
         held.owned = others == 0 && held.state.is_owned();
         held.written = false;
@@ -504,22 +516,22 @@ impl Hierarchy {
             true => counts.prefetch_hits += 1,
             false => counts.llc_hits += 1,
         });
-        at + self.times.llc + if changed { self.times.other_core } else { 0 }
+        ready
     }
 
-    /// A core that has a line at `ready` becomes the only one that has it; returns when it is.
-    fn own(&mut self, ready: u64, core: CoreId, line: LineId) -> u64 {
+    /// A core that has a line at `ready` becomes the only one that has it; returns when it is. One that has `asked`
+    /// the last level for it has asked to own it.
+    fn own(&mut self, ready: u64, core: CoreId, line: LineId, asked: bool) -> u64 {
         let held = self.llc.peek(line).expect(INCLUDED);
         let others = held.holders & !bit(core);
-        held.holders |= bit(core);
-        held.owned = true;
-        held.state = Mesif::Modified;
+        (held.owned, held.state, held.holders) = (true, Mesif::Modified, bit(core));
         if others == 0 {
             return ready;
         }
-        held.holders = bit(core);
+        let owns = if asked { ready } else { ready.max(held.busy) + self.times.llc };
+        held.busy = owns;
         self.drop_from(others, line);
-        ready + self.times.llc
+        owns
     }
 
     fn put_in_l1(&mut self, core: CoreId, line: LineId, ready: u64) {

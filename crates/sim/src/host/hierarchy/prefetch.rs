@@ -36,20 +36,20 @@ struct Stream {
 pub(super) struct Prefetcher {
     which: Prefetchers,
     /// The last line that a load missed in the first level.
-    missed: LineId,
+    missed: Option<LineId>,
     streams: Vec<Stream>,
     uses: u64,
 }
 
 impl Prefetcher {
     pub(super) fn new(which: Prefetchers) -> Prefetcher {
-        Prefetcher { which, missed: LineId::MAX, streams: Vec::new(), uses: 0 }
+        Prefetcher { which, missed: None, streams: Vec::new(), uses: 0 }
     }
 
     /// The line that is to come into the first level as `line` missed there.
     pub(super) fn next_line(&mut self, line: LineId) -> Option<LineId> {
-        let ascends = line.wrapping_sub(1) == self.missed || line.wrapping_sub(2) == self.missed;
-        self.missed = line;
+        let ascends = self.missed.is_some_and(|missed| line == missed + 1 || line == missed + 2);
+        self.missed = Some(line);
         (self.which.next_line && ascends && !(line + 1).is_multiple_of(PAGE)).then_some(line + 1)
     }
 

@@ -346,11 +346,35 @@ fn memory_that_nobody_touches_costs_nothing() {
     let lines = (2 << 30) / LINE;
     assert_eq!((all.llc.used_sets(), all.cores.len()), (0, 0), "nothing is kept of 2 GiB");
     let mut now = 0;
-    for line in [100, lines / 2, lines - 1] {
+    for line in [0, lines / 2, lines - 1] {
         take(&mut all, &mut now, Step::Load(0), line);
         take(&mut all, &mut now, Step::DeviceWrites, line);
         take(&mut all, &mut now, Step::DeviceReads, line);
     }
     // The adjacent-line prefetcher has brought as many again.
     assert_eq!((all.llc.used_sets(), all.cores.len()), (6, 1));
+}
+
+/// How long `cores` cores take for 100 atomics each of a line, in nanoseconds an atomic.
+fn contended(cores: u8) -> f64 {
+    let mut all = hierarchy(&costs());
+    let mut clocks = vec![0; cores.into()];
+    for _ in 0..100 * u32::from(cores) {
+        let (core, clock) = (0..).zip(&mut clocks).min_by_key(|(_, clock)| **clock).expect("cores");
+        *clock = all.core(*clock, CoreId(core), Lines::at(place(0)), Kind::Atomic).done;
+    }
+    let last = clocks.into_iter().max().expect("cores");
+    last as f64 / 1e3 / 100.0 / f64::from(cores)
+}
+
+#[test]
+fn a_line_goes_from_one_core_to_another_before_a_third_has_it() {
+    let atomic = Profile::named("cib").expect("a built-in profile").host.atomic_op.as_ps() as f64 / 1e3;
+    let Costs { l1_latency, llc_latency, other_core, .. } = costs();
+    let alone = l1_latency.as_ps() as f64 / 1e3 + atomic;
+    let handed_on = (llc_latency + other_core).as_ps() as f64 / 1e3 + atomic;
+    assert!((contended(1) / alone - 1.0).abs() < 0.1, "{}", contended(1));
+    for cores in [2, 3] {
+        assert!((contended(cores) / handed_on - 1.0).abs() < 0.05, "{cores}: {}", contended(cores));
+    }
 }
