@@ -43,8 +43,10 @@ impl AnyArgs {
 
     /// The files that say what to run: the workload's own, and those of its profiles.
     pub(crate) fn files(&self, workload: &Workload) -> Vec<PathBuf> {
-        let groups = workload.machine.iter().flatten().map(|group| group.profile.as_str());
-        let profiles = groups.chain([workload.profile_name()]).filter(|name| Profile::is_path(name));
+        let groups = workload.machine.iter().flatten();
+        let named = groups.flat_map(|group| [Some(group.profile.as_str()), group.host.as_deref()]);
+        let named = named.chain([Some(workload.profile_name()), workload.host.as_deref()]).flatten();
+        let profiles = named.filter(|name| Profile::is_path(name));
         self.0.file.iter().cloned().chain(profiles.map(PathBuf::from)).collect()
     }
 }

@@ -71,6 +71,7 @@ pub(crate) fn workload(w: &Resolved) -> String {
         false => (vec![("profile", w.profile.clone())], w.machines.to_string()),
     };
     let mut rows = profile;
+    rows.extend(w.host.clone().map(|host| ("host", host)));
     rows.extend([
         ("verb", format!("{} over {}", w.verb, w.transport)),
         ("size", format!("{} B", w.size)),

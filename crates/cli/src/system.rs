@@ -11,9 +11,10 @@ use doorbell_nic::Digits;
 use std::fmt::Write;
 
 pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Exit> {
-    let of_profile = Workload { profile: system.profile.clone(), ..Workload::default() };
-    let profiles = of_profile.load_profiles().map_err(Exit::bad_input)?;
-    let seen = trace::open(&args.trace, &args.workload.files(&of_profile))?;
+    let (profile, host) = (system.profile.clone(), system.host.clone());
+    let machines = Workload { profile, host, ..Workload::default() };
+    let profiles = machines.load_profiles().map_err(Exit::bad_input)?;
+    let seen = trace::open(&args.trace, &args.workload.files(&machines))?;
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
     let watch = Watched { bar: &bar, seen: &seen };

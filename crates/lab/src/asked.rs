@@ -16,7 +16,7 @@ pub enum Asked {
 }
 
 /// Fields that a system has beside its parameters.
-const BESIDE: [&str; 3] = ["system", "design", "profile"];
+const BESIDE: [&str; 4] = ["system", "design", "profile", "host"];
 
 /// Names of the systems, and of what several designs do.
 static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| {
@@ -167,10 +167,13 @@ impl Asked {
     pub fn of(given: &Given) -> Result<Asked, WorkloadError> {
         let Some(entry) = system_of(given)? else { return Asked::verbs(given) };
         let name = read(given, "profile")?.unwrap_or_else(|| Workload::default().profile_name().to_owned());
-        let profile = Profile::named_or_file(&name)?;
-        let mut system = entry.with(&usual_on(&profile, entry, given)).map_err(WorkloadError::Invalid)?;
-        system.check(&profile)?;
-        system.profile = Some(name);
+        let mut machines = Workload::default();
+        (machines.profile, machines.host) = (Some(name), read(given, "host")?);
+        let profiles = machines.load_profiles()?;
+        let profile = profiles.first();
+        let mut system = entry.with(&usual_on(profile, entry, given)).map_err(WorkloadError::Invalid)?;
+        system.check(profile)?;
+        (system.profile, system.host) = (machines.profile, machines.host);
         Ok(Asked::System(system))
     }
 
@@ -220,7 +223,7 @@ mod tests {
     fn a_system_that_is_printed_can_be_asked_for_again() {
         for entry in SYSTEMS.iter() {
             let mut system = entry.with(&entry.usual).unwrap();
-            system.profile = Some("cx3".into());
+            (system.profile, system.host) = (Some("cx3".into()), Some("e5-2683-v3".into()));
             let json = serde_json::to_string(&system).unwrap();
             let given = Given::from_json("w", &json, &fields()).unwrap();
             assert_eq!(Asked::of(&given).unwrap(), Asked::System(system));

@@ -89,12 +89,14 @@ impl<S: System> Simulated for S {
 pub struct SystemWorkload {
     /// Name of a built-in profile, or path of a profile's file, if one is named.
     pub profile: Option<String>,
+    /// The host that the NICs are in, where it is not the profile's own.
+    pub host: Option<String>,
     system: Arc<dyn Simulated>,
 }
 
 impl<S: System> From<S> for SystemWorkload {
     fn from(system: S) -> SystemWorkload {
-        SystemWorkload { profile: None, system: Arc::new(system) }
+        SystemWorkload { profile: None, host: None, system: Arc::new(system) }
     }
 }
 
@@ -127,7 +129,7 @@ impl SystemWorkload {
 
     /// The same, measured for so long.
     pub(crate) fn lasting(&self, duration: Duration) -> SystemWorkload {
-        SystemWorkload { profile: self.profile.clone(), system: self.system.lasting(duration) }
+        SystemWorkload { system: self.system.lasting(duration), ..self.clone() }
     }
 
     /// Virtual time of the whole run.
@@ -167,7 +169,7 @@ impl SystemWorkload {
 
 impl PartialEq for SystemWorkload {
     fn eq(&self, other: &SystemWorkload) -> bool {
-        let of = |w: &SystemWorkload| (w.profile.clone(), w.system.name(), w.system.values());
+        let of = |w: &SystemWorkload| (w.profile.clone(), w.host.clone(), w.system.name(), w.system.values());
         of(self) == of(other)
     }
 }
@@ -176,7 +178,8 @@ impl Serialize for SystemWorkload {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let name = Some(Value::Text(self.system.name().to_owned()));
         let profile = self.profile.clone().map(|profile| ("profile", Some(Value::Text(profile))));
-        let own = [("system", name)].into_iter().chain(profile).chain(self.system.values());
+        let host = self.host.clone().map(|host| ("host", Some(Value::Text(host))));
+        let own = [("system", name)].into_iter().chain(profile).chain(host).chain(self.system.values());
         serializer.collect_map(own)
     }
 }
@@ -187,10 +190,10 @@ impl<'de> Deserialize<'de> for SystemWorkload {
         let json = serde_json::Value::deserialize(deserializer)?;
         let given = Given::from_json("", &json.to_string(), &asked::fields()).map_err(D::Error::custom)?;
         let read = |key| given.read::<String>(key).map_err(D::Error::custom);
-        let (name, profile) = (read("system")?.unwrap_or_default(), read("profile")?);
+        let (name, profile, host) = (read("system")?.unwrap_or_default(), read("profile")?, read("host")?);
         let entry = SYSTEMS.iter().find(|entry| entry.name == name);
         let entry = entry.ok_or_else(|| D::Error::custom(format!("`{name}` is no system")))?;
-        Ok(SystemWorkload { profile, ..entry.with(&given).map_err(D::Error::custom)? })
+        Ok(SystemWorkload { profile, host, ..entry.with(&given).map_err(D::Error::custom)? })
     }
 }
 

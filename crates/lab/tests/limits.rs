@@ -136,7 +136,7 @@ fn workloads() -> impl Strategy<Value = (Groups, Workload)> {
 
 /// The profiles are given beside it, some of which have no name.
 fn group(profile: usize, count: u32) -> MachineGroup {
-    MachineGroup { profile: profile.to_string(), count }
+    MachineGroup { profile: profile.to_string(), count, host: None }
 }
 
 /// Machines that post, and that are posted to.

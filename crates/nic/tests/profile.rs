@@ -313,3 +313,61 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_nic_is_put_into_another_host() {
+    let (cib, e7520) = (profile("cib"), profile("e7520-t4"));
+    for host in ["e7520", "e7520-t4", concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/e7520-t4.toml")] {
+        let both = cib.clone().on_host(host).unwrap();
+        assert_eq!(
+            (both.host, both.hierarchy, both.device),
+            (e7520.host, e7520.hierarchy, cib.device.clone())
+        );
+        assert_eq!(both.name, format!("cib on {host}"));
+        let whose = |name: &str| {
+            let parameter = both.parameters.iter().find(|p| p.name == name);
+            parameter.unwrap_or_else(|| panic!("{name}")).base.as_deref()
+        };
+        assert_eq!(["host.cores", "hierarchy.llc_bytes"].map(whose), [Some("e7520-t4"); 2]);
+        assert_eq!(whose("pcie.lanes"), None);
+    }
+    let back = profile("e7520-t4").on_host("e5-2683-v3").unwrap();
+    assert_eq!((back.host, back.hierarchy), (cib.host, None));
+    for name in Profile::host_names() {
+        cib.clone().on_host(name).unwrap();
+    }
+    let error = cib.on_host("e7521").unwrap_err().to_string();
+    assert!(error.starts_with("there is no host e7521; there are opteron-8354, "), "{error}");
+}
+
+/// A profile of `text` beside its name and title.
+fn named(text: &str) -> Result<Profile, ProfileError> {
+    Profile::parse("my.toml", &format!("name = \"mine\"\ntitle = \"a NIC elsewhere\"\n{text}"))
+}
+
+#[test]
+fn a_profile_names_the_host_of_another() {
+    const DDIO: &str = "[hierarchy]\ndma_write_ways = { value = 2, basis = \"assumed\", reason = \"DDIO\", alternative = \"0\" }";
+    let mine = named(&format!("base = \"cx3\"\nhost = \"e7520\"\n{DDIO}")).unwrap();
+    let e7520 = profile("e7520-t4");
+    let hierarchy = doorbell_nic::Hierarchy { write_ways: 2, ..e7520.hierarchy.unwrap() };
+    assert_eq!((mine.host, mine.hierarchy), (e7520.host, Some(hierarchy)));
+    assert_eq!(mine.device, profile("cx3").device);
+    assert_eq!(mine.name, "mine");
+    for (text, message) in [
+        ("base = \"cx3\"\nhost = \"e7521\"", "my.toml:4: host: there is no host e7521; there are"),
+        (
+            "host = \"e7520\"\ngeneration = \"mlx4\"",
+            "my.toml:3: host names another profile's host, so base must",
+        ),
+        (
+            "base = \"cx3\"\nhost = 3",
+            "my.toml:4: host: invalid type: integer `3`, expected a table of parameters, or",
+        ),
+        ("base = \"cx3\"\nhost = \"./none.toml\"", "my.toml:4: host: cannot read ./none.toml"),
+        ("base = \"cx3\"\n[host]\ncoresx = 3", "my.toml:5: "),
+    ] {
+        let error = named(text).unwrap_err().to_string();
+        assert!(error.starts_with(message) && !error.contains('\n'), "{text}: {error}");
+    }
+}

@@ -37,6 +37,7 @@ impl Workload {
         let inlines = verb.carries_payload() && size > 0;
         let mut resolved = Resolved {
             profile: self.profile_name().to_owned(),
+            host: self.host.clone(),
             machine: self.machine.clone(),
             verb,
             transport,

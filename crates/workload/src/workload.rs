@@ -11,6 +11,8 @@ use thiserror::Error;
 
 /// Names of the transports.
 const TRANSPORTS: &[&str] = &["rc", "uc", "ud"];
+/// What is said of a host.
+const HOST: &str = "Host that the NIC is in: a host's name, as e7520, or a profile whose host it is";
 /// The most of what only hardware limits.
 const ANY: u64 = u32::MAX as u64;
 
@@ -22,6 +24,9 @@ pub struct MachineGroup {
     /// How many there are.
     #[serde(default = "one")]
     pub count: u32,
+    /// The host that the NIC is in, where it is not the profile's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 fn one() -> u32 {
@@ -32,6 +37,7 @@ impl MachineGroup {
     const FIELDS: &'static [Field] = &[
         Field::text().required().named("profile", "Built-in profile or path of a profile's TOML file"),
         Field::count(1, ANY).usual("1").named("count", "How many there are"),
+        Field::text().usual("the profile's own").named("host", HOST),
     ];
 }
 
@@ -50,8 +56,10 @@ schema! {
 
     /// Built-in profile or path of a profile's TOML file; where machines differ, of the first group.
     profile: String = Field::text().shown("NAME").usual("cib"),
-    /// Where machines differ: groups of like ones, in the order of their numbers, in place of profile and
-    /// machines.
+    /// Host that the NIC is in: a host's name, as e7520, or a profile whose host it is.
+    host: String | absent = Field::text().shown("NAME").usual("the profile's own"),
+    /// Where machines differ: groups of like ones, in the order of their numbers, in place of profile, host
+    /// and machines.
     machine: Vec<MachineGroup> | absent = Field::tables(MachineGroup::FIELDS).usual("one group"),
     /// Verb.
     verb: Verb = Field::name(Verb::NAMES).usual("send"),
@@ -159,7 +167,7 @@ impl Workload {
         let mut given = given;
         let directory = file.parent().unwrap_or(Path::new(""));
         let field = |key| Workload::fields().into_iter().find(|field| field.key == key);
-        for field in ["profile", "machine"].into_iter().filter_map(field) {
+        for field in ["profile", "host", "machine"].into_iter().filter_map(field) {
             if let Some(value) = given.get(field.key).map(|value| moved(value, directory)) {
                 given.set(field, value).expect("it stays what it is: a name or a path");
             }
@@ -199,11 +207,17 @@ impl Workload {
         self.profile.as_deref().or_else(of_group).unwrap_or("cib")
     }
 
+    /// Name or path of its host, where it is not the profile's own; of the first group's, where there are groups.
+    fn host_name(&self) -> Option<&str> {
+        let of_group = || self.machine.as_ref()?.first()?.host.as_deref();
+        self.host.as_deref().or_else(of_group)
+    }
+
     /// The profiles of its machines.
     pub fn load_profiles(&self) -> Result<Profiles, WorkloadError> {
         self.check_groups()?;
-        let first = Profile::named_or_file(self.profile_name())?;
-        let others = self.machine.iter().flatten().skip(1).map(|g| Profile::named_or_file(&g.profile));
+        let first = load(self.profile_name(), self.host_name())?;
+        let others = self.machine.iter().flatten().skip(1).map(|g| load(&g.profile, g.host.as_deref()));
         Ok(Profiles::of_groups(first, others.collect::<Result<_, _>>()?))
     }
 
@@ -224,12 +238,24 @@ impl Workload {
                 "profile is {profile}, but the workload's [[machine]] tables say the profiles"
             ));
         }
+        if let Some(host) = &self.host {
+            return invalid(format!("host is {host}, but the workload's [[machine]] tables say the hosts"));
+        }
         if let Some(machines) = self.machines {
             return invalid(format!(
                 "machines is {machines}, but the workload's [[machine]] tables say how many there are"
             ));
         }
         Ok(())
+    }
+}
+
+/// A profile, in the host of this name where one is given.
+fn load(profile: &str, host: Option<&str>) -> Result<Profile, ProfileError> {
+    let profile = Profile::named_or_file(profile)?;
+    match host {
+        Some(host) => profile.on_host(host),
+        None => Ok(profile),
     }
 }
 
@@ -248,10 +274,10 @@ fn moved(value: &Value, directory: &Path) -> Value {
 
 fn moved_group(group: &Given, directory: &Path) -> Given {
     let mut group = group.clone();
-    let field = MachineGroup::FIELDS.iter().find(|field| field.key == "profile");
-    if let Some((field, value)) = field.and_then(|field| Some((field, group.get(field.key)?))) {
-        let value = moved(value, directory);
-        group.set(field, value).expect("it stays what it is: a name or a path");
+    for field in MachineGroup::FIELDS.iter().filter(|field| ["profile", "host"].contains(&field.key)) {
+        if let Some(value) = group.get(field.key).map(|value| moved(value, directory)) {
+            group.set(field, value).expect("it stays what it is: a name or a path");
+        }
     }
     group
 }
@@ -276,10 +302,12 @@ impl Resolved {
         ranges(self.machine.as_deref(), self.machines)
     }
 
-    /// Names of the profiles of the groups.
-    fn profile_of_group(&self, group: usize) -> &str {
+    /// Names of the profiles of the groups, and of their hosts where they are others'.
+    fn profile_of_group(&self, group: usize) -> String {
         let named = self.machine.as_ref().and_then(|groups| groups.get(group));
-        named.map_or(&self.profile, |group| &group.profile)
+        let (profile, host) =
+            named.map_or((&self.profile, &self.host), |group| (&group.profile, &group.host));
+        host.as_ref().map_or_else(|| profile.clone(), |host| format!("{profile} on {host}"))
     }
 
     /// Whether the machines are in several groups, which then have names.
@@ -549,6 +577,28 @@ pub(crate) mod tests {
         assert_eq!(resolved("send").machine_name(2), "machine 2");
         let like = serde_json::to_value(resolved("send")).unwrap();
         assert!(like.get("machine").is_none(), "{like}");
+    }
+
+    #[test]
+    fn a_nic_is_in_the_host_that_is_named() {
+        let load = |toml: &str| Workload::from_toml("w.toml", toml).unwrap().load_profiles();
+        let cores = |toml: &str| load(toml).unwrap().all().map(|p| p.host.cores).collect::<Vec<_>>();
+        assert_eq!(cores("profile = \"cx3\"\nhost = \"e7520\""), [4]);
+        let mixed = format!("{MIXED}host = \"e5-2450\"\n");
+        assert_eq!(cores(&mixed), [14, 8]);
+        let r = from(&mixed).unwrap();
+        assert_eq!(r.group_names(), ["machine 0 (cib)", "machines 1 to 3 (cx on e5-2450)"]);
+        let like = from("host = \"e7520\"").unwrap();
+        assert_eq!((like.host.as_deref(), like.threads), (Some("e7520"), 4));
+        for (toml, part) in [
+            ("host = \"e7\"".to_owned(), "there is no host e7; there are opteron-8354, "),
+            (format!("host = \"e7520\"\n{MIXED}"), "host is e7520, but the workload's [[machine]] tables"),
+            ("host = \"no.toml\"".to_owned(), "cannot read profile no.toml"),
+            ("host = 7".to_owned(), "w.toml:1: host is 7, but must be a text"),
+        ] {
+            let error = from(&toml).expect_err(&toml).to_string();
+            assert!(error.contains(part), "{toml}: {error}");
+        }
     }
 
     #[test]

@@ -15,10 +15,11 @@ fn identity(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// The base that the file of `reader` names: a built-in profile, or a file, whose path begins where that
-/// file lies. `based` are the files that led to it.
+/// The profile that the file of `reader` names by a `key`: a built-in profile, or a file, whose path begins where
+/// that file lies. `based` are the files that led to it.
 pub(super) fn load(
     reader: &Reader<'_>,
+    key: &str,
     name: &Spanned<String>,
     based: &[PathBuf],
 ) -> Result<Profile, ProfileError> {
@@ -26,7 +27,7 @@ pub(super) fn load(
     let name = name.get_ref();
     if !is_path(name) {
         return Profile::named(name).map_err(|error| match error {
-            ProfileError::NotFound(message) => reader.error(at, format!("base: {message}")),
+            ProfileError::NotFound(message) => reader.error(at, format!("{key}: {message}")),
             content @ ProfileError::Content { .. } => content,
         });
     }
@@ -35,9 +36,9 @@ pub(super) fn load(
     let mut based = based.to_vec();
     based.push(identity(file));
     if based.contains(&identity(&path)) {
-        return Err(reader.error(at, format!("base: {name} is in the end based on itself")));
+        return Err(reader.error(at, format!("{key}: {name} is in the end based on itself")));
     }
     let text = std::fs::read_to_string(&path)
-        .map_err(|e| reader.error(at, format!("base: cannot read {}: {e}", path.display())))?;
+        .map_err(|e| reader.error(at, format!("{key}: cannot read {}: {e}", path.display())))?;
     Profile::parse_from(&path.display().to_string(), &text, &based)
 }

@@ -4,6 +4,7 @@ mod base;
 mod device;
 mod hierarchy;
 mod host;
+mod hosts;
 mod parameter;
 
 pub use device::{Atomics, Caches, Device, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
@@ -62,7 +63,7 @@ struct File {
     title: String,
     base: Option<Spanned<String>>,
     generation: Option<Generation>,
-    host: Option<Spanned<Section>>,
+    host: Option<Spanned<hosts::Told>>,
     hierarchy: Option<Spanned<Section>>,
     pcie: Option<Spanned<Section>>,
     link: Option<Spanned<Section>>,
@@ -155,12 +156,16 @@ impl Profile {
             return Err(reader.error(parsed.name.span().start, "name is empty".into()));
         }
         if let Some(name) = &parsed.base {
-            reader.base = Some(base::load(&reader, name, based)?);
+            reader.base = Some(base::load(&reader, "base", name, based)?);
         }
+        let host = match parsed.host {
+            Some(told) => hosts::read(&mut reader, told, based)?,
+            None => None,
+        };
         let Some(generation) = parsed.generation.or(reader.base.as_ref().map(|base| base.generation)) else {
             return Err(reader.error(0, "generation is missing: it is mlx4 or mlx5".into()));
         };
-        let host = Host::read(&mut reader, parsed.host)?;
+        let host = Host::read(&mut reader, host)?;
         let inherited = reader.base.as_ref().is_some_and(|base| base.hierarchy.is_some());
         let hierarchy = match parsed.hierarchy {
             None if !inherited => None,

@@ -108,7 +108,7 @@ pub struct Parameter {
 
 impl Parameter {
     /// This parameter, as a profile has it that is based on `profile`.
-    fn inherited_from(&self, profile: &Profile) -> Parameter {
+    pub(super) fn inherited_from(&self, profile: &Profile) -> Parameter {
         Parameter { base: Some(self.base.clone().unwrap_or_else(|| profile.name.clone())), ..self.clone() }
     }
 
