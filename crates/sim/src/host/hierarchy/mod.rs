@@ -54,7 +54,8 @@ struct Held {
 
 /// The caches of a core, and what it has under way.
 struct Private {
-    l1: Cache<()>,
+    /// Of each line, whether a prefetcher brought it here and no load or store has found it since.
+    l1: Cache<bool>,
     l2: Cache<()>,
     /// Lines on their way into the first level, and such that prefetchers bring into the second.
     fills: Fills,
@@ -422,8 +423,12 @@ impl Hierarchy {
     fn fetch(&mut self, at: u64, core: CoreId, line: LineId, why: Why) -> u64 {
         let l1 = self.times.l1;
         let private = self.private(core);
-        if private.l1.use_line(line).is_some() {
+        if let Some(ahead) = private.l1.use_line(line) {
+            let ahead = std::mem::take(ahead);
             let ready = private.ready(line, at).max(at + l1);
+            if ahead {
+                self.demanded(at, line);
+            }
             return if why == Why::Store { self.own(ready, core, line, false) } else { ready };
         }
         let at = private.fills.room(at);
@@ -456,7 +461,7 @@ impl Hierarchy {
         if why == Why::Store {
             ready = self.own(ready, core, line, !has);
         }
-        self.put_in_l1(core, line, ready);
+        self.put_in_l1(core, line, ready, why == Why::Ahead);
         if why != Why::Ahead {
             self.demanded(at, line);
         }
@@ -534,10 +539,10 @@ impl Hierarchy {
         owns
     }
 
-    fn put_in_l1(&mut self, core: CoreId, line: LineId, ready: u64) {
+    fn put_in_l1(&mut self, core: CoreId, line: LineId, ready: u64, ahead: bool) {
         let private = self.private(core);
         private.fills.push(line, ready);
-        if let Some((gone, ())) = private.l1.insert(line, ()) {
+        if let Some((gone, _)) = private.l1.insert(line, ahead) {
             self.left(core, gone);
         }
     }

@@ -124,41 +124,79 @@ impl Simple {
     }
 }
 
-/// Levels of one core, in the simplest way; says where each access found its line.
+/// Levels of one core, in the simplest way; says what each access takes where it finds its line.
 struct Levels {
     l1: Simple,
     l2: Simple,
     llc: Simple,
+    latencies: [u64; 4],
 }
 
 impl Levels {
+    /// As a profile tells of them.
+    fn new(c: &Costs) -> Levels {
+        let level =
+            |bytes: u64, ways: u32| Simple::new((bytes / LINE) as usize / ways as usize, ways as usize);
+        Levels {
+            l1: level(c.l1, c.l1_ways),
+            l2: level(c.l2, c.l2_ways),
+            llc: level(c.llc, c.llc_ways),
+            latencies: [c.l1_latency, c.l2_latency, c.llc_latency, c.dram_latency].map(|span| span.as_ps()),
+        }
+    }
+
     fn find(&mut self, line: u64) -> u64 {
+        let [l1, l2, llc, dram] = self.latencies;
         if self.l1.hit(line) {
-            return 2_000;
+            return l1;
         }
         let found = if self.l2.hit(line) {
-            5_000
+            l2
         } else {
-            let found = if self.llc.hit(line) { 20_000 } else { 100_000 };
-            if found == 100_000
-                && let Some(gone) = self.llc.bring(line)
-            {
+            let has = self.llc.hit(line);
+            if !has && let Some(gone) = self.llc.bring(line) {
                 self.l1.drop(gone);
                 self.l2.drop(gone);
             }
             self.l2.bring(line);
-            found
+            if has { llc } else { dram }
         };
         self.l1.bring(line);
         found
     }
 }
 
+/// Sizes, ways and latencies of all levels; each smaller than the one below it.
+fn geometry() -> impl Strategy<Value = Costs> {
+    let ways = || prop_oneof![Just(1u32), Just(2), Just(4)];
+    let sets = || prop_oneof![Just(1u64), Just(2), Just(3)];
+    (sets(), ways(), sets(), ways(), sets(), ways(), 1..9u64).prop_map(|(s1, w1, s2, w2, s3, w3, ns)| {
+        let level = |sets: u64, ways: u32| sets * u64::from(ways) * LINE;
+        let span = |times: u64| doorbell_verbs::Span::from_ps(ns * times * 1000);
+        Costs {
+            l1: level(s1, w1),
+            l1_ways: w1,
+            l1_latency: span(1),
+            l2: level(s2, w2),
+            l2_ways: w2,
+            l2_latency: span(3),
+            llc: level(s3 + 1, w3 * 2),
+            llc_ways: w3 * 2,
+            llc_latency: span(10),
+            dram_latency: span(50),
+            ..costs()
+        }
+    })
+}
+
 proptest! {
     #[test]
-    fn a_core_finds_lines_where_a_simple_cache_has_them(trace in prop::collection::vec(step(1), 1..300)) {
-        let mut all = hierarchy(&costs());
-        let mut simple = Levels { l1: Simple::new(2, 2), l2: Simple::new(4, 2), llc: Simple::new(4, 4) };
+    fn a_core_finds_lines_where_a_simple_cache_has_them(
+        trace in prop::collection::vec(step(1), 1..300),
+        costs in geometry(),
+    ) {
+        let mut all = hierarchy(&costs);
+        let mut simple = Levels::new(&costs);
         // Sets are chosen by where a line lies in memory.
         let (first, mut now) = (all.line(place(0)), 0);
         for (step, line) in trace {
@@ -377,4 +415,146 @@ fn a_line_goes_from_one_core_to_another_before_a_third_has_it() {
     for cores in [2, 3] {
         assert!((contended(cores) / handed_on - 1.0).abs() < 0.05, "{cores}: {}", contended(cores));
     }
+}
+
+/// A host with room for all that these tests touch, and no prefetchers.
+fn roomy() -> Costs {
+    Costs { l1: 1 << 15, l1_ways: 8, l2: 1 << 18, l2_ways: 8, llc: 1 << 24, llc_ways: 16, ..costs() }
+}
+
+/// How long a scan of `lines` takes that no cache has, until all of it is done, and what was counted.
+fn cold_scan(costs: &Costs, touch: Touch, lines: impl Iterator<Item = u64>) -> (u64, Uncore) {
+    let mut all = hierarchy(costs);
+    let steps = Steps { touch, accesses: 8, instructions: 1 };
+    let mut now = 0;
+    for line in lines {
+        now = all.scan(now, CoreId(0), place(line), steps).done;
+    }
+    (all.stored(now, CoreId(0)), all.counts())
+}
+
+#[test]
+fn a_drawn_line_goes_where_that_is_said() {
+    // One line more than a set has ways, again and again: the one used longest ago is always the next.
+    let misses = |random_replacement| {
+        let mut all = hierarchy(&Costs { random_replacement, llc: 4 * LINE, ..costs() });
+        let mut now = 0;
+        for round in 0..100 {
+            take(&mut all, &mut now, Step::Load(0), round % 5);
+        }
+        all.counts().llc_misses
+    };
+    assert_eq!(misses(false), 100);
+    assert!(misses(true) < 80, "{}", misses(true));
+}
+
+#[test]
+fn misses_overlap_as_far_as_each_buffer_goes() {
+    let time = |touch, costs: Costs| cold_scan(&costs, touch, 0..256).0;
+    let all = roomy();
+    let loads = time(Touch::Load, all);
+    assert!(time(Touch::Load, Costs { fill_buffers: 2, ..all }) > 3 * loads, "lines under way");
+    assert!(time(Touch::Load, Costs { reorder: 16, ..all }) > 3 * loads, "instructions under way");
+    assert_eq!(time(Touch::Load, Costs { store_lines: 1, store_buffer: 1, ..all }), loads);
+    let stores = time(Touch::Store(1), all);
+    // Eight stores to a line: the buffer holds those of four lines.
+    assert!(time(Touch::Store(1), Costs { store_buffer: 8, ..all }) > 2 * stores, "stores under way");
+    assert!(
+        time(Touch::Store(1), Costs { store_lines: 1, ..all }) > 3 * stores,
+        "lines that stores wait for"
+    );
+    assert_eq!(time(Touch::Store(1), Costs { reorder: 16, ..all }), stores);
+}
+
+#[test]
+fn each_prefetcher_is_a_switch_and_helps_in_order_only() {
+    // As many instructions to a line as are under way: nothing else overlaps.
+    let none = Costs { reorder: 8, ..roomy() };
+    let some = [
+        Costs { next_line: true, ..none },
+        Costs { adjacent_line: true, ..none },
+        Costs { streamer: 8, ..none },
+    ];
+    let far = || (0..256).map(|i| i * 67 % 256 * 128);
+    for costs in some {
+        let (serial, without) = cold_scan(&none, Touch::Load, 0..256);
+        let (ahead, with) = cold_scan(&costs, Touch::Load, 0..256);
+        assert!(ahead < serial * 4 / 5, "{costs:?}: {ahead} and {serial}");
+        assert_eq!((without.used_prefetches, without.prefetch_misses), (0, 0));
+        assert!(with.used_prefetches >= 100 && with.llc_misses + with.used_prefetches == 256, "{with:?}");
+        let (one_by_one, _) = cold_scan(&none, Touch::Load, far());
+        let (scattered, _) = cold_scan(&costs, Touch::Load, far());
+        assert!(scattered >= one_by_one, "{costs:?}: {scattered} and {one_by_one}");
+    }
+}
+
+#[test]
+fn stores_around_the_caches_leave_nothing_there() {
+    let costs = roomy();
+    let (_, counts) = cold_scan(&costs, Touch::StoreAround(1), 0..64);
+    assert_eq!(counts, Uncore::default());
+    let mut all = hierarchy(&costs);
+    let mut now = 0;
+    take(&mut all, &mut now, Step::Store(0), 3);
+    let steps = Steps { touch: Touch::StoreAround(1), accesses: 8, instructions: 1 };
+    all.scan(now, CoreId(0), place(3), steps);
+    assert_eq!(
+        (all.llc.lines().count(), all.counts().write_backs),
+        (0, 1),
+        "what was there goes to memory before"
+    );
+}
+
+#[test]
+fn what_a_program_prefetches_is_there_when_it_is_loaded() {
+    let mut all = hierarchy(&roomy());
+    let mut now = 0;
+    let lines = Lines::of(place(0), 8 * LINE);
+    now = all.core(now, CoreId(0), lines, Kind::Prefetch).done;
+    assert!(now < 20_000, "it does not wait: {now}");
+    now += 1_000_000;
+    for line in 0..8 {
+        assert_eq!(take(&mut all, &mut now, Step::Load(0), line), roomy().l1_latency.as_ps());
+    }
+}
+
+#[test]
+fn memory_is_as_fast_as_its_profile_says() {
+    let slow = Costs { streamer: 20, dram_rate: 640_000_000, ..roomy() };
+    let (time, _) = cold_scan(&slow, Touch::Load, 0..256);
+    assert!((256 * 100_000..258 * 100_000 + 100_000).contains(&time), "100 ns a line: {time}");
+    let mut all = hierarchy(&costs());
+    let mut now = 0;
+    for line in 0..16 + 8 {
+        take(&mut all, &mut now, Step::Store(0), line);
+    }
+    assert_eq!(all.counts().write_backs, 8, "what was changed goes back where there is no room");
+}
+
+#[test]
+fn write_backs_that_a_device_forces_may_keep_it_waiting() {
+    let read = |forced_write_back| {
+        let mut all = hierarchy(&Costs { forced_write_back, ..costs() });
+        let mut now = 0;
+        for line in 0..4 {
+            take(&mut all, &mut now, Step::Store(0), line);
+        }
+        let lines = Lines::of(place(0), 4 * LINE);
+        (all.device(now, lines, Kind::Load).done - now, all.counts().implicit_wbs)
+    };
+    let span = doorbell_verbs::Span::from_ps(70_000);
+    assert_eq!([read(doorbell_verbs::Span::ZERO), read(span)], [(20_000, 4), (4 * 70_000, 4)]);
+}
+
+#[test]
+fn a_first_level_of_64_kb_holds_what_one_of_32_kb_does_not() {
+    let again = |l1| {
+        let mut all = hierarchy(&Costs { l1, ..roomy() });
+        let mut now = 0;
+        let lines = 48 * 1024 / LINE;
+        let mut pass = || (0..lines).map(|line| take(&mut all, &mut now, Step::Load(0), line)).sum::<u64>();
+        pass();
+        pass() / lines
+    };
+    assert_eq!([again(1 << 15), again(1 << 16)], [5_000, 2_000]);
 }
