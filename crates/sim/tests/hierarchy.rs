@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Node, profile};
+use common::{Node, profile, read_run};
 use doorbell_nic::Profile;
 use doorbell_sim::{SimCluster, SimConfig, Uncore};
 use doorbell_verbs::{
@@ -115,4 +115,47 @@ fn prefetchers_help_only_where_lines_are_cold() {
     let time = |profile: &Profile, sent| run(profile, Touch::Load, sent).0.as_ps();
     assert!(time(&none, true) > 2 * time(&e7520(), true));
     assert!(time(&none, false) < 2 * time(&e7520(), false));
+}
+
+#[test]
+fn a_nic_on_the_chip_answers_within_a_microsecond() {
+    let slowest = |name: &str| {
+        let done = &read_run(SimConfig::new(2), name, 1, 1, 1200).0[0];
+        // Once the rings were gone through, which takes 512, their lines are in the caches.
+        done.windows(2).skip(600).map(|pair| pair[1] - pair[0]).max().expect("rounds")
+    };
+    assert!(slowest("e7520-on-die") < Span::from_us(1), "{:?}", slowest("e7520-on-die"));
+    assert!(slowest("e7520-t4") > Span::from_us(3));
+}
+
+/// Receives a message into a buffer that its caches have not, and says how long it takes to scan that.
+struct Scans;
+
+impl Program for Scans {
+    type Output = Span;
+
+    fn run<P: Provider>(self, p: P) -> Span {
+        let node = Node::new(&p, BYTES, 4);
+        node.connect(&p, "client", "server");
+        node.qp.post_recv(&[RecvWr { wr_id: 0, sg_list: &[node.mr.sge(0, BYTES as u32)] }]).expect("room");
+        node.cq.wait(never()).expect("a CQ");
+        let begun = p.now();
+        p.scan(node.mr.mem(), 0, BYTES, Scan { touch: Touch::Load, step: 8, instructions: 8 });
+        p.now() - begun
+    }
+}
+
+#[test]
+fn what_a_device_writes_into_the_last_level_is_warm() {
+    let scanned = |profile: &Profile| {
+        let mut cluster = SimCluster::new(profile, SimConfig::new(2));
+        cluster.spawn(0, 0, Server { touch: Touch::Load, sent: false });
+        let scans = cluster.spawn(1, 0, Scans);
+        cluster.run().expect("both come to their end");
+        scans.take().expect("it has ended").as_ps()
+    };
+    let none =
+        |ways| with(|h| (h.write_ways, h.next_line, h.adjacent_line, h.streamer) = (ways, false, false, 0));
+    // Two ways of 24 hold 1.5 MB, the buffer 64 kB.
+    assert!(scanned(&none(0)) > 2 * scanned(&none(2)));
 }

@@ -80,6 +80,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("cx3", include_str!("../../../../profiles/cx3.toml")),
     ("cib", include_str!("../../../../profiles/cib.toml")),
     ("e7520-t4", include_str!("../../../../profiles/e7520-t4.toml")),
+    ("e7520-on-die", include_str!("../../../../profiles/e7520-on-die.toml")),
 ];
 
 impl Profile {
