@@ -22,6 +22,6 @@ pub use generation::Generation;
 pub use parts::{NicCache, Part};
 pub use profile::{
     Atomics, Basis, Caches, Device, Hierarchy, Host, Link, Nic, Parameter, Pcie, PcieSpeed, Profile,
-    ProfileError, Rx, Tx, Unit,
+    ProfileError, Rx, Tcp, Tx, Unit,
 };
 pub use resource::Resource;

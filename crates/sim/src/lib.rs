@@ -11,6 +11,7 @@ mod core;
 mod device;
 mod fabric;
 mod host;
+mod kernel;
 mod metrics;
 mod provider;
 mod see;

@@ -12,6 +12,7 @@
 //! | sending unit | a request packet, an answer | [`SendCost`] |
 //! | receiving unit | a packet, each DMA that it asks for | [`ReceiveCost`] |
 //! | link | a packet | [`WireCost`] |
+//! | core | a call on a socket, a segment of TCP, a frame, an interrupt | [`TcpCost`] |
 
 mod cpu;
 mod message;
@@ -19,6 +20,7 @@ mod packet;
 mod pcie;
 mod receive;
 mod send;
+mod tcp;
 mod wire;
 
 pub use cpu::CpuCost;
@@ -27,6 +29,7 @@ pub use packet::{Kind, Packet, dmas, parts};
 pub use pcie::{Linear, PcieCost};
 pub use receive::{ReceiveCost, Work};
 pub use send::{SendCost, Wqe};
+pub use tcp::{FRAME_HEADERS, TcpCost, frame_on_link};
 pub use wire::{OnLink, WireCost};
 
 use crate::{Generation, Profile};

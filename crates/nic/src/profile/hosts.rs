@@ -85,7 +85,7 @@ impl Profile {
     }
 
     /// This NIC in the host of this name (one of [`Profile::host_names`]), or in that of another profile: a built-in
-    /// one, or the TOML file at a path. Cores, driver and memory are that host's; the PCIe link stays, as its
+    /// one, or the TOML file at a path. Cores, driver, memory and kernel TCP are that host's; the PCIe link stays, as its
     /// lanes are the NIC's.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ impl Profile {
 
     /// This NIC in the host of another profile, which reports then call `name`.
     pub(super) fn in_host_of(self, other: &Profile, name: &str) -> Profile {
-        let of_host = |parameter: &str| parameter.starts_with("host.") || parameter.starts_with("hierarchy.");
+        let of_host = |name: &str| ["host.", "hierarchy.", "tcp."].iter().any(|part| name.starts_with(part));
         let theirs = other.parameters.iter().filter(|p| of_host(&p.name)).map(|p| p.inherited_from(other));
         let own = self.parameters.into_iter().filter(|p| !of_host(&p.name));
         Profile {
@@ -105,6 +105,7 @@ impl Profile {
             title: format!("{}; in the host of: {}", self.title, other.title),
             host: other.host,
             hierarchy: other.hierarchy,
+            tcp: other.tcp,
             device: self.device,
             parameters: theirs.chain(own).collect(),
         }

@@ -6,11 +6,13 @@ mod hierarchy;
 mod host;
 mod hosts;
 mod parameter;
+mod tcp;
 
 pub use device::{Atomics, Caches, Device, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
 pub use hierarchy::Hierarchy;
 pub use host::Host;
 pub use parameter::{Basis, Parameter, ProfileError, Unit};
+pub use tcp::Tcp;
 
 use crate::Generation;
 use doorbell_verbs::Mtu;
@@ -34,6 +36,8 @@ pub struct Profile {
     pub host: Host,
     /// Its caches, where they have sizes.
     pub hierarchy: Option<Hierarchy>,
+    /// TCP of its kernel, where it has that.
+    pub tcp: Option<Tcp>,
     /// Its NIC.
     pub device: Device,
     /// All parameters with their provenance, in the order above; of a relaxed profile, those
@@ -65,6 +69,7 @@ struct File {
     generation: Option<Generation>,
     host: Option<Spanned<hosts::Told>>,
     hierarchy: Option<Spanned<Section>>,
+    tcp: Option<Spanned<Section>>,
     pcie: Option<Spanned<Section>>,
     link: Option<Spanned<Section>>,
     nic: Option<Spanned<Section>>,
@@ -172,6 +177,11 @@ impl Profile {
             None if !inherited => None,
             section => Some(Hierarchy::read(&mut reader, section)?),
         };
+        let inherited = reader.base.as_ref().is_some_and(|base| base.tcp.is_some());
+        let tcp = match parsed.tcp {
+            None if !inherited => None,
+            section => Some(Tcp::read(&mut reader, section)?),
+        };
         let pcie = Pcie::read(&mut reader, parsed.pcie)?;
         let link_at = parsed.link.as_ref().map_or(0, |link| link.span().start);
         let link = Link::read(&mut reader, parsed.link)?;
@@ -197,7 +207,7 @@ impl Profile {
         };
         let parameters = reader.into_parameters();
         let (name, title) = (parsed.name.into_inner(), parsed.title);
-        Ok(Profile { name, title, host, hierarchy, device, parameters })
+        Ok(Profile { name, title, host, hierarchy, tcp, device, parameters })
     }
 }
 

@@ -58,6 +58,10 @@ ids! {
     FlightId(u32);
     /// A DMA read under way of a device.
     ReadId(u32);
+    /// A TCP socket of a machine.
+    SocketId(u32);
+    /// What a frame of TCP under way carries.
+    SegmentId(u32);
 }
 
 /// A number that may be missing, in as many bits as one that may not.

@@ -85,6 +85,15 @@ pub(crate) enum Waiting {
     },
     /// For a key of the out-of-band exchange.
     Key(String),
+    /// Asleep in the kernel, for a socket.
+    Socket {
+        /// Since when.
+        since: u64,
+        /// Until when at the latest; `u64::MAX` for ever.
+        deadline: u64,
+        /// Time in the metering window that interrupts have had of its core meanwhile.
+        interrupted: u64,
+    },
     /// It came to its end.
     Ended,
 }
@@ -108,6 +117,10 @@ pub(crate) struct Thread {
     replay: Option<usize>,
     /// Up to where (exclusive) those answers hold.
     replay_until: Key,
+    /// What interrupts have taken of its core since it was woken in a pass, from the moment on at which it was.
+    owed: u64,
+    /// Its turn is queued for when it would have been without an interrupt since.
+    pub(crate) late: bool,
     /// Time in the metering window spent on passes that found nothing.
     pub(crate) idle: u64,
     /// Address in its stack at which it stopped last, for [`crate::core::fetch`].
@@ -128,6 +141,8 @@ impl Thread {
             steady: Pass::default(),
             replay: None,
             replay_until: Key::NEVER,
+            owed: 0,
+            late: false,
             idle: 0,
             stopped_at: 0,
         }
@@ -162,9 +177,32 @@ impl Thread {
 
     /// Notes an effect: what comes after it may be a pass.
     pub(crate) fn effect(&mut self) {
+        self.end_replay();
         self.pass.clear(self.clock);
         self.pass.tail = true;
+    }
+
+    /// An interrupt takes `span` of its core from now on, of which its clock is not before.
+    pub(crate) fn put_off(&mut self, span: u64) {
+        self.clock += span;
+        // What a pass takes by itself is still what it took.
+        self.pass.started += span;
+    }
+
+    /// The same where it sleeps in its passes and is woken for it, or was: what is left of the pass that is under
+    /// way comes after it.
+    pub(crate) fn put_off_in_pass(&mut self, span: u64) {
+        self.owed += span;
+    }
+
+    /// From now on it looks at things anew.
+    #[inline]
+    fn end_replay(&mut self) {
         self.replay = None;
+        if self.owed > 0 {
+            let owed = std::mem::take(&mut self.owed);
+            self.put_off(owed);
+        }
     }
 
     /// The recorded answer to the next step, if it is the same step and lies before the moment at
@@ -174,7 +212,7 @@ impl Thread {
         let step = self.last.steps.get(at).copied().filter(|s| same(&s.look));
         let step = step.filter(|_| Key::thread(self.clock, thread) < self.replay_until);
         let Some(step) = step else {
-            self.replay = None;
+            self.end_replay();
             return None;
         };
         self.clock += step.cost;
@@ -193,7 +231,7 @@ impl Thread {
 
     /// Ends a pass; true where it is known to repeat.
     pub(crate) fn end_pass(&mut self) -> bool {
-        self.replay = None;
+        self.end_replay();
         let twice = !self.pass.tail && !self.last.tail && self.pass.same_as(&self.last);
         let steady = twice || (!self.steady.steps.is_empty() && self.pass.same_as(&self.steady));
         if twice {

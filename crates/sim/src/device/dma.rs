@@ -21,7 +21,9 @@ pub(crate) enum ReadPurpose {
     Payload { flight: FlightId, addr: u64, into: u32 },
     /// The word of an atomic.
     Atomic { flight: FlightId },
-    /// Something that fell out of a cache.
+    /// The descriptor of a segment of TCP.
+    Segment,
+    /// Something that fell out of a cache, or a ring of which nobody counts the reads.
     Refetch,
 }
 
@@ -73,7 +75,10 @@ impl Device {
     pub(crate) fn reads_for(&self, read: ReadId) -> Option<FlightId> {
         match self.dma.reads[read].purpose {
             ReadPurpose::Payload { flight, .. } | ReadPurpose::Atomic { flight } => Some(flight),
-            ReadPurpose::SendWqes { .. } | ReadPurpose::RecvWqes { .. } | ReadPurpose::Refetch => None,
+            ReadPurpose::SendWqes { .. }
+            | ReadPurpose::RecvWqes { .. }
+            | ReadPurpose::Segment
+            | ReadPurpose::Refetch => None,
         }
     }
 
@@ -119,6 +124,7 @@ impl Device {
                 self.load_send_ring(host, now, qp, first, count)
             }
             ReadPurpose::RecvWqes { recv_queue, count } => self.load_recv_ring(host, now, recv_queue, count),
+            ReadPurpose::Segment => self.load_descriptor(host, now),
             ReadPurpose::Payload { .. } | ReadPurpose::Atomic { .. } | ReadPurpose::Refetch => now,
         }
     }
@@ -131,7 +137,10 @@ impl Device {
         let addr = match purpose {
             ReadPurpose::Payload { addr, .. } => addr,
             ReadPurpose::Atomic { flight } => env.flights[flight].atomic.as_ref().expect(IS_ATOMIC).addr,
-            ReadPurpose::SendWqes { .. } | ReadPurpose::RecvWqes { .. } | ReadPurpose::Refetch => 0,
+            ReadPurpose::SendWqes { .. }
+            | ReadPurpose::RecvWqes { .. }
+            | ReadPurpose::Segment
+            | ReadPurpose::Refetch => 0,
         };
         self.complete_read(env, read, addr % LINE, bytes);
     }
@@ -161,6 +170,7 @@ impl Device {
             }
             ReadPurpose::Payload { flight, .. } => self.payload_read(env, flight),
             ReadPurpose::Atomic { flight } => self.atomic_read(host, env, flight),
+            ReadPurpose::Segment => self.segment_read(env),
             ReadPurpose::Refetch => {}
         }
     }
@@ -175,6 +185,19 @@ impl Device {
         len: u32,
     ) {
         self.translate(host, env, addr);
+        self.write_payload(host, env, addr, (payload, payload_offset), len);
+    }
+
+    /// The same of an address that needs no translation.
+    #[inline]
+    pub(super) fn write_payload(
+        &mut self,
+        host: &mut Host,
+        env: &mut Env,
+        addr: u64,
+        (payload, payload_offset): (Payload, u32),
+        len: u32,
+    ) {
         let (first, last) = self.pcie.write(env.now, addr % LINE, u64::from(len), env.window);
         let lines = lines_touched(addr % LINE, u64::from(len)).max(1);
         let (first, per_line) = match lines {

@@ -2,7 +2,8 @@
 //!
 //! `doorbell` is how it learns of WQEs, `tx` what its sending units do until a packet is at its port, `rx`
 //! what its receiving units do with one, `dma` how it reaches memory over `pcie`, `contexts` what it keeps
-//! in its caches, `atomics` their locks, `completion` how work requests end, `view` what a trace looks at.
+//! in its caches, `atomics` their locks, `completion` how work requests end, `ethernet` what it does as a plain NIC for
+//! kernel TCP, `view` what a trace looks at.
 //! Handlers borrow their device, its host where memory matters, and what all rooms share; they never see
 //! another device.
 
@@ -11,6 +12,7 @@ mod completion;
 mod contexts;
 mod dma;
 mod doorbell;
+mod ethernet;
 mod pcie;
 mod qp;
 mod rx;
@@ -20,6 +22,7 @@ mod view;
 
 pub(crate) use contexts::Caches;
 pub(crate) use dma::{DmaRead, ReadPurpose};
+pub(crate) use ethernet::{Circle, Posted, Received};
 pub(crate) use pcie::PcieLink;
 pub(crate) use qp::{CqSlot, Cqe, FIRST_QPN, QpSlot, RecvSlot, WqeSlot};
 pub(crate) use view::COUNTS;
@@ -31,6 +34,7 @@ use doorbell_nic::Profile;
 use doorbell_nic::cost::{self, Costs};
 use doorbell_transport::{Body, Keys, Packet, Part};
 use doorbell_verbs::{AhAttr, AhHandle, QpType};
+use ethernet::Ethernet;
 use rx::Receiving;
 use std::rc::Rc;
 use tx::Sending;
@@ -66,6 +70,8 @@ pub(crate) struct Device {
     pub(crate) caches: Caches,
     pub(crate) pcie: PcieLink,
     dma: Dma,
+    /// What it has as a plain NIC, once it is used as one.
+    pub(crate) ethernet: Option<Box<Ethernet>>,
 }
 
 impl Device {
@@ -93,6 +99,7 @@ impl Device {
             caches: Caches::new(&profile.caches),
             pcie: PcieLink::new(costs.pcie.clone(), profile.link.receive_buffer),
             dma: Dma::default(),
+            ethernet: None,
             costs,
             profile,
         }

@@ -133,6 +133,9 @@ impl Device {
         let f = &mut env.flights[flight];
         let Some(qp) = self.find_qp(f.packet.dest_qp).filter(|_| !f.lost) else {
             let (into, link_bytes) = (f.into.expect(CAME_IN), f.link_bytes);
+            if !f.segment.is_none() {
+                return self.frame_came_in(env, flight);
+            }
             env.drop_flight(flight);
             return env.fabric.make_room(into, link_bytes);
         };

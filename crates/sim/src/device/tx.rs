@@ -344,6 +344,9 @@ impl Device {
             return;
         }
         f.ready = true;
+        if !f.segment.is_none() {
+            return self.frames_read(env);
+        }
         let qp = f.qp;
         if f.packet.is_answer() {
             return self.answers_ready(env, qp);
@@ -392,17 +395,19 @@ impl Device {
                 return;
             }
             env.fabric.ports[port].queue.pop_front();
-            let qp = env.flights[flight].qp;
+            let Flight { qp, link_bytes, segment, .. } = env.flights[flight];
             self.leave(env, flight);
             if let Some(unit) = unit.get() {
                 self.tx_goes_on(env, unit, qp);
+            } else if !segment.is_none() {
+                self.frame_left(env, link_bytes);
             }
         }
     }
 
     /// A packet leaves.
     #[inline]
-    fn leave(&mut self, env: &mut Env, flight: FlightId) {
+    pub(super) fn leave(&mut self, env: &mut Env, flight: FlightId) {
         let Env { fabric, flights, queue, now, window, .. } = env;
         let f = &mut flights[flight];
         let leads_somewhere = fabric.send(*now, queue, *window, flight, f);

@@ -1,6 +1,6 @@
 //! Packets under way.
 
-use crate::core::index::{DeviceId, FlightId, Maybe, PortId, QpId, UnitId, WqeId};
+use crate::core::index::{DeviceId, FlightId, Maybe, PortId, QpId, SegmentId, UnitId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::slab::Slab;
 use doorbell_transport::{AtomicOp, Body, Packet, Syndrome};
@@ -111,6 +111,8 @@ pub(crate) struct Flight {
     pub(crate) next: Maybe<FlightId>,
     /// Of a request: what it carries.
     pub(crate) gather: Gather,
+    /// Of a frame of TCP, which is no packet of a QP: what it carries.
+    pub(crate) segment: Maybe<SegmentId>,
 }
 
 impl Flight {
@@ -157,6 +159,19 @@ impl Flight {
             rx_unit: Maybe::NONE,
             next: Maybe::NONE,
             gather: Gather { wqe: WqeId(0), offset: 0, len: 0, entered: 0 },
+            segment: Maybe::NONE,
         }
+    }
+
+    /// A frame of TCP of `bytes` bytes, as the NICs' hosts see it.
+    pub(crate) const fn frame(
+        segment: Maybe<SegmentId>,
+        (bytes, link_bytes): (u32, u32),
+        from: DeviceId,
+        out: PortId,
+        into: Maybe<PortId>,
+    ) -> Flight {
+        let packet = Packet { payload_len: bytes, ..Flight::BLANK.packet };
+        Flight { segment, ..Flight::new(packet, link_bytes, (from, QpId(0)), out, into) }
     }
 }

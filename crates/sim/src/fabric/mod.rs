@@ -3,10 +3,12 @@
 mod flight;
 mod layers;
 mod port;
+mod segment;
 
 pub(crate) use flight::{Flight, Gather, OwnCompletion, PendingAtomic, Row};
 pub use layers::Layers;
 pub(crate) use port::Port;
+pub(crate) use segment::{Control, Segment, To};
 
 use crate::core::index::{DeviceId, FlightId, IdVec, Maybe, PortId, UnitId};
 use crate::core::queue::{Event, EventQueue};
@@ -111,7 +113,11 @@ impl Fabric {
         let from = out.device;
         let Some(into) = flight.into.get() else { return false };
         let Port { device, number: port, .. } = self.ports[into];
-        let Fate { lost, twice, late } = self.layers.draw(flight.out, flight.packet.transport);
+        let Fate { lost, twice, late } = match flight.segment.is_none() {
+            true => self.layers.draw(flight.out, flight.packet.transport),
+            // The kernel has nothing that would send it again.
+            false => Fate::default(),
+        };
         (flight.lost, flight.twice) = (lost, twice);
         if late > 0 {
             self.held_up.insert(number, (at + late, late));

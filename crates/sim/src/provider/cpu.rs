@@ -8,7 +8,7 @@ use crate::world::World;
 use doorbell_verbs::{Cpu, Mem, PageSize, Scan, Span, Time, Touch, VerbsError};
 
 impl SimProvider<'_> {
-    fn locate(&self, w: &World, mem: Mem, offset: u64, len: u64) -> Place {
+    pub(super) fn locate(&self, w: &World, mem: Mem, offset: u64, len: u64) -> Place {
         let start = mem.locate(offset, len);
         assert!(
             w.hosts[self.machine].memory.owns(mem),
@@ -19,7 +19,7 @@ impl SimProvider<'_> {
     }
 
     /// Reaches lines at this thread's clock, which then is where the access is done; returns what it took.
-    fn access(&self, w: &mut World, lines: Lines, kind: Kind) -> (u64, Access) {
+    pub(super) fn access(&self, w: &mut World, lines: Lines, kind: Kind) -> (u64, Access) {
         let World { env, hosts, threads, .. } = w;
         hosts[self.machine].settle(env.now, &mut env.payloads);
         let thread = &mut threads[self.thread];
@@ -31,7 +31,7 @@ impl SimProvider<'_> {
     }
 
     /// The same for a scan's steps within a line.
-    fn scan_line(&self, w: &mut World, line: Place, steps: Steps) -> Access {
+    pub(super) fn scan_line(&self, w: &mut World, line: Place, steps: Steps) -> Access {
         let World { env, hosts, threads, .. } = w;
         let host = &mut hosts[self.machine];
         host.settle(env.now, &mut env.payloads);

@@ -102,12 +102,17 @@ impl<'y> SimProvider<'y> {
     /// [`SimProvider::sync`] up to where another thread comes first; false then.
     #[inline]
     fn catch_up(&self, w: &mut World) -> bool {
-        let clock = w.threads[self.thread].clock;
-        if clock <= w.end && w.run_before(Key::thread(clock, self.thread)) {
-            return true;
+        loop {
+            let clock = w.threads[self.thread].clock;
+            if clock > w.end || !w.run_before(Key::thread(clock, self.thread)) {
+                w.schedule(self.thread, w.threads[self.thread].clock);
+                return false;
+            }
+            // An interrupt among what has happened puts it off.
+            if w.threads[self.thread].clock == clock {
+                return true;
+            }
         }
-        w.schedule(self.thread, clock);
-        false
     }
 
     /// Lets what this thread has written by MMIO leave, before it makes an object. Objects are numbered as they

@@ -1,43 +1,350 @@
-//! Kernel TCP.
+//! Kernel TCP: what a thread does in system calls on sockets.
+//!
+//! What a call costs is spent before it has its effect, and what happens meanwhile comes first: an interrupt may put
+//! the thread off, and do what it was about to do.
 
 use super::SimProvider;
-use doorbell_verbs::{Mem, SocketError, SocketHandle, Sockets, Time};
-use std::net::SocketAddr;
+use crate::core::index::{DeviceId, Id, MachineId, SocketId};
+use crate::core::thread::Waiting;
+use crate::fabric::{Control, To};
+use crate::host::{ALLOCATED, Kind, LINE, Lines, Place, Steps};
+use crate::kernel::{At, Kernel, Socket, State, Want};
+use crate::world::World;
+use doorbell_verbs::{Mem, SocketError, SocketHandle, Sockets, Time, Touch};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-fn no_tcp<T>() -> Result<T, SocketError> {
-    Err(SocketError::Unsupported("the profile's host has no TCP".into()))
+/// errno(3) of Linux.
+const EADDRINUSE: i32 = 98;
+const EHOSTUNREACH: i32 = 113;
+
+/// Why a thread that has a socket has a kernel.
+const HAS_TCP: &str = "a machine with sockets has TCP";
+
+/// Bytes of a word that copies load and store.
+const WORD: u64 = 8;
+
+/// The address of a machine.
+fn address(machine: MachineId) -> IpAddr {
+    let [high, low] = machine.0.to_be_bytes();
+    Ipv4Addr::new(10, high, low, 1).into()
+}
+
+/// The machine with an address.
+fn machine_at(address: IpAddr) -> Option<MachineId> {
+    match address {
+        IpAddr::V4(v4) => match v4.octets() {
+            [10, high, low, 1] => Some(MachineId(u16::from_be_bytes([high, low]))),
+            _ => None,
+        },
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn invalid<T>(why: &str) -> Result<T, SocketError> {
+    Err(SocketError::Invalid(why.into()))
+}
+
+impl SimProvider<'_> {
+    /// Does something in the kernel, at this thread's clock, which then is where that is done.
+    fn in_kernel<R>(&self, run: impl FnOnce(&mut Kernel, &mut At<'_>) -> R) -> R {
+        self.with(|w| {
+            let World { kernels, hosts, devices, env, threads, .. } = w;
+            let clock = &mut threads[self.thread].clock;
+            let (host, device) = (&mut hosts[self.machine], &mut devices[self.first_device]);
+            let mut at = At { host, device, env, core: self.core, clock: *clock };
+            let done = run(kernels[self.machine].as_mut().expect(HAS_TCP), &mut at);
+            *clock = at.clock;
+            w.wake_others(self.machine);
+            done
+        })
+    }
+
+    /// Looks at a socket.
+    fn on_socket<R>(&self, socket: SocketId, look: impl FnOnce(&mut Socket) -> R) -> R {
+        self.in_kernel(|kernel, _| look(&mut kernel.sockets[socket]))
+    }
+
+    /// Spends time of this thread's core.
+    fn spend(&self, span: u64) {
+        self.with(|w| {
+            let clock = &mut w.threads[self.thread].clock;
+            *clock = w.hosts[self.machine].work(*clock, self.core, span);
+        });
+        self.sync();
+    }
+
+    /// Begins a system call on sockets; an error where there are none.
+    fn call(&self) -> Result<(), SocketError> {
+        let cost = self.with(|w| w.kernels[self.machine].as_ref().map(|kernel| kernel.costs.call));
+        let Some(cost) = cost else {
+            let name = self.with(|w| w.devices[self.first_device].profile.name.clone());
+            let why = format!(
+                "the machine has no TCP: profile {name} has no section [tcp], which says what it costs"
+            );
+            return Err(SocketError::Unsupported(why));
+        };
+        self.effect();
+        self.spend(cost);
+        Ok(())
+    }
+
+    /// Begins a system call on a socket of this thread.
+    fn call_on(&self, handle: SocketHandle) -> Result<SocketId, SocketError> {
+        self.call()?;
+        let socket = self.in_kernel(|kernel, _| kernel.socket_of(self.thread, handle.0));
+        socket.ok_or_else(|| SocketError::Invalid("there is no such socket".into()))
+    }
+
+    /// Sleeps until one of these sockets has what is wanted, or `deadline` comes.
+    fn sleep(&self, sockets: &[SocketId], want: Want, deadline: u64) {
+        self.with(|w| {
+            let kernel = w.kernels[self.machine].as_mut().expect(HAS_TCP);
+            for socket in sockets {
+                kernel.sockets[*socket].sleeper = Some(want);
+            }
+            let thread = &mut w.threads[self.thread];
+            thread.waiting = Waiting::Socket { since: thread.clock, deadline, interrupted: 0 };
+            if deadline < u64::MAX {
+                w.schedule_deadline(self.thread, deadline);
+            }
+        });
+        self.suspend();
+        self.with(|w| {
+            let kernel = w.kernels[self.machine].as_mut().expect(HAS_TCP);
+            for socket in sockets {
+                kernel.sockets[*socket].sleeper = None;
+            }
+        });
+    }
+
+    /// Waits until a socket has what is wanted; `ready` says what that is.
+    fn wait<R>(&self, socket: SocketId, want: Want, mut ready: impl FnMut(&mut Socket) -> Option<R>) -> R {
+        loop {
+            if let Some(done) = self.on_socket(socket, &mut ready) {
+                return done;
+            }
+            self.spend(self.in_kernel(|kernel, _| kernel.costs.sleep));
+            if let Some(done) = self.on_socket(socket, &mut ready) {
+                return done;
+            }
+            self.sleep(&[socket], want, u64::MAX);
+        }
+    }
+
+    /// Copies between places as the kernel does: it prefetches what it loads.
+    fn copy_in_kernel(&self, from: Place, to: Place, len: u64, touch: Touch) {
+        let (ahead, instructions) = self.in_kernel(|kernel, _| kernel.copies());
+        let mut done = 0;
+        while done < len {
+            let from = Place { offset: from.offset + done, ..from };
+            let to = Place { offset: to.offset + done, ..to };
+            let part = (LINE - from.offset % LINE).min(LINE - to.offset % LINE).min(len - done);
+            self.sync();
+            self.with(|w| {
+                let begins = done == 0 || from.offset.is_multiple_of(LINE);
+                if begins && ahead > 0 && done + ahead * LINE < len {
+                    let place = Place { offset: from.offset + ahead * LINE, ..from };
+                    self.access(w, Lines::at(place), Kind::Prefetch);
+                }
+                let accesses = part.div_ceil(WORD) as u32;
+                self.scan_line(w, from, Steps { touch: Touch::Load, accesses, instructions: 1 });
+                let rest = instructions.saturating_sub(1).max(1);
+                let stored = self.scan_line(w, to, Steps { touch, accesses, instructions: rest });
+                let memory = &mut w.hosts[self.machine].memory;
+                let mut line = [0; LINE as usize];
+                let bytes = &mut line[..part as usize];
+                bytes.copy_from_slice(memory.bytes(from, part));
+                memory.bytes_mut(to, part).copy_from_slice(bytes);
+                w.wake(self.machine, stored.woken);
+            });
+            done += part;
+        }
+    }
+
+    /// Where an address of the kernel's is.
+    fn place(&self, addr: u64, len: u64) -> Place {
+        self.with(|w| w.hosts[self.machine].memory.place(addr, len).expect(ALLOCATED))
+    }
+
+    /// Copies bytes of the program behind those that its socket holds.
+    fn copy_to_socket(&self, socket: SocketId, mem: Mem, offset: u64, len: u64) {
+        let mut done = 0;
+        while done < len {
+            let (addr, until_end) = self.on_socket(socket, |s| s.out.data.at(s.out.written() + done));
+            let part = until_end.min(len - done);
+            let from = self.with(|w| self.locate(w, mem, offset + done, part));
+            self.copy_in_kernel(from, self.place(addr, part), part, Touch::StoreAround(0));
+            done += part;
+        }
+    }
+
+    /// Sends what may be sent of a socket.
+    fn push(&self, socket: SocketId) {
+        while let Some(cost) = self.in_kernel(|kernel, _| kernel.next_costs(socket)) {
+            self.spend(cost);
+            self.in_kernel(|kernel, at| kernel.send_next(at, socket));
+        }
+        self.sync();
+    }
+
+    /// Copies what a socket has received, at most `len` bytes; returns how many.
+    fn copy_from_socket(&self, socket: SocketId, mem: Mem, offset: u64, len: u64) -> u64 {
+        let mut taken = 0;
+        while taken < len {
+            let Some(held) = self.on_socket(socket, |s| s.into.held.front().copied()) else { break };
+            let part = u64::from(held.len).min(len - taken);
+            let to = self.with(|w| self.locate(w, mem, offset + taken, part));
+            self.copy_in_kernel(self.place(held.addr, part), to, part, Touch::Store(0));
+            self.in_kernel(|kernel, at| {
+                if let Some(buffer) = kernel.sockets[socket].into.take(part as u32) {
+                    at.device.ethernet().buffers.push(buffer);
+                }
+            });
+            taken += part;
+        }
+        taken
+    }
+
+    /// The first port of the device that a machine has TCP over, brought up; an error where there is none.
+    fn peer(&self, to: SocketAddr) -> Result<DeviceId, SocketError> {
+        let unreachable = || SocketError::Errno { what: "connect", errno: EHOSTUNREACH };
+        let machine = machine_at(to.ip()).ok_or_else(unreachable)?;
+        if machine == self.machine {
+            let why = "a machine connects to others, not to itself: there is no loopback device";
+            return Err(SocketError::Unsupported(why.into()));
+        }
+        self.with(|w| {
+            let World { kernels, hosts, devices, .. } = w;
+            let kernel = kernels.get(machine).and_then(Option::as_ref).ok_or_else(unreachable)?;
+            let device = hosts[machine].first_device;
+            kernel.bring_up(&mut hosts[machine], &mut devices[device]);
+            Ok(device)
+        })
+    }
 }
 
 impl Sockets for SimProvider<'_> {
     fn tcp_listen(&self) -> Result<(SocketHandle, SocketAddr), SocketError> {
-        no_tcp()
+        self.call()?;
+        let made = self.in_kernel(|kernel, at| {
+            kernel.bring_up(at.host, at.device);
+            kernel.listen(at.host, self.thread)
+        });
+        let (socket, port) = made.ok_or(SocketError::Errno { what: "bind", errno: EADDRINUSE })?;
+        Ok((SocketHandle(socket.index() as u32), SocketAddr::new(address(self.machine), port)))
     }
 
-    fn tcp_accept(&self, _listener: SocketHandle) -> Result<SocketHandle, SocketError> {
-        no_tcp()
+    fn tcp_accept(&self, listener: SocketHandle) -> Result<SocketHandle, SocketError> {
+        let listener = self.call_on(listener)?;
+        let accepted = self.wait(listener, Want::Take, |socket| match &mut socket.state {
+            State::Listening(backlog) => backlog.pop_front().map(Some),
+            _ => Some(None),
+        });
+        match accepted {
+            Some(socket) => Ok(SocketHandle(socket.index() as u32)),
+            None => invalid("a connection accepts none"),
+        }
     }
 
-    fn tcp_connect(&self, _to: SocketAddr) -> Result<SocketHandle, SocketError> {
-        no_tcp()
+    fn tcp_connect(&self, to: SocketAddr) -> Result<SocketHandle, SocketError> {
+        self.call()?;
+        let peer = self.peer(to)?;
+        let socket = self.with(|w| {
+            let World { kernels, hosts, devices, .. } = w;
+            let (host, port) = (&mut hosts[self.machine], devices[peer].port(0));
+            let kernel = kernels[self.machine].as_mut().expect(HAS_TCP);
+            kernel.bring_up(host, &mut devices[self.first_device]);
+            kernel.open(host, self.thread, State::Connecting, port)
+        });
+        self.in_kernel(|kernel, at| {
+            kernel.send_control(at, socket, Control::Syn, Some(To::Port(to.port())));
+        });
+        self.sync();
+        let connected = self.wait(socket, Want::Take, |socket| match socket.state {
+            State::Connecting => None,
+            State::Connected => Some(true),
+            _ => Some(false),
+        });
+        if connected { Ok(SocketHandle(socket.index() as u32)) } else { Err(SocketError::Refused(to)) }
     }
 
-    fn tcp_send(&self, _socket: SocketHandle, _mem: Mem, _offset: u64, _len: u64) -> Result<(), SocketError> {
-        no_tcp()
+    fn tcp_send(&self, socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<(), SocketError> {
+        let socket = self.call_on(socket)?;
+        let mut done = 0;
+        while done < len {
+            let room = self.wait(socket, Want::Room, |socket| match socket.state {
+                State::Connected if socket.out.room() == 0 => None,
+                State::Connected => Some(Ok(socket.out.room())),
+                State::Reset => Some(Err(SocketError::Reset)),
+                _ => Some(invalid("the socket is not connected")),
+            })?;
+            let most = u64::from(self.on_socket(socket, |socket| socket.out.most()));
+            let part = room.min(most).min(len - done);
+            self.copy_to_socket(socket, mem, offset + done, part);
+            done += part;
+            let pending = self.on_socket(socket, |socket| {
+                socket.out.write(part);
+                socket.out.pending()
+            });
+            if done == len || pending >= most {
+                self.push(socket);
+            }
+        }
+        Ok(())
     }
 
-    fn tcp_recv(
-        &self,
-        _socket: SocketHandle,
-        _mem: Mem,
-        _offset: u64,
-        _len: u64,
-    ) -> Result<u64, SocketError> {
-        no_tcp()
+    fn tcp_recv(&self, socket: SocketHandle, mem: Mem, offset: u64, len: u64) -> Result<u64, SocketError> {
+        let socket = self.call_on(socket)?;
+        if len == 0 {
+            return Ok(0);
+        }
+        let has_some = self.wait(socket, Want::Take, |socket| match socket.state {
+            _ if socket.into.bytes() > 0 => Some(Ok(true)),
+            State::Connected => socket.into.has_some().then_some(Ok(false)),
+            State::Reset => Some(Err(SocketError::Reset)),
+            _ => Some(invalid("the socket is not connected")),
+        })?;
+        if !has_some {
+            return Ok(0);
+        }
+        let taken = self.copy_from_socket(socket, mem, offset, len);
+        self.in_kernel(|kernel, at| kernel.taken(at, socket));
+        self.sync();
+        Ok(taken)
     }
 
-    fn tcp_poll(&self, _sockets: &[SocketHandle], _deadline: Time) -> Result<Option<usize>, SocketError> {
-        no_tcp()
+    fn tcp_poll(&self, sockets: &[SocketHandle], deadline: Time) -> Result<Option<usize>, SocketError> {
+        self.call()?;
+        let named = self.in_kernel(|kernel, _| {
+            sockets.iter().map(|handle| kernel.socket_of(self.thread, handle.0)).collect::<Option<Vec<_>>>()
+        });
+        let Some(named) = named else { return invalid("there is no such socket") };
+        let each = self.in_kernel(|kernel, _| kernel.costs.poll_socket);
+        let mut slept = false;
+        loop {
+            self.spend(each * named.len() as u64);
+            let ready = self.in_kernel(|kernel, _| named.iter().position(|s| kernel.sockets[*s].has_some()));
+            let late = self.with(|w| w.threads[self.thread].clock >= deadline.as_ps());
+            if ready.is_some() || late {
+                return Ok(ready);
+            }
+            if slept {
+                self.sleep(&named, Want::Take, deadline.as_ps());
+            } else {
+                // What comes until it sleeps is looked at once more.
+                self.spend(self.in_kernel(|kernel, _| kernel.costs.sleep));
+            }
+            slept = !slept;
+        }
     }
 
-    fn tcp_close(&self, _socket: SocketHandle) {}
+    fn tcp_close(&self, socket: SocketHandle) {
+        if std::thread::panicking() {
+            return; // The thread is being taken down.
+        }
+        if let Ok(socket) = self.call_on(socket) {
+            self.in_kernel(|kernel, at| kernel.close(at, socket));
+            self.push(socket);
+        }
+    }
 }

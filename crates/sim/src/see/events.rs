@@ -8,7 +8,7 @@ use super::{Drawing, Seen, Tracer};
 use crate::core::index::{DeviceId, FlightId, IdVec, PortId, ReadId, UnitId};
 use crate::core::queue::Event;
 use crate::device::{Device, DmaRead, FIRST_QPN, ReadPurpose};
-use crate::fabric::Flight;
+use crate::fabric::{Control, Flight};
 use crate::world::Env;
 use doorbell_transport::{Body, Packet, Syndrome};
 
@@ -29,8 +29,20 @@ struct View<'a> {
     devices: &'a IdVec<DeviceId, Device>,
 }
 
-/// A packet in words.
-fn name(packet: &Packet) -> String {
+/// A packet, or frame, in words.
+fn name(view: View<'_>, flight: &Flight) -> String {
+    let Some(segment) = flight.segment.get() else { return packet_name(&flight.packet) };
+    match (view.env.segments[segment].control, view.env.segments[segment].len) {
+        (Control::None, 0) => "TCP ACK".into(),
+        (Control::None, len) => format!("TCP {len} B"),
+        (Control::Syn, _) => "TCP SYN".into(),
+        (Control::SynAck, _) => "TCP SYN ACK".into(),
+        (Control::Fin, _) => "TCP FIN".into(),
+        (Control::Reset, _) => "TCP RST".into(),
+    }
+}
+
+fn packet_name(packet: &Packet) -> String {
     let with_size = |what| format!("{what} {} B", packet.payload_len);
     match packet.body {
         Body::Send { .. } => with_size("SEND"),
@@ -104,6 +116,9 @@ impl Tracer {
 
     /// The operation that a packet of its requester, or an answer, belongs to.
     fn operation(&mut self, view: View<'_>, flight: &Flight) -> Option<&mut Operation> {
+        if !flight.segment.is_none() {
+            return None;
+        }
         if flight.packet.is_answer() {
             self.operations.of_psn(view.requester(flight)?, flight.packet.psn)
         } else {
@@ -141,6 +156,7 @@ impl Tracer {
                 ("payload", Some(flight), if answers { Stage::DataRead } else { Stage::PayloadRead })
             }
             ReadPurpose::Atomic { flight } => ("word of an atomic", Some(flight), Stage::AtomicRead),
+            ReadPurpose::Segment => ("descriptor", None, Stage::WqeRead),
             ReadPurpose::Refetch => ("missed in a cache", None, Stage::WqeRead),
         };
         let from = now - view.devices[device].completions(bytes);
@@ -178,7 +194,7 @@ impl Tracer {
         if let Some(message) = message {
             self.operations.messages.insert(number, message);
         }
-        self.drawing.slice(Place::SendingUnit(device, unit), &name(&flight.packet), since, now, flow);
+        self.drawing.slice(Place::SendingUnit(device, unit), &name(view, flight), since, now, flow);
     }
 
     /// The last bit of a packet would be at its port now, were that not busy with others.
@@ -197,7 +213,7 @@ impl Tracer {
         let flow = self.flow(view, number);
         // One that is held up would stand in the file behind those that have overtaken it.
         if late == 0 {
-            self.drawing.slice(Place::PortOut(out), &name(&flight.packet), begun, left, flow);
+            self.drawing.slice(Place::PortOut(out), &name(view, flight), begun, left, flow);
         }
         let stage = if lost { Stage::Lost } else { Stage::Link };
         if let Some(way) = self.way(view, number) {
@@ -216,6 +232,9 @@ impl Tracer {
     fn capture(&mut self, view: View<'_>, number: FlightId, into: PortId) {
         let Some(pcap) = &mut self.pcap else { return };
         let flight = &view.env.flights[number];
+        if !flight.segment.is_none() {
+            return;
+        }
         let Flight { ref packet, out, payload, .. } = *flight;
         let payload = match packet.payload_len {
             0 => &[],
@@ -234,7 +253,7 @@ impl Tracer {
         let (duration, _) = view.env.fabric.ports[into].times(flight.link_bytes);
         let flow = self.flow(view, number);
         let begun = now.saturating_sub(duration);
-        self.drawing.slice(Place::PortIn(into), &name(&flight.packet), begun, now, flow);
+        self.drawing.slice(Place::PortIn(into), &name(view, flight), begun, now, flow);
         if let Some(way) = self.way(view, number) {
             way.on(Stage::Wait(Wait::Port), now);
         }
@@ -245,7 +264,7 @@ impl Tracer {
         let (now, flight) = (view.now, &view.env.flights[number]);
         let since = view.devices[device].receives_since(unit);
         let flow = self.flow(view, number);
-        self.drawing.slice(Place::ReceivingUnit(device, unit), &name(&flight.packet), since, now, flow);
+        self.drawing.slice(Place::ReceivingUnit(device, unit), &name(view, flight), since, now, flow);
         if let Some(way) = self.way(view, number) {
             way.go(Wait::ReceivingUnit, Stage::ReceivingUnit, since, now);
         }

@@ -70,10 +70,18 @@ impl World {
             Event::ReadDone { device, read } => {
                 let device = &self.devices[device];
                 if let Some(flight) = device.reads_for(read) {
-                    fetch(&device.qps[self.env.flights[flight].qp]);
+                    self.fetch_qp(device, flight);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The QP that a packet is of; a frame of TCP is of none.
+    #[inline]
+    fn fetch_qp(&self, device: &Device, flight: FlightId) {
+        if let Some(slot) = device.qps.get(self.env.flights[flight].qp) {
+            fetch(slot);
         }
     }
 

@@ -1,11 +1,14 @@
 //! The processing of events: which handler of which device each of them is for.
 
 use super::{CROWD, World};
-use crate::core::index::{DeviceId, PortId, ThreadId};
+use crate::core::index::{DeviceId, MachineId, PortId, ThreadId};
 use crate::core::queue::{Event, Key, Packed};
 use crate::core::thread::Thread;
 use crate::device::{Attached, Device};
+use crate::host::Host;
+use crate::kernel::Kernel;
 use crate::see::Tracer;
+use crate::world::Env;
 
 /// What the processing of events ran into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +173,72 @@ impl World {
                 let Thread { machine, core, .. } = threads[thread];
                 devices[device].mmio_out(env, &mut hosts[machine].cores[core]);
             }
+            Event::SegmentDoorbell { .. }
+            | Event::SegmentPosted { .. }
+            | Event::FrameOut { .. }
+            | Event::FrameIn { .. }
+            | Event::FrameVisible { .. }
+            | Event::Interrupt { .. }
+            | Event::DriverPoll { .. }
+            | Event::DelayedAck { .. } => self.process_tcp(event.event()),
+        }
+    }
+
+    /// Lets happen what is of kernel TCP.
+    #[inline(never)]
+    fn process_tcp(&mut self, event: Event) {
+        let World { env, hosts, devices, .. } = self;
+        match event {
+            Event::SegmentDoorbell { device } => devices[device].segment_doorbell(env),
+            Event::SegmentPosted { device } => devices[device].segment_posted(env),
+            Event::FrameOut { device, flight } => devices[device].frame_out(env, flight),
+            Event::FrameIn { device, flight } => {
+                let device = &mut devices[device];
+                device.frame_in(&mut hosts[device.machine], env, flight);
+                self.give_room();
+            }
+            Event::FrameVisible { device } => self.in_kernel(device, |kernel, host, device, env| {
+                let frame = device.frame_visible(host, env);
+                kernel.frame_visible(device, env, frame);
+                0
+            }),
+            Event::Interrupt { device } => {
+                self.in_kernel(device, |kernel, _, device, env| kernel.interrupted(device, env));
+            }
+            Event::DriverPoll { device } => self.in_kernel(device, Kernel::poll),
+            Event::DelayedAck { device, socket } => {
+                self.in_kernel(device, |kernel, host, device, env| {
+                    kernel.delayed_ack(host, device, env, socket)
+                });
+            }
+            _ => unreachable!("{event:?} is not of TCP"),
+        }
+    }
+
+    /// Has the kernel of a device's machine do something on the core that is interrupted for it, which says what that
+    /// takes of the core.
+    fn in_kernel(
+        &mut self,
+        device: DeviceId,
+        run: impl FnOnce(&mut Kernel, &mut Host, &mut Device, &mut Env) -> u64,
+    ) {
+        let World { env, hosts, kernels, devices, .. } = self;
+        let device = &mut devices[device];
+        let machine = device.machine;
+        let kernel = kernels[machine].as_mut().expect("frames come to machines that have TCP");
+        let span = run(kernel, &mut hosts[machine], device, env);
+        let core = kernel.core();
+        if span > 0 {
+            self.interrupt(machine, core, span);
+        }
+        self.wake_others(machine);
+        self.wake_sleepers(machine, self.env.now + span);
+    }
+
+    /// Wakes the threads that sleep for a socket of a machine and need not any more.
+    pub(crate) fn wake_sleepers(&mut self, machine: MachineId, at: u64) {
+        while let Some(thread) = self.kernels[machine].as_mut().and_then(|kernel| kernel.woken.pop()) {
+            self.wake_sleeper(thread, at);
         }
     }
 

@@ -1,11 +1,11 @@
 //! What all rooms share while an event is processed.
 
-use crate::core::index::FlightId;
+use crate::core::index::{FlightId, SegmentId};
 use crate::core::payload::PayloadPool;
 use crate::core::queue::{Event, EventQueue, Key};
 use crate::core::server::Window;
 use crate::core::slab::Slab;
-use crate::fabric::{Fabric, Flight};
+use crate::fabric::{Fabric, Flight, Segment};
 use doorbell_transport::Action;
 
 /// Counts of the whole run.
@@ -41,6 +41,8 @@ pub(crate) struct Env {
     pub(crate) window: Window,
     pub(crate) queue: EventQueue,
     pub(crate) flights: Slab<FlightId, Flight>,
+    /// What frames of TCP under way carry.
+    pub(crate) segments: Slab<SegmentId, Segment>,
     pub(crate) payloads: PayloadPool,
     pub(crate) fabric: Fabric,
     /// Reused for what a QP asks for.
@@ -55,6 +57,7 @@ impl Env {
             window,
             queue: EventQueue::new(),
             flights: Slab::new(Flight::BLANK),
+            segments: Slab::new(Segment::BLANK),
             payloads: PayloadPool::new(),
             fabric,
             actions: Vec::with_capacity(64),

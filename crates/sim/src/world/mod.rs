@@ -17,6 +17,7 @@ use crate::core::thread::Thread;
 use crate::device::{Attached, Device};
 use crate::fabric::Fabric;
 use crate::host::Host;
+use crate::kernel::Kernel;
 use crate::see::{Traced, Tracer};
 use crate::{Machine, SimConfig};
 use doorbell_nic::Profile;
@@ -58,7 +59,10 @@ impl<'a> Known<'a> {
 pub(crate) struct World {
     pub(crate) env: Env,
     pub(crate) hosts: IdVec<MachineId, Host>,
-    /// Caches of some host have sizes: what one does there is seen by what others take.
+    /// Of those that have TCP.
+    pub(crate) kernels: IdVec<MachineId, Option<Box<Kernel>>>,
+    /// Caches of some host have sizes, so that what one does there is seen by what others take; or a kernel
+    /// interrupts threads: none may run ahead.
     pub(crate) sized: bool,
     pub(crate) devices: IdVec<DeviceId, Device>,
     pub(crate) threads: IdVec<ThreadId, Thread>,
@@ -85,6 +89,7 @@ impl World {
         let window = Window { from, to: from.saturating_add(config.window.1.as_ps()) };
         let mut fabric = Fabric::new(config.layers, config.seed);
         let mut hosts = IdVec::new();
+        let mut kernels = IdVec::new();
         let mut devices = IdVec::new();
         let mut known = Known::default();
         for machine in machines {
@@ -96,6 +101,7 @@ impl World {
                 machine.devices.iter().map(|slot| slot.socket),
                 window,
             ));
+            kernels.push(host.tcp.as_ref().map(|tcp| Box::new(Kernel::new(tcp))));
             for (local, slot) in (0..).zip(machine.devices) {
                 let (profile, costs) = known.of(slot.profile);
                 let device = DeviceId::from_index(devices.len());
@@ -111,8 +117,9 @@ impl World {
         }
         World {
             env: Env::new(window, fabric),
-            sized: machines.iter().any(|machine| machine.host.hierarchy.is_some()),
+            sized: machines.iter().any(|m| m.host.hierarchy.is_some() || m.host.tcp.is_some()),
             hosts,
+            kernels,
             devices,
             threads: IdVec::new(),
             exchange: Exchange::default(),

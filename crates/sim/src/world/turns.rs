@@ -1,7 +1,7 @@
 //! Turns of threads: who goes on when, who sleeps, who is woken.
 
 use super::World;
-use crate::core::index::{MachineId, ThreadId};
+use crate::core::index::{CoreId, MachineId, ThreadId};
 use crate::core::thread::{Look, Thread, Waiting};
 use crate::host::CoreSet;
 
@@ -32,15 +32,27 @@ impl World {
             t.deadline_at = u64::MAX;
         }
         if t.turn_at != cause.time {
-            let Waiting::Pause { deadline, waking: false, .. } = t.waiting else { return false };
+            let deadline = match t.waiting {
+                Waiting::Pause { deadline, waking: false, .. } | Waiting::Socket { deadline, .. } => deadline,
+                _ => return false,
+            };
             if deadline > cause.time {
                 self.schedule_deadline(thread, deadline);
+                return false;
+            }
+            if matches!(t.waiting, Waiting::Socket { .. }) {
+                self.wake_sleeper(thread, cause.time);
                 return false;
             }
             // Nothing else has ended the pause.
             t.resume_pass(cause);
         }
         t.turn_at = u64::MAX;
+        if std::mem::take(&mut t.late) {
+            let clock = t.clock;
+            self.schedule(thread, clock);
+            return false;
+        }
         if let Waiting::Pause { since, .. } = t.waiting {
             t.idle += window.overlap(since, t.clock);
         }
@@ -76,6 +88,41 @@ impl World {
         }
     }
 
+    /// An interrupt takes `span` of a core from now on, and with it of the thread that it runs.
+    pub(crate) fn interrupt(&mut self, machine: MachineId, core: CoreId, span: u64) {
+        let (now, cause, window) = (self.env.now, self.cause, self.env.window);
+        let Some(thread) = self.hosts[machine].cores.get(core).and_then(|core| core.thread) else { return };
+        let t = &mut self.threads[thread];
+        match &mut t.waiting {
+            Waiting::Turn => {
+                t.put_off(span);
+                t.late = t.turn_at != u64::MAX;
+            }
+            Waiting::Pause { .. } => {
+                t.put_off_in_pass(span);
+                if let Some(turn) = t.resume_pass(cause) {
+                    self.schedule(thread, turn.max(now));
+                }
+            }
+            Waiting::Socket { interrupted, .. } => *interrupted += window.overlap(now, now + span),
+            Waiting::Key(_) | Waiting::Ended => {}
+        }
+    }
+
+    /// Wakes a thread that sleeps for a socket, at `at`.
+    pub(crate) fn wake_sleeper(&mut self, thread: ThreadId, at: u64) {
+        let window = self.env.window;
+        let t = &mut self.threads[thread];
+        let Waiting::Socket { since, interrupted, .. } = t.waiting else { return };
+        t.idle += window.overlap(since, at.max(since)).saturating_sub(interrupted);
+        t.waiting = Waiting::Turn;
+        let kernel =
+            self.kernels[t.machine].as_ref().expect("a thread that sleeps for a socket has a kernel");
+        t.clock = at.max(since) + kernel.costs.wake_up;
+        let clock = t.clock;
+        self.schedule(thread, clock);
+    }
+
     /// What the first threads wait for that have not ended, where none can go on.
     pub(crate) fn describe_waiting(&self) -> String {
         let left = || self.threads.iter().filter(|t| t.waiting != Waiting::Ended);
@@ -93,6 +140,7 @@ fn waits_for(thread: &Thread) -> String {
     match &thread.waiting {
         Waiting::Key(key) => format!("{who} waits for the key {key:?}"),
         Waiting::Pause { .. } => format!("{who} waits for {}", looked_at(thread)),
+        Waiting::Socket { .. } => format!("{who} sleeps for a socket"),
         Waiting::Turn => format!("{who} waits for its turn"),
         Waiting::Ended => format!("{who} has ended"),
     }

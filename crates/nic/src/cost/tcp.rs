@@ -1,0 +1,102 @@
+//! What kernel TCP costs a core, and what its frames are.
+
+use crate::Tcp;
+
+/// Ethernet's header, IPv4's, and TCP's with timestamps (RFC 7323).
+pub const FRAME_HEADERS: u32 = 14 + IP_TCP;
+/// What of an IP packet is not data.
+const IP_TCP: u32 = 20 + 32;
+/// The frame check sequence, which no host sees.
+const FCS: u32 = 4;
+/// The shortest frame, with its FCS.
+const SHORTEST: u32 = 64;
+/// Bytes of the longest IP packet: no segment is longer, even if the NIC is to cut it.
+const LONGEST: u32 = 65535;
+/// Bytes of a page of a socket's buffer.
+const PAGE: u64 = 4096;
+
+/// Times are in picoseconds; what they are of, [`Tcp`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpCost {
+    /// Bytes of data in a frame at most.
+    pub mss: u32,
+    /// Bytes of data that TCP hands to the NIC at once at most: whole frames.
+    pub most: u32,
+    /// Into the kernel, on to the socket, and back.
+    pub call: u64,
+    /// What poll(2) does for each socket, beside a call.
+    pub poll_socket: u64,
+    /// A segment without data, out and in.
+    pub ack_out: u64,
+    #[allow(missing_docs)]
+    pub ack_in: u64,
+    /// A frame in the driver's poll.
+    pub frame_in: u64,
+    /// A segment with data, in.
+    pub segment_in: u64,
+    /// Before and after the driver's poll.
+    pub interrupt_entry: u64,
+    #[allow(missing_docs)]
+    pub interrupt_exit: u64,
+    /// Until a thread runs that is woken.
+    pub wake_up: u64,
+    /// Until one sleeps.
+    pub sleep: u64,
+    /// For how long the NIC holds an interrupt back.
+    pub coalesce: u64,
+    /// For how long an ACK waits for data to go with.
+    pub delayed_ack: u64,
+    segment_out: u64,
+    page_out: u64,
+}
+
+impl TcpCost {
+    /// That of a host.
+    pub fn new(tcp: &Tcp) -> TcpCost {
+        let mss = tcp.mtu - IP_TCP;
+        let frames = if tcp.segmentation_offload { (LONGEST - IP_TCP) / mss } else { 1 };
+        TcpCost {
+            mss,
+            most: frames * mss,
+            call: tcp.system_call.as_ps() + tcp.socket_call.as_ps(),
+            poll_socket: tcp.poll_socket.as_ps(),
+            ack_out: tcp.ack_out.as_ps(),
+            ack_in: tcp.ack_in.as_ps(),
+            frame_in: tcp.frame_in.as_ps(),
+            segment_in: tcp.segment_in.as_ps(),
+            interrupt_entry: tcp.interrupt_entry.as_ps(),
+            interrupt_exit: tcp.interrupt_exit.as_ps(),
+            wake_up: tcp.wake_up.as_ps(),
+            sleep: tcp.sleep.as_ps(),
+            coalesce: tcp.coalesce.as_ps(),
+            delayed_ack: tcp.delayed_ack.as_ps(),
+            segment_out: tcp.segment_out.as_ps(),
+            page_out: tcp.page_out.as_ps(),
+        }
+    }
+
+    /// The way out of a segment with so many bytes of data.
+    pub fn segment_out(&self, bytes: u32) -> u64 {
+        match bytes {
+            0 => self.ack_out,
+            _ => self.segment_out + self.page_out * u64::from(bytes).div_ceil(PAGE),
+        }
+    }
+}
+
+/// Bytes of a frame with so many of data on a link, of which each frame takes `overhead` more: preamble and gap.
+pub const fn frame_on_link(data: u32, overhead: u32) -> u32 {
+    let frame = FRAME_HEADERS + data + FCS;
+    overhead + if frame < SHORTEST { SHORTEST } else { frame }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_frame_of_ethernet_takes_1538_bytes() {
+        assert_eq!(frame_on_link(1448, 20), 1538);
+        assert_eq!(frame_on_link(0, 20), 90, "headers and FCS of an ACK are more than the shortest frame");
+    }
+}

@@ -1,0 +1,169 @@
+//! Interrupts, and the driver's poll that they begin.
+//!
+//! The NIC holds an interrupt back for a time after the first frame, or until there are enough. The driver then takes
+//! frame after frame, without interrupts, until none is left (NAPI); meanwhile the core does nothing else.
+
+use super::socket::Held;
+use super::{At, INTERRUPTED, Kernel};
+use crate::core::index::{CoreId, SocketId};
+use crate::core::queue::Event;
+use crate::device::{Device, Received};
+use crate::fabric::{Control, Segment, To};
+use crate::host::{Agent, Host, Kind};
+use crate::world::Env;
+use std::collections::VecDeque;
+
+/// What is known of interrupts, and what the driver has under way.
+#[derive(Default)]
+pub(super) struct Interrupts {
+    /// Frames in memory that the driver has not taken.
+    waiting: VecDeque<Received>,
+    /// The driver polls.
+    polls: bool,
+    /// When the next interrupt comes.
+    next: Option<u64>,
+    /// Until when the core is in the kernel for the last.
+    busy: u64,
+    /// Frames for whose buffers the NIC has no others yet.
+    emptied: u32,
+    /// The segment that the frames taken last make, and where they are.
+    merged: Option<Segment>,
+    held: Vec<Held>,
+    pub(super) count: u64,
+    pub(super) acks: u64,
+}
+
+impl Kernel {
+    /// The core that is interrupted.
+    pub(crate) const fn core(&self) -> CoreId {
+        INTERRUPTED
+    }
+
+    /// A frame is in memory.
+    pub(crate) fn frame_visible(&mut self, device: &Device, env: &mut Env, frame: Received) {
+        let Kernel { interrupts, tcp, costs, .. } = self;
+        interrupts.waiting.push_back(frame);
+        if interrupts.polls {
+            return;
+        }
+        let enough = interrupts.waiting.len() >= tcp.coalesce_frames as usize;
+        let raised = if enough { env.now } else { env.now + costs.coalesce };
+        let at = device.interrupt_arrives(raised).max(interrupts.busy);
+        if interrupts.next.is_none_or(|next| at < next) {
+            interrupts.next = Some(at);
+            env.queue.push(at, Event::Interrupt { device: device.id });
+        }
+    }
+
+    /// An interrupt comes, unless another came before it; returns what it takes of the core until the driver polls.
+    pub(crate) fn interrupted(&mut self, device: &Device, env: &mut Env) -> u64 {
+        let Kernel { interrupts, costs, .. } = self;
+        if interrupts.next != Some(env.now) {
+            return 0;
+        }
+        if interrupts.busy > env.now {
+            // The core is in the kernel for something else.
+            interrupts.next = Some(interrupts.busy);
+            env.queue.push(interrupts.busy, Event::Interrupt { device: device.id });
+            return 0;
+        }
+        interrupts.next = None;
+        interrupts.polls = true;
+        interrupts.count += 1;
+        env.after(costs.interrupt_entry, Event::DriverPoll { device: device.id });
+        costs.interrupt_entry
+    }
+
+    /// The driver takes the next frame, or ends its poll where there is none; returns what that takes of the core.
+    pub(crate) fn poll(&mut self, host: &mut Host, device: &mut Device, env: &mut Env) -> u64 {
+        let clock = env.now;
+        let mut at = At { host, device, env, core: INTERRUPTED, clock };
+        if let Some(frame) = self.interrupts.waiting.pop_front() {
+            self.take_frame(&mut at, frame);
+            at.env.queue.push(at.clock, Event::DriverPoll { device: at.device.id });
+        } else {
+            self.end_merging(&mut at);
+            at.clock += self.costs.interrupt_exit;
+            self.interrupts.polls = false;
+            self.interrupts.busy = at.clock;
+        }
+        at.clock - clock
+    }
+
+    /// An ACK has waited long enough; returns what sending it takes of the core.
+    pub(crate) fn delayed_ack(
+        &mut self,
+        host: &mut Host,
+        device: &mut Device,
+        env: &mut Env,
+        socket: SocketId,
+    ) -> u64 {
+        let (now, id) = (env.now, device.id);
+        let busy = self.interrupts.busy.max(now);
+        let into = &mut self.sockets[socket].into;
+        into.ack_timed = false;
+        if into.ack_due == u64::MAX {
+            return 0;
+        }
+        let due =
+            if self.interrupts.polls { now + self.costs.interrupt_entry } else { into.ack_due.max(busy) };
+        if due > now {
+            into.ack_timed = true;
+            env.queue.push(due, Event::DelayedAck { device: id, socket });
+            return 0;
+        }
+        let mut at = At { host, device, env, core: INTERRUPTED, clock: now + self.costs.interrupt_entry };
+        self.send_control(&mut at, socket, Control::None, None);
+        at.clock += self.costs.interrupt_exit;
+        self.interrupts.busy = at.clock;
+        at.clock - now
+    }
+
+    /// A frame's way through the driver, and as part of a segment to its socket where that is whole.
+    fn take_frame(&mut self, at: &mut At<'_>, frame: Received) {
+        let (ring, entry) = at.device.ethernet().read_descriptor();
+        let read = at.host.reach_entry(at.clock, Agent::Core(at.core), ring.whole(entry), Kind::Load);
+        at.clock = read + self.costs.frame_in;
+        self.interrupts.emptied += 1;
+        if self.interrupts.emptied == self.tcp.refill {
+            self.interrupts.emptied = 0;
+            at.clock += at.host.costs.doorbell;
+            at.device.refill(at.env, self.tcp.refill);
+        }
+        let Received { segment, buffer, from } = frame;
+        if segment.len == 0 {
+            self.end_merging(at);
+            at.device.ethernet().buffers.push(buffer);
+            return self.input(at, segment, from);
+        }
+        let held = Held { addr: frame.data(), len: segment.len, buffer };
+        if !self.continues(&segment) {
+            self.end_merging(at);
+            self.interrupts.merged = Some(segment);
+        } else if let Some(merged) = &mut self.interrupts.merged {
+            let (seq, len) = (merged.seq, merged.len + segment.len);
+            *merged = Segment { seq, len, ..segment };
+        }
+        self.interrupts.held.push(held);
+        if segment.push || self.interrupts.held.len() >= self.tcp.merged_frames as usize {
+            self.end_merging(at);
+        }
+    }
+
+    /// Whether a frame goes on where the last ones end.
+    fn continues(&self, segment: &Segment) -> bool {
+        let follows =
+            |merged: &Segment| merged.to == segment.to && merged.seq + u64::from(merged.len) == segment.seq;
+        self.interrupts.merged.as_ref().is_some_and(follows)
+    }
+
+    /// What the frames taken last make is a segment.
+    fn end_merging(&mut self, at: &mut At<'_>) {
+        let Some(segment) = self.interrupts.merged.take() else { return };
+        let mut held = std::mem::take(&mut self.interrupts.held);
+        let To::Socket(socket) = segment.to else { unreachable!("nobody sends data to one who listens") };
+        self.input_data(at, socket, segment, &mut held);
+        held.clear();
+        self.interrupts.held = held;
+    }
+}
