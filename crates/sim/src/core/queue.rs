@@ -4,9 +4,7 @@
 //! does not depend on when an event was made. Only events that are alike in all of these are taken in
 //! the order in which they were added.
 
-use crate::core::index::{
-    CqId, DeviceId, FlightId, LockId, QpId, ReadId, RecvQueueId, SocketId, ThreadId, UnitId,
-};
+use crate::core::index::{CqId, DeviceId, FlightId, LockId, QpId, ReadId, RecvQueueId, ThreadId, UnitId};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -98,22 +96,42 @@ pub(crate) enum Event {
     Timer { device: DeviceId, qp: QpId },
     /// The next line of a WQE, or the next doorbell, leaves the core of a thread for a device.
     MmioOut { device: DeviceId, thread: ThreadId },
-    /// A doorbell for a segment of TCP leaves a core.
-    SegmentDoorbell { device: DeviceId },
+    /// Something of kernel TCP happens, to a frame or a socket where the step says so.
+    Tcp { device: DeviceId, step: Step, number: u32 },
+}
+
+/// What happens of kernel TCP, in the order of what happens in the same picosecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A doorbell for a segment leaves a core.
+    SegmentDoorbell,
     /// It reaches the NIC.
-    SegmentPosted { device: DeviceId },
-    /// A frame of TCP is ready to leave by the port.
-    FrameOut { device: DeviceId, flight: FlightId },
-    /// A frame of TCP that has come in goes to memory.
-    FrameIn { device: DeviceId, flight: FlightId },
-    /// A frame of TCP, with what describes it, is in memory.
-    FrameVisible { device: DeviceId },
+    SegmentPosted,
+    /// A frame is ready to leave by the port.
+    FrameOut,
+    /// A frame that has come in goes to memory.
+    FrameIn,
+    /// A frame, with what describes it, is in memory.
+    FrameVisible,
     /// A NIC interrupts a core.
-    Interrupt { device: DeviceId },
+    Interrupt,
     /// The driver's poll goes on.
-    DriverPoll { device: DeviceId },
+    DriverPoll,
     /// An ACK of a socket has waited long enough for data to go with.
-    DelayedAck { device: DeviceId, socket: SocketId },
+    DelayedAck,
+}
+
+impl Step {
+    const ALL: [Step; 8] = [
+        Step::SegmentDoorbell,
+        Step::SegmentPosted,
+        Step::FrameOut,
+        Step::FrameIn,
+        Step::FrameVisible,
+        Step::Interrupt,
+        Step::DriverPoll,
+        Step::DelayedAck,
+    ];
 }
 
 impl Event {
@@ -142,14 +160,7 @@ mod kind {
     pub(super) const PORT_OUT: u8 = 12;
     pub(super) const TIMER: u8 = 13;
     pub(super) const READ_FETCHED: u8 = 14;
-    pub(super) const SEGMENT_DOORBELL: u8 = 15;
-    pub(super) const SEGMENT_POSTED: u8 = 16;
-    pub(super) const FRAME_OUT: u8 = 17;
-    pub(super) const FRAME_IN: u8 = 18;
-    pub(super) const FRAME_VISIBLE: u8 = 19;
-    pub(super) const INTERRUPT: u8 = 20;
-    pub(super) const DRIVER_POLL: u8 = 21;
-    pub(super) const DELAYED_ACK: u8 = 22;
+    pub(super) const TCP: u8 = 15;
     /// Where [`super::THREAD`] is set.
     pub(super) const MMIO_OUT: u8 = 32;
 }
@@ -201,14 +212,7 @@ impl Packed {
             Event::PortOut { device, port } => of(kind::PORT_OUT, device, port.into(), 0),
             Event::Timer { device, qp } => of(kind::TIMER, device, qp.0, 0),
             Event::MmioOut { device, thread } => of(kind::MMIO_OUT, DeviceId(0), thread.0, device.0.into()),
-            Event::SegmentDoorbell { device } => of(kind::SEGMENT_DOORBELL, device, 0, 0),
-            Event::SegmentPosted { device } => of(kind::SEGMENT_POSTED, device, 0, 0),
-            Event::FrameOut { device, flight } => of(kind::FRAME_OUT, device, 0, flight.0),
-            Event::FrameIn { device, flight } => of(kind::FRAME_IN, device, 0, flight.0),
-            Event::FrameVisible { device } => of(kind::FRAME_VISIBLE, device, 0, 0),
-            Event::Interrupt { device } => of(kind::INTERRUPT, device, 0, 0),
-            Event::DriverPoll { device } => of(kind::DRIVER_POLL, device, 0, 0),
-            Event::DelayedAck { device, socket } => of(kind::DELAYED_ACK, device, 0, socket.0),
+            Event::Tcp { device, step, number } => of(kind::TCP, device, step as u32, number),
         }
     }
 
@@ -241,14 +245,7 @@ impl Packed {
             kind::TX_UNIT => Event::TxPu { device, unit, flight },
             kind::PORT_OUT => Event::PortOut { device, port },
             kind::TIMER => Event::Timer { device, qp },
-            kind::SEGMENT_DOORBELL => Event::SegmentDoorbell { device },
-            kind::SEGMENT_POSTED => Event::SegmentPosted { device },
-            kind::FRAME_OUT => Event::FrameOut { device, flight },
-            kind::FRAME_IN => Event::FrameIn { device, flight },
-            kind::FRAME_VISIBLE => Event::FrameVisible { device },
-            kind::INTERRUPT => Event::Interrupt { device },
-            kind::DRIVER_POLL => Event::DriverPoll { device },
-            kind::DELAYED_ACK => Event::DelayedAck { device, socket: SocketId(rest) },
+            kind::TCP => Event::Tcp { device, step: Step::ALL[entity as usize], number: rest },
             kind => {
                 debug_assert_eq!(kind, kind::MMIO_OUT);
                 Event::MmioOut { device: DeviceId(rest as u16), thread: ThreadId(entity) }
@@ -663,14 +660,8 @@ mod tests {
             Event::PortOut { device, port },
             Event::Timer { device, qp },
             Event::MmioOut { device, thread: ThreadId(u32::MAX) },
-            Event::SegmentDoorbell { device },
-            Event::SegmentPosted { device },
-            Event::FrameOut { device, flight },
-            Event::FrameIn { device, flight },
-            Event::FrameVisible { device },
-            Event::Interrupt { device },
-            Event::DriverPoll { device },
-            Event::DelayedAck { device, socket: SocketId(u32::MAX) },
+            Event::Tcp { device, step: Step::DelayedAck, number: u32::MAX },
+            Event::Tcp { device, step: Step::SegmentDoorbell, number: 0 },
         ] {
             assert_eq!(Packed::new(event).event(), event);
         }

@@ -119,8 +119,6 @@ pub(crate) struct Thread {
     replay_until: Key,
     /// What interrupts have taken of its core since it was woken in a pass, from the moment on at which it was.
     owed: u64,
-    /// Its turn is queued for when it would have been without an interrupt since.
-    pub(crate) late: bool,
     /// Time in the metering window spent on passes that found nothing.
     pub(crate) idle: u64,
     /// Address in its stack at which it stopped last, for [`crate::core::fetch`].
@@ -142,7 +140,6 @@ impl Thread {
             replay: None,
             replay_until: Key::NEVER,
             owed: 0,
-            late: false,
             idle: 0,
             stopped_at: 0,
         }
@@ -200,9 +197,15 @@ impl Thread {
     fn end_replay(&mut self) {
         self.replay = None;
         if self.owed > 0 {
-            let owed = std::mem::take(&mut self.owed);
-            self.put_off(owed);
+            self.pay();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pay(&mut self) {
+        let owed = std::mem::take(&mut self.owed);
+        self.put_off(owed);
     }
 
     /// The recorded answer to the next step, if it is the same step and lies before the moment at

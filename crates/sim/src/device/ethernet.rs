@@ -5,9 +5,9 @@
 
 use super::Device;
 use super::dma::{DmaRead, ReadPurpose};
-use crate::core::index::{FlightId, Maybe, PortId};
+use crate::core::index::{DeviceId, FlightId, Maybe, PortId};
 use crate::core::payload::Payload;
-use crate::core::queue::Event;
+use crate::core::queue::{Event, Step};
 use crate::fabric::{Flight, Row, Segment};
 use crate::host::{Host, Kind, LINE, Queue, Ring};
 use crate::world::Env;
@@ -156,6 +156,16 @@ impl Ethernet {
     }
 }
 
+/// A step of TCP.
+const fn tcp(device: DeviceId, step: Step) -> Event {
+    Event::Tcp { device, step, number: 0 }
+}
+
+/// A step of a frame.
+const fn of_frame(device: DeviceId, step: Step, frame: FlightId) -> Event {
+    Event::Tcp { device, step, number: frame.0 }
+}
+
 /// Why events of frames are of a device that has this part.
 const IS_UP: &str = "frames are sent and received by devices that are up";
 
@@ -175,13 +185,13 @@ impl Device {
     /// The driver has written the descriptor of a segment; the doorbell leaves its core at `at`.
     pub(crate) fn post_segment(&mut self, env: &mut Env, at: u64, posted: Posted) {
         self.ethernet().posted.push_back(posted);
-        env.queue.push(at, Event::SegmentDoorbell { device: self.id });
+        env.queue.push(at, tcp(self.id, Step::SegmentDoorbell));
     }
 
     /// A doorbell for a segment leaves a core.
     pub(crate) fn segment_doorbell(&mut self, env: &mut Env) {
         let left = self.pcie.doorbell(env.now, env.window);
-        env.queue.push(self.pcie.mmio_arrives(left), Event::SegmentPosted { device: self.id });
+        env.queue.push(self.pcie.mmio_arrives(left), tcp(self.id, Step::SegmentPosted));
     }
 
     /// A doorbell for a segment is at the NIC, which reads its descriptor.
@@ -263,7 +273,7 @@ impl Device {
             && env.flights[flight].ready
         {
             ethernet.reading.pop(&env.flights);
-            env.after(ethernet.out_time, Event::FrameOut { device, flight });
+            env.after(ethernet.out_time, of_frame(device, Step::FrameOut, flight));
         }
     }
 
@@ -288,7 +298,7 @@ impl Device {
     /// A frame has come through its port.
     pub(super) fn frame_came_in(&mut self, env: &mut Env, flight: FlightId) {
         let after = self.ethernet().in_time;
-        env.after(after, Event::FrameIn { device: self.id, flight });
+        env.after(after, of_frame(self.id, Step::FrameIn, flight));
     }
 
     /// A frame goes to memory, and behind it what describes it.
@@ -308,7 +318,7 @@ impl Device {
         ethernet.arriving.push_back(Received { segment, buffer, from });
         self.write_payload(host, env, buffer + FRAME_AT, (payload, 0), bytes);
         let (_, visible) = self.pcie.write(env.now, 0, descriptor.into(), env.window);
-        env.queue.push(visible, Event::FrameVisible { device: self.id });
+        env.queue.push(visible, tcp(self.id, Step::FrameVisible));
         env.fabric.make_room(into, link_bytes);
     }
 

@@ -1,5 +1,6 @@
 //! What happens to packets between ports, beside the time they take: loss, duplication, delay.
 
+use super::Flight;
 use crate::core::index::{IdVec, PortId};
 use doorbell_verbs::{QpType, Span};
 
@@ -74,14 +75,15 @@ impl LinkLayers {
         self.links.push(Draws(self.seed ^ number.wrapping_mul(0xd134_2543_de82_ef95)));
     }
 
-    /// What becomes of the next packet on a link.
+    /// What becomes of the next packet on its link. Kernel TCP has nothing that would send a frame again.
     #[inline]
-    pub(super) fn draw(&mut self, link: PortId, transport: QpType) -> Fate {
-        if self.none || (transport == QpType::Rc && !self.layers.reliable) {
+    pub(super) fn draw(&mut self, flight: &Flight) -> Fate {
+        let spared = || flight.packet.transport == QpType::Rc && !self.layers.reliable;
+        if self.none || spared() || !flight.segment.is_none() {
             return Fate::default();
         }
         let Layers { loss_ppm, duplicate_ppm, delay_ppm, delay, .. } = self.layers;
-        let draws = &mut self.links[link];
+        let draws = &mut self.links[flight.out];
         let lost = draws.one_of(loss_ppm);
         let twice = draws.one_of(duplicate_ppm);
         let late = if draws.one_of(delay_ppm) { draws.next() % (delay.as_ps() + 1) } else { 0 };
@@ -94,6 +96,11 @@ impl LinkLayers {
 mod tests {
     use super::*;
 
+    fn packet(out: u32, transport: QpType) -> Flight {
+        let packet = doorbell_transport::Packet { transport, ..Flight::BLANK.packet };
+        Flight { packet, out: PortId(out), ..Flight::BLANK }
+    }
+
     fn layers(layers: Layers) -> LinkLayers {
         let mut all = LinkLayers::new(layers, 7);
         all.add_link();
@@ -105,7 +112,7 @@ mod tests {
     fn as_many_are_treated_as_asked_for() {
         let asked = Layers { loss_ppm: 30_000, duplicate_ppm: 10_000, ..Layers::NONE };
         let mut all = layers(Layers { delay_ppm: 20_000, delay: Span::from_ns(5), ..asked });
-        let fates: Vec<Fate> = (0..100_000).map(|_| all.draw(PortId(0), QpType::Ud)).collect();
+        let fates: Vec<Fate> = (0..100_000).map(|_| all.draw(&packet(0, QpType::Ud))).collect();
         let count = |of: fn(&Fate) -> bool| fates.iter().filter(|f| of(f)).count();
         let (lost, twice, late) = (count(|f| f.lost), count(|f| f.twice), count(|f| f.late > 0));
         assert!((2_800..3_200).contains(&lost), "{lost} lost of 100000");
@@ -113,7 +120,7 @@ mod tests {
         assert!((1_850..2_150).contains(&late), "{late} delayed of 100000");
         assert!(fates.iter().all(|f| f.late <= 5_000));
         assert_eq!(all.lost, lost as u64);
-        assert_eq!(all.draw(PortId(0), QpType::Rc), Fate::default(), "RC loses nothing");
+        assert_eq!(all.draw(&packet(0, QpType::Rc)), Fate::default(), "RC loses nothing");
     }
 
     #[test]
@@ -121,15 +128,15 @@ mod tests {
         let asked = Layers { loss_ppm: 300_000, ..Layers::NONE };
         let mut alone = layers(asked);
         let mut both = layers(asked);
-        let alone: Vec<Fate> = (0..100).map(|_| alone.draw(PortId(1), QpType::Uc)).collect();
+        let alone: Vec<Fate> = (0..100).map(|_| alone.draw(&packet(1, QpType::Uc))).collect();
         let beside: Vec<Fate> = (0..100)
             .map(|_| {
-                both.draw(PortId(0), QpType::Uc);
-                both.draw(PortId(1), QpType::Uc)
+                both.draw(&packet(0, QpType::Uc));
+                both.draw(&packet(1, QpType::Uc))
             })
             .collect();
         assert_eq!(alone, beside);
-        let other: Vec<Fate> = (0..100).map(|_| both.draw(PortId(0), QpType::Uc)).collect();
+        let other: Vec<Fate> = (0..100).map(|_| both.draw(&packet(0, QpType::Uc))).collect();
         assert_ne!(alone, other);
     }
 }

@@ -113,11 +113,7 @@ impl Fabric {
         let from = out.device;
         let Some(into) = flight.into.get() else { return false };
         let Port { device, number: port, .. } = self.ports[into];
-        let Fate { lost, twice, late } = match flight.segment.is_none() {
-            true => self.layers.draw(flight.out, flight.packet.transport),
-            // The kernel has nothing that would send it again.
-            false => Fate::default(),
-        };
+        let Fate { lost, twice, late } = self.layers.draw(flight);
         (flight.lost, flight.twice) = (lost, twice);
         if late > 0 {
             self.held_up.insert(number, (at + late, late));

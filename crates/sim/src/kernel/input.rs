@@ -3,7 +3,7 @@
 use super::socket::Held;
 use super::{At, Kernel, Socket, State, Want};
 use crate::core::index::{PortId, SocketId};
-use crate::core::queue::Event;
+use crate::core::queue::{Event, Step};
 use crate::fabric::{Control, Segment, To};
 
 impl Kernel {
@@ -150,7 +150,10 @@ impl Kernel {
         if into.may_ack() && into.ack_due == u64::MAX {
             into.ack_due = at.clock + self.costs.delayed_ack;
             if !std::mem::replace(&mut into.ack_timed, true) {
-                at.env.queue.push(into.ack_due, Event::DelayedAck { device: at.device.id, socket: id });
+                at.env.queue.push(
+                    into.ack_due,
+                    Event::Tcp { device: at.device.id, step: Step::DelayedAck, number: id.0 },
+                );
             }
         }
     }

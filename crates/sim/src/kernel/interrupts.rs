@@ -6,7 +6,7 @@
 use super::socket::Held;
 use super::{At, INTERRUPTED, Kernel};
 use crate::core::index::{CoreId, SocketId};
-use crate::core::queue::Event;
+use crate::core::queue::{Event, Step};
 use crate::device::{Device, Received};
 use crate::fabric::{Control, Segment, To};
 use crate::host::{Agent, Host, Kind};
@@ -51,7 +51,7 @@ impl Kernel {
         let at = device.interrupt_arrives(raised).max(interrupts.busy);
         if interrupts.next.is_none_or(|next| at < next) {
             interrupts.next = Some(at);
-            env.queue.push(at, Event::Interrupt { device: device.id });
+            env.queue.push(at, Event::Tcp { device: device.id, step: Step::Interrupt, number: 0 });
         }
     }
 
@@ -64,13 +64,14 @@ impl Kernel {
         if interrupts.busy > env.now {
             // The core is in the kernel for something else.
             interrupts.next = Some(interrupts.busy);
-            env.queue.push(interrupts.busy, Event::Interrupt { device: device.id });
+            env.queue
+                .push(interrupts.busy, Event::Tcp { device: device.id, step: Step::Interrupt, number: 0 });
             return 0;
         }
         interrupts.next = None;
         interrupts.polls = true;
         interrupts.count += 1;
-        env.after(costs.interrupt_entry, Event::DriverPoll { device: device.id });
+        env.after(costs.interrupt_entry, Event::Tcp { device: device.id, step: Step::DriverPoll, number: 0 });
         costs.interrupt_entry
     }
 
@@ -80,7 +81,9 @@ impl Kernel {
         let mut at = At { host, device, env, core: INTERRUPTED, clock };
         if let Some(frame) = self.interrupts.waiting.pop_front() {
             self.take_frame(&mut at, frame);
-            at.env.queue.push(at.clock, Event::DriverPoll { device: at.device.id });
+            at.env
+                .queue
+                .push(at.clock, Event::Tcp { device: at.device.id, step: Step::DriverPoll, number: 0 });
         } else {
             self.end_merging(&mut at);
             at.clock += self.costs.interrupt_exit;
@@ -109,7 +112,7 @@ impl Kernel {
             if self.interrupts.polls { now + self.costs.interrupt_entry } else { into.ack_due.max(busy) };
         if due > now {
             into.ack_timed = true;
-            env.queue.push(due, Event::DelayedAck { device: id, socket });
+            env.queue.push(due, Event::Tcp { device: id, step: Step::DelayedAck, number: socket.0 });
             return 0;
         }
         let mut at = At { host, device, env, core: INTERRUPTED, clock: now + self.costs.interrupt_entry };

@@ -1,8 +1,8 @@
 //! The processing of events: which handler of which device each of them is for.
 
 use super::{CROWD, World};
-use crate::core::index::{DeviceId, MachineId, PortId, ThreadId};
-use crate::core::queue::{Event, Key, Packed};
+use crate::core::index::{DeviceId, FlightId, MachineId, PortId, SocketId, ThreadId};
+use crate::core::queue::{Event, Key, Packed, Step};
 use crate::core::thread::Thread;
 use crate::device::{Attached, Device};
 use crate::host::Host;
@@ -39,12 +39,13 @@ impl World {
         }
     }
 
-    /// Processes all events before `key`; false where a thread's turn is among them.
+    /// Processes all events before `key`, which is that of the thread that runs; false where a thread's turn is among
+    /// them, or what puts that thread off.
     #[inline]
     pub(crate) fn run_before(&mut self, key: Key) -> bool {
         if self.env.queue.next_key() < key {
             self.run(key);
-            if self.env.queue.next_key() < key {
+            if std::mem::take(&mut self.interrupted) || self.env.queue.next_key() < key {
                 return false;
             }
         }
@@ -173,45 +174,33 @@ impl World {
                 let Thread { machine, core, .. } = threads[thread];
                 devices[device].mmio_out(env, &mut hosts[machine].cores[core]);
             }
-            Event::SegmentDoorbell { .. }
-            | Event::SegmentPosted { .. }
-            | Event::FrameOut { .. }
-            | Event::FrameIn { .. }
-            | Event::FrameVisible { .. }
-            | Event::Interrupt { .. }
-            | Event::DriverPoll { .. }
-            | Event::DelayedAck { .. } => self.process_tcp(event.event()),
+            Event::Tcp { device, step, number } => self.process_tcp(device, step, number),
         }
     }
 
-    /// Lets happen what is of kernel TCP.
+    /// Lets a step of kernel TCP happen.
     #[inline(never)]
-    fn process_tcp(&mut self, event: Event) {
+    fn process_tcp(&mut self, id: DeviceId, step: Step, number: u32) {
         let World { env, hosts, devices, .. } = self;
-        match event {
-            Event::SegmentDoorbell { device } => devices[device].segment_doorbell(env),
-            Event::SegmentPosted { device } => devices[device].segment_posted(env),
-            Event::FrameOut { device, flight } => devices[device].frame_out(env, flight),
-            Event::FrameIn { device, flight } => {
-                let device = &mut devices[device];
-                device.frame_in(&mut hosts[device.machine], env, flight);
+        let device = &mut devices[id];
+        match step {
+            Step::SegmentDoorbell => device.segment_doorbell(env),
+            Step::SegmentPosted => device.segment_posted(env),
+            Step::FrameOut => device.frame_out(env, FlightId(number)),
+            Step::FrameIn => {
+                device.frame_in(&mut hosts[device.machine], env, FlightId(number));
                 self.give_room();
             }
-            Event::FrameVisible { device } => self.in_kernel(device, |kernel, host, device, env| {
+            Step::FrameVisible => self.in_kernel(id, |kernel, host, device, env| {
                 let frame = device.frame_visible(host, env);
                 kernel.frame_visible(device, env, frame);
                 0
             }),
-            Event::Interrupt { device } => {
-                self.in_kernel(device, |kernel, _, device, env| kernel.interrupted(device, env));
-            }
-            Event::DriverPoll { device } => self.in_kernel(device, Kernel::poll),
-            Event::DelayedAck { device, socket } => {
-                self.in_kernel(device, |kernel, host, device, env| {
-                    kernel.delayed_ack(host, device, env, socket)
-                });
-            }
-            _ => unreachable!("{event:?} is not of TCP"),
+            Step::Interrupt => self.in_kernel(id, |kernel, _, device, env| kernel.interrupted(device, env)),
+            Step::DriverPoll => self.in_kernel(id, Kernel::poll),
+            Step::DelayedAck => self.in_kernel(id, |kernel, host, device, env| {
+                kernel.delayed_ack(host, device, env, SocketId(number))
+            }),
         }
     }
 

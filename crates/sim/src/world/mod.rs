@@ -72,6 +72,8 @@ pub(crate) struct World {
     /// What comes after the end.
     past_end: Key,
     pub(crate) skip_pauses: bool,
+    /// An interrupt has put off the thread that runs.
+    interrupted: bool,
     /// Who causes what is happening: for the order of what happens at the same time.
     pub(crate) cause: Key,
     /// Pending events from which on there is more to do for an event than to process it: [`CROWD`], and none
@@ -126,6 +128,7 @@ impl World {
             end: config.end.as_ps(),
             past_end: Key { time: config.end.as_ps().saturating_add(1), order: 0 },
             skip_pauses: config.skip_pauses,
+            interrupted: false,
             cause: Key::NEVER,
             attend_from: CROWD,
             tracer: None,

@@ -48,11 +48,6 @@ impl World {
             t.resume_pass(cause);
         }
         t.turn_at = u64::MAX;
-        if std::mem::take(&mut t.late) {
-            let clock = t.clock;
-            self.schedule(thread, clock);
-            return false;
-        }
         if let Waiting::Pause { since, .. } = t.waiting {
             t.idle += window.overlap(since, t.clock);
         }
@@ -96,7 +91,13 @@ impl World {
         match &mut t.waiting {
             Waiting::Turn => {
                 t.put_off(span);
-                t.late = t.turn_at != u64::MAX;
+                match t.turn_at {
+                    u64::MAX => self.interrupted = true, // It runs.
+                    _ => {
+                        let clock = t.clock;
+                        self.schedule(thread, clock);
+                    }
+                }
             }
             Waiting::Pause { .. } => {
                 t.put_off_in_pass(span);
