@@ -67,9 +67,17 @@ fn main() {
         eprintln!("{why}");
         std::process::exit(2);
     });
+    println!("{name}, 64 B asked; of both machines, per round:");
     for answer in [64, 4 << 10, 64 << 10, 256 << 10, 1 << 20] {
         let (span, metrics) = run(&profile, answer);
-        println!("answer of {answer} B: {:.2} us", span.as_ps() as f64 / 1e6);
-        let _ = metrics;
+        let per_round = |n: u64| n as f64 / ROUNDS as f64;
+        let [server, client] = [0, 1].map(|machine| metrics.tcp[machine]);
+        println!(
+            "{answer:>8} B answered: {:8.2} us; {:5.1} frames and {:4.1} interrupts come to the client, {:4.1} to the server",
+            span.as_ps() as f64 / 1e6,
+            per_round(client.frames_in),
+            per_round(client.interrupts),
+            per_round(server.interrupts),
+        );
     }
 }

@@ -71,6 +71,23 @@ impl SentAgain {
     }
 }
 
+/// What kernel TCP of one machine has done in the whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpUse {
+    /// Machine.
+    pub machine: u32,
+    /// Interrupts of its NIC.
+    pub interrupts: u64,
+    /// Frames that its NIC has sent.
+    pub frames_out: u64,
+    /// Frames that it has written to memory.
+    pub frames_in: u64,
+    /// Segments that it was handed: with data, and without.
+    pub segments_out: u64,
+    /// Of them, those without: ACKs, and such as open, end and reset connections.
+    pub acks_out: u64,
+}
+
 /// The whole of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
@@ -80,6 +97,8 @@ pub struct Metrics {
     pub resources: Vec<ResourceUse>,
     /// What the uncore of each machine counted whose profile tells of caches with sizes.
     pub uncore: Vec<(u32, Uncore)>,
+    /// Each machine whose kernel TCP was used.
+    pub tcp: Vec<TcpUse>,
     /// Every cache of every machine.
     pub caches: Vec<CacheUse>,
     /// One entry per device.
@@ -113,6 +132,19 @@ fn without_effect(w: &World) -> Vec<Resource> {
     all.into_iter().filter(|(_, without)| *without).map(|(resource, _)| resource).collect()
 }
 
+fn tcp_use(w: &World, machine: MachineId) -> Option<TcpUse> {
+    let ethernet = w.devices[w.hosts[machine].first_device].ethernet.as_ref()?;
+    let kernel = w.kernels[machine].as_ref()?;
+    Some(TcpUse {
+        machine: machine.index() as u32,
+        interrupts: kernel.interrupts(),
+        frames_out: ethernet.frames_out,
+        frames_in: ethernet.frames_in,
+        segments_out: kernel.sent.segments,
+        acks_out: kernel.sent.acks,
+    })
+}
+
 impl Metrics {
     pub(crate) fn of(w: &World) -> Metrics {
         let totals = &w.env.totals;
@@ -128,6 +160,7 @@ impl Metrics {
         metrics.without_effect = without_effect(w);
         for (machine, host) in w.hosts.named() {
             metrics.uncore.extend(host.uncore().map(|counts| (machine.index() as u32, counts)));
+            metrics.tcp.extend(tcp_use(w, machine));
             metrics.add_cores(w, machine);
             for device in w.devices.iter().filter(|d| d.machine == machine) {
                 metrics.add_device(w, device);

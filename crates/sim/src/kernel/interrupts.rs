@@ -30,7 +30,6 @@ pub(super) struct Interrupts {
     merged: Option<Segment>,
     held: Vec<Held>,
     pub(super) count: u64,
-    pub(super) acks: u64,
 }
 
 impl Kernel {

@@ -37,6 +37,13 @@ pub(crate) struct At<'a> {
     pub(crate) clock: u64,
 }
 
+/// Segments that the NIC was handed, and those without data among them.
+#[derive(Default)]
+pub(crate) struct Sent {
+    pub(crate) segments: u64,
+    pub(crate) acks: u64,
+}
+
 /// The kernel of a machine.
 pub(crate) struct Kernel {
     pub(crate) costs: TcpCost,
@@ -47,6 +54,7 @@ pub(crate) struct Kernel {
     interrupts: Interrupts,
     /// Buffers of sockets that are over.
     buffers: Vec<Circle>,
+    pub(crate) sent: Sent,
     /// Threads to wake when the kernel is done with what it does.
     pub(crate) woken: Vec<ThreadId>,
 }
@@ -60,6 +68,7 @@ impl Kernel {
             listeners: Vec::new(),
             interrupts: Interrupts::default(),
             buffers: Vec::new(),
+            sent: Sent::default(),
             woken: Vec::new(),
         }
     }
@@ -139,9 +148,9 @@ impl Kernel {
         }
     }
 
-    /// Interrupts that the machine has had, and segments without data that it has sent.
-    pub(crate) const fn counts(&self) -> (u64, u64) {
-        (self.interrupts.count, self.interrupts.acks)
+    /// Interrupts that the machine has had.
+    pub(crate) const fn interrupts(&self) -> u64 {
+        self.interrupts.count
     }
 }
 

@@ -52,7 +52,8 @@ impl Kernel {
 
     /// Tells the NIC of a segment.
     fn tell(&mut self, at: &mut At<'_>, posted: Posted) {
-        self.interrupts.acks += u64::from(posted.segment.len == 0);
+        self.sent.segments += 1;
+        self.sent.acks += u64::from(posted.segment.len == 0);
         let At { host, device, env, core, clock } = at;
         let (ring, entry) = device.ethernet().write_descriptor();
         let written = host.reach_entry(*clock, Agent::Core(*core), ring.whole(entry), Kind::Store);

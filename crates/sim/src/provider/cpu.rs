@@ -146,16 +146,22 @@ impl Cpu for SimProvider<'_> {
     }
 
     fn work(&self, span: Span) {
-        self.with(|w| {
-            let World { hosts, threads, .. } = w;
+        let interruptible = self.with(|w| {
+            let World { hosts, devices, threads, .. } = w;
             let thread = &mut threads[self.thread];
-            if thread.replayed(self.thread, |look| *look == Look::Work).is_none() {
-                let done = hosts[self.machine].work(thread.clock, self.core, span.as_ps());
-                let took = done - thread.clock;
-                thread.clock = done;
-                thread.note(Look::Work, took);
+            if thread.replayed(self.thread, |look| *look == Look::Work).is_some() {
+                return false;
             }
+            let done = hosts[self.machine].work(thread.clock, self.core, span.as_ps());
+            let took = done - thread.clock;
+            thread.clock = done;
+            thread.note(Look::Work, took);
+            devices[self.first_device].ethernet.is_some()
         });
+        // It is done later where interrupts have come meanwhile.
+        if interruptible {
+            self.sync();
+        }
     }
 
     fn pause(&self, deadline: Time) {

@@ -282,11 +282,11 @@ impl Sockets for SimProvider<'_> {
             let part = room.min(most).min(len - done);
             self.copy_to_socket(socket, mem, offset + done, part);
             done += part;
-            let pending = self.on_socket(socket, |socket| {
+            let full = self.on_socket(socket, |socket| {
                 socket.out.write(part);
-                socket.out.pending()
+                socket.out.pending() >= most || socket.out.room() == 0
             });
-            if done == len || pending >= most {
+            if done == len || full {
                 self.push(socket);
             }
         }
