@@ -2,9 +2,10 @@
 
 mod common;
 
+use allocation_counter::measure;
 use common::{Node, profile};
 use doorbell_nic::{Profile, Tcp};
-use doorbell_sim::{Metrics, SimCluster, SimConfig};
+use doorbell_sim::{Metrics, SimCluster, SimConfig, Tracing};
 use doorbell_verbs::{
     Cluster, PageSize, Program, Provider, RunError, Scan, SendFlags, SendOp, SendWr, SocketError,
     SocketHandle, Span, TcpListener, TcpStream, Time, Touch,
@@ -595,4 +596,66 @@ fn interrupts_take_the_core_from_passes_that_are_skipped() {
         (task.take().expect("it has ended"), metrics.event_hash, metrics.tcp)
     };
     assert_eq!(run(true), run(false));
+}
+
+#[test]
+fn a_host_whose_caches_have_no_sizes_has_it_too() {
+    let profile = Profile { tcp: e7520().tcp, ..profile("cib") };
+    let mut cluster = SimCluster::new(&profile, config(2));
+    // The core that is interrupted runs no thread.
+    cluster.spawn(0, 3, Sender { pieces: vec![200_000] });
+    let taker = cluster.spawn(1, 3, Taker { pieces: vec![30_000], wait: Span::ZERO });
+    cluster.run().expect("both come to their end");
+    assert_eq!(taker.take().expect("it has ended").0, 200_000);
+}
+
+#[test]
+fn a_trace_of_it_changes_nothing() {
+    let run = |traced: bool| {
+        let mut cluster = SimCluster::new(&e7520(), config(2));
+        if traced {
+            let (trace, pcap) = (Some(Box::new(std::io::sink()) as _), Some(Box::new(std::io::sink()) as _));
+            cluster.trace(Tracing { trace, pcap, from: Time::START, operations: 1 });
+        }
+        cluster.spawn(0, 0, Sender { pieces: vec![200_000] });
+        cluster.spawn(1, 0, Taker { pieces: vec![30_000], wait: Span::ZERO });
+        cluster.run().expect("both come to their end");
+        cluster.metrics()
+    };
+    assert_eq!(run(false), run(true));
+}
+
+program! {
+    /// Asks and is answered, or the other way round, so many times.
+    Rounds { asks: bool, rounds: u64 } -> (), |self, p| {
+        let mem = p.alloc(64 << 10, PageSize::Huge).expect("memory");
+        let peer = match self.asks {
+            true => TcpStream::connect(&p, address(&p)).expect("a server"),
+            false => announce(&p).accept().expect("a connection"),
+        };
+        for _ in 0..self.rounds {
+            if self.asks {
+                peer.send(mem, 0, 64).expect("a connection");
+                assert!(peer.poll(Time::NEVER).expect("a connection"));
+                peer.recv_exact(mem, 0, 64 << 10).expect("an answer");
+            } else {
+                peer.recv_exact(mem, 0, 64).expect("a request");
+                peer.send(mem, 0, 64 << 10).expect("a connection");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_longer_run_takes_no_more_allocations() {
+    let allocations = |rounds: u64| {
+        let mut cluster = SimCluster::new(&e7520(), config(2));
+        for asks in [false, true] {
+            cluster.spawn(u32::from(asks), 0, Rounds { asks, rounds });
+        }
+        measure(|| cluster.run().expect("both come to their end")).count_total
+    };
+    let (short, long) = (allocations(40), allocations(240));
+    // Queues that reach their greatest length late.
+    assert!(long <= short + 32, "{short} and {long}");
 }

@@ -96,11 +96,11 @@ impl SimProvider<'_> {
     }
 
     /// Sleeps until one of these sockets has what is wanted, or `deadline` comes.
-    fn sleep(&self, sockets: &[SocketId], want: Want, deadline: u64) {
+    fn sleep(&self, sockets: impl Iterator<Item = SocketId> + Clone, want: Want, deadline: u64) {
         self.with(|w| {
             let kernel = w.kernels[self.machine].as_mut().expect(HAS_TCP);
-            for socket in sockets {
-                kernel.sockets[*socket].sleeper = Some(want);
+            for socket in sockets.clone() {
+                kernel.sockets[socket].sleeper = Some(want);
             }
             let thread = &mut w.threads[self.thread];
             thread.waiting = Waiting::Socket { since: thread.clock, deadline, interrupted: 0 };
@@ -112,7 +112,7 @@ impl SimProvider<'_> {
         self.with(|w| {
             let kernel = w.kernels[self.machine].as_mut().expect(HAS_TCP);
             for socket in sockets {
-                kernel.sockets[*socket].sleeper = None;
+                kernel.sockets[socket].sleeper = None;
             }
         });
     }
@@ -127,7 +127,7 @@ impl SimProvider<'_> {
             if let Some(done) = self.on_socket(socket, &mut ready) {
                 return done;
             }
-            self.sleep(&[socket], want, u64::MAX);
+            self.sleep(std::iter::once(socket), want, u64::MAX);
         }
     }
 
@@ -315,21 +315,24 @@ impl Sockets for SimProvider<'_> {
 
     fn tcp_poll(&self, sockets: &[SocketHandle], deadline: Time) -> Result<Option<usize>, SocketError> {
         self.call()?;
-        let named = self.in_kernel(|kernel, _| {
-            sockets.iter().map(|handle| kernel.socket_of(self.thread, handle.0)).collect::<Option<Vec<_>>>()
+        let named = sockets.iter().map(|handle| SocketId(handle.0));
+        let are_all = self.in_kernel(|kernel, _| {
+            sockets.iter().all(|handle| kernel.socket_of(self.thread, handle.0).is_some())
         });
-        let Some(named) = named else { return invalid("there is no such socket") };
+        if !are_all {
+            return invalid("there is no such socket");
+        }
         let each = self.in_kernel(|kernel, _| kernel.costs.poll_socket);
         let mut slept = false;
         loop {
-            self.spend(each * named.len() as u64);
-            let ready = self.in_kernel(|kernel, _| named.iter().position(|s| kernel.sockets[*s].has_some()));
+            self.spend(each * sockets.len() as u64);
+            let ready = self.in_kernel(|kernel, _| named.clone().position(|s| kernel.sockets[s].has_some()));
             let late = self.with(|w| w.threads[self.thread].clock >= deadline.as_ps());
             if ready.is_some() || late {
                 return Ok(ready);
             }
             if slept {
-                self.sleep(&named, Want::Take, deadline.as_ps());
+                self.sleep(named.clone(), Want::Take, deadline.as_ps());
             } else {
                 // What comes until it sleeps is looked at once more.
                 self.spend(self.in_kernel(|kernel, _| kernel.costs.sleep));
