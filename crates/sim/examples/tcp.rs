@@ -67,17 +67,22 @@ fn main() {
         eprintln!("{why}");
         std::process::exit(2);
     });
-    println!("{name}, 64 B asked; of both machines, per round:");
-    for answer in [64, 4 << 10, 64 << 10, 256 << 10, 1 << 20] {
+    println!("{name}, 64 B asked; of each round:");
+    for answer in [64, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20] {
         let (span, metrics) = run(&profile, answer);
         let per_round = |n: u64| n as f64 / ROUNDS as f64;
-        let [server, client] = [0, 1].map(|machine| metrics.tcp[machine]);
+        let busy = |machine: u32| {
+            let core = metrics.resources.iter().find(|r| r.machine == machine && r.name == "core 0");
+            core.map_or(0.0, |core| core.utilization * metrics.window_ps as f64 / 1e6 / ROUNDS as f64)
+        };
         println!(
-            "{answer:>8} B answered: {:8.2} us; {:5.1} frames and {:4.1} interrupts come to the client, {:4.1} to the server",
+            "{answer:>8} B answered in {:8.2} us; server's core busy {:7.2} us, client's {:8.2} us; \
+             interrupts {:5.1} and {:5.1}",
             span.as_ps() as f64 / 1e6,
-            per_round(client.frames_in),
-            per_round(client.interrupts),
-            per_round(server.interrupts),
+            busy(0),
+            busy(1),
+            per_round(metrics.tcp[0].interrupts),
+            per_round(metrics.tcp[1].interrupts),
         );
     }
 }
