@@ -146,9 +146,10 @@ proptest! {
         merged in prop_oneof![Just(1u32), Just(2u32), Just(17u32)],
         buffers in prop_oneof![Just((4096u64, 4096u64)), Just((5000, 70_001)), Just((1 << 20, 1 << 21))],
         wait in 0u64..3000,
+        mtu in prop_oneof![Just(1500u32), Just(576), Just(9000)],
     ) {
         let profile = with(|tcp| {
-            (tcp.segmentation_offload, tcp.merged_frames) = (offload, merged);
+            (tcp.mtu, tcp.segmentation_offload, tcp.merged_frames) = (mtu, offload, merged);
             (tcp.send_buffer, tcp.receive_buffer) = buffers;
         });
         // Few bytes at a time of a long stream would take long.

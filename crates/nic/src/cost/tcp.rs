@@ -26,17 +26,17 @@ pub struct TcpCost {
     pub call: u64,
     /// What poll(2) does for each socket, beside a call.
     pub poll_socket: u64,
-    /// A segment without data, out and in.
+    /// The way out of a segment without data.
     pub ack_out: u64,
-    #[allow(missing_docs)]
+    /// And its way in.
     pub ack_in: u64,
     /// A frame in the driver's poll.
     pub frame_in: u64,
     /// A segment with data, in.
     pub segment_in: u64,
-    /// Before and after the driver's poll.
+    /// From an interrupt to the driver's poll.
     pub interrupt_entry: u64,
-    #[allow(missing_docs)]
+    /// And back from it.
     pub interrupt_exit: u64,
     /// Until a thread runs that is woken.
     pub wake_up: u64,

@@ -202,11 +202,11 @@ impl Incoming {
     }
 
     /// Whether the peer is to hear that the program has taken something: where less than half of the room was left, and
-    /// it has doubled.
+    /// it has doubled and takes a frame, or half of the buffer.
     pub(crate) fn owes_room(&self, mss: u32) -> bool {
         let left = self.edge.saturating_sub(self.next);
         let room = self.room_up_to().saturating_sub(self.next);
-        2 * left <= self.size && room >= (2 * left).max(mss.into())
+        2 * left <= self.size && room >= (2 * left).max(u64::from(mss).min(self.size / 2))
     }
 
     /// Data has come.
