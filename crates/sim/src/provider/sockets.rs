@@ -77,11 +77,8 @@ impl SimProvider<'_> {
     fn call(&self) -> Result<(), SocketError> {
         let cost = self.with(|w| w.kernels[self.machine].as_ref().map(|kernel| kernel.costs.call));
         let Some(cost) = cost else {
-            let name = self.with(|w| w.devices[self.first_device].profile.name.clone());
-            let why = format!(
-                "the machine has no TCP: profile {name} has no section [tcp], which says what it costs"
-            );
-            return Err(SocketError::Unsupported(why));
+            let why = "the machine has no TCP: the profile of its host has no section [tcp], which says what it costs";
+            return Err(SocketError::Unsupported(why.into()));
         };
         self.effect();
         self.spend(cost);
