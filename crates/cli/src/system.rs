@@ -6,7 +6,7 @@ use crate::progress;
 use crate::simulate;
 use crate::table::{self, Align};
 use crate::trace::{self, Watched};
-use doorbell_lab::{Control, SystemOutcome, SystemWorkload, Workload};
+use doorbell_lab::{Control, PhaseTime, SystemOutcome, SystemWorkload, Workload};
 use doorbell_nic::Digits;
 use std::fmt::Write;
 
@@ -68,6 +68,12 @@ fn report(o: &SystemOutcome) -> String {
         rows.push(("sent again", again));
     }
     let mut text = table::pairs(rows);
+    if let Some(mean) = o.latency_ns.mean.filter(|_| !o.phases.is_empty()) {
+        let _ = write!(text, "\nTime of an operation\n{}", phases(o, mean));
+    }
+    if !o.uncore.is_empty() {
+        let _ = write!(text, "\nCaches and snoops\n{}", uncore(o));
+    }
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
     if !o.lift.is_empty() {
         let rows = o.lift.iter().map(|l| vec![l.resource.clone(), doorbell_lab::percent(l.gain)]);
@@ -75,4 +81,61 @@ fn report(o: &SystemOutcome) -> String {
         let _ = write!(text, "\n{}", table::columns(&header, rows.collect()));
     }
     text
+}
+
+/// What is no part of an operation.
+const BESIDE: &str = "tenant-pass";
+
+/// What an operation's time goes to; what no program spends, network and stacks take.
+fn phases(o: &SystemOutcome, mean: f64) -> String {
+    let operations = o.mrps * o.workload.duration().as_secs_f64() * 1e6;
+    let each = |p: &PhaseTime| p.mean_ns * p.times as f64 / operations;
+    let of_it: f64 = o.phases.iter().filter(|p| p.phase != BESIDE).map(each).sum();
+    let row = |name: &str, ns: f64, share: Option<f64>| {
+        let share = share.map_or(String::new(), |share| format!("{}%", Digits(share * 100.0, 1)));
+        vec![name.to_owned(), format!("{} us", Digits(ns / 1e3, 2)), share]
+    };
+    let mut rows: Vec<_> = o
+        .phases
+        .iter()
+        .filter(|p| p.phase != BESIDE)
+        .map(|p| row(&p.phase, each(p), Some(each(p) / mean)))
+        .collect();
+    rows.push(row("network and stacks", mean - of_it, Some(1.0 - of_it / mean)));
+    if let Some(beside) = o.phases.iter().find(|p| p.phase == BESIDE) {
+        rows.push(row("beside it, a pass of the tenant", beside.mean_ns, None));
+    }
+    table::columns(&[("", Align::Left), ("each", Align::Right), ("of all", Align::Right)], rows)
+}
+
+fn uncore(o: &SystemOutcome) -> String {
+    let header = [
+        ("", Align::Left),
+        ("LLC hit rate", Align::Right),
+        ("hits", Align::Right),
+        ("misses", Align::Right),
+        ("prefetches that hit", Align::Right),
+        ("that missed", Align::Right),
+        ("SNPS", Align::Right),
+        ("REMOTE_RD", Align::Right),
+        ("REMOTE_RFO", Align::Right),
+        ("IMPLICIT_WBS", Align::Right),
+        ("write-backs", Align::Right),
+    ];
+    let row = |u: &doorbell_lab::UncoreUse| {
+        let rate = u.llc_hit_rate.map_or("-".to_owned(), |rate| format!("{}%", Digits(rate * 100.0, 1)));
+        let counts = [
+            u.llc_hits,
+            u.llc_misses,
+            u.prefetch_hits,
+            u.prefetch_misses,
+            u.snps,
+            u.snp_hits_remote_rd,
+            u.snp_hits_remote_rfo,
+            u.implicit_wbs,
+            u.write_backs,
+        ];
+        [format!("machine {}", u.machine), rate].into_iter().chain(counts.map(|n| n.to_string())).collect()
+    };
+    table::columns(&header, o.uncore.iter().map(row).collect())
 }

@@ -31,8 +31,8 @@ pub use limits::{least_latency, limits};
 pub use plan::{Control, NotYet, Watch, cores};
 pub use programs::{ProgramError, ThreadResult, Worker};
 pub use results::{
-    Bottleneck, Cache, Certainty, GroupLift, Latency, Lift, Outcome, Pcie, SCHEMA, SentAgain, Size, Stored,
-    Taken, Utilization,
+    Bottleneck, Cache, Certainty, GroupLift, Latency, Lift, Outcome, Pcie, PhaseTime, SCHEMA, SentAgain,
+    Size, Stored, Taken, UncoreUse, Utilization,
 };
 pub use simulate::SimulateError;
 pub use systems::{Entry, SYSTEM_SCHEMA, SYSTEMS, SystemOutcome, SystemWorkload};

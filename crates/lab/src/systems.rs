@@ -1,7 +1,9 @@
 //! Systems in virtual time.
 
 use crate::plan::Watch;
-use crate::results::{Bottleneck, Cache, Latency, Lift, Pcie, SentAgain, Utilization, hash_text};
+use crate::results::{
+    Bottleneck, Cache, Latency, Lift, Pcie, PhaseTime, SentAgain, UncoreUse, Utilization, hash_text,
+};
 use crate::simulate::{self, SimulateError};
 use crate::{asked, explain};
 use doorbell_nic::{Profile, Resource};
@@ -281,6 +283,12 @@ pub struct SystemOutcome {
     pub caches: Vec<Cache>,
     /// PCIe traffic of each machine.
     pub pcie: Vec<Pcie>,
+    /// What the uncore of each machine counted; none where caches have no size.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncore: Vec<UncoreUse>,
+    /// What threads spent their time on, where the system tells it apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseTime>,
     /// Events of the simulator, whole run.
     pub events: u64,
     /// Hash over all of them in order, as in [`crate::Outcome`].
@@ -312,6 +320,8 @@ pub(crate) fn run_once(
             .expect("all machines are in this process");
     let mut clients = Measured::default();
     all.iter().for_each(|client| clients.add(client));
+    let mut everybody = servers.clone();
+    everybody.add(&clients);
     drop(all);
     let m = cluster.metrics();
     let share = |n: u64| n as f64 / clients.done.max(1) as f64;
@@ -332,6 +342,8 @@ pub(crate) fn run_once(
         resources,
         caches: m.caches.iter().map(Cache::from).collect(),
         pcie: m.pcie.iter().map(Pcie::from).collect(),
+        uncore: m.uncore.iter().map(UncoreUse::from).collect(),
+        phases: PhaseTime::of(&everybody),
         events: m.events,
         event_hash: hash_text(m.event_hash),
         wall_seconds: begun.elapsed().as_secs_f64(),

@@ -183,6 +183,9 @@ impl Field {
     /// One sentence where it is none of this field's.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         let value = match self.kind {
+            Kind::Number { unit: "B", .. } => {
+                Value::Number(bytes(text).map_err(|_| self.refuse_number(text))?)
+            }
             Kind::Number { .. } => Value::Number(text.parse().map_err(|_| self.refuse_number(text))?),
             Kind::Switch => Value::Switch(text.parse().map_err(|_| self.refuse(text, "true or false"))?),
             Kind::Name(_) | Kind::Time { .. } | Kind::Text => Value::Text(text.to_owned()),
@@ -243,6 +246,17 @@ impl Field {
             }
         }
     }
+}
+
+/// A number of bytes on a command line: a whole number, also as `256KiB`, `4MiB` or `1GiB`.
+///
+/// # Errors
+/// In words, where it is none, or more than 64 bits have.
+fn bytes(text: &str) -> Result<u64, String> {
+    let unit = [("KiB", 10), ("MiB", 20), ("GiB", 30)].into_iter().find(|(unit, _)| text.ends_with(unit));
+    let (digits, bits) = unit.map_or((text, 0), |(unit, bits)| (&text[..text.len() - unit.len()], bits));
+    let number: u64 = digits.parse().map_err(|error: std::num::ParseIntError| error.to_string())?;
+    number.checked_mul(1 << bits).ok_or_else(|| "number too large to fit in target type".to_owned())
 }
 
 /// The longest time that a field may say: more than anybody simulates, and far from where a clock of
@@ -360,6 +374,10 @@ mod tests {
             assert!(error.starts_with(wanted), "{error}");
         }
         assert_eq!(SIZE.parse("64"), Ok(Value::Number(64)));
+        assert_eq!(bytes("256KiB"), Ok(256 << 10));
+        for not_bytes in ["KiB", "1.5MiB", "99999999999GiB", "1kB"] {
+            assert!(bytes(not_bytes).is_err(), "{not_bytes}");
+        }
         assert_eq!(FAST.parse("true"), Ok(Value::Switch(true)));
     }
 

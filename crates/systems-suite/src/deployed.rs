@@ -19,6 +19,7 @@ fn small<S: System>(machines: u32, scale: &Scale, span: Span) -> Result<S, Strin
         ("pairs", Value::Number(1024)),
         ("put_permille", Value::Number(300)),
         ("update", Value::Switch(true)),
+        ("size", Value::Number(1000)),
         ("warmup", Value::Text("1ms".into())),
         ("duration", Value::Text(format!("{}us", span.as_ns() / 1000))),
     ];

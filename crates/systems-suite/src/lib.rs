@@ -25,6 +25,7 @@ mod register;
 pub mod rpc_sequencer;
 pub mod spec_sequencer;
 pub mod stage;
+pub mod touch;
 
 pub use check::{Check, MACHINES, Scale, run_all};
 pub use faults::Faults;

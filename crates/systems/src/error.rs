@@ -1,6 +1,6 @@
 //! Why a thread of a system gives up.
 
-use doorbell_verbs::{PostError, VerbsError, WcStatus};
+use doorbell_verbs::{PostError, SocketError, VerbsError, WcStatus};
 use thiserror::Error;
 
 /// Why a thread of a system gives up.
@@ -12,6 +12,9 @@ pub enum SystemError {
     /// A post was refused.
     #[error("{0}")]
     Post(#[from] PostError),
+    /// A call on a socket failed.
+    #[error("{0}")]
+    Socket(#[from] SocketError),
     /// A work request failed.
     #[error("a work request completed with {0:?}")]
     Completion(WcStatus),

@@ -5,6 +5,7 @@
 //!
 //! - [`rpc_sequencer`], [`spec_sequencer`], [`atomics_sequencer`]: a counter that clients draw numbers from.
 //! - [`herd_kv`], [`read_kv`], [`drtm_kv`]: key-value stores.
+//! - [`touch`]: a server that scans a buffer before it answers, over RDMA or kernel TCP.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, or by UD SEND both ways; [`drawing`];
 //! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
@@ -28,10 +29,11 @@ pub mod rpc_sequencer;
 pub mod site;
 pub mod spec_sequencer;
 mod system;
+pub mod touch;
 mod work;
 
 pub use drawing::Drawing;
 pub use error::SystemError;
-pub use measure::{Interval, Measured};
+pub use measure::{Interval, Measured, Phase, Spent};
 pub use record::Record;
 pub use system::{System, Visit, visit_all};

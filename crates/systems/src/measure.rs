@@ -89,6 +89,47 @@ impl Interval {
     }
 }
 
+/// What a thread of a system spends time on, where that is told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// A server gets a response ready.
+    Prepare,
+    /// A server computes.
+    Compute,
+    /// A server hands a response to its stack.
+    Respond,
+    /// A client goes through a response.
+    ClientScan,
+    /// Another program of the server's machine goes through its memory once.
+    TenantPass,
+}
+
+impl Phase {
+    /// All of them.
+    pub const ALL: [Phase; 5] =
+        [Phase::Prepare, Phase::Compute, Phase::Respond, Phase::ClientScan, Phase::TenantPass];
+
+    /// Its name in texts and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Prepare => "prepare",
+            Phase::Compute => "compute",
+            Phase::Respond => "respond",
+            Phase::ClientScan => "client-scan",
+            Phase::TenantPass => "tenant-pass",
+        }
+    }
+}
+
+/// Time spent on a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// How often.
+    pub times: u64,
+    /// For how long together.
+    pub nanoseconds: u64,
+}
+
 /// What a thread measured.
 #[derive(Clone, Debug)]
 pub struct Measured {
@@ -106,12 +147,23 @@ pub struct Measured {
     pub header_only: u64,
     /// Nanoseconds from the start of an operation to its end, of this client.
     pub latency: Histogram<u32>,
+    /// Time spent on each phase that was measured, by [`Phase::ALL`].
+    pub phases: [Spent; Phase::ALL.len()],
 }
 
 impl Default for Measured {
     fn default() -> Measured {
         let latency = Histogram::new(3).expect("three digits are a valid constant");
-        Measured { done: 0, replies: 0, posts: 0, again: 0, missed: 0, header_only: 0, latency }
+        Measured {
+            done: 0,
+            replies: 0,
+            posts: 0,
+            again: 0,
+            missed: 0,
+            header_only: 0,
+            latency,
+            phases: Default::default(),
+        }
     }
 }
 
@@ -139,6 +191,10 @@ impl Measured {
         self.again += other.again;
         self.missed += other.missed;
         self.header_only += other.header_only;
+        for (spent, more) in self.phases.iter_mut().zip(&other.phases) {
+            spent.times += more.times;
+            spent.nanoseconds += more.nanoseconds;
+        }
         self.latency.add(&other.latency).expect("histograms of equal bounds");
     }
 
@@ -150,6 +206,15 @@ impl Measured {
             self.missed += u64::from(how.missed);
             self.header_only += u64::from(how.header_only);
             self.latency.record((now - began).as_ns().clamp(1, LONGEST_NS)).expect("the histogram grows");
+        }
+    }
+
+    /// Counts a phase from `began` to `ended`.
+    pub(crate) fn spent(&mut self, interval: Interval, phase: Phase, began: Time, ended: Time) {
+        if interval.contains(ended) {
+            let spent = &mut self.phases[phase as usize];
+            spent.times += 1;
+            spent.nanoseconds += (ended - began).as_ns();
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a thread hands back, as bytes that it can publish to another process.
 
-use crate::{Measured, SystemError};
+use crate::{Measured, Phase, Spent, SystemError};
 
 /// What a thread hands back, as words that can be published.
 pub trait Record: Send + Sized + 'static {
@@ -23,19 +23,24 @@ impl Record for u64 {
 }
 
 impl Record for Measured {
-    /// Counts, then latencies with how often each was seen.
+    /// Counts, phases, then latencies with how often each was seen.
     fn to_words(&self) -> Vec<u64> {
-        let Measured { done, replies, posts, again, missed, header_only, latency } = self;
+        let Measured { done, replies, posts, again, missed, header_only, latency, phases } = self;
         let counts = [*done, *replies, *posts, *again, *missed, *header_only];
         let seen = latency.iter_recorded();
         let seen = seen.flat_map(|seen| [seen.value_iterated_to(), seen.count_since_last_iteration()]);
-        counts.into_iter().chain(seen).collect()
+        let phases = phases.iter().flat_map(|spent| [spent.times, spent.nanoseconds]);
+        counts.into_iter().chain(phases).chain(seen).collect()
     }
 
     fn from_words(words: &[u64]) -> Option<Measured> {
-        let (&[done, replies, posts, again, missed, header_only], seen) = words.split_first_chunk()?;
+        let (&[done, replies, posts, again, missed, header_only], rest) = words.split_first_chunk()?;
+        let (phases, seen) = rest.split_first_chunk::<{ 2 * Phase::ALL.len() }>()?;
         let mut measured =
             Measured { done, replies, posts, again, missed, header_only, ..Measured::default() };
+        for (spent, [times, nanoseconds]) in measured.phases.iter_mut().zip(phases.as_chunks().0) {
+            *spent = Spent { times: *times, nanoseconds: *nanoseconds };
+        }
         let (pairs, []) = seen.as_chunks() else { return None };
         for &[value, count] in pairs {
             measured.latency.record_n(value, u32::try_from(count).ok()?).ok()?;
@@ -73,10 +78,12 @@ mod tests {
     #[test]
     fn what_is_published_is_what_was_measured() {
         let mut measured = Measured { done: 7, replies: 8, again: 9, ..Measured::default() };
+        measured.phases[2] = Spent { times: 3, nanoseconds: 4 };
         for ns in [100, 100, 2500, 9_000_000] {
             measured.latency.record(ns).unwrap();
         }
         let again: Measured = from_bytes(&to_bytes(Ok(measured.clone()))).unwrap();
+        assert_eq!(again.phases, measured.phases);
         assert_eq!((again.done, again.replies, again.again), (7, 8, 9));
         for q in [0.1, 0.5, 0.75, 1.0] {
             assert_eq!(again.latency.value_at_quantile(q), measured.latency.value_at_quantile(q));

@@ -3,7 +3,7 @@
 use crate::config::{Clients, Timing};
 use crate::site::{Course, Dress, Ended, Site, SiteError};
 use crate::{
-    Interval, Measured, atomics_sequencer, drtm_kv, herd_kv, read_kv, rpc_sequencer, spec_sequencer,
+    Interval, Measured, atomics_sequencer, drtm_kv, herd_kv, read_kv, rpc_sequencer, spec_sequencer, touch,
 };
 use doorbell_schema::{Given, Schema};
 use doorbell_verbs::{Cluster, Span, Time};
@@ -26,6 +26,14 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
 
     /// Fills in what is usual and depends on what is given; `self` has all that is given.
     fn settle(&mut self, _given: &Given) {}
+
+    /// Refuses what does not go together.
+    ///
+    /// # Errors
+    /// One sentence.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Its clients.
     fn clients(&self) -> &Clients;
@@ -65,12 +73,13 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
     /// Its parameters as given, else as usual.
     ///
     /// # Errors
-    /// One sentence where a value is out of its range.
+    /// One sentence where a value is out of its range, or values do not go together.
     fn of(given: &Given) -> Result<Self, String> {
         let mut system = Self::usual();
         system.apply(given)?;
         system.settle(given);
         system.check_ranges()?;
+        system.check()?;
         Ok(system)
     }
 
@@ -111,4 +120,5 @@ pub fn visit_all(visitor: &mut impl Visit) {
     visitor.visit::<herd_kv::HerdKv>();
     visitor.visit::<read_kv::ReadKv>();
     visitor.visit::<drtm_kv::DrtmKv>();
+    visitor.visit::<touch::Touch>();
 }

@@ -186,6 +186,15 @@ const SYSTEMS: [&str; 40] = [
     "drtm-kv --pairs 4096 --value 300 --put-permille 100 --update",
 ];
 
+/// The server that scans, on hosts whose caches have sizes and on others.
+const TOUCH: [&str; 5] = [
+    "--size 4096",
+    "--size 20011 --mode notouch --scan read",
+    "--size 20000 --response write --sends-per-fill 3 --compute 5us",
+    "--size 20000 --response read --order random --prefetch-lines 4 --client-scan touch",
+    "--size 8192 --tenant shared --step 64",
+];
+
 /// Reruns with each resource relaxed.
 const EXPLAINED: [&str; 5] = [
     "--verb read",
@@ -293,7 +302,9 @@ fn systems(profile: &str) -> Vec<String> {
             "simulate --profile {profile} --system {system} --clients 12 --clients-per-machine 4 --warmup 20us --duration 300us --seed {seed} --json"
         )
     };
-    SYSTEMS.iter().flat_map(|system| [1, 2, 3].map(|seed| (system, seed))).map(one).collect()
+    let touch = |run: &&str| format!("simulate --profile {profile} --system touch {run} --json");
+    let drawn = SYSTEMS.iter().flat_map(|system| [1, 2, 3].map(|seed| (system, seed))).map(one);
+    drawn.chain(TOUCH.iter().map(touch)).collect()
 }
 
 fn limits(profile: &str) -> Vec<String> {

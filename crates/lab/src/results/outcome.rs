@@ -5,7 +5,8 @@ use crate::simulate::Run;
 use crate::steady::Means;
 use crate::systems::SystemOutcome;
 use doorbell_nic::{NicCache, Part, Resource};
-use doorbell_sim::{CacheUse, PcieUse, ResourceUse};
+use doorbell_sim::{CacheUse, PcieUse, ResourceUse, Uncore};
+use doorbell_systems::{Measured, Phase, Spent};
 use doorbell_workload::{Resolved, Verb};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -258,6 +259,82 @@ pub struct Pcie {
     pub rdcur: u64,
     /// Cache lines written (PCIeItoM).
     pub itom: u64,
+}
+
+/// What the uncore of a machine counted within the measurement, by the names of Intel's manual of the Xeon 7500's
+/// uncore (323535).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UncoreUse {
+    /// Whose.
+    pub machine: u32,
+    /// Lines that cores asked the LLC for, and it had.
+    pub llc_hits: u64,
+    /// Lines that cores asked the LLC for, and it had not.
+    pub llc_misses: u64,
+    /// Lines that prefetchers asked the LLC for, and it had.
+    pub prefetch_hits: u64,
+    /// Lines that prefetchers asked the LLC for, and it had not.
+    pub prefetch_misses: u64,
+    /// Lines that a prefetcher had brought from memory before a core asked for them.
+    pub used_prefetches: u64,
+    /// Snoops that the LLC saw.
+    pub snps: u64,
+    /// Those that left a line shared, or asked for a snapshot.
+    pub snp_hits_remote_rd: u64,
+    /// Those that took a line away.
+    pub snp_hits_remote_rfo: u64,
+    /// Write-backs that a snoop forced.
+    pub implicit_wbs: u64,
+    /// Write-backs of lines that went for others.
+    pub write_backs: u64,
+    /// Share of requests that the LLC had, those of prefetchers included; `None` where there were none.
+    pub llc_hit_rate: Option<f64>,
+    /// Share of snoops that found their line; `None` where there were none.
+    pub snoop_hit_rate: Option<f64>,
+}
+
+impl From<&(u32, Uncore)> for UncoreUse {
+    fn from((machine, u): &(u32, Uncore)) -> UncoreUse {
+        UncoreUse {
+            machine: *machine,
+            llc_hits: u.llc_hits,
+            llc_misses: u.llc_misses,
+            prefetch_hits: u.prefetch_hits,
+            prefetch_misses: u.prefetch_misses,
+            used_prefetches: u.used_prefetches,
+            snps: u.snps,
+            snp_hits_remote_rd: u.remote_rd,
+            snp_hits_remote_rfo: u.remote_rfo,
+            implicit_wbs: u.implicit_wbs,
+            write_backs: u.write_backs,
+            llc_hit_rate: u.llc_hit_rate(),
+            snoop_hit_rate: u.snoop_hit_rate(),
+        }
+    }
+}
+
+/// What threads spent on a phase of a system within the measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseTime {
+    /// Which: `prepare`, `compute`, `respond`, `client-scan`, `tenant-pass`.
+    pub phase: String,
+    /// How often.
+    pub times: u64,
+    /// Nanoseconds each time, on the average.
+    pub mean_ns: f64,
+}
+
+impl PhaseTime {
+    /// Those that were measured.
+    pub(crate) fn of(measured: &Measured) -> Vec<PhaseTime> {
+        let all = Phase::ALL.iter().zip(&measured.phases).filter(|(_, spent)| spent.times > 0);
+        let time = |(phase, spent): (&Phase, &Spent)| PhaseTime {
+            phase: phase.name().to_owned(),
+            times: spent.times,
+            mean_ns: spent.nanoseconds as f64 / spent.times as f64,
+        };
+        all.map(time).collect()
+    }
 }
 
 impl From<&ResourceUse> for Utilization {

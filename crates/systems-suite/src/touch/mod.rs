@@ -1,0 +1,76 @@
+//! The server that scans: each response is the buffer as its request had it filled.
+
+use crate::check::{Check, Scale, Trouble};
+use crate::deployed;
+use crate::stage::{self, place, text};
+use doorbell_systems::Measured;
+use doorbell_systems::touch::{
+    Client, Mode, Reading, Response, Scanned, Server, Stack, Touch, Verdict, Walk,
+};
+use doorbell_verbs::{Cluster, Span};
+
+/// What a case has the server do.
+#[derive(Clone, Copy)]
+struct Case {
+    stack: Stack,
+    response: Response,
+    size: u32,
+    /// Bytes from one store to the next.
+    step: u32,
+    /// Responses for each fill.
+    sends_per_fill: u32,
+    requests: u64,
+}
+
+/// Runs a case, whose server stores each request's number all over the buffer; what is wrong where a response has
+/// something else, or does not come.
+fn run<C: Cluster>(cluster: &mut C, case: Case, trouble: Trouble, scale: &Scale) -> Result<(), String> {
+    let Case { stack, response, size, step, sends_per_fill, requests } = case;
+    let mut stage = stage::stage::<C, Measured>(cluster, trouble.faults(scale), scale.patience)?;
+    let buffer = stage.alloc(size.into()).map_err(text)?;
+    let walk = Walk::new(size.into(), step, 1);
+    let interval = stage.server_interval();
+    stage.add_server(Server {
+        stack,
+        response,
+        mode: Mode::Touch,
+        scan: Scanned::Write,
+        walk: walk.clone(),
+        sends_per_fill: sends_per_fill.into(),
+        compute: Span::ZERO,
+        buffer,
+        interval,
+    });
+    let machines = stage.cluster().machines();
+    let interval = stage.client_interval();
+    let verdict = Verdict::Checked { sends_per_fill: sends_per_fill.into(), step };
+    let client =
+        Client { stack, response, size, reading: Reading::None, walk, limit: requests, verdict, interval };
+    stage.add_client(place(machines, 0), client);
+    stage::run(stage).map(drop)
+}
+
+/// A check of responses by a verb, of sizes that are no line, some lines with a rest, and many packets.
+fn responses<C: Cluster>(name: &str, response: Response) -> Check<C> {
+    Check::new(format!("systems/touch/{name}"), move |cluster: &mut C, scale| {
+        let case = Case {
+            stack: Stack::Rdma,
+            response,
+            size: 20_011,
+            step: 8,
+            sends_per_fill: 3,
+            requests: scale.draws / 20,
+        };
+        run(cluster, case, Trouble::Hesitation, scale)
+    })
+}
+
+/// Its checks.
+pub fn checks<C: Cluster>() -> Vec<Check<C>> {
+    vec![
+        responses("responses_by_send", Response::Send),
+        responses("responses_by_write", Response::Write),
+        responses("responses_by_read", Response::Read),
+        deployed::check::<Touch, C>(),
+    ]
+}

@@ -1,0 +1,205 @@
+//! Parameters of the server that scans.
+
+use super::walk::Walk;
+use crate::config::Timing;
+use doorbell_schema::{Duration, Field, schema};
+use serde::{Deserialize, Serialize};
+
+/// Declares names of a parameter: the type, and the names that its field takes.
+macro_rules! named {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum $name {
+            $( $(#[$variant_doc])* #[serde(rename = $text)] $variant, )*
+        }
+
+        impl $name {
+            const NAMES: &'static [&'static str] = &[$($text),*];
+        }
+    )*};
+}
+
+named! {
+    /// Which buffer is scanned.
+    Mode {
+        /// The one that is sent.
+        Touch = "touch",
+        /// Another, as large.
+        NoTouch = "notouch",
+    }
+    /// What a scan does.
+    Scanned {
+        /// Loads.
+        Read = "read",
+        /// Stores.
+        Write = "write",
+    }
+    /// What request and response travel by.
+    Stack {
+        /// RC verbs.
+        Rdma = "rdma",
+        /// Kernel TCP.
+        Tcp = "tcp",
+    }
+    /// The verb that moves the response over RDMA; the request is a SEND.
+    Response {
+        /// The server's SEND.
+        Send = "send",
+        /// The server's WRITE, and a SEND without payload behind it.
+        Write = "write",
+        /// The client's READ, once a SEND without payload says that the response is ready.
+        Read = "read",
+    }
+    /// In which order lines are scanned.
+    Order {
+        /// As they lie.
+        Sequential = "sequential",
+        /// In an order that is drawn once.
+        Random = "random",
+    }
+    /// Which buffer the client scans once it has the response.
+    Reading {
+        /// None.
+        None = "none",
+        /// The one with the response.
+        Touch = "touch",
+        /// Another, as large.
+        NoTouch = "notouch",
+    }
+    /// What a second thread of the server's machine loads again and again.
+    Tenancy {
+        /// There is none.
+        None = "none",
+        /// Memory of its own.
+        Own = "own",
+        /// The buffer that is sent.
+        Shared = "shared",
+    }
+}
+
+impl Scanned {
+    /// Instructions for a word, which the paper does not state: loads and stores as its Table 3 has them where every
+    /// access hits (docs/conext13.md).
+    pub const fn instructions(self) -> u32 {
+        match self {
+            Scanned::Read => 9,
+            Scanned::Write => 14,
+        }
+    }
+}
+
+/// The largest response, for which a run takes seconds.
+const LARGEST: u32 = 64 << 20;
+
+schema! {
+    /// A server that scans a buffer before it answers.
+    pub struct Touch {
+        groups {
+            /// What is measured.
+            timing: Timing,
+        }
+        /// Payload in bytes.
+        size: u32 = Field::bytes(0, u32::MAX as u64),
+        /// Which buffer the server scans: the one that it sends, or another as large.
+        mode: Mode = Field::name(Mode::NAMES),
+        /// What a scan does: loads or stores.
+        scan: Scanned = Field::name(Scanned::NAMES),
+        /// What request and response travel by.
+        stack: Stack = Field::name(Stack::NAMES),
+        /// Verb that moves the response over RDMA.
+        response: Response = Field::name(Response::NAMES),
+        /// Bytes from one access of a scan to the next, a power of two.
+        step: u32 = Field::bytes(1, 64),
+        /// Instructions of a scan for each access, the access included; of loads 9 are usual.
+        instructions: u32 = Field::count(1, 10_000),
+        /// Order in which a scan takes lines.
+        order: Order = Field::name(Order::NAMES),
+        /// Lines ahead of which a scan prefetches by instructions; 0 for none.
+        prefetch_lines: u32 = Field::count(0, 256),
+        /// Responses for each scan: the buffer is filled for the first.
+        sends_per_fill: u32 = Field::count(1, 1_000_000),
+        /// Computation for each request that touches no memory, as 1ms.
+        compute: Duration = Field::time(),
+        /// Which buffer the client scans, by loads, once it has the response.
+        client_scan: Reading = Field::name(Reading::NAMES),
+        /// What a second thread of the server's machine loads again and again.
+        tenant: Tenancy = Field::name(Tenancy::NAMES),
+        /// Bytes of memory that a tenant has of its own.
+        tenant_bytes: u32 = Field::bytes(64, 1 << 30),
+    }
+}
+
+impl Touch {
+    /// What does not go together: one sentence.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Touch { size, step, .. } = *self;
+        if !(1..=LARGEST).contains(&size) {
+            return Err(format!("size is {size}, but a response of touch has 1 to {LARGEST} bytes"));
+        }
+        if !step.is_power_of_two() {
+            return Err(format!("step is {step}, but must be a power of two, at most 64"));
+        }
+        if self.stack == Stack::Tcp && self.response != Response::Send {
+            return Err("response is for the stack rdma: over TCP, responses are sent".into());
+        }
+        Ok(())
+    }
+
+    /// The walk through a buffer that is to be sent, or one as large.
+    pub(super) fn walk(&self) -> Walk {
+        self.walk_of(self.size.into())
+    }
+
+    /// The same through `len` bytes.
+    pub(super) fn walk_of(&self, len: u64) -> Walk {
+        let walk = Walk::new(len, self.step, self.instructions).ahead(self.prefetch_lines.into());
+        match self.order {
+            Order::Sequential => walk,
+            Order::Random => walk.shuffled(self.timing.seed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::System;
+    use doorbell_schema::{Given, Schema, Value};
+
+    fn of(values: &[(&str, Value)]) -> Result<Touch, String> {
+        let mut given = Given::default();
+        for (key, value) in values {
+            let field = Touch::fields().into_iter().find(|field| field.key == *key).unwrap();
+            given.set(field, value.clone())?;
+        }
+        Touch::of(&given)
+    }
+
+    #[test]
+    fn every_name_of_a_field_is_read() {
+        for field in Touch::fields() {
+            let doorbell_schema::Kind::Name(names) = field.kind else { continue };
+            for name in names {
+                let touch = of(&[(field.key, Value::Text((*name).to_owned()))]).unwrap();
+                assert_eq!(touch.given().get(field.key), Some(&Value::Text((*name).to_owned())));
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_one_sentence() {
+        let text = |text: &str| Value::Text(text.into());
+        for (values, said) in [
+            (vec![("size", Value::Number(0))], "size is 0, but a response of touch has 1 to 67108864 bytes"),
+            (vec![("step", Value::Number(24))], "step is 24, but must be a power of two, at most 64"),
+            (vec![("step", Value::Number(0))], "step is 0, but must be at least 1"),
+            (
+                vec![("stack", text("tcp")), ("response", text("read"))],
+                "response is for the stack rdma: over TCP, responses are sent",
+            ),
+        ] {
+            assert_eq!(of(&values).unwrap_err(), said);
+        }
+    }
+}

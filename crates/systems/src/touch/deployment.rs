@@ -1,0 +1,120 @@
+//! The server that scans on machines: machine 0, its client on machine 1.
+
+use super::config::{Mode, Order, Reading, Response, Scanned, Stack, Tenancy, Touch};
+use super::protocol::{Client, Server, Verdict};
+use super::tenant::Tenant;
+use crate::config::{Clients, Timing};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Measured, System};
+use doorbell_schema::{Duration, Given};
+use doorbell_verbs::{Cluster, PageSize, Span};
+
+/// One client, with one request at a time.
+const ALONE: Clients = Clients::new(1, 1, 1, false);
+
+/// Requests that a run warms up with, and measures, where nobody says for how long.
+const WARM: u64 = 4;
+const MEASURED: u64 = 12;
+
+impl Touch {
+    /// About what a request takes at most: scan and transfer, at 4 ns a byte together, and what the rest takes.
+    fn request_time(&self) -> Span {
+        Span::from_us(30) + Span::from_ns(4) * u64::from(self.size) + self.compute.span()
+    }
+}
+
+impl System for Touch {
+    const NAME: &'static str = "touch";
+    const ABOUT: &'static str = "Server that scans a buffer before it answers";
+
+    /// As Table 3 of CoNEXT'13 has it: 256 kB, and every line gone through word by word.
+    fn usual() -> Touch {
+        Touch {
+            timing: Timing::USUAL,
+            size: 256 << 10,
+            mode: Mode::Touch,
+            scan: Scanned::Write,
+            stack: Stack::Rdma,
+            response: Response::Send,
+            step: 8,
+            instructions: Scanned::Write.instructions(),
+            order: Order::Sequential,
+            prefetch_lines: 0,
+            sends_per_fill: 1,
+            compute: Duration::new(Span::ZERO),
+            client_scan: Reading::None,
+            tenant: Tenancy::None,
+            tenant_bytes: 4 << 20,
+        }
+    }
+
+    /// Long enough for a dozen requests, where nobody says for how long.
+    fn settle(&mut self, given: &Given) {
+        if given.get("instructions").is_none() {
+            self.instructions = self.scan.instructions();
+        }
+        let requests = |n| Duration::new(self.request_time() * (n * u64::from(self.sends_per_fill.min(100))));
+        let (warmup, duration) = (requests(WARM), requests(MEASURED));
+        if given.get("warmup").is_none() {
+            self.timing.warmup = warmup;
+        }
+        if given.get("duration").is_none() {
+            self.timing.duration = duration;
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Touch::check(self)
+    }
+
+    fn clients(&self) -> &Clients {
+        &ALONE
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    /// Four buffers of a response's size on both machines at most, the order of their lines, and the tenant's.
+    fn store_bytes(&self) -> u64 {
+        let tenant = if self.tenant == Tenancy::Own { self.tenant_bytes } else { 0 };
+        5 * u64::from(self.size) + u64::from(tenant)
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let Touch { stack, response, size, mode, scan, sends_per_fill, .. } = *self;
+        // As programs get memory: in pages that lie anywhere.
+        let mut alloc = |len: u32| site.cluster().alloc(0, len.into(), PageSize::Small);
+        let buffer = alloc(size)?;
+        let own = if self.tenant == Tenancy::Own { Some(alloc(self.tenant_bytes)?) } else { None };
+        let interval = site.server_interval();
+        let (walk, sends_per_fill, compute) = (self.walk(), sends_per_fill.into(), self.compute.span());
+        site.add_server(Server {
+            stack,
+            response,
+            mode,
+            scan,
+            walk,
+            sends_per_fill,
+            compute,
+            buffer,
+            interval,
+        });
+        let memory = match self.tenant {
+            Tenancy::None => None,
+            Tenancy::Own => own,
+            Tenancy::Shared => Some(buffer),
+        };
+        if let Some(memory) = memory {
+            site.add_server(Tenant { walk: self.walk_of(memory.len()), memory, interval });
+        }
+        let (walk, reading, interval) = (self.walk(), self.client_scan, site.client_interval());
+        let verdict = Verdict::Trusted;
+        site.add_client((1, 0), Client { stack, response, size, reading, walk, limit: 0, verdict, interval });
+        Ok(())
+    }
+}

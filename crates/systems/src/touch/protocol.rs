@@ -1,0 +1,165 @@
+//! The two programs, whichever stack they talk over.
+
+use super::config::{Mode, Reading, Response, Scanned, Stack};
+use super::stack::{Asking, Serving};
+use super::walk::Walk;
+use super::{rdma, tcp};
+use crate::measure::{How, Phase};
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{Mem, PageSize, Program, Provider, Span, Touch};
+
+/// The server's thread.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// What it talks over.
+    pub stack: Stack,
+    /// Verb of the response, over RDMA.
+    pub response: Response,
+    /// Which buffer it scans.
+    pub mode: Mode,
+    /// What a scan does; stores are of the request's number.
+    pub scan: Scanned,
+    /// How it goes through the buffer.
+    pub walk: Walk,
+    /// Responses for each scan.
+    pub sends_per_fill: u64,
+    /// Computation for each request.
+    pub compute: Span,
+    /// The buffer that it sends, whole.
+    pub buffer: Mem,
+    /// When it measures, and when it ends.
+    pub interval: Interval,
+}
+
+impl Program for Server {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        match self.stack {
+            Stack::Rdma => self.serve(&p, rdma::Server::new(&p, self.response, self.buffer)?),
+            Stack::Tcp => self.serve(&p, tcp::Server::new(&p, self.buffer)?),
+        }
+    }
+}
+
+impl Server {
+    fn serve<P: Provider>(&self, p: &P, mut client: impl Serving) -> Result<Measured, SystemError> {
+        let scanned = match self.mode {
+            Mode::Touch => self.buffer,
+            Mode::NoTouch => p.alloc(self.buffer.len(), PageSize::Small)?,
+        };
+        let mut measured = Measured::default();
+        while let Some(number) = client.next(self.interval)? {
+            let began = p.now();
+            if number.is_multiple_of(self.sends_per_fill) {
+                let touch = match self.scan {
+                    Scanned::Read => Touch::Load,
+                    Scanned::Write => Touch::Store(number as u8),
+                };
+                self.walk.go(p, scanned, touch);
+            }
+            let prepared = p.now();
+            p.work(self.compute);
+            let sends = p.now();
+            client.respond()?;
+            measured.spent(self.interval, Phase::Prepare, began, prepared);
+            measured.spent(self.interval, Phase::Compute, prepared, sends);
+            measured.spent(self.interval, Phase::Respond, sends, p.now());
+        }
+        Ok(measured)
+    }
+}
+
+/// What a client does with a response that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    Trusted,
+    /// Sees whether it is the fill that its request, or the last one before it that had one, asked for.
+    Checked {
+        /// Responses for each fill.
+        sends_per_fill: u64,
+        /// Bytes from one store of the server to the next.
+        step: u32,
+    },
+}
+
+/// The client.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// What it talks over.
+    pub stack: Stack,
+    /// Verb of the response, over RDMA.
+    pub response: Response,
+    /// Bytes of a response.
+    pub size: u32,
+    /// Which buffer it scans when it has the response.
+    pub reading: Reading,
+    /// How.
+    pub walk: Walk,
+    /// Requests that it sends at most; 0 for no end.
+    pub limit: u64,
+    /// What it does with a response.
+    pub verdict: Verdict,
+    /// When it measures, and when it ends.
+    pub interval: Interval,
+}
+
+impl Program for Client {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let buffer = p.alloc(self.size.into(), PageSize::Small)?;
+        match self.stack {
+            Stack::Rdma => self.ask(&p, buffer, rdma::Client::new(&p, self.response, buffer)?),
+            Stack::Tcp => self.ask(&p, buffer, tcp::Client::new(&p, buffer)?),
+        }
+    }
+}
+
+impl Client {
+    fn ask<P: Provider>(&self, p: &P, buffer: Mem, mut server: impl Asking) -> Result<Measured, SystemError> {
+        let scanned = match self.reading {
+            Reading::None => None,
+            Reading::Touch => Some(buffer),
+            Reading::NoTouch => Some(p.alloc(self.size.into(), PageSize::Small)?),
+        };
+        let interval = self.interval.begin(p);
+        let mut measured = Measured::default();
+        let mut number = 0;
+        while p.now() < interval.end && (self.limit == 0 || number < self.limit) {
+            let began = p.now();
+            server.ask(number)?;
+            if !server.answered(interval.end)? {
+                break;
+            }
+            let answered = p.now();
+            if let Some(scanned) = scanned {
+                self.walk.go(p, scanned, Touch::Load);
+                measured.spent(interval, Phase::ClientScan, answered, p.now());
+            }
+            measured.operation(interval, began, p.now(), How::default());
+            self.judge(p, buffer, number)?;
+            number += 1;
+        }
+        if self.limit > number {
+            return Err(SystemError::Timeout(format!("{number} of {} requests were answered", self.limit)));
+        }
+        Ok(measured)
+    }
+
+    fn judge<P: Provider>(&self, p: &P, buffer: Mem, number: u64) -> Result<(), SystemError> {
+        let Verdict::Checked { sends_per_fill, step } = self.verdict else { return Ok(()) };
+        let mut bytes = vec![0; self.size as usize];
+        p.read(buffer, 0, &mut bytes);
+        let filled = (number - number % sends_per_fill) as u8;
+        match bytes.iter().step_by(step as usize).position(|byte| *byte != filled) {
+            None => Ok(()),
+            Some(at) => Err(SystemError::Protocol(format!(
+                "the response to request {number} has {} at byte {}, not {filled}",
+                bytes[at * step as usize],
+                at * step as usize
+            ))),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Requests and responses by RC verbs.
+
+use super::config::Response;
+use super::stack::{Asking, REQUEST, Serving};
+use crate::device::{Device, check, connect_qp, serve_qps};
+use crate::outbox::{self, Outbox};
+use crate::{Interval, SystemError};
+use doorbell_verbs::{
+    AccessFlags, Cq, Mem, Mr, Provider, Qp, QpCap, QpInitAttr, QpType, RecvWr, RemoteAddr, SendFlags, SendOp,
+    SendWr, Sge, Time,
+};
+
+/// What is published is below this.
+const SERVICE: &str = "touch";
+/// Where the client has the response written.
+const TARGET: &str = "touch/target";
+/// Where the server has it read.
+const SOURCE: &str = "touch/source";
+
+/// Work requests of a list at most.
+const LIST: u32 = 2;
+
+/// What both ends have.
+struct End<P: Provider> {
+    cpu: P,
+    outbox: Outbox<P>,
+    received: Cq<P>,
+    response: Response,
+    /// The buffer with the response.
+    buffer: Mr<P>,
+    /// A request.
+    request: Mr<P>,
+}
+
+impl<P: Provider> End<P> {
+    /// Not connected yet.
+    fn new(device: &Device<P>, response: Response, buffer: Mem) -> Result<End<P>, SystemError> {
+        let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE;
+        let buffer = device.register(buffer, access)?;
+        let request = device.registered(REQUEST.into(), AccessFlags::LOCAL_WRITE)?;
+        let received = device.context.create_cq(2)?;
+        let sent = device.context.create_cq(outbox::depth(LIST))?;
+        let cap = QpCap {
+            max_send_wr: outbox::depth(LIST),
+            max_recv_wr: 2,
+            max_inline_data: device.inline(REQUEST),
+            ..QpCap::default()
+        };
+        let qp = device.pd.create_qp(&sent, &received, None, &QpInitAttr::new(QpType::Rc, cap))?;
+        let outbox = Outbox::new(qp, sent, LIST);
+        Ok(End { cpu: device.cpu.clone(), outbox, received, response, buffer, request })
+    }
+
+    fn qp(&self) -> &Qp<P> {
+        &self.outbox.qp
+    }
+
+    fn whole(&self) -> Sge {
+        self.buffer.sge(0, self.buffer.mem().len() as u32)
+    }
+
+    fn expect(&self, into: &[Sge]) -> Result<(), SystemError> {
+        Ok(self.qp().post_recv(&[RecvWr { wr_id: 0, sg_list: into }])?)
+    }
+
+    /// Whether a message has come.
+    fn received(&mut self) -> Result<bool, SystemError> {
+        let mut wc = [Default::default()];
+        let found = self.received.poll(&mut wc)?;
+        found.iter().try_for_each(check)?;
+        Ok(!found.is_empty())
+    }
+}
+
+/// The server's end.
+pub(super) struct Server<P: Provider> {
+    end: End<P>,
+    /// Where the response goes, where it is written.
+    target: RemoteAddr,
+}
+
+impl<P: Provider> Server<P> {
+    /// Connected; it sends the whole of `buffer`.
+    pub(super) fn new(p: &P, response: Response, buffer: Mem) -> Result<Server<P>, SystemError> {
+        let device = Device::open(p)?;
+        let end = End::new(&device, response, buffer)?;
+        serve_qps(&device, 1, SERVICE, |_| Ok(end.qp().clone()))?;
+        end.expect(&[end.request.sge(0, REQUEST)])?;
+        // The client waits for this, so that no request comes before its RECV.
+        p.publish(SOURCE, &end.buffer.remote(0).to_bytes());
+        let target = RemoteAddr::from_bytes(&p.lookup(TARGET))?;
+        Ok(Server { end, target })
+    }
+}
+
+impl<P: Provider> Serving for Server<P> {
+    fn next(&mut self, interval: Interval) -> Result<Option<u64>, SystemError> {
+        let End { cpu, .. } = &self.end;
+        let cpu = cpu.clone();
+        while !interval.is_over(&cpu) {
+            if self.end.received()? {
+                let number = cpu.load_u64(self.end.request.mem(), 0);
+                self.end.expect(&[self.end.request.sge(0, REQUEST)])?;
+                return Ok(Some(number));
+            }
+            cpu.pause(interval.end);
+        }
+        Ok(None)
+    }
+
+    fn respond(&mut self) -> Result<(), SystemError> {
+        let (whole, target) = ([self.end.whole()], self.target);
+        let outbox = &mut self.end.outbox;
+        match self.end.response {
+            Response::Send => outbox.post(&mut [SendWr::new(0, SendOp::Send, &whole)]),
+            Response::Write => {
+                let write = SendWr::new(0, SendOp::Write(target), &whole);
+                outbox.post(&mut [write, SendWr::new(0, SendOp::Send, &[])])
+            }
+            Response::Read => outbox.post(&mut [SendWr::new(0, SendOp::Send, &[])]),
+        }
+    }
+}
+
+/// The client's end.
+pub(super) struct Client<P: Provider> {
+    end: End<P>,
+    /// Where the response is, where it is read.
+    source: RemoteAddr,
+}
+
+impl<P: Provider> Client<P> {
+    /// Connected; the response comes into the whole of `buffer`.
+    pub(super) fn new(p: &P, response: Response, buffer: Mem) -> Result<Client<P>, SystemError> {
+        let device = Device::open(p)?;
+        let end = End::new(&device, response, buffer)?;
+        p.publish(TARGET, &end.buffer.remote(0).to_bytes());
+        connect_qp(&device, end.qp(), 0, SERVICE)?;
+        let source = RemoteAddr::from_bytes(&p.lookup(SOURCE))?;
+        Ok(Client { end, source })
+    }
+}
+
+impl<P: Provider> Asking for Client<P> {
+    fn ask(&mut self, number: u64) -> Result<(), SystemError> {
+        let end = &mut self.end;
+        match end.response {
+            Response::Send => end.expect(&[end.whole()])?,
+            Response::Write | Response::Read => end.expect(&[])?,
+        }
+        end.cpu.store_u64(end.request.mem(), 0, number);
+        let request = [end.request.sge(0, REQUEST)];
+        end.outbox.post(&mut [SendWr::new(0, SendOp::Send, &request).flags(SendFlags::INLINE)])
+    }
+
+    fn answered(&mut self, end: Time) -> Result<bool, SystemError> {
+        while !self.end.received()? {
+            if self.end.cpu.now() >= end {
+                return Ok(false);
+            }
+            self.end.cpu.pause(end);
+        }
+        if self.end.response == Response::Read {
+            let whole = [self.end.whole()];
+            self.end.outbox.post_and_wait(SendWr::new(0, SendOp::Read(self.source), &whole))?;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,99 @@
+//! Requests and responses by kernel TCP.
+
+use super::stack::{Asking, REQUEST, Serving};
+use crate::{Interval, SystemError};
+use doorbell_verbs::{Mem, PageSize, Provider, Span, TcpListener, TcpStream, Time};
+
+/// Where the server listens is published below this.
+const ADDRESS: &str = "touch/address";
+
+/// How long a server sleeps at most before it looks whether it is to end.
+const NAP: Span = Span::from_ms(10);
+
+/// An end of a connection.
+struct End<P: Provider> {
+    cpu: P,
+    stream: TcpStream<P>,
+    /// The buffer with the response.
+    buffer: Mem,
+    /// A request.
+    request: Mem,
+}
+
+impl<P: Provider> End<P> {
+    fn new(p: &P, stream: TcpStream<P>, buffer: Mem) -> Result<End<P>, SystemError> {
+        let request = p.alloc(REQUEST.into(), PageSize::Small)?;
+        Ok(End { cpu: p.clone(), stream, buffer, request })
+    }
+}
+
+/// The server's end.
+pub(super) struct Server<P: Provider>(End<P>);
+
+impl<P: Provider> Server<P> {
+    /// Connected; it sends the whole of `buffer`.
+    pub(super) fn new(p: &P, buffer: Mem) -> Result<Server<P>, SystemError> {
+        let listener = TcpListener::bind(p)?;
+        p.publish(ADDRESS, listener.address().to_string().as_bytes());
+        Ok(Server(End::new(p, listener.accept()?, buffer)?))
+    }
+}
+
+impl<P: Provider> Serving for Server<P> {
+    fn next(&mut self, interval: Interval) -> Result<Option<u64>, SystemError> {
+        let End { cpu, stream, request, .. } = &self.0;
+        loop {
+            if interval.is_over(cpu) {
+                return Ok(None);
+            }
+            let nap = interval.end.min(cpu.now() + NAP);
+            if stream.poll(nap)? {
+                break;
+            }
+        }
+        // Of what was sent at once, the rest is there or comes at once; nothing at all where the client has left.
+        match stream.recv(*request, 0, REQUEST.into())? {
+            0 => return Ok(None),
+            some => stream.recv_exact(*request, some, u64::from(REQUEST) - some)?,
+        }
+        Ok(Some(cpu.load_u64(*request, 0)))
+    }
+
+    fn respond(&mut self) -> Result<(), SystemError> {
+        Ok(self.0.stream.send(self.0.buffer, 0, self.0.buffer.len())?)
+    }
+}
+
+/// The client's end.
+pub(super) struct Client<P: Provider>(End<P>);
+
+impl<P: Provider> Client<P> {
+    /// Connected; the response comes into the whole of `buffer`.
+    pub(super) fn new(p: &P, buffer: Mem) -> Result<Client<P>, SystemError> {
+        let address = String::from_utf8_lossy(&p.lookup(ADDRESS)).parse();
+        let address = address.map_err(|_| SystemError::Protocol("the server's address is none".into()))?;
+        Ok(Client(End::new(p, TcpStream::connect(p, address)?, buffer)?))
+    }
+}
+
+impl<P: Provider> Asking for Client<P> {
+    fn ask(&mut self, number: u64) -> Result<(), SystemError> {
+        self.0.cpu.store_u64(self.0.request, 0, number);
+        Ok(self.0.stream.send(self.0.request, 0, REQUEST.into())?)
+    }
+
+    fn answered(&mut self, end: Time) -> Result<bool, SystemError> {
+        let End { stream, buffer, .. } = &self.0;
+        let mut taken = 0;
+        while taken < buffer.len() {
+            if !stream.poll(end)? {
+                return Ok(false);
+            }
+            match stream.recv(*buffer, taken, buffer.len() - taken)? {
+                0 => return Ok(false),
+                more => taken += more,
+            }
+        }
+        Ok(true)
+    }
+}

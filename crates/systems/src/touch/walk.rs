@@ -1,0 +1,88 @@
+//! A walk through a buffer, line by line.
+
+use doorbell_verbs::{Cpu, Mem, Scan, Touch};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// Bytes of a cache line.
+const LINE: u64 = 64;
+
+/// How a buffer is gone through. Which lines come when is known before; what deciding that takes is not charged.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    len: u64,
+    step: u32,
+    instructions: u32,
+    /// Lines ahead of which each is prefetched; 0 for none.
+    ahead: u64,
+    /// The lines' order, where it is not that in which they lie.
+    order: Option<Vec<u32>>,
+}
+
+impl Walk {
+    /// Through `len` bytes in steps of `step`, a power of two of at most 64, each of so many instructions.
+    pub fn new(len: u64, step: u32, instructions: u32) -> Walk {
+        Walk { len, step, instructions, ahead: 0, order: None }
+    }
+
+    /// The same with each line prefetched that many lines ahead, by an instruction.
+    pub(super) fn ahead(self, lines: u64) -> Walk {
+        Walk { ahead: lines, ..self }
+    }
+
+    /// The same, with the lines in an order drawn by `seed`.
+    pub(super) fn shuffled(self, seed: u64) -> Walk {
+        let mut draws = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut order: Vec<u32> = (0..self.lines() as u32).collect();
+        for last in (1..order.len()).rev() {
+            order.swap(last, (draws.next_u64() % (last as u64 + 1)) as usize);
+        }
+        Walk { order: Some(order), ..self }
+    }
+
+    fn lines(&self) -> u64 {
+        self.len.div_ceil(LINE)
+    }
+
+    /// Where the `n`th line begins, and how much of it there is; none after the last.
+    fn line(&self, n: u64) -> Option<(u64, u64)> {
+        let line = match &self.order {
+            Some(order) => u64::from(*order.get(n as usize)?),
+            None => n,
+        };
+        let at = line * LINE;
+        (at < self.len).then(|| (at, LINE.min(self.len - at)))
+    }
+
+    /// Goes through the beginning of `mem`.
+    pub fn go<C: Cpu>(&self, cpu: &C, mem: Mem, touch: Touch) {
+        let scan = Scan { touch, step: self.step, instructions: self.instructions };
+        if self.order.is_none() && self.ahead == 0 {
+            return cpu.scan(mem, 0, self.len, scan);
+        }
+        for n in 0..self.lines() {
+            if let Some((at, len)) = self.line(n + self.ahead).filter(|_| self.ahead > 0) {
+                cpu.prefetch(mem, at, len);
+            }
+            if let Some((at, len)) = self.line(n) {
+                cpu.scan(mem, at, len, scan);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drawn_order_has_each_line_once() {
+        let walk = Walk::new(1000, 8, 8);
+        let of = |walk: &Walk| (0..).map_while(|n| walk.line(n)).collect::<Vec<_>>();
+        let mut drawn = of(&walk.clone().shuffled(1));
+        assert_ne!(drawn, of(&walk));
+        drawn.sort_unstable();
+        assert_eq!(drawn, of(&walk));
+        assert_eq!(drawn.last(), Some(&(960, 40)), "the last is not whole");
+    }
+}
