@@ -144,6 +144,9 @@ pub(crate) struct ReproduceArgs {
     /// Denser curves; takes longer
     #[arg(long)]
     pub(crate) full: bool,
+    /// Also ask what no paper has measured, of machines that none had; takes longer
+    #[arg(long)]
+    pub(crate) beyond: bool,
     /// Make all runs, also those whose results are stored; see `doorbell cache`
     #[arg(long)]
     pub(crate) fresh: bool,

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
-    let selection = Selection::new(&args.selector).map_err(Exit::bad_input)?;
+    let select = if args.beyond { Selection::with_beyond } else { Selection::new };
+    let selection = select(&args.selector).map_err(Exit::bad_input)?;
     if let Some(dir) = &args.plots {
         make_writable(dir)?;
     }

@@ -12,7 +12,7 @@ use thiserror::Error;
 pub enum BadSelector {
     /// A selector that selects nothing.
     #[error(
-        "`{0}` is no paper (atc16), table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA) or id of a claim"
+        "`{0}` is no paper (atc16, conext13), table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA) or id of a claim"
     )]
     Unknown(String),
     /// The files that the program was built with do not say what to select from.
@@ -42,11 +42,21 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// What any of `selectors` selects; all where there are none.
+    /// What any of `selectors` selects; all where there are none. What is beyond the papers is not among it.
     ///
     /// # Errors
     /// If one selects nothing, or a file of `papers/` is malformed.
     pub fn new(selectors: &[String]) -> Result<Selection, BadSelector> {
+        let mut selection = Selection::with_beyond(selectors)?;
+        selection.experiments.retain(|experiment| !papers::is_beyond(experiment));
+        Ok(selection)
+    }
+
+    /// The same with what asks of machines that no paper had.
+    ///
+    /// # Errors
+    /// As [`Selection::new`].
+    pub fn with_beyond(selectors: &[String]) -> Result<Selection, BadSelector> {
         check_claims().map_err(BadSelector::Malformed)?;
         let mut ids = BTreeSet::new();
         for selector in selectors {
@@ -144,7 +154,10 @@ mod tests {
     #[test]
     fn selectors() {
         for (selector, experiments) in [
-            ("conext13", vec![]),
+            (
+                "conext13",
+                vec!["tab1", "tab2", "tab3", "fig4", "fig5", "fig6", "nics", "sides", "tenant", "unaffected"],
+            ),
             ("atc16/fig2b", vec!["fig2", "appA"]),
             ("atc16/tab4", vec!["tab4"]),
             ("atc16/Tab4", vec!["tab4"]),
@@ -169,7 +182,10 @@ mod tests {
             select("atc16/fig1").map(|s| s.claims.len())
         );
         assert!(!select("atc16/fig1").is_ok_and(|s| s.wants("atc16-fig11b-labels")));
-        assert!(!select("conext13/fig5").unwrap().not_checked().is_empty());
+        assert!(!select("conext13/fig1").unwrap().not_checked().is_empty());
+        let beyond = ["conext13/beyond".to_owned()];
+        assert!(Selection::new(&beyond).unwrap().experiments.is_empty());
+        assert_eq!(Selection::with_beyond(&beyond).unwrap().experiments.len(), 1);
     }
 
     #[test]

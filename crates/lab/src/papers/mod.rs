@@ -1,6 +1,7 @@
 //! Experiments: a folder for each paper, in it a file for each table or figure.
 
 mod atc16;
+mod conext13;
 
 use crate::plan::{Control, NotYet};
 use crate::results::{Bottleneck, Known, Outcome, Stored};
@@ -26,9 +27,14 @@ pub struct Experiment {
     pub run: fn(&Ctx<'_>) -> Result<Findings, NotYet>,
 }
 
-/// All experiments, in the order of the papers.
+/// All experiments, in the order of the papers; those beyond them last.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    atc16::ALL.iter().copied()
+    atc16::ALL.iter().chain(conext13::ALL).chain(conext13::BEYOND).copied()
+}
+
+/// Whether an experiment asks what no paper has measured, of machines that no paper had.
+pub fn is_beyond(experiment: &Experiment) -> bool {
+    conext13::BEYOND.iter().any(|beyond| (beyond.paper, beyond.name) == (experiment.paper, experiment.name))
 }
 
 /// What an experiment runs on.

@@ -3,6 +3,7 @@
 use super::{NotYet, Run};
 use crate::papers::{Check, Ctx, Curve};
 use crate::systems::{SystemOutcome, SystemWorkload};
+use doorbell_nic::Profile;
 use doorbell_schema::Duration;
 use doorbell_systems::config::Clients;
 use doorbell_verbs::Span;
@@ -18,6 +19,20 @@ impl Ctx<'_> {
         what: &str,
         all: &[SystemWorkload],
     ) -> Result<Vec<SystemOutcome>, NotYet> {
+        self.systems_on(self.profile(profile), what, all)
+    }
+
+    /// The same on a profile that is none of the clusters.
+    ///
+    /// # Errors
+    /// Where a run is not known yet, or fails.
+    pub fn systems_on(
+        &self,
+        profile: &Profile,
+        what: &str,
+        all: &[SystemWorkload],
+    ) -> Result<Vec<SystemOutcome>, NotYet> {
+        // All are asked for before the first that is not known ends this.
         let all: Vec<_> = all.iter().map(|w| self.known.of(&self.run_of_system(profile, w), what)).collect();
         all.into_iter().map(|ran| Ok(ran?.system())).collect()
     }
@@ -32,7 +47,7 @@ impl Ctx<'_> {
         what: &str,
         w: &SystemWorkload,
     ) -> Result<SystemOutcome, NotYet> {
-        let run = self.run_of_system(profile, w);
+        let run = self.run_of_system(self.profile(profile), w);
         if self.explains {
             Ok(self.known.explained(&run, what)?.system())
         } else {
@@ -40,9 +55,9 @@ impl Ctx<'_> {
         }
     }
 
-    fn run_of_system(&self, profile: &str, w: &SystemWorkload) -> Run {
+    fn run_of_system(&self, profile: &Profile, w: &SystemWorkload) -> Run {
         let w = w.lasting(Duration::new(Span::from_ps(w.duration().as_ps() / self.hurry)));
-        Run::system(self.profile(profile), w)
+        Run::system(profile, w)
     }
 }
 
