@@ -2,7 +2,7 @@
 
 use super::stack::{Asking, REQUEST, Serving};
 use crate::{Interval, SystemError};
-use doorbell_verbs::{Mem, PageSize, Provider, Span, TcpListener, TcpStream, Time};
+use doorbell_verbs::{Mem, PageSize, Provider, SocketError, Span, TcpListener, TcpStream, Time};
 
 /// Where the server listens is published below this.
 const ADDRESS: &str = "touch/address";
@@ -27,6 +27,14 @@ impl<P: Provider> End<P> {
     }
 }
 
+/// What a call gave; nothing where the peer has left, which each does when its time is over.
+fn unless_left<T>(ended: Result<T, SocketError>) -> Result<Option<T>, SystemError> {
+    match ended {
+        Err(SocketError::Reset) => Ok(None),
+        ended => Ok(Some(ended?)),
+    }
+}
+
 /// The server's end.
 pub(super) struct Server<P: Provider>(End<P>);
 
@@ -47,20 +55,18 @@ impl<P: Provider> Serving for Server<P> {
                 return Ok(None);
             }
             let nap = interval.end.min(cpu.now() + NAP);
-            if stream.poll(nap)? {
-                break;
+            match unless_left(stream.poll(nap))? {
+                Some(false) => {}
+                Some(true) => break,
+                None => return Ok(None),
             }
         }
-        // Of what was sent at once, the rest is there or comes at once; nothing at all where the client has left.
-        match stream.recv(*request, 0, REQUEST.into())? {
-            0 => return Ok(None),
-            some => stream.recv_exact(*request, some, u64::from(REQUEST) - some)?,
-        }
-        Ok(Some(cpu.load_u64(*request, 0)))
+        let whole = unless_left(stream.recv_exact(*request, 0, REQUEST.into()))?;
+        Ok(whole.map(|()| cpu.load_u64(*request, 0)))
     }
 
     fn respond(&mut self) -> Result<(), SystemError> {
-        Ok(self.0.stream.send(self.0.buffer, 0, self.0.buffer.len())?)
+        unless_left(self.0.stream.send(self.0.buffer, 0, self.0.buffer.len())).map(drop)
     }
 }
 
@@ -79,19 +85,19 @@ impl<P: Provider> Client<P> {
 impl<P: Provider> Asking for Client<P> {
     fn ask(&mut self, number: u64) -> Result<(), SystemError> {
         self.0.cpu.store_u64(self.0.request, 0, number);
-        Ok(self.0.stream.send(self.0.request, 0, REQUEST.into())?)
+        unless_left(self.0.stream.send(self.0.request, 0, REQUEST.into())).map(drop)
     }
 
     fn answered(&mut self, end: Time) -> Result<bool, SystemError> {
         let End { stream, buffer, .. } = &self.0;
         let mut taken = 0;
         while taken < buffer.len() {
-            if !stream.poll(end)? {
+            if unless_left(stream.poll(end))? != Some(true) {
                 return Ok(false);
             }
-            match stream.recv(*buffer, taken, buffer.len() - taken)? {
-                0 => return Ok(false),
-                more => taken += more,
+            match unless_left(stream.recv(*buffer, taken, buffer.len() - taken))? {
+                None | Some(0) => return Ok(false),
+                Some(more) => taken += more,
             }
         }
         Ok(true)

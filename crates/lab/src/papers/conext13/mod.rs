@@ -1,6 +1,8 @@
 //! *On Limitations of Network Acceleration* (CoNEXT'13). What it says of the machines and the arithmetic behind its
 //! numbers are in docs/conext13.md.
 
+#[cfg(test)]
+mod arithmetic;
 mod beyond;
 mod fig4;
 mod fig5;
