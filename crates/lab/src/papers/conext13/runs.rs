@@ -47,14 +47,14 @@ pub(super) const SCANS: [(Scanned, &str); 2] = [(Scanned::Write, "Write Scan"), 
 /// A run of some requests, the first of which fill the caches.
 pub(super) fn touch(mode: Mode, scan: Scanned, size: u32) -> Touch {
     let mut touch = Touch { mode, scan, size, instructions: scan.instructions(), ..Touch::usual() };
-    let (warm, measured) = if size > MB { (2, 3) } else { (3, 8) };
+    let (warm, measured) = if size > MB { (1, 3) } else { (3, 8) };
     measure(&mut touch, warm, measured);
     touch
 }
 
 /// Lets a run warm up, and measures it, for as long as so many requests take, or more of them.
 pub(super) fn measure(touch: &mut Touch, warm: u64, measured: u64) {
-    let each = Span::from_us(40) + Span::from_ns(3) * u64::from(touch.size) + touch.compute.span();
+    let each = Span::from_us(40) + Span::from_ns(2) * u64::from(touch.size) + touch.compute.span();
     touch.timing.warmup = Duration::new(each * warm);
     touch.timing.duration = Duration::new(each * measured);
 }
