@@ -297,6 +297,16 @@ pub struct SystemOutcome {
     pub wall_seconds: f64,
 }
 
+impl SystemOutcome {
+    /// Its rate in millions per second, as reruns are compared by. One client with one operation at a time does few in
+    /// the time that is measured; its latency tells the same, and finer than their number.
+    pub(crate) fn rate(&self) -> f64 {
+        let Clients { clients, outstanding, .. } = self.workload.clients();
+        let alone = (*clients, *outstanding) == (1, 1);
+        self.latency_ns.mean.filter(|_| alone).map_or(self.mrps, |ns| 1e3 / ns)
+    }
+}
+
 /// Runs a system once. Its bottleneck is the resource that was busiest, not confirmed. Also says of which
 /// resources more would have changed nothing.
 pub(crate) fn run_once(

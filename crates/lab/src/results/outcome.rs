@@ -183,7 +183,7 @@ impl Ran {
     pub(crate) fn rate(&self) -> f64 {
         match &self.of {
             Of::Verbs(outcome) => outcome.mops,
-            Of::System(outcome) => outcome.mrps,
+            Of::System(outcome) => outcome.rate(),
         }
     }
 

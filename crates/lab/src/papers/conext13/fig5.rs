@@ -3,7 +3,8 @@
 use super::runs::{self, CLUSTER, MB, Pair, SCANS, SIZES, TABLE_3, curve, phase_us, text, touch, us};
 use crate::papers::{Check, Ctx, Experiment, Findings};
 use crate::plan::NotYet;
-use doorbell_systems::touch::Mode;
+use crate::systems::SystemOutcome;
+use doorbell_systems::touch::{Mode, Scanned};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig5",
@@ -53,7 +54,10 @@ fn is_the_papers(points: &[(u32, f64)]) -> bool {
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let asked: Vec<_> =
         SCANS.iter().flat_map(|(scan, _)| SIZES.map(|size| touch(Mode::Touch, *scan, size))).collect();
-    let found = runs::pairs(ctx, ctx.profile(CLUSTER), "fig5", &asked)?;
+    let found = runs::pairs(ctx, ctx.profile(CLUSTER), "fig5", &asked);
+    let cold = SIZES.map(|size| touch(Mode::Touch, Scanned::Read, size));
+    let cold = runs::systems(ctx, &runs::without_prefetchers(ctx), "fig5", &cold);
+    let (found, cold) = (found?, cold?);
     let (write, read) = found.split_at(SIZES.len());
     let losses = |pairs: &[Pair]| SIZES.into_iter().zip(pairs.iter().map(Pair::loss)).collect::<Vec<_>>();
     let [writes, reads] = [losses(write), losses(read)];
@@ -61,10 +65,9 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let hump = Hump::of(&shown(&writes));
     let all = format!("Write Scan {}; Read Scan {}", text(&writes), text(&reads));
     let kb = |size: u32| f64::from(size) / 1024.0;
-    let shares: Vec<(u32, f64)> = SIZES
-        .into_iter()
-        .zip(write.iter().map(|p| phase_us(&p.touch, "prepare") / us(&p.touch) * 100.0))
-        .collect();
+    let share = |outcome: &SystemOutcome| phase_us(outcome, "prepare") / us(outcome) * 100.0;
+    let shares: Vec<(u32, f64)> = SIZES.into_iter().zip(write.iter().map(|p| share(&p.touch))).collect();
+    let of_cold: Vec<(u32, f64)> = SIZES.into_iter().zip(cold.iter().map(share)).collect();
     let most = shares.iter().map(|p| p.1).fold(0.0, f64::max);
     let table_3 = SIZES.iter().position(|size| *size == TABLE_3).map(|at| &write[at]);
     let table_3 = table_3.expect("one of the sizes");
@@ -89,7 +92,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
             CLUSTER,
             most > 50.0,
             format!("share of the scan, Touch with Write Scan, in percent: {}", text(&shares)),
-        ),
+        )
+        .note(format!("without prefetchers, Touch with Read Scan: {}", text(&of_cold))),
         Check::statement(
             "conext13-concl-latency-comparable",
             CLUSTER,

@@ -6,6 +6,7 @@ use crate::plan::NotYet;
 use crate::systems::SystemOutcome;
 use doorbell_nic::Profile;
 use doorbell_systems::touch::{Mode, Order, Touch};
+use std::ops::RangeInclusive;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig6",
@@ -18,6 +19,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Sizes of the random scans.
 const RANDOM: [u32; 4] = [4 * KB, 32 * KB, 256 * KB, 1024 * KB];
+/// Largest gains that agree with "as high as 60%": a number of the paper's that is an upper end, which anything below would meet.
+const LARGEST: RangeInclusive<f64> = 50.0..=60.0;
 /// Gains this small, in points, are none.
 const NONE: f64 = 3.0;
 
@@ -83,9 +86,12 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         gains.iter().map(|g| format!("{} {}", g.name, text(&g.saved))).collect::<Vec<_>>().join("; ")
     };
     let checks = vec![
-        Check::number("conext13-fig6-gain", CLUSTER, largest).note(format!(
-            "largest gains: {in_words}; the paper's largest is 60%, and 50 to 60% would agree with it"
-        )),
+        Check::statement(
+            "conext13-fig6-gain",
+            CLUSTER,
+            LARGEST.contains(&largest),
+            format!("largest gains: {in_words}"),
+        ),
         Check::statement(
             "conext13-fig6-seq-only",
             CLUSTER,
