@@ -50,16 +50,17 @@ fn run<C: Cluster>(cluster: &mut C, case: Case, trouble: Trouble, scale: &Scale)
     stage::run(stage).map(drop)
 }
 
-/// A check of responses by a verb, of sizes that are no line, some lines with a rest, and many packets.
+/// A check of responses by a verb, with a few fills at least: the first is what memory has anyway. They are so long
+/// that one which is sent too early is seen, and no whole number of lines.
 fn responses<C: Cluster>(name: &str, response: Response) -> Check<C> {
     Check::new(format!("systems/touch/{name}"), move |cluster: &mut C, scale| {
         let case = Case {
             stack: Stack::Rdma,
             response,
-            size: 20_011,
+            size: 200_003,
             step: 8,
             sends_per_fill: 3,
-            requests: scale.draws / 20,
+            requests: scale.draws / 5,
         };
         run(cluster, case, Trouble::Hesitation, scale)
     })
