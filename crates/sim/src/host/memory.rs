@@ -1,5 +1,6 @@
 //! A machine's memory: allocations, their addresses, and their bytes.
 
+use super::block::Block;
 use doorbell_verbs::{Mem, PageSize, VerbsError};
 
 /// Virtual addresses of one allocation start at a multiple of this.
@@ -12,7 +13,7 @@ pub(crate) const LINE: u64 = 64;
 pub(super) type LineBytes = [u8; LINE as usize];
 
 struct Allocation {
-    bytes: Vec<u8>,
+    bytes: Block,
     page: PageSize,
     /// Number of its first page among the machine's.
     first_page: u32,
@@ -49,7 +50,11 @@ impl Memory {
             return Err(VerbsError::NoRoom(why));
         }
         let id = self.allocations.len() as u32;
-        self.allocations.push(Allocation { bytes: vec![0; len as usize], page, first_page: self.pages });
+        self.allocations.push(Allocation {
+            bytes: Block::zeroed(len as usize),
+            page,
+            first_page: self.pages,
+        });
         self.pages += len.div_ceil(page.bytes()) as u32 + 1;
         Ok(Mem::new(id, address(id, 0), len))
     }

@@ -1,6 +1,7 @@
 //! A host: its cores, its memory, and what reaching a line of it takes.
 
 mod access;
+mod block;
 mod bytes;
 mod cores;
 mod flat;
