@@ -1,6 +1,7 @@
 //! Simulated machines and the threads on them.
 
 use crate::core::index::{CoreId, IdVec, MachineId, ThreadId};
+use crate::core::spare::Spare;
 use crate::core::thread::{Thread, Waiting};
 use crate::host::{Host, MAX_CORES, Place};
 use crate::metrics::Metrics;
@@ -21,6 +22,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const TURNS_PER_CHECK: u32 = 64;
 /// Bytes of a thread's stack; what it does not use takes no memory.
 const STACK: usize = 1 << 20;
+/// Stacks that are kept for the next run: not many beside those that a process may have.
+const SPARE_STACKS: usize = 2000;
+
+static SPARE: Spare<DefaultStack> = Spare::new(SPARE_STACKS);
 
 /// Machines in virtual time.
 pub struct SimCluster {
@@ -83,7 +88,10 @@ impl SimCluster {
         if matches!(resumed, Ok(CoroutineResult::Yield(()))) {
             return Ok(());
         }
-        self.coroutines[thread] = None;
+        let ended = self.coroutines[thread].take().expect("the thread that went on");
+        if ended.done() {
+            SPARE.give(ended.into_stack());
+        }
         let mut w = self.world.borrow_mut();
         let World { threads, hosts, .. } = &mut *w;
         let t = &mut threads[thread];
@@ -188,7 +196,7 @@ impl Cluster for SimCluster {
                 return task;
             }
         };
-        let stack = match DefaultStack::new(STACK) {
+        let stack = match SPARE.take(|_| true).map_or_else(|| DefaultStack::new(STACK), Ok) {
             Ok(stack) => stack,
             Err(why) => {
                 let others = w.threads.len();
