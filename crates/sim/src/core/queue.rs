@@ -350,6 +350,8 @@ pub(crate) struct EventQueue {
     occupied: [u64; WORDS],
     /// Events behind the first of their bucket, which are linked in order.
     shared: Vec<Node>,
+    /// The last of them of each bucket that has some: where many threads begin alike, most come behind it.
+    last: Box<[u32]>,
     far: BinaryHeap<Far>,
     /// Events that the heap has ever taken.
     sequence: u64,
@@ -384,6 +386,7 @@ impl EventQueue {
             buckets: empty_buckets(),
             occupied: [0; WORDS],
             shared: Vec::with_capacity(1024),
+            last: vec![0; BUCKETS].into(),
             far: BinaryHeap::with_capacity(1024),
             sequence: 0,
         }
@@ -433,17 +436,27 @@ impl EventQueue {
         let first = self.buckets[index];
         if rank < first.rank {
             let next = self.share(first);
+            if first.next == NONE {
+                self.last[index] = next;
+            }
             self.buckets[index] = Node { rank, rest, next };
             self.earliest = self.earliest.min(key);
             return;
         }
         let (mut before, mut next) = (NONE, first.next);
+        let last = self.last[index];
+        if next != NONE && self.shared[last as usize].rank <= rank {
+            (before, next) = (last, NONE);
+        }
         while let Some(node) = self.shared.get(next as usize)
             && node.rank <= rank
         {
             (before, next) = (next, node.next);
         }
         let new = self.share(Node { rank, rest, next });
+        if next == NONE {
+            self.last[index] = new;
+        }
         match self.shared.get_mut(before as usize) {
             Some(node) => node.next = new,
             None => self.buckets[index].next = new,
