@@ -53,9 +53,15 @@ impl Default for Dma {
 }
 
 impl Device {
-    /// Starts a DMA read, or queues it for a tag.
+    /// Starts a DMA read.
+    #[inline(always)] // It is written where it stays.
     pub(super) fn start_read(&mut self, env: &mut Env, read: DmaRead) {
         let number = self.dma.reads.insert(read);
+        self.begin_read(env, number);
+    }
+
+    /// Requests a read, or queues it for a tag.
+    fn begin_read(&mut self, env: &mut Env, number: ReadId) {
         if self.dma.outstanding >= self.profile.pcie.max_outstanding_reads {
             self.dma.waiting.push_back(number);
         } else {
@@ -215,6 +221,7 @@ impl Device {
     }
 
     /// A DMA write is on its way.
+    #[inline(always)] // It is written where it stays.
     pub(super) fn send_write(&mut self, host: &mut Host, env: &mut Env, write: Write) {
         if host.incoming(self.attached.local, write) {
             env.queue.push(write.at, Event::Visible { device: self.id });

@@ -14,14 +14,15 @@ const POSTED: &str = "a doorbell tells of WQEs that are posted";
 impl Device {
     /// What a core writes by MMIO leaves it.
     pub(crate) fn mmio_out(&mut self, env: &mut Env, core: &mut Core) {
-        let Mmio { leaves, doorbell, then } = core.mmio.pop_front().expect("a core writes what leaves it");
+        let Mmio { leaves, doorbell, last, then } =
+            core.mmio.pop_front().expect("a core writes what leaves it");
         let left = match doorbell {
             true => self.pcie.doorbell(leaves, env.window),
             false => self.pcie.mmio_line(leaves, env.window),
         };
         core.mmio_left.push_back(left);
-        if let Some(event) = then {
-            env.queue.push_packed(self.pcie.mmio_arrives(left), event);
+        if last {
+            env.queue.push_packed(self.pcie.mmio_arrives(left), then);
         }
     }
 

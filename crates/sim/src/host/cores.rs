@@ -13,8 +13,10 @@ pub(crate) struct Mmio {
     pub(crate) leaves: u64,
     /// A doorbell, rather than a line of a WQE.
     pub(crate) doorbell: bool,
-    /// What happens when it has reached the NIC; nothing for all lines but the last.
-    pub(crate) then: Option<Packed>,
+    /// The last of what was written together.
+    pub(crate) last: bool,
+    /// What happens when the last has reached the NIC.
+    pub(crate) then: Packed,
 }
 
 /// A core, as far as it outlives what its thread does.

@@ -62,6 +62,7 @@ pub(crate) struct Visible {
 impl Host {
     /// A device has sent off a DMA write. Returns whether there must be an event when its first line becomes
     /// visible.
+    #[inline(always)] // It is written where it stays.
     pub(crate) fn incoming(&mut self, device: u8, write: Write) -> bool {
         let writes = &mut self.lanes[usize::from(device)].writes;
         debug_assert!(writes.back().is_none_or(|last| last.at <= write.at), "the link keeps their order");

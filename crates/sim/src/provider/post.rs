@@ -16,7 +16,7 @@ impl SimProvider<'_> {
     /// the last is at the NIC. The thread waits only where all buffers may be taken.
     fn mmio(&self, device: DeviceId, writes: u32, doorbell: bool, then: Packed) {
         for behind in (0..writes).rev() {
-            let then = (behind == 0).then_some(then);
+            let last = behind == 0;
             let (written, watched) = self.with(|w| {
                 if w.sized {
                     self.await_stores(w);
@@ -26,13 +26,13 @@ impl SimProvider<'_> {
                 *clock += if doorbell { host.costs.doorbell } else { host.costs.mmio_line };
                 let free = host.cores[self.core].has_free_buffer(*clock, host.wc_buffers);
                 if free {
-                    self.write_by_mmio(w, device, doorbell, then);
+                    self.write_by_mmio(w, device, doorbell, last, then);
                 }
                 (free, w.tracer.is_some() || w.sized)
             });
             if !written {
                 self.await_buffer();
-                self.with(|w| self.write_by_mmio(w, device, doorbell, then));
+                self.with(|w| self.write_by_mmio(w, device, doorbell, last, then));
             }
             // A trace is written in the order in which threads do things: who is watched does not run ahead. Nor
             // does a thread whose caches have sizes, as what it finds there depends on what others did before.
@@ -44,11 +44,11 @@ impl SimProvider<'_> {
 
     /// Writes a line or a doorbell at this thread's clock. It leaves the core in an event of its own.
     #[inline]
-    fn write_by_mmio(&self, w: &mut World, device: DeviceId, doorbell: bool, then: Option<Packed>) {
+    fn write_by_mmio(&self, w: &mut World, device: DeviceId, doorbell: bool, last: bool, then: Packed) {
         let World { env, hosts, threads, .. } = w;
         let core = &mut hosts[self.machine].cores[self.core];
         let leaves = threads[self.thread].clock;
-        core.mmio.push_back(Mmio { leaves, doorbell, then });
+        core.mmio.push_back(Mmio { leaves, doorbell, last, then });
         core.serialized = true;
         env.queue.push(leaves.max(env.now), Event::MmioOut { device, thread: self.thread });
     }
@@ -188,7 +188,7 @@ impl SimProvider<'_> {
         recv_queue: RecvQueueId,
         list: &[RecvWr<'_>],
     ) -> Result<(), PostError> {
-        let (posted, refused) = self.with(|w| {
+        let refused = self.with(|w| {
             let World { devices, hosts, threads, .. } = w;
             let slot = &mut devices[device].recv_queues[recv_queue];
             let host = &mut hosts[self.machine];
@@ -203,11 +203,12 @@ impl SimProvider<'_> {
                 Ok(())
             })
         });
+        let posted = posted_of(list, &refused);
         if posted > 0 {
             let event = Event::RecvDoorbell { device, count: posted as u16, recv_queue };
             self.mmio(device, 1, true, Packed::new(event));
         }
-        refused
+        refused.map_err(|error| *error)
     }
 
     /// ibv_post_send(3).
@@ -218,27 +219,28 @@ impl SimProvider<'_> {
             self.effect();
         }
         let mut lines = 0;
-        let (posted, refused) = self.with(|w| {
+        let refused = self.with(|w| {
             let thread = &mut w.threads[self.thread];
             thread.effect();
             let called = thread.clock;
             thread.clock += w.hosts[self.machine].costs.post_call;
-            let ended = post_all(list, |wr| {
+            let refused = post_all(list, |wr| {
                 lines = self.build_wqe(w, qp, wr)?;
                 Ok(())
             });
             if w.sized {
-                self.gather_from_caches(w, qp, &list[..ended.0]);
+                self.gather_from_caches(w, qp, &list[..posted_of(list, &refused)]);
             }
             if w.tracer.is_some() {
-                self.trace_post(w, qp, ended.0, called);
+                self.trace_post(w, qp, posted_of(list, &refused), called);
             }
-            ended
+            refused
         });
+        let posted = posted_of(list, &refused);
         if posted > 0 {
             self.announce(qp, posted as u32, lines);
         }
-        refused
+        refused.map_err(|error| *error)
     }
 
     /// ibv_post_recv(3).
@@ -254,15 +256,21 @@ impl SimProvider<'_> {
     }
 }
 
-/// Posts the work requests of a list up to the first that is refused; returns how many.
-fn post_all<W>(
-    list: &[W],
-    mut post: impl FnMut(&W) -> Result<(), VerbsError>,
-) -> (usize, Result<(), PostError>) {
+/// Why a work request was refused: one word, which a register holds. A large result that is written in parts and
+/// copied as a whole would have the processor wait until all its stores before are done.
+type Refused = Box<PostError>;
+
+/// Posts the work requests of a list up to the first that is refused.
+fn post_all<W>(list: &[W], mut post: impl FnMut(&W) -> Result<(), VerbsError>) -> Result<(), Refused> {
     for (index, wr) in list.iter().enumerate() {
         if let Err(cause) = post(wr) {
-            return (index, Err(PostError { index, cause }));
+            return Err(Box::new(PostError { index, cause }));
         }
     }
-    (list.len(), Ok(()))
+    Ok(())
+}
+
+/// How many work requests of a list were posted.
+fn posted_of<W>(list: &[W], refused: &Result<(), Refused>) -> usize {
+    refused.as_ref().map_or_else(|error| error.index, |()| list.len())
 }

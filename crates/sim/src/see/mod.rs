@@ -13,7 +13,7 @@ mod tracks;
 mod way;
 
 use crate::core::index::{CoreId, DeviceId, IdVec, MachineId, QpId, WqeId};
-use crate::core::queue::{Event, Packed};
+use crate::core::queue::Event;
 use crate::device::{COUNTS, CqSlot, Cqe, Device};
 use crate::fabric::Fabric;
 use crate::host::Mmio;
@@ -243,7 +243,7 @@ impl Tracer {
             let name = if mmio.doorbell { "doorbell" } else { "line of a WQE" };
             self.drawing.slice(Place::Mmio(device.id), name, from, left, None);
         }
-        if let Some(Event::Mmio { qp, count, .. }) = mmio.then.map(Packed::event) {
+        if let (true, Event::Mmio { qp, count, .. }) = (mmio.last, mmio.then.event()) {
             let at = device.pcie.mmio_arrives(left);
             self.announced(core, (device.id, qp), count.into(), mmio.leaves, at);
         }
