@@ -4,7 +4,7 @@
 use super::Device;
 use super::dma::{DmaRead, ReadPurpose};
 use crate::core::index::{Id, QpId};
-use crate::host::{ALLOCATED, Host};
+use crate::host::{ALLOCATED, Host, Place};
 use crate::world::Env;
 use doorbell_nic::Caches as Sizes;
 
@@ -72,12 +72,13 @@ impl Device {
         self.costs.send.context_stall
     }
 
-    /// Looks up the translation of an address, and reads it where it is missing.
-    pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64) {
+    /// Looks up the translation of an address, and reads it where it is missing; returns the place.
+    pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64) -> Place {
         let place = host.memory.place(addr, 0).expect(ALLOCATED);
         if !self.caches.translations.touch(host.memory.page(place), env.counts()) {
             self.refetch(env, self.profile.caches.translation);
         }
+        place
     }
 
     /// Reads again what fell out of a cache; only its traffic matters.

@@ -331,7 +331,8 @@ impl Device {
         len: u32,
         into: u32,
     ) {
-        self.translate(host, env, addr);
+        let place = self.translate(host, env, addr);
+        host.memory.fetch(place);
         env.flights[flight].reads += 1;
         self.start_read(env, DmaRead { bytes: len, purpose: ReadPurpose::Payload { flight, addr, into } });
     }

@@ -1,6 +1,7 @@
 //! A machine's memory: allocations, their addresses, and their bytes.
 
 use super::block::Block;
+use crate::core::fetch::fetch_lines;
 use doorbell_verbs::{Mem, PageSize, VerbsError};
 
 /// Virtual addresses of one allocation start at a multiple of this.
@@ -86,6 +87,13 @@ impl Memory {
 
     pub(crate) fn bytes(&self, place: Place, len: u64) -> &[u8] {
         &self.allocations[place.allocation as usize].bytes[place.offset as usize..][..len as usize]
+    }
+
+    /// Asks the processor for the first line of a place ahead of its use.
+    #[inline]
+    pub(crate) fn fetch(&self, place: Place) {
+        let bytes = self.allocations[place.allocation as usize].bytes.as_ptr().addr();
+        fetch_lines(bytes + place.offset as usize, 1);
     }
 
     pub(crate) fn bytes_mut(&mut self, place: Place, len: u64) -> &mut [u8] {
