@@ -158,7 +158,7 @@ fn run_system<S: System>(system: S, device: &NativeDevice) -> Result<Run, Exit> 
     Ok(Run {
         done: all.done,
         mrps: all.done as f64 / system.timing().duration.span().as_secs_f64() / 1e6,
-        latency_ns: Latency::from(&all.latency),
+        latency_ns: Latency::from(&all.latency.histogram()),
         missed: share(all.missed),
         header_only: share(all.header_only),
         again: share(all.again),

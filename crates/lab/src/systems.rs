@@ -341,7 +341,7 @@ pub(crate) fn run_once(
         workload: w.clone(),
         mrps: clients.done as f64 / w.duration().as_secs_f64() / 1e6,
         replies_per_post: (servers.posts > 0).then(|| servers.replies as f64 / servers.posts as f64),
-        latency_ns: Latency::of([&clients.latency]),
+        latency_ns: Latency::of([&clients.latency.histogram()]),
         missed: share(clients.missed),
         header_only: share(clients.header_only),
         again: share(clients.again),

@@ -20,6 +20,7 @@ mod error;
 pub mod herd;
 pub mod herd_kv;
 pub mod kv;
+mod latencies;
 mod measure;
 pub mod outbox;
 pub mod read_kv;
@@ -34,6 +35,7 @@ mod work;
 
 pub use drawing::Drawing;
 pub use error::SystemError;
+pub use latencies::Latencies;
 pub use measure::{Interval, Measured, Phase, Spent};
 pub use record::Record;
 pub use system::{System, Visit, visit_all};

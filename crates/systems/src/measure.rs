@@ -1,10 +1,7 @@
 //! From when to when a thread measures, and what.
 
+use crate::Latencies;
 use doorbell_verbs::{Cpu, Mem, Provider, Span, Time};
-use hdrhistogram::Histogram;
-
-/// Longest latency that is told apart, in nanoseconds; longer ones count as this.
-const LONGEST_NS: u64 = 10_000_000_000;
 
 /// When clients begin, from when to when threads measure. They stop at its end.
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +128,7 @@ pub struct Spent {
 }
 
 /// What a thread measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Operations that this client began and saw done.
     pub done: u64,
@@ -145,26 +142,10 @@ pub struct Measured {
     pub missed: u64,
     /// Replies without payload.
     pub header_only: u64,
-    /// Nanoseconds from the start of an operation to its end, of this client.
-    pub latency: Histogram<u32>,
+    /// From the start of an operation to its end, of this client.
+    pub latency: Latencies,
     /// Time spent on each phase that was measured, by [`Phase::ALL`].
     pub phases: [Spent; Phase::ALL.len()],
-}
-
-impl Default for Measured {
-    fn default() -> Measured {
-        let latency = Histogram::new(3).expect("three digits are a valid constant");
-        Measured {
-            done: 0,
-            replies: 0,
-            posts: 0,
-            again: 0,
-            missed: 0,
-            header_only: 0,
-            latency,
-            phases: Default::default(),
-        }
-    }
 }
 
 impl From<()> for Measured {
@@ -195,7 +176,7 @@ impl Measured {
             spent.times += more.times;
             spent.nanoseconds += more.nanoseconds;
         }
-        self.latency.add(&other.latency).expect("histograms of equal bounds");
+        self.latency.add(&other.latency);
     }
 
     /// Counts an operation that began at `began` and is done `now`.
@@ -205,7 +186,7 @@ impl Measured {
             self.again += how.again;
             self.missed += u64::from(how.missed);
             self.header_only += u64::from(how.header_only);
-            self.latency.record((now - began).as_ns().clamp(1, LONGEST_NS)).expect("the histogram grows");
+            self.latency.record((now - began).as_ns());
         }
     }
 
