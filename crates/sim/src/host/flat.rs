@@ -5,6 +5,7 @@ use super::access::{Access, Kind, Lines, Steps};
 use super::lines::{CoreSet, Line, Sets};
 use super::memory::{LINE, Place};
 use super::rings::{Entry, Queue};
+use crate::core::fetch::fetch;
 use crate::core::index::CoreId;
 use doorbell_nic::Host as Costs;
 use doorbell_nic::cost::CpuCost;
@@ -229,6 +230,15 @@ impl Flat {
             woken = std::mem::take(&mut line.watchers);
         }
         Access { done: at, woken }
+    }
+
+    /// Asks our own processor for what is known of a line.
+    #[inline]
+    pub(super) fn fetch(&self, place: Place) {
+        let lines = &self.allocations[place.allocation as usize].lines;
+        if let Some(line) = lines.get((place.offset / LINE) as usize) {
+            fetch(line);
+        }
     }
 
     /// Who waits for the line to be written.

@@ -90,6 +90,13 @@ impl Host {
         self.model.limit_cached(mem.allocation(), bytes);
     }
 
+    /// Asks our own processor for a line and what is known of it: its use comes when the world has caught up.
+    #[inline]
+    pub(crate) fn fetch(&self, place: Place) {
+        self.memory.fetch(place);
+        self.model.fetch(place);
+    }
+
     /// How many devices it has.
     pub(crate) fn devices(&self) -> u32 {
         self.lanes.len() as u32

@@ -47,6 +47,14 @@ impl Model {
         }
     }
 
+    /// Asks our own processor for what is known of a line.
+    #[inline]
+    pub(super) fn fetch(&self, place: Place) {
+        if let Model::Flat(flat) = self {
+            flat.fetch(place);
+        }
+    }
+
     pub(super) fn at_hand(&self, lines: u64) -> u64 {
         match self {
             Model::Flat(flat) => flat.at_hand(lines),

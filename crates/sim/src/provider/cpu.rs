@@ -48,7 +48,11 @@ impl SimProvider<'_> {
         let replayed = self.with(|w| {
             let place = self.locate(w, mem, offset, len);
             let same = |look: &Look| matches!(look, Look::Load { place: p, .. } if *p == place);
-            w.threads[self.thread].replayed(self.thread, same)
+            let replayed = w.threads[self.thread].replayed(self.thread, same);
+            if replayed.is_none() {
+                w.hosts[self.machine].fetch(place);
+            }
+            replayed
         });
         if let Some(Look::Load { value, .. }) = replayed {
             return value;
@@ -232,6 +236,8 @@ impl Cpu for SimProvider<'_> {
             let replayed = thread.replayed(self.thread, |l| *l == look).is_some();
             if replayed {
                 into.copy_from_slice(thread.replayed_bytes(into.len()));
+            } else {
+                w.hosts[self.machine].fetch(place);
             }
             replayed
         });
@@ -274,9 +280,13 @@ impl Cpu for SimProvider<'_> {
     }
 
     fn prefetch(&self, mem: Mem, offset: u64, len: u64) {
+        let place = self.with(|w| {
+            let place = self.locate(w, mem, offset, len);
+            w.hosts[self.machine].fetch(place);
+            place
+        });
         self.effect();
         self.with(|w| {
-            let place = self.locate(w, mem, offset, len);
             self.access(w, Lines::of(place, len), Kind::Prefetch);
         });
     }
