@@ -21,9 +21,10 @@ impl SimProvider<'_> {
     /// Reaches lines at this thread's clock, which then is where the access is done; returns what it took.
     pub(super) fn access(&self, w: &mut World, lines: Lines, kind: Kind) -> (u64, Access) {
         let World { env, hosts, threads, .. } = w;
-        hosts[self.machine].settle(env.now, &mut env.payloads);
+        let host = &mut hosts[self.machine];
+        host.settle(env.now, &mut env.payloads);
         let thread = &mut threads[self.thread];
-        let access = hosts[self.machine].access(thread.clock, Agent::Core(self.core), lines, kind);
+        let access = host.access(thread.clock, Agent::Core(self.core), lines, kind);
         let cost = access.done - thread.clock;
         thread.clock = access.done;
         w.wake_others(self.machine);
@@ -45,21 +46,20 @@ impl SimProvider<'_> {
     /// A load that a pass may be skipped with.
     fn load(&self, mem: Mem, offset: u64, len: u64) -> u64 {
         assert!(offset.is_multiple_of(len), "a word must be naturally aligned");
-        let replayed = self.with(|w| {
+        let (place, replayed) = self.with(|w| {
             let place = self.locate(w, mem, offset, len);
             let same = |look: &Look| matches!(look, Look::Load { place: p, .. } if *p == place);
             let replayed = w.threads[self.thread].replayed(self.thread, same);
             if replayed.is_none() {
                 w.hosts[self.machine].fetch(place);
             }
-            replayed
+            (place, replayed)
         });
         if let Some(Look::Load { value, .. }) = replayed {
             return value;
         }
         self.sync();
         self.with(|w| {
-            let place = self.locate(w, mem, offset, len);
             let (cost, _) = self.access(w, Lines::at(place), Kind::Load);
             let mut bytes = [0; 8];
             w.hosts[self.machine].read_bytes(place, &mut bytes[..len as usize]);
@@ -229,7 +229,7 @@ impl Cpu for SimProvider<'_> {
 
     fn read(&self, mem: Mem, offset: u64, into: &mut [u8]) {
         let len = into.len() as u64;
-        let replayed = self.with(|w| {
+        let (place, replayed) = self.with(|w| {
             let place = self.locate(w, mem, offset, len);
             let look = Look::Read { place, len: len as u32 };
             let thread = &mut w.threads[self.thread];
@@ -239,14 +239,13 @@ impl Cpu for SimProvider<'_> {
             } else {
                 w.hosts[self.machine].fetch(place);
             }
-            replayed
+            (place, replayed)
         });
         if replayed {
             return;
         }
         self.sync();
         self.with(|w| {
-            let place = self.locate(w, mem, offset, len);
             let (cost, _) = self.access(w, Lines::of(place, len), Kind::Load);
             w.hosts[self.machine].read_bytes(place, into);
             let thread = &mut w.threads[self.thread];
