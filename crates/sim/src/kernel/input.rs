@@ -69,9 +69,14 @@ impl Kernel {
         }
     }
 
-    /// A program has closed a socket. What was written is still sent, and then its end.
+    /// A program has closed a socket. What was written is still sent, and then its end; but where it has not taken all
+    /// that came, the peer, which may wait for that, hears that it never will (RFC 2525, 2.17).
     pub(crate) fn close(&mut self, at: &mut At<'_>, id: SocketId) {
         let socket = &mut self.sockets[id];
+        if socket.state == State::Connected && socket.into.bytes() > 0 {
+            at.device.ethernet().buffers.extend(socket.into.held.drain(..).map(|held| held.buffer));
+            return self.forsake(at, id);
+        }
         socket.closed = true;
         socket.out.end();
         let refused = match &mut socket.state {
