@@ -37,7 +37,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     );
     let latency = |id, outcome| Check::number(id, CLUSTER, us(outcome)).note(set.clone());
     let order = [&write.touch, &read.touch, &write.notouch, &read.notouch].map(us);
-    let seen = order.map(|us| format!("{us:.1}")).join(" > ") + " us?";
+    let in_words = order.map(|us| format!("{us:.1}")).join(", ");
+    let seen = format!("Write Touch, Read Touch, Write NoTouch, Read NoTouch: {in_words} us");
     let losses = [write, read].map(Pair::loss);
     let both = format!("{:.1}% and {:.1}%", losses[0], losses[1]);
     let greater = losses[0] > losses[1] && losses[1] > 0.0;
