@@ -156,7 +156,7 @@ mod tests {
         for (selector, experiments) in [
             (
                 "conext13",
-                vec!["tab1", "tab2", "tab3", "fig4", "fig5", "fig6", "nics", "sides", "tenant", "unaffected"],
+                vec!["fig1", "tab1", "tab2", "tab3", "fig4", "fig5", "fig6", "nics", "sides", "tenant", "unaffected"],
             ),
             ("atc16/fig2b", vec!["fig2", "appA"]),
             ("atc16/tab4", vec!["tab4"]),

@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod arithmetic;
 mod beyond;
+mod fig1;
 mod fig4;
 mod fig5;
 mod fig6;
@@ -20,6 +21,7 @@ use super::Experiment;
 
 /// Its experiments, in its order.
 pub(super) const ALL: &[&Experiment] = &[
+    &fig1::EXPERIMENT,
     &tab1::EXPERIMENT,
     &tab2::EXPERIMENT,
     &tab3::EXPERIMENT,
