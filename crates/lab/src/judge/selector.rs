@@ -156,7 +156,19 @@ mod tests {
         for (selector, experiments) in [
             (
                 "conext13",
-                vec!["fig1", "tab1", "tab2", "tab3", "fig4", "fig5", "fig6", "nics", "sides", "tenant", "unaffected"],
+                vec![
+                    "fig1",
+                    "tab1",
+                    "tab2",
+                    "tab3",
+                    "fig4",
+                    "fig5",
+                    "fig6",
+                    "nics",
+                    "sides",
+                    "tenant",
+                    "unaffected",
+                ],
             ),
             ("atc16/fig2b", vec!["fig2", "appA"]),
             ("atc16/tab4", vec!["tab4"]),
@@ -182,7 +194,7 @@ mod tests {
             select("atc16/fig1").map(|s| s.claims.len())
         );
         assert!(!select("atc16/fig1").is_ok_and(|s| s.wants("atc16-fig11b-labels")));
-        assert!(!select("conext13/fig1").unwrap().not_checked().is_empty());
+        assert!(!select("cluster21/fig1").unwrap().not_checked().is_empty());
         let beyond = ["conext13/beyond".to_owned()];
         assert!(Selection::new(&beyond).unwrap().experiments.is_empty());
         assert_eq!(Selection::with_beyond(&beyond).unwrap().experiments.len(), 1);

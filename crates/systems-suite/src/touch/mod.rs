@@ -52,26 +52,25 @@ fn run<C: Cluster>(cluster: &mut C, case: Case, trouble: Trouble, scale: &Scale)
 
 /// A check of responses by a verb, with a few fills at least: the first is what memory has anyway. They are so long
 /// that one which is sent too early is seen, and no whole number of lines.
-fn responses<C: Cluster>(name: &str, response: Response) -> Check<C> {
+fn responses<C: Cluster>(name: &str, stack: Stack, response: Response) -> Check<C> {
     Check::new(format!("systems/touch/{name}"), move |cluster: &mut C, scale| {
-        let case = Case {
-            stack: Stack::Rdma,
-            response,
-            size: 200_003,
-            step: 8,
-            sends_per_fill: 3,
-            requests: scale.draws / 5,
-        };
+        let case =
+            Case { stack, response, size: 200_003, step: 8, sends_per_fill: 3, requests: scale.draws / 5 };
         run(cluster, case, Trouble::Hesitation, scale)
     })
 }
 
-/// Its checks.
+/// The check of responses over kernel TCP, for machines that have it.
+pub fn by_tcp<C: Cluster>() -> Check<C> {
+    responses("responses_by_tcp", Stack::Tcp, Response::Send)
+}
+
+/// Its checks on any machine.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     vec![
-        responses("responses_by_send", Response::Send),
-        responses("responses_by_write", Response::Write),
-        responses("responses_by_read", Response::Read),
+        responses("responses_by_send", Stack::Rdma, Response::Send),
+        responses("responses_by_write", Stack::Rdma, Response::Write),
+        responses("responses_by_read", Stack::Rdma, Response::Read),
         deployed::check::<Touch, C>(),
     ]
 }

@@ -27,7 +27,10 @@ fn gain(rdma: &SystemOutcome, tcp: &SystemOutcome) -> f64 {
 fn costs(name: &str, outcome: &SystemOutcome) -> String {
     let [prepare, respond] = ["prepare", "respond"].map(|phase| phase_us(outcome, phase));
     let rest = us(outcome) - prepare - respond;
-    format!("{name} {:.0} us: scan {prepare:.0}, call that sends {respond:.0}, the rest {rest:.0}", us(outcome))
+    format!(
+        "{name} {:.0} us: scan {prepare:.0}, call that sends {respond:.0}, the rest {rest:.0}",
+        us(outcome)
+    )
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
@@ -49,7 +52,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     );
     let holds = !won.is_empty() && !lost.is_empty();
     let check = |id, holds| {
-        Check::statement(id, CLUSTER, holds, format!("gain in percent: {}", text(&gains))).note(breakdown.clone())
+        Check::statement(id, CLUSTER, holds, format!("gain in percent: {}", text(&gains)))
+            .note(breakdown.clone())
     };
     let checks = vec![
         check("conext13-fig1-sometimes-loss", holds),
