@@ -371,3 +371,16 @@ fn a_profile_names_the_host_of_another() {
         assert!(error.starts_with(message) && !error.contains('\n'), "{text}: {error}");
     }
 }
+
+#[test]
+fn a_host_with_caches_that_have_sizes_has_at_most_64_cores() {
+    let cores = |n: u32| {
+        let text = format!(
+            "base = \"e7520-t4\"\n[host]\ncores = {{ value = {n}, basis = \"assumed\", reason = \"many\", alternative = \"4\" }}"
+        );
+        named(&text).map(|profile| profile.host.cores).map_err(|error| error.to_string())
+    };
+    assert_eq!(cores(64), Ok(64));
+    let error = cores(65).unwrap_err();
+    assert!(error.contains("host.cores is 65, but a host with [hierarchy] has at most 64"), "{error}");
+}

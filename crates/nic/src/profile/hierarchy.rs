@@ -62,3 +62,8 @@ section! {
         forced_write_back: Span = "forced_write_back_ns" Nanoseconds 0..=10000;
     }
 }
+
+impl Hierarchy {
+    /// Cores that share a last level at most: the simulator has a bit for each.
+    pub const MOST_CORES: u32 = 64;
+}

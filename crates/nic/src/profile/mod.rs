@@ -164,6 +164,7 @@ impl Profile {
         if let Some(name) = &parsed.base {
             reader.base = Some(base::load(&reader, "base", name, based)?);
         }
+        let host_at = parsed.host.as_ref().map_or(0, |told| told.span().start);
         let host = match parsed.host {
             Some(told) => hosts::read(&mut reader, told, based)?,
             None => None,
@@ -177,6 +178,12 @@ impl Profile {
             None if !inherited => None,
             section => Some(Hierarchy::read(&mut reader, section)?),
         };
+        if hierarchy.is_some() && host.cores > Hierarchy::MOST_CORES {
+            let most = Hierarchy::MOST_CORES;
+            let message =
+                format!("host.cores is {}, but a host with [hierarchy] has at most {most}", host.cores);
+            return Err(reader.error(host_at, message));
+        }
         let inherited = reader.base.as_ref().is_some_and(|base| base.tcp.is_some());
         let tcp = match parsed.tcp {
             None if !inherited => None,
