@@ -43,6 +43,10 @@ pub(crate) struct RunArgs {
     /// How the device presents itself: InfiniBand, addressed by LID, or RoCE, addressed by GID
     #[arg(long, value_parser = PossibleValuesParser::new(["ib", "roce"]), default_value = "ib")]
     pub(crate) link: String,
+    /// Show the program vendor and part id of this profile's NIC, by which some choose, as perftest how much to
+    /// inline; what the device can do stays the same [default: ids of its own]
+    #[arg(long = "as", value_name = "PROFILE")]
+    pub(crate) presented_as: Option<String>,
     /// The library to load [default: libibverbs.so beside this command]
     #[arg(long, value_name = "PATH")]
     pub(crate) lib: Option<PathBuf>,
@@ -52,7 +56,7 @@ pub(crate) struct RunArgs {
     /// Only programs run with the same name reach each other
     #[arg(long, value_name = "NAME")]
     pub(crate) fabric: Option<String>,
-    /// Profile of the NIC that statistics are for [default: cib]
+    /// Profile of the NIC that statistics are for [default: that of --as, else cib]
     #[arg(long)]
     pub(crate) profile: Option<String>,
     /// Print at the end what the program posted, and what that would cost the NIC

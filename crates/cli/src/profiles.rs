@@ -3,7 +3,7 @@
 use crate::args::ProfilesArgs;
 use crate::exit::{self, Exit};
 use crate::table::{self, Align};
-use doorbell_nic::{Basis, Generation, Parameter, Profile};
+use doorbell_nic::{Basis, DeviceId, Generation, Parameter, Profile};
 use serde::Serialize;
 
 /// The JSON of a profile.
@@ -12,6 +12,8 @@ struct Described<'a> {
     name: &'a str,
     title: &'a str,
     generation: Generation,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_id: Option<&'a DeviceId>,
     parameters: &'a [Parameter],
 }
 
@@ -21,6 +23,7 @@ impl<'a> Described<'a> {
             name: &profile.name,
             title: &profile.title,
             generation: profile.generation,
+            device_id: profile.device_id.as_ref(),
             parameters: &profile.parameters,
         }
     }
@@ -94,5 +97,8 @@ fn parameters(profile: &Profile) -> String {
         ("from", Align::Left),
     ];
     let table = table::prose(&header, profile.parameters.iter().map(row).collect());
-    format!("{} ({}): {}\n\n{table}", profile.name, profile.generation, profile.title)
+    let id = profile.device_id.as_ref().map_or(String::new(), |id| {
+        format!("vendor_id {:#06x}, vendor_part_id {} ({})\n", id.vendor_id, id.vendor_part_id, id.source)
+    });
+    format!("{} ({}): {}\n{id}\n{table}", profile.name, profile.generation, profile.title)
 }

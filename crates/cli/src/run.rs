@@ -4,7 +4,7 @@ use crate::args::RunArgs;
 use crate::exit::Exit;
 use doorbell_soft::launch::{Launch, LaunchError, Link, Stats};
 
-/// The profile that statistics are for, unless one is given.
+/// The profile that statistics are for, unless one is given here or by `--as`.
 const USUAL_PROFILE: &str = "cib";
 
 /// Becomes the program; returns only where that fails.
@@ -14,12 +14,13 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         return Err(Exit::bad_input("--profile is for statistics: give --stats or --stats-json too"));
     }
     let stats = wanted.then(|| Stats {
-        profile: args.profile.unwrap_or(USUAL_PROFILE.into()),
+        profile: args.profile.or(args.presented_as.clone()).unwrap_or(USUAL_PROFILE.into()),
         print: args.stats,
         json: args.stats_json,
     });
     let launch = Launch {
         link: if args.link == "roce" { Link::Roce } else { Link::Ib },
+        presented_as: args.presented_as,
         library: args.lib,
         private_buffers: args.private_buffers,
         fabric: args.fabric,

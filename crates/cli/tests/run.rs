@@ -7,6 +7,7 @@ use common::{doorbell, library, text};
 use serde_json::Value;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::process::Output;
 
 fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -92,6 +93,50 @@ fn statistics_are_a_workload() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).ends_with("holds no workload: its process has posted no send work requests\n"));
     assert_eq!(text(&output).lines().count(), 1);
+}
+
+/// What ibv_devinfo says on the device that these options ask for.
+fn devinfo(options: &[&str]) -> Output {
+    let fabric = format!("cli-{}-devinfo", std::process::id());
+    let mut command = doorbell();
+    command.args(["run", "--fabric", &fabric, "--lib"]).arg(library()).args(options);
+    command.args(["--", "ibv_devinfo", "-v"]).output().expect("doorbell runs")
+}
+
+/// The lines that have one of these keys, and those that have none.
+fn with_keys<'t>(text: &'t str, keys: &[&str]) -> (Vec<&'t str>, Vec<&'t str>) {
+    text.lines().partition(|line| keys.iter().any(|key| line.trim_start().starts_with(&format!("{key}:"))))
+}
+
+#[test]
+fn a_device_is_shown_as_another_nic_by_its_ids_alone() {
+    if !is_installed("ibv_devinfo") {
+        return;
+    }
+    let all = [&[][..], &["--as", "cib"], &["--as", "cx3"]].map(|options| text(&devinfo(options)));
+    let [own, cib, cx3] = all.each_ref().map(|text| with_keys(text, &["vendor_id", "vendor_part_id"]));
+    let numbers = |(ids, _): &(Vec<&str>, Vec<&str>)| -> Vec<String> {
+        ids.iter().filter_map(|line| line.split_whitespace().last()).map(str::to_owned).collect()
+    };
+    assert_eq!(numbers(&own), ["0x2dbe1", "1"]);
+    assert_eq!(numbers(&cib), ["0x02c9", "4113"]);
+    assert_eq!(numbers(&cx3), ["0x02c9", "4099"]);
+    assert!(own.1.len() > 30 && own.1 == cib.1 && own.1 == cx3.1, "{all:#?}");
+}
+
+#[test]
+fn a_nic_whose_ids_nobody_has_said_is_not_shown() {
+    let cib = include_str!("../../../profiles/cib.toml");
+    let without: String =
+        cib.lines().filter(|line| !line.starts_with("device_id")).map(|l| format!("{l}\n")).collect();
+    let file = directory("a_nic_without_ids").join("mine.toml");
+    std::fs::write(&file, without).expect("it can be written");
+    let file = file.to_str().expect("its name is text");
+    for (name, said) in [(file, "has no device_id"), ("cx9", "there is no profile cx9")] {
+        let output = devinfo(&["--as", name]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains(said) && text(&output).lines().count() == 1, "{}", text(&output));
+    }
 }
 
 #[test]

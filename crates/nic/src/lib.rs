@@ -21,7 +21,7 @@ pub use digits::Digits;
 pub use generation::Generation;
 pub use parts::{NicCache, Part};
 pub use profile::{
-    Atomics, Basis, Caches, Device, Hierarchy, Host, Link, Nic, Parameter, Pcie, PcieSpeed, Profile,
-    ProfileError, Rx, Tcp, Tx, Unit,
+    Atomics, Basis, Caches, Device, DeviceId, Hierarchy, Host, Link, Nic, Parameter, Pcie, PcieSpeed,
+    Profile, ProfileError, Rx, Tcp, Tx, Unit,
 };
 pub use resource::Resource;

@@ -285,6 +285,30 @@ fn a_built_in_profile_with_more_of_one_parameter() {
     }
 }
 
+/// Vendor and part that a profile gives.
+fn id(profile: &Profile) -> Option<(u32, u32)> {
+    profile.device_id.as_ref().map(|id| (id.vendor_id, id.vendor_part_id))
+}
+
+#[test]
+fn a_nic_keeps_its_numbers_in_another_host_and_under_another_name() {
+    let numbers = ["cx", "cx3", "cib", "e7520-t4"].map(|name| id(&profile(name)));
+    assert_eq!(numbers, [(0x2c9, 0x634a), (0x2c9, 0x1003), (0x2c9, 0x1011), (0x1425, 0x4401)].map(Some));
+    let based = Profile::parse("my.toml", "name = \"my\"\ntitle = \"mine\"\nbase = \"cib\"\n").unwrap();
+    assert_eq!(id(&based), id(&profile("cib")));
+    assert_eq!(id(&based.on_host("e7520").unwrap()), id(&profile("cib")));
+    let without: String =
+        CIB.lines().filter(|line| !line.starts_with("device_id")).map(|l| format!("{l}\n")).collect();
+    assert_eq!(id(&Profile::parse("my.toml", &without).unwrap()), None);
+    for bad in [
+        "device_id = { vendor_id = -1, vendor_part_id = 1, source = \"s\" }",
+        "device_id = { vendor_id = 1 }",
+    ] {
+        let error = error_with("device_id", bad);
+        assert!(error.starts_with(&format!("my.toml:{}: device_id", line_of("device_id"))), "{error}");
+    }
+}
+
 #[test]
 fn each_resource_can_be_relaxed_and_has_its_own_name() {
     let p = profile("cib");

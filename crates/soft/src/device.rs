@@ -47,6 +47,12 @@ pub(crate) const COMP_VECTORS: i32 = 1;
 /// How the device presents itself: `ib` (the default) or `roce`.
 pub(crate) const LINK_VARIABLE: &str = "DOORBELL_LINK";
 
+/// Vendor and kind of the NIC that the device says it is, as `vendor_id:vendor_part_id`; without it, those below.
+pub(crate) const ID_VARIABLE: &str = "DOORBELL_DEVICE_ID";
+
+/// What the device calls itself otherwise: an OUI that nobody has (locally administered), and its first kind.
+const OWN_ID: (u32, u32) = (0x02_dbe1, 1);
+
 /// LID of the port on InfiniBand.
 const LID: u16 = 1;
 /// The node's GUID: locally administered, the same in every process, as they share the device.
@@ -90,6 +96,19 @@ pub(crate) fn link_layer() -> LinkLayer {
             eprintln!("doorbell: {LINK_VARIABLE} is {other:?}, must be ib or roce; the port is InfiniBand");
             LinkLayer::Infiniband
         }
+    })
+}
+
+/// `vendor_id` and `vendor_part_id`. Nothing else follows from them: what the device can do stays what it is.
+fn id() -> (u32, u32) {
+    static ID: OnceLock<(u32, u32)> = OnceLock::new();
+    *ID.get_or_init(|| {
+        let Ok(text) = std::env::var(ID_VARIABLE) else { return OWN_ID };
+        let told = text.split_once(':').and_then(|(vendor, part)| Some((vendor.parse().ok()?, part.parse().ok()?)));
+        told.unwrap_or_else(|| {
+            eprintln!("doorbell: {ID_VARIABLE} is {text:?}, must be two numbers as 713:4113; the device says what it is");
+            OWN_ID
+        })
     })
 }
 
@@ -139,8 +158,7 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.sys_image_guid = guid();
     attr.max_mr_size = u64::MAX;
     attr.page_size_cap = !0xfff;
-    attr.vendor_id = 0x02_dbe1;
-    attr.vendor_part_id = 1;
+    (attr.vendor_id, attr.vendor_part_id) = id();
     attr.hw_ver = 1;
     attr.max_qp = count(QPS) - 2;
     attr.max_qp_wr = MAX_WR as i32;

@@ -25,6 +25,9 @@ pub enum Link {
 pub struct Launch {
     /// How the device presents itself.
     pub link: Link,
+    /// Name or file of the profile of the NIC as which the device presents itself, by vendor and part id; without one,
+    /// as itself.
+    pub presented_as: Option<String>,
     /// The library; without one, [`LIBRARY`] beside the running executable.
     pub library: Option<PathBuf>,
     /// Whether page-aligned allocations of the program stay in private memory.
@@ -59,6 +62,12 @@ pub enum LaunchError {
     /// No name for a fabric.
     #[error("a fabric's name has letters, digits, - and _ only, got {0:?}")]
     BadFabric(String),
+    /// The profile says nothing that a device could present.
+    #[error(
+        "profile {0} has no device_id, so no program can be shown its NIC's: give one that has, as cib, or add vendor_id, \
+         vendor_part_id and source"
+    )]
+    NoDeviceId(String),
     /// The profile.
     #[error(transparent)]
     Profile(#[from] doorbell_nic::ProfileError),
@@ -92,6 +101,11 @@ impl Launch {
         command.env("LD_PRELOAD", in_front_of("LD_PRELOAD", library.as_os_str()));
         command.env("LD_LIBRARY_PATH", in_front_of("LD_LIBRARY_PATH", directory.as_os_str()));
         command.env(crate::device::LINK_VARIABLE, if self.link == Link::Roce { "roce" } else { "ib" });
+        if let Some(name) = &self.presented_as {
+            let id = doorbell_nic::Profile::named_or_file(name)?.device_id;
+            let id = id.ok_or_else(|| LaunchError::NoDeviceId(name.clone()))?;
+            command.env(crate::device::ID_VARIABLE, format!("{}:{}", id.vendor_id, id.vendor_part_id));
+        }
         command.env(crate::memory::arena::VARIABLE, if self.private_buffers { "0" } else { "1" });
         if let Some(fabric) = &self.fabric {
             if !crate::fabric::registry::is_fabric_name(fabric) {

@@ -103,6 +103,7 @@ impl Profile {
         Profile {
             name: format!("{} on {name}", self.name),
             title: format!("{}; in the host of: {}", self.title, other.title),
+            device_id: self.device_id,
             host: other.host,
             hierarchy: other.hierarchy,
             tcp: other.tcp,

@@ -2,6 +2,7 @@
 
 mod base;
 mod device;
+mod device_id;
 mod hierarchy;
 mod host;
 mod hosts;
@@ -9,6 +10,7 @@ mod parameter;
 mod tcp;
 
 pub use device::{Atomics, Caches, Device, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
+pub use device_id::DeviceId;
 pub use hierarchy::Hierarchy;
 pub use host::Host;
 pub use parameter::{Basis, Parameter, ProfileError, Unit};
@@ -32,6 +34,8 @@ pub struct Profile {
     pub name: String,
     /// What the machine is, in a line.
     pub title: String,
+    /// The numbers that the NIC's driver tells programs, where they are known.
+    pub device_id: Option<DeviceId>,
     /// The host.
     pub host: Host,
     /// Its caches, where they have sizes.
@@ -67,6 +71,7 @@ struct File {
     title: String,
     base: Option<Spanned<String>>,
     generation: Option<Generation>,
+    device_id: Option<DeviceId>,
     host: Option<Spanned<hosts::Told>>,
     hierarchy: Option<Spanned<Section>>,
     tcp: Option<Spanned<Section>>,
@@ -172,6 +177,8 @@ impl Profile {
         let Some(generation) = parsed.generation.or(reader.base.as_ref().map(|base| base.generation)) else {
             return Err(reader.error(0, "generation is missing: it is mlx4 or mlx5".into()));
         };
+        let inherited = reader.base.as_ref().and_then(|base| base.device_id.clone());
+        let device_id = parsed.device_id.or(inherited);
         let host = Host::read(&mut reader, host)?;
         let inherited = reader.base.as_ref().is_some_and(|base| base.hierarchy.is_some());
         let hierarchy = match parsed.hierarchy {
@@ -214,7 +221,7 @@ impl Profile {
         };
         let parameters = reader.into_parameters();
         let (name, title) = (parsed.name.into_inner(), parsed.title);
-        Ok(Profile { name, title, host, hierarchy, tcp, device, parameters })
+        Ok(Profile { name, title, device_id, host, hierarchy, tcp, device, parameters })
     }
 }
 
