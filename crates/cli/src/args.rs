@@ -59,7 +59,7 @@ pub(crate) struct RunArgs {
     /// Profile of the NIC that statistics are for [default: that of --as, else cib]
     #[arg(long)]
     pub(crate) profile: Option<String>,
-    /// Print at the end what the program posted, and what that would cost the NIC
+    /// Print at the end what the program posted, and what that would cost the NIC, however it ends
     #[arg(long)]
     pub(crate) stats: bool,
     /// The same as JSON, which `doorbell simulate` takes as a workload; of all processes but the first

@@ -7,7 +7,7 @@ use doorbell_soft::launch::{Launch, LaunchError, Link, Stats};
 /// The profile that statistics are for, unless one is given here or by `--as`.
 const USUAL_PROFILE: &str = "cib";
 
-/// Becomes the program; returns only where that fails.
+/// Runs the program, and ends as it does; returns only where it does not start.
 pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
     let wanted = args.stats || args.stats_json.is_some();
     if args.profile.is_some() && !wanted {
@@ -29,8 +29,9 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
     let Some((program, arguments)) = args.program.split_first() else {
         return Err(Exit::bad_input("there is no program to run"));
     };
-    Err(match launch.exec(program, arguments) {
+    Err(match launch.run(program, arguments) {
         error @ LaunchError::Program { .. } => Exit { code: 127, message: Some(error.to_string()) },
+        error @ LaunchError::Counting(_) => Exit::failed(error),
         error => Exit::bad_input(error),
     })
 }

@@ -13,10 +13,10 @@
 //! - `engine`: carrying out a work request;
 //! - `counts`: what is posted, counted;
 //! - `queues`: CQs, receive queues and QPs;
-//! - `stats`: what the counts would cost a NIC, told when the process ends;
+//! - `stats`: what the counts would cost a NIC, told when a process ends;
 //! - `capi`: the functions of libibverbs.so.1 under their C names, which `doorbell-soft-so` exports.
 //!
-//! `launch` runs a program on the device.
+//! `launch` runs a program on the device, and tells what it has counted however it ends.
 
 pub mod capi;
 mod counts;

@@ -31,6 +31,7 @@ pub(crate) fn doorbell() -> Command {
 }
 
 /// All that a command has said.
+#[allow(dead_code, reason = "not every test needs it")]
 pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

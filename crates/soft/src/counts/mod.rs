@@ -1,79 +1,81 @@
 //! What a program posts and receives, counted by shape while it runs, where somebody wants to know.
 
+pub(crate) mod board;
+pub(crate) mod process;
 pub(crate) mod qp;
 mod tally;
 
-use crate::sync::lock;
-use qp::{QpCounts, RecvCounts};
-use std::sync::{Mutex, OnceLock, Weak};
+use board::Board;
+use doorbell_verbs::QpType;
+use process::{Process, ProcessCounts};
+use qp::{QpCounter, RecvCounter};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 /// Name or file of the profile; counting is on where it is set.
 pub(crate) const PROFILE_VARIABLE: &str = "DOORBELL_PROFILE";
 
-/// What is counted.
-pub(crate) trait Counting: std::fmt::Debug + Send + Sync {
-    /// What it has posted and received, if that is counted.
-    fn counts(&self) -> Option<QpCounts>;
-}
-
-/// What this process has counted.
-static COUNTED: Mutex<Counted> = Mutex::new(Counted::NOTHING);
-
-#[derive(Debug)]
-struct Counted {
-    /// The QPs that there are, and the counts of those that there were.
-    live: Vec<Weak<dyn Counting>>,
-    ended: Vec<QpCounts>,
-    /// What was posted to SRQs.
-    srq: Option<RecvCounts>,
-}
-
-impl Counted {
-    const NOTHING: Counted = Counted { live: Vec::new(), ended: Vec::new(), srq: None };
-}
-
-/// The profile that the counts are wanted for.
-pub(crate) fn profile_name() -> Option<&'static str> {
-    static NAME: OnceLock<Option<String>> = OnceLock::new();
-    NAME.get_or_init(|| std::env::var(PROFILE_VARIABLE).ok().filter(|name| !name.is_empty())).as_deref()
-}
+/// This process on the board, once something of it is counted.
+static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Whether anything is to be counted.
-pub(crate) fn wanted() -> bool {
-    profile_name().is_some()
+fn wanted() -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    *WANTED.get_or_init(|| std::env::var_os(PROFILE_VARIABLE).is_some_and(|name| !name.is_empty()))
 }
 
-/// Has a new QP's counts told at the end.
-pub(crate) fn watch(qp: Weak<dyn Counting>) {
-    if wanted() {
-        lock(&COUNTED).live.push(qp);
+/// The board of who launched this program; one of its own where there is none, or not any more.
+fn board() -> Option<&'static Board> {
+    static BOARD: OnceLock<Option<&'static Board>> = OnceLock::new();
+    *BOARD.get_or_init(|| {
+        let launched = std::env::var(board::VARIABLE).ok().and_then(|address| Board::open(&address).ok());
+        launched.or_else(|| Board::create().ok().map(|(_, board)| board))
+    })
+}
+
+/// This process on the board.
+fn current() -> Option<&'static Process> {
+    if !wanted() {
+        return None;
+    }
+    let known = CURRENT.load(Acquire);
+    if !known.is_null() {
+        // SAFETY: set below from a leaked box.
+        return Some(unsafe { &*known });
+    }
+    let made = Box::into_raw(Box::new(Process::new(board()?)?));
+    match CURRENT.compare_exchange(std::ptr::null_mut(), made, AcqRel, Acquire) {
+        // SAFETY: just leaked.
+        Ok(_) => Some(unsafe { &*made }),
+        // Another thread was faster; a process without QPs on the board is none.
+        // SAFETY: leaked by that thread.
+        Err(other) => Some(unsafe { &*other }),
     }
 }
 
-/// Keeps the counts of a QP that ends.
-pub(crate) fn keep(counts: QpCounts) {
-    lock(&COUNTED).ended.push(counts);
+/// Who counts what a new QP posts, and what it receives, if that is counted.
+pub(crate) fn qp(num: u32, qp_type: QpType) -> Option<(QpCounter, RecvCounter)> {
+    current()?.qp(num, qp_type)
 }
 
 /// A call has posted so many RECVs to an SRQ, of at most so many SGEs.
 pub(crate) fn srq_posted(recvs: u32, sges: u32) {
-    if wanted() && recvs > 0 {
-        lock(&COUNTED).srq.get_or_insert_default().posted(recvs, sges);
+    if recvs > 0
+        && let Some(process) = current()
+    {
+        process.srq_posted(recvs, sges);
     }
 }
 
-/// Leaves what a parent has counted to the parent: this process is a child of fork(2).
+/// Leaves what a parent has counted to the parent: this process is a child of fork(2). What it should do with the
+/// parent's QPs would count as the parent's, whose QPs they are.
 pub(crate) fn forget() {
-    // Where another thread of the parent had the lock, nobody will ever give it back.
-    if let Ok(mut counted) = COUNTED.try_lock() {
-        // Its QPs are not destroyed here, as they are not this process's.
-        std::mem::forget(std::mem::replace(&mut *counted, Counted::NOTHING));
-    }
+    CURRENT.store(std::ptr::null_mut(), Release);
 }
 
-/// The counts of all QPs that there have been, and of what was posted to SRQs; they begin anew.
-pub(crate) fn take() -> (Vec<QpCounts>, RecvCounts) {
-    let Counted { live, ended: mut all, srq } = std::mem::replace(&mut *lock(&COUNTED), Counted::NOTHING);
-    all.extend(live.iter().filter_map(Weak::upgrade).filter_map(|qp| qp.counts()));
-    (all, srq.unwrap_or_default())
+/// What this process has counted.
+pub(crate) fn own() -> Option<ProcessCounts<'static>> {
+    let known = CURRENT.load(Acquire);
+    // SAFETY: set in `current` from a leaked box.
+    (!known.is_null()).then(|| unsafe { &*known }.counts())
 }

@@ -1,9 +1,12 @@
 //! The counts of a QP: as little work as possible while the program runs.
 
-use super::tally::Tally;
+use super::board::{Board, Listed, Record};
+use super::tally::{Tally, TallyRecord};
 use crate::memory::records::PROCESSES;
+use doorbell_abi::CEnum;
 use doorbell_verbs::{Opcode, QpType, SendFlags, SendWr};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// What decides the cost of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,30 +51,60 @@ impl Shape {
     }
 }
 
-/// What a QP has posted and received.
-#[derive(Clone, Debug)]
-pub(crate) struct QpCounts {
-    pub(crate) qp_num: u32,
-    pub(crate) qp_type: QpType,
+/// What a QP has posted and received, as it lies on a board.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct QpRecord {
+    before: AtomicU64,
+    num: AtomicU64,
+    qp_type: AtomicU64,
     /// Sum and greatest of the work requests outstanding when one was posted, with that one.
-    pub(crate) outstanding_sum: u64,
-    pub(crate) outstanding_max: u64,
-    pub(crate) recvs: RecvCounts,
-    /// Threads that have posted, and the last one as the C library names it.
-    pub(crate) threads: Vec<u32>,
-    last_thread: libc::pthread_t,
-    /// Processes that it has sent to, a bit for each, and the last one.
-    peers: [u64; PROCESSES / 64],
-    last_peer: Option<u32>,
+    outstanding_sum: AtomicU64,
+    outstanding_max: AtomicU64,
+    /// Processes that it has sent to, a bit for each.
+    peers: [AtomicU64; PROCESSES / 64],
     /// Lists of one shape, by that and their length.
-    uniform: Tally,
+    uniform: TallyRecord,
     /// Work requests of other lists by shape and length of their list, and those lists by length.
+    mixed: TallyRecord,
+    mixed_lists: TallyRecord,
+    /// Threads that have posted.
+    threads: TallyRecord,
+    recvs: RecvRecord,
+}
+
+/// RECVs, and the messages that came, as they lie on a board.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct RecvRecord {
+    posts: TallyRecord,
+    messages: TallyRecord,
+}
+
+// SAFETY: all are atomics.
+unsafe impl Record for QpRecord {}
+
+impl Listed for QpRecord {
+    fn before(&self) -> &AtomicU64 {
+        &self.before
+    }
+}
+
+/// Who counts what a QP posts.
+#[derive(Debug)]
+pub(crate) struct QpCounter {
+    record: &'static QpRecord,
+    uniform: Tally,
     mixed: Tally,
     mixed_lists: Tally,
+    threads: Tally,
+    /// The last thread that has posted, as the C library names it, and the last process that it sent to.
+    last_thread: libc::pthread_t,
+    last_peer: Option<u32>,
     list: List,
 }
 
-/// The list being posted: runs of like work requests.
+/// The list being posted: runs of like work requests. It counts when it ends, which is when a NIC would see it.
 #[derive(Clone, Debug, Default)]
 struct List {
     length: u32,
@@ -80,32 +113,64 @@ struct List {
     from: u32,
     /// Shapes of the runs before it, with their lengths.
     before: Vec<(u64, u32)>,
+    outstanding_sum: u64,
+    /// The same of the last one posted, which no other of the list exceeds.
+    outstanding: u64,
+}
+
+/// Who counts RECVs, and the messages that come.
+#[derive(Debug)]
+pub(crate) struct RecvCounter {
+    posts: Tally,
+    messages: Tally,
+}
+
+/// What a QP has posted and received.
+#[derive(Clone, Debug)]
+pub(crate) struct QpCounts {
+    pub(crate) qp_num: u32,
+    pub(crate) qp_type: QpType,
+    pub(crate) outstanding_sum: u64,
+    pub(crate) outstanding_max: u64,
+    pub(crate) recvs: RecvCounts,
+    pub(crate) threads: Vec<u32>,
+    peers: [u64; PROCESSES / 64],
+    uniform: Vec<(u64, u64)>,
+    mixed: Vec<(u64, u64)>,
+    mixed_lists: Vec<(u64, u64)>,
 }
 
 /// RECVs, and the messages that came.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecvCounts {
-    posts: Tally,
-    messages: Tally,
+    posts: Vec<(u64, u64)>,
+    messages: Vec<(u64, u64)>,
 }
 
-impl QpCounts {
-    pub(crate) fn new(qp_num: u32, qp_type: QpType) -> QpCounts {
-        QpCounts {
-            qp_num,
-            qp_type,
-            outstanding_sum: 0,
-            outstanding_max: 0,
-            recvs: RecvCounts::default(),
-            threads: Vec::new(),
+impl QpCounter {
+    /// Counts for a QP in a new record of a list; `None` where there is no room.
+    pub(crate) fn new(
+        board: &'static Board,
+        list: &AtomicU64,
+        num: u32,
+        qp_type: QpType,
+    ) -> Option<(QpCounter, RecvCounter)> {
+        let (at, record) = board.make::<QpRecord>()?;
+        record.num.store(num.into(), Relaxed);
+        record.qp_type.store(qp_type.to_c().into(), Relaxed);
+        board.list(list, at, record);
+        let tally = |record| Tally::new(board, record);
+        let counter = QpCounter {
+            record,
+            uniform: tally(&record.uniform),
+            mixed: tally(&record.mixed),
+            mixed_lists: tally(&record.mixed_lists),
+            threads: tally(&record.threads),
             last_thread: 0,
-            peers: [0; PROCESSES / 64],
             last_peer: None,
-            uniform: Tally::default(),
-            mixed: Tally::default(),
-            mixed_lists: Tally::default(),
             list: List::default(),
-        }
+        };
+        Some((counter, RecvCounter::new(board, &record.recvs)))
     }
 
     /// A work request of a list is posted, as the `outstanding`-th that waits for its completion.
@@ -130,8 +195,8 @@ impl QpCounts {
             list.begin_run(key);
         }
         list.length += 1;
-        self.outstanding_sum += outstanding;
-        self.outstanding_max = self.outstanding_max.max(outstanding);
+        list.outstanding_sum += outstanding;
+        list.outstanding = list.outstanding.max(outstanding);
     }
 
     /// The list ends: it took one doorbell.
@@ -146,7 +211,12 @@ impl QpCounts {
         } else {
             self.mixed_list_ends();
         }
-        (self.list.length, self.list.from) = (0, 0);
+        let (record, list) = (self.record, &mut self.list);
+        record.outstanding_sum.store(record.outstanding_sum.load(Relaxed) + list.outstanding_sum, Relaxed);
+        if list.outstanding > record.outstanding_max.load(Relaxed) {
+            record.outstanding_max.store(list.outstanding, Relaxed);
+        }
+        (list.length, list.from, list.outstanding_sum, list.outstanding) = (0, 0, 0, 0);
         // SAFETY: takes nothing, cannot fail.
         let thread = unsafe { libc::pthread_self() };
         if self.last_thread != thread || self.last_peer != Some(peer) {
@@ -168,40 +238,9 @@ impl QpCounts {
 
     #[cold]
     fn remember(&mut self, peer: u32) {
-        self.peers[peer as usize % PROCESSES / 64] |= 1 << (peer % 64);
-        let thread = crate::sync::thread_id();
-        if !self.threads.contains(&thread) {
-            self.threads.push(thread);
-        }
-    }
-
-    /// Work requests by shape and by the length of the list that they were posted in.
-    pub(crate) fn sends(&self) -> BTreeMap<(Shape, u32), u64> {
-        let mut all = BTreeMap::new();
-        for (key, lists) in self.uniform.counts() {
-            let (shape, length) = Shape::from_key(key);
-            *all.entry((shape, length)).or_default() += lists * u64::from(length);
-        }
-        for (key, n) in self.mixed.counts() {
-            *all.entry(Shape::from_key(key)).or_default() += n;
-        }
-        all
-    }
-
-    /// Lists by length: doorbells.
-    pub(crate) fn doorbells(&self) -> BTreeMap<u32, u64> {
-        let mut all = BTreeMap::new();
-        let uniform = self.uniform.counts().into_iter().map(|(key, n)| (Shape::from_key(key).1, n));
-        let mixed = self.mixed_lists.counts().into_iter().map(|(length, n)| (length as u32, n));
-        for (length, n) in uniform.chain(mixed) {
-            *all.entry(length).or_default() += n;
-        }
-        all
-    }
-
-    /// Processes that it has sent to.
-    pub(crate) fn peers(&self) -> impl Iterator<Item = u32> {
-        (0..PROCESSES as u32).filter(|peer| self.peers[*peer as usize / 64] >> (peer % 64) & 1 != 0)
+        let word = &self.record.peers[peer as usize % PROCESSES / 64];
+        word.store(word.load(Relaxed) | 1 << (peer % 64), Relaxed);
+        self.threads.add(crate::sync::thread_id().into(), 1);
     }
 }
 
@@ -216,7 +255,11 @@ impl List {
     }
 }
 
-impl RecvCounts {
+impl RecvCounter {
+    pub(crate) fn new(board: &'static Board, record: &'static RecvRecord) -> RecvCounter {
+        RecvCounter { posts: Tally::new(board, &record.posts), messages: Tally::new(board, &record.messages) }
+    }
+
     /// A call has posted so many RECVs, of at most so many SGEs.
     pub(crate) fn posted(&mut self, recvs: u32, sges: u32) {
         self.posts.add(u64::from(recvs) << 8 | u64::from(sges), 1);
@@ -227,15 +270,69 @@ impl RecvCounts {
     pub(crate) fn came(&mut self, bytes: u32, write: bool) {
         self.messages.add(u64::from(bytes) << 1 | u64::from(write), 1);
     }
+}
+
+impl QpCounts {
+    /// What a record says; `None` where a program has written into it.
+    pub(crate) fn of(board: &Board, record: &QpRecord) -> Option<QpCounts> {
+        Some(QpCounts {
+            qp_num: record.num.load(Relaxed) as u32,
+            qp_type: QpType::from_c(record.qp_type.load(Relaxed) as u32)?,
+            outstanding_sum: record.outstanding_sum.load(Relaxed),
+            outstanding_max: record.outstanding_max.load(Relaxed),
+            recvs: RecvCounts::of(board, &record.recvs),
+            threads: record.threads.counts(board).into_iter().map(|(thread, _)| thread as u32).collect(),
+            peers: record.peers.each_ref().map(|word| word.load(Relaxed)),
+            uniform: record.uniform.counts(board),
+            mixed: record.mixed.counts(board),
+            mixed_lists: record.mixed_lists.counts(board),
+        })
+    }
+
+    /// Work requests by shape and by the length of the list that they were posted in.
+    pub(crate) fn sends(&self) -> BTreeMap<(Shape, u32), u64> {
+        let mut all = BTreeMap::new();
+        for (key, lists) in &self.uniform {
+            let (shape, length) = Shape::from_key(*key);
+            *all.entry((shape, length)).or_default() += lists * u64::from(length);
+        }
+        for (key, n) in &self.mixed {
+            *all.entry(Shape::from_key(*key)).or_default() += n;
+        }
+        all
+    }
+
+    /// Lists by length: doorbells.
+    pub(crate) fn doorbells(&self) -> BTreeMap<u32, u64> {
+        let mut all = BTreeMap::new();
+        let uniform = self.uniform.iter().map(|(key, n)| (Shape::from_key(*key).1, n));
+        let mixed = self.mixed_lists.iter().map(|(length, n)| (*length as u32, n));
+        for (length, n) in uniform.chain(mixed) {
+            *all.entry(length).or_default() += n;
+        }
+        all
+    }
+
+    /// Processes that it has sent to.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = u32> {
+        (0..PROCESSES as u32).filter(|peer| self.peers[*peer as usize / 64] >> (peer % 64) & 1 != 0)
+    }
+}
+
+impl RecvCounts {
+    /// What a record says.
+    pub(crate) fn of(board: &Board, record: &RecvRecord) -> RecvCounts {
+        RecvCounts { posts: record.posts.counts(board), messages: record.messages.counts(board) }
+    }
 
     /// Calls that posted RECVs: number of RECVs, most SGEs of one, how many such calls.
     pub(crate) fn posts(&self) -> impl Iterator<Item = (u32, u32, u64)> {
-        self.posts.counts().into_iter().map(|(key, n)| ((key >> 8) as u32, key as u32 & 0xff, n))
+        self.posts.iter().map(|(key, n)| ((key >> 8) as u32, *key as u32 & 0xff, *n))
     }
 
     /// Messages: bytes, whether they were WRITEs with immediate, how many.
     pub(crate) fn messages(&self) -> impl Iterator<Item = (u32, bool, u64)> {
-        self.messages.counts().into_iter().map(|(key, n)| ((key >> 1) as u32, key & 1 != 0, n))
+        self.messages.iter().map(|(key, n)| ((key >> 1) as u32, key & 1 != 0, *n))
     }
 }
 
@@ -243,6 +340,16 @@ impl RecvCounts {
 mod tests {
     use super::*;
     use doorbell_verbs::{RemoteAddr, SendOp, Sge};
+
+    /// A QP that is counted, and its counts.
+    fn counted(qp_type: QpType) -> ((QpCounter, RecvCounter), impl Fn() -> QpCounts) {
+        let (_, board) = Board::create().expect("a board");
+        let list: &AtomicU64 = Box::leak(Box::default());
+        let counter = QpCounter::new(board, list, 2, qp_type).expect("there is room");
+        let counts =
+            move || QpCounts::of(board, board.listed(list)[0]).expect("it was written as it should be");
+        (counter, counts)
+    }
 
     #[test]
     fn a_shape_survives_its_key() {
@@ -258,18 +365,20 @@ mod tests {
 
     #[test]
     fn lists_are_counted_by_shape_and_length() {
-        let mut counts = QpCounts::new(2, QpType::Rc);
+        let ((mut counter, _), counts) = counted(QpType::Rc);
         let sges = [Sge::default()];
         let write = SendWr::new(0, SendOp::Write(RemoteAddr::default()), &sges);
         for _ in 0..3 {
-            counts.posted(&write, 8, false, false, 1);
-            counts.posted(&write, 8, false, false, 2);
-            counts.list_ends(0);
+            counter.posted(&write, 8, false, false, 1);
+            counter.posted(&write, 8, false, false, 2);
+            counter.list_ends(0);
         }
-        counts.posted(&write, 8, true, true, 5);
-        counts.posted(&write, 8, false, false, 6);
-        counts.list_ends(1023);
-        counts.list_ends(1);
+        counter.posted(&write, 8, true, true, 5);
+        assert_eq!(counts().doorbells(), BTreeMap::from([(2, 3)]));
+        counter.posted(&write, 8, false, false, 6);
+        counter.list_ends(1023);
+        counter.list_ends(1);
+        let counts = counts();
         let plain = Shape { opcode: Opcode::Write, payload: 8, sges: 1, inline: false, signaled: false };
         let inline = Shape { inline: true, signaled: true, ..plain };
         assert_eq!(counts.sends(), BTreeMap::from([((plain, 2), 7), ((inline, 2), 1)]));
@@ -281,11 +390,10 @@ mod tests {
 
     #[test]
     fn nothing_is_allocated_for_what_was_seen_before() {
-        let mut counts = QpCounts::new(2, QpType::Ud);
+        let ((mut counts, mut recvs), _) = counted(QpType::Ud);
         let sges = [Sge::default()];
         let write = SendWr::new(0, SendOp::Write(RemoteAddr::default()), &sges);
         let send = SendWr::new(0, SendOp::Send, &sges);
-        let mut recvs = RecvCounts::default();
         let mut round = |n: u32| {
             counts.posted(&write, 64 << (n % 8), false, n.is_multiple_of(16), 1);
             counts.posted(&send, 8, true, true, 2);

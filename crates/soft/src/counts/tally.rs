@@ -1,85 +1,186 @@
 //! Counting by key, made for keys that come many times in a row.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use super::board::{Board, Record};
+use std::sync::atomic::{AtomicU64, Ordering::*};
 
-/// Counts by key. A key like the one before costs a comparison; others are looked up without the
-/// cost of a hash that resists attacks.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Tally {
-    last: u64,
-    /// Of `last`, not in `counts` yet.
-    recent: u64,
-    counts: HashMap<u64, u64, BuildHasherDefault<Multiply>>,
+/// Slots of the first table.
+const SLOTS: usize = 8;
+/// No key is this one.
+const NONE: u64 = u64::MAX;
+/// Where what has no room is added.
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Counts by key, as they lie on a board.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct TallyRecord {
+    /// The table; 0 where nothing was counted.
+    table: AtomicU64,
 }
 
-impl Tally {
-    /// Adds to the count of a key.
-    #[inline]
-    pub(crate) fn add(&mut self, key: u64, n: u64) {
-        if key != self.last {
-            self.change(key);
-        }
-        self.recent += n;
-    }
+/// What stands before the slots of a table.
+#[repr(C)]
+struct Table {
+    slots: AtomicU64,
+    unused: AtomicU64,
+}
 
-    #[cold]
-    fn change(&mut self, key: u64) {
-        self.settle();
-        self.last = key;
-    }
+/// A key, and how often it came; 0 where the slot is free.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct Slot {
+    key: AtomicU64,
+    count: AtomicU64,
+}
 
-    fn settle(&mut self) {
-        if self.recent > 0 {
-            *self.counts.entry(self.last).or_default() += std::mem::take(&mut self.recent);
-        }
-    }
+// SAFETY: all are atomics.
+unsafe impl Record for Table {}
+// SAFETY: all are atomics.
+unsafe impl Record for Slot {}
 
+/// Who counts. A key like the one before costs a comparison; others are looked up without the cost of a hash that
+/// resists attacks.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    board: &'static Board,
+    record: &'static TallyRecord,
+    slots: &'static [Slot],
+    used: usize,
+    last: u64,
+    /// The count of `last`.
+    count: &'static AtomicU64,
+}
+
+impl TallyRecord {
     /// Keys with their counts, none of them 0, in order of the keys.
-    pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
-        let mut all = self.clone();
-        all.settle();
-        let mut counts: Vec<_> = all.counts.into_iter().collect();
+    pub(crate) fn counts(&self, board: &Board) -> Vec<(u64, u64)> {
+        let slots = slots(board, self.table.load(Acquire)).unwrap_or_default();
+        let counts = slots.iter().map(|slot| (slot.key.load(Relaxed), slot.count.load(Acquire)));
+        let mut counts: Vec<_> = counts.filter(|(_, count)| *count > 0).collect();
         counts.sort_unstable();
         counts
     }
 }
 
+/// The slots of the table at `at`.
+fn slots(board: &Board, at: u64) -> Option<&[Slot]> {
+    let [table] = board.slice::<Table>(at, 1)? else { return None };
+    let slots = table.slots.load(Relaxed) as usize;
+    board.slice(at + size_of::<Table>() as u64, slots)
+}
+
+/// The slot of a key, or the one where it goes; `None` where there are no slots.
+fn find(slots: &[Slot], key: u64) -> Option<&Slot> {
+    let mask = slots.len().checked_sub(1)?;
+    let begin = spread(key) as usize;
+    let mut probed = (0..=mask).map(|step| &slots[begin.wrapping_add(step) & mask]);
+    probed.find(|slot| slot.count.load(Relaxed) == 0 || slot.key.load(Relaxed) == key)
+}
+
 /// Multiplication by an odd number, which spreads keys over the upper bits, and these over all.
-#[derive(Default)]
-struct Multiply(u64);
+fn spread(key: u64) -> u64 {
+    let product = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    product ^ product >> 32
+}
 
-impl Hasher for Multiply {
-    fn finish(&self) -> u64 {
-        self.0
+impl Tally {
+    pub(crate) fn new(board: &'static Board, record: &'static TallyRecord) -> Tally {
+        Tally { board, record, slots: &[], used: 0, last: NONE, count: &LOST }
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
+    /// Adds to the count of a key. `n` is not 0.
     #[inline]
-    fn write_u64(&mut self, number: u64) {
-        let product = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ product >> 32;
+    pub(crate) fn add(&mut self, key: u64, n: u64) {
+        if key != self.last {
+            self.change(key);
+        }
+        // Nobody else writes here: who counts has a lock.
+        self.count.store(self.count.load(Relaxed) + n, Release);
+    }
+
+    #[cold]
+    fn change(&mut self, key: u64) {
+        self.last = key;
+        self.count = self.slot(key).map_or(&LOST, |slot| &slot.count);
+    }
+
+    fn slot(&mut self, key: u64) -> Option<&'static Slot> {
+        if let Some(known) = find(self.slots, key).filter(|slot| slot.count.load(Relaxed) > 0) {
+            return Some(known);
+        }
+        if 4 * (self.used + 1) > 3 * self.slots.len() {
+            self.grow()?;
+        }
+        let slot = find(self.slots, key)?;
+        slot.key.store(key, Relaxed);
+        self.used += 1;
+        Some(slot)
+    }
+
+    /// Counts go on in a larger table, which is found when all of them are in it.
+    fn grow(&mut self) -> Option<()> {
+        let len = (2 * self.slots.len()).max(SLOTS);
+        // The table's own words have the size of a slot.
+        const { assert!(size_of::<Table>() == size_of::<Slot>()) };
+        let (at, _) = self.board.alloc::<Slot>(len + 1)?;
+        let [table] = self.board.slice::<Table>(at, 1)? else { return None };
+        table.slots.store(len as u64, Relaxed);
+        let larger = slots(self.board, at)?;
+        for old in self.slots.iter().filter(|slot| slot.count.load(Relaxed) > 0) {
+            let key = old.key.load(Relaxed);
+            let new = find(larger, key)?;
+            new.key.store(key, Relaxed);
+            new.count.store(old.count.load(Relaxed), Relaxed);
+        }
+        self.record.table.store(at, Release);
+        self.slots = larger;
+        Some(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
+
+    fn tally() -> (&'static Board, &'static TallyRecord, Tally) {
+        let (_, board) = Board::create().expect("a board");
+        let record: &TallyRecord = Box::leak(Box::default());
+        (board, record, Tally::new(board, record))
+    }
 
     #[test]
     fn nothing_is_lost_between_keys() {
-        let mut tally = Tally::default();
+        let (board, record, mut tally) = tally();
+        assert_eq!(record.counts(board), []);
         for key in [0, 0, 7, 0, 7, 7, 1 << 40] {
             tally.add(key, 2);
         }
-        let expected = [(0, 6), (7, 6), (1 << 40, 2)];
-        assert_eq!(tally.counts(), expected);
-        assert_eq!(tally.counts(), expected);
-        assert_eq!(Tally::default().counts(), []);
+        assert_eq!(record.counts(board), [(0, 6), (7, 6), (1 << 40, 2)]);
+    }
+
+    #[test]
+    fn each_count_can_be_read_as_soon_as_it_is_made() {
+        let (board, record, mut tally) = tally();
+        let mut expected = BTreeMap::new();
+        for n in 0..500_u64 {
+            let key = n * n % 131;
+            tally.add(key, n % 3 + 1);
+            *expected.entry(key).or_insert(0) += n % 3 + 1;
+            assert_eq!(record.counts(board), expected.clone().into_iter().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_table_of_any_bytes_is_read() {
+        let (board, record, mut tally) = tally();
+        tally.add(1, 1);
+        let [table] = board.slice::<Table>(record.table.load(Relaxed), 1).expect("it is there") else {
+            panic!()
+        };
+        table.slots.store(u64::MAX, Relaxed);
+        assert_eq!(record.counts(board), []);
+        record.table.store(u64::MAX, Relaxed);
+        assert_eq!(record.counts(board), []);
     }
 }

@@ -5,5 +5,6 @@ pub mod arena;
 pub(crate) mod lock;
 pub(crate) mod records;
 pub(crate) mod regions;
+pub(crate) mod sealed;
 pub(crate) mod segment;
 pub(crate) mod transfer;

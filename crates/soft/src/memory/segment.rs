@@ -2,12 +2,11 @@
 //! were placed there.
 
 use super::records::*;
+use super::sealed::Sealed;
 use crate::sync::lock;
-use libc::c_void;
 use std::fs::File;
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::Mutex;
 
 const MR_AT: u64 = 4096;
@@ -26,65 +25,23 @@ const SEGMENT_BYTES: u64 = ARENA_AT + ARENA_BYTES;
 /// A mapped segment. Those of one's own process and of peers stay mapped as long as the process
 /// lives or the peer is used.
 #[derive(Debug)]
-pub(crate) struct Segment {
-    base: *mut u8,
-}
-
-// SAFETY: the memory is shared with other processes in any case; all access is by atomics, or by
-// copies of payload, which race as a NIC's do.
-unsafe impl Send for Segment {}
-// SAFETY: as above.
-unsafe impl Sync for Segment {}
+pub(crate) struct Segment(Sealed);
 
 impl Segment {
     /// A new, empty segment. It cannot be shrunk, so that no access to it can fail later.
     pub(crate) fn create() -> io::Result<(File, Segment)> {
-        // SAFETY: the name is a string; the result is a new file descriptor or -1.
-        let fd =
-            unsafe { libc::memfd_create(c"doorbell".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: just created, owned by nobody else.
-        let file = unsafe { File::from_raw_fd(fd) };
-        file.set_len(SEGMENT_BYTES)?;
-        // SAFETY: a command on a file of our own.
-        let sealed = unsafe {
-            libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL)
-        };
-        if sealed < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let segment = Segment::map(&file)?;
-        Ok((file, segment))
+        let (file, mapped) = Sealed::create(c"doorbell", SEGMENT_BYTES)?;
+        Ok((file, Segment(mapped)))
     }
 
     /// Another process's segment; refused where it is not of the right size and sealed.
     pub(crate) fn open(file: &File) -> io::Result<Segment> {
-        // SAFETY: a query of an open file.
-        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-        if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 || file.metadata()?.len() != SEGMENT_BYTES {
-            return Err(io::Error::from_raw_os_error(libc::EINVAL));
-        }
-        Segment::map(file)
-    }
-
-    fn map(file: &File) -> io::Result<Segment> {
-        let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
-        // SAFETY: a new mapping, where the kernel finds room.
-        let base = unsafe {
-            libc::mmap(std::ptr::null_mut(), SEGMENT_BYTES as usize, protection, flags, file.as_raw_fd(), 0)
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Segment { base: base.cast() })
+        Sealed::open(file, SEGMENT_BYTES).map(Segment)
     }
 
     /// Address of the first byte.
     pub(crate) fn base(&self) -> *mut u8 {
-        self.base
+        self.0.base()
     }
 
     /// The record of type `T` at `at`. `T` holds only atomics.
@@ -93,7 +50,7 @@ impl Segment {
             at + size_of::<T>() as u64 <= SEGMENT_BYTES && at.is_multiple_of(align_of::<T>() as u64)
         );
         // SAFETY: within the mapping, which lives as long as `self`; aligned; atomics take any bytes.
-        unsafe { &*self.base.add(at as usize).cast::<T>() }
+        unsafe { &*self.base().add(at as usize).cast::<T>() }
     }
 
     /// Memory region `index`.
@@ -133,20 +90,13 @@ impl Segment {
     pub(crate) fn in_arena(&self, at: u64, len: u64) -> Option<*mut u8> {
         let end = at.checked_add(len)?;
         // SAFETY: within the mapping.
-        (at >= ARENA_AT && end <= SEGMENT_BYTES).then(|| unsafe { self.base.add(at as usize) })
+        (at >= ARENA_AT && end <= SEGMENT_BYTES).then(|| unsafe { self.base().add(at as usize) })
     }
 
     /// Where in the segment the `len` bytes at `addr` lie, if they lie in the arena.
     pub(crate) fn arena_offset(&self, addr: u64, len: u64) -> Option<u64> {
-        let at = addr.checked_sub(self.base as u64)?;
+        let at = addr.checked_sub(self.base() as u64)?;
         self.in_arena(at, len).map(|_| at)
-    }
-}
-
-impl Drop for Segment {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping; no reference outlives `self`.
-        unsafe { libc::munmap(self.base.cast::<c_void>(), SEGMENT_BYTES as usize) };
     }
 }
 

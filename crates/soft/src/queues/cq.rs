@@ -6,7 +6,7 @@
 
 use super::events::Events;
 use super::recv_queue::RecvQueue;
-use crate::counts::qp::RecvCounts;
+use crate::counts::qp::RecvCounter;
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
@@ -33,7 +33,7 @@ pub(crate) struct QpShare {
     pub(crate) freed: AtomicU64,
     pub(crate) rq: Arc<RecvQueue>,
     /// Where what the QP receives is counted, if it is.
-    pub(crate) counts: Option<Mutex<RecvCounts>>,
+    pub(crate) counts: Option<Mutex<RecvCounter>>,
 }
 
 /// A completion of the private part.

@@ -1,7 +1,8 @@
 //! What a program posts, counted, and what it would cost a given NIC: the paper's instrumented
 //! driver (ATC'16, 3) for any program and any profile.
 //!
-//! When the process ends, `doorbell_nic`'s accounting turns its counts into PCIe transactions.
+//! `doorbell_nic`'s accounting turns the counts of a process into PCIe transactions when it ends: the process itself
+//! where it calls exit(3), else whoever launched it.
 
 mod display;
 mod posting;
@@ -10,14 +11,77 @@ mod workload;
 
 pub use report::Report;
 
-use crate::counts;
+use crate::counts::{self, process::ProcessCounts};
+use doorbell_nic::{Profile, ProfileError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// 1 to print a summary when the process ends.
-pub(crate) const PRINT_VARIABLE: &str = "DOORBELL_STATS";
+const PRINT_VARIABLE: &str = "DOORBELL_STATS";
 /// File for the JSON.
-pub(crate) const JSON_VARIABLE: &str = "DOORBELL_STATS_JSON";
+const JSON_VARIABLE: &str = "DOORBELL_STATS_JSON";
+
+/// Counting of what the program posts.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Name or file of the profile of the NIC whose PCIe transactions are to be told.
+    pub profile: String,
+    /// Whether a summary is printed when the program ends.
+    pub print: bool,
+    /// File for the JSON, one for each process: of all but the first to end, the process number goes
+    /// before the extension.
+    pub json: Option<PathBuf>,
+}
+
+impl Stats {
+    /// Has a program counted.
+    pub(crate) fn set(&self, command: &mut Command) -> Result<(), ProfileError> {
+        // Found out here, where it can be told, not when the program ends.
+        Profile::named_or_file(&self.profile)?;
+        command.env(counts::PROFILE_VARIABLE, &self.profile);
+        if self.print {
+            command.env(PRINT_VARIABLE, "1");
+        }
+        if let Some(path) = &self.json {
+            // What an earlier run has left would keep this one from using the name.
+            if path.is_file() {
+                let _ = std::fs::remove_file(path);
+            }
+            command.env(JSON_VARIABLE, std::path::absolute(path).unwrap_or(path.clone()));
+        }
+        Ok(())
+    }
+
+    /// What this process was told when it was launched.
+    fn of_environment() -> Option<Stats> {
+        let profile = std::env::var(counts::PROFILE_VARIABLE).ok()?;
+        let print = std::env::var_os(PRINT_VARIABLE).is_some_and(|value| value == "1");
+        Some(Stats { profile, print, json: std::env::var_os(JSON_VARIABLE).map(PathBuf::from) })
+    }
+
+    /// Tells what a process has counted.
+    pub(crate) fn tell(&self, counts: &ProcessCounts<'_>) {
+        if counts.is_incomplete() {
+            return eprintln!("doorbell: no statistics: more was posted than there is room to count");
+        }
+        let profile = match Profile::named_or_file(&self.profile) {
+            Ok(profile) => profile,
+            Err(error) => return eprintln!("doorbell: no statistics: {error}"),
+        };
+        let report = Report::new(&self.profile, &profile, counts);
+        if self.print {
+            // Behind what the program has printed; its own output stays as it is.
+            eprint!("{report}");
+        }
+        if let Some(path) = &self.json
+            && let Err(error) = write_json(path, counts.pid(), &report)
+        {
+            eprintln!("doorbell: cannot write {}: {error}", path.display());
+        }
+        counts.set_told();
+    }
+}
 
 /// Has what is counted told when the process ends, and left to the parent where it forks.
 pub(crate) fn tell_at_exit() {
@@ -26,7 +90,7 @@ pub(crate) fn tell_at_exit() {
         // SAFETY: functions of this library, which is never unloaded.
         unsafe {
             libc::pthread_atfork(None, None, Some(in_child));
-            libc::atexit(tell);
+            libc::atexit(at_exit);
         }
     });
 }
@@ -36,46 +100,42 @@ extern "C" fn in_child() {
 }
 
 /// Tells what was counted, as the environment asks; the process ends.
-extern "C" fn tell() {
-    let Some(name) = counts::profile_name() else { return };
-    let (all, srq) = counts::take();
-    if all.is_empty() {
-        return;
-    }
-    let profile = match doorbell_nic::Profile::named_or_file(name) {
-        Ok(profile) => profile,
-        Err(error) => return eprintln!("doorbell: no statistics: {error}"),
-    };
-    let report = Report::new(name, &profile, &all, &srq);
-    if std::env::var_os(PRINT_VARIABLE).is_some_and(|value| value == "1") {
-        // Behind what the program has printed; its own output stays as it is.
-        eprint!("{report}");
-    }
-    if let Some(path) = std::env::var_os(JSON_VARIABLE) {
-        let path = PathBuf::from(path);
-        if let Err(error) = write_json(&path, &report) {
-            eprintln!("doorbell: cannot write {}: {error}", path.display());
-        }
+extern "C" fn at_exit() {
+    if let Some(counts) = counts::own().filter(ProcessCounts::has_qps)
+        && let Some(stats) = Stats::of_environment()
+    {
+        stats.tell(&counts);
     }
 }
 
-/// Writes to the file, or where another process has written it already, beside it.
-fn write_json(path: &Path, report: &Report) -> std::io::Result<()> {
-    let create = |path: &Path| std::fs::OpenOptions::new().write(true).create_new(true).open(path);
-    let mut file = match create(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            create(&beside(path, std::process::id()))?
-        }
-        opened => opened?,
-    };
+/// Writes to the file, or where another process has written it already, beside it. It is there when it is whole: who
+/// writes may be killed.
+fn write_json(path: &Path, pid: u32, report: &Report) -> std::io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().permissions(readable()).tempfile_in(directory)?;
     serde_json::to_writer_pretty(&mut file, report)?;
-    file.write_all(b"\n")
+    file.write_all(b"\n")?;
+    let mut names = std::iter::once(path.to_owned()).chain((1..).map(|nth| beside(path, pid, nth)));
+    loop {
+        let name = names.next().expect("there is no end of them");
+        match file.persist_noclobber(name) {
+            Ok(_) => return Ok(()),
+            Err(taken) if taken.error.kind() == std::io::ErrorKind::AlreadyExists => file = taken.file,
+            Err(other) => return Err(other.error),
+        }
+    }
 }
 
-/// The name for the file of a further process: its number goes before the extension.
-fn beside(path: &Path, pid: u32) -> PathBuf {
+/// What a new file's permissions are before the process's mask takes some away.
+fn readable() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o666)
+}
+
+/// The name for the file of a further process: its number goes before the extension, and how many programs it has been
+/// where it became another one.
+fn beside(path: &Path, pid: u32, nth: u32) -> PathBuf {
     let mut name = path.file_stem().unwrap_or_default().to_owned();
-    name.push(format!(".{pid}"));
+    name.push(if nth == 1 { format!(".{pid}") } else { format!(".{pid}-{nth}") });
     if let Some(extension) = path.extension() {
         name.push(".");
         name.push(extension);
@@ -92,7 +152,8 @@ mod tests {
         for (path, expected) in
             [("/a/s.json", "/a/s.7.json"), ("s", "s.7"), ("a.b/s.x.json", "a.b/s.x.7.json")]
         {
-            assert_eq!(beside(Path::new(path), 7), Path::new(expected));
+            assert_eq!(beside(Path::new(path), 7, 1), Path::new(expected));
         }
+        assert_eq!(beside(Path::new("/a/s.json"), 7, 2), Path::new("/a/s.7-2.json"));
     }
 }

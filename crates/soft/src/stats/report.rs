@@ -2,6 +2,7 @@
 
 use super::posting::Posting;
 use super::workload::most_like;
+use crate::counts::process::ProcessCounts;
 use crate::counts::qp::{QpCounts, RecvCounts, Shape};
 use doorbell_nic::accounting::{self, Transactions};
 use doorbell_nic::limits::Limit;
@@ -79,28 +80,26 @@ pub(super) struct Counts {
 }
 
 impl Report {
-    /// The report of a process whose QPs have these counts, and whose SRQs those of `srq`. `name` is
-    /// what the profile was asked for as.
-    pub(crate) fn new(name: &str, profile: &Profile, all: &[QpCounts], srq: &RecvCounts) -> Report {
+    /// The report of what a process has counted. `name` is what the profile was asked for as.
+    pub(crate) fn new(name: &str, profile: &Profile, counts: &ProcessCounts<'_>) -> Report {
+        let all = &counts.qps()[..];
         let qps: Vec<QpReport> = all.iter().map(|qp| QpReport::new(profile, qp)).collect();
         let mut total = Counts::default();
         for qp in &qps {
             total.add_all(&qp.counts);
         }
-        total.add_posted_recvs(profile, srq);
+        total.add_posted_recvs(profile, &counts.srq());
         let posting = Posting::of(all);
         let (workload, of_workload) = match most_like(name, profile, all, &posting) {
             Some((workload, n)) => (Some(workload), n),
             None => (None, 0),
         };
-        let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
-        let program = arguments.next().unwrap_or_default();
-        let program = std::env::current_exe().map_or(program, |path| path.display().to_string());
+        let mut command = counts.command().into_iter();
         Report {
             schema: 1,
-            pid: std::process::id(),
-            program,
-            arguments: arguments.collect(),
+            pid: counts.pid(),
+            program: command.next().unwrap_or_default(),
+            arguments: command.collect(),
             profile: profile.name.clone(),
             notes: [TIMING, NOT_COUNTED],
             limits: posting.limits(profile, all),

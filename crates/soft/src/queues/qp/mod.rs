@@ -8,7 +8,7 @@ mod waiting;
 use super::cq::{Cq, QpShare};
 use super::events::Events;
 use super::recv_queue::RecvQueue;
-use crate::counts::{self, Counting, qp::QpCounts};
+use crate::counts::{self, qp::QpCounter};
 use crate::device;
 use crate::engine::requester::{Requester, Scratch};
 use crate::errno::{EINVAL, Errno};
@@ -72,7 +72,7 @@ pub(crate) struct Sends {
     wait: Option<Wait>,
     scratch: Scratch,
     /// What was posted, if it is counted.
-    counts: Option<Box<QpCounts>>,
+    counts: Option<Box<QpCounter>>,
 }
 
 impl Qp {
@@ -80,9 +80,8 @@ impl Qp {
         let index = process.qp_numbers.take()?;
         let num = qp_num(process.slot, index);
         let made = Qp::with_index(process, parts, index, num);
-        match &made {
-            Ok(qp) => counts::watch(qp.me.clone()),
-            Err(_) => process.qp_numbers.give_back(index),
+        if made.is_err() {
+            process.qp_numbers.give_back(index);
         }
         made
     }
@@ -108,12 +107,13 @@ impl Qp {
         record.uses_srq.store(u32::from(uses_srq), Relaxed);
         record.processor.store(0, Relaxed);
         record.state.store(QpState::Reset.to_c(), Release);
+        let (posts, receives) = counts::qp(num, parts.qp_type).unzip();
         let share = Arc::new(QpShare {
             num,
             generation: AtomicU32::new(generation),
             freed: AtomicU64::new(0),
             rq,
-            counts: counts::wanted().then(Mutex::default),
+            counts: receives.map(Mutex::new),
         });
         parts.send_cq.add_user(share.clone());
         parts.recv_cq.add_user(share.clone());
@@ -136,7 +136,7 @@ impl Qp {
                 queue: VecDeque::new(),
                 wait: None,
                 scratch: Scratch::default(),
-                counts: counts::wanted().then(|| Box::new(QpCounts::new(num, parts.qp_type))),
+                counts: posts.map(Box::new),
             }),
             events: Events::default(),
         }))
@@ -290,9 +290,6 @@ impl Qp {
 
     /// Ends the QP's life: nothing of it is seen any more.
     pub(crate) fn destroy(&self) {
-        if let Some(counts) = self.counts() {
-            counts::keep(counts);
-        }
         let mut sends = self.sends();
         self.reset(&mut sends);
         sends.counts = None;
@@ -300,16 +297,6 @@ impl Qp {
         self.send_cq.remove_user(self.num());
         self.recv_cq.remove_user(self.num());
         self.requester.process.qp_numbers.give_back(self.index);
-    }
-}
-
-impl Counting for Qp {
-    fn counts(&self) -> Option<QpCounts> {
-        let mut counts = self.sends().counts.as_deref().cloned()?;
-        if let Some(recvs) = &self.share.counts {
-            counts.recvs = lock(recvs).clone();
-        }
-        Some(counts)
     }
 }
 

@@ -1,10 +1,22 @@
-//! Runs a program on the software NIC: sets the environment that loads the library, and becomes
-//! the program.
+//! Runs a program on the software NIC: sets the environment that loads the library, and becomes the program, or where
+//! statistics are wanted its parent.
+
+mod front;
+mod monitor;
+mod signals;
+
+pub use crate::stats::Stats;
+
+use crate::counts::board::{self, Board};
+use crate::counts::process::ProcessCounts;
+use monitor::Monitor;
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// File name of the library, as `cargo build` makes it.
@@ -38,18 +50,6 @@ pub struct Launch {
     pub stats: Option<Stats>,
 }
 
-/// Counting of what the program posts.
-#[derive(Clone, Debug, Default)]
-pub struct Stats {
-    /// Name or file of the profile of the NIC whose PCIe transactions are to be told.
-    pub profile: String,
-    /// Whether a summary is printed when the program ends.
-    pub print: bool,
-    /// File for the JSON, one for each process: of all but the first to end, the process number goes
-    /// before the extension.
-    pub json: Option<PathBuf>,
-}
-
 /// Why a program was not run.
 #[derive(Debug, Error)]
 pub enum LaunchError {
@@ -71,6 +71,9 @@ pub enum LaunchError {
     /// The profile.
     #[error(transparent)]
     Profile(#[from] doorbell_nic::ProfileError),
+    /// Nobody can count beside the program.
+    #[error("cannot count what the program posts: {0}")]
+    Counting(std::io::Error),
     /// The program does not start.
     #[error("cannot run {}: {cause}", program.display())]
     Program {
@@ -81,12 +84,26 @@ pub enum LaunchError {
     },
 }
 
+/// How long the end of the program is waited for by others that may be ending, as those that the same signal has told to.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often it is looked whether they have.
+const LOOK: Duration = Duration::from_millis(2);
+
 impl Launch {
-    /// Becomes the program; returns only where that fails.
-    pub fn exec(&self, program: &OsStr, arguments: &[OsString]) -> LaunchError {
+    /// Runs the program and ends as it does; returns only where it does not start. This process must have no other
+    /// threads.
+    ///
+    /// Without statistics this process becomes the program. With them it stands for the program, which is a child of
+    /// its child: signals, stops and the end are as if it were the program, and its files are let go. When the program has ended,
+    /// the statistics of all processes are told that have not told them themselves by exit(3); those that outlive it by
+    /// more than a second are left to do that. Where this process is killed, the program is.
+    pub fn run(&self, program: &OsStr, arguments: &[OsString]) -> LaunchError {
         match self.command(program, arguments) {
-            Ok(mut command) => LaunchError::Program { program: program.into(), cause: command.exec() },
             Err(error) => error,
+            Ok(command) => match &self.stats {
+                Some(stats) => watched(stats, program, command),
+                None => became(program, command),
+            },
         }
     }
 
@@ -139,20 +156,39 @@ impl Launch {
     }
 }
 
-impl Stats {
-    fn set(&self, command: &mut Command) -> Result<(), LaunchError> {
-        // Found out here, where it can be told, not when the program ends.
-        doorbell_nic::Profile::named_or_file(&self.profile)?;
-        command.env(crate::counts::PROFILE_VARIABLE, &self.profile);
-        if self.print {
-            command.env(crate::stats::PRINT_VARIABLE, "1");
+/// Becomes the program.
+fn became(program: &OsStr, mut command: Command) -> LaunchError {
+    LaunchError::Program { program: program.into(), cause: command.exec() }
+}
+
+/// Runs the program as a child, and tells what was counted when it has ended.
+fn watched(stats: &Stats, program: &OsStr, mut command: Command) -> LaunchError {
+    // From here on in another process, whose board it is.
+    let (front, (file, board)) = match front::put_before().and_then(|front| Ok((front, Board::create()?))) {
+        Ok(made) => made,
+        Err(error) => return LaunchError::Counting(error),
+    };
+    if let Some(address) = Board::address(&file) {
+        command.env(board::VARIABLE, address);
+    }
+    let ended = match Monitor::start(&front, command, file.as_raw_fd()) {
+        Ok(monitor) => monitor.watch(),
+        Err(cause) => return LaunchError::Program { program: program.into(), cause },
+    };
+    tell_rest(stats, board);
+    signals::end_as(ended)
+}
+
+/// Tells what those processes have counted that have ended and not told it themselves.
+fn tell_rest(stats: &Stats, board: &Board) {
+    let until = Instant::now() + PATIENCE;
+    for counts in ProcessCounts::on(board) {
+        while !counts.is_told() && counts.is_alive() && Instant::now() < until {
+            std::thread::sleep(LOOK);
         }
-        if let Some(path) = &self.json {
-            // What an earlier run has left would keep this one from using the name.
-            let _ = std::fs::remove_file(path);
-            command.env(crate::stats::JSON_VARIABLE, std::path::absolute(path).unwrap_or(path.clone()));
+        if !counts.is_told() && !counts.is_alive() {
+            stats.tell(&counts);
         }
-        Ok(())
     }
 }
 

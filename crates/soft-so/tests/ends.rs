@@ -1,0 +1,213 @@
+//! Statistics of programs that end otherwise than by exit(3): who launches them tells what they have counted.
+
+mod common;
+
+use common::verbs::{Node, SIGNALED, Wr, fork_init};
+use common::{ROLE, launch, text};
+use doorbell_soft::launch::{Launch, Link, Stats};
+use doorbell_verbs::SendOp;
+use serde_json::Value;
+use std::ffi::OsString;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Where the launcher below has the statistics written, and on which fabric its program runs.
+const JSON: &str = "DOORBELL_TEST_JSON";
+const FABRIC: &str = "DOORBELL_TEST_FABRIC";
+
+/// Arguments that have this executable run one test as a program.
+fn arguments(test: &str) -> [&str; 5] {
+    ["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]
+}
+
+/// Launches the program below.
+#[test]
+#[ignore = "a program that the other tests run"]
+fn launcher() {
+    let variable = |name| std::env::var(name).expect("a test says so");
+    let stats = Stats { profile: "cib".into(), print: true, json: Some(variable(JSON).into()) };
+    let launch = Launch { fabric: Some(variable(FABRIC)), stats: Some(stats), ..launch(Link::Ib) };
+    let file = std::env::current_exe().expect("the test has a file");
+    let arguments = arguments("program").map(OsString::from);
+    panic!("{}", launch.run(file.as_os_str(), &arguments));
+}
+
+/// Posts, and ends as the test says.
+#[test]
+#[ignore = "a program that the other tests run"]
+fn program() {
+    let role = std::env::var(ROLE).expect("a test says what to do");
+    // SAFETY: takes a number; the program ends where it hangs.
+    unsafe { libc::alarm(60) };
+    let node = posts(7, 16);
+    match &role[..] {
+        "forks" => fork_and_be_killed(node),
+        "execs" => {
+            let file = std::env::current_exe().expect("the test has a file");
+            let mut again = Command::new(file);
+            panic!("{}", again.args(arguments("program")).env(ROLE, "_exit").exec());
+        }
+        "outlives" => outlive(),
+        end => end_by(end),
+    }
+}
+
+/// Ends in one of many ways.
+fn end_by(end: &str) -> ! {
+    // SAFETY: takes numbers.
+    unsafe {
+        match end {
+            "_exit" => libc::_exit(5),
+            "abort" => libc::abort(),
+            "fault" => {
+                std::ptr::without_provenance::<u8>(8).read_volatile();
+            }
+            "exit" => libc::exit(6),
+            signal => {
+                libc::kill(libc::getpid(), signal.parse().expect("a signal"));
+            }
+        }
+    }
+    panic!("it should have ended by {end}");
+}
+
+/// A node that has posted so many WRITEs of so many bytes, in lists of two and a rest.
+fn posts(writes: usize, bytes: u32) -> Node {
+    let node = Node::open(4096, 2);
+    let ends = [node.endpoint(0), node.endpoint(1)];
+    node.connect(0, &ends[1]);
+    node.connect(1, &ends[0]);
+    let payload = [(0, bytes)];
+    let write = || Wr { op: SendOp::Write(ends[1].at(2048)), buffers: &payload, flags: SIGNALED };
+    for posted in (0..writes).step_by(2) {
+        let list: Vec<Wr<'_>> = (posted..writes.min(posted + 2)).map(|_| write()).collect();
+        node.post(0, &list);
+        node.completions(list.len());
+    }
+    node
+}
+
+/// Two children post: one ends by `_exit`, one is killed; so is the parent, which goes on posting after them.
+fn fork_and_be_killed(node: Node) -> ! {
+    fork_init();
+    for (end, writes) in [("_exit", 3), ("9", 4)] {
+        // SAFETY: this process has no thread that allocates.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let _own = posts(writes, 32);
+            end_by(end);
+        }
+        let mut status = 0;
+        // SAFETY: our child and our variable.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    }
+    let ends = [node.endpoint(0), node.endpoint(1)];
+    node.carry_out(0, SendOp::Write(ends[1].at(2048)), &[(0, 64)]);
+    end_by("9")
+}
+
+/// The program ends, and its child some time after it.
+fn outlive() -> ! {
+    // SAFETY: this process has no thread that allocates; both end without more ado.
+    unsafe {
+        if libc::fork() == 0 {
+            let _own = posts(3, 32);
+            // Longer than anybody waits for it.
+            std::thread::sleep(std::time::Duration::from_millis(2500));
+            libc::exit(0);
+        }
+        libc::_exit(0)
+    }
+}
+
+/// How a program has ended that was launched, what was said, and the statistics of its processes.
+fn launched(role: &str) -> (Output, Vec<Value>) {
+    let directory =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ends-{}-{role}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory can be made");
+    let mut command = Command::new(std::env::current_exe().expect("the test has a file"));
+    command.args(arguments("launcher")).env(ROLE, role).env(JSON, directory.join("stats.json"));
+    command.env(FABRIC, launch(Link::Ib).fabric.expect("it has a name"));
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = command.spawn().expect("it starts").wait_with_output().expect("it can be heard");
+    let reports = read(&directory);
+    std::fs::remove_dir_all(&directory).expect("it can be removed");
+    (output, reports)
+}
+
+/// The reports in a directory, that of the first name first.
+fn read(directory: &Path) -> Vec<Value> {
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(directory).expect("it is there").flatten().map(|entry| entry.path()).collect();
+    files.sort_by_key(|file| (file.file_name().is_some_and(|name| name != "stats.json"), file.clone()));
+    let read = |file: PathBuf| std::fs::read_to_string(file).expect("it can be read");
+    files.into_iter().map(|file| serde_json::from_str(&read(file)).expect("it is whole")).collect()
+}
+
+/// Work requests, bytes and Doorbells of a report.
+fn posted(report: &Value) -> [u64; 3] {
+    ["work_requests", "payload_bytes", "doorbells"]
+        .map(|key| report["total"][key].as_u64().expect("a number"))
+}
+
+#[test]
+fn however_a_program_ends_each_work_request_is_told() {
+    for (role, code, signal) in [
+        ("exit", Some(6), None),
+        ("_exit", Some(5), None),
+        ("abort", None, Some(libc::SIGABRT)),
+        ("fault", None, Some(libc::SIGSEGV)),
+        ("9", None, Some(libc::SIGKILL)),
+        ("15", None, Some(libc::SIGTERM)),
+        ("10", None, Some(libc::SIGUSR1)),
+        ("64", None, Some(64)),
+    ] {
+        let (output, reports) = launched(role);
+        assert_eq!(
+            (output.status.code(), output.status.signal()),
+            (code, signal),
+            "{role}: {}",
+            text(&output)
+        );
+        let [report] = &reports[..] else { panic!("{role}: {} reports: {}", reports.len(), text(&output)) };
+        assert_eq!(posted(report), [7, 7 * 16, 4], "{role}");
+        assert_eq!(report["total"]["outstanding_max"], 2, "{role}");
+        assert_eq!(report["qps"].as_array().map(Vec::len), Some(2), "{role}");
+        let file = std::env::current_exe().expect("the test has a file");
+        assert_eq!(report["program"].as_str(), file.to_str(), "{role}");
+        assert_eq!(report["arguments"], Value::from(arguments("program").to_vec()), "{role}");
+        assert!(
+            text(&output).contains("posted      7 RDMA_WRITE on 2 QPs, 112 bytes"),
+            "{role}: {}",
+            text(&output)
+        );
+    }
+}
+
+#[test]
+fn each_process_has_statistics_of_its_own() {
+    let (output, reports) = launched("forks");
+    assert_eq!(output.status.signal(), Some(libc::SIGKILL), "{}", text(&output));
+    let mut all: Vec<[u64; 3]> = reports.iter().map(posted).collect();
+    all.sort_unstable();
+    assert_eq!(all, [[3, 96, 2], [4, 128, 2], [8, 7 * 16 + 64, 5]], "{}", text(&output));
+}
+
+#[test]
+fn a_process_that_becomes_another_program_has_statistics_of_both() {
+    let (output, reports) = launched("execs");
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output));
+    assert_eq!(reports.iter().map(posted).collect::<Vec<_>>(), [[7, 112, 4]; 2], "{}", text(&output));
+    assert_eq!(reports[0]["pid"], reports[1]["pid"]);
+}
+
+#[test]
+fn a_process_that_outlives_the_program_tells_its_own() {
+    let (output, reports) = launched("outlives");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    // Its standard error was open until it ended, so it has told by now.
+    let mut all: Vec<[u64; 3]> = reports.iter().map(posted).collect();
+    all.sort_unstable();
+    assert_eq!(all, [[3, 96, 2], [7, 112, 4]], "{}", text(&output));
+}

@@ -1,0 +1,110 @@
+//! Signals taken one by one instead of by handlers, for processes that do nothing else.
+
+use libc::{c_int, pid_t, sigset_t};
+use std::mem::MaybeUninit;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// A signal that has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Came {
+    pub(super) signal: c_int,
+    /// The process that sent it, of those that processes send.
+    pub(super) from: pid_t,
+    /// The value that came with it, where it was sent by sigqueue(3).
+    pub(super) value: Option<u64>,
+}
+
+/// All signals that can be blocked.
+pub(super) fn all() -> sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: fills the set, which is then one.
+    unsafe {
+        libc::sigfillset(set.as_mut_ptr());
+        set.assume_init()
+    }
+}
+
+/// A set without one signal.
+pub(super) fn without(mut set: sigset_t, signal: c_int) -> sigset_t {
+    // SAFETY: our own set; of a number that is no signal it changes nothing.
+    unsafe { libc::sigdelset(&mut set, signal) };
+    set
+}
+
+/// Blocks these signals and no others; returns which were.
+pub(super) fn block(set: &sigset_t) -> sigset_t {
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: sets of ours; fails only for an operation that there is not.
+    unsafe {
+        libc::sigprocmask(libc::SIG_SETMASK, set, before.as_mut_ptr());
+        before.assume_init()
+    }
+}
+
+/// The next of these signals, which are blocked.
+pub(super) fn next(set: &sigset_t) -> Came {
+    loop {
+        let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
+        // SAFETY: a set and room for what is told.
+        let signal = unsafe { libc::sigwaitinfo(set, info.as_mut_ptr()) };
+        if signal > 0 {
+            // SAFETY: filled, as there was a signal; both fields are integers of any value.
+            let (info, from, value) = unsafe {
+                let info = info.assume_init();
+                (info, info.si_pid(), info.si_value().sival_ptr as u64)
+            };
+            return Came { signal, from, value: (info.si_code == libc::SI_QUEUE).then_some(value) };
+        }
+    }
+}
+
+/// Sends a signal. The process may be gone.
+pub(super) fn send(to: pid_t, signal: c_int) {
+    // SAFETY: takes numbers.
+    unsafe { libc::kill(to, signal) };
+}
+
+/// Sends a signal with a value. The process may be gone.
+pub(super) fn send_value(to: pid_t, signal: c_int, value: u64) {
+    // SAFETY: takes numbers; nobody takes the value for a pointer.
+    unsafe { libc::sigqueue(to, signal, libc::sigval { sival_ptr: value as *mut _ }) };
+}
+
+/// How a signal is handled.
+pub(super) fn set_action(signal: c_int, action: &libc::sigaction) -> libc::sigaction {
+    let mut before = MaybeUninit::zeroed();
+    // SAFETY: an action without code of its own, and room for the one before; zeros are one too.
+    unsafe {
+        libc::sigaction(signal, action, before.as_mut_ptr());
+        before.assume_init()
+    }
+}
+
+/// What the system does where nobody has said anything.
+pub(super) fn default_action() -> libc::sigaction {
+    // SAFETY: zeros are SIG_DFL with no flags.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+/// What has become of a child: `None` where that is nothing new.
+pub(super) fn wait(child: pid_t, options: c_int) -> Option<ExitStatus> {
+    let mut status = 0;
+    // SAFETY: a child of ours, and our variable.
+    let changed = unsafe { libc::waitpid(child, &mut status, libc::WNOHANG | options) };
+    (changed == child).then(|| ExitStatus::from_raw(status))
+}
+
+/// Ends this process as another one has ended.
+pub(super) fn end_as(ended: ExitStatus) -> ! {
+    if let Some(signal) = ended.signal() {
+        // SAFETY: takes numbers: the program's core is enough, another of this process would take its place.
+        unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
+        set_action(signal, &default_action());
+        // SAFETY: takes nothing, cannot fail.
+        send(unsafe { libc::getpid() }, signal);
+        block(&without(all(), signal));
+    }
+    // Where a signal has not ended it, as shells put it.
+    std::process::exit(ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0)))
+}
