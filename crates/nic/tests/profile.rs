@@ -375,7 +375,7 @@ fn a_profile_names_the_host_of_another() {
     let mine = named(&format!("base = \"cx3\"\nhost = \"e7520\"\n{DDIO}")).unwrap();
     let e7520 = profile("e7520-t4");
     let hierarchy = doorbell_nic::Hierarchy { write_ways: 2, ..e7520.hierarchy.unwrap() };
-    assert_eq!((mine.host, mine.hierarchy), (e7520.host, Some(hierarchy)));
+    assert_eq!((mine.host, mine.hierarchy, mine.tcp), (e7520.host, Some(hierarchy), e7520.tcp));
     assert_eq!(mine.device, profile("cx3").device);
     assert_eq!(mine.name, "mine");
     for (text, message) in [
@@ -390,6 +390,11 @@ fn a_profile_names_the_host_of_another() {
         ),
         ("base = \"cx3\"\nhost = \"./none.toml\"", "my.toml:4: host: cannot read ./none.toml"),
         ("base = \"cx3\"\n[host]\ncoresx = 3", "my.toml:5: "),
+        (
+            "base = \"cx3\"\nhost = \"e7520\"\n[host]\ncores = 3",
+            "my.toml:5: host is given twice: a file names the host of another profile, as host = \"e7520\", or has",
+        ),
+        ("base = \"cx3\"\nbase = \"cib\"", "my.toml:4: base is given twice"),
     ] {
         let error = named(text).unwrap_err().to_string();
         assert!(error.starts_with(message) && !error.contains('\n'), "{text}: {error}");
@@ -407,4 +412,22 @@ fn a_host_with_caches_that_have_sizes_has_at_most_64_cores() {
     assert_eq!(cores(64), Ok(64));
     let error = cores(65).unwrap_err();
     assert!(error.contains("host.cores is 65, but a host with [hierarchy] has at most 64"), "{error}");
+}
+
+#[test]
+fn caches_that_cannot_be_are_refused() {
+    let with = |key: &str, value: &str| {
+        let basis = "basis = \"assumed\", reason = \"tried\", alternative = \"another\"";
+        named(&format!("base = \"e7520-t4\"\n[hierarchy]\n{key} = {{ value = {value}, {basis} }}"))
+    };
+    let ways = profile("e7520-t4").hierarchy.unwrap().llc_ways;
+    assert!(with("dma_write_ways", &ways.to_string()).is_ok());
+    for (key, value, message) in [
+        ("dma_write_ways", (ways + 1).to_string(), "but must be at most llc_ways"),
+        ("l1_ns", "1000".into(), "hierarchy.l1_ns is 1000, but must be at most l2_ns"),
+        ("llc_ns", "1".into(), "but must be at most llc_ns, 1"),
+    ] {
+        let error = with(key, &value).unwrap_err().to_string();
+        assert!(error.starts_with("my.toml:4: hierarchy.") && error.contains(message), "{error}");
+    }
 }

@@ -66,4 +66,26 @@ section! {
 impl Hierarchy {
     /// Cores that share a last level at most: the simulator has a bit for each.
     pub const MOST_CORES: u32 = 64;
+
+    /// What does not go together: one sentence. A level that is further away has no less latency, and devices write to
+    /// no more ways than there are.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let levels = [("l1_ns", self.l1_latency), ("l2_ns", self.l2_latency), ("llc_ns", self.llc_latency)];
+        for pair in levels.windows(2) {
+            let [(near, less), (far, more)] = [pair[0], pair[1]];
+            if less > more {
+                let ns = |span: Span| span.as_ps() as f64 / 1e3;
+                return Err(format!(
+                    "hierarchy.{near} is {}, but must be at most {far}, {}",
+                    ns(less),
+                    ns(more)
+                ));
+            }
+        }
+        if self.write_ways > self.llc_ways {
+            let (ways, all) = (self.write_ways, self.llc_ways);
+            return Err(format!("hierarchy.dma_write_ways is {ways}, but must be at most llc_ways, {all}"));
+        }
+        Ok(())
+    }
 }

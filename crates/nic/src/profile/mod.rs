@@ -181,10 +181,14 @@ impl Profile {
         let device_id = parsed.device_id.or(inherited);
         let host = Host::read(&mut reader, host)?;
         let inherited = reader.base.as_ref().is_some_and(|base| base.hierarchy.is_some());
+        let hierarchy_at = parsed.hierarchy.as_ref().map_or(0, |hierarchy| hierarchy.span().start);
         let hierarchy = match parsed.hierarchy {
             None if !inherited => None,
             section => Some(Hierarchy::read(&mut reader, section)?),
         };
+        if let Some(Err(message)) = hierarchy.as_ref().map(Hierarchy::check) {
+            return Err(reader.error(hierarchy_at, message));
+        }
         if hierarchy.is_some() && host.cores > Hierarchy::MOST_CORES {
             let most = Hierarchy::MOST_CORES;
             let message =

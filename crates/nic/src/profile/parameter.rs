@@ -243,6 +243,15 @@ pub(super) struct Reader<'a> {
     parameters: Vec<Parameter>,
 }
 
+/// That a file says something twice.
+fn given_twice(key: &str) -> String {
+    let both = "a file names the host of another profile, as host = \"e7520\", or has parameters in [host], not both";
+    match key {
+        "host" => format!("host is given twice: {both}"),
+        key => format!("{key} is given twice"),
+    }
+}
+
 impl<'a> Reader<'a> {
     pub(super) fn new(file: &'a str, text: &'a str) -> Reader<'a> {
         Reader { file, text, base: None, parameters: Vec::new() }
@@ -261,7 +270,14 @@ impl<'a> Reader<'a> {
 
     /// What the parser of TOML says, with the key of its line.
     pub(super) fn malformed(&self, error: &toml::de::Error) -> ProfileError {
-        let at = error.span().map_or(0, |span| span.start);
+        let span = error.span().unwrap_or(0..0);
+        let at = span.start;
+        if error.message() == "duplicate key" {
+            return self.error(
+                at,
+                given_twice(self.text.get(span).unwrap_or("a key").trim_matches(['[', ']', ' '])),
+            );
+        }
         let message = error.message().replace('\n', " ").replace("expected a map", "expected a table");
         // Where a line begins with a key, the error is about its value, unless it is the key itself.
         let begins = self.text.get(..at).map_or(0, |before| before.rfind('\n').map_or(0, |end| end + 1));
