@@ -42,13 +42,21 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// What any of `selectors` selects; all where there are none. What is beyond the papers is not among it.
+    /// What any of `selectors` selects; all where there are none. What is beyond the papers is among it only where a
+    /// selector selects nothing else: who names it asks for it.
     ///
     /// # Errors
     /// If one selects nothing, or a file of `papers/` is malformed.
     pub fn new(selectors: &[String]) -> Result<Selection, BadSelector> {
         let mut selection = Selection::with_beyond(selectors)?;
-        selection.experiments.retain(|experiment| !papers::is_beyond(experiment));
+        let mut asked_for = BTreeSet::new();
+        for selector in selectors {
+            let alone = Selection::with_beyond(std::slice::from_ref(selector))?.experiments;
+            if alone.iter().all(|experiment| papers::is_beyond(experiment)) {
+                asked_for.extend(alone.iter().map(|experiment| (experiment.paper, experiment.name)));
+            }
+        }
+        selection.experiments.retain(|e| !papers::is_beyond(e) || asked_for.contains(&(e.paper, e.name)));
         Ok(selection)
     }
 
@@ -196,8 +204,11 @@ mod tests {
         assert!(!select("atc16/fig1").is_ok_and(|s| s.wants("atc16-fig11b-labels")));
         assert!(!select("cluster21/fig1").unwrap().not_checked().is_empty());
         let beyond = ["conext13/beyond".to_owned()];
-        assert!(Selection::new(&beyond).unwrap().experiments.is_empty());
-        assert_eq!(Selection::with_beyond(&beyond).unwrap().experiments.len(), 1);
+        assert_eq!(Selection::new(&beyond).unwrap().experiments.len(), 1, "who names it asks for it");
+        let (paper, both) = (["conext13".to_owned()], ["conext13".to_owned(), beyond[0].clone()]);
+        let count = |selectors: &[String]| Selection::new(selectors).unwrap().experiments.len();
+        assert_eq!(count(&both), count(&paper) + 1);
+        assert_eq!(Selection::with_beyond(&paper).unwrap().experiments.len(), count(&both));
     }
 
     #[test]
