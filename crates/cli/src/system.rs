@@ -85,23 +85,25 @@ fn report(o: &SystemOutcome) -> String {
 
 /// What is no part of an operation.
 const BESIDE: &str = "tenant-pass";
+/// What every request has.
+const SERVED: &str = "prepare";
 
-/// What an operation's time goes to; what no program spends, network and stacks take.
+/// What an operation's time goes to: each phase once, on the average of the requests that were measured; what no program
+/// spends, network and stacks take. Where no request's phases were measured, or others' than the operations', that cannot
+/// be told.
 fn phases(o: &SystemOutcome, mean: f64) -> String {
-    let operations = o.mrps * o.workload.duration().as_secs_f64() * 1e6;
-    let each = |p: &PhaseTime| p.mean_ns * p.times as f64 / operations;
-    let of_it: f64 = o.phases.iter().filter(|p| p.phase != BESIDE).map(each).sum();
     let row = |name: &str, ns: f64, share: Option<f64>| {
         let share = share.map_or(String::new(), |share| format!("{}%", Digits(share * 100.0, 1)));
         vec![name.to_owned(), format!("{} us", Digits(ns / 1e3, 2)), share]
     };
-    let mut rows: Vec<_> = o
-        .phases
-        .iter()
-        .filter(|p| p.phase != BESIDE)
-        .map(|p| row(&p.phase, each(p), Some(each(p) / mean)))
-        .collect();
-    rows.push(row("network and stacks", mean - of_it, Some(1.0 - of_it / mean)));
+    let of_it = |phase: &&PhaseTime| phase.phase != BESIDE;
+    let spent: f64 = o.phases.iter().filter(of_it).map(|p| p.mean_ns).sum();
+    if !o.phases.iter().any(|p| p.phase == SERVED) || spent > mean {
+        return "  not known, as too few requests were measured from their beginning to their end: measure longer\n".into();
+    }
+    let mut rows: Vec<_> =
+        o.phases.iter().filter(of_it).map(|p| row(&p.phase, p.mean_ns, Some(p.mean_ns / mean))).collect();
+    rows.push(row("network and stacks", mean - spent, Some(1.0 - spent / mean)));
     if let Some(beside) = o.phases.iter().find(|p| p.phase == BESIDE) {
         rows.push(row("beside it, a pass of the tenant", beside.mean_ns, None));
     }

@@ -540,6 +540,38 @@ fn systems_are_simulated() {
     }
 }
 
+/// The rows of what an operation's time goes to, in microseconds, and the mean latency.
+fn phases(options: &str) -> (Vec<(String, f64)>, f64) {
+    let line = format!("simulate --system touch --profile e7520-t4 --size 4096 {options}");
+    let output = words(&line);
+    let text = stdout(&output);
+    let number = |line: &str, unit: &str| -> f64 {
+        line.split(unit).next().unwrap().split_whitespace().next_back().unwrap().parse().unwrap()
+    };
+    let mean = number(line_of(text, "latency, mean"), " ns") / 1e3;
+    let rows = ["prepare", "compute", "respond", "network and stacks"];
+    let row = |name: &&str| text.lines().find(|line| line.trim_start().starts_with(*name));
+    (rows.iter().filter_map(|name| Some((name.to_string(), number(row(name)?, " us")))).collect(), mean)
+}
+
+/// However the measured time begins and ends among requests, or whether it has a whole one.
+#[test]
+fn an_operation_s_time_is_told_by_whole_requests() {
+    let (long, _) = phases("--compute 100us --duration 20ms");
+    for duration in ["150us", "200us", "260us", "333us"] {
+        let (rows, mean) = phases(&format!("--compute 100us --duration {duration}"));
+        assert_eq!(rows.len(), 4, "{duration}: {rows:?}");
+        let sum: f64 = rows.iter().map(|(_, us)| us).sum();
+        assert!((sum - mean).abs() < 0.05, "{duration}: {rows:?} of {mean}");
+        for ((name, us), (_, expected)) in rows.iter().zip(&long) {
+            assert!((us - expected).abs() < 0.02 * expected + 0.3, "{duration}: {name} {us}, not {expected}");
+        }
+    }
+    let output =
+        words("simulate --system touch --profile e7520-t4 --compute 2ms --duration 20us --warmup 2390us");
+    assert!(!stdout(&output).contains("network and stacks"), "{}", stdout(&output));
+}
+
 /// Standard error on a device that is always full.
 #[cfg(target_os = "linux")]
 #[test]

@@ -6,7 +6,7 @@ use super::walk::Walk;
 use super::{rdma, tcp};
 use crate::measure::{How, Phase};
 use crate::{Interval, Measured, SystemError};
-use doorbell_verbs::{Mem, PageSize, Program, Provider, Span, Touch};
+use doorbell_verbs::{Mem, PageSize, Program, Provider, Span, Time, Touch};
 
 /// The server's thread.
 #[derive(Clone, Debug)]
@@ -49,8 +49,12 @@ impl Server {
             Mode::NoTouch => p.alloc(self.buffer.len(), PageSize::Small)?,
         };
         let mut measured = Measured::default();
+        let mut last: Option<Served> = None;
         while let Some(number) = client.next(self.interval)? {
             let began = p.now();
+            if let Some(last) = last {
+                last.count(&mut measured, self.interval, began);
+            }
             if number.is_multiple_of(self.sends_per_fill) {
                 let touch = match self.scan {
                     Scanned::Read => Touch::Load,
@@ -62,11 +66,33 @@ impl Server {
             p.work(self.compute);
             let sends = p.now();
             client.respond()?;
-            measured.spent(self.interval, Phase::Prepare, began, prepared);
-            measured.spent(self.interval, Phase::Compute, prepared, sends);
-            measured.spent(self.interval, Phase::Respond, sends, p.now());
+            last = Some(Served { began, prepared, sends, sent: p.now() });
         }
         Ok(measured)
+    }
+}
+
+/// A request that was served, by when its phases began and ended.
+#[derive(Clone, Copy)]
+struct Served {
+    began: Time,
+    prepared: Time,
+    sends: Time,
+    sent: Time,
+}
+
+impl Served {
+    /// Counts all phases at `next`, when the next request came: the client has the whole response by then, so that
+    /// phases are measured of those operations that are.
+    fn count(self, measured: &mut Measured, interval: Interval, next: Time) {
+        if !interval.contains(next) {
+            return;
+        }
+        let Served { began, prepared, sends, sent } = self;
+        let whenever = Interval::endless();
+        measured.spent(whenever, Phase::Prepare, began, prepared);
+        measured.spent(whenever, Phase::Compute, prepared, sends);
+        measured.spent(whenever, Phase::Respond, sends, sent);
     }
 }
 
