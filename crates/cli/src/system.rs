@@ -79,9 +79,17 @@ fn report(o: &SystemOutcome) -> String {
         let rows = o.lift.iter().map(|l| vec![l.resource.clone(), doorbell_lab::percent(l.gain)]);
         let header = [("10% more of", Align::Left), ("changes the rate by", Align::Right)];
         let _ = write!(text, "\n{}", table::columns(&header, rows.collect()));
+        if !o.uncore.is_empty() {
+            text += MEMORY_APART;
+        }
     }
     text
 }
+
+/// What no rerun is made with more of, where caches have sizes.
+const MEMORY_APART: &str = "No resource of these lifts what memory and write-backs take that the NIC forces: dram_ns, dram_mb_per_s and
+forced_write_back_ns of [hierarchy].
+";
 
 /// What is no part of an operation.
 const BESIDE: &str = "tenant-pass";

@@ -572,6 +572,39 @@ fn an_operation_s_time_is_told_by_whole_requests() {
     assert!(!stdout(&output).contains("network and stacks"), "{}", stdout(&output));
 }
 
+/// What 10% more of the cores brings, and the bottleneck.
+fn explained(options: &str) -> (f64, String) {
+    let output = words(&format!("simulate --system touch --size 4096 --explain --json {options}"));
+    let json: serde_json::Value = serde_json::from_str(stdout(&output)).unwrap();
+    let lifts = json["lift"].as_array().unwrap().iter();
+    let cpu = lifts.clone().find(|lift| lift["resource"] == "cpu").unwrap();
+    (cpu["gain"].as_f64().unwrap(), json["bottleneck"].to_string())
+}
+
+/// On hosts whose caches have sizes and on others: scans, computation, system calls.
+#[test]
+fn a_faster_core_does_what_programs_do_in_less_time() {
+    for (options, share, class) in [
+        ("--profile cib --compute 1ms", 0.97, "\"class\":\"cpu\""),
+        ("--profile e7520-t4 --compute 1ms", 0.97, "\"class\":\"cpu\""),
+        ("--profile e7520-on-die --step 1", 0.85, "\"class\":\"cpu\""),
+        ("--profile e7520-t4 --stack tcp", 0.3, "latency"),
+    ] {
+        let (gain, bottleneck) = explained(options);
+        assert!((0.9 * share * 0.1..0.101).contains(&gain), "{options}: {gain}");
+        assert!(bottleneck.contains(class), "{options}: {bottleneck}");
+    }
+}
+
+/// It is busy by what it is, whatever the rate.
+#[test]
+fn a_tenant_s_core_is_no_bottleneck() {
+    for tenant in ["own", "shared"] {
+        let (_, bottleneck) = explained(&format!("--profile e7520-t4 --tenant {tenant}"));
+        assert!(!bottleneck.contains("core 1") && !bottleneck.contains("\"cpu\""), "{tenant}: {bottleneck}");
+    }
+}
+
 /// Standard error on a device that is always full.
 #[cfg(target_os = "linux")]
 #[test]

@@ -1,7 +1,7 @@
 //! What limits a workload: observed by reruns, or guessed from use.
 
 use crate::plan::{Control, Run, execute};
-use crate::results::{Bottleneck, GroupLift, Lift, Outcome, Ran, Utilization};
+use crate::results::{Bottleneck, GroupLift, Lift, Of, Outcome, Ran, Utilization};
 use crate::simulate::SimulateError;
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_nic::{Profile, Resource};
@@ -109,9 +109,13 @@ pub(crate) fn explained(base: &Ran, mut lifts: Vec<(Resource, f64)>) -> Ran {
     // Of equal ones in the order of the list.
     lifts.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let name = |machine| base.machine_name(machine);
+    let resources = match &base.of {
+        Of::Verbs(outcome) => outcome.resources.clone(),
+        Of::System(outcome) => outcome.workload.of_operations(&outcome.resources),
+    };
     let bottleneck = match lifts.len() == Resource::ALL.len() {
-        true => observed(base.resources(), &lifts, &name),
-        false => busiest(base.resources(), &name),
+        true => observed(&resources, &lifts, &name),
+        false => busiest(&resources, &name),
     };
     base.with(bottleneck, told(&lifts))
 }

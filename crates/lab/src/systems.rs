@@ -38,6 +38,7 @@ trait Simulated: Debug + Send + Sync {
     fn store_bytes(&self) -> u64;
     fn warmed_bytes(&self) -> u64;
     fn datagram(&self) -> Option<(&'static str, u32)>;
+    fn beside(&self) -> Option<u32>;
     fn lasting(&self, duration: Duration) -> Arc<dyn Simulated>;
     fn run(&self, cluster: &mut SimCluster) -> Result<Option<Ended<Measured>>, SiteError>;
 }
@@ -73,6 +74,10 @@ impl<S: System> Simulated for S {
 
     fn datagram(&self) -> Option<(&'static str, u32)> {
         System::datagram(self)
+    }
+
+    fn beside(&self) -> Option<u32> {
+        System::beside(self)
     }
 
     fn lasting(&self, duration: Duration) -> Arc<dyn Simulated> {
@@ -161,6 +166,13 @@ impl SystemWorkload {
             return Err(WorkloadError::Invalid(why));
         }
         Ok(())
+    }
+
+    /// Of the use of resources that which operations depend on.
+    pub(crate) fn of_operations(&self, all: &[Utilization]) -> Vec<Utilization> {
+        let beside = self.system.beside().map(|thread| format!("core {thread}"));
+        let is_beside = |r: &Utilization| r.machine == 0 && Some(&r.name) == beside.as_ref();
+        all.iter().filter(|r| !is_beside(r)).cloned().collect()
     }
 
     /// Virtual time that is measured.
@@ -347,7 +359,7 @@ pub(crate) fn run_once(
         again: share(clients.again),
         dropped: m.dropped,
         sent_again: SentAgain::from(&m.sent_again),
-        bottleneck: explain::busiest(&resources, &|machine| format!("machine {machine}")),
+        bottleneck: explain::busiest(&w.of_operations(&resources), &|machine| format!("machine {machine}")),
         lift: Vec::new(),
         resources,
         caches: m.caches.iter().map(Cache::from).collect(),

@@ -9,7 +9,8 @@ use std::fmt;
 /// What can limit a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Resource {
-    /// The cores and their memory accesses.
+    /// The cores, what programs, driver and kernel do on them, and the latencies of their caches. Memory behind caches
+    /// that have sizes, and write-backs to it, are in no resource.
     Cpu,
     /// Host-to-device PCIe bandwidth for MMIOs.
     MmioBandwidth,
@@ -111,6 +112,13 @@ impl Profile {
         relaxed
     }
 
+    /// The clock rate of the cores as the profile has it, and as it is where [`Resource::Cpu`] is relaxed, in Hz: what
+    /// programs compute takes so much less time.
+    pub fn clocks(&self) -> (u64, u64) {
+        let own = self.parameters.iter().find(|parameter| parameter.name == "host.clock_ghz");
+        (own.map_or(self.host.clock_hz, |clock| (clock.value * 1e9).round() as u64), self.host.clock_hz)
+    }
+
     fn relax_in_place(&mut self, resource: Resource, factor: Factor) {
         match resource {
             Resource::Cpu => self.relax_cpu(factor),
@@ -158,6 +166,32 @@ impl Profile {
             &mut h.dram,
             &mut h.copy_line,
         ]);
+        if let Some(c) = &mut self.hierarchy {
+            factor.faster([
+                &mut c.instruction,
+                &mut c.l1_latency,
+                &mut c.l2_latency,
+                &mut c.llc_latency,
+                &mut c.other_core,
+            ]);
+        }
+        if let Some(t) = &mut self.tcp {
+            factor.faster([
+                &mut t.system_call,
+                &mut t.socket_call,
+                &mut t.poll_socket,
+                &mut t.segment_out,
+                &mut t.page_out,
+                &mut t.ack_out,
+                &mut t.frame_in,
+                &mut t.segment_in,
+                &mut t.ack_in,
+                &mut t.interrupt_entry,
+                &mut t.interrupt_exit,
+                &mut t.wake_up,
+                &mut t.sleep,
+            ]);
+        }
     }
 
     fn relax_tx(&mut self, factor: Factor) {

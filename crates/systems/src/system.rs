@@ -64,6 +64,11 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// A thread of the server that is no part of any operation: how busy its core is says nothing of the rate.
+    fn beside(&self) -> Option<u32> {
+        None
+    }
+
     /// Puts it up: allocates, and adds the server's threads and the clients.
     ///
     /// # Errors

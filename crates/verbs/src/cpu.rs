@@ -46,7 +46,8 @@ pub trait Cpu {
     /// The time on this thread's clock.
     fn now(&self) -> Time;
 
-    /// States work that takes `span` in virtual time; nothing on hardware.
+    /// States work of instructions that takes `span` of virtual time on the host's cores as its profile has them; nothing
+    /// on hardware.
     fn work(&self, span: Span);
 
     /// Equals repeating the pass since the previous `pause` until it sees something new or

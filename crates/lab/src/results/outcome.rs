@@ -187,13 +187,6 @@ impl Ran {
         }
     }
 
-    pub(crate) fn resources(&self) -> &[Utilization] {
-        match &self.of {
-            Of::Verbs(outcome) => &outcome.resources,
-            Of::System(outcome) => &outcome.resources,
-        }
-    }
-
     /// A machine in words.
     pub(crate) fn machine_name(&self, machine: u32) -> String {
         match &self.of {

@@ -36,6 +36,8 @@ pub(crate) const ALLOCATED: &str = "memory lives as long as the run, and regions
 pub(crate) struct Host {
     /// What the driver costs the cores.
     pub(crate) costs: CpuCost,
+    /// Clock rate that programs state work at, and that they compute at.
+    clocks: (u64, u64),
     /// How long the empty pass of a poll loop takes beside what it looks at, in picoseconds.
     pub(crate) pause: u64,
     /// Write-combined lines that a core may have on their way.
@@ -73,6 +75,7 @@ impl Host {
             lines_are_watched: profile.hierarchy.is_some(),
             model: Model::new(profile, &costs, measured),
             costs,
+            clocks: profile.clocks(),
             pause: profile.host.l1_hit.as_ps().max(1),
             wc_buffers: profile.host.wc_buffers as usize,
         }
@@ -138,6 +141,17 @@ impl Host {
     /// How long loading `lines` lines takes that are in the core's own cache, in picoseconds.
     pub(crate) fn at_hand(&self, lines: u64) -> u64 {
         self.model.at_hand(lines)
+    }
+
+    /// When a core has done what a program states as work of `span`, which is of instructions: a faster core is done
+    /// earlier.
+    pub(crate) fn compute(&mut self, at: u64, core: CoreId, span: u64) -> u64 {
+        let (stated, clock) = self.clocks;
+        let span = match stated == clock {
+            true => span,
+            false => (u128::from(span) * u128::from(stated) / u128::from(clock)) as u64,
+        };
+        self.work(at, core, span)
     }
 
     /// When a core that begins something else at `at` has done it.

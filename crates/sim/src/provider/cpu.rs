@@ -156,7 +156,7 @@ impl Cpu for SimProvider<'_> {
             if thread.replayed(self.thread, |look| *look == Look::Work).is_some() {
                 return false;
             }
-            let done = hosts[self.machine].work(thread.clock, self.core, span.as_ps());
+            let done = hosts[self.machine].compute(thread.clock, self.core, span.as_ps());
             let took = done - thread.clock;
             thread.clock = done;
             thread.note(Look::Work, took);

@@ -12,6 +12,9 @@ use doorbell_verbs::{Cluster, PageSize, Span};
 /// One client, with one request at a time.
 const ALONE: Clients = Clients::new(1, 1, 1, false);
 
+/// The tenant's thread, after the server's.
+const TENANT: u32 = 1;
+
 /// Requests that a run warms up with, and measures, where nobody says for how long.
 const WARM: u64 = 4;
 const MEASURED: u64 = 12;
@@ -83,6 +86,10 @@ impl System for Touch {
     fn store_bytes(&self) -> u64 {
         let tenant = if self.tenant == Tenancy::Own { self.tenant_bytes } else { 0 };
         5 * u64::from(self.size) + u64::from(tenant)
+    }
+
+    fn beside(&self) -> Option<u32> {
+        (self.tenant != Tenancy::None).then_some(TENANT)
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
