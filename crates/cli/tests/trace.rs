@@ -260,6 +260,25 @@ fn reruns_are_not_traced() {
 }
 
 /// One sentence, exit 2, nothing else.
+/// Over RoCE and iWARP, of one packet and of several.
+#[test]
+fn operations_without_a_cqe_end_when_they_are_acknowledged() {
+    for (profile, most) in [("cib", 3), ("e7520-t4", 3)] {
+        let path = temporary(&format!("silent-{profile}"));
+        let output = doorbell(&format!(
+            "simulate --system touch --size 9000 --profile {profile} --duration 2ms --trace {}",
+            path.display()
+        ));
+        let said = std::str::from_utf8(&output.stderr).unwrap();
+        let count = |words: &str| -> u64 {
+            let before = said.split(words).next().unwrap();
+            before.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+        };
+        assert!(count(" operations, from") > 20, "{said}");
+        assert!(count(" had not ended") <= most, "{said}");
+    }
+}
+
 fn refused(output: &Output, part: &str) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{part}: {output:?}");

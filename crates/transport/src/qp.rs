@@ -9,8 +9,8 @@ use crate::{
     check_post_recv, flushes_sends, is_signaled, takes_requests,
 };
 use doorbell_verbs::{
-    AccessFlags, AhAttr, Mtu, QpAttr, QpInitAttr, QpState, QpType, SendWr, Span, Time, VerbsError, Wc,
-    WcStatus,
+    AccessFlags, AhAttr, Mtu, QpAttr, QpInitAttr, QpState, QpType, SendFlags, SendWr, Span, Time, VerbsError,
+    Wc, WcStatus,
 };
 
 /// Longest message in bytes (IB specification vol. 1, 9.7.7: 2^31).
@@ -164,9 +164,14 @@ impl Qp {
         self.settings.dest_qp_num
     }
 
-    /// Payload bytes per packet; for UD see [`Qp::set_port_mtu`].
-    pub fn path_mtu(&self) -> Mtu {
-        self.settings.path_mtu
+    /// Payload bytes of a full packet: of the path MTU, or of a segment.
+    pub fn packet_payload(&self) -> u32 {
+        self.settings.mtu.into()
+    }
+
+    /// Whether a work request with these flags gives a CQE where it succeeds.
+    pub fn signals(&self, flags: SendFlags) -> bool {
+        is_signaled(WcStatus::Success, flags, self.sq_sig_all)
     }
 
     /// Q_Key; UD.

@@ -271,7 +271,9 @@ impl Tracer {
         self.received = self.operations.messages.remove(&number).map(Received::Message);
         if let Some(qp) = flight.to.get().filter(|_| flight.packet.is_answer()) {
             let (of, psn) = ((device, qp), flight.packet.psn);
-            self.operations.answered(of, psn, now);
+            let refused = matches!(flight.packet.body, Body::Ack(Syndrome::RnrNak(_) | Syndrome::Nak(_)));
+            let over = self.operations.answered(of, psn, refused, now);
+            over.into_iter().for_each(|over| self.drawing.operation(over));
             let data = flight.packet.payload_len > 0 || matches!(flight.packet.body, Body::AtomicAck { .. });
             self.received = data.then_some(Received::Data(of, psn));
         }

@@ -17,6 +17,8 @@ pub(super) struct Operation {
     pub(super) way: Way,
     /// PSNs that its answer has: those of a READ.
     answers: u32,
+    /// PSNs of its message, where its acknowledgement is its end, as it brings no data and there will be no CQE.
+    ends_after: Option<u32>,
     /// The NIC has been told.
     announced: bool,
     answered: bool,
@@ -60,6 +62,9 @@ pub(super) struct Over {
     pub(super) end: &'static str,
 }
 
+/// How an operation ends that is not signalled.
+const WITHOUT_CQE: &str = "without a CQE";
+
 fn opcode(opcode: Opcode) -> &'static str {
     match opcode {
         Opcode::Send => "SEND",
@@ -84,14 +89,17 @@ impl Operation {
         let code = request.op.opcode();
         let mut way = Way::new(begin);
         way.on(Stage::Post, built);
-        let answers = if code == Opcode::Read { request.len.div_ceil(slot.qp.path_mtu().bytes()) } else { 1 };
+        let packets = request.len.div_ceil(slot.qp.packet_payload()).max(1);
+        let answers = if code == Opcode::Read { packets } else { 1 };
+        let silent = !slot.qp.signals(request.flags) && !is_unreliable(slot.qp.qp_type());
         Operation {
             number,
             name: format!("{} {} B", opcode(code), request.len),
             wr_id: request.wr_id,
             psns: None,
             way,
-            answers: answers.max(1),
+            answers,
+            ends_after: (silent && !code.returns_data()).then_some(packets),
             announced: false,
             answered: false,
             placed: None,
@@ -111,6 +119,13 @@ impl Operation {
     /// Whether an answer with this PSN acknowledges it, too.
     fn is_before(&self, psn: u32) -> bool {
         self.psns.is_some_and(|(first, count)| (count..1 << 23).contains(&ahead(psn, first)))
+    }
+
+    /// Whether it ends as all of it is acknowledged: up to this PSN, which itself is not where it is refused.
+    fn ends_with(&self, psn: u32, refused: bool) -> bool {
+        let (Some(packets), Some((first, sent))) = (self.ends_after, self.psns) else { return false };
+        let last = ahead(psn, first) + 1 == packets && !refused;
+        sent == packets && (last || self.is_before(psn))
     }
 
     /// Its data began to cross the PCIe link to memory.
@@ -197,15 +212,22 @@ impl Operations {
         all.filter_map(|(_, operation)| operation.as_mut()).find(|operation| operation.has(psn))
     }
 
-    /// An answer is at a QP by now: it answers those before it, too.
-    pub(super) fn answered(&mut self, of: Of, psn: u32, now: u64) {
-        let Some(on) = self.on.get_mut(&of) else { return };
+    /// An answer is at a QP by now: it answers those before it, too. Returns those that end with it.
+    pub(super) fn answered(&mut self, of: Of, psn: u32, refused: bool, now: u64) -> Vec<Over> {
+        let Some(on) = self.on.get_mut(&of) else { return Vec::new() };
         for operation in on.posted.iter_mut().filter_map(|(_, operation)| operation.as_mut()) {
             if operation.is_before(psn) && !operation.answered {
                 operation.way.on(Stage::Wait(Wait::Answer), now);
             }
             operation.answered |= operation.is_before(psn) || operation.has(psn);
         }
+        let ended = |operation: &mut Operation| operation.ends_with(psn, refused);
+        let all = on.posted.iter_mut().filter_map(|(_, operation)| operation.take_if(ended));
+        let over: Vec<Over> = all.map(|operation| Over { of, operation, end: WITHOUT_CQE }).collect();
+        let first = on.posted.iter().position(|(_, operation)| operation.is_some());
+        on.posted.drain(..first.unwrap_or(on.posted.len()));
+        self.live -= over.len() as u64;
+        over
     }
 
     /// A CQE was taken by a poll: it ends those before it on its QP, too.
@@ -218,7 +240,7 @@ impl Operations {
         for (wqe, operation) in on.posted.drain(..=last) {
             let Some(mut operation) = operation else { continue };
             let end = match taken.cqe.wc.status == WcStatus::Success {
-                _ if Some(wqe) != taken.cqe.wqe.get() => "without a CQE",
+                _ if Some(wqe) != taken.cqe.wqe.get() => WITHOUT_CQE,
                 true => "completed",
                 false => "failed",
             };
