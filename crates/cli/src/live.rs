@@ -5,15 +5,19 @@ mod report;
 
 use crate::args::LiveArgs;
 use crate::exit::{self, Exit};
+use crate::progress;
 use counted::{Counted, Threads};
 use doorbell_lab::{Entry, Given, Latency, SystemWorkload};
 use doorbell_native::NativeDevice;
 use doorbell_schema::{Field, Kind, Value};
 use doorbell_soft::launch::Launch;
-use doorbell_systems::site::Ended;
+use doorbell_systems::site::{Ended, SiteError};
 use doorbell_systems::{Measured, System, Visit};
+use doorbell_verbs::RunError;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Version of the JSON; fields are only ever added.
 const SCHEMA: u32 = 1;
@@ -74,13 +78,26 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
     }
     let library = library(args)?;
     let device = open(&library, args.device)?;
+    let interrupt = progress::interrupt()?;
     let mut runs = Vec::new();
     for given in &asked {
-        runs.push(run_once(entry, given, &device)?);
+        match run_once(entry, given, &device, &interrupt)? {
+            Some(run) => runs.push(run),
+            None => break,
+        }
+    }
+    let ended = if runs.len() == asked.len() { Ok(()) } else { Err(Exit::interrupted()) };
+    if runs.is_empty() {
+        return ended;
     }
     let device = Device { name: device.name().to_owned(), library };
     let live = Live { schema: SCHEMA, machine: Machine::this(), device, runs };
-    if args.json { exit::print_json(&live) } else { exit::print(&report::text(&live)) }
+    if args.json {
+        exit::print_json(&live)?
+    } else {
+        exit::print(&report::text(&live))?
+    }
+    ended
 }
 
 fn called<'f>(fields: &[&'f Field], key: &str) -> Option<&'f Field> {
@@ -127,35 +144,48 @@ fn open(library: &Path, device: usize) -> Result<NativeDevice, Exit> {
     unsafe { NativeDevice::open(Some(library), device) }.map_err(Exit::bad_input)
 }
 
-/// Runs the system with these parameters.
-fn run_once(entry: &Entry, given: &Given, device: &NativeDevice) -> Result<Run, Exit> {
+/// Runs the system with these parameters; nothing where somebody stopped it.
+fn run_once(
+    entry: &Entry,
+    given: &Given,
+    device: &NativeDevice,
+    interrupt: &Arc<AtomicBool>,
+) -> Result<Option<Run>, Exit> {
     struct Named<'a> {
         name: &'a str,
         given: &'a Given,
         device: &'a NativeDevice,
-        run: Option<Result<Run, Exit>>,
+        interrupt: &'a Arc<AtomicBool>,
+        run: Option<Result<Option<Run>, Exit>>,
     }
     impl Visit for Named<'_> {
         fn visit<S: System>(&mut self) {
             if S::NAME == self.name {
                 let system = S::of(self.given).map_err(Exit::bad_input);
-                self.run = Some(system.and_then(|system| run_system(system, self.device)));
+                self.run = Some(system.and_then(|system| run_system(system, self.device, self.interrupt)));
             }
         }
     }
-    let mut named = Named { name: entry.name, given, device, run: None };
+    let mut named = Named { name: entry.name, given, device, interrupt, run: None };
     doorbell_systems::visit_all(&mut named);
     named.run.expect("an entry is of a system of the register")
 }
 
-fn run_system<S: System>(system: S, device: &NativeDevice) -> Result<Run, Exit> {
-    let mut cluster = Counted::new(device, system.machines());
-    let ended = system.run(&mut cluster).map_err(Exit::failed)?;
+fn run_system<S: System>(
+    system: S,
+    device: &NativeDevice,
+    interrupt: &Arc<AtomicBool>,
+) -> Result<Option<Run>, Exit> {
+    let mut cluster = Counted::new(device, system.machines(), interrupt);
+    let ended = match system.run(&mut cluster) {
+        Err(SiteError::Run(RunError::Interrupted)) => return Ok(None),
+        ended => ended.map_err(Exit::failed)?,
+    };
     let Ended { clients, .. } = ended.expect("all machines are in this process");
     let mut all = Measured::default();
     clients.iter().for_each(|client| all.add(client));
     let share = |n: u64| n as f64 / all.done.max(1) as f64;
-    Ok(Run {
+    Ok(Some(Run {
         done: all.done,
         mrps: all.done as f64 / system.timing().duration.span().as_secs_f64() / 1e6,
         latency_ns: Latency::from(&all.latency.histogram()),
@@ -164,7 +194,7 @@ fn run_system<S: System>(system: S, device: &NativeDevice) -> Result<Run, Exit> 
         again: share(all.again),
         threads: cluster.threads(),
         workload: SystemWorkload::from(system),
-    })
+    }))
 }
 
 impl Machine {

@@ -4,6 +4,8 @@ mod common;
 
 use common::{doorbell, library, text};
 use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 fn live(arguments: &[&str]) -> std::process::Output {
     doorbell().arg("live").arg("--lib").arg(library()).args(arguments).output().expect("doorbell runs")
@@ -82,4 +84,30 @@ fn what_cannot_be_is_one_sentence() {
     let output = output.expect("doorbell runs");
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(text(&output).lines().count(), 1, "{}", text(&output));
+}
+
+/// Once it has sockets, TCP's turn has begun.
+#[test]
+fn an_interrupted_run_keeps_what_is_finished() {
+    let mut command = doorbell();
+    command.args(["live", "--system", "touch", "--warmup", "1ms", "--duration", "1s", "--json"]);
+    command.arg("--lib").arg(library()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("doorbell runs");
+    let files = format!("/proc/{}/fd", child.id());
+    let is_socket = |to: PathBuf| to.to_string_lossy().starts_with("socket:");
+    let has_sockets = || {
+        let mut files =
+            std::fs::read_dir(&files).expect("it runs").filter_map(|file| file.ok()?.path().read_link().ok());
+        files.any(is_socket)
+    };
+    while !has_sockets() {
+        std::thread::yield_now();
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    let live: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let runs = live["runs"].as_array().expect("there are runs");
+    let [run] = &runs[..] else { panic!("one had come to its end: {live}") };
+    assert_eq!(run["workload"]["stack"], "rdma");
 }

@@ -7,6 +7,7 @@ use crate::provider::NativeProvider;
 use crate::threads::{self, Thread};
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, RunError, Task, VerbsError};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// What the threads of a cluster share.
@@ -57,6 +58,13 @@ impl NativeCluster {
             start: Instant::now(),
         };
         NativeCluster { shared: Arc::new(shared), machines, spawned: Vec::new() }
+    }
+
+    /// The same, whose runs end with [`RunError::Interrupted`] once `flag` is set: threads unwind at their next `pause`,
+    /// `lookup` or look at a socket.
+    pub fn interrupted_by(self, flag: Arc<AtomicBool>) -> NativeCluster {
+        self.shared.exchange.interrupted_by(flag);
+        self
     }
 
     /// Every thread has a machine and a core of its own.

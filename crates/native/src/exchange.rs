@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What a thread unwinds with when the run is stopped; not a panic of its own.
 pub(crate) struct Stopped;
@@ -39,6 +39,8 @@ pub(crate) struct Exchange {
     state: Mutex<State>,
     changed: Condvar,
     stopped: AtomicBool,
+    /// Set by whoever wants the run to end.
+    interrupt: OnceLock<Arc<AtomicBool>>,
 }
 
 impl Exchange {
@@ -75,9 +77,20 @@ impl Exchange {
         value.unwrap_or_else(|| resume_unwind(Box::new(Stopped)))
     }
 
+    /// Lets `flag` stop runs: the first thread that looks unwinds, and with it all others.
+    pub(crate) fn interrupted_by(&self, flag: Arc<AtomicBool>) {
+        self.interrupt.get_or_init(|| flag);
+    }
+
+    /// Whether somebody wants the run to end.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupt.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
     /// Unwinds where the run is stopped, unless the thread is unwinding already.
     pub(crate) fn check(&self) {
-        if self.stopped.load(Ordering::Relaxed) && !std::thread::panicking() {
+        let ends = self.stopped.load(Ordering::Relaxed) || self.is_interrupted();
+        if ends && !std::thread::panicking() {
             resume_unwind(Box::new(Stopped));
         }
     }

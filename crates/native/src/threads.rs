@@ -25,9 +25,11 @@ pub(crate) fn run(exchange: &Arc<Exchange>, threads: Vec<Thread>) -> Result<(), 
     let started: Vec<_> = threads.into_iter().map(|thread| start(thread, exchange, cpus.next())).collect();
     // All are joined before the first failure is returned.
     let ended: Vec<_> = started.into_iter().map(|thread| thread.and_then(join)).collect();
+    let failed = ended.into_iter().collect();
     match exchange.deadlock() {
+        _ if exchange.is_interrupted() => Err(RunError::Interrupted),
         Some(who) => Err(RunError::Deadlock(who)),
-        None => ended.into_iter().collect(),
+        None => failed,
     }
 }
 
@@ -88,6 +90,7 @@ fn message(payload: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     type Body = fn(&str, &Exchange);
 
@@ -133,6 +136,27 @@ mod tests {
             let message = "on purpose".into();
             assert_eq!(ended, Err(RunError::Panicked { thread: "panics".into(), message }));
         }
+    }
+
+    /// Those that look, and with them those that wait.
+    #[test]
+    fn an_interrupt_ends_all() {
+        let exchange = Arc::new(Exchange::default());
+        let flag = Arc::new(AtomicBool::new(false));
+        exchange.interrupted_by(flag.clone());
+        let (spins, waits) = (exchange.clone(), exchange.clone());
+        let spins = move || {
+            flag.store(true, Ordering::Relaxed);
+            loop {
+                spins.check();
+            }
+        };
+        let thread = |name: &str, body| Thread { name: name.into(), body };
+        let threads = vec![
+            thread("spins", Box::new(spins)),
+            thread("waits", Box::new(move || drop(waits.lookup("waits", "never")))),
+        ];
+        assert_eq!(run(&exchange, threads), Err(RunError::Interrupted));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use doorbell_native::{CacheCounters, CacheCounts, NativeCluster, NativeDevice, NoCounters};
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, RunError, Task, VerbsError};
 use serde::Serialize;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What one thread counted, and of which machine it is.
@@ -61,9 +62,10 @@ impl<T: Program> Program for Counting<T> {
 }
 
 impl Counted {
-    /// `machines` machines on `device`.
-    pub(super) fn new(device: &NativeDevice, machines: u32) -> Counted {
-        Counted { threads: NativeCluster::new(device, machines), spawned: 0, counts: Arc::default() }
+    /// `machines` machines on `device`, whose run ends early once `interrupt` is set.
+    pub(super) fn new(device: &NativeDevice, machines: u32, interrupt: &Arc<AtomicBool>) -> Counted {
+        let threads = NativeCluster::new(device, machines).interrupted_by(interrupt.clone());
+        Counted { threads, spawned: 0, counts: Arc::default() }
     }
 
     /// What its threads were, after a run.
