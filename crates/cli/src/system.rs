@@ -8,12 +8,19 @@ use crate::table::{self, Align};
 use crate::trace::{self, Watched};
 use doorbell_lab::{Control, PhaseTime, SystemOutcome, SystemWorkload, Workload};
 use doorbell_nic::Digits;
+use doorbell_schema::Value;
 use std::fmt::Write;
 
 pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Exit> {
     let (profile, host) = (system.profile.clone(), system.host.clone());
     let machines = Workload { profile, host, ..Workload::default() };
     let profiles = machines.load_profiles().map_err(Exit::bad_input)?;
+    let over_tcp = system.value("stack") == Some(Value::Text("tcp".into()));
+    if over_tcp && args.trace.pcap.is_some() {
+        return Err(Exit::bad_input(
+            "--pcap is for what QPs send: frames of kernel TCP are not captured, --trace shows them",
+        ));
+    }
     let seen = trace::open(&args.trace, &args.workload.files(&machines))?;
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();

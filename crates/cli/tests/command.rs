@@ -528,6 +528,16 @@ fn systems_are_simulated() {
             "simulate --system read-kv --profile cx --value 3000 --put-permille 100 --datagrams",
             "value is 3000, but makes UD messages of 3021 bytes",
         ),
+        ("simulate --system touch --stack tcp", "profile cib has no section [tcp], which says what it costs"),
+        (
+            "simulate --system touch --mode notouch",
+            "mode is notouch, but means nothing on profile cib, which says",
+        ),
+        ("simulate --system touch --instructions 15", "instructions is 15, but means nothing on profile cib"),
+        ("simulate --system touch --order random", "order is random, but means nothing on profile cib"),
+        ("simulate --system atomics-sequencer --profile e7520-t4", "iWARP has no FetchAdd"),
+        ("simulate --system drtm-kv --put-permille 100 --profile e7520-t4", "iWARP has no CompareSwap"),
+        ("simulate --system touch --stack tcp --profile e7520-t4 --pcap x", "--pcap is for what QPs send"),
         ("simulate --system sequencer --zipf", "zipf (--zipf) means nothing to rpc-sequencer"),
         (
             "simulate --system sequencer --design atomics --cores 2",

@@ -5,7 +5,7 @@ use crate::programs::{ProgramError, ThreadResult, Worker};
 use doorbell_sim::{Machine, Metrics, SimCluster, SimConfig, Slot};
 use doorbell_systems::SystemError;
 use doorbell_systems::site::SiteError;
-use doorbell_verbs::{Cluster, RunError, Span, Task, Time, VerbsError};
+use doorbell_verbs::{Cluster, RunError, SocketError, Span, Task, Time, VerbsError};
 use doorbell_workload::Profiles;
 use doorbell_workload::Resolved;
 use doorbell_workload::topology;
@@ -78,7 +78,12 @@ impl From<SiteError> for SimulateError {
 impl SimulateError {
     /// Whether what was asked for is to blame.
     pub fn is_bad_input(&self) -> bool {
-        let refused = |cause: &SystemError| matches!(cause, SystemError::Config(_) | SystemError::Verbs(_));
+        let refused = |cause: &SystemError| match cause {
+            SystemError::Config(_) | SystemError::Verbs(_) => true,
+            SystemError::Post(post) => matches!(post.cause, VerbsError::Unsupported(_)),
+            SystemError::Socket(error) => matches!(error, SocketError::Unsupported(_)),
+            _ => false,
+        };
         match self {
             SimulateError::TooLarge { .. } | SimulateError::System(SiteError::Memory(_)) => true,
             SimulateError::System(SiteError::Thread { cause, .. }) => refused(cause),

@@ -39,6 +39,7 @@ trait Simulated: Debug + Send + Sync {
     fn warmed_bytes(&self) -> u64;
     fn datagram(&self) -> Option<(&'static str, u32)>;
     fn beside(&self) -> Option<u32>;
+    fn needs_sizes(&self) -> Option<(&'static str, String)>;
     fn lasting(&self, duration: Duration) -> Arc<dyn Simulated>;
     fn run(&self, cluster: &mut SimCluster) -> Result<Option<Ended<Measured>>, SiteError>;
 }
@@ -78,6 +79,10 @@ impl<S: System> Simulated for S {
 
     fn beside(&self) -> Option<u32> {
         System::beside(self)
+    }
+
+    fn needs_sizes(&self) -> Option<(&'static str, String)> {
+        System::needs_sizes(self)
     }
 
     fn lasting(&self, duration: Duration) -> Arc<dyn Simulated> {
@@ -155,6 +160,19 @@ impl SystemWorkload {
         let Profile { name, host, .. } = profile;
         if let Some(cores) = self.get("cores").filter(|cores| *cores > host.cores.into()) {
             let why = format!("cores is {cores}, but a machine of profile {name} has cores {}", host.cores);
+            return Err(WorkloadError::Invalid(why));
+        }
+        let tcp = Some(Value::Text("tcp".into()));
+        if self.value("stack") == tcp && profile.tcp.is_none() {
+            let why = format!(
+                "stack is tcp, but profile {name} has no section [tcp], which says what it costs: --host names a host that has"
+            );
+            return Err(WorkloadError::Invalid(why));
+        }
+        if let Some((key, value)) = self.system.needs_sizes().filter(|_| profile.hierarchy.is_none()) {
+            let why = format!(
+                "{key} is {value}, but means nothing on profile {name}, which says no sizes of caches: --host names a host that does, as e7520"
+            );
             return Err(WorkloadError::Invalid(why));
         }
         let (mtu, longest) = (profile.link.mtu, self.system.datagram());

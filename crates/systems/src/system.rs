@@ -69,6 +69,11 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// A parameter, with its value, that changes nothing on a host of the model whose caches have no sizes.
+    fn needs_sizes(&self) -> Option<(&'static str, String)> {
+        None
+    }
+
     /// Puts it up: allocates, and adds the server's threads and the clients.
     ///
     /// # Errors

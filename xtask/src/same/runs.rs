@@ -186,12 +186,12 @@ const SYSTEMS: [&str; 40] = [
     "drtm-kv --pairs 4096 --value 300 --put-permille 100 --update",
 ];
 
-/// The server that scans, on hosts whose caches have sizes and on others.
+/// The server that scans, on hosts whose caches have sizes and on others; what means something only there, there.
 const TOUCH: [&str; 5] = [
     "--size 4096",
-    "--size 20011 --mode notouch --scan read",
+    "--size 20011 --mode notouch --scan read --host e7520",
     "--size 20000 --response write --sends-per-fill 3 --compute 5us",
-    "--size 20000 --response read --order random --prefetch-lines 4 --client-scan touch",
+    "--size 20000 --response read --order random --prefetch-lines 4 --client-scan touch --host e7520",
     "--size 8192 --tenant shared --step 64",
 ];
 

@@ -92,6 +92,19 @@ impl System for Touch {
         (self.tenant != Tenancy::None).then_some(TENANT)
     }
 
+    /// What a scan finds in caches, and what it does beside its accesses.
+    fn needs_sizes(&self) -> Option<(&'static str, String)> {
+        let usual = Touch::usual();
+        let given = [
+            ("mode", "notouch".to_owned(), self.mode != usual.mode),
+            ("scan", "read".to_owned(), self.scan != usual.scan),
+            ("order", "random".to_owned(), self.order != usual.order),
+            ("instructions", self.instructions.to_string(), self.instructions != usual.instructions),
+            ("prefetch_lines", self.prefetch_lines.to_string(), self.prefetch_lines != usual.prefetch_lines),
+        ];
+        given.into_iter().find(|(_, _, differs)| *differs).map(|(key, value, _)| (key, value))
+    }
+
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let Touch { stack, response, size, mode, scan, sends_per_fill, .. } = *self;
         // As programs get memory: in pages that lie anywhere.
