@@ -35,6 +35,9 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
     } else {
         exit::print(&report(&outcome))?
     }
+    if !over_tcp && profiles.first().hierarchy.is_some_and(|hierarchy| !hierarchy.io_coherent) {
+        exit::say(STALE);
+    }
     seen.report()?;
     simulate::stopped(&interrupt)
 }
@@ -97,6 +100,10 @@ fn report(o: &SystemOutcome) -> String {
 const MEMORY_APART: &str = "No resource of these lifts what memory and write-backs take that the NIC forces: dram_ns, dram_mb_per_s and
 forced_write_back_ns of [hierarchy].
 ";
+
+/// What is to be known of results where devices are not coherent with caches; programs of systems flush nothing.
+const STALE: &str = "doorbell: this host's devices do not see its caches (io_coherent = false), and the system's programs flush nothing: \
+    what peers got may be stale, and such programs would not work there";
 
 /// What is no part of an operation.
 const BESIDE: &str = "tenant-pass";

@@ -615,6 +615,24 @@ fn a_tenant_s_core_is_no_bottleneck() {
     }
 }
 
+#[test]
+fn an_answer_of_stale_bytes_says_so() {
+    let change =
+        "io_coherent = { value = false, basis = \"assumed\", reason = \"tried\", alternative = \"true\" }";
+    let text =
+        format!("name = \"arm\"\ntitle = \"not coherent\"\nbase = \"e7520-t4\"\n[hierarchy]\n{change}\n");
+    let profile = file("not-coherent.toml", &text);
+    for (stack, stale) in [("rdma", true), ("tcp", false)] {
+        let line = format!(
+            "simulate --system touch --size 64 --stack {stack} --json --profile {}",
+            profile.display()
+        );
+        let output = words(&line);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(stderr(&output).contains("may be stale"), stale, "{stack}: {}", stderr(&output));
+    }
+}
+
 /// Standard error on a device that is always full.
 #[cfg(target_os = "linux")]
 #[test]
