@@ -86,6 +86,24 @@ fn what_cannot_be_is_one_sentence() {
     assert_eq!(text(&output).lines().count(), 1, "{}", text(&output));
 }
 
+/// An operation cannot take less than what its server executes, however fast the machine is: 64 kB in steps of a byte, of
+/// which each executes some 1000 instructions at no more than 20 in a nanosecond.
+#[test]
+fn what_a_server_computes_is_computed() {
+    for (options, least) in
+        [("--compute=20ms", 20_000_000.0), ("--size=65536 --step=1 --instructions=1000", 3e6)]
+    {
+        let mut arguments =
+            vec!["--system", "touch", "--stack=rdma", "--warmup=1ms", "--duration=500ms", "--json"];
+        arguments.extend(options.split(' '));
+        let output = live(&arguments);
+        assert!(output.status.success(), "{}", text(&output));
+        let live: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        let mean = live["runs"][0]["latency_ns"]["mean"].as_f64();
+        assert!(mean.is_some_and(|mean| mean >= least), "{options}: {live}");
+    }
+}
+
 /// Once it has sockets, TCP's turn has begun.
 #[test]
 fn an_interrupted_run_keeps_what_is_finished() {

@@ -91,6 +91,17 @@ pub(crate) unsafe fn scan(start: *mut u8, len: usize, scan: Scan) {
             // SAFETY: within the range; bytes are always aligned.
             (at..len).for_each(|at| unsafe { touch(start.add(at), 1, scan.touch) });
         }
+        execute(scan.instructions.saturating_sub(OF_ACCESS));
+    }
+}
+
+/// Instructions of a scan's loop for each access, about.
+const OF_ACCESS: u32 = 4;
+
+/// Executes about so many instructions that do nothing: two for each turn of a loop that is not optimised away.
+fn execute(instructions: u32) {
+    for _ in 0..instructions / 2 {
+        std::hint::black_box(());
     }
 }
 

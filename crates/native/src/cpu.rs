@@ -32,6 +32,13 @@ impl Cpu for NativeProvider {
 
     fn work(&self, _span: Span) {}
 
+    fn compute(&self, span: Span) {
+        let end = self.now() + span;
+        while self.now() < end {
+            self.exchange().check();
+        }
+    }
+
     fn pause(&self, _deadline: Time) {
         self.exchange().check();
         if self.count_pause().is_multiple_of(PAUSES_PER_YIELD) {

@@ -50,6 +50,12 @@ pub trait Cpu {
     /// on hardware.
     fn work(&self, span: Span);
 
+    /// Computes for `span` where nothing but the time matters: as [`Cpu::work`] in virtual time, a loop of instructions
+    /// on hardware.
+    fn compute(&self, span: Span) {
+        self.work(span);
+    }
+
     /// Equals repeating the pass since the previous `pause` until it sees something new or
     /// `deadline` comes. Call it at the end of a pass of a poll loop that found nothing, and repeat
     /// the pass. Such a pass only loads, polls and tells time (`now` may be compared with

@@ -94,6 +94,7 @@ impl<P: Provider> Cpu for Flawed<P> {
     as_inner! {
         fn now() -> Time;
         fn work(span: Span);
+        fn compute(span: Span);
         fn pause(deadline: Time);
         fn alloc(len: u64, page: PageSize) -> Result<Mem, VerbsError>;
         fn load_u8(mem: Mem, offset: u64) -> u8;

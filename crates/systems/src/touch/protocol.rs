@@ -63,7 +63,7 @@ impl Server {
                 self.walk.go(p, scanned, touch);
             }
             let prepared = p.now();
-            p.work(self.compute);
+            p.compute(self.compute);
             let sends = p.now();
             client.respond()?;
             last = Some(Served { began, prepared, sends, sent: p.now() });
