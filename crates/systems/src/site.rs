@@ -10,9 +10,6 @@ use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, RunError, Span, 
 use std::marker::PhantomData;
 use thiserror::Error;
 
-/// The core of machine 0 that the thread has which collects results; where time is virtual there is none.
-const COLLECTOR: u32 = 255;
-
 fn result_key(client: u32) -> String {
     format!("site/result/{client}")
 }
@@ -254,7 +251,8 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         };
         let together = matches!(course, Course::Together { .. });
         let collector = Collector { server_threads, client_count, stop, together };
-        let task = cluster.spawn(0, COLLECTOR, collector);
+        // After the server's threads: hosts whose caches have sizes have a bit for each core, and few bits.
+        let task = cluster.spawn(0, server_threads, collector);
         cluster.run()?;
         let Some((served, results)) = task.take() else { return Ok(None) };
         let mut all = Measured::default();
