@@ -2,8 +2,8 @@
 
 use crate::args::{CacheArgs, CacheCommand};
 use crate::exit::{self, Exit};
-use crate::table;
 use doorbell_lab::{Size, Stored, Taken};
+use doorbell_nic::counted;
 use indicatif::{HumanBytes, HumanDuration};
 use std::time::{Duration, SystemTime};
 
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &CacheArgs) -> Result<(), Exit> {
 }
 
 fn in_words(size: Size) -> String {
-    format!("{}, {}", table::counted(size.results, "result"), HumanBytes(size.bytes))
+    format!("{}, {}", counted(size.results, "result"), HumanBytes(size.bytes))
 }
 
 /// Says on stderr that stored results were not as they had been stored.

@@ -6,7 +6,7 @@ use crate::progress;
 use crate::table::{self, Align};
 use crate::trace::{self, Watched};
 use doorbell_lab::{Asked, Control, Outcome, Pattern, Resolved, Verb};
-use doorbell_nic::Digits;
+use doorbell_nic::{Digits, counted};
 use doorbell_verbs::QpType;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -64,7 +64,7 @@ fn pattern(w: &Resolved) -> String {
 /// The workload as resolved, for people.
 pub(crate) fn workload(w: &Resolved) -> String {
     let on_off = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
-    let window = table::counted(w.window.into(), "operation");
+    let window = counted(w.window.into(), "operation");
     let of_window = if w.signal_every == 1 { "thread" } else { "QP" };
     let (profile, machines) = match w.has_groups() {
         true => (Vec::new(), format!("{}: {}", w.machines, w.group_names().join(", "))),
@@ -150,7 +150,7 @@ fn results(o: &Outcome) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("rate", format!("{}{} Mops, {payload} Gb/s of payload", Digits(o.mops, 2), within(o.interval.mops))),
         ("busiest machine", format!("{} Mops", Digits(busiest, 2))),
-        ("dropped", table::counted(o.dropped, "message")),
+        ("dropped", counted(o.dropped, "message")),
         ("latency, mean", mean),
         ("latency, p50", ns(o.latency_ns.p50)),
         ("latency, p99", ns(o.latency_ns.p99)),

@@ -7,7 +7,7 @@ use crate::simulate;
 use crate::table::{self, Align};
 use crate::trace::{self, Watched};
 use doorbell_lab::{Control, PhaseTime, SystemOutcome, SystemWorkload, Workload};
-use doorbell_nic::Digits;
+use doorbell_nic::{Digits, counted};
 use doorbell_schema::Value;
 use std::fmt::Write;
 
@@ -59,7 +59,7 @@ fn report(o: &SystemOutcome) -> String {
     ];
     if let Some(replies) = o.replies_per_post {
         if let Some(cores) = w.get("cores") {
-            rows.insert(0, ("server", table::counted(cores, "core")));
+            rows.insert(0, ("server", counted(cores, "core")));
         }
         rows.push(("replies at a time", Digits(replies, 1).to_string()));
     }
@@ -72,7 +72,7 @@ fn report(o: &SystemOutcome) -> String {
         rows.push(("begun again", format!("{} times per operation", Digits(o.again, 4))));
     }
     if o.dropped > 0 {
-        rows.push(("dropped", table::counted(o.dropped, "message")));
+        rows.push(("dropped", counted(o.dropped, "message")));
     }
     if let Some(again) = o.sent_again.words() {
         rows.push(("sent again", again));

@@ -1,4 +1,4 @@
-//! Aligned columns, and numbers of things.
+//! Aligned columns.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -12,11 +12,6 @@ pub(crate) enum Align {
     Left,
     /// Numbers.
     Right,
-}
-
-/// `1 core`, `2 cores`.
-pub(crate) fn counted(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Rows under a header, each line indented by two.

@@ -3,8 +3,8 @@
 use crate::args::TraceArgs;
 use crate::exit::{self, Exit};
 use crate::progress::Bar;
-use crate::table;
 use doorbell_lab::{SimulateError, Traced, Tracing, Watch};
+use doorbell_nic::counted;
 use doorbell_verbs::Time;
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
@@ -192,7 +192,7 @@ impl Files {
                 "{files}: no operation, as none was posted from {from_us} us to {until_us:.3} us of virtual time"
             );
         }
-        let operations = table::counted(*operations, "operation");
+        let operations = counted(*operations, "operation");
         let mut text =
             format!("{files}: {operations}, from {from_us} us to {until_us:.3} us of virtual time");
         if *unfinished > 0 {

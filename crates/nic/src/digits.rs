@@ -27,9 +27,19 @@ impl fmt::Display for Digits {
     }
 }
 
+/// `1 core`, `2 cores`.
+pub fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_told_as_one() {
+        assert_eq!([0, 1, 2].map(|n| counted(n, "port")), ["0 ports", "1 port", "2 ports"]);
+    }
 
     #[test]
     fn three_digits_are_shown() {

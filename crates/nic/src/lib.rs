@@ -17,7 +17,7 @@ mod resource;
 pub mod wqe;
 
 pub use accounting::{Method, PostShape, RecvShape, Transactions};
-pub use digits::Digits;
+pub use digits::{Digits, counted};
 pub use generation::Generation;
 pub use parts::{NicCache, Part};
 pub use profile::{

@@ -3,7 +3,7 @@
 use super::counted::LlcUse;
 use super::{IN_TURN, Live, Run};
 use crate::table::{self, Align};
-use doorbell_nic::Digits;
+use doorbell_nic::{Digits, counted};
 use doorbell_schema::Value;
 use std::fmt::Write;
 
@@ -19,9 +19,9 @@ pub(super) fn text(live: &Live) -> String {
     }
     let _ = write!(
         text,
-        "\nMeasured on this machine, not by the model: {}, {} processors, Linux {}\n  device {} of {}\n",
+        "\nMeasured on this machine, not by the model: {}, {}, Linux {}\n  device {} of {}\n",
         machine.processor,
-        machine.processors,
+        counted(machine.processors as u64, "processor"),
         machine.kernel,
         device.name,
         device.library.display(),

@@ -4,7 +4,7 @@ use crate::explain;
 use crate::simulate::Run;
 use crate::steady::Means;
 use crate::systems::SystemOutcome;
-use doorbell_nic::{NicCache, Part, Resource};
+use doorbell_nic::{NicCache, Part, Resource, counted};
 use doorbell_sim::{CacheUse, PcieUse, ResourceUse, Uncore};
 use doorbell_systems::{Measured, Phase, Spent};
 use doorbell_workload::{Resolved, Verb};
@@ -92,9 +92,9 @@ impl From<&doorbell_sim::SentAgain> for SentAgain {
 impl SentAgain {
     /// In words, if there is anything to tell.
     pub fn words(&self) -> Option<String> {
-        let SentAgain { rnr_naks, timeouts, packets } = self;
-        (*self != SentAgain::default())
-            .then(|| format!("{packets} packets, after {rnr_naks} RNR NAKs and {timeouts} time-outs"))
+        let packets = counted(self.packets, "packet");
+        let (naks, timeouts) = (counted(self.rnr_naks, "RNR NAK"), counted(self.timeouts, "time-out"));
+        (*self != SentAgain::default()).then(|| format!("{packets}, after {naks} and {timeouts}"))
     }
 }
 

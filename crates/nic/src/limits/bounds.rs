@@ -5,7 +5,7 @@ use super::terms::{Limit, Terms};
 use super::{Mix, NS_PER_US, Side, gcd};
 use crate::accounting::{self, ATOMIC_WORD_BYTES, Method};
 use crate::cost::{self, Costs, Message, Piece, Work};
-use crate::{Atomics, Digits, PostShape, Profile, Resource, wqe};
+use crate::{Atomics, Digits, PostShape, Profile, Resource, counted, wqe};
 use doorbell_verbs::Opcode;
 
 /// The bounds that a group of machines sets.
@@ -312,7 +312,8 @@ impl<'a> Bounds<'a> {
     fn link_of(&self, way: &str, terms: Terms) -> Limit {
         let (ports, machines) = (self.ports.min(self.mix.threads), self.group.machines as f64);
         let text = format!(
-            "{ports} ports {way} {}, {} bytes per operation",
+            "{} {way} {}, {} bytes per operation",
+            counted(ports.into(), "port"),
             self.group.who,
             Digits(terms.sum() / machines, 1)
         );
@@ -336,7 +337,11 @@ impl<'a> Bounds<'a> {
         let Group { who, threads, machines, .. } = self.group;
         let (threads, machines) = (*threads, *machines);
         let ns = terms.sum() / machines as f64;
-        let text = format!("{} threads of {who}, {} ns per operation", self.mix.threads, Digits(ns, 1));
+        let text = format!(
+            "{} of {who}, {} ns per operation",
+            counted(self.mix.threads.into(), "thread"),
+            Digits(ns, 1)
+        );
         Limit::new(Resource::Cpu, threads as f64 * NS_PER_US, terms, text)
     }
 
@@ -383,8 +388,11 @@ impl<'a> Bounds<'a> {
         let shared = locks > 1 && locks < counters;
         let resource = if shared { Resource::AtomicLocks } else { Resource::PcieLatency };
         let Group { who, machines, .. } = self.group;
-        let text =
-            format!("{locks} locks of {who} in use, each held {} ns per atomic", Digits(terms.sum(), 0));
+        let text = format!(
+            "{} of {who} in use, each held {} ns per atomic",
+            counted(locks, "lock"),
+            Digits(terms.sum(), 0)
+        );
         Limit::new(resource, (locks * *machines) as f64 * NS_PER_US, terms, text)
     }
 }
@@ -393,12 +401,12 @@ impl<'a> Bounds<'a> {
 fn units(resource: Resource, group: &Group, busy: u64, kind: &str, terms: Terms) -> Limit {
     let machines = group.machines as f64;
     let (each, ns) = (busy as f64 / machines, terms.sum() / machines);
-    let each = if each.fract() == 0.0 { each.to_string() } else { Digits(each, 2).to_string() };
-    let text = format!(
-        "{each} {kind} units of {} that its QPs keep busy, {} ns per operation",
-        group.who,
-        Digits(ns, 1)
-    );
+    let kind = format!("{kind} unit");
+    let each = match each.fract() == 0.0 {
+        true => counted(each as u64, &kind),
+        false => format!("{} {kind}s", Digits(each, 2)),
+    };
+    let text = format!("{each} of {} that its QPs keep busy, {} ns per operation", group.who, Digits(ns, 1));
     Limit::new(resource, busy as f64 * NS_PER_US, terms, text)
 }
 

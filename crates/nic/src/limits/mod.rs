@@ -16,7 +16,7 @@ pub use terms::{Limit, Measure, Term};
 pub use unlike::Machines;
 
 use crate::cost::{Costs, Message};
-use crate::{Digits, PostShape, Profile, RecvShape, Resource};
+use crate::{Digits, PostShape, Profile, RecvShape, Resource, counted};
 use bounds::Bounds;
 use doorbell_verbs::{Opcode, QpType, Span};
 use latency::Way;
@@ -227,8 +227,8 @@ struct Outstanding {
 /// Little's law: what is outstanding, over the time it takes; of work requests, and of the READs and
 /// atomics among them that the NICs let a QP have under way.
 fn windows(requester: &Side<'_>, responder: &Side<'_>, mix: &Mix, under_way: &Outstanding) -> [Limit; 2] {
-    let bound = |outstanding: u64, what: &str, steps: Terms| {
-        let text = format!("{outstanding} {what} outstanding, at least {} ns each", Digits(steps.sum(), 0));
+    let bound = |outstanding: u64, what: String, steps: Terms| {
+        let text = format!("{what} outstanding, at least {} ns each", Digits(steps.sum(), 0));
         Limit::new(Resource::Latency, outstanding as f64 * NS_PER_US, steps, text)
     };
     let of_a_qp = requester.profile.nic.max_rd_atomic.min(responder.profile.nic.max_rd_atomic);
@@ -238,8 +238,19 @@ fn windows(requester: &Side<'_>, responder: &Side<'_>, mix: &Mix, under_way: &Ou
         false => Terms::default(),
     };
     [
-        bound(under_way.operations, "operations", Way::whole(requester, responder, mix)),
-        bound(reads, "READs or atomics of the QPs", in_the_nics),
+        bound(
+            under_way.operations,
+            counted(under_way.operations, "operation"),
+            Way::whole(requester, responder, mix),
+        ),
+        bound(
+            reads,
+            match reads {
+                1 => "1 READ or atomic of the QPs".to_owned(),
+                _ => format!("{reads} READs or atomics of the QPs"),
+            },
+            in_the_nics,
+        ),
     ]
 }
 

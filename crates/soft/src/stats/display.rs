@@ -2,6 +2,7 @@
 
 use super::report::{Counts, NOT_COUNTED, Report, TIMING};
 use doorbell_nic::accounting::Transactions;
+use doorbell_nic::counted;
 use doorbell_nic::limits::Limit;
 use doorbell_workload::Workload;
 use std::collections::BTreeMap;
@@ -17,7 +18,12 @@ const LINE: usize = 110;
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "\ndoorbell: {} (process {}) on profile {}", self.program, self.pid, self.profile)?;
-        counts(f, &self.total, self.limits.first(), &format!(" on {} QPs", self.qps.len()))?;
+        counts(
+            f,
+            &self.total,
+            self.limits.first(),
+            &format!(" on {}", counted(self.qps.len() as u64, "QP")),
+        )?;
         if let Some(Workload { verb: Some(verb), size: Some(size), transport: Some(transport), .. }) =
             &self.workload
         {
@@ -33,7 +39,7 @@ impl Display for Report {
                 counts(f, &qp.counts, qp.limit.as_ref(), "")?;
             }
             if let more @ 1.. = self.qps.len().saturating_sub(PRINTED_QPS) {
-                writeln!(f, "  {more} more QPs: --stats-json tells of all")?;
+                writeln!(f, "  {}: --stats-json tells of all", counted(more as u64, "more QP"))?;
             }
         }
         for note in [TIMING, NOT_COUNTED] {
