@@ -80,7 +80,7 @@ pub(crate) struct LiveArgs {
     #[arg(long, value_name = "LIBRARY")]
     pub(crate) lib: Option<PathBuf>,
     /// Device to use, from 0 as the library lists them
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = device, allow_negative_numbers = true)]
     pub(crate) device: usize,
     /// Print JSON
     #[arg(long)]
@@ -115,7 +115,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) trace_from: Option<Duration>,
     /// Operations to trace, those posted first; both files end with the last of them [default: 1000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = operations, allow_negative_numbers = true)]
     pub(crate) trace_ops: Option<u64>,
 }
 
@@ -155,8 +155,8 @@ pub(crate) struct ReproduceArgs {
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Simulations at a time, fewer where memory would not do [default: one for each core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) jobs: Option<u16>,
+    #[arg(long, value_name = "N", value_parser = jobs, allow_negative_numbers = true)]
+    pub(crate) jobs: Option<usize>,
     /// Write a plot of each table and figure to this directory, as atc16-tab4.svg
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
@@ -172,6 +172,26 @@ pub(crate) struct CacheArgs {
 pub(crate) enum CacheCommand {
     /// Remove all stored results.
     Clear,
+}
+
+fn operations(text: &str) -> Result<u64, String> {
+    whole(text, 1, u64::MAX)
+}
+
+fn jobs(text: &str) -> Result<usize, String> {
+    whole(text, 1, u16::MAX.into()).map(|jobs| jobs as usize)
+}
+
+fn device(text: &str) -> Result<usize, String> {
+    whole(text, 0, u16::MAX.into()).map(|device| device as usize)
+}
+
+/// The whole number that an option says.
+fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    let range =
+        if most == u64::MAX { format!("of at least {least}") } else { format!("from {least} to {most}") };
+    number.ok_or_else(|| format!("`{text}` is not a whole number {range}"))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod exit;
 mod flags;
 mod limits;
 mod live;
+mod mistake;
 mod overview;
 mod plot;
 mod profiles;
@@ -31,12 +32,19 @@ fn completions(shell: clap_complete::Shell) -> String {
 
 /// What clap says of a command line: help, or what is wrong with it.
 fn refused(error: &clap::Error) -> ExitCode {
-    let text = error.to_string();
-    match error.use_stderr() && exit::shortened(&text) != text {
-        true => exit::say(exit::shortened(&text).trim_end()),
-        false => error.exit(),
+    if !error.use_stderr() {
+        error.exit();
     }
-    ExitCode::from(2)
+    ended(Exit::bad_input(mistake::sentence(error)))
+}
+
+/// Says why, and what the shell is told.
+fn ended(Exit { code, message }: Exit) -> ExitCode {
+    if let Some(message) = message {
+        let message = exit::on_one_line(&exit::shortened(&message));
+        exit::say(&format!("doorbell: {message}"));
+    }
+    ExitCode::from(code)
 }
 
 fn main() -> ExitCode {
@@ -55,14 +63,5 @@ fn main() -> ExitCode {
         Some(Command::Cache(args)) => cache::run(&args),
         Some(Command::Completions { shell }) => exit::print(&completions(shell)),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Exit { code, message }) => {
-            if let Some(message) = message {
-                let message = exit::on_one_line(&exit::shortened(&message));
-                exit::say(&format!("doorbell: {message}"));
-            }
-            ExitCode::from(code)
-        }
-    }
+    result.map_or_else(ended, |()| ExitCode::SUCCESS)
 }

@@ -21,7 +21,7 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     }
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
-    let jobs = args.jobs.map_or_else(doorbell_lab::cores, usize::from);
+    let jobs = args.jobs.unwrap_or_else(doorbell_lab::cores);
     let control = Control { interrupt, jobs, watch: &bar };
     let mut ctx = Ctx::new(args.full, control).map_err(Exit::failed)?;
     if let Some(stored) = cache::stored() {

@@ -2,6 +2,7 @@
 
 use crate::args::RunArgs;
 use crate::exit::Exit;
+use crate::mistake;
 use doorbell_soft::launch::{Launch, LaunchError, Link, Stats};
 
 /// The profile that statistics are for, unless one is given here or by `--as`.
@@ -29,6 +30,10 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
     let Some((program, arguments)) = args.program.split_first() else {
         return Err(Exit::bad_input("there is no program to run"));
     };
+    // What follows the program is its own, but a program's name seldom begins with a dash.
+    if let Some(option) = program.to_str().filter(|name| name.starts_with('-')) {
+        return Err(Exit::bad_input(mistake::no_option(option, &mistake::given())));
+    }
     Err(match launch.run(program, arguments) {
         error @ LaunchError::Program { .. } => Exit { code: 127, message: Some(error.to_string()) },
         error @ LaunchError::Counting(_) => Exit::failed(error),

@@ -81,17 +81,73 @@ fn bad_input_gets_one_sentence_and_exit_2() {
 
 #[test]
 fn a_bad_command_line_exits_2() {
-    for line in [
-        "simulate --verb sned",
-        "simulate --trace-ops=-1",
-        "simulate --trace-from 3",
-        "simulatte",
-        "limits --explain",
+    for (line, sentence) in [
+        (
+            "simulate --verb sned",
+            "--verb is `sned`, but must be send, write, read, fetch-add or compare-swap; is `send` meant?",
+        ),
+        ("run --link x y", "--link is `x`, but must be ib or roce"),
+        ("simulate --trace-ops=-1", "--trace-ops: `-1` is not a whole number of at least 1"),
+        (
+            "simulate --trace-from 3",
+            "--trace-from: `3` is not a duration; write a number and one of ps, ns, us, ms, s, as in 2ms",
+        ),
+        ("reproduce --jobs x", "--jobs: `x` is not a whole number from 1 to 65535"),
+        ("reproduce --jobs 0", "--jobs: `0` is not a whole number from 1 to 65535"),
+        ("live --device -1", "--device: `-1` is not a whole number from 0 to 65535"),
+        ("simulate --vreb read", "`--vreb` is no option of `doorbell simulate`; is `--verb` meant?"),
+        ("limits --explain", "`--explain` is no option of `doorbell limits`, but of `doorbell simulate`"),
+        (
+            "limits --qwerty",
+            "`--qwerty` is no option of `doorbell limits`: `doorbell limits --help` lists them",
+        ),
+        ("run --stast -- ls", "`--stast` is no option of `doorbell run`; is `--stats` meant?"),
+        ("cache clar", "`clar` is no command of `doorbell cache`, which has clear; is `clear` meant?"),
+        ("simulate --size", "--size needs a value: --size <BYTES>"),
+        ("simulate --size 3 --size 4", "--size is given more than once: give it once"),
+        ("simulate --inline=3", "--inline takes no value, but is given `3`"),
+        (
+            "simulate a b",
+            "`b` is more than `doorbell simulate` takes: usage is doorbell simulate [OPTIONS] [FILE]",
+        ),
+        ("run", "`doorbell run` needs <PROGRAM>...: usage is doorbell run [OPTIONS] <PROGRAM>..."),
     ] {
         let output = words(line);
         assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
-        assert!(stderr(&output).starts_with("error: "), "{line}: {output:?}");
+        assert_eq!(stderr(&output), format!("doorbell: {sentence}\n"), "{line}");
+        assert!(output.stdout.is_empty(), "{line}: {output:?}");
     }
+    let output = words("simulatte");
+    assert!(stderr(&output).starts_with("doorbell: `simulatte` is no command of `doorbell`, which has sim"));
+    assert!(stderr(&output).ends_with("; is `simulate` meant?\n"), "{output:?}");
+}
+
+#[test]
+fn what_is_no_workload_is_said_to_be_none() {
+    for (name, bytes, found) in [
+        ("list.json", &b"[]"[..], "it is a list"),
+        ("list.toml", b"[]", "it is a list"),
+        ("number.json", b"3", "it is a number"),
+        ("empty.toml", b"", "it is empty"),
+        ("empty.json", b" \n", "it is empty"),
+        ("comment.toml", b"# size = 8", "it names no field"),
+        ("nothing.json", b"{}", "it names no field"),
+        ("binary", b"\x7fELF\xff\x00", "it is not text"),
+    ] {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::write(&path, bytes).unwrap();
+        for command in ["simulate", "limits"] {
+            let output = doorbell(&[command, path.to_str().unwrap()]);
+            assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
+            assert!(stderr(&output).contains(&format!("{name} is no workload: {found}, but ")), "{output:?}");
+            assert_eq!(stderr(&output).lines().count(), 1, "{name}: {output:?}");
+        }
+    }
+    let output = doorbell(&["simulate", env!("CARGO_TARGET_TMPDIR")]);
+    assert!(stderr(&output).contains(" is no workload: it is a directory, but "), "{output:?}");
+    let cut_off = file("cut-off.json", "{\"verb\":");
+    let output = doorbell(&["simulate", cut_off.to_str().unwrap()]);
+    assert!(stderr(&output).contains("cut-off.json:1: this is not JSON: "), "{output:?}");
 }
 
 #[test]

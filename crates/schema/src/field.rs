@@ -323,7 +323,7 @@ impl Kind {
 }
 
 /// `a, b or c`.
-fn one_of(names: &[&str]) -> String {
+pub fn one_of(names: &[&str]) -> String {
     match names {
         [most @ .., last] if !most.is_empty() => format!("{} or {last}", most.join(", ")),
         _ => names.join(""),

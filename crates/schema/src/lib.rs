@@ -13,9 +13,9 @@ mod types;
 mod value;
 
 pub use duration::{BadDuration, Duration};
-pub use field::{Field, Flag, Flags, Kind, Says, check, table};
+pub use field::{Field, Flag, Flags, Kind, Says, check, one_of, table};
 pub use given::Given;
-pub use read::SchemaError;
+pub use read::{SchemaError, nearest};
 pub use types::Schema;
 pub use value::Value;
 

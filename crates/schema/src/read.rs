@@ -5,6 +5,7 @@ use crate::{Field, Given, Says, Value};
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::Path;
 use thiserror::Error;
 
@@ -18,6 +19,16 @@ pub enum SchemaError {
         file: String,
         /// Why not.
         cause: String,
+    },
+    /// Something that no workload can be.
+    #[error(
+        "{file} is no workload: {found}, but a workload names fields, as verb = \"read\" or {{\"verb\": \"read\"}}"
+    )]
+    NoWorkload {
+        /// The file.
+        file: String,
+        /// What is there instead.
+        found: &'static str,
     },
     /// Not TOML or JSON, an unknown key, or a value that is none of its field's.
     #[error("{file}:{line}: {message}")]
@@ -68,7 +79,7 @@ impl Given {
             line: line_of(text, error.span().map_or(0, |span| span.start)),
             message: error.message().replace('\n', " "),
         };
-        let parsed = toml::Deserializer::parse(text).map_err(malformed)?;
+        let parsed = toml::Deserializer::parse(text).map_err(|error| malformed(error).not("TOML"))?;
         Table(fields).deserialize(parsed).map_err(malformed)
     }
 
@@ -84,7 +95,10 @@ impl Given {
             let message = message.split(" at line ").next().unwrap_or_default().to_owned();
             SchemaError::Malformed { file: file.to_owned(), line: error.line().max(1), message }
         };
-        serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
+        serde_json::from_str::<IgnoredAny>(text).map_err(|error| malformed(error).not("JSON"))?;
+        if let Some(found) = no_object(text) {
+            return Err(SchemaError::NoWorkload { file: file.to_owned(), found });
+        }
         let mut json = serde_json::Deserializer::from_str(text);
         let Some(schema) = schema_of(text) else {
             return Table(fields).deserialize(&mut json).map_err(malformed);
@@ -112,15 +126,47 @@ impl Given {
     /// If it cannot be read, and as [`Given::from_toml`].
     pub fn from_file(path: &Path, fields: &[&'static Field]) -> Result<Given, SchemaError> {
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| SchemaError::Unreadable { file: file.clone(), cause: error.to_string() })?;
+        let no_workload = |found| SchemaError::NoWorkload { file: file.clone(), found };
+        let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+            ErrorKind::IsADirectory => no_workload("it is a directory"),
+            ErrorKind::InvalidData => no_workload("it is not text"),
+            _ => SchemaError::Unreadable { file: file.clone(), cause: error.to_string() },
+        })?;
         // Some editors begin a file with a mark of its encoding.
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        if text.trim().is_empty() {
+            return Err(no_workload("it is empty"));
+        }
         let named_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
-        // No TOML begins with a brace.
-        match named_json || text.trim_start().starts_with('{') {
+        // No TOML begins with a brace, and none that has a workload's keys is JSON.
+        let given = match named_json || text.trim_start().starts_with('{') || no_object(text).is_some() {
             true => Given::from_json(&file, text, fields),
             false => Given::from_toml(&file, text, fields),
+        }?;
+        let says_something = given.keys().next().is_some();
+        if says_something { Ok(given) } else { Err(no_workload("it names no field")) }
+    }
+}
+
+/// What JSON is that is no object; none where it is one, or not JSON.
+fn no_object(text: &str) -> Option<&'static str> {
+    match serde_json::from_str(text).ok()? {
+        serde_json::Value::Object(_) => None,
+        serde_json::Value::Array(_) => Some("it is a list"),
+        serde_json::Value::String(_) => Some("it is a text"),
+        serde_json::Value::Number(_) => Some("it is a number"),
+        serde_json::Value::Bool(_) | serde_json::Value::Null => Some("it is a single value"),
+    }
+}
+
+impl SchemaError {
+    /// The same, of a text that is not in this language at all.
+    fn not(self, language: &str) -> SchemaError {
+        match self {
+            SchemaError::Malformed { file, line, message } => {
+                SchemaError::Malformed { file, line, message: format!("this is not {language}: {message}") }
+            }
+            other => other,
         }
     }
 }
@@ -186,14 +232,19 @@ impl Visitor<'_> for Key<'_> {
 /// Likeness from which on a name may be meant for another, 1 being the same.
 const LIKE: f64 = 0.8;
 
+/// The one of `names` that may be meant by `word`, if there is one.
+pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let like = names.into_iter().map(|name| (strsim::jaro(name, word), name));
+    let nearest = like.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    nearest.filter(|(likeness, _)| *likeness > LIKE).map(|(_, name)| name)
+}
+
 fn unknown(key: &str, fields: &[&'static Field]) -> String {
     if let Some(meant) = fields.iter().find_map(|field| of_flag(key, field)) {
         return format!("unknown field `{key}`, is `{meant}` meant?");
     }
-    let likeness = |field: &&&Field| strsim::jaro(field.key, key);
-    let nearest = fields.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    match nearest.filter(|field| likeness(field) > LIKE) {
-        Some(field) => format!("unknown field `{key}`, is `{}` meant?", field.key),
+    match nearest(key, fields.iter().map(|field| field.key)) {
+        Some(nearest) => format!("unknown field `{key}`, is `{nearest}` meant?"),
         None => {
             let known: Vec<String> = fields.iter().map(|field| format!("`{}`", field.key)).collect();
             format!("unknown field `{key}`, expected one of {}", known.join(", "))

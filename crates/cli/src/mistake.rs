@@ -1,0 +1,112 @@
+//! What is wrong with a command line, in one sentence: what, where, what would be right.
+
+use crate::args::Args;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory};
+use std::error::Error;
+
+/// The sentence for an error of clap's, which says the same in several lines.
+pub(crate) fn sentence(error: &clap::Error) -> String {
+    let command = given();
+    let said = |kind| error.get(kind).map(words).unwrap_or_default();
+    // As `--size <BYTES>` in clap's words; who reads it has typed `--size`.
+    let option = said(ContextKind::InvalidArg).split(' ').next().unwrap_or_default().to_owned();
+    let value = said(ContextKind::InvalidValue);
+    match error.kind() {
+        ErrorKind::UnknownArgument if option.starts_with('-') => no_option(&option, &command),
+        ErrorKind::UnknownArgument => {
+            format!("`{option}` is more than `{}` takes: {}", name(&command), usage(&command))
+        }
+        ErrorKind::InvalidSubcommand => no_command(&said(ContextKind::InvalidSubcommand), &command),
+        ErrorKind::InvalidValue if value.is_empty() => {
+            format!("{option} needs a value: {}", said(ContextKind::InvalidArg))
+        }
+        ErrorKind::InvalidValue => {
+            let Some(ContextValue::Strings(names)) = error.get(ContextKind::ValidValue) else {
+                return format!("{option} is `{value}`, which it must not be");
+            };
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let meant = meant(&value, &names);
+            format!("{option} is `{value}`, but must be {}{meant}", doorbell_schema::one_of(&names))
+        }
+        ErrorKind::ValueValidation => {
+            let cause = error.source().map(ToString::to_string).unwrap_or_default();
+            format!("{option}: {cause}")
+        }
+        ErrorKind::TooManyValues => format!("{option} takes no value, but is given `{value}`"),
+        ErrorKind::ArgumentConflict if said(ContextKind::PriorArg) == said(ContextKind::InvalidArg) => {
+            format!("{option} is given more than once: give it once")
+        }
+        ErrorKind::ArgumentConflict => {
+            format!("{option} does not go with {}: give one of them", said(ContextKind::PriorArg))
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let missing = said(ContextKind::InvalidArg);
+            format!("`{}` needs {missing}: {}", name(&command), usage(&command))
+        }
+        // Of the kinds that are left Doorbell's options can give rise to one: words that are no UTF-8.
+        _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
+    }
+}
+
+/// That `option` is none of `command`'s, and which is meant, or whose it is.
+pub(crate) fn no_option(option: &str, command: &Command) -> String {
+    let no_option = format!("`{option}` is no option of `{}`", name(command));
+    let all = Args::command();
+    let others = all.get_subcommands().filter(|other| self::options(other).iter().any(|name| name == option));
+    let others: Vec<String> = others.map(|other| format!("`doorbell {}`", other.get_name())).collect();
+    let others: Vec<&str> = others.iter().map(String::as_str).collect();
+    if !others.is_empty() {
+        return format!("{no_option}, but of {}", doorbell_schema::one_of(&others));
+    }
+    let options = options(command);
+    match doorbell_schema::nearest(option, options.iter().map(String::as_str)) {
+        Some(nearest) => format!("{no_option}; is `{nearest}` meant?"),
+        None => format!("{no_option}: `{} --help` lists them", name(command)),
+    }
+}
+
+fn no_command(word: &str, command: &Command) -> String {
+    let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+    let meant = meant(word, &names);
+    format!("`{word}` is no command of `{}`, which has {}{meant}", name(command), names.join(", "))
+}
+
+fn meant(word: &str, names: &[&str]) -> String {
+    let nearest = doorbell_schema::nearest(word, names.iter().copied());
+    nearest.map_or_else(String::new, |nearest| format!("; is `{nearest}` meant?"))
+}
+
+/// The command that is named on the command line, as far as there is one.
+pub(crate) fn given() -> Command {
+    let mut command = Args::command();
+    command.build();
+    for word in std::env::args_os().skip(1) {
+        let Some(below) = command.find_subcommand(&word).cloned() else { break };
+        command = below;
+    }
+    command
+}
+
+/// Its name as it is typed.
+fn name(command: &Command) -> &str {
+    command.get_bin_name().unwrap_or(command.get_name())
+}
+
+fn usage(command: &Command) -> String {
+    command.clone().render_usage().to_string().replace("Usage: ", "usage is ")
+}
+
+/// Its options, with dashes.
+fn options(command: &Command) -> Vec<String> {
+    let long = command.get_arguments().filter_map(|arg| arg.get_long());
+    long.map(|name| format!("--{name}")).collect()
+}
+
+/// What clap says of an error.
+fn words(value: &ContextValue) -> String {
+    match value {
+        ContextValue::Strings(all) => all.join(" and "),
+        value => value.to_string(),
+    }
+}
