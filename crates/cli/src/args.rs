@@ -2,14 +2,18 @@
 
 use crate::flags::{AnyArgs, SystemArgs, VerbArgs};
 use clap::builder::PossibleValuesParser;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueHint};
 use doorbell_lab::Duration;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// What scripts ask for.
+const EXIT_CODES: &str = "Exit codes: 0 done; 2 bad input, of which standard error says in one sentence what would be \
+                          right; 130 interrupted, what was known being printed; 127 run: no such program; 1 anything else";
+
 /// A workbench for people who build systems on RDMA.
 #[derive(Parser)]
-#[command(name = "doorbell", version, disable_help_subcommand = true)]
+#[command(name = "doorbell", version, disable_help_subcommand = true, after_help = EXIT_CODES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -31,6 +35,8 @@ pub(crate) enum Command {
     Live(LiveArgs),
     /// Say where results of `reproduce` are kept for its next time, and how much they take.
     Cache(CacheArgs),
+    /// Print a page of the manual, for `man -l -`.
+    Man(ManArgs),
     /// Print a script that completes this command's options in a shell.
     Completions {
         /// The shell
@@ -67,7 +73,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_json: Option<PathBuf>,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM",
+          value_hint = ValueHint::CommandWithArguments)]
     pub(crate) program: Vec<OsString>,
 }
 
@@ -160,6 +167,15 @@ pub(crate) struct ReproduceArgs {
     /// Write a plot of each table and figure to this directory, as atc16-tab4.svg
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct ManArgs {
+    /// The command whose page it is, as simulate or cache clear [default: doorbell itself]
+    pub(crate) command: Vec<String>,
+    /// Write the pages of all commands to this directory, as doorbell-simulate.1
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]

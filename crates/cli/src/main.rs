@@ -7,6 +7,7 @@ mod exit;
 mod flags;
 mod limits;
 mod live;
+mod man;
 mod mistake;
 mod overview;
 mod plot;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Some(Command::Run(args)) => run::run(args),
         Some(Command::Live(args)) => live::run(&args),
         Some(Command::Cache(args)) => cache::run(&args),
+        Some(Command::Man(args)) => man::run(&args),
         Some(Command::Completions { shell }) => exit::print(&completions(shell)),
     };
     result.map_or_else(ended, |()| ExitCode::SUCCESS)

@@ -66,7 +66,8 @@ pub(crate) fn no_option(option: &str, command: &Command) -> String {
     }
 }
 
-fn no_command(word: &str, command: &Command) -> String {
+/// That `word` is no command below `command`, and which are.
+pub(crate) fn no_command(word: &str, command: &Command) -> String {
     let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
     let meant = meant(word, &names);
     format!("`{word}` is no command of `{}`, which has {}{meant}", name(command), names.join(", "))

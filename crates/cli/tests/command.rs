@@ -214,12 +214,53 @@ fn a_system_is_a_workload_like_others() {
     assert!(stderr(&output).contains("a system has no limits of its own"), "{output:?}");
 }
 
+const COMMANDS: [&str; 9] =
+    ["simulate", "limits", "profiles", "reproduce", "run", "live", "cache", "man", "completions"];
+
+/// The options of a command, with dashes, as its help lists them.
+fn options(command: &str) -> Vec<String> {
+    let output = words(&format!("{command} --help"));
+    let listed = stdout(&output).lines().filter_map(|line| line.trim_start().strip_prefix("--"));
+    let name =
+        |line: &str| line.split(|c: char| c != '-' && !c.is_ascii_alphanumeric()).next().map(str::to_owned);
+    listed.filter_map(name).map(|name| format!("--{name}")).collect()
+}
+
 #[test]
-fn completions_know_every_flag() {
-    let output = words("completions bash");
-    for flag in ["--signal-every", "--no-inline", "--put-permille"] {
-        assert!(stdout(&output).contains(flag), "{flag}");
+fn completions_know_every_option() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = words(&format!("completions {shell}"));
+        // Fish says `-l signal-every`.
+        let script = stdout(&output).replace(" -l ", " --");
+        for option in COMMANDS.iter().flat_map(|command| options(command)) {
+            assert!(script.contains(&option), "{shell}: {option}");
+        }
     }
+    for option in ["--signal-every", "--no-inline", "--put-permille"] {
+        assert!(options("simulate").contains(&option.to_owned()), "{option}");
+    }
+}
+
+#[test]
+fn every_command_has_a_page_with_every_option() {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("man");
+    assert!(doorbell(&["man", "--dir", dir.to_str().unwrap()]).status.success());
+    for command in COMMANDS {
+        let output = words(&format!("man {command}"));
+        let page = stdout(&output);
+        assert_eq!(page, std::fs::read_to_string(dir.join(format!("doorbell-{command}.1"))).unwrap());
+        let text = page.replace("\\-", "-");
+        assert!(text.contains(&format!("\ndoorbell-{command} - ")), "{text}");
+        for option in options(command) {
+            assert!(text.contains(&format!("{option}\\fR")), "{command}: {option}");
+        }
+    }
+    let output = words("man");
+    assert!(stdout(&output).contains(".SH EXIT STATUS\n"), "{output:?}");
+    assert!(stdout(&words("man cache clear")).contains("doorbell\\-cache\\-clear \\- "));
+    let output = words("man smulate");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).ends_with("; is `simulate` meant?\n"), "{output:?}");
 }
 
 #[test]

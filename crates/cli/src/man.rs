@@ -1,0 +1,38 @@
+//! `doorbell man`: pages of the manual, made of the options.
+
+use crate::args::{Args, ManArgs};
+use crate::exit::{self, Exit};
+use crate::mistake;
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+use std::path::Path;
+
+pub(crate) fn run(args: &ManArgs) -> Result<(), Exit> {
+    let mut command = Args::command();
+    command.build();
+    if let Some(dir) = &args.dir {
+        let cannot_write = |error| format!("cannot write pages to {}: {error}", dir.display());
+        return write_all(&command, dir).map_err(|error| Exit::bad_input(cannot_write(error)));
+    }
+    for word in &args.command {
+        let below = command.find_subcommand(word).cloned();
+        command = below.ok_or_else(|| Exit::bad_input(mistake::no_command(word, &command)))?;
+    }
+    exit::print(&page(&command).map_err(Exit::failed)?)
+}
+
+fn page(command: &Command) -> std::io::Result<String> {
+    let mut page = Vec::new();
+    let source = concat!("doorbell ", env!("CARGO_PKG_VERSION"));
+    Man::new(command.clone()).manual("Doorbell").source(source).render(&mut page)?;
+    // What follows the help of a command is its exit codes, which have a section of their own in manuals.
+    Ok(String::from_utf8_lossy(&page).replace(".SH EXTRA\n", ".SH EXIT STATUS\n"))
+}
+
+/// Writes the page of a command, and of those below it.
+fn write_all(command: &Command, dir: &Path) -> std::io::Result<()> {
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    std::fs::create_dir_all(dir)?;
+    std::fs::write(dir.join(format!("{name}.1")), page(command)?)?;
+    command.get_subcommands().try_for_each(|below| write_all(below, dir))
+}
