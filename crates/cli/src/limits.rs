@@ -7,11 +7,12 @@ use crate::table::{self, Align};
 use doorbell_lab::Resolved;
 use doorbell_nic::Digits;
 use doorbell_nic::limits::Limit;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The JSON.
-#[derive(Serialize)]
-struct Limits {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Limits {
     schema: u32,
     workload: Resolved,
     /// Least first: the first binds.

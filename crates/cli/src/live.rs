@@ -14,6 +14,7 @@ use doorbell_soft::launch::Launch;
 use doorbell_systems::site::{Ended, SiteError};
 use doorbell_systems::{Measured, System, Visit};
 use doorbell_verbs::RunError;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,8 +28,8 @@ const IN_TURN: &str = "stack";
 pub(crate) const USUAL: [(&str, &str); 2] = [("warmup", "100ms"), ("duration", "1s")];
 
 /// What was measured, in the form of its JSON.
-#[derive(Serialize)]
-struct Live {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Live {
     schema: u32,
     machine: Machine,
     device: Device,
@@ -36,21 +37,21 @@ struct Live {
 }
 
 /// Where it was measured: the numbers are this machine's, and no profile's.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Machine {
     processor: String,
     processors: usize,
     kernel: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Device {
     name: String,
     library: PathBuf,
 }
 
 /// One run.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Run {
     workload: SystemWorkload,
     /// Operations that clients saw done in the measured time.

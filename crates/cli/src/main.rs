@@ -15,6 +15,8 @@ mod profiles;
 mod progress;
 mod reproduce;
 mod run;
+#[cfg(test)]
+mod schemas;
 mod simulate;
 mod system;
 mod table;

@@ -4,11 +4,12 @@ use crate::args::ProfilesArgs;
 use crate::exit::{self, Exit};
 use crate::table::{self, Align};
 use doorbell_nic::{Basis, DeviceId, Generation, Parameter, Profile};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The JSON of a profile.
-#[derive(Serialize)]
-struct Described<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Described<'a> {
     name: &'a str,
     title: &'a str,
     generation: Generation,

@@ -1,6 +1,7 @@
 //! `doorbell live` on the software NIC.
 
 mod common;
+mod fits;
 
 use common::{doorbell, library, text};
 use serde_json::Value;
@@ -30,6 +31,7 @@ fn a_system_runs_on_this_machine() {
     let output = live(&SMALL);
     assert!(output.status.success(), "{}", text(&output));
     let live: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    fits::only("live", &live);
     assert_eq!(live["device"]["name"], "doorbell0");
     let runs = live["runs"].as_array().expect("there are runs");
     let [run] = &runs[..] else { panic!("a system of one stack runs once: {live}") };
@@ -52,6 +54,7 @@ fn a_system_of_several_stacks_runs_over_each() {
         let runs = live["runs"].as_array().expect("there are runs");
         let stacks: Vec<&Value> = runs.iter().map(|run| &run["workload"]["stack"]).collect();
         assert_eq!(stacks, ["rdma", "tcp"], "{system}");
+        fits::only("live", &live);
         assert!(runs.iter().all(|run| run["done"].as_u64() > Some(0)), "{system}: {live}");
     }
 }

@@ -2,6 +2,7 @@
 //! installed.
 
 mod common;
+mod fits;
 
 use common::{doorbell, library, text};
 use serde_json::Value;
@@ -58,6 +59,7 @@ fn statistics_are_a_workload() {
     let directory = directory("statistics_are_a_workload");
     let files = measured(&directory, "ib_write_bw", "-s 64 -n 1600 --post_list 16");
     assert!(files.contains(&directory.join("stats.json")), "{files:?}");
+    files.iter().for_each(|file| fits::only("run-stats", &read(file)));
     let (posted, nothing): (Vec<_>, Vec<_>) =
         files.iter().partition(|file| read(file)["total"]["doorbells"] != 0);
     let posted = posted.first().expect("the client posts");

@@ -7,15 +7,19 @@ use crate::results::{
 use crate::simulate::{self, SimulateError};
 use crate::{asked, explain};
 use doorbell_nic::{Profile, Resource};
+use doorbell_schema::json_schema::{self, Presence};
 use doorbell_schema::{Duration, Field, Given, Value};
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::site::{Ended, SiteError};
 use doorbell_systems::{Interval, Measured, System, Visit};
 use doorbell_verbs::{Span, Time};
-use doorbell_workload::WorkloadError;
+use doorbell_workload::{Workload, WorkloadError};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::json;
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
@@ -216,6 +220,26 @@ impl Serialize for SystemWorkload {
     }
 }
 
+/// Of each system of the register what is written above.
+impl JsonSchema for SystemWorkload {
+    fn schema_name() -> Cow<'static, str> {
+        "SystemWorkload".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let named = Workload::FIELDS.iter().filter(|f| ["profile", "host"].contains(&f.key));
+        let named: Vec<_> = named.map(|field| (field, Presence::OrAbsent)).collect();
+        let one = |entry: &Entry| {
+            let own = entry.fields.iter().map(|field| (*field, Presence::Always));
+            let mut schema = json_schema::of_object(named.iter().copied().chain(own)).to_value();
+            schema["properties"]["system"] = json!({ "const": entry.name, "description": entry.about });
+            schema["required"].as_array_mut().expect("objects of fields have it").insert(0, "system".into());
+            schema
+        };
+        schemars::json_schema!({ "oneOf": SYSTEMS.iter().map(one).collect::<Vec<_>>() })
+    }
+}
+
 /// Reads what is written above.
 impl<'de> Deserialize<'de> for SystemWorkload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SystemWorkload, D::Error> {
@@ -281,9 +305,9 @@ pub static SYSTEMS: LazyLock<Vec<Entry>> = LazyLock::new(|| {
 });
 
 /// Result of a simulated system, in the form of its JSON.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SystemOutcome {
-    /// [`SYSTEM_SCHEMA`].
+    /// Version of this JSON.
     pub schema: u32,
     /// What was run.
     pub workload: SystemWorkload,
@@ -321,7 +345,7 @@ pub struct SystemOutcome {
     pub phases: Vec<PhaseTime>,
     /// Events of the simulator, whole run.
     pub events: u64,
-    /// Hash over all of them in order, as in [`crate::Outcome`].
+    /// Hash over all of them in order, 16 hexadecimal digits.
     pub event_hash: String,
     /// Wall-clock seconds of the run.
     pub wall_seconds: f64,

@@ -6,6 +6,7 @@
 use crate::cost::{Piece, Work};
 use crate::{Generation, Nic, Pcie, Profile, cost, wqe};
 use doorbell_verbs::{Opcode, QpType};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
@@ -110,7 +111,7 @@ pub struct RecvShape {
 }
 
 /// PCIe transactions, and what they put on the link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Transactions {
     /// MMIO writes: write-combined lines and Doorbells.
     pub mmio_writes: u64,

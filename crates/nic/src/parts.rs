@@ -1,11 +1,12 @@
 //! What is metered: parts of a machine that can be busy, and the caches of its NIC.
 
 use crate::Resource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A part of a machine that is busy or not. Where there are several of a sort, or several devices, its name in
 /// reports tells which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// A core.
@@ -49,7 +50,7 @@ impl Part {
 }
 
 /// A cache of a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NicCache {
     /// QP contexts, as requester.

@@ -2,8 +2,10 @@
 
 use crate::Profile;
 use doorbell_verbs::Span;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 
 /// What can limit a workload.
@@ -85,6 +87,16 @@ impl fmt::Display for Resource {
 impl Serialize for Resource {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
+    }
+}
+
+impl JsonSchema for Resource {
+    fn schema_name() -> Cow<'static, str> {
+        "Resource".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": Resource::ALL.map(Resource::name) })
     }
 }
 

@@ -8,6 +8,7 @@
 mod duration;
 mod field;
 mod given;
+pub mod json_schema;
 mod read;
 mod types;
 mod value;
@@ -21,4 +22,4 @@ pub use value::Value;
 
 /// For [`schema!`].
 #[doc(hidden)]
-pub use serde;
+pub use {schemars, serde};

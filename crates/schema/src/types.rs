@@ -103,6 +103,28 @@ macro_rules! schema {
             }
         }
 
+        impl $crate::schemars::JsonSchema for $given {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($given).into()
+            }
+
+            fn json_schema(_: &mut $crate::schemars::SchemaGenerator) -> $crate::schemars::Schema {
+                let absent = $crate::json_schema::Presence::OrAbsent;
+                $crate::json_schema::of_object($given::FIELDS.iter().map(|field| (field, absent)))
+            }
+        }
+
+        impl $crate::schemars::JsonSchema for $full {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($full).into()
+            }
+
+            fn json_schema(_: &mut $crate::schemars::SchemaGenerator) -> $crate::schemars::Schema {
+                let presence = [$( $crate::schema!(@presence $($none)?), )*];
+                $crate::json_schema::of_object($given::FIELDS.iter().zip(presence))
+            }
+        }
+
         impl $full {
             /// Whether each value is within its range.
             ///
@@ -187,6 +209,10 @@ macro_rules! schema {
 
     (@type $type:ty) => { $type };
     (@type $type:ty, $none:ident) => { Option<$type> };
+
+    (@presence) => { $crate::json_schema::Presence::Always };
+    (@presence null) => { $crate::json_schema::Presence::OrNull };
+    (@presence absent) => { $crate::json_schema::Presence::OrAbsent };
 
     (@put $map:ident, $key:expr, $value:expr) => { $map.serialize_entry($key, &$value)? };
     (@put $map:ident, $key:expr, $value:expr, null) => { $map.serialize_entry($key, &$value)? };

@@ -2,6 +2,7 @@
 
 use doorbell_native::{CacheCounters, CacheCounts, NativeCluster, NativeDevice, NoCounters};
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, RunError, Task, VerbsError};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +18,7 @@ pub(super) struct Counted {
 }
 
 /// The threads of a run, in the form of their JSON.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Threads {
     /// How many there were.
     pub(super) threads: u32,
@@ -28,7 +29,7 @@ pub(super) struct Threads {
 }
 
 /// By machines: 0 is the server.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Llc {
     pub(super) server: LlcUse,
     pub(super) clients: LlcUse,
@@ -36,7 +37,7 @@ pub(super) struct Llc {
     pub(super) with_kernel: bool,
 }
 
-#[derive(Clone, Copy, Default, Serialize)]
+#[derive(Clone, Copy, Default, Serialize, JsonSchema)]
 pub(super) struct LlcUse {
     pub(super) references: u64,
     pub(super) misses: u64,

@@ -2,11 +2,12 @@
 
 use crate::judge::claims;
 use crate::judge::report::{Basis, ClaimReport};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Agreement of a group of numbers. Claims that state one number several times count once, with the
 /// first that was checked; what is computed from other claims does not count.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Accuracy {
     /// Which: `predicted`, `calibrated`, `analytic`, or `held out`, which are those of the predicted
     /// ones that were set aside before calibrating.

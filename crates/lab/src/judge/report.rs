@@ -9,6 +9,7 @@ use crate::papers::{Check, Ctx, Curve, Experiment, Found};
 use crate::results::Taken;
 use crate::simulate::SimulateError;
 use doorbell_nic::{Basis as ParameterBasis, Profile};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const REPORT_SCHEMA: u32 = 1;
 
 /// How much a finding says about the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
     /// The profile was not set from this claim, nor from what states or implies it.
@@ -45,7 +46,7 @@ impl Basis {
 }
 
 /// The paper's bottleneck beside ours.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BottleneckPair {
     /// Class that the paper names; empty where it names none.
     pub paper: String,
@@ -69,7 +70,7 @@ impl BottleneckPair {
 }
 
 /// One claim and what was found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ClaimReport {
     /// The claim.
     pub id: String,
@@ -111,7 +112,7 @@ pub struct ClaimReport {
 }
 
 /// Why a claim is missed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Explained {
     /// Why.
     pub why: String,
@@ -120,7 +121,7 @@ pub struct Explained {
 }
 
 /// A claim that no experiment checks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NotChecked {
     /// The claim.
     pub id: String,
@@ -129,7 +130,7 @@ pub struct NotChecked {
 }
 
 /// Numbers of parameters of a profile, by where they come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ParameterCounts {
     /// Stated by someone.
     pub published: usize,
@@ -140,9 +141,9 @@ pub struct ParameterCounts {
 }
 
 /// Result of `reproduce`, in the form of its JSON.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
-    /// [`REPORT_SCHEMA`].
+    /// Version of this JSON.
     pub schema: u32,
     /// Claims checked.
     pub claims: Vec<ClaimReport>,

@@ -4,11 +4,12 @@ use crate::judge::selector::Selection;
 use crate::papers::{Ctx, Experiment, Found};
 use crate::simulate::SimulateError;
 use doorbell_nic::{Basis, Profile};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What 10% more of a parameter does.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Sensitivity {
     /// The profile.
     pub profile: String,

@@ -7,6 +7,7 @@ use crate::plan::{Control, NotYet};
 use crate::results::{Bottleneck, Known, Outcome, Stored};
 use crate::simulate::SimulateError;
 use doorbell_nic::Profile;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -211,7 +212,7 @@ impl Check {
 }
 
 /// A curve that can be plotted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Curve {
     /// Paper and table or figure, as `atc16/fig2`.
     pub experiment: String,

@@ -9,6 +9,7 @@ use doorbell_sim::{CacheUse, PcieUse, ResourceUse, Uncore};
 use doorbell_systems::{Measured, Phase, Spent};
 use doorbell_workload::{Resolved, Verb};
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -16,9 +17,9 @@ use std::sync::Arc;
 pub const SCHEMA: u32 = 1;
 
 /// Result of a simulated workload, in the form of its JSON.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
-    /// [`SCHEMA`].
+    /// Version of this JSON.
     pub schema: u32,
     /// The workload as resolved.
     pub workload: Resolved,
@@ -61,7 +62,7 @@ pub struct Outcome {
 }
 
 /// How sure means are: half of the intervals around them that hold the true ones in 95 of 100 cases.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Certainty {
     /// Of the rate, in millions per second; absent where it is not known.
     pub mops: Option<f64>,
@@ -73,7 +74,7 @@ pub struct Certainty {
 }
 
 /// What requesters of reliable connections had to send again, and why; whole run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SentAgain {
     /// RNR NAKs: a SEND found no RECV, and waited.
     pub rnr_naks: u64,
@@ -99,7 +100,7 @@ impl SentAgain {
 }
 
 /// Latencies in nanoseconds; `None` where no operation completed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// The least, to three digits.
     pub min: Option<u64>,
@@ -114,9 +115,9 @@ pub struct Latency {
 }
 
 /// What limits a workload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bottleneck {
-    /// Class from the names of `doorbell_nic::Resource`.
+    /// Its class, as `nic-tx-pu`.
     pub class: String,
     /// In words, with the evidence.
     pub text: String,
@@ -127,7 +128,7 @@ pub struct Bottleneck {
 }
 
 /// What 10% more of a resource brings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lift {
     /// Name of the resource.
     pub resource: String,
@@ -136,7 +137,7 @@ pub struct Lift {
 }
 
 /// What 10% more of a resource brings, on the machines of a group alone.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupLift {
     /// Number of the group in the workload.
     pub group: usize,
@@ -147,7 +148,7 @@ pub struct GroupLift {
 }
 
 /// Use of a resource within the measurement.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Utilization {
     /// Which.
     pub name: String,
@@ -224,7 +225,7 @@ impl Ran {
 }
 
 /// Look-ups in a cache within the measurement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cache {
     /// Which.
     #[serde(rename = "name")]
@@ -238,7 +239,7 @@ pub struct Cache {
 }
 
 /// PCIe traffic of a machine within the measurement; payload bytes of TLPs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pcie {
     /// Whose.
     pub machine: u32,
@@ -256,7 +257,7 @@ pub struct Pcie {
 
 /// What the uncore of a machine counted within the measurement, by the names of Intel's manual of the Xeon 7500's
 /// uncore (323535).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UncoreUse {
     /// Whose.
     pub machine: u32,
@@ -307,7 +308,7 @@ impl From<&(u32, Uncore)> for UncoreUse {
 }
 
 /// What threads spent on a phase of a system within the measurement.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseTime {
     /// Which: `prepare`, `compute`, `respond`, `client-scan`, `tenant-pass`.
     pub phase: String,

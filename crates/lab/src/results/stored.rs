@@ -2,6 +2,7 @@
 
 use super::outcome::Ran;
 use crate::plan::Run;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
@@ -28,7 +29,7 @@ pub struct Stored {
 }
 
 /// What was taken from the store, and whether something could not be put there. Times are in seconds since 1970.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Taken {
     /// Results that were there.
     pub runs: u64,

@@ -11,11 +11,12 @@ mod mlx5;
 use crate::accounting::Method;
 use crate::wqe::{LINE, Payload};
 use doorbell_verbs::{Opcode, QpType};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A generation of NICs, by the name of its driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Generation {
     /// ConnectX, ConnectX-2 and ConnectX-3.

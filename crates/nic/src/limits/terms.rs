@@ -1,10 +1,11 @@
 //! What an operation takes of a resource, term by term.
 
 use crate::{Digits, Resource};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// In what a resource is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Measure {
     /// Nanoseconds of something that does one thing at a time.
     #[serde(rename = "ns")]
@@ -15,7 +16,7 @@ pub enum Measure {
 }
 
 /// Part of what an operation takes of a resource: `count` times `each`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Term {
     /// What it takes it for.
     pub what: &'static str,
@@ -35,7 +36,7 @@ impl Term {
 }
 
 /// A bound.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Limit {
     /// What sets it.
     pub resource: Resource,

@@ -2,6 +2,7 @@
 
 use super::Profile;
 use doorbell_verbs::Span;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +11,7 @@ use thiserror::Error;
 use toml::Spanned;
 
 /// Where the value of a parameter comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "basis", rename_all = "lowercase")]
 pub enum Basis {
     /// Stated by someone.
@@ -37,7 +38,7 @@ pub enum Basis {
 }
 
 /// Unit in which a profile states a parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Unit {
     /// A number of things.
     #[serde(rename = "")]
@@ -90,7 +91,7 @@ impl fmt::Display for Unit {
 }
 
 /// A parameter of a profile, for reports.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Parameter {
     /// Section and key, as `tx.send_ns`.
     pub name: String,

@@ -9,6 +9,7 @@ use doorbell_nic::limits::Limit;
 use doorbell_nic::{PostShape, Profile, RecvShape};
 use doorbell_verbs::{GRH_BYTES, Opcode, QpType};
 use doorbell_workload::Workload;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ pub(super) const NOT_COUNTED: &str = "what one-sided verbs of peers cost this ma
                                       peers' statistics, as only they count them";
 
 /// The statistics of a process.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
     schema: u32,
     pub(super) pid: u32,
@@ -40,9 +41,10 @@ pub struct Report {
     pub(super) workload_share: f64,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct QpReport {
     pub(super) qp_num: u32,
+    #[schemars(with = "String")]
     pub(super) transport: QpType,
     #[serde(flatten)]
     pub(super) counts: Counts,
@@ -51,7 +53,7 @@ pub(super) struct QpReport {
 }
 
 /// Counts of a QP or of all.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Counts {
     pub(super) verbs: BTreeMap<&'static str, u64>,
     pub(super) work_requests: u64,

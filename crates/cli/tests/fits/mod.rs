@@ -1,0 +1,67 @@
+//! JSON beside its schema in `docs/schemas`.
+
+use jsonschema::Validator;
+use serde_json::{Map, Value};
+
+/// Fields that are there only where there is something to say, or that a file may leave out.
+const OPTIONAL: [&str; 10] =
+    ["group", "group_lift", "base", "host", "machine", "count", "unsettled", "stored", "uncore", "phases"];
+/// Objects whose keys are no fields' names.
+const MAPS: [&str; 6] =
+    ["parameters", "claims", "verbs", "sizes", "wqes_per_doorbell", "sges_per_work_request"];
+
+fn validator(name: &str) -> Validator {
+    let path = format!("{}/../../docs/schemas/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    let schema = std::fs::read_to_string(&path).expect("there is a schema of it");
+    let schema = serde_json::from_str(&schema).expect("a schema is JSON");
+    jsonschema::draft202012::new(&schema).expect("it is one of draft 2020-12")
+}
+
+fn wrong(validator: &Validator, json: &Value) -> Option<String> {
+    validator.iter_errors(json).next().map(|error| format!("at {}: {error}", error.instance_path()))
+}
+
+/// Asserts that `json` is as the schema of this name has it, and would not be with one more field, or with one
+/// less, anywhere.
+pub(crate) fn only(name: &str, json: &Value) {
+    let validator = validator(name);
+    assert_eq!(wrong(&validator, json), None, "{name}");
+    let mut all = Vec::new();
+    objects(json, "", &mut all);
+    for at in all {
+        let fits_with = |change: &dyn Fn(&mut Map<String, Value>)| {
+            let mut other = json.clone();
+            change(other.pointer_mut(&at).and_then(Value::as_object_mut).expect("it is an object"));
+            validator.is_valid(&other)
+        };
+        assert!(!fits_with(&|object| _ = object.insert("more".into(), 1.into())), "{name}: {at}/more fits");
+        let keys = json.pointer(&at).and_then(Value::as_object).expect("it is an object").keys();
+        for key in keys.filter(|key| !is_optional(name, &at, key)) {
+            assert!(!fits_with(&|object| _ = object.remove(key)), "{name}: fits without {at}/{key}");
+        }
+    }
+}
+
+fn is_optional(name: &str, at: &str, key: &str) -> bool {
+    let of_the_workload = match name {
+        // What its process posted, of which the rest is usual.
+        "run-stats" => true,
+        "simulate-system" => key == "profile",
+        _ => false,
+    };
+    OPTIONAL.contains(&key) || (at == "/workload" && of_the_workload)
+}
+
+/// Where the objects with fields are; of a list the first.
+fn objects(json: &Value, at: &str, found: &mut Vec<String>) {
+    match json {
+        Value::Object(fields) => {
+            if !MAPS.iter().any(|map| at.ends_with(&format!("/{map}"))) {
+                found.push(at.to_owned());
+            }
+            fields.iter().for_each(|(key, value)| objects(value, &format!("{at}/{key}"), found));
+        }
+        Value::Array(all) => all.first().into_iter().for_each(|one| objects(one, &format!("{at}/0"), found)),
+        _ => {}
+    }
+}
