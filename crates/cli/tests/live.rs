@@ -1,6 +1,7 @@
 //! `doorbell live` on the software NIC.
 
 mod common;
+mod ctrl_c;
 mod fits;
 
 use common::{doorbell, library, text};
@@ -67,6 +68,16 @@ fn the_report_says_where_it_was_measured() {
     for part in ["latency, p99.9", "Measured on this machine, not by the model: ", "device doorbell0 of "] {
         assert!(said.contains(part), "{said}");
     }
+}
+
+#[test]
+fn an_interrupted_run_is_not_waited_for() {
+    let mut command = doorbell();
+    command.arg("live").arg("--lib").arg(library()).args(&SMALL[..8]).arg("900s");
+    let output = ctrl_c::interrupted(&mut command);
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    let message = "doorbell: interrupted: no run had come to its end, so there is nothing to tell\n";
+    assert_eq!(text(&output), message);
 }
 
 #[test]

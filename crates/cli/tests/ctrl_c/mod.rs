@@ -1,0 +1,30 @@
+//! What a command says that is interrupted.
+
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// SIGINT in the masks of `/proc/PID/status`.
+const SIGINT: u64 = 1 << 1;
+
+/// Whether the process has a handler for Ctrl-C yet.
+fn handles(child: &Child) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    caught.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & SIGINT != 0))
+}
+
+/// Interrupts the command once it watches for that, and returns what it said.
+pub(crate) fn interrupted(command: &mut Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("doorbell runs");
+    while !handles(&child) {
+        assert!(
+            child.try_wait().expect("it can be asked").is_none(),
+            "it ended before it could be interrupted"
+        );
+        sleep(Duration::from_millis(5));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.expect("there is a kill").success());
+    child.wait_with_output().expect("it ends")
+}
