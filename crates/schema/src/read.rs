@@ -92,7 +92,11 @@ impl Given {
         let malformed = |error: serde_json::Error| {
             // The parser appends the position, which we give in front.
             let message = error.to_string();
-            let message = message.split(" at line ").next().unwrap_or_default().to_owned();
+            let message = match error.is_eof() {
+                true => "it ends too early",
+                false => message.split(" at line ").next().unwrap_or_default(),
+            };
+            let message = message.to_owned();
             SchemaError::Malformed { file: file.to_owned(), line: error.line().max(1), message }
         };
         serde_json::from_str::<IgnoredAny>(text).map_err(|error| malformed(error).not("JSON"))?;

@@ -644,8 +644,8 @@ pub(crate) mod tests {
         assert_eq!(Workload::from_json("w", json), Workload::from_toml("w", toml));
         for (json, part) in [
             ("{\n\n\"threadz\": 3}", "w.json:3: unknown field `threadz`"),
-            ("{\"verb\": \"send\"", "w.json:1: EOF while parsing"),
-            ("", "w.json:1: EOF"),
+            ("{\"verb\": \"send\"", "w.json:1: this is not JSON: it ends too early"),
+            ("", "w.json:1: this is not JSON: it ends too early"),
         ] {
             let error = Workload::from_json("w.json", json).unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains(" line "), "{json}: {error}");
@@ -665,14 +665,14 @@ pub(crate) mod tests {
             (r#"{"schema": 1, "workload": null}"#, "w.json holds no workload: its process has posted no"),
             (r#"{"schema": 1}"#, "w.json has no workload"),
             (r#"{"schema": 1, "size": 8}"#, "w.json has no workload"),
-            (r#"[{"schema": 1}]"#, "w.json:1: invalid type"),
+            (r#"[{"schema": 1}]"#, "w.json is no workload: it is a list, but"),
             ("{\n\"schema\": 2,\n\"workload\": {}}", "w.json:2: schema is 2, but this program reads"),
             (
                 "{\"schema\": 1, \"workload\": {\"size\": 8},\n\"workload\": {}}",
                 "w.json:2: duplicate field `workload`",
             ),
             (r#"{"schema": "1", "workload": {}}"#, "w.json:1: schema is \"1\", but"),
-            (r#"{"schema": 1} {"schema": 1}"#, "w.json:1: trailing characters"),
+            (r#"{"schema": 1} {"schema": 1}"#, "w.json:1: this is not JSON: trailing characters"),
         ] {
             let error = Workload::from_json("w.json", json).unwrap_err().to_string();
             assert!(error.starts_with(message) && !error.contains('\n'), "{json}: {error}");
