@@ -8,11 +8,11 @@ use crate::metrics::Metrics;
 use crate::provider::SimProvider;
 use crate::see::Tracer;
 use crate::world::{Next, World};
-use crate::{Machine, SimConfig, Slot, Traced, Tracing};
+use crate::{Look, Machine, SimConfig, Slot, Steer, Traced, Tracing};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use doorbell_nic::Profile;
-use doorbell_verbs::{Cluster, Mem, PageSize, Program, RunError, Task, VerbsError};
+use doorbell_verbs::{Cluster, Mem, PageSize, Program, RunError, Task, Time, VerbsError};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -33,6 +33,7 @@ pub struct SimCluster {
     /// The stack of each thread that has not ended.
     coroutines: IdVec<ThreadId, Option<Coroutine<(), (), ()>>>,
     config: SimConfig,
+    steer: Option<Box<dyn Steer>>,
     setup_error: Option<String>,
 }
 
@@ -59,7 +60,7 @@ impl SimCluster {
         let ports: u32 = machines.iter().flat_map(|m| m.devices).map(|d| d.profile.link.ports).sum();
         assert!((1..0xc000).contains(&ports), "{} machines do not make a cluster", config.machines);
         let world = Rc::new(RefCell::new(World::new(machines, &config)));
-        SimCluster { world, coroutines: IdVec::new(), config, setup_error: None }
+        SimCluster { world, coroutines: IdVec::new(), config, steer: None, setup_error: None }
     }
 
     /// Has the run traced. Must come before it.
@@ -67,6 +68,29 @@ impl SimCluster {
         let mut world = self.world.borrow_mut();
         let tracer = Tracer::new(tracing, &world.devices, &world.env.fabric);
         world.begin_trace(tracer);
+    }
+
+    /// Has the run steered, first at `look`; [`SimConfig::end`] and [`SimConfig::interrupt`] then mean nothing.
+    pub fn steer(&mut self, look: Time, steer: Box<dyn Steer>) {
+        self.steer = Some(steer);
+        self.world.borrow_mut().end_at(look.as_ps());
+    }
+
+    /// Asks who steers how to go on; false where the run ends.
+    fn look(&mut self) -> bool {
+        let Some(steer) = &mut self.steer else { return false };
+        let mut world = self.world.borrow_mut();
+        let next = steer.look(&mut Look(&mut world)).as_ps();
+        world.end_at(next);
+        next > world.env.now
+    }
+
+    /// Whether the run is to stop; who steers looks at it first.
+    fn is_called(&mut self) -> bool {
+        match &mut self.steer {
+            Some(steer) => steer.is_called() && !self.look(),
+            None => is_set(self.config.interrupt.as_deref()),
+        }
     }
 
     /// Ends the trace; says what was traced, if there was one that was not asked about before.
@@ -118,6 +142,7 @@ impl SimCluster {
         while running > 0 {
             let next = self.world.borrow_mut().run_to_thread();
             match next {
+                Next::End if self.look() => continue,
                 Next::End => return Ok(()),
                 Next::Nothing => {
                     return Err(RunError::Deadlock(self.world.borrow().describe_waiting()));
@@ -132,7 +157,7 @@ impl SimCluster {
             turns += 1;
             if turns == TURNS_PER_CHECK {
                 turns = 0;
-                if is_set(self.config.interrupt.as_deref()) {
+                if self.is_called() {
                     return Err(RunError::Interrupted);
                 }
             }

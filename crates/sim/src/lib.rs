@@ -15,6 +15,7 @@ mod kernel;
 mod metrics;
 mod provider;
 mod see;
+mod steer;
 mod world;
 
 pub use cluster::SimCluster;
@@ -23,6 +24,7 @@ pub use host::Uncore;
 pub use metrics::{CacheUse, Metrics, PcieUse, ResourceUse, SentAgain, TcpUse};
 pub use provider::SimProvider;
 pub use see::{Traced, Tracing};
+pub use steer::{Look, Steer};
 
 use doorbell_nic::Profile;
 use doorbell_verbs::{Span, Time};

@@ -75,6 +75,14 @@ pub(crate) struct Device {
 }
 
 impl Device {
+    /// Until when its PCIe link and its units are busy with what they have taken on.
+    pub(crate) fn committed_until(&self) -> u64 {
+        let sending = self.sending.units.iter().map(|unit| unit.until);
+        let receiving = self.receiving.units.iter().map(|unit| unit.until.max(unit.free_at));
+        let link = self.pcie.to_host.free_at().max(self.pcie.to_device.free_at());
+        sending.chain(receiving).fold(link, u64::max)
+    }
+
     pub(crate) fn new(
         id: DeviceId,
         (machine, attached): (MachineId, Attached),

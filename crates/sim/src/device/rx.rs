@@ -69,6 +69,8 @@ pub(crate) struct RxUnit {
     flow: Option<FlowId>,
     /// Since when it looks at its packet, or looked at its last.
     pub(super) since: u64,
+    /// Until when.
+    pub(super) until: u64,
     /// Until when it issues DMAs for the last packet.
     issues_until: u64,
     /// The same, or until when the link holds it up.
@@ -188,6 +190,7 @@ impl Device {
         let waits = env.window.overlap(env.now, state.issues_until.max(env.now));
         state.flow = Some(id);
         state.since = start;
+        state.until = end;
         state.busy += busy;
         self.flow(id).busy += waits + busy;
         env.queue.push(end, Event::RxDone { device: self.id, unit, flight });

@@ -75,6 +75,8 @@ impl QpSlot {
 pub(crate) struct TxUnit {
     /// Since when it works on its packet, or worked on its last.
     pub(super) since: u64,
+    /// Until when.
+    pub(super) until: u64,
     /// Time in the metering window that it worked.
     pub(crate) busy: u64,
 }
@@ -157,6 +159,7 @@ impl Device {
                 self.qps[qp].tx_busy += busy;
                 let state = &mut self.sending.units[unit];
                 state.since = env.now;
+                state.until = end;
                 state.busy += busy;
                 return env.queue.push(end, Event::TxPu { device: self.id, unit, flight });
             }

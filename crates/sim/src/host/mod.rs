@@ -184,6 +184,11 @@ impl Host {
         self.model.take_woken()
     }
 
+    /// Counts what happens in this window.
+    pub(crate) fn meter(&mut self, window: Window) {
+        self.model.meter(window);
+    }
+
     /// What the uncore counted in the measured time, where caches have sizes.
     pub(crate) fn uncore(&self) -> Option<Uncore> {
         self.model.counts()

@@ -26,6 +26,12 @@ impl Model {
         }
     }
 
+    pub(super) fn meter(&mut self, window: Window) {
+        if let Model::Hierarchy(hierarchy) = self {
+            hierarchy.measured = window;
+        }
+    }
+
     pub(super) fn allocated(&mut self, len: u64, page: PageSize) {
         match self {
             Model::Flat(flat) => flat.allocated(len),

@@ -27,6 +27,7 @@ impl World {
         self.run(Key::NEVER);
         let key = self.env.queue.next_key();
         if key.time > self.end && key != Key::NEVER {
+            self.env.now = self.env.now.max(self.end);
             return Next::End;
         }
         match self.env.queue.pop().and_then(Packed::thread) {

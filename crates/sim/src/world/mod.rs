@@ -55,6 +55,11 @@ impl<'a> Known<'a> {
     }
 }
 
+/// What comes after a time.
+fn past(time: u64) -> Key {
+    Key { time: time.saturating_add(1), order: 0 }
+}
+
 /// The simulated world.
 pub(crate) struct World {
     pub(crate) env: Env,
@@ -126,7 +131,7 @@ impl World {
             threads: IdVec::new(),
             exchange: Exchange::default(),
             end: config.end.as_ps(),
-            past_end: Key { time: config.end.as_ps().saturating_add(1), order: 0 },
+            past_end: past(config.end.as_ps()),
             skip_pauses: config.skip_pauses,
             interrupted: false,
             cause: Key::NEVER,
@@ -135,5 +140,10 @@ impl World {
             traced: None,
             ahead: Ahead::default(),
         }
+    }
+
+    /// Lets the run go on up to this time.
+    pub(crate) fn end_at(&mut self, end: u64) {
+        (self.end, self.past_end) = (end, past(end));
     }
 }

@@ -115,7 +115,7 @@ pub(crate) struct Hierarchy {
     /// Cores to wake, as a line has changed, or has left them, that their threads watched.
     woken: CoreSet,
     pub(super) sets: Sets,
-    measured: Window,
+    pub(in crate::host) measured: Window,
     counts: Uncore,
 }
 

@@ -1,0 +1,70 @@
+//! Runs whose end is decided while they go on.
+
+use crate::core::server::Window;
+use crate::core::thread::Waiting;
+use crate::see::{Tracer, Tracing};
+use crate::world::World;
+use doorbell_verbs::Time;
+
+/// Who decides, while a run goes on, from when to when its resources are metered and when it ends.
+pub trait Steer {
+    /// Everything up to the time named last has happened; names the next, or one that is not later to end the run.
+    fn look(&mut self, run: &mut Look<'_>) -> Time;
+
+    /// Whether to look at once; asked every few turns of threads.
+    fn is_called(&mut self) -> bool {
+        false
+    }
+}
+
+/// A run that stands still for who steers it.
+pub struct Look<'a>(pub(crate) &'a mut World);
+
+impl Look<'_> {
+    /// The time up to which everything has happened.
+    pub fn now(&self) -> Time {
+        Time::from_ps(self.0.env.now)
+    }
+
+    /// The first moment that nothing reaches into that has begun by now: no thread's clock is past it, and what ports,
+    /// PCIe links and processing units have taken on is done.
+    pub fn horizon(&self) -> Time {
+        Time::from_ps(self.0.horizon())
+    }
+
+    /// Meters from this moment on, which must not be before the horizon.
+    pub fn meter_from(&mut self, from: Time) {
+        self.0.meter(Window { from: from.as_ps(), to: u64::MAX });
+    }
+
+    /// Meters up to this moment, which must not be before the horizon.
+    pub fn meter_until(&mut self, to: Time) {
+        let window = Window { to: to.as_ps(), ..self.0.env.window };
+        self.0.meter(window);
+    }
+
+    /// Has what happens from now on traced.
+    pub fn trace(&mut self, tracing: Tracing) {
+        let tracer = Tracer::new(tracing, &self.0.devices, &self.0.env.fabric);
+        self.0.begin_trace(tracer);
+    }
+
+    /// What threads wait for that have not ended, in words.
+    pub fn waits(&self) -> String {
+        self.0.describe_waiting()
+    }
+}
+
+impl World {
+    fn horizon(&self) -> u64 {
+        let threads = self.threads.iter().filter(|t| t.waiting != Waiting::Ended).map(|t| t.clock);
+        let ports = self.env.fabric.ports.iter().map(|p| p.out.free_at().max(p.into.free_at()));
+        let devices = self.devices.iter().map(crate::device::Device::committed_until);
+        threads.chain(ports).chain(devices).fold(self.env.now, u64::max)
+    }
+
+    fn meter(&mut self, window: Window) {
+        self.env.window = window;
+        self.hosts.iter_mut().for_each(|host| host.meter(window));
+    }
+}
