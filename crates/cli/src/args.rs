@@ -104,6 +104,9 @@ pub(crate) struct SimulateArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Wall-clock time after which each run ends with what is known by then
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub(crate) max_wall: Duration,
     #[command(flatten)]
     pub(crate) trace: TraceArgs,
 }

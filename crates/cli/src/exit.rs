@@ -33,6 +33,12 @@ impl Exit {
         }
     }
 
+    /// No operation completed: code 3.
+    pub(crate) fn without_result(waits: &str, measured: &doorbell_lab::MeasuredTime) -> Exit {
+        let time = measured.duration.span().as_ns() / 1000;
+        Exit { code: 3, message: Some(format!("no operation completed in {time} us: {waits}")) }
+    }
+
     /// Stopped by Ctrl-C: code 130, as shells have it.
     pub(crate) fn interrupted() -> Exit {
         Exit { code: 130, message: Some("interrupted".into()) }

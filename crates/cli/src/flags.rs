@@ -227,7 +227,7 @@ fn with_value(arg: Arg, kind: Kind) -> Arg {
         // That it is out of range is for the field to say.
         Kind::Number { .. } => arg.allow_negative_numbers(true),
         Kind::Name(names) => arg.value_parser(PossibleValuesParser::new(names)),
-        Kind::Time { .. } | Kind::Switch | Kind::Text | Kind::Tables(_) => arg,
+        Kind::Time { .. } | Kind::Share(..) | Kind::Switch | Kind::Text | Kind::Tables(_) => arg,
     }
 }
 

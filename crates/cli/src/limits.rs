@@ -36,5 +36,6 @@ fn report(limits: &Limits) -> String {
     let rows = limits.limits.iter().enumerate().map(row).collect();
     let header = [("", Align::Left), ("Mops at most", Align::Right), ("", Align::Left), ("", Align::Left)];
     let bounds = table::columns(&header, rows);
-    format!("{}\nBounds, each by itself\n{bounds}", simulate::workload(&limits.workload))
+    let workload = table::pairs(simulate::workload(&limits.workload));
+    format!("Workload\n{workload}\nBounds, each by itself\n{bounds}")
 }

@@ -7,11 +7,12 @@ use crate::args::LiveArgs;
 use crate::exit::{self, Exit};
 use crate::progress;
 use counted::{Counted, Threads};
-use doorbell_lab::{Entry, Given, Latency, SystemWorkload};
+use doorbell_lab::{Entry, Given, Latency, SystemWorkload, Watch};
 use doorbell_native::NativeDevice;
 use doorbell_schema::{Field, Kind, Value};
 use doorbell_soft::launch::Launch;
-use doorbell_systems::site::{Ended, SiteError};
+use doorbell_systems::config::Timing;
+use doorbell_systems::site::{Course, Ended, SiteError};
 use doorbell_systems::{Measured, System, Visit};
 use doorbell_verbs::RunError;
 use schemars::JsonSchema;
@@ -80,17 +81,22 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
     let library = library(args)?;
     let device = open(&library, args.device)?;
     let interrupt = progress::interrupt()?;
+    let bar = progress::bar();
+    bar.planned(asked.len() as u64);
     let mut runs = Vec::new();
     for given in &asked {
         match run_once(entry, given, &device, &interrupt)? {
             Some(run) => runs.push(run),
             None => break,
         }
+        bar.done(entry.name);
+    }
+    drop(bar);
+    if runs.is_empty() {
+        let message = "interrupted: no run had come to its end, so there is nothing to tell";
+        return Err(Exit { message: Some(message.into()), ..Exit::interrupted() });
     }
     let ended = if runs.len() == asked.len() { Ok(()) } else { Err(Exit::interrupted()) };
-    if runs.is_empty() {
-        return ended;
-    }
     let device = Device { name: device.name().to_owned(), library };
     let live = Live { schema: SCHEMA, machine: Machine::this(), device, runs };
     if args.json {
@@ -178,7 +184,12 @@ fn run_system<S: System>(
     interrupt: &Arc<AtomicBool>,
 ) -> Result<Option<Run>, Exit> {
     let mut cluster = Counted::new(device, system.machines(), interrupt);
-    let ended = match system.run(&mut cluster) {
+    let Timing { warmup, duration, .. } = *system.timing();
+    let (Some(warmup), Some(duration)) = (warmup, duration) else {
+        unreachable!("what is usual of real time says both");
+    };
+    let course = Course::Together { warmup: warmup.span(), span: duration.span() };
+    let ended = match system.run(&mut cluster, course) {
         Err(SiteError::Run(RunError::Interrupted)) => return Ok(None),
         ended => ended.map_err(Exit::failed)?,
     };
@@ -188,7 +199,7 @@ fn run_system<S: System>(
     let share = |n: u64| n as f64 / all.done.max(1) as f64;
     Ok(Some(Run {
         done: all.done,
-        mrps: all.done as f64 / system.timing().duration.span().as_secs_f64() / 1e6,
+        mrps: all.done as f64 / duration.span().as_secs_f64() / 1e6,
         latency_ns: Latency::from(&all.latency.histogram()),
         missed: share(all.missed),
         header_only: share(all.header_only),

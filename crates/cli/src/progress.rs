@@ -64,11 +64,6 @@ pub(crate) fn bar() -> Bar {
     Bar::new("{elapsed:>4} {wide_bar} {pos}/{len} {left} {msg}", 0)
 }
 
-/// A bar of something that takes about so long.
-pub(crate) fn timer(total: Duration) -> Bar {
-    Bar::new("{elapsed:>4} {wide_bar} {left} {msg}", total.as_millis() as u64)
-}
-
 /// How long the rest may take, if each part of it takes what those took that are done; `last` is when the last of
 /// them was, in milliseconds.
 fn left(state: &ProgressState, last: u64) -> Option<Duration> {
@@ -98,13 +93,6 @@ impl Bar {
             }
         });
         Bar { bar, last, later: Some((over, later)) }
-    }
-
-    /// Says for how long the thing has been under way.
-    pub(crate) fn passed(&self, time: Duration, what: &str) {
-        self.bar.set_message(what.to_owned());
-        self.bar.set_position(time.as_millis() as u64);
-        self.moved();
     }
 
     fn moved(&self) {

@@ -22,7 +22,7 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
     let jobs = args.jobs.unwrap_or_else(doorbell_lab::cores);
-    let control = Control { interrupt, jobs, watch: &bar };
+    let control = Control { interrupt, jobs, max_wall: None, watch: &bar };
     let mut ctx = Ctx::new(args.full, control).map_err(Exit::failed)?;
     if let Some(stored) = cache::stored() {
         ctx = ctx.stored_in(Arc::new(stored.fresh(args.fresh)));

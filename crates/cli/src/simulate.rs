@@ -5,12 +5,16 @@ use crate::exit::{self, Exit};
 use crate::progress;
 use crate::table::{self, Align};
 use crate::trace::{self, Watched};
-use doorbell_lab::{Asked, Control, Outcome, Pattern, Resolved, Verb};
+use doorbell_lab::{
+    Asked, Certainty, Control, Duration, Ended, MeasuredTime, Outcome, Pattern, Resolved, Share, Verb,
+};
 use doorbell_nic::{Digits, counted};
 use doorbell_verbs::QpType;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let workload = match args.workload.asked().map_err(Exit::bad_input)? {
@@ -23,7 +27,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
     let watch = Watched { bar: &bar, seen: &seen };
-    let control = Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), watch: &watch };
+    let control = control(&args, &interrupt, &watch);
     let simulate = if args.explain { doorbell_lab::explain } else { doorbell_lab::simulate };
     let outcome = simulate(&profiles, &resolved, &control);
     drop(bar);
@@ -34,7 +38,54 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
         exit::print(&report(&outcome))?;
     }
     seen.report()?;
-    stopped(&interrupt)
+    stopped(&interrupt)?;
+    completed(outcome.waits.as_deref(), &outcome.measured)
+}
+
+/// How runs are made that these arguments ask for.
+pub(crate) fn control<'a>(
+    args: &SimulateArgs,
+    interrupt: &Arc<AtomicBool>,
+    watch: &'a Watched<'_>,
+) -> Control<'a> {
+    let max_wall = std::time::Duration::from_nanos(args.max_wall.span().as_ns());
+    Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), max_wall: Some(max_wall), watch }
+}
+
+/// An error where nothing completed.
+pub(crate) fn completed(waits: Option<&str>, measured: &MeasuredTime) -> Result<(), Exit> {
+    waits.map_or(Ok(()), |waits| Err(Exit::without_result(waits, measured)))
+}
+
+/// A time, as warm-up and duration are shown: what was asked for, else what came of it.
+fn time(asked: Option<Duration>, came: Duration, how: &str) -> String {
+    asked.map_or_else(|| format!("{} us, {how}", came.span().as_ns() / 1000), |asked| asked.to_string())
+}
+
+/// Why a run ended.
+fn because(ended: Ended, precision: Share) -> String {
+    match ended {
+        Ended::Duration => "as asked for".into(),
+        Ended::Settled => format!("until known to {precision}"),
+        Ended::MaxTime => "up to --max-time".into(),
+        Ended::MaxWall => "up to --max-wall".into(),
+        Ended::Interrupted => "interrupted".into(),
+    }
+}
+
+/// Warm-up and measured time in words.
+pub(crate) fn times(
+    (warmup, duration): (Option<Duration>, Option<Duration>),
+    precision: Share,
+    measured: &MeasuredTime,
+) -> [(&'static str, String); 2] {
+    let ended = measured.ended;
+    // What was cut did not last as asked for.
+    let duration = duration.filter(|_| ended.is_repeatable());
+    [
+        ("warmup", time(warmup, measured.warmup, "until steady")),
+        ("duration", time(duration, measured.duration, &because(ended, precision))),
+    ]
 }
 
 /// An error where somebody stopped the run.
@@ -62,7 +113,7 @@ fn pattern(w: &Resolved) -> String {
 }
 
 /// The workload as resolved, for people.
-pub(crate) fn workload(w: &Resolved) -> String {
+pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
     let on_off = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
     let window = counted(w.window.into(), "operation");
     let of_window = if w.signal_every == 1 { "thread" } else { "QP" };
@@ -93,24 +144,18 @@ pub(crate) fn workload(w: &Resolved) -> String {
     if let (Some(counters), Some(stride)) = (w.counters, w.counter_stride) {
         rows.push(("counters", format!("{counters}, {stride} B apart")));
     }
-    rows.extend([
-        ("pattern", pattern(w)),
-        ("warmup", w.warmup.to_string()),
-        ("duration", w.duration.to_string()),
-        ("seed", w.seed.to_string()),
-    ]);
-    format!("Workload\n{}", table::pairs(rows))
+    rows.extend([("pattern", pattern(w)), ("seed", w.seed.to_string())]);
+    rows
 }
 
 fn report(o: &Outcome) -> String {
-    let mut text = workload(&o.workload);
+    let w = &o.workload;
+    let mut rows = workload(w);
+    rows.extend(times((w.warmup, w.duration), w.precision, &o.measured));
+    let mut text = format!("Workload\n{}", table::pairs(rows));
     let result = table::pairs(results(o));
     let _ = write!(text, "\nResult\n{result}");
-    if o.mops == 0.0 {
-        text += "  No operation came to its end: measure longer.\n";
-    } else if let Some(why) = &o.interval.unsettled {
-        let _ = writeln!(text, "  The measured time does not tell the rate in the long run: {why}.");
-    }
+    text += &unsettled(&o.interval);
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
     if !o.lift.is_empty() {
         let rows = o.lift.iter().map(|l| vec![l.resource.clone(), doorbell_lab::percent(l.gain)]);
@@ -134,15 +179,26 @@ fn report(o: &Outcome) -> String {
     text
 }
 
+/// That a run does not tell the rate in the long run, if it does not.
+pub(crate) fn unsettled(interval: &Certainty) -> String {
+    let says = |why: &String| format!("  The measured time does not tell the rate in the long run: {why}.\n");
+    interval.unsettled.as_ref().map(says).unwrap_or_default()
+}
+
+/// A percentile with its interval.
+pub(crate) fn percentile(value: Option<u64>, interval: Option<(u64, u64)>) -> String {
+    let interval = interval.map(|(low, high)| format!(" ({low} to {high})")).unwrap_or_default();
+    value.map_or("-".to_owned(), |ns| format!("{ns}{interval} ns"))
+}
+
 /// Half of an interval, to two digits.
-fn within(half: Option<f64>) -> String {
+pub(crate) fn within(half: Option<f64>) -> String {
     let Some(half) = half else { return String::new() };
     let decimals = if half > 0.0 { (1.0 - half.log10().floor()).clamp(0.0, 9.0) as usize } else { 0 };
     format!(" ± {half:.decimals$}")
 }
 
 fn results(o: &Outcome) -> Vec<(&'static str, String)> {
-    let ns = |value: Option<u64>| value.map_or("-".to_owned(), |ns| format!("{ns} ns"));
     let busiest = o.mops_per_machine.iter().copied().fold(0.0, f64::max);
     let latency = within(o.interval.latency_ns);
     let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0}{latency} ns"));
@@ -152,9 +208,9 @@ fn results(o: &Outcome) -> Vec<(&'static str, String)> {
         ("busiest machine", format!("{} Mops", Digits(busiest, 2))),
         ("dropped", counted(o.dropped, "message")),
         ("latency, mean", mean),
-        ("latency, p50", ns(o.latency_ns.p50)),
-        ("latency, p99", ns(o.latency_ns.p99)),
-        ("latency, p99.9", ns(o.latency_ns.p999)),
+        ("latency, p50", percentile(o.latency_ns.p50, o.interval.p50_ns)),
+        ("latency, p99", percentile(o.latency_ns.p99, o.interval.p99_ns)),
+        ("latency, p99.9", percentile(o.latency_ns.p999, o.interval.p999_ns)),
     ];
     if let Some(again) = o.sent_again.words() {
         rows.insert(3, ("sent again", again));
@@ -249,7 +305,7 @@ fn operations(o: &Outcome, machines: &Range<u32>) -> Option<f64> {
 }
 
 fn pcie(o: &Outcome) -> String {
-    let seconds = o.workload.duration.span().as_secs_f64();
+    let seconds = o.measured.duration.span().as_secs_f64();
     let row = |(whose, range): (String, Range<u32>)| {
         let machines = o.pcie.get(range.start as usize..range.end as usize).filter(|m| !m.is_empty())?;
         let n = machines.len() as f64;

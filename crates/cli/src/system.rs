@@ -3,10 +3,10 @@
 use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
 use crate::progress;
-use crate::simulate;
+use crate::simulate::{self, percentile, within};
 use crate::table::{self, Align};
 use crate::trace::{self, Watched};
-use doorbell_lab::{Control, PhaseTime, SystemOutcome, SystemWorkload, Workload};
+use doorbell_lab::{PhaseTime, SystemOutcome, SystemWorkload, Timing, Workload};
 use doorbell_nic::{Digits, counted};
 use doorbell_schema::Value;
 use std::fmt::Write;
@@ -25,7 +25,7 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
     let watch = Watched { bar: &bar, seen: &seen };
-    let control = Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), watch: &watch };
+    let control = simulate::control(args, &interrupt, &watch);
     let simulate = if args.explain { doorbell_lab::explain_system } else { doorbell_lab::simulate_system };
     let outcome = simulate(profiles.first(), system, &control);
     drop(bar);
@@ -39,23 +39,24 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
         exit::say(STALE);
     }
     seen.report()?;
-    simulate::stopped(&interrupt)
+    simulate::stopped(&interrupt)?;
+    simulate::completed(outcome.waits.as_deref(), &outcome.measured)
 }
 
 fn report(o: &SystemOutcome) -> String {
     let w = &o.workload;
-    let ns = |value: Option<u64>| value.map_or("-".to_owned(), |ns| format!("{ns} ns"));
-    let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
+    let (rate, latency) = (within(o.interval.mops), within(o.interval.latency_ns));
+    let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0}{latency} ns"));
     let c = w.clients();
     let how = if c.windows { "in windows of" } else { "each with" };
     let clients =
         format!("{}, {} per machine, {how} {} outstanding", c.clients, c.clients_per_machine, c.outstanding);
     let mut rows = vec![
         ("clients", clients),
-        ("rate", format!("{} Mrps", Digits(o.mrps, 2))),
+        ("rate", format!("{}{rate} Mrps", Digits(o.mrps, 2))),
         ("latency, mean", mean),
-        ("latency, p50", ns(o.latency_ns.p50)),
-        ("latency, p99", ns(o.latency_ns.p99)),
+        ("latency, p50", percentile(o.latency_ns.p50, o.interval.p50_ns)),
+        ("latency, p99", percentile(o.latency_ns.p99, o.interval.p99_ns)),
     ];
     if let Some(replies) = o.replies_per_post {
         if let Some(cores) = w.get("cores") {
@@ -77,7 +78,10 @@ fn report(o: &SystemOutcome) -> String {
     if let Some(again) = o.sent_again.words() {
         rows.push(("sent again", again));
     }
+    let Timing { warmup, duration, precision, .. } = w.timing();
+    rows.extend(simulate::times((*warmup, *duration), *precision, &o.measured));
     let mut text = table::pairs(rows);
+    text += &simulate::unsettled(&o.interval);
     if let Some(mean) = o.latency_ns.mean.filter(|_| !o.phases.is_empty()) {
         let _ = write!(text, "\nTime of an operation\n{}", phases(o, mean));
     }

@@ -135,7 +135,7 @@ pub(crate) fn open(args: &TraceArgs, read: &[PathBuf]) -> Result<Files, Exit> {
     let tracing = Tracing {
         trace: trace_file.map(boxed),
         pcap: pcap_file.map(boxed),
-        from: from.unwrap_or(Time::START),
+        from,
         operations: trace_ops.unwrap_or(USUAL_OPERATIONS),
     };
     Ok(Files {
@@ -224,9 +224,9 @@ impl Watch for Watched<'_> {
         self.bar.done(what);
     }
 
-    fn trace(&self, warm: Time) -> Option<Tracing> {
+    fn trace(&self) -> Option<Tracing> {
         let tracing = lock(&self.seen.opened).take()?;
-        Some(Tracing { from: self.seen.from.unwrap_or(warm), ..tracing })
+        Some(Tracing { from: self.seen.from, ..tracing })
     }
 
     fn traced(&self, traced: Traced) {

@@ -37,8 +37,10 @@ fn a_system_runs_on_this_machine() {
     let runs = live["runs"].as_array().expect("there are runs");
     let [run] = &runs[..] else { panic!("a system of one stack runs once: {live}") };
     assert!(run["done"].as_u64().is_some_and(|done| done > 0), "{run}");
+    // Of few operations percentiles are not known.
     let at = ["min", "p50", "p99", "p999"].map(|key| run["latency_ns"][key].as_u64());
-    assert!(at.is_sorted() && at[0] > Some(0), "{run}");
+    let known: Vec<u64> = at.into_iter().flatten().collect();
+    assert!(known.is_sorted() && at[0] > Some(0), "{run}");
     // Either what was counted, or why not.
     assert_ne!(run["llc"].is_null(), run["no_llc"].is_null(), "{run}");
     // Nothing of it is a profile's.

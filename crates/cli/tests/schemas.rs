@@ -14,7 +14,10 @@ fn json(line: &str) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
     command.env("DOORBELL_CACHE_DIR", "/dev/null/none").args(line.split_whitespace()).arg("--json");
     let output = command.output().expect("doorbell runs");
-    assert!(output.status.success(), "{line}: {output:?}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let nothing =
+        output.status.code() == Some(3) && stderr.starts_with("doorbell: no operation completed in ");
+    assert!(output.status.success() || nothing, "{line}: {stderr}");
     serde_json::from_slice(&output.stdout).expect("it is JSON")
 }
 

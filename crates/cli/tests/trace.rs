@@ -80,8 +80,8 @@ fn a_read_goes_through_its_stages_for_as_long_as_its_latency() {
         ];
         assert_eq!(names(&stages), expected);
         // The reader has seen that the stages add up to the operation.
-        let latency = t.json["latency_ns"]["p50"].as_u64().unwrap();
-        assert_eq!(operation.numbers["ps"] / 1000, latency);
+        let latency = t.json["latency_ns"]["mean"].as_f64().unwrap();
+        assert!((operation.numbers["ps"] as f64 / 1000.0 - latency).abs() < 1.0, "{latency}");
     }
     assert!(t.said.contains(": 3 operations, from 20 us to 2"), "{}", t.said);
     assert!(t.said.contains("--trace-ops traces more"), "{}", t.said);
@@ -383,7 +383,7 @@ fn what_is_kept_of_an_interrupted_run_is_said() {
     let said = String::from_utf8(output.stderr).unwrap();
     let (kept, why) = said.split_once('\n').unwrap();
     assert!(kept.starts_with(&format!("{shown}: ")) && kept.contains(" operations, from "), "{said}");
-    assert!(why.starts_with("doorbell: interrupted: ") && why.lines().count() == 1, "{said}");
+    assert!(why.starts_with("doorbell: interrupted") && why.lines().count() == 1, "{said}");
     assert!(!Trace::read(&std::fs::read(&path).unwrap()).operations().is_empty());
 }
 

@@ -69,7 +69,7 @@ pub fn explain_system(
 
 fn once(run: &Run, control: &Control<'_>) -> Result<Ran, SimulateError> {
     control.watch.planned(1);
-    let ran = run.run(&control.interrupt, control.watch)?;
+    let ran = run.run(&control.stop(), control.watch)?;
     control.watch.done(run.name());
     Ok(ran)
 }

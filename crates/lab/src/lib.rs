@@ -16,8 +16,9 @@ mod steady;
 mod systems;
 
 pub use asked::{Asked, fields, system_fields, system_of, systems_with, usual_of_systems};
-pub use doorbell_schema::{Duration, Given, Schema};
+pub use doorbell_schema::{Duration, Given, Schema, Share};
 pub use doorbell_sim::{Traced, Tracing};
+pub use doorbell_systems::config::Timing;
 pub use doorbell_workload::{MachineGroup, Pattern, Profiles, Resolved, Verb, Workload, WorkloadError};
 pub use explain::{EXPLAIN_RUNS, explain, explain_system, percent, simulate, simulate_system, words};
 pub use judge::report::{
@@ -31,8 +32,9 @@ pub use limits::{least_latency, limits};
 pub use plan::{Control, NotYet, Watch, cores};
 pub use programs::{ProgramError, ThreadResult, Worker};
 pub use results::{
-    Bottleneck, Cache, Certainty, GroupLift, Latency, Lift, Outcome, Pcie, PhaseTime, SCHEMA, SentAgain,
-    Size, Stored, Taken, UncoreUse, Utilization,
+    Bottleneck, Cache, Certainty, GroupLift, Latency, Lift, MeasuredTime, Outcome, Pcie, PhaseTime, SCHEMA,
+    SentAgain, Size, Stored, Taken, UncoreUse, Utilization,
 };
 pub use simulate::SimulateError;
+pub use steady::Ended;
 pub use systems::{Entry, SYSTEM_SCHEMA, SYSTEMS, SystemOutcome, SystemWorkload};

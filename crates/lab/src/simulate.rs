@@ -2,21 +2,19 @@
 
 use crate::plan::Watch;
 use crate::programs::{ProgramError, ThreadResult, Worker};
+use crate::results::Shown;
+use crate::steady::{Course, Ending, Stop, Wanted};
+use doorbell_schema::Duration;
 use doorbell_sim::{Machine, Metrics, SimCluster, SimConfig, Slot};
-use doorbell_systems::SystemError;
 use doorbell_systems::site::SiteError;
-use doorbell_verbs::{Cluster, RunError, SocketError, Span, Task, Time, VerbsError};
+use doorbell_systems::{Measurement, SystemError};
+use doorbell_verbs::{Cluster, RunError, SocketError, Task, Time, VerbsError};
 use doorbell_workload::Profiles;
 use doorbell_workload::Resolved;
 use doorbell_workload::topology;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use thiserror::Error;
-
-/// Virtual time that threads get to come to their end once the measurement is over: they do, but one that posts
-/// millions of RECVs first is late.
-const GRACE: Span = Span::from_ms(100_000);
 
 /// Why a simulation has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -102,6 +100,8 @@ impl SimulateError {
 pub(crate) struct Run {
     /// Results of the threads, by machine and thread.
     pub(crate) threads: Vec<(u32, ThreadResult)>,
+    /// What all of them saw together.
+    pub(crate) shown: Shown,
     /// What the simulator metered.
     pub(crate) metrics: Metrics,
     /// Wall-clock seconds it took.
@@ -115,6 +115,7 @@ fn spawn<C: Cluster>(
     cluster: &mut C,
     profiles: &Profiles,
     w: &Arc<Resolved>,
+    measurement: &Measurement,
 ) -> Result<Vec<(u32, u32, WorkerTask)>, VerbsError> {
     let ports = profiles.least(|profile| profile.link.ports);
     let mut tasks = Vec::new();
@@ -126,7 +127,8 @@ fn spawn<C: Cluster>(
             _ => None,
         };
         for thread in 0..w.threads {
-            let worker = Worker { workload: w.clone(), machine, thread, ports, counters };
+            let (workload, measurement) = (w.clone(), measurement.clone());
+            let worker = Worker { workload, measurement, machine, thread, ports, counters };
             tasks.push((machine, thread, cluster.spawn(machine, thread, worker)));
         }
     }
@@ -160,43 +162,54 @@ fn machines<'a>(slots: &'a [[Slot<'a>; 1]], w: &Resolved) -> Vec<Machine<'a>> {
     groups.flat_map(|(devices, group)| group.map(move |_| like(devices))).collect()
 }
 
-/// Runs what was made ready in a cluster, traced where that is asked for.
-pub(crate) fn traced<R, E>(
+/// Runs what was made ready in a cluster until it is to end, traced where that is asked for; also says how it went.
+pub(crate) fn steered<R, E>(
     cluster: &mut SimCluster,
-    warm: Time,
+    wanted: Wanted,
+    measurement: &Measurement,
+    stop: &Stop,
     watch: &dyn Watch,
     run: impl FnOnce(&mut SimCluster) -> Result<R, E>,
-) -> Result<R, E> {
-    if let Some(tracing) = watch.trace(warm) {
+) -> (Result<R, E>, Course) {
+    if let Some(tracing) = watch.trace() {
         cluster.trace(tracing);
     }
+    let (first, ending, course) = Ending::new(wanted, stop.clone(), measurement.clone());
+    cluster.steer(first, ending);
     let ended = run(cluster);
     if let Some(traced) = cluster.end_trace() {
         watch.traced(traced);
     }
-    ended
+    let course = course.lock().unwrap_or_else(|e| e.into_inner()).clone();
+    (ended, course)
+}
+
+/// From when to when a workload is measured, as far as that is said.
+fn wanted(w: &Resolved) -> Wanted {
+    Wanted {
+        begin: Time::START,
+        warmup: w.warmup.map(Duration::span),
+        duration: w.duration.map(Duration::span),
+        precision: w.precision,
+        max_time: w.max_time.span(),
+    }
 }
 
 /// Runs `w` once on machines of these profiles.
 pub(crate) fn run_once(
     profiles: &Profiles,
     w: &Arc<Resolved>,
-    interrupt: &Arc<AtomicBool>,
+    stop: &Stop,
     watch: &dyn Watch,
 ) -> Result<Run, SimulateError> {
     let begun = Instant::now();
-    let from = Time::START + w.warmup.span();
-    let config = SimConfig {
-        seed: w.seed,
-        end: from + w.duration.span() + GRACE,
-        window: (from, w.duration.span()),
-        interrupt: Some(interrupt.clone()),
-        ..SimConfig::new(w.machines)
-    };
+    let wanted = wanted(w);
+    let measurement = wanted.measurement();
+    let config = SimConfig { seed: w.seed, window: wanted.window(), ..SimConfig::new(w.machines) };
     let slots = slots(profiles);
     let mut cluster = SimCluster::of(&machines(&slots, w), config);
-    let tasks = spawn(&mut cluster, profiles, w)?;
-    let ended = traced(&mut cluster, from, watch, SimCluster::run);
+    let tasks = spawn(&mut cluster, profiles, w, &measurement)?;
+    let (ended, course) = steered(&mut cluster, wanted, &measurement, stop, watch, SimCluster::run);
     if let Err(RunError::Deadlock(who)) = ended {
         // Who waits for a thread that gave up is not what is wrong.
         return Err(match collect(tasks) {
@@ -205,6 +218,10 @@ pub(crate) fn run_once(
         });
     }
     ended?;
+    if course.stopped {
+        return Err(RunError::Interrupted.into());
+    }
     let threads = collect(tasks)?;
-    Ok(Run { threads, metrics: cluster.metrics(), wall_seconds: begun.elapsed().as_secs_f64() })
+    let shown = Shown::of(&measurement, wanted, &course);
+    Ok(Run { threads, shown, metrics: cluster.metrics(), wall_seconds: begun.elapsed().as_secs_f64() })
 }

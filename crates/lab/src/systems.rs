@@ -2,18 +2,20 @@
 
 use crate::plan::Watch;
 use crate::results::{
-    Bottleneck, Cache, Latency, Lift, Pcie, PhaseTime, SentAgain, UncoreUse, Utilization, hash_text,
+    Bottleneck, Cache, Certainty, Latency, Lift, MeasuredTime, Pcie, PhaseTime, SentAgain, Shown, UncoreUse,
+    Utilization, hash_text, rate,
 };
 use crate::simulate::{self, SimulateError};
+use crate::steady::{Stop, Wanted};
 use crate::{asked, explain};
 use doorbell_nic::{Profile, Resource};
 use doorbell_schema::json_schema::{self, Presence};
 use doorbell_schema::{Duration, Field, Given, Value};
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::config::{Clients, Timing};
-use doorbell_systems::site::{Ended, SiteError};
+use doorbell_systems::site::{self, SiteError};
 use doorbell_systems::{Interval, Measured, System, Visit};
-use doorbell_verbs::{Span, Time};
+use doorbell_verbs::{RunError, Span, Time};
 use doorbell_workload::{Workload, WorkloadError};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
@@ -21,16 +23,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::json;
 use std::borrow::Cow;
 use std::fmt::Debug;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 /// Version of the JSON of a [`SystemOutcome`]; fields are only ever added.
 pub const SYSTEM_SCHEMA: u32 = 1;
-
-/// Virtual time that threads get to come to their end once the measurement is over: they do, but one that posts
-/// millions of RECVs first is late.
-const GRACE: Span = Span::from_ms(100_000);
 
 /// A system with its parameters, whichever it is.
 trait Simulated: Debug + Send + Sync {
@@ -38,14 +35,18 @@ trait Simulated: Debug + Send + Sync {
     fn values(&self) -> Vec<(&'static str, Option<Value>)>;
     fn clients(&self) -> &Clients;
     fn timing(&self) -> &Timing;
-    fn interval(&self) -> Interval;
+    fn begin(&self) -> Time;
     fn store_bytes(&self) -> u64;
     fn warmed_bytes(&self) -> u64;
     fn datagram(&self) -> Option<(&'static str, u32)>;
     fn beside(&self) -> Option<u32>;
     fn needs_sizes(&self) -> Option<(&'static str, String)>;
-    fn lasting(&self, duration: Duration) -> Arc<dyn Simulated>;
-    fn run(&self, cluster: &mut SimCluster) -> Result<Option<Ended<Measured>>, SiteError>;
+    fn timed(&self, timing: Timing) -> Arc<dyn Simulated>;
+    fn run(
+        &self,
+        cluster: &mut SimCluster,
+        course: site::Course,
+    ) -> Result<Option<site::Ended<Measured>>, SiteError>;
 }
 
 impl<S: System> Simulated for S {
@@ -65,8 +66,8 @@ impl<S: System> Simulated for S {
         System::timing(self)
     }
 
-    fn interval(&self) -> Interval {
-        System::interval(self)
+    fn begin(&self) -> Time {
+        System::begin(self)
     }
 
     fn store_bytes(&self) -> u64 {
@@ -89,14 +90,18 @@ impl<S: System> Simulated for S {
         System::needs_sizes(self)
     }
 
-    fn lasting(&self, duration: Duration) -> Arc<dyn Simulated> {
+    fn timed(&self, timing: Timing) -> Arc<dyn Simulated> {
         let mut system = self.clone();
-        system.timing_mut().duration = duration;
+        *system.timing_mut() = timing;
         Arc::new(system)
     }
 
-    fn run(&self, cluster: &mut SimCluster) -> Result<Option<Ended<Measured>>, SiteError> {
-        System::run(self, cluster)
+    fn run(
+        &self,
+        cluster: &mut SimCluster,
+        course: site::Course,
+    ) -> Result<Option<site::Ended<Measured>>, SiteError> {
+        System::run(self, cluster, course)
     }
 }
 
@@ -143,14 +148,31 @@ impl SystemWorkload {
         self.get(key).unwrap_or_else(|| panic!("{} has no number called {key}", self.system.name()))
     }
 
-    /// The same, measured for so long.
-    pub(crate) fn lasting(&self, duration: Duration) -> SystemWorkload {
-        SystemWorkload { system: self.system.lasting(duration), ..self.clone() }
+    /// What is measured of it.
+    pub fn timing(&self) -> &Timing {
+        self.system.timing()
     }
 
-    /// Virtual time of the whole run.
-    pub(crate) fn whole(&self) -> Span {
-        self.system.interval().end - Time::START
+    /// Virtual time before its clients begin.
+    pub(crate) fn set_up(&self) -> Span {
+        self.system.begin() - Time::START
+    }
+
+    /// The same, of which that is measured.
+    pub(crate) fn timed(&self, timing: Timing) -> SystemWorkload {
+        SystemWorkload { system: self.system.timed(timing), ..self.clone() }
+    }
+
+    /// From when to when is measured, as far as that is said.
+    pub(crate) fn wanted(&self) -> Wanted {
+        let Timing { warmup, duration, precision, max_time, .. } = self.timing();
+        Wanted {
+            begin: self.system.begin(),
+            warmup: warmup.map(Duration::span),
+            duration: duration.map(Duration::span),
+            precision: *precision,
+            max_time: max_time.span(),
+        }
     }
 
     /// Bytes that the server takes: its store, and what each of its threads has for the clients.
@@ -196,11 +218,6 @@ impl SystemWorkload {
         let is_beside = |r: &Utilization| r.machine == 0 && Some(&r.name) == beside.as_ref();
         all.iter().filter(|r| !is_beside(r)).cloned().collect()
     }
-
-    /// Virtual time that is measured.
-    pub fn duration(&self) -> Span {
-        self.system.timing().duration.span()
-    }
 }
 
 impl PartialEq for SystemWorkload {
@@ -216,7 +233,7 @@ impl Serialize for SystemWorkload {
         let profile = self.profile.clone().map(|profile| ("profile", Some(Value::Text(profile))));
         let host = self.host.clone().map(|host| ("host", Some(Value::Text(host))));
         let own = [("system", name)].into_iter().chain(profile).chain(host).chain(self.system.values());
-        serializer.collect_map(own)
+        serializer.collect_map(own.filter_map(|(key, value)| Some((key, value?))))
     }
 }
 
@@ -230,7 +247,12 @@ impl JsonSchema for SystemWorkload {
         let named = Workload::FIELDS.iter().filter(|f| ["profile", "host"].contains(&f.key));
         let named: Vec<_> = named.map(|field| (field, Presence::OrAbsent)).collect();
         let one = |entry: &Entry| {
-            let own = entry.fields.iter().map(|field| (*field, Presence::Always));
+            // What has no usual value need not be said.
+            let presence = |field: &Field| match entry.usual.get(field.key) {
+                Some(_) => Presence::Always,
+                None => Presence::OrAbsent,
+            };
+            let own = entry.fields.iter().map(|field| (*field, presence(field)));
             let mut schema = json_schema::of_object(named.iter().copied().chain(own)).to_value();
             schema["properties"]["system"] = json!({ "const": entry.name, "description": entry.about });
             schema["required"].as_array_mut().expect("objects of fields have it").insert(0, "system".into());
@@ -312,9 +334,18 @@ pub struct SystemOutcome {
     /// What was run.
     pub workload: SystemWorkload,
     /// Operations that clients saw done, per second, in millions.
+    #[serde(with = "rate")]
+    #[schemars(with = "Option<f64>")]
     pub mrps: f64,
     /// Mean number of replies that the server posted at a time; `None` where it posts none.
     pub replies_per_post: Option<f64>,
+    /// How sure the rate and the mean latency are.
+    pub interval: Certainty,
+    /// From when to when was measured.
+    pub measured: MeasuredTime,
+    /// Where no operation completed: what threads waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
     /// From the start of an operation to its end.
     pub latency_ns: Latency,
     /// Share of GETs, among all operations, whose key had been evicted.
@@ -366,36 +397,44 @@ impl SystemOutcome {
 pub(crate) fn run_once(
     profile: &Profile,
     w: &SystemWorkload,
-    interrupt: &Arc<AtomicBool>,
+    stop: &Stop,
     watch: &dyn Watch,
 ) -> Result<(SystemOutcome, Vec<Resource>), SimulateError> {
     let begun = Instant::now();
-    let interval = w.system.interval();
+    let wanted = w.wanted();
+    let measurement = wanted.measurement();
     let config = SimConfig {
-        seed: w.system.timing().seed,
-        end: interval.end + GRACE,
-        window: (interval.from, w.duration()),
-        interrupt: Some(interrupt.clone()),
+        seed: w.timing().seed,
+        window: wanted.window(),
         ..SimConfig::new(w.clients().machines())
     };
     let mut cluster = SimCluster::new(profile, config);
-    let Ended { server: servers, clients: all } =
-        simulate::traced(&mut cluster, interval.from, watch, |cluster| w.system.run(cluster))?
-            .expect("all machines are in this process");
+    let interval = site::Course::Fixed(Interval::shared(wanted.begin, measurement.clone()));
+    let (ended, course) = simulate::steered(&mut cluster, wanted, &measurement, stop, watch, |cluster| {
+        w.system.run(cluster, interval)
+    });
+    if ended.is_ok() && course.stopped {
+        return Err(RunError::Interrupted.into());
+    }
+    let site::Ended { server: servers, clients: all } = ended?.expect("all machines are in this process");
     let mut clients = Measured::default();
     all.iter().for_each(|client| clients.add(client));
     let mut everybody = servers.clone();
     everybody.add(&clients);
     drop(all);
     let m = cluster.metrics();
+    let shown = Shown::of(&measurement, wanted, &course);
     let share = |n: u64| n as f64 / clients.done.max(1) as f64;
     let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
     let outcome = SystemOutcome {
         schema: SYSTEM_SCHEMA,
         workload: w.clone(),
-        mrps: clients.done as f64 / w.duration().as_secs_f64() / 1e6,
+        mrps: clients.done as f64 / shown.span().as_secs_f64() / 1e6,
+        interval: shown.certainty.clone(),
+        measured: shown.measured.clone(),
+        waits: shown.waits.clone(),
         replies_per_post: (servers.posts > 0).then(|| servers.replies as f64 / servers.posts as f64),
-        latency_ns: Latency::of([&clients.latency.histogram()]),
+        latency_ns: shown.latency,
         missed: share(clients.missed),
         header_only: share(clients.header_only),
         again: share(clients.again),

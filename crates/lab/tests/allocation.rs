@@ -39,7 +39,8 @@ fn a_longer_run_takes_no_more_allocations() {
                      duration = \"{duration}us\"\n{workload}"
                 ))
             };
-            let ((short, less), (long, more)) = (run(300), run(900));
+            // Of both there are as many batches, as these last a power of two.
+            let ((short, less), (long, more)) = (run(300), run(1200));
             let events = long.events - short.events;
             assert!(events > 5_000, "{profile}, {workload}: {events} more events");
             let more = more.count_total.saturating_sub(less.count_total);

@@ -222,8 +222,8 @@ impl UnderWay {
 
     /// What can be under way when measuring begins: nothing at the start of the run.
     fn at_begin(&self, w: &Resolved) -> u64 {
-        match w.warmup.span() {
-            Span::ZERO => 0,
+        match w.warmup.map(|warmup| warmup.span()) {
+            Some(Span::ZERO) => 0,
             _ => self.outstanding + self.received,
         }
     }
@@ -275,7 +275,7 @@ fn measured(workload: &Workload, profiles: &Profiles) -> Option<Resolved> {
 fn flaw(profiles: &Profiles, w: &Resolved) -> Option<String> {
     let limits = doorbell_lab::limits(profiles, w);
     let outcome = simulated(profiles, w);
-    let us = w.duration.span().as_secs_f64() * 1e6;
+    let us = outcome.measured.duration.span().as_secs_f64() * 1e6;
     let (done, under_way) = (outcome.mops * us, UnderWay::of(w, profiles).all(w));
     let described = || {
         let names: Vec<&str> = profiles.all().map(|profile| profile.name.as_str()).collect();

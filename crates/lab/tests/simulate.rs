@@ -1,6 +1,6 @@
 //! Workloads on the simulator.
 
-use doorbell_lab::{Control, Outcome, Profiles, Resolved, SentAgain, Workload};
+use doorbell_lab::{Control, Ended, Outcome, Profiles, Resolved, SentAgain, Workload};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -36,7 +36,7 @@ fn every_verb_runs_on_each_transport_in_each_pattern_on_each_cluster() {
                     );
                     let outcome = simulate(&toml);
                     assert!(outcome.mops > 0.1, "{toml}\n{outcome:?}");
-                    assert!(outcome.latency_ns.p50.is_some(), "{toml}");
+                    assert!(outcome.latency_ns.mean.is_some(), "{toml}");
                 }
             }
         }
@@ -176,7 +176,7 @@ fn one_at_a_time_takes_the_latency() {
 
 /// Bytes per operation at machine 0.
 fn pcie(outcome: &Outcome) -> [f64; 3] {
-    let operations = outcome.mops * 1e6 * outcome.workload.duration.span().as_secs_f64();
+    let operations = outcome.mops * 1e6 * outcome.measured.duration.span().as_secs_f64();
     let p = &outcome.pcie[0];
     [p.mmio_bytes, p.dma_read_bytes, p.dma_write_bytes].map(|bytes| bytes as f64 / operations)
 }
@@ -301,11 +301,11 @@ fn json_has_the_fields_of_the_interface() {
     for (value, expected) in [
         (
             &json,
-            "bottleneck caches dropped event_hash events interval latency_ns lift mops mops_per_machine pcie resources schema sent_again verbs wall_seconds workload",
+            "bottleneck caches dropped event_hash events interval latency_ns lift measured mops mops_per_machine pcie resources schema sent_again verbs wall_seconds workload",
         ),
         (
             &json["workload"],
-            "batch counter_stride counters drain duration header_only huge_pages inline inline_recv machines pattern profile qps seed signal_every size threads transport verb warmup window",
+            "batch counter_stride counters drain duration header_only huge_pages inline inline_recv machines max_time pattern precision profile qps seed signal_every size threads transport verb warmup window",
         ),
         (&json["sent_again"], "packets rnr_naks timeouts"),
         (&json["latency_ns"], "mean min p50 p99 p999"),
@@ -339,10 +339,36 @@ fn intervals_hold_what_other_seeds_say_in_the_long_run() {
 
 #[test]
 fn a_time_too_short_for_a_rate_is_told() {
-    let short = simulate("profile = \"cx3\"\nverb = \"write\"\nsize = 4096\npattern = \"inbound\"");
+    let inbound = "profile = \"cx3\"\nverb = \"write\"\nsize = 4096\npattern = \"inbound\"";
+    let short = simulate(&format!("{inbound}\nwarmup = \"200us\"\nduration = \"1ms\""));
     assert_eq!(short.interval.unsettled.as_deref(), Some("the rate still changes"));
-    let nothing = simulate("verb = \"write\"\nsize = 4096");
+    let nothing = simulate(
+        "verb = \"read\"\nsize = 1048576\nmachines = 2\nthreads = 1\nwindow = 1\nwarmup = \"10us\"\nduration = \"20us\"",
+    );
     assert_eq!((nothing.mops, nothing.interval.mops), (0.0, None));
+    let waits = nothing.waits.unwrap();
+    assert!(waits.contains("the thread on core 0 of machine 1 waits for a completion in CQ"), "{waits}");
     let usual = simulate("verb = \"read\"");
-    assert_eq!(usual.interval.unsettled, None);
+    assert_eq!((usual.interval.unsettled, usual.measured.ended), (None, Ended::Settled));
+    let rate = usual.interval.mops.unwrap() / usual.mops;
+    assert!(rate > 0.0 && rate <= 0.011, "{rate}");
+}
+
+#[test]
+fn a_run_ends_at_its_latest_and_is_told_to_be_unsettled() {
+    let late = simulate("verb = \"read\"\nsize = 1048576\nmax_time = \"2ms\"");
+    assert_eq!(late.measured.ended, Ended::MaxTime);
+    let said = "rate and mean latency are not known to 1% when 2ms of virtual time (--max-time) are over";
+    assert_eq!(late.interval.unsettled.as_deref(), Some(said));
+    // At the end of the warm-up a duration that was asked for is measured none the less.
+    let asked = simulate("verb = \"read\"\nduration = \"300us\"");
+    assert_eq!(
+        (asked.measured.ended, asked.measured.duration.to_string().as_str()),
+        (Ended::Duration, "300us")
+    );
+    assert!((asked.mops / usual_reads() - 1.0).abs() < 0.01, "{asked:?}");
+}
+
+fn usual_reads() -> f64 {
+    simulate("verb = \"read\"").mops
 }

@@ -1,6 +1,6 @@
 //! Fields.
 
-use crate::{BadDuration, Duration, Given, Value};
+use crate::{BadDuration, Duration, Given, Share, Value};
 use doorbell_verbs::Span;
 
 /// What can be said about something: one key of a file, one or two flags.
@@ -41,6 +41,8 @@ pub enum Kind {
         /// Whether it may be none.
         zero: bool,
     },
+    /// A share, as "1%", of at least the first and at most the second.
+    Share(Share, Share),
     /// A text.
     Text,
     /// Tables, each with these fields.
@@ -131,6 +133,11 @@ impl Field {
         Field::of(Kind::Time { zero: false }).shown("D")
     }
 
+    /// A share from `least` to `most`.
+    pub const fn share(least: Share, most: Share) -> Field {
+        Field::of(Kind::Share(least, most)).shown("PERCENT")
+    }
+
     /// A text.
     pub const fn text() -> Field {
         Field::of(Kind::Text).shown("TEXT")
@@ -188,7 +195,7 @@ impl Field {
             }
             Kind::Number { .. } => Value::Number(text.parse().map_err(|_| self.refuse_number(text))?),
             Kind::Switch => Value::Switch(text.parse().map_err(|_| self.refuse(text, "true or false"))?),
-            Kind::Name(_) | Kind::Time { .. } | Kind::Text => Value::Text(text.to_owned()),
+            Kind::Name(_) | Kind::Time { .. } | Kind::Share(..) | Kind::Text => Value::Text(text.to_owned()),
             Kind::Tables(_) => return Err(format!("{} is for files, which have tables", self.key)),
         };
         check(self, &value).map(|()| value)
@@ -224,6 +231,7 @@ impl Field {
             Kind::Switch => "true, false".into(),
             Kind::Name(names) => names.join(", "),
             Kind::Time { .. } => "a time, as `500us`".into(),
+            Kind::Share(least, most) => format!("{least} to {most}"),
             Kind::Text => "text".into(),
             Kind::Tables(fields) => {
                 let keys: Vec<&str> = fields.iter().map(|field| field.key).collect();
@@ -296,6 +304,12 @@ pub fn check(field: &Field, value: &Value) -> Result<(), String> {
             }
             Err(error) => Err(format!("{key}: {error}")),
         },
+        (Kind::Share(least, most), Value::Text(text)) => match text.parse::<Share>() {
+            Ok(share) if share < least => Err(format!("{key} is {share}, but must be at least {least}")),
+            Ok(share) if share > most => Err(format!("{key} is {share}, but must be at most {most}")),
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("{key}: {error}")),
+        },
         (Kind::Tables(fields), Value::Tables(tables)) => check_tables(fields, tables),
         (kind, value) => Err(field.refuse(value, kind.wanted())),
     }
@@ -317,6 +331,7 @@ impl Kind {
             Kind::Switch => "true or false",
             Kind::Name(_) | Kind::Text => "a text",
             Kind::Time { .. } => "a time, as \"500us\"",
+            Kind::Share(..) => "a share, as \"1%\"",
             Kind::Tables(_) => "a list of tables",
         }
     }

@@ -46,6 +46,7 @@ fn of_kind(kind: Kind) -> Value {
         Kind::Switch => json!({ "type": "boolean" }),
         Kind::Name(names) => json!({ "type": "string", "enum": names }),
         Kind::Time { .. } => json!({ "type": "string", "pattern": "^[0-9]+(ps|ns|us|ms|s)$" }),
+        Kind::Share(..) => json!({ "type": "string", "pattern": "^[0-9]+([.][0-9]{1,4})?%$" }),
         Kind::Text => json!({ "type": "string" }),
         Kind::Tables(fields) => {
             let presence = |field: &Field| if field.required { Presence::Always } else { Presence::OrAbsent };

@@ -10,6 +10,7 @@ mod field;
 mod given;
 pub mod json_schema;
 mod read;
+mod share;
 mod types;
 mod value;
 
@@ -17,6 +18,7 @@ pub use duration::{BadDuration, Duration};
 pub use field::{Field, Flag, Flags, Kind, Says, check, one_of, table};
 pub use given::Given;
 pub use read::{SchemaError, nearest};
+pub use share::{BadShare, Share};
 pub use types::Schema;
 pub use value::Value;
 

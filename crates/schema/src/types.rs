@@ -202,7 +202,8 @@ macro_rules! schema {
 
         impl $crate::serde::Serialize for $name {
             fn serialize<S: $crate::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_map($crate::Schema::values(self))
+                let values = $crate::Schema::values(self).into_iter();
+                serializer.collect_map(values.filter_map(|(key, value)| Some((key, value?))))
             }
         }
     };

@@ -66,7 +66,8 @@ impl SimCluster {
     /// Has the run traced. Must come before it.
     pub fn trace(&mut self, tracing: Tracing) {
         let mut world = self.world.borrow_mut();
-        let tracer = Tracer::new(tracing, &world.devices, &world.env.fabric);
+        let mut tracer = Tracer::new(tracing, &world.devices, &world.env.fabric);
+        tracer.metered_from(world.env.window.from);
         world.begin_trace(tracer);
     }
 

@@ -2,7 +2,6 @@
 
 use crate::core::server::Window;
 use crate::core::thread::Waiting;
-use crate::see::{Tracer, Tracing};
 use crate::world::World;
 use doorbell_verbs::Time;
 
@@ -43,12 +42,6 @@ impl Look<'_> {
         self.0.meter(window);
     }
 
-    /// Has what happens from now on traced.
-    pub fn trace(&mut self, tracing: Tracing) {
-        let tracer = Tracer::new(tracing, &self.0.devices, &self.0.env.fabric);
-        self.0.begin_trace(tracer);
-    }
-
     /// What threads wait for that have not ended, in words.
     pub fn waits(&self) -> String {
         self.0.describe_waiting()
@@ -65,6 +58,9 @@ impl World {
 
     fn meter(&mut self, window: Window) {
         self.env.window = window;
+        if let Some(tracer) = &mut self.tracer {
+            tracer.metered_from(window.from);
+        }
         self.hosts.iter_mut().for_each(|host| host.meter(window));
     }
 }

@@ -2,14 +2,17 @@
 
 use crate::check::{Check, Scale};
 use doorbell_schema::{Given, Value};
-use doorbell_systems::System;
+use doorbell_systems::site::Course;
+use doorbell_systems::{Interval, System};
 use doorbell_verbs::{Cluster, Span};
 
+/// Before measuring begins.
+const WARMUP: Span = Span::from_ms(1);
 /// Long enough where time is virtual, and no client waits for a processor.
 const VIRTUAL: Span = Span::from_us(50);
 
-/// A small one, for as many machines as there are, that measures for so long.
-fn small<S: System>(machines: u32, scale: &Scale, span: Span) -> Result<S, String> {
+/// A small one, for as many machines as there are.
+fn small<S: System>(machines: u32, scale: &Scale) -> Result<S, String> {
     let clients = u64::from(scale.clients);
     let parameters = [
         ("clients", Value::Number(clients)),
@@ -20,8 +23,6 @@ fn small<S: System>(machines: u32, scale: &Scale, span: Span) -> Result<S, Strin
         ("put_permille", Value::Number(300)),
         ("update", Value::Switch(true)),
         ("size", Value::Number(1000)),
-        ("warmup", Value::Text("1ms".into())),
-        ("duration", Value::Text(format!("{}us", span.as_ns() / 1000))),
     ];
     let mut given = Given::default();
     for (key, value) in parameters {
@@ -39,8 +40,12 @@ pub fn check<S: System, C: Cluster>() -> Check<C> {
 
 fn run<S: System, C: Cluster>(cluster: &mut C, scale: &Scale) -> Result<(), String> {
     let span = if cluster.is_virtual() { VIRTUAL } else { scale.deployed };
-    let system: S = small(cluster.machines(), scale, span)?;
-    let Some(ended) = system.run(cluster).map_err(|error| error.to_string())? else { return Ok(()) };
+    let system: S = small(cluster.machines(), scale)?;
+    let course = match cluster.is_virtual() {
+        true => Course::Fixed(Interval::after(system.begin(), WARMUP, span)),
+        false => Course::Together { warmup: WARMUP, span },
+    };
+    let Some(ended) = system.run(cluster, course).map_err(|error| error.to_string())? else { return Ok(()) };
     let done: Vec<u64> = ended.clients.iter().map(|client| client.done).collect();
     // A real processor may not have come to each.
     let served = if cluster.is_virtual() { done.iter().all(|n| *n > 0) } else { done.iter().any(|n| *n > 0) };

@@ -107,8 +107,8 @@ impl Program for Server {
         let (mut echoer, mut measured) = (Echoer::default(), Measured::default());
         let mut worker = Worker::start(&p, &self.config, self.number, self.region)?;
         while !self.interval.is_over(&p) {
-            if !worker.pass(&mut echoer, self.interval, &mut measured)? {
-                p.pause(self.interval.end);
+            if !worker.pass(&mut echoer, &self.interval, &mut measured)? {
+                p.pause(self.interval.look());
             }
         }
         Ok(())
@@ -226,9 +226,9 @@ impl Case {
         let interval = stage.server_interval();
         for number in 0..self.workers {
             let config = config.clone();
-            stage.add_server(Server { config, number, region, interval });
+            stage.add_server(Server { config, number, region, interval: interval.clone() });
         }
-        let end = stage.client_interval().end;
+        let end = stage.client_interval().end();
         for number in 0..self.clients {
             stage.add_client(
                 place(machines, number),

@@ -30,12 +30,18 @@ impl Sequencer for HerdRpc {
         let counter = stage.counter(case.first).map_err(text)?;
         let interval = stage.server_interval();
         for number in 0..case.workers {
-            stage.add_server(Server { config: config.clone(), number, region, counter, interval });
+            stage.add_server(Server {
+                config: config.clone(),
+                number,
+                region,
+                counter,
+                interval: interval.clone(),
+            });
         }
         let (drawing, interval) = (case.drawing(), stage.client_interval());
         let machines = stage.cluster().machines();
         for number in 0..case.clients {
-            let client = Client { config: config.clone(), number, drawing, interval };
+            let client = Client { config: config.clone(), number, drawing, interval: interval.clone() };
             stage.add_client(place(machines, number), Keeping(client));
         }
         Ok(())

@@ -38,12 +38,13 @@ impl Sequencer for SpecS0 {
         let counter = stage.counter(case.first).map_err(text)?;
         let interval = stage.server_interval();
         for number in 0..case.workers {
-            stage.add_server(Server { config: config.clone(), number, counter, interval });
+            stage.add_server(Server { config: config.clone(), number, counter, interval: interval.clone() });
         }
         let (drawing, guess, interval) = (case.drawing(), case.sequencer.guess, stage.client_interval());
         let machines = stage.cluster().machines();
         for number in 0..case.clients {
-            let client = Client { config: config.clone(), number, guess, drawing, interval };
+            let client =
+                Client { config: config.clone(), number, guess, drawing, interval: interval.clone() };
             stage.add_client(place(machines, number), Keeping(client));
         }
         Ok(())

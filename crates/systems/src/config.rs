@@ -3,7 +3,7 @@
 use crate::Drawing;
 use crate::herd;
 use crate::kv::{Distribution, Load};
-use doorbell_schema::{Duration, Field, Flag, schema};
+use doorbell_schema::{Duration, Field, Flag, Share, schema};
 use doorbell_verbs::Span;
 
 schema! {
@@ -74,12 +74,16 @@ schema! {
 }
 
 schema! {
-    /// What is measured, of which draws.
+/// What is measured, of which draws.
     pub struct Timing {
         /// Virtual time before measuring begins, as 500us.
-        warmup: Duration = Field::time(),
+        warmup: Option<Duration> = Field::time().usual("until rate and latency are steady"),
         /// Virtual time to measure for, as 2ms.
-        duration: Duration = Field::positive_time(),
+        duration: Option<Duration> = Field::positive_time().usual("until the intervals are within the precision"),
+        /// Width to each side of the 95% intervals of rate and mean latency at which a run ends, where no duration is given.
+        precision: Share = Field::share(Share::of_millionths(100), Share::of_percent(50)),
+        /// Virtual time that a run ends after, settled or not, where no duration is given.
+        max_time: Duration = Field::positive_time(),
         /// Seed of all random draws.
         seed: u64 = Field::count(0, u64::MAX),
     }
@@ -171,10 +175,18 @@ impl Scale {
 }
 
 impl Timing {
-    /// Long enough for steady rates of the paper's systems.
+    /// Until the answer is known.
     pub const USUAL: Timing = Timing {
-        warmup: Duration::new(Span::from_us(100)),
-        duration: Duration::new(Span::from_us(150)),
+        warmup: None,
+        duration: None,
+        precision: Share::of_percent(1),
+        max_time: Duration::new(Span::from_ms(1000)),
         seed: 1,
     };
+
+    /// The same for so long after a warm-up.
+    pub const fn of(warmup: Span, duration: Span) -> Timing {
+        let (warmup, duration) = (Some(Duration::new(warmup)), Some(Duration::new(duration)));
+        Timing { warmup, duration, ..Timing::USUAL }
+    }
 }

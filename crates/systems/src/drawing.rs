@@ -62,8 +62,8 @@ pub struct Drawer {
 
 impl Drawer {
     /// A client that has drawn nothing yet.
-    pub fn new(drawing: Drawing, interval: Interval) -> Drawer {
-        Drawer { drawing, interval, begun: 0, ended: 0, drawn: Drawn::default() }
+    pub fn new(drawing: Drawing, interval: &Interval) -> Drawer {
+        Drawer { drawing, interval: interval.clone(), begun: 0, ended: 0, drawn: Drawn::default() }
     }
 
     /// How many requests to send now.
@@ -85,7 +85,7 @@ impl Drawer {
     pub fn got(&mut self, value: u64, began: Time, ended: Time, header_only: bool) {
         self.ended += 1;
         let how = How { header_only, ..How::default() };
-        self.drawn.measured.operation(self.interval, began, ended, how);
+        self.drawn.measured.operation(&self.interval, began, ended, how);
         if self.drawing.record {
             self.drawn.draws.push(Draw { value, began, ended });
         }
@@ -94,6 +94,6 @@ impl Drawer {
     /// Whether it has all that it was to draw, or its time is over.
     pub fn is_done(&self, now: Time) -> bool {
         let all = self.drawing.limit > 0 && self.ended == self.drawing.limit;
-        all || now >= self.interval.end
+        all || now >= self.interval.end()
     }
 }

@@ -1,21 +1,22 @@
 //! From when to when a thread measures, and what.
 
 use crate::Latencies;
+use crate::measurement::Measurement;
+use crate::series::Seen;
 use doorbell_verbs::{Cpu, Mem, Provider, Span, Time};
 
 /// When clients begin, from when to when threads measure. They stop at its end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Interval {
     /// When clients with a load begin, if they are ready.
-    pub begin: Time,
-    /// The first moment that counts.
-    pub from: Time,
-    /// The first that does not.
-    pub end: Time,
+    begin: Time,
+    measurement: Measurement,
+    /// What all threads see goes there, too: one clock counts for all of them.
+    shared: bool,
     /// A 64-bit word of the machine's memory: servers end early once it is not 0.
-    pub stop: Option<Mem>,
+    stop: Option<Mem>,
     /// The client with this number begins when all are ready; the times count from then.
-    pub(crate) together: Option<u32>,
+    together: Option<u32>,
 }
 
 /// Published when all clients may begin.
@@ -28,7 +29,8 @@ fn ready_key(client: u32) -> String {
 impl Interval {
     /// Clients begin as soon as they can; `span` from `from` on is measured.
     pub fn new(from: Time, span: Span) -> Interval {
-        Interval { begin: Time::START, from, end: from + span, stop: None, together: None }
+        let measurement = Measurement::fixed(from, span);
+        Interval { begin: Time::START, measurement, shared: false, stop: None, together: None }
     }
 
     /// Clients begin at `begin`; `span` after a warm-up is measured.
@@ -36,9 +38,14 @@ impl Interval {
         Interval { begin, ..Interval::new(begin + warmup, span) }
     }
 
+    /// Clients begin at `begin`; all threads see together what is measured, by one clock.
+    pub fn shared(begin: Time, measurement: Measurement) -> Interval {
+        Interval { begin, measurement, shared: true, stop: None, together: None }
+    }
+
     /// Measures all there is, and ends only when somebody says so.
     pub(crate) fn endless() -> Interval {
-        Interval { end: Time::NEVER, ..Interval::new(Time::START, Span::ZERO) }
+        Interval::new(Time::START, Time::NEVER - Time::START)
     }
 
     /// The same for a client that begins when all are ready; its times count from then.
@@ -64,25 +71,44 @@ impl Interval {
 
     /// Whether a server ends now.
     pub fn is_over<C: Cpu>(&self, cpu: &C) -> bool {
-        cpu.now() >= self.end || self.stop.is_some_and(|stop| cpu.load_u64(stop, 0) != 0)
+        cpu.now() >= self.end() || self.stop.is_some_and(|stop| cpu.load_u64(stop, 0) != 0)
     }
 
     /// Returns when this client may begin, with its times by its own clock.
-    pub fn begin<P: Provider>(self, p: &P) -> Interval {
+    pub fn begin<P: Provider>(&self, p: &P) -> Interval {
         let Some(client) = self.together else {
             while p.now() < self.begin {
                 p.pause(self.begin);
             }
-            return self;
+            return self.clone();
         };
         Interval::say_ready(p, client);
         p.lookup(BEGIN);
         let by = p.now() - Time::START;
-        Interval { begin: self.begin + by, from: self.from + by, end: self.end + by, together: None, ..self }
+        let (from, span) = (self.measurement.from(), self.end() - self.measurement.from());
+        let measurement = Measurement::fixed(from + by, span);
+        Interval { begin: self.begin + by, measurement, shared: false, stop: self.stop, together: None }
     }
 
-    pub(crate) fn contains(self, time: Time) -> bool {
-        self.from <= time && time < self.end
+    /// The first moment that counts.
+    pub fn from(&self) -> Time {
+        self.measurement.from()
+    }
+
+    /// The first moment that does not: threads stop then. It may come to be known only while they run.
+    #[inline]
+    pub fn end(&self) -> Time {
+        self.measurement.end()
+    }
+
+    /// Until when a thread waits that finds nothing to do; it then asks for the end again.
+    #[inline]
+    pub fn look(&self) -> Time {
+        self.measurement.look()
+    }
+
+    pub(crate) fn contains(&self, time: Time) -> bool {
+        self.measurement.contains(time)
     }
 }
 
@@ -142,7 +168,7 @@ pub struct Measured {
     pub missed: u64,
     /// Replies without payload.
     pub header_only: u64,
-    /// From the start of an operation to its end, of this client.
+    /// From the start of an operation to its end, of this client, where all clients do not share a measurement.
     pub latency: Latencies,
     /// Time spent on each phase that was measured, by [`Phase::ALL`].
     pub phases: [Spent; Phase::ALL.len()],
@@ -180,18 +206,24 @@ impl Measured {
     }
 
     /// Counts an operation that began at `began` and is done `now`.
-    pub(crate) fn operation(&mut self, interval: Interval, began: Time, now: Time, how: How) {
+    pub(crate) fn operation(&mut self, interval: &Interval, began: Time, now: Time, how: How) {
+        let latency = now - began;
+        if interval.shared {
+            interval.measurement.saw(Seen { at: now, completed: 1, since: None, latency: Some(latency) });
+        }
         if interval.contains(now) {
             self.done += 1;
             self.again += how.again;
             self.missed += u64::from(how.missed);
             self.header_only += u64::from(how.header_only);
-            self.latency.record((now - began).as_ns());
+            if !interval.shared {
+                self.latency.record(latency.as_ns());
+            }
         }
     }
 
     /// Counts a phase from `began` to `ended`.
-    pub(crate) fn spent(&mut self, interval: Interval, phase: Phase, began: Time, ended: Time) {
+    pub(crate) fn spent(&mut self, interval: &Interval, phase: Phase, began: Time, ended: Time) {
         if interval.contains(ended) {
             let spent = &mut self.phases[phase as usize];
             spent.times += 1;
@@ -200,7 +232,7 @@ impl Measured {
     }
 
     /// Counts a list of `replies` that was posted.
-    pub fn post(&mut self, interval: Interval, now: Time, replies: u64) {
+    pub fn post(&mut self, interval: &Interval, now: Time, replies: u64) {
         if interval.contains(now) {
             self.posts += 1;
             self.replies += replies;

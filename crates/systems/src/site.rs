@@ -42,7 +42,7 @@ impl Dress for Plain {
 }
 
 /// When threads begin, measure and end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Course {
     /// At these times, where one clock counts for all.
     Fixed(Interval),
@@ -168,21 +168,22 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
 
     /// When servers measure and end.
     pub fn server_interval(&self) -> Interval {
-        match (self.course, self.stop) {
-            (Course::Fixed(interval), _) => interval,
-            (Course::Patience(span), Some(stop)) => Interval::new(Time::START, span).until(stop),
-            (_, stop) => Interval { stop, ..Interval::endless() },
+        match (&self.course, self.stop) {
+            (Course::Fixed(interval), _) => interval.clone(),
+            (Course::Patience(span), Some(stop)) => Interval::new(Time::START, *span).until(stop),
+            (_, Some(stop)) => Interval::endless().until(stop),
+            (_, None) => Interval::endless(),
         }
     }
 
     /// When the next client measures and ends.
     pub fn client_interval(&self) -> Interval {
-        match self.course {
-            Course::Fixed(interval) => interval,
+        match &self.course {
+            Course::Fixed(interval) => interval.clone(),
             Course::Together { warmup, span } => {
-                Interval::after(Time::START, warmup, span).once_all_are_ready(self.client_count)
+                Interval::after(Time::START, *warmup, *span).once_all_are_ready(self.client_count)
             }
-            Course::Patience(span) => Interval::new(Time::START, span),
+            Course::Patience(span) => Interval::new(Time::START, *span),
         }
     }
 

@@ -2,9 +2,7 @@
 
 use crate::config::{Clients, Timing};
 use crate::site::{Course, Dress, Ended, Site, SiteError};
-use crate::{
-    Interval, Measured, atomics_sequencer, drtm_kv, herd_kv, read_kv, rpc_sequencer, spec_sequencer, touch,
-};
+use crate::{Measured, atomics_sequencer, drtm_kv, herd_kv, read_kv, rpc_sequencer, spec_sequencer, touch};
 use doorbell_schema::{Given, Schema};
 use doorbell_verbs::{Cluster, Span, Time};
 
@@ -93,23 +91,16 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
         Ok(system)
     }
 
-    /// When threads begin, measure and end, where time is virtual.
-    fn interval(&self) -> Interval {
-        let set_up = SETUP.max(SETUP_LINE * (self.warmed_bytes() / 64));
-        let Timing { warmup, duration, .. } = self.timing();
-        Interval::after(Time::START + set_up, warmup.span(), duration.span())
+    /// When clients begin where time is virtual: threads are ready.
+    fn begin(&self) -> Time {
+        Time::START + SETUP.max(SETUP_LINE * (self.warmed_bytes() / 64))
     }
 
     /// Runs it on a cluster; `None` where machine 0 is another process, which has the result.
     ///
     /// # Errors
     /// If it does not reach its end.
-    fn run<C: Cluster>(&self, cluster: &mut C) -> Result<Option<Ended<Measured>>, SiteError> {
-        let Timing { warmup, duration, .. } = self.timing();
-        let course = match cluster.is_virtual() {
-            true => Course::Fixed(self.interval()),
-            false => Course::Together { warmup: warmup.span(), span: duration.span() },
-        };
+    fn run<C: Cluster>(&self, cluster: &mut C, course: Course) -> Result<Option<Ended<Measured>>, SiteError> {
         let mut site = Site::new(cluster, course)?;
         self.deploy(&mut site)?;
         site.run()

@@ -80,9 +80,9 @@ impl Program for Server {
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let mut log = Log::default();
         let mut worker = Worker::start(&p, &self.config, self.number, self.region)?;
-        while p.now() < self.interval.end {
-            if !worker.pass(&mut log, self.interval, &mut Measured::default())? {
-                p.pause(self.interval.end);
+        while p.now() < self.interval.end() {
+            if !worker.pass(&mut log, &self.interval, &mut Measured::default())? {
+                p.pause(self.interval.end());
             }
         }
         Ok(log.0)
@@ -213,7 +213,7 @@ impl Case {
             number,
             jobs: JOBS,
             outstanding: self.outstanding,
-            until: interval().end,
+            until: interval().end(),
         });
         cluster.run().expect("the run ends");
         (results(servers).concat(), results(senders).concat())
@@ -302,7 +302,7 @@ fn other_clients_are_not_answered() {
         number,
         jobs: JOBS,
         outstanding: 4,
-        until: interval().end,
+        until: interval().end(),
     });
     cluster.run().expect("the run ends");
     let ended: Vec<usize> = results(senders).iter().map(Vec::len).collect();
@@ -369,8 +369,8 @@ fn longer_messages_than_the_server_takes_are_dropped() {
     let case = Case { clients: 2, ..case() };
     let (mut cluster, servers) = case.cluster();
     let config = Config { max_request: 2000, retry: None, ..case.config() };
-    let long = cluster.spawn(1, 0, TooLong { config: config.clone(), until: interval().end });
-    let sender = Sender { config, number: 1, jobs: JOBS, outstanding: 4, until: interval().end };
+    let long = cluster.spawn(1, 0, TooLong { config: config.clone(), until: interval().end() });
+    let sender = Sender { config, number: 1, jobs: JOBS, outstanding: 4, until: interval().end() };
     let sender = cluster.spawn(2, 0, sender);
     cluster.run().expect("the run ends");
     assert_eq!(results(vec![long]), [0]);

@@ -281,7 +281,7 @@ fn loads_are_served() {
                 filled: None,
                 prefetch: true,
                 readers,
-                interval,
+                interval: interval.clone(),
             };
             cluster.spawn(0, number, server);
         }
@@ -291,7 +291,7 @@ fn loads_are_served() {
                 layout,
                 number,
                 load,
-                interval,
+                interval: interval.clone(),
             });
             cluster.run().expect("the run ends");
             results(tasks)
@@ -301,7 +301,7 @@ fn loads_are_served() {
                 number,
                 load,
                 speculate,
-                interval,
+                interval: interval.clone(),
             });
             cluster.run().expect("the run ends");
             results(tasks)

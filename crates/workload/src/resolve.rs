@@ -3,7 +3,7 @@
 use crate::taking::{Taking, cores, cq, inlined, least, queue};
 use crate::workload::{invalid, ranges, sum};
 use crate::{Pattern, Profiles, Resolved, Verb, Workload, WorkloadError};
-use doorbell_schema::Duration;
+use doorbell_schema::{Duration, Share};
 use doorbell_verbs::{QpType, Span};
 
 /// Refuses more than `most`.
@@ -56,8 +56,10 @@ impl Workload {
             counter_stride: self.counter_stride.or(verb.is_atomic().then_some(8)),
             huge_pages: self.huge_pages.unwrap_or(true),
             pattern,
-            warmup: self.warmup.unwrap_or(Duration::new(Span::from_us(200))),
-            duration: self.duration.unwrap_or(Duration::new(Span::from_ms(1))),
+            warmup: self.warmup,
+            duration: self.duration,
+            precision: self.precision.unwrap_or(Share::of_percent(1)),
+            max_time: self.max_time.unwrap_or(Duration::new(Span::from_ms(1000))),
             seed: self.seed.unwrap_or(1),
         };
         resolved.check_ranges().map_err(WorkloadError::Invalid)?;

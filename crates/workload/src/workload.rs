@@ -2,7 +2,7 @@
 
 use crate::{Pattern, Profiles, Verb};
 use doorbell_nic::{Profile, ProfileError};
-use doorbell_schema::{Duration, Field, Flag, Given, Schema, SchemaError, Value, schema};
+use doorbell_schema::{Duration, Field, Flag, Given, Schema, SchemaError, Share, Value, schema};
 use doorbell_verbs::{Opcode, PageSize, QpType};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -101,9 +101,13 @@ schema! {
     /// Who posts: machine 0 to the others, the others to machine 0, or all to all.
     pattern: Pattern = Field::name(Pattern::NAMES).usual("outbound for send and write, else inbound"),
     /// Virtual time before measuring begins, as 500us.
-    warmup: Duration = Field::time().usual("200us"),
+    warmup: Duration | absent = Field::time().usual("until rate and latency are steady"),
     /// Virtual time to measure for, as 2ms.
-    duration: Duration = Field::positive_time().usual("1ms"),
+    duration: Duration | absent = Field::positive_time().usual("until the intervals are within the precision"),
+    /// Width to each side of the 95% intervals of rate and mean latency at which a run ends, where no duration is given.
+    precision: Share = Field::share(Share::of_millionths(100), Share::of_percent(50)).usual("1%"),
+    /// Virtual time that a run ends after, settled or not, where no duration is given.
+    max_time: Duration = Field::positive_time().usual("1s"),
     /// Seed of all random draws.
     seed: u64 = Field::count(0, u64::MAX).usual("1"),
 }

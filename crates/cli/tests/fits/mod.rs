@@ -4,8 +4,22 @@ use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 /// Fields that are there only where there is something to say, or that a file may leave out.
-const OPTIONAL: [&str; 10] =
-    ["group", "group_lift", "base", "host", "machine", "count", "unsettled", "stored", "uncore", "phases"];
+const OPTIONAL: [&str; 14] = [
+    "warmup",
+    "duration",
+    "waits",
+    "device_id",
+    "group",
+    "group_lift",
+    "base",
+    "host",
+    "machine",
+    "count",
+    "unsettled",
+    "stored",
+    "uncore",
+    "phases",
+];
 /// Objects whose keys are no fields' names.
 const MAPS: [&str; 6] =
     ["parameters", "claims", "verbs", "sizes", "wqes_per_doorbell", "sges_per_work_request"];

@@ -4,11 +4,12 @@ use super::memory;
 use super::run::Run;
 use crate::results::Ran;
 use crate::simulate::SimulateError;
+use crate::steady::Stop;
 use doorbell_sim::{Traced, Tracing};
-use doorbell_verbs::Time;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Instant;
 
 /// Who watches runs.
 pub trait Watch: Sync {
@@ -18,9 +19,8 @@ pub trait Watch: Sync {
     /// A run is done.
     fn done(&self, _what: &str) {}
 
-    /// What is to be seen of the run that begins, whose warm-up ends at `warm`. Reruns are not asked about, nor
-    /// are runs of experiments.
-    fn trace(&self, _warm: Time) -> Option<Tracing> {
+    /// What is to be seen of the run that begins. Reruns are not asked about, nor are runs of experiments.
+    fn trace(&self) -> Option<Tracing> {
         None
     }
 
@@ -37,6 +37,8 @@ pub struct Control<'a> {
     pub interrupt: Arc<AtomicBool>,
     /// Runs at a time, at most.
     pub jobs: usize,
+    /// Wall-clock time that a run may take: it then ends with what is known.
+    pub max_wall: Option<std::time::Duration>,
     /// Who watches.
     pub watch: &'a dyn Watch,
 }
@@ -44,7 +46,14 @@ pub struct Control<'a> {
 impl Control<'static> {
     /// Nobody watches or stops; as many runs at a time as there are cores.
     pub fn quiet() -> Control<'static> {
-        Control { interrupt: Arc::default(), jobs: cores(), watch: &() }
+        Control { interrupt: Arc::default(), jobs: cores(), max_wall: None, watch: &() }
+    }
+}
+
+impl Control<'_> {
+    /// What stops a run that begins now.
+    pub(crate) fn stop(&self) -> Stop {
+        Stop { interrupt: self.interrupt.clone(), at: self.max_wall.map(|wall| Instant::now() + wall) }
     }
 }
 
@@ -116,7 +125,7 @@ pub(crate) fn execute(
     done: &(dyn Fn(usize, Result<Ran, SimulateError>) + Sync),
 ) {
     let budget = Needs { bytes: memory::left() / 10 * 8, threads: MOST_THREADS };
-    execute_by(runs, control, budget, &|run| run.run(&control.interrupt, &()), done);
+    execute_by(runs, control, budget, &|run| run.run(&control.stop(), &()), done);
 }
 
 fn execute_by(
@@ -195,6 +204,7 @@ mod tests {
         let crate::plan::run::Work::Verbs(w) = &run.work else { unreachable!("only verbs here") };
         let run = crate::simulate::Run {
             threads: Vec::new(),
+            shown: crate::results::Shown::nothing(),
             metrics: doorbell_sim::Metrics::default(),
             wall_seconds: 0.0,
         };

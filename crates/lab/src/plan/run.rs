@@ -4,13 +4,15 @@ use super::{Watch, memory};
 use crate::explain::RELAXED;
 use crate::results::{Of, Outcome, Ran};
 use crate::simulate::SimulateError;
+use crate::steady::Stop;
 use crate::systems::{self, SystemWorkload};
 use crate::{limits, programs, simulate};
 use doorbell_nic::{Profile, Resource};
+use doorbell_schema::Duration;
+use doorbell_systems::config::Timing;
 use doorbell_verbs::{QpType, UdDest};
 use doorbell_workload::{Profiles, QueueLimits, Queues, Resolved, topology};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// What machines do.
 #[derive(Clone, Debug)]
@@ -49,6 +51,8 @@ const SERVER_THREADS: u64 = 256;
 
 /// Operations that a QP's set-up takes as long as.
 const SET_UP: f64 = 20.0;
+/// Virtual microseconds that warm-up and measured time take, about, where they are not said.
+const USUAL_US: f64 = 200.0;
 /// Messages that a system exchanges in a microsecond at most, about.
 const SYSTEM_RATE: f64 = 200.0;
 
@@ -94,11 +98,14 @@ impl Run {
     pub(crate) fn cost(&self) -> f64 {
         match &self.work {
             Work::Verbs(w) => {
-                let us = (w.warmup.span() + w.duration.span()).as_secs_f64() * 1e6;
+                let us = microseconds(w.warmup, w.duration);
                 let rate = limits(&self.profiles, w).first().map_or(0.0, |least| least.mops);
                 rate * us + SET_UP * f64::from(w.machines) * f64::from(w.threads) * f64::from(w.qps)
             }
-            Work::System(system) => SYSTEM_RATE * system.whole().as_secs_f64() * 1e6,
+            Work::System(system) => {
+                let Timing { warmup, duration, .. } = system.timing();
+                SYSTEM_RATE * (system.set_up().as_secs_f64() * 1e6 + microseconds(*warmup, *duration))
+            }
         }
     }
 
@@ -125,14 +132,14 @@ impl Run {
     ///
     /// # Errors
     /// If this machine has not the memory for it, and as the simulation.
-    pub(crate) fn run(&self, interrupt: &Arc<AtomicBool>, watch: &dyn Watch) -> Result<Ran, SimulateError> {
+    pub(crate) fn run(&self, stop: &Stop, watch: &dyn Watch) -> Result<Ran, SimulateError> {
         let (needed, memory) = (self.bytes(), memory::of_machine());
         if needed > memory {
             return Err(SimulateError::TooLarge { needed, memory });
         }
         match &self.work {
             Work::Verbs(w) => {
-                let run = simulate::run_once(&self.profiles, w, interrupt, watch)?;
+                let run = simulate::run_once(&self.profiles, w, stop, watch)?;
                 Ok(Ran {
                     without_effect: run.metrics.without_effect.clone(),
                     of: Of::Verbs(Outcome::new(w, &run)),
@@ -140,11 +147,17 @@ impl Run {
             }
             Work::System(system) => {
                 let (outcome, without_effect) =
-                    systems::run_once(self.profiles.first(), system, interrupt, watch)?;
+                    systems::run_once(self.profiles.first(), system, stop, watch)?;
                 Ok(Ran { of: Of::System(outcome), without_effect })
             }
         }
     }
+}
+
+/// About how long a run with these times is, in microseconds.
+fn microseconds(warmup: Option<Duration>, duration: Option<Duration>) -> f64 {
+    let us = |time: Option<Duration>| time.map_or(USUAL_US, |time| time.span().as_secs_f64() * 1e6);
+    us(warmup) + us(duration)
 }
 
 /// Bytes that a machine takes.

@@ -26,7 +26,22 @@ pub(crate) fn setting(outcome: &Outcome) -> String {
     }
 }
 
+/// Warm-up and measured time of runs for which an experiment says none.
+const USUAL: (Span, Span) = (Span::from_us(200), Span::from_ms(1));
+
 impl Ctx<'_> {
+    /// How long a run warms up and is measured: as said, else as usual.
+    pub(super) fn timed(
+        &self,
+        warmup: Option<Duration>,
+        duration: Option<Duration>,
+        usual: (Span, Span),
+    ) -> (Option<Duration>, Option<Duration>) {
+        let duration = duration.map_or(usual.1, Duration::span);
+        let hurried = Duration::new(Span::from_ps(duration.as_ps() / self.hurry));
+        (Some(warmup.unwrap_or(Duration::new(usual.0))), Some(hurried))
+    }
+
     /// Each of `workloads` on `profile`; the outcomes have their order.
     ///
     /// # Errors
@@ -72,7 +87,8 @@ impl Ctx<'_> {
     fn run_of(&self, profile: &Profile, what: &str, workload: &Workload) -> Run {
         let profiles = Profiles::from(profile);
         let mut workload = workload.resolve(&profiles).unwrap_or_else(|e| panic!("workload of {what}: {e}"));
-        workload.duration = Duration::new(Span::from_ps(workload.duration.span().as_ps() / self.hurry));
+        let Resolved { warmup, duration, .. } = workload;
+        (workload.warmup, workload.duration) = self.timed(warmup, duration, USUAL);
         Run::verbs(profiles, workload)
     }
 }

@@ -4,9 +4,11 @@ use super::{NotYet, Run};
 use crate::papers::{Check, Ctx, Curve};
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_nic::Profile;
-use doorbell_schema::Duration;
-use doorbell_systems::config::Clients;
+use doorbell_systems::config::{Clients, Timing};
 use doorbell_verbs::Span;
+
+/// Warm-up and measured time of systems for which an experiment says none.
+const USUAL: (Span, Span) = (Span::from_us(100), Span::from_us(150));
 
 impl Ctx<'_> {
     /// Each of `all` on `profile`; the outcomes have their order.
@@ -56,7 +58,9 @@ impl Ctx<'_> {
     }
 
     fn run_of_system(&self, profile: &Profile, w: &SystemWorkload) -> Run {
-        let w = w.lasting(Duration::new(Span::from_ps(w.duration().as_ps() / self.hurry)));
+        let timing = w.timing();
+        let (warmup, duration) = self.timed(timing.warmup, timing.duration, USUAL);
+        let w = w.timed(Timing { warmup, duration, ..timing.clone() });
         Run::system(profile, w)
     }
 }

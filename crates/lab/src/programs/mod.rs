@@ -5,20 +5,16 @@ mod responder;
 mod ring;
 mod session;
 
-use crate::steady::Series;
-use doorbell_verbs::{Mem, PostError, Program, Provider, Time, VerbsError, Wc, WcStatus};
+use doorbell_systems::Measurement;
+use doorbell_verbs::{Mem, PostError, Program, Provider, VerbsError, Wc, WcStatus};
 use doorbell_workload::Resolved;
 use doorbell_workload::topology;
-use hdrhistogram::Histogram;
 use requester::Requester;
 use responder::Responder;
 use session::Session;
 pub(crate) use session::buffer_bytes;
 use std::sync::Arc;
 use thiserror::Error;
-
-/// Longest latency that is told apart, in nanoseconds; longer ones count as this.
-const LONGEST_NS: u64 = 10_000_000_000;
 
 /// A cache line; buffers of different operations do not share one.
 const LINE: u64 = 64;
@@ -37,29 +33,13 @@ pub enum ProgramError {
     Completion(WcStatus),
 }
 
-/// What a thread measured from the end of the warm-up to the end of the run.
-#[derive(Clone, Debug)]
+/// What a thread measured from the end of the warm-up to the end of the run, beside what all saw together.
+#[derive(Clone, Debug, Default)]
 pub struct ThreadResult {
     /// Operations that this thread posted and saw completed.
     pub completed: u64,
     /// Messages it received.
     pub received: u64,
-    /// Nanoseconds from post to completion seen, of the signalled operations.
-    pub latency: Histogram<u32>,
-    /// What of it came when.
-    pub(crate) series: Series,
-}
-
-/// Batches that the measured time is cut into, at least; at most twice as many.
-const BATCHES: u64 = 128;
-
-impl ThreadResult {
-    fn new(interval: Interval) -> ThreadResult {
-        let latency = Histogram::new(3).expect("three digits are a valid constant");
-        let length = (interval.end - interval.from).as_ps() / BATCHES;
-        let series = Series::new(interval.from.as_ps(), length.max(1).ilog2());
-        ThreadResult { completed: 0, received: 0, latency, series }
-    }
 }
 
 /// One thread of a workload.
@@ -67,6 +47,8 @@ impl ThreadResult {
 pub struct Worker {
     /// What to do.
     pub workload: Arc<Resolved>,
+    /// From when to when is measured, and what all threads see.
+    pub measurement: Measurement,
     /// Its machine.
     pub machine: u32,
     /// Its number on that machine, from 0.
@@ -75,24 +57,6 @@ pub struct Worker {
     pub ports: u32,
     /// The counters of its machine that all its threads share, for atomics.
     pub counters: Option<Mem>,
-}
-
-/// From when to when a thread measures.
-#[derive(Clone, Copy)]
-struct Interval {
-    from: Time,
-    end: Time,
-}
-
-impl Interval {
-    fn of(w: &Resolved) -> Interval {
-        let from = Time::START + w.warmup.span();
-        Interval { from, end: from + w.duration.span() }
-    }
-
-    fn contains(self, time: Time) -> bool {
-        self.from <= time && time < self.end
-    }
 }
 
 /// `n % len`, without a division for the usual `n` below `2 * len`.
@@ -125,8 +89,8 @@ impl Program for Worker {
 
     fn run<P: Provider>(self, provider: P) -> Self::Output {
         let w = &*self.workload;
-        let interval = Interval::of(w);
-        let mut result = ThreadResult::new(interval);
+        let measurement = &self.measurement;
+        let mut result = ThreadResult::default();
         let session = Session::open(&self, &provider)?;
         let recv_sges = session.recv_sges();
         let mut responder = match topology::responds(w, self.machine) && w.verb.consumes_recv() {
@@ -140,16 +104,16 @@ impl Program for Worker {
         if let Some(requester) = &mut requester {
             requester.delay();
         }
-        while provider.now() < interval.end {
+        while provider.now() < measurement.end() {
             let mut found = false;
             if let Some(responder) = &mut responder {
-                found |= responder.pass(&provider, interval, &mut result)?;
+                found |= responder.pass(&provider, measurement, &mut result)?;
             }
             if let Some(requester) = &mut requester {
-                found |= requester.pass(interval, &mut result)?;
+                found |= requester.pass(measurement, &mut result)?;
             }
             if !found {
-                provider.pause(interval.end);
+                provider.pause(measurement.look());
             }
         }
         Ok(result)

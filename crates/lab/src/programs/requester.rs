@@ -2,8 +2,9 @@
 
 use super::ring::Ring;
 use super::session::{self, Paths, Session};
-use super::{Interval, LONGEST_NS, ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id, wrap};
-use crate::steady::Batch;
+use super::{ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id, wrap};
+use doorbell_systems::Measurement;
+use doorbell_systems::series::Seen;
 use doorbell_verbs::{
     Cq, Provider, Qp, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Span, Time, UdDest, Wc,
 };
@@ -14,6 +15,9 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// Completions taken by one poll.
 const POLL: usize = 16;
+
+/// Picoseconds within which threads begin that drain their windows, where the warm-up is not said.
+const USUAL_DELAY: u64 = 100_000_000;
 
 /// A QP that may be posted to.
 struct Lane {
@@ -100,11 +104,11 @@ impl<'a, P: Provider> Requester<'a, P> {
         requester
     }
 
-    /// Where windows are drained, begins at some moment of the first half of the warm-up: threads that
-    /// begin in step would stay so, and leave the NIC idle between their windows.
+    /// Where windows are drained, begins at some moment of the first half of the warm-up, or of what usually is that:
+    /// threads that begin in step would stay so, and leave the NIC idle between their windows.
     pub(super) fn delay(&mut self) {
         if self.w.drain {
-            let most = self.w.warmup.span().as_ps() / 2;
+            let most = self.w.warmup.map_or(USUAL_DELAY, |warmup| warmup.span().as_ps() / 2);
             let delay = Span::from_ps(self.below(most));
             self.cpu.work(delay);
         }
@@ -198,7 +202,7 @@ impl<'a, P: Provider> Requester<'a, P> {
     /// One pass of the poll loop; tells whether it did anything.
     pub(super) fn pass(
         &mut self,
-        interval: Interval,
+        measurement: &Measurement,
         result: &mut ThreadResult,
     ) -> Result<bool, ProgramError> {
         if self.may_post() {
@@ -212,13 +216,13 @@ impl<'a, P: Provider> Requester<'a, P> {
             for i in 0..found {
                 let wc = self.wc[i];
                 check(&wc)?;
-                self.take(&wc, now, interval, result);
+                self.take(&wc, now, measurement, result);
             }
         }
         Ok(found > 0)
     }
 
-    fn take(&mut self, wc: &Wc, now: Time, interval: Interval, result: &mut ThreadResult) {
+    fn take(&mut self, wc: &Wc, now: Time, measurement: &Measurement, result: &mut ThreadResult) {
         let (ring, slot) = from_wr_id(wc.wr_id);
         let ring = &mut self.rings[ring];
         let latency: Span = now - ring.posted_at(slot);
@@ -234,15 +238,12 @@ impl<'a, P: Provider> Requester<'a, P> {
             }
             _ => ring.complete_through(slot),
         };
-        if interval.contains(now) {
+        // SENDs count where they are received.
+        let counts = if self.w.verb.consumes_recv() { 0 } else { completed };
+        let since = (self.w.signal_every > 1).then(|| ring.completed_at(now));
+        measurement.saw(Seen { at: now, completed: counts, since, latency: Some(latency) });
+        if measurement.contains(now) {
             result.completed += completed;
-            let seen = Batch {
-                completed: if self.w.verb.consumes_recv() { 0 } else { completed },
-                timed: 1,
-                latency: latency.as_ps(),
-            };
-            result.series.add(now.as_ps(), seen);
-            result.latency.record(latency.as_ns().clamp(1, LONGEST_NS)).expect("the histogram grows");
         }
     }
 }

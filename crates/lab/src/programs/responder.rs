@@ -1,8 +1,9 @@
 //! A thread that posts RECVs.
 
 use super::session::Session;
-use super::{Interval, ProgramError, ThreadResult, check, from_wr_id, wr_id};
-use crate::steady::Batch;
+use super::{ProgramError, ThreadResult, check, from_wr_id, wr_id};
+use doorbell_systems::Measurement;
+use doorbell_systems::series::Seen;
 use doorbell_verbs::{Cq, Provider, Qp, RecvWr, Sge, Wc};
 use doorbell_workload::RECV_BATCH;
 
@@ -68,7 +69,7 @@ impl<'a, P: Provider> Responder<'a, P> {
     pub(super) fn pass(
         &mut self,
         cpu: &P,
-        interval: Interval,
+        measurement: &Measurement,
         result: &mut ThreadResult,
     ) -> Result<bool, ProgramError> {
         let found = self.cq.poll(&mut self.wc)?.len();
@@ -76,10 +77,9 @@ impl<'a, P: Provider> Responder<'a, P> {
             return Ok(false);
         }
         let now = cpu.now();
-        if interval.contains(now) {
-            let found = found as u64;
-            result.received += found;
-            result.series.add(now.as_ps(), Batch { completed: found, ..Batch::default() });
+        measurement.saw(Seen { at: now, completed: found as u64, since: None, latency: None });
+        if measurement.contains(now) {
+            result.received += found as u64;
         }
         for i in 0..found {
             check(&self.wc[i])?;

@@ -16,12 +16,15 @@ pub(super) struct Ring {
     posted: u64,
     /// Operations that left: all older ones are complete.
     retired: u64,
+    /// When a completion came last, and when before that moment.
+    completed_at: Time,
+    before: Time,
 }
 
 impl Ring {
     pub(super) fn new(window: u32) -> Ring {
         let slots = vec![Slot { posted: Time::START, done: false }; window as usize].into();
-        Ring { slots, posted: 0, retired: 0 }
+        Ring { slots, posted: 0, retired: 0, completed_at: Time::START, before: Time::START }
     }
 
     fn slot(&self, number: u64) -> usize {
@@ -57,6 +60,14 @@ impl Ring {
     /// When the operation in `slot` was posted.
     pub(super) fn posted_at(&self, slot: usize) -> Time {
         self.slots[slot].posted
+    }
+
+    /// A completion came now; says when the last did that came at another moment.
+    pub(super) fn completed_at(&mut self, now: Time) -> Time {
+        if now != self.completed_at {
+            self.before = std::mem::replace(&mut self.completed_at, now);
+        }
+        self.before
     }
 
     /// The operation in `slot` is complete, of a ring in which each is signalled.

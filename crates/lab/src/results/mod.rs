@@ -2,12 +2,15 @@
 
 mod known;
 mod outcome;
+mod shown;
 mod stored;
 
 pub(crate) use known::Known;
 pub use outcome::{
-    Bottleneck, Cache, Certainty, GroupLift, Latency, Lift, Outcome, Pcie, PhaseTime, SCHEMA, SentAgain,
-    UncoreUse, Utilization,
+    Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, PhaseTime, SCHEMA, SentAgain, UncoreUse,
+    Utilization,
 };
-pub(crate) use outcome::{Of, Ran, hash_text};
+pub(crate) use outcome::{Of, Ran, hash_text, rate};
+pub(crate) use shown::Shown;
+pub use shown::{Certainty, MeasuredTime};
 pub use stored::{Size, Stored, Taken};

@@ -1,8 +1,9 @@
 //! What a simulation says.
 
+use super::{Certainty, MeasuredTime};
 use crate::explain;
 use crate::simulate::Run;
-use crate::steady::Means;
+use crate::steady::is_known;
 use crate::systems::SystemOutcome;
 use doorbell_nic::{NicCache, Part, Resource, counted};
 use doorbell_sim::{CacheUse, PcieUse, ResourceUse, Uncore};
@@ -16,6 +17,19 @@ use std::sync::Arc;
 /// Version of the JSON of an [`Outcome`]; fields are only ever added.
 pub const SCHEMA: u32 = 1;
 
+/// Rates in JSON: null where nothing completed, as nothing is known of them then.
+pub(crate) mod rate {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(rate: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        (*rate > 0.0).then_some(*rate).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        Ok(Option::deserialize(deserializer)?.unwrap_or(0.0))
+    }
+}
+
 /// Result of a simulated workload, in the form of its JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
@@ -25,9 +39,16 @@ pub struct Outcome {
     pub workload: Resolved,
     /// Completed operations (SEND: messages received) per second over all machines, in millions,
     /// after the warm-up.
+    #[serde(with = "rate")]
+    #[schemars(with = "Option<f64>")]
     pub mops: f64,
-    /// How sure the rate and the mean latency are.
+    /// How sure the rate and the latencies are.
     pub interval: Certainty,
+    /// From when to when was measured.
+    pub measured: MeasuredTime,
+    /// Where no operation completed: what threads waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
     /// The same by the machine that saw the completion (SEND: that received).
     pub mops_per_machine: Vec<f64>,
     /// Messages dropped for want of a RECV, whole run.
@@ -59,18 +80,6 @@ pub struct Outcome {
     pub event_hash: String,
     /// Wall-clock seconds, whole run.
     pub wall_seconds: f64,
-}
-
-/// How sure means are: half of the intervals around them that hold the true ones in 95 of 100 cases.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Certainty {
-    /// Of the rate, in millions per second; absent where it is not known.
-    pub mops: Option<f64>,
-    /// Of the mean latency in nanoseconds; absent where it is not known.
-    pub latency_ns: Option<f64>,
-    /// Why the measured time does not tell the rate in the long run, in words; absent where it does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unsettled: Option<String>,
 }
 
 /// What requesters of reliable connections had to send again, and why; whole run.
@@ -357,19 +366,6 @@ impl From<&PcieUse> for Pcie {
 }
 
 impl Latency {
-    /// What these show together.
-    pub(crate) fn of<'a>(some: impl IntoIterator<Item = &'a Histogram<u32>>) -> Latency {
-        let mut all: Option<Histogram<u32>> = None;
-        for one in some.into_iter().filter(|one| !one.is_empty()) {
-            match &mut all {
-                // All histograms have the same bounds.
-                Some(sum) => sum.add(one).expect("histograms of equal bounds"),
-                None => all = Some(one.clone()),
-            }
-        }
-        all.as_ref().map_or_else(Latency::none, Latency::from)
-    }
-
     fn none() -> Latency {
         Latency { min: None, mean: None, p50: None, p99: None, p999: None }
     }
@@ -380,39 +376,8 @@ impl From<&Histogram<u32>> for Latency {
         if all.is_empty() {
             return Latency::none();
         }
-        let at = |q: f64| Some(all.value_at_quantile(q));
+        let at = |q: f64| is_known(all, q).then(|| all.value_at_quantile(q));
         Latency { min: Some(all.min()), mean: Some(all.mean()), p50: at(0.5), p99: at(0.99), p999: at(0.999) }
-    }
-}
-
-/// Part of the measured time that may look like warm-up.
-const LOOKS_WARM: f64 = 0.1;
-
-impl Certainty {
-    fn of(w: &Resolved, run: &Run) -> Certainty {
-        let mut threads = run.threads.iter().map(|(_, thread)| &thread.series);
-        let Some(mut all) = threads.next().cloned() else { return Certainty::default() };
-        threads.for_each(|series| all.add_all(series));
-        if all.batches().is_empty() {
-            return Certainty::default();
-        }
-        let span = w.duration.span();
-        let (from, end) = (w.warmup.span().as_ps(), (w.warmup.span() + span).as_ps());
-        let measured = all.until(end);
-        let means = Means::of(measured.batches(), measured.length());
-        let unsettled = match measured.warm_until() {
-            None => Some("the rate still changes".to_owned()),
-            Some(warm) if (warm - from) as f64 > LOOKS_WARM * span.as_ps() as f64 => {
-                Some(format!("its first {:.0} us look like warm-up", (warm - from) as f64 / 1e6))
-            }
-            Some(_) if means.is_none() => Some("it changes too slowly for so short a time".to_owned()),
-            Some(_) => None,
-        };
-        Certainty {
-            mops: means.as_ref().map(|m| m.rate().half * 1e6),
-            latency_ns: means.as_ref().and_then(Means::latency).map(|latency| latency.half / 1e3),
-            unsettled,
-        }
     }
 }
 
@@ -425,8 +390,11 @@ pub(crate) fn rates(w: &Resolved, run: &Run) -> Vec<f64> {
             _ => thread.completed,
         };
     }
-    let seconds = w.duration.span().as_secs_f64();
-    operations.into_iter().map(|n| n as f64 / seconds / 1e6).collect()
+    let seconds = run.shown.span().as_secs_f64();
+    let all = operations.iter().sum::<u64>() as f64 / seconds / 1e6;
+    // Each machine's share is that of the completions that came.
+    let evened = run.shown.evened.filter(|_| all > 0.0).map_or(1.0, |mops| mops / all);
+    operations.into_iter().map(|n| n as f64 / seconds / 1e6 * evened).collect()
 }
 
 /// The form of `event_hash`.
@@ -445,11 +413,13 @@ impl Outcome {
             schema: SCHEMA,
             workload: w.clone(),
             mops: mops_per_machine.iter().sum(),
-            interval: Certainty::of(w, run),
+            interval: run.shown.certainty.clone(),
+            measured: run.shown.measured.clone(),
+            waits: run.shown.waits.clone(),
             mops_per_machine,
             dropped: m.dropped,
             sent_again: SentAgain::from(&m.sent_again),
-            latency_ns: Latency::of(run.threads.iter().map(|(_, thread)| &thread.latency)),
+            latency_ns: run.shown.latency,
             bottleneck,
             lift: Vec::new(),
             group_lift: Vec::new(),

@@ -239,12 +239,11 @@ impl Stored {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::steady::Stop;
     use crate::systems::SYSTEMS;
     use doorbell_nic::Profile;
-    use doorbell_schema::{Duration, Given};
+    use doorbell_schema::Given;
     use doorbell_workload::Workload;
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
 
     /// A workload of each shape that JSON can have: with groups, counters, neither; each system.
     fn runs() -> Vec<Run> {
@@ -262,16 +261,16 @@ mod tests {
         }
         let cib = Profile::named("cib").unwrap();
         for entry in SYSTEMS.iter() {
-            let json = r#"{"clients": 14, "seed": 3, "warmup": "10us"}"#;
+            let json = r#"{"clients": 14, "seed": 3, "warmup": "10us", "duration": "20us"}"#;
             let given = Given::from_json("w", json, &crate::fields()).unwrap().over(entry.usual.clone());
-            let system = entry.with(&given).unwrap().lasting("20us".parse::<Duration>().unwrap());
+            let system = entry.with(&given).unwrap();
             runs.push(Run::system(&cib, system));
         }
         runs
     }
 
     fn made(run: &Run) -> Ran {
-        run.run(&Arc::new(AtomicBool::new(false)), &()).unwrap()
+        run.run(&Stop::default(), &()).unwrap()
     }
 
     fn stored() -> (tempfile::TempDir, Stored) {

@@ -13,7 +13,7 @@ pub(crate) struct Interval {
 
 /// Batches that an interval is taken from, at most and at least.
 const MOST: usize = 32;
-const LEAST: usize = 10;
+pub(super) const LEAST: usize = 10;
 
 /// Student's t, two-sided 95%, for [`LEAST`] - 1 to [`MOST`] - 1 degrees of freedom.
 const STUDENT: [f64; MOST - LEAST + 1] = [
@@ -24,46 +24,60 @@ const STUDENT: [f64; MOST - LEAST + 1] = [
 /// The normal distribution's point of 95%.
 const ONE_SIDED: f64 = 1.6449;
 
-/// Batches of equal length whose neighbours do not depend on each other.
-#[derive(Clone, Debug)]
+/// How sure means over batches of equal length are.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Means {
-    batches: Vec<Batch>,
-    /// Picoseconds of a batch.
-    length: f64,
+    /// Operations per picosecond.
+    pub(crate) rate: Interval,
+    /// Picoseconds; `None` where no operation's time was taken.
+    pub(crate) latency: Option<Interval>,
 }
 
 impl Means {
-    /// Of batches that last `length` picoseconds: joins them until there are 32 at most, and further until neighbours
-    /// do not depend on each other. `None` where fewer than 10 would be left.
+    /// Of batches that last `length` picoseconds. `None` where there are fewer than 10.
     pub(crate) fn of(batches: &[Batch], length: u64) -> Option<Means> {
-        let mut each = batches.len().div_ceil(MOST).max(1);
-        while batches.len() / each >= LEAST {
-            // Those that are left over are next to the warm-up.
-            let joined: Vec<Batch> = batches[batches.len() % each..].chunks(each).map(Batch::all).collect();
-            let rates: Vec<f64> = joined.iter().map(|b| b.completed as f64).collect();
-            if !depend(&rates) && !depend(&residuals(&joined)) {
-                return Some(Means { batches: joined, length: length as f64 * each as f64 });
-            }
-            each += each.div_ceil(4);
+        let counts = |batches: &[Batch]| batches.iter().map(|b| b.completed as f64).collect();
+        let (count, each) = of_joined(batches, counts)?;
+        let length = length as f64 * each as f64;
+        let rate = Interval { mean: count.mean / length, half: count.half / length };
+        Some(Means { rate, latency: latency(batches) })
+    }
+}
+
+/// The mean latency, and how sure it is.
+fn latency(batches: &[Batch]) -> Option<Interval> {
+    let all = Batch::all(batches);
+    let mean = (all.timed > 0).then(|| all.latency as f64 / all.timed as f64)?;
+    let (off, each) = of_joined(batches, residuals)?;
+    // The ratio of sums is off its true value as the mean of the residuals is off 0.
+    let per_batch = all.timed as f64 / (batches.len() / each) as f64;
+    Some(Interval { mean, half: off.half / per_batch })
+}
+
+/// The mean over batches, how sure it is, and how many were joined to one: until there are 32 at most, and further
+/// until neighbours do not depend on each other. Where they always do, what is looked at wanders: its mean is then as
+/// sure as the batch is near that is farthest from it, of the longest.
+fn of_joined(batches: &[Batch], seen: impl Fn(&[Batch]) -> Vec<f64>) -> Option<(Interval, usize)> {
+    let mut each = batches.len().div_ceil(MOST).max(1);
+    let mut last = None;
+    while batches.len() / each >= LEAST {
+        // Those that are left over are next to the warm-up.
+        let joined: Vec<Batch> = batches[batches.len() % each..].chunks(each).map(Batch::all).collect();
+        let seen = seen(&joined);
+        if !depend(&seen) {
+            return Some((interval(&seen), each));
         }
-        None
+        last = Some((farthest(&seen), each));
+        each += each.div_ceil(4);
     }
+    last
+}
 
-    /// Operations per picosecond.
-    pub(crate) fn rate(&self) -> Interval {
-        let counts: Vec<f64> = self.batches.iter().map(|b| b.completed as f64).collect();
-        let interval = interval(&counts);
-        Interval { mean: interval.mean / self.length, half: interval.half / self.length }
-    }
-
-    /// Picoseconds; `None` where no operation's time was taken.
-    pub(crate) fn latency(&self) -> Option<Interval> {
-        let all = Batch::all(&self.batches);
-        let mean = (all.timed > 0).then(|| all.latency as f64 / all.timed as f64)?;
-        // The ratio of sums is off its true value as the mean of the residuals is off 0.
-        let per_batch = all.timed as f64 / self.batches.len() as f64;
-        Some(Interval { mean, half: interval(&residuals(&self.batches)).half / per_batch })
-    }
+/// The mean, and how far from it the farthest is.
+fn farthest(of: &[f64]) -> Interval {
+    let mean = mean(of);
+    let half = of.iter().map(|x| (x - mean).abs()).fold(0.0, f64::max);
+    Interval { mean, half }
 }
 
 /// What the times of each batch are off what its number of operations would take on average.
@@ -83,16 +97,17 @@ fn spread(of: &[f64]) -> f64 {
     of.iter().map(|x| (x - mean) * (x - mean)).sum()
 }
 
-fn interval(of: &[f64]) -> Interval {
+pub(super) fn interval(of: &[f64]) -> Interval {
     let n = of.len();
+    let t = STUDENT.get(n - LEAST).copied().unwrap_or(STUDENT[MOST - LEAST]);
     let error = (spread(of) / (n as f64 * (n as f64 - 1.0))).sqrt();
-    Interval { mean: mean(of), half: STUDENT[n - LEAST] * error }
+    Interval { mean: mean(of), half: t * error }
 }
 
 /// Whether neighbours are more alike than chance makes them, by von Neumann's ratio: the sum of squared steps over
 /// that of squared distances to the mean is 2 on average where they do not depend on each other, with a variance of
 /// 4 (n - 2) / (n^2 - 1).
-fn depend(of: &[f64]) -> bool {
+pub(super) fn depend(of: &[f64]) -> bool {
     let n = of.len() as f64;
     let steps: f64 = of.windows(2).map(|pair| (pair[1] - pair[0]) * (pair[1] - pair[0])).sum();
     let least = 2.0 - ONE_SIDED * (4.0 * (n - 2.0) / (n * n - 1.0)).sqrt();

@@ -8,11 +8,17 @@
 //! Decisions rest on virtual times and counts, by additions, multiplications, divisions and square roots of doubles
 //! alone, which IEEE 754 rounds in one way: the same seed comes to the same end on every machine.
 
+mod ending;
 mod means;
-mod series;
+mod quantile;
+mod warm;
 
-pub(crate) use means::Means;
-pub(crate) use series::{Batch, Series};
+pub(crate) use doorbell_systems::series::{Batch, Series};
+pub use ending::Ended;
+pub(crate) use ending::{Course, Ending, Stop, Wanted};
+pub(crate) use means::{Interval, Means};
+pub(crate) use quantile::{is_known, quantile};
+pub(crate) use warm::warm_until;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,12 @@
 use super::*;
-use means::Interval;
+use doorbell_systems::series::Seen;
+use doorbell_verbs::{Span, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+fn seen(at: u64, completed: u64, latency: Option<u64>) -> Seen {
+    Seen { at: Time::from_ps(at), completed, since: None, latency: latency.map(Span::from_ps) }
+}
 
 fn unit(random: &mut Xoshiro256PlusPlus) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
@@ -15,15 +20,15 @@ fn exponential(random: &mut Xoshiro256PlusPlus, mean: f64) -> f64 {
 /// picoseconds. Its rate is 1 / `between`, its mean time in the system service / (1 - service / between).
 fn queue(seed: u64, between: f64, service: f64, end: f64) -> Series {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut series = Series::new(0, 10);
+    let mut series = Series::new(Time::START, 10, true);
     let (mut arrival, mut free) = (0.0, 0.0f64);
     loop {
         arrival += exponential(&mut random, between);
         free = free.max(arrival) + exponential(&mut random, service);
         if free >= end {
-            return series.until(end as u64);
+            return series.until(Time::from_ps(end as u64));
         }
-        series.add(free as u64, Batch { completed: 1, timed: 1, latency: (free - arrival) as u64 });
+        series.add(seen(free as u64, 1, Some((free - arrival) as u64)));
     }
 }
 
@@ -37,10 +42,10 @@ struct Answer {
 
 impl Answer {
     fn of(series: &Series) -> Option<Answer> {
-        let from = series.warm_until()?;
+        let from = warm_until(series)?;
         let first = (from - series.begin_of(0)) / series.length();
         let means = Means::of(&series.batches()[first as usize..], series.length())?;
-        Some(Answer { from, rate: means.rate(), latency: means.latency() })
+        Some(Answer { from, rate: means.rate, latency: means.latency })
     }
 
     fn is_within(&self, precision: f64) -> bool {
@@ -74,9 +79,9 @@ fn intervals_hold_the_true_means() {
 
 #[test]
 fn what_does_not_vary_is_known_at_once() {
-    let mut series = Series::new(500, 10);
-    (0..100).for_each(|i| series.add(500 + i * 1024, Batch { completed: 3, timed: 1, latency: 77 }));
-    let answer = Answer::of(&series.until(500 + 100 * 1024)).expect("it is settled");
+    let mut series = Series::new(Time::from_ps(500), 10, true);
+    (0..100).for_each(|i| series.add(seen(500 + i * 1024, 3, Some(77))));
+    let answer = Answer::of(&series.until(Time::from_ps(500 + 100 * 1024))).expect("it is settled");
     assert_eq!(
         (answer.from, answer.rate.half, answer.latency),
         (500, 0.0, Some(Interval { mean: 77.0, half: 0.0 }))
@@ -87,30 +92,56 @@ fn what_does_not_vary_is_known_at_once() {
 #[test]
 fn the_warm_up_is_left_out() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
-    let mut series = Series::new(0, 10);
+    let mut series = Series::new(Time::START, 10, true);
     for i in 0..400u64 {
         let of = if i < 60 { 10.0 } else { 100.0 };
         let completed = (of + 20.0 * unit(&mut random)) as u64;
-        series.add(i << 10, Batch { completed, ..Batch::default() });
+        series.add(seen(i << 10, completed, None));
     }
-    let answer = Answer::of(&series.until(400 << 10)).expect("it is settled");
+    let answer = Answer::of(&series.until(Time::from_ps(400 << 10))).expect("it is settled");
     assert!((60..=70).contains(&(answer.from >> 10)), "{answer:?}");
     assert!((answer.rate.mean * 1024.0 - 109.5).abs() < 1.0, "{answer:?}");
 }
 
 #[test]
 fn a_rate_that_still_rises_has_no_answer() {
-    let mut series = Series::new(0, 10);
-    (0..300u64).for_each(|i| series.add(i << 10, Batch { completed: 10 * i, ..Batch::default() }));
-    assert_eq!(Answer::of(&series.until(300 << 10)), None);
+    let mut series = Series::new(Time::START, 10, true);
+    (0..300u64).for_each(|i| series.add(seen(i << 10, 10 * i, None)));
+    assert_eq!(Answer::of(&series.until(Time::from_ps(300 << 10))), None);
 }
 
 #[test]
 fn batches_are_joined_and_nothing_is_lost() {
-    let mut series = Series::new(0, 0);
-    (0..100_000).for_each(|at| series.add(at, Batch { completed: 1, timed: 1, latency: at }));
+    let mut series = Series::new(Time::START, 0, false);
+    (0..100_000).for_each(|at| series.add(seen(at, 1, Some(at))));
     assert_eq!(series.length(), 256);
     let all = Batch::all(series.batches());
     assert_eq!((all.completed, all.latency), (100_000, 4_999_950_000));
-    assert_eq!(series.until(1000).batches().len(), 3);
+    assert_eq!(series.until(Time::from_ps(1000)).batches().len(), 3);
+}
+
+#[test]
+fn lumps_are_spread_over_the_time_they_took() {
+    let mut series = Series::new(Time::START, 10, false);
+    // Two threads see lumps of 64 in turn, each for the 3000 ps since its last.
+    for i in 1..300u64 {
+        let (at, since) = (i * 1500, Some(Time::from_ps(i.saturating_sub(2) * 1500)));
+        series.add(Seen { since, ..seen(at, 64, None) });
+    }
+    let whole = series.until(Time::from_ps(449_000));
+    assert_eq!(whole.batches().len(), (449_000 - 3000) >> 10);
+    let counts: Vec<u64> = whole.batches()[3..].iter().map(|batch| batch.completed).collect();
+    assert!(counts.iter().all(|n| (42..=46).contains(n)), "{counts:?}");
+    assert!((whole.rate() - 64.0 / 1500.0).abs() < 5e-4, "{}", whole.rate());
+    // With fewer than four of the longest lump, they are left as they came.
+    assert!(!series.is_evened(Time::from_ps(11_000)));
+}
+
+#[test]
+fn what_wanders_is_known_as_near_as_it_stays() {
+    let mut series = Series::new(Time::START, 10, false);
+    (0..320u64).for_each(|i| series.add(seen(i << 10, 10_000 + i, None)));
+    let means = Means::of(series.batches(), 1024).expect("there are enough");
+    let (mean, half) = (means.rate.mean * 1024.0, means.rate.half * 1024.0);
+    assert!((mean - 10_160.0).abs() < 10.0 && (130.0..160.0).contains(&half), "{mean} {half}");
 }

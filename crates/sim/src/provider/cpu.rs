@@ -169,7 +169,7 @@ impl Cpu for SimProvider<'_> {
     }
 
     fn pause(&self, deadline: Time) {
-        let sleeps = self.with(|w| {
+        let (sleeps, past_end) = self.with(|w| {
             let (skip, window) = (w.skip_pauses, w.env.window);
             let host = &mut w.hosts[self.machine];
             let empty = host.pause;
@@ -182,17 +182,20 @@ impl Cpu for SimProvider<'_> {
             thread.idle += window.overlap(started, since);
             let deadline = deadline.as_ps();
             if !skip || !steady || since >= deadline || !self.unchanged(w) {
-                return false;
+                // A thread that does nothing else would go on and on.
+                return (false, since > w.end);
             }
             // What changes before the clock comes to `since` wakes the thread at once.
             self.watch(w);
             w.threads[self.thread].waiting =
                 Waiting::Pause { since, pass: since - started, deadline, waking: false };
             w.schedule_deadline(self.thread, deadline);
-            true
+            (true, false)
         });
         if sleeps {
             self.suspend();
+        } else if past_end {
+            self.sync();
         }
     }
 

@@ -40,8 +40,8 @@ pub struct Tracing {
     pub trace: Option<Box<dyn Write + Send>>,
     /// Takes the packets as pcapng.
     pub pcap: Option<Box<dyn Write + Send>>,
-    /// From when on.
-    pub from: Time,
+    /// From when on; by default from when resources are metered.
+    pub from: Option<Time>,
     /// Operations to trace, those posted first; at least 1. Both files end when the last of them has, or
     /// 16 times as many, at least 1024, were posted later.
     pub operations: u64,
@@ -167,7 +167,7 @@ impl Tracer {
         let Tracing { trace, pcap, from, operations } = tracing;
         Tracer {
             asked: operations.max(1),
-            from: from.as_ps(),
+            from: from.map_or(u64::MAX, Time::as_ps),
             operations_seen: 0,
             later: 0,
             operations: Operations::default(),
@@ -182,6 +182,13 @@ impl Tracer {
             received: None,
             taken: Vec::new(),
             built: HashMap::new(),
+        }
+    }
+
+    /// Resources are metered from this moment on.
+    pub(crate) fn metered_from(&mut self, from: u64) {
+        if self.from == u64::MAX {
+            self.from = from;
         }
     }
 

@@ -142,6 +142,8 @@ fn waits_for(thread: &Thread) -> String {
         Waiting::Key(key) => format!("{who} waits for the key {key:?}"),
         Waiting::Pause { .. } => format!("{who} waits for {}", looked_at(thread)),
         Waiting::Socket { .. } => format!("{who} sleeps for a socket"),
+        // One that polls has turns in between.
+        Waiting::Turn if !thread.last_steps().is_empty() => format!("{who} waits for {}", looked_at(thread)),
         Waiting::Turn => format!("{who} waits for its turn"),
         Waiting::Ended => format!("{who} has ended"),
     }

@@ -78,7 +78,7 @@ fn run_traced(profiles: &[Profile], case: &Case) -> Result<(Tally, Metrics), Str
     cluster.trace(Tracing {
         trace: Some(Box::new(trace.clone())),
         pcap: Some(Box::new(pcap.clone())),
-        from: Time::START,
+        from: Some(Time::START),
         operations: 1000,
     });
     let ran = run_in(cluster, case)?;

@@ -52,7 +52,7 @@ pub fn refuses<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(), String
     let machines = cluster.machines();
     let mut stage = stage::stage(cluster, Faults::default(), patience)?;
     serve(2, &mut stage)?;
-    let end = stage.client_interval().end;
+    let end = stage.client_interval().end();
     stage.add_client(place(machines, 0), OutOfItems { end });
     stage::run::<C, u64>(stage).map(drop)
 }

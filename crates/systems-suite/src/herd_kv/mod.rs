@@ -82,7 +82,7 @@ pub(crate) fn serve<S, C: Cluster, R: Record>(
             filled: None,
             prefetch: case.prefetch,
             readers,
-            interval,
+            interval: interval.clone(),
         });
     }
     Ok(())

@@ -126,7 +126,7 @@ pub fn refuses<C: Cluster>(cluster: &mut C, patience: Span) -> Result<(), String
     let machines = cluster.machines();
     let mut stage = stage::stage(cluster, Faults::default(), patience)?;
     herd_kv::serve(&misused(), herd_kv::layout(), 0, &mut stage)?;
-    let end = stage.client_interval().end;
+    let end = stage.client_interval().end();
     stage.add_client(place(machines, 0), Misuse { end });
     stage.add_client(place(machines, 1), Liar { end });
     stage::run::<C, u64>(stage).map(drop)

@@ -125,7 +125,7 @@ impl<S: Store> Case<S> {
         let machines = cluster.machines();
         let mut stage = stage::stage(cluster, self.faults, patience)?;
         S::serve(self, &mut stage)?;
-        let end = stage.client_interval().end;
+        let end = stage.client_interval().end();
         for number in 0..self.clients {
             stage.add_client(place(machines, number), S::client(*self, number, end));
         }

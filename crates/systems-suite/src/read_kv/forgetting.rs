@@ -126,7 +126,7 @@ pub fn forgets<C: Cluster>(
     let machines = cluster.machines();
     let mut stage = stage::stage(cluster, Faults::default(), patience)?;
     herd_kv::serve(&case(), layout(), case().clients, &mut stage)?;
-    let end = stage.client_interval().end;
+    let end = stage.client_interval().end();
     stage.add_client(place(machines, 0), Comparer { steps, seed, end });
     let forgotten = stage::run::<C, u64>(stage)?.first().copied();
     if forgotten == Some(0) { Err("nothing was forgotten".into()) } else { Ok(forgotten) }

@@ -25,7 +25,7 @@ impl Program for Server {
         p.publish("atomics/counter", &mr.remote(0).to_bytes());
         let qps = device::serve_rc(&opened, self.clients, "atomics")?;
         while !self.interval.is_over(&p) {
-            p.pause(self.interval.end);
+            p.pause(self.interval.look());
         }
         drop(qps);
         Ok(())
@@ -57,7 +57,7 @@ impl Program for Client {
         let mut free: Vec<u64> = (0..u64::from(depth)).collect();
         let mut wc = [Wc::default(); 16];
         let interval = self.interval.begin(&p);
-        let mut drawer = Drawer::new(self.drawing, interval);
+        let mut drawer = Drawer::new(self.drawing, &interval);
         while !drawer.is_done(p.now()) {
             let wanted = drawer.wanted();
             for _ in 0..wanted {
@@ -76,7 +76,7 @@ impl Program for Client {
                 free.push(wc.wr_id);
             }
             if wanted == 0 && found.is_empty() {
-                p.pause(interval.end);
+                p.pause(interval.look());
             }
         }
         Ok(drawer.drawn)

@@ -69,7 +69,7 @@ impl Program for Server {
         p.publish("drtm/items", &mr.remote(0).to_bytes());
         let qps = device::serve_rc(&opened, self.clients, "drtm")?;
         while !self.interval.is_over(&p) {
-            p.pause(self.interval.end);
+            p.pause(self.interval.look());
         }
         drop(qps);
         Ok(())
@@ -289,7 +289,7 @@ impl Program for Client {
         let mut draws = Draws::new(load, self.number);
         let mut done = Vec::new();
         let interval = self.interval.begin(&p);
-        while p.now() < interval.end {
+        while p.now() < interval.end() {
             let mut busy = false;
             while (!load.windows || busy || items.outstanding() == 0)
                 && items.outstanding() < load.outstanding
@@ -305,10 +305,10 @@ impl Program for Client {
             busy |= items.poll(&mut done)?;
             for d in done.drain(..) {
                 let how = How { again: d.again, ..How::default() };
-                measured.operation(interval, d.began, p.now(), how);
+                measured.operation(&interval, d.began, p.now(), how);
             }
             if !busy {
-                p.pause(interval.end);
+                p.pause(interval.look());
             }
         }
         Ok(measured)

@@ -91,7 +91,7 @@ impl<P: Provider> DatagramWorker<P> {
     pub(super) fn pass<H: Handler>(
         &mut self,
         handler: &mut H,
-        interval: Interval,
+        interval: &Interval,
         measured: &mut Measured,
     ) -> Result<bool, SystemError> {
         let found = self.requests.poll(&mut self.wc)?.len();

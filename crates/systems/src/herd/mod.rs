@@ -184,7 +184,7 @@ impl<P: Provider> Worker<P> {
     pub fn pass<H: Handler>(
         &mut self,
         handler: &mut H,
-        interval: Interval,
+        interval: &Interval,
         measured: &mut Measured,
     ) -> Result<bool, SystemError> {
         match &mut self.0 {

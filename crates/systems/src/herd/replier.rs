@@ -152,7 +152,7 @@ impl<P: Provider> Replier<P> {
     pub(super) fn send(
         &mut self,
         answers: &[Answer],
-        interval: Interval,
+        interval: &Interval,
         measured: &mut Measured,
     ) -> Result<(), SystemError> {
         let sges: Vec<Sge> = answers.iter().map(|&a| self.sge(a)).collect();

@@ -107,7 +107,7 @@ impl<P: Provider> Worker<P> {
     pub(super) fn pass<H: Handler>(
         &mut self,
         handler: &mut H,
-        interval: Interval,
+        interval: &Interval,
         measured: &mut Measured,
     ) -> Result<bool, SystemError> {
         let bell = self.device.cpu.load_u64(self.part, self.config.bell_offset());
@@ -143,7 +143,7 @@ impl<P: Provider> Worker<P> {
     fn repeat(
         &mut self,
         client: u32,
-        interval: Interval,
+        interval: &Interval,
         measured: &mut Measured,
     ) -> Result<(), SystemError> {
         if client >= self.config.clients {

@@ -147,8 +147,8 @@ impl Program for Server {
             readers.push((device::serve_rc(&device, self.readers, "kv")?, tables));
         }
         while !self.interval.is_over(&p) {
-            if !worker.pass(&mut shard, self.interval, &mut measured)? {
-                p.pause(self.interval.end);
+            if !worker.pass(&mut shard, &self.interval, &mut measured)? {
+                p.pause(self.interval.look());
             }
         }
         Ok(measured)
@@ -181,7 +181,7 @@ impl Program for Client {
         let mut done = Vec::new();
         let mut next = None;
         let interval = self.interval.begin(&p);
-        while p.now() < interval.end {
+        while p.now() < interval.end() {
             let mut busy = false;
             while (!self.load.windows || client.outstanding() == 0 || busy)
                 && client.outstanding() < self.load.outstanding
@@ -210,11 +210,11 @@ impl Program for Client {
                         return Err(SystemError::Protocol(format!("a key of the population: {outcome:?}")));
                     }
                 }
-                measured.operation(interval, d.sent, p.now(), how);
+                measured.operation(&interval, d.sent, p.now(), how);
             }
             measured.again += client.repeat()?;
             if !busy {
-                p.pause(interval.end.min(client.due()));
+                p.pause(interval.look().min(client.due()));
             }
         }
         Ok(measured)

@@ -96,7 +96,7 @@ impl StoreServer {
                 filled: filled.get(number as usize).copied(),
                 prefetch: true,
                 readers: self.readers,
-                interval,
+                interval: interval.clone(),
             });
         }
         Ok(())

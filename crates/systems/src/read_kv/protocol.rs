@@ -228,7 +228,7 @@ impl Program for Client {
         let (mut gotten, mut put) = (Vec::new(), Vec::new());
         let mut next = None;
         let interval = self.interval.begin(&p);
-        while p.now() < interval.end {
+        while p.now() < interval.end() {
             let mut busy = false;
             while (!self.load.windows || busy || reader.outstanding() + rpc.outstanding() == 0)
                 && reader.outstanding() + rpc.outstanding() < outstanding
@@ -252,17 +252,17 @@ impl Program for Client {
             busy |= rpc.poll::<Reply>(&mut put)?;
             for g in gotten.drain(..) {
                 let how = How { again: g.again, missed: g.found.is_none(), header_only: false };
-                measured.operation(interval, g.began, p.now(), how);
+                measured.operation(&interval, g.began, p.now(), how);
             }
             for d in put.drain(..) {
                 if d.outcome != Outcome::Reply(Reply::Ok) {
                     return Err(SystemError::Protocol(format!("a PUT: {:?}", d.outcome)));
                 }
-                measured.operation(interval, d.sent, p.now(), How::default());
+                measured.operation(&interval, d.sent, p.now(), How::default());
             }
             measured.again += rpc.repeat()?;
             if !busy {
-                p.pause(interval.end.min(rpc.due()));
+                p.pause(interval.look().min(rpc.due()));
             }
         }
         Ok(measured)

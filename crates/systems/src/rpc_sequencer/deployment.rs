@@ -52,7 +52,13 @@ impl System for RpcSequencer {
         let counter = site.counter(0)?;
         let interval = site.server_interval();
         for number in 0..self.workers.cores {
-            site.add_server(Server { config: config.clone(), number, region, counter, interval });
+            site.add_server(Server {
+                config: config.clone(),
+                number,
+                region,
+                counter,
+                interval: interval.clone(),
+            });
         }
         for number in 0..self.clients.clients {
             let (drawing, interval) = (self.clients.drawing(), site.client_interval());

@@ -50,8 +50,8 @@ impl Program for Server {
         let mut handler = Counter { counter: self.counter };
         let mut worker = Worker::start(&p, &self.config, self.number, self.region)?;
         while !self.interval.is_over(&p) {
-            if !worker.pass(&mut handler, self.interval, &mut measured)? {
-                p.pause(self.interval.end);
+            if !worker.pass(&mut handler, &self.interval, &mut measured)? {
+                p.pause(self.interval.look());
             }
         }
         Ok(measured)
@@ -79,7 +79,7 @@ impl Program for Client {
         let mut done = Vec::new();
         let mut worker = self.number % self.config.workers;
         let interval = self.interval.begin(&p);
-        let mut drawer = Drawer::new(self.drawing, interval);
+        let mut drawer = Drawer::new(self.drawing, &interval);
         while !drawer.is_done(p.now()) {
             let mut busy = false;
             for _ in 0..drawer.wanted() {
@@ -101,7 +101,7 @@ impl Program for Client {
             let repeated = client.repeat()?;
             drawer.drawn.measured.again += repeated;
             if !busy && repeated == 0 {
-                p.pause(interval.end.min(client.due()));
+                p.pause(interval.look().min(client.due()));
             }
         }
         Ok(drawer.drawn)

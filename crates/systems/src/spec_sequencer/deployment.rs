@@ -38,7 +38,7 @@ impl System for SpecSequencer {
         let counter = site.counter(0)?;
         let interval = site.server_interval();
         for number in 0..self.workers.cores {
-            site.add_server(Server { config: config.clone(), number, counter, interval });
+            site.add_server(Server { config: config.clone(), number, counter, interval: interval.clone() });
         }
         for number in 0..self.clients.clients {
             let (drawing, interval) = (self.clients.drawing(), site.client_interval());

@@ -183,7 +183,7 @@ impl<'a, P: Provider> Worker<'a, P> {
         for part in list.chunks_mut(most) {
             self.outboxes[self.queue].post(part)?;
             let now = self.device.cpu.now();
-            measured.post(self.server.interval, now, part.len() as u64);
+            measured.post(&self.server.interval, now, part.len() as u64);
         }
         self.queue = (self.queue + 1) % self.outboxes.len();
         Ok(())
@@ -198,7 +198,7 @@ impl Program for Server {
         let mut worker = Worker::start(&self, &p)?;
         while !self.interval.is_over(&p) {
             if !worker.pass(&mut measured)? {
-                p.pause(self.interval.end);
+                p.pause(self.interval.look());
             }
         }
         Ok(measured)
@@ -341,7 +341,7 @@ impl Program for Client {
         let mut guesser = Guesser::start(&self, &p)?;
         let drawing = Drawing { outstanding: self.config.outstanding, ..self.drawing };
         let interval = self.interval.begin(&p);
-        let mut drawer = Drawer::new(drawing, interval);
+        let mut drawer = Drawer::new(drawing, &interval);
         while !drawer.is_done(p.now()) {
             let wanted = drawer.wanted();
             if wanted > 0 {
@@ -352,7 +352,7 @@ impl Program for Client {
             let again = guesser.renew()?;
             drawer.drawn.measured.again += u64::from(again);
             if wanted == 0 && !found && again == 0 {
-                p.pause(interval.end.min(guesser.due));
+                p.pause(interval.look().min(guesser.due));
             }
         }
         Ok(drawer.drawn)

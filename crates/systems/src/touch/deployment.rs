@@ -15,17 +15,6 @@ const ALONE: Clients = Clients::new(1, 1, 1, false);
 /// The tenant's thread, after the server's.
 const TENANT: u32 = 1;
 
-/// Requests that a run warms up with, and measures, where nobody says for how long.
-const WARM: u64 = 4;
-const MEASURED: u64 = 12;
-
-impl Touch {
-    /// About what a request takes at most: scan and transfer, at 4 ns a byte together, and what the rest takes.
-    fn request_time(&self) -> Span {
-        Span::from_us(30) + Span::from_ns(4) * u64::from(self.size) + self.compute.span()
-    }
-}
-
 impl System for Touch {
     const NAME: &'static str = "touch";
     const ABOUT: &'static str = "Server that scans a buffer before it answers";
@@ -51,18 +40,9 @@ impl System for Touch {
         }
     }
 
-    /// Long enough for a dozen requests, where nobody says for how long.
     fn settle(&mut self, given: &Given) {
         if given.get("instructions").is_none() {
             self.instructions = self.scan.instructions();
-        }
-        let requests = |n| Duration::new(self.request_time() * (n * u64::from(self.sends_per_fill.min(100))));
-        let (warmup, duration) = (requests(WARM), requests(MEASURED));
-        if given.get("warmup").is_none() {
-            self.timing.warmup = warmup;
-        }
-        if given.get("duration").is_none() {
-            self.timing.duration = duration;
         }
     }
 
@@ -122,7 +102,7 @@ impl System for Touch {
             sends_per_fill,
             compute,
             buffer,
-            interval,
+            interval: interval.clone(),
         });
         let memory = match self.tenant {
             Tenancy::None => None,

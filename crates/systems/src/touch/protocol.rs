@@ -50,10 +50,10 @@ impl Server {
         };
         let mut measured = Measured::default();
         let mut last: Option<Served> = None;
-        while let Some(number) = client.next(self.interval)? {
+        while let Some(number) = client.next(&self.interval)? {
             let began = p.now();
             if let Some(last) = last {
-                last.count(&mut measured, self.interval, began);
+                last.count(&mut measured, &self.interval, began);
             }
             if number.is_multiple_of(self.sends_per_fill) {
                 let touch = match self.scan {
@@ -84,15 +84,15 @@ struct Served {
 impl Served {
     /// Counts all phases at `next`, when the next request came: the client has the whole response by then, so that
     /// phases are measured of those operations that are.
-    fn count(self, measured: &mut Measured, interval: Interval, next: Time) {
+    fn count(self, measured: &mut Measured, interval: &Interval, next: Time) {
         if !interval.contains(next) {
             return;
         }
         let Served { began, prepared, sends, sent } = self;
         let whenever = Interval::endless();
-        measured.spent(whenever, Phase::Prepare, began, prepared);
-        measured.spent(whenever, Phase::Compute, prepared, sends);
-        measured.spent(whenever, Phase::Respond, sends, sent);
+        measured.spent(&whenever, Phase::Prepare, began, prepared);
+        measured.spent(&whenever, Phase::Compute, prepared, sends);
+        measured.spent(&whenever, Phase::Respond, sends, sent);
     }
 }
 
@@ -153,18 +153,18 @@ impl Client {
         let interval = self.interval.begin(p);
         let mut measured = Measured::default();
         let mut number = 0;
-        while p.now() < interval.end && (self.limit == 0 || number < self.limit) {
+        while p.now() < interval.end() && (self.limit == 0 || number < self.limit) {
             let began = p.now();
             server.ask(number)?;
-            if !server.answered(interval.end)? {
+            if !server.answered(&interval)? {
                 break;
             }
             let answered = p.now();
             if let Some(scanned) = scanned {
                 self.walk.go(p, scanned, Touch::Load);
-                measured.spent(interval, Phase::ClientScan, answered, p.now());
+                measured.spent(&interval, Phase::ClientScan, answered, p.now());
             }
-            measured.operation(interval, began, p.now(), How::default());
+            measured.operation(&interval, began, p.now(), How::default());
             self.judge(p, buffer, number)?;
             number += 1;
         }

@@ -7,7 +7,7 @@ use crate::outbox::{self, Outbox};
 use crate::{Interval, SystemError};
 use doorbell_verbs::{
     AccessFlags, Cq, Mem, Mr, Provider, Qp, QpCap, QpInitAttr, QpType, RecvWr, RemoteAddr, SendFlags, SendOp,
-    SendWr, Sge, Time,
+    SendWr, Sge,
 };
 
 /// What is published is below this.
@@ -94,7 +94,7 @@ impl<P: Provider> Server<P> {
 }
 
 impl<P: Provider> Serving for Server<P> {
-    fn next(&mut self, interval: Interval) -> Result<Option<u64>, SystemError> {
+    fn next(&mut self, interval: &Interval) -> Result<Option<u64>, SystemError> {
         let End { cpu, .. } = &self.end;
         let cpu = cpu.clone();
         while !interval.is_over(&cpu) {
@@ -103,7 +103,7 @@ impl<P: Provider> Serving for Server<P> {
                 self.end.expect(&[self.end.request.sge(0, REQUEST)])?;
                 return Ok(Some(number));
             }
-            cpu.pause(interval.end);
+            cpu.pause(interval.look());
         }
         Ok(None)
     }
@@ -153,12 +153,12 @@ impl<P: Provider> Asking for Client<P> {
         end.outbox.post(&mut [SendWr::new(0, SendOp::Send, &request).flags(SendFlags::INLINE)])
     }
 
-    fn answered(&mut self, end: Time) -> Result<bool, SystemError> {
+    fn answered(&mut self, interval: &Interval) -> Result<bool, SystemError> {
         while !self.end.received()? {
-            if self.end.cpu.now() >= end {
+            if self.end.cpu.now() >= interval.end() {
                 return Ok(false);
             }
-            self.end.cpu.pause(end);
+            self.end.cpu.pause(interval.look());
         }
         if self.end.response == Response::Read {
             let whole = [self.end.whole()];

@@ -1,7 +1,6 @@
 //! What both stacks give the two programs. A request is its number; a response is a buffer.
 
 use crate::{Interval, SystemError};
-use doorbell_verbs::Time;
 
 /// Bytes of a request.
 pub(super) const REQUEST: u32 = 8;
@@ -9,7 +8,7 @@ pub(super) const REQUEST: u32 = 8;
 /// The server's end of a connection.
 pub(super) trait Serving {
     /// Waits for the next request and returns its number; `None` where the interval ends, or the client leaves.
-    fn next(&mut self, interval: Interval) -> Result<Option<u64>, SystemError>;
+    fn next(&mut self, interval: &Interval) -> Result<Option<u64>, SystemError>;
 
     /// Sends the buffer. It may be changed once the next request is there.
     fn respond(&mut self) -> Result<(), SystemError>;
@@ -20,6 +19,6 @@ pub(super) trait Asking {
     /// Sends a request.
     fn ask(&mut self, number: u64) -> Result<(), SystemError>;
 
-    /// Waits for the whole response; returns whether it came before `end`.
-    fn answered(&mut self, end: Time) -> Result<bool, SystemError>;
+    /// Waits for the whole response; returns whether it came within the interval.
+    fn answered(&mut self, interval: &Interval) -> Result<bool, SystemError>;
 }

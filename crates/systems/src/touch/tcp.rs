@@ -2,7 +2,7 @@
 
 use super::stack::{Asking, REQUEST, Serving};
 use crate::{Interval, SystemError};
-use doorbell_verbs::{Mem, PageSize, Provider, SocketError, Span, TcpListener, TcpStream, Time};
+use doorbell_verbs::{Mem, PageSize, Provider, SocketError, Span, TcpListener, TcpStream};
 
 /// Where the server listens is published below this.
 const ADDRESS: &str = "touch/address";
@@ -48,13 +48,13 @@ impl<P: Provider> Server<P> {
 }
 
 impl<P: Provider> Serving for Server<P> {
-    fn next(&mut self, interval: Interval) -> Result<Option<u64>, SystemError> {
+    fn next(&mut self, interval: &Interval) -> Result<Option<u64>, SystemError> {
         let End { cpu, stream, request, .. } = &self.0;
         loop {
             if interval.is_over(cpu) {
                 return Ok(None);
             }
-            let nap = interval.end.min(cpu.now() + NAP);
+            let nap = interval.look().min(cpu.now() + NAP);
             match unless_left(stream.poll(nap))? {
                 Some(false) => {}
                 Some(true) => break,
@@ -88,12 +88,14 @@ impl<P: Provider> Asking for Client<P> {
         unless_left(self.0.stream.send(self.0.request, 0, REQUEST.into())).map(drop)
     }
 
-    fn answered(&mut self, end: Time) -> Result<bool, SystemError> {
-        let End { stream, buffer, .. } = &self.0;
+    fn answered(&mut self, interval: &Interval) -> Result<bool, SystemError> {
+        let End { cpu, stream, buffer, .. } = &self.0;
         let mut taken = 0;
         while taken < buffer.len() {
-            if unless_left(stream.poll(end))? != Some(true) {
-                return Ok(false);
+            match unless_left(stream.poll(interval.look()))? {
+                Some(true) => {}
+                Some(false) if cpu.now() < interval.end() => continue,
+                Some(false) | None => return Ok(false),
             }
             match unless_left(stream.recv(*buffer, taken, buffer.len() - taken))? {
                 None | Some(0) => return Ok(false),

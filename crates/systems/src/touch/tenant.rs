@@ -24,7 +24,7 @@ impl Program for Tenant {
         while !self.interval.is_over(&p) {
             let began = p.now();
             self.walk.go(&p, self.memory, Touch::Load);
-            measured.spent(self.interval, Phase::TenantPass, began, p.now());
+            measured.spent(&self.interval, Phase::TenantPass, began, p.now());
         }
         Ok(measured)
     }

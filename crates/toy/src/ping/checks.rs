@@ -19,7 +19,10 @@ impl Sequencer for OverSends {
         let (drawing, interval) = (case.drawing(), stage.client_interval());
         let machines = stage.cluster().machines();
         for number in 0..clients {
-            stage.add_client(place(machines, number), Keeping(Client { number, drawing, interval }));
+            stage.add_client(
+                place(machines, number),
+                Keeping(Client { number, drawing, interval: interval.clone() }),
+            );
         }
         Ok(())
     }

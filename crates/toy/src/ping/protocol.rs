@@ -90,10 +90,10 @@ impl Program for Server {
                     answered => answered?,
                 }
                 next += 1;
-                measured.post(self.interval, p.now(), 1);
+                measured.post(&self.interval, p.now(), 1);
             }
             if found.is_empty() {
-                p.pause(self.interval.end);
+                p.pause(self.interval.look());
             }
         }
         Ok(measured)
@@ -124,7 +124,7 @@ impl Program for Client {
         let mut began = vec![Time::START; depth as usize];
         let (mut slot, mut wc) = (0, [Wc::default(); 16]);
         let interval = self.interval.begin(&p);
-        let mut drawer = Drawer::new(self.drawing, interval);
+        let mut drawer = Drawer::new(self.drawing, &interval);
         while !drawer.is_done(p.now()) {
             let wanted = drawer.wanted();
             for _ in 0..wanted {
@@ -142,7 +142,7 @@ impl Program for Client {
                 drawer.got(number, began[wc.wr_id as usize], p.now(), false);
             }
             if wanted == 0 && found.is_empty() {
-                p.pause(interval.end);
+                p.pause(interval.look());
             }
         }
         Ok(drawer.drawn)

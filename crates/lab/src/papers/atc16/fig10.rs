@@ -4,7 +4,6 @@ use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
 use crate::plan::NotYet;
 use crate::plan::systems::curve;
 use crate::systems::{SystemOutcome, SystemWorkload};
-use doorbell_schema::Duration;
 use doorbell_systems::System;
 use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::drtm_kv::DrtmKv;
@@ -37,9 +36,8 @@ fn store(ctx: &Ctx<'_>, cluster: &str, clients: u32, put_permille: u32, update: 
     let mut store = DrtmKv::usual();
     // Atomics are slow on cx3: a count of few would be coarse.
     let (warmup, us) = if cluster == "cx3" { (400, 1500) } else { (100, 200) };
-    let span = |us| Duration::new(Span::from_us(us));
     store.clients = Clients { clients, clients_per_machine: 8, ..store.clients };
-    store.timing = Timing { warmup: span(warmup), duration: span(us), ..store.timing };
+    store.timing = Timing::of(Span::from_us(warmup), Span::from_us(us));
     (store.pairs.put_permille, store.update) = (put_permille, update);
     if ctx.full {
         store.pairs.pairs = REAL_PAIRS;

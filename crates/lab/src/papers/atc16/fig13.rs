@@ -84,7 +84,7 @@ fn look_ups(outcome: &Outcome, kind: Resource) -> (u64, u64) {
 
 impl Point {
     fn new(profile: &Profile, outcome: Arc<Outcome>) -> Point {
-        let seconds = outcome.workload.duration.span().as_secs_f64();
+        let seconds = outcome.measured.duration.span().as_secs_f64();
         let per_second = |n: u64| n as f64 / seconds / 1e6;
         let lines = |kind, bytes: u32| look_ups(&outcome, kind).1 * u64::from(wqe::lines(bytes));
         let missing = lines(Resource::WqeCache, wqe::LINE)
@@ -221,7 +221,7 @@ fn both_rise(read: &Series) -> (bool, String) {
 fn miss_points(read: &Series) -> Check {
     let Some(last) = read.points.last() else { unreachable!("the figure has points") };
     let (hits, misses) = look_ups(&last.outcome, Resource::WqeCache);
-    let done = last.outcome.mops * last.outcome.workload.duration.span().as_secs_f64() * 1e6;
+    let done = last.outcome.mops * last.outcome.measured.duration.span().as_secs_f64() * 1e6;
     let each = (hits + misses) as f64 / done;
     let holds = misses > 0 && (1.8..2.2).contains(&each);
     let seen = format!("{each:.1} look-ups for a READ, {misses} misses");

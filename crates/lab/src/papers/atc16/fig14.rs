@@ -148,7 +148,7 @@ fn internal_lock(ctx: &Ctx<'_>, cib: &Sweep) -> Check {
     let one = cib.at(1);
     let p = ctx.profile("cib");
     let pcie = one.pcie.iter().find(|p| p.machine == 0);
-    let done = one.mops * one.workload.duration.span().as_secs_f64() * 1e6;
+    let done = one.mops * one.measured.duration.span().as_secs_f64() * 1e6;
     let [reads, writes] = [pcie.map_or(0, |p| p.rdcur), pcie.map_or(0, |p| p.itom)].map(|n| n as f64 / done);
     let near_one = |n: f64| (0.98..1.02).contains(&n);
     let serial = cib.hold_ns() >= p.pcie.read_latency.as_ns() as f64;

@@ -205,10 +205,10 @@ fn default_method(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
         briefly(100, workload)
     };
     let outcomes = ctx.measure("cib", "s31-mmio-default", &[pair(1), pair(SENDS)])?;
-    let [by_mmio, doorbell] = [0, 1].map(|i| outcomes[i].latency_ns.p50.unwrap_or(0));
-    let seen = format!("{by_mmio} ns, by Doorbell {doorbell} ns");
-    Ok(Check::statement("atc16-s31-mmio-default", "cib", by_mmio < doorbell && by_mmio > 0, seen).note(
-        "median latency of two WRITEs of 4 bytes; which method a driver takes by default is not modelled",
+    let [by_mmio, doorbell] = [0, 1].map(|i| outcomes[i].latency_ns.mean.unwrap_or(f64::NAN));
+    let seen = format!("{by_mmio:.0} ns, by Doorbell {doorbell:.0} ns");
+    Ok(Check::statement("atc16-s31-mmio-default", "cib", by_mmio < doorbell && by_mmio > 0.0, seen).note(
+        "mean latency of two WRITEs of 4 bytes; which method a driver takes by default is not modelled",
     ))
 }
 

@@ -58,7 +58,7 @@ pub(super) fn spec(cores: u32) -> SpecSequencer {
 /// One word for all: slow, so measured for longer.
 pub(super) fn atomics() -> SystemWorkload {
     let mut atomics = AtomicsSequencer::usual();
-    atomics.timing.duration = Duration::new(Span::from_us(2000));
+    atomics.timing.duration = Some(Duration::new(Span::from_us(2000)));
     atomics.into()
 }
 

@@ -45,9 +45,9 @@ fn workload(us: u64, put_permille: u32, speculate: bool) -> SystemWorkload {
     (store.clients.clients, store.clients.clients_per_machine) = (CLIENTS, 4);
     (store.pairs.pairs, store.pairs.put_permille) = (PAIRS, put_permille);
     store.speculate = speculate;
-    store.timing.warmup = Duration::new(Span::from_us(us));
+    store.timing.warmup = Some(Duration::new(Span::from_us(us)));
     // Windows of 32 come and go together: many must, lest the gain be coarse.
-    store.timing.duration = Duration::new(Span::from_us(450));
+    store.timing.duration = Some(Duration::new(Span::from_us(450)));
     store.into()
 }
 

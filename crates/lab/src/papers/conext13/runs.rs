@@ -1,12 +1,12 @@
 //! What the experiments run: the server that scans, on the paper's machines.
 
-use crate::Duration;
 use crate::papers::{Ctx, Curve};
 use crate::plan::NotYet;
 use crate::plan::runs::percent_more;
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_nic::{Hierarchy, Profile};
 use doorbell_systems::System;
+use doorbell_systems::config::Timing;
 use doorbell_systems::touch::{Mode, Scanned, Touch};
 use doorbell_verbs::Span;
 
@@ -55,8 +55,7 @@ pub(super) fn touch(mode: Mode, scan: Scanned, size: u32) -> Touch {
 /// Lets a run warm up, and measures it, for as long as so many requests take, or more of them.
 pub(super) fn measure(touch: &mut Touch, warm: u64, measured: u64) {
     let each = Span::from_us(40) + Span::from_ns(2) * u64::from(touch.size) + touch.compute.span();
-    touch.timing.warmup = Duration::new(each * warm);
-    touch.timing.duration = Duration::new(each * measured);
+    touch.timing = Timing::of(each * warm, each * measured);
 }
 
 /// Time of a request in microseconds.

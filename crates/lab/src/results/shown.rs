@@ -1,0 +1,133 @@
+//! What the threads of a run saw together: how long operations took, and how sure that is.
+
+use super::Latency;
+use crate::steady::{Course, Ended, Means, Series, Wanted, quantile, warm_until};
+use doorbell_schema::Duration;
+use doorbell_systems::Measurement;
+use doorbell_verbs::Span;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// From when to when a run was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MeasuredTime {
+    /// Virtual time before, since threads or clients began.
+    #[schemars(with = "String")]
+    pub warmup: Duration,
+    /// Virtual time measured.
+    #[schemars(with = "String")]
+    pub duration: Duration,
+    /// Why it ended.
+    pub ended: Ended,
+}
+
+/// How sure means are: half of the intervals around them that hold the true ones in 95 of 100 cases; and intervals
+/// of percentiles.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Certainty {
+    /// Of the rate, in millions per second; absent where it is not known.
+    pub mops: Option<f64>,
+    /// Of the mean latency in nanoseconds; absent where it is not known.
+    pub latency_ns: Option<f64>,
+    /// From where to where the median is, in nanoseconds; absent where that is not known.
+    #[serde(default)]
+    pub p50_ns: Option<(u64, u64)>,
+    /// The same of the 99th percentile.
+    #[serde(default)]
+    pub p99_ns: Option<(u64, u64)>,
+    /// The same of the 99.9th percentile.
+    #[serde(default)]
+    pub p999_ns: Option<(u64, u64)>,
+    /// Why the measured time does not tell the rate in the long run, in words; absent where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<String>,
+}
+
+/// What the threads of a run saw together.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    pub(crate) measured: MeasuredTime,
+    /// Operations per second in millions, where those that completed are not as many as were under way and ended.
+    pub(crate) evened: Option<f64>,
+    pub(crate) latency: Latency,
+    pub(crate) certainty: Certainty,
+    /// What threads waited for at the end, where nothing completed.
+    pub(crate) waits: Option<String>,
+}
+
+/// Part of the measured time that may look like warm-up.
+const LOOKS_WARM: f64 = 0.1;
+
+impl Shown {
+    pub(crate) fn of(measurement: &Measurement, wanted: Wanted, course: &Course) -> Shown {
+        let (from, end) = (measurement.from(), measurement.end());
+        let ended = course.ended;
+        let series = measurement.series();
+        let nothing = series.batches().iter().all(|batch| batch.completed == 0);
+        Shown {
+            measured: MeasuredTime {
+                warmup: Duration::new(from - wanted.begin),
+                duration: Duration::new(end - from),
+                ended,
+            },
+            evened: series.is_evened(end).then(|| series.until(end).rate() * 1e6),
+            latency: Latency::from(&series.latency()),
+            certainty: certainty(&series.until(end), end - from, ended, wanted),
+            waits: nothing.then(|| course.waits.clone()),
+        }
+    }
+
+    /// Of a run that was not made.
+    #[cfg(test)]
+    pub(crate) fn nothing() -> Shown {
+        let measured = MeasuredTime {
+            warmup: Duration::new(Span::ZERO),
+            duration: Duration::new(Span::from_us(1)),
+            ended: Ended::Duration,
+        };
+        let latency = Latency { min: None, mean: None, p50: None, p99: None, p999: None };
+        Shown { measured, evened: None, latency, certainty: Certainty::default(), waits: None }
+    }
+
+    /// Virtual time measured.
+    pub(crate) fn span(&self) -> Span {
+        self.measured.duration.span()
+    }
+}
+
+fn certainty(series: &Series, span: Span, ended: Ended, wanted: Wanted) -> Certainty {
+    if series.batches().iter().all(|batch| batch.completed == 0) {
+        return Certainty::default();
+    }
+    let means = Means::of(series.batches(), series.length());
+    Certainty {
+        mops: means.map(|m| m.rate.half * 1e6),
+        latency_ns: means.and_then(|m| m.latency).map(|latency| latency.half / 1e3),
+        p50_ns: quantile(series, 0.5),
+        p99_ns: quantile(series, 0.99),
+        p999_ns: quantile(series, 0.999),
+        unsettled: unsettled(series, span, means.is_some(), ended, wanted),
+    }
+}
+
+/// Why a measured time does not tell the rate in the long run.
+fn unsettled(series: &Series, span: Span, known: bool, ended: Ended, wanted: Wanted) -> Option<String> {
+    let within =
+        |what: &str| Some(format!("rate and mean latency are not known to {} when {what}", wanted.precision));
+    let max_time = Duration::new(wanted.max_time);
+    match ended {
+        Ended::Settled => return None,
+        Ended::MaxTime => return within(&format!("{max_time} of virtual time (--max-time) are over")),
+        Ended::MaxWall => return within("the wall-clock time (--max-wall) is over"),
+        Ended::Interrupted => return within("it is interrupted"),
+        Ended::Duration => {}
+    }
+    match warm_until(series).map(|warm| warm - series.start()) {
+        None => Some("the rate still changes".to_owned()),
+        Some(warm) if warm as f64 > LOOKS_WARM * span.as_ps() as f64 => {
+            Some(format!("its first {:.0} us look like warm-up", warm as f64 / 1e6))
+        }
+        Some(_) if !known => Some("it changes too slowly for so short a time".to_owned()),
+        Some(_) => None,
+    }
+}

@@ -1,0 +1,288 @@
+//! When a run ends: as soon as it knows its answer.
+//!
+//! It is looked at again and again, at virtual times that grow by a constant factor. As long as the warm-up is not
+//! over nothing is kept; from then on everything is measured, until the intervals of rate and mean latency are
+//! within the precision. What decides are virtual times and counts alone.
+
+use super::{Means, Series, warm_until};
+use doorbell_schema::Share;
+use doorbell_sim::{Look, Steer};
+use doorbell_systems::Measurement;
+use doorbell_verbs::{Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// From when to when is measured, as far as it is said beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// When what is seen begins.
+    pub(crate) begin: Time,
+    /// From then on; else as long as rate and latency are not steady.
+    pub(crate) warmup: Option<Span>,
+    /// After the warm-up; else until the answer is known.
+    pub(crate) duration: Option<Span>,
+    /// How narrow its intervals must be for that.
+    pub(crate) precision: Share,
+    /// After that much time the run ends anyway.
+    pub(crate) max_time: Span,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// The time that was asked for is over.
+    #[default]
+    Duration,
+    /// The intervals are within the precision.
+    Settled,
+    /// Its virtual time is over, and they are not.
+    MaxTime,
+    /// The wall-clock time is over. Another run may end elsewhere.
+    MaxWall,
+    /// Somebody stopped it. Another run may end elsewhere.
+    Interrupted,
+}
+
+impl Ended {
+    /// Whether the same run would end at the same time.
+    pub fn is_repeatable(self) -> bool {
+        !matches!(self, Ended::MaxWall | Ended::Interrupted)
+    }
+}
+
+/// What stops a run from outside.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stop {
+    pub(crate) interrupt: Arc<AtomicBool>,
+    pub(crate) at: Option<Instant>,
+}
+
+impl Stop {
+    fn reason(&self) -> Option<Ended> {
+        if self.interrupt.load(Ordering::Relaxed) {
+            return Some(Ended::Interrupted);
+        }
+        self.at.filter(|at| Instant::now() >= *at).map(|_| Ended::MaxWall)
+    }
+}
+
+/// How a run went on and ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Course {
+    /// Why it ended.
+    pub(crate) ended: Ended,
+    /// It was stopped before anything was known.
+    pub(crate) stopped: bool,
+    /// What threads waited for then.
+    pub(crate) waits: String,
+}
+
+/// Virtual time that threads get to come to their end once the measurement is over: they do, but one that posts
+/// millions of RECVs first is late.
+const GRACE: Span = Span::from_ms(100_000);
+
+/// Picoseconds of the first batches of what is seen before measuring begins: 2 to this power, a quarter of a
+/// microsecond.
+const LOG_FIRST_BATCH: u32 = 18;
+/// The first look at a run, after it has begun.
+const FIRST_LOOK: Span = Span::from_us(24);
+/// Looks are that much later than the last, in parts of what was seen by then.
+const LATER: (u64, u64) = (2, 5);
+/// Batches that the least measured time is cut into.
+const BATCHES: u64 = 128;
+/// So many times the longest latency is to be seen: an operation that takes that long may come again.
+const TURNS: u64 = 4;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// What is seen does not count yet.
+    Warming,
+    /// It looked as if the warm-up were over, at one look.
+    Warm,
+    Measuring,
+    /// The end is set.
+    Ending,
+}
+
+/// Who ends a run.
+pub(crate) struct Ending {
+    wanted: Wanted,
+    stop: Stop,
+    measurement: Measurement,
+    state: State,
+    course: Arc<Mutex<Course>>,
+}
+
+impl Wanted {
+    /// From when to when is measured, as far as that is known; threads measure by it.
+    pub(crate) fn measurement(&self) -> Measurement {
+        match (self.warmup, self.duration) {
+            (Some(warmup), Some(duration)) => Measurement::fixed(self.begin + warmup, duration),
+            (Some(warmup), None) => {
+                let from = self.begin + warmup;
+                let measurement = Measurement::open(from, LOG_FIRST_BATCH, from + least(warmup));
+                measurement.measure_from(from, log_batch(least(warmup)));
+                measurement
+            }
+            (None, _) => Measurement::open(self.begin, LOG_FIRST_BATCH, self.begin + FIRST_LOOK),
+        }
+    }
+
+    /// The metering window, as far as it is known.
+    pub(crate) fn window(&self) -> (Time, Span) {
+        match (self.warmup, self.duration) {
+            (Some(warmup), Some(duration)) => (self.begin + warmup, duration),
+            (Some(warmup), None) => (self.begin + warmup, Time::NEVER - (self.begin + warmup)),
+            (None, _) => (Time::NEVER, Span::ZERO),
+        }
+    }
+}
+
+/// The least time that is measured after a warm-up.
+fn least(warmup: Span) -> Span {
+    FIRST_LOOK.max(Span::from_ps(warmup.as_ps() / 2))
+}
+
+/// The length of batches of which that time has enough.
+fn log_batch(time: Span) -> u32 {
+    (time.as_ps() / BATCHES).max(1).ilog2()
+}
+
+/// The last moment before an end, at which threads end.
+fn before(end: Time) -> Time {
+    Time::from_ps(end.as_ps() - 1)
+}
+
+impl Ending {
+    /// Of a run that measures by `measurement`, with when to look first and how it goes on.
+    pub(crate) fn new(
+        wanted: Wanted,
+        stop: Stop,
+        measurement: Measurement,
+    ) -> (Time, Box<Ending>, Arc<Mutex<Course>>) {
+        let course: Arc<Mutex<Course>> = Arc::default();
+        let has_end = measurement.end() != Time::NEVER;
+        let first = if has_end { before(measurement.end()) } else { measurement.look() };
+        let state = if wanted.warmup.is_some() { State::Measuring } else { State::Warming };
+        (first, Box::new(Ending { wanted, stop, measurement, state, course: course.clone() }), course)
+    }
+
+    /// The time of the next look, where what is looked at began at `since`.
+    fn later(&self, now: Time, since: Time) -> Time {
+        let (times, parts) = LATER;
+        let step = Span::from_ps((now - since).as_ps() / parts * times).max(FIRST_LOOK);
+        let latest = self.wanted.begin + self.wanted.max_time;
+        // Past the latest only what has a duration goes on.
+        let next = now + step;
+        let next = if now < latest { next.min(latest) } else { next };
+        self.measurement.look_at(next);
+        next
+    }
+
+    fn is_late(&self, now: Time) -> bool {
+        now >= self.wanted.begin + self.wanted.max_time
+    }
+
+    fn warming(&mut self, run: &mut Look<'_>) -> Time {
+        let now = run.now();
+        let seen = self.measurement.series().until(now);
+        let warm = warm_until(&seen).filter(|warm| {
+            let since = now.as_ps() - warm;
+            since >= TURNS / 2 * seen.longest()
+        });
+        match (warm, self.state) {
+            (Some(_), State::Warm) => self.begin(run),
+            // Nothing is steady: what comes is measured, and said to be unsettled.
+            _ if self.is_late(now) => self.begin(run),
+            (warm, _) => {
+                self.state = if warm.is_some() { State::Warm } else { State::Warming };
+                self.later(now, self.wanted.begin)
+            }
+        }
+    }
+
+    /// The warm-up is over.
+    fn begin(&mut self, run: &mut Look<'_>) -> Time {
+        let from = run.horizon();
+        let warmup = from - self.wanted.begin;
+        let span = self.wanted.duration.unwrap_or(least(warmup));
+        run.meter_from(from);
+        self.measurement.measure_from(from, log_batch(span));
+        self.state = State::Measuring;
+        let end = from + span;
+        if self.wanted.duration.is_some() {
+            self.measurement.end_at(end);
+            run.meter_until(end);
+            return before(end);
+        }
+        self.measurement.look_at(end);
+        end
+    }
+
+    fn measuring(&mut self, run: &mut Look<'_>) -> Time {
+        let (now, from) = (run.now(), self.measurement.from());
+        if self.wanted.duration.is_some() {
+            return self.end_at(self.measurement.end(), run, Ended::Duration);
+        }
+        if self.is_known(now) {
+            return self.end_at(run.horizon(), run, Ended::Settled);
+        }
+        match self.is_late(now) {
+            true => self.end_at(run.horizon(), run, Ended::MaxTime),
+            false => self.later(now, from),
+        }
+    }
+
+    fn is_known(&self, now: Time) -> bool {
+        let seen = self.measurement.series().until(now);
+        let since = now - self.measurement.from();
+        since.as_ps() >= TURNS.saturating_mul(seen.longest()) && is_within(&seen, self.wanted.precision)
+    }
+
+    /// Ends the measurement; threads end then, too.
+    fn end_at(&mut self, end: Time, run: &mut Look<'_>, why: Ended) -> Time {
+        self.state = State::Ending;
+        self.measurement.end_at(end);
+        run.meter_until(end);
+        let mut course = self.course.lock().unwrap_or_else(|e| e.into_inner());
+        course.ended = why;
+        course.waits = run.waits();
+        end + GRACE
+    }
+}
+
+/// Whether rate and mean latency are known to this precision.
+fn is_within(seen: &Series, precision: Share) -> bool {
+    let narrow = |interval: super::Interval| interval.half <= precision.of_one() * interval.mean;
+    let means = Means::of(seen.batches(), seen.length());
+    means.is_some_and(|means| means.rate.mean > 0.0 && narrow(means.rate) && means.latency.is_none_or(narrow))
+}
+
+impl Steer for Ending {
+    fn look(&mut self, run: &mut Look<'_>) -> Time {
+        match (self.state, self.stop.reason()) {
+            // Everything of it is over.
+            (State::Ending, _) => run.now(),
+            (State::Measuring, Some(why)) => self.end_at(run.horizon(), run, why),
+            (State::Measuring, None) => self.measuring(run),
+            // Nothing is known yet.
+            (State::Warming | State::Warm, Some(Ended::Interrupted)) => {
+                self.course.lock().unwrap_or_else(|e| e.into_inner()).stopped = true;
+                run.now()
+            }
+            (State::Warming | State::Warm, Some(why)) => {
+                self.begin(run);
+                self.end_at(run.horizon() + FIRST_LOOK, run, why)
+            }
+            (State::Warming | State::Warm, None) => self.warming(run),
+        }
+    }
+
+    fn is_called(&mut self) -> bool {
+        !matches!(self.state, State::Ending) && self.stop.reason().is_some()
+    }
+}

@@ -1,0 +1,227 @@
+//! What a run showed, by spans of time.
+
+use doorbell_verbs::{Span, Time};
+use hdrhistogram::Histogram;
+
+/// What was seen within a span of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// Operations that completed.
+    pub completed: u64,
+    /// The same where those that a signalled one implies, and it, are spread over the time since the last.
+    pub evened: u64,
+    /// Operations whose time was taken.
+    pub timed: u64,
+    /// The sum of these times in picoseconds.
+    pub latency: u64,
+}
+
+impl Batch {
+    /// Both together.
+    pub fn joined(self, other: Batch) -> Batch {
+        Batch {
+            completed: self.completed + other.completed,
+            evened: self.evened + other.evened,
+            timed: self.timed + other.timed,
+            latency: self.latency.saturating_add(other.latency),
+        }
+    }
+
+    /// All of them together.
+    pub fn all(some: &[Batch]) -> Batch {
+        some.iter().fold(Batch::default(), |all, one| all.joined(*one))
+    }
+}
+
+/// What a thread saw.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// When.
+    pub at: Time,
+    /// Operations that have completed.
+    pub completed: u64,
+    /// When those completed before which one completion tells of together; `None` where each tells of itself.
+    pub since: Option<Time>,
+    /// How long one of them took, if that was taken.
+    pub latency: Option<Span>,
+}
+
+/// Batches that are kept: where there would be more, they are joined two by two, and last twice as long.
+pub const MOST_BATCHES: usize = 512;
+
+/// Batches that share a histogram of latencies.
+const PER_HISTOGRAM: usize = 8;
+
+/// Lumps are spread where so many times the longest of them was seen.
+const LAGS: u64 = 4;
+
+/// Longest latency that is told apart, in nanoseconds; longer ones count as this.
+const LONGEST_NS: u64 = 10_000_000_000;
+
+/// Batches of equal length, one after another.
+#[derive(Clone, Debug)]
+pub struct Series {
+    start: u64,
+    /// The length of a batch is 2 to this power, in picoseconds.
+    log_length: u32,
+    batches: Vec<Batch>,
+    /// Latencies of each so many batches, in nanoseconds; none where they are not kept.
+    latencies: Option<Vec<Histogram<u32>>>,
+    /// The longest of all.
+    longest: u64,
+    /// The longest time over which completions were spread.
+    lag: u64,
+}
+
+fn empty() -> Histogram<u32> {
+    Histogram::new(3).expect("three digits are a valid constant")
+}
+
+impl Series {
+    /// From `start` on, in batches that last 2^`log_length` at first, in picoseconds. Single latencies are kept on
+    /// demand, besides their sums.
+    pub fn new(start: Time, log_length: u32, with_latencies: bool) -> Series {
+        Series {
+            start: start.as_ps(),
+            log_length,
+            batches: Vec::with_capacity(MOST_BATCHES),
+            latencies: with_latencies.then(Vec::new),
+            longest: 0,
+            lag: 0,
+        }
+    }
+
+    /// What was seen; of what comes before the start nothing is kept.
+    #[inline]
+    pub fn add(&mut self, seen: Seen) {
+        let Some(at) = seen.at.as_ps().checked_sub(self.start) else { return };
+        if at >> self.log_length >= self.batches.len() as u64 {
+            self.extend(at);
+        }
+        let number = (at >> self.log_length) as usize;
+        let batch = &mut self.batches[number];
+        batch.completed += seen.completed;
+        match seen.since {
+            Some(since) if since < seen.at => self.even(since.as_ps(), seen.at.as_ps(), seen.completed),
+            _ => batch.evened += seen.completed,
+        }
+        if let Some(latency) = seen.latency {
+            self.took(number, latency.as_ps());
+        }
+    }
+
+    /// An operation took so long.
+    #[inline]
+    fn took(&mut self, number: usize, latency: u64) {
+        let batch = &mut self.batches[number];
+        batch.timed += 1;
+        batch.latency = batch.latency.saturating_add(latency);
+        self.longest = self.longest.max(latency);
+        if let Some(all) = &mut self.latencies {
+            let histogram = &mut all[number / PER_HISTOGRAM];
+            histogram.record((latency / 1000).clamp(1, LONGEST_NS)).expect("the histogram grows");
+        }
+    }
+
+    /// Spreads completions over the time from `since` to `at`.
+    fn even(&mut self, since: u64, at: u64, completed: u64) {
+        let lag = at - since;
+        self.lag = self.lag.max(lag);
+        // Of all of them, those up to a time.
+        let up_to = |time: u64| (u128::from(completed) * u128::from(time - since) / u128::from(lag)) as u64;
+        let mut from = since.max(self.start);
+        let mut before = up_to(from);
+        loop {
+            let number = (from - self.start) >> self.log_length;
+            let end = at.min(self.start + ((number + 1) << self.log_length));
+            let by_then = up_to(end);
+            self.batches[number as usize].evened += by_then - before;
+            if end == at {
+                return;
+            }
+            (from, before) = (end, by_then);
+        }
+    }
+
+    #[cold]
+    fn extend(&mut self, since: u64) {
+        while since >> self.log_length >= MOST_BATCHES as u64 {
+            self.batches = self.batches.chunks(2).map(Batch::all).collect();
+            self.log_length += 1;
+            if let Some(all) = &mut self.latencies {
+                *all = all.chunks(2).map(together).collect();
+            }
+        }
+        let batches = 1 + (since >> self.log_length) as usize;
+        self.batches.resize(batches.max(self.batches.len()), Batch::default());
+        if let Some(all) = &mut self.latencies {
+            all.resize_with(self.batches.len().div_ceil(PER_HISTOGRAM), empty);
+        }
+    }
+
+    /// The batches that ended by `at`, up to which all was seen, and of all latencies those. Where completions come in
+    /// lumps they are spread, unless that takes too much of the time: of the last the next lump is to tell.
+    pub fn until(&self, at: Time) -> Series {
+        let mut series = self.clone();
+        let since = at.as_ps().saturating_sub(self.start);
+        let evened = self.is_evened(at);
+        let ended = (if evened { since - self.lag } else { since }) >> self.log_length;
+        series.batches.resize(ended.min(MOST_BATCHES as u64) as usize, Batch::default());
+        if evened {
+            series.batches.iter_mut().for_each(|batch| batch.completed = batch.evened);
+        }
+        series
+    }
+
+    /// Whether what was seen up to a time comes in lumps, and these are far shorter than that.
+    pub fn is_evened(&self, at: Time) -> bool {
+        self.lag > 0 && LAGS.saturating_mul(self.lag) <= at.as_ps().saturating_sub(self.start)
+    }
+
+    /// Operations per picosecond over all batches.
+    pub fn rate(&self) -> f64 {
+        Batch::all(&self.batches).completed as f64 / (self.batches.len() as f64 * self.length() as f64)
+    }
+
+    /// When it begins, in picoseconds.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Picoseconds of a batch.
+    pub fn length(&self) -> u64 {
+        1 << self.log_length
+    }
+
+    /// Those there are.
+    pub fn batches(&self) -> &[Batch] {
+        &self.batches
+    }
+
+    /// When a batch begins, in picoseconds.
+    pub fn begin_of(&self, batch: usize) -> u64 {
+        self.start + ((batch as u64) << self.log_length)
+    }
+
+    /// The longest latency in picoseconds.
+    pub fn longest(&self) -> u64 {
+        self.longest
+    }
+
+    /// Latencies in nanoseconds by spans of time of equal length; empty where they are not kept.
+    pub fn latencies(&self) -> &[Histogram<u32>] {
+        self.latencies.as_deref().unwrap_or_default()
+    }
+
+    /// All latencies in nanoseconds.
+    pub fn latency(&self) -> Histogram<u32> {
+        together(self.latencies())
+    }
+}
+
+/// All that some histograms hold.
+pub fn together(some: &[Histogram<u32>]) -> Histogram<u32> {
+    let mut all = empty();
+    some.iter().for_each(|one| all.add(one).expect("histograms of equal bounds"));
+    all
+}
