@@ -28,9 +28,8 @@ pub(super) struct Monitor {
 struct Seen {
     /// How often, as far as it has not come to the process in front as well.
     times: u32,
-    /// How often that process was asked whether it has, and which of these questions it has answered last.
+    /// How often that process was asked whether it has.
     asked: u32,
-    answered: u32,
 }
 
 /// Numbers of signals, 0 included, which none has.
@@ -121,13 +120,9 @@ impl Monitor {
     fn hear(&mut self, message: Message) {
         match message {
             Message::Came(signal, value) => {
-                let continued = &self.seen[libc::SIGCONT as usize];
-                // One that came to this process too may have been dropped here when the group was continued.
-                let is_over = is_stop(signal) && continued.asked != continued.answered;
                 let seen = &mut self.seen[signal as usize % SIGNALS];
                 match value {
                     _ if seen.times > 0 => seen.times -= 1,
-                    _ if is_over => {}
                     None => signals::send(self.program, signal),
                     Some(value) => signals::send_value(self.program, signal, value.into()),
                 }
@@ -137,7 +132,6 @@ impl Monitor {
             Message::Ready(_) => signals::send(self.front, libc::SIGCONT),
             Message::Answers(signal, time) => {
                 let seen = &mut self.seen[signal as usize % SIGNALS];
-                seen.answered = time;
                 if seen.asked == time {
                     seen.times = 0;
                 }
@@ -145,9 +139,4 @@ impl Monitor {
             Message::Stopped(_) | Message::Asks(..) => {}
         }
     }
-}
-
-/// Whether a signal stops who does nothing about it, and goes where one that continues comes.
-fn is_stop(signal: c_int) -> bool {
-    matches!(signal, libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)
 }
