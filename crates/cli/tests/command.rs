@@ -715,6 +715,17 @@ fn a_tenant_s_core_is_no_bottleneck() {
     }
 }
 
+/// Write-backs that the NIC forces wait for each other; a core's loads from memory do not wait for them all.
+#[test]
+fn a_tenant_overtakes_the_nic() {
+    let output = words("simulate --system touch --profile e7520-t4 --size 65536 --tenant shared --json");
+    let json: serde_json::Value = serde_json::from_str(stdout(&output)).unwrap();
+    let pass =
+        json["phases"].as_array().unwrap().iter().find(|phase| phase["phase"] == "tenant-pass").unwrap();
+    let (pass, operation) = (pass["mean_ns"].as_f64().unwrap(), json["latency_ns"]["mean"].as_f64().unwrap());
+    assert!(pass < operation / 4.0, "{pass} of {operation}");
+}
+
 #[test]
 fn an_answer_of_stale_bytes_says_so() {
     let change =

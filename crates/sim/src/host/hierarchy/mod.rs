@@ -668,7 +668,8 @@ impl Hierarchy {
         let mut ready = at + self.times.llc;
         if response.writes_back() {
             self.forced = self.forced.max(at) + self.times.write_back;
-            self.dram.write(self.forced);
+            // Its transfer may be far off: booked when asked for, it keeps no read of others waiting until then.
+            self.dram.write(at);
             ready = ready.max(self.forced);
         }
         if left.is_valid() {
