@@ -4,7 +4,9 @@ use crate::check::{Check, Trouble};
 use crate::faults::Faults;
 use crate::stage::{self, place, text};
 use doorbell_systems::Record;
-use doorbell_systems::herd::{Client, Config, Done, Handler, Message, Outcome, Requests, Worker};
+use doorbell_systems::herd::{
+    Client, Config, Done, Handler, Message, Outcome, Replies, Requests, Worker, ways,
+};
 use doorbell_systems::{Interval, Measured, SystemError};
 use doorbell_verbs::{Cluster, Cpu, Mem, Program, Provider, Span, Time};
 use std::collections::HashMap;
@@ -12,8 +14,8 @@ use std::collections::HashMap;
 /// Clients that send requests of many lengths and compare what comes back.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// How requests travel.
-    pub by: Requests,
+    /// How requests and replies travel.
+    pub by: (Requests, Replies),
     /// Clients.
     pub clients: u32,
     /// The server's threads.
@@ -211,7 +213,8 @@ impl Case {
         let machines = cluster.machines();
         let mut stage = stage::stage(cluster, self.faults, patience)?;
         let config = Config {
-            requests: self.by,
+            requests: self.by.0,
+            replies: self.by.1,
             workers: self.workers,
             clients: self.clients,
             window: self.outstanding,
@@ -241,14 +244,14 @@ impl Case {
 
 /// A case of the list.
 struct Shape {
-    by: Requests,
+    by: (Requests, Replies),
     batched: bool,
     queues: u32,
     trouble: Trouble,
 }
 
 impl Shape {
-    const fn new(by: Requests, queues: u32) -> Shape {
+    const fn new(by: (Requests, Replies), queues: u32) -> Shape {
         Shape { by, batched: false, queues, trouble: Trouble::None }
     }
 
@@ -279,11 +282,16 @@ impl Shape {
     }
 }
 
-/// The checks of HERD's RPCs.
+/// HERD's ways.
+const WRITES: (Requests, Replies) = (Requests::WriteUc, Replies::SendUd);
+const SENDS: (Requests, Replies) = (Requests::SendUd, Replies::SendUd);
+
+/// The checks of HERD's RPCs, and of the same by other verbs.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
-    let writes = |queues| Shape::new(Requests::Write, queues);
-    let sends = |queues| Shape::new(Requests::Send, queues);
-    vec![
+    let writes = |queues| Shape::new(WRITES, queues);
+    let sends = |queues| Shape::new(SENDS, queues);
+    let over = |requests, replies| Shape::new((requests, replies), 1).batched();
+    let mut all = vec![
         writes(1).check("systems/rpc/baseline"),
         writes(1).batched().check("systems/rpc/batching"),
         writes(3).check("systems/rpc/multi_queue"),
@@ -294,5 +302,25 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
         sends(1).check("systems/datagram_rpc/baseline"),
         sends(3).batched().check("systems/datagram_rpc/batching_multi_queue"),
         sends(2).batched().under(Trouble::Loss).check("systems/datagram_rpc/lost_messages"),
-    ]
+        over(Requests::SendUc, Replies::SendUc)
+            .under(Trouble::Loss)
+            .check("systems/uc_send_rpc/lost_messages"),
+        over(Requests::WriteUc, Replies::WriteUc)
+            .under(Trouble::Loss)
+            .check("systems/uc_write_rpc/lost_messages"),
+        over(Requests::WriteUc, Replies::WriteUc)
+            .under(Trouble::Late)
+            .check("systems/uc_write_rpc/repeated_without_need"),
+        over(Requests::WriteUc, Replies::WriteUc)
+            .under(Trouble::Hesitation)
+            .check("systems/uc_write_rpc/replies_that_are_being_written"),
+        over(Requests::WriteRc, Replies::ReadRc)
+            .under(Trouble::Hesitation)
+            .check("systems/read_rpc/replies_that_are_being_stored"),
+    ];
+    let others = ways().filter(|way| ![WRITES, SENDS].contains(way));
+    all.extend(others.map(|(requests, replies)| {
+        over(requests, replies).check(&format!("systems/rpc/{}_{}", requests.name(), replies.name()))
+    }));
+    all
 }

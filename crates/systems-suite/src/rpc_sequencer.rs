@@ -15,7 +15,8 @@ pub struct HerdRpc;
 impl Sequencer for HerdRpc {
     fn put_up<C: Cluster>(case: &Case<HerdRpc>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
         let config = herd::Config {
-            requests: herd::Requests::Write,
+            requests: herd::Requests::WriteUc,
+            replies: herd::Replies::SendUd,
             workers: case.workers,
             clients: case.clients,
             window: case.outstanding,

@@ -6,6 +6,27 @@ use crate::kv::{Distribution, Load};
 use doorbell_schema::{Duration, Field, Flag, Share, schema};
 use doorbell_verbs::Span;
 
+/// Declares names of a parameter: the type, and the names that its field takes.
+macro_rules! named {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $( $(#[$variant_doc])* #[serde(rename = $text)] $variant, )*
+        }
+
+        impl $name {
+            pub(crate) const NAMES: &'static [&'static str] = &[$($text),*];
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                Self::NAMES[self as usize]
+            }
+        }
+    )*};
+}
+pub(crate) use named;
+
 schema! {
     /// Clients; each is a thread, with a core of its own.
     pub struct Clients {
@@ -125,7 +146,8 @@ impl Travel {
     /// Parameters of HERD's RPCs with requests and replies of at most so many bytes.
     pub(crate) fn herd(&self, clients: &Clients, workers: &Workers, longest: (u32, u32)) -> herd::Config {
         herd::Config {
-            requests: if self.datagrams { herd::Requests::Send } else { herd::Requests::Write },
+            requests: if self.datagrams { herd::Requests::SendUd } else { herd::Requests::WriteUc },
+            replies: herd::Replies::SendUd,
             workers: workers.cores,
             clients: clients.clients,
             window: clients.outstanding.next_power_of_two(),

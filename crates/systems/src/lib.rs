@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod atomics_sequencer;
+mod checksum;
 pub mod config;
 pub mod device;
 pub mod drawing;

@@ -2,7 +2,7 @@
 
 use crate::SystemError;
 use crate::device::check;
-use doorbell_verbs::{Cq, Provider, Qp, SendFlags, SendWr, Time};
+use doorbell_verbs::{Cq, Provider, Qp, SendFlags, SendWr, Time, Wc};
 
 /// One work request in so many is signalled.
 pub(crate) const SIGNAL_EVERY: u64 = 64;
@@ -44,10 +44,28 @@ impl<P: Provider> Outbox<P> {
         Ok(())
     }
 
-    /// Posts one and returns when it, and all before it, have left: their payload may change.
-    pub(crate) fn post_and_wait(&mut self, wr: SendWr<'_>) -> Result<(), SystemError> {
-        self.post(&mut [wr.flags(SendFlags::SIGNALED)])?;
+    /// Posts `list` and returns when it, and all before it, have left: their payload may change.
+    pub(crate) fn post_and_wait(&mut self, list: &mut [SendWr<'_>]) -> Result<(), SystemError> {
+        if let Some(last) = list.last_mut() {
+            last.flags |= SendFlags::SIGNALED;
+        }
+        self.post(list)?;
         self.wait(self.posted)
+    }
+
+    /// How many have been posted.
+    pub(crate) fn posted(&self) -> u64 {
+        self.posted
+    }
+
+    /// How many of those have completed, as far as the CQ says by now.
+    pub(crate) fn completed(&mut self) -> Result<u64, SystemError> {
+        let mut wc = [Wc::default(); 16];
+        for wc in self.cq.poll(&mut wc)? {
+            check(wc)?;
+            self.completed = wc.wr_id;
+        }
+        Ok(self.completed)
     }
 
     /// Posts `list` with one doorbell, setting `wr_id` and `SIGNALED`. Waits for room.

@@ -1,69 +1,71 @@
-//! RECVs of UD QPs, and where their messages go.
+//! RECVs of a QP, and where their messages go.
 
 use crate::SystemError;
 use crate::device::Device;
-use crate::herd::Message;
-use doorbell_verbs::{AccessFlags, GRH_BYTES, Mem, Mr, Provider, Qp, RecvWr, Sge, Wc};
+use doorbell_verbs::{AccessFlags, GRH_BYTES, Mem, Mr, Provider, Qp, QpType, RecvWr, Sge, Wc};
 
 /// RECVs that are posted anew with one doorbell.
 pub(crate) const BATCH: u32 = 16;
 
-/// Padding that puts the payload, which follows the GRH, at the start of a cache line.
-const PAD: u64 = 64 - GRH_BYTES as u64;
-
-/// RECVs of one UD QP. A slot is named by the `wr_id` of its RECV.
+/// RECVs of one QP. A slot is named by the `wr_id` of its RECV. Payloads begin a cache line.
 pub(crate) struct RecvRing<P: Provider> {
     mr: Mr<P>,
-    depth: u32,
     stride: u64,
-    length: u32,
+    /// Bytes before a payload that a GRH takes, which only datagrams have.
+    header: u32,
+    size: u32,
     /// Slots whose RECV is to be posted again.
     free: Vec<u64>,
     batch: usize,
 }
 
+/// Bytes from the start of a slot to its payload: what comes before ends where a cache line begins.
+fn padded(header: u32) -> u64 {
+    u64::from(header).next_multiple_of(64)
+}
+
 impl<P: Provider> RecvRing<P> {
-    /// `depth` RECVs of messages of up to `size` bytes.
+    /// `depth` RECVs of datagrams of up to `size` bytes.
     pub(crate) fn new(device: &Device<P>, depth: u32, size: u32) -> Result<RecvRing<P>, SystemError> {
-        let stride = (PAD + u64::from(GRH_BYTES + size)).next_multiple_of(64);
-        let mr = device.registered(stride * u64::from(depth), AccessFlags::LOCAL_WRITE)?;
-        let free = (0..u64::from(depth)).rev().collect();
-        Ok(RecvRing { mr, depth, stride, length: GRH_BYTES + size, free, batch: BATCH.min(depth) as usize })
+        RecvRing::over(QpType::Ud, device, depth, size)
     }
 
-    /// Number of RECVs.
-    pub(crate) fn depth(&self) -> u32 {
-        self.depth
+    /// The same of messages over a transport.
+    pub(crate) fn over(
+        transport: QpType,
+        device: &Device<P>,
+        depth: u32,
+        size: u32,
+    ) -> Result<RecvRing<P>, SystemError> {
+        // An SGE of no bytes is one of 2^31.
+        let (header, size) = if transport == QpType::Ud { (GRH_BYTES, size) } else { (0, size.max(1)) };
+        let stride = (padded(header) + u64::from(size)).next_multiple_of(64);
+        let mr = device.registered(stride * u64::from(depth), AccessFlags::LOCAL_WRITE)?;
+        let free = (0..u64::from(depth)).rev().collect();
+        Ok(RecvRing { mr, stride, header, size, free, batch: BATCH.min(depth) as usize })
     }
 
     fn sge(&self, slot: u64) -> Sge {
-        self.mr.sge(slot * self.stride + PAD, self.length)
+        self.mr.sge(self.header(slot).1, self.header + self.size)
     }
 
     /// Where the message of a slot begins.
     pub(crate) fn payload(&self, slot: u64) -> (Mem, u64) {
-        (self.mr.mem(), slot * self.stride + PAD + u64::from(GRH_BYTES))
+        (self.mr.mem(), slot * self.stride + padded(self.header))
     }
 
-    /// The message that a completion tells of; `scratch` is overwritten.
-    pub(crate) fn message<M: Message>(
-        &self,
-        cpu: &P,
-        wc: &Wc,
-        scratch: &mut Vec<u8>,
-    ) -> Result<M, SystemError> {
+    /// Reads the message that a completion tells of.
+    pub(crate) fn read(&self, cpu: &P, wc: &Wc, into: &mut Vec<u8>) {
         let (mem, offset) = self.payload(wc.wr_id);
-        scratch.resize(wc.byte_len.saturating_sub(GRH_BYTES) as usize, 0);
-        if !scratch.is_empty() {
-            cpu.read(mem, offset, scratch);
+        into.resize(wc.byte_len.saturating_sub(self.header) as usize, 0);
+        if !into.is_empty() {
+            cpu.read(mem, offset, into);
         }
-        let length = scratch.len();
-        M::decode(scratch).ok_or_else(|| SystemError::Protocol(format!("a reply of {length} bytes is none")))
     }
 
     /// Where the GRH of a slot begins.
     pub(crate) fn header(&self, slot: u64) -> (Mem, u64) {
-        (self.mr.mem(), slot * self.stride + PAD)
+        (self.mr.mem(), slot * self.stride + padded(self.header) - u64::from(self.header))
     }
 
     /// Gives a slot back whose message has been dealt with.

@@ -6,9 +6,9 @@ mod common;
 
 use common::{alloc, cluster, interval, results, spawn};
 use doorbell_sim::SimCluster;
-use doorbell_systems::herd::{Client, Config, Handler, Message, Outcome, Requests, Worker};
+use doorbell_systems::herd::{Client, Config, Handler, Message, Outcome, Replies, Requests, Worker, ways};
 use doorbell_systems::{Interval, Measured, SystemError};
-use doorbell_verbs::{Cluster, Cpu, Mem, Program, Provider, Span, Task, Time};
+use doorbell_verbs::{Cluster, Cpu, Mem, Program, Provider, QpType, Span, Task, Time};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -140,7 +140,7 @@ type Executed = Task<Result<Vec<u32>, SystemError>>;
 
 #[derive(Clone, Copy, Debug)]
 struct Case {
-    requests: Requests,
+    by: (Requests, Replies),
     profile: &'static str,
     clients: u32,
     workers: u32,
@@ -155,20 +155,31 @@ struct Case {
 
 const JOBS: u32 = 50;
 
+/// HERD's ways.
+const WRITES: (Requests, Replies) = (Requests::WriteUc, Replies::SendUd);
+const DATAGRAMS: (Requests, Replies) = (Requests::SendUd, Replies::SendUd);
+
 fn cases() -> impl Strategy<Value = Case> {
-    let requests = prop_oneof![3 => Just(Requests::Send), 1 => Just(Requests::Write)];
+    let unreliable = ways().filter(|(requests, replies)| {
+        [requests.transport(), replies.transport()].iter().all(|transport| *transport != QpType::Rc)
+    });
+    let by = prop_oneof![
+        3 => Just(DATAGRAMS),
+        1 => Just(WRITES),
+        2 => prop::sample::select(unreliable.collect::<Vec<_>>()),
+    ];
     let shape = (1..7u32, 1..4u32, 0..5u32, 1..20u32, any::<bool>(), 1..4u32);
     let loss = prop_oneof![Just(0), Just(20_000u32), Just(300_000u32)];
     let profile = prop_oneof![Just("cx"), Just("cx3"), Just("cib")];
-    (requests, shape, loss, profile, any::<u64>()).prop_map(|(requests, s, loss, profile, seed)| Case {
-        requests,
+    (by, shape, loss, profile, any::<u64>()).prop_map(|(by, s, loss, profile, seed)| Case {
+        by,
         profile,
         clients: s.0,
         workers: s.1,
         outstanding: 1 << s.2,
         gather: s.3,
         doorbell: s.4,
-        queues: s.5,
+        queues: if by.1 == Replies::SendUd { s.5 } else { 1 },
         loss,
         retry: true,
         seed,
@@ -178,7 +189,8 @@ fn cases() -> impl Strategy<Value = Case> {
 impl Case {
     fn config(&self) -> Config {
         Config {
-            requests: self.requests,
+            requests: self.by.0,
+            replies: self.by.1,
             workers: self.workers,
             clients: self.clients,
             window: self.outstanding,
@@ -249,7 +261,7 @@ proptest! {
 
 fn case() -> Case {
     Case {
-        requests: Requests::Send,
+        by: DATAGRAMS,
         profile: "cib",
         clients: 4,
         workers: 2,
@@ -269,7 +281,7 @@ fn case() -> Case {
 fn a_second_write_does_not_carry_the_next_request() {
     for seed in 0..40 {
         let case = Case {
-            requests: Requests::Write,
+            by: WRITES,
             profile: "cx",
             clients: 3,
             workers: 1,
@@ -348,18 +360,15 @@ impl Program for Misuse {
 
 #[test]
 fn what_is_out_of_range_is_refused() {
-    for requests in [Requests::Send, Requests::Write] {
-        let case = Case { requests, clients: 1, outstanding: WINDOW, workers: 1, ..case() };
+    for by in ways() {
+        let case = Case { by, queues: 1, clients: 1, outstanding: WINDOW, workers: 1, ..case() };
         let (mut cluster, _servers) = case.cluster();
         let task = cluster.spawn(1, 0, Misuse { config: case.config() });
         cluster.run().expect("the run ends");
         let outcomes = results(vec![task]).remove(0);
         let job = || Outcome::Reply(Job { name: 9, padding: LONGEST - 4 });
         assert_eq!(outcomes.len() as u32, WINDOW);
-        assert!(
-            outcomes.chunks(2).all(|two| *two == [Outcome::Malformed, job()]),
-            "{requests:?} {outcomes:?}"
-        );
+        assert!(outcomes.chunks(2).all(|two| *two == [Outcome::Malformed, job()]), "{by:?} {outcomes:?}");
     }
 }
 

@@ -6,7 +6,7 @@ mod common;
 
 use common::{PATIENCE, alloc, cluster, results, spawn};
 use doorbell_systems::Measured;
-use doorbell_systems::herd::{Config, Requests};
+use doorbell_systems::herd::{Config, Replies, Requests};
 use doorbell_systems::kv::{self, Layout, numbered};
 use doorbell_systems::{herd_kv, read_kv as read};
 use doorbell_systems_suite as suite;
@@ -251,7 +251,8 @@ fn loads_are_served() {
     };
     let layout = Layout::for_pairs(400, 32);
     let config = Config {
-        requests: Requests::Write,
+        requests: Requests::WriteUc,
+        replies: Replies::SendUd,
         workers: 2,
         clients: 5,
         window: 4,

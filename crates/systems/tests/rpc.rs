@@ -5,10 +5,10 @@
 mod common;
 
 use common::{PATIENCE, cluster};
-use doorbell_systems::herd::Requests;
+use doorbell_systems::herd::{Replies, Requests, ways};
 use doorbell_systems_suite::Faults;
 use doorbell_systems_suite::herd::{Answered, Case};
-use doorbell_verbs::Span;
+use doorbell_verbs::{QpType, Span};
 use proptest::prelude::*;
 
 /// A case, what the fabric loses in a million packets, and the seed of its schedule.
@@ -37,10 +37,18 @@ impl Run {
 }
 
 fn runs() -> impl Strategy<Value = Run> {
-    let by = prop_oneof![Just(Requests::Write), Just(Requests::Send)];
+    // HERD's ways, and any.
+    let by = prop_oneof![
+        Just((Requests::WriteUc, Replies::SendUd)),
+        Just((Requests::SendUd, Replies::SendUd)),
+        prop::sample::select(ways().collect::<Vec<_>>()),
+    ];
     let shape = (1..7u32, 1..4u32, 0..5u32, 1..20u32, any::<bool>(), 1..4u32);
     let trouble = prop_oneof![Just((0, None)), Just((30_000u32, None)), Just((0, Some(Span::from_us(3))))];
     (by, shape, trouble, any::<u64>()).prop_map(|(by, s, (loss_ppm, late), seed)| {
+        // What RC sends again is late by milliseconds, and what clients send again without need is not dropped.
+        let (loss_ppm, late) = if by.0.transport() == QpType::Rc { (0, None) } else { (loss_ppm, late) };
+        let datagrams = by.1.transport() == QpType::Ud;
         let case = Case {
             by,
             clients: s.0,
@@ -48,7 +56,7 @@ fn runs() -> impl Strategy<Value = Run> {
             outstanding: 1 << s.2,
             gather: s.3,
             doorbell: s.4,
-            queues: s.5,
+            queues: if datagrams { s.5 } else { 1 },
             requests: 100,
             retry: None,
             faults: Faults { late, ..Faults::default() },
@@ -58,10 +66,28 @@ fn runs() -> impl Strategy<Value = Run> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
     fn replies_match_requests(run in runs()) {
         run.run().map_err(TestCaseError::fail)?;
     }
+}
+
+/// One of the clients ends first, with requests that it has sent again without need: the server does not wait for it.
+#[test]
+fn a_client_that_leaves_keeps_no_other_waiting() {
+    let case = Case {
+        by: (Requests::SendRc, Replies::WriteRc),
+        clients: 2,
+        workers: 1,
+        outstanding: 1,
+        gather: 1,
+        doorbell: false,
+        queues: 1,
+        requests: 100,
+        retry: None,
+        faults: Faults { late: Some(Span::from_us(3)), ..Faults::default() },
+    };
+    Run { case, loss_ppm: 0, seed: 0 }.run().unwrap();
 }

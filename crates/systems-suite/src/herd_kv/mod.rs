@@ -10,7 +10,7 @@ use crate::check::{Check, Trouble};
 use crate::deployed;
 use crate::kv::{Case, History, LENGTHS, MAX_REQUEST_VALUE, MAX_VALUE, Shape, Store};
 use crate::stage::{Stage, text};
-use doorbell_systems::herd::{Config, Requests};
+use doorbell_systems::herd::{Config, Replies, Requests};
 use doorbell_systems::herd_kv::{HerdKv, Server, max_reply, max_request};
 use doorbell_systems::kv::Layout;
 use doorbell_systems::{Record, SystemError};
@@ -46,7 +46,8 @@ pub(crate) fn layout() -> Layout {
 /// Parameters of the RPCs of a case.
 pub(crate) fn config<S>(case: &Case<S>) -> Config {
     Config {
-        requests: Requests::Write,
+        requests: Requests::WriteUc,
+        replies: Replies::SendUd,
         workers: case.workers,
         clients: case.clients,
         window: case.outstanding,

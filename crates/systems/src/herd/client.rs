@@ -1,13 +1,17 @@
 //! A client thread.
 
-use super::datagram::Sends;
-use super::windows::{Pending, Windows};
-use super::writes::Writes;
-use super::{Config, Message, Requests, Status, reach};
+use super::inboxes::Inboxes;
+use super::line::Line;
+use super::replier::{datagram_key, target_key};
+use super::replies::{Fetch, Intake, Region};
+use super::slots::Slots;
+use super::windows::Windows;
+use super::{Config, Message, Replies, Requests, Status};
 use crate::SystemError;
-use crate::device::{Device, check};
+use crate::device::Device;
+use crate::outbox;
 use crate::recv_ring::{self, RecvRing};
-use doorbell_verbs::{AccessFlags, Cq, Mem, Mr, Provider, Qp, SendFlags, SendWr, Sge, Time, Wc};
+use doorbell_verbs::{AccessFlags, Cq, Mem, Mr, Provider, Qp, Sge, Time};
 
 /// A request that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,29 +37,27 @@ pub enum Outcome<R> {
 /// the end of all a word.
 pub(super) struct Images<P: Provider> {
     mr: Mr<P>,
-    window: u32,
-    slot: u64,
+    slots: Slots,
 }
 
 impl<P: Provider> Images<P> {
     fn new(device: &Device<P>, config: &Config) -> Result<Images<P>, SystemError> {
-        let slots = u64::from(config.workers) * u64::from(config.window);
-        let mr = device.registered(slots * config.slot() + 8, AccessFlags::LOCAL_WRITE)?;
-        Ok(Images { mr, window: config.window, slot: config.slot() })
+        let slots = config.request_slots();
+        let mr = device.registered(slots.bytes(config.workers) + 8, AccessFlags::LOCAL_WRITE)?;
+        Ok(Images { mr, slots })
     }
 
     pub(super) fn mem(&self) -> Mem {
         self.mr.mem()
     }
 
-    pub(super) fn sge(&self, from: u64, length: u32) -> Sge {
-        self.mr.sge(from, length)
+    /// Where they lie, by worker.
+    pub(super) fn slots(&self) -> Slots {
+        self.slots
     }
 
-    /// Offset of the end of the slot of a request, whose bytes are [`reach`] before it.
-    pub(super) fn end(&self, worker: u32, sequence: u32) -> u64 {
-        let slot = u64::from(worker) * u64::from(self.window) + u64::from(sequence % self.window);
-        (slot + 1) * self.slot
+    pub(super) fn sge(&self, from: u64, length: u32) -> Sge {
+        self.mr.sge(from, length)
     }
 
     /// Offset of the word behind all slots.
@@ -64,53 +66,14 @@ impl<P: Provider> Images<P> {
     }
 }
 
-/// How requests go out.
-enum Line<P: Provider> {
-    Writes(Writes<P>),
-    Sends(Sends<P>),
-}
-
-impl<P: Provider> Line<P> {
-    /// The QP to which replies come.
-    fn replies(&self) -> &Qp<P> {
-        match self {
-            Line::Writes(writes) => writes.replies(),
-            Line::Sends(sends) => sends.replies(),
-        }
-    }
-
-    fn post(&mut self, images: &Images<P>, worker: u32, p: Pending) -> Result<(), SystemError> {
-        match self {
-            Line::Writes(writes) => writes.post(images, worker, p),
-            Line::Sends(sends) => sends.post(images, worker, p),
-        }
-    }
-
-    /// Requests of a worker have been posted again.
-    fn repeated(&mut self, images: &Images<P>, worker: u32) -> Result<(), SystemError> {
-        match self {
-            Line::Writes(writes) => writes.ring_bell(images, worker),
-            // A message tells by itself that it has come.
-            Line::Sends(_) => Ok(()),
-        }
-    }
-}
-
-/// Has what is no longer than `most` copied into its WQE.
-pub(super) fn inlined(wr: SendWr<'_>, length: u32, most: u32) -> SendWr<'_> {
-    if length > 0 && length <= most { wr.flags(SendFlags::INLINE) } else { wr }
-}
-
-/// A client: WRITEs or SENDs requests, RECVs replies.
+/// A client: WRITEs or SENDs requests, and takes replies.
 pub struct Client<P: Provider> {
     device: Device<P>,
     config: Config,
     line: Line<P>,
     images: Images<P>,
-    replies: Cq<P>,
-    ring: RecvRing<P>,
+    intake: Intake<P>,
     windows: Windows,
-    wc: Vec<Wc>,
     scratch: Vec<u8>,
 }
 
@@ -130,20 +93,26 @@ impl<P: Provider> Client<P> {
         }
         let device = Device::open(cpu)?;
         let recvs = outstanding + 2 * recv_ring::BATCH;
-        let replies = device.context.create_cq(recvs)?;
-        let mut ring = RecvRing::new(&device, recvs, config.max_reply)?;
-        let line = match config.requests {
-            Requests::Write => Line::Writes(Writes::open(&device, config, number, &replies, &mut ring)?),
-            Requests::Send => Line::Sends(Sends::open(&device, config, number, &replies, &mut ring)?),
+        let (line, intake) = match config.replies {
+            Replies::SendUd => by_datagrams(&device, config, number, recvs)?,
+            Replies::SendUc | Replies::SendRc => by_connections(&device, config, number, recvs)?,
+            Replies::WriteUc | Replies::WriteRc => {
+                let region = Region::new(&device, config)?;
+                cpu.publish(&target_key(number), &region.remote().to_bytes());
+                (Line::by_connections(&device, config, number, (None, 1))?, Intake::Region(region))
+            }
+            Replies::ReadRc => {
+                let line = Line::by_connections(&device, config, number, (None, 1))?;
+                (line, Intake::Fetch(Fetch::new(&device, config, number)?))
+            }
         };
+        line.wait_for_workers();
         Ok(Client {
             line,
             images: Images::new(&device, config)?,
-            replies,
-            ring,
+            intake,
             windows: Windows::new(config),
             config: config.clone(),
-            wc: vec![Wc::default(); 16],
             scratch: Vec::new(),
             device,
         })
@@ -178,10 +147,16 @@ impl<P: Provider> Client<P> {
         }
         let pending = self.windows.take(worker, length as u16, tag, self.device.cpu.now());
         if length > 0 {
-            let at = self.images.end(worker, pending.sequence) - reach(length as u64);
+            let at = self.images.slots().text(worker, pending.sequence, length as u32);
             self.device.cpu.write(self.images.mem(), at, &self.scratch);
         }
-        self.line.post(&self.images, worker, pending)
+        self.line.post(&self.images, worker, pending)?;
+        self.intake.expect(&mut self.line, worker, pending)
+    }
+
+    /// READs of replies that came too early, so far.
+    pub fn early(&self) -> u64 {
+        self.intake.early()
     }
 
     /// When to call [`Client::repeat`] at the latest; a deadline for `pause`.
@@ -204,29 +179,65 @@ impl<P: Provider> Client<P> {
         Ok(due.len() as u64)
     }
 
-    /// Takes replies; returns whether any came.
+    /// Takes replies; returns whether any came. Where none did, `pause`.
     ///
     /// # Errors
     /// If a completion is an error, or a reply is not decodable.
     pub fn poll<R: Message>(&mut self, done: &mut Vec<Done<R>>) -> Result<bool, SystemError> {
-        let found = self.replies.poll(&mut self.wc)?.len();
-        for i in 0..found {
-            let wc = self.wc[i];
-            check(&wc)?;
-            if let Some((status, p)) = wc.imm.and_then(|imm| self.windows.end(imm)) {
-                let outcome = match status {
-                    Status::Malformed => Outcome::Malformed,
-                    Status::Ok => {
-                        Outcome::Reply(self.ring.message(&self.device.cpu, &wc, &mut self.scratch)?)
-                    }
-                };
-                done.push(Done { tag: p.tag, sent: p.sent, outcome });
-            }
-            self.ring.give(wc.wr_id);
-        }
-        if found > 0 {
-            self.ring.post(self.line.replies(), false)?;
-        }
-        Ok(found > 0)
+        let Client { device, line, intake, windows, scratch, .. } = self;
+        intake.poll(&device.cpu, line, windows, scratch, &mut |status, pending, text| {
+            let outcome = match status {
+                Status::Malformed => Outcome::Malformed,
+                Status::Ok => Outcome::Reply(R::decode(text).ok_or_else(|| {
+                    SystemError::Protocol(format!("a reply of {} bytes is none", text.len()))
+                })?),
+            };
+            done.push(Done { tag: pending.tag, sent: pending.sent, outcome });
+            Ok(())
+        })
     }
+}
+
+/// What a client sends by, and where it finds its replies.
+type Ways<P> = (Line<P>, Intake<P>);
+
+/// Replies come to a UD QP, by which requests go, too, unless they have connections.
+fn by_datagrams<P: Provider>(
+    device: &Device<P>,
+    config: &Config,
+    number: u32,
+    recvs: u32,
+) -> Result<Ways<P>, SystemError> {
+    let mut inboxes = Inboxes::new(device.context.create_cq(recvs)?);
+    let port = device.port(number);
+    let sent = device.context.create_cq(outbox::cqe(1))?;
+    let both = config.requests == Requests::SendUd;
+    let (sends, inline) = if both { (outbox::depth(1), device.inline(config.max_request)) } else { (1, 0) };
+    let qp: Qp<P> = device.ud(port, (&sent, inboxes.cq()), sends, recvs, inline)?;
+    // Before anybody knows this QP: a datagram without RECV is lost.
+    inboxes.add(qp.clone(), RecvRing::new(device, recvs, config.max_reply)?)?;
+    let line = if both {
+        Line::by_datagrams(device, config, number, qp, sent)?
+    } else {
+        device.cpu.publish(&datagram_key(number), &qp.endpoint(port)?.to_bytes());
+        Line::by_connections(device, config, number, (None, 1))?
+    };
+    Ok((line, Intake::Recvs(inboxes)))
+}
+
+/// Replies come by the connections by which requests go.
+fn by_connections<P: Provider>(
+    device: &Device<P>,
+    config: &Config,
+    number: u32,
+    recvs: u32,
+) -> Result<Ways<P>, SystemError> {
+    let cq: Cq<P> = device.context.create_cq(recvs * config.connections())?;
+    let line = Line::by_connections(device, config, number, (Some(&cq), recvs))?;
+    let mut inboxes = Inboxes::new(cq);
+    for qp in line.qps() {
+        let ring = RecvRing::over(config.replies.transport(), device, recvs, config.max_reply)?;
+        inboxes.add(qp, ring)?;
+    }
+    Ok((line, Intake::Recvs(inboxes)))
 }

@@ -1,65 +1,76 @@
-//! HERD's RPCs (ATC'16, 4.1).
+//! HERD's RPCs (ATC'16, 4.1), and the same by other verbs.
 //!
-//! A server has a *request region*: for each worker and client a window of slots. A client WRITEs a
+//! A server has a *request region*: for each worker and client a window of slots. A HERD client WRITEs a
 //! request into its next slot of the worker it wants, over UC. Workers, one per core, find requests
 //! by looking at the region, and answer by UD SEND. Each optimisation is a switch of [`Config`]:
 //!
-//! - *Batching*: a pass takes up to [`Config::gather`] requests, at most one of each client, and never
-//!   waits for more; [`Config::doorbell`] posts their replies as one list per port.
+//! - *Batching*: a pass takes up to [`Config::gather`] requests, of the region at most one of each client, and never
+//!   waits for more; [`Config::doorbell`] posts their replies as one list per QP.
 //! - *Multi-queue*: the lists of a worker go out by [`Config::queues`] UD QPs of each port in turn.
-//! - *Datagrams only* ([`Requests::Send`]): UD SEND both ways. The server has no connected QP for each
+//! - *Datagrams only* ([`Requests::SendUd`]): UD SEND both ways. The server has no connected QP for each
 //!   client and does not look at each client's slot, but has RECVs to post.
+//!
+//! Beside these, [`Requests`] and [`Replies`] name other verbs. WRITTEN replies come into slots of the client, at
+//! which it looks; a reply that is READ stays with the server, and the client READs its slot until it finds it. A
+//! connection carries requests and replies of one transport. Where only requests are WRITTEN over it, a client has
+//! one; else it has one to each worker.
 //!
 //! # What is guaranteed
 //! UC and UD may lose messages, and a message may come twice. A client with [`Config::retry`] sends a
 //! request again whose reply does not come. A worker executes a request at most once: it keeps the
 //! reply of each slot until the client uses the slot again, and repeats it when asked. Without `retry`
-//! a lost message is a request that never ends.
+//! a lost message is a request that never ends. RC loses nothing, so a reply over it is posted once.
 //!
 //! Of WRITEs: a request becomes visible with its last 4 bytes, the sequence number; the NIC must write to
-//! ascending addresses, as HERD counts on, in pieces of whatever size.
+//! ascending addresses, as HERD counts on, in pieces of whatever size. So does a reply.
 //!
-//! Of SENDs: a server knows a client by its address and QP, which it learns from the client's first
+//! Of READs: a reply has a checksum, so that one which is READ while it is being stored is READ again.
+//!
+//! Of SENDs by UD: a server knows a client by its address and QP, which it learns from the client's first
 //! request. It takes the first [`Config::clients`] that ask, for good; requests of others are not
 //! answered. A request for which no RECV is posted is lost as if on the way: there are RECVs for all
-//! requests that clients may have under way, but at most 8192 for each worker and port. A request that
-//! comes after 2^21 later ones of the same slot is taken for a new one.
+//! requests that clients may have under way, but at most 8192 for each worker and port.
+//!
+//! Of all SENDs: a request that comes after 2^21 later ones of the same slot is taken for a new one.
 //!
 //! # Wire format
 //! A slot ends with a little-endian word: number of the repetition, length in bytes (16 bits each), and
 //! sequence number (the high 32 bits, so the last bytes; from 1). The request is right before it,
-//! padded to 8 bytes. A reply carries an immediate: status (2 bits), worker (8), sequence number
+//! padded to 8 bytes. A reply that is SENT carries an immediate: status (2 bits), worker (8), sequence number
 //! (22), and the encoded reply, which may be empty: then the SEND is header-only. A request that is
-//! SENT is the encoded request, with an immediate like a reply's whose status is 0.
+//! SENT is the encoded request, with an immediate like a reply's whose status is 0. A reply that is WRITTEN
+//! or READ is as a request that is WRITTEN, with its status for the repetition; one that is READ has the checksum
+//! of both, 8 bytes, between them.
 
 mod client;
-mod datagram;
+mod connections;
+mod inboxes;
+mod line;
 mod message;
+mod outgoing;
+mod recvs;
+mod region;
 mod replier;
+mod replies;
+mod slots;
+mod verbs;
 mod windows;
-mod worker;
-mod writes;
 
 pub use client::{Client, Done, Outcome};
 pub use message::{Handler, Message};
+pub use verbs::{Replies, Requests, ways};
 
 use crate::{Interval, Measured, SystemError};
-use doorbell_verbs::{Mem, Provider, Span};
-
-/// How requests travel; replies always by UD SEND.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Requests {
-    /// By UC WRITE into the request region: a connected QP for each client.
-    Write,
-    /// By UD SEND.
-    Send,
-}
+use doorbell_verbs::{Mem, Provider, QpType, Span};
+use slots::{Slots, Tail};
 
 /// Parameters that a server and its clients share.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// How requests travel.
     pub requests: Requests,
+    /// How replies travel.
+    pub replies: Replies,
     /// Worker threads of the server, 1 to 256.
     pub workers: u32,
     /// Clients, each a thread.
@@ -67,26 +78,24 @@ pub struct Config {
     /// Slots of a client at each worker: requests it may have outstanding there, a power of two up
     /// to 1024.
     pub window: u32,
-    /// Longest encoded request in bytes, up to 4000.
+    /// Longest encoded request in bytes, up to [`Requests::longest`].
     pub max_request: u32,
-    /// Longest encoded reply in bytes, up to 4000.
+    /// Longest encoded reply in bytes, up to [`Replies::longest`].
     pub max_reply: u32,
     /// Requests that a worker takes in a pass, at least 1.
     pub gather: u32,
-    /// Post the replies of a pass with one doorbell per port, rather than one by one.
+    /// Post the replies of a pass with one doorbell per port, or connection, rather than one by one.
     pub doorbell: bool,
-    /// UD QPs per port that a worker's passes take turns with, at least 1.
+    /// UD QPs per port that a worker's passes take turns with, at least 1; 1 where replies go by connections.
     pub queues: u32,
-    /// After how long a client sends a request again; `None` for never.
+    /// After how long a client sends a request again; `None` for never. Over RC it is longer than replies take, as what
+    /// is sent again without need is never dropped.
     pub retry: Option<Span>,
 }
 
-/// Bytes of a slot's last word.
-const TRAILER: u64 = 8;
 /// Bits of a reply's immediate that tell the sequence number, and the worker.
 const SEQUENCE_BITS: u32 = 22;
 const WORKER_BITS: u32 = 8;
-const LONGEST: u32 = 4000;
 
 impl Config {
     /// # Errors
@@ -96,11 +105,12 @@ impl Config {
             ("workers", self.workers, 1..=1 << WORKER_BITS),
             ("clients", self.clients, 1..=1 << 20),
             ("window", self.window, 1..=1024),
-            ("max_request", self.max_request, 0..=LONGEST),
-            ("max_reply", self.max_reply, 0..=LONGEST),
+            ("max_request", self.max_request, 0..=self.requests.longest()),
+            ("max_reply", self.max_reply, 0..=self.replies.longest()),
             ("gather", self.gather, 1..=1024),
-            ("queues", self.queues, 1..=64),
+            ("queues", self.queues, 1..=if self.replies.transport() == QpType::Ud { 64 } else { 1 }),
         ];
+        self.replies.to(self.requests).map_err(SystemError::Config)?;
         if !self.window.is_power_of_two() {
             return SystemError::config(format!("window is a power of two, not {}", self.window));
         }
@@ -112,22 +122,19 @@ impl Config {
         }
     }
 
-    /// Bytes of a slot.
-    fn slot(&self) -> u64 {
-        let bytes = u64::from(self.max_request).next_multiple_of(8) + TRAILER;
-        // Slots share a cache line or begin one.
-        if bytes < 64 { bytes.next_power_of_two() } else { bytes.next_multiple_of(64) }
+    /// Slots of requests.
+    fn request_slots(&self) -> Slots {
+        Slots::new(self.max_request, Tail::Trailer, self.window)
     }
 
-    /// Offset of a client's slot for `sequence` within a worker's part of the region.
-    fn slot_offset(&self, client: u32, sequence: u32) -> u64 {
-        let slot = u64::from(client) * u64::from(self.window) + u64::from(sequence % self.window);
-        slot * self.slot()
+    /// Slots of replies, at the server or at a client.
+    fn reply_slots(&self) -> Slots {
+        Slots::new(self.max_reply, self.replies.tail(), self.window)
     }
 
     /// Offset, within a worker's part, of the word by which clients say that they repeat a request.
     fn bell_offset(&self) -> u64 {
-        (u64::from(self.clients) * u64::from(self.window) * self.slot()).next_multiple_of(64)
+        self.request_slots().bytes(self.clients).next_multiple_of(64)
     }
 
     /// Bytes of a worker's part of the region.
@@ -137,9 +144,21 @@ impl Config {
 
     /// Bytes of the request region; where requests are SENT it has no use, and is one cache line.
     pub fn region_bytes(&self) -> u64 {
-        match self.requests {
-            Requests::Write => self.part() * u64::from(self.workers),
-            Requests::Send => 64,
+        if self.requests.are_sent() { 64 } else { self.part() * u64::from(self.workers) }
+    }
+
+    /// Whether each client has a connection to each worker, which then carries what the worker takes or posts.
+    fn is_paired(&self) -> bool {
+        let connected = self.requests.transport() != QpType::Ud;
+        connected && (self.requests.are_sent() || self.replies.transport() != QpType::Ud)
+    }
+
+    /// Connections of a client.
+    fn connections(&self) -> u32 {
+        match self.requests.transport() {
+            QpType::Ud => 0,
+            _ if self.is_paired() => self.workers,
+            _ => 1,
         }
     }
 }
@@ -147,30 +166,31 @@ impl Config {
 impl Config {
     /// Bytes that a worker uses once before it is ready: slots of requests and of replies.
     pub(crate) fn warmed_bytes(&self) -> u64 {
-        let replies = u64::from(self.clients) * u64::from(self.window) * u64::from(self.max_reply + 8);
+        let reply = u64::from(self.max_reply + 8) + self.replies.tail().bytes();
+        let replies = u64::from(self.clients) * u64::from(self.window) * reply;
         self.region_bytes() / u64::from(self.workers) + replies
     }
 }
 
 /// How a worker takes requests.
 enum Intake<P: Provider> {
-    Region(worker::Worker<P>),
-    Recvs(datagram::DatagramWorker<P>),
+    Region(region::RegionWorker<P>),
+    Recvs(recvs::RecvWorker<P>),
 }
 
 /// A worker: takes requests, has them executed, replies.
 pub struct Worker<P: Provider>(Intake<P>);
 
 impl<P: Provider> Worker<P> {
-    /// Worker `number` of those that share `region`, which has [`Config::region_bytes`]. Where requests
-    /// are WRITTEN, worker 0 connects the clients, and this returns once they are known.
+    /// Worker `number` of those that share `region`, which has [`Config::region_bytes`]. Except where requests
+    /// and replies are datagrams, this returns once all clients are known.
     ///
     /// # Errors
     /// If a parameter is out of its range, or a verb fails.
     pub fn start(cpu: &P, config: &Config, number: u32, region: Mem) -> Result<Worker<P>, SystemError> {
-        Ok(Worker(match config.requests {
-            Requests::Write => Intake::Region(worker::Worker::start(cpu, config, number, region)?),
-            Requests::Send => Intake::Recvs(datagram::DatagramWorker::start(cpu, config, number)?),
+        Ok(Worker(match config.requests.are_sent() {
+            false => Intake::Region(region::RegionWorker::start(cpu, config, number, region)?),
+            true => Intake::Recvs(recvs::RecvWorker::start(cpu, config, number)?),
         }))
     }
 
@@ -203,43 +223,23 @@ enum Status {
     Malformed = 1,
 }
 
+impl Status {
+    fn from_bits(bits: u32) -> Option<Status> {
+        [Status::Ok, Status::Malformed].into_iter().find(|status| *status as u32 == bits)
+    }
+}
+
 fn to_imm(status: Status, worker: u32, sequence: u32) -> u32 {
     (status as u32) << 30 | worker << SEQUENCE_BITS | sequence & ((1 << SEQUENCE_BITS) - 1)
 }
 
 /// Status, worker, low bits of the sequence number.
 fn from_imm(imm: u32) -> (Option<Status>, u32, u32) {
-    let status = match imm >> 30 {
-        0 => Some(Status::Ok),
-        1 => Some(Status::Malformed),
-        _ => None,
-    };
-    (status, imm >> SEQUENCE_BITS & ((1 << WORKER_BITS) - 1), imm & ((1 << SEQUENCE_BITS) - 1))
-}
-
-/// A slot's last word, taken apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Trailer {
-    sequence: u32,
-    length: u16,
-    repetition: u16,
-}
-
-impl Trailer {
-    fn to_word(self) -> u64 {
-        let word = u64::from(self.sequence) << 32 | u64::from(self.length) << 16 | u64::from(self.repetition);
-        word.to_le()
-    }
-
-    fn from_word(word: u64) -> Trailer {
-        let word = u64::from_le(word);
-        Trailer { sequence: (word >> 32) as u32, length: (word >> 16) as u16, repetition: word as u16 }
-    }
-}
-
-/// Bytes from the start of a request of `length` bytes to the end of its slot.
-fn reach(length: u64) -> u64 {
-    length.next_multiple_of(8) + TRAILER
+    (
+        Status::from_bits(imm >> 30),
+        imm >> SEQUENCE_BITS & ((1 << WORKER_BITS) - 1),
+        imm & ((1 << SEQUENCE_BITS) - 1),
+    )
 }
 
 #[cfg(test)]
@@ -249,7 +249,8 @@ mod tests {
 
     pub(super) fn config() -> Config {
         Config {
-            requests: Requests::Write,
+            requests: Requests::WriteUc,
+            replies: Replies::SendUd,
             workers: 3,
             clients: 5,
             window: 8,
@@ -270,25 +271,6 @@ mod tests {
                 prop_assert_eq!((s, w, low), (Some(status), worker, sequence & 0x3f_ffff));
             }
         }
-
-        #[test]
-        fn trailers_keep_what_they_carry(sequence: u32, length: u16, repetition: u16) {
-            let trailer = Trailer { sequence, length, repetition };
-            prop_assert_eq!(Trailer::from_word(trailer.to_word()), trailer);
-        }
-    }
-
-    #[test]
-    fn slots_do_not_overlap() {
-        let c = config();
-        let mut starts: Vec<u64> = (0..5)
-            .flat_map(|client| (0..8).map(move |s| (client, s)))
-            .map(|(k, s)| c.slot_offset(k, s))
-            .collect();
-        starts.sort_unstable();
-        assert!(starts.windows(2).all(|w| w[1] - w[0] >= c.slot()));
-        assert!(starts.last().unwrap() + c.slot() <= c.bell_offset());
-        assert!(reach(c.max_request.into()) <= c.slot());
     }
 
     #[test]
@@ -298,6 +280,11 @@ mod tests {
         assert_eq!(bad.check().unwrap_err().to_string(), "queues is 1 to 64, not 0");
         let bad = Config { window: 3, ..config() };
         assert_eq!(bad.check().unwrap_err().to_string(), "window is a power of two, not 3");
-        assert!(Config { max_request: 5000, ..config() }.check().is_err());
+        let bad = Config { requests: Requests::SendUd, max_request: 5000, ..config() };
+        assert_eq!(bad.check().unwrap_err().to_string(), "max_request is 0 to 4000, not 5000");
+        let bad = Config { requests: Requests::WriteRc, replies: Replies::WriteRc, ..config() };
+        assert_eq!(bad.check().unwrap_err().to_string(), "queues is 1 to 1, not 2");
+        let bad = Config { replies: Replies::WriteRc, ..config() };
+        assert!(bad.check().is_err());
     }
 }

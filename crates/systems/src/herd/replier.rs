@@ -1,11 +1,14 @@
-//! How workers reply: UD SENDs, and replies kept for repetition.
+//! The replies of a worker, each kept for repetition, and sent, WRITTEN or READ from where it is kept.
 
-use super::{Config, Message, Status, to_imm};
-use crate::device::{self, Device, QKEY};
-use crate::outbox::{self, Outbox};
+use super::outgoing::{Connected, Datagrams};
+use super::slots::{Slots, Trailer};
+use super::{Config, Message, Replies, Status, connections, to_imm};
+use crate::checksum::{self, checksum};
+use crate::device::{self, Device, find};
+use crate::outbox::Outbox;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{
-    AccessFlags, Ah, AhAttr, Endpoint, LinkLayer, Mr, Provider, SendFlags, SendOp, SendWr, Sge, UdDest,
+    AccessFlags, Endpoint, Mr, Provider, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge,
 };
 
 /// The reply in a slot.
@@ -17,24 +20,29 @@ struct Kept {
     repetition: u16,
 }
 
-/// A client as a worker knows it.
-struct Destination {
-    port: u8,
-    dest: UdDest,
+/// How replies leave.
+enum Way<P: Provider> {
+    Datagrams {
+        datagrams: Datagrams<P>,
+        /// Open for requests.
+        _connections: Vec<Outbox<P>>,
+    },
+    Connected(Connected<P>),
+    /// Clients READ them.
+    Fetched {
+        _connections: Vec<Outbox<P>>,
+    },
 }
 
-/// A worker's replies: one for each slot of each client, sent from where it stays.
+/// A worker's replies: one for each slot of each client.
 pub(super) struct Replier<P: Provider> {
     cpu: P,
     worker: u32,
     config: Config,
+    slots: Slots,
     replies: Mr<P>,
     kept: Vec<Option<Kept>>,
-    clients: Vec<Destination>,
-    ahs: Vec<(AhAttr, Ah<P>)>,
-    /// By port, and the queues of each.
-    outboxes: Vec<Vec<Outbox<P>>>,
-    queue: usize,
+    way: Way<P>,
     inline: u32,
     scratch: Vec<u8>,
 }
@@ -44,89 +52,134 @@ pub(super) struct Replier<P: Provider> {
 pub(super) struct Answer {
     pub(super) client: u32,
     pub(super) sequence: u32,
+    /// Whether it was sent before.
+    pub(super) again: bool,
+}
+
+/// Where a worker's replies are, which clients READ.
+pub(super) fn kept_key(worker: u32) -> String {
+    format!("herd/kept/{worker}")
+}
+
+/// Where a client has replies WRITTEN.
+pub(super) fn target_key(client: u32) -> String {
+    format!("herd/target/{client}")
+}
+
+/// Where a client has replies SENT by UD.
+pub(super) fn datagram_key(client: u32) -> String {
+    format!("herd/ud/{client}")
 }
 
 impl<P: Provider> Replier<P> {
-    pub(super) fn new(device: &Device<P>, config: &Config, worker: u32) -> Result<Replier<P>, SystemError> {
-        let slots = u64::from(config.clients) * u64::from(config.window);
-        let inline = device.inline(config.max_reply);
-        let mut outboxes = Vec::new();
-        for port in 1..=device.attr.ports {
-            let mut queues = Vec::new();
-            for _ in 0..config.queues {
-                let cq = device.context.create_cq(outbox::cqe(config.gather))?;
-                let qp = device.ud(port, (&cq, &cq), outbox::depth(config.gather), 1, inline)?;
-                queues.push(Outbox::new(qp, cq, config.gather));
+    /// Of worker `worker`, which has these connections, by clients or none.
+    pub(super) fn new(
+        device: &Device<P>,
+        config: &Config,
+        worker: u32,
+        connections: Vec<Outbox<P>>,
+    ) -> Result<Replier<P>, SystemError> {
+        let slots = config.reply_slots();
+        let (way, inline) = match config.replies {
+            Replies::SendUd => {
+                let inline = device.inline(config.max_reply);
+                let datagrams = Datagrams::new(device, config, inline)?;
+                (Way::Datagrams { datagrams, _connections: connections }, inline)
             }
-            outboxes.push(queues);
-        }
-        let replies = device.registered(slots * stride(config), AccessFlags::LOCAL_WRITE)?;
+            Replies::ReadRc => (Way::Fetched { _connections: connections }, 0),
+            _ => (Way::Connected(Connected::new(connections)), connections::inline(device, config)),
+        };
+        let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ;
+        let replies = device.registered(slots.bytes(config.clients), access)?;
         device::warm(&device.cpu, replies.mem());
+        if let Way::Fetched { .. } = way {
+            device.cpu.publish(&kept_key(worker), &replies.remote(0).to_bytes());
+        }
         Ok(Replier {
             cpu: device.cpu.clone(),
             worker,
             config: config.clone(),
+            slots,
             replies,
-            kept: vec![None; slots as usize],
-            clients: Vec::new(),
-            ahs: Vec::new(),
-            outboxes,
-            queue: 0,
+            kept: vec![None; config.clients as usize * config.window as usize],
+            way,
             inline,
             scratch: Vec::new(),
         })
     }
 
-    /// The next client: reached through local `port`.
-    pub(super) fn add_client(
+    /// Gets to know all clients, which are connected: where each has its replies.
+    pub(super) fn know_clients(&mut self, device: &Device<P>) -> Result<(), SystemError> {
+        for client in 0..self.config.clients {
+            match &mut self.way {
+                Way::Datagrams { datagrams, .. } => {
+                    let remote = find(&device.cpu, &datagram_key(client))?;
+                    datagrams.add_client(device, device.port(client), &remote)?;
+                }
+                Way::Connected(connected) if self.config.replies.are_written() => {
+                    let target = RemoteAddr::from_bytes(&device.cpu.lookup(&target_key(client)))?;
+                    connected.add_target(target);
+                }
+                Way::Connected(_) | Way::Fetched { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The next client that makes itself known by a datagram through local `port`; its number, unless there are
+    /// too many.
+    pub(super) fn meet(
         &mut self,
         device: &Device<P>,
         port: u8,
         remote: &Endpoint,
-    ) -> Result<(), SystemError> {
-        let local = device.context.query_port(port)?;
-        let attr = AhAttr {
-            port_num: port,
-            dlid: remote.lid,
-            dgid: (local.link_layer == LinkLayer::Ethernet).then_some(remote.gid),
-            sgid_index: local.gid_index,
-        };
-        // Clients on one port share an address handle.
-        let ah = match self.ahs.iter().find(|(a, _)| *a == attr) {
-            Some((_, ah)) => ah.clone(),
-            None => {
-                let ah = device.pd.create_ah(&attr)?;
-                self.ahs.push((attr, ah.clone()));
-                ah
-            }
-        };
-        self.clients.push(Destination { port, dest: ah.dest(remote.qpn, QKEY) });
-        Ok(())
-    }
-
-    /// Number of clients added.
-    pub(super) fn clients(&self) -> u32 {
-        self.clients.len() as u32
+    ) -> Result<Option<u32>, SystemError> {
+        let Way::Datagrams { datagrams, .. } = &mut self.way else { return Ok(None) };
+        let client = datagrams.clients();
+        if client == self.config.clients {
+            return Ok(None);
+        }
+        datagrams.add_client(device, port, remote)?;
+        Ok(Some(client))
     }
 
     fn slot(&self, answer: Answer) -> usize {
-        (answer.client * self.config.window + answer.sequence % self.config.window) as usize
+        self.slots.index(answer.client, answer.sequence)
     }
 
     /// Keeps the reply of a request; `None` for one that was malformed.
     pub(super) fn keep<R: Message>(&mut self, answer: Answer, repetition: u16, reply: Option<&R>) {
-        let slot = self.slot(answer);
         self.scratch.clear();
         if let Some(reply) = reply {
             reply.encode(&mut self.scratch);
         }
         assert!(self.scratch.len() <= self.config.max_reply as usize, "a reply longer than `max_reply`");
-        if !self.scratch.is_empty() {
-            self.cpu.write(self.replies.mem(), slot as u64 * stride(&self.config), &self.scratch);
-        }
         let status = if reply.is_some() { Status::Ok } else { Status::Malformed };
         let length = self.scratch.len() as u16;
+        let slot = self.slot(answer);
         self.kept[slot] = Some(Kept { sequence: answer.sequence, length, status, repetition });
+        self.store(answer, Trailer { sequence: answer.sequence, length, repetition: status as u16 });
+    }
+
+    /// Stores the encoded reply where it is kept, with what says that it is whole last.
+    fn store(&mut self, answer: Answer, trailer: Trailer) {
+        let Answer { client, sequence, .. } = answer;
+        let mem = self.replies.mem();
+        if !self.scratch.is_empty() {
+            let at = self.slots.text(client, sequence, self.scratch.len() as u32);
+            self.cpu.write(mem, at, &self.scratch);
+        }
+        let at = self.slots.trailer(client, sequence);
+        match self.config.replies {
+            Replies::SendUd | Replies::SendUc | Replies::SendRc => return,
+            Replies::WriteUc | Replies::WriteRc => {}
+            Replies::ReadRc => {
+                self.scratch.extend(trailer.to_word().to_le_bytes());
+                self.cpu.work(checksum::work(self.scratch.len() as u64));
+                self.cpu.store_u64(mem, at - 8, checksum(&self.scratch));
+            }
+        }
+        self.cpu.store_u64(mem, at, trailer.to_word());
     }
 
     /// Whether the reply of this request is kept and was not sent for this repetition yet; then
@@ -142,45 +195,52 @@ impl<P: Provider> Replier<P> {
         }
     }
 
+    /// What travels of the slot of a reply.
     fn sge(&self, answer: Answer) -> Sge {
-        let slot = self.slot(answer);
-        let length = self.kept[slot].map_or(0, |k| u32::from(k.length));
-        self.replies.sge(slot as u64 * stride(&self.config), length)
+        let Answer { client, sequence, .. } = answer;
+        let length = self.kept[self.slot(answer)].map_or(0, |k| k.length.into());
+        self.replies.sge(self.slots.text(client, sequence, length), self.slots.reach(length) as u32)
     }
 
-    /// Sends kept replies, through one QP of each port.
+    /// The verb that moves so many bytes of a reply.
+    fn op(&self, answer: Answer, length: u32) -> SendOp {
+        let Answer { client, sequence, .. } = answer;
+        if let Way::Connected(connected) = &self.way
+            && let Some(target) = connected.target(client)
+        {
+            let at = self.slots.end(self.worker, sequence) - u64::from(length);
+            return SendOp::Write(target.at(at));
+        }
+        let status = self.kept[self.slot(answer)].map_or(Status::Malformed, |k| k.status);
+        SendOp::SendWithImm(to_imm(status, self.worker, sequence))
+    }
+
+    /// Sends kept replies, through one QP of each port, or the connection of each client. Over RC a reply that was
+    /// sent before is on its way, or its client has left.
     pub(super) fn send(
         &mut self,
         answers: &[Answer],
         interval: &Interval,
         measured: &mut Measured,
     ) -> Result<(), SystemError> {
+        let reliable = self.config.replies.transport() == QpType::Rc;
+        let answers: Vec<Answer> =
+            answers.iter().copied().filter(|answer| !(answer.again && reliable)).collect();
         let sges: Vec<Sge> = answers.iter().map(|&a| self.sge(a)).collect();
-        let mut lists: Vec<Vec<SendWr<'_>>> = vec![Vec::new(); self.outboxes.len()];
-        for (&answer, sge) in answers.iter().zip(&sges) {
-            let to = &self.clients[answer.client as usize];
-            let status = self.kept[self.slot(answer)].map_or(Status::Malformed, |k| k.status);
-            let imm = to_imm(status, self.worker, answer.sequence);
+        let replies = answers.iter().zip(&sges).map(|(&answer, sge)| {
             let sg_list = if sge.length == 0 { &[] } else { std::slice::from_ref(sge) };
-            let mut wr = SendWr::new(0, SendOp::SendWithImm(imm), sg_list).to(to.dest);
-            if sge.length > 0 && sge.length <= self.inline {
-                wr = wr.flags(SendFlags::INLINE);
-            }
-            lists[usize::from(to.port - 1)].push(wr);
+            let inline = sge.length > 0 && sge.length <= self.inline;
+            let flags = if inline { SendFlags::INLINE } else { SendFlags::empty() };
+            (answer.client, SendWr::new(0, self.op(answer, sge.length), sg_list).flags(flags))
+        });
+        let replies: Vec<(u32, SendWr<'_>)> = replies.collect();
+        let again = answers.iter().any(|answer| answer.again);
+        let most = if self.config.doorbell { self.config.gather as usize } else { 1 };
+        let posted = &mut |replies| measured.post(interval, self.cpu.now(), replies as u64);
+        match &mut self.way {
+            Way::Datagrams { datagrams, .. } => datagrams.post(replies, most, posted),
+            Way::Connected(connected) => connected.post(replies, most, again, posted),
+            Way::Fetched { .. } => Ok(()),
         }
-        for (queues, list) in self.outboxes.iter_mut().zip(&mut lists) {
-            let most = if self.config.doorbell { self.config.gather as usize } else { 1 };
-            for part in list.chunks_mut(most) {
-                queues[self.queue].post(part)?;
-                measured.post(interval, self.cpu.now(), part.len() as u64);
-            }
-        }
-        self.queue = (self.queue + 1) % self.config.queues as usize;
-        Ok(())
     }
-}
-
-/// Bytes from one kept reply to the next.
-fn stride(config: &Config) -> u64 {
-    u64::from(config.max_reply).next_multiple_of(8).max(8)
 }

@@ -73,6 +73,14 @@ impl Windows {
         Some((status, pending))
     }
 
+    /// The requests that have not ended: worker and sequence number.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = (u32, u32)> {
+        let of = |(worker, lane): (u32, &'_ Lane)| {
+            lane.slots.iter().flatten().map(move |p| (worker, p.sequence)).collect::<Vec<_>>()
+        };
+        (0..).zip(&self.lanes).flat_map(of)
+    }
+
     /// When the next request is due to be sent again.
     pub(super) fn due(&self) -> Time {
         if self.retry.is_none() {

@@ -41,7 +41,7 @@ impl StoreServer {
     pub(crate) fn datagram(&self) -> u32 {
         let (config, puts) = (&self.config, self.load.put_permille);
         let reply = if self.readers == 0 && puts < 1000 { config.max_reply } else { 0 };
-        let request = if config.requests == Requests::Send && puts > 0 { config.max_request } else { 0 };
+        let request = if config.requests == Requests::SendUd && puts > 0 { config.max_request } else { 0 };
         reply.max(request)
     }
 

@@ -14,6 +14,7 @@
 
 use super::fill::Filled;
 use super::key::{self, KEY_BYTES, Key};
+use crate::checksum::{self, checksum};
 use crate::{SystemError, work};
 use doorbell_verbs::{Cpu, Mem};
 
@@ -151,18 +152,6 @@ impl Header {
     }
 }
 
-/// A checksum that a change of any word changes, whatever the others are.
-fn checksum(bytes: &[u8]) -> u64 {
-    let words = bytes.chunks(8).map(|chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        u64::from_le_bytes(word)
-    });
-    words.fold(0x9e37_79b9_7f4a_7c15, |sum, word| {
-        (sum ^ word).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29)
-    })
-}
-
 /// Lays an entry out.
 fn encoded(version: u32, key: &Key, value: &[u8]) -> Vec<u8> {
     let header = Header { version, length: value.len() as u16, alive: true };
@@ -203,7 +192,7 @@ pub(crate) fn judge(bytes: &[u8], key: &Key) -> Seen {
 
 /// Time that a checksum takes over an entry of a value of `value` bytes.
 pub(crate) fn checksum_work(value: usize) -> doorbell_verbs::Span {
-    work::CHECKSUM_WORD * (BEFORE_VALUE + value as u64).div_ceil(8)
+    checksum::work(BEFORE_VALUE + value as u64)
 }
 
 /// What a key's version is, to who knows one.

@@ -1,24 +1,8 @@
 //! Parameters of the server that scans.
 
 use super::walk::Walk;
-use crate::config::Timing;
+use crate::config::{Timing, named};
 use doorbell_schema::{Duration, Field, schema};
-use serde::{Deserialize, Serialize};
-
-/// Declares names of a parameter: the type, and the names that its field takes.
-macro_rules! named {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* })*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        pub enum $name {
-            $( $(#[$variant_doc])* #[serde(rename = $text)] $variant, )*
-        }
-
-        impl $name {
-            const NAMES: &'static [&'static str] = &[$($text),*];
-        }
-    )*};
-}
 
 named! {
     /// Which buffer is scanned.

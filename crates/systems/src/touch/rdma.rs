@@ -162,7 +162,7 @@ impl<P: Provider> Asking for Client<P> {
         }
         if self.end.response == Response::Read {
             let whole = [self.end.whole()];
-            self.end.outbox.post_and_wait(SendWr::new(0, SendOp::Read(self.source), &whole))?;
+            self.end.outbox.post_and_wait(&mut [SendWr::new(0, SendOp::Read(self.source), &whole)])?;
         }
         Ok(true)
     }

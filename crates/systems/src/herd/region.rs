@@ -1,10 +1,12 @@
-//! A worker thread of a server.
+//! A worker that finds requests in its part of the region, into which they are WRITTEN.
 
 use super::replier::{Answer, Replier};
-use super::{Config, Handler, Message, Trailer, reach};
-use crate::device::{self, Device, find};
+use super::slots::{Slots, Trailer};
+use super::{Config, Handler, Message, connections, line};
+use crate::device::{self, Device};
+use crate::outbox::Outbox;
 use crate::{Interval, Measured, SystemError, work};
-use doorbell_verbs::{AccessFlags, ConnectAttr, Mem, Mr, Provider, Qp, QpCap, QpInitAttr, QpType};
+use doorbell_verbs::{AccessFlags, Mem, Mr, Provider};
 
 /// A request that was found.
 struct Found {
@@ -13,9 +15,10 @@ struct Found {
 }
 
 /// A worker: looks for requests in its part of the region, has them executed, replies.
-pub(super) struct Worker<P: Provider> {
+pub(super) struct RegionWorker<P: Provider> {
     device: Device<P>,
     config: Config,
+    slots: Slots,
     /// Its part of the region.
     part: Mem,
     /// Sequence number that the next request of each client will have.
@@ -26,38 +29,33 @@ pub(super) struct Worker<P: Provider> {
     found: Vec<Found>,
     /// What the word of repetitions was when last looked at.
     bell: u64,
-    /// The first worker has the connections.
-    _connections: Option<Connections<P>>,
+    /// Where it has connections, by which clients WRITE.
+    _region: Option<Mr<P>>,
 }
 
-/// The server's ends of its clients' UC QPs, and the registered region.
-struct Connections<P: Provider> {
-    _qps: Vec<Qp<P>>,
-    _region: Mr<P>,
-}
-
-impl<P: Provider> Worker<P> {
-    /// Worker `number` of those that share `region`, which has [`Config::region_bytes`]. Worker 0
-    /// connects the clients. Returns once the clients are known.
+impl<P: Provider> RegionWorker<P> {
+    /// See [`super::Worker::start`]. Where a client has one connection for all workers, worker 0 has its other end.
     pub(super) fn start(
         cpu: &P,
         config: &Config,
         number: u32,
         region: Mem,
-    ) -> Result<Worker<P>, SystemError> {
+    ) -> Result<RegionWorker<P>, SystemError> {
         config.check()?;
         let device = Device::open(cpu)?;
-        let connections = if number == 0 { Some(connect(&device, config, region)?) } else { None };
-        let mut replier = Replier::new(&device, config, number)?;
-        for client in 0..config.clients {
-            let remote = find(cpu, &format!("herd/ud/{client}"))?;
-            replier.add_client(&device, device.port(client), &remote)?;
+        let (mut mr, mut connections) = (None, Vec::new());
+        if number < config.connections() {
+            let (registered, connected) = connect(&device, config, number, region)?;
+            (mr, connections) = (Some(registered), connected);
         }
+        let mut replier = Replier::new(&device, config, number, connections)?;
+        replier.know_clients(&device)?;
         let part = region.slice(u64::from(number) * config.part(), config.part());
         device::warm(cpu, part);
-        cpu.publish(&format!("herd/ready/{number}"), &[]);
-        Ok(Worker {
+        cpu.publish(&line::ready_key(number), &[]);
+        Ok(RegionWorker {
             part,
+            slots: config.request_slots(),
             config: config.clone(),
             expected: vec![1; config.clients as usize],
             next: 0,
@@ -65,7 +63,7 @@ impl<P: Provider> Worker<P> {
             found: Vec::new(),
             bell: 0,
             device,
-            _connections: connections,
+            _region: mr,
         })
     }
 
@@ -79,11 +77,11 @@ impl<P: Provider> Worker<P> {
             self.next = (client + 1) % self.config.clients;
             looked += 1;
             let sequence = self.expected[client as usize];
-            let end = self.config.slot_offset(client, sequence) + self.config.slot();
-            let trailer = Trailer::from_word(cpu.load_u64(self.part, end - 8));
+            let trailer = self.slots.trailer(client, sequence);
+            let trailer = Trailer::from_word(cpu.load_u64(self.part, trailer));
             if trailer.sequence == sequence {
                 self.expected[client as usize] = sequence.wrapping_add(1);
-                self.found.push(Found { answer: Answer { client, sequence }, trailer });
+                self.found.push(Found { answer: Answer { client, sequence, again: false }, trailer });
             }
         }
         cpu.work(work::SCAN * u64::from(looked));
@@ -96,9 +94,9 @@ impl<P: Provider> Worker<P> {
         }
         let mut bytes = vec![0; usize::from(length)];
         if length > 0 {
-            let Answer { client, sequence } = found.answer;
-            let end = self.config.slot_offset(client, sequence) + self.config.slot();
-            self.device.cpu.read(self.part, end - reach(length.into()), &mut bytes);
+            let Answer { client, sequence, .. } = found.answer;
+            let at = self.slots.text(client, sequence, length.into());
+            self.device.cpu.read(self.part, at, &mut bytes);
         }
         M::decode(&bytes)
     }
@@ -151,9 +149,9 @@ impl<P: Provider> Worker<P> {
         }
         let mut answers = Vec::new();
         for slot in 0..self.config.window {
-            let end = self.config.slot_offset(client, slot) + self.config.slot();
-            let trailer = Trailer::from_word(self.device.cpu.load_u64(self.part, end - 8));
-            let answer = Answer { client, sequence: trailer.sequence };
+            let trailer = self.slots.trailer(client, slot);
+            let trailer = Trailer::from_word(self.device.cpu.load_u64(self.part, trailer));
+            let answer = Answer { client, sequence: trailer.sequence, again: true };
             if trailer.sequence % self.config.window == slot
                 && self.replier.repeats(answer, trailer.repetition)
             {
@@ -167,13 +165,13 @@ impl<P: Provider> Worker<P> {
     }
 }
 
-/// Connects every client.
+/// Registers the region for every client, and connects it.
 fn connect<P: Provider>(
     device: &Device<P>,
     config: &Config,
+    number: u32,
     region: Mem,
-) -> Result<Connections<P>, SystemError> {
-    let cpu = &device.cpu;
+) -> Result<(Mr<P>, Vec<Outbox<P>>), SystemError> {
     if region.len() < config.region_bytes() {
         return SystemError::config(format!(
             "the region has {} bytes, not {}",
@@ -183,19 +181,6 @@ fn connect<P: Provider>(
     }
     let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE;
     let mr = device.register(region, access)?;
-    cpu.publish("herd/region", &mr.remote(0).to_bytes());
-    let cq = device.context.create_cq(1)?;
-    let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, ..QpCap::default() };
-    let mut qps = Vec::new();
-    for client in 0..config.clients {
-        let qp = device.pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Uc, cap))?;
-        cpu.publish(&format!("herd/uc-server/{client}"), &qp.endpoint(device.port(client))?.to_bytes());
-        qps.push(qp);
-    }
-    let attr = ConnectAttr { access: AccessFlags::REMOTE_WRITE, ..ConnectAttr::default() };
-    for (client, qp) in (0..).zip(&qps) {
-        let remote = find(cpu, &format!("herd/uc-client/{client}"))?;
-        qp.connect(device.port(client), &remote, &attr)?;
-    }
-    Ok(Connections { _qps: qps, _region: mr })
+    device.cpu.publish(&line::region_key(number), &mr.remote(0).to_bytes());
+    Ok((mr, connections::connect(device, config, number, None)?))
 }

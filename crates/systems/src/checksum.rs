@@ -1,0 +1,21 @@
+//! Checksums, by which who READs tells what is whole from what is being written.
+
+use crate::work;
+use doorbell_verbs::Span;
+
+/// A checksum that a change of any word changes, whatever the others are.
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
+    let words = bytes.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    words.fold(0x9e37_79b9_7f4a_7c15, |sum, word| {
+        (sum ^ word).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29)
+    })
+}
+
+/// Time that a checksum over so many bytes takes.
+pub(crate) fn work(bytes: u64) -> Span {
+    work::CHECKSUM_WORD * bytes.div_ceil(8)
+}

@@ -1,0 +1,53 @@
+//! The server's ends of its clients' connections.
+
+use super::Config;
+use crate::SystemError;
+use crate::device::{self, Device};
+use crate::outbox::{self, Outbox};
+use doorbell_verbs::{Cq, Provider, QpCap, QpInitAttr};
+
+/// What the connections of a worker are published under; of one for all workers, the first.
+pub(super) fn service(worker: u32) -> String {
+    format!("herd/{worker}")
+}
+
+/// Bytes of a message of a connection that may be copied into its WQE.
+pub(super) fn inline<P: Provider>(device: &Device<P>, config: &Config) -> u32 {
+    device.inline(config.reply_slots().reach(config.max_reply) as u32)
+}
+
+/// Work requests that an outbox of a connection has room for beside those that it signals: all that a client may
+/// have outstanding, so that nobody waits for a peer that has left.
+pub(super) fn batch(config: &Config) -> u32 {
+    config.window.max(config.gather)
+}
+
+/// Connects worker `worker` with every client. Requests that are SENT complete in `requests`, of which there are
+/// `recvs` each.
+pub(super) fn connect<P: Provider>(
+    device: &Device<P>,
+    config: &Config,
+    worker: u32,
+    requests: Option<(&Cq<P>, u32)>,
+) -> Result<Vec<Outbox<P>>, SystemError> {
+    let posts = config.replies.are_posted_to_connections();
+    let unused = device.context.create_cq(1)?;
+    let (received, recvs) = requests.unwrap_or((&unused, 1));
+    let batch = batch(config);
+    let mut outboxes = Vec::new();
+    device::serve_qps(device, config.clients, &service(worker), |_| {
+        // Where a client leaves, each completes.
+        let sent = if posts { device.context.create_cq(outbox::depth(batch))? } else { unused.clone() };
+        let cap = QpCap {
+            max_send_wr: if posts { outbox::depth(batch) } else { 1 },
+            max_recv_wr: recvs,
+            max_inline_data: if posts { inline(device, config) } else { 0 },
+            ..QpCap::default()
+        };
+        let attr = QpInitAttr::new(config.requests.transport(), cap);
+        let qp = device.pd.create_qp(&sent, received, None, &attr)?;
+        outboxes.push(Outbox::new(qp.clone(), sent, batch));
+        Ok(qp)
+    })?;
+    Ok(outboxes)
+}

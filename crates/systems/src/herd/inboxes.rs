@@ -1,0 +1,67 @@
+//! QPs whose messages complete in one CQ, each with RECVs of its own.
+
+use crate::SystemError;
+use crate::device::check;
+use crate::recv_ring::RecvRing;
+use doorbell_verbs::{Cq, Provider, Qp, Wc};
+use std::collections::HashMap;
+
+/// Such QPs, numbered from 0.
+pub(super) struct Inboxes<P: Provider> {
+    cq: Cq<P>,
+    boxes: Vec<(Qp<P>, RecvRing<P>)>,
+    by_qpn: HashMap<u32, usize>,
+    /// Those to which slots were given back that may have to be posted again.
+    touched: Vec<usize>,
+}
+
+impl<P: Provider> Inboxes<P> {
+    /// None yet; what comes completes in `cq`.
+    pub(super) fn new(cq: Cq<P>) -> Inboxes<P> {
+        Inboxes { cq, boxes: Vec::new(), by_qpn: HashMap::new(), touched: Vec::new() }
+    }
+
+    /// Adds a QP that may receive, and posts all its RECVs.
+    pub(super) fn add(&mut self, qp: Qp<P>, mut ring: RecvRing<P>) -> Result<(), SystemError> {
+        ring.post(&qp, true)?;
+        self.by_qpn.insert(qp.qp_num(), self.boxes.len());
+        self.boxes.push((qp, ring));
+        Ok(())
+    }
+
+    /// The CQ.
+    pub(super) fn cq(&self) -> &Cq<P> {
+        &self.cq
+    }
+
+    /// Takes completions into `wc`; each with the number of its QP.
+    pub(super) fn poll(&self, wc: &mut [Wc]) -> Result<Vec<(usize, Wc)>, SystemError> {
+        let of = |wc: &Wc| Some((*self.by_qpn.get(&wc.qp_num)?, *wc));
+        let found = self.cq.poll(wc)?;
+        found.iter().try_for_each(check)?;
+        Ok(found.iter().filter_map(of).collect())
+    }
+
+    /// RECVs of a QP.
+    pub(super) fn ring(&self, number: usize) -> &RecvRing<P> {
+        &self.boxes[number].1
+    }
+
+    /// Gives a slot back whose message has been dealt with.
+    pub(super) fn give(&mut self, number: usize, slot: u64) {
+        self.boxes[number].1.give(slot);
+        if !self.touched.contains(&number) {
+            self.touched.push(number);
+        }
+    }
+
+    /// Posts the RECVs of slots that were given back, where there are enough of them.
+    pub(super) fn post(&mut self) -> Result<(), SystemError> {
+        self.touched.sort_unstable();
+        for number in self.touched.drain(..) {
+            let (qp, ring) = &mut self.boxes[number];
+            ring.post(qp, false)?;
+        }
+        Ok(())
+    }
+}

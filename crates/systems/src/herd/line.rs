@@ -1,0 +1,221 @@
+//! How a client's requests go out.
+
+use super::client::Images;
+use super::slots::Trailer;
+use super::windows::Pending;
+use super::{Config, Requests, Status, connections, to_imm};
+use crate::SystemError;
+use crate::device::{self, Device, QKEY, find};
+use crate::outbox::{self, Outbox};
+use doorbell_verbs::{
+    Ah, Cq, Provider, Qp, QpCap, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest,
+};
+
+/// Published when a worker that knows its clients takes requests.
+pub(super) fn ready_key(worker: u32) -> String {
+    format!("herd/ready/{worker}")
+}
+
+/// Where a worker registered the region.
+pub(super) fn region_key(worker: u32) -> String {
+    format!("herd/region/{worker}")
+}
+
+/// The UD QP to which requests go.
+pub(super) fn request_key(worker: u32, port: u8) -> String {
+    format!("herd/datagram/{worker}/{port}")
+}
+
+/// What moves requests.
+enum Way<P: Provider> {
+    Write {
+        /// Of each connection.
+        regions: Vec<RemoteAddr>,
+        /// Number of times it asked for a repetition.
+        bells: u32,
+    },
+    Send,
+    Datagrams {
+        workers: Vec<UdDest>,
+        _ahs: Vec<Ah<P>>,
+    },
+}
+
+/// A client's QPs that requests go by: one for all workers, or one for each.
+pub(super) struct Line<P: Provider> {
+    cpu: P,
+    config: Config,
+    number: u32,
+    outboxes: Vec<Outbox<P>>,
+    way: Way<P>,
+    inline: u32,
+}
+
+/// Has what is no longer than `most` copied into its WQE.
+fn inlined(wr: SendWr<'_>, length: u32, most: u32) -> SendWr<'_> {
+    if length > 0 && length <= most { wr.flags(SendFlags::INLINE) } else { wr }
+}
+
+impl<P: Provider> Line<P> {
+    /// By the UD QP `qp`, whose SENDs complete in `sent`; returns once every worker is known.
+    pub(super) fn by_datagrams(
+        device: &Device<P>,
+        config: &Config,
+        number: u32,
+        qp: Qp<P>,
+        sent: Cq<P>,
+    ) -> Result<Line<P>, SystemError> {
+        let port = device.port(number);
+        let (mut workers, mut ahs) = (Vec::new(), Vec::new());
+        for worker in 0..config.workers {
+            let remote = find(&device.cpu, &request_key(worker, port))?;
+            let ah = Ah::to_endpoint(&device.pd, port, &remote)?;
+            workers.push(ah.dest(remote.qpn, QKEY));
+            ahs.push(ah);
+        }
+        Ok(Line {
+            cpu: device.cpu.clone(),
+            config: config.clone(),
+            number,
+            outboxes: vec![Outbox::new(qp, sent, 1)],
+            way: Way::Datagrams { workers, _ahs: ahs },
+            inline: device.inline(config.max_request),
+        })
+    }
+
+    /// By connections whose messages complete in `replies`, with room for so many RECVs; returns once they are
+    /// connected, but workers may not be ready yet.
+    pub(super) fn by_connections(
+        device: &Device<P>,
+        config: &Config,
+        number: u32,
+        (replies, recvs): (Option<&Cq<P>>, u32),
+    ) -> Result<Line<P>, SystemError> {
+        let (cpu, transport) = (&device.cpu, config.requests.transport());
+        let inline = match config.requests.are_sent() {
+            true => device.inline(config.max_request),
+            false => device.inline(config.request_slots().stride() as u32),
+        };
+        let batch = batch(config);
+        let mut outboxes = Vec::new();
+        for worker in 0..config.connections() {
+            // Where a connection fails, each completes.
+            let rc = transport == QpType::Rc;
+            let cqe = if rc { outbox::depth(batch) } else { outbox::cqe(batch) };
+            let sent = device.context.create_cq(cqe)?;
+            let cap = QpCap {
+                max_send_wr: outbox::depth(batch),
+                max_recv_wr: recvs,
+                max_inline_data: inline,
+                ..QpCap::default()
+            };
+            let attr = QpInitAttr::new(transport, cap);
+            let qp = device.pd.create_qp(&sent, replies.unwrap_or(&sent), None, &attr)?;
+            device::connect_qp(device, &qp, number, &connections::service(worker))?;
+            outboxes.push(Outbox::new(qp, sent, batch));
+        }
+        let way = match config.requests.are_sent() {
+            true => Way::Send,
+            false => {
+                let region = |worker| Ok(RemoteAddr::from_bytes(&cpu.lookup(&region_key(worker)))?);
+                let regions = (0..config.connections()).map(region);
+                Way::Write { regions: regions.collect::<Result<_, SystemError>>()?, bells: 0 }
+            }
+        };
+        Ok(Line { cpu: cpu.clone(), config: config.clone(), number, outboxes, way, inline })
+    }
+
+    /// Waits until every worker that knows its clients takes requests.
+    pub(super) fn wait_for_workers(&self) {
+        if self.config.requests != Requests::SendUd {
+            (0..self.config.workers).for_each(|worker| drop(self.cpu.lookup(&ready_key(worker))));
+        }
+    }
+
+    /// Its QPs, in the order of workers.
+    pub(super) fn qps(&self) -> impl Iterator<Item = Qp<P>> {
+        self.outboxes.iter().map(|outbox| outbox.qp.clone())
+    }
+
+    /// Number of the QP that leads to a worker.
+    fn connection(&self, worker: u32) -> usize {
+        if self.outboxes.len() == 1 { 0 } else { worker as usize }
+    }
+
+    /// The QP that leads to a worker.
+    pub(super) fn outbox(&mut self, worker: u32) -> &mut Outbox<P> {
+        let connection = self.connection(worker);
+        &mut self.outboxes[connection]
+    }
+
+    /// Posts a request from its image.
+    pub(super) fn post(&mut self, images: &Images<P>, worker: u32, p: Pending) -> Result<(), SystemError> {
+        match &self.way {
+            Way::Write { .. } => self.write(images, worker, p),
+            Way::Send => self.send(images, worker, p, None),
+            Way::Datagrams { workers, .. } => {
+                let to = workers[worker as usize];
+                self.send(images, worker, p, Some(to))
+            }
+        }
+    }
+
+    /// WRITEs a request to its slot.
+    fn write(&mut self, images: &Images<P>, worker: u32, p: Pending) -> Result<(), SystemError> {
+        let trailer = Trailer { sequence: p.sequence, length: p.length, repetition: p.repetition };
+        let slots = images.slots();
+        self.cpu.store_u64(images.mem(), slots.trailer(worker, p.sequence), trailer.to_word());
+        let length = p.length.into();
+        let to = slots.text(self.number, p.sequence, length);
+        let sge = [images.sge(slots.text(worker, p.sequence, length), slots.reach(length) as u32)];
+        let wr = self.write_request(worker, to, &sge);
+        self.outbox(worker).post(&mut [wr])
+    }
+
+    /// A WRITE into a worker's part of the region.
+    fn write_request<'a>(&self, worker: u32, to: u64, sge: &'a [Sge; 1]) -> SendWr<'a> {
+        let Way::Write { regions, .. } = &self.way else { panic!("requests are SENT") };
+        let remote = regions[self.connection(worker)].at(u64::from(worker) * self.config.part() + to);
+        inlined(SendWr::new(0, SendOp::Write(remote), sge), sge[0].length, self.inline)
+    }
+
+    /// SENDs a request. What goes out a second time may be half of the next request, if the first time was
+    /// enough; the server does not look into what it has executed.
+    fn send(
+        &mut self,
+        images: &Images<P>,
+        worker: u32,
+        p: Pending,
+        to: Option<UdDest>,
+    ) -> Result<(), SystemError> {
+        let length = u32::from(p.length);
+        let sge = [images.sge(images.slots().text(worker, p.sequence, length), length)];
+        let op = SendOp::SendWithImm(to_imm(Status::Ok, worker, p.sequence));
+        let sg_list = if length == 0 { &sge[..0] } else { &sge };
+        let wr = inlined(SendWr::new(0, op, sg_list), length, self.inline);
+        self.outbox(worker).post(&mut [SendWr { dest: to, ..wr }])
+    }
+
+    /// Requests of a worker have been posted again. One that looks at slots is told that it has to look at this
+    /// client's again; returns when the WRITEs have left that were posted again: a request may end by its first
+    /// WRITE, and what is next in its slot must not go out with the second. Who gets messages knows by itself.
+    pub(super) fn repeated(&mut self, images: &Images<P>, worker: u32) -> Result<(), SystemError> {
+        let Way::Write { bells, .. } = &mut self.way else { return Ok(()) };
+        *bells = bells.wrapping_add(1);
+        let word = u64::from(*bells) << 32 | u64::from(self.number);
+        self.cpu.store_u64(images.mem(), images.word(), word);
+        let sge = [images.sge(images.word(), 8)];
+        let wr = self.write_request(worker, self.config.bell_offset(), &sge);
+        self.outbox(worker).post_and_wait(&mut [wr])
+    }
+}
+
+/// Work requests that a connection's outbox has room for beside those that it signals. Over RC that is all that may
+/// be outstanding, so that nobody waits for a server that has left.
+fn batch(config: &Config) -> u32 {
+    match config.requests.transport() {
+        // A READ for each request, too.
+        QpType::Rc => 2 * config.window,
+        QpType::Uc | QpType::Ud => 1,
+    }
+}

@@ -1,0 +1,156 @@
+//! How a worker's replies leave: UD QPs of each port, or the connection of each client.
+
+use super::Config;
+use crate::SystemError;
+use crate::device::{Device, QKEY};
+use crate::outbox::{self, Outbox};
+use doorbell_verbs::{Ah, AhAttr, Endpoint, LinkLayer, Provider, RemoteAddr, SendWr, UdDest};
+
+/// A client as a worker knows it.
+struct Destination {
+    port: u8,
+    dest: UdDest,
+}
+
+/// By UD QPs.
+pub(super) struct Datagrams<P: Provider> {
+    clients: Vec<Destination>,
+    ahs: Vec<(AhAttr, Ah<P>)>,
+    /// By port, and the queues of each.
+    outboxes: Vec<Vec<Outbox<P>>>,
+    queue: usize,
+}
+
+impl<P: Provider> Datagrams<P> {
+    pub(super) fn new(device: &Device<P>, config: &Config, inline: u32) -> Result<Datagrams<P>, SystemError> {
+        let mut outboxes = Vec::new();
+        for port in 1..=device.attr.ports {
+            let mut queues = Vec::new();
+            for _ in 0..config.queues {
+                let cq = device.context.create_cq(outbox::cqe(config.gather))?;
+                let qp = device.ud(port, (&cq, &cq), outbox::depth(config.gather), 1, inline)?;
+                queues.push(Outbox::new(qp, cq, config.gather));
+            }
+            outboxes.push(queues);
+        }
+        Ok(Datagrams { clients: Vec::new(), ahs: Vec::new(), outboxes, queue: 0 })
+    }
+
+    /// The next client: reached through local `port`.
+    pub(super) fn add_client(
+        &mut self,
+        device: &Device<P>,
+        port: u8,
+        remote: &Endpoint,
+    ) -> Result<(), SystemError> {
+        let local = device.context.query_port(port)?;
+        let attr = AhAttr {
+            port_num: port,
+            dlid: remote.lid,
+            dgid: (local.link_layer == LinkLayer::Ethernet).then_some(remote.gid),
+            sgid_index: local.gid_index,
+        };
+        // Clients on one port share an address handle.
+        let ah = match self.ahs.iter().find(|(a, _)| *a == attr) {
+            Some((_, ah)) => ah.clone(),
+            None => {
+                let ah = device.pd.create_ah(&attr)?;
+                self.ahs.push((attr, ah.clone()));
+                ah
+            }
+        };
+        self.clients.push(Destination { port, dest: ah.dest(remote.qpn, QKEY) });
+        Ok(())
+    }
+
+    /// Number of clients added.
+    pub(super) fn clients(&self) -> u32 {
+        self.clients.len() as u32
+    }
+
+    /// Posts replies, each with its client, through one QP of each port; tells `posted` of each list.
+    pub(super) fn post(
+        &mut self,
+        replies: Vec<(u32, SendWr<'_>)>,
+        most: usize,
+        posted: &mut dyn FnMut(usize),
+    ) -> Result<(), SystemError> {
+        let mut lists: Vec<Vec<SendWr<'_>>> = vec![Vec::new(); self.outboxes.len()];
+        for (client, wr) in replies {
+            let to = &self.clients[client as usize];
+            lists[usize::from(to.port - 1)].push(wr.to(to.dest));
+        }
+        for (queues, list) in self.outboxes.iter_mut().zip(&mut lists) {
+            let queue = self.queue % queues.len();
+            for part in list.chunks_mut(most) {
+                queues[queue].post(part)?;
+                posted(part.len());
+            }
+        }
+        self.queue = self.queue.wrapping_add(1);
+        Ok(())
+    }
+}
+
+/// By connections. A client that has left takes no more replies.
+pub(super) struct Connected<P: Provider> {
+    outboxes: Vec<Option<Outbox<P>>>,
+    /// Where WRITTEN replies go.
+    targets: Vec<RemoteAddr>,
+}
+
+impl<P: Provider> Connected<P> {
+    pub(super) fn new(outboxes: Vec<Outbox<P>>) -> Connected<P> {
+        Connected { outboxes: outboxes.into_iter().map(Some).collect(), targets: Vec::new() }
+    }
+
+    /// The next client has its replies WRITTEN there.
+    pub(super) fn add_target(&mut self, target: RemoteAddr) {
+        self.targets.push(target);
+    }
+
+    /// Where the replies to a client are WRITTEN, if they are.
+    pub(super) fn target(&self, client: u32) -> Option<RemoteAddr> {
+        self.targets.get(client as usize).copied()
+    }
+
+    /// Posts replies, each with its client; tells `posted` of each list. Where one goes out again that is read when
+    /// it leaves, waits until it has: its slot may be used for the next as soon as the client has the first.
+    pub(super) fn post(
+        &mut self,
+        mut replies: Vec<(u32, SendWr<'_>)>,
+        most: usize,
+        again: bool,
+        posted: &mut dyn FnMut(usize),
+    ) -> Result<(), SystemError> {
+        // Of one client they stay in order.
+        replies.sort_by_key(|(client, _)| *client);
+        for of_client in replies.chunk_by(|a, b| a.0 == b.0) {
+            let list: Vec<SendWr<'_>> = of_client.iter().map(|(_, wr)| *wr).collect();
+            self.post_to(of_client[0].0, list, most, again, posted)?;
+        }
+        Ok(())
+    }
+
+    fn post_to(
+        &mut self,
+        client: u32,
+        mut list: Vec<SendWr<'_>>,
+        most: usize,
+        again: bool,
+        posted: &mut dyn FnMut(usize),
+    ) -> Result<(), SystemError> {
+        let outbox = &mut self.outboxes[client as usize];
+        for part in list.chunks_mut(most) {
+            let Some(open) = outbox else { return Ok(()) };
+            let wait = again && !self.targets.is_empty();
+            match if wait { open.post_and_wait(part) } else { open.post(part) } {
+                // It has left. If that was no end, it knows better why.
+                Err(SystemError::Completion(_)) => *outbox = None,
+                ended => ended?,
+            }
+            posted(part.len());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! The verbs by which requests and replies travel.
+
+use super::slots::Tail;
+use crate::config::named;
+use doorbell_verbs::QpType;
+
+/// Longest message of a datagram, and of others: a length has 16 bits.
+const LONGEST_DATAGRAM: u32 = 4000;
+const LONGEST: u32 = 60_000;
+
+named! {
+    /// How requests travel.
+    Requests {
+        /// By UC WRITE into the request region.
+        WriteUc = "write-uc",
+        /// By RC WRITE into the request region.
+        WriteRc = "write-rc",
+        /// By UD SEND.
+        SendUd = "send-ud",
+        /// By UC SEND.
+        SendUc = "send-uc",
+        /// By RC SEND.
+        SendRc = "send-rc",
+    }
+    /// How replies travel.
+    Replies {
+        /// By UD SEND.
+        SendUd = "send-ud",
+        /// By UC SEND.
+        SendUc = "send-uc",
+        /// By RC SEND.
+        SendRc = "send-rc",
+        /// By UC WRITE into a region of the client.
+        WriteUc = "write-uc",
+        /// By RC WRITE into a region of the client.
+        WriteRc = "write-rc",
+        /// By the client's RC READ, again and again until they are there.
+        ReadRc = "read-rc",
+    }
+}
+
+/// Requests and the replies that can answer them: all pairs that there are.
+pub fn ways() -> impl Iterator<Item = (Requests, Replies)> {
+    use Replies as To;
+    const REQUESTS: [Requests; 5] =
+        [Requests::WriteUc, Requests::WriteRc, Requests::SendUd, Requests::SendUc, Requests::SendRc];
+    const REPLIES: [To; 6] = [To::SendUd, To::SendUc, To::SendRc, To::WriteUc, To::WriteRc, To::ReadRc];
+    let pairs = REQUESTS.into_iter().flat_map(|requests| REPLIES.map(|replies| (requests, replies)));
+    pairs.filter(|(requests, replies)| replies.to(*requests).is_ok())
+}
+
+/// Longest text over a transport.
+const fn longest(transport: QpType) -> u32 {
+    match transport {
+        QpType::Ud => LONGEST_DATAGRAM,
+        QpType::Uc | QpType::Rc => LONGEST,
+    }
+}
+
+impl Requests {
+    /// Their transport.
+    pub const fn transport(self) -> QpType {
+        match self {
+            Requests::SendUd => QpType::Ud,
+            Requests::WriteUc | Requests::SendUc => QpType::Uc,
+            Requests::WriteRc | Requests::SendRc => QpType::Rc,
+        }
+    }
+
+    /// Bytes of the longest.
+    pub const fn longest(self) -> u32 {
+        longest(self.transport())
+    }
+
+    /// Whether they are SENT, rather than WRITTEN.
+    pub const fn are_sent(self) -> bool {
+        matches!(self, Requests::SendUd | Requests::SendUc | Requests::SendRc)
+    }
+}
+
+impl Replies {
+    /// Their transport.
+    pub const fn transport(self) -> QpType {
+        match self {
+            Replies::SendUd => QpType::Ud,
+            Replies::SendUc | Replies::WriteUc => QpType::Uc,
+            Replies::SendRc | Replies::WriteRc | Replies::ReadRc => QpType::Rc,
+        }
+    }
+
+    /// Bytes of the longest.
+    pub const fn longest(self) -> u32 {
+        longest(self.transport())
+    }
+
+    /// Whether they can answer such requests.
+    ///
+    /// # Errors
+    /// One sentence where they cannot.
+    pub fn to(self, requests: Requests) -> Result<(), String> {
+        let (back, there) = (self.transport(), requests.transport());
+        match back == QpType::Ud || back == there {
+            true => Ok(()),
+            false => Err(format!(
+                "replies over {back} go by the connection that brings the requests, but these are over {there}"
+            )),
+        }
+    }
+
+    /// What is behind them where they lie.
+    pub(super) const fn tail(self) -> Tail {
+        match self {
+            Replies::SendUd | Replies::SendUc | Replies::SendRc => Tail::None,
+            Replies::WriteUc | Replies::WriteRc => Tail::Trailer,
+            Replies::ReadRc => Tail::Checked,
+        }
+    }
+
+    /// Whether the server WRITEs them.
+    pub(super) const fn are_written(self) -> bool {
+        matches!(self, Replies::WriteUc | Replies::WriteRc)
+    }
+
+    /// Whether the server posts them to connections.
+    pub(super) const fn are_posted_to_connections(self) -> bool {
+        self.are_written() || matches!(self, Replies::SendUc | Replies::SendRc)
+    }
+}
