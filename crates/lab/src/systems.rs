@@ -203,7 +203,7 @@ impl SystemWorkload {
         }
         let (mtu, longest) = (profile.link.mtu, self.system.datagram());
         if let Some((parameter, bytes)) = longest.filter(|(_, bytes)| *bytes > mtu) {
-            let value = self.number(parameter);
+            let value = self.value(parameter).map_or_else(String::new, |value| value.to_string());
             let why = format!(
                 "{parameter} is {value}, but makes UD messages of {bytes} bytes, which are one packet of at most {mtu} (the MTU of {name})"
             );

@@ -22,6 +22,7 @@ pub mod kv;
 mod layer;
 pub mod read_kv;
 mod register;
+pub mod rpc;
 pub mod rpc_sequencer;
 pub mod spec_sequencer;
 pub mod stage;

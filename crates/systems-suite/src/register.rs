@@ -1,7 +1,7 @@
 //! The register: whose checks there are.
 
 use crate::check::Check;
-use crate::{atomics_sequencer, drtm_kv, herd, herd_kv, read_kv, rpc_sequencer, spec_sequencer, touch};
+use crate::{atomics_sequencer, drtm_kv, herd, herd_kv, read_kv, rpc, rpc_sequencer, spec_sequencer, touch};
 use doorbell_verbs::Cluster;
 
 /// All checks: those of HERD's RPCs, then a line for each system.
@@ -13,6 +13,7 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     all.extend(herd_kv::checks());
     all.extend(read_kv::checks());
     all.extend(drtm_kv::checks());
+    all.extend(rpc::checks());
     all.extend(touch::checks());
     all
 }

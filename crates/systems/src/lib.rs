@@ -5,9 +5,10 @@
 //!
 //! - [`rpc_sequencer`], [`spec_sequencer`], [`atomics_sequencer`]: a counter that clients draw numbers from.
 //! - [`herd_kv`], [`read_kv`], [`drtm_kv`]: key-value stores.
+//! - [`rpc`]: any RPC.
 //! - [`touch`]: a server that scans a buffer before it answers, over RDMA or kernel TCP.
 //!
-//! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, or by UD SEND both ways; [`drawing`];
+//! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
 //! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
 #![forbid(unsafe_code)]
 
@@ -25,9 +26,11 @@ mod latencies;
 mod measure;
 mod measurement;
 pub mod outbox;
+mod random;
 pub mod read_kv;
 mod record;
 mod recv_ring;
+pub mod rpc;
 pub mod rpc_sequencer;
 pub mod series;
 pub mod site;

@@ -2,7 +2,9 @@
 
 use crate::config::{Clients, Timing};
 use crate::site::{Course, Dress, Ended, Site, SiteError};
-use crate::{Measured, atomics_sequencer, drtm_kv, herd_kv, read_kv, rpc_sequencer, spec_sequencer, touch};
+use crate::{
+    Measured, atomics_sequencer, drtm_kv, herd_kv, read_kv, rpc, rpc_sequencer, spec_sequencer, touch,
+};
 use doorbell_schema::{Given, Schema};
 use doorbell_verbs::{Cluster, Span, Time};
 
@@ -121,5 +123,6 @@ pub fn visit_all(visitor: &mut impl Visit) {
     visitor.visit::<herd_kv::HerdKv>();
     visitor.visit::<read_kv::ReadKv>();
     visitor.visit::<drtm_kv::DrtmKv>();
+    visitor.visit::<rpc::Rpc>();
     visitor.visit::<touch::Touch>();
 }

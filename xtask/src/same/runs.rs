@@ -143,7 +143,7 @@ const RARE: [&str; 17] = [
 ];
 
 /// Every system in each design, and what its options change.
-const SYSTEMS: [&str; 40] = [
+const SYSTEMS: [&str; 49] = [
     "sequencer --cores 2",
     "sequencer --cores 1 --no-batching",
     "sequencer --cores 2 --datagrams",
@@ -184,6 +184,15 @@ const SYSTEMS: [&str; 40] = [
     "drtm-kv --pairs 16 --put-permille 500 --update --zipf",
     "drtm-kv --pairs 4096 --put-permille 1000 --outstanding 1",
     "drtm-kv --pairs 4096 --value 300 --put-permille 100 --update",
+    "rpc --cores 2",
+    "rpc --cores 2 --no-batching --handler 200ns --handler-times exponential",
+    "rpc --cores 2 --request send-ud --reply-size 16-900",
+    "rpc --cores 2 --request write-uc --reply write-uc --request-size 8:9,700:1",
+    "rpc --cores 2 --request send-uc --reply send-uc --outstanding 16",
+    "rpc --cores 2 --request send-rc --think 2us --gather 4",
+    "rpc --cores 2 --request send-rc --reply send-rc --arrivals poisson --rate 4000000",
+    "rpc --cores 2 --request write-rc --reply write-rc --arrivals fixed --rate 4000000 --handler 300ns",
+    "rpc --cores 2 --request write-rc --reply read-rc --reply-size 300",
 ];
 
 /// The server that scans, on hosts whose caches have sizes and on others; what means something only there, there.
@@ -217,7 +226,7 @@ const ON_UNLIKE: [&str; 7] = [
 ];
 
 /// What no profile allows: one sentence each.
-const REFUSED: [&str; 12] = [
+const REFUSED: [&str; 13] = [
     "profiles cx9 --json",
     "limits --profile cx9 --json",
     "limits --threads 99 --json",
@@ -230,6 +239,7 @@ const REFUSED: [&str; 12] = [
     "simulate --system herd-kv --verb read --json",
     "simulate --system herd-kv --clients 0 --json",
     "simulate --system drtm-kv --datagrams --json",
+    "simulate --system rpc --reply read-rc --json",
 ];
 
 /// All runs on machines that differ.

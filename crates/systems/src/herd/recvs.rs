@@ -79,7 +79,7 @@ impl<P: Provider> RecvWorker<P> {
     pub(super) fn pass<H: Handler>(
         &mut self,
         handler: &mut H,
-        interval: Interval,
+        interval: &Interval,
         measured: &mut Measured,
     ) -> Result<bool, SystemError> {
         let found = self.inboxes.poll(&mut self.wc)?;

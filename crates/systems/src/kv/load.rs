@@ -2,8 +2,7 @@
 
 use super::Key;
 use super::key::numbered;
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use crate::random::Random;
 
 /// How keys are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,17 +35,16 @@ pub struct Load {
 /// Draws operations.
 pub(crate) struct Draws {
     load: Load,
-    random: Xoshiro256PlusPlus,
+    random: Random,
 }
 
 impl Draws {
     pub(crate) fn new(load: Load, client: u32) -> Draws {
-        let seed = load.seed ^ u64::from(client).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Draws { load, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
+        Draws { load, random: Random::new(load.seed, client.into()) }
     }
 
     fn below(&mut self, n: u64) -> u64 {
-        ((u128::from(self.random.next_u64()) * u128::from(n)) >> 64) as u64
+        self.random.below(n)
     }
 
     /// The number of a key.
@@ -81,7 +79,7 @@ impl Draws {
     /// A value, different each time.
     pub(crate) fn value(&mut self) -> Vec<u8> {
         let mut value = vec![0; self.load.value as usize];
-        self.random.fill_bytes(&mut value);
+        self.random.fill(&mut value);
         value
     }
 }

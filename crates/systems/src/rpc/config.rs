@@ -1,0 +1,177 @@
+//! Parameters of an RPC.
+
+use super::sizes::Sizes;
+use crate::config::{Clients, Timing, Workers, named};
+use crate::herd::{Replies, Requests};
+use doorbell_schema::{Duration, Field, schema};
+use doorbell_verbs::{QpType, Span};
+
+named! {
+    /// How spans vary.
+    Times {
+        /// All alike.
+        Fixed = "fixed",
+        /// Exponentially.
+        Exponential = "exponential",
+    }
+    /// When requests are due.
+    Arrivals {
+        /// When earlier ones have ended: the closed loop.
+        Closed = "closed",
+        /// At equal distances: an open loop.
+        Fixed = "fixed",
+        /// As a Poisson process: an open loop.
+        Poisson = "poisson",
+    }
+}
+
+schema! {
+    /// Any RPC.
+    pub struct Rpc {
+        groups {
+            /// Clients.
+            clients: Clients,
+            /// The server's threads.
+            workers: Workers,
+            /// What is measured.
+            timing: Timing,
+        }
+        /// Verb and transport of requests.
+        request: Requests = Field::name(Requests::NAMES),
+        /// Verb and transport of replies; a READ is the client's.
+        reply: Replies = Field::name(Replies::NAMES),
+        /// Bytes of requests: a number, a range as 64-512, or several with weights as 64:90,4096:10.
+        request_size: Sizes = Field::text().shown("SIZES"),
+        /// Bytes of replies, written likewise.
+        reply_size: Sizes = Field::text().shown("SIZES"),
+        /// Time that a worker computes for each request, as 500ns.
+        handler: Duration = Field::time(),
+        /// How that time varies: not at all, or exponentially around it.
+        handler_times: Times = Field::name(Times::NAMES),
+        /// When requests are due: as earlier ones end, or at a rate whatever becomes of earlier ones.
+        arrivals: Arrivals = Field::name(Arrivals::NAMES),
+        /// Requests that are due in a second, at all clients together, where arrivals have a rate.
+        rate: u64 = Field::count(0, 10_000_000_000),
+        /// Time from the end of an operation, or a window, until the client begins the next, as 2us.
+        think: Duration = Field::time(),
+    }
+}
+
+impl Rpc {
+    /// What does not go together: one sentence.
+    pub(super) fn refuse(&self) -> Result<(), String> {
+        let Rpc { request, reply, .. } = self;
+        reply
+            .to(*request)
+            .map_err(|why| format!("reply is {}, request {}: {why}", reply.name(), request.name()))?;
+        self.refuse_sizes()?;
+        self.refuse_times()?;
+        if reply.transport() != QpType::Ud && self.workers.queues > 1 {
+            let queues = self.workers.queues;
+            return Err(format!(
+                "queues is {queues}, but replies by {} go by the client's connection: queues are for send-ud",
+                reply.name()
+            ));
+        }
+        Ok(())
+    }
+
+    fn refuse_sizes(&self) -> Result<(), String> {
+        let Rpc { request, reply, .. } = self;
+        let both = [
+            ("request_size", &self.request_size, request.name(), request.longest()),
+            ("reply_size", &self.reply_size, reply.name(), reply.longest()),
+        ];
+        for (key, sizes, name, longest) in both {
+            if sizes.longest() > longest {
+                let most = sizes.longest();
+                return Err(format!(
+                    "{key} is up to {most} bytes, but messages of {name} have at most {longest}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse_times(&self) -> Result<(), String> {
+        let (arrivals, open) = (self.arrivals.name(), self.arrivals != Arrivals::Closed);
+        let refusals = [
+            (open && self.rate == 0, format!("arrivals are {arrivals}, but nothing says at which rate")),
+            (
+                !open && self.rate > 0,
+                format!("rate is {}, but arrivals are closed: a rate is for fixed and poisson", self.rate),
+            ),
+            (
+                open && self.think.span() > Span::ZERO,
+                format!(
+                    "think is {}, but arrivals are {arrivals}: clients think where they are closed",
+                    self.think
+                ),
+            ),
+            (
+                open && self.clients.windows,
+                format!("windows are asked for, but arrivals are {arrivals}: windows are for closed ones"),
+            ),
+        ];
+        match refusals.into_iter().find(|(is_so, _)| *is_so) {
+            Some((_, why)) => Err(why),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::System;
+    use doorbell_schema::{Given, Schema, Value};
+
+    fn of(text: &str) -> Result<Rpc, String> {
+        let mut given = Given::default();
+        for (key, value) in text.split_whitespace().filter_map(|part| part.split_once('=')) {
+            let field = Rpc::fields().into_iter().find(|field| field.key == key).unwrap();
+            let number = value.parse().map(Value::Number).unwrap_or(Value::Text(value.into()));
+            let number = if key.ends_with("_size") { Value::Text(value.into()) } else { number };
+            given.set(field, if value == "true" { Value::Switch(true) } else { number })?;
+        }
+        Rpc::of(&given)
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_one_sentence() {
+        for (asked, said) in [
+            (
+                "request=write-uc reply=write-rc",
+                "reply is write-rc, request write-uc: replies over RC go by the connection that brings the \
+                 requests, but these are over UC",
+            ),
+            (
+                "request=send-ud reply=read-rc",
+                "reply is read-rc, request send-ud: replies over RC go by the connection that brings the \
+                 requests, but these are over UD",
+            ),
+            (
+                "request_size=64-5000 request=send-ud",
+                "request_size is up to 5000 bytes, but messages of send-ud have at most 4000",
+            ),
+            ("reply_size=4001", "reply_size is up to 4001 bytes, but messages of send-ud have at most 4000"),
+            ("arrivals=poisson", "arrivals are poisson, but nothing says at which rate"),
+            ("rate=1000", "rate is 1000, but arrivals are closed: a rate is for fixed and poisson"),
+            (
+                "arrivals=fixed rate=1000 think=2us",
+                "think is 2us, but arrivals are fixed: clients think where they are closed",
+            ),
+            (
+                "arrivals=fixed rate=1000 windows=true",
+                "windows are asked for, but arrivals are fixed: windows are for closed ones",
+            ),
+            (
+                "request=write-rc reply=write-rc queues=2",
+                "queues is 2, but replies by write-rc go by the client's connection: queues are for send-ud",
+            ),
+        ] {
+            assert_eq!(of(asked).unwrap_err(), said, "{asked}");
+        }
+        assert!(of("request=write-rc reply=write-rc arrivals=poisson rate=1000000").is_ok());
+    }
+}

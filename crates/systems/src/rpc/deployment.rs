@@ -1,0 +1,135 @@
+//! An RPC on machines.
+
+use super::config::{Arrivals, Rpc, Times};
+use super::protocol::{Client, Load, Server};
+use super::sizes::Sizes;
+use crate::config::{Clients, Timing, Workers};
+use crate::herd::{self, Replies, Requests};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Measured, System};
+use doorbell_schema::{Duration, Given};
+use doorbell_verbs::{Cluster, QpType, Span};
+
+/// Picoseconds of a second.
+const SECOND: u64 = 1_000_000_000_000;
+
+impl Rpc {
+    fn herd(&self) -> herd::Config {
+        herd::Config {
+            requests: self.request,
+            replies: self.reply,
+            workers: self.workers.cores,
+            clients: self.clients.clients,
+            window: self.clients.outstanding.next_power_of_two(),
+            max_request: self.request_size.longest(),
+            max_reply: self.reply_size.longest(),
+            gather: self.workers.gather,
+            doorbell: self.workers.batching,
+            queues: self.workers.queues,
+            retry: None,
+        }
+    }
+
+    fn load(&self) -> Load {
+        let between = u128::from(SECOND) * u128::from(self.clients.clients) / u128::from(self.rate.max(1));
+        Load {
+            arrivals: self.arrivals,
+            between: Span::from_ps(between as u64),
+            think: self.think.span(),
+            windows: self.clients.windows,
+            outstanding: self.clients.outstanding,
+            requests: self.request_size.clone(),
+            limit: 0,
+            seed: self.timing.seed,
+        }
+    }
+}
+
+impl System for Rpc {
+    const NAME: &'static str = "rpc";
+    const ABOUT: &'static str = "Any RPC: verbs, sizes, work and arrivals are chosen";
+
+    /// As HERD has it.
+    fn usual() -> Rpc {
+        Rpc {
+            clients: Clients::new(24, 8, 4, false),
+            workers: Workers::new(1),
+            timing: Timing::USUAL,
+            request: Requests::WriteUc,
+            reply: Replies::SendUd,
+            request_size: Sizes::fixed(32),
+            reply_size: Sizes::fixed(32),
+            handler: Duration::new(Span::ZERO),
+            handler_times: Times::Fixed,
+            arrivals: Arrivals::Closed,
+            rate: 0,
+            think: Duration::new(Span::ZERO),
+        }
+    }
+
+    /// Without batching a worker replies to a request before it looks for the next.
+    fn settle(&mut self, given: &Given) {
+        if !self.workers.batching && given.get("gather").is_none() {
+            self.workers.gather = 1;
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.refuse()
+    }
+
+    fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    /// What clients have for requests and replies, at each worker a window of either.
+    fn store_bytes(&self) -> u64 {
+        let (config, clients) = (self.herd(), u64::from(self.clients.clients));
+        let messages = u64::from(config.max_request) + u64::from(config.max_reply) + 128;
+        clients * u64::from(config.workers) * u64::from(config.window) * messages
+    }
+
+    fn warmed_bytes(&self) -> u64 {
+        self.herd().warmed_bytes()
+    }
+
+    fn datagram(&self) -> Option<(&'static str, u32)> {
+        let by_datagrams = |transport| transport == QpType::Ud;
+        let request =
+            by_datagrams(self.request.transport()).then(|| ("request_size", self.request_size.longest()));
+        let reply = by_datagrams(self.reply.transport()).then(|| ("reply_size", self.reply_size.longest()));
+        request.into_iter().chain(reply).max_by_key(|(_, bytes)| *bytes)
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let config = self.herd();
+        let region = site.alloc(config.region_bytes())?;
+        let interval = site.server_interval();
+        for number in 0..self.workers.cores {
+            site.add_server(Server {
+                config: config.clone(),
+                number,
+                region,
+                handler: self.handler.span(),
+                times: self.handler_times,
+                replies: self.reply_size.clone(),
+                seed: self.timing.seed,
+                interval: interval.clone(),
+            });
+        }
+        for number in 0..self.clients.clients {
+            let (load, interval) = (self.load(), site.client_interval());
+            let client = Client { config: config.clone(), number, load, interval };
+            site.add_client(self.clients.place(number), client);
+        }
+        Ok(())
+    }
+}

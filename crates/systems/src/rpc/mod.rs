@@ -1,0 +1,15 @@
+//! Any RPC: requests and replies by the verbs, of the sizes, at the times and with the work that somebody asks for.
+//!
+//! It travels as [`crate::herd`] has it, with that room's guarantees: a request ends once, by its own reply. Each
+//! reply's bytes follow from those of its request, and clients compare all of them.
+
+mod config;
+mod deployment;
+mod pace;
+mod protocol;
+mod sizes;
+mod text;
+
+pub use config::{Arrivals, Rpc, Times};
+pub use protocol::{Client, Load, Server};
+pub use sizes::Sizes;

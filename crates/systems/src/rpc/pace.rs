@@ -1,0 +1,150 @@
+//! When a client's requests are due.
+
+use crate::random::Random;
+use doorbell_verbs::{Span, Time};
+use std::collections::VecDeque;
+
+/// Spans from one request to the next, of an open loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Between {
+    Fixed(Span),
+    /// Exponential, with this mean.
+    Poisson(Span),
+}
+
+/// Requests of a client that are due, or will be.
+#[derive(Debug)]
+pub(super) enum Pace {
+    /// As others end.
+    Closed {
+        /// When each is due that may be under way; in order.
+        due: VecDeque<Time>,
+        outstanding: u32,
+        /// They begin when all of the window before have ended, rather than each when one has.
+        windows: bool,
+        think: Span,
+    },
+    /// Whatever becomes of others.
+    Open { next: Time, between: Between, random: Random },
+}
+
+impl Pace {
+    /// A closed loop that begins now.
+    pub(super) fn closed(outstanding: u32, windows: bool, think: Span, now: Time) -> Pace {
+        Pace::Closed { due: vec![now; outstanding as usize].into(), outstanding, windows, think }
+    }
+
+    /// An open loop whose first request is due at `first`, or as long after as it draws.
+    pub(super) fn open(between: Between, first: Time, random: Random) -> Pace {
+        let mut pace = Pace::Open { next: first, between, random };
+        if let (Pace::Open { next, random, .. }, Between::Poisson(mean)) = (&mut pace, between) {
+            *next += random.exponential(mean);
+        }
+        pace
+    }
+
+    /// When the next is due; never, if that depends on one that has not ended.
+    pub(super) fn next(&self) -> Time {
+        match self {
+            Pace::Closed { due, .. } => due.front().copied().unwrap_or(Time::NEVER),
+            Pace::Open { next, .. } => *next,
+        }
+    }
+
+    /// Takes a request that is due: since when its client waits for its reply. Of an open loop that is when it was
+    /// due, however late it is sent.
+    pub(super) fn take(&mut self, now: Time) -> Option<Time> {
+        if self.next() > now {
+            return None;
+        }
+        match self {
+            Pace::Closed { due, .. } => due.pop_front().map(|_| now),
+            Pace::Open { next, between, random } => {
+                let due = *next;
+                *next += match between {
+                    Between::Fixed(span) => *span,
+                    Between::Poisson(mean) => random.exponential(*mean),
+                };
+                Some(due)
+            }
+        }
+    }
+
+    /// A request has ended, and so many have not.
+    pub(super) fn ended(&mut self, now: Time, under_way: u32) {
+        if let Pace::Closed { due, outstanding, windows, think } = self {
+            let begin = match (windows, under_way) {
+                (false, _) => 1,
+                (true, 0) if due.is_empty() => *outstanding,
+                (true, _) => 0,
+            };
+            due.extend((0..begin).map(|_| now + *think));
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(ns: u64) -> Time {
+        Time::START + Span::from_ns(ns)
+    }
+
+    #[test]
+    fn a_closed_loop_replaces_what_ends() {
+        let mut pace = Pace::closed(2, false, Span::from_ns(5), at(10));
+        assert_eq!(
+            (pace.take(at(9)), pace.take(at(11)), pace.take(at(11))),
+            (None, Some(at(11)), Some(at(11)))
+        );
+        assert_eq!((pace.take(at(12)), pace.next()), (None, Time::NEVER));
+        pace.ended(at(20), 1);
+        assert_eq!((pace.next(), pace.take(at(24)), pace.take(at(26))), (at(25), None, Some(at(26))));
+    }
+
+    #[test]
+    fn a_window_begins_when_all_have_ended() {
+        let mut pace = Pace::closed(2, true, Span::from_ns(5), at(0));
+        assert!(pace.take(at(0)).is_some() && pace.take(at(0)).is_some());
+        pace.ended(at(7), 1);
+        assert_eq!(pace.next(), Time::NEVER);
+        pace.ended(at(9), 0);
+        assert_eq!(pace.next(), at(14));
+        assert!(pace.take(at(14)).is_some() && pace.take(at(14)).is_some() && pace.take(at(14)).is_none());
+    }
+
+    #[test]
+    fn an_open_loop_is_late_by_what_it_waits() {
+        let mut pace = Pace::open(Between::Fixed(Span::from_ns(10)), at(3), Random::new(1, 0));
+        assert_eq!(
+            [pace.take(at(24)), pace.take(at(24)), pace.take(at(24))],
+            [Some(at(3)), Some(at(13)), Some(at(23))]
+        );
+        assert_eq!((pace.take(at(24)), pace.next()), (None, at(33)));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+        /// In intervals of ten means there are ten requests on average, and the variance is the mean. Bounds are five
+        /// standard errors: of the mean sqrt(10/n), of the variance sqrt((2*100 + 10)/n).
+        #[test]
+        fn poisson_counts_have_their_mean_and_variance(seed: u64, mean_ns in 1..1_000_000u64) {
+            const INTERVALS: u64 = 4000;
+            let mut pace = Pace::open(Between::Poisson(Span::from_ns(mean_ns)), at(0), Random::new(seed, 3));
+            let count = |interval: u64| {
+                let end = at((interval + 1) * 10 * mean_ns);
+                std::iter::from_fn(|| pace.take(end)).count() as f64
+            };
+            let counts: Vec<f64> = (0..INTERVALS).map(count).collect();
+            let n = INTERVALS as f64;
+            let mean = counts.iter().sum::<f64>() / n;
+            let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / n;
+            prop_assert!((mean - 10.0).abs() < 5.0 * (10.0 / n).sqrt(), "mean {}", mean);
+            prop_assert!((variance - 10.0).abs() < 5.0 * (210.0 / n).sqrt(), "variance {}", variance);
+        }
+    }
+}

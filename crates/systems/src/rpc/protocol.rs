@@ -1,0 +1,275 @@
+//! The programs of the server's threads and of a client.
+
+use super::config::{Arrivals, Times};
+use super::pace::{Between, Pace};
+use super::sizes::Sizes;
+use super::text::Text;
+use crate::herd::{self, Config, Done, Handler, Outcome, Worker};
+use crate::measure::How;
+use crate::random::Random;
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{Cpu, Mem, Program, Provider, Span, Time};
+
+/// Streams of draws from here on are workers'; those before are clients'.
+const WORKERS: u64 = 1 << 32;
+
+/// What a worker does for each request.
+#[derive(Clone, Debug)]
+struct Work {
+    handler: Span,
+    times: Times,
+    replies: Sizes,
+    random: Random,
+}
+
+impl Handler for Work {
+    type Request = Text;
+    type Reply = Text;
+
+    fn handle<C: Cpu>(&mut self, cpu: &C, requests: &[Text], replies: &mut Vec<Text>) {
+        for request in requests {
+            let span = match self.times {
+                Times::Fixed => self.handler,
+                Times::Exponential => self.random.exponential(self.handler),
+            };
+            compute(cpu, span);
+            replies.push(request.reply(self.replies.draw(&mut self.random)));
+        }
+    }
+}
+
+/// Has the processor be busy for so long, where time is virtual and where it is real: there, work takes none.
+fn compute<C: Cpu>(cpu: &C, span: Span) {
+    if span > Span::ZERO {
+        let until = cpu.now() + span;
+        cpu.work(span);
+        while cpu.now() < until {
+            cpu.pause(until);
+        }
+    }
+}
+
+/// A worker thread of the server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Shared with the clients.
+    pub config: Config,
+    /// Number of this worker.
+    pub number: u32,
+    /// The request region, of [`Config::region_bytes`], shared by the workers.
+    pub region: Mem,
+    /// Time that it computes for each request.
+    pub handler: Span,
+    /// How that varies.
+    pub times: Times,
+    /// Bytes of replies, up to [`Config::max_reply`].
+    pub replies: Sizes,
+    /// Seed of the draws of all threads.
+    pub seed: u64,
+    /// When it measures, and when it ends.
+    pub interval: Interval,
+}
+
+impl Program for Server {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let Server { handler, times, replies, .. } = self;
+        let random = Random::new(self.seed, WORKERS + u64::from(self.number));
+        let mut work = Work { handler, times, replies, random };
+        let mut measured = Measured::default();
+        let mut worker = Worker::start(&p, &self.config, self.number, self.region)?;
+        while !self.interval.is_over(&p) {
+            if !worker.pass(&mut work, &self.interval, &mut measured)? {
+                p.pause(self.interval.look());
+            }
+        }
+        Ok(measured)
+    }
+}
+
+/// What a client asks for, and when.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// When requests are due.
+    pub arrivals: Arrivals,
+    /// Of an open loop, the mean span from one request of a client to its next.
+    pub between: Span,
+    /// Of a closed loop, the span from the end of an operation, or window, to the next.
+    pub think: Span,
+    /// Of a closed loop, whether all that are outstanding end before the next begin.
+    pub windows: bool,
+    /// Requests that it has outstanding at most.
+    pub outstanding: u32,
+    /// Bytes of requests, up to [`Config::max_request`].
+    pub requests: Sizes,
+    /// Requests after which it ends; 0 for no end.
+    pub limit: u64,
+    /// Seed of the draws of all threads.
+    pub seed: u64,
+}
+
+impl Load {
+    /// The pace of client `number` of `clients`, whose requests of an open loop with fixed distances take turns.
+    fn pace(&self, number: u32, clients: u32, now: Time) -> Pace {
+        let open =
+            |between, first| Pace::open(between, first, Random::new(self.seed, u64::from(number) << 1 | 1));
+        let turn = u128::from(self.between.as_ps()) * u128::from(number) / u128::from(clients.max(1));
+        match self.arrivals {
+            Arrivals::Closed => Pace::closed(self.outstanding, self.windows, self.think, now),
+            Arrivals::Fixed => open(Between::Fixed(self.between), now + Span::from_ps(turn as u64)),
+            Arrivals::Poisson => open(Between::Poisson(self.between), now),
+        }
+    }
+}
+
+/// A client. Its requests go to the workers in turn; one whose window has no room is passed over.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Shared with the server.
+    pub config: Config,
+    /// Number of this client.
+    pub number: u32,
+    /// What it asks for.
+    pub load: Load,
+    /// When it measures, and when it ends at the latest.
+    pub interval: Interval,
+}
+
+impl Program for Client {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let caller = herd::Client::start(&p, &self.config, self.number, self.load.outstanding)?;
+        let interval = self.interval.begin(&p);
+        let pace = self.load.pace(self.number, self.config.clients, p.now());
+        let random = Random::new(self.load.seed, u64::from(self.number) << 1);
+        let worker = self.number % self.config.workers;
+        let asker = Asker {
+            client: &self,
+            caller,
+            interval,
+            pace,
+            random,
+            worker,
+            begun: 0,
+            ended: 0,
+            repeated: 0,
+            counted: 0,
+        };
+        asker.ask(&p)
+    }
+}
+
+/// A request under way.
+#[derive(Clone, Debug)]
+struct Asked {
+    since: Time,
+    text: Text,
+}
+
+/// The state of a client.
+struct Asker<'a, P: Provider> {
+    client: &'a Client,
+    caller: herd::Client<P>,
+    interval: Interval,
+    pace: Pace,
+    random: Random,
+    /// Whose turn it is.
+    worker: u32,
+    begun: u64,
+    ended: u64,
+    /// Requests that were sent again.
+    repeated: u64,
+    /// What was done again and has been counted, with the operation that ended next.
+    counted: u64,
+}
+
+impl<P: Provider> Asker<'_, P> {
+    fn ask(mut self, p: &P) -> Result<Measured, SystemError> {
+        let mut asked: Vec<Option<Asked>> = vec![None; self.client.load.outstanding as usize];
+        let (mut measured, mut done) = (Measured::default(), Vec::new());
+        let limit = self.client.load.limit;
+        while p.now() < self.interval.end() && (limit == 0 || self.ended < limit) {
+            let mut busy = self.send(p, &mut asked)?;
+            busy |= self.caller.poll(&mut done)?;
+            for reply in done.drain(..) {
+                self.end(p.now(), &reply, &mut asked, &mut measured)?;
+            }
+            let repeated = self.caller.repeat()?;
+            self.repeated += repeated;
+            if !busy && repeated == 0 {
+                p.pause(self.wakes());
+            }
+        }
+        if self.ended < limit {
+            return Err(SystemError::Timeout(format!("{} of {limit} requests were answered", self.ended)));
+        }
+        Ok(measured)
+    }
+
+    /// When it has something to do, whatever comes.
+    fn wakes(&self) -> Time {
+        let may_send = self.may_send() && self.free_worker().is_some();
+        let next = if may_send { self.pace.next() } else { Time::NEVER };
+        self.interval.look().min(self.caller.due()).min(next)
+    }
+
+    fn may_send(&self) -> bool {
+        let load = &self.client.load;
+        self.caller.outstanding() < load.outstanding && (load.limit == 0 || self.begun < load.limit)
+    }
+
+    /// The next worker with room.
+    fn free_worker(&self) -> Option<u32> {
+        let workers = self.client.config.workers;
+        let mut turns = (0..workers).map(|turn| (self.worker + turn) % workers);
+        turns.find(|worker| self.caller.has_room(*worker))
+    }
+
+    /// Sends what is due and may go; whether it sent anything.
+    fn send(&mut self, p: &P, asked: &mut [Option<Asked>]) -> Result<bool, SystemError> {
+        let mut sent = false;
+        while self.may_send() {
+            let Some(worker) = self.free_worker() else { break };
+            let Some(since) = self.pace.take(p.now()) else { break };
+            let length = self.client.load.requests.draw(&mut self.random);
+            let text = Text::request(self.client.number, self.begun, length);
+            let free = asked.iter().position(Option::is_none).expect("fewer are under way than may be");
+            self.caller.send(worker, &text, free as u64)?;
+            asked[free] = Some(Asked { since, text });
+            self.begun += 1;
+            self.worker = (worker + 1) % self.client.config.workers;
+            sent = true;
+        }
+        Ok(sent)
+    }
+
+    /// A request has ended.
+    fn end(
+        &mut self,
+        now: Time,
+        done: &Done<Text>,
+        asked: &mut [Option<Asked>],
+        measured: &mut Measured,
+    ) -> Result<(), SystemError> {
+        let number = self.client.number;
+        let Some(Asked { since, text }) = asked[done.tag as usize].take() else {
+            return Err(SystemError::Protocol(format!("a request of client {number} was answered twice")));
+        };
+        match &done.outcome {
+            Outcome::Reply(reply) if *reply == text.reply(reply.length()) => {}
+            Outcome::Reply(_) => {
+                let why = format!("a request of client {number} was answered by another's reply");
+                return Err(SystemError::Protocol(why));
+            }
+            Outcome::Malformed => return Err(SystemError::Protocol("a request was refused".into())),
+        }
+        self.ended += 1;
+        self.pace.ended(now, (self.begun - self.ended) as u32);
+        let again = self.caller.early() + self.repeated - self.counted;
+        self.counted += again;
+        measured.operation(&self.interval, since, now, How { again, ..How::default() });
+        Ok(())
+    }
+}

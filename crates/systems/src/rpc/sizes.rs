@@ -1,0 +1,152 @@
+//! Sizes of messages.
+
+use crate::random::Random;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Sizes that some of the messages have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    least: u32,
+    most: u32,
+    weight: u32,
+}
+
+/// Which sizes messages have, and how often: written as `64`, `64-512` (each as likely as another) or
+/// `64:90,4096:10` (nine of ten have 64 bytes). It is kept as it was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Sizes {
+    parts: Vec<Part>,
+    text: String,
+}
+
+impl Sizes {
+    /// All of so many bytes.
+    pub fn fixed(bytes: u32) -> Sizes {
+        Sizes { parts: vec![Part { least: bytes, most: bytes, weight: 1 }], text: bytes.to_string() }
+    }
+
+    /// The largest.
+    pub fn longest(&self) -> u32 {
+        self.parts.iter().map(|part| part.most).max().unwrap_or(0)
+    }
+
+    /// Draws one; without a draw where there is only one.
+    pub(super) fn draw(&self, random: &mut Random) -> u32 {
+        let [part] = &self.parts[..] else {
+            let total = self.parts.iter().map(|part| u64::from(part.weight)).sum();
+            let mut at = random.below(total);
+            for part in &self.parts {
+                match at.checked_sub(part.weight.into()) {
+                    Some(rest) => at = rest,
+                    None => return part.draw(random),
+                }
+            }
+            unreachable!("a draw is below the sum of all weights");
+        };
+        part.draw(random)
+    }
+}
+
+impl Part {
+    fn draw(&self, random: &mut Random) -> u32 {
+        let others = self.most - self.least;
+        if others == 0 { self.least } else { self.least + random.below(u64::from(others) + 1) as u32 }
+    }
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Part, String> {
+        let number = |text: &str, what: &str| {
+            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let number = text.parse().ok().filter(|_| digits);
+            number.ok_or_else(|| format!("`{text}` is no {what}; write sizes as 64, 64-512 or 64:90,4096:10"))
+        };
+        let (sizes, weight) = text.split_once(':').unwrap_or((text, "1"));
+        let (least, most) = sizes.split_once('-').unwrap_or((sizes, sizes));
+        let part = Part {
+            least: number(least, "number of bytes")?,
+            most: number(most, "number of bytes")?,
+            weight: number(weight, "weight")?,
+        };
+        match part {
+            Part { weight: 0, .. } => Err(format!("the weight of `{text}` is 0, but must be at least 1")),
+            Part { least, most, .. } if least > most => {
+                Err(format!("`{sizes}` ends before it begins; write {most}-{least}"))
+            }
+            part => Ok(part),
+        }
+    }
+}
+
+impl FromStr for Sizes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Sizes, String> {
+        let parts = text.split(',').map(str::parse).collect::<Result<_, String>>()?;
+        Ok(Sizes { parts, text: text.to_owned() })
+    }
+}
+
+impl TryFrom<String> for Sizes {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Sizes, String> {
+        text.parse()
+    }
+}
+
+impl From<Sizes> for String {
+    fn from(sizes: Sizes) -> String {
+        sizes.text
+    }
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn sizes_are_drawn_as_often_as_they_say() {
+        let sizes: Sizes = "64:90,100-103:8,4096:2".parse().unwrap();
+        assert_eq!((sizes.longest(), sizes.to_string()), (4096, "64:90,100-103:8,4096:2".into()));
+        let mut random = Random::new(7, 0);
+        let mut seen = BTreeMap::new();
+        (0..100_000).for_each(|_| *seen.entry(sizes.draw(&mut random)).or_insert(0i64) += 1);
+        let wanted = [(64, 90_000), (100, 2_000), (101, 2_000), (102, 2_000), (103, 2_000), (4096, 2_000)];
+        assert_eq!(seen.len(), wanted.len());
+        for (size, times) in wanted {
+            assert!((seen[&size] - times).abs() < times / 10, "{size}: {}", seen[&size]);
+        }
+        let one = Sizes::fixed(9);
+        assert_eq!(("9".parse(), one.draw(&mut random)), (Ok(one.clone()), 9));
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused_in_one_sentence() {
+        let how = "write sizes as 64, 64-512 or 64:90,4096:10";
+        for (text, said) in [
+            ("", format!("`` is no number of bytes; {how}")),
+            ("64,", format!("`` is no number of bytes; {how}")),
+            ("-5", format!("`` is no number of bytes; {how}")),
+            ("+5", format!("`+5` is no number of bytes; {how}")),
+            ("5000000000", format!("`5000000000` is no number of bytes; {how}")),
+            ("64:x", format!("`x` is no weight; {how}")),
+            ("64:0", "the weight of `64:0` is 0, but must be at least 1".into()),
+            ("9-4:2", "`9-4` ends before it begins; write 4-9".into()),
+        ] {
+            assert_eq!(text.parse::<Sizes>(), Err(said));
+        }
+    }
+}
