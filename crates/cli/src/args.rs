@@ -4,6 +4,7 @@ use crate::flags::{AnyArgs, SystemArgs, VerbArgs};
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueHint};
 use doorbell_lab::Duration;
+use doorbell_lab::sweep::Shard;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -23,6 +24,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run a workload in virtual time: rate, latency, and what limits it.
     Simulate(SimulateArgs),
+    /// Run a workload at each value of one or two options: curves, and the knee of one.
+    Sweep(SweepArgs),
     /// Say what a workload can reach at most, by each resource, without simulation.
     Limits(LimitsArgs),
     /// List the profiles, or the parameters of one with where each comes from.
@@ -109,6 +112,49 @@ pub(crate) struct SimulateArgs {
     pub(crate) max_wall: Duration,
     #[command(flatten)]
     pub(crate) trace: TraceArgs,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct SweepArgs {
+    #[command(flatten)]
+    pub(crate) workload: AnyArgs,
+    /// An option and its values: size=16,64,256, or size=64..1024+64 by steps, or qps=1..64*2 by powers; once
+    /// more for a second option. In a file: over = "size=16,64 qps=1..64*2"
+    #[arg(long, value_name = "OPTION=VALUES", help_heading = "Sweep")]
+    pub(crate) over: Vec<String>,
+    /// Search the highest load (window, outstanding, clients) whose p99 stays under --p99-under
+    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(["knee"]), requires = "p99_under", help_heading = "Sweep")]
+    pub(crate) find: Option<String>,
+    /// What the 99th percentile of latency must stay under, as 5us
+    #[arg(long, value_name = "D", requires = "find", help_heading = "Sweep")]
+    pub(crate) p99_under: Option<Duration>,
+    /// Rerun each point with 10% more of each resource, and name as bottleneck what lifts the rate most
+    #[arg(long, help_heading = "Sweep")]
+    pub(crate) explain: bool,
+    /// Make only every N-th point, from the K-th on: a part, which --merge puts together with the others
+    #[arg(long, value_name = "K/N", conflicts_with = "find", help_heading = "Sweep")]
+    pub(crate) shard: Option<Shard>,
+    /// Put parts of a sweep together, which --shard and --json made
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["find", "shard", "over", "file", "explain"], help_heading = "Sweep")]
+    pub(crate) merge: Vec<PathBuf>,
+    /// Make all runs, also those whose results are stored; see `doorbell cache`
+    #[arg(long, help_heading = "Sweep")]
+    pub(crate) fresh: bool,
+    /// Simulations at a time, fewer where memory would not do [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Sweep")]
+    pub(crate) jobs: Option<u16>,
+    /// Also draw rate and p99 in the terminal
+    #[arg(long, conflicts_with = "json", help_heading = "Sweep")]
+    pub(crate) plot: bool,
+    /// Write curves of rate and p99 to this file
+    #[arg(long, value_name = "FILE", help_heading = "Sweep")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write a line for each point to this file, comma-separated
+    #[arg(long, value_name = "FILE", help_heading = "Sweep")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What to see of a run.

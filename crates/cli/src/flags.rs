@@ -10,6 +10,9 @@ use std::path::PathBuf;
 /// What is asked for, by a file and by flags over it: workloads of verbs.
 pub(crate) struct VerbArgs(FileAndFlags);
 
+/// What a file says to sweep over; flags say it by `--over`.
+static OVER: Field = Field::text().in_files().named("over", "What to sweep over, as --over has it");
+
 /// The same, and systems.
 pub(crate) struct AnyArgs(FileAndFlags);
 
@@ -39,6 +42,16 @@ impl AnyArgs {
     /// The flags, over the file's contents if one is given.
     pub(crate) fn asked(&self) -> Result<Asked, WorkloadError> {
         Asked::of(&self.0.given()?)
+    }
+
+    /// Flags over the file's contents, and what the file says to sweep over.
+    pub(crate) fn swept(&self) -> Result<(Given, Option<String>), WorkloadError> {
+        let mut fields = doorbell_lab::fields();
+        fields.push(&OVER);
+        let mut given = self.0.given_of(&fields)?;
+        let over = given.read(OVER.key).map_err(WorkloadError::Invalid)?;
+        given.remove(OVER.key);
+        Ok((given, over))
     }
 
     /// The files that say what to run: the workload's own, and those of its profiles.
@@ -71,12 +84,17 @@ impl SystemArgs {
 
 impl FileAndFlags {
     fn given(&self) -> Result<Given, WorkloadError> {
+        self.given_of(&doorbell_lab::fields())
+    }
+
+    /// The same where files may have these fields.
+    fn given_of(&self, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
         if let Some(wrong) = &self.wrong {
             return Err(WorkloadError::Invalid(wrong.clone()));
         }
         let mut flags = self.flags.clone();
         let Some(file) = &self.file else { return Ok(flags) };
-        let base = Given::from_file(file, &doorbell_lab::fields())?;
+        let base = Given::from_file(file, fields)?;
         let mut base = Workload::from_where_it_lies(base, file);
         // A design belongs to the system that is named with it.
         if flags.get("system").is_some() {

@@ -18,6 +18,7 @@ mod run;
 #[cfg(test)]
 mod schemas;
 mod simulate;
+mod sweep;
 mod system;
 mod table;
 mod trace;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         None => exit::print(overview::TEXT),
         Some(Command::Simulate(args)) => simulate::run(args),
+        Some(Command::Sweep(args)) => sweep::run(&args),
         Some(Command::Limits(args)) => limits::run(args),
         Some(Command::Profiles(args)) => profiles::run(args),
         Some(Command::Reproduce(args)) => reproduce::run(args),

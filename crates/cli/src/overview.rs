@@ -8,6 +8,7 @@ It predicts what a workload of RDMA verbs reaches on a given NIC, says what limi
 would lift it, and checks itself against published measurements. No RDMA hardware is needed.
 
   doorbell simulate     a workload in virtual time: rate, latency, use of each resource
+  doorbell sweep        the same at each value of one or two options: curves, and their knee
   doorbell limits       what the workload can reach at most, without simulation
   doorbell profiles     the machines and NICs it knows, each number with where it comes from
   doorbell reproduce    tables and figures of papers, beside what Doorbell finds

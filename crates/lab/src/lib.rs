@@ -13,6 +13,7 @@ mod programs;
 mod results;
 mod simulate;
 mod steady;
+pub mod sweep;
 mod systems;
 
 pub use asked::{Asked, fields, system_fields, system_of, systems_with, usual_of_systems};

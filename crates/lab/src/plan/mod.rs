@@ -4,12 +4,14 @@
 //! all experiments; the list goes to the cores, and the experiments are asked again, until they have all they
 //! need. So every distinct run is made once, and nothing is listed twice.
 
+mod asked;
 mod execute;
 mod memory;
 mod run;
 pub(crate) mod runs;
 pub(crate) mod systems;
 
+pub(crate) use asked::results;
 pub(crate) use execute::execute;
 pub use execute::{Control, Watch, cores};
 pub(crate) use run::{Key, Run};

@@ -86,6 +86,14 @@ impl Run {
         Key(format!("{:?} {work}", self.profiles))
     }
 
+    /// What an option that is a number has become; `None` where there is no such option, or it is none.
+    pub(crate) fn number(&self, key: &str) -> Option<u64> {
+        match &self.work {
+            Work::Verbs(w) => serde_json::to_value(&**w).ok()?.get(key)?.as_u64(),
+            Work::System(system) => system.get(key),
+        }
+    }
+
     /// What it is called in messages.
     pub(crate) fn name(&self) -> &'static str {
         match self.work {

@@ -13,4 +13,5 @@ pub use outcome::{
 pub(crate) use outcome::{Of, Ran, hash_text, rate};
 pub(crate) use shown::Shown;
 pub use shown::{Certainty, MeasuredTime};
+pub(crate) use stored::MODEL;
 pub use stored::{Size, Stored, Taken};

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::SystemTime;
 
 /// The sources of the model and its programs, as a hash taken when they were built.
-const MODEL: &str = env!("DOORBELL_MODEL");
+pub(crate) const MODEL: &str = env!("DOORBELL_MODEL");
 
 /// What names of our files end in; others in the directory are left alone.
 const ENDING: &str = ".result.json";

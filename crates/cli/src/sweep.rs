@@ -1,0 +1,179 @@
+//! `doorbell sweep`.
+
+mod csv;
+mod curves;
+mod terminal;
+
+use crate::args::SweepArgs;
+use crate::cache;
+use crate::exit::{self, Exit};
+use crate::progress;
+use crate::simulate;
+use crate::table::{self, Align};
+use doorbell_lab::Control;
+use doorbell_lab::sweep::{Bound, Knee, Over, Plan, Point, Sweep, SweepError, merge};
+use doorbell_nic::Digits;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) fn run(args: &SweepArgs) -> Result<(), Exit> {
+    if args.merge.is_empty() { swept(args) } else { merged(args) }
+}
+
+fn swept(args: &SweepArgs) -> Result<(), Exit> {
+    let (given, of_file) = args.workload.swept().map_err(Exit::bad_input)?;
+    let texts = if args.over.is_empty() { of_file.into_iter().collect() } else { args.over.clone() };
+    let over = Over::all(&texts).map_err(Exit::bad_input)?;
+    let plan = Plan::new(given, over, args.explain).map_err(refused)?;
+    let stored = cache::stored().map(|stored| Arc::new(stored.fresh(args.fresh)));
+    let interrupt = progress::interrupt()?;
+    let bar = progress::bar();
+    let jobs = args.jobs.map_or_else(doorbell_lab::cores, usize::from);
+    let control = Control { interrupt: interrupt.clone(), jobs, watch: &bar };
+    let sweep = match args.p99_under.filter(|_| args.find.is_some()) {
+        Some(bound) => plan.knee(Bound(bound), stored.clone(), &control),
+        None => plan.run(args.shard, stored.clone(), &control),
+    };
+    drop(bar);
+    let sweep = sweep.map_err(refused)?;
+    if let Some(stored) = &stored {
+        let taken = stored.taken();
+        cache::warn(&taken);
+        if let Some(failure) = &taken.failure {
+            exit::say(&format!("doorbell: results could not be stored: {failure}"));
+        }
+    }
+    tell(&sweep, args)?;
+    simulate::stopped(&interrupt)
+}
+
+fn merged(args: &SweepArgs) -> Result<(), Exit> {
+    let (given, _) = args.workload.swept().map_err(Exit::bad_input)?;
+    if let Some(key) = given.keys().next() {
+        return Err(Exit::bad_input(format!("--merge takes files alone: they say what {key} is")));
+    }
+    let parts = args.merge.iter().map(|file| Ok((file.display().to_string(), read(file)?)));
+    let parts = parts.collect::<Result<Vec<_>, Exit>>()?;
+    tell(&merge(parts).map_err(refused)?, args)
+}
+
+/// A sweep's JSON.
+fn read(file: &Path) -> Result<Sweep, Exit> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Exit::bad_input(format!("cannot read {shown}: {error}")))?;
+    serde_json::from_str(&text).map_err(|error| {
+        Exit::bad_input(format!(
+            "{shown} is no part of a sweep, which `doorbell sweep --json` writes: {error}"
+        ))
+    })
+}
+
+fn refused(error: SweepError) -> Exit {
+    if error.is_bad_input() { Exit::bad_input(error) } else { Exit::failed(error) }
+}
+
+fn tell(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
+    if let Some(file) = &args.csv {
+        write(file, &csv::of(sweep))?;
+    }
+    if let Some(file) = &args.svg {
+        write(file, &curves::svg(sweep)?)?;
+    }
+    if args.json {
+        return exit::print_json(sweep);
+    }
+    exit::print(&report(sweep))?;
+    if args.plot {
+        exit::print(&format!("\n{}", terminal::plot(sweep)))?;
+    }
+    Ok(())
+}
+
+fn write(file: &PathBuf, text: &str) -> Result<(), Exit> {
+    std::fs::write(file, text)
+        .map_err(|error| Exit::bad_input(format!("cannot write {}: {error}", file.display())))
+}
+
+/// What a point is called.
+fn name(sweep: &Sweep, point: &Point) -> String {
+    let each = sweep.over.iter().map(|axis| format!("{}={}", axis.option, point.value(&axis.option)));
+    each.collect::<Vec<_>>().join(" ")
+}
+
+fn report(sweep: &Sweep) -> String {
+    let mut points: Vec<&Point> = sweep.points.iter().collect();
+    if let Some(knee) = &sweep.knee {
+        points.sort_by_key(|point| point.at.get(&knee.option).and_then(serde_json::Value::as_u64));
+    }
+    let mut text = table(sweep, &points);
+    let unsettled: Vec<_> =
+        points.iter().filter_map(|p| Some((name(sweep, p), p.interval.unsettled.as_ref()?))).collect();
+    if !unsettled.is_empty() {
+        text += "\n* The measured time does not tell the rate in the long run:\n";
+    }
+    for (name, why) in unsettled {
+        let _ = writeln!(text, "  {name}: {why}");
+    }
+    if let Some(knee) = &sweep.knee {
+        let _ = write!(text, "\n{}", told(knee));
+    }
+    let missing = sweep.missing().len();
+    if missing > 0 {
+        let _ = writeln!(
+            text,
+            "\n{missing} of {} points are not made; where results are kept, the same command goes on from here",
+            missing + sweep.points.len()
+        );
+    }
+    text
+}
+
+fn table(sweep: &Sweep, points: &[&Point]) -> String {
+    let mut header: Vec<(&str, Align)> =
+        sweep.over.iter().map(|axis| (axis.option.as_str(), Align::Right)).collect();
+    header.extend([
+        ("Mops", Align::Right),
+        ("", Align::Left),
+        ("mean", Align::Right),
+        ("p50", Align::Right),
+        ("p99", Align::Right),
+        ("bottleneck", Align::Left),
+    ]);
+    let ns = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{ns} ns"));
+    let row = |point: &&Point| {
+        let mut cells: Vec<String> = sweep.over.iter().map(|axis| point.value(&axis.option)).collect();
+        let mark = if point.interval.unsettled.is_some() { " *" } else { "" };
+        let mean = point.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
+        cells.extend([
+            Digits(point.mops, 2).to_string(),
+            format!("{}{mark}", simulate::within(point.interval.mops)).trim().to_owned(),
+            mean,
+            ns(point.latency_ns.p50),
+            ns(point.latency_ns.p99),
+            point.bottleneck.class.clone(),
+        ]);
+        cells
+    };
+    table::columns(&header, points.iter().map(row).collect())
+}
+
+/// What a search found, in words.
+fn told(knee: &Knee) -> String {
+    let Knee { option, p99_under_ns, at, exceeded_at, tried, ended } = knee;
+    let mut text = match exceeded_at {
+        Some(over) => {
+            format!("Knee: p99 stays under {p99_under_ns} ns up to {option}={at}, not at {option}={over}\n")
+        }
+        None => format!(
+            "No knee: p99 stays under {p99_under_ns} ns at all loads, the highest {option}={at}; go further up\n"
+        ),
+    };
+    let all: Vec<String> = tried.iter().map(u64::to_string).collect();
+    let _ = writeln!(text, "  tried {option}={}", all.join(","));
+    if !ended {
+        text += "  The search was stopped before its end.\n";
+    }
+    text
+}

@@ -1,0 +1,68 @@
+//! A sweep as curves: of one option whose values have an order, a curve for each value of the other.
+
+use crate::exit::Exit;
+use crate::plot::Figure;
+use doorbell_lab::Duration;
+use doorbell_lab::papers::Curve;
+use doorbell_lab::sweep::{Axis, Point, Sweep};
+use serde_json::Value;
+
+/// The option along x, and how its values are numbers.
+fn along(sweep: &Sweep) -> Option<&Axis> {
+    sweep.over.iter().find(|axis| axis.values.iter().all(|value| position(value).is_some()))
+}
+
+/// Where a value stands: numbers as they are, times in microseconds.
+fn position(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => Some(text.parse::<Duration>().ok()?.span().as_secs_f64() * 1e6),
+        _ => None,
+    }
+}
+
+/// What of a point is drawn; what is not known is no number.
+type Measure = fn(&Point) -> f64;
+
+const MEASURES: [(&str, Measure); 2] = [
+    ("Mops", |point| point.mops),
+    ("p99, us", |point| point.latency_ns.p99.map_or(f64::NAN, |ns| ns as f64 / 1e3)),
+];
+
+fn curve(sweep: &Sweep, x: &Axis, series: Option<(&Axis, &Value)>, (y, measure): (&str, Measure)) -> Curve {
+    let of = |point: &&Point| series.is_none_or(|(axis, value)| point.at.get(&axis.option) == Some(value));
+    let place = |point: &Point| Some((position(point.at.get(&x.option)?)?, measure(point)));
+    let mut points: Vec<(f64, f64)> = sweep.points.iter().filter(of).filter_map(place).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let is_time = x.values.iter().any(Value::is_string);
+    Curve {
+        experiment: String::new(),
+        name: series.map_or("all".into(), |(axis, value)| format!("{}={}", axis.option, shown(value))),
+        profile: String::new(),
+        x: if is_time { format!("{}, us", x.option) } else { x.option.clone() },
+        y: y.to_owned(),
+        points,
+    }
+}
+
+/// The SVG: a panel for the rate, and one for p99.
+pub(super) fn svg(sweep: &Sweep) -> Result<String, Exit> {
+    let none = "an SVG needs an option whose values are numbers or times to go along";
+    let x = along(sweep).ok_or_else(|| Exit::bad_input(none))?;
+    let other = sweep.over.iter().find(|axis| axis.option != x.option);
+    let curves: Vec<Curve> = MEASURES
+        .into_iter()
+        .flat_map(|measure| match other {
+            None => vec![curve(sweep, x, None, measure)],
+            Some(axis) => {
+                axis.values.iter().map(|value| curve(sweep, x, Some((axis, value)), measure)).collect()
+            }
+        })
+        .collect();
+    let title = sweep.over.iter().map(|axis| axis.option.as_str()).collect::<Vec<_>>().join(" and ");
+    let figure =
+        Figure { title: format!("Sweep over {title}"), claims: Vec::new(), curves: curves.iter().collect() };
+    let svg = figure.svg().map_err(Exit::failed)?;
+    svg.ok_or_else(|| Exit::failed("a sweep has curves, but none was drawn"))
+}

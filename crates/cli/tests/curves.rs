@@ -1,0 +1,242 @@
+//! `doorbell sweep`, and docs/curves.md, which shows what it prints: `DOORBELL_BLESS=1 cargo test -p doorbell-cli
+//! --test curves` writes it anew.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A new, empty directory of this test.
+fn directory(test: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("curves").join(test);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("a directory can be made");
+    path
+}
+
+/// The command in a directory, which also keeps its results.
+fn command(directory: &Path, line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.current_dir(directory).env("DOORBELL_CACHE_DIR", directory.join("cache"));
+    command.args(line.split_whitespace());
+    command
+}
+
+fn doorbell(directory: &Path, line: &str) -> Output {
+    command(directory, line).output().expect("doorbell runs")
+}
+
+/// What a command prints that does what it should.
+fn said(directory: &Path, line: &str) -> String {
+    let output = doorbell(directory, line);
+    assert!(output.status.success(), "{line}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Why a command refuses, in one sentence.
+fn refused(directory: &Path, line: &str) -> String {
+    let output = doorbell(directory, line);
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{line}: {said}");
+    assert!(output.stdout.is_empty(), "{line}");
+    said
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+const READS: &str = "sweep --jobs 2 --verb read --machines 3 --threads 2 --warmup 10us --duration 20us";
+
+#[test]
+fn the_page_shows_what_is_printed() {
+    let directory = directory("page");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/curves.md");
+    let text = std::fs::read_to_string(&page).expect("the page is there");
+    let mut shown = String::new();
+    let mut lines = text.lines();
+    let mut commands = 0;
+    while let Some(line) = lines.next() {
+        shown += &format!("{line}\n");
+        let Some(line) = line.strip_prefix("$ doorbell ") else { continue };
+        let output = doorbell(&directory, line);
+        assert!(output.stderr.is_empty(), "{line}: {output:?}");
+        shown += &String::from_utf8(output.stdout).expect("text");
+        // What stood there goes.
+        lines.by_ref().find(|line| *line == "```").expect("a block ends");
+        shown += "```\n";
+        commands += 1;
+    }
+    assert!(commands >= 2);
+    if std::env::var_os("DOORBELL_BLESS").is_some() {
+        std::fs::write(&page, shown).expect("the page can be written");
+        return;
+    }
+    assert!(shown == text, "docs/curves.md is not what is printed:\n{shown}");
+}
+
+#[test]
+fn a_point_is_what_simulate_says() {
+    let directory = directory("point");
+    let sweep = json(&said(&directory, &format!("{READS} --over size=64..1024*4 --over qps=1,2 --json")));
+    let points = sweep["points"].as_array().expect("points");
+    assert_eq!(points.len(), 6);
+    for point in points {
+        let (size, qps) = (&point["at"]["size"], &point["at"]["qps"]);
+        let line = "simulate --verb read --machines 3 --threads 2 --warmup 10us --duration 20us --json";
+        let one = json(&said(&directory, &format!("{line} --size {size} --qps {qps}")));
+        for key in ["mops", "interval", "latency_ns", "bottleneck", "dropped"] {
+            assert_eq!(point[key], one[key], "{key} at {size}, {qps}");
+        }
+    }
+    let sizes: Vec<_> = points.iter().map(|p| (p["at"]["size"].as_u64(), p["at"]["qps"].as_u64())).collect();
+    assert_eq!(sizes[1..4], [(Some(64), Some(2)), (Some(256), Some(1)), (Some(256), Some(2))]);
+}
+
+#[test]
+fn a_system_is_swept_and_a_file_says_over_what() {
+    let directory = directory("system");
+    let file = "system = \"rpc-sequencer\"\ncores = 2\nwarmup = \"10us\"\nduration = \"20us\"\nover = \"clients=2,4\"";
+    std::fs::write(directory.join("w.toml"), file).expect("it can be written");
+    let of = |line: &str| {
+        let sweep = json(&said(&directory, line));
+        sweep["points"].as_array().expect("points").iter().map(|p| p["mops"].as_f64()).collect::<Vec<_>>()
+    };
+    let both = of("sweep w.toml --json");
+    assert!(both.len() == 2 && both[0] < both[1], "{both:?}");
+    assert_eq!(of("sweep w.toml --over clients=4 --json"), both[1..]);
+    assert!(refused(&directory, "simulate w.toml").contains("over"));
+}
+
+#[test]
+fn parts_together_are_the_whole() {
+    let directory = directory("parts");
+    let over = format!("{READS} --over size=64..1024*4 --over verb=read,write");
+    // Each by itself, at the same time.
+    let parts: Vec<_> = (1..=3)
+        .map(|k| {
+            let file = std::fs::File::create(directory.join(format!("{k}.json"))).expect("a file");
+            command(&directory, &format!("{over} --shard {k}/3 --json"))
+                .stdout(file)
+                .spawn()
+                .expect("doorbell")
+        })
+        .collect();
+    for mut part in parts {
+        assert!(part.wait().expect("it ends").success());
+    }
+    let whole = said(&directory, &format!("{over} --json --csv whole.csv --svg whole.svg"));
+    assert_eq!(said(&directory, "sweep --merge 3.json 1.json 2.json --json"), whole);
+    let table =
+        said(&directory, "sweep --merge 1.json 2.json 3.json --csv merged.csv --svg merged.svg --plot");
+    assert_eq!(table, said(&directory, &format!("{over} --plot")));
+    for kind in ["csv", "svg"] {
+        let read =
+            |name: &str| std::fs::read_to_string(directory.join(format!("{name}.{kind}"))).expect("a file");
+        assert_eq!(read("whole"), read("merged"));
+    }
+    said(&directory, &format!("{READS} --over size=64..1024*4 --shard 1/2 --json"));
+    std::fs::write(directory.join("other.json"), said(&directory, &format!("{READS} --over size=64 --json")))
+        .expect("it can be written");
+    std::fs::write(directory.join("no.json"), "{}").expect("it can be written");
+    for (line, part) in [
+        (
+            "--merge 1.json 2.json",
+            "2 of 6 points are in none of the files, the first of them point 2, which --shard 3/3",
+        ),
+        ("--merge 1.json 1.json", "point 0 is both in 1.json and in 1.json"),
+        ("--merge 1.json other.json", "1.json and other.json are parts of different sweeps: they go over"),
+        ("--merge no.json", "no.json is no part of a sweep"),
+        ("--merge none.json", "cannot read none.json"),
+        ("--merge 1.json --verb read", "--merge takes files alone: they say what verb is"),
+    ] {
+        assert!(refused(&directory, &format!("sweep {line}")).contains(part), "{line}");
+    }
+}
+
+#[test]
+fn the_knee_is_between_loads_that_were_tried() {
+    let directory = directory("knee");
+    let line = format!("{READS} --over window=1,64 --find knee --p99-under 3us --json");
+    let sweep = json(&said(&directory, &line));
+    let knee = &sweep["knee"];
+    let (at, over) = (knee["at"].as_u64().expect("a load"), knee["exceeded_at"].as_u64().expect("a load"));
+    assert!(at + 1 == over && at > 1 && over < 64, "{knee}");
+    let p99 = |load: u64| {
+        let points = sweep["points"].as_array().expect("points");
+        let point = points.iter().find(|point| point["at"]["window"] == load).expect("it was tried");
+        point["latency_ns"]["p99"].as_u64().expect("a time")
+    };
+    assert!(p99(at) < 3000 && p99(over) >= 3000);
+    assert_eq!(
+        json(&said(&directory, &format!("{} --fresh", line.replace("--jobs 2", "--jobs 1")))),
+        sweep,
+        "whatever runs at a time"
+    );
+    let none = json(&said(&directory, &line.replace("3us", "1s")));
+    assert_eq!((&none["knee"]["at"], &none["knee"]["exceeded_at"]), (&64.into(), &serde_json::Value::Null));
+    assert!(
+        refused(&directory, &line.replace("3us", "1us"))
+            .contains("even the least load, window=1, has a p99 of")
+    );
+    assert!(refused(&directory, &line.replace("window", "size")).contains("size is no load"));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_point() {
+    let directory = directory("refused");
+    for (line, part) in [
+        ("--verb read", "there is nothing to sweep over"),
+        ("--verb write --over window=1,64", "at window=1: window becomes 32 here"),
+        (
+            "--over qps=1,5 --transport rc --verb read --pattern inbound --inline",
+            "at qps=1: a READ request carries no payload",
+        ),
+        ("--over clients=1,2", "at clients=1: clients (--clients) is for systems"),
+        (
+            "--over verb=read,write --svg /tmp/none.svg --machines 2 --threads 1 --duration 10us",
+            "an SVG needs an option",
+        ),
+    ] {
+        let line = format!("sweep --jobs 2 {line}");
+        assert!(refused(&directory, &line).contains(part), "{line}: {}", refused(&directory, &line));
+    }
+}
+
+/// Results that are kept.
+fn kept(directory: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(directory.join("cache")).into_iter().flatten().flatten();
+    // What is not whole yet has a name that begins with a dot.
+    let whole = files.filter(|file| !file.file_name().to_string_lossy().starts_with('.'));
+    whole.map(|file| file.path()).collect()
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_done() {
+    let directory = directory("interrupted");
+    let all =
+        "sweep --verb read --machines 3 --threads 2 --warmup 10us --jobs 2 --json --over duration=20us,40us";
+    let mut child = command(&directory, &format!("{all},9s"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("doorbell runs");
+    // The longest would take minutes; the others are made beside it.
+    while kept(&directory).len() < 2 {
+        assert!(child.try_wait().expect("it is a child").is_none(), "it runs");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(kill.success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let first = json(std::str::from_utf8(&output.stdout).expect("text"));
+    assert_eq!(first["points"].as_array().expect("points").len(), 2);
+    let again = json(&said(&directory, all));
+    assert_eq!(first["points"], again["points"]);
+    // They were taken from where they are kept: they are missed there.
+    for file in kept(&directory) {
+        std::fs::write(file, "").expect("it can be written");
+    }
+    let output = doorbell(&directory, all);
+    let warning = String::from_utf8_lossy(&output.stderr);
+    assert!(warning.contains("2 stored results are not what had been stored"), "{warning}");
+}

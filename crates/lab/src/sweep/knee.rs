@@ -1,0 +1,206 @@
+//! The knee: the highest load whose 99th percentile of latency stays under a bound.
+
+use super::{Over, Plan, Point, Sweep, SweepError};
+use crate::plan::Control;
+use crate::results::{Known, Stored};
+use doorbell_schema::{Duration, Value};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Options that say how much is asked of the machines.
+const LOADS: [&str; 5] = ["window", "window_per_qp", "outstanding", "clients", "rate"];
+
+/// Loads that a step of the search tries at once, whatever the machine has cores: so it tries the same everywhere.
+const AT_ONCE: u64 = 3;
+
+/// The search ends where neighbours are so close: this part of the load.
+const CLOSE: u64 = 100;
+
+/// What the latency must stay under.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound(pub Duration);
+
+/// What a search found, in the form of its JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// The option that is the load.
+    pub option: String,
+    /// Nanoseconds that p99 must be under.
+    pub p99_under_ns: u64,
+    /// The highest load below which, itself included, no load that was tried exceeds the bound.
+    pub at: u64,
+    /// The least load that was tried and exceeds it; null where none does, so that the knee lies further up.
+    pub exceeded_at: Option<u64>,
+    /// All loads that were tried, the least first.
+    pub tried: Vec<u64>,
+    /// Whether the search came to its end.
+    pub ended: bool,
+}
+
+/// Loads by whether they stay under the bound.
+type Tried = BTreeMap<u64, bool>;
+
+/// The last load under the bound before the first over it, and that one.
+fn bracket(tried: &Tried) -> (Option<u64>, Option<u64>) {
+    let over = tried.iter().find(|(_, under)| !**under).map(|(load, _)| *load);
+    let below = tried.keys().copied().take_while(|load| over.is_none_or(|over| *load < over));
+    (below.last(), over)
+}
+
+/// Loads to try between two; none where these are close.
+fn between(under: u64, over: u64) -> Vec<u64> {
+    let gap = over - under;
+    if gap <= (over / CLOSE).max(1) {
+        return Vec::new();
+    }
+    let mut loads: Vec<u64> =
+        (1..=AT_ONCE).map(|i| under + gap * i / (AT_ONCE + 1)).filter(|load| *load > under).collect();
+    loads.dedup();
+    loads
+}
+
+impl Plan {
+    /// Runs the points, and then loads between the last that stays under the bound and the first that does not,
+    /// until these are neighbours. Where somebody stops it, the result has what is known.
+    ///
+    /// # Errors
+    /// If the sweep is not over one load, even the least load exceeds the bound, or a point fails.
+    pub fn knee(
+        &self,
+        bound: Bound,
+        stored: Option<Arc<Stored>>,
+        control: &Control<'_>,
+    ) -> Result<Sweep, SweepError> {
+        let load = self.load()?;
+        let under_ns = bound.0.span().as_ps().div_ceil(1000);
+        let known = stored.map_or_else(Known::default, Known::stored_in);
+        let mut sweep = self.run_known(None, &known, control)?;
+        let mut tried = Tried::new();
+        let mut new = 0;
+        let mut ended = false;
+        loop {
+            for point in &sweep.points[new..] {
+                tried.insert(load_of(point, load), under(point, load, bound)?);
+            }
+            new = sweep.points.len();
+            if sweep.points.len() < self.runs.len() || control.interrupt.load(Ordering::Relaxed) {
+                break;
+            }
+            let next = match bracket(&tried) {
+                (None, _) => return Err(self.least_exceeds(&sweep, load, bound)),
+                (Some(_), None) => Vec::new(),
+                (Some(under), Some(over)) => between(under, over),
+            };
+            if next.is_empty() {
+                ended = true;
+                break;
+            }
+            sweep.points.extend(self.at_loads(&next, sweep.points.len(), &known, control)?);
+        }
+        let (at, exceeded_at) = bracket(&tried);
+        let option = load.key().to_owned();
+        let tried = tried.into_keys().collect();
+        sweep.knee = at.map(|at| Knee { option, p99_under_ns: under_ns, at, exceeded_at, tried, ended });
+        Ok(sweep)
+    }
+
+    fn load(&self) -> Result<&Over, SweepError> {
+        let refused = |why: String| Err(SweepError::Refused(why));
+        match &self.over[..] {
+            [load] if LOADS.contains(&load.key()) && load.values.iter().all(is_number) => Ok(load),
+            [other] => refused(format!(
+                "{} is no load to find a knee of: sweep over window, outstanding or clients",
+                other.key()
+            )),
+            _ => refused("a knee is found over one load: give one --over".into()),
+        }
+    }
+
+    fn at_loads(
+        &self,
+        loads: &[u64],
+        first: usize,
+        known: &Known,
+        control: &Control<'_>,
+    ) -> Result<Vec<Point>, SweepError> {
+        let values: Vec<[Value; 1]> = loads.iter().map(|load| [Value::Number(*load)]).collect();
+        let runs = values.iter().map(|value| self.run_at(value)).collect::<Result<Vec<_>, _>>()?;
+        let found = self.results(&runs, known, control)?;
+        let points = (first..).zip(values.iter().zip(found));
+        Ok(points
+            .filter_map(|(number, (value, ran))| Some(Point::of(number, self.at(value), ran?)))
+            .collect())
+    }
+
+    fn least_exceeds(&self, sweep: &Sweep, load: &Over, bound: Bound) -> SweepError {
+        let least = sweep.points.iter().min_by_key(|point| load_of(point, load));
+        let (least, p99) =
+            least.map_or((0, 0), |point| (load_of(point, load), point.latency_ns.p99.unwrap_or(0)));
+        SweepError::Refused(format!(
+            "even the least load, {}={least}, has a p99 of {p99} ns, which is not under {}: ask for a longer time, or begin with less",
+            load.key(),
+            bound.0
+        ))
+    }
+}
+
+fn is_number(value: &Value) -> bool {
+    matches!(value, Value::Number(_))
+}
+
+fn load_of(point: &Point, load: &Over) -> u64 {
+    point.at.get(load.key()).and_then(serde_json::Value::as_u64).expect("loads are numbers")
+}
+
+/// Whether a point stays under the bound.
+fn under(point: &Point, load: &Over, bound: Bound) -> Result<bool, SweepError> {
+    let why = || {
+        format!(
+            "at {}={}: no p99 is known, so that nothing can be said of it: measure longer",
+            load.key(),
+            load_of(point, load)
+        )
+    };
+    let p99 = point.latency_ns.p99.ok_or_else(|| SweepError::Refused(why()))?;
+    Ok(u128::from(p99) * 1000 < u128::from(bound.0.span().as_ps()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a search over these loads finds where all up to `knee` stay under the bound.
+    fn search(grid: &[u64], knee: u64) -> (Option<u64>, Option<u64>, usize) {
+        let mut tried: Tried = grid.iter().map(|load| (*load, *load <= knee)).collect();
+        loop {
+            let (under, over) = bracket(&tried);
+            let (Some(low), Some(high)) = (under, over) else { return (under, over, tried.len()) };
+            let next = between(low, high);
+            if next.is_empty() {
+                return (under, over, tried.len());
+            }
+            tried.extend(next.into_iter().map(|load| (load, load <= knee)));
+        }
+    }
+
+    #[test]
+    fn the_knee_is_found_between_the_points() {
+        for knee in 1..64 {
+            let (at, over, tried) = search(&[1, 64], knee);
+            assert_eq!((at, over), (Some(knee), Some(knee + 1)));
+            assert!(tried <= 2 + 3 * AT_ONCE as usize, "{knee}: {tried}");
+        }
+        assert_eq!(search(&[1, 2, 4], 4), (Some(4), None, 3));
+        assert_eq!(search(&[2, 4], 1), (None, Some(2), 2));
+        let (at, over, _) = search(&[1, 100_000], 77_777);
+        assert!(at.unwrap() <= 77_777 && over.unwrap() > 77_777 && over.unwrap() - at.unwrap() <= 1000);
+    }
+
+    #[test]
+    fn a_load_above_one_that_exceeds_is_none() {
+        let tried = [(1, true), (2, false), (4, true)].into_iter().collect();
+        assert_eq!(bracket(&tried), (Some(1), Some(2)));
+    }
+}

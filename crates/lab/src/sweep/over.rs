@@ -1,0 +1,211 @@
+//! What is swept over: an option, and its values in the notation of `--over`.
+
+use crate::asked;
+use doorbell_schema::{Field, Kind, Value};
+
+/// Values of an option at most.
+const MOST: usize = 10_000;
+
+/// An option and the values that it takes in turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Over {
+    pub(crate) field: &'static Field,
+    pub(crate) values: Vec<Value>,
+}
+
+impl Over {
+    /// Reads `size=16,64,256`, `size=64..1024+64` (steps) or `qps=1..64*2` (powers), or several of these between
+    /// commas. A range begins with its first number and has no number beyond its second.
+    ///
+    /// # Errors
+    /// One sentence, where the text is none of these, the option is none that workloads have, or a value none of the
+    /// option's.
+    pub fn parse(text: &str) -> Result<Over, String> {
+        let wrong =
+            || format!("`{text}` is not what to sweep over: write an option and its values, as {EXAMPLES}");
+        let (name, values) = text.split_once('=').ok_or_else(wrong)?;
+        let field = option(name.trim())?;
+        let mut all: Vec<Value> = Vec::new();
+        for part in values.split(',').map(str::trim) {
+            match Range::parse(field, part)? {
+                Some(range) => all.extend(range.values(field)?),
+                None => all.push(field.parse(part)?),
+            }
+            if all.len() > MOST {
+                return Err(too_many(field));
+            }
+        }
+        for (at, value) in all.iter().enumerate() {
+            if all[..at].contains(value) {
+                return Err(format!("{} has {} twice", field.key, plain(value)));
+            }
+        }
+        Ok(Over { field, values: all })
+    }
+
+    /// What sweeps go over, as `--over` and `over` in files have it: a text for each option, or one with blanks
+    /// between them. One option or two.
+    ///
+    /// # Errors
+    /// As [`Over::parse`], and where there are none, more than two, or two of one option.
+    pub fn all(texts: &[String]) -> Result<Vec<Over>, String> {
+        let words = texts.iter().flat_map(|text| text.split_whitespace());
+        let all: Vec<Over> = words.map(Over::parse).collect::<Result<_, _>>()?;
+        match &all[..] {
+            [] => Err(format!("there is nothing to sweep over: give --over, as {EXAMPLES}")),
+            [one, other] if one.field.key == other.field.key => {
+                Err(format!("{} is swept over twice: put all its values into one --over", one.field.key))
+            }
+            [_] | [_, _] => Ok(all),
+            _ => Err(format!("{} options are too many to sweep over: one or two", all.len())),
+        }
+    }
+
+    /// The option's key.
+    pub fn key(&self) -> &'static str {
+        self.field.key
+    }
+}
+
+const EXAMPLES: &str = "size=16,64,256, size=64..1024+64 or qps=1..64*2";
+
+fn too_many(field: &Field) -> String {
+    format!("{} has more than {MOST} values to sweep over", field.key)
+}
+
+/// The option of a key, or of a flag that takes its values.
+fn option(name: &str) -> Result<&'static Field, String> {
+    let key = name.trim_start_matches('-').replace('-', "_");
+    let field = asked::fields().into_iter().find(|field| field.key == key);
+    match field {
+        Some(field) if matches!(field.kind, Kind::Tables(_)) => {
+            Err(format!("{key} has tables, which only a file can say"))
+        }
+        Some(field) => Ok(field),
+        None => Err(format!("`{name}` is no option of a workload: `doorbell simulate --help` lists them")),
+    }
+}
+
+/// How one number of a range leads to the next.
+#[derive(Clone, Copy)]
+enum Step {
+    Plus(u64),
+    Times(u64),
+}
+
+struct Range {
+    from: u64,
+    to: u64,
+    step: Step,
+}
+
+impl Range {
+    /// A range, if it is one.
+    fn parse(field: &'static Field, text: &str) -> Result<Option<Range>, String> {
+        let (Some((from, rest)), Kind::Number { .. }) = (text.split_once(".."), field.kind) else {
+            return Ok(None);
+        };
+        let number = |text: &str| match field.parse(text)? {
+            Value::Number(number) => Ok::<u64, String>(number),
+            _ => unreachable!("the field's values are numbers"),
+        };
+        let (to, step) = match rest.split_once(['*', '+']) {
+            None => (rest, Step::Plus(1)),
+            Some((to, by)) if rest[to.len()..].starts_with('*') => {
+                (to, Step::Times(amount(field, text, by, 2)?))
+            }
+            Some((to, by)) => (to, Step::Plus(amount(field, text, by, 1)?)),
+        };
+        let range = Range { from: number(from)?, to: number(to)?, step };
+        if range.from > range.to {
+            return Err(format!("{}: `{text}` goes down, but ranges go up", field.key));
+        }
+        if range.from == 0 && matches!(range.step, Step::Times(_)) {
+            return Err(format!("{}: `{text}` multiplies 0, which stays 0: begin with 1", field.key));
+        }
+        Ok(Some(range))
+    }
+
+    fn values(&self, field: &Field) -> Result<Vec<Value>, String> {
+        let next = |n: &u64| match self.step {
+            Step::Plus(by) => n.checked_add(by),
+            Step::Times(by) => n.checked_mul(by),
+        };
+        let numbers = std::iter::successors(Some(self.from), next).take_while(|n| *n <= self.to);
+        let values: Vec<Value> = numbers.take(MOST + 1).map(Value::Number).collect();
+        if values.len() > MOST { Err(too_many(field)) } else { Ok(values) }
+    }
+}
+
+/// What a range grows by.
+fn amount(field: &Field, text: &str, by: &str, least: u64) -> Result<u64, String> {
+    let amount = by.parse().ok().filter(|amount| *amount >= least);
+    amount.ok_or_else(|| {
+        format!("{}: `{text}` grows by `{by}`, but must by a whole number of at least {least}", field.key)
+    })
+}
+
+/// A value as people write it.
+pub(crate) fn plain(value: &Value) -> String {
+    match value {
+        Value::Text(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(text: &str) -> Result<String, String> {
+        let over = Over::parse(text)?;
+        Ok(over.values.iter().map(plain).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn lists_steps_and_powers() {
+        for (text, wanted) in [
+            ("size=16,64,256", "16 64 256"),
+            ("size=64..256+64", "64 128 192 256"),
+            ("size=60..200+64", "60 124 188"),
+            ("qps=1..64*2", "1 2 4 8 16 32 64"),
+            ("qps=3..5", "3 4 5"),
+            ("size=1KiB..4KiB*2", "1024 2048 4096"),
+            ("size=0,4..16*2,100", "0 4 8 16 100"),
+            ("verb=read,write", "read write"),
+            ("inline=true,false", "true false"),
+            ("signal-every=1,2", "1 2"),
+            ("--clients=1,2", "1 2"),
+            ("compute=1us,10us", "1us 10us"),
+        ] {
+            assert_eq!(values(text).as_deref(), Ok(wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_sweep_is_refused_in_a_sentence() {
+        for (text, wanted) in [
+            ("size", "`size` is not what to sweep over"),
+            ("sise=1", "`sise` is no option"),
+            ("size=", "size is empty"),
+            ("size=a", "size is a, but must be"),
+            ("size=4..2", "size: `4..2` goes down"),
+            ("size=1..9*1", "size: `1..9*1` grows by `1`, but must by a whole number of at least 2"),
+            ("size=1..9+0", "size: `1..9+0` grows by `0`, but must by a whole number of at least 1"),
+            ("size=0..9*2", "size: `0..9*2` multiplies 0"),
+            ("size=0..99999999", "size has more than 10000 values"),
+            ("size=1,2,1..2", "size has 1 twice"),
+            ("qps=0", "qps is 0"),
+            ("verb=raed", "verb is `raed`, but must be"),
+            ("machine=1", "machine has tables"),
+        ] {
+            let error = values(text).expect_err(text);
+            assert!(error.starts_with(wanted), "{text}: {error}");
+        }
+        let all = |texts: &[&str]| Over::all(&texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>());
+        assert_eq!(all(&["size=1 qps=2"]), all(&["size=1", "qps=2"]));
+        assert!(all(&["size=1", "size=2"]).unwrap_err().contains("twice"));
+        assert!(all(&["size=1", "qps=2", "threads=1"]).unwrap_err().contains("3 options"));
+        assert!(all(&[]).unwrap_err().contains("nothing to sweep over"));
+    }
+}
