@@ -1,9 +1,10 @@
 //! The command line.
 
-use crate::flags::{AnyArgs, SystemArgs, VerbArgs};
+use crate::flags::{AnyArgs, CommonArgs, SystemArgs, VerbArgs};
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueHint};
 use doorbell_lab::Duration;
+use doorbell_lab::compare::Tolerance;
 use doorbell_lab::sweep::Shard;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Simulate(SimulateArgs),
     /// Run a workload at each value of one or two options: curves, and the knee of one.
     Sweep(SweepArgs),
+    /// Set workloads side by side, or results against those of before.
+    Compare(CompareArgs),
     /// Say what a workload can reach at most, by each resource, without simulation.
     Limits(LimitsArgs),
     /// List the profiles, or the parameters of one with where each comes from.
@@ -155,6 +158,35 @@ pub(crate) struct SweepArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct CompareArgs {
+    /// What to compare, each a profile, a workload file, options as size=64, or several of these in quotes: cib
+    /// cx3, a.toml b.toml, "cx3 qps=2" "cx3 qps=4"; with --baseline one file of new results
+    #[arg(required = true, value_name = "SIDE")]
+    pub(crate) side: Vec<String>,
+    /// Rerun each side with 10% more of each resource, and name as bottleneck what lifts the rate most
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Results of before, of simulate --json, sweep --json or run --stats-json: exit 4 if new ones of the same kind
+    /// differ by more than --tolerance
+    #[arg(long, value_name = "FILE", conflicts_with = "explain")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// By how much numbers may differ from the baseline, better or worse [default: 5%]
+    #[arg(long, value_name = "PERCENT", requires = "baseline")]
+    pub(crate) tolerance: Option<Tolerance>,
+    /// Make all runs, also those whose results are stored; see `doorbell cache`
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Simulations at a time, fewer where memory would not do [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
 }
 
 /// What to see of a run.

@@ -40,6 +40,15 @@ pub(crate) fn warn(taken: &Taken) {
     exit::say(&format!("doorbell: {whose} made anew"));
 }
 
+/// Says on stderr that stored results were not as they had been stored, and that new ones cannot be.
+pub(crate) fn say_failures(stored: &Stored) {
+    let taken = stored.taken();
+    warn(&taken);
+    if let Some(failure) = &taken.failure {
+        exit::say(&format!("doorbell: results could not be stored: {failure}"));
+    }
+}
+
 /// What was stored before, and what could not be stored now.
 pub(crate) fn told(taken: &Taken) -> String {
     let mut text = String::new();

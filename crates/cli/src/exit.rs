@@ -39,6 +39,16 @@ impl Exit {
         Exit { code: 3, message: Some(format!("no operation completed in {time} us: {waits}")) }
     }
 
+    /// Results differ from those of before by more than they may: code 4.
+    pub(crate) fn beyond_tolerance(message: String) -> Exit {
+        Exit { code: 4, message: Some(message) }
+    }
+
+    /// A sweep or a comparison that gave nothing.
+    pub(crate) fn of_sweep(error: doorbell_lab::sweep::SweepError) -> Exit {
+        if error.is_bad_input() { Exit::bad_input(error) } else { Exit::failed(error) }
+    }
+
     /// Stopped by Ctrl-C: code 130, as shells have it.
     pub(crate) fn interrupted() -> Exit {
         Exit { code: 130, message: Some("interrupted".into()) }

@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use doorbell_lab::{Asked, SYSTEMS, Schema, Workload, WorkloadError};
 use doorbell_nic::Profile;
 use doorbell_schema::{Field, Given, Kind, Says, Value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is asked for, by a file and by flags over it: workloads of verbs.
 pub(crate) struct VerbArgs(FileAndFlags);
@@ -15,6 +15,9 @@ static OVER: Field = Field::text().in_files().named("over", "What to sweep over,
 
 /// The same, and systems.
 pub(crate) struct AnyArgs(FileAndFlags);
+
+/// Flags alone, of workloads and systems, for what each side of a comparison says by itself.
+pub(crate) struct CommonArgs(FileAndFlags);
 
 /// The same, of systems alone, and of no profile.
 pub(crate) struct SystemArgs(FileAndFlags);
@@ -64,6 +67,14 @@ impl AnyArgs {
     }
 }
 
+impl CommonArgs {
+    /// What a side says in words, over the flags, over its file if it has one.
+    pub(crate) fn below(&self, words: Given, file: Option<&Path>) -> Result<Given, WorkloadError> {
+        let flags = self.0.given()?;
+        FileAndFlags { file: file.map(Path::to_owned), flags: words.over(flags), wrong: None }.given()
+    }
+}
+
 impl SystemArgs {
     /// The flags, over the file's contents if one is given.
     pub(crate) fn given(&self) -> Result<Given, WorkloadError> {
@@ -107,13 +118,17 @@ impl FileAndFlags {
     }
 
     fn from(matches: &ArgMatches, fields: &[&Field]) -> FileAndFlags {
+        FileAndFlags { file: matches.get_one("file").cloned(), ..FileAndFlags::flags_of(matches, fields) }
+    }
+
+    fn flags_of(matches: &ArgMatches, fields: &[&Field]) -> FileAndFlags {
         let mut flags = Given::default();
         let mut wrong = None;
         for field in fields {
             let said = value(field, matches).map(|value| flags.set(field, value?));
             wrong = wrong.or(said.and_then(Result::err));
         }
-        FileAndFlags { file: matches.get_one("file").cloned(), flags, wrong }
+        FileAndFlags { file: None, flags, wrong }
     }
 }
 
@@ -185,6 +200,31 @@ impl clap::Args for SystemArgs {
 
     fn augment_args_for_update(command: Command) -> Command {
         SystemArgs::augment_args(command)
+    }
+}
+
+impl clap::Args for CommonArgs {
+    fn augment_args(command: Command) -> Command {
+        let verbs = Workload::fields().into_iter().flat_map(|field| args(field, &usual(field)));
+        let systems = doorbell_lab::system_fields();
+        let systems = systems.into_iter().flat_map(|field| args(field, &of_systems(field)));
+        let command = command.args(verbs.map(|arg| arg.help_heading("All sides")));
+        command.args(systems.map(|arg| arg.help_heading("All sides, of systems")))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        CommonArgs::augment_args(command)
+    }
+}
+
+impl FromArgMatches for CommonArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<CommonArgs, clap::Error> {
+        Ok(CommonArgs(FileAndFlags::flags_of(matches, &doorbell_lab::fields())))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = CommonArgs::from_arg_matches(matches)?;
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod args;
 mod cache;
+mod compare;
 mod exit;
 mod flags;
 mod limits;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         None => exit::print(overview::TEXT),
         Some(Command::Simulate(args)) => simulate::run(args),
         Some(Command::Sweep(args)) => sweep::run(&args),
+        Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Limits(args)) => limits::run(args),
         Some(Command::Profiles(args)) => profiles::run(args),
         Some(Command::Reproduce(args)) => reproduce::run(args),

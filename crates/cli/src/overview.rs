@@ -9,6 +9,7 @@ would lift it, and checks itself against published measurements. No RDMA hardwar
 
   doorbell simulate     a workload in virtual time: rate, latency, use of each resource
   doorbell sweep        the same at each value of one or two options: curves, and their knee
+  doorbell compare      workloads side by side, or results against those of before
   doorbell limits       what the workload can reach at most, without simulation
   doorbell profiles     the machines and NICs it knows, each number with where it comes from
   doorbell reproduce    tables and figures of papers, beside what Doorbell finds

@@ -11,7 +11,7 @@ use crate::progress;
 use crate::simulate;
 use crate::table::{self, Align};
 use doorbell_lab::Control;
-use doorbell_lab::sweep::{Bound, Knee, Over, Plan, Point, Sweep, SweepError, merge};
+use doorbell_lab::sweep::{Bound, Knee, Over, Plan, Point, Sweep, merge};
 use doorbell_nic::Digits;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
     let (given, of_file) = args.workload.swept().map_err(Exit::bad_input)?;
     let texts = if args.over.is_empty() { of_file.into_iter().collect() } else { args.over.clone() };
     let over = Over::all(&texts).map_err(Exit::bad_input)?;
-    let plan = Plan::new(given, over, args.explain).map_err(refused)?;
+    let plan = Plan::new(given, over, args.explain).map_err(Exit::of_sweep)?;
     let stored = cache::stored().map(|stored| Arc::new(stored.fresh(args.fresh)));
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
@@ -36,14 +36,8 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
         None => plan.run(args.shard, stored.clone(), &control),
     };
     drop(bar);
-    let sweep = sweep.map_err(refused)?;
-    if let Some(stored) = &stored {
-        let taken = stored.taken();
-        cache::warn(&taken);
-        if let Some(failure) = &taken.failure {
-            exit::say(&format!("doorbell: results could not be stored: {failure}"));
-        }
-    }
+    let sweep = sweep.map_err(Exit::of_sweep)?;
+    stored.iter().for_each(|stored| cache::say_failures(stored));
     tell(&sweep, args)?;
     simulate::stopped(&interrupt)
 }
@@ -55,7 +49,7 @@ fn merged(args: &SweepArgs) -> Result<(), Exit> {
     }
     let parts = args.merge.iter().map(|file| Ok((file.display().to_string(), read(file)?)));
     let parts = parts.collect::<Result<Vec<_>, Exit>>()?;
-    tell(&merge(parts).map_err(refused)?, args)
+    tell(&merge(parts).map_err(Exit::of_sweep)?, args)
 }
 
 /// A sweep's JSON.
@@ -68,10 +62,6 @@ fn read(file: &Path) -> Result<Sweep, Exit> {
             "{shown} is no part of a sweep, which `doorbell sweep --json` writes: {error}"
         ))
     })
-}
-
-fn refused(error: SweepError) -> Exit {
-    if error.is_bad_input() { Exit::bad_input(error) } else { Exit::failed(error) }
 }
 
 fn tell(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
@@ -109,7 +99,7 @@ fn report(sweep: &Sweep) -> String {
     }
     let mut text = table(sweep, &points);
     let unsettled: Vec<_> =
-        points.iter().filter_map(|p| Some((name(sweep, p), p.interval.unsettled.as_ref()?))).collect();
+        points.iter().filter_map(|p| Some((name(sweep, p), p.found.interval.unsettled.as_ref()?))).collect();
     if !unsettled.is_empty() {
         text += "\n* The measured time does not tell the rate in the long run:\n";
     }
@@ -144,15 +134,15 @@ fn table(sweep: &Sweep, points: &[&Point]) -> String {
     let ns = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{ns} ns"));
     let row = |point: &&Point| {
         let mut cells: Vec<String> = sweep.over.iter().map(|axis| point.value(&axis.option)).collect();
-        let mark = if point.interval.unsettled.is_some() { " *" } else { "" };
-        let mean = point.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
+        let mark = if point.found.interval.unsettled.is_some() { " *" } else { "" };
+        let mean = point.found.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
         cells.extend([
-            Digits(point.mops, 2).to_string(),
-            format!("{}{mark}", simulate::within(point.interval.mops)).trim().to_owned(),
+            Digits(point.found.mops, 2).to_string(),
+            format!("{}{mark}", simulate::within(point.found.interval.mops)).trim().to_owned(),
             mean,
-            ns(point.latency_ns.p50),
-            ns(point.latency_ns.p99),
-            point.bottleneck.class.clone(),
+            ns(point.found.latency_ns.p50),
+            ns(point.found.latency_ns.p99),
+            point.found.bottleneck.class.clone(),
         ]);
         cells
     };

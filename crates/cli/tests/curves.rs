@@ -1,4 +1,4 @@
-//! `doorbell sweep`, and docs/curves.md, which shows what it prints: `DOORBELL_BLESS=1 cargo test -p doorbell-cli
+//! `doorbell sweep` and `doorbell compare`, and docs/curves.md, which shows what it prints: `DOORBELL_BLESS=1 cargo test -p doorbell-cli
 //! --test curves` writes it anew.
 
 use std::path::{Path, PathBuf};
@@ -16,8 +16,18 @@ fn directory(test: &str) -> PathBuf {
 fn command(directory: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
     command.current_dir(directory).env("DOORBELL_CACHE_DIR", directory.join("cache"));
-    command.args(line.split_whitespace());
+    command.args(words(line));
     command
+}
+
+/// The words of a line as a shell has them; double quotes hold several together.
+fn words(line: &str) -> Vec<String> {
+    let parts = line.split('"').enumerate();
+    let split = |(number, part): (usize, &str)| match number % 2 {
+        0 => part.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![part.to_owned()],
+    };
+    parts.flat_map(split).collect()
 }
 
 fn doorbell(directory: &Path, line: &str) -> Output {
@@ -65,7 +75,7 @@ fn the_page_shows_what_is_printed() {
         shown += "```\n";
         commands += 1;
     }
-    assert!(commands >= 2);
+    assert!(commands >= 4);
     if std::env::var_os("DOORBELL_BLESS").is_some() {
         std::fs::write(&page, shown).expect("the page can be written");
         return;
@@ -239,4 +249,91 @@ fn ctrl_c_keeps_what_is_done() {
     let output = doorbell(&directory, all);
     let warning = String::from_utf8_lossy(&output.stderr);
     assert!(warning.contains("2 stored results are not what had been stored"), "{warning}");
+}
+
+const SHORT: &str = "--verb read --machines 3 --threads 2 --warmup 10us --duration 20us";
+
+#[test]
+fn sides_are_what_simulate_and_limits_say() {
+    let directory = directory("sides");
+    std::fs::write(directory.join("a.toml"), "verb = \"write\"\nqps = 2").expect("it can be written");
+    let line = format!("compare cib \"cx3 qps=2\" a.toml {SHORT} --jobs 2 --json");
+    let found = json(&said(&directory, &line));
+    let sides = found["sides"].as_array().expect("sides");
+    for (side, options) in sides.iter().zip(["", "--profile cx3 --qps 2", "--qps 2"]) {
+        let one = json(&said(&directory, &format!("simulate {SHORT} {options} --json")));
+        for key in ["workload", "mops", "interval", "latency_ns", "bottleneck"] {
+            assert_eq!(side[key], one[key], "{key} of {options}");
+        }
+    }
+    assert_eq!(found["options"]["profile"], serde_json::json!(["cib", "cx3", "cib"]));
+    assert!(found["options"].get("verb").is_none(), "flags count more than files");
+    let change =
+        sides[1]["mops"].as_f64().expect("a rate") / sides[0]["mops"].as_f64().expect("a rate") - 1.0;
+    assert_eq!(sides[1]["change"].as_f64(), Some(change));
+    assert_eq!(sides[0]["change"], serde_json::Value::Null);
+    // The costs are those of the bounds.
+    let costs = found["costs"].as_array().expect("costs");
+    let sending = costs.iter().find(|cost| cost["resource"] == "nic-tx-pu").expect("it differs");
+    for (at, options) in ["", "--profile cx3 --qps 2"].into_iter().enumerate() {
+        let limits = json(&said(&directory, &format!("limits {SHORT} {options} --json")));
+        let limits = limits["limits"].as_array().expect("limits");
+        let least = limits.iter().find(|limit| limit["resource"] == "nic-tx-pu").expect("a bound");
+        assert_eq!(sending["mops"][at], least["mops"]);
+        for term in sending["terms"].as_array().expect("terms") {
+            let own =
+                least["terms"].as_array().expect("terms").iter().find(|own| own["what"] == term["what"]);
+            let amount = own.map(|own| own["count"].as_f64().unwrap() * own["each"].as_f64().unwrap());
+            assert_eq!(term["amounts"][at].as_f64(), amount, "{}", term["what"]);
+        }
+    }
+}
+
+#[test]
+fn equal_sides_do_not_differ() {
+    let directory = directory("equal");
+    let found = json(&said(&directory, &format!("compare cib profile=cib {SHORT} --json")));
+    assert_eq!(found["sides"][1]["change"], 0.0);
+    assert_ne!(found["sides"][1]["beyond_intervals"], true);
+    assert_eq!((&found["options"], &found["costs"]), (&serde_json::json!({}), &serde_json::json!([])));
+    let other = json(&said(&directory, &format!("compare cib cx3 {SHORT} --json")));
+    assert_eq!(other["sides"][1]["beyond_intervals"], true);
+}
+
+#[test]
+fn beyond_the_tolerance_is_exit_4() {
+    let directory = directory("baseline");
+    let write = |file: &str, line: &str| {
+        std::fs::write(directory.join(file), said(&directory, line)).expect("it can be written");
+    };
+    write("old.json", &format!("simulate {SHORT} --json"));
+    write("new.json", &format!("simulate {SHORT} --qps 2 --json"));
+    write("one.json", &format!("sweep {SHORT} --over size=64,128 --json"));
+    write("two.json", &format!("sweep {SHORT} --over size=128,256 --json"));
+    let said = said(&directory, "compare --baseline old.json old.json --tolerance 0%");
+    assert!(said.lines().count() == 5 && !said.contains("more than"), "{said}");
+    let output = doorbell(&directory, "compare --baseline old.json new.json");
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("The workloads differ in qps"), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1);
+    assert!(doorbell(&directory, "compare --baseline old.json new.json --tolerance 90%").status.success());
+    let output = doorbell(&directory, "compare --baseline one.json two.json");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    for part in ["size=128: mops", "Only in one.json: size=64\n", "Only in two.json: size=256\n"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for (line, part) in [
+        ("compare --baseline old.json one.json", "old.json is a result of simulate, but one.json is a sweep"),
+        ("compare --baseline none.json one.json", "cannot read none.json"),
+        ("compare --baseline old.json cib cx3", "--baseline takes one file"),
+        ("compare cib", "cib alone has nothing to be compared with"),
+        ("compare cib cx9", "at cx9: `cx9` is no profile"),
+        ("compare cib qps=a", "at qps=a: qps is a, but must be a whole number"),
+        ("compare cib sise=1", "at sise=1: `sise` is no option"),
+        ("compare cib threads=99", "at threads=99: threads is 99, but a machine of profile cib has cores 14"),
+        ("compare cib none.toml", "cannot read workload none.toml"),
+    ] {
+        assert!(refused(&directory, line).contains(part), "{line}: {}", refused(&directory, line));
+    }
 }

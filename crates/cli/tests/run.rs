@@ -89,6 +89,15 @@ fn statistics_are_a_workload() {
         assert!(mops > 0.5 && mops < most, "{profile}: {mops}");
         assert!(!result["lift"].as_array().expect("it was explained").is_empty());
     }
+    // They are a baseline, too.
+    let mut command = doorbell();
+    let output =
+        command.args(["compare", "--baseline"]).args([posted, posted]).output().expect("doorbell runs");
+    assert!(
+        output.status.success() && text(&output).contains("doorbells per work request"),
+        "{}",
+        text(&output)
+    );
     // The server of one-sided verbs posts nothing, and there is nothing to simulate.
     let server = nothing.first().expect("the server has a file of its own");
     let output = doorbell().arg("simulate").arg(server).output().expect("doorbell runs");

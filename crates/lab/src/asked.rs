@@ -2,7 +2,7 @@
 
 use crate::systems::{Entry, SYSTEMS, SystemWorkload};
 use doorbell_nic::Profile;
-use doorbell_schema::{Field, Given, Schema, Value};
+use doorbell_schema::{Field, Given, Kind, Schema, Value};
 use doorbell_workload::{Workload, WorkloadError};
 use std::sync::LazyLock;
 
@@ -51,6 +51,32 @@ pub fn fields() -> Vec<&'static Field> {
     let mut all = Workload::fields();
     all.extend(system_fields());
     all
+}
+
+/// The option of a key, or of a flag that takes its values.
+///
+/// # Errors
+/// One sentence where there is none, or only a file can say it.
+pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
+    let key = name.trim_start_matches('-').replace('-', "_");
+    match fields().into_iter().find(|field| field.key == key) {
+        Some(field) if matches!(field.kind, Kind::Tables(_)) => {
+            Err(format!("{key} has tables, which only a file can say"))
+        }
+        Some(field) => Ok(field),
+        None => Err(format!("`{name}` is no option of a workload: `doorbell simulate --help` lists them")),
+    }
+}
+
+/// Says in `given` what a text like `size=64` says of an option.
+///
+/// # Errors
+/// One sentence where there is no such option, or the value is none of its.
+pub fn say(given: &mut Given, text: &str) -> Result<(), String> {
+    let wrong = || format!("`{text}` is no option with a value, as size=64");
+    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+    let field = option(name)?;
+    given.set(field, field.parse(value)?)
 }
 
 /// Fields that only systems have.

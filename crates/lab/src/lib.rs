@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod asked;
+pub mod compare;
 mod explain;
 mod judge;
 mod limits;
@@ -16,7 +17,7 @@ mod steady;
 pub mod sweep;
 mod systems;
 
-pub use asked::{Asked, fields, system_fields, system_of, systems_with, usual_of_systems};
+pub use asked::{Asked, fields, say, system_fields, system_of, systems_with, usual_of_systems};
 pub use doorbell_schema::{Duration, Given, Schema, Share};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;
@@ -33,7 +34,7 @@ pub use limits::{least_latency, limits};
 pub use plan::{Control, NotYet, Watch, cores};
 pub use programs::{ProgramError, ThreadResult, Worker};
 pub use results::{
-    Bottleneck, Cache, Certainty, GroupLift, Latency, Lift, MeasuredTime, Outcome, Pcie, PhaseTime, SCHEMA,
+    Bottleneck, Cache, Certainty, Found, GroupLift, Latency, Lift, MeasuredTime, Outcome, Pcie, PhaseTime, SCHEMA,
     SentAgain, Size, Stored, Taken, UncoreUse, Utilization,
 };
 pub use simulate::SimulateError;

@@ -19,17 +19,17 @@ pub(super) fn of(sweep: &Sweep) -> String {
 fn cells(point: &Point) -> [String; 10] {
     let number = |number: Option<f64>| number.map_or(String::new(), |n| n.to_string());
     let whole = |number: Option<u64>| number.map_or(String::new(), |n| n.to_string());
-    let (interval, latency) = (&point.interval, &point.latency_ns);
+    let (interval, latency) = (&point.found.interval, &point.found.latency_ns);
     [
-        point.mops.to_string(),
+        point.found.mops.to_string(),
         number(interval.mops),
         number(latency.mean),
         number(interval.latency_ns),
         whole(latency.p50),
         whole(latency.p99),
         whole(latency.p999),
-        point.dropped.to_string(),
-        point.bottleneck.class.clone(),
+        point.found.dropped.to_string(),
+        point.found.bottleneck.class.clone(),
         interval.unsettled.clone().unwrap_or_default(),
     ]
 }

@@ -25,8 +25,8 @@ fn position(value: &Value) -> Option<f64> {
 type Measure = fn(&Point) -> f64;
 
 const MEASURES: [(&str, Measure); 2] = [
-    ("Mops", |point| point.mops),
-    ("p99, us", |point| point.latency_ns.p99.map_or(f64::NAN, |ns| ns as f64 / 1e3)),
+    ("Mops", |point| point.found.mops),
+    ("p99, us", |point| point.found.latency_ns.p99.map_or(f64::NAN, |ns| ns as f64 / 1e3)),
 ];
 
 fn curve(sweep: &Sweep, x: &Axis, series: Option<(&Axis, &Value)>, (y, measure): (&str, Measure)) -> Curve {

@@ -34,8 +34,8 @@ fn bars(sweep: &Sweep, title: &str, measure: impl Fn(&Point) -> Option<f64>) -> 
 
 /// Bars of the rate, and of p99.
 pub(super) fn plot(sweep: &Sweep) -> String {
-    let p99 = |point: &Point| point.latency_ns.p99.map(|ns| ns as f64 / 1e3);
-    bars(sweep, "Mops", |point| Some(point.mops)) + "\n" + &bars(sweep, "p99, us", p99)
+    let p99 = |point: &Point| point.found.latency_ns.p99.map(|ns| ns as f64 / 1e3);
+    bars(sweep, "Mops", |point| Some(point.found.mops)) + "\n" + &bars(sweep, "p99, us", p99)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub(crate) mod systems;
 pub(crate) use asked::results;
 pub(crate) use execute::execute;
 pub use execute::{Control, Watch, cores};
-pub(crate) use run::{Key, Run};
+pub(crate) use run::{Key, Run, Work};
 
 use crate::simulate::SimulateError;
 

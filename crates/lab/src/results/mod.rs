@@ -1,10 +1,12 @@
 //! What runs gave.
 
+mod found;
 mod known;
 mod outcome;
 mod shown;
 mod stored;
 
+pub use found::Found;
 pub(crate) use known::Known;
 pub use outcome::{
     Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, PhaseTime, SCHEMA, SentAgain, UncoreUse,

@@ -130,14 +130,16 @@ impl Plan {
         let found = self.results(&runs, known, control)?;
         let points = (first..).zip(values.iter().zip(found));
         Ok(points
-            .filter_map(|(number, (value, ran))| Some(Point::of(number, self.at(value), ran?)))
+            .filter_map(|(number, (value, ran))| {
+                Some(Point { number, at: self.at(value), found: ran?.into() })
+            })
             .collect())
     }
 
     fn least_exceeds(&self, sweep: &Sweep, load: &Over, bound: Bound) -> SweepError {
         let least = sweep.points.iter().min_by_key(|point| load_of(point, load));
         let (least, p99) =
-            least.map_or((0, 0), |point| (load_of(point, load), point.latency_ns.p99.unwrap_or(0)));
+            least.map_or((0, 0), |point| (load_of(point, load), point.found.latency_ns.p99.unwrap_or(0)));
         SweepError::Refused(format!(
             "even the least load, {}={least}, has a p99 of {p99} ns, which is not under {}: ask for a longer time, or begin with less",
             load.key(),
@@ -163,7 +165,7 @@ fn under(point: &Point, load: &Over, bound: Bound) -> Result<bool, SweepError> {
             load_of(point, load)
         )
     };
-    let p99 = point.latency_ns.p99.ok_or_else(|| SweepError::Refused(why()))?;
+    let p99 = point.found.latency_ns.p99.ok_or_else(|| SweepError::Refused(why()))?;
     Ok(u128::from(p99) * 1000 < u128::from(bound.0.span().as_ps()))
 }
 

@@ -209,7 +209,7 @@ impl Plan {
         let runs: Vec<(String, Run)> = wanted.iter().map(|number| self.runs[*number].clone()).collect();
         let found = self.results(&runs, known, control)?;
         let point = |(number, ran): (usize, Option<Ran>)| {
-            Some(Point::of(number, self.at(&self.values_of(number)), ran?))
+            Some(Point { number, at: self.at(&self.values_of(number)), found: ran?.into() })
         };
         Ok(Sweep {
             schema: SWEEP_SCHEMA,

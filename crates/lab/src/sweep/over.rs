@@ -24,7 +24,7 @@ impl Over {
         let wrong =
             || format!("`{text}` is not what to sweep over: write an option and its values, as {EXAMPLES}");
         let (name, values) = text.split_once('=').ok_or_else(wrong)?;
-        let field = option(name.trim())?;
+        let field = asked::option(name.trim())?;
         let mut all: Vec<Value> = Vec::new();
         for part in values.split(',').map(str::trim) {
             match Range::parse(field, part)? {
@@ -71,19 +71,6 @@ const EXAMPLES: &str = "size=16,64,256, size=64..1024+64 or qps=1..64*2";
 
 fn too_many(field: &Field) -> String {
     format!("{} has more than {MOST} values to sweep over", field.key)
-}
-
-/// The option of a key, or of a flag that takes its values.
-fn option(name: &str) -> Result<&'static Field, String> {
-    let key = name.trim_start_matches('-').replace('-', "_");
-    let field = asked::fields().into_iter().find(|field| field.key == key);
-    match field {
-        Some(field) if matches!(field.kind, Kind::Tables(_)) => {
-            Err(format!("{key} has tables, which only a file can say"))
-        }
-        Some(field) => Ok(field),
-        None => Err(format!("`{name}` is no option of a workload: `doorbell simulate --help` lists them")),
-    }
 }
 
 /// How one number of a range leads to the next.

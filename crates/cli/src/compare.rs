@@ -1,0 +1,189 @@
+//! `doorbell compare`.
+
+mod baseline;
+
+use crate::args::CompareArgs;
+use crate::cache;
+use crate::exit::{self, Exit};
+use crate::progress;
+use crate::simulate;
+use crate::table::{self, Align};
+use doorbell_lab::compare::{Comparison, Cost, CostTerm, Side};
+use doorbell_lab::{Control, Given};
+use doorbell_nic::limits::Measure;
+use doorbell_nic::{Digits, Profile};
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
+    if let Some(file) = &args.baseline {
+        return baseline::run(args, file);
+    }
+    if args.side.len() < 2 {
+        return Err(Exit::bad_input(format!(
+            "{} alone has nothing to be compared with: name a second side, or --baseline",
+            args.side[0]
+        )));
+    }
+    let side = |text: &String| Ok((text.clone(), given(args, text)?));
+    let sides = args.side.iter().map(side).collect::<Result<Vec<_>, Exit>>()?;
+    let stored = cache::stored().map(|stored| Arc::new(stored.fresh(args.fresh)));
+    let interrupt = progress::interrupt()?;
+    let bar = progress::bar();
+    let jobs = args.jobs.map_or_else(doorbell_lab::cores, usize::from);
+    let control = Control { interrupt: interrupt.clone(), jobs, watch: &bar };
+    let found = doorbell_lab::compare::compare(&sides, args.explain, stored.clone(), &control);
+    drop(bar);
+    let found = found.map_err(Exit::of_sweep)?;
+    stored.iter().for_each(|stored| cache::say_failures(stored));
+    if args.json {
+        exit::print_json(&found)?;
+    } else {
+        exit::print(&report(&found))?;
+    }
+    simulate::stopped(&interrupt)
+}
+
+/// What a side says: its words over the flags of all sides, over its file.
+fn given(args: &CompareArgs, text: &str) -> Result<Given, Exit> {
+    let refused = |why: String| Exit::bad_input(format!("at {text}: {why}"));
+    let mut words = Given::default();
+    let mut file = None;
+    for word in text.split_whitespace() {
+        if word.contains('=') {
+            doorbell_lab::say(&mut words, word).map_err(refused)?;
+        } else if Profile::names().any(|name| name == word) {
+            doorbell_lab::say(&mut words, &format!("profile={word}")).map_err(refused)?;
+        } else if file.is_some() {
+            return Err(refused(format!("{word} is a second file: a side has one")));
+        } else if Path::new(word).exists() || word.contains(['/', '.']) {
+            file = Some(Path::new(word));
+        } else {
+            let profiles = Profile::names().collect::<Vec<_>>().join(", ");
+            return Err(refused(format!(
+                "`{word}` is no profile ({profiles}), no file, and no option with a value, as size=64"
+            )));
+        }
+    }
+    args.common.below(words, file).map_err(Exit::bad_input)
+}
+
+fn report(c: &Comparison) -> String {
+    let mut text = String::new();
+    if !c.options.is_empty() {
+        let _ = write!(text, "Options that differ\n{}\n", options(c));
+    }
+    let _ = write!(text, "Result\n{}", results(&c.sides));
+    for side in &c.sides {
+        if let Some(why) = side.found.as_ref().and_then(|found| found.interval.unsettled.as_ref()) {
+            let _ = writeln!(
+                text,
+                "  {}: the measured time does not tell the rate in the long run: {why}.",
+                side.name
+            );
+        }
+    }
+    let named: Vec<&Cost> = c.costs.iter().filter(|cost| matters(c, cost)).collect();
+    if !named.is_empty() {
+        let _ = write!(text, "\nWhat an operation takes, of what limits a side\n{}", costs(&c.sides, &named));
+        let others = c.costs.len() - named.len();
+        if others > 0 {
+            let _ = writeln!(text, "  It differs for {others} more; --json has them.");
+        }
+    }
+    if c.sides.iter().any(|side| side.workload.get("system").is_some()) {
+        text += "\nWhat an operation of a system takes is not known: bounds are of verbs.\n";
+    }
+    text
+}
+
+fn shown(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => "-".into(),
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A column for each side, after others.
+fn header<'a>(before: &[(&'a str, Align)], sides: &'a [Side]) -> Vec<(&'a str, Align)> {
+    before.iter().copied().chain(sides.iter().map(|side| (side.name.as_str(), Align::Right))).collect()
+}
+
+fn options(c: &Comparison) -> String {
+    let rows = c.options.iter().map(|(key, values)| {
+        [key.clone()].into_iter().chain(values.iter().map(shown)).collect::<Vec<String>>()
+    });
+    table::columns(&header(&[("", Align::Left)], &c.sides), rows.collect())
+}
+
+fn results(sides: &[Side]) -> String {
+    let header = [
+        ("", Align::Left),
+        ("Mops", Align::Right),
+        ("", Align::Left),
+        ("against the first", Align::Right),
+        ("", Align::Left),
+        ("mean", Align::Right),
+        ("p50", Align::Right),
+        ("p99", Align::Right),
+        ("bottleneck", Align::Left),
+    ];
+    let ns = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{ns} ns"));
+    let row = |side: &Side| {
+        let Some(found) = &side.found else {
+            return vec![side.name.clone(), "not made".into()];
+        };
+        let latency = &found.latency_ns;
+        vec![
+            side.name.clone(),
+            Digits(found.mops, 2).to_string(),
+            simulate::within(found.interval.mops).trim().to_owned(),
+            side.change.map_or(String::new(), doorbell_lab::percent),
+            match side.beyond_intervals {
+                Some(true) => "differs".into(),
+                Some(false) => "within the intervals".into(),
+                None if side.change.is_some() => "intervals not known".into(),
+                None => String::new(),
+            },
+            latency.mean.map_or("-".to_owned(), |ns| format!("{ns:.0} ns")),
+            ns(latency.p50),
+            ns(latency.p99),
+            found.bottleneck.class.clone(),
+        ]
+    };
+    table::columns(&header, sides.iter().map(row).collect())
+}
+
+/// Whether a resource limits some side, by what was found or by its bounds.
+fn matters(c: &Comparison, cost: &Cost) -> bool {
+    let name = cost.resource.name();
+    let observed = c.sides.iter().filter_map(|side| side.found.as_ref()).any(|f| f.bottleneck.class == name);
+    let least = |at: usize| {
+        let all = c.costs.iter().filter_map(|cost| Some((cost.resource, cost.mops[at]?)));
+        all.min_by(|a, b| a.1.total_cmp(&b.1)).is_some_and(|(resource, _)| resource == cost.resource)
+    };
+    observed || (0..c.sides.len()).any(least)
+}
+
+fn costs(sides: &[Side], costs: &[&Cost]) -> String {
+    let or_none = |value: Option<f64>, unit: &str| match value {
+        Some(value) => format!("{}{unit}", Digits(value, 2)),
+        None => "-".into(),
+    };
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for cost in costs {
+        let bounds = cost.mops.iter().map(|mops| or_none(*mops, ""));
+        rows.push([format!("{}: Mops at most", cost.resource)].into_iter().chain(bounds).collect());
+        for CostTerm { what, unit, amounts } in &cost.terms {
+            let unit = match unit {
+                Measure::Nanoseconds => " ns",
+                Measure::Bytes => " B",
+            };
+            let amounts = amounts.iter().map(|amount| or_none(*amount, unit));
+            rows.push([format!("  {what}")].into_iter().chain(amounts).collect());
+        }
+    }
+    table::columns(&header(&[("", Align::Left)], sides), rows)
+}

@@ -1,0 +1,270 @@
+//! Results against those of before: of `simulate`, of `sweep`, and statistics of programs.
+
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// By how much numbers may differ, as a share: `5%` is 0.05.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance(f64);
+
+impl FromStr for Tolerance {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Tolerance, String> {
+        let percent = text.strip_suffix('%').and_then(|digits| digits.parse::<f64>().ok());
+        let share = percent.filter(|percent| (0.0..=1e6).contains(percent)).map(|percent| percent / 100.0);
+        share.map(Tolerance).ok_or_else(|| format!("`{text}` is no tolerance: write a percentage, as 5%"))
+    }
+}
+
+/// A number of both.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// Which.
+    pub what: String,
+    /// What it was.
+    pub before: f64,
+    /// What it is; null where it is not known any more.
+    pub now: Option<f64>,
+    /// By which share it changed; null where it is not known any more, or was 0.
+    pub change: Option<f64>,
+    /// Whether that is more than the tolerance.
+    pub beyond: bool,
+}
+
+/// Results against those of before, in the form of their JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Changes {
+    /// 1; fields are only ever added.
+    pub schema: u32,
+    /// By which share numbers may change.
+    pub tolerance: f64,
+    /// Numbers that both have.
+    pub numbers: Vec<Change>,
+    /// Numbers that only the results of before have.
+    pub only_before: Vec<String>,
+    /// Numbers that only the new results have.
+    pub only_now: Vec<String>,
+    /// Options of the workloads that differ.
+    pub options: Vec<String>,
+}
+
+/// Numbers by their names; one that is not known is none.
+type Numbers = BTreeMap<String, Option<f64>>;
+
+/// What a file is.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Simulation,
+    Sweep,
+    Statistics,
+}
+
+impl Kind {
+    fn of(json: &Value) -> Option<Kind> {
+        let has = |key: &str| json.get(key).is_some();
+        match () {
+            () if has("points") && has("over") => Some(Kind::Sweep),
+            () if has("latency_ns") && (has("mops") || has("mrps")) => Some(Kind::Simulation),
+            () if has("total") && has("workload_share") => Some(Kind::Statistics),
+            () => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Simulation => "a result of simulate",
+            Kind::Sweep => "a sweep",
+            Kind::Statistics => "statistics of run",
+        }
+    }
+
+    fn numbers(self, json: &Value) -> Numbers {
+        match self {
+            Kind::Simulation => simulation("", json),
+            Kind::Sweep => json["points"].as_array().into_iter().flatten().flat_map(point).collect(),
+            Kind::Statistics => statistics(json),
+        }
+    }
+}
+
+/// What is measured of a run, its names after `prefix`.
+fn simulation(prefix: &str, json: &Value) -> Numbers {
+    let rate = ["mops", "mrps"].into_iter().filter_map(|key| Some((key.to_owned(), json.get(key)?)));
+    let latency = |key: &str| Some((format!("latency {key}, ns"), json["latency_ns"].get(key)?));
+    let all = rate.chain(["mean", "p50", "p99"].into_iter().filter_map(latency));
+    all.map(|(name, value)| (format!("{prefix}{name}"), value.as_f64())).collect()
+}
+
+fn point(json: &Value) -> Numbers {
+    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let at = json["at"].as_object().into_iter().flatten();
+    let at: Vec<String> = at.map(|(key, value)| format!("{key}={}", shown(value))).collect();
+    simulation(&format!("{}: ", at.join(" ")), json)
+}
+
+/// Counts of a program for each of its work requests, as runs may be of different length. Those that follow from this
+/// device's own timing are none of the program's.
+fn statistics(json: &Value) -> Numbers {
+    let total = &json["total"];
+    let each = total["work_requests"].as_f64().filter(|n| *n > 0.0);
+    let mut numbers = Numbers::new();
+    flatten("", total, &mut |name, number| {
+        if !name.starts_with("outstanding") && name != "work_requests" {
+            numbers.insert(format!("{name} per work request"), each.map(|each| number / each));
+        }
+    });
+    numbers
+}
+
+/// Shows all numbers of a tree.
+fn flatten(name: &str, json: &Value, show: &mut impl FnMut(&str, f64)) {
+    match json {
+        Value::Number(number) => show(name, number.as_f64().unwrap_or(f64::NAN)),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let name = if name.is_empty() { key.clone() } else { format!("{name} {key}") };
+                flatten(&name, value, show);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Keys of which the two say something else.
+fn options(before: &Value, now: &Value) -> Vec<String> {
+    let keys = [before, now].into_iter().filter_map(Value::as_object).flat_map(|fields| fields.keys());
+    let mut keys: Vec<String> =
+        keys.filter(|key| before[key.as_str()] != now[key.as_str()]).cloned().collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+fn change(what: &str, before: f64, now: Option<f64>, tolerance: Tolerance) -> Change {
+    let change = now.filter(|_| before != 0.0).map(|now| now / before - 1.0);
+    let beyond = match (now, change) {
+        (None, _) => true,
+        (Some(_), Some(change)) => change.abs() > tolerance.0,
+        (Some(now), None) => now != 0.0,
+    };
+    Change { what: what.to_owned(), before, now, change, beyond }
+}
+
+/// The numbers of `now` against those of `before`, each a file's name and its JSON.
+///
+/// # Errors
+/// One sentence where one is no result, they are of different kinds, or have no number in common.
+pub fn against(before: (&str, &str), now: (&str, &str), tolerance: Tolerance) -> Result<Changes, String> {
+    let read = |(file, text): (&str, &str)| {
+        let json: Value =
+            serde_json::from_str(text).map_err(|error| format!("{file} is no JSON: {error}"))?;
+        let kind = Kind::of(&json).ok_or_else(|| {
+            format!("{file} is no result: write one by simulate --json, sweep --json or run --stats-json")
+        })?;
+        Ok::<_, String>((json, kind))
+    };
+    let ((old, old_kind), (new, new_kind)) = (read(before)?, read(now)?);
+    if old_kind != new_kind {
+        let (one, other) = (old_kind.name(), new_kind.name());
+        return Err(format!("{} is {one}, but {} is {other}: compare like with like", before.0, now.0));
+    }
+    let (old_numbers, new_numbers) = (old_kind.numbers(&old), new_kind.numbers(&new));
+    let both = |(what, before): (&String, &Option<f64>)| {
+        Some(change(what, (*before)?, *new_numbers.get(what)?, tolerance))
+    };
+    let numbers: Vec<Change> = old_numbers.iter().filter_map(both).collect();
+    if numbers.is_empty() {
+        return Err(format!("{} and {} have no number in common", before.0, now.0));
+    }
+    let only = |some: &Numbers, others: &Numbers| {
+        let known = |numbers: &Numbers, what: &String| numbers.get(what).is_some_and(Option::is_some);
+        some.keys().filter(|what| known(some, what) && !others.contains_key(*what)).cloned().collect()
+    };
+    let compared = if old_kind == Kind::Statistics {
+        let profile = |json: &Value| serde_json::json!({ "profile": json["profile"] });
+        options(&profile(&old), &profile(&new))
+    } else {
+        options(&old["workload"], &new["workload"])
+    };
+    Ok(Changes {
+        schema: 1,
+        tolerance: tolerance.0,
+        only_before: only(&old_numbers, &new_numbers),
+        only_now: only(&new_numbers, &old_numbers),
+        numbers,
+        options: compared,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(mops: &str, p99: &str) -> String {
+        format!(
+            r#"{{"workload": {{"size": 64}}, "mops": {mops}, "latency_ns": {{"mean": 0, "p50": 5, "p99": {p99}}}}}"#
+        )
+    }
+
+    fn beyond(before: &str, now: &str, tolerance: &str) -> Vec<String> {
+        let changes = against(("a", before), ("b", now), tolerance.parse().unwrap()).unwrap();
+        changes.numbers.into_iter().filter(|number| number.beyond).map(|number| number.what).collect()
+    }
+
+    #[test]
+    fn what_changed_by_more_than_the_tolerance_is_found() {
+        let before = result("10", "100");
+        assert_eq!(beyond(&before, &result("10.4", "96"), "5%"), [""; 0]);
+        assert_eq!(beyond(&before, &result("10.4", "94"), "5%"), ["latency p99, ns"]);
+        assert_eq!(beyond(&before, &result("9.4", "96"), "5%"), ["mops"]);
+        assert_eq!(beyond(&before, &result("9.4", "96"), "10%"), [""; 0]);
+        assert_eq!(beyond(&before, &before, "0%"), [""; 0]);
+        // That nothing came to its end is no small change.
+        assert_eq!(beyond(&before, &result("null", "null"), "50%"), ["latency p99, ns", "mops"]);
+        assert_eq!(beyond(&result("0", "1"), &result("1", "1"), "50%"), ["mops"]);
+    }
+
+    #[test]
+    fn counts_are_those_of_a_work_request() {
+        let stats = |n: u64, doorbells: u64| {
+            format!(
+                r#"{{"profile": "cib", "workload_share": 1, "total": {{"work_requests": {n}, "doorbells": {doorbells},
+                 "outstanding_mean": {n}, "pcie": {{"mmio_writes": {doorbells}}}, "verbs": {{"write": {n}}}}}}}"#
+            )
+        };
+        assert_eq!(beyond(&stats(100, 10), &stats(3000, 300), "1%"), [""; 0]);
+        let more = beyond(&stats(100, 10), &stats(100, 12), "1%");
+        assert_eq!(more, ["doorbells per work request", "pcie mmio_writes per work request"]);
+    }
+
+    #[test]
+    fn what_has_no_counterpart_is_said() {
+        let point = |size: u64| format!(r#"{{"at": {{"size": {size}}}, "mops": 1.0, "latency_ns": {{}}}}"#);
+        let sweep = |points: &[u64]| {
+            let points: Vec<String> = points.iter().map(|size| point(*size)).collect();
+            format!(r#"{{"over": [], "workload": {{}}, "points": [{}]}}"#, points.join(","))
+        };
+        let tolerance = "5%".parse().unwrap();
+        let changes = against(("a", &sweep(&[1, 2])), ("b", &sweep(&[2, 3])), tolerance).unwrap();
+        assert_eq!((changes.numbers.len(), &changes.numbers[0].what[..]), (1, "size=2: mops"));
+        assert_eq!(
+            (changes.only_before, changes.only_now),
+            (vec!["size=1: mops".into()], vec!["size=3: mops".into()])
+        );
+        for (before, now, wanted) in [
+            (sweep(&[1]), sweep(&[2]), "a and b have no number in common"),
+            (sweep(&[1]), result("1", "1"), "a is a sweep, but b is a result of simulate"),
+            ("{}".into(), sweep(&[1]), "a is no result: "),
+            (sweep(&[1]), "[".into(), "b is no JSON: "),
+        ] {
+            let error = against(("a", &before), ("b", &now), tolerance).unwrap_err();
+            assert!(error.starts_with(wanted), "{error}");
+        }
+        for text in ["5", "-5%", "%", "many%", "NaN%"] {
+            assert!(text.parse::<Tolerance>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Comparisons: workloads side by side, and results against those of before.
+
+mod baseline;
+mod costs;
+
+pub use baseline::{Change, Changes, Tolerance, against};
+pub use costs::{Cost, CostTerm};
+
+use crate::asked::Asked;
+use crate::plan::{Control, Run, Work, results};
+use crate::results::{Found, Known, Stored};
+use crate::simulate::SimulateError;
+use crate::sweep::SweepError;
+use doorbell_schema::Given;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Version of the JSON of a [`Comparison`]; fields are only ever added.
+pub const COMPARISON_SCHEMA: u32 = 1;
+
+/// Workloads side by side, in the form of their JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// [`COMPARISON_SCHEMA`].
+    pub schema: u32,
+    /// Whether bottlenecks are observed by reruns.
+    pub explained: bool,
+    /// The workloads.
+    pub sides: Vec<Side>,
+    /// Options that differ, with what they are at each side; null where a side has none such.
+    pub options: BTreeMap<String, Vec<serde_json::Value>>,
+    /// What an operation takes of each resource, where it differs.
+    pub costs: Vec<Cost>,
+}
+
+/// One of the workloads.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// As it was asked for.
+    pub name: String,
+    /// As it was resolved.
+    pub workload: serde_json::Value,
+    /// What was found; absent where somebody stopped the comparison before.
+    #[serde(flatten)]
+    pub found: Option<Found>,
+    /// Its rate against that of the first: 0.1 is 10% more; null at the first, and where either is not known or the
+    /// first is 0.
+    pub change: Option<f64>,
+    /// Whether the rates differ by more than their intervals leave open; null where these are not known.
+    pub beyond_intervals: Option<bool>,
+}
+
+/// Runs workloads, each with what it is called, and sets them side by side. With `explain`, bottlenecks are observed
+/// by reruns.
+///
+/// # Errors
+/// One sentence, with the side that it is about, where a workload does not go together or has no result.
+pub fn compare(
+    sides: &[(String, Given)],
+    explain: bool,
+    stored: Option<Arc<Stored>>,
+    control: &Control<'_>,
+) -> Result<Comparison, SweepError> {
+    let run = |(name, given): &(String, Given)| {
+        let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
+        let asked = Asked::of(given).map_err(|error| refused(error.to_string()))?;
+        Ok((name.clone(), Run::asked(&asked).map_err(|error| refused(error.to_string()))?))
+    };
+    let runs = sides.iter().map(run).collect::<Result<Vec<_>, SweepError>>()?;
+    let known = stored.map_or_else(Known::default, Known::stored_in);
+    let failed = |(at, cause): (usize, SimulateError)| SweepError::Point { at: sides[at].0.clone(), cause };
+    let found = results(&runs, explain, &known, control).map_err(failed)?;
+    let found: Vec<Option<Found>> = found.into_iter().map(|ran| ran.map(Found::from)).collect();
+    let workloads: Vec<serde_json::Value> = runs.iter().map(|(_, run)| workload(run)).collect();
+    let options = differing(&workloads);
+    let first = found.first().cloned().flatten();
+    let side = |(at, ((name, found), workload)): (usize, ((String, Option<Found>), serde_json::Value))| {
+        let other = found.as_ref().filter(|_| at > 0);
+        let (change, beyond_intervals) = match (&first, other) {
+            (Some(first), Some(other)) => (change(first, other), beyond(first, other)),
+            _ => (None, None),
+        };
+        Side { name, workload, found, change, beyond_intervals }
+    };
+    let names = runs.iter().map(|(name, _)| name.clone());
+    Ok(Comparison {
+        schema: COMPARISON_SCHEMA,
+        explained: explain,
+        sides: names.zip(found).zip(workloads).enumerate().map(side).collect(),
+        options,
+        costs: costs::of(&runs.iter().map(|(_, run)| run).collect::<Vec<_>>()),
+    })
+}
+
+/// A workload as resolved.
+fn workload(run: &Run) -> serde_json::Value {
+    let json = match &run.work {
+        Work::Verbs(w) => serde_json::to_value(&**w),
+        Work::System(system) => serde_json::to_value(system),
+    };
+    json.expect("what is run is JSON")
+}
+
+/// Keys whose values are not the same everywhere.
+fn differing(workloads: &[serde_json::Value]) -> BTreeMap<String, Vec<serde_json::Value>> {
+    let keys = workloads.iter().filter_map(|w| w.as_object()).flat_map(|w| w.keys());
+    let values = |key: &String| workloads.iter().map(|w| w[key.as_str()].clone()).collect::<Vec<_>>();
+    let all: BTreeMap<String, Vec<serde_json::Value>> = keys.map(|key| (key.clone(), values(key))).collect();
+    all.into_iter().filter(|(_, values)| values.iter().any(|value| *value != values[0])).collect()
+}
+
+fn change(first: &Found, other: &Found) -> Option<f64> {
+    (first.mops > 0.0).then(|| other.mops / first.mops - 1.0)
+}
+
+/// Whether rates differ by more than the interval of their difference: its half is the root of the sum of the squares
+/// of theirs, as they are measured apart.
+fn beyond(first: &Found, other: &Found) -> Option<bool> {
+    let half = first.interval.mops?.hypot(other.interval.mops?);
+    Some((first.mops - other.mops).abs() > half)
+}

@@ -1,0 +1,40 @@
+//! What curves and comparisons have of a run, be it of verbs or of a system.
+
+use super::{Bottleneck, Certainty, Latency, Of, Ran};
+use serde::{Deserialize, Serialize};
+
+/// Rate, latency and bottleneck of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// Operations per second of all machines, in millions.
+    pub mops: f64,
+    /// How sure the rate and the mean latency are.
+    pub interval: Certainty,
+    /// Of operations.
+    pub latency_ns: Latency,
+    /// Messages dropped for want of a RECV, whole run.
+    pub dropped: u64,
+    /// What limits the rate.
+    pub bottleneck: Bottleneck,
+}
+
+impl From<Ran> for Found {
+    fn from(ran: Ran) -> Found {
+        match ran.of {
+            Of::Verbs(o) => Found {
+                mops: o.mops,
+                interval: o.interval,
+                latency_ns: o.latency_ns,
+                dropped: o.dropped,
+                bottleneck: o.bottleneck,
+            },
+            Of::System(o) => Found {
+                mops: o.mrps,
+                interval: Certainty::default(),
+                latency_ns: o.latency_ns,
+                dropped: o.dropped,
+                bottleneck: o.bottleneck,
+            },
+        }
+    }
+}
