@@ -49,6 +49,10 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
 fn given(args: &CompareArgs, text: &str) -> Result<Given, Exit> {
     let refused = |why: String| Exit::bad_input(format!("at {text}: {why}"));
     let mut words = Given::default();
+    if Path::new(text).is_file() {
+        // Its name may have blanks.
+        return args.common.below(words, Some(Path::new(text))).map_err(Exit::bad_input);
+    }
     let mut file = None;
     for word in text.split_whitespace() {
         if word.contains('=') {

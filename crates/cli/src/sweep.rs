@@ -11,10 +11,11 @@ use crate::progress;
 use crate::simulate;
 use crate::table::{self, Align};
 use doorbell_lab::Control;
-use doorbell_lab::sweep::{Bound, Knee, Over, Plan, Point, Sweep, merge};
+use doorbell_lab::sweep::{Axis, Bound, Knee, Over, Plan, Point, Sweep, merge};
 use doorbell_nic::Digits;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) fn run(args: &SweepArgs) -> Result<(), Exit> {
@@ -26,6 +27,7 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
     let texts = if args.over.is_empty() { of_file.into_iter().collect() } else { args.over.clone() };
     let over = Over::all(&texts).map_err(Exit::bad_input)?;
     let plan = Plan::new(given, over, args.explain).map_err(Exit::of_sweep)?;
+    prepare(args, &plan.axes())?;
     let stored = cache::stored().map(|stored| Arc::new(stored.fresh(args.fresh)));
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
@@ -81,9 +83,24 @@ fn tell(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
     Ok(())
 }
 
-fn write(file: &PathBuf, text: &str) -> Result<(), Exit> {
-    std::fs::write(file, text)
-        .map_err(|error| Exit::bad_input(format!("cannot write {}: {error}", file.display())))
+/// Sees to it before hours of simulation that files can be written, and curves drawn.
+fn prepare(args: &SweepArgs, over: &[Axis]) -> Result<(), Exit> {
+    if args.svg.is_some() {
+        curves::along(over)?;
+    }
+    for file in [&args.csv, &args.svg].into_iter().flatten() {
+        let opened = File::options().create(true).append(true).open(file);
+        opened.map_err(|error| cannot_write(file, &error))?;
+    }
+    Ok(())
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Exit> {
+    std::fs::write(file, text).map_err(|error| cannot_write(file, &error))
+}
+
+fn cannot_write(file: &Path, error: &std::io::Error) -> Exit {
+    Exit::bad_input(format!("cannot write {}: {error}", file.display()))
 }
 
 /// What a point is called.

@@ -147,6 +147,8 @@ fn parts_together_are_the_whole() {
     std::fs::write(directory.join("other.json"), said(&directory, &format!("{READS} --over size=64 --json")))
         .expect("it can be written");
     std::fs::write(directory.join("no.json"), "{}").expect("it can be written");
+    let part = std::fs::read_to_string(directory.join("1.json")).expect("a file");
+    std::fs::write(directory.join("0.json"), part.replace("1/3", "1/0")).expect("it can be written");
     for (line, part) in [
         (
             "--merge 1.json 2.json",
@@ -155,6 +157,7 @@ fn parts_together_are_the_whole() {
         ("--merge 1.json 1.json", "point 0 is both in 1.json and in 1.json"),
         ("--merge 1.json other.json", "1.json and other.json are parts of different sweeps: they go over"),
         ("--merge no.json", "no.json is no part of a sweep"),
+        ("--merge 0.json", "`1/0` is no part of a sweep"),
         ("--merge none.json", "cannot read none.json"),
         ("--merge 1.json --verb read", "--merge takes files alone: they say what verb is"),
     ] {

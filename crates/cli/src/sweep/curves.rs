@@ -7,9 +7,11 @@ use doorbell_lab::papers::Curve;
 use doorbell_lab::sweep::{Axis, Point, Sweep};
 use serde_json::Value;
 
-/// The option along x, and how its values are numbers.
-fn along(sweep: &Sweep) -> Option<&Axis> {
-    sweep.over.iter().find(|axis| axis.values.iter().all(|value| position(value).is_some()))
+/// The option along x.
+pub(super) fn along(over: &[Axis]) -> Result<&Axis, Exit> {
+    let none = "an SVG needs an option whose values are numbers or times to go along";
+    let has_order = |axis: &&Axis| axis.values.iter().all(|value| position(value).is_some());
+    over.iter().find(has_order).ok_or_else(|| Exit::bad_input(none))
 }
 
 /// Where a value stands: numbers as they are, times in microseconds.
@@ -48,8 +50,7 @@ fn curve(sweep: &Sweep, x: &Axis, series: Option<(&Axis, &Value)>, (y, measure):
 
 /// The SVG: a panel for the rate, and one for p99.
 pub(super) fn svg(sweep: &Sweep) -> Result<String, Exit> {
-    let none = "an SVG needs an option whose values are numbers or times to go along";
-    let x = along(sweep).ok_or_else(|| Exit::bad_input(none))?;
+    let x = along(&sweep.over)?;
     let other = sweep.over.iter().find(|axis| axis.option != x.option);
     let curves: Vec<Curve> = MEASURES
         .into_iter()

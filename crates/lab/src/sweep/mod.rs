@@ -89,7 +89,7 @@ pub struct Sweep {
 impl Sweep {
     /// Points of the whole sweep, those of a search apart.
     pub fn size(&self) -> usize {
-        self.over.iter().map(|axis| axis.values.len()).product()
+        self.over.iter().map(|axis| axis.values.len()).fold(1, usize::saturating_mul)
     }
 
     /// Numbers of points that it should have and has not.
@@ -127,6 +127,11 @@ impl Plan {
         let mut plan = Plan { given, over, runs: Vec::new(), explain };
         plan.runs = (0..size).map(|number| plan.run_at(&plan.values_of(number))).collect::<Result<_, _>>()?;
         Ok(plan)
+    }
+
+    /// What it goes over.
+    pub fn axes(&self) -> Vec<Axis> {
+        self.over.iter().map(axis).collect()
     }
 
     /// What the options are at a point.
@@ -219,7 +224,7 @@ impl Plan {
                 .keys()
                 .filter_map(|k| Some((k.to_owned(), json(self.given.get(k)?))))
                 .collect(),
-            over: self.over.iter().map(axis).collect(),
+            over: self.axes(),
             explained: self.explain,
             shard,
             points: wanted.into_iter().zip(found).filter_map(point).collect(),

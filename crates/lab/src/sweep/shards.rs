@@ -1,22 +1,37 @@
 //! Parts of a sweep, and putting them together.
 
-use super::{Sweep, SweepError};
+use super::{MOST_POINTS, Sweep, SweepError};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
 /// Every so many-th point of a sweep, written `2/4`: the second, the sixth and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Shard {
     /// From 1 to `of`.
-    pub number: usize,
+    number: usize,
     /// How many there are.
-    pub of: usize,
+    of: usize,
 }
 
 impl Shard {
     /// Whether it has a point, by the point's number.
     pub(crate) fn has(self, number: usize) -> bool {
         number % self.of == self.number - 1
+    }
+}
+
+impl From<Shard> for String {
+    fn from(shard: Shard) -> String {
+        format!("{}/{}", shard.number, shard.of)
+    }
+}
+
+impl TryFrom<String> for Shard {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Shard, String> {
+        text.parse()
     }
 }
 
@@ -44,6 +59,12 @@ pub fn merge(parts: Vec<(String, Sweep)>) -> Result<Sweep, SweepError> {
     };
     if whole.knee.is_some() {
         return refused(format!("{first} is a search, which has no parts"));
+    }
+    if whole.size() > MOST_POINTS {
+        return refused(format!(
+            "{first} is of {} points, but a sweep has at most {MOST_POINTS}",
+            whole.size()
+        ));
     }
     let mut from: Vec<String> = vec![first.clone(); whole.points.len()];
     for (file, part) in parts {
