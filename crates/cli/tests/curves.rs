@@ -260,17 +260,19 @@ const SHORT: &str = "--verb read --machines 3 --threads 2 --warmup 10us --durati
 fn sides_are_what_simulate_and_limits_say() {
     let directory = directory("sides");
     std::fs::write(directory.join("a.toml"), "verb = \"write\"\nqps = 2").expect("it can be written");
-    let line = format!("compare cib \"cx3 qps=2\" a.toml {SHORT} --jobs 2 --json");
+    let line = format!("compare cib \"cx3 qps=2\" a.toml {SHORT} --qps 1 --jobs 2 --json");
     let found = json(&said(&directory, &line));
     let sides = found["sides"].as_array().expect("sides");
-    for (side, options) in sides.iter().zip(["", "--profile cx3 --qps 2", "--qps 2"]) {
+    for (side, options) in sides.iter().zip(["--qps 1", "--profile cx3 --qps 2", "--qps 1"]) {
         let one = json(&said(&directory, &format!("simulate {SHORT} {options} --json")));
         for key in ["workload", "mops", "interval", "latency_ns", "bottleneck"] {
             assert_eq!(side[key], one[key], "{key} of {options}");
         }
     }
     assert_eq!(found["options"]["profile"], serde_json::json!(["cib", "cx3", "cib"]));
-    assert!(found["options"].get("verb").is_none(), "flags count more than files");
+    let of_sides = serde_json::json!([1, 2, 1]);
+    assert_eq!(found["options"]["qps"], of_sides, "flags count more than files, and words more than flags");
+    assert!(found["options"].get("verb").is_none());
     let change =
         sides[1]["mops"].as_f64().expect("a rate") / sides[0]["mops"].as_f64().expect("a rate") - 1.0;
     assert_eq!(sides[1]["change"].as_f64(), Some(change));
@@ -278,7 +280,7 @@ fn sides_are_what_simulate_and_limits_say() {
     // The costs are those of the bounds.
     let costs = found["costs"].as_array().expect("costs");
     let sending = costs.iter().find(|cost| cost["resource"] == "nic-tx-pu").expect("it differs");
-    for (at, options) in ["", "--profile cx3 --qps 2"].into_iter().enumerate() {
+    for (at, options) in ["--qps 1", "--profile cx3 --qps 2"].into_iter().enumerate() {
         let limits = json(&said(&directory, &format!("limits {SHORT} {options} --json")));
         let limits = limits["limits"].as_array().expect("limits");
         let least = limits.iter().find(|limit| limit["resource"] == "nic-tx-pu").expect("a bound");
