@@ -93,7 +93,11 @@ fn report(c: &Comparison) -> String {
         let _ = write!(text, "\nWhat an operation takes, of what limits a side\n{}", costs(&c.sides, &named));
         let others = c.costs.len() - named.len();
         if others > 0 {
-            let _ = writeln!(text, "  It differs for {others} more; --json has them.");
+            let _ = writeln!(
+                text,
+                "  Of {} it differs, too; --json has it.",
+                table::counted(others as u64, "other resource")
+            );
         }
     }
     if c.sides.iter().any(|side| side.workload.get("system").is_some()) {
