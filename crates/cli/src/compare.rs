@@ -11,7 +11,7 @@ use crate::table::{self, Align};
 use doorbell_lab::compare::{Comparison, Cost, CostTerm, Side};
 use doorbell_lab::{Control, Given};
 use doorbell_nic::limits::Measure;
-use doorbell_nic::{Digits, Profile};
+use doorbell_nic::{Digits, Profile, counted};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
     let jobs = args.jobs.map_or_else(doorbell_lab::cores, usize::from);
-    let control = Control { interrupt: interrupt.clone(), jobs, watch: &bar };
+    let control = Control { interrupt: interrupt.clone(), jobs, max_wall: None, watch: &bar };
     let found = doorbell_lab::compare::compare(&sides, args.explain, stored.clone(), &control);
     drop(bar);
     let found = found.map_err(Exit::of_sweep)?;
@@ -96,7 +96,7 @@ fn report(c: &Comparison) -> String {
             let _ = writeln!(
                 text,
                 "  Of {} it differs, too; --json has it.",
-                table::counted(others as u64, "other resource")
+                counted(others as u64, "other resource")
             );
         }
     }

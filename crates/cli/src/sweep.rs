@@ -32,7 +32,7 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
     let jobs = args.jobs.map_or_else(doorbell_lab::cores, usize::from);
-    let control = Control { interrupt: interrupt.clone(), jobs, watch: &bar };
+    let control = Control { interrupt: interrupt.clone(), jobs, max_wall: None, watch: &bar };
     let sweep = match args.p99_under.filter(|_| args.find.is_some()) {
         Some(bound) => plan.knee(Bound(bound), stored.clone(), &control),
         None => plan.run(args.shard, stored.clone(), &control),

@@ -34,8 +34,8 @@ pub use limits::{least_latency, limits};
 pub use plan::{Control, NotYet, Watch, cores};
 pub use programs::{ProgramError, ThreadResult, Worker};
 pub use results::{
-    Bottleneck, Cache, Certainty, Found, GroupLift, Latency, Lift, MeasuredTime, Outcome, Pcie, PhaseTime, SCHEMA,
-    SentAgain, Size, Stored, Taken, UncoreUse, Utilization,
+    Bottleneck, Cache, Certainty, Found, GroupLift, Latency, Lift, MeasuredTime, Outcome, Pcie, PhaseTime,
+    SCHEMA, SentAgain, Size, Stored, Taken, UncoreUse, Utilization,
 };
 pub use simulate::SimulateError;
 pub use steady::Ended;

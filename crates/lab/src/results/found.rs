@@ -30,7 +30,7 @@ impl From<Ran> for Found {
             },
             Of::System(o) => Found {
                 mops: o.mrps,
-                interval: Certainty::default(),
+                interval: o.interval.clone(),
                 latency_ns: o.latency_ns,
                 dropped: o.dropped,
                 bottleneck: o.bottleneck,
