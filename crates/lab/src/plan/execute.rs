@@ -125,7 +125,8 @@ pub(crate) fn execute(
     done: &(dyn Fn(usize, Result<Ran, SimulateError>) + Sync),
 ) {
     let budget = Needs { bytes: memory::left() / 10 * 8, threads: MOST_THREADS };
-    execute_by(runs, control, budget, &|run| run.run(&control.stop(), &()), done);
+    let make = |run: &Run| run.run(&control.stop(), &())?.unless_interrupted();
+    execute_by(runs, control, budget, &make, done);
 }
 
 fn execute_by(

@@ -3,11 +3,13 @@
 use super::{Certainty, MeasuredTime};
 use crate::explain;
 use crate::simulate::Run;
-use crate::steady::is_known;
+use crate::simulate::SimulateError;
+use crate::steady::{Ended, is_known};
 use crate::systems::SystemOutcome;
 use doorbell_nic::{NicCache, Part, Resource, counted};
 use doorbell_sim::{CacheUse, PcieUse, ResourceUse, Uncore};
 use doorbell_systems::{Measured, Phase, Spent};
+use doorbell_verbs::RunError;
 use doorbell_workload::{Resolved, Verb};
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
@@ -194,6 +196,22 @@ impl Ran {
         match &self.of {
             Of::Verbs(outcome) => outcome.mops,
             Of::System(outcome) => outcome.rate(),
+        }
+    }
+
+    /// Why it ended.
+    pub(crate) fn ended(&self) -> Ended {
+        match &self.of {
+            Of::Verbs(outcome) => outcome.measured.ended,
+            Of::System(outcome) => outcome.measured.ended,
+        }
+    }
+
+    /// It, unless somebody stopped it: what was measured by then is not comparable.
+    pub(crate) fn unless_interrupted(self) -> Result<Ran, SimulateError> {
+        match self.ended() {
+            Ended::Interrupted => Err(SimulateError::Run(RunError::Interrupted)),
+            _ => Ok(self),
         }
     }
 
