@@ -96,7 +96,10 @@ fn a_bad_command_line_exits_2() {
         ("reproduce --jobs 0", "--jobs: `0` is not a whole number from 1 to 65535"),
         ("live --device -1", "--device: `-1` is not a whole number from 0 to 65535"),
         ("simulate --vreb read", "`--vreb` is no option of `doorbell simulate`; is `--verb` meant?"),
-        ("limits --explain", "`--explain` is no option of `doorbell limits`, but of `doorbell simulate`"),
+        (
+            "limits --explain",
+            "`--explain` is no option of `doorbell limits`, but of `doorbell simulate`, `doorbell sweep` or `doorbell compare`",
+        ),
         (
             "limits --qwerty",
             "`--qwerty` is no option of `doorbell limits`: `doorbell limits --help` lists them",
