@@ -103,7 +103,7 @@ impl FileAndFlags {
         if let Some(wrong) = &self.wrong {
             return Err(WorkloadError::Invalid(wrong.clone()));
         }
-        let mut flags = self.flags.clone();
+        let flags = self.flags.clone();
         let Some(file) = &self.file else { return Ok(flags) };
         let base = Given::from_file(file, fields)?;
         let mut base = Workload::from_where_it_lies(base, file);
@@ -113,8 +113,7 @@ impl FileAndFlags {
         }
         // Resolved workloads say of groups what follows from them.
         base = Workload::without_sums_of(base);
-        flags = flags.over(base);
-        Ok(flags)
+        Ok(Workload::flags_over(flags, base))
     }
 
     fn from(matches: &ArgMatches, fields: &[&Field]) -> FileAndFlags {

@@ -6,7 +6,7 @@ use crate::progress;
 use crate::table::{self, Align};
 use crate::trace::{self, Watched};
 use doorbell_lab::{
-    Asked, Certainty, Control, Duration, Ended, MeasuredTime, Outcome, Pattern, Resolved, Share, Verb,
+    Asked, Certainty, Control, Duration, Ended, MeasuredTime, Outcome, Pattern, Resolved, Share, Verb, Window,
 };
 use doorbell_nic::{Digits, counted};
 use doorbell_verbs::QpType;
@@ -115,8 +115,11 @@ fn pattern(w: &Resolved) -> String {
 /// The workload as resolved, for people.
 pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
     let on_off = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
-    let window = counted(w.window.into(), "operation");
-    let of_window = if w.signal_every == 1 { "thread" } else { "QP" };
+    let of_window = match w.window() {
+        Window::PerThread(_) => "thread",
+        Window::PerQp(_) => "QP",
+    };
+    let window = counted(w.window().operations().into(), "operation");
     let (profile, machines) = match w.has_groups() {
         true => (Vec::new(), format!("{}: {}", w.machines, w.group_names().join(", "))),
         false => (vec![("profile", w.profile.clone())], w.machines.to_string()),

@@ -341,7 +341,7 @@ fn a_run_that_is_refused_leaves_files_as_they_were() {
     std::fs::write(&kept, "before").unwrap();
     let _ = std::fs::remove_file(&made);
     let files = format!("--trace {} --pcap {}", made.display(), kept.display());
-    let terabytes = "simulate --transport rc --pattern all-to-all --machines 540 --threads 14 --qps 540 --window 16000 --signal-every 4000";
+    let terabytes = "simulate --transport rc --pattern all-to-all --machines 540 --threads 14 --qps 540 --window-per-qp 16000 --signal-every 4000";
     for (line, part) in [
         ("simulate --verb read --size 2gb", "2gb"),
         ("simulate --verb read --threads 99", "threads is 99"),

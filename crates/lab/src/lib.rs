@@ -21,7 +21,9 @@ pub use asked::{Asked, fields, say, system_fields, system_of, systems_with, usua
 pub use doorbell_schema::{Duration, Given, Schema, Share};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;
-pub use doorbell_workload::{MachineGroup, Pattern, Profiles, Resolved, Verb, Workload, WorkloadError};
+pub use doorbell_workload::{
+    MachineGroup, Pattern, Profiles, Resolved, Verb, Window, Workload, WorkloadError,
+};
 pub use explain::{EXPLAIN_RUNS, explain, explain_system, percent, simulate, simulate_system, words};
 pub use judge::report::{
     Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report, judge,

@@ -28,8 +28,8 @@ fn mix(w: &Resolved) -> Mix {
         inline: w.inline,
         batch: w.batch,
         signal_every: w.signal_every,
-        window: w.window,
-        window_per_qp: w.signal_every != 1,
+        window: w.window().operations(),
+        window_per_qp: w.window_per_qp.is_some(),
         drain: w.drain,
         pattern: match w.pattern {
             Pattern::Outbound => NicPattern::Outbound,

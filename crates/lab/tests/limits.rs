@@ -3,7 +3,7 @@
 //! The seed is printed. `DOORBELL_SEED` takes it again, `DOORBELL_CASES` says how many workloads; thousands
 //! are for a release build.
 
-use doorbell_lab::{Control, MachineGroup, Outcome, Pattern, Profiles, Resolved, Verb, Workload};
+use doorbell_lab::{Control, MachineGroup, Outcome, Pattern, Profiles, Resolved, Verb, Window, Workload};
 use doorbell_nic::Profile;
 use doorbell_verbs::{QpType, Span};
 use proptest::prelude::*;
@@ -88,7 +88,7 @@ fn workloads() -> impl Strategy<Value = (Groups, Workload)> {
     let qps = prop_oneof![1 => Just(1u32), 1 => 2u32..9];
     let who = (prop::sample::select(patterns), threads, qps);
     let depth = (
-        prop_oneof![1 => 1u32..8, 2 => 8u32..80],
+        (prop_oneof![1 => 1u32..8, 2 => 8u32..80], any::<bool>()),
         prop_oneof![1 => Just(1u32), 1 => 1u32..24],
         prop_oneof![1 => Just(1u32), 1 => 1u32..24],
         prop::bool::weighted(0.15),
@@ -100,10 +100,14 @@ fn workloads() -> impl Strategy<Value = (Groups, Workload)> {
     (groups(), offered(), who, depth, payload, counters, rest).prop_map(
         |(groups, (verb, transport), who, depth, payload, counters, (warmup, seed))| {
             let (pattern, threads, qps) = who;
-            let (window, batch, signal_every, drain) = depth;
+            let ((window, per_qp), batch, signal_every, drain) = depth;
             let (size, inline, header_only, inline_recv) = payload;
             let drain = drain && pattern != Pattern::AllToAll;
             let (batch, signal_every) = if drain { (1, 1) } else { (batch.min(window), signal_every) };
+            let per_qp = per_qp && !drain;
+            // As long as the signals need, or else refused.
+            let sharing = if per_qp { 1 } else { qps.max(2 * u32::from(pattern == Pattern::AllToAll)) };
+            let window = window.max(sharing * (signal_every - 1) + batch);
             let atomic = matches!(verb, Verb::FetchAdd | Verb::CompareSwap);
             let header_only = header_only && verb == Verb::Send;
             let size = if header_only { 0 } else { size };
@@ -115,7 +119,8 @@ fn workloads() -> impl Strategy<Value = (Groups, Workload)> {
                 machine: Some(groups.iter().map(|(profile, count)| group(*profile, *count)).collect()),
                 threads: Some(threads),
                 qps: Some(qps.max(2 * u32::from(pattern == Pattern::AllToAll))),
-                window: Some(window),
+                window: (!per_qp).then_some(window),
+                window_per_qp: per_qp.then_some(window),
                 batch: Some(batch),
                 signal_every: Some(signal_every),
                 inline: (carries && size < 100).then_some(inline),
@@ -151,7 +156,7 @@ fn ends(w: &Resolved) -> (u64, u64) {
 
 /// RECVs that wait on a QP.
 fn recv_depth(w: &Resolved, profiles: &Profiles) -> u64 {
-    let window = 2 * u64::from(w.window);
+    let window = 2 * u64::from(w.window().operations());
     let others = u64::from(w.machines - 1);
     let senders = if w.pattern == Pattern::Outbound { 1 } else { others };
     let wanted = match w.transport {
@@ -191,7 +196,10 @@ impl UnderWay {
     fn of(w: &Resolved, profiles: &Profiles) -> UnderWay {
         let (posters, responders) = ends(w);
         let threads = u64::from(w.threads);
-        let windows = if w.signal_every == 1 { threads } else { threads * u64::from(w.qps) };
+        let windows = match w.window() {
+            Window::PerThread(_) => threads,
+            Window::PerQp(_) => threads * u64::from(w.qps),
+        };
         let qps = match w.transport {
             QpType::Ud => responders * threads * u64::from(w.qps),
             QpType::Rc | QpType::Uc => posters * threads * u64::from(w.qps),
@@ -202,7 +210,7 @@ impl UnderWay {
         let receive_buffer = most(profiles, |p| p.link.receive_buffer.into());
         let unreliable = u64::from(w.transport != QpType::Rc);
         UnderWay {
-            outstanding: posters * windows * u64::from(w.window),
+            outstanding: posters * windows * u64::from(w.window().operations()),
             received: sends * qps * recv_depth(w, profiles),
             taken: sends * qps * (RECV_BATCH - 1),
             in_ports: unreliable

@@ -305,7 +305,7 @@ fn json_has_the_fields_of_the_interface() {
         ),
         (
             &json["workload"],
-            "batch counter_stride counters drain duration header_only huge_pages inline inline_recv machines max_time pattern precision profile qps seed signal_every size threads transport verb warmup window",
+            "batch counter_stride counters drain duration header_only huge_pages inline inline_recv machines max_time pattern precision profile qps seed signal_every size threads transport verb warmup window window_per_qp",
         ),
         (&json["sent_again"], "packets rnr_naks timeouts"),
         (&json["latency_ns"], "mean min p50 p99 p999"),
@@ -316,7 +316,7 @@ fn json_has_the_fields_of_the_interface() {
     ] {
         assert_eq!(keys(value).join(" "), expected);
     }
-    assert_eq!(json["schema"], 1);
+    assert_eq!(json["schema"], 2);
     assert_eq!(json["event_hash"].as_str().map(str::len), Some(16));
     assert_eq!(json["mops_per_machine"].as_array().unwrap().len(), 3);
 }

@@ -59,17 +59,34 @@ fn line_of(text: &str, at: usize) -> usize {
     text.get(..at).map_or(1, |before| before.matches('\n').count() + 1)
 }
 
-/// The version of what Doorbell writes.
-const VERSION: u64 = 1;
+/// The version of what Doorbell writes; it reads those before it, too.
+const VERSION: u64 = 2;
+
+/// The key under which a file says its version.
+const SCHEMA: &str = "schema";
+
+/// The field of a TOML file that says its version.
+static OF_TOML: Field = Field::count(1, VERSION).usual("2").named(SCHEMA, "Version of the fields' meanings");
+
+/// What was read, with its version where that is an older one.
+fn of_version(given: Given, version: u64) -> Given {
+    let mut given = given;
+    given.remove(SCHEMA);
+    if version < VERSION {
+        given.set(&OF_TOML, Value::Number(version)).expect("it is in range");
+    }
+    given
+}
 
 /// What JSON says of its schema: unlike a workload by itself, what Doorbell has written says that.
 fn schema_of(json: &str) -> Option<serde_json::Value> {
     let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).ok()?;
-    object.remove("schema")
+    object.remove(SCHEMA)
 }
 
 impl Given {
-    /// Reads TOML; `file` is for messages.
+    /// Reads TOML; `file` is for messages. Where it says of itself that its `schema` is an older one, so does
+    /// what was read, see [`Given::take_version`].
     ///
     /// # Errors
     /// If it is not TOML, has a key that is no field's, or a value that is not of its field.
@@ -80,11 +97,23 @@ impl Given {
             message: error.message().replace('\n', " "),
         };
         let parsed = toml::Deserializer::parse(text).map_err(|error| malformed(error).not("TOML"))?;
-        Table(fields).deserialize(parsed).map_err(malformed)
+        let with_version: Vec<&'static Field> = fields.iter().copied().chain([&OF_TOML]).collect();
+        let given = Table(&with_version).deserialize(parsed).map_err(malformed)?;
+        let version = given.read(SCHEMA).expect("it is a number").unwrap_or(VERSION);
+        Ok(of_version(given, version))
+    }
+
+    /// Takes out the version of what was read, if it is one before that of today. Who knows the fields knows
+    /// what they meant then.
+    pub fn take_version(&mut self) -> Option<u64> {
+        match self.remove(SCHEMA) {
+            Some(Value::Number(version)) => Some(version),
+            _ => None,
+        }
     }
 
     /// Reads JSON: values, or what Doorbell itself has written with them (statistics of `doorbell run`,
-    /// results), of which it takes the `workload`. `file` is for messages.
+    /// results), of which it takes the `workload`, with its version as [`Given::from_toml`]. `file` is for messages.
     ///
     /// # Errors
     /// As [`Given::from_toml`].
@@ -107,18 +136,19 @@ impl Given {
         let Some(schema) = schema_of(text) else {
             return Table(fields).deserialize(&mut json).map_err(malformed);
         };
-        if schema.as_u64() != Some(VERSION) {
+        let version = schema.as_u64().filter(|version| (1..=VERSION).contains(version));
+        let Some(version) = version else {
             return Err(SchemaError::Malformed {
                 file: file.to_owned(),
                 line: line_of(text, text.find("\"schema\"").unwrap_or(0)),
                 message: format!(
-                    "schema is {schema}, but this program reads what is written by schema {VERSION}"
+                    "schema is {schema}, but this program reads what is written by schema 1 to {VERSION}"
                 ),
             });
-        }
+        };
         let file = file.to_owned();
         match WrittenWith(fields).deserialize(&mut json).map_err(malformed)? {
-            Some(Some(given)) => Ok(given),
+            Some(Some(given)) => Ok(of_version(given, version)),
             Some(None) => Err(SchemaError::Missing { file }),
             None => Err(SchemaError::OfNoWorkload { file }),
         }
@@ -147,7 +177,7 @@ impl Given {
             true => Given::from_json(&file, text, fields),
             false => Given::from_toml(&file, text, fields),
         }?;
-        let says_something = given.keys().next().is_some();
+        let says_something = given.keys().any(|key| key != SCHEMA);
         if says_something { Ok(given) } else { Err(no_workload("it names no field")) }
     }
 }

@@ -6,14 +6,17 @@
 
 mod check;
 mod kinds;
+mod older;
 mod profiles;
 mod queues;
 mod resolve;
 mod taking;
 pub mod topology;
+mod window;
 mod workload;
 
 pub use kinds::{Pattern, Verb};
 pub use profiles::Profiles;
 pub use queues::{QueueLimits, Queues, RECV_BATCH};
+pub use window::Window;
 pub use workload::{MachineGroup, Resolved, Workload, WorkloadError};

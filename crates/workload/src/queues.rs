@@ -1,6 +1,6 @@
 //! How many entries the queues of a thread have.
 
-use crate::{Resolved, topology};
+use crate::{Resolved, Window, topology};
 use doorbell_verbs::QpType;
 
 /// RECVs that a responder posts anew with one doorbell.
@@ -48,7 +48,7 @@ impl Queues {
 }
 
 fn recv_depth(w: &Resolved, machine: u32, qps: u32, limits: QueueLimits) -> u32 {
-    let window = 2 * u64::from(w.window);
+    let window = 2 * u64::from(w.window().operations());
     let wanted = match w.transport {
         QpType::Ud => {
             let senders = (0..w.machines).filter(|m| *m != machine && topology::requests(w, *m)).count();
@@ -62,8 +62,10 @@ fn recv_depth(w: &Resolved, machine: u32, qps: u32, limits: QueueLimits) -> u32 
 }
 
 fn send_cqe(w: &Resolved, qps: u32) -> u64 {
-    match w.signal_every {
-        1 => w.window.into(),
-        s => u64::from(qps) * u64::from(w.window.div_ceil(s)),
+    let (qps, s) = (u64::from(qps), w.signal_every);
+    match w.window() {
+        Window::PerQp(operations) => qps * u64::from(operations.div_ceil(s)),
+        // Each QP may have begun to count anew.
+        Window::PerThread(operations) => u64::from(operations).min(u64::from(operations / s) + qps),
     }
 }

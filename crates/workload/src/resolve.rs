@@ -2,7 +2,7 @@
 
 use crate::taking::{Taking, cores, cq, inlined, least, queue};
 use crate::workload::{invalid, ranges, sum};
-use crate::{Pattern, Profiles, Resolved, Verb, Workload, WorkloadError};
+use crate::{Pattern, Profiles, Resolved, Verb, Window, Workload, WorkloadError};
 use doorbell_schema::{Duration, Share};
 use doorbell_verbs::{QpType, Span};
 
@@ -32,10 +32,20 @@ impl Workload {
             _ => Some(qps),
         };
         let room = Room::of(&taking, made.unwrap_or(u32::MAX));
-        let usual_signal = if selective { room.usual_signal(batch) } else { 1 };
+        let given_window = self.given_window()?;
+        let most_lanes = most_lanes(transport, pattern, machines, qps);
+        let usual_signal = match given_window {
+            _ if !selective => 1,
+            None => room.usual_signal(batch),
+            Some(window) => window.usual_signal(room.usual_signal(batch), batch, most_lanes),
+        };
         let signal_every = self.signal_every.unwrap_or(usual_signal);
+        let (window, window_per_qp) = match given_window.unwrap_or(room.usual_window(signal_every, batch)) {
+            Window::PerThread(operations) => (Some(operations), None),
+            Window::PerQp(operations) => (None, Some(operations)),
+        };
         let inlines = verb.carries_payload() && size > 0;
-        let mut resolved = Resolved {
+        let resolved = Resolved {
             profile: self.profile_name().to_owned(),
             host: self.host.clone(),
             machine: self.machine.clone(),
@@ -45,7 +55,8 @@ impl Workload {
             machines,
             threads: self.threads.unwrap_or(least(&taking.all, cores).1),
             qps,
-            window: self.window.unwrap_or(room.usual_window(signal_every, batch)),
+            window,
+            window_per_qp,
             batch,
             signal_every,
             inline: inlines && self.inline.unwrap_or(size <= least(&taking.posters, inlined).1),
@@ -66,9 +77,8 @@ impl Workload {
         self.check_combinations(&resolved)?;
         resolved.check_links(&taking)?;
         resolved.check_counts(&taking)?;
-        resolved.window = resolved.window.max(needed_window(signal_every, batch));
         resolved.check_payload(&taking)?;
-        self.check_queues(&resolved, &taking)?;
+        self.check_queues(&resolved, &taking, most_lanes)?;
         resolved.check_cqs(profiles)?;
         Ok(resolved)
     }
@@ -96,6 +106,9 @@ impl Workload {
         if r.inline_recv && verb != Verb::Send {
             return invalid(format!("inline-receive is for SEND, not for {verb}"));
         }
+        if r.drain && self.window_per_qp.is_some() {
+            return invalid("a window that is drained is a thread's: use window, not window_per_qp".into());
+        }
         if r.drain && (r.batch > 1 || r.signal_every > 1 || r.pattern == Pattern::AllToAll) {
             return invalid(
                 "a window that is drained takes its QPs in turn, so batch and signal_every must be 1 and the pattern not all-to-all"
@@ -109,17 +122,17 @@ impl Workload {
     }
 
     /// What is given fits a queue, and what follows from it. What is usual always fits if that does.
-    fn check_queues(&self, r: &Resolved, taking: &Taking<'_>) -> Result<(), WorkloadError> {
+    fn check_queues(&self, r: &Resolved, taking: &Taking<'_>, lanes: u32) -> Result<(), WorkloadError> {
         let (profile, limit) = least(&taking.posters, queue);
         let why = format!("a queue of {} holds at most", profile.name);
         at_most("signal_every", r.signal_every, limit, &why)?;
-        if let Some(window) = self.window {
-            at_most("window", window, limit, &why)?;
-            at_most("batch", r.batch, window, "the window is")?;
+        if self.given_window()?.is_some() {
+            return r.check_window(lanes, limit, &why);
         }
         at_most("batch", r.batch, limit, &why)?;
-        if r.window > limit {
-            let (s, b, w) = (r.signal_every, r.batch, r.window);
+        let w = r.window().operations();
+        if w > limit {
+            let (s, b) = (r.signal_every, r.batch);
             let of_batch = if self.batch.is_some() { format!(" with batch {b}") } else { String::new() };
             return invalid(format!("signal_every {s}{of_batch} needs a window of {w}, but {why} {limit}"));
         }
@@ -127,7 +140,16 @@ impl Workload {
     }
 }
 
-/// Where not each operation is signalled, the window must hold two signalled ones, and a whole
+/// The QPs that a thread posts to, of the thread that has most: all to all, connected QPs that lead to the
+/// own machine are not used.
+fn most_lanes(transport: QpType, pattern: Pattern, machines: u32, qps: u32) -> u32 {
+    match (transport, pattern) {
+        (QpType::Rc | QpType::Uc, Pattern::AllToAll) => qps - qps / machines.max(1),
+        _ => qps,
+    }
+}
+
+/// Where not each operation is signalled, the usual window holds two signalled ones, and a whole
 /// batch beside those that no completion has covered yet.
 fn needed_window(signal_every: u32, batch: u32) -> u32 {
     match signal_every {
@@ -160,13 +182,16 @@ impl Room {
         }
     }
 
-    fn usual_window(&self, signal_every: u32, batch: u32) -> u32 {
+    /// A thread's where each operation is signalled, else each QP's: their completions cover one QP.
+    fn usual_window(&self, signal_every: u32, batch: u32) -> Window {
         let (usual, completions) = match signal_every {
             1 => (16, self.cq),
             s => (64, self.cq_share.saturating_mul(s)),
         };
         let most = self.queue.min(completions).max(1);
-        usual.max(batch.saturating_mul(2)).min(most).max(needed_window(signal_every, batch)).max(batch)
+        let wanted = usual.max(batch.saturating_mul(2)).min(most);
+        let operations = wanted.max(needed_window(signal_every, batch)).max(batch);
+        if signal_every == 1 { Window::PerThread(operations) } else { Window::PerQp(operations) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What people say about a workload, and what it is with everything filled in.
 
+use crate::older::as_meant;
 use crate::{Pattern, Profiles, Verb};
 use doorbell_nic::{Profile, ProfileError};
 use doorbell_schema::{Duration, Field, Flag, Given, Schema, SchemaError, Share, Value, schema};
@@ -73,12 +74,18 @@ schema! {
     threads: u32 = Field::count(1, ANY).shown("T").usual("all cores"),
     /// QPs of each thread that posts.
     qps: u32 = Field::count(1, ANY).shown("Q").usual("one per peer, on UD one"),
-    /// Operations outstanding per thread; per QP, and at least 2S, if S of signal_every exceeds 1.
-    window: u32 = Field::count(1, ANY).shown("W").usual("16, or 64 per QP; more if batches need it"),
+    /// Operations outstanding per thread, on all its QPs together.
+    window: u32 | null = Field::count(1, ANY)
+        .shown("W")
+        .usual("16 where each operation is signalled, or 2B of batch, if window_per_qp is not given"),
+    /// Operations outstanding per QP, instead of per thread.
+    window_per_qp: u32 | null = Field::count(1, ANY)
+        .shown("W")
+        .usual("64 where not each operation is signalled, or what batch and signal_every need, if window is not given"),
     /// Work requests per doorbell, at most the window.
     batch: u32 = Field::count(1, ANY).shown("B").usual("1"),
     /// Each so many-th operation of a QP is signalled.
-    signal_every: u32 = Field::count(1, ANY).shown("S").usual("16 for send and write, else 1"),
+    signal_every: u32 = Field::count(1, ANY).shown("S").usual("16 for send and write, fewer if the window needs it, else 1"),
     /// Whether payload is copied into the WQE.
     inline: bool = Field::switch().usual("if it fits").flags(&[
         Flag::yes("inline", "Copy payload into the WQE"),
@@ -137,7 +144,7 @@ impl Workload {
     /// If a value is none of its field's type.
     pub fn of(given: &Given) -> Result<Workload, WorkloadError> {
         let mut workload = Workload::default();
-        workload.apply(given).map_err(WorkloadError::Invalid)?;
+        workload.apply(&as_meant(given.clone())).map_err(WorkloadError::Invalid)?;
         Ok(workload.without_sums())
     }
 
@@ -166,9 +173,9 @@ impl Workload {
         Workload::of(&Workload::from_where_it_lies(given, path))
     }
 
-    /// What a file gives: a relative path of a profile in it begins where the file lies.
+    /// What a file gives, in today's words: a relative path of a profile in it begins where the file lies.
     pub fn from_where_it_lies(given: Given, file: &Path) -> Given {
-        let mut given = given;
+        let mut given = as_meant(given);
         let directory = file.parent().unwrap_or(Path::new(""));
         let field = |key| Workload::fields().into_iter().find(|field| field.key == key);
         for field in ["profile", "host", "machine"].into_iter().filter_map(field) {
@@ -177,6 +184,17 @@ impl Workload {
             }
         }
         given
+    }
+
+    /// `flags`, and of what they do not speak, a file. A window of a thread takes the place of one of a QP,
+    /// and the other way round.
+    pub fn flags_over(flags: Given, file: Given) -> Given {
+        let mut file = file;
+        if ["window", "window_per_qp"].iter().any(|key| flags.get(key).is_some()) {
+            file.remove("window");
+            file.remove("window_per_qp");
+        }
+        flags.over(file)
     }
 
     /// What is given without what a resolved workload says of groups that follows from them.
@@ -366,6 +384,7 @@ impl Resolved {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::Window;
 
     pub(crate) fn resolved(verb: &str) -> Resolved {
         from(&format!("verb = \"{verb}\"")).unwrap()
@@ -396,17 +415,70 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn window_holds_what_is_not_signalled() {
-        for (toml, window) in [
-            ("verb = \"read\"", 16),
-            ("verb = \"read\"\nwindow = 3", 3),
-            ("signal_every = 64", 128),
-            ("signal_every = 64\nwindow = 16", 128),
-            ("signal_every = 4\nbatch = 16\nwindow = 16", 20),
-            ("signal_every = 1\nbatch = 32", 64),
+    fn what_is_not_given_adapts_to_what_is() {
+        let (thread, qp) = (Window::PerThread, Window::PerQp);
+        for (toml, window, signal_every) in [
+            ("verb = \"read\"", thread(16), 1),
+            ("verb = \"read\"\nwindow = 3", thread(3), 1),
+            ("verb = \"read\"\nwindow_per_qp = 3", qp(3), 1),
+            ("", qp(64), 16),
+            ("verb = \"write\"", qp(64), 16),
+            ("signal_every = 64", qp(128), 64),
+            ("signal_every = 1\nbatch = 32", thread(64), 1),
+            ("window = 1", thread(1), 1),
+            ("verb = \"write\"\nwindow = 1", thread(1), 1),
+            ("window = 16", thread(16), 8),
+            ("window = 64", thread(64), 16),
+            ("window_per_qp = 1", qp(1), 1),
+            ("verb = \"write\"\nwindow_per_qp = 16", qp(16), 8),
+            // Seven QPs share it.
+            ("verb = \"write\"\nwindow = 64", thread(64), 4),
+            ("verb = \"write\"\nwindow = 64\nbatch = 60", thread(64), 1),
+            ("window = 16\nbatch = 14", thread(16), 3),
+            ("window = 16\nsignal_every = 16", thread(16), 16),
+            ("verb = \"write\"\nwindow = 106\nsignal_every = 16", thread(106), 16),
+            ("verb = \"write\"\nwindow_per_qp = 16\nsignal_every = 16", qp(16), 16),
         ] {
-            assert_eq!(from(toml).unwrap().window, window, "{toml}");
+            let r = from(toml).expect(toml);
+            assert_eq!((r.window(), r.signal_every), (window, signal_every), "{toml}");
         }
+    }
+
+    #[test]
+    fn older_files_are_read_as_they_were_meant() {
+        let qp = |operations| (None, Some(operations));
+        for (fields, window, signal_every) in [
+            (r#""verb": "write", "window": 64, "signal_every": 16"#, qp(64), Some(16)),
+            (r#""verb": "write", "window": 1"#, qp(32), Some(16)),
+            (r#""window": 16, "signal_every": 4, "batch": 16"#, qp(20), Some(4)),
+            (r#""verb": "read", "window": 3"#, (Some(3), None), None),
+            (r#""window": 16, "drain": true"#, (Some(16), None), None),
+            (r#""window": 16, "signal_every": 1"#, (Some(16), None), Some(1)),
+        ] {
+            let read = |schema| {
+                let json = format!("{{\"schema\": {schema}, \"workload\": {{{fields}}}}}");
+                Workload::from_json("w.json", &json).unwrap()
+            };
+            let old = read(1);
+            assert_eq!((old.window, old.window_per_qp), window, "{fields}");
+            assert_eq!(old.signal_every, signal_every, "{fields}");
+            assert_eq!(read(2).window_per_qp, None, "{fields}");
+        }
+        let toml = |schema| Workload::from_toml("w.toml", &format!("{schema}\nwindow = 64")).unwrap();
+        assert_eq!(toml("schema = 1").window_per_qp, Some(64));
+        assert_eq!((toml("schema = 2").window, toml("").window), (Some(64), Some(64)));
+        let error = Workload::from_toml("w.toml", "schema = 3").unwrap_err().to_string();
+        assert_eq!(error, "w.toml:1: schema is 3, but must be at most 2");
+    }
+
+    #[test]
+    fn a_flag_for_a_window_takes_the_place_of_the_files() {
+        let given = |toml| Given::from_toml("w.toml", toml, &Workload::fields()).unwrap();
+        let over = |flags, file| Workload::of(&Workload::flags_over(given(flags), given(file))).unwrap();
+        let both = over("window = 3", "window_per_qp = 64\nsize = 8");
+        assert_eq!((both.window, both.window_per_qp, both.size), (Some(3), None, Some(8)));
+        let both = over("size = 9", "window_per_qp = 64\nsize = 8");
+        assert_eq!((both.window, both.window_per_qp, both.size), (None, Some(64), Some(9)));
     }
 
     /// `cx3` with 64 cores, or less than usual of what a queue or a CQ holds.
@@ -450,7 +522,7 @@ pub(crate) mod tests {
             |workload: &str, entries| unusual(workload, "nic", &cq(entries)).expect_err(workload).to_string();
         for (workload, least) in [
             ("verb = \"read\"\nwindow = 101", 101),
-            ("verb = \"write\"\nwindow = 160\nqps = 20", 200),
+            ("verb = \"write\"\nwindow_per_qp = 160\nsignal_every = 16\nqps = 20", 200),
             ("verb = \"send\"\ntransport = \"rc\"\npattern = \"inbound\"\nmachines = 20\nqps = 5", 95),
         ] {
             unusual(workload, "nic", &cq(least)).unwrap();
@@ -512,6 +584,22 @@ pub(crate) mod tests {
             ("window = 4000000000", "a queue of cib holds at most"),
             ("batch = 0", "batch is 0"),
             ("batch = 32\nwindow = 16", "batch is 32, but the window is 16"),
+            ("window = 8\nwindow_per_qp = 8", "only one of them can be given"),
+            ("window_per_qp = 4000000000", "window_per_qp is 4000000000, but a queue of cib"),
+            ("batch = 32\nwindow_per_qp = 16", "batch is 32, but the window_per_qp is 16"),
+            (
+                "window = 15\nsignal_every = 16",
+                "window is 15, but signal_every 16 with batch 1 needs at least 16",
+            ),
+            (
+                "verb = \"write\"\nwindow = 105\nsignal_every = 16",
+                "window is 105, but signal_every 16 over 7 QPs with batch 1 needs at least 106",
+            ),
+            (
+                "window_per_qp = 16\nsignal_every = 16\nbatch = 4",
+                "window_per_qp is 16, but signal_every 16 with batch 4 needs at least 19",
+            ),
+            ("drain = true\nwindow_per_qp = 16", "a window that is drained is a thread's"),
             ("signal_every = 0", "signal_every is 0"),
             ("signal_every = 4000000000", "signal_every is 4000000000"),
             ("duration = \"0ms\"", "duration is 0s"),
@@ -670,7 +758,7 @@ pub(crate) mod tests {
             (r#"{"schema": 1}"#, "w.json has no workload"),
             (r#"{"schema": 1, "size": 8}"#, "w.json has no workload"),
             (r#"[{"schema": 1}]"#, "w.json is no workload: it is a list, but"),
-            ("{\n\"schema\": 2,\n\"workload\": {}}", "w.json:2: schema is 2, but this program reads"),
+            ("{\n\"schema\": 3,\n\"workload\": {}}", "w.json:2: schema is 3, but this program reads"),
             (
                 "{\"schema\": 1, \"workload\": {\"size\": 8},\n\"workload\": {}}",
                 "w.json:2: duplicate field `workload`",

@@ -48,7 +48,7 @@ const SIZES: [u32; 7] = [0, 1, 32, 64, 300, 4096, 10_000];
 
 /// How payload goes to the NIC: as usual, which is inline where it fits, and always by DMA. Windows are
 /// small, so that long messages end.
-const PAYLOAD: [&str; 2] = ["--signal-every 4 --window 8", "--no-inline --signal-every 1"];
+const PAYLOAD: [&str; 2] = ["--signal-every 4 --window-per-qp 8", "--no-inline --signal-every 1"];
 
 /// What else a workload can have. Where a profile cannot do it, the sentence is compared.
 const SPECIAL: [&str; 44] = [
@@ -93,7 +93,7 @@ const SPECIAL: [&str; 44] = [
     "read --machines 4 --qps 3 --window 7",
     "send --transport ud --qps 3 --batch 16 --pattern all-to-all",
     // Numbers that do not divide each other.
-    "send --transport rc --batch 7 --signal-every 5 --window 40",
+    "send --transport rc --batch 7 --signal-every 5 --window-per-qp 40",
     "send --transport ud --batch 40 --window 41 --signal-every 1",
     "write --transport uc --batch 3 --signal-every 100 --size 31",
     // Draws: of QPs, destinations and counters.
@@ -132,11 +132,11 @@ const RARE: [&str; 17] = [
     "--profile cx3 --verb send --transport rc --pattern inbound --threads 1 --signal-every 1 --header-only --duration 3ms",
     "--profile cx --verb send --transport rc --pattern inbound --threads 1 --size 1000 --duration 3ms",
     // The longest queues.
-    "--profile cib --verb send --transport rc --pattern inbound --machines 3 --threads 1 --window 16351 --batch 16 --duration 4ms",
+    "--profile cib --verb send --transport rc --pattern inbound --machines 3 --threads 1 --window-per-qp 16351 --batch 16 --duration 4ms",
     // Messages dropped for want of a RECV.
-    "--profile cib --verb send --transport ud --pattern inbound --threads 1 --window 1024 --batch 16 --duration 1ms",
+    "--profile cib --verb send --transport ud --pattern inbound --threads 1 --window-per-qp 1024 --batch 16 --duration 1ms",
     "--profile cib --verb send --transport uc --pattern inbound --threads 1 --duration 1ms",
-    "--profile cx3 --verb send --transport ud --pattern inbound --threads 1 --window 1024 --batch 16 --header-only --duration 1ms",
+    "--profile cx3 --verb send --transport ud --pattern inbound --threads 1 --window-per-qp 1024 --batch 16 --header-only --duration 1ms",
     "--profile cx3 --verb send --transport uc --pattern inbound --threads 1 --size 300 --duration 1ms",
     "--profile cx --verb send --transport uc --pattern inbound --threads 1 --size 300 --duration 1ms",
     "--profile cx --verb send --transport uc --pattern inbound --threads 1 --header-only --duration 1ms",

@@ -175,7 +175,7 @@ fn bytes_of(w: &Resolved, profile: &Profile, machine: u32) -> u64 {
     let threads = (0..w.threads).map(|thread| {
         let limits = QueueLimits { max_qp_wr: profile.nic.max_qp_wr, max_cqe: profile.nic.max_cqe };
         let queues = Queues::of(w, machine, thread, limits);
-        let work_requests = u64::from(w.window) + u64::from(queues.recv_depth);
+        let work_requests = u64::from(w.window().operations()) + u64::from(queues.recv_depth);
         let dests = if w.transport == QpType::Ud { targets * u64::from(queues.qps) } else { 0 };
         THREAD
             + u64::from(queues.qps) * (QP + work_requests * WORK_REQUEST)

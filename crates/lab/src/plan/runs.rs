@@ -18,7 +18,8 @@ pub(crate) fn briefly(us: u64, workload: Workload) -> Workload {
 
 /// What the paper does not state and a run had to choose.
 pub(crate) fn setting(outcome: &Outcome) -> String {
-    let Resolved { machines, threads, qps, window, .. } = outcome.workload;
+    let Resolved { machines, threads, qps, .. } = outcome.workload;
+    let window = outcome.workload.window().operations();
     let setting = format!("{machines} machines of {threads} threads with {qps} QPs each, window {window}");
     match outcome.lift.is_empty() {
         true => setting,

@@ -9,7 +9,7 @@ use doorbell_verbs::{
     Cq, Provider, Qp, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Span, Time, UdDest, Wc,
 };
 use doorbell_workload::topology;
-use doorbell_workload::{Pattern, Resolved, Verb};
+use doorbell_workload::{Pattern, Resolved, Verb, Window};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -37,8 +37,12 @@ pub(super) struct Requester<'a, P: Provider> {
     cq: &'a Cq<P>,
     lanes: Vec<Lane>,
     dests: &'a [Vec<UdDest>],
-    /// One for all QPs where each operation is signalled; else one per QP.
+    /// One for all QPs where they share a window and each operation is signalled; else one per QP.
     rings: Vec<Ring>,
+    /// Operations outstanding on all QPs.
+    outstanding: u64,
+    /// The most of these.
+    most: u64,
     sges: &'a [Sge],
     /// Buffers that the peer's memory holds.
     slots: usize,
@@ -68,7 +72,9 @@ impl<'a, P: Provider> Requester<'a, P> {
         sges: &'a [Sge],
     ) -> Requester<'a, P> {
         let w = &*worker.workload;
-        let own_rings = w.signal_every > 1;
+        let window = w.window();
+        // A completion that covers several operations covers those of one QP.
+        let own_rings = w.signal_every > 1 || matches!(window, Window::PerQp(_));
         let usable = topology::usable(w, worker.machine, worker.thread);
         let targets = topology::targets(w, worker.machine);
         let remote = |k: u32| {
@@ -90,9 +96,14 @@ impl<'a, P: Provider> Requester<'a, P> {
             cq: &session.send_cq,
             lanes,
             dests: &paths.dests,
-            rings: (0..rings).map(|_| Ring::new(w.window)).collect(),
+            rings: (0..rings).map(|_| Ring::new(window.operations())).collect(),
+            outstanding: 0,
+            most: match window {
+                Window::PerThread(operations) => operations.into(),
+                Window::PerQp(_) => u64::MAX,
+            },
             sges,
-            slots: session::slots(w.window.into(), w.size.into()) as usize,
+            slots: session::slots(window.operations().into(), w.size.into()) as usize,
             list: Vec::with_capacity(w.batch as usize),
             wc: [Wc::default(); POLL],
             random: Xoshiro256PlusPlus::seed_from_u64(seed(worker)),
@@ -159,6 +170,7 @@ impl<'a, P: Provider> Requester<'a, P> {
     fn post(&mut self) -> Result<(), ProgramError> {
         let Lane { qp, ring, remote } = self.lanes[self.lane];
         let now = self.cpu.now();
+        self.outstanding += u64::from(self.w.batch);
         self.list.clear();
         for _ in 0..self.w.batch {
             let number = self.rings[ring].posted();
@@ -181,7 +193,7 @@ impl<'a, P: Provider> Requester<'a, P> {
     /// Whether operation `number` of its ring is signalled. Of a window that is drained, these are the
     /// last ones on each QP.
     fn signals(&self, number: u64) -> bool {
-        let window = u64::from(self.w.window);
+        let window = u64::from(self.w.window().operations());
         match self.w.drain {
             true => number % window + self.lanes.len() as u64 >= window,
             false if self.w.signal_every == 1 => true,
@@ -192,7 +204,8 @@ impl<'a, P: Provider> Requester<'a, P> {
     /// Whether the ring of the lane whose turn it is takes another batch.
     fn may_post(&mut self) -> bool {
         let ring = &self.rings[self.lanes[self.lane].ring];
-        let room = ring.has_room(self.w.batch);
+        let of_thread = self.most - self.outstanding >= self.w.batch.into();
+        let room = of_thread && ring.has_room(self.w.batch);
         if self.w.drain {
             self.draining = if self.draining { !ring.is_empty() } else { !room };
         }
@@ -238,6 +251,7 @@ impl<'a, P: Provider> Requester<'a, P> {
             }
             _ => ring.complete_through(slot),
         };
+        self.outstanding -= completed;
         // SENDs count where they are received.
         let counts = if self.w.verb.consumes_recv() { 0 } else { completed };
         let since = (self.w.signal_every > 1).then(|| ring.completed_at(now));

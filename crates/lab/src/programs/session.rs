@@ -103,6 +103,11 @@ fn ud(w: &Resolved) -> bool {
     w.transport == QpType::Ud
 }
 
+/// Operations of a window, each of which has a place in its ring.
+fn window(w: &Resolved) -> u64 {
+    w.window().operations().into()
+}
+
 fn recv_length(w: &Resolved) -> u32 {
     w.size + if ud(w) { GRH_BYTES } else { 0 }
 }
@@ -122,7 +127,7 @@ fn recv_slots(w: &Resolved, depth: u32) -> u64 {
 
 /// Bytes of a thread's buffers at most.
 pub(crate) fn buffer_bytes(w: &Resolved, queues: &Queues) -> u64 {
-    let own = slots(w.window.into(), w.size.into()) * stride(w.size.into());
+    let own = slots(window(w), w.size.into()) * stride(w.size.into());
     let recvs = match queues.recv_depth {
         0 => 0,
         depth => u64::from(queues.qps) * recv_slots(w, depth) * recv_stride(w),
@@ -159,7 +164,7 @@ impl<'a, P: Provider> Session<'a, P> {
         let send_cq = context.create_cq(entries(queues.send_cqe))?;
         let recv_cq = context.create_cq(entries(queues.recv_cqe))?;
         let cap = QpCap {
-            max_send_wr: if requests { w.window } else { 1 },
+            max_send_wr: if requests { w.window().operations() } else { 1 },
             max_recv_wr: queues.recv_depth.max(1),
             max_inline_data: if w.inline && requests { w.size } else { 0 },
             ..QpCap::default()
@@ -210,7 +215,7 @@ impl<'a, P: Provider> Session<'a, P> {
         let w = self.w();
         let size = u64::from(w.size);
         if requests {
-            let len = slots(w.window.into(), size) * stride(size);
+            let len = slots(window(w), size) * stride(size);
             self.send_mr = Some(self.registered(len, AccessFlags::LOCAL_WRITE)?);
         }
         if self.queues.recv_depth > 0 {
@@ -220,7 +225,7 @@ impl<'a, P: Provider> Session<'a, P> {
             let access = AccessFlags::LOCAL_WRITE | ConnectAttr::default().access;
             self.exposed = Some(match self.worker.counters {
                 Some(mem) => self.pd.reg_mr(mem, access)?,
-                None => self.registered(slots(w.window.into(), size) * stride(size), access)?,
+                None => self.registered(slots(window(w), size) * stride(size), access)?,
             });
         }
         Ok(())
@@ -245,8 +250,8 @@ impl<'a, P: Provider> Session<'a, P> {
     pub(super) fn send_sges(&self) -> Vec<Sge> {
         let Some(mr) = &self.send_mr else { return Vec::new() };
         let size = self.w().size;
-        let slots = slots(self.w().window.into(), size.into());
-        (0..u64::from(self.w().window)).map(|i| mr.sge(i % slots * stride(size.into()), size)).collect()
+        let slots = slots(window(self.w()), size.into());
+        (0..window(self.w())).map(|i| mr.sge(i % slots * stride(size.into()), size)).collect()
     }
 
     /// Tells where the QPs and the memory are.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Version of the JSON of an [`Outcome`]; fields are only ever added.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// Rates in JSON: null where nothing completed, as nothing is known of them then.
 pub(crate) mod rate {

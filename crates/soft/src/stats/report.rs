@@ -98,7 +98,7 @@ impl Report {
         };
         let mut command = counts.command().into_iter();
         Report {
-            schema: 1,
+            schema: 2,
             pid: counts.pid(),
             program: command.next().unwrap_or_default(),
             arguments: command.collect(),

@@ -60,9 +60,10 @@ fn like(name: &str, profile: &Profile, kind: &Kind, posted: &Posted, posting: &P
     let most = profile.nic.max_qp_wr.clamp(1, 1024);
     let batch = ((posted.work_requests as f64 / posted.doorbells).round() as u32).clamp(1, most);
     let signal_every = (posted.work_requests / posted.signaled.max(1)).clamp(1, u64::from(most)) as u32;
-    // As `doorbell simulate` has it: of a QP where not each is signalled.
-    let depth = if signal_every > 1 { posting.of_qp } else { posting.of_thread };
-    let least = if signal_every > 1 { 2 * signal_every + batch } else { batch };
+    // A completion that covers several work requests covers those of one QP.
+    let per_qp = signal_every > 1;
+    let depth = if per_qp { posting.of_qp } else { posting.of_thread };
+    let least = if per_qp { 2 * signal_every + batch } else { batch };
     let window = depth.max(least).min(profile.nic.max_qp_wr.max(least));
     let message_ns = u64::from(kind.size) * 1_000_000_000 / profile.link.port_bytes_per_s.max(1);
     let messages = MEASURED_MESSAGES.max(2 * u64::from(window));
@@ -75,7 +76,8 @@ fn like(name: &str, profile: &Profile, kind: &Kind, posted: &Posted, posting: &P
         machines: Some(posting.machines),
         threads: Some(posting.threads.min(profile.host.cores)),
         qps: Some(posting.qps),
-        window: Some(window),
+        window: (!per_qp).then_some(window),
+        window_per_qp: per_qp.then_some(window),
         batch: Some(batch),
         signal_every: Some(signal_every),
         inline: Some(kind.inline),

@@ -246,7 +246,7 @@ fn connected_replies(qps: u32) -> Workload {
         machines: Some(15),
         threads: Some(CORES),
         qps: Some(qps),
-        window: Some(16),
+        window_per_qp: Some(32),
         ..Workload::default()
     };
     // Longer than a round over all QPs takes, each with a window.

@@ -243,7 +243,7 @@ fn estimate(ctx: &Ctx<'_>, series: &[&Series]) -> Check {
         for p in &s.points {
             let estimated = p.reads - p.expected(ctx.profile(s.cluster));
             worst = worst.max((estimated - p.misses).abs() / p.outcome.mops);
-            if p.outcome.workload.window == 512 && s.verb == Verb::Read {
+            if p.outcome.workload.window == Some(512) && s.verb == Verb::Read {
                 seen += &format!("{} {estimated:.1} of {:.1} million/s; ", s.cluster, p.misses);
             }
         }

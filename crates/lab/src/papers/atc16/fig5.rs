@@ -78,7 +78,8 @@ fn workloads() -> [Workload; 4] {
         batch: Some(1),
         ..Workload::default()
     };
-    let unsignaled = Workload { signal_every: None, ..plain.clone() };
+    let unsignaled =
+        Workload { signal_every: None, window: None, window_per_qp: plain.window, ..plain.clone() };
     let batched = Workload { batch: Some(BATCH), ..unsignaled.clone() };
     let header_only = Workload { size: Some(0), header_only: Some(true), ..batched.clone() };
     [plain, unsignaled, batched, header_only].map(|w| briefly(200, w))

@@ -40,7 +40,7 @@ pub(super) fn outbound_send(profile: &Profile, batch: u32, size: u32) -> Workloa
         batch: Some(batch),
         threads: Some(threads(profile)),
         qps: Some((profile.tx.units / threads(profile)).max(1)),
-        window: Some(2 * BATCH),
+        window_per_qp: Some(2 * BATCH),
         size: Some(size),
         header_only: Some(size == 0),
         ..Workload::default()

@@ -23,7 +23,8 @@ fn workload(verb: Verb) -> Workload {
         verb: Some(verb),
         pattern: Some(Pattern::Outbound),
         size: Some(32),
-        window: Some(32),
+        window: (verb == Verb::Read).then_some(32),
+        window_per_qp: (verb == Verb::Write).then_some(32),
         // As many QPs as keep all sending units busy.
         machines: Some(9),
         qps: Some(8),
