@@ -33,7 +33,7 @@ impl VerbArgs {
     /// The flags, over the file's contents if one is given.
     pub(crate) fn workload(&self) -> Result<Workload, WorkloadError> {
         match Asked::of(&self.0.given()?)? {
-            Asked::Verbs(workload) => Ok(workload),
+            Asked::Verbs(workload) => Ok(*workload),
             Asked::System(_) => {
                 Err(WorkloadError::Invalid("a system has no limits of its own: they are of verbs".into()))
             }

@@ -6,7 +6,8 @@ use crate::progress;
 use crate::table::{self, Align};
 use crate::trace::{self, Watched};
 use doorbell_lab::{
-    Asked, Certainty, Control, Duration, Ended, MeasuredTime, Outcome, Pattern, Resolved, Share, Verb, Window,
+    Addresses, Asked, Certainty, Control, Duration, Ended, MeasuredTime, Outcome, Pattern, Pieces, Resolved,
+    Share, Verb, Window,
 };
 use doorbell_nic::{Digits, counted};
 use doorbell_verbs::QpType;
@@ -112,6 +113,32 @@ fn pattern(w: &Resolved) -> String {
     }
 }
 
+/// What most workloads leave as it is usual: where memory lies, and what is used of the NIC.
+fn memory(w: &Resolved) -> Vec<(&'static str, String)> {
+    let sges = w.sges.map(|sges| match w.pieces {
+        Some(Pieces::Apart) => format!("{sges}, each in lines of its own"),
+        _ => format!("{sges} side by side"),
+    });
+    let offset = match w.random_offset {
+        Some(true) => Some("drawn for each buffer".to_owned()),
+        _ => w.offset.map(|offset| format!("{offset} B from the start of a line")),
+    };
+    let order = match w.addresses() {
+        Addresses::Sequential => "one buffer after the other",
+        Addresses::Random => "buffers at random",
+    };
+    let region = |bytes: Option<u64>| Some(format!("{} B per thread, {order}", bytes?));
+    let rows = [
+        ("ports", w.ports.map(|ports| ports.to_string())),
+        ("max-rd-atomic", w.max_rd_atomic.map(|most| format!("{most} per QP"))),
+        ("sges", sges),
+        ("offset", offset),
+        ("local-region", region(w.local_region)),
+        ("remote-region", region(w.remote_region)),
+    ];
+    rows.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
+}
+
 /// The workload as resolved, for people.
 pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
     let on_off = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
@@ -137,6 +164,7 @@ pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
         ("signal-every", w.signal_every.to_string()),
         ("inline", on_off(w.inline)),
     ]);
+    rows.extend(memory(w));
     if w.drain {
         rows.push(("drain", on_off(w.drain)));
     }

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     /// A workload of verbs.
-    Verbs(Workload),
+    Verbs(Box<Workload>),
     /// A system.
     System(SystemWorkload),
 }
@@ -207,7 +207,7 @@ impl Asked {
         let has = |key: &str| Workload::fields().iter().any(|field| field.key == key);
         match given.keys().find(|key| !has(key)) {
             Some(key) => invalid(format!("{} is for systems: name one with --system", called(key))),
-            None => Ok(Asked::Verbs(Workload::of(given)?)),
+            None => Ok(Asked::Verbs(Box::new(Workload::of(given)?))),
         }
     }
 }

@@ -22,7 +22,7 @@ pub use doorbell_schema::{Duration, Given, Schema, Share};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;
 pub use doorbell_workload::{
-    MachineGroup, Pattern, Profiles, Resolved, Verb, Window, Workload, WorkloadError,
+    Addresses, MachineGroup, Pattern, Pieces, Profiles, Resolved, Verb, Window, Workload, WorkloadError,
 };
 pub use explain::{EXPLAIN_RUNS, explain, explain_system, percent, simulate, simulate_system, words};
 pub use judge::report::{

@@ -117,7 +117,7 @@ fn spawn<C: Cluster>(
     w: &Arc<Resolved>,
     measurement: &Measurement,
 ) -> Result<Vec<(u32, u32, WorkerTask)>, VerbsError> {
-    let ports = profiles.least(|profile| profile.link.ports);
+    let ports = w.ports.unwrap_or(profiles.least(|profile| profile.link.ports));
     let mut tasks = Vec::new();
     for machine in 0..w.machines {
         let counters = match w.counter_bytes() {

@@ -3,7 +3,9 @@
 //! The seed is printed. `DOORBELL_SEED` takes it again, `DOORBELL_CASES` says how many workloads; thousands
 //! are for a release build.
 
-use doorbell_lab::{Control, MachineGroup, Outcome, Pattern, Profiles, Resolved, Verb, Window, Workload};
+use doorbell_lab::{
+    Addresses, Control, MachineGroup, Outcome, Pattern, Pieces, Profiles, Resolved, Verb, Window, Workload,
+};
 use doorbell_nic::Profile;
 use doorbell_verbs::{QpType, Span};
 use proptest::prelude::*;
@@ -76,8 +78,8 @@ type Groups = Vec<(usize, u32)>;
 
 /// Like machines, or two or three groups of them.
 fn groups() -> impl Strategy<Value = Groups> {
-    let like = (0usize..5, 2u32..7).prop_map(|group| vec![group]);
-    let unlike = prop::collection::vec((0usize..5, 1u32..4), 2..4);
+    let like = (0usize..7, 2u32..7).prop_map(|group| vec![group]);
+    let unlike = prop::collection::vec((0usize..7, 1u32..4), 2..4);
     prop_oneof![3 => like, 2 => unlike]
 }
 
@@ -96,9 +98,9 @@ fn workloads() -> impl Strategy<Value = (Groups, Workload)> {
     let payload = (sizes(), any::<bool>(), prop::bool::weighted(0.2), any::<bool>());
     let counters =
         (prop_oneof![Just(1u32), 2u32..64, Just(4096)], prop::sample::select(vec![8u32, 24, 64, 4096]));
-    let rest = (prop::sample::select(vec![0u64, 0, 10, 50]), any::<u64>());
+    let rest = (prop::sample::select(vec![0u64, 0, 10, 50]), any::<u64>(), memory());
     (groups(), offered(), who, depth, payload, counters, rest).prop_map(
-        |(groups, (verb, transport), who, depth, payload, counters, (warmup, seed))| {
+        |(groups, (verb, transport), who, depth, payload, counters, (warmup, seed, memory))| {
             let (pattern, threads, qps) = who;
             let ((window, per_qp), batch, signal_every, drain) = depth;
             let (size, inline, header_only, inline_recv) = payload;
@@ -134,9 +136,74 @@ fn workloads() -> impl Strategy<Value = (Groups, Workload)> {
                 seed: Some(seed),
                 ..Workload::default()
             };
-            (groups, workload)
+            (groups, memory.of(workload))
         },
     )
+}
+
+/// Where memory lies, and what else most workloads leave as it is usual.
+#[derive(Clone, Debug)]
+struct Memory {
+    sges: Option<u32>,
+    pieces: Option<Pieces>,
+    offset: Option<u32>,
+    random_offset: bool,
+    regions: [Option<u64>; 2],
+    addresses: Option<Addresses>,
+    max_rd_atomic: Option<u32>,
+    ports: Option<u32>,
+}
+
+/// Half of them as usual.
+fn memory() -> impl Strategy<Value = Memory> {
+    let region = || prop::option::weighted(0.3, 30_000u64..4_000_000);
+    let pieces = prop::option::of(prop::sample::select(Pieces::ALL.map(|(_, pieces)| pieces).to_vec()));
+    let addresses =
+        prop::option::of(prop::sample::select(Addresses::ALL.map(|(_, addresses)| addresses).to_vec()));
+    let lie = (prop::option::weighted(0.3, 1u32..9), pieces);
+    let line = (prop::option::weighted(0.2, 0u32..64), prop::bool::weighted(0.2));
+    let nic = (prop::option::weighted(0.3, 1u32..6), prop::option::weighted(0.2, 1u32..3));
+    (lie, line, region(), region(), addresses, nic).prop_map(
+        |((sges, pieces), (offset, random_offset), local, remote, addresses, (max_rd_atomic, ports))| {
+            Memory {
+                sges,
+                pieces,
+                offset,
+                random_offset,
+                regions: [local, remote],
+                addresses,
+                max_rd_atomic,
+                ports,
+            }
+        },
+    )
+}
+
+impl Memory {
+    /// A workload with as much of this as it can have.
+    fn of(self, w: Workload) -> Workload {
+        let verb = w.verb.unwrap();
+        let atomic = matches!(verb, Verb::FetchAdd | Verb::CompareSwap);
+        let payload = !atomic && w.size != Some(0);
+        let sges = self.sges.map(|sges| sges.min(w.size.unwrap_or(8))).filter(|_| payload);
+        let local = self.regions[0].filter(|_| atomic || payload);
+        let remote = self.regions[1].filter(|_| payload && verb != Verb::Send);
+        let of_memory = local.is_some() || sges.is_some_and(|sges| sges > 1);
+        let lines = payload && w.inline_recv != Some(true);
+        Workload {
+            inline: w.inline.filter(|_| !of_memory),
+            sges,
+            pieces: self.pieces.filter(|_| sges.is_some_and(|sges| sges > 1)),
+            offset: self.offset.filter(|_| lines && !self.random_offset),
+            random_offset: lines.then_some(self.random_offset),
+            local_region: local,
+            remote_region: remote,
+            addresses: self.addresses.filter(|_| local.is_some() || remote.is_some()),
+            max_rd_atomic: self.max_rd_atomic.filter(|_| atomic || verb == Verb::Read),
+            ports: self.ports.map(|ports| ports.min(w.threads.unwrap())),
+            ..w
+        }
+    }
 }
 
 /// The profiles are given beside it, some of which have no name.

@@ -1,6 +1,7 @@
 //! Workloads on the simulator.
 
 use doorbell_lab::{Control, Ended, Outcome, Profiles, Resolved, SentAgain, Workload};
+use doorbell_nic::Resource;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -185,6 +186,80 @@ fn assert_near(found: [f64; 3], expected: [f64; 3], what: &str) {
     for (f, e) in found.into_iter().zip(expected) {
         assert!((f - e).abs() <= 0.05 * e + 0.1, "{what}: {found:?}, not {expected:?}");
     }
+}
+
+/// Operations are outstanding as many as the window says, however they are signalled.
+#[test]
+fn a_window_is_a_threads_or_a_qps() {
+    let base = "verb = \"write\"\nmachines = 5\nthreads = 2\nwarmup = \"50us\"\nduration = \"400us\"\n";
+    let outstanding = |window: &str| {
+        let outcome = simulate(&format!("{base}{window}"));
+        // By Little's law, where each operation is signalled.
+        outcome.mops * outcome.latency_ns.mean.unwrap() / 1e3 / 2.0
+    };
+    let one = outstanding("window = 1");
+    assert!((0.9..=1.0).contains(&one), "{one}");
+    let four = outstanding("window_per_qp = 1");
+    assert!((3.5..=4.0).contains(&four), "four QPs: {four}");
+    // Also where not each is signalled: 5 and 20.
+    let rate = |window: &str| simulate(&format!("{base}transport = \"rc\"\nsignal_every = 2\n{window}")).mops;
+    let [few, many] = ["window = 5", "window_per_qp = 5"].map(rate);
+    assert!(few < 0.7 * many, "5 and 20 operations per thread: {few} and {many} Mops");
+}
+
+#[test]
+fn less_of_the_nic_does_less() {
+    let rate = |toml: &str| simulate(&format!("{SMALL}{toml}")).mops;
+    let write = "verb = \"write\"\nsize = 4096\n";
+    let [one, both] = ["ports = 1\n", ""].map(|ports| rate(&format!("{write}{ports}")));
+    assert!(one < 0.6 * both, "ports: {one} of {both}");
+    let read = "verb = \"read\"\npattern = \"outbound\"\nqps = 1\n";
+    let [one, all] = ["max_rd_atomic = 1\n", ""].map(|most| rate(&format!("{read}{most}")));
+    assert!(one < 0.2 * all, "READs under way: {one} of {all}");
+}
+
+/// Lines that the NICs of machine 0 and 1 read and write for an operation.
+#[test]
+fn buffers_lie_where_it_is_said() {
+    let base = "verb = \"write\"\ntransport = \"rc\"\nmachines = 2\nthreads = 1\nqps = 1\nsize = 64\nsignal_every = 1\n\
+                warmup = \"50us\"\nduration = \"200us\"\n";
+    let lines = |toml: &str| {
+        let outcome = simulate(&format!("{base}{toml}"));
+        let operations = outcome.mops * 1e6 * outcome.measured.duration.span().as_secs_f64();
+        [outcome.pcie[0].rdcur, outcome.pcie[1].itom].map(|lines| lines as f64 / operations)
+    };
+    for (toml, read, written) in [
+        ("inline = false", 1.0, 1.0),
+        ("offset = 1\ninline = false", 2.0, 2.0),
+        ("random_offset = true\ninline = false", 2.0 - 1.0 / 64.0, 2.0 - 1.0 / 64.0),
+        // The payload is in the WQE, by MMIO.
+        ("offset = 1", 0.0, 2.0),
+        ("sges = 4", 4.0, 1.0),
+        ("sges = 4\noffset = 60", 5.0, 2.0),
+        ("sges = 4\npieces = \"apart\"\noffset = 60", 8.0, 2.0),
+    ] {
+        let found = lines(toml);
+        for (found, expected) in found.into_iter().zip([read, written]) {
+            assert!((found - expected).abs() < 0.08, "{toml}: {found}, not {expected}");
+        }
+    }
+}
+
+#[test]
+fn regions_larger_than_the_nics_translations_miss() {
+    let misses = |toml: &str| {
+        let outcome = simulate(&format!("{SMALL}verb = \"read\"\nprofile = \"cx3\"\n{toml}"));
+        let translations = outcome.caches.iter().filter(|c| c.cache.resource() == Resource::TranslationCache);
+        translations.map(|c| c.misses as f64 / (c.hits + c.misses).max(1) as f64).fold(0.0, f64::max)
+    };
+    let pages = "huge_pages = false\nremote_region = 67108864\n";
+    let [usual, in_turn, random, huge] =
+        ["huge_pages = false", pages, &format!("{pages}addresses = \"random\""), &pages[19..]].map(misses);
+    assert!(usual < 0.01 && in_turn < 0.1, "{usual} {in_turn}");
+    assert!(random > 0.5, "{random} of 4 kB pages at random");
+    assert!(huge < 0.01, "{huge} of 2 MB pages");
+    let local = misses("huge_pages = false\nlocal_region = 67108864\naddresses = \"random\"");
+    assert!(local > 0.5, "{local} at who posts");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a workload that is filled in asks of its machines, and of the simulator: not more than they have.
 
 use crate::resolve::at_most;
-use crate::taking::{Taking, cores, inlined, least, mtu};
+use crate::taking::{Taking, cores, inlined, least, mtu, ports, rd_atomic};
 use crate::workload::invalid;
 use crate::{Pattern, Profiles, QueueLimits, Queues, Resolved, WorkloadError, topology};
 use doorbell_nic::Profile;
@@ -58,6 +58,27 @@ impl Resolved {
             }
         }
         Ok(())
+    }
+
+    /// Each port that is asked for is there, and some thread uses it.
+    pub(crate) fn check_ports(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
+        let Some(asked) = self.ports else { return Ok(()) };
+        let (profile, most) = least(&taking.all, ports);
+        at_most("ports", asked, most, &format!("a machine of profile {} has ports", profile.name))?;
+        at_most("ports", asked, self.threads, "each thread uses one, and threads is")
+    }
+
+    /// READs under way are what some verbs and both NICs have.
+    pub(crate) fn check_reads(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
+        let Some(asked) = self.max_rd_atomic else { return Ok(()) };
+        if !self.opcode().returns_data() {
+            return invalid(format!(
+                "max_rd_atomic is for READ, fetch-and-add and compare-and-swap, not for {}",
+                self.verb
+            ));
+        }
+        let (profile, most) = least(&taking.all, rd_atomic);
+        at_most("max_rd_atomic", asked, most, &format!("a QP of profile {} has at most", profile.name))
     }
 
     /// The devices offer what is asked for, and speak one language.

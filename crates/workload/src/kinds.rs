@@ -108,3 +108,36 @@ impl Pattern {
         [("outbound", Pattern::Outbound), ("inbound", Pattern::Inbound), ("all-to-all", Pattern::AllToAll)];
     pub(crate) const NAMES: &'static [&'static str] = &names(Pattern::ALL);
 }
+
+/// How the pieces of a payload lie that several SGEs give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pieces {
+    /// Side by side.
+    Contiguous,
+    /// Each in cache lines of its own.
+    Apart,
+}
+
+impl Pieces {
+    /// All of them with their names.
+    pub const ALL: [(&str, Pieces); 2] = [("contiguous", Pieces::Contiguous), ("apart", Pieces::Apart)];
+    pub(crate) const NAMES: &'static [&'static str] = &names(Pieces::ALL);
+}
+
+/// In which order operations take the buffers of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Addresses {
+    /// One after the other, and again from the first.
+    Sequential,
+    /// Each at random.
+    Random,
+}
+
+impl Addresses {
+    /// All of them with their names.
+    pub const ALL: [(&str, Addresses); 2] =
+        [("sequential", Addresses::Sequential), ("random", Addresses::Random)];
+    pub(crate) const NAMES: &'static [&'static str] = &names(Addresses::ALL);
+}

@@ -4,6 +4,7 @@
 //! of its machines. [`topology`] says which queue pair leads where.
 #![forbid(unsafe_code)]
 
+mod buffers;
 mod check;
 mod kinds;
 mod older;
@@ -15,7 +16,8 @@ pub mod topology;
 mod window;
 mod workload;
 
-pub use kinds::{Pattern, Verb};
+pub use buffers::{Buffers, Piece};
+pub use kinds::{Addresses, Pattern, Pieces, Verb};
 pub use profiles::Profiles;
 pub use queues::{QueueLimits, Queues, RECV_BATCH};
 pub use window::Window;

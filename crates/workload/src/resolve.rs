@@ -44,6 +44,9 @@ impl Workload {
             Window::PerThread(operations) => (Some(operations), None),
             Window::PerQp(operations) => (None, Some(operations)),
         };
+        let fits = size <= least(&taking.posters, inlined).1;
+        // What is said of the payload's memory is said of a payload that is there.
+        let of_memory = self.sges.is_some_and(|sges| sges > 1) || self.local_region.is_some();
         let inlines = verb.carries_payload() && size > 0;
         let resolved = Resolved {
             profile: self.profile_name().to_owned(),
@@ -57,9 +60,18 @@ impl Workload {
             qps,
             window,
             window_per_qp,
+            max_rd_atomic: self.max_rd_atomic,
+            ports: self.ports,
             batch,
             signal_every,
-            inline: inlines && self.inline.unwrap_or(size <= least(&taking.posters, inlined).1),
+            inline: inlines && self.inline.unwrap_or(fits && !of_memory),
+            sges: self.sges,
+            pieces: self.pieces,
+            offset: self.offset,
+            random_offset: self.random_offset.filter(|random| *random),
+            local_region: self.local_region,
+            remote_region: self.remote_region,
+            addresses: self.addresses,
             header_only,
             inline_recv: self.inline_recv.unwrap_or(false),
             drain: self.drain.unwrap_or(false),
@@ -77,8 +89,11 @@ impl Workload {
         self.check_combinations(&resolved)?;
         resolved.check_links(&taking)?;
         resolved.check_counts(&taking)?;
+        resolved.check_ports(&taking)?;
+        resolved.check_reads(&taking)?;
         resolved.check_payload(&taking)?;
         self.check_queues(&resolved, &taking, most_lanes)?;
+        resolved.check_buffers(self, &taking)?;
         resolved.check_cqs(profiles)?;
         Ok(resolved)
     }

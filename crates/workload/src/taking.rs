@@ -45,6 +45,18 @@ pub(crate) fn cores(profile: &Profile) -> u32 {
     profile.host.cores
 }
 
+pub(crate) fn ports(profile: &Profile) -> u32 {
+    profile.link.ports
+}
+
+pub(crate) fn rd_atomic(profile: &Profile) -> u32 {
+    profile.nic.max_rd_atomic
+}
+
+pub(crate) fn sges(profile: &Profile) -> u32 {
+    profile.nic.max_sge
+}
+
 pub(crate) fn queue(profile: &Profile) -> u32 {
     profile.nic.max_qp_wr
 }

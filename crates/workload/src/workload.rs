@@ -1,7 +1,7 @@
 //! What people say about a workload, and what it is with everything filled in.
 
 use crate::older::as_meant;
-use crate::{Pattern, Profiles, Verb};
+use crate::{Addresses, Pattern, Pieces, Profiles, Verb};
 use doorbell_nic::{Profile, ProfileError};
 use doorbell_schema::{Duration, Field, Flag, Given, Schema, SchemaError, Share, Value, schema};
 use doorbell_verbs::{Opcode, PageSize, QpType};
@@ -82,15 +82,33 @@ schema! {
     window_per_qp: u32 | null = Field::count(1, ANY)
         .shown("W")
         .usual("64 where not each operation is signalled, or what batch and signal_every need, if window is not given"),
+    /// READs or atomics that a QP has under way, at most.
+    max_rd_atomic: u32 | absent = Field::count(1, 255).shown("N").usual("as many as the NICs can"),
+    /// Ports of each machine that its threads use; thread t uses port t mod so many.
+    ports: u32 | absent = Field::count(1, ANY).shown("P").usual("as many as each machine has"),
     /// Work requests per doorbell, at most the window.
     batch: u32 = Field::count(1, ANY).shown("B").usual("1"),
     /// Each so many-th operation of a QP is signalled.
     signal_every: u32 = Field::count(1, ANY).shown("S").usual("16 for send and write, fewer if the window needs it, else 1"),
     /// Whether payload is copied into the WQE.
-    inline: bool = Field::switch().usual("if it fits").flags(&[
+    inline: bool = Field::switch().usual("if it fits, and neither several sges nor local_region are given").flags(&[
         Flag::yes("inline", "Copy payload into the WQE"),
         Flag::no("no-inline", "Let the NIC read payload by DMA"),
     ]),
+    /// SGEs of each work request, over which its payload is spread evenly; not for inline payload.
+    sges: u32 | absent = Field::count(1, 256).shown("N").usual("1"),
+    /// Whether the pieces that several SGEs give lie side by side, or each in cache lines of its own.
+    pieces: Pieces | absent = Field::name(Pieces::NAMES).usual("contiguous"),
+    /// Bytes from the start of a cache line at which each buffer begins, local, remote and of RECVs.
+    offset: u32 | absent = Field::bytes(0, 63).usual("0"),
+    /// Let each buffer begin at a byte of a cache line that is drawn.
+    random_offset: bool | absent = Field::switch().usual("false"),
+    /// Memory of each posting thread over which its operations go, of which the NIC reads payload or to which it writes.
+    local_region: u64 | absent = Field::bytes(1, 4 << 30).usual("a buffer for each operation of the window, to 1 MiB"),
+    /// Memory of each thread that is posted to over which WRITEs or READs go.
+    remote_region: u64 | absent = Field::bytes(1, 4 << 30).usual("a buffer for each operation of the window, to 1 MiB"),
+    /// Whether operations take the buffers of a region one after the other or at random.
+    addresses: Addresses | absent = Field::name(Addresses::NAMES).usual("sequential"),
     /// SEND an immediate and no payload.
     header_only: bool = Field::switch().usual("false"),
     /// Receive payload in the CQE (inline-receive), on NICs that can.
@@ -551,6 +569,36 @@ pub(crate) mod tests {
             ("profile = \"cx3\"\ninline_recv = true\nsize = 65", "does not receive 65 bytes inline"),
             ("drain = true\nsignal_every = 2", "batch and signal_every must be 1"),
             ("counters = 4", "counters are for"),
+            ("sges = 2\nheader_only = true", "sges is of payload, but size is 0"),
+            ("verb = \"fetch-add\"\noffset = 8", "offset means nothing to fetch-and-add, which works on 8"),
+            ("sges = 2\ninline = true", "sges is 2, but payload that is inline is in the WQE"),
+            ("sges = 33\nsize = 64", "sges is 33, but a work request of profile cib has at most"),
+            ("sges = 5\nsize = 4", "sges is 5, but each takes a byte at least, and size is 4"),
+            ("pieces = \"apart\"", "pieces says how those of several SGEs lie, but sges is 1"),
+            ("offset = 64", "offset is 64, but must be at most 63"),
+            ("offset = 3\nrandom_offset = true", "offset is 3, but random_offset says that each buffer's"),
+            (
+                "transport = \"rc\"\nprofile = \"cx3\"\ninline_recv = true\noffset = 3",
+                "offset means nothing to payload that is inline at both ends",
+            ),
+            ("addresses = \"random\"", "neither local_region nor remote_region is given"),
+            ("inline = true\nlocal_region = 4096", "local_region is of payload that the NIC reads"),
+            ("verb = \"send\"\nremote_region = 4096", "remote_region is for WRITE and READ, not for SEND"),
+            (
+                "verb = \"read\"\nsize = 100\nremote_region = 127",
+                "remote_region is 127, but one buffer takes 128 bytes",
+            ),
+            (
+                "verb = \"read\"\nlocal_region = 100000000",
+                "the regions of 14 threads on each of 8 machines take more than 4 GiB together",
+            ),
+            ("ports = 3", "ports is 3, but a machine of profile cib has ports 2"),
+            ("ports = 2\nthreads = 1", "ports is 2, but each thread uses one, and threads is 1"),
+            ("verb = \"write\"\nmax_rd_atomic = 4", "max_rd_atomic is for READ, fetch-and-add and"),
+            (
+                "verb = \"read\"\nmax_rd_atomic = 200",
+                "max_rd_atomic is 200, but a QP of profile cib has at most",
+            ),
             ("verb = \"fetch-add\"\ncounters = 0", "counters is 0"),
             ("verb = \"fetch-add\"\ncounter_stride = 12", "multiple of 8"),
             ("verb = \"fetch-add\"\ncounters = 4000000000", "1 GiB"),

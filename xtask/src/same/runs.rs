@@ -51,7 +51,7 @@ const SIZES: [u32; 7] = [0, 1, 32, 64, 300, 4096, 10_000];
 const PAYLOAD: [&str; 2] = ["--signal-every 4 --window-per-qp 8", "--no-inline --signal-every 1"];
 
 /// What else a workload can have. Where a profile cannot do it, the sentence is compared.
-const SPECIAL: [&str; 44] = [
+const SPECIAL: [&str; 54] = [
     // Payload in the CQE of the RECV.
     "send --transport rc --pattern inbound --inline-recv --size 16",
     "send --transport rc --pattern inbound --inline-recv --size 64",
@@ -101,6 +101,19 @@ const SPECIAL: [&str; 44] = [
     "read --pattern all-to-all --machines 6 --seed 3",
     "send --transport ud --pattern all-to-all --machines 6 --batch 16 --seed 2",
     "fetch-add --counters 64 --seed 2",
+    // Windows of threads whose operations are not all signalled, and of QPs whose are.
+    "write --transport uc --machines 5 --window 40",
+    "read --machines 5 --qps 3 --window-per-qp 4",
+    // Buffers in pieces, across the ends of lines, and over more memory than the NIC keeps translations of.
+    "write --transport uc --sges 3 --size 300",
+    "write --transport rc --sges 4 --size 64 --pieces apart --random-offset",
+    "read --sges 5 --size 9000 --offset 63",
+    "send --transport ud --offset 13 --pattern inbound",
+    "read --small-pages --machines 5 --threads 4 --remote-region 67108864 --addresses random",
+    "write --transport rc --machines 4 --threads 2 --local-region 1048576 --remote-region 1048576",
+    // Less of the NIC than there is.
+    "read --machines 5 --threads 4 --max-rd-atomic 1",
+    "write --transport uc --size 4096 --threads 4 --ports 1",
     // Congestion: many to one, of several packets.
     "write --transport rc --pattern inbound --machines 6 --size 10000 --signal-every 1 --window 8",
     "write --transport uc --pattern inbound --machines 6 --size 4096 --signal-every 1 --window 8",

@@ -180,7 +180,7 @@ fn bytes_of(w: &Resolved, profile: &Profile, machine: u32) -> u64 {
         THREAD
             + u64::from(queues.qps) * (QP + work_requests * WORK_REQUEST)
             + dests * size_of::<UdDest>() as u64
-            + programs::buffer_bytes(w, &queues)
+            + programs::buffer_bytes(w, machine, &queues)
     });
     counters + threads.sum::<u64>()
 }

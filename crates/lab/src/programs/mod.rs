@@ -16,9 +16,6 @@ pub(crate) use session::buffer_bytes;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A cache line; buffers of different operations do not share one.
-const LINE: u64 = 64;
-
 /// Why a thread gave up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProgramError {
@@ -53,7 +50,7 @@ pub struct Worker {
     pub machine: u32,
     /// Its number on that machine, from 0.
     pub thread: u32,
-    /// Ports that every machine has; the thread uses the one of its number modulo these.
+    /// Ports that every machine has and uses; the thread uses the one of its number modulo these.
     pub ports: u32,
     /// The counters of its machine that all its threads share, for atomics.
     pub counters: Option<Mem>,

@@ -1,7 +1,7 @@
 //! A thread that posts the workload's verb.
 
 use super::ring::Ring;
-use super::session::{self, Paths, Session};
+use super::session::{Paths, Session};
 use super::{ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id, wrap};
 use doorbell_systems::Measurement;
 use doorbell_systems::series::Seen;
@@ -9,7 +9,7 @@ use doorbell_verbs::{
     Cq, Provider, Qp, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Span, Time, UdDest, Wc,
 };
 use doorbell_workload::topology;
-use doorbell_workload::{Pattern, Resolved, Verb, Window};
+use doorbell_workload::{Addresses, Buffers, Pattern, Resolved, Verb, Window};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -43,9 +43,12 @@ pub(super) struct Requester<'a, P: Provider> {
     outstanding: u64,
     /// The most of these.
     most: u64,
+    /// Those of each local buffer.
     sges: &'a [Sge],
+    local: Walk,
     /// Buffers that the peer's memory holds.
-    slots: usize,
+    buffers: Buffers,
+    remote: Walk,
     list: Vec<SendWr<'a>>,
     wc: [Wc; POLL],
     random: Xoshiro256PlusPlus,
@@ -55,6 +58,46 @@ pub(super) struct Requester<'a, P: Provider> {
     lane: usize,
     /// The destination whose turn it is; UD.
     dest: usize,
+}
+
+/// Which buffer each operation takes.
+enum Walk {
+    /// That of its slot; of so many.
+    OfSlot(usize),
+    /// The next of so many.
+    InTurn { count: usize, next: usize },
+    /// Any of so many.
+    AtRandom(usize),
+}
+
+impl Walk {
+    /// Over `count` buffers; in an order only where they are a region's.
+    fn over(count: u64, order: Option<Addresses>) -> Walk {
+        let count = count as usize;
+        match order {
+            None => Walk::OfSlot(count),
+            Some(Addresses::Sequential) => Walk::InTurn { count, next: 0 },
+            Some(Addresses::Random) => Walk::AtRandom(count),
+        }
+    }
+
+    /// The buffer of the operation in `slot`.
+    fn next(&mut self, slot: usize, random: &mut Xoshiro256PlusPlus) -> usize {
+        match self {
+            Walk::OfSlot(count) => wrap(slot, *count),
+            Walk::InTurn { count, next } => {
+                let this = *next;
+                *next = wrap(this + 1, *count);
+                this
+            }
+            Walk::AtRandom(count) => below(random, *count as u64) as usize,
+        }
+    }
+}
+
+/// A number below `n`.
+fn below(random: &mut Xoshiro256PlusPlus, n: u64) -> u64 {
+    ((u128::from(random.next_u64()) * u128::from(n)) >> 64) as u64
 }
 
 /// A seed of its own for each thread.
@@ -103,7 +146,9 @@ impl<'a, P: Provider> Requester<'a, P> {
                 Window::PerQp(_) => u64::MAX,
             },
             sges,
-            slots: session::slots(window.operations().into(), w.size.into()) as usize,
+            local: Walk::over(Buffers::local(w).count, w.local_region.map(|_| w.addresses())),
+            buffers: Buffers::remote(w),
+            remote: Walk::over(Buffers::remote(w).count, w.remote_region.map(|_| w.addresses())),
             list: Vec::with_capacity(w.batch as usize),
             wc: [Wc::default(); POLL],
             random: Xoshiro256PlusPlus::seed_from_u64(seed(worker)),
@@ -127,7 +172,7 @@ impl<'a, P: Provider> Requester<'a, P> {
 
     /// A number below `n`.
     fn below(&mut self, n: u64) -> u64 {
-        ((u128::from(self.random.next_u64()) * u128::from(n)) >> 64) as u64
+        below(&mut self.random, n)
     }
 
     /// Chooses the QP of the next batch: at random in all-to-all, else in turn.
@@ -149,15 +194,19 @@ impl<'a, P: Provider> Requester<'a, P> {
     }
 
     fn op(&mut self, remote: RemoteAddr, slot: usize) -> SendOp {
-        let buffer = remote.at(wrap(slot, self.slots) as u64 * session::stride(self.w.size.into()));
         match self.w.verb {
             Verb::Send if self.w.header_only => SendOp::SendWithImm(slot as u32),
             Verb::Send => SendOp::Send,
-            Verb::Write => SendOp::Write(buffer),
-            Verb::Read => SendOp::Read(buffer),
+            Verb::Write => SendOp::Write(self.buffer(remote, slot)),
+            Verb::Read => SendOp::Read(self.buffer(remote, slot)),
             Verb::FetchAdd => SendOp::FetchAdd { remote: self.counter(remote), add: 1 },
             Verb::CompareSwap => SendOp::CompareSwap { remote: self.counter(remote), compare: 0, swap: 0 },
         }
+    }
+
+    /// The peer's buffer that the operation in a slot goes to.
+    fn buffer(&mut self, remote: RemoteAddr, slot: usize) -> RemoteAddr {
+        remote.at(self.buffers.at(self.remote.next(slot, &mut self.random) as u64))
     }
 
     /// One of the counters at `remote`, at random.
@@ -175,9 +224,10 @@ impl<'a, P: Provider> Requester<'a, P> {
         for _ in 0..self.w.batch {
             let number = self.rings[ring].posted();
             let slot = self.rings[ring].push(now);
-            let sge = std::slice::from_ref(&self.sges[slot]);
+            let sges = self.local.next(slot, &mut self.random) * self.w.sges() as usize;
+            let sges = &self.sges[sges..][..self.w.sges() as usize];
             let op = self.op(remote, slot);
-            let mut wr = SendWr::new(wr_id(ring, slot), op, if self.w.size == 0 { &[] } else { sge });
+            let mut wr = SendWr::new(wr_id(ring, slot), op, if self.w.size == 0 { &[] } else { sges });
             wr.dest = self.next_dest(qp);
             if self.signals(number) {
                 wr = wr.flags(SendFlags::SIGNALED);

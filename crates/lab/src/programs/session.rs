@@ -1,21 +1,15 @@
 //! A thread's verbs objects, and how it meets its peers.
 
-use super::{LINE, ProgramError, Worker};
+use super::{ProgramError, Worker};
 use doorbell_verbs::{
     AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, Mr, Mtu, Pd, Provider, Qp,
     QpCap, QpInitAttr, QpType, RemoteAddr, Sge, UdDest, VerbsError,
 };
 use doorbell_workload::topology::{self, Peer};
-use doorbell_workload::{QueueLimits, Queues, Resolved};
+use doorbell_workload::{Buffers, QueueLimits, Queues, Resolved};
 
 /// Q_Key of every UD QP.
 const QKEY: u32 = 0x1111_1111;
-
-/// Bytes a thread spends on buffers before its operations begin to share them.
-const BUFFER_BYTES: u64 = 1 << 20;
-
-/// Padding that puts the payload of a UD message, which follows the GRH, at the start of a line.
-const GRH_PAD: u64 = LINE - GRH_BYTES as u64;
 
 /// A thread's verbs objects.
 pub(super) struct Session<'a, P: Provider> {
@@ -89,50 +83,23 @@ pub(super) struct Paths<P: Provider> {
     _ahs: Vec<Ah<P>>,
 }
 
-/// Bytes between the buffers of two operations of `size` bytes.
-pub(super) fn stride(size: u64) -> u64 {
-    size.max(1).next_multiple_of(LINE)
-}
-
-/// Buffers for up to `operations` of `size` bytes; where they would take too much, operations share.
-pub(super) fn slots(operations: u64, size: u64) -> u64 {
-    operations.min(BUFFER_BYTES / stride(size)).max(1)
-}
-
 fn ud(w: &Resolved) -> bool {
     w.transport == QpType::Ud
-}
-
-/// Operations of a window, each of which has a place in its ring.
-fn window(w: &Resolved) -> u64 {
-    w.window().operations().into()
 }
 
 fn recv_length(w: &Resolved) -> u32 {
     w.size + if ud(w) { GRH_BYTES } else { 0 }
 }
 
-fn recv_offset(w: &Resolved) -> u64 {
-    if ud(w) { GRH_PAD } else { 0 }
-}
-
-fn recv_stride(w: &Resolved) -> u64 {
-    stride(recv_offset(w) + u64::from(recv_length(w)))
-}
-
-/// Buffers of the RECVs of a QP that keeps `depth` of them posted.
-fn recv_slots(w: &Resolved, depth: u32) -> u64 {
-    slots(depth.into(), recv_stride(w))
-}
-
-/// Bytes of a thread's buffers at most.
-pub(crate) fn buffer_bytes(w: &Resolved, queues: &Queues) -> u64 {
-    let own = slots(window(w), w.size.into()) * stride(w.size.into());
+/// Bytes of the buffers of a thread of `machine`.
+pub(crate) fn buffer_bytes(w: &Resolved, machine: u32, queues: &Queues) -> u64 {
+    let own = if topology::requests(w, machine) { Buffers::local(w).bytes() } else { 0 };
+    let exposed = if topology::responds(w, machine) { Buffers::remote(w).bytes() } else { 0 };
     let recvs = match queues.recv_depth {
         0 => 0,
-        depth => u64::from(queues.qps) * recv_slots(w, depth) * recv_stride(w),
+        depth => u64::from(queues.qps) * Buffers::received(w, depth).bytes(),
     };
-    2 * own + recvs
+    own + exposed + recvs
 }
 
 /// Key under which QP `k` of a thread tells where it is.
@@ -164,6 +131,7 @@ impl<'a, P: Provider> Session<'a, P> {
         let send_cq = context.create_cq(entries(queues.send_cqe))?;
         let recv_cq = context.create_cq(entries(queues.recv_cqe))?;
         let cap = QpCap {
+            max_send_sge: w.sges(),
             max_send_wr: if requests { w.window().operations() } else { 1 },
             max_recv_wr: queues.recv_depth.max(1),
             max_inline_data: if w.inline && requests { w.size } else { 0 },
@@ -213,19 +181,17 @@ impl<'a, P: Provider> Session<'a, P> {
 
     fn register(&mut self, requests: bool) -> Result<(), ProgramError> {
         let w = self.w();
-        let size = u64::from(w.size);
         if requests {
-            let len = slots(window(w), size) * stride(size);
-            self.send_mr = Some(self.registered(len, AccessFlags::LOCAL_WRITE)?);
+            self.send_mr = Some(self.registered(Buffers::local(w).bytes(), AccessFlags::LOCAL_WRITE)?);
         }
         if self.queues.recv_depth > 0 {
-            let len = recv_slots(w, self.recv_depth()) * self.qps.len() as u64 * recv_stride(w);
+            let len = Buffers::received(w, self.recv_depth()).bytes() * self.qps.len() as u64;
             self.recv_mr = Some(self.registered(len, AccessFlags::LOCAL_WRITE)?);
         } else if topology::responds(w, self.worker.machine) {
             let access = AccessFlags::LOCAL_WRITE | ConnectAttr::default().access;
             self.exposed = Some(match self.worker.counters {
                 Some(mem) => self.pd.reg_mr(mem, access)?,
-                None => self.registered(slots(window(w), size) * stride(size), access)?,
+                None => self.registered(Buffers::remote(w).bytes(), access)?,
             });
         }
         Ok(())
@@ -235,23 +201,20 @@ impl<'a, P: Provider> Session<'a, P> {
     pub(super) fn recv_sges(&self) -> Vec<Sge> {
         let Some(mr) = &self.recv_mr else { return Vec::new() };
         let w = self.w();
-        let (per_qp, depth) = (recv_slots(w, self.recv_depth()), u64::from(self.recv_depth()));
-        let sge = |k: u64, i: u64| {
-            let at = (k * per_qp + i % per_qp) * recv_stride(w) + recv_offset(w);
-            mr.sge(at, recv_length(w))
-        };
+        let (buffers, depth) = (Buffers::received(w, self.recv_depth()), u64::from(self.recv_depth()));
+        let sge = |k: u64, i: u64| mr.sge(buffers.at(k * buffers.count + i % buffers.count), recv_length(w));
         (0..self.qps.len() as u64)
             .flat_map(|k| (0..depth).map(move |i| (k, i)))
             .map(|(k, i)| sge(k, i))
             .collect()
     }
 
-    /// Local side of the operation in each slot of the window.
+    /// The SGEs of each local buffer.
     pub(super) fn send_sges(&self) -> Vec<Sge> {
         let Some(mr) = &self.send_mr else { return Vec::new() };
-        let size = self.w().size;
-        let slots = slots(window(self.w()), size.into());
-        (0..window(self.w())).map(|i| mr.sge(i % slots * stride(size.into()), size)).collect()
+        let (w, buffers) = (self.w(), Buffers::local(self.w()));
+        let pieces = (0..buffers.count).flat_map(|number| buffers.pieces(w, number));
+        pieces.map(|(at, length)| mr.sge(at, length)).collect()
     }
 
     /// Tells where the QPs and the memory are.
@@ -271,7 +234,9 @@ impl<'a, P: Provider> Session<'a, P> {
     /// What this thread's NIC can do.
     fn abilities(&self) -> Result<Abilities, ProgramError> {
         let mtu = self.pd.context().query_port(self.port)?.active_mtu;
-        let rd_atomic = self.attr.max_qp_init_rd_atom.min(self.attr.max_qp_rd_atom);
+        let able = self.attr.max_qp_init_rd_atom.min(self.attr.max_qp_rd_atom);
+        let rd_atomic =
+            self.w().max_rd_atomic.map_or(able, |asked| able.min(asked.min(u8::MAX.into()) as u8));
         Ok(Abilities { mtu, rd_atomic })
     }
 

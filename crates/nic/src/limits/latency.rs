@@ -64,6 +64,12 @@ impl<'a> Way<'a> {
         }
     }
 
+    /// DMA reads of pieces, of which the first may be short: its completions come while others are requested.
+    fn reads(side: &Side<'_>, bytes: u32) -> u64 {
+        let pcie = &side.costs.pcie;
+        pcie.read_requests(1) + pcie.read_latency + pcie.completions(bytes.into())
+    }
+
     /// A packet's time on the link, whose pace its sender sets: a slower receiver takes in what begins to
     /// come.
     fn wire(sender: &Side<'_>, packet: &Packet) -> u64 {
@@ -106,8 +112,10 @@ impl<'a> Way<'a> {
         let (requester, responder) = (self.requester, self.responder);
         let packets: Vec<Packet> = self.message.requests().map(|piece| piece.packet).collect();
         let (first, last) = (packets[0], packets[packets.len() - 1]);
-        let read = |packet: &Packet| {
-            if self.shape.payload_read() > 0 { Way::read(requester, packet.payload) } else { 0 }
+        let read = |packet: &Packet| match self.shape.payload_read() {
+            0 => 0,
+            _ if self.shape.sges > 1 => Way::reads(requester, packet.payload),
+            _ => Way::read(requester, packet.payload),
         };
         let units = requester.costs.send_requests(&self.shape, &self.message);
         let of_first = requester.costs.send_first(&self.shape, &self.message);

@@ -48,6 +48,8 @@ pub struct Mix {
     pub payload: u32,
     /// Whether the payload is inline.
     pub inline: bool,
+    /// SGEs of each work request, over which its payload is spread evenly.
+    pub sges: u32,
     /// Work requests per post.
     pub batch: u32,
     /// One of this many work requests is signalled.
@@ -68,6 +70,10 @@ pub struct Mix {
     pub threads: u32,
     /// QPs of each thread.
     pub qps: u32,
+    /// Ports of each machine that its threads use, at most; more than a machine has are all of them.
+    pub ports: u32,
+    /// READs and atomics that a QP has under way, at most; more than a NIC can are what it can.
+    pub max_rd_atomic: u32,
     /// Words of a responder that atomics work on.
     pub counters: u64,
     /// Bytes from one of them to the next.
@@ -82,12 +88,15 @@ impl Mix {
     /// This workload with every count at least what makes sense.
     fn sensible(&self) -> Mix {
         Mix {
+            sges: self.sges.max(1),
             batch: self.batch.max(1),
             signal_every: self.signal_every.max(1),
             window: self.window.max(1),
             machines: self.machines.max(2),
             threads: self.threads.max(1),
             qps: self.qps.max(1),
+            ports: self.ports.max(1),
+            max_rd_atomic: self.max_rd_atomic.max(1),
             counters: self.counters.max(1),
             recv_batch: self.recv_batch.max(1),
             ..*self
@@ -109,7 +118,7 @@ impl Mix {
             opcode: self.opcode,
             qp_type: self.qp_type,
             payload: self.payload,
-            sges: 1,
+            sges: self.sges,
             inline: self.inline,
             signaled,
             method: profile.generation.posting().method(self.batch),
@@ -197,7 +206,7 @@ fn sorted(mut all: Vec<Limit>) -> Vec<Limit> {
 /// All bounds, in an order that depends on the pattern alone.
 fn bounds(profile: &Profile, mix: &Mix) -> Vec<Limit> {
     let (mix, side) = (&mix.sensible(), &Side::of(profile));
-    let (groups, ports) = (mix.groups(), profile.link.ports);
+    let (groups, ports) = (mix.groups(), profile.link.ports.min(mix.ports));
     let bounds = |group| Bounds { own: side, peer: side, mix, group, ports, may_drop: false };
     let mut all: Vec<Limit> = groups.iter().flat_map(|group| bounds(group).all()).collect();
     all.extend(windows(side, side, mix, &Outstanding { operations: mix.outstanding(), lanes: mix.lanes() }));
@@ -231,7 +240,8 @@ fn windows(requester: &Side<'_>, responder: &Side<'_>, mix: &Mix, under_way: &Ou
         let text = format!("{what} outstanding, at least {} ns each", Digits(steps.sum(), 0));
         Limit::new(Resource::Latency, outstanding as f64 * NS_PER_US, steps, text)
     };
-    let of_a_qp = requester.profile.nic.max_rd_atomic.min(responder.profile.nic.max_rd_atomic);
+    let can = |side: &Side<'_>| side.profile.nic.max_rd_atomic;
+    let of_a_qp = can(requester).min(can(responder)).min(mix.max_rd_atomic);
     let reads = under_way.lanes * u64::from(of_a_qp);
     let in_the_nics = match mix.opcode.returns_data() {
         true => Way::in_the_nics(requester, responder, mix),

@@ -49,7 +49,7 @@ pub(super) struct Cluster<'a> {
     sides: Vec<Side<'a>>,
     posters: Vec<Part>,
     responders: Vec<Part>,
-    /// Ports that each machine has.
+    /// Ports that each machine has and uses.
     ports: u32,
 }
 
@@ -147,7 +147,7 @@ impl<'a> Cluster<'a> {
             sides: groups.iter().map(|group| Side::of(group.profile)).collect(),
             posters: posters.into_iter().filter(|part| part.len() > 0).collect(),
             responders: responders.into_iter().filter(|part| part.len() > 0).collect(),
-            ports: groups.iter().map(|group| group.profile.link.ports).min().unwrap_or(1),
+            ports: groups.iter().map(|group| group.profile.link.ports).min().unwrap_or(1).min(mix.ports),
         }
     }
 

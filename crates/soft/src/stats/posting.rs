@@ -66,6 +66,7 @@ impl Posting {
             qp_type,
             payload: shape.payload,
             inline: shape.inline,
+            sges: 1,
             batch: list,
             // All of a kind are signalled, or none.
             signal_every: if shape.signaled { 1 } else { u32::MAX },
@@ -76,6 +77,8 @@ impl Posting {
             machines: self.machines,
             threads: self.threads,
             qps: self.qps,
+            ports: u32::MAX,
+            max_rd_atomic: u32::MAX,
             counters: 1,
             counter_stride: 8,
             inline_recv: false,

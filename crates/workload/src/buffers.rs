@@ -1,0 +1,318 @@
+//! Where the buffers of operations lie: how far apart, at which byte of a cache line, in how many pieces, and in
+//! how much memory.
+
+use crate::resolve::at_most;
+use crate::taking::{Taking, least, sges};
+use crate::workload::invalid;
+use crate::{Addresses, Pieces, Resolved, Verb, Workload, WorkloadError, topology};
+use doorbell_verbs::{GRH_BYTES, QpType};
+
+/// Bytes of a cache line; buffers of different operations do not share one.
+const LINE: u64 = 64;
+
+/// Bytes a thread spends on buffers before its operations begin to share them, where no region is given.
+const BUFFER_BYTES: u64 = 1 << 20;
+
+/// Padding that puts the payload of a UD message, which follows the GRH, at the start of a line.
+const GRH_PAD: u64 = LINE - GRH_BYTES as u64;
+
+/// Bytes at most that the regions of all threads take together.
+const MAX_REGIONS: u64 = 4 << 30;
+
+/// At which byte of a line buffers begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Offset {
+    /// At this one.
+    At(u64),
+    /// Each at one that this seed says.
+    Drawn(u64),
+}
+
+impl Offset {
+    fn of(w: &Resolved) -> Offset {
+        match w.random_offset {
+            Some(true) => Offset::Drawn(w.seed),
+            _ => Offset::At(w.offset.unwrap_or(0).into()),
+        }
+    }
+
+    /// The last byte at which one begins.
+    fn most(self) -> u64 {
+        match self {
+            Offset::At(byte) => byte,
+            Offset::Drawn(_) => LINE - 1,
+        }
+    }
+
+    /// That of a buffer. Both ends of an operation find the same.
+    fn of_buffer(self, number: u64) -> u64 {
+        match self {
+            Offset::At(byte) => byte,
+            Offset::Drawn(seed) => {
+                // Neighbours must not have neighbouring bytes.
+                let mixed = (seed ^ number.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 58
+            }
+        }
+    }
+}
+
+/// A piece of a buffer: bytes from the beginning of its memory, and length.
+pub type Piece = (u64, u32);
+
+/// Buffers of like operations, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// Bytes from one to the next.
+    stride: u64,
+    /// How many there are.
+    pub count: u64,
+    offset: Offset,
+    /// Bytes before what is wanted, where what is before it ends with a line.
+    before: u64,
+}
+
+impl Buffers {
+    /// For up to `operations` of `bytes`; where they would take too much, operations share them.
+    fn of(w: &Resolved, bytes: u64, before: u64, operations: u64) -> Buffers {
+        let offset = Offset::of(w);
+        let stride = (before + bytes.max(1) + offset.most()).next_multiple_of(LINE);
+        Buffers { stride, count: operations.min(BUFFER_BYTES / stride).max(1), offset, before }
+    }
+
+    /// As many as a region holds, where one is given.
+    fn within(self, region: Option<u64>) -> Buffers {
+        Buffers { count: region.map_or(self.count, |bytes| bytes / self.stride), ..self }
+    }
+
+    /// At a thread that posts.
+    pub fn local(w: &Resolved) -> Buffers {
+        let bytes = match w.pieces {
+            // Each begins with a line as a buffer does; that of the last ends it.
+            Some(Pieces::Apart) => {
+                let apart = apart(w);
+                u64::from(w.sges() - 1) * apart + (apart - Offset::of(w).most())
+            }
+            Some(Pieces::Contiguous) | None => w.size.into(),
+        };
+        let operations = w.window().operations().into();
+        Buffers::of(w, bytes, 0, operations).within(w.local_region)
+    }
+
+    /// At a thread that is posted to, for WRITEs and READs.
+    pub fn remote(w: &Resolved) -> Buffers {
+        Buffers::of(w, w.size.into(), 0, w.window().operations().into()).within(w.remote_region)
+    }
+
+    /// Of the RECVs of a QP that keeps `depth` of them posted.
+    pub fn received(w: &Resolved, depth: u32) -> Buffers {
+        let (before, bytes) = match w.transport {
+            QpType::Ud => (GRH_PAD, u64::from(w.size + GRH_BYTES)),
+            QpType::Rc | QpType::Uc => (0, w.size.into()),
+        };
+        Buffers::of(w, bytes, before, depth.into())
+    }
+
+    /// Bytes that they take.
+    pub fn bytes(&self) -> u64 {
+        self.stride * self.count
+    }
+
+    /// Where a buffer begins.
+    pub fn at(&self, number: u64) -> u64 {
+        number * self.stride + self.before + self.offset.of_buffer(number)
+    }
+
+    /// The pieces of a buffer at a thread that posts, one for each SGE: the payload is spread evenly.
+    pub fn pieces(&self, w: &Resolved, number: u64) -> impl Iterator<Item = Piece> {
+        let (buffers, n) = (*self, w.sges());
+        let length = move |i| w.size / n + u32::from(i < w.size % n);
+        let mut ahead = 0;
+        (0..n).map(move |i| {
+            let at = match w.pieces {
+                Some(Pieces::Apart) => {
+                    let place = number * u64::from(n) + u64::from(i);
+                    number * buffers.stride + u64::from(i) * apart(w) + buffers.offset.of_buffer(place)
+                }
+                Some(Pieces::Contiguous) | None => buffers.at(number) + ahead,
+            };
+            ahead += u64::from(length(i));
+            (at, length(i))
+        })
+    }
+}
+
+/// Bytes from one piece to the next, where each begins at a line.
+fn apart(w: &Resolved) -> u64 {
+    (u64::from(w.size.div_ceil(w.sges())) + Offset::of(w).most()).next_multiple_of(LINE)
+}
+
+impl Resolved {
+    /// SGEs of each work request.
+    pub fn sges(&self) -> u32 {
+        self.sges.unwrap_or(1)
+    }
+
+    /// In which order operations take the buffers of a region.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses.unwrap_or(Addresses::Sequential)
+    }
+
+    /// What is said of buffers has an effect, and they fit.
+    pub(crate) fn check_buffers(&self, given: &Workload, taking: &Taking<'_>) -> Result<(), WorkloadError> {
+        let said = [
+            ("sges", self.sges.is_some()),
+            ("pieces", self.pieces.is_some()),
+            ("offset", self.offset.is_some()),
+            ("random_offset", self.random_offset.is_some()),
+            ("local_region", self.local_region.is_some()),
+            ("remote_region", self.remote_region.is_some()),
+        ];
+        let first = said.iter().find(|(_, said)| *said);
+        if let Some((name, _)) = first.filter(|_| self.size == 0) {
+            return invalid(format!("{name} is of payload, but size is 0"));
+        }
+        if let Some((name, _)) = first.filter(|(name, _)| *name != "local_region" && self.verb.is_atomic()) {
+            return invalid(format!(
+                "{name} means nothing to {}, which works on 8 aligned bytes and brings back as many",
+                self.verb
+            ));
+        }
+        self.check_pieces(given, taking)?;
+        if let (Some(offset), Some(true)) = (self.offset, self.random_offset) {
+            return invalid(format!(
+                "offset is {offset}, but random_offset says that each buffer's is drawn"
+            ));
+        }
+        if self.inline && self.inline_recv && (self.offset.is_some() || self.random_offset.is_some()) {
+            return invalid("offset means nothing to payload that is inline at both ends".into());
+        }
+        self.check_regions(given)
+    }
+
+    fn check_pieces(&self, given: &Workload, taking: &Taking<'_>) -> Result<(), WorkloadError> {
+        if given.inline == Some(true) && self.sges() > 1 {
+            return invalid(format!(
+                "sges is {}, but payload that is inline is in the WQE: leave inline out",
+                self.sges()
+            ));
+        }
+        if self.pieces.is_some() && self.sges() == 1 {
+            return invalid("pieces says how those of several SGEs lie, but sges is 1".into());
+        }
+        let (profile, most) = least(&taking.posters, sges);
+        at_most(
+            "sges",
+            self.sges(),
+            most,
+            &format!("a work request of profile {} has at most", profile.name),
+        )?;
+        at_most("sges", self.sges(), self.size.max(1), "each takes a byte at least, and size is")
+    }
+
+    fn check_regions(&self, given: &Workload) -> Result<(), WorkloadError> {
+        if self.addresses.is_some() && self.local_region.is_none() && self.remote_region.is_none() {
+            return invalid(
+                "addresses says how operations go over a region, but neither local_region nor remote_region is given"
+                    .into(),
+            );
+        }
+        if given.inline == Some(true) && self.local_region.is_some() {
+            return invalid(
+                "local_region is of payload that the NIC reads or writes, but inline has it in the WQE: leave inline out"
+                    .into(),
+            );
+        }
+        if self.remote_region.is_some() && !matches!(self.verb, Verb::Write | Verb::Read) {
+            return invalid(format!(
+                "remote_region is for WRITE and READ, not for {}, whose place RECVs or counters say",
+                self.verb
+            ));
+        }
+        for (name, region, buffers) in [
+            ("local_region", self.local_region, Buffers::local(self)),
+            ("remote_region", self.remote_region, Buffers::remote(self)),
+        ] {
+            let Some(region) = region else { continue };
+            if buffers.count == 0 {
+                let each = buffers.stride;
+                return invalid(format!("{name} is {region}, but one buffer takes {each} bytes"));
+            }
+        }
+        let machines = |takes: fn(&Resolved, u32) -> bool| {
+            (0..self.machines).filter(|machine| takes(self, *machine)).count() as u64
+        };
+        let local = u128::from(machines(topology::requests)) * u128::from(self.local_region.unwrap_or(0));
+        let remote = u128::from(machines(topology::responds)) * u128::from(self.remote_region.unwrap_or(0));
+        if (local + remote) * u128::from(self.threads) > u128::from(MAX_REGIONS) {
+            return invalid(format!(
+                "the regions of {} threads on each of {} machines take more than 4 GiB together",
+                self.threads, self.machines
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(toml: &str) -> Resolved {
+        let workload = Workload::from_toml("w.toml", toml).unwrap();
+        workload.resolve(&workload.load_profiles().unwrap()).expect(toml)
+    }
+
+    /// Pieces of all buffers lie within them, share no byte, and are together as long as the payload.
+    #[test]
+    fn pieces_lie_within_their_buffers() {
+        for offset in ["", "offset = 63", "random_offset = true"] {
+            for pieces in ["", "pieces = \"contiguous\"", "pieces = \"apart\""] {
+                for (size, sges) in [(2, 2), (64, 3), (200, 7), (1000, 2)] {
+                    let text = format!("verb = \"write\"\nsize = {size}\nsges = {sges}\n{offset}\n{pieces}");
+                    let w = resolved(&text);
+                    assert!(!w.inline, "{text}");
+                    let buffers = Buffers::local(&w);
+                    let (mut end, mut bytes) = (0, 0);
+                    for (at, length) in (0..buffers.count).flat_map(|number| buffers.pieces(&w, number)) {
+                        assert!(at >= end && length > 0, "{text}: {at}");
+                        (end, bytes) = (at + u64::from(length), bytes + u64::from(length));
+                    }
+                    assert!(end <= buffers.bytes(), "{text}");
+                    assert_eq!(bytes, buffers.count * size, "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_apart_have_lines_of_their_own() {
+        let w = resolved("verb = \"write\"\nsize = 64\nsges = 4\npieces = \"apart\"\nrandom_offset = true");
+        let buffers = Buffers::local(&w);
+        let pieces = (0..buffers.count).flat_map(|number| buffers.pieces(&w, number));
+        let lines: Vec<Vec<u64>> =
+            pieces.map(|(at, length)| (at / LINE..=(at + u64::from(length) - 1) / LINE).collect()).collect();
+        for (one, next) in lines.iter().zip(&lines[1..]) {
+            assert!(one.last() < next.first(), "{one:?} {next:?}");
+        }
+        assert!(lines.iter().any(|lines| lines.len() == 2), "some piece crosses the end of a line");
+    }
+
+    #[test]
+    fn a_region_is_full_of_buffers() {
+        for (toml, local, remote) in [
+            ("", 16, 16),
+            ("remote_region = 1000000", 16, 7812),
+            ("local_region = 1000000\noffset = 1", 5208, 16),
+            ("window = 10000", 8192, 8192),
+        ] {
+            let w = resolved(&format!("verb = \"read\"\nsize = 128\n{toml}"));
+            assert_eq!((Buffers::local(&w).count, Buffers::remote(&w).count), (local, remote), "{toml}");
+        }
+        let datagram = resolved("verb = \"send\"\nsize = 64\noffset = 5");
+        assert_eq!(
+            (0..3).map(|n| Buffers::received(&datagram, 8).at(n) + 40).collect::<Vec<_>>(),
+            [69, 261, 453]
+        );
+    }
+}
