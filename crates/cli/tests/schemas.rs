@@ -40,6 +40,12 @@ fn verbs_are_as_their_schema_has_them() {
         check("simulate", &format!("simulate --verb {verb} --machines 2 --threads 2 {SHORT}"));
         check("limits", &format!("limits --verb {verb}"));
     }
+    // All that is absent where nobody asks for it.
+    let placed = "--sges 2 --pieces apart --random-offset --local-region 65536 --remote-region 65536 --addresses random";
+    let placed = format!("--verb write --size 64 --no-inline --machines 2 --threads 2 --ports 1 {placed}");
+    check("simulate", &format!("simulate {placed} --window 32 {SHORT}"));
+    check("limits", &format!("limits {placed} --window-per-qp 32"));
+    check("limits", "limits --verb read --offset 8 --max-rd-atomic 1");
     let unlike = unlike();
     check("simulate", &format!("simulate {} --explain {SHORT}", unlike.display()));
     check("limits", &format!("limits {}", unlike.display()));

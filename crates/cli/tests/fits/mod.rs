@@ -23,6 +23,18 @@ const OPTIONAL: [&str; 14] = [
 /// Objects whose keys are no fields' names.
 const MAPS: [&str; 6] =
     ["parameters", "claims", "verbs", "sizes", "wqes_per_doorbell", "sges_per_work_request"];
+/// Fields of a workload that are there only where somebody says them.
+const SAID: [&str; 9] = [
+    "max_rd_atomic",
+    "ports",
+    "sges",
+    "pieces",
+    "offset",
+    "random_offset",
+    "local_region",
+    "remote_region",
+    "addresses",
+];
 
 fn validator(name: &str) -> Validator {
     let path = format!("{}/../../docs/schemas/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
@@ -63,7 +75,7 @@ fn is_optional(name: &str, at: &str, key: &str) -> bool {
         "simulate-system" => key == "profile",
         _ => false,
     };
-    OPTIONAL.contains(&key) || (at == "/workload" && of_the_workload)
+    OPTIONAL.contains(&key) || (at == "/workload" && (of_the_workload || SAID.contains(&key)))
 }
 
 /// Where the objects with fields are; of a list the first.
