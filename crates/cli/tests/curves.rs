@@ -200,7 +200,6 @@ fn what_cannot_be_is_refused_with_its_point() {
     let directory = directory("refused");
     for (line, part) in [
         ("--verb read", "there is nothing to sweep over"),
-        ("--verb write --over window=1,64", "at window=1: window becomes 32 here"),
         (
             "--over qps=1,5 --transport rc --verb read --pattern inbound --inline",
             "at qps=1: a READ request carries no payload",
