@@ -220,6 +220,9 @@ pub(crate) struct LimitsArgs {
 pub(crate) struct ProfilesArgs {
     /// Built-in profile, or path of a profile's TOML file
     pub(crate) name: Option<String>,
+    /// Show the profile with another value of a parameter, as tx.send_ns=20; can be given several times
+    #[arg(long, value_name = "NAME=NUMBER", requires = "name")]
+    pub(crate) set: Vec<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -230,6 +233,9 @@ pub(crate) struct ReproduceArgs {
     /// A paper (atc16), a table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA), or the id
     /// of a claim; everything if none is given
     pub(crate) selector: Vec<String>,
+    /// Refused, with why
+    #[arg(long, hide = true, value_name = "NAME=NUMBER")]
+    pub(crate) set: Vec<String>,
     /// Print JSON, with whole curves
     #[arg(long)]
     pub(crate) json: bool,

@@ -4,7 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use doorbell_lab::{Asked, SYSTEMS, Schema, Workload, WorkloadError};
 use doorbell_nic::Profile;
-use doorbell_schema::{Field, Given, Kind, Says, Value};
+use doorbell_schema::{Field, Given, Kind, Says, Settings, Value};
 use std::path::{Path, PathBuf};
 
 /// What is asked for, by a file and by flags over it: workloads of verbs.
@@ -25,6 +25,8 @@ pub(crate) struct SystemArgs(FileAndFlags);
 struct FileAndFlags {
     file: Option<PathBuf>,
     flags: Given,
+    /// What is set of single groups of machines, by their numbers.
+    of_groups: Vec<(usize, Settings)>,
     /// What is wrong with a flag's value.
     wrong: Option<String>,
 }
@@ -71,7 +73,8 @@ impl CommonArgs {
     /// What a side says in words, over the flags, over its file if it has one.
     pub(crate) fn below(&self, words: Given, file: Option<&Path>) -> Result<Given, WorkloadError> {
         let flags = self.0.given()?;
-        FileAndFlags { file: file.map(Path::to_owned), flags: words.over(flags), wrong: None }.given()
+        let file = file.map(Path::to_owned);
+        FileAndFlags { file, flags: words.over(flags), of_groups: Vec::new(), wrong: None }.given()
     }
 }
 
@@ -103,6 +106,12 @@ impl FileAndFlags {
         if let Some(wrong) = &self.wrong {
             return Err(WorkloadError::Invalid(wrong.clone()));
         }
+        self.of_groups.iter().try_fold(self.over_file(fields)?, |given, (group, set)| {
+            Workload::with_set_of_group(given, *group, set.clone())
+        })
+    }
+
+    fn over_file(&self, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
         let flags = self.flags.clone();
         let Some(file) = &self.file else { return Ok(flags) };
         let base = Given::from_file(file, fields)?;
@@ -121,14 +130,52 @@ impl FileAndFlags {
     }
 
     fn flags_of(matches: &ArgMatches, fields: &[&Field]) -> FileAndFlags {
-        let mut flags = Given::default();
-        let mut wrong = None;
+        let mut all =
+            FileAndFlags { file: None, flags: Given::default(), of_groups: Vec::new(), wrong: None };
         for field in fields {
-            let said = value(field, matches).map(|value| flags.set(field, value?));
-            wrong = wrong.or(said.and_then(Result::err));
+            let taken = match field.kind {
+                Kind::Settings => all.take_settings(field, matches),
+                _ => value(field, matches).map_or(Ok(()), |value| all.flags.set(field, value?)),
+            };
+            all.wrong = all.wrong.or(taken.err());
         }
-        FileAndFlags { file: None, flags, wrong }
+        all
     }
+
+    /// Takes what may be said several times, and of single groups of machines.
+    fn take_settings(&mut self, field: &Field, matches: &ArgMatches) -> Result<(), String> {
+        for text in matches.get_many::<String>(field.key).into_iter().flatten() {
+            let (group, text) = of_group(text);
+            match (group, field.parse(text)?) {
+                (Some(group), Value::Settings(set)) => self.of_groups.push((group, set)),
+                (_, set) => {
+                    let mut above = Given::default();
+                    above.set(field, set)?;
+                    self.flags = above.over(std::mem::take(&mut self.flags));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The group of machines before a colon, if one is named, and the rest.
+fn of_group(text: &str) -> (Option<usize>, &str) {
+    let named = text.split_once(':').and_then(|(group, rest)| Some((group.parse().ok()?, rest)));
+    named.map_or((None, text), |(group, rest)| (Some(group), rest))
+}
+
+/// What `--set` says of a profile by itself.
+pub(crate) fn settings(said: &[String]) -> Result<Settings, WorkloadError> {
+    let field = Workload::fields().into_iter().find(|field| field.key == "set").expect("workloads have it");
+    let mut all = Settings::new();
+    for text in said {
+        match field.parse(text).map_err(WorkloadError::Invalid)? {
+            Value::Settings(set) => all.extend(set),
+            other => unreachable!("{other} is parsed of no setting"),
+        }
+    }
+    Ok(all)
 }
 
 fn with_verbs(command: Command) -> Command {
@@ -273,6 +320,9 @@ fn args(field: &'static Field, usual: &str) -> Vec<Arg> {
         let arg = arg.help(format!("{about}{usual}"));
         args.push(match says {
             Says::Switch(_) => arg.action(ArgAction::SetTrue),
+            Says::Value(shown) if field.kind == Kind::Settings => {
+                arg.value_name(shown).action(ArgAction::Append)
+            }
             Says::Value(shown) => with_value(arg.value_name(shown), field.kind),
         });
     }
@@ -284,7 +334,12 @@ fn with_value(arg: Arg, kind: Kind) -> Arg {
         // That it is out of range is for the field to say.
         Kind::Number { .. } => arg.allow_negative_numbers(true),
         Kind::Name(names) => arg.value_parser(PossibleValuesParser::new(names)),
-        Kind::Time { .. } | Kind::Share(..) | Kind::Switch | Kind::Text | Kind::Tables(_) => arg,
+        Kind::Time { .. }
+        | Kind::Share(..)
+        | Kind::Switch
+        | Kind::Text
+        | Kind::Tables(_)
+        | Kind::Settings => arg,
     }
 }
 

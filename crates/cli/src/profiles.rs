@@ -2,8 +2,10 @@
 
 use crate::args::ProfilesArgs;
 use crate::exit::{self, Exit};
+use crate::flags;
 use crate::table::{self, Align};
-use doorbell_nic::{Basis, DeviceId, Generation, Parameter, Profile};
+use doorbell_nic::{Basis, DeviceId, Generation, Parameter, Profile, Unit};
+use doorbell_schema::{Real, Settings};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,6 +17,10 @@ pub(crate) struct Described<'a> {
     generation: Generation,
     #[serde(skip_serializing_if = "Option::is_none")]
     device_id: Option<&'a DeviceId>,
+    /// What was set over it.
+    #[serde(skip_serializing_if = "Settings::is_empty")]
+    #[schemars(with = "std::collections::BTreeMap<String, f64>")]
+    set: Settings,
     parameters: &'a [Parameter],
 }
 
@@ -25,6 +31,7 @@ impl<'a> Described<'a> {
             title: &profile.title,
             generation: profile.generation,
             device_id: profile.device_id.as_ref(),
+            set: profile.set().filter_map(|p| Some((p.name.clone(), Real::new(p.value)?))).collect(),
             parameters: &profile.parameters,
         }
     }
@@ -34,6 +41,8 @@ pub(crate) fn run(args: ProfilesArgs) -> Result<(), Exit> {
     match args.name {
         Some(name) => {
             let profile = Profile::named_or_file(&name).map_err(Exit::bad_input)?;
+            let set = flags::settings(&args.set).map_err(Exit::bad_input)?;
+            let profile = doorbell_lab::with_set(&profile, &set).map_err(Exit::bad_input)?;
             if args.json {
                 exit::print_json(&Described::of(&profile))
             } else {
@@ -53,9 +62,8 @@ pub(crate) fn run(args: ProfilesArgs) -> Result<(), Exit> {
 }
 
 fn list(profiles: &[Profile]) -> String {
-    let count = |p: &Profile, name: &str| {
-        p.parameters.iter().filter(|x| basis(&x.basis).0 == name).count().to_string()
-    };
+    let count =
+        |p: &Profile, name: &str| p.parameters.iter().filter(|x| basis(x).0 == name).count().to_string();
     let row = |p: &Profile| {
         let counts = ["published", "calibrated", "assumed"].map(|name| count(p, name));
         let [published, calibrated, assumed] = counts;
@@ -72,23 +80,32 @@ fn list(profiles: &[Profile]) -> String {
     format!("Profiles, and how many of their parameters come from where\n{table}")
 }
 
-/// Name of a basis, and its note.
-fn basis(basis: &Basis) -> (&'static str, String) {
-    match basis {
+/// A value of a parameter, as a file has it.
+fn value(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Flag => (value != 0.0).to_string(),
+        _ => value.to_string(),
+    }
+}
+
+/// Name of the basis of a parameter, and its note.
+fn basis(p: &Parameter) -> (&'static str, String) {
+    match &p.basis {
         Basis::Published { source } => ("published", source.clone()),
         Basis::Calibrated { claims, measurements, how } => {
             let from: Vec<&str> = claims.iter().chain(measurements).map(String::as_str).collect();
             ("calibrated", format!("{how} (from {})", from.join(", ")))
         }
         Basis::Assumed { reason, alternative } => ("assumed", format!("{reason}; could be {alternative}")),
+        Basis::Set { instead_of } => ("set by you", format!("instead of {}", value(*instead_of, p.unit))),
     }
 }
 
 fn parameters(profile: &Profile) -> String {
     let row = |p: &Parameter| {
-        let (name, note) = basis(&p.basis);
+        let (name, note) = basis(p);
         let note = p.base.as_ref().map_or(note.clone(), |base| format!("from {base}: {note}"));
-        vec![p.name.clone(), p.value.to_string(), p.unit.to_string(), name.to_owned(), note]
+        vec![p.name.clone(), value(p.value, p.unit), p.unit.to_string(), name.to_owned(), note]
     };
     let header = [
         ("parameter", Align::Left),

@@ -14,6 +14,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
+    if let Some(set) = args.set.first() {
+        return Err(Exit::bad_input(format!(
+            "reproduce has no --set: with {set} it would not check the profiles that the papers' claims are compared with; simulate, limits and profiles have it"
+        )));
+    }
     let select = if args.beyond { Selection::with_beyond } else { Selection::new };
     let selection = select(&args.selector).map_err(Exit::bad_input)?;
     if let Some(dir) = &args.plots {

@@ -10,6 +10,7 @@ use doorbell_lab::{
     Share, Verb, Window,
 };
 use doorbell_nic::{Digits, counted};
+use doorbell_schema::Settings;
 use doorbell_verbs::QpType;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -139,6 +140,20 @@ fn memory(w: &Resolved) -> Vec<(&'static str, String)> {
     rows.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
 }
 
+/// Parameters that are set, as they are typed.
+pub(crate) fn settings(set: &Settings) -> String {
+    let each: Vec<String> = set.iter().map(|(name, number)| format!("{name}={number}")).collect();
+    each.join(", ")
+}
+
+/// What is set over the profiles, by group where machines differ.
+fn set(w: &Resolved) -> Option<String> {
+    let of_groups = w.machine.iter().flatten().zip(w.group_names());
+    let of_groups = of_groups.filter_map(|(group, name)| Some((group.set.as_ref()?, name)));
+    let each: Vec<String> = of_groups.map(|(set, name)| format!("{}: {name}", settings(set))).collect();
+    w.set.as_ref().map(settings).or((!each.is_empty()).then(|| each.join("; ")))
+}
+
 /// The workload as resolved, for people.
 pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
     let on_off = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
@@ -153,6 +168,7 @@ pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
     };
     let mut rows = profile;
     rows.extend(w.host.clone().map(|host| ("host", host)));
+    rows.extend(set(w).map(|set| ("set by you", set)));
     rows.extend([
         ("verb", format!("{} over {}", w.verb, w.transport)),
         ("size", format!("{} B", w.size)),

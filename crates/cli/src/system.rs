@@ -12,8 +12,8 @@ use doorbell_schema::Value;
 use std::fmt::Write;
 
 pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Exit> {
-    let (profile, host) = (system.profile.clone(), system.host.clone());
-    let machines = Workload { profile, host, ..Workload::default() };
+    let (profile, host, set) = (system.profile.clone(), system.host.clone(), system.set.clone());
+    let machines = Workload { profile, host, set, ..Workload::default() };
     let profiles = machines.load_profiles().map_err(Exit::bad_input)?;
     let over_tcp = system.value("stack") == Some(Value::Text("tcp".into()));
     if over_tcp && args.trace.pcap.is_some() {
@@ -58,6 +58,9 @@ fn report(o: &SystemOutcome) -> String {
         ("latency, p50", percentile(o.latency_ns.p50, o.interval.p50_ns)),
         ("latency, p99", percentile(o.latency_ns.p99, o.interval.p99_ns)),
     ];
+    if let Some(set) = &w.set {
+        rows.insert(0, ("set by you", simulate::settings(set)));
+    }
     if let Some(replies) = o.replies_per_post {
         if let Some(cores) = w.get("cores") {
             rows.insert(0, ("server", counted(cores, "core")));

@@ -67,6 +67,15 @@ fn bad_input_gets_one_sentence_and_exit_2() {
         ("profiles cx9", "no profile cx9"),
         ("reproduce atc17", "`atc17` is no paper"),
         (
+            "reproduce atc16/tab4 --set tx.send_ns=20",
+            "reproduce has no --set: with tx.send_ns=20 it would not",
+        ),
+        ("simulate --set tx.sendns=20", "set: tx.sendns is not a parameter of cib, is tx.send_ns meant?"),
+        ("simulate --system herd-kv --set tx.units=0", "set: tx.units is 0, not within 1 to 256"),
+        ("limits --set tx.send_ns", "set is `tx.send_ns`, but must be a name, =, and a number"),
+        ("limits --set 1:tx.send_ns=20", "--set 1: names a group of machines, but all machines are alike"),
+        ("profiles cx --set tx.send=1", "set: tx.send is not a parameter of cx, is tx.send_ns meant?"),
+        (
             "simulate --system herd-kv --clients 16384 --clients-per-machine 256 --cores 14 --value 3900 --outstanding 512",
             "the run may take ",
         ),
@@ -343,6 +352,58 @@ fn groups_go_with_no_flag_that_contradicts_them() {
         assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
         assert!(stderr(&output).contains(part), "{line}: {output:?}");
         assert_eq!(stderr(&output).lines().count(), 1, "{line}: {output:?}");
+    }
+}
+
+#[test]
+fn parameters_are_set_and_said_to_be() {
+    let json = |line: &str| serde_json::from_str::<serde_json::Value>(stdout(&words(line))).unwrap();
+    let bound = |json: &serde_json::Value| {
+        let of = |l: &&serde_json::Value| l["resource"] == "nic-tx-pu";
+        json["limits"].as_array().unwrap().iter().find(of).unwrap()["mops"].as_f64().unwrap()
+    };
+    const LIMITS: &str = "limits --verb write --batch 16 --json";
+    let plain = json(LIMITS);
+    let set = json(&format!("{LIMITS} --set tx.send_ns=1 --set tx.fetched_wqe_ns=1 --set tx.send_ns=20"));
+    assert_eq!(set["workload"]["set"].to_string(), r#"{"tx.fetched_wqe_ns":1,"tx.send_ns":20}"#);
+    assert!(plain["workload"].get("set").is_none() && bound(&set) > 2.0 * bound(&plain), "{set}");
+
+    let simulated = json(&format!("{SMALL} --set tx.send_ns=2000 --json"));
+    let path = file("set.json", &simulated.to_string());
+    let again = json(&format!("simulate {} --json", path.display()));
+    assert_eq!(again["workload"], simulated["workload"]);
+    assert_eq!(again["event_hash"], simulated["event_hash"]);
+    // A SEND each 2 us.
+    assert!(simulated["mops"].as_f64().unwrap() < 0.51, "{simulated}");
+    let text = words(&format!("{SMALL} --set tx.send_ns=2000"));
+    assert!(stdout(&text).contains("  set by you      tx.send_ns=2000\n"), "{}", stdout(&text));
+
+    let system = "--system rpc-sequencer --clients 2 --warmup 10us --duration 20us --set tx.send_ns=2000";
+    let text = words(&format!("simulate {system}"));
+    assert!(stdout(&text).contains("set by you"), "{text:?}");
+    let system = json(&format!("simulate {system} --json"));
+    assert_eq!(system["workload"]["set"]["tx.send_ns"], 2000);
+
+    let groups = file("set.toml", "[[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cx3\"\n");
+    let of_group = json(&format!("limits {} --set 1:tx.send_ns=20 --json", groups.display()));
+    assert_eq!(of_group["workload"]["machine"][1]["set"].to_string(), r#"{"tx.send_ns":20}"#);
+    let text = words(&format!("limits {} --set 1:tx.send_ns=20", groups.display()));
+    assert!(stdout(&text).contains("tx.send_ns=20: machine 1 (cx3)"), "{text:?}");
+    let unsaid = words(&format!("limits {} --set tx.send_ns=20", groups.display()));
+    assert!(stderr(&unsaid).contains("as --set 0:tx.send_ns=20") && unsaid.status.code() == Some(2));
+
+    let shown = json("profiles cx --set tx.send_ns=20 --json");
+    assert_eq!(shown["set"].to_string(), r#"{"tx.send_ns":20}"#);
+    let all = shown["parameters"].as_array().unwrap();
+    let send = all.iter().find(|p| p["name"] == "tx.send_ns").unwrap();
+    assert_eq!((send["basis"].as_str(), &send["instead_of"]), (Some("set"), &110.0.into()));
+    assert!(json("profiles cx --json").get("set").is_none());
+    // What is printed can be typed: no name is broken at the table's edge.
+    let text = words("profiles e7520-t4 --set host.cores=3");
+    assert!(stdout(&text).contains("set by you  instead of 4\n"), "{text:?}");
+    let of = json("profiles e7520-t4 --json");
+    for name in of["parameters"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()) {
+        assert!(stdout(&text).contains(&format!("\n  {name} ")), "{name}");
     }
 }
 

@@ -16,7 +16,7 @@ pub enum Asked {
 }
 
 /// Fields that a system has beside its parameters.
-const BESIDE: [&str; 4] = ["system", "design", "profile", "host"];
+const BESIDE: [&str; 5] = ["system", "design", "profile", "host", "set"];
 
 /// Names of the systems, and of what several designs do.
 static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| {
@@ -195,11 +195,12 @@ impl Asked {
         let name = read(given, "profile")?.unwrap_or_else(|| Workload::default().profile_name().to_owned());
         let mut machines = Workload::default();
         (machines.profile, machines.host) = (Some(name), read(given, "host")?);
+        machines.set = given.read("set").map_err(WorkloadError::Invalid)?;
         let profiles = machines.load_profiles()?;
         let profile = profiles.first();
         let mut system = entry.with(&usual_on(profile, entry, given)).map_err(WorkloadError::Invalid)?;
         system.check(profile)?;
-        (system.profile, system.host) = (machines.profile, machines.host);
+        (system.profile, system.host, system.set) = (machines.profile, machines.host, machines.set);
         Ok(Asked::System(system))
     }
 
@@ -250,6 +251,7 @@ mod tests {
         for entry in SYSTEMS.iter() {
             let mut system = entry.with(&entry.usual).unwrap();
             (system.profile, system.host) = (Some("cx3".into()), Some("e5-2683-v3".into()));
+            system.set = Some([("tx.send_ns".to_owned(), "20.5".parse().unwrap())].into());
             let json = serde_json::to_string(&system).unwrap();
             let given = Given::from_json("w", &json, &fields()).unwrap();
             assert_eq!(Asked::of(&given).unwrap(), Asked::System(system));

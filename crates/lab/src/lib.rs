@@ -23,6 +23,7 @@ pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;
 pub use doorbell_workload::{
     Addresses, MachineGroup, Pattern, Pieces, Profiles, Resolved, Verb, Window, Workload, WorkloadError,
+    with_set,
 };
 pub use explain::{EXPLAIN_RUNS, explain, explain_system, percent, simulate, simulate_system, words};
 pub use judge::report::{

@@ -10,7 +10,7 @@ use crate::steady::{Stop, Wanted};
 use crate::{asked, explain};
 use doorbell_nic::{Profile, Resource};
 use doorbell_schema::json_schema::{self, Presence};
-use doorbell_schema::{Duration, Field, Given, Value};
+use doorbell_schema::{Duration, Field, Given, Settings, Value};
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::site::{self, SiteError};
@@ -112,12 +112,14 @@ pub struct SystemWorkload {
     pub profile: Option<String>,
     /// The host that the NICs are in, where it is not the profile's own.
     pub host: Option<String>,
+    /// Parameters of the profile that have other values.
+    pub set: Option<Settings>,
     system: Arc<dyn Simulated>,
 }
 
 impl<S: System> From<S> for SystemWorkload {
     fn from(system: S) -> SystemWorkload {
-        SystemWorkload { profile: None, host: None, system: Arc::new(system) }
+        SystemWorkload { profile: None, host: None, set: None, system: Arc::new(system) }
     }
 }
 
@@ -222,7 +224,9 @@ impl SystemWorkload {
 
 impl PartialEq for SystemWorkload {
     fn eq(&self, other: &SystemWorkload) -> bool {
-        let of = |w: &SystemWorkload| (w.profile.clone(), w.host.clone(), w.system.name(), w.system.values());
+        let of = |w: &SystemWorkload| {
+            (w.profile.clone(), w.host.clone(), w.set.clone(), w.system.name(), w.system.values())
+        };
         of(self) == of(other)
     }
 }
@@ -232,7 +236,9 @@ impl Serialize for SystemWorkload {
         let name = Some(Value::Text(self.system.name().to_owned()));
         let profile = self.profile.clone().map(|profile| ("profile", Some(Value::Text(profile))));
         let host = self.host.clone().map(|host| ("host", Some(Value::Text(host))));
-        let own = [("system", name)].into_iter().chain(profile).chain(host).chain(self.system.values());
+        let set = self.set.clone().map(|set| ("set", Some(Value::Settings(set))));
+        let told = [("system", name)].into_iter().chain(profile).chain(host).chain(set);
+        let own = told.chain(self.system.values());
         serializer.collect_map(own.filter_map(|(key, value)| Some((key, value?))))
     }
 }
@@ -244,7 +250,7 @@ impl JsonSchema for SystemWorkload {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let named = Workload::FIELDS.iter().filter(|f| ["profile", "host"].contains(&f.key));
+        let named = Workload::FIELDS.iter().filter(|f| ["profile", "host", "set"].contains(&f.key));
         let named: Vec<_> = named.map(|field| (field, Presence::OrAbsent)).collect();
         let one = |entry: &Entry| {
             // What has no usual value need not be said.
@@ -271,7 +277,8 @@ impl<'de> Deserialize<'de> for SystemWorkload {
         let (name, profile, host) = (read("system")?.unwrap_or_default(), read("profile")?, read("host")?);
         let entry = SYSTEMS.iter().find(|entry| entry.name == name);
         let entry = entry.ok_or_else(|| D::Error::custom(format!("`{name}` is no system")))?;
-        Ok(SystemWorkload { profile, host, ..entry.with(&given).map_err(D::Error::custom)? })
+        let set = given.read("set").map_err(D::Error::custom)?;
+        Ok(SystemWorkload { profile, host, set, ..entry.with(&given).map_err(D::Error::custom)? })
     }
 }
 

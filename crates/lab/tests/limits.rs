@@ -208,7 +208,7 @@ impl Memory {
 
 /// The profiles are given beside it, some of which have no name.
 fn group(profile: usize, count: u32) -> MachineGroup {
-    MachineGroup { profile: profile.to_string(), count, host: None }
+    MachineGroup { profile: profile.to_string(), count, host: None, set: None }
 }
 
 /// Machines that post, and that are posted to.

@@ -431,3 +431,66 @@ fn caches_that_cannot_be_are_refused() {
         assert!(error.starts_with("my.toml:4: hierarchy.") && error.contains(message), "{error}");
     }
 }
+
+/// What of cib somebody sets.
+fn set(profile: &Profile, set: &[(&str, f64)]) -> Result<Profile, String> {
+    let set = set.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    profile.with_set(&set).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_parameter_can_be_set() {
+    let cib = profile("cib");
+    let mine = set(&cib, &[("tx.send_ns", 20.5), ("nic.inline_recv_ud", 1.0), ("rx.units", 8.0)]).unwrap();
+    assert_eq!((mine.tx.send, mine.nic.inline_recv_ud, mine.rx.units), (Span::from_ps(20_500), true, 8));
+    let told: Vec<_> = mine.set().map(|p| (p.name.as_str(), p.value, p.note())).collect();
+    let wanted = [
+        ("nic.inline_recv_ud", 1.0, "set by you, instead of 0".to_owned()),
+        ("tx.send_ns", 20.5, "set by you, instead of 60".to_owned()),
+        ("rx.units", 8.0, "set by you, instead of 16".to_owned()),
+    ];
+    assert_eq!(told, wanted);
+    // All else is as it was, and what is set twice is instead of the profile's own.
+    let rest =
+        |p: &Profile| p.parameters.iter().filter(|p| p.name != "tx.send_ns").cloned().collect::<Vec<_>>();
+    let once = set(&cib, &[("tx.send_ns", 30.0)]).unwrap();
+    assert_eq!((rest(&once), &once.host, &once.rx), (rest(&cib), &cib.host, &cib.rx));
+    assert_eq!(set(&once, &[("tx.send_ns", 20.0)]), set(&cib, &[("tx.send_ns", 20.0)]));
+    assert_eq!(set(&cib, &[]), Ok(cib));
+    let hierarchy = set(&profile("e7520-t4"), &[("hierarchy.dma_write_ways", 2.0)]).unwrap().hierarchy;
+    assert_eq!(hierarchy.map(|h| h.write_ways), Some(2));
+}
+
+#[test]
+fn every_parameter_can_be_set_by_its_name_to_its_value() {
+    for name in Profile::names() {
+        let p = profile(name);
+        for parameter in &p.parameters {
+            let same = set(&p, &[(&parameter.name, parameter.value)]).unwrap();
+            assert_eq!(same.set().count(), 1, "{name} {}", parameter.name);
+            assert_eq!(Profile { parameters: p.parameters.clone(), ..same }, p, "{name} {}", parameter.name);
+        }
+    }
+}
+
+#[test]
+fn what_is_set_is_checked_as_in_a_file() {
+    for (name, value, message) in [
+        ("tx.sendns", 1.0, "set: tx.sendns is not a parameter of cib, is tx.send_ns meant?"),
+        ("zzz", 1.0, "set: zzz is not a parameter of cib: `doorbell profiles NAME` lists"),
+        // What cib has no section of.
+        ("tcp.mtu_bytes", 1500.0, "set: tcp.mtu_bytes is not a parameter of cib"),
+        ("tx.send_ns", -1.0, "set: tx.send_ns is -1, not within 0 to 100000"),
+        ("tx.send_ns", f64::NAN, "set: tx.send_ns is NaN, not within"),
+        ("tx.units", 2.5, "set: tx.units is 2.5, but must be a whole number"),
+        ("tx.units", 0.0, "set: tx.units is 0, not within 1 to 256"),
+        ("nic.inline_recv_ud", 2.0, "set: nic.inline_recv_ud is 2, but must be true or false"),
+        ("link.mtu_bytes", 1500.0, "set: link.mtu_bytes is 1500, not 256, 512, 1024, 2048 or 4096"),
+        ("nic.cqe_bytes", 32.0, "set: nic.cqe_bytes is 32, but a CQE of mlx5 has 64 or 128"),
+    ] {
+        let error = set(&profile("cib"), &[(name, value)]).unwrap_err();
+        assert!(error.starts_with(message), "{error}");
+    }
+    let error = set(&profile("e7520-t4"), &[("host.cores", 65.0)]).unwrap_err();
+    assert!(error.starts_with("set: host.cores is 65, but a host with [hierarchy]"), "{error}");
+}

@@ -1,6 +1,6 @@
 //! Fields.
 
-use crate::{BadDuration, Duration, Given, Share, Value};
+use crate::{BadDuration, Duration, Given, Settings, Share, Value};
 use doorbell_verbs::Span;
 
 /// What can be said about something: one key of a file, one or two flags.
@@ -47,6 +47,8 @@ pub enum Kind {
     Text,
     /// Tables, each with these fields.
     Tables(&'static [Field]),
+    /// Numbers by names, of which whoever takes them knows which there are.
+    Settings,
 }
 
 /// How a field is given on a command line.
@@ -148,6 +150,11 @@ impl Field {
         Field::of(Kind::Tables(fields)).in_files()
     }
 
+    /// Numbers by names.
+    pub const fn settings() -> Field {
+        Field::of(Kind::Settings).shown("NAME=NUMBER")
+    }
+
     /// The same with what is usual, in words.
     pub const fn usual(self, usual: &'static str) -> Field {
         Field { usual, ..self }
@@ -197,8 +204,21 @@ impl Field {
             Kind::Switch => Value::Switch(text.parse().map_err(|_| self.refuse(text, "true or false"))?),
             Kind::Name(_) | Kind::Time { .. } | Kind::Share(..) | Kind::Text => Value::Text(text.to_owned()),
             Kind::Tables(_) => return Err(format!("{} is for files, which have tables", self.key)),
+            Kind::Settings => Value::Settings(self.setting(text)?),
         };
         check(self, &value).map(|()| value)
+    }
+
+    /// A setting, as `name=number`.
+    fn setting(&self, text: &str) -> Result<Settings, String> {
+        let Some((name, number)) = text.split_once('=') else {
+            return Err(format!("{} is `{text}`, but must be a name, =, and a number", self.key));
+        };
+        let (name, number) = (name.trim(), number.trim());
+        let number = number
+            .parse()
+            .map_err(|wanted| format!("{}: {name} is `{number}`, but must be {wanted}", self.key))?;
+        Ok(Settings::from([(name.to_owned(), number)]))
     }
 
     pub(crate) fn refuse(&self, got: impl std::fmt::Display, wanted: &str) -> String {
@@ -237,6 +257,7 @@ impl Field {
                 let keys: Vec<&str> = fields.iter().map(|field| field.key).collect();
                 format!("tables of {}", keys.join(", "))
             }
+            Kind::Settings => "numbers by names".into(),
         }
     }
 
@@ -286,7 +307,8 @@ pub fn check(field: &Field, value: &Value) -> Result<(), String> {
         }
         (Kind::Number { .. }, Value::Number(_))
         | (Kind::Switch, Value::Switch(_))
-        | (Kind::Text, Value::Text(_)) => Ok(()),
+        | (Kind::Text, Value::Text(_))
+        | (Kind::Settings, Value::Settings(_)) => Ok(()),
         (Kind::Name(names), Value::Text(name)) => match names.contains(&name.as_str()) {
             true => Ok(()),
             false => Err(format!("{key} is `{name}`, but must be {}", one_of(names))),
@@ -333,6 +355,7 @@ impl Kind {
             Kind::Time { .. } => "a time, as \"500us\"",
             Kind::Share(..) => "a share, as \"1%\"",
             Kind::Tables(_) => "a list of tables",
+            Kind::Settings => "a table of numbers",
         }
     }
 }

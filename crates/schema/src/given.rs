@@ -48,10 +48,17 @@ impl Given {
         self.0.keys().map(String::as_str)
     }
 
-    /// This, and of what it does not speak, `base`.
+    /// This, and of what it does not speak, `base`; of settings each by itself.
     pub fn over(self, base: Given) -> Given {
         let mut all = base.0;
-        all.extend(self.0);
+        for (key, value) in self.0 {
+            match (all.get_mut(&key), value) {
+                (Some(Value::Settings(below)), Value::Settings(above)) => below.extend(above),
+                (_, value) => {
+                    all.insert(key, value);
+                }
+            }
+        }
         Given(all)
     }
 

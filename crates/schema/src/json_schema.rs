@@ -47,6 +47,7 @@ fn of_kind(kind: Kind) -> Value {
         Kind::Name(names) => json!({ "type": "string", "enum": names }),
         Kind::Time { .. } => json!({ "type": "string", "pattern": "^[0-9]+(ps|ns|us|ms|s)$" }),
         Kind::Share(..) => json!({ "type": "string", "pattern": "^[0-9]+([.][0-9]{1,4})?%$" }),
+        Kind::Settings => json!({ "type": "object", "additionalProperties": { "type": "number" } }),
         Kind::Text => json!({ "type": "string" }),
         Kind::Tables(fields) => {
             let presence = |field: &Field| if field.required { Presence::Always } else { Presence::OrAbsent };

@@ -1,7 +1,7 @@
 //! Files: TOML and JSON, each value checked where it stands, so that an error says its line.
 
 use crate::field::Kind;
-use crate::{Field, Given, Says, Value};
+use crate::{Field, Given, Says, Value, settings};
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
@@ -353,8 +353,11 @@ impl<'de> Visitor<'de> for ValueOf {
         Err(self.refuse(format_args!("{number:?}")))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Option<Value>, A::Error> {
-        Err(self.refuse("a table"))
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<Value>, A::Error> {
+        match self.0.kind {
+            Kind::Settings => self.checked(Value::Settings(settings::read(map)?)),
+            _ => Err(self.refuse("a table")),
+        }
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Option<Value>, E> {

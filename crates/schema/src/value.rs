@@ -1,6 +1,6 @@
 //! Values of fields.
 
-use crate::Given;
+use crate::{Given, Real, Settings};
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use serde::{Deserializer, Serialize, Serializer, forward_to_deserialize_any};
@@ -17,6 +17,8 @@ pub enum Value {
     Text(String),
     /// Tables.
     Tables(Vec<Given>),
+    /// Numbers by names.
+    Settings(Settings),
 }
 
 impl Value {
@@ -47,7 +49,12 @@ fn from_json(json: serde_json::Value) -> Option<Value> {
             };
             tables.into_iter().map(table).collect::<Option<_>>().map(Value::Tables)
         }
-        serde_json::Value::Null | serde_json::Value::Object(_) => None,
+        serde_json::Value::Object(numbers) => {
+            let number =
+                |(name, value): (String, serde_json::Value)| Some((name, Real::new(value.as_f64()?)?));
+            numbers.into_iter().map(number).collect::<Option<_>>().map(Value::Settings)
+        }
+        serde_json::Value::Null => None,
     }
 }
 
@@ -58,6 +65,7 @@ impl fmt::Display for Value {
             Value::Number(number) => write!(f, "{number}"),
             Value::Text(text) => write!(f, "`{text}`"),
             Value::Tables(_) => write!(f, "a list of tables"),
+            Value::Settings(_) => write!(f, "a table"),
         }
     }
 }
@@ -69,6 +77,7 @@ impl Serialize for Value {
             Value::Number(number) => serializer.serialize_u64(*number),
             Value::Text(text) => serializer.serialize_str(text),
             Value::Tables(tables) => tables.serialize(serializer),
+            Value::Settings(settings) => settings.serialize(serializer),
         }
     }
 }
@@ -90,6 +99,7 @@ impl<'de> Deserializer<'de> for Value {
             Value::Number(number) => visitor.visit_u64(number),
             Value::Text(text) => visitor.visit_string(text),
             Value::Tables(tables) => visitor.visit_seq(SeqDeserializer::new(tables.into_iter())),
+            Value::Settings(settings) => visitor.visit_map(MapDeserializer::new(settings.into_iter())),
         }
     }
 

@@ -21,4 +21,4 @@ pub use kinds::{Addresses, Pattern, Pieces, Verb};
 pub use profiles::Profiles;
 pub use queues::{QueueLimits, Queues, RECV_BATCH};
 pub use window::Window;
-pub use workload::{MachineGroup, Resolved, Workload, WorkloadError};
+pub use workload::{MachineGroup, Resolved, Workload, WorkloadError, with_set};

@@ -51,6 +51,7 @@ impl Workload {
         let resolved = Resolved {
             profile: self.profile_name().to_owned(),
             host: self.host.clone(),
+            set: self.set.clone(),
             machine: self.machine.clone(),
             verb,
             transport,

@@ -3,7 +3,9 @@
 use crate::older::as_meant;
 use crate::{Addresses, Pattern, Pieces, Profiles, Verb};
 use doorbell_nic::{Profile, ProfileError};
-use doorbell_schema::{Duration, Field, Flag, Given, Schema, SchemaError, Share, Value, schema};
+use doorbell_schema::{
+    Duration, Field, Flag, Given, Kind, Schema, SchemaError, Settings, Share, Value, schema,
+};
 use doorbell_verbs::{Opcode, PageSize, QpType};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -14,6 +16,8 @@ use thiserror::Error;
 const TRANSPORTS: &[&str] = &["rc", "uc", "ud"];
 /// What is said of a host.
 const HOST: &str = "Host that the NIC is in: a host's name, as e7520, or a profile whose host it is";
+/// What is said of parameters that are set.
+const SET: &str = "Parameters of the profile with other values, by the names that `doorbell profiles NAME` has, as tx.send_ns=20";
 /// The most of what only hardware limits.
 const ANY: u64 = u32::MAX as u64;
 
@@ -28,6 +32,9 @@ pub struct MachineGroup {
     /// The host that the NIC is in, where it is not the profile's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// Parameters of their profile that have other values, each in its unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<Settings>,
 }
 
 fn one() -> u32 {
@@ -39,6 +46,7 @@ impl MachineGroup {
         Field::text().required().named("profile", "Built-in profile or path of a profile's TOML file"),
         Field::count(1, ANY).usual("1").named("count", "How many there are"),
         Field::text().usual("the profile's own").named("host", HOST),
+        Field::settings().usual("none").named("set", SET),
     ];
 }
 
@@ -59,8 +67,11 @@ schema! {
     profile: String = Field::text().shown("NAME").usual("cib"),
     /// Host that the NIC is in: a host's name, as e7520, or a profile whose host it is.
     host: String | absent = Field::text().shown("NAME").usual("the profile's own"),
-    /// Where machines differ: groups of like ones, in the order of their numbers, in place of profile, host
-    /// and machines.
+    /// Parameters of the profile with other values, by the names that `doorbell profiles NAME` has, as
+    /// tx.send_ns=20.
+    set: Settings | absent = Field::settings().usual("none"),
+    /// Where machines differ: groups of like ones, in the order of their numbers, in place of profile, host,
+    /// set and machines.
     machine: Vec<MachineGroup> | absent = Field::tables(MachineGroup::FIELDS).usual("one group"),
     /// Verb.
     verb: Verb = Field::name(Verb::NAMES).usual("send"),
@@ -231,6 +242,33 @@ impl Workload {
         rest
     }
 
+    /// What is given, and these parameters of the profile of one group of its machines, counted from 0.
+    ///
+    /// # Errors
+    /// If there is no such group.
+    pub fn with_set_of_group(given: Given, group: usize, set: Settings) -> Result<Given, WorkloadError> {
+        let Some(Value::Tables(mut tables)) = given.get("machine").cloned() else {
+            return invalid(format!(
+                "--set {group}: names a group of machines, but all machines are alike: leave {group}: out"
+            ));
+        };
+        let most = tables.len().max(1) - 1;
+        let Some(table) = tables.get_mut(group) else {
+            return invalid(format!("--set {group}: names a group of machines, but there are 0 to {most}"));
+        };
+        let field = |fields: &[&'static Field], key| fields.iter().copied().find(|field| field.key == key);
+        let fields = Workload::fields();
+        let machine = field(&fields, "machine").expect("it was given");
+        let Kind::Tables(of_group) = machine.kind else { unreachable!("groups are tables") };
+        let set_of = of_group.iter().find(|field| field.key == "set").expect("groups have it");
+        let mut above = Given::default();
+        above.set(set_of, Value::Settings(set)).map_err(WorkloadError::Invalid)?;
+        *table = above.over(std::mem::take(table));
+        let mut all = given;
+        all.set(machine, Value::Tables(tables)).map_err(WorkloadError::Invalid)?;
+        Ok(all)
+    }
+
     /// A resolved workload with groups says also what follows from them; this leaves it out.
     fn without_sums(self) -> Workload {
         let Some(groups) = &self.machine else { return self };
@@ -256,8 +294,11 @@ impl Workload {
     /// The profiles of its machines.
     pub fn load_profiles(&self) -> Result<Profiles, WorkloadError> {
         self.check_groups()?;
-        let first = load(self.profile_name(), self.host_name())?;
-        let others = self.machine.iter().flatten().skip(1).map(|g| load(&g.profile, g.host.as_deref()));
+        let of_group = || self.machine.as_ref()?.first()?.set.as_ref();
+        let set = self.set.as_ref().or_else(of_group);
+        let first = load(self.profile_name(), self.host_name(), set)?;
+        let others = self.machine.iter().flatten().skip(1);
+        let others = others.map(|g| load(&g.profile, g.host.as_deref(), g.set.as_ref()));
         Ok(Profiles::of_groups(first, others.collect::<Result<_, _>>()?))
     }
 
@@ -281,6 +322,11 @@ impl Workload {
         if let Some(host) = &self.host {
             return invalid(format!("host is {host}, but the workload's [[machine]] tables say the hosts"));
         }
+        if let Some((name, number)) = self.set.iter().flatten().next() {
+            return invalid(format!(
+                "set is of one profile, but the workload's [[machine]] tables name the profiles: say of which group, from 0, as --set 0:{name}={number}"
+            ));
+        }
         if let Some(machines) = self.machines {
             return invalid(format!(
                 "machines is {machines}, but the workload's [[machine]] tables say how many there are"
@@ -290,13 +336,22 @@ impl Workload {
     }
 }
 
-/// A profile, in the host of this name where one is given.
-fn load(profile: &str, host: Option<&str>) -> Result<Profile, ProfileError> {
+/// A profile, in the host of this name where one is given, with what is set over it.
+fn load(profile: &str, host: Option<&str>, set: Option<&Settings>) -> Result<Profile, ProfileError> {
     let profile = Profile::named_or_file(profile)?;
-    match host {
-        Some(host) => profile.on_host(host),
-        None => Ok(profile),
-    }
+    let profile = match host {
+        Some(host) => profile.on_host(host)?,
+        None => profile,
+    };
+    set.map_or(Ok(profile.clone()), |set| with_set(&profile, set))
+}
+
+/// A profile with what is set over it.
+///
+/// # Errors
+/// As [`Profile::with_set`].
+pub fn with_set(profile: &Profile, set: &Settings) -> Result<Profile, ProfileError> {
+    profile.with_set(&set.iter().map(|(name, number)| (name.clone(), number.get())).collect())
 }
 
 /// A name of a profile as it is, a path from this directory, or tables with them.
@@ -763,6 +818,40 @@ pub(crate) mod tests {
             from(&format!("size = {size}\npattern = \"{pattern}\"\n{MIXED}")).unwrap().inline
         };
         assert!(usual(401, "outbound") && usual(400, "inbound") && !usual(401, "inbound"));
+    }
+
+    #[test]
+    fn parameters_are_set_of_the_profile_that_is_meant() {
+        let send = |w: &Workload| {
+            w.load_profiles().unwrap().all().map(|p| p.tx.send.as_ps() / 1000).collect::<Vec<_>>()
+        };
+        let like = Workload::from_toml("w.toml", "[set]\ntx.send_ns = 20").unwrap();
+        assert_eq!(send(&like), [20]);
+        let resolved = like.resolve(&like.load_profiles().unwrap()).unwrap();
+        let json = serde_json::to_value(&resolved).unwrap();
+        assert_eq!(json["set"].to_string(), r#"{"tx.send_ns":20}"#);
+        assert_eq!(send(&Workload::from_json("w", &json.to_string()).unwrap()), [20]);
+
+        let file = Given::from_toml("w.toml", MIXED, &Workload::fields()).unwrap();
+        let setting: Settings = [("tx.send_ns".to_owned(), "20".parse().unwrap())].into();
+        let of_group = |n| Workload::with_set_of_group(file.clone(), n, setting.clone());
+        assert_eq!(send(&Workload::of(&of_group(0).unwrap()).unwrap()), [20, 110]);
+        let second = Workload::of(&of_group(1).unwrap()).unwrap();
+        assert_eq!(send(&second), [60, 20]);
+        let json = serde_json::to_value(second.resolve(&second.load_profiles().unwrap()).unwrap()).unwrap();
+        assert_eq!(json["machine"][1]["set"].to_string(), r#"{"tx.send_ns":20}"#);
+        assert_eq!(send(&Workload::from_json("w", &json.to_string()).unwrap()), [60, 20]);
+
+        let whole = format!("set = {{ tx.send_ns = 20 }}\n{MIXED}");
+        let none = Workload::with_set_of_group(Given::default(), 1, setting.clone());
+        for (error, part) in [
+            (from(&whole).unwrap_err(), "say of which group, from 0, as --set 0:tx.send_ns=20"),
+            (of_group(2).unwrap_err(), "--set 2: names a group of machines, but there are 0 to 1"),
+            (none.unwrap_err(), "--set 1: names a group of machines, but all machines are alike"),
+            (from("[set]\ntx.units = 0").unwrap_err(), "set: tx.units is 0, not within 1 to 256"),
+        ] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
     }
 
     #[test]

@@ -226,7 +226,9 @@ fn no_claim(check: &Check) -> ! {
 fn calibrated_from(profile: &Profile) -> impl Iterator<Item = String> {
     profile.parameters.iter().flat_map(|p| match &p.basis {
         ParameterBasis::Calibrated { claims, .. } => claims.clone(),
-        ParameterBasis::Published { .. } | ParameterBasis::Assumed { .. } => Vec::new(),
+        ParameterBasis::Published { .. } | ParameterBasis::Assumed { .. } | ParameterBasis::Set { .. } => {
+            Vec::new()
+        }
     })
 }
 
@@ -237,6 +239,7 @@ fn count(profile: &Profile) -> ParameterCounts {
             ParameterBasis::Published { .. } => counts.published += 1,
             ParameterBasis::Calibrated { .. } => counts.calibrated += 1,
             ParameterBasis::Assumed { .. } => counts.assumed += 1,
+            ParameterBasis::Set { .. } => unreachable!("claims are checked with profiles as they are"),
         }
     }
     counts

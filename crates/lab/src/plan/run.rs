@@ -184,3 +184,23 @@ fn bytes_of(w: &Resolved, profile: &Profile, machine: u32) -> u64 {
     });
     counters + threads.sum::<u64>()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_workload::Workload;
+
+    #[test]
+    fn a_parameter_that_is_set_makes_another_run() {
+        let key = |toml: &str| {
+            let workload = Workload::from_toml("w.toml", toml).unwrap();
+            let profiles = workload.load_profiles().unwrap();
+            Run::verbs(profiles.clone(), workload.resolve(&profiles).unwrap()).key()
+        };
+        let keys =
+            ["", "[set]\ntx.send_ns = 20", "[set]\ntx.send_ns = 21", "[set]\ntx.send_ns = 60"].map(key);
+        for (i, one) in keys.iter().enumerate() {
+            assert!(keys.iter().skip(i + 1).all(|other| other != one), "{one:?}");
+        }
+    }
+}

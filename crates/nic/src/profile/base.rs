@@ -28,7 +28,7 @@ pub(super) fn load(
     if !is_path(name) {
         return Profile::named(name).map_err(|error| match error {
             ProfileError::NotFound(message) => reader.error(at, format!("{key}: {message}")),
-            content @ ProfileError::Content { .. } => content,
+            other => other,
         });
     }
     let file = Path::new(reader.file());

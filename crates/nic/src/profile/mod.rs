@@ -20,7 +20,7 @@ use crate::Generation;
 use doorbell_verbs::Mtu;
 use parameter::{Reader, Section};
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use toml::Spanned;
@@ -179,36 +179,104 @@ impl Profile {
         };
         let inherited = reader.base.as_ref().and_then(|base| base.device_id.clone());
         let device_id = parsed.device_id.or(inherited);
-        let host = Host::read(&mut reader, host)?;
-        let inherited = reader.base.as_ref().is_some_and(|base| base.hierarchy.is_some());
         let hierarchy_at = parsed.hierarchy.as_ref().map_or(0, |hierarchy| hierarchy.span().start);
-        let hierarchy = match parsed.hierarchy {
+        let sections = Sections {
+            host_at,
+            hierarchy_at,
+            host,
+            hierarchy: parsed.hierarchy,
+            tcp: parsed.tcp,
+            pcie: parsed.pcie,
+            link: parsed.link,
+            nic: parsed.nic,
+            tx: parsed.tx,
+            rx: parsed.rx,
+            atomics: parsed.atomics,
+            caches: parsed.caches,
+        };
+        let (name, title) = (parsed.name.into_inner(), parsed.title);
+        sections.read(reader, Named { name, title, device_id }, generation)
+    }
+
+    /// The same with these values of parameters, each in its unit; a flag is 0 or 1. The parameters then say that
+    /// they were set.
+    ///
+    /// # Errors
+    /// One sentence where one is no parameter of this profile, or its value is not what a file could give it.
+    pub fn with_set(&self, set: &BTreeMap<String, f64>) -> Result<Profile, ProfileError> {
+        let reader = Reader::of_set(self, set);
+        let Profile { name, title, device_id, .. } = self.clone();
+        Sections::default().read(reader, Named { name, title, device_id }, self.generation)
+    }
+
+    /// The parameters that were set over the profile, with their values in their units.
+    pub fn set(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters.iter().filter(|p| matches!(p.basis, Basis::Set { .. }))
+    }
+}
+
+/// What a profile is called.
+struct Named {
+    name: String,
+    title: String,
+    device_id: Option<DeviceId>,
+}
+
+/// The sections of a file.
+#[derive(Default)]
+struct Sections {
+    /// Bytes at which the file tells of its host, and of its caches.
+    host_at: usize,
+    hierarchy_at: usize,
+    host: Option<Spanned<Section>>,
+    hierarchy: Option<Spanned<Section>>,
+    tcp: Option<Spanned<Section>>,
+    pcie: Option<Spanned<Section>>,
+    link: Option<Spanned<Section>>,
+    nic: Option<Spanned<Section>>,
+    tx: Option<Spanned<Section>>,
+    rx: Option<Spanned<Section>>,
+    atomics: Option<Spanned<Section>>,
+    caches: Option<Spanned<Section>>,
+}
+
+impl Sections {
+    /// A profile of what they give, and `reader` knows besides.
+    fn read(
+        self,
+        mut reader: Reader<'_>,
+        named: Named,
+        generation: Generation,
+    ) -> Result<Profile, ProfileError> {
+        let host = Host::read(&mut reader, self.host)?;
+        let inherited = reader.base.as_ref().is_some_and(|base| base.hierarchy.is_some());
+        let hierarchy = match self.hierarchy {
             None if !inherited => None,
             section => Some(Hierarchy::read(&mut reader, section)?),
         };
         if let Some(Err(message)) = hierarchy.as_ref().map(Hierarchy::check) {
-            return Err(reader.error(hierarchy_at, message));
+            return Err(reader.error(self.hierarchy_at, message));
         }
         if hierarchy.is_some() && host.cores > Hierarchy::MOST_CORES {
             let most = Hierarchy::MOST_CORES;
             let message =
                 format!("host.cores is {}, but a host with [hierarchy] has at most {most}", host.cores);
-            return Err(reader.error(host_at, message));
+            return Err(reader.error(self.host_at, message));
         }
         let inherited = reader.base.as_ref().is_some_and(|base| base.tcp.is_some());
-        let tcp = match parsed.tcp {
+        let tcp = match self.tcp {
             None if !inherited => None,
             section => Some(Tcp::read(&mut reader, section)?),
         };
-        let pcie = Pcie::read(&mut reader, parsed.pcie)?;
-        let link_at = parsed.link.as_ref().map_or(0, |link| link.span().start);
-        let link = Link::read(&mut reader, parsed.link)?;
+        let pcie = Pcie::read(&mut reader, self.pcie)?;
+        let link_at = self.link.as_ref().map_or(0, |link| link.span().start);
+        let link = Link::read(&mut reader, self.link)?;
         if !generation.is_iwarp() && Mtu::from_bytes(link.mtu).is_none() {
             let message = format!("link.mtu_bytes is {}, not 256, 512, 1024, 2048 or 4096", link.mtu);
             return Err(reader.error(link_at, message));
         }
-        let nic_at = parsed.nic.as_ref().map_or(0, |nic| nic.span().start);
-        let nic = Nic::read(&mut reader, parsed.nic)?;
+        let nic_at = self.nic.as_ref().map_or(0, |nic| nic.span().start);
+        let nic = Nic::read(&mut reader, self.nic)?;
         if let Err(message) = generation.layout().completion.check(generation, nic.cqe) {
             return Err(reader.error(nic_at, message));
         }
@@ -218,13 +286,14 @@ impl Profile {
             pcie_speed: PcieSpeed::of_all_lanes(&pcie),
             link,
             nic,
-            tx: Tx::read(&mut reader, parsed.tx)?,
-            rx: Rx::read(&mut reader, parsed.rx)?,
-            atomics: Atomics::read(&mut reader, parsed.atomics)?,
-            caches: Caches::read(&mut reader, parsed.caches)?,
+            tx: Tx::read(&mut reader, self.tx)?,
+            rx: Rx::read(&mut reader, self.rx)?,
+            atomics: Atomics::read(&mut reader, self.atomics)?,
+            caches: Caches::read(&mut reader, self.caches)?,
         };
+        reader.finish_set()?;
         let parameters = reader.into_parameters();
-        let (name, title) = (parsed.name.into_inner(), parsed.title);
+        let Named { name, title, device_id } = named;
         Ok(Profile { name, title, device_id, host, hierarchy, tcp, device, parameters })
     }
 }
@@ -235,7 +304,7 @@ impl Profile {
     pub fn calibrated_claims(&self) -> BTreeSet<&str> {
         let claims = self.parameters.iter().filter_map(|p| match &p.basis {
             Basis::Calibrated { claims, .. } => Some(claims),
-            Basis::Published { .. } | Basis::Assumed { .. } => None,
+            Basis::Published { .. } | Basis::Assumed { .. } | Basis::Set { .. } => None,
         });
         claims.flatten().map(String::as_str).collect()
     }

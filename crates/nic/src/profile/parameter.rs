@@ -11,7 +11,7 @@ use thiserror::Error;
 use toml::Spanned;
 
 /// Where the value of a parameter comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "basis", rename_all = "lowercase")]
 pub enum Basis {
     /// Stated by someone.
@@ -34,6 +34,11 @@ pub enum Basis {
         reason: String,
         /// What else it could be.
         alternative: String,
+    },
+    /// Set by whoever asks, over what the profile has.
+    Set {
+        /// The profile's own value.
+        instead_of: f64,
     },
 }
 
@@ -122,6 +127,7 @@ impl Parameter {
                 format!("{how} (from {})", used.join("; "))
             }
             Basis::Assumed { reason, alternative } => format!("{reason} (could be {alternative})"),
+            Basis::Set { instead_of } => format!("set by you, instead of {instead_of}"),
         }
     }
 }
@@ -142,6 +148,9 @@ pub enum ProfileError {
         /// What is wrong, with the key.
         message: String,
     },
+    /// What was set over a profile is no parameter of it, or not within its range.
+    #[error("set: {0}")]
+    Set(String),
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -195,6 +204,9 @@ impl Entry {
     }
 }
 
+/// Likeness from which on a name may be meant for another, 1 being the same.
+const LIKE: f64 = 0.8;
+
 /// A type that a parameter can have in a [`crate::Profile`].
 pub(super) trait Field: Sized {
     /// From a value in base units, already within its range.
@@ -236,11 +248,13 @@ pub(super) struct Taken {
     entries: Section,
 }
 
-/// Reads parameters out of one file, and out of its base what the file does not give.
+/// Reads parameters out of one file, and out of its base what the file does not give; or out of what is set over
+/// its base, and then there is no file.
 pub(super) struct Reader<'a> {
     file: &'a str,
     text: &'a str,
     pub(super) base: Option<Profile>,
+    set: Option<BTreeMap<String, f64>>,
     parameters: Vec<Parameter>,
 }
 
@@ -255,7 +269,12 @@ fn given_twice(key: &str) -> String {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(file: &'a str, text: &'a str) -> Reader<'a> {
-        Reader { file, text, base: None, parameters: Vec::new() }
+        Reader { file, text, base: None, set: None, parameters: Vec::new() }
+    }
+
+    /// A reader of what is set over a profile.
+    pub(super) fn of_set(profile: &Profile, set: &BTreeMap<String, f64>) -> Reader<'static> {
+        Reader { base: Some(profile.clone()), set: Some(set.clone()), ..Reader::new("", "") }
     }
 
     /// The file, as messages name it.
@@ -265,6 +284,9 @@ impl<'a> Reader<'a> {
 
     /// An error at byte `at` of the text.
     pub(super) fn error(&self, at: usize, message: String) -> ProfileError {
+        if self.set.is_some() {
+            return ProfileError::Set(message);
+        }
         let line = self.text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
         ProfileError::Content { file: self.file.to_owned(), line, message }
     }
@@ -301,12 +323,12 @@ impl<'a> Reader<'a> {
         range: RangeInclusive<f64>,
     ) -> Result<T, ProfileError> {
         let name = format!("{}.{key}", section.name);
-        let parameter = match section.entries.remove(key) {
-            Some(entry) => self.given(name, entry, unit, range)?,
-            None => match self.inherited(&name) {
-                Some(parameter) => parameter,
-                None => return Err(self.error(section.at, format!("parameter {name} is missing"))),
-            },
+        let set = self.set.as_mut().and_then(|set| set.remove(&name));
+        let parameter = match (set, section.entries.remove(key), self.inherited(&name)) {
+            (Some(value), _, Some(own)) => self.set(own, value, range)?,
+            (_, Some(entry), _) => self.given(name, entry, unit, range)?,
+            (_, None, Some(inherited)) => inherited,
+            (_, None, None) => return Err(self.error(section.at, format!("parameter {name} is missing"))),
         };
         let value = T::from_base((parameter.value * unit.base()).round());
         self.parameters.push(parameter);
@@ -326,18 +348,36 @@ impl<'a> Reader<'a> {
         let basis = entry.basis().map_err(|why| self.error(at, format!("{name} {why}")))?;
         let value = number(&entry.value, unit)
             .map_err(|kind| self.error(at, format!("{name} is {}, but must be {kind}", entry.value)))?;
-        if !range.contains(&value) {
-            let (low, high) = range.into_inner();
-            return Err(self.error(at, format!("{name} is {value}, not within {low} to {high}")));
-        }
+        within(&name, value, range).map_err(|why| self.error(at, why))?;
         Ok(Parameter { name, value, unit, basis, base: None })
+    }
+
+    /// A parameter of the base, set to this value.
+    fn set(&self, own: Parameter, value: f64, range: RangeInclusive<f64>) -> Result<Parameter, ProfileError> {
+        let Parameter { name, unit, value: instead_of, .. } = own;
+        match unit {
+            Unit::Flag if value != 0.0 && value != 1.0 => {
+                return Err(self.error(0, format!("{name} is {value}, but must be true or false")));
+            }
+            Unit::Count | Unit::Bytes if value.fract() != 0.0 => {
+                return Err(self.error(0, format!("{name} is {value}, but must be a whole number")));
+            }
+            _ => within(&name, value, range).map_err(|why| self.error(0, why))?,
+        }
+        // What was set before is not the profile's own.
+        let instead_of = match own.basis {
+            Basis::Set { instead_of } => instead_of,
+            _ => instead_of,
+        };
+        Ok(Parameter { name, value, unit, basis: Basis::Set { instead_of }, base: None })
     }
 
     /// A parameter of the base.
     fn inherited(&self, name: &str) -> Option<Parameter> {
         let base = self.base.as_ref()?;
         let parameter = base.parameters.iter().find(|p| p.name == name)?;
-        Some(parameter.inherited_from(base))
+        // What is set over a profile does not make it another one's base.
+        Some(if self.set.is_some() { parameter.clone() } else { parameter.inherited_from(base) })
     }
 
     /// Refuses keys that nothing has taken.
@@ -351,9 +391,30 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Refuses what is set and is no parameter of the profile.
+    pub(super) fn finish_set(&self) -> Result<(), ProfileError> {
+        let Some((name, _)) = self.set.iter().flatten().next() else { return Ok(()) };
+        let likeness = |p: &&Parameter| strsim::jaro(&p.name, name);
+        let nearest = self.parameters.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+        let profile = self.base.as_ref().map_or("", |base| &base.name);
+        let hint = match nearest.filter(|p| likeness(p) > LIKE) {
+            Some(p) => format!(", is {} meant?", p.name),
+            None => ": `doorbell profiles NAME` lists those of a profile".to_owned(),
+        };
+        Err(self.error(0, format!("{name} is not a parameter of {profile}{hint}")))
+    }
+
     pub(super) fn into_parameters(self) -> Vec<Parameter> {
         self.parameters
     }
+}
+
+fn within(name: &str, value: f64, range: RangeInclusive<f64>) -> Result<(), String> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (low, high) = range.into_inner();
+    Err(format!("{name} is {value}, not within {low} to {high}"))
 }
 
 /// The number an entry holds, if it is of the kind its unit asks for; else that kind.
