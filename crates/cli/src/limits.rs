@@ -2,6 +2,7 @@
 
 use crate::args::LimitsArgs;
 use crate::exit::{self, Exit};
+use crate::extrapolation::{self, Told};
 use crate::simulate;
 use crate::table::{self, Align};
 use doorbell_lab::Resolved;
@@ -24,8 +25,12 @@ pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
     let profiles = workload.load_profiles().map_err(Exit::bad_input)?;
     let workload = workload.resolve(&profiles).map_err(Exit::bad_input)?;
     let limits = doorbell_lab::limits(&profiles, &workload);
+    let extrapolates = doorbell_lab::extrapolates(&profiles, &workload);
     let limits = Limits { schema: doorbell_lab::SCHEMA, workload, limits };
-    if args.json { exit::print_json(&limits) } else { exit::print(&report(&limits)) }
+    match args.json {
+        true => exit::print_json(&Told { result: &limits, extrapolates: &extrapolates }),
+        false => exit::print(&(report(&limits) + &extrapolation::line(&extrapolates))),
+    }
 }
 
 fn report(limits: &Limits) -> String {

@@ -4,7 +4,7 @@ use crate::args::ProfilesArgs;
 use crate::exit::{self, Exit};
 use crate::flags;
 use crate::table::{self, Align};
-use doorbell_nic::{Basis, DeviceId, Generation, Parameter, Profile, Unit};
+use doorbell_nic::{Basis, DeviceId, Generation, Measured, Parameter, Profile, Unit};
 use doorbell_schema::{Real, Settings};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,6 +22,8 @@ pub(crate) struct Described<'a> {
     #[schemars(with = "std::collections::BTreeMap<String, f64>")]
     set: Settings,
     parameters: &'a [Parameter],
+    /// The measurements that it was set from.
+    measured: &'a Measured,
 }
 
 impl<'a> Described<'a> {
@@ -33,6 +35,7 @@ impl<'a> Described<'a> {
             device_id: profile.device_id.as_ref(),
             set: profile.set().filter_map(|p| Some((p.name.clone(), Real::new(p.value)?))).collect(),
             parameters: &profile.parameters,
+            measured: &profile.measured,
         }
     }
 }
@@ -118,5 +121,32 @@ fn parameters(profile: &Profile) -> String {
     let id = profile.device_id.as_ref().map_or(String::new(), |id| {
         format!("vendor_id {:#06x}, vendor_part_id {} ({})\n", id.vendor_id, id.vendor_part_id, id.source)
     });
-    format!("{} ({}): {}\n{id}\n{table}", profile.name, profile.generation, profile.title)
+    let measured = measured(&profile.measured);
+    format!("{} ({}): {}\n{id}\n{table}\n{measured}", profile.name, profile.generation, profile.title)
+}
+
+/// A name as files have it.
+fn name_of(name: impl Serialize) -> String {
+    serde_json::to_value(name).ok().and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
+}
+
+/// The measurements that a profile was set from.
+fn measured(all: &Measured) -> String {
+    if all.is_empty() {
+        return "Nothing is known of the measurements that it was set from: all that it says is extrapolated\n".into();
+    }
+    let of_verbs = all.verbs.iter().map(|m| {
+        let what = format!("{} over {}, {}", name_of(m.verb), m.transport, name_of(m.pattern));
+        let ranges = [("size", m.size), ("batch", m.batch), ("qps", m.qps), ("machines", m.machines)];
+        let ranges = ranges.into_iter().filter_map(|(name, bounds)| Some(format!("{name} {}", bounds?)));
+        vec![what, m.source.clone(), ranges.collect::<Vec<_>>().join(", ")]
+    });
+    let of_systems = all.systems.iter().map(|m| {
+        let ranges = m.within.iter().map(|(name, bounds)| format!("{name} {bounds}"));
+        let names = m.of.iter().map(|(name, values)| format!("{name} {}", values.join(", ")));
+        vec![m.system.clone(), m.source.clone(), ranges.chain(names).collect::<Vec<_>>().join(", ")]
+    });
+    let header = [("", Align::Left), ("", Align::Left), ("", Align::Left)];
+    let table = table::prose(&header, of_verbs.chain(of_systems).collect());
+    format!("Measurements that it was set from, beyond which it extrapolates\n{table}")
 }

@@ -1,6 +1,7 @@
 //! The JSON Schemas of what `--json` writes, in `docs/schemas`, as the types have them.
 //! `DOORBELL_BLESS=1 cargo test -p doorbell-cli schemas` writes them anew.
 
+use crate::extrapolation::Told;
 use crate::{limits, live, profiles};
 use doorbell_lab::{Outcome, Report, SystemOutcome};
 use doorbell_soft::stats;
@@ -59,9 +60,9 @@ fn close(schema: &mut Value) {
 fn schemas() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
     for (name, schema) in [
-        ("simulate", of::<Outcome>("doorbell simulate --json")),
-        ("simulate-system", of::<SystemOutcome>("doorbell simulate --system SYSTEM --json")),
-        ("limits", of::<limits::Limits>("doorbell limits --json")),
+        ("simulate", of::<Told<'_, Outcome>>("doorbell simulate --json")),
+        ("simulate-system", of::<Told<'_, SystemOutcome>>("doorbell simulate --system SYSTEM --json")),
+        ("limits", of::<Told<'_, limits::Limits>>("doorbell limits --json")),
         ("profiles", of::<Vec<profiles::Described<'_>>>("doorbell profiles --json")),
         ("profile", of::<profiles::Described<'_>>("doorbell profiles NAME --json")),
         ("reproduce", of::<Report>("doorbell reproduce --json")),

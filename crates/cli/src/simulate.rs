@@ -2,6 +2,7 @@
 
 use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
+use crate::extrapolation::{self, Told};
 use crate::progress;
 use crate::table::{self, Align};
 use crate::trace::{self, Watched};
@@ -34,10 +35,11 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let outcome = simulate(&profiles, &resolved, &control);
     drop(bar);
     let outcome = outcome.map_err(|e| seen.without_result(&e))?;
+    let extrapolates = doorbell_lab::extrapolates(&profiles, &resolved);
     if args.json {
-        exit::print_json(&outcome)?;
+        exit::print_json(&Told { result: &outcome, extrapolates: &extrapolates })?;
     } else {
-        exit::print(&report(&outcome))?;
+        exit::print(&report(&outcome, &extrapolates))?;
     }
     seen.report()?;
     stopped(&interrupt)?;
@@ -195,7 +197,7 @@ pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
     rows
 }
 
-fn report(o: &Outcome) -> String {
+fn report(o: &Outcome, extrapolates: &[String]) -> String {
     let w = &o.workload;
     let mut rows = workload(w);
     rows.extend(times((w.warmup, w.duration), w.precision, &o.measured));
@@ -203,6 +205,7 @@ fn report(o: &Outcome) -> String {
     let result = table::pairs(results(o));
     let _ = write!(text, "\nResult\n{result}");
     text += &unsettled(&o.interval);
+    text += &extrapolation::line(extrapolates);
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
     if !o.lift.is_empty() {
         let rows = o.lift.iter().map(|l| vec![l.resource.clone(), doorbell_lab::percent(l.gain)]);

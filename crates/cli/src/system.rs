@@ -2,6 +2,7 @@
 
 use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
+use crate::extrapolation::{self, Told};
 use crate::progress;
 use crate::simulate::{self, percentile, within};
 use crate::table::{self, Align};
@@ -30,10 +31,11 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
     let outcome = simulate(profiles.first(), system, &control);
     drop(bar);
     let outcome = outcome.map_err(|e| seen.without_result(&e))?;
+    let extrapolates = doorbell_lab::extrapolates_system(profiles.first(), system);
     if args.json {
-        exit::print_json(&outcome)?
+        exit::print_json(&Told { result: &outcome, extrapolates: &extrapolates })?
     } else {
-        exit::print(&report(&outcome))?
+        exit::print(&report(&outcome, &extrapolates))?
     }
     if !over_tcp && profiles.first().hierarchy.is_some_and(|hierarchy| !hierarchy.io_coherent) {
         exit::say(STALE);
@@ -43,7 +45,7 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
     simulate::completed(outcome.waits.as_deref(), &outcome.measured)
 }
 
-fn report(o: &SystemOutcome) -> String {
+fn report(o: &SystemOutcome, extrapolates: &[String]) -> String {
     let w = &o.workload;
     let (rate, latency) = (within(o.interval.mops), within(o.interval.latency_ns));
     let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0}{latency} ns"));
@@ -91,6 +93,7 @@ fn report(o: &SystemOutcome) -> String {
     if !o.uncore.is_empty() {
         let _ = write!(text, "\nCaches and snoops\n{}", uncore(o));
     }
+    text += &extrapolation::line(extrapolates);
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
     if !o.lift.is_empty() {
         let rows = o.lift.iter().map(|l| vec![l.resource.clone(), doorbell_lab::percent(l.gain)]);

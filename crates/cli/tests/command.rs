@@ -408,6 +408,37 @@ fn parameters_are_set_and_said_to_be() {
 }
 
 #[test]
+fn what_rests_on_extrapolation_is_said() {
+    let json = |line: &str| serde_json::from_str::<serde_json::Value>(stdout(&words(line))).unwrap();
+    const SYSTEM: &str = "simulate --system read-kv --pairs 1000 --clients 2 --warmup 10us --duration 20us";
+    for (line, wanted) in [
+        (
+            format!("{SMALL} --size 100"),
+            "100 B is beyond the 0 to 60 B that cib was set from (ATC'16, Figure 11b ",
+        ),
+        ("limits --verb write".to_owned(), "cib was set from no measurement of WRITE over UC"),
+        (SYSTEM.to_owned(), "cib was set from no measurement of read-kv"),
+    ] {
+        let text = words(&line);
+        assert!(stdout(&text).contains(&format!("\nRests on extrapolation: {wanted}")), "{line}: {text:?}");
+        let said = json(&format!("{line} --json"));
+        let [one] = said["extrapolates"].as_array().unwrap().as_slice() else { panic!("{line}: {said}") };
+        assert!(one.as_str().unwrap().starts_with(wanted), "{line}: {said}");
+    }
+    for line in [SMALL, "limits --size 28"] {
+        assert!(!stdout(&words(line)).contains("extrapolation"), "{line}");
+        assert_eq!(json(&format!("{line} --json"))["extrapolates"], serde_json::json!([]), "{line}");
+    }
+    let shown = json("profiles cx --json");
+    assert_eq!(shown["measured"]["verbs"][0]["batch"], serde_json::json!([1, 16]));
+    let text = words("profiles cx");
+    assert!(stdout(&text).contains("send over UD, inbound   ATC'16, Table 5\n"), "{text:?}");
+    assert!(
+        stdout(&words("profiles e7520-on-die")).contains("\nNothing is known of the measurements that it")
+    );
+}
+
+#[test]
 fn inline_flags() {
     for (flag, inline) in [("--inline", true), ("--no-inline", false)] {
         let output = words(&format!("{SMALL} --json {flag}"));

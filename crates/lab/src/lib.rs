@@ -6,6 +6,7 @@
 mod asked;
 pub mod compare;
 mod explain;
+mod extrapolation;
 mod judge;
 mod limits;
 pub mod papers;
@@ -26,6 +27,7 @@ pub use doorbell_workload::{
     with_set,
 };
 pub use explain::{EXPLAIN_RUNS, explain, explain_system, percent, simulate, simulate_system, words};
+pub use extrapolation::{extrapolates, extrapolates_system};
 pub use judge::report::{
     Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report, judge,
     reproduce,

@@ -2,7 +2,7 @@
 
 use doorbell_nic::limits::Pattern as NicPattern;
 use doorbell_nic::limits::{self, Limit, Machines, Mix};
-use doorbell_verbs::Span;
+use doorbell_verbs::{QpType, Span};
 use doorbell_workload::{Pattern, Profiles, RECV_BATCH, Resolved};
 
 /// Every bound of the workload, the least first.
@@ -13,6 +13,21 @@ pub fn limits(profiles: &Profiles, w: &Resolved) -> Vec<Limit> {
 /// The least time from posting an operation of the workload to having polled its completion.
 pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
     limits::unloaded_latency_of_groups(&groups(profiles, w), &mix(w))
+}
+
+/// Connected QPs of the machine that has most of them in use; none where they are not connected.
+pub(crate) fn connected_qps(w: &Resolved) -> Option<u64> {
+    let of_each = mix(w).groups().into_iter().map(|group| group.senders.most.max(group.flows.most));
+    of_each.max().filter(|_| w.transport != QpType::Ud)
+}
+
+/// Who posts to whom, as limits have it.
+pub(crate) fn nic_pattern(pattern: Pattern) -> NicPattern {
+    match pattern {
+        Pattern::Outbound => NicPattern::Outbound,
+        Pattern::Inbound => NicPattern::Inbound,
+        Pattern::AllToAll => NicPattern::AllToAll,
+    }
 }
 
 fn groups<'a>(profiles: &'a Profiles, w: &Resolved) -> Vec<Machines<'a>> {
@@ -32,11 +47,7 @@ fn mix(w: &Resolved) -> Mix {
         window: w.window().operations(),
         window_per_qp: w.window_per_qp.is_some(),
         drain: w.drain,
-        pattern: match w.pattern {
-            Pattern::Outbound => NicPattern::Outbound,
-            Pattern::Inbound => NicPattern::Inbound,
-            Pattern::AllToAll => NicPattern::AllToAll,
-        },
+        pattern: nic_pattern(w.pattern),
         machines: w.machines,
         threads: w.threads,
         qps: w.qps,
@@ -53,7 +64,6 @@ fn mix(w: &Resolved) -> Mix {
 mod tests {
     use super::*;
     use doorbell_nic::limits::{Crowd, Group};
-    use doorbell_verbs::QpType;
     use doorbell_workload::topology;
     use doorbell_workload::{Verb, Workload};
     use std::collections::{BTreeMap, BTreeSet};

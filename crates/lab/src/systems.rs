@@ -129,6 +129,16 @@ impl SystemWorkload {
         self.system.clients()
     }
 
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.system.name()
+    }
+
+    /// Its parameters with their values.
+    pub(crate) fn values(&self) -> Vec<(&'static str, Option<Value>)> {
+        self.system.values()
+    }
+
     /// The value of a parameter; `None` where the system has none of this name.
     pub fn value(&self, key: &str) -> Option<Value> {
         self.system.values().into_iter().find(|(name, _)| *name == key)?.1

@@ -12,6 +12,7 @@ mod digits;
 pub mod generation;
 pub mod limits;
 mod parts;
+mod pattern;
 mod profile;
 mod resource;
 pub mod wqe;
@@ -20,8 +21,9 @@ pub use accounting::{Method, PostShape, RecvShape, Transactions};
 pub use digits::{Digits, counted};
 pub use generation::Generation;
 pub use parts::{NicCache, Part};
+pub use pattern::Pattern;
 pub use profile::{
-    Atomics, Basis, Caches, Device, DeviceId, Hierarchy, Host, Link, Nic, Parameter, Pcie, PcieSpeed,
-    Profile, ProfileError, Rx, Tcp, Tx, Unit,
+    Atomics, Basis, Bounds, Caches, Device, DeviceId, Hierarchy, Host, Link, Measured, Nic, Parameter, Pcie,
+    PcieSpeed, Profile, ProfileError, Rx, SystemMeasured, Tcp, Tx, Unit, VerbsMeasured,
 };
 pub use resource::Resource;

@@ -494,3 +494,32 @@ fn what_is_set_is_checked_as_in_a_file() {
     let error = set(&profile("e7520-t4"), &[("host.cores", 65.0)]).unwrap_err();
     assert!(error.starts_with("set: host.cores is 65, but a host with [hierarchy]"), "{error}");
 }
+
+#[test]
+fn a_profile_says_what_it_was_set_from() {
+    const READ: &str =
+        r#"{ source = "lab", verb = "read", transport = "rc", pattern = "inbound", size = [8, 64] }"#;
+    let measured = |entry: &str| named(&format!("base = \"cib\"\n[measured]\nverbs = [{entry}]"));
+    let mine = measured(READ).unwrap();
+    let [read] = mine.measured.verbs.as_slice() else { panic!("{:?}", mine.measured) };
+    let sides = [7, 8, 64, 65].map(|n| read.size.unwrap().side(n));
+    assert_eq!(sides, [Some("below"), None, None, Some("beyond")]);
+    assert_eq!(read.batch, None);
+    // What another profile was set from tells nothing of one that differs, and its own stays with it.
+    assert!(named("base = \"cib\"").unwrap().measured.is_empty());
+    assert_eq!(set(&mine, &[("tx.units", 3.0)]).unwrap().measured, mine.measured);
+    let moved = profile("cx3").on_host("e7520").unwrap();
+    assert_eq!((moved.moved_to.as_deref(), &moved.measured), (Some("e7520"), &profile("cx3").measured));
+    assert_eq!(set(&moved, &[("tx.units", 3.0)]).unwrap().moved_to, moved.moved_to);
+    assert_eq!(profile("cx3").on_host("e5-2450").unwrap().moved_to, None);
+    for (from, to, part) in [
+        ("[8, 64]", "[64, 8]", "a range begins at 64, but ends at 8"),
+        ("[8, 64]", "[8]", "invalid length 1"),
+        ("\"read\"", "\"raed\"", "unknown variant `raed`"),
+        ("size", "sizes", "unknown field `sizes`"),
+        ("transport = \"rc\", ", "", "missing field `transport`"),
+    ] {
+        let error = measured(&READ.replace(from, to)).unwrap_err().to_string();
+        assert!(error.starts_with("my.toml:5: ") && error.contains(part) && !error.contains('\n'), "{error}");
+    }
+}

@@ -51,7 +51,9 @@ const SIZES: [u32; 7] = [0, 1, 32, 64, 300, 4096, 10_000];
 const PAYLOAD: [&str; 2] = ["--signal-every 4 --window-per-qp 8", "--no-inline --signal-every 1"];
 
 /// What else a workload can have. Where a profile cannot do it, the sentence is compared.
-const SPECIAL: [&str; 54] = [
+const SPECIAL: [&str; 55] = [
+    // A parameter of the profile with another value.
+    "write --transport uc --set tx.send_ns=200",
     // Payload in the CQE of the RECV.
     "send --transport rc --pattern inbound --inline-recv --size 16",
     "send --transport rc --pattern inbound --inline-recv --size 64",

@@ -15,6 +15,7 @@ pub use groups::{Crowd, Group};
 pub use terms::{Limit, Measure, Term};
 pub use unlike::Machines;
 
+pub use crate::Pattern;
 use crate::cost::{Costs, Message};
 use crate::{Digits, PostShape, Profile, RecvShape, Resource, counted};
 use bounds::Bounds;
@@ -23,18 +24,6 @@ use latency::Way;
 use serde::Serialize;
 use terms::{Terms, together};
 use unlike::Cluster;
-
-/// Who posts to whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pattern {
-    /// Machine 0 posts to the others.
-    Outbound,
-    /// The others post to machine 0.
-    Inbound,
-    /// Each posts to all others.
-    AllToAll,
-}
 
 /// A workload, as far as its bounds depend on it. Counts below the least that makes sense (2
 /// machines, 1 of all else) are taken as that.

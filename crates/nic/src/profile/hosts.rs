@@ -100,6 +100,7 @@ impl Profile {
         let of_host = |name: &str| ["host.", "hierarchy.", "tcp."].iter().any(|part| name.starts_with(part));
         let theirs = other.parameters.iter().filter(|p| of_host(&p.name)).map(|p| p.inherited_from(other));
         let own = self.parameters.into_iter().filter(|p| !of_host(&p.name));
+        let own_host = (self.host, self.hierarchy, self.tcp) == (other.host, other.hierarchy, other.tcp);
         Profile {
             name: format!("{} on {name}", self.name),
             title: format!("{}; in the host of: {}", self.title, other.title),
@@ -109,6 +110,8 @@ impl Profile {
             tcp: other.tcp,
             device: self.device,
             parameters: theirs.chain(own).collect(),
+            measured: self.measured,
+            moved_to: if own_host { self.moved_to } else { Some(name.to_owned()) },
         }
     }
 }

@@ -6,6 +6,7 @@ mod device_id;
 mod hierarchy;
 mod host;
 mod hosts;
+mod measured;
 mod parameter;
 mod tcp;
 
@@ -13,6 +14,7 @@ pub use device::{Atomics, Caches, Device, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
 pub use device_id::DeviceId;
 pub use hierarchy::Hierarchy;
 pub use host::Host;
+pub use measured::{Bounds, Measured, SystemMeasured, VerbsMeasured};
 pub use parameter::{Basis, Parameter, ProfileError, Unit};
 pub use tcp::Tcp;
 
@@ -47,6 +49,10 @@ pub struct Profile {
     /// All parameters with their provenance, in the order above; of a relaxed profile, those
     /// of the original.
     pub parameters: Vec<Parameter>,
+    /// The measurements that it was set from.
+    pub measured: Measured,
+    /// The host that the NIC was put into, where it was measured in another.
+    pub moved_to: Option<String>,
 }
 
 impl Deref for Profile {
@@ -82,6 +88,8 @@ struct File {
     rx: Option<Spanned<Section>>,
     atomics: Option<Spanned<Section>>,
     caches: Option<Spanned<Section>>,
+    #[serde(default)]
+    measured: Measured,
 }
 
 /// Built-in profiles, by name.
@@ -195,7 +203,9 @@ impl Profile {
             caches: parsed.caches,
         };
         let (name, title) = (parsed.name.into_inner(), parsed.title);
-        sections.read(reader, Named { name, title, device_id }, generation)
+        // What its base was set from tells nothing of what this one changes.
+        let read = sections.read(reader, Named { name, title, device_id }, generation)?;
+        Ok(Profile { measured: parsed.measured, ..read })
     }
 
     /// The same with these values of parameters, each in its unit; a flag is 0 or 1. The parameters then say that
@@ -206,7 +216,8 @@ impl Profile {
     pub fn with_set(&self, set: &BTreeMap<String, f64>) -> Result<Profile, ProfileError> {
         let reader = Reader::of_set(self, set);
         let Profile { name, title, device_id, .. } = self.clone();
-        Sections::default().read(reader, Named { name, title, device_id }, self.generation)
+        let set = Sections::default().read(reader, Named { name, title, device_id }, self.generation)?;
+        Ok(Profile { measured: self.measured.clone(), moved_to: self.moved_to.clone(), ..set })
     }
 
     /// The parameters that were set over the profile, with their values in their units.
@@ -294,7 +305,8 @@ impl Sections {
         reader.finish_set()?;
         let parameters = reader.into_parameters();
         let Named { name, title, device_id } = named;
-        Ok(Profile { name, title, device_id, host, hierarchy, tcp, device, parameters })
+        let (measured, moved_to) = (Measured::default(), None);
+        Ok(Profile { name, title, device_id, host, hierarchy, tcp, device, parameters, measured, moved_to })
     }
 }
 

@@ -1,0 +1,338 @@
+//! What of a workload lies outside the measurements that its profiles were set from.
+//!
+//! Each is a sentence without a full stop; none where all lies within. Verbs are judged by themselves: verb, transport,
+//! who posts to whom, and then size, batch, connected QPs and machines, each alone. Systems are judged by measurements of
+//! the same system, not of the verbs that they use: what several verbs do to each other on one NIC follows from no
+//! measurement of one.
+
+use crate::limits::{connected_qps, nic_pattern};
+use crate::systems::SystemWorkload;
+use doorbell_nic::{Bounds, Profile, SystemMeasured, VerbsMeasured};
+use doorbell_schema::Value;
+use doorbell_workload::{Pattern, Profiles, Resolved};
+
+/// What of a workload of verbs lies outside the measurements that its profiles were set from.
+pub fn extrapolates(profiles: &Profiles, w: &Resolved) -> Vec<String> {
+    let unlike = (!profiles.are_alike()).then(|| "no measurement is of machines that differ".to_owned());
+    let of_each = profiles.all().flat_map(|profile| {
+        let basis = basis_of(profile);
+        if known(profile) { [basis, of_verbs(profile, w)].concat() } else { basis }
+    });
+    distinct(of_each.chain(unlike))
+}
+
+/// What of a system lies outside the measurements that its profile was set from.
+pub fn extrapolates_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
+    let basis = basis_of(profile);
+    distinct(if known(profile) { [basis, of_system(profile, w)].concat() } else { basis })
+}
+
+fn known(profile: &Profile) -> bool {
+    !profile.measured.is_empty()
+}
+
+/// Each once.
+fn distinct(all: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut distinct = Vec::new();
+    for sentence in all {
+        if !distinct.contains(&sentence) {
+            distinct.push(sentence);
+        }
+    }
+    distinct
+}
+
+/// What is so of a profile whatever it is asked for.
+fn basis_of(profile: &Profile) -> Vec<String> {
+    let Profile { name, moved_to, .. } = profile;
+    let unknown =
+        (!known(profile)).then(|| format!("nothing is known of the measurements that {name} was set from"));
+    let moved = moved_to.as_ref().map(|_| format!("{name} is not the machine that was measured"));
+    let set = profile.set().map(|p| format!("{} is set by you, not from measurements", p.name));
+    unknown.into_iter().chain(moved).chain(set).collect()
+}
+
+/// What measurements span together, and where they are from.
+struct Range<'a> {
+    bounds: Bounds,
+    sources: Vec<&'a str>,
+}
+
+impl<'a> Range<'a> {
+    /// Of those that state a range.
+    fn of(all: impl Iterator<Item = (&'a String, Option<Bounds>)>) -> Option<Range<'a>> {
+        let mut stated = all.filter_map(|(source, bounds)| Some((source.as_str(), bounds?)));
+        let (source, bounds) = stated.next()?;
+        let first = Range { bounds, sources: vec![source] };
+        Some(stated.fold(first, |mut range, (source, bounds)| {
+            range.bounds = range.bounds.with(bounds);
+            if !range.sources.contains(&source) {
+                range.sources.push(source);
+            }
+            range
+        }))
+    }
+
+    /// That a number, which is called so, lies outside, where it does.
+    fn outside(&self, number: u64, called: &str, unit: &str, profile: &str) -> Option<String> {
+        let side = self.bounds.side(number)?;
+        let (bounds, sources) = (self.bounds, self.sources.join(" and "));
+        Some(format!("{called} is {side} the {bounds}{unit} that {profile} was set from ({sources})"))
+    }
+}
+
+fn of_verbs(profile: &Profile, w: &Resolved) -> Vec<String> {
+    let Profile { name, measured, .. } = profile;
+    let asked = format!("{} over {}", w.verb, w.transport);
+    let same = |m: &&VerbsMeasured| (m.verb, m.transport) == (w.verb.opcode(false), w.transport);
+    let all: Vec<&VerbsMeasured> = measured.verbs.iter().filter(same).collect();
+    if all.is_empty() {
+        return vec![format!("{name} was set from no measurement of {asked}")];
+    }
+    let pattern = nic_pattern(w.pattern);
+    let (here, elsewhere): (Vec<_>, Vec<_>) = all.into_iter().partition(|m| m.pattern == pattern);
+    let called =
+        Pattern::ALL.iter().find(|(_, pattern)| *pattern == w.pattern).map_or("", |(called, _)| *called);
+    let unlike =
+        here.is_empty().then(|| format!("{name} was set from no measurement of {asked} that is {called}"));
+    let outside = dimensions(w).into_iter().filter_map(|d| {
+        let stated = |m: &&'_ VerbsMeasured| (d.range)(m);
+        let others = if d.of_any_pattern { elsewhere.as_slice() } else { &[] };
+        let used = if here.iter().any(|m| stated(m).is_some()) { here.as_slice() } else { others };
+        let range = Range::of(used.iter().map(|m| (&m.source, stated(m))))?;
+        range.outside(d.number, &d.called, d.unit, name)
+    });
+    unlike.into_iter().chain(outside).collect()
+}
+
+/// A number of a workload of verbs of which measurements state ranges.
+struct Dimension {
+    number: u64,
+    /// The workload by this number, in words.
+    called: String,
+    unit: &'static str,
+    /// What a measurement states.
+    range: fn(&VerbsMeasured) -> Option<Bounds>,
+    /// Whether a measurement of another pattern tells of it where none of the same does.
+    of_any_pattern: bool,
+}
+
+fn dimensions(w: &Resolved) -> Vec<Dimension> {
+    let size = Dimension {
+        number: w.size.into(),
+        called: format!("{} B", w.size),
+        unit: " B",
+        range: |m| m.size,
+        of_any_pattern: true,
+    };
+    let batch = Dimension {
+        number: w.batch.into(),
+        called: format!("a batch of {}", w.batch),
+        unit: "",
+        range: |m| m.batch,
+        of_any_pattern: true,
+    };
+    // Contexts are kept of QPs, whoever posts.
+    let qps = connected_qps(w).map(|qps| Dimension {
+        number: qps,
+        called: format!("a machine with {qps} connected QPs"),
+        unit: "",
+        range: |m| m.qps,
+        of_any_pattern: true,
+    });
+    // Many that post to one are not many that post to each other.
+    let machines = Dimension {
+        number: w.machines.into(),
+        called: format!("a cluster of {} machines", w.machines),
+        unit: "",
+        range: |m| m.machines,
+        of_any_pattern: false,
+    };
+    [size, batch].into_iter().chain(qps).chain([machines]).collect()
+}
+
+fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
+    let Profile { name, measured, .. } = profile;
+    let all: Vec<&SystemMeasured> = measured.systems.iter().filter(|m| m.system == w.name()).collect();
+    if all.is_empty() {
+        return vec![format!("{name} was set from no measurement of {}", w.name())];
+    }
+    let values = w.values();
+    let outside = values.iter().filter_map(|(key, value)| match value {
+        Some(Value::Number(number)) => {
+            let range = Range::of(all.iter().map(|m| (&m.source, m.within.get(*key).copied())))?;
+            range.outside(*number, &format!("{key} {number}"), "", name)
+        }
+        Some(Value::Text(text)) => unlike(&all, key, text, name),
+        Some(Value::Switch(switch)) => unlike(&all, key, &switch.to_string(), name),
+        _ => None,
+    });
+    outside.collect()
+}
+
+/// That a parameter has a value that was not measured, where some are said to have been.
+fn unlike(all: &[&SystemMeasured], key: &str, value: &str, profile: &str) -> Option<String> {
+    let stated = || all.iter().filter_map(|m| Some((m.source.as_str(), m.of.get(key)?)));
+    let known = stated().any(|(_, values)| values.iter().any(|known| known == value));
+    let sources: Vec<&str> = stated().map(|(source, _)| source).collect();
+    (!sources.is_empty() && !known)
+        .then(|| format!("{key} {value} is not what {profile} was set from ({})", sources.join(" and ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::systems::SYSTEMS;
+    use crate::{Asked, Workload};
+    use doorbell_schema::Given;
+    use std::collections::BTreeSet;
+
+    fn asked(toml: &str) -> Vec<String> {
+        match Asked::of(&Given::from_toml("w.toml", toml, &crate::fields()).unwrap()).unwrap() {
+            Asked::Verbs(workload) => {
+                let profiles = workload.load_profiles().unwrap();
+                extrapolates(&profiles, &workload.resolve(&profiles).unwrap())
+            }
+            Asked::System(system) => {
+                let (profile, host, set) = (system.profile.clone(), system.host.clone(), system.set.clone());
+                let machines = Workload { profile, host, set, ..Workload::default() };
+                extrapolates_system(machines.load_profiles().unwrap().first(), &system)
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_was_measured() {
+        for toml in [
+            "verb = \"send\"\nsize = 28",
+            "verb = \"send\"\nsize = 60\nbatch = 16",
+            "verb = \"send\"\nheader_only = true",
+            "verb = \"read\"\nsize = 64",
+            "verb = \"read\"\npattern = \"outbound\"\nqps = 14\nsize = 64",
+            "verb = \"read\"\npattern = \"all-to-all\"\nmachines = 6\nqps = 30",
+            "verb = \"fetch-add\"\ncounters = 4096",
+            "host = \"e5-2683-v3\"",
+            "profile = \"cx\"\npattern = \"inbound\"",
+            "profile = \"cx3\"\nverb = \"read\"\npattern = \"all-to-all\"\nmachines = 6\nqps = 6",
+            "system = \"rpc-sequencer\"\nclients = 70\ncores = 1\nqueues = 1",
+            "system = \"touch\"\nprofile = \"e7520-t4\"\nsize = 262144\nmode = \"notouch\"",
+        ] {
+            assert_eq!(asked(toml), [""; 0], "{toml}");
+        }
+    }
+
+    #[test]
+    fn each_extrapolation_is_said() {
+        const LATER: &str = "all-to-all READ with many QPs, the authors' later runs";
+        let later = |text: &str| format!("{text} ({LATER})");
+        for (toml, wanted) in [
+            (
+                "verb = \"read\"\nsize = 4096",
+                "4096 B is beyond the 1 to 64 B that cib was set from (ATC'16, Table 4 and ATC'16, 5.3.1)".into(),
+            ),
+            (
+                "profile = \"cx3\"\nverb = \"read\"\npattern = \"outbound\"\nsize = 4\nqps = 7",
+                "4 B is below the 8 B that cx3 was set from (ATC'16, Figure 13b)".into(),
+            ),
+            (
+                "verb = \"send\"\nbatch = 17",
+                "a batch of 17 is beyond the 1 to 16 that cib was set from (ATC'16, Figure 11b and ATC'16, Table 4)"
+                    .into(),
+            ),
+            (
+                "verb = \"read\"\nbatch = 4",
+                // Of reads outbound and all to all, as Table 4 does not state it.
+                "a batch of 4 is beyond the 1 that cib was set from (ATC'16, 5.3.2 and ".to_owned() + LATER + ")",
+            ),
+            (
+                "verb = \"read\"\nmachines = 30",
+                later("a machine with 406 connected QPs is beyond the 70 to 350 that cib was set from"),
+            ),
+            (
+                "verb = \"read\"\nthreads = 1",
+                later("a machine with 7 connected QPs is below the 70 to 350 that cib was set from"),
+            ),
+            (
+                "verb = \"read\"\npattern = \"all-to-all\"\nqps = 8",
+                later("a cluster of 8 machines is beyond the 6 that cib was set from"),
+            ),
+            ("verb = \"write\"", "cib was set from no measurement of WRITE over UC".into()),
+            ("verb = \"send\"\ntransport = \"rc\"", "cib was set from no measurement of SEND over RC".into()),
+            (
+                "verb = \"compare-swap\"",
+                "cib was set from no measurement of compare-and-swap over RC".into(),
+            ),
+            (
+                "verb = \"send\"\npattern = \"inbound\"",
+                "cib was set from no measurement of SEND over UD that is inbound".into(),
+            ),
+            ("host = \"e7520\"", "cib on e7520 is not the machine that was measured".into()),
+            ("[set]\ntx.send_ns = 20", "tx.send_ns is set by you, not from measurements".into()),
+            ("profile = \"e7520-t4\"", "e7520-t4 was set from no measurement of SEND over RC".into()),
+            (
+                "profile = \"e7520-on-die\"",
+                "nothing is known of the measurements that e7520-on-die was set from".into(),
+            ),
+            (
+                "[[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cx3\"",
+                "no measurement is of machines that differ".into(),
+            ),
+            ("system = \"read-kv\"", "cib was set from no measurement of read-kv".into()),
+            (
+                "system = \"rpc-sequencer\"\nclients = 71\ncores = 1\nqueues = 1",
+                "clients 71 is beyond the 70 that cib was set from (ATC'16, Figure 7)".into(),
+            ),
+            (
+                "system = \"rpc-sequencer\"\nclients = 70\ncores = 1\nqueues = 1\nbatching = false",
+                "batching false is not what cib was set from (ATC'16, Figure 7)".into(),
+            ),
+            (
+                "system = \"touch\"\nprofile = \"e7520-t4\"\nsize = 262144\nstack = \"tcp\"",
+                "stack tcp is not what e7520-t4 was set from (CoNEXT'13, Table 3)".into(),
+            ),
+            (
+                "system = \"touch\"\nprofile = \"e7520-t4\"\nsize = 262144\nset = { tcp.mtu_bytes = 9000 }",
+                "tcp.mtu_bytes is set by you, not from measurements".into(),
+            ),
+        ] {
+            assert_eq!(asked(toml), [wanted], "{toml}");
+        }
+    }
+
+    #[test]
+    fn profiles_name_systems_and_parameters_that_there_are() {
+        for profile in Profile::names().map(|name| Profile::named(name).unwrap()) {
+            for m in &profile.measured.systems {
+                let entry = SYSTEMS.iter().find(|entry| entry.name == m.system).unwrap();
+                for key in m.within.keys().chain(m.of.keys()) {
+                    assert!(entry.fields.iter().any(|field| field.key == key), "{}: {key}", profile.name);
+                }
+                for (key, values) in &m.of {
+                    let field = entry.fields.iter().find(|field| field.key == key).unwrap();
+                    assert!(values.iter().all(|value| field.parse(value).is_ok()), "{}: {key}", profile.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_profile_says_of_each_measurement_used_what_it_was() {
+        for profile in Profile::names().map(|name| Profile::named(name).unwrap()) {
+            let own = |p: &&doorbell_nic::Parameter| p.base.is_none();
+            let bases = || profile.parameters.iter().filter(own).map(|p| &p.basis);
+            let of = |basis: &doorbell_nic::Basis| match basis {
+                doorbell_nic::Basis::Calibrated { claims, measurements, .. } => {
+                    (claims.clone(), measurements.clone())
+                }
+                _ => Default::default(),
+            };
+            let claims: BTreeSet<String> = bases().flat_map(|basis| of(basis).0).collect();
+            let said: BTreeSet<String> = profile.measured.claims().map(str::to_owned).collect();
+            assert_eq!(claims, said, "{}", profile.name);
+            for measurement in bases().flat_map(|basis| of(basis).1) {
+                let known = profile.measured.verbs.iter().any(|m| measurement.starts_with(&m.source));
+                assert!(known, "{}: {measurement}", profile.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The measurements that a profile was set from: beyond them it extrapolates.
+
+use crate::Pattern;
+use doorbell_verbs::{Opcode, QpType};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The measurements that a profile was set from; none where nothing is known of them.
+///
+/// TOML: tables `[[measured.verbs]]` and `[[measured.systems]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// Of verbs.
+    #[serde(default)]
+    pub verbs: Vec<VerbsMeasured>,
+    /// Of systems.
+    #[serde(default)]
+    pub systems: Vec<SystemMeasured>,
+}
+
+/// A measurement of a verb, with the ranges that its source states; what it does not state is absent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VerbsMeasured {
+    /// By whom, and where.
+    pub source: String,
+    /// Ids of the claims that it is, as parameters name them.
+    #[serde(default)]
+    pub claims: Vec<String>,
+    /// Verb; a SEND with immediate is a SEND.
+    #[schemars(with = "String")]
+    pub verb: Opcode,
+    /// Transport.
+    #[schemars(with = "String")]
+    pub transport: QpType,
+    /// Who posts to whom.
+    pub pattern: Pattern,
+    /// Payloads in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<Bounds>,
+    /// Work requests per doorbell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<Bounds>,
+    /// Connected QPs in use of a machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qps: Option<Bounds>,
+    /// Machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machines: Option<Bounds>,
+}
+
+/// A measurement of a system of the register.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SystemMeasured {
+    /// By whom, and where.
+    pub source: String,
+    /// Ids of the claims that it is, as parameters name them.
+    #[serde(default)]
+    pub claims: Vec<String>,
+    /// Its name.
+    pub system: String,
+    /// Ranges of those of its parameters that are numbers.
+    #[serde(default)]
+    pub within: BTreeMap<String, Bounds>,
+    /// Values of those that are names, or `true` and `false`.
+    #[serde(default)]
+    pub of: BTreeMap<String, Vec<String>>,
+}
+
+/// From the least to the most, both included.
+///
+/// TOML: a list of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "[u64; 2]", into = "[u64; 2]")]
+pub struct Bounds {
+    least: u64,
+    most: u64,
+}
+
+impl TryFrom<[u64; 2]> for Bounds {
+    type Error = String;
+
+    fn try_from([least, most]: [u64; 2]) -> Result<Bounds, String> {
+        match least <= most {
+            true => Ok(Bounds { least, most }),
+            false => Err(format!("a range begins at {least}, but ends at {most}")),
+        }
+    }
+}
+
+impl From<Bounds> for [u64; 2] {
+    fn from(Bounds { least, most }: Bounds) -> [u64; 2] {
+        [least, most]
+    }
+}
+
+impl Bounds {
+    /// What lies between these and `other`, both included.
+    pub fn with(self, other: Bounds) -> Bounds {
+        Bounds { least: self.least.min(other.least), most: self.most.max(other.most) }
+    }
+
+    /// On which side of them a number lies that is not within, in words.
+    pub fn side(self, number: u64) -> Option<&'static str> {
+        match number {
+            n if n < self.least => Some("below"),
+            n if n > self.most => Some("beyond"),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Bounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.least == self.most {
+            true => write!(f, "{}", self.least),
+            false => write!(f, "{} to {}", self.least, self.most),
+        }
+    }
+}
+
+impl Measured {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.verbs.is_empty() && self.systems.is_empty()
+    }
+
+    /// Ids of the claims that the measurements are.
+    pub fn claims(&self) -> impl Iterator<Item = &str> {
+        let of_verbs = self.verbs.iter().flat_map(|m| &m.claims);
+        of_verbs.chain(self.systems.iter().flat_map(|m| &m.claims)).map(String::as_str)
+    }
+}
