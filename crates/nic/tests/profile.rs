@@ -516,6 +516,7 @@ fn a_profile_says_what_it_was_set_from() {
         ("[8, 64]", "[64, 8]", "a range begins at 64, but ends at 8"),
         ("[8, 64]", "[8]", "invalid length 1"),
         ("\"read\"", "\"raed\"", "unknown variant `raed`"),
+        ("\"read\"", "\"send-with-imm\"", "verb is told without immediate"),
         ("size", "sizes", "unknown field `sizes`"),
         ("transport = \"rc\", ", "", "missing field `transport`"),
     ] {

@@ -3,7 +3,8 @@
 use crate::Pattern;
 use doorbell_verbs::{Opcode, QpType};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -30,7 +31,8 @@ pub struct VerbsMeasured {
     /// Ids of the claims that it is, as parameters name them.
     #[serde(default)]
     pub claims: Vec<String>,
-    /// Verb; a SEND with immediate is a SEND.
+    /// Verb; one with an immediate is the same without.
+    #[serde(deserialize_with = "without_immediate")]
     #[schemars(with = "String")]
     pub verb: Opcode,
     /// Transport.
@@ -120,6 +122,13 @@ impl fmt::Display for Bounds {
             true => write!(f, "{}", self.least),
             false => write!(f, "{} to {}", self.least, self.most),
         }
+    }
+}
+
+fn without_immediate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opcode, D::Error> {
+    match Opcode::deserialize(deserializer)? {
+        Opcode::SendWithImm | Opcode::WriteWithImm => Err(D::Error::custom("verb is told without immediate")),
+        verb => Ok(verb),
     }
 }
 
