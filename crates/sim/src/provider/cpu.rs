@@ -143,6 +143,9 @@ impl SimProvider<'_> {
     }
 }
 
+/// Lines of a scan after which others may look at the run: whether somebody stops it.
+const LONG_SCAN: u32 = 1024;
+
 impl Cpu for SimProvider<'_> {
     #[inline]
     fn now(&self) -> Time {
@@ -297,7 +300,13 @@ impl Cpu for SimProvider<'_> {
         let (step, width) = (u64::from(scan.step), scan.width() as usize);
         assert!((mem.start() + offset).is_multiple_of(width as u64), "a word must be naturally aligned");
         let mut at = 0;
-        while at < len {
+        for line in 1u32.. {
+            if at >= len {
+                break;
+            }
+            if line.is_multiple_of(LONG_SCAN) {
+                self.let_look();
+            }
             let in_line = LINE - (mem.start() + offset + at) % LINE;
             let part = in_line.min(len - at);
             self.effect();

@@ -89,6 +89,18 @@ impl<'y> SimProvider<'y> {
         self.yielder.suspend(());
     }
 
+    /// Ends this thread's turn for a moment, in the middle of what takes long.
+    fn let_look(&self) {
+        if std::thread::panicking() {
+            return; // The thread is being taken down.
+        }
+        self.with(|w| {
+            let clock = w.threads[self.thread].clock;
+            w.schedule(self.thread, clock);
+        });
+        self.suspend();
+    }
+
     /// Lets everything happen that comes before this thread's clock.
     fn sync(&self) {
         if std::thread::panicking() {
