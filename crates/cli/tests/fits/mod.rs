@@ -21,8 +21,17 @@ const OPTIONAL: [&str; 14] = [
     "phases",
 ];
 /// Objects whose keys are no fields' names.
-const MAPS: [&str; 6] =
-    ["parameters", "claims", "verbs", "sizes", "wqes_per_doorbell", "sges_per_work_request"];
+const MAPS: [&str; 9] = [
+    "parameters",
+    "claims",
+    "verbs",
+    "sizes",
+    "wqes_per_doorbell",
+    "sges_per_work_request",
+    "set",
+    "within",
+    "of",
+];
 /// Fields of a workload that are there only where somebody says them.
 const SAID: [&str; 9] = [
     "max_rd_atomic",
@@ -69,13 +78,18 @@ pub(crate) fn only(name: &str, json: &Value) {
 }
 
 fn is_optional(name: &str, at: &str, key: &str) -> bool {
+    // A measurement may say nothing of some of these.
+    let of_measurements = at.contains("/measured/")
+        && (["size", "batch", "qps", "machines", "claims", "within", "of"].contains(&key));
     let of_the_workload = match name {
         // What its process posted, of which the rest is usual.
         "run-stats" => true,
         "simulate-system" => key == "profile",
         _ => false,
     };
-    OPTIONAL.contains(&key) || (at == "/workload" && (of_the_workload || SAID.contains(&key)))
+    OPTIONAL.contains(&key)
+        || of_measurements
+        || (at == "/workload" && (of_the_workload || SAID.contains(&key)))
 }
 
 /// Where the objects with fields are; of a list the first.
