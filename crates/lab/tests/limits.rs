@@ -351,7 +351,7 @@ fn flaw(profiles: &Profiles, w: &Resolved) -> Option<String> {
     let limits = doorbell_lab::limits(profiles, w);
     let outcome = simulated(profiles, w);
     let us = outcome.measured.duration.span().as_secs_f64() * 1e6;
-    let (done, under_way) = (outcome.mops * us, UnderWay::of(w, profiles).all(w));
+    let (done, under_way) = (outcome.completed as f64, UnderWay::of(w, profiles).all(w));
     let described = || {
         let names: Vec<&str> = profiles.all().map(|profile| profile.name.as_str()).collect();
         format!("{} on {names:?}", serde_json::to_string(w).unwrap())

@@ -376,7 +376,7 @@ fn json_has_the_fields_of_the_interface() {
     for (value, expected) in [
         (
             &json,
-            "bottleneck caches dropped event_hash events interval latency_ns lift measured mops mops_per_machine pcie resources schema sent_again verbs wall_seconds workload",
+            "bottleneck caches completed dropped event_hash events interval latency_ns lift measured mops mops_per_machine pcie resources schema sent_again verbs wall_seconds workload",
         ),
         (
             &json["workload"],

@@ -2,6 +2,7 @@
 
 use super::{Certainty, MeasuredTime};
 use crate::explain;
+use crate::programs::ThreadResult;
 use crate::simulate::Run;
 use crate::simulate::SimulateError;
 use crate::steady::{Ended, is_known};
@@ -44,6 +45,9 @@ pub struct Outcome {
     #[serde(with = "rate")]
     #[schemars(with = "Option<f64>")]
     pub mops: f64,
+    /// Operations that completed in the measured time, as they were counted. Where completions come in lumps the
+    /// rate is not this over the time: what the last lumps are of was not over.
+    pub completed: u64,
     /// How sure the rate and the latencies are.
     pub interval: Certainty,
     /// From when to when was measured.
@@ -399,14 +403,21 @@ impl From<&Histogram<u32>> for Latency {
     }
 }
 
+/// What a thread counted: of SENDs those that it received.
+fn of_thread(w: &Resolved, thread: &ThreadResult) -> u64 {
+    if w.verb == Verb::Send { thread.received } else { thread.completed }
+}
+
+/// Operations that completed.
+fn completed(w: &Resolved, run: &Run) -> u64 {
+    run.threads.iter().map(|(_, thread)| of_thread(w, thread)).sum()
+}
+
 /// Operations per second in millions, by machine.
 pub(crate) fn rates(w: &Resolved, run: &Run) -> Vec<f64> {
     let mut operations = vec![0u64; w.machines as usize];
     for (machine, thread) in &run.threads {
-        operations[*machine as usize] += match w.verb {
-            Verb::Send => thread.received,
-            _ => thread.completed,
-        };
+        operations[*machine as usize] += of_thread(w, thread);
     }
     let seconds = run.shown.span().as_secs_f64();
     let all = operations.iter().sum::<u64>() as f64 / seconds / 1e6;
@@ -431,6 +442,7 @@ impl Outcome {
             schema: SCHEMA,
             workload: w.clone(),
             mops: mops_per_machine.iter().sum(),
+            completed: completed(w, run),
             interval: run.shown.certainty.clone(),
             measured: run.shown.measured.clone(),
             waits: run.shown.waits.clone(),
