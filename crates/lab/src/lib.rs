@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod asked;
+mod audit;
 pub mod compare;
 mod explain;
 mod extrapolation;

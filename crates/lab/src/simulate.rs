@@ -1,5 +1,6 @@
 //! A workload in virtual time.
 
+use crate::audit;
 use crate::plan::Watch;
 use crate::programs::{ProgramError, ThreadResult, Worker};
 use crate::results::Shown;
@@ -50,6 +51,9 @@ pub enum SimulateError {
     /// A system did not come to its end.
     #[error("{0}")]
     System(SiteError),
+    /// What the run counted contradicts itself.
+    #[error("the run contradicts itself, which is a fault of Doorbell and no answer: {0}")]
+    Fault(String),
     /// A thread did not come to its end.
     #[error("thread {thread} of machine {machine} did not end in time")]
     Unfinished {
@@ -223,5 +227,13 @@ pub(crate) fn run_once(
     }
     let threads = collect(tasks)?;
     let shown = Shown::of(&measurement, wanted, &course);
-    Ok(Run { threads, shown, metrics: cluster.metrics(), wall_seconds: begun.elapsed().as_secs_f64() })
+    let mut run =
+        Run { threads, shown, metrics: cluster.metrics(), wall_seconds: begun.elapsed().as_secs_f64() };
+    if let Some(what) = audit::fault(profiles, w, &run) {
+        return Err(SimulateError::Fault(what));
+    }
+    if run.shown.certainty.unsettled.is_none() {
+        run.shown.certainty.unsettled = audit::doubt(w, profiles, &run, &measurement.series());
+    }
+    Ok(run)
 }

@@ -1,5 +1,6 @@
 //! Systems in virtual time.
 
+use crate::audit;
 use crate::plan::Watch;
 use crate::results::{
     Bottleneck, Cache, Certainty, Latency, Lift, MeasuredTime, Pcie, PhaseTime, SentAgain, Shown, UncoreUse,
@@ -440,6 +441,9 @@ pub(crate) fn run_once(
     everybody.add(&clients);
     drop(all);
     let m = cluster.metrics();
+    if let Some(what) = audit::fault_of_devices(&m) {
+        return Err(SimulateError::Fault(what));
+    }
     let shown = Shown::of(&measurement, wanted, &course);
     let share = |n: u64| n as f64 / clients.done.max(1) as f64;
     let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();

@@ -21,7 +21,7 @@ mod world;
 pub use cluster::SimCluster;
 pub use fabric::Layers;
 pub use host::Uncore;
-pub use metrics::{CacheUse, Metrics, PcieUse, ResourceUse, SentAgain, TcpUse};
+pub use metrics::{Accounts, CacheUse, Metrics, PcieUse, ResourceUse, SentAgain, TcpUse};
 pub use provider::SimProvider;
 pub use see::{Traced, Tracing};
 pub use steer::{Look, Steer};

@@ -71,6 +71,25 @@ impl SentAgain {
     }
 }
 
+/// What became of work requests, as the devices counted it; whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accounts {
+    /// Send work requests that were posted.
+    pub posted: u64,
+    /// Their payload in bytes; of READs and atomics what they ask for.
+    pub posted_bytes: u64,
+    /// Those that completed, or were handed to the wire for good.
+    pub ended: u64,
+    /// Messages that took a RECV.
+    pub received: u64,
+    /// Payload that was placed in memory where a work request wanted it, in bytes.
+    pub placed_bytes: u64,
+    /// Packets that are on their way at the end.
+    pub under_way: u64,
+    /// Packets that came to no QP, or led nowhere.
+    pub unclaimed: u64,
+}
+
 /// What kernel TCP of one machine has done in the whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpUse {
@@ -112,8 +131,8 @@ pub struct Metrics {
     pub sent_again: SentAgain,
     /// Packets lost on their way ([`crate::Layers`]), whole run.
     pub lost: u64,
-    /// Send work requests completed or handed to the wire for good, whole run.
-    pub verbs: u64,
+    /// What became of work requests.
+    pub accounts: Accounts,
     /// Events processed, whole run.
     pub events: u64,
     /// Hash over every event in order: equal for equal seeds.
@@ -152,7 +171,15 @@ impl Metrics {
             window_ps: w.env.window.len(),
             dropped: totals.dropped,
             lost: w.env.fabric.lost(),
-            verbs: totals.verbs,
+            accounts: Accounts {
+                posted: totals.posted,
+                posted_bytes: totals.posted_bytes,
+                ended: totals.verbs,
+                received: totals.received,
+                placed_bytes: totals.placed_bytes,
+                under_way: w.env.flights.len() as u64,
+                unclaimed: totals.unclaimed,
+            },
             events: totals.events,
             event_hash: totals.event_hash,
             ..Metrics::default()

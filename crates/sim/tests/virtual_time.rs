@@ -160,7 +160,7 @@ fn a_run_ends_at_its_end_whatever_the_threads_do() {
     cluster.spawn(1, 0, PingPong { first: false, rounds, work: Span::ZERO });
     cluster.run().expect("the end is no error");
     assert!(task.take().is_none(), "the thread did not come to its end");
-    assert!(cluster.metrics().verbs > 10);
+    assert!(cluster.metrics().accounts.ended > 10);
 }
 
 /// Adds to a shared counter as fast as it can.

@@ -110,6 +110,13 @@ impl Measurement {
         self.0.from.get() <= time && time < self.0.end.get()
     }
 
+    /// How much of the time between two moments is measured.
+    #[inline]
+    pub fn overlap(&self, begin: Time, end: Time) -> Span {
+        let (begin, end) = (begin.max(self.0.from.get()), end.min(self.0.end.get()));
+        if begin < end { end - begin } else { Span::ZERO }
+    }
+
     /// What was seen.
     pub fn series(&self) -> MutexGuard<'_, Series> {
         self.0.series.lock().unwrap_or_else(|e| e.into_inner())

@@ -37,6 +37,23 @@ pub struct ThreadResult {
     pub completed: u64,
     /// Messages it received.
     pub received: u64,
+    /// What became of all that it posted.
+    pub accounts: Accounts,
+}
+
+/// What became of the operations that a thread posted, and of the messages that came to it: whole run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Accounts {
+    /// Operations that it posted.
+    pub posted: u64,
+    /// Those that completed, as their own or a later completion said.
+    pub completed: u64,
+    /// Those of which nothing is known at the end.
+    pub outstanding: u64,
+    /// Messages that it received.
+    pub received: u64,
+    /// How long signalled operations were under way within the measured time, all together, in picoseconds.
+    pub under_way: u128,
 }
 
 /// One thread of a workload.
@@ -112,6 +129,9 @@ impl Program for Worker {
             if !found {
                 provider.pause(measurement.look());
             }
+        }
+        if let Some(requester) = &requester {
+            requester.account(measurement, &mut result.accounts);
         }
         Ok(result)
     }

@@ -2,7 +2,7 @@
 
 use super::ring::Ring;
 use super::session::{Paths, Session};
-use super::{ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id, wrap};
+use super::{Accounts, ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id, wrap};
 use doorbell_systems::Measurement;
 use doorbell_systems::series::Seen;
 use doorbell_verbs::{
@@ -288,7 +288,8 @@ impl<'a, P: Provider> Requester<'a, P> {
     fn take(&mut self, wc: &Wc, now: Time, measurement: &Measurement, result: &mut ThreadResult) {
         let (ring, slot) = from_wr_id(wc.wr_id);
         let ring = &mut self.rings[ring];
-        let latency: Span = now - ring.posted_at(slot);
+        let posted = ring.posted_at(slot);
+        let latency: Span = now - posted;
         let completed = match self.w.signal_every {
             _ if self.w.drain => {
                 // The earlier operations of the window on the same QP are complete, too.
@@ -302,12 +303,25 @@ impl<'a, P: Provider> Requester<'a, P> {
             _ => ring.complete_through(slot),
         };
         self.outstanding -= completed;
+        result.accounts.completed += completed;
+        result.accounts.under_way += u128::from(measurement.overlap(posted, now).as_ps());
         // SENDs count where they are received.
         let counts = if self.w.verb.consumes_recv() { 0 } else { completed };
         let since = (self.w.signal_every > 1).then(|| ring.completed_at(now));
         measurement.saw(Seen { at: now, completed: counts, since, latency: Some(latency) });
         if measurement.contains(now) {
             result.completed += completed;
+        }
+    }
+
+    /// Says what is under way at the end.
+    pub(super) fn account(&self, measurement: &Measurement, accounts: &mut Accounts) {
+        for ring in &self.rings {
+            accounts.posted += ring.posted();
+            accounts.outstanding += ring.outstanding();
+            let signalled = ring.under_way().filter(|(number, _)| self.signals(*number));
+            let times = signalled.map(|(_, posted)| measurement.overlap(posted, measurement.end()));
+            accounts.under_way += times.map(|time| u128::from(time.as_ps())).sum::<u128>();
         }
     }
 }

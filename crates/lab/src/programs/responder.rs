@@ -78,6 +78,7 @@ impl<'a, P: Provider> Responder<'a, P> {
         }
         let now = cpu.now();
         measurement.saw(Seen { at: now, completed: found as u64, since: None, latency: None });
+        result.accounts.received += found as u64;
         if measurement.contains(now) {
             result.received += found as u64;
         }

@@ -48,6 +48,17 @@ impl Ring {
         self.posted == self.retired
     }
 
+    /// Operations that did not leave and are not complete.
+    pub(super) fn outstanding(&self) -> u64 {
+        self.under_way().count() as u64
+    }
+
+    /// These by their numbers, with when they were posted.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = (u64, Time)> {
+        let slots = (self.retired..self.posted).map(|number| (number, self.slots[self.slot(number)]));
+        slots.filter(|(_, slot)| !slot.done).map(|(number, slot)| (number, slot.posted))
+    }
+
     /// Enters an operation; returns its slot.
     pub(super) fn push(&mut self, now: Time) -> usize {
         debug_assert!(self.has_room(1));

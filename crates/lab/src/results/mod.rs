@@ -12,7 +12,7 @@ pub use outcome::{
     Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, PhaseTime, SCHEMA, SentAgain, UncoreUse,
     Utilization,
 };
-pub(crate) use outcome::{Of, Ran, hash_text, rate};
+pub(crate) use outcome::{Of, Ran, hash_text, rate, rates};
 pub(crate) use shown::Shown;
 pub use shown::{Certainty, MeasuredTime};
 pub(crate) use stored::MODEL;

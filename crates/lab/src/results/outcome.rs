@@ -456,7 +456,7 @@ impl Outcome {
             resources,
             caches: m.caches.iter().map(Cache::from).collect(),
             pcie: m.pcie.iter().map(Pcie::from).collect(),
-            verbs: m.verbs,
+            verbs: m.accounts.ended,
             events: m.events,
             event_hash: hash_text(m.event_hash),
             wall_seconds: run.wall_seconds,

@@ -38,6 +38,11 @@ impl<I: Id, T: Copy> Slab<I, T> {
         self.slots.push(self.blank)
     }
 
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
     /// Gives the number back; the value stays until the number is used again.
     pub(crate) fn free(&mut self, id: I) {
         self.free.push(id);

@@ -9,13 +9,16 @@ use crate::fabric::{Flight, PendingAtomic, Row};
 use crate::host::{Data, Host, Write};
 use crate::world::Env;
 use doorbell_transport::{Action, Body, Packet, Part, Queue, Source, TxPacket};
-use doorbell_verbs::{QpType, Time, Wc};
+use doorbell_verbs::{QpType, Time, Wc, WcStatus};
 use std::collections::VecDeque;
 
 /// Why a received packet has a port, a flow and a QP.
 const CAME_IN: &str = "a packet that was received came in by a port";
 const HAS_FLOW: &str = "a receiving unit that is done had a packet of a flow";
 const HAS_QP: &str = "a packet that waits for a unit has a QP";
+
+/// Bytes that an atomic brings back.
+const ATOMIC_BYTES: u64 = 8;
 
 /// Flows of datagrams that a NIC tells apart, as a power of two.
 const FLOW_BITS: u32 = 12;
@@ -138,6 +141,7 @@ impl Device {
             if !f.segment.is_none() {
                 return self.frame_came_in(env, flight);
             }
+            env.totals.unclaimed += 1;
             env.drop_flight(flight);
             return env.fabric.make_room(into, link_bytes);
         };
@@ -206,11 +210,14 @@ impl Device {
         let slot = &mut qps[qp];
         if slot.alive {
             let recv_queue = &mut recv_queues[slot.recv_queue].queue;
-            let unreliable_send = packet.transport != QpType::Rc && matches!(packet.body, Body::Send { .. });
-            if unreliable_send && recv_queue.visible() == 0 {
+            // What follows the first packet of a message needs no RECV of its own.
+            let begins = matches!(packet.body, Body::Send { part, .. } if part.begins());
+            if begins && packet.transport != QpType::Rc && recv_queue.visible() == 0 {
                 env.totals.dropped += 1;
             }
             slot.qp.receive(Time::from_ps(env.now), packet, keys, recv_queue, &mut actions);
+        } else {
+            env.totals.unclaimed += 1;
         }
         let inline = self.inline_bytes(qp, packet);
         let (busy, blocked) = self.apply(host, env, qp, flight, inline, &actions);
@@ -253,20 +260,24 @@ impl Device {
             rest = behind;
             match *action {
                 Action::Place { addr, payload_offset, len } if inline > 0 => {
+                    env.totals.placed_bytes += u64::from(len);
                     busy += self.costs.receive.inline;
                     self.place_inline(host, env, received, addr, payload_offset, len);
                 }
                 Action::Place { addr, payload_offset, len } => {
+                    env.totals.placed_bytes += u64::from(len);
                     busy += self.costs.receive.dma_write;
                     let last = !rest.iter().any(|a| matches!(a, Action::Place { .. }));
                     self.place(host, env, received, addr, payload_offset, len, last);
                 }
                 Action::PlaceAtomic { addr, original } => {
+                    env.totals.placed_bytes += ATOMIC_BYTES;
                     busy += self.costs.receive.dma_write;
                     self.translate(host, env, addr);
                     self.write_word(host, env, addr, original);
                 }
                 Action::Complete { queue: Queue::Recv, wc, .. } => {
+                    env.totals.received += u64::from(wc.status == WcStatus::Success);
                     busy += self.costs.receive.dma_write;
                     let wc = Wc { slid: sender_lid(env, received), ..wc };
                     self.complete_recv(env, qp, wc, inline);

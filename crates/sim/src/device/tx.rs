@@ -420,6 +420,7 @@ impl Device {
             self.left(env, qp, life, Ended { wc, wqe, signaled });
         }
         if !leads_somewhere {
+            env.totals.unclaimed += 1;
             env.drop_flight(flight);
         }
     }

@@ -88,7 +88,7 @@ impl SimProvider<'_> {
             return invalid("there is no such address handle".into());
         }
         let slot = &mut device.qps[id];
-        let Env { payloads, now, .. } = env;
+        let Env { payloads, now, totals, .. } = env;
         let host = &mut hosts[self.machine];
         let length = u32::try_from(wr.length()).unwrap_or(u32::MAX);
         let is_inline = wr.flags.contains(SendFlags::INLINE);
@@ -96,6 +96,8 @@ impl SimProvider<'_> {
             return invalid("inline data outside of the machine's memory".into());
         }
         let index = WqeId(slot.qp.post_send(wr)?);
+        totals.posted += 1;
+        totals.posted_bytes += u64::from(length);
         let shape = PostShape {
             opcode: wr.op.opcode(),
             qp_type: slot.qp.qp_type(),

@@ -18,6 +18,15 @@ pub(crate) struct Totals {
     pub(crate) verbs: u64,
     /// Messages that unreliable transports dropped for want of a RECV.
     pub(crate) dropped: u64,
+    /// Send work requests that were posted, and their payload in bytes.
+    pub(crate) posted: u64,
+    pub(crate) posted_bytes: u64,
+    /// Messages that took a RECV.
+    pub(crate) received: u64,
+    /// Payload placed in memory where a work request wanted it, in bytes.
+    pub(crate) placed_bytes: u64,
+    /// Packets that came to no QP, or led to no port.
+    pub(crate) unclaimed: u64,
 }
 
 impl Totals {

@@ -112,7 +112,12 @@ fn check(case: &Case, tally: &Tally, metrics: &Metrics) -> Result<(), String> {
     if let Some(resource) = metrics.resources.iter().find(|r| !(0.0..=most(r)).contains(&r.utilization)) {
         return fails(&format!("{resource:?} is used more than it can be"));
     }
-    if metrics.verbs > tally.sends || tally.sends_completed.total() > metrics.verbs {
+    let of = &metrics.accounts;
+    let twice = case.config.layers.duplicate_ppm > 0;
+    if of.posted != tally.sends || of.placed_bytes > of.posted_bytes && !twice {
+        return fails("work requests are not accounted for");
+    }
+    if metrics.accounts.ended > tally.sends || tally.sends_completed.total() > metrics.accounts.ended {
         return fails("work requests come from nowhere");
     }
     if case.config.layers.loss_ppm == 0 && metrics.lost > 0 {
