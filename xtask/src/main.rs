@@ -25,7 +25,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                   HEAD, or its parent where nothing has changed since; --faster lets events differ where
                   results do not; --list prints the runs
   asan            the software NIC under AddressSanitizer: its tests, random calls, the conformance suite
-  soak [PART]     random programs, many more than the tests run; PART is sim, or all parts";
+  soak [PART]     random programs, many more than the tests run; PART is sim (programs) or
+                  options (option sets), or all parts";
 
 /// The workspace's root.
 fn root() -> PathBuf {

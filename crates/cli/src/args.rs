@@ -3,9 +3,10 @@
 use crate::flags::{AnyArgs, CommonArgs, SystemArgs, VerbArgs};
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueHint};
-use doorbell_lab::Duration;
 use doorbell_lab::compare::Tolerance;
 use doorbell_lab::sweep::Shard;
+use doorbell_lab::{Duration, Schema, Share, Workload};
+use doorbell_schema::BadShare;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -251,6 +252,10 @@ pub(crate) struct ReproduceArgs {
     /// Simulations at a time, fewer where memory would not do [default: one for each core]
     #[arg(long, value_name = "N", value_parser = jobs, allow_negative_numbers = true)]
     pub(crate) jobs: Option<usize>,
+    /// Have each run end when rate and mean latency are known to this precision, as 1% [default: times
+    /// that each experiment says]
+    #[arg(long, value_name = "PERCENT", value_parser = precision)]
+    pub(crate) precision: Option<Share>,
     /// Write a plot of each table and figure to this directory, as atc16-tab4.svg
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
@@ -283,6 +288,13 @@ fn operations(text: &str) -> Result<u64, String> {
 
 fn jobs(text: &str) -> Result<usize, String> {
     whole(text, 1, u16::MAX.into()).map(|jobs| jobs as usize)
+}
+
+/// As a workload's precision.
+fn precision(text: &str) -> Result<Share, String> {
+    let field = Workload::fields().into_iter().find(|field| field.key == "precision");
+    field.expect("workloads have a precision").parse(text)?;
+    text.parse().map_err(|e: BadShare| e.to_string())
 }
 
 fn device(text: &str) -> Result<usize, String> {

@@ -29,6 +29,9 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     let jobs = args.jobs.unwrap_or_else(doorbell_lab::cores);
     let control = Control { interrupt, jobs, max_wall: None, watch: &bar };
     let mut ctx = Ctx::new(args.full, control).map_err(Exit::failed)?;
+    if let Some(precision) = args.precision {
+        ctx = ctx.with_precision(precision);
+    }
     if let Some(stored) = cache::stored() {
         ctx = ctx.stored_in(Arc::new(stored.fresh(args.fresh)));
     }
@@ -222,10 +225,25 @@ fn summary(report: &Report) -> String {
         };
         let _ = writeln!(text, "\n{claims} not checked; --json lists them with the reasons");
     }
+    text += &times(report);
     if let Some(taken) = &report.stored {
         text += &cache::told(taken);
     }
     text
+}
+
+/// From when to when runs were measured, in words.
+fn times(report: &Report) -> String {
+    let Report { precision, runs, unsettled, .. } = report;
+    match (precision, unsettled) {
+        _ if *runs == 0 => String::new(),
+        (None, _) => {
+            "\nRuns are measured for the times that their experiments say (--precision 1%: until known)\n"
+                .to_owned()
+        }
+        (Some(precision), 0) => format!("\nAll {runs} runs end when they are known to {precision}\n"),
+        (Some(precision), n) => format!("\n{n} of {runs} runs ended before they were known to {precision}\n"),
+    }
 }
 
 #[cfg(test)]

@@ -90,7 +90,10 @@ fn json_has_the_fields_of_the_interface() {
         keys.sort();
         keys
     };
-    assert_eq!(keys(&json).join(" "), "accuracy claims curves not_checked parameters schema sensitivity");
+    assert_eq!(
+        keys(&json).join(" "),
+        "accuracy claims curves not_checked parameters runs schema sensitivity unsettled"
+    );
     assert_eq!(
         keys(&json["claims"][0]).join(" "),
         "basis bottleneck contested error experiment explanation held_out holds id kind note paper paper_value profile restates simulated unit where"
@@ -104,4 +107,18 @@ fn json_has_the_fields_of_the_interface() {
     let curve = &json["curves"][0];
     assert_eq!(keys(curve).join(" "), "experiment name points profile x y");
     assert!(curve["points"].as_array().unwrap().len() >= 64);
+}
+
+#[test]
+fn runs_may_end_when_they_are_known() {
+    let precision = "5%".parse().unwrap();
+    let report = reproduce(&ctx().with_precision(precision), &["atc16/inline-recv"]);
+    assert_eq!((report.precision, report.unsettled), (Some(precision), 0));
+    assert!(report.runs > 0, "of runs");
+    let said = reproduce(&ctx(), &["atc16/inline-recv"]);
+    assert_eq!(said.precision, None);
+    assert!(
+        said.claims.iter().zip(&report.claims).any(|(a, b)| a.simulated != b.simulated),
+        "both are the same"
+    );
 }

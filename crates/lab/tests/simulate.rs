@@ -447,3 +447,13 @@ fn a_run_ends_at_its_latest_and_is_told_to_be_unsettled() {
 fn usual_reads() -> f64 {
     simulate("verb = \"read\"").mops
 }
+
+#[test]
+fn a_response_that_is_read_when_the_server_ends_is_no_failure() {
+    let text = "system = \"touch\"\nprofile = \"e7520-t4\"\nresponse = \"read\"\nwarmup = \"7us\"\nduration = \"80us\"";
+    let given = doorbell_lab::Given::from_toml("w.toml", text, &doorbell_lab::fields()).unwrap();
+    let Ok(doorbell_lab::Asked::System(system)) = doorbell_lab::Asked::of(&given) else { panic!("a system") };
+    let profile = doorbell_nic::Profile::named("e7520-t4").unwrap();
+    let outcome = doorbell_lab::simulate_system(&profile, &system, &Control::quiet()).unwrap();
+    assert!(outcome.waits.is_some(), "a response takes 200 us on the wire");
+}

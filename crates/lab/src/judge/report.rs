@@ -9,6 +9,7 @@ use crate::papers::{Check, Ctx, Curve, Experiment, Found};
 use crate::results::Taken;
 use crate::simulate::SimulateError;
 use doorbell_nic::{Basis as ParameterBasis, Profile};
+use doorbell_schema::Share;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,6 +158,14 @@ pub struct Report {
     pub sensitivity: Vec<Sensitivity>,
     /// Parameters of each profile.
     pub parameters: BTreeMap<String, ParameterCounts>,
+    /// To which precision each run was to know its answer; `None` where runs take the times that experiments say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub precision: Option<Share>,
+    /// Runs in all, those with a resource relaxed included.
+    pub runs: usize,
+    /// Of them, those that were to settle and did not.
+    pub unsettled: usize,
     /// Which results were not found now but before; `None` where none are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stored: Option<Taken>,
@@ -176,6 +185,9 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
         accuracy: Vec::new(),
         sensitivity: Vec::new(),
         parameters: ctx.profiles.iter().map(|p| (p.name.clone(), count(p))).collect(),
+        precision: ctx.precision,
+        runs: 0,
+        unsettled: 0,
         stored: None,
         interrupted: false,
     };
@@ -193,6 +205,7 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
     if ctx.full && !report.interrupted {
         report.sensitivity = sensitivity::of(ctx, selection)?;
     }
+    (report.runs, report.unsettled) = ctx.known.counts();
     report.stored = ctx.known.taken();
     Ok(report)
 }

@@ -7,6 +7,7 @@ use crate::plan::{Control, NotYet};
 use crate::results::{Bottleneck, Known, Outcome, Stored};
 use crate::simulate::SimulateError;
 use doorbell_nic::Profile;
+use doorbell_schema::Share;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub struct Ctx<'a> {
     pub(crate) explains: bool,
     /// Rates are measured for so much less time than usual.
     pub(crate) hurry: u64,
+    /// Runs end when they know their answer to this precision, in place of times that experiments say.
+    pub(crate) precision: Option<Share>,
     /// What is known of runs.
     pub(crate) known: Known,
 }
@@ -61,7 +64,15 @@ impl<'a> Ctx<'a> {
     /// If one of them is malformed; a test sees to it that none is.
     pub fn new(full: bool, control: Control<'a>) -> Result<Ctx<'a>, doorbell_nic::ProfileError> {
         let profiles = Profile::names().map(Profile::named).collect::<Result<_, _>>()?;
-        Ok(Ctx { profiles, full, control, explains: true, hurry: 1, known: Known::default() })
+        Ok(Ctx {
+            profiles,
+            full,
+            control,
+            explains: true,
+            hurry: 1,
+            precision: None,
+            known: Known::default(),
+        })
     }
 
     /// The same, with results of the papers' experiments taken from a store, and kept there.
@@ -70,19 +81,25 @@ impl<'a> Ctx<'a> {
         Ctx { known: Known::stored_in(stored), ..self }
     }
 
+    /// The same, where runs end when they know their answer, rather than after the times that experiments say.
+    #[must_use]
+    pub fn with_precision(self, precision: Share) -> Ctx<'a> {
+        Ctx { precision: Some(precision), ..self }
+    }
+
     /// The same, whatever store there is.
     pub(crate) fn unstored(&self) -> Ctx<'a> {
-        let Ctx { full, explains, hurry, .. } = *self;
+        let Ctx { full, explains, hurry, precision, .. } = *self;
         let (profiles, control) = (self.profiles.clone(), self.control.clone());
-        Ctx { profiles, full, control, explains, hurry, known: self.known.unstored() }
+        Ctx { profiles, full, control, explains, hurry, precision, known: self.known.unstored() }
     }
 
     /// The same on other profiles, for rates alone: not dense, without bottlenecks. What was run on
     /// unchanged profiles is not run again.
     pub(crate) fn of_rates(&self, profiles: Vec<Profile>) -> Ctx<'a> {
         let control = Control { watch: &(), ..self.control.clone() };
-        let (hurry, known) = (self.hurry, self.known.clone());
-        Ctx { profiles, full: false, control, explains: false, hurry, known }
+        let (hurry, precision, known) = (self.hurry, self.precision, self.known.clone());
+        Ctx { profiles, full: false, control, explains: false, hurry, precision, known }
     }
 
     /// What experiments find: each is asked until it has all the runs that it needs. Nothing of one that had

@@ -20,8 +20,8 @@ impl Run {
                 Ok(Run::verbs(profiles, resolved))
             }
             Asked::System(system) => {
-                let (profile, host) = (system.profile.clone(), system.host.clone());
-                let machines = Workload { profile, host, ..Workload::default() };
+                let (profile, host, set) = (system.profile.clone(), system.host.clone(), system.set.clone());
+                let machines = Workload { profile, host, set, ..Workload::default() };
                 Ok(Run::system(machines.load_profiles()?.first(), system.clone()))
             }
         }

@@ -203,4 +203,13 @@ mod tests {
             assert!(keys.iter().skip(i + 1).all(|other| other != one), "{one:?}");
         }
     }
+
+    #[test]
+    fn a_parameter_that_is_set_counts_for_systems_too() {
+        let key = |toml: &str| {
+            let given = doorbell_schema::Given::from_toml("w.toml", toml, &crate::fields()).unwrap();
+            Run::asked(&crate::Asked::of(&given).unwrap()).unwrap().profiles.first().device.link.mtu
+        };
+        assert_eq!(key("system = \"rpc\"\n[set]\nlink.mtu_bytes = 2048"), 2048);
+    }
 }

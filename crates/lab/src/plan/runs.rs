@@ -4,7 +4,7 @@ use super::{NotYet, Run};
 use crate::papers::{Check, Ctx};
 use crate::results::Outcome;
 use doorbell_nic::Profile;
-use doorbell_schema::Duration;
+use doorbell_schema::{Duration, Share};
 use doorbell_verbs::Span;
 use doorbell_workload::{Profiles, Resolved, Workload};
 use std::sync::Arc;
@@ -30,17 +30,27 @@ pub(crate) fn setting(outcome: &Outcome) -> String {
 /// Warm-up and measured time of runs for which an experiment says none.
 const USUAL: (Span, Span) = (Span::from_us(200), Span::from_ms(1));
 
+/// Virtual time after which a run of an experiment ends that does not settle, where it is to.
+const PATIENCE: Duration = Duration::new(Span::from_ms(20));
+
+/// From when to when a run is measured.
+pub(super) struct Times {
+    pub(super) warmup: Option<Duration>,
+    pub(super) duration: Option<Duration>,
+    pub(super) precision: Share,
+    pub(super) max_time: Duration,
+}
+
 impl Ctx<'_> {
-    /// How long a run warms up and is measured: as said, else as usual.
-    pub(super) fn timed(
-        &self,
-        warmup: Option<Duration>,
-        duration: Option<Duration>,
-        usual: (Span, Span),
-    ) -> (Option<Duration>, Option<Duration>) {
-        let duration = duration.map_or(usual.1, Duration::span);
+    /// From when to when a run is measured: as said, else as usual; or until it knows its answer.
+    pub(super) fn times(&self, said: Times, usual: (Span, Span)) -> Times {
+        if let Some(precision) = self.precision {
+            return Times { warmup: None, duration: None, precision, max_time: PATIENCE };
+        }
+        let duration = said.duration.map_or(usual.1, Duration::span);
         let hurried = Duration::new(Span::from_ps(duration.as_ps() / self.hurry));
-        (Some(warmup.unwrap_or(Duration::new(usual.0))), Some(hurried))
+        let warmup = said.warmup.unwrap_or(Duration::new(usual.0));
+        Times { warmup: Some(warmup), duration: Some(hurried), ..said }
     }
 
     /// Each of `workloads` on `profile`; the outcomes have their order.
@@ -88,8 +98,10 @@ impl Ctx<'_> {
     fn run_of(&self, profile: &Profile, what: &str, workload: &Workload) -> Run {
         let profiles = Profiles::from(profile);
         let mut workload = workload.resolve(&profiles).unwrap_or_else(|e| panic!("workload of {what}: {e}"));
-        let Resolved { warmup, duration, .. } = workload;
-        (workload.warmup, workload.duration) = self.timed(warmup, duration, USUAL);
+        let Resolved { warmup, duration, precision, max_time, .. } = workload;
+        let times = self.times(Times { warmup, duration, precision, max_time }, USUAL);
+        (workload.warmup, workload.duration) = (times.warmup, times.duration);
+        (workload.precision, workload.max_time) = (times.precision, times.max_time);
         Run::verbs(profiles, workload)
     }
 }

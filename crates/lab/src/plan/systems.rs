@@ -1,5 +1,6 @@
 //! What experiments ask for: systems.
 
+use super::runs::Times;
 use super::{NotYet, Run};
 use crate::papers::{Check, Ctx, Curve};
 use crate::systems::{SystemOutcome, SystemWorkload};
@@ -58,9 +59,10 @@ impl Ctx<'_> {
     }
 
     fn run_of_system(&self, profile: &Profile, w: &SystemWorkload) -> Run {
-        let timing = w.timing();
-        let (warmup, duration) = self.timed(timing.warmup, timing.duration, USUAL);
-        let w = w.timed(Timing { warmup, duration, ..timing.clone() });
+        let Timing { warmup, duration, precision, max_time, seed } = *w.timing();
+        let Times { warmup, duration, precision, max_time } =
+            self.times(Times { warmup, duration, precision, max_time }, USUAL);
+        let w = w.timed(Timing { warmup, duration, precision, max_time, seed });
         Run::system(profile, w)
     }
 }

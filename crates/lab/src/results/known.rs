@@ -76,6 +76,13 @@ impl Known {
         Ok(explain::explained(&base, lifts))
     }
 
+    /// Runs that have a result, and how many of them were to settle and did not.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let state = self.lock();
+        let ran = || state.known.values().flatten();
+        (ran().count(), ran().filter(|ran| !ran.ended().is_as_wanted()).count())
+    }
+
     /// Whether something is wanted.
     pub(crate) fn wants(&self) -> bool {
         !self.lock().wanted.is_empty()

@@ -1,7 +1,7 @@
 //! What the threads of a run saw together: how long operations took, and how sure that is.
 
 use super::Latency;
-use crate::steady::{Course, Ended, Means, Series, Wanted, quantile, warm_until};
+use crate::steady::{Course, Ended, Means, Series, Wanted, are_within, quantile, warm_until};
 use doorbell_schema::Duration;
 use doorbell_systems::Measurement;
 use doorbell_verbs::Span;
@@ -106,17 +106,25 @@ fn certainty(series: &Series, span: Span, ended: Ended, wanted: Wanted) -> Certa
         p50_ns: quantile(series, 0.5),
         p99_ns: quantile(series, 0.99),
         p999_ns: quantile(series, 0.999),
-        unsettled: unsettled(series, span, means.is_some(), ended, wanted),
+        unsettled: unsettled(series, span, means, ended, wanted),
     }
 }
 
 /// Why a measured time does not tell the rate in the long run.
-fn unsettled(series: &Series, span: Span, known: bool, ended: Ended, wanted: Wanted) -> Option<String> {
+fn unsettled(
+    series: &Series,
+    span: Span,
+    means: Option<Means>,
+    ended: Ended,
+    wanted: Wanted,
+) -> Option<String> {
     let within =
         |what: &str| Some(format!("rate and mean latency are not known to {} when {what}", wanted.precision));
     let max_time = Duration::new(wanted.max_time);
     match ended {
-        Ended::Settled => return None,
+        Ended::Settled if are_within(means, wanted.precision) => return None,
+        // What was under way when the end was decided has changed them.
+        Ended::Settled => return within("it ends"),
         Ended::MaxTime => return within(&format!("{max_time} of virtual time (--max-time) are over")),
         Ended::MaxWall => return within("the wall-clock time (--max-wall) is over"),
         Ended::Interrupted => return within("it is interrupted"),
@@ -127,7 +135,7 @@ fn unsettled(series: &Series, span: Span, known: bool, ended: Ended, wanted: Wan
         Some(warm) if warm as f64 > LOOKS_WARM * span.as_ps() as f64 => {
             Some(format!("its first {:.0} us look like warm-up", warm as f64 / 1e6))
         }
-        Some(_) if !known => Some("it changes too slowly for so short a time".to_owned()),
+        Some(_) if means.is_none() => Some("it changes too slowly for so short a time".to_owned()),
         Some(_) => None,
     }
 }

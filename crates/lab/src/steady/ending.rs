@@ -48,6 +48,11 @@ pub enum Ended {
 }
 
 impl Ended {
+    /// Whether it ended as it was to: at the time that was asked for, or settled.
+    pub fn is_as_wanted(self) -> bool {
+        matches!(self, Ended::Duration | Ended::Settled)
+    }
+
     /// Whether the same run would end at the same time.
     pub fn is_repeatable(self) -> bool {
         !matches!(self, Ended::MaxWall | Ended::Interrupted)
@@ -94,6 +99,8 @@ const FIRST_LOOK: Span = Span::from_us(24);
 const LATER: (u64, u64) = (2, 5);
 /// Batches that the least measured time is cut into.
 const BATCHES: u64 = 128;
+/// An answer must hold for so large a part of the measured time.
+const CONFIRMED: u64 = 8;
 /// So many times the longest latency is to be seen: an operation that takes that long may come again.
 const TURNS: u64 = 4;
 
@@ -104,6 +111,8 @@ enum State {
     /// It looked as if the warm-up were over, at one look.
     Warm,
     Measuring,
+    /// It looked as if the answer were known, at one look.
+    Known,
     /// The end is set.
     Ending,
 }
@@ -183,6 +192,14 @@ impl Ending {
         next
     }
 
+    /// The time at which an answer must still be known: intervals of few batches are narrow by chance, too.
+    fn confirm(&self, now: Time, since: Time) -> Time {
+        let step = Span::from_ps((now - since).as_ps() / CONFIRMED).max(Span::from_ps(1));
+        let next = now + step;
+        self.measurement.look_at(next);
+        next
+    }
+
     fn is_late(&self, now: Time) -> bool {
         now >= self.wanted.begin + self.wanted.max_time
     }
@@ -228,12 +245,17 @@ impl Ending {
         if self.wanted.duration.is_some() {
             return self.end_at(self.measurement.end(), run, Ended::Duration);
         }
-        if self.is_known(now) {
-            return self.end_at(run.horizon(), run, Ended::Settled);
-        }
-        match self.is_late(now) {
-            true => self.end_at(run.horizon(), run, Ended::MaxTime),
-            false => self.later(now, from),
+        match (self.is_known(now), self.state) {
+            (true, State::Known) => self.end_at(run.horizon(), run, Ended::Settled),
+            _ if self.is_late(now) => self.end_at(run.horizon(), run, Ended::MaxTime),
+            (true, _) => {
+                self.state = State::Known;
+                self.confirm(now, from)
+            }
+            (false, _) => {
+                self.state = State::Measuring;
+                self.later(now, from)
+            }
         }
     }
 
@@ -257,8 +279,12 @@ impl Ending {
 
 /// Whether rate and mean latency are known to this precision.
 fn is_within(seen: &Series, precision: Share) -> bool {
+    are_within(Means::of(seen.batches(), seen.length()), precision)
+}
+
+/// Whether these means are known to this precision.
+pub(crate) fn are_within(means: Option<Means>, precision: Share) -> bool {
     let narrow = |interval: super::Interval| interval.half <= precision.of_one() * interval.mean;
-    let means = Means::of(seen.batches(), seen.length());
     means.is_some_and(|means| means.rate.mean > 0.0 && narrow(means.rate) && means.latency.is_none_or(narrow))
 }
 
@@ -267,8 +293,8 @@ impl Steer for Ending {
         match (self.state, self.stop.reason()) {
             // Everything of it is over.
             (State::Ending, _) => run.now(),
-            (State::Measuring, Some(why)) => self.end_at(run.horizon(), run, why),
-            (State::Measuring, None) => self.measuring(run),
+            (State::Measuring | State::Known, Some(why)) => self.end_at(run.horizon(), run, why),
+            (State::Measuring | State::Known, None) => self.measuring(run),
             // Nothing is known yet.
             (State::Warming | State::Warm, Some(Ended::Interrupted)) => {
                 self.course.lock().unwrap_or_else(|e| e.into_inner()).stopped = true;

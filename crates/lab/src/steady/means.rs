@@ -21,6 +21,9 @@ const STUDENT: [f64; MOST - LEAST + 1] = [
     2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423, 2.0395,
 ];
 
+/// Operations after each other that a batch lasts as long as, where there are enough for 10 batches.
+const OPERATIONS: f64 = 5.0;
+
 /// The normal distribution's point of 95%.
 const ONE_SIDED: f64 = 1.6449;
 
@@ -37,18 +40,27 @@ impl Means {
     /// Of batches that last `length` picoseconds. `None` where there are fewer than 10.
     pub(crate) fn of(batches: &[Batch], length: u64) -> Option<Means> {
         let counts = |batches: &[Batch]| batches.iter().map(|b| b.completed as f64).collect();
-        let (count, each) = of_joined(batches, counts)?;
+        let least = least(batches, length);
+        let (count, each) = of_joined(batches, least, counts)?;
         let length = length as f64 * each as f64;
         let rate = Interval { mean: count.mean / length, half: count.half / length };
-        Some(Means { rate, latency: latency(batches) })
+        Some(Means { rate, latency: latency(batches, least) })
     }
 }
 
+/// Batches to join at least: until they last as long as some operations after each other. Shorter ones share
+/// operations, which makes them alike, and few of them do not show it.
+fn least(batches: &[Batch], length: u64) -> usize {
+    let all = Batch::all(batches);
+    let mean = if all.timed == 0 { 0.0 } else { all.latency as f64 / all.timed as f64 };
+    (OPERATIONS * mean / length as f64).ceil() as usize
+}
+
 /// The mean latency, and how sure it is.
-fn latency(batches: &[Batch]) -> Option<Interval> {
+fn latency(batches: &[Batch], least: usize) -> Option<Interval> {
     let all = Batch::all(batches);
     let mean = (all.timed > 0).then(|| all.latency as f64 / all.timed as f64)?;
-    let (off, each) = of_joined(batches, residuals)?;
+    let (off, each) = of_joined(batches, least, residuals)?;
     // The ratio of sums is off its true value as the mean of the residuals is off 0.
     let per_batch = all.timed as f64 / (batches.len() / each) as f64;
     Some(Interval { mean, half: off.half / per_batch })
@@ -57,8 +69,12 @@ fn latency(batches: &[Batch]) -> Option<Interval> {
 /// The mean over batches, how sure it is, and how many were joined to one: until there are 32 at most, and further
 /// until neighbours do not depend on each other. Where they always do, what is looked at wanders: its mean is then as
 /// sure as the batch is near that is farthest from it, of the longest.
-fn of_joined(batches: &[Batch], seen: impl Fn(&[Batch]) -> Vec<f64>) -> Option<(Interval, usize)> {
-    let mut each = batches.len().div_ceil(MOST).max(1);
+fn of_joined(
+    batches: &[Batch],
+    least: usize,
+    seen: impl Fn(&[Batch]) -> Vec<f64>,
+) -> Option<(Interval, usize)> {
+    let mut each = batches.len().div_ceil(MOST).max(least).min(batches.len() / LEAST).max(1);
     let mut last = None;
     while batches.len() / each >= LEAST {
         // Those that are left over are next to the warm-up.

@@ -162,7 +162,13 @@ impl<P: Provider> Asking for Client<P> {
         }
         if self.end.response == Response::Read {
             let whole = [self.end.whole()];
-            self.end.outbox.post_and_wait(&mut [SendWr::new(0, SendOp::Read(self.source), &whole)])?;
+            let read =
+                self.end.outbox.post_and_wait(&mut [SendWr::new(0, SendOp::Read(self.source), &whole)]);
+            // The server may have ended meanwhile.
+            if self.end.cpu.now() >= interval.end() {
+                return Ok(false);
+            }
+            read?;
         }
         Ok(true)
     }

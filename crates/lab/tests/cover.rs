@@ -1,0 +1,71 @@
+//! Intervals hold what they say: of many seeds, about 95 of 100 runs' intervals hold what a far longer run finds.
+
+use doorbell_lab::{Asked, Certainty, Control, Given, MeasuredTime, Workload};
+use doorbell_verbs::Span;
+
+const SEEDS: u64 = 200;
+/// The long run measures so many times as long as the others do on average.
+const LONGER: u64 = 100;
+
+/// What a run found of rate and mean latency, and how sure it is.
+struct Answer {
+    rate: f64,
+    latency: f64,
+    sure: Certainty,
+    measured: MeasuredTime,
+}
+
+fn answer(toml: &str) -> Answer {
+    let given = Given::from_toml("w.toml", toml, &doorbell_lab::fields()).unwrap();
+    match Asked::of(&given).unwrap() {
+        Asked::Verbs(workload) => {
+            let profiles = workload.load_profiles().unwrap();
+            let resolved = workload.resolve(&profiles).unwrap();
+            let o = doorbell_lab::simulate(&profiles, &resolved, &Control::quiet()).unwrap();
+            let latency = o.latency_ns.mean.unwrap();
+            Answer { rate: o.mops, latency, sure: o.interval, measured: o.measured }
+        }
+        Asked::System(system) => {
+            let machines = Workload { profile: system.profile.clone(), ..Workload::default() };
+            let profiles = machines.load_profiles().unwrap();
+            let o = doorbell_lab::simulate_system(profiles.first(), &system, &Control::quiet()).unwrap();
+            let latency = o.latency_ns.mean.unwrap();
+            Answer { rate: o.mrps, latency, sure: o.interval, measured: o.measured }
+        }
+    }
+}
+
+/// In percent of the seeds, the intervals of rate and of mean latency that hold what the long run finds.
+fn covers(workload: &str, precision: &str) -> (f64, f64) {
+    let runs: Vec<Answer> = (0..SEEDS)
+        .map(|seed| answer(&format!("{workload}\nprecision = \"{precision}\"\nseed = {}", seed + 1)))
+        .collect();
+    let times = runs.iter().map(|run| run.measured.duration.span().as_ps()).sum::<u64>();
+    let long = Span::from_ps(times / SEEDS * LONGER).as_ns() / 1000;
+    let truth = answer(&format!("{workload}\nwarmup = \"100us\"\nduration = \"{long}us\"\nseed = 1000"));
+    let hold = |of: &dyn Fn(&Answer) -> (f64, f64), truth: f64| {
+        let held = runs.iter().map(of).filter(|(mean, half)| (mean - truth).abs() <= *half).count();
+        held as f64 * 100.0 / SEEDS as f64
+    };
+    let rate = hold(&|run| (run.rate, run.sure.mops.unwrap_or(0.0)), truth.rate);
+    let latency = hold(&|run| (run.latency, run.sure.latency_ns.unwrap_or(0.0)), truth.latency);
+    (rate, latency)
+}
+
+const QUEUE: &str = "system = \"rpc\"\nclients = 2\ncores = 1\nhandler = \"300ns\"\n\
+    handler_times = \"exponential\"\narrivals = \"poisson\"\nrate = 1500000\noutstanding = 64\nbatching = false";
+const READS: &str =
+    "verb = \"read\"\nmachines = 4\nthreads = 1\nqps = 6\npattern = \"all-to-all\"\nwindow = 8";
+
+#[test]
+fn intervals_hold_what_a_far_longer_run_finds() {
+    // One worker that serves requests as they come.
+    let (rate, latency) = covers(QUEUE, "5%");
+    assert!((90.0..=99.0).contains(&rate), "{rate}% of a queue's rates hold");
+    assert!((90.0..=99.0).contains(&latency), "{latency}% of a queue's latencies hold");
+    // Who is posted to is drawn. As many are under way at any time, so that a batch with more completions is followed by
+    // one with fewer: intervals of rates are wider than they need be.
+    let (rate, latency) = covers(READS, "0.5%");
+    assert!(rate >= 90.0, "{rate}% of the rates of READs hold");
+    assert!((90.0..=99.0).contains(&latency), "{latency}% of the latencies of READs hold");
+}

@@ -1,0 +1,300 @@
+//! Option sets as somebody may type them: a file of a workload or a system, drawn line by line.
+
+use doorbell_lab::{Entry, SYSTEMS, Schema, Workload};
+use doorbell_nic::Profile;
+use doorbell_schema::{Field, Kind};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// Draws of a case.
+pub(crate) struct Draws(Xoshiro256PlusPlus);
+
+impl Draws {
+    pub(crate) fn new(seed: u64) -> Draws {
+        Draws(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    /// A number from `least` to `most`.
+    pub(crate) fn among(&mut self, least: u64, most: u64) -> u64 {
+        let span = u128::from(most - least) + 1;
+        least + ((u128::from(self.0.next_u64()) * span) >> 64) as u64
+    }
+
+    /// A number from `least` to `most`, small ones as likely as large ones.
+    fn of_any_magnitude(&mut self, least: u64, most: u64) -> u64 {
+        let (low, high) = ((least as f64 + 1.0).ln(), (most as f64 + 1.0).ln());
+        let drawn = (low + (high - low) * self.share()).exp() - 1.0;
+        (drawn as u64).clamp(least, most)
+    }
+
+    /// From 0 to 1.
+    fn share(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// True in so many of a hundred cases.
+    pub(crate) fn percent(&mut self, percent: u64) -> bool {
+        self.among(0, 99) < percent
+    }
+
+    pub(crate) fn one_of<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
+        all[self.among(0, all.len() as u64 - 1) as usize]
+    }
+}
+
+/// What is said, in lines of a file; tables of machines last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) lines: Vec<(&'static str, String)>,
+    pub(crate) machines: Vec<String>,
+}
+
+impl Said {
+    pub(crate) fn toml(&self) -> String {
+        let lines = self.lines.iter().map(|(key, value)| format!("{key} = {value}\n"));
+        let tables = self.machines.iter().map(|table| format!("[[machine]]\n{table}"));
+        lines.chain(tables).collect()
+    }
+
+    /// All with one thing less.
+    pub(crate) fn with_less(&self) -> impl Iterator<Item = Said> {
+        let without_line = |at: usize| {
+            let mut less = self.clone();
+            less.lines.remove(at);
+            less
+        };
+        let without_machines = |at: usize| {
+            let mut less = self.clone();
+            less.machines.remove(at);
+            less
+        };
+        let lines = (0..self.lines.len()).map(without_line);
+        lines.chain((0..self.machines.len()).map(without_machines))
+    }
+}
+
+/// Systems that need no UC and no UD.
+const OVER_RC: [&str; 2] = ["rpc", "touch"];
+
+/// An option of a workload of verbs, or of a system.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    system: Option<&'static Entry>,
+    pub(crate) key: &'static str,
+}
+
+impl Wanted {
+    /// Every option that there is; of the same for several systems, each.
+    pub(crate) fn all() -> Vec<Wanted> {
+        let of = |system: Option<&'static Entry>, fields: &[&'static Field]| -> Vec<Wanted> {
+            fields.iter().map(|field| Wanted { system, key: field.key }).collect()
+        };
+        let verbs = of(None, &Workload::fields());
+        verbs.into_iter().chain(SYSTEMS.iter().flat_map(|entry| of(Some(entry), &entry.fields))).collect()
+    }
+
+    /// Whether it may have an answer on a profile: iWARP has only RC, which these can do with.
+    pub(crate) fn is_for(&self, profile: &str) -> bool {
+        let iwarp = Profile::named(profile).is_ok_and(|profile| profile.generation.is_iwarp());
+        !iwarp || self.system.is_none_or(|system| OVER_RC.contains(&system.name))
+    }
+
+    /// It in words.
+    pub(crate) fn name(&self) -> String {
+        self.system.map_or_else(|| self.key.to_owned(), |system| format!("{} of {}", self.key, system.name))
+    }
+}
+
+/// Options of a workload or system on machines of a profile, the wanted one among them.
+pub(crate) fn said(draws: &mut Draws, profile: &str, wanted: Wanted) -> Said {
+    match wanted.system {
+        Some(entry) => system(draws, profile, entry, wanted.key),
+        None => verbs(draws, profile, wanted.key),
+    }
+}
+
+fn quoted(text: impl std::fmt::Display) -> String {
+    format!("\"{text}\"")
+}
+
+fn verbs(draws: &mut Draws, profile: &str, wanted: &str) -> Said {
+    let mut said = Said::default();
+    let alike = ["profile", "machines", "host", "set"].contains(&wanted);
+    let unlike = wanted == "machine" || !alike && draws.percent(25);
+    for field in Workload::fields() {
+        match field.key {
+            "machine" => {}
+            // A small world on these machines.
+            "profile" if !unlike => said.lines.push(("profile", quoted(profile))),
+            "machines" if !unlike => said.lines.push(("machines", draws.among(2, 5).to_string())),
+            "threads" => said.lines.push(("threads", draws.among(1, 3).to_string())),
+            "profile" | "machines" | "host" | "set" if unlike => {}
+            "verb" => said.lines.push(("verb", value(draws, field, profile))),
+            _ => line(draws, &mut said, field, profile, wanted),
+        }
+    }
+    if unlike {
+        said.machines = machines(draws, profile);
+    }
+    coherent(draws, &mut said, wanted, |key| Workload::fields().iter().any(|field| field.key == key));
+    in_time(draws, &mut said, wanted);
+    said
+}
+
+fn system(draws: &mut Draws, profile: &str, entry: &Entry, wanted: &str) -> Said {
+    let mut said = Said::default();
+    said.lines.push(("system", quoted(entry.name)));
+    said.lines.push(("profile", quoted(profile)));
+    let flat = Profile::named(profile).is_ok_and(|profile| profile.hierarchy.is_none());
+    for key in ["host", "set"] {
+        let field = Workload::fields().into_iter().find(|field| field.key == key).unwrap();
+        // What asks for caches with sizes finds them there.
+        let wanted = if entry.name == "touch" && flat && draws.percent(80) { "host" } else { wanted };
+        line(draws, &mut said, field, profile, wanted);
+    }
+    for field in &entry.fields {
+        match field.key {
+            "clients" => said.lines.push(("clients", draws.among(1, 5).to_string())),
+            "pairs" => said.lines.push(("pairs", draws.of_any_magnitude(64, 4096).to_string())),
+            _ => line(draws, &mut said, field, profile, wanted),
+        }
+    }
+    coherent(draws, &mut said, wanted, |key| entry.fields.iter().any(|field| field.key == key));
+    if entry.name == "rpc" && Profile::named(profile).is_ok_and(|profile| profile.generation.is_iwarp()) {
+        said.lines.retain(|(key, _)| !["request", "reply"].contains(key));
+        let (request, reply) = (["write-rc", "send-rc"], ["write-rc", "send-rc", "read-rc"]);
+        said.lines.push(("request", quoted(draws.one_of(&request))));
+        said.lines.push(("reply", quoted(draws.one_of(&reply))));
+    }
+    in_time(draws, &mut said, wanted);
+    said
+}
+
+/// Says something of an option, in some cases.
+fn line(draws: &mut Draws, said: &mut Said, field: &'static Field, profile: &str, wanted: &str) {
+    let often = match field.key {
+        "warmup" | "duration" | "max_time" | "precision" => 0,
+        key if key == wanted => 100,
+        "host" | "set" => 8,
+        "seed" => 90,
+        _ => 18,
+    };
+    if draws.percent(often) {
+        said.lines.push((field.key, value(draws, field, profile)));
+    }
+}
+
+/// What goes with what: an option, and the values that another must have for it.
+const GOES_WITH: &[(&str, &str, &[&str])] = &[
+    ("counters", "verb", &["\"fetch-add\"", "\"compare-swap\""]),
+    ("counter_stride", "verb", &["\"fetch-add\"", "\"compare-swap\""]),
+    ("max_rd_atomic", "verb", &["\"read\"", "\"fetch-add\"", "\"compare-swap\""]),
+    ("header_only", "verb", &["\"send\""]),
+    ("inline_recv", "verb", &["\"send\""]),
+    ("inline", "verb", &["\"send\"", "\"write\""]),
+    ("remote_region", "verb", &["\"write\"", "\"read\""]),
+    ("size", "verb", &["\"send\"", "\"write\"", "\"read\""]),
+    ("transport", "verb", &["\"send\""]),
+    ("pieces", "sges", &["2", "4"]),
+    ("addresses", "local_region", &["100000", "3000000"]),
+    ("rate", "arrivals", &["\"fixed\"", "\"poisson\""]),
+    ("arrivals", "rate", &["100000", "2000000"]),
+    ("think", "arrivals", &["\"closed\""]),
+    ("request", "reply", &["\"send-ud\""]),
+    ("reply", "request", &["\"send-rc\"", "\"write-rc\""]),
+];
+
+/// Of options that go with a value of another, the wanted one has it, and others go without.
+fn coherent(draws: &mut Draws, said: &mut Said, wanted: &str, has: impl Fn(&str) -> bool) {
+    for &(key, other, values) in GOES_WITH.iter().filter(|(_, other, _)| has(other)) {
+        let fits = |said: &Said| said.lines.iter().any(|(k, v)| *k == other && values.contains(&v.as_str()));
+        if !said.lines.iter().any(|(k, _)| *k == key) || fits(said) {
+            continue;
+        }
+        let gone = if key == wanted { other } else { key };
+        said.lines.retain(|(k, _)| *k != gone);
+        if key == wanted {
+            said.lines.push((other, draws.one_of(values).to_owned()));
+        }
+    }
+}
+
+/// Measured for a short time, or until it is known roughly.
+fn in_time(draws: &mut Draws, said: &mut Said, wanted: &str) {
+    let us = |draws: &mut Draws, least, most| quoted(format!("{}us", draws.among(least, most)));
+    let mut say = |key, value| said.lines.push((key, value));
+    let settles = ["max_time", "precision"].contains(&wanted) || wanted != "duration" && draws.percent(40);
+    if !settles {
+        say("duration", us(draws, 15, 60));
+    } else {
+        say("max_time", us(draws, 60, 200));
+        say("precision", quoted(format!("{}%", draws.among(2, 20))));
+    }
+    if wanted == "warmup" || draws.percent(60) {
+        say("warmup", us(draws, 0, 20));
+    }
+}
+
+/// Two or three groups of machines, some with a parameter of their own.
+fn machines(draws: &mut Draws, profile: &str) -> Vec<String> {
+    let all: Vec<&str> = Profile::names().collect();
+    let groups = draws.among(2, 3);
+    let mut group = |number| {
+        let of = if number == 0 { profile } else { draws.one_of(&all) };
+        let set = if draws.percent(15) { format!("set = {}\n", setting(draws, of)) } else { String::new() };
+        format!("profile = \"{of}\"\ncount = {}\n{set}", draws.among(1, 3))
+    };
+    (0..groups).map(&mut group).collect()
+}
+
+/// A parameter of a profile that is up to twice or half of what it was.
+fn setting(draws: &mut Draws, profile: &str) -> String {
+    let of = Profile::named(profile).unwrap();
+    let parameter = &of.parameters[draws.among(0, of.parameters.len() as u64 - 1) as usize];
+    let number = parameter.value * 2f64.powf(2.0 * draws.share() - 1.0);
+    let number = if parameter.value.fract() == 0.0 { number.round() } else { number };
+    format!("{{ {} = {number} }}", quoted(&parameter.name))
+}
+
+fn value(draws: &mut Draws, field: &Field, profile: &str) -> String {
+    match field.kind {
+        Kind::Number { least, most, unit } => number(draws, field.key, unit, least, most).to_string(),
+        Kind::Switch => draws.percent(60).to_string(),
+        Kind::Name(names) => quoted(draws.one_of(names)),
+        Kind::Time { zero } => quoted(format!("{}ns", draws.of_any_magnitude(u64::from(!zero), 3000))),
+        Kind::Share(least, most) => quoted(if draws.percent(50) { least } else { most }),
+        Kind::Text => text(draws, field.key),
+        Kind::Settings => setting(draws, profile),
+        Kind::Tables(_) => unreachable!("tables of machines are drawn apart"),
+    }
+}
+
+fn number(draws: &mut Draws, key: &str, unit: &str, least: u64, most: u64) -> u64 {
+    let small = match key {
+        "seed" => return draws.among(0, u64::MAX),
+        "rate" => return draws.of_any_magnitude(10_000, 100_000_000),
+        "qps" | "cores" | "clients_per_machine" | "ports" => 6,
+        "counters" | "cache_bytes" | "real_pairs" => 10_000,
+        "local_region" | "remote_region" => 4 << 20,
+        _ if unit == "B" => 20_000,
+        _ => 80,
+    };
+    draws.of_any_magnitude(least, most.min(small))
+}
+
+/// Texts that mean something to an option.
+fn text(draws: &mut Draws, key: &str) -> String {
+    let size = |draws: &mut Draws| draws.of_any_magnitude(1, 4000);
+    match key {
+        "host" => quoted(draws.one_of(&["e7520", "e5-2683-v3", "cx3"])),
+        "request_size" | "reply_size" => {
+            let (one, other) = (size(draws), size(draws));
+            quoted(match draws.among(0, 2) {
+                0 => one.to_string(),
+                1 => format!("{}-{}", one.min(other), one.max(other)),
+                _ => format!("{one}:90,{other}:10"),
+            })
+        }
+        _ => panic!("nothing says how to draw the text {key}"),
+    }
+}
