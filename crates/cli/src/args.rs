@@ -105,7 +105,7 @@ pub(crate) struct LiveArgs {
 pub(crate) struct SimulateArgs {
     #[command(flatten)]
     pub(crate) workload: AnyArgs,
-    /// Rerun with 10% more of each resource, and name as bottleneck what lifts the rate most
+    /// Rerun with more of each resource, name as bottleneck what lifts the rate most, and try other options
     #[arg(long)]
     pub(crate) explain: bool,
     /// Print JSON
@@ -132,7 +132,7 @@ pub(crate) struct SweepArgs {
     /// What the 99th percentile of latency must stay under, as 5us
     #[arg(long, value_name = "D", requires = "find", help_heading = "Sweep")]
     pub(crate) p99_under: Option<Duration>,
-    /// Rerun each point with 10% more of each resource, and name as bottleneck what lifts the rate most
+    /// Rerun each point with more of each resource, and name as bottleneck what lifts the rate most
     #[arg(long, help_heading = "Sweep")]
     pub(crate) explain: bool,
     /// Make only every N-th point, from the K-th on: a part, which --merge puts together with the others
@@ -167,7 +167,7 @@ pub(crate) struct CompareArgs {
     /// cx3, a.toml b.toml, "cx3 qps=2" "cx3 qps=4"; with --baseline one file of new results
     #[arg(required = true, value_name = "SIDE")]
     pub(crate) side: Vec<String>,
-    /// Rerun each side with 10% more of each resource, and name as bottleneck what lifts the rate most
+    /// Rerun each side with more of each resource, and name as bottleneck what lifts the rate most
     #[arg(long)]
     pub(crate) explain: bool,
     /// Results of before, of simulate --json, sweep --json or run --stats-json: exit 4 if new ones of the same kind

@@ -5,6 +5,7 @@ mod args;
 mod cache;
 mod compare;
 mod exit;
+mod explained;
 mod extrapolation;
 mod flags;
 mod limits;

@@ -20,7 +20,7 @@ Try:
 
   doorbell simulate --profile cib --verb read --size 64 --explain
       Eight machines with Connect-IB; seven READ 64 bytes at a time from the eighth. Afterwards,
-      what limits the rate, confirmed by reruns with 10% more of each resource.
+      what limits the rate, confirmed by reruns with more of each resource.
 
   doorbell simulate --verb send --batch 16 --size 60
       Datagrams from one machine to seven others, 16 for each doorbell.

@@ -2,6 +2,7 @@
 
 use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
+use crate::explained;
 use crate::extrapolation::{self, Told};
 use crate::progress;
 use crate::table::{self, Align};
@@ -207,10 +208,12 @@ fn report(o: &Outcome, extrapolates: &[String]) -> String {
     text += &unsettled(&o.interval);
     text += &extrapolation::line(extrapolates);
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
-    if !o.lift.is_empty() {
-        let rows = o.lift.iter().map(|l| vec![l.resource.clone(), doorbell_lab::percent(l.gain)]);
-        let header = [("10% more of", Align::Left), ("changes the rate by", Align::Right)];
-        let _ = write!(text, "\n{}", table::columns(&header, rows.collect()));
+    text += &explained::lifts(&o.lift, o.together.as_ref());
+    if let Some(time) = &o.operation_time {
+        text += &explained::time(time);
+    }
+    if let Some(advice) = &o.advice {
+        text += &explained::advice(advice);
     }
     let _ = write!(text, "\nUse of resources\n{}", resources(o));
     let caches = caches(o);

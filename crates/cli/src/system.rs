@@ -2,6 +2,7 @@
 
 use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
+use crate::explained;
 use crate::extrapolation::{self, Told};
 use crate::progress;
 use crate::simulate::{self, percentile, within};
@@ -95,13 +96,9 @@ fn report(o: &SystemOutcome, extrapolates: &[String]) -> String {
     }
     text += &extrapolation::line(extrapolates);
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
-    if !o.lift.is_empty() {
-        let rows = o.lift.iter().map(|l| vec![l.resource.clone(), doorbell_lab::percent(l.gain)]);
-        let header = [("10% more of", Align::Left), ("changes the rate by", Align::Right)];
-        let _ = write!(text, "\n{}", table::columns(&header, rows.collect()));
-        if !o.uncore.is_empty() {
-            text += MEMORY_APART;
-        }
+    text += &explained::lifts(&o.lift, o.together.as_ref());
+    if !o.lift.is_empty() && !o.uncore.is_empty() {
+        text += MEMORY_APART;
     }
     text
 }

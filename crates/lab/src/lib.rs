@@ -27,7 +27,7 @@ pub use doorbell_workload::{
     Addresses, MachineGroup, Pattern, Pieces, Profiles, Resolved, Verb, Window, Workload, WorkloadError,
     with_set,
 };
-pub use explain::{EXPLAIN_RUNS, explain, explain_system, percent, simulate, simulate_system, words};
+pub use explain::{change, explain, explain_system, percent, simulate, simulate_system, words};
 pub use extrapolation::{extrapolates, extrapolates_system};
 pub use judge::report::{
     Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report, judge,
@@ -40,8 +40,9 @@ pub use limits::{least_latency, limits};
 pub use plan::{Control, NotYet, Watch, cores};
 pub use programs::{ProgramError, ThreadResult, Worker};
 pub use results::{
-    Bottleneck, Cache, Certainty, Found, GroupLift, Latency, Lift, MeasuredTime, Outcome, Pcie, PhaseTime,
-    SCHEMA, SentAgain, Size, Stored, Taken, UncoreUse, Utilization,
+    Advice, Bottleneck, Cache, Certainty, Found, Gain, GroupLift, Latency, Lift, MeasuredTime, OperationTime,
+    Outcome, Pcie, PhaseTime, Relaxed, SCHEMA, SentAgain, Size, Stored, Taken, TimePart, TogetherLift,
+    UncoreUse, Utilization,
 };
 pub use simulate::SimulateError;
 pub use steady::Ended;

@@ -1,7 +1,7 @@
 //! What a workload can reach at most, without simulation.
 
 use doorbell_nic::limits::Pattern as NicPattern;
-use doorbell_nic::limits::{self, Limit, Machines, Mix};
+use doorbell_nic::limits::{self, Limit, Machines, Mix, Term};
 use doorbell_verbs::{QpType, Span};
 use doorbell_workload::{Pattern, Profiles, RECV_BATCH, Resolved};
 
@@ -13,6 +13,11 @@ pub fn limits(profiles: &Profiles, w: &Resolved) -> Vec<Limit> {
 /// The least time from posting an operation of the workload to having polled its completion.
 pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
     limits::unloaded_latency_of_groups(&groups(profiles, w), &mix(w))
+}
+
+/// The parts of that time.
+pub(crate) fn least_way(profiles: &Profiles, w: &Resolved) -> Vec<Term> {
+    limits::unloaded_way_of_groups(&groups(profiles, w), &mix(w))
 }
 
 /// Connected QPs of the machine that has most of them in use; none where they are not connected.

@@ -3,8 +3,8 @@
 use crate::audit;
 use crate::plan::Watch;
 use crate::results::{
-    Bottleneck, Cache, Certainty, Latency, Lift, MeasuredTime, Pcie, PhaseTime, SentAgain, Shown, UncoreUse,
-    Utilization, hash_text, rate,
+    Bottleneck, Cache, Certainty, Latency, Lift, MeasuredTime, Pcie, PhaseTime, SentAgain, Shown,
+    TogetherLift, UncoreUse, Utilization, hash_text, rate,
 };
 use crate::simulate::{self, SimulateError};
 use crate::steady::{Stop, Wanted};
@@ -378,8 +378,11 @@ pub struct SystemOutcome {
     pub sent_again: SentAgain,
     /// What limits the rate.
     pub bottleneck: Bottleneck,
-    /// What 10% more of each resource brings; empty unless asked for.
+    /// What more of each resource brings; empty unless asked for.
     pub lift: Vec<Lift>,
+    /// Resources that limit the rate together; absent where one alone does, or it was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<TogetherLift>,
     /// Use of each resource.
     pub resources: Vec<Utilization>,
     /// Hits and misses of each cache of the NICs.
@@ -404,9 +407,21 @@ impl SystemOutcome {
     /// Its rate in millions per second, as reruns are compared by. One client with one operation at a time does few in
     /// the time that is measured; its latency tells the same, and finer than their number.
     pub(crate) fn rate(&self) -> f64 {
+        self.mean_alone().map_or(self.mrps, |ns| 1e3 / ns)
+    }
+
+    /// How sure that is: half of its interval.
+    pub(crate) fn rate_half(&self) -> Option<f64> {
+        match self.mean_alone() {
+            Some(ns) => self.interval.latency_ns.map(|half| 1e3 / ns * half / ns),
+            None => self.interval.mops,
+        }
+    }
+
+    /// The mean latency of one client with one operation at a time.
+    fn mean_alone(&self) -> Option<f64> {
         let Clients { clients, outstanding, .. } = self.workload.clients();
-        let alone = (*clients, *outstanding) == (1, 1);
-        self.latency_ns.mean.filter(|_| alone).map_or(self.mrps, |ns| 1e3 / ns)
+        self.latency_ns.mean.filter(|_| (*clients, *outstanding) == (1, 1))
     }
 }
 
@@ -463,6 +478,7 @@ pub(crate) fn run_once(
         sent_again: SentAgain::from(&m.sent_again),
         bottleneck: explain::busiest(&w.of_operations(&resources), &|machine| format!("machine {machine}")),
         lift: Vec::new(),
+        together: None,
         resources,
         caches: m.caches.iter().map(Cache::from).collect(),
         pcie: m.pcie.iter().map(Pcie::from).collect(),

@@ -14,6 +14,7 @@ pub mod limits;
 mod parts;
 mod pattern;
 mod profile;
+mod relax;
 mod resource;
 pub mod wqe;
 
@@ -26,4 +27,5 @@ pub use profile::{
     Atomics, Basis, Bounds, Caches, Device, DeviceId, Hierarchy, Host, Link, Measured, Nic, Parameter, Pcie,
     PcieSpeed, Profile, ProfileError, Rx, SystemMeasured, Tcp, Tx, Unit, VerbsMeasured,
 };
+pub use relax::More;
 pub use resource::Resource;

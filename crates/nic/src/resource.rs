@@ -1,7 +1,5 @@
-//! What can limit a workload, and profiles in which one of these is faster.
+//! What can limit a workload.
 
-use crate::Profile;
-use doorbell_verbs::Span;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -34,6 +32,12 @@ pub enum Resource {
     QpContextCache,
     /// The NIC's cache of address translations.
     TranslationCache,
+    /// READs and atomics that a QP may have under way.
+    OutstandingReads,
+    /// DMA reads that the NIC may have under way.
+    PcieTags,
+    /// Write-combined lines that a core may have on their way.
+    WriteCombining,
     /// The link's bandwidth.
     LinkBandwidth,
     /// No resource: too little is outstanding to cover the time an operation takes.
@@ -42,7 +46,27 @@ pub enum Resource {
 
 impl Resource {
     /// All of them.
-    pub const ALL: [Resource; 13] = [
+    pub const ALL: [Resource; 16] = [
+        Resource::Cpu,
+        Resource::MmioBandwidth,
+        Resource::DmaBandwidth,
+        Resource::DmaWriteBandwidth,
+        Resource::PcieLatency,
+        Resource::TxUnits,
+        Resource::RxUnits,
+        Resource::AtomicLocks,
+        Resource::WqeCache,
+        Resource::QpContextCache,
+        Resource::TranslationCache,
+        Resource::OutstandingReads,
+        Resource::PcieTags,
+        Resource::WriteCombining,
+        Resource::LinkBandwidth,
+        Resource::Latency,
+    ];
+
+    /// Those that can be somewhat faster or larger.
+    pub const FASTER: [Resource; 13] = [
         Resource::Cpu,
         Resource::MmioBandwidth,
         Resource::DmaBandwidth,
@@ -58,6 +82,24 @@ impl Resource {
         Resource::Latency,
     ];
 
+    /// Those of which there is a number, as entries of a cache, of which a tenth more may change nothing.
+    pub const COUNTED: [Resource; 9] = [
+        Resource::TxUnits,
+        Resource::RxUnits,
+        Resource::AtomicLocks,
+        Resource::WqeCache,
+        Resource::QpContextCache,
+        Resource::TranslationCache,
+        Resource::OutstandingReads,
+        Resource::PcieTags,
+        Resource::WriteCombining,
+    ];
+
+    /// Whether it is a cache, of which somewhat more may change nothing as long as not all fits.
+    pub const fn is_cache(self) -> bool {
+        matches!(self, Resource::WqeCache | Resource::QpContextCache | Resource::TranslationCache)
+    }
+
     /// Its name in reports and JSON.
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,6 +114,9 @@ impl Resource {
             Resource::WqeCache => "nic-wqe-cache",
             Resource::QpContextCache => "nic-qp-cache",
             Resource::TranslationCache => "nic-mtt-cache",
+            Resource::OutstandingReads => "rd-atomic",
+            Resource::PcieTags => "pcie-tags",
+            Resource::WriteCombining => "wc-buffers",
             Resource::LinkBandwidth => "ib-bw",
             Resource::Latency => "latency",
         }
@@ -105,160 +150,5 @@ impl<'de> Deserialize<'de> for Resource {
         let name = String::deserialize(deserializer)?;
         let found = Resource::ALL.into_iter().find(|resource| resource.name() == name);
         found.ok_or_else(|| D::Error::custom(format!("`{name}` is no resource")))
-    }
-}
-
-impl Profile {
-    /// This profile with `resource` `num/den` times as fast: rates and sizes are multiplied, times
-    /// divided. Locks are held for less time, of which the PCIe read under a lock belongs to
-    /// [`Resource::PcieLatency`]. For [`Resource::Latency`] the cables and the switch take less
-    /// time.
-    ///
-    /// # Panics
-    /// If `num` or `den` is zero.
-    pub fn relax(&self, resource: Resource, num: u64, den: u64) -> Profile {
-        assert!(num > 0 && den > 0, "a resource can be relaxed by a positive factor only");
-        let mut relaxed = self.clone();
-        let factor = Factor { num, den };
-        relaxed.relax_in_place(resource, factor);
-        relaxed
-    }
-
-    /// The clock rate of the cores as the profile has it, and as it is where [`Resource::Cpu`] is relaxed, in Hz: what
-    /// programs compute takes so much less time.
-    pub fn clocks(&self) -> (u64, u64) {
-        let own = self.parameters.iter().find(|parameter| parameter.name == "host.clock_ghz");
-        (own.map_or(self.host.clock_hz, |clock| (clock.value * 1e9).round() as u64), self.host.clock_hz)
-    }
-
-    fn relax_in_place(&mut self, resource: Resource, factor: Factor) {
-        match resource {
-            Resource::Cpu => self.relax_cpu(factor),
-            Resource::MmioBandwidth => factor.more_u64(&mut self.device.pcie_speed.mmio),
-            Resource::DmaBandwidth => factor.more_u64(&mut self.device.pcie_speed.completion),
-            Resource::DmaWriteBandwidth => factor.more_u64(&mut self.device.pcie_speed.device_to_host),
-            Resource::PcieLatency => {
-                let p = &mut self.device.pcie;
-                factor.faster([&mut p.read_latency, &mut p.write_latency, &mut p.mmio_latency]);
-            }
-            Resource::TxUnits => self.relax_tx(factor),
-            Resource::RxUnits => self.relax_rx(factor),
-            // Their number stays: other than a power of two it would choose locks by other bits, which
-            // is another NIC, not a somewhat better one.
-            Resource::AtomicLocks => factor.faster([&mut self.device.atomics.hold]),
-            Resource::WqeCache => factor.more_u32(&mut self.device.caches.wqe_entries),
-            Resource::QpContextCache => {
-                factor.more_u32(&mut self.device.caches.requester_entries);
-                factor.more_u32(&mut self.device.caches.responder_entries);
-            }
-            Resource::TranslationCache => factor.more_u32(&mut self.device.caches.translation_entries),
-            Resource::LinkBandwidth => factor.more_u64(&mut self.device.link.port_bytes_per_s),
-            Resource::Latency => factor.faster([&mut self.device.link.one_way]),
-        }
-    }
-
-    fn relax_cpu(&mut self, factor: Factor) {
-        let h = &mut self.host;
-        factor.more_u64(&mut h.clock_hz);
-        factor.faster([
-            &mut h.post_call,
-            &mut h.build_wqe,
-            &mut h.build_line,
-            &mut h.inline_copy_line,
-            &mut h.mmio_line,
-            &mut h.doorbell,
-            &mut h.post_recv_wqe,
-            &mut h.poll_empty,
-            &mut h.poll_cqe,
-            &mut h.l1_hit,
-            &mut h.llc_hit,
-            &mut h.dma_line,
-            &mut h.line_transfer,
-            &mut h.atomic_op,
-            &mut h.dram,
-            &mut h.copy_line,
-        ]);
-        if let Some(c) = &mut self.hierarchy {
-            factor.faster([
-                &mut c.instruction,
-                &mut c.l1_latency,
-                &mut c.l2_latency,
-                &mut c.llc_latency,
-                &mut c.other_core,
-            ]);
-        }
-        if let Some(t) = &mut self.tcp {
-            factor.faster([
-                &mut t.system_call,
-                &mut t.socket_call,
-                &mut t.poll_socket,
-                &mut t.segment_out,
-                &mut t.page_out,
-                &mut t.ack_out,
-                &mut t.frame_in,
-                &mut t.segment_in,
-                &mut t.ack_in,
-                &mut t.interrupt_entry,
-                &mut t.interrupt_exit,
-                &mut t.wake_up,
-                &mut t.sleep,
-            ]);
-        }
-    }
-
-    fn relax_tx(&mut self, factor: Factor) {
-        let t = &mut self.device.tx;
-        factor.faster([
-            &mut t.send,
-            &mut t.read_request,
-            &mut t.atomic_request,
-            &mut t.fetched_wqe,
-            &mut t.extra_line,
-            &mut t.payload_dma,
-            &mut t.extra_packet,
-            &mut t.response,
-            &mut t.ack,
-        ]);
-    }
-
-    fn relax_rx(&mut self, factor: Factor) {
-        let r = &mut self.device.rx;
-        factor.faster([
-            &mut r.packet,
-            &mut r.dma_write,
-            &mut r.dma_read,
-            &mut r.inline_recv,
-            &mut r.atomic,
-            &mut r.ack,
-        ]);
-    }
-}
-
-/// How much faster.
-#[derive(Clone, Copy)]
-struct Factor {
-    num: u64,
-    den: u64,
-}
-
-impl Factor {
-    fn scale(self, value: u64) -> u64 {
-        let scaled = u128::from(value) * u128::from(self.num) / u128::from(self.den);
-        u64::try_from(scaled).unwrap_or(u64::MAX)
-    }
-
-    fn more_u64(self, value: &mut u64) {
-        *value = self.scale(*value).max(1);
-    }
-
-    fn more_u32(self, value: &mut u32) {
-        *value = u32::try_from(self.scale(u64::from(*value)).max(1)).unwrap_or(u32::MAX);
-    }
-
-    fn faster<const N: usize>(self, spans: [&mut Span; N]) {
-        let inverse = Factor { num: self.den, den: self.num };
-        for span in spans {
-            *span = Span::from_ps(inverse.scale(span.as_ps()));
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Reading profiles, and relaxing them.
 
-use doorbell_nic::{Basis, Device, Generation, Profile, ProfileError, Resource};
+use doorbell_nic::{Basis, Device, Generation, More, Profile, ProfileError, Resource};
 use doorbell_verbs::Span;
 use proptest::prelude::*;
 
@@ -318,6 +318,29 @@ fn each_resource_can_be_relaxed_and_has_its_own_name() {
         assert_ne!(p.relax(resource, 110, 100), p, "{resource}");
         assert_eq!(p.relax(resource, 3, 3), p, "{resource}");
     }
+}
+
+#[test]
+fn more_of_what_is_counted_is_a_whole_number_of_times_as_many() {
+    let p = profile("cib");
+    let of = |resource| p.with(More::Times(resource, 2)).device;
+    assert_eq!(of(Resource::TxUnits).tx.units, 2 * p.tx.units);
+    assert_eq!(of(Resource::TxUnits).tx.send, p.tx.send, "each unit is as fast as before");
+    assert_eq!(of(Resource::AtomicLocks).atomics.slots, 2 * p.atomics.slots);
+    let caches = of(Resource::QpContextCache).caches;
+    assert_eq!((caches.requester_entries, caches.responder_entries), (512, 512));
+    assert_eq!(of(Resource::OutstandingReads).nic.max_rd_atomic, 32);
+    // Verbs say these in a byte.
+    assert_eq!(p.with(More::Times(Resource::OutstandingReads, 64)).nic.max_rd_atomic, 255);
+    for resource in Resource::COUNTED {
+        assert_ne!(p.with(More::Times(resource, 2)), p, "{resource}");
+        assert_eq!(p.with(More::Times(resource, 1)), p, "{resource}");
+    }
+    for resource in Resource::FASTER {
+        assert_eq!(p.with(More::Tenth(resource)), p.relax(resource, 11, 10));
+    }
+    assert_eq!(More::Times(Resource::QpContextCache, 2).to_string(), "nic-qp-cache x2");
+    assert_eq!(More::Tenth(Resource::DmaBandwidth).to_string(), "dma-bw +10%");
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 //! The profiles of the machines of a run.
 
-use doorbell_nic::{Profile, Resource};
+use doorbell_nic::{More, Profile};
 
 /// The profiles of the machines of a run: of each group of like machines one, in the order of their
 /// numbers.
@@ -49,22 +49,22 @@ impl Profiles {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// The same with `resource` `num/den` times as fast on the machines of one group.
-    pub fn relax_group(&self, group: usize, resource: Resource, (num, den): (u64, u64)) -> Profiles {
-        let mut relaxed = self.clone();
+    /// The same with more of something on the machines of one group.
+    pub fn with_of_group(&self, group: usize, more: More) -> Profiles {
+        let mut all = self.clone();
         let profile = match group.checked_sub(1) {
-            None => Some(&mut relaxed.first),
-            Some(other) => relaxed.others.get_mut(other),
+            None => Some(&mut all.first),
+            Some(other) => all.others.get_mut(other),
         };
         if let Some(profile) = profile {
-            *profile = profile.relax(resource, num, den);
+            *profile = profile.with(more);
         }
-        relaxed
+        all
     }
 
-    /// The same with `resource` `num/den` times as fast on all machines.
-    pub fn relax(&self, resource: Resource, (num, den): (u64, u64)) -> Profiles {
-        let relaxed = |profile: &Profile| profile.relax(resource, num, den);
-        Profiles { first: relaxed(&self.first), others: self.others.iter().map(relaxed).collect() }
+    /// The same with more of something on all machines.
+    pub fn with(&self, more: More) -> Profiles {
+        let with = |profile: &Profile| profile.with(more);
+        Profiles { first: with(&self.first), others: self.others.iter().map(with).collect() }
     }
 }

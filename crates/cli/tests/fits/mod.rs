@@ -4,13 +4,16 @@ use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 /// Fields that are there only where there is something to say, or that a file may leave out.
-const OPTIONAL: [&str; 14] = [
+const OPTIONAL: [&str; 17] = [
     "warmup",
     "duration",
     "waits",
     "device_id",
     "group",
     "group_lift",
+    "together",
+    "operation_time",
+    "advice",
     "base",
     "host",
     "machine",

@@ -2,6 +2,7 @@
 
 use super::{Control, NotYet, Run};
 use crate::asked::Asked;
+use crate::explain::Depth;
 use crate::results::{Known, Ran};
 use crate::simulate::SimulateError;
 use doorbell_workload::{Workload, WorkloadError};
@@ -43,7 +44,7 @@ pub(crate) fn results(
     control: &Control<'_>,
 ) -> Result<Vec<Option<Ran>>, Failed> {
     let result = |(name, run): &(String, Run)| match explain {
-        true => known.explained(run, name),
+        true => known.explained(run, name, Depth::Whole),
         false => known.of(run, name).map(|ran| Ran::clone(&ran)),
     };
     loop {

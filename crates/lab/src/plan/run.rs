@@ -1,13 +1,12 @@
 //! A run as data: machines, and what they do.
 
 use super::{Watch, memory};
-use crate::explain::RELAXED;
-use crate::results::{Of, Outcome, Ran};
+use crate::results::{MeasuredTime, Of, Outcome, Ran};
 use crate::simulate::SimulateError;
 use crate::steady::Stop;
 use crate::systems::{self, SystemWorkload};
 use crate::{limits, programs, simulate};
-use doorbell_nic::{Profile, Resource};
+use doorbell_nic::{More, Profile, Resource};
 use doorbell_schema::Duration;
 use doorbell_systems::config::Timing;
 use doorbell_verbs::{QpType, UdDest};
@@ -21,6 +20,21 @@ pub(crate) enum Work {
     Verbs(Arc<Resolved>),
     /// A system.
     System(SystemWorkload),
+}
+
+impl Work {
+    /// The same where a workload asks for as much of what there is more of.
+    fn with(&self, more: More) -> Work {
+        match (self, more) {
+            (Work::Verbs(w), More::Times(Resource::OutstandingReads, times)) => {
+                let mut more = (**w).clone();
+                let most = |asked: u32| asked.saturating_mul(times).min(u8::MAX.into());
+                more.max_rd_atomic = more.max_rd_atomic.map(most);
+                Work::Verbs(Arc::new(more))
+            }
+            _ => self.clone(),
+        }
+    }
 }
 
 /// Machines, and what they do: all that a result depends on.
@@ -65,17 +79,34 @@ impl Run {
         Run { profiles: Arc::new(Profiles::from(profile)), work: Work::System(workload) }
     }
 
-    /// The same where a resource is relaxed on all machines.
-    pub(crate) fn relaxed(&self, resource: Resource) -> Run {
-        Run { profiles: Arc::new(self.profiles.relax(resource, RELAXED)), work: self.work.clone() }
+    /// The same with more of some resources on all machines.
+    pub(crate) fn with(&self, all: &[More]) -> Run {
+        let profiles = all.iter().fold((*self.profiles).clone(), |profiles, more| profiles.with(*more));
+        let work = all.iter().fold(self.work.clone(), |work, more| work.with(*more));
+        Run { profiles: Arc::new(profiles), work }
     }
 
-    /// The same where a resource is relaxed on the machines of a group.
-    pub(crate) fn relaxed_group(&self, group: usize, resource: Resource) -> Run {
-        Run {
-            profiles: Arc::new(self.profiles.relax_group(group, resource, RELAXED)),
-            work: self.work.clone(),
-        }
+    /// The same with more of a resource on the machines of a group.
+    pub(crate) fn with_of_group(&self, group: usize, more: More) -> Run {
+        let profiles = Arc::new(self.profiles.with_of_group(group, more));
+        Run { profiles, work: self.work.clone() }
+    }
+
+    /// The same, warmed up and measured for as long as another run was.
+    pub(crate) fn timed_as(&self, measured: &MeasuredTime) -> Run {
+        let (warmup, duration) = (Some(measured.warmup), Some(measured.duration));
+        let work = match &self.work {
+            Work::Verbs(w) => {
+                let mut timed = (**w).clone();
+                (timed.warmup, timed.duration) = (warmup, duration);
+                Work::Verbs(Arc::new(timed))
+            }
+            Work::System(system) => {
+                let timing = system.timing().clone();
+                Work::System(system.timed(Timing { warmup, duration, ..timing }))
+            }
+        };
+        Run { profiles: self.profiles.clone(), work }
     }
 
     pub(crate) fn key(&self) -> Key {

@@ -1,6 +1,7 @@
 //! What experiments ask for: workloads of verbs.
 
 use super::{NotYet, Run};
+use crate::explain::Depth;
 use crate::papers::{Check, Ctx};
 use crate::results::Outcome;
 use doorbell_nic::Profile;
@@ -89,7 +90,7 @@ impl Ctx<'_> {
     pub fn explain(&self, profile: &str, what: &str, workload: &Workload) -> Result<Arc<Outcome>, NotYet> {
         let run = self.run_of(self.profile(profile), what, workload);
         if self.explains {
-            Ok(self.known.explained(&run, what)?.verbs())
+            Ok(self.known.explained(&run, what, Depth::Tenths)?.verbs())
         } else {
             Ok(self.known.of(&run, what)?.verbs())
         }

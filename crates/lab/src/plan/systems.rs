@@ -2,6 +2,7 @@
 
 use super::runs::Times;
 use super::{NotYet, Run};
+use crate::explain::Depth;
 use crate::papers::{Check, Ctx, Curve};
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_nic::Profile;
@@ -52,7 +53,7 @@ impl Ctx<'_> {
     ) -> Result<SystemOutcome, NotYet> {
         let run = self.run_of_system(self.profile(profile), w);
         if self.explains {
-            Ok(self.known.explained(&run, what)?.system())
+            Ok(self.known.explained(&run, what, Depth::Tenths)?.system())
         } else {
             Ok(self.known.of(&run, what)?.system())
         }

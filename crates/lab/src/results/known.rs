@@ -2,10 +2,9 @@
 
 use super::outcome::Ran;
 use super::stored::{Stored, Taken};
-use crate::explain;
+use crate::explain::{self, Depth};
 use crate::plan::{Control, Key, NotYet, Run, execute};
 use crate::simulate::SimulateError;
-use doorbell_nic::Resource;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -58,22 +57,16 @@ impl Known {
         Err(NotYet::Wanted)
     }
 
-    /// The same with what limits it, for which it is run again with each resource relaxed of which more may
-    /// change something.
-    pub(crate) fn explained(&self, run: &Run, what: &str) -> Result<Ran, NotYet> {
+    /// The same with what limits it, for which it is run again with more of what may change something.
+    pub(crate) fn explained(&self, run: &Run, what: &str, depth: Depth) -> Result<Ran, NotYet> {
         let base = self.of(run, what)?;
-        let again = Resource::ALL.map(|resource| {
-            if base.without_effect.contains(&resource) {
-                return (resource, Ok(base.clone()));
-            }
-            let name = format!("{what}: {}", resource.name());
-            (resource, self.of(&run.relaxed(resource), &name))
+        let explained = explain::observed(&base, run, depth, &mut |runs| {
+            // All are asked for before the first that is not known ends this.
+            let all: Vec<_> =
+                runs.iter().map(|(name, run)| self.of(run, &format!("{what}: {name}"))).collect();
+            all.into_iter().map(|ran| Ok(Some(Ran::clone(&*ran?)))).collect()
         });
-        let mut lifts = Vec::new();
-        for (resource, ran) in again {
-            lifts.push((resource, explain::gain(base.rate(), ran?.rate())));
-        }
-        Ok(explain::explained(&base, lifts))
+        explained.map(|explained| explained.ran)
     }
 
     /// Runs that have a result, and how many of them were to settle and did not.

@@ -2,16 +2,15 @@
 
 mod found;
 mod known;
+mod lift;
 mod outcome;
 mod shown;
 mod stored;
 
 pub use found::Found;
 pub(crate) use known::Known;
-pub use outcome::{
-    Bottleneck, Cache, GroupLift, Latency, Lift, Outcome, Pcie, PhaseTime, SCHEMA, SentAgain, UncoreUse,
-    Utilization,
-};
+pub use lift::{Advice, Bottleneck, Gain, GroupLift, Lift, OperationTime, Relaxed, TimePart, TogetherLift};
+pub use outcome::{Cache, Latency, Outcome, Pcie, PhaseTime, SCHEMA, SentAgain, UncoreUse, Utilization};
 pub(crate) use outcome::{Of, Ran, hash_text, rate, rates};
 pub(crate) use shown::Shown;
 pub use shown::{Certainty, MeasuredTime};

@@ -1,6 +1,6 @@
 //! What a simulation says.
 
-use super::{Certainty, MeasuredTime};
+use super::{Advice, Bottleneck, Certainty, GroupLift, Lift, MeasuredTime, OperationTime, TogetherLift};
 use crate::explain;
 use crate::programs::ThreadResult;
 use crate::simulate::Run;
@@ -65,12 +65,21 @@ pub struct Outcome {
     pub latency_ns: Latency,
     /// What limits the rate.
     pub bottleneck: Bottleneck,
-    /// What 10% more of each resource brings; empty unless asked for.
+    /// What more of each resource brings; empty unless asked for.
     pub lift: Vec<Lift>,
-    /// What 10% more of the first of these brings on the machines of one group alone, for each group; empty
-    /// where machines are alike.
+    /// Resources that limit the rate together; absent where one alone does, or it was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<TogetherLift>,
+    /// What more of the resource that limits the rate brings on the machines of one group alone, for each group;
+    /// empty where machines are alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub group_lift: Vec<GroupLift>,
+    /// Where too little is outstanding, and it was asked for: what the time of an operation consists of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation_time: Option<OperationTime>,
+    /// Other options with which the rate is higher, best first; absent unless asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Vec<Advice>>,
     /// Use of each resource.
     pub resources: Vec<Utilization>,
     /// Hits and misses of each cache of the NICs.
@@ -129,39 +138,6 @@ pub struct Latency {
     pub p999: Option<u64>,
 }
 
-/// What limits a workload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Bottleneck {
-    /// Its class, as `nic-tx-pu`.
-    pub class: String,
-    /// In words, with the evidence.
-    pub text: String,
-    /// Where machines differ, and reruns were asked for: the number of the group whose resource it is, of
-    /// those in the workload.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<usize>,
-}
-
-/// What 10% more of a resource brings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Lift {
-    /// Name of the resource.
-    pub resource: String,
-    /// Relative change of the rate: 0.1 is 10% more.
-    pub gain: f64,
-}
-
-/// What 10% more of a resource brings, on the machines of a group alone.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct GroupLift {
-    /// Number of the group in the workload.
-    pub group: usize,
-    /// Name of the resource.
-    pub resource: String,
-    /// Relative change of the rate.
-    pub gain: f64,
-}
-
 /// Use of a resource within the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Utilization {
@@ -205,10 +181,7 @@ impl Ran {
 
     /// Why it ended.
     pub(crate) fn ended(&self) -> Ended {
-        match &self.of {
-            Of::Verbs(outcome) => outcome.measured.ended,
-            Of::System(outcome) => outcome.measured.ended,
-        }
+        self.measured().ended
     }
 
     /// It, unless somebody stopped it: what was measured by then is not comparable.
@@ -227,11 +200,51 @@ impl Ran {
         }
     }
 
+    /// How sure that is: half of its interval; `None` where that is not known.
+    pub(crate) fn rate_half(&self) -> Option<f64> {
+        match &self.of {
+            Of::Verbs(outcome) => outcome.interval.mops,
+            Of::System(outcome) => outcome.rate_half(),
+        }
+    }
+
+    /// From when to when it was measured.
+    pub(crate) fn measured(&self) -> &MeasuredTime {
+        match &self.of {
+            Of::Verbs(outcome) => &outcome.measured,
+            Of::System(outcome) => &outcome.measured,
+        }
+    }
+
+    /// The use of resources that operations depend on.
+    pub(crate) fn used(&self) -> Vec<Utilization> {
+        match &self.of {
+            Of::Verbs(outcome) => outcome.resources.clone(),
+            Of::System(outcome) => outcome.workload.of_operations(&outcome.resources),
+        }
+    }
+
+    /// The look-ups in caches.
+    pub(crate) fn caches(&self) -> &[Cache] {
+        match &self.of {
+            Of::Verbs(outcome) => &outcome.caches,
+            Of::System(outcome) => &outcome.caches,
+        }
+    }
+
     /// The same with what reruns have shown.
-    pub(crate) fn with(&self, bottleneck: Bottleneck, lift: Vec<Lift>) -> Ran {
+    pub(crate) fn with(
+        &self,
+        bottleneck: Bottleneck,
+        lift: Vec<Lift>,
+        together: Option<TogetherLift>,
+        operation_time: Option<OperationTime>,
+    ) -> Ran {
         let of = match self.of.clone() {
-            Of::Verbs(outcome) => Of::Verbs(Outcome { bottleneck, lift, ..outcome }),
-            Of::System(outcome) => Of::System(SystemOutcome { bottleneck, lift, ..outcome }),
+            Of::Verbs(outcome) => {
+                Of::Verbs(Outcome { bottleneck, lift, together, operation_time, ..outcome })
+            }
+            Of::System(outcome) => Of::System(SystemOutcome { bottleneck, lift, together, ..outcome }),
         };
         Ran { of, without_effect: self.without_effect.clone() }
     }
@@ -452,7 +465,10 @@ impl Outcome {
             latency_ns: run.shown.latency,
             bottleneck,
             lift: Vec::new(),
+            together: None,
             group_lift: Vec::new(),
+            operation_time: None,
+            advice: None,
             resources,
             caches: m.caches.iter().map(Cache::from).collect(),
             pcie: m.pcie.iter().map(Pcie::from).collect(),

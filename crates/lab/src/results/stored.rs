@@ -294,7 +294,7 @@ mod tests {
         }
         assert_eq!(stored.taken().runs, runs.len() as u64);
         assert!(stored.taken().first.is_some() && stored.taken().first <= stored.taken().last);
-        let relaxed = runs[0].relaxed(doorbell_nic::Resource::Cpu);
+        let relaxed = runs[0].with(&[doorbell_nic::More::Tenth(doorbell_nic::Resource::Cpu)]);
         assert_eq!(stored.get(&relaxed), None, "another profile is another run");
         assert_eq!(stored.fresh(true).get(&runs[0]), None);
     }

@@ -145,10 +145,25 @@ pub fn limits_of_groups(groups: &[Machines<'_>], mix: &Mix) -> Vec<Limit> {
 
 /// The least time from posting an operation to having polled its completion, on any of the machines.
 pub fn unloaded_latency_of_groups(groups: &[Machines<'_>], mix: &Mix) -> Span {
+    span(&quickest(groups, mix))
+}
+
+/// The parts of that time, in nanoseconds.
+pub fn unloaded_way_of_groups(groups: &[Machines<'_>], mix: &Mix) -> Vec<Term> {
+    quickest(groups, mix).all()
+}
+
+fn quickest(groups: &[Machines<'_>], mix: &Mix) -> Terms {
     match alike(groups, mix) {
-        Some((profile, mix)) => unloaded_latency(profile, &mix),
-        None => Cluster::of(groups, mix).latency(),
+        Some((profile, mix)) => way(profile, &mix),
+        None => Cluster::of(groups, mix).quickest(),
     }
+}
+
+/// The way of an operation between machines that are alike.
+fn way(profile: &Profile, mix: &Mix) -> Terms {
+    let side = Side::of(profile);
+    Way::whole(&side, &side, &mix.sensible())
 }
 
 /// The profile of all machines, and the workload on so many, where they are alike.
@@ -176,8 +191,7 @@ pub fn limits_of_all(profile: &Profile, parts: &[(Mix, u64)]) -> Vec<Limit> {
 
 /// The least time from posting an operation of `mix` to having polled its completion.
 pub fn unloaded_latency(profile: &Profile, mix: &Mix) -> Span {
-    let side = Side::of(profile);
-    span(&Way::whole(&side, &side, &mix.sensible()))
+    span(&way(profile, mix))
 }
 
 fn span(steps: &Terms) -> Span {

@@ -103,6 +103,11 @@ impl Terms {
         self.0.iter().map(Term::amount).sum::<f64>() + 0.0
     }
 
+    /// They, one by one.
+    pub(super) fn all(self) -> Vec<Term> {
+        self.0
+    }
+
     /// `count` times `each` picoseconds.
     pub(super) fn time(&mut self, what: &'static str, count: f64, each: u64) {
         self.push(Term { what, count, each: ns(each), unit: Measure::Nanoseconds });

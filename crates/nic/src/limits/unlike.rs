@@ -11,7 +11,7 @@ use super::latency::Way;
 use super::terms::{self, Limit, Measure, Terms};
 use super::{Mix, NS_PER_US, Pattern, Side, windows};
 use crate::{Digits, Profile};
-use doorbell_verbs::{QpType, Span};
+use doorbell_verbs::QpType;
 use std::ops::Range;
 
 /// Like machines of a run.
@@ -162,14 +162,13 @@ impl<'a> Cluster<'a> {
         all
     }
 
-    /// The least latency between any two that have to do with each other.
-    pub(super) fn latency(&self) -> Span {
+    /// The quickest way of an operation between any two that have to do with each other.
+    pub(super) fn quickest(&self) -> Terms {
         let ways = self
             .posters
             .iter()
             .flat_map(|from| self.peers(from, &self.responders).map(move |to| self.way(from, to)));
-        let least = ways.min_by(|a, b| a.sum().total_cmp(&b.sum()));
-        least.map_or(Span::ZERO, |steps| super::span(&steps))
+        ways.min_by(|a, b| a.sum().total_cmp(&b.sum())).unwrap_or_default()
     }
 
     fn way(&self, from: &Part, to: &Part) -> Terms {

@@ -1,0 +1,86 @@
+//! What reruns have shown, for people.
+
+use crate::table::{self, Align};
+use doorbell_lab::{Advice, Gain, Lift, OperationTime, TogetherLift, change};
+use doorbell_nic::Digits;
+use std::fmt::Write;
+
+/// Characters of a line in which several things are listed.
+const WIDTH: usize = 110;
+
+/// What more of each resource brings: those that change the rate, then the names of those that do not.
+pub(crate) fn lifts(lifts: &[Lift], together: Option<&TogetherLift>) -> String {
+    if lifts.is_empty() {
+        return String::new();
+    }
+    let set = together.map(|t| (t.more.join(", "), Gain { gain: t.gain, half: t.gain_half }));
+    let single = lifts.iter().map(|lift| (lift.more(), lift.change()));
+    let (rows, none): (Vec<_>, Vec<_>) =
+        set.into_iter().chain(single).partition(|(_, gain)| gain.is_noticeable());
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|(more, gain)| vec![more, change(gain)]).collect();
+    let header = [("more of", Align::Left), ("changes the rate by", Align::Right)];
+    let mut text = "\n".to_owned();
+    if !rows.is_empty() {
+        text += &table::columns(&header, rows);
+    }
+    let none: Vec<String> = none.into_iter().map(|(more, _)| more).collect();
+    text += &wrapped("none by ", &none);
+    text
+}
+
+/// A list after its beginning, in lines that are not too long.
+fn wrapped(begin: &str, all: &[String]) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut lines = vec![format!("  {begin}")];
+    for (number, one) in all.iter().enumerate() {
+        let last = lines.last_mut().expect("there is one");
+        let separator = if number == 0 { "" } else { ", " };
+        match last.len() + separator.len() + one.len() > WIDTH {
+            true => {
+                last.push(',');
+                lines.push(format!("  {}{one}", " ".repeat(begin.len())));
+            }
+            false => {
+                let _ = write!(last, "{separator}{one}");
+            }
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// What the time of an operation consists of.
+pub(crate) fn time(time: &OperationTime) -> String {
+    let all = time.least_ns + time.waiting_ns;
+    let row = |part: &str, ns: f64| {
+        vec![part.to_owned(), format!("{} ns", Digits(ns, 0)), format!("{}%", Digits(ns / all * 100.0, 1))]
+    };
+    let mut rows: Vec<_> = time.parts.iter().map(|part| row(&part.part, part.ns)).collect();
+    rows.push(row("waiting for others", time.waiting_ns));
+    let header = [("", Align::Left), ("takes", Align::Right), ("of all", Align::Right)];
+    format!("\nTime of an operation\n{}", table::columns(&header, rows))
+}
+
+/// What else could be asked for, with the gain of each.
+pub(crate) fn advice(all: &[Advice]) -> String {
+    if all.is_empty() {
+        return "\nAdvice: none of the options that were tried lifts the rate\n".to_owned();
+    }
+    let rows = all.iter().map(|advice| vec![change(advice.change()), advice.command.clone()]).collect();
+    let header = [("changes the rate by", Align::Right), ("command", Align::Left)];
+    format!("\nAdvice\n{}", table::columns(&header, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_takes_several_lines() {
+        let all: Vec<String> = (0..30).map(|i| format!("resource-{i}")).collect();
+        let text = wrapped("none by ", &all);
+        assert!(text.lines().count() > 2 && text.lines().all(|line| line.len() <= WIDTH + 1), "{text}");
+        assert_eq!(text.split(", ").flat_map(|p| p.split(",\n")).count(), 30, "{text}");
+    }
+}

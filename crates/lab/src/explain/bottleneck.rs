@@ -1,0 +1,283 @@
+//! The bottleneck in words: from one run, or from reruns.
+
+use super::latency;
+use super::relaxed::weight;
+use super::together::{Set, towards_the_nic};
+use crate::results::{Bottleneck, Gain, OperationTime, Utilization};
+use doorbell_nic::{More, Resource};
+
+/// A resource busy for at least this share of the time can be what limits the rate. Where none is,
+/// operations spend their time on their way.
+const BUSY: f64 = 0.8;
+
+/// From this weight on, more of what is counted tells what limits the rate although nothing is busy.
+const SETS: f64 = 0.3;
+
+/// A relative change in words: 0.1 is +10.0%. One that is as good as none has no sign of a loss.
+pub fn percent(gain: f64) -> String {
+    format!("{:+.1}%", (gain * 1000.0).round() / 10.0 + 0.0)
+}
+
+/// A gain in words, with half of its interval; one that is within it, or below 1%, is none.
+pub fn change(gain: Gain) -> String {
+    match gain.half {
+        _ if !gain.is_noticeable() => "none".to_owned(),
+        Some(half) => format!("{} ± {:.1}%", percent(gain.gain), half * 100.0),
+        None => percent(gain.gain),
+    }
+}
+
+/// The resource that was busiest.
+fn top<'a>(resources: impl Iterator<Item = &'a Utilization>) -> Option<&'a Utilization> {
+    resources.max_by(|a, b| a.utilization.total_cmp(&b.utilization))
+}
+
+fn latency(text: String) -> Bottleneck {
+    Bottleneck { class: Resource::Latency.name().to_owned(), text, group: None }
+}
+
+/// The bottleneck as far as one run tells.
+pub(crate) fn busiest(resources: &[Utilization], name: &dyn Fn(u32) -> String) -> Bottleneck {
+    let note = "not confirmed by reruns";
+    match top(resources.iter()) {
+        Some(r) if r.utilization >= BUSY => Bottleneck {
+            class: r.class.name().to_owned(),
+            text: format!(
+                "most used: {} of {}, {:.0}% of the time ({note})",
+                r.name,
+                name(r.machine),
+                r.utilization * 100.0
+            ),
+            group: None,
+        },
+        _ => latency(format!(
+            "no resource is busy {:.0}% of the time: too little is outstanding ({note})",
+            BUSY * 100.0
+        )),
+    }
+}
+
+/// Whether a resource was busy enough to limit the rate. A core that looks for completions again and again is busy, too:
+/// it counts only where a faster one lifts the rate.
+pub(super) fn is_busy(resources: &[Utilization], lifts: &[(More, Gain)]) -> bool {
+    counting(resources, lifts)
+        .any(|r| towards_the_nic(resources, r).unwrap_or(0.0).max(r.utilization) >= BUSY)
+}
+
+/// Those that can limit the rate.
+fn counting<'a>(
+    resources: &'a [Utilization],
+    lifts: &[(More, Gain)],
+) -> impl Iterator<Item = &'a Utilization> {
+    let cores = lifts.iter().any(|(more, gain)| *more == More::Tenth(Resource::Cpu) && gain.is_more());
+    resources.iter().filter(move |r| cores || r.class != Resource::Cpu)
+}
+
+/// What changed the rate how much: what matters most, and the next.
+fn evidence(lifts: &[(More, Gain)], best: Option<(More, Gain)>) -> String {
+    let Some((more, gain)) = best else { return "more of no single one lifts the rate".to_owned() };
+    let next = lifts.iter().find(|(other, gain)| other.resource() != more.resource() && gain.is_more());
+    let next = next.map_or(String::new(), |(more, gain)| format!(", {more} by {}", percent(gain.gain)));
+    format!("{} changes the rate by {}{next}", amount(more), percent(gain.gain))
+}
+
+/// More of something as part of a sentence.
+fn amount(more: More) -> String {
+    match more {
+        More::Tenth(resource) => format!("10% more of {resource}"),
+        More::Times(resource, times) => format!("{times} times the {resource}"),
+    }
+}
+
+/// The bottleneck from the reruns; `lifts` has the largest gain first, `best` is what matters most of those that are
+/// noticeable.
+pub(super) fn observed(
+    resources: &[Utilization],
+    lifts: &[(More, Gain)],
+    best: Option<(More, Gain)>,
+    set: Option<&Set>,
+    is_busy: bool,
+    name: &dyn Fn(u32) -> String,
+) -> Bottleneck {
+    let evidence = evidence(lifts, best);
+    let named = |resource: Resource| Bottleneck {
+        class: resource.name().to_owned(),
+        text: format!("{}: {evidence}", words(resource)),
+        group: None,
+    };
+    let counted = best.filter(|(more, gain)| matches!(more, More::Times(..)) && weight(*more, *gain) >= SETS);
+    if let Some((more, _)) = counted {
+        return named(more.resource());
+    }
+    if !is_busy {
+        let idle = format!("no resource is busy {:.0}% of the time", BUSY * 100.0);
+        return latency(format!("{}: {idle}, {evidence}", words(Resource::Latency)));
+    }
+    if let Some(set) = set {
+        return together(set, best, &evidence);
+    }
+    match (best, top(counting(resources, lifts))) {
+        (Some((more, _)), _) => named(more.resource()),
+        (None, Some(busiest)) => Bottleneck {
+            class: busiest.class.name().to_owned(),
+            text: format!("{} of {}: the most used, but {evidence}", busiest.name, name(busiest.machine)),
+            group: None,
+        },
+        (None, None) => latency(format!("{}: {evidence}", words(Resource::Latency))),
+    }
+}
+
+/// The bottleneck where several resources bind.
+fn together(set: &Set, best: Option<(More, Gain)>, alone: &str) -> Bottleneck {
+    let first = set.all[0].resource();
+    let own =
+        best.map(|(more, _)| more.resource()).filter(|own| set.all.iter().any(|m| m.resource() == *own));
+    let names: Vec<&str> = set.all.iter().map(|more| more.resource().name()).collect();
+    let more: Vec<String> = set.all.iter().map(More::to_string).collect();
+    Bottleneck {
+        class: own.unwrap_or(first).name().to_owned(),
+        text: format!(
+            "{} limit the rate together: {} at once change it by {}; {alone}",
+            listed(&names),
+            more.join(", "),
+            percent(set.gain.gain),
+        ),
+        group: None,
+    }
+}
+
+/// As "a, b and c".
+fn listed(names: &[&str]) -> String {
+    match names {
+        [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
+        names => names.concat(),
+    }
+}
+
+/// The same with the largest part of an operation's time, where it is that which limits the rate.
+pub(super) fn with_time(bottleneck: Bottleneck, time: Option<&OperationTime>) -> Bottleneck {
+    let largest = time.and_then(latency::largest);
+    let text = largest.map_or(bottleneck.text.clone(), |part| format!("{}; {part}", bottleneck.text));
+    Bottleneck { text, ..bottleneck }
+}
+
+/// What it means that a resource limits the rate.
+pub fn words(resource: Resource) -> &'static str {
+    match resource {
+        Resource::Cpu => "the cores limit the rate",
+        Resource::MmioBandwidth => "PCIe bandwidth for MMIOs limits the rate",
+        Resource::DmaBandwidth => "PCIe bandwidth for what the NIC reads by DMA limits the rate",
+        Resource::DmaWriteBandwidth => "PCIe bandwidth for what the NIC writes by DMA limits the rate",
+        Resource::PcieLatency => "the latency of PCIe transactions limits the rate",
+        Resource::TxUnits => "the NIC's sending processing units limit the rate",
+        Resource::RxUnits => "the NIC's receiving processing units limit the rate",
+        Resource::AtomicLocks => "the NIC's locks for atomics limit the rate",
+        Resource::WqeCache => "misses in the NIC's WQE cache limit the rate",
+        Resource::QpContextCache => "misses in the NIC's QP-context caches limit the rate",
+        Resource::TranslationCache => "misses in the NIC's translation cache limit the rate",
+        Resource::OutstandingReads => "the READs and atomics that a QP may have under way limit the rate",
+        Resource::PcieTags => "the DMA reads that the NIC may have under way limit the rate",
+        Resource::WriteCombining => "the cores' write-combining buffers limit the rate",
+        Resource::LinkBandwidth => "the link's bandwidth limits the rate",
+        Resource::Latency => "too little is outstanding to cover the time that an operation takes",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_nic::Part;
+
+    fn number(machine: u32) -> String {
+        format!("machine {machine}")
+    }
+
+    fn used(part: Part, utilization: f64) -> Utilization {
+        Utilization { class: part.resource(), part, name: "port 1 out".into(), machine: 3, utilization }
+    }
+
+    fn gain(gain: f64) -> Gain {
+        Gain { gain, half: Some(0.002) }
+    }
+
+    /// As the reruns have it.
+    fn found(used: &[Utilization], lifts: &[(More, f64)], set: Option<&Set>) -> Bottleneck {
+        let lifts: Vec<(More, Gain)> = lifts.iter().map(|(more, of)| (*more, gain(*of))).collect();
+        let best = lifts.iter().find(|(_, gain)| gain.is_more()).copied();
+        observed(used, &lifts, best, set, is_busy(used, &lifts), &number)
+    }
+
+    const DMA: More = More::Tenth(Resource::DmaBandwidth);
+    const CPU: More = More::Tenth(Resource::Cpu);
+    const CACHE: More = More::Times(Resource::QpContextCache, 2);
+
+    #[test]
+    fn no_change_is_no_loss() {
+        let told = [0.1, -0.025, 0.0, -0.0, -0.0004, 1e-9].map(percent);
+        assert_eq!(told, ["+10.0%", "-2.5%", "+0.0%", "+0.0%", "+0.0%", "+0.0%"]);
+        assert_eq!(change(Gain { gain: 3.082, half: Some(0.004) }), "+308.2% ± 0.4%");
+        assert_eq!(change(Gain { gain: 0.02, half: Some(0.03) }), "none");
+    }
+
+    #[test]
+    fn the_largest_lift_names_the_bottleneck_of_a_busy_machine() {
+        let lifts = [(DMA, 0.08), (CPU, 0.01)];
+        assert_eq!(found(&[used(Part::PortOut, 0.97)], &lifts, None).class, "dma-bw");
+        let idle = found(&[used(Part::PortOut, 0.5)], &lifts, None);
+        assert_eq!(idle.class, "latency");
+        assert!(idle.text.contains("dma-bw changes the rate by +8.0%"), "{}", idle.text);
+    }
+
+    #[test]
+    fn a_cache_that_thrashes_is_named_though_nothing_is_busy() {
+        for busy in [0.5, 0.97] {
+            let cache = found(&[used(Part::PortOut, busy)], &[(CACHE, 3.0), (DMA, 0.05)], None);
+            assert_eq!(cache.class, "nic-qp-cache");
+            assert!(
+                cache
+                    .text
+                    .contains("2 times the nic-qp-cache changes the rate by +300.0%, dma-bw +10% by +5.0%")
+            );
+        }
+    }
+
+    #[test]
+    fn where_nothing_lifts_the_busiest_is_named() {
+        let nothing = [(DMA, 0.004), (CPU, 0.0)];
+        let found = found(&[used(Part::PortOut, 0.97)], &nothing, None);
+        assert_eq!(found.class, "ib-bw");
+        assert!(found.text.contains("more of no single one lifts"), "{}", found.text);
+    }
+
+    #[test]
+    fn a_core_that_only_waits_is_no_bottleneck() {
+        let all = [used(Part::Core, 1.0), used(Part::PortOut, 0.9)];
+        assert_eq!(found(&all, &[(CPU, 0.0)], None).class, "ib-bw");
+        assert_eq!(found(&all[..1], &[(CPU, 0.0)], None).class, "latency");
+        assert_eq!(found(&all[..1], &[(CPU, 0.07)], None).class, "cpu");
+    }
+
+    #[test]
+    fn resources_that_bind_together_are_named_together() {
+        let mmio = More::Tenth(Resource::MmioBandwidth);
+        let set = Set { all: vec![mmio, DMA], gain: gain(0.1) };
+        let halves = [used(Part::PcieMmio, 0.5), used(Part::PcieReadCompletions, 0.49)];
+        let both = found(&halves, &[(DMA, 0.05), (mmio, 0.045)], Some(&set));
+        assert_eq!(both.class, "dma-bw");
+        assert!(
+            both.text.starts_with(
+                "mmio-bw and dma-bw limit the rate together: mmio-bw +10%, dma-bw +10% at once change it by +10.0%"
+            ),
+            "{}",
+            both.text
+        );
+    }
+
+    #[test]
+    fn one_run_only_guesses() {
+        let found = busiest(&[used(Part::PortOut, 0.97)], &number);
+        assert_eq!(found.class, "ib-bw");
+        assert!(found.text.contains("port 1 out of machine 3") && found.text.contains("not confirmed"));
+        assert_eq!(busiest(&[used(Part::PortOut, 0.5)], &number).class, "latency");
+    }
+}

@@ -1,0 +1,68 @@
+//! What the time of an operation consists of.
+
+use crate::limits::least_way;
+use crate::plan::{Run, Work};
+use crate::results::{OperationTime, Ran, TimePart};
+
+/// The parts of an operation's time where nothing waits, and what it waits; of workloads of verbs whose latency is
+/// known.
+pub(super) fn operation_time(base: &Ran, run: &Run) -> Option<OperationTime> {
+    let Work::Verbs(w) = &run.work else { return None };
+    let mean = base.verbs().latency_ns.mean?;
+    let mut parts: Vec<TimePart> = Vec::new();
+    for term in least_way(&run.profiles, w) {
+        let name = part(term.what);
+        match parts.iter_mut().find(|part| part.part == name) {
+            Some(part) => part.ns += term.amount(),
+            None => parts.push(TimePart { part: name.to_owned(), ns: term.amount() }),
+        }
+    }
+    parts.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+    let least_ns: f64 = parts.iter().map(|part| part.ns).sum();
+    Some(OperationTime { parts, least_ns, waiting_ns: (mean - least_ns).max(0.0) })
+}
+
+/// Which part of the machines a term names first.
+fn part(what: &str) -> &str {
+    what.split([':', ',']).next().unwrap_or(what)
+}
+
+/// Its largest part, in words.
+pub(super) fn largest(time: &OperationTime) -> Option<String> {
+    let first = time.parts.first()?;
+    let all = time.least_ns + time.waiting_ns;
+    let share = |ns: f64| format!("{:.0}%", ns / all * 100.0);
+    Some(match time.waiting_ns > first.ns {
+        true => format!(
+            "waiting is {} of its {all:.0} ns, then {} {}",
+            share(time.waiting_ns),
+            first.part,
+            share(first.ns)
+        ),
+        false => format!(
+            "{} is {} of its {all:.0} ns, waiting {}",
+            first.part,
+            share(first.ns),
+            share(time.waiting_ns)
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_part_is_named() {
+        let part = |part: &str, ns| TimePart { part: part.to_owned(), ns };
+        let time = |waiting_ns| OperationTime {
+            parts: vec![part("PCIe", 600.0), part("core", 200.0)],
+            least_ns: 800.0,
+            waiting_ns,
+        };
+        assert_eq!(largest(&time(200.0)).unwrap(), "PCIe is 60% of its 1000 ns, waiting 20%");
+        assert_eq!(largest(&time(1200.0)).unwrap(), "waiting is 60% of its 2000 ns, then PCIe 30%");
+        assert_eq!(super::part("cables and switch, back"), "cables and switch");
+        assert_eq!(super::part("PCIe: the CQE"), "PCIe");
+    }
+}

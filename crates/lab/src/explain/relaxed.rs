@@ -1,0 +1,95 @@
+//! Reruns with more of one resource each.
+
+use super::gain;
+use super::observe::{Asker, Depth};
+use crate::plan::{Run, Work};
+use crate::results::{Gain, Ran};
+use doorbell_nic::{More, Resource};
+
+/// So many times a capacity is more of it.
+const TIMES: u32 = 2;
+
+/// So many times a cache holds what misses, if twice its entries still do not: where these are used in turn, all of
+/// them miss until all fit.
+const FITS: u32 = 16;
+
+/// From this share of look-ups on that miss, a cache may limit the rate.
+const MISSES: f64 = 0.01;
+
+/// What more of something brings, if its rerun was not stopped.
+pub(super) type Lifted = (More, Option<Gain>);
+
+/// What more of each resource brings. `run` has the times of `base`.
+pub(super) fn singles<E>(
+    base: &Ran,
+    run: &Run,
+    depth: Depth,
+    ask: &mut Asker<'_, E>,
+) -> Result<Vec<Lifted>, E> {
+    let mut wanted: Vec<More> = Resource::FASTER.map(More::Tenth).into();
+    if depth == Depth::Whole {
+        wanted.extend(Resource::COUNTED.map(|resource| More::Times(resource, TIMES)));
+    }
+    let mut lifts = each(base, run, &wanted, ask)?;
+    if depth == Depth::Whole {
+        let helped = |lifts: &[Lifted], resource| {
+            lifts.iter().any(|(more, gain)| more.resource() == resource && gain.is_some_and(Gain::is_more))
+        };
+        let misses = Resource::COUNTED.into_iter().filter(|r| r.is_cache() && misses(base, *r) >= MISSES);
+        let larger: Vec<More> =
+            misses.filter(|r| !helped(&lifts, *r)).map(|r| More::Times(r, FITS)).collect();
+        lifts.extend(each(base, run, &larger, ask)?);
+    }
+    Ok(lifts)
+}
+
+fn each<E>(base: &Ran, run: &Run, wanted: &[More], ask: &mut Asker<'_, E>) -> Result<Vec<Lifted>, E> {
+    let (same, other): (Vec<More>, Vec<More>) =
+        wanted.iter().partition(|more| is_without_effect(base, run, more.resource()));
+    let runs: Vec<(String, Run)> = other.iter().map(|more| (more.to_string(), run.with(&[*more]))).collect();
+    let made = ask(&runs)?.into_iter().map(|ran| ran.map(|ran| gain(base, &ran)));
+    let mut lifts: Vec<Lifted> = other.into_iter().zip(made).collect();
+    lifts.extend(same.into_iter().map(|more| (more, Some(Gain::NONE))));
+    Ok(lifts)
+}
+
+/// Whether the rerun with more of it would be the same run.
+fn is_without_effect(base: &Ran, run: &Run, resource: Resource) -> bool {
+    let has_reads = match &run.work {
+        Work::Verbs(w) => w.opcode().returns_data(),
+        Work::System(_) => true,
+    };
+    base.without_effect.contains(&resource) || resource == Resource::OutstandingReads && !has_reads
+}
+
+/// The share of look-ups in a cache that missed, on all machines together.
+pub(super) fn misses(base: &Ran, cache: Resource) -> f64 {
+    let those = base.caches().iter().filter(|c| c.cache.resource() == cache);
+    let (hits, misses) = those.fold((0, 0), |(hits, misses), c| (hits + c.hits, misses + c.misses));
+    if misses == 0 { 0.0 } else { misses as f64 / (hits + misses) as f64 }
+}
+
+/// How much a resource matters by what more of it brings: 1 where the rate grows as the resource does. Of a cache
+/// there is no such relation: what misses may all fit into one that is somewhat larger.
+pub(super) fn weight(more: More, gain: Gain) -> f64 {
+    match more {
+        More::Times(resource, times) if !resource.is_cache() => gain.gain.ln_1p() / f64::from(times).ln(),
+        _ => gain.gain / 0.1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_that_sets_the_rate_weighs_one() {
+        let gain = |gain| Gain { gain, half: None };
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(close(weight(More::Tenth(Resource::DmaBandwidth), gain(0.1)), 1.0));
+        assert!(close(weight(More::Times(Resource::TxUnits, 2), gain(1.0)), 1.0));
+        let twice_the_units = weight(More::Times(Resource::TxUnits, 2), gain(0.15));
+        assert!(twice_the_units < weight(More::Tenth(Resource::DmaBandwidth), gain(0.08)));
+        assert!(weight(More::Times(Resource::QpContextCache, 2), gain(3.0)) > 1.0);
+    }
+}

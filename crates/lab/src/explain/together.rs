@@ -1,0 +1,126 @@
+//! Reruns with more of several resources at once, where no single one sets the rate.
+
+use super::gain;
+use super::observe::Asker;
+use super::relaxed::misses;
+use crate::plan::Run;
+use crate::results::{Gain, Ran, Utilization};
+use doorbell_nic::{More, Part, Resource};
+use std::collections::BTreeMap;
+
+/// Resources that are tried together, at most.
+const MOST: usize = 4;
+
+/// A resource busy for at least this share of the time may limit the rate with others.
+const USED: f64 = 0.4;
+
+/// Misses of a cache that may limit the rate with others.
+const MISSES: f64 = 0.05;
+
+/// A set lifts if it does so by this much more than any of its own alone.
+const BEYOND: f64 = 0.01;
+
+/// Several resources at once, and what more of them brings.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Set {
+    pub(super) all: Vec<More>,
+    pub(super) gain: Gain,
+}
+
+/// The smallest set of busy resources of which more lifts the rate by more than `alone`, what the best single one
+/// brings: of all pairs the best, else all of them.
+pub(super) fn smallest<E>(
+    base: &Ran,
+    run: &Run,
+    alone: Gain,
+    ask: &mut Asker<'_, E>,
+) -> Result<Option<Set>, E> {
+    let busy = busiest(base);
+    let pair = |i: usize| busy[i + 1..].iter().map(move |other| (i, *other));
+    let pairs: Vec<Vec<More>> =
+        (0..busy.len()).flat_map(pair).map(|(i, other)| vec![busy[i], other]).collect();
+    let found = best(base, run, &pairs, alone, ask)?;
+    if found.is_some() || busy.len() < 3 || alone.is_more() {
+        return Ok(found);
+    }
+    best(base, run, &[busy], alone, ask)
+}
+
+/// Of these sets the one that lifts most, if one does.
+fn best<E>(
+    base: &Ran,
+    run: &Run,
+    sets: &[Vec<More>],
+    alone: Gain,
+    ask: &mut Asker<'_, E>,
+) -> Result<Option<Set>, E> {
+    let name = |set: &Vec<More>| set.iter().map(More::to_string).collect::<Vec<_>>().join(", ");
+    let runs: Vec<(String, Run)> = sets.iter().map(|set| (name(set), run.with(set))).collect();
+    let made = sets.iter().zip(ask(&runs)?);
+    let lifted = made.filter_map(|(set, ran)| Some(Set { all: set.clone(), gain: gain(base, &ran?) }));
+    let beyond = |set: &Set| {
+        let more = set.gain.gain - alone.gain.max(0.0);
+        set.gain.is_more() && more >= BEYOND.max(set.gain.half.unwrap_or(0.0))
+    };
+    Ok(lifted.filter(beyond).max_by(|a, b| a.gain.gain.total_cmp(&b.gain.gain)))
+}
+
+/// More of each of those that are used most, the busiest first, and of caches that miss.
+fn busiest(base: &Ran) -> Vec<More> {
+    let loads = loads(&base.used());
+    let mut used: Vec<(Resource, f64)> = loads.into_iter().filter(|(_, load)| *load >= USED).collect();
+    used.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut all: Vec<More> = used.into_iter().map(|(resource, _)| More::Tenth(resource)).collect();
+    let caches = Resource::COUNTED.into_iter().filter(|r| r.is_cache() && misses(base, *r) >= MISSES);
+    let caches: Vec<More> = caches.map(|cache| More::Times(cache, 2)).collect();
+    all.truncate(MOST.saturating_sub(caches.len()));
+    all.extend(caches);
+    all
+}
+
+/// The use of the busiest part of each resource. MMIOs and read completions share a direction of PCIe, which is busy
+/// with both.
+fn loads(used: &[Utilization]) -> BTreeMap<Resource, f64> {
+    let mut loads: BTreeMap<Resource, f64> = BTreeMap::new();
+    for r in used {
+        let load = loads.entry(r.class).or_default();
+        *load = load.max(towards_the_nic(used, r).unwrap_or(r.utilization));
+    }
+    loads
+}
+
+/// The use of the PCIe direction that a part shares with another kind of TLP.
+pub(super) fn towards_the_nic(used: &[Utilization], part: &Utilization) -> Option<f64> {
+    let shares = |part: Part| matches!(part, Part::PcieMmio | Part::PcieReadCompletions);
+    // Of several devices each has a name that ends with its number.
+    let device = |name: &str| name.split_once(" of device ").map(|(_, number)| number.to_owned());
+    let same = |other: &&Utilization| {
+        shares(other.part) && other.machine == part.machine && device(&other.name) == device(&part.name)
+    };
+    // What takes next to nothing of it does not bind.
+    let takes_part = shares(part.part) && part.utilization > 0.05;
+    takes_part.then(|| used.iter().filter(same).map(|r| r.utilization).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(part: Part, machine: u32, utilization: f64) -> Utilization {
+        Utilization { name: "it".into(), machine, utilization, class: part.resource(), part }
+    }
+
+    #[test]
+    fn a_direction_is_busy_with_all_that_passes_it() {
+        let all = [
+            used(Part::PcieMmio, 0, 0.5),
+            used(Part::PcieReadCompletions, 0, 0.45),
+            used(Part::PcieReadCompletions, 1, 0.6),
+            used(Part::PortOut, 0, 0.3),
+        ];
+        let loads = loads(&all);
+        assert_eq!(loads[&Resource::MmioBandwidth], 0.95);
+        assert_eq!(loads[&Resource::DmaBandwidth], 0.95);
+        assert_eq!(loads[&Resource::LinkBandwidth], 0.3);
+    }
+}
