@@ -13,19 +13,29 @@ pub(crate) fn lifts(lifts: &[Lift], together: Option<&TogetherLift>) -> String {
     if lifts.is_empty() {
         return String::new();
     }
-    let set = together.map(|t| (t.more.join(", "), Gain { gain: t.gain, half: t.gain_half }));
-    let single = lifts.iter().map(|lift| (lift.more(), lift.change()));
-    let (rows, none): (Vec<_>, Vec<_>) =
-        set.into_iter().chain(single).partition(|(_, gain)| gain.is_noticeable());
-    let rows: Vec<Vec<String>> = rows.into_iter().map(|(more, gain)| vec![more, change(gain)]).collect();
+    let set = together.map(|t| vec![t.more.join(", "), change(Gain { gain: t.gain, half: t.gain_half })]);
+    let (changing, none): (Vec<&Lift>, Vec<&Lift>) =
+        lifts.iter().partition(|lift| lift.change().is_noticeable());
+    let single = changing.into_iter().map(|lift| vec![lift.more(), change(lift.change())]);
+    let rows: Vec<Vec<String>> = set.into_iter().chain(single).collect();
     let header = [("more of", Align::Left), ("changes the rate by", Align::Right)];
     let mut text = "\n".to_owned();
     if !rows.is_empty() {
         text += &table::columns(&header, rows);
     }
-    let none: Vec<String> = none.into_iter().map(|(more, _)| more).collect();
-    text += &wrapped("none by ", &none);
-    text
+    text + &wrapped("none by ", &by_resource(&none))
+}
+
+/// Each resource once, with all that there was more of it.
+fn by_resource(lifts: &[&Lift]) -> Vec<String> {
+    let mut all: Vec<(&str, String)> = Vec::new();
+    for lift in lifts {
+        match all.iter_mut().find(|(resource, _)| *resource == lift.resource) {
+            Some((_, more)) => *more += &format!(" {}", lift.amount()),
+            None => all.push((&lift.resource, lift.more())),
+        }
+    }
+    all.into_iter().map(|(_, more)| more).collect()
 }
 
 /// A list after its beginning, in lines that are not too long.

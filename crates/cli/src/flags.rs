@@ -2,7 +2,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
-use doorbell_lab::{Asked, SYSTEMS, Schema, Workload, WorkloadError};
+use doorbell_lab::{Asked, SYSTEMS, Schema, Typed, Workload, WorkloadError};
 use doorbell_nic::Profile;
 use doorbell_schema::{Field, Given, Kind, Says, Settings, Value};
 use std::path::{Path, PathBuf};
@@ -47,6 +47,11 @@ impl AnyArgs {
     /// The flags, over the file's contents if one is given.
     pub(crate) fn asked(&self) -> Result<Asked, WorkloadError> {
         Asked::of(&self.0.given()?)
+    }
+
+    /// The file and the flags, each by itself.
+    pub(crate) fn typed(&self) -> Result<Typed, WorkloadError> {
+        self.0.typed(&doorbell_lab::fields())
     }
 
     /// Flags over the file's contents, and what the file says to sweep over.
@@ -103,26 +108,28 @@ impl FileAndFlags {
 
     /// The same where files may have these fields.
     fn given_of(&self, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
+        self.typed(fields)?.given()
+    }
+
+    fn typed(&self, fields: &[&'static Field]) -> Result<Typed, WorkloadError> {
         if let Some(wrong) = &self.wrong {
             return Err(WorkloadError::Invalid(wrong.clone()));
         }
-        self.of_groups.iter().try_fold(self.over_file(fields)?, |given, (group, set)| {
-            Workload::with_set_of_group(given, *group, set.clone())
-        })
+        let below =
+            |file: &PathBuf| self.below(file, fields).map(|below| (file.display().to_string(), below));
+        let file = self.file.as_ref().map(below).transpose()?;
+        Ok(Typed { file, flags: self.flags.clone(), of_groups: self.of_groups.clone() })
     }
 
-    fn over_file(&self, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
-        let flags = self.flags.clone();
-        let Some(file) = &self.file else { return Ok(flags) };
-        let base = Given::from_file(file, fields)?;
-        let mut base = Workload::from_where_it_lies(base, file);
+    /// What the file says.
+    fn below(&self, file: &Path, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
+        let mut base = Workload::from_where_it_lies(Given::from_file(file, fields)?, file);
         // A design belongs to the system that is named with it.
-        if flags.get("system").is_some() {
+        if self.flags.get("system").is_some() {
             base.remove("design");
         }
         // Resolved workloads say of groups what follows from them.
-        base = Workload::without_sums_of(base);
-        Ok(Workload::flags_over(flags, base))
+        Ok(Workload::without_sums_of(base))
     }
 
     fn from(matches: &ArgMatches, fields: &[&Field]) -> FileAndFlags {

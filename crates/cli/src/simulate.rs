@@ -25,6 +25,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
         Asked::Verbs(workload) => workload,
         Asked::System(system) => return crate::system::run(&system, &args),
     };
+    let typed = args.workload.typed().map_err(Exit::bad_input)?;
     let profiles = workload.load_profiles().map_err(Exit::bad_input)?;
     let resolved = workload.resolve(&profiles).map_err(Exit::bad_input)?;
     let seen = trace::open(&args.trace, &args.workload.files(&workload))?;
@@ -34,6 +35,10 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let control = control(&args, &interrupt, &watch);
     let simulate = if args.explain { doorbell_lab::explain } else { doorbell_lab::simulate };
     let outcome = simulate(&profiles, &resolved, &control);
+    let outcome = outcome.and_then(|outcome| match args.explain {
+        true => doorbell_lab::advise(&typed, &profiles, outcome, &control),
+        false => Ok(outcome),
+    });
     drop(bar);
     let outcome = outcome.map_err(|e| seen.without_result(&e))?;
     let extrapolates = doorbell_lab::extrapolates(&profiles, &resolved);

@@ -578,6 +578,37 @@ fn explain_lists_lifts() {
     assert!(!json["bottleneck"]["text"].as_str().unwrap().contains("not confirmed"));
 }
 
+/// What is advised first, and its rate.
+fn first_advice(output: &Output) -> (String, f64) {
+    assert!(output.status.success(), "{output:?}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let first = &json["advice"][0];
+    let text = first["command"].as_str().unwrap_or_else(|| panic!("there is advice: {json}"));
+    (text.to_owned(), first["mops"].as_f64().unwrap())
+}
+
+#[test]
+fn what_is_advised_gives_the_rate_that_is_told() {
+    let times = "--warmup 20us --duration 40us";
+    let flags =
+        format!("--verb read --machines 3 --threads 4 --qps 4 --set caches.responder_entries=16 {times}");
+    let toml = "verb = \"read\"\nmachines = 3\nthreads = 2\nwindow_per_qp = 1";
+    let file = file("advised.toml", toml);
+    for asked in [flags, format!("{} {times}", file.display())] {
+        let (command, mops) = first_advice(&words(&format!("simulate {asked} --explain --json")));
+        let line = command.strip_prefix("doorbell ").unwrap();
+        assert!(
+            asked.split(' ').filter(|word| word.len() > 2).all(|word| line.contains(word)),
+            "{asked}: {line}"
+        );
+        let json: serde_json::Value =
+            serde_json::from_slice(&words(&format!("{line} --json")).stdout).unwrap();
+        assert_eq!(json["mops"].as_f64(), Some(mops), "{command}");
+        // It is told as it was typed, also to people.
+        assert!(stdout(&words(&format!("simulate {asked} --explain"))).contains(&command));
+    }
+}
+
 #[test]
 fn limits_and_profiles() {
     let output = words("limits --verb send --size 60 --batch 16 --json");

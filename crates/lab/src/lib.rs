@@ -27,7 +27,9 @@ pub use doorbell_workload::{
     Addresses, MachineGroup, Pattern, Pieces, Profiles, Resolved, Verb, Window, Workload, WorkloadError,
     with_set,
 };
-pub use explain::{change, explain, explain_system, percent, simulate, simulate_system, words};
+pub use explain::{
+    Typed, advise, change, explain, explain_system, percent, simulate, simulate_system, words,
+};
 pub use extrapolation::{extrapolates, extrapolates_system};
 pub use judge::report::{
     Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report, judge,

@@ -2,6 +2,7 @@
 
 use doorbell_nic::limits::Pattern as NicPattern;
 use doorbell_nic::limits::{self, Limit, Machines, Mix, Term};
+use doorbell_nic::{PostShape, Profile};
 use doorbell_verbs::{QpType, Span};
 use doorbell_workload::{Pattern, Profiles, RECV_BATCH, Resolved};
 
@@ -18,6 +19,11 @@ pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
 /// The parts of that time.
 pub(crate) fn least_way(profiles: &Profiles, w: &Resolved) -> Vec<Term> {
     limits::unloaded_way_of_groups(&groups(profiles, w), &mix(w))
+}
+
+/// What a machine of this profile posts of a workload with another size.
+pub(crate) fn post_shape(w: &Resolved, size: u32, profile: &Profile) -> PostShape {
+    Mix { payload: size, ..mix(w) }.post(profile, true)
 }
 
 /// Connected QPs of the machine that has most of them in use; none where they are not connected.

@@ -54,7 +54,8 @@ impl Verb {
         }
     }
 
-    pub(crate) fn is_atomic(self) -> bool {
+    /// Whether it is a fetch-and-add or compare-and-swap.
+    pub fn is_atomic(self) -> bool {
         self.opcode(false).is_atomic()
     }
 
@@ -64,7 +65,7 @@ impl Verb {
     }
 
     /// Whether its requests carry payload.
-    pub(crate) fn carries_payload(self) -> bool {
+    pub fn carries_payload(self) -> bool {
         matches!(self, Verb::Send | Verb::Write)
     }
 

@@ -58,7 +58,7 @@ pub(crate) fn busiest(resources: &[Utilization], name: &dyn Fn(u32) -> String) -
 }
 
 /// Whether a resource was busy enough to limit the rate. A core that looks for completions again and again is busy, too:
-/// it counts only where a faster one lifts the rate.
+/// it counts only where a faster one may lift the rate.
 pub(super) fn is_busy(resources: &[Utilization], lifts: &[(More, Gain)]) -> bool {
     counting(resources, lifts)
         .any(|r| towards_the_nic(resources, r).unwrap_or(0.0).max(r.utilization) >= BUSY)
@@ -69,13 +69,18 @@ fn counting<'a>(
     resources: &'a [Utilization],
     lifts: &[(More, Gain)],
 ) -> impl Iterator<Item = &'a Utilization> {
-    let cores = lifts.iter().any(|(more, gain)| *more == More::Tenth(Resource::Cpu) && gain.is_more());
+    let cores = lifts.iter().any(|(more, gain)| *more == More::Tenth(Resource::Cpu) && gain.may_be_more());
     resources.iter().filter(move |r| cores || r.class != Resource::Cpu)
 }
 
 /// What changed the rate how much: what matters most, and the next.
 fn evidence(lifts: &[(More, Gain)], best: Option<(More, Gain)>) -> String {
-    let Some((more, gain)) = best else { return "more of no single one lifts the rate".to_owned() };
+    let Some((more, gain)) = best else {
+        return match lifts.iter().any(|(_, gain)| gain.may_be_more()) {
+            true => "the gain of no single one is beyond its interval: measure for longer".to_owned(),
+            false => "more of no single one lifts the rate".to_owned(),
+        };
+    };
     let next = lifts.iter().find(|(other, gain)| other.resource() != more.resource() && gain.is_more());
     let next = next.map_or(String::new(), |(more, gain)| format!(", {more} by {}", percent(gain.gain)));
     format!("{} changes the rate by {}{next}", amount(more), percent(gain.gain))

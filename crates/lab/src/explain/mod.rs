@@ -1,14 +1,19 @@
 //! What limits a workload: observed by reruns, or guessed from use.
 
+mod advice;
 mod bottleneck;
+mod knobs;
 mod latency;
 mod observe;
 mod relaxed;
 mod together;
+mod typed;
 
+pub use advice::advise;
 pub(crate) use bottleneck::busiest;
 pub use bottleneck::{change, percent, words};
 pub(crate) use observe::{Depth, observed};
+pub use typed::Typed;
 
 use crate::plan::{Control, Run, execute};
 use crate::results::{Bottleneck, Gain, GroupLift, Outcome, Ran};

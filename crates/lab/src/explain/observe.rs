@@ -52,7 +52,8 @@ pub(crate) fn observed<E>(
     let is_busy = bottleneck::is_busy(&used, &lifts);
     let shared =
         depth == Depth::Whole && is_busy && best.is_none_or(|(more, gain)| weight(more, gain) < ALONE);
-    let alone = best.map_or(Gain::NONE, |(_, gain)| gain);
+    // Also one that is not known well enough may be as large as what several bring.
+    let alone = lifts.first().map_or(0.0, |(_, gain)| gain.gain);
     let set = if shared { smallest(base, run, alone, ask)? } else { None };
     let found = bottleneck::observed(&used, &lifts, best, set.as_ref(), is_busy, &name);
     let is_latency = depth == Depth::Whole && found.class == Resource::Latency.name();

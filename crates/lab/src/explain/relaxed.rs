@@ -9,8 +9,8 @@ use doorbell_nic::{More, Resource};
 /// So many times a capacity is more of it.
 const TIMES: u32 = 2;
 
-/// So many times a cache holds what misses, if twice its entries still do not: where these are used in turn, all of
-/// them miss until all fit.
+/// So many times a cache that misses is large enough, mostly: where entries are used in turn, all of them miss until all
+/// fit.
 const FITS: u32 = 16;
 
 /// From this share of look-ups on that miss, a cache may limit the rate.
@@ -31,13 +31,13 @@ pub(super) fn singles<E>(
         wanted.extend(Resource::COUNTED.map(|resource| More::Times(resource, TIMES)));
     }
     let mut lifts = each(base, run, &wanted, ask)?;
+    if depth == Depth::Tenths {
+        // Claims name the larger of two gains, however little it is larger.
+        lifts.iter_mut().filter_map(|(_, gain)| gain.as_mut()).for_each(|gain| gain.half = None);
+    }
     if depth == Depth::Whole {
-        let helped = |lifts: &[Lifted], resource| {
-            lifts.iter().any(|(more, gain)| more.resource() == resource && gain.is_some_and(Gain::is_more))
-        };
-        let misses = Resource::COUNTED.into_iter().filter(|r| r.is_cache() && misses(base, *r) >= MISSES);
-        let larger: Vec<More> =
-            misses.filter(|r| !helped(&lifts, *r)).map(|r| More::Times(r, FITS)).collect();
+        let missing = Resource::COUNTED.into_iter().filter(|r| r.is_cache() && misses(base, *r) >= MISSES);
+        let larger: Vec<More> = missing.map(|cache| More::Times(cache, FITS)).collect();
         lifts.extend(each(base, run, &larger, ask)?);
     }
     Ok(lifts)
@@ -47,7 +47,7 @@ fn each<E>(base: &Ran, run: &Run, wanted: &[More], ask: &mut Asker<'_, E>) -> Re
     let (same, other): (Vec<More>, Vec<More>) =
         wanted.iter().partition(|more| is_without_effect(base, run, more.resource()));
     let runs: Vec<(String, Run)> = other.iter().map(|more| (more.to_string(), run.with(&[*more]))).collect();
-    let made = ask(&runs)?.into_iter().map(|ran| ran.map(|ran| gain(base, &ran)));
+    let made = ask(&runs)?.into_iter().map(|ran| Some(gain(base, &ran?)));
     let mut lifts: Vec<Lifted> = other.into_iter().zip(made).collect();
     lifts.extend(same.into_iter().map(|more| (more, Some(Gain::NONE))));
     Ok(lifts)

@@ -27,12 +27,12 @@ pub(super) struct Set {
     pub(super) gain: Gain,
 }
 
-/// The smallest set of busy resources of which more lifts the rate by more than `alone`, what the best single one
+/// The smallest set of busy resources of which more lifts the rate by more than `alone`, which the best single one
 /// brings: of all pairs the best, else all of them.
 pub(super) fn smallest<E>(
     base: &Ran,
     run: &Run,
-    alone: Gain,
+    alone: f64,
     ask: &mut Asker<'_, E>,
 ) -> Result<Option<Set>, E> {
     let busy = busiest(base);
@@ -40,7 +40,7 @@ pub(super) fn smallest<E>(
     let pairs: Vec<Vec<More>> =
         (0..busy.len()).flat_map(pair).map(|(i, other)| vec![busy[i], other]).collect();
     let found = best(base, run, &pairs, alone, ask)?;
-    if found.is_some() || busy.len() < 3 || alone.is_more() {
+    if found.is_some() || busy.len() < 3 || alone >= BEYOND {
         return Ok(found);
     }
     best(base, run, &[busy], alone, ask)
@@ -51,7 +51,7 @@ fn best<E>(
     base: &Ran,
     run: &Run,
     sets: &[Vec<More>],
-    alone: Gain,
+    alone: f64,
     ask: &mut Asker<'_, E>,
 ) -> Result<Option<Set>, E> {
     let name = |set: &Vec<More>| set.iter().map(More::to_string).collect::<Vec<_>>().join(", ");
@@ -59,7 +59,7 @@ fn best<E>(
     let made = sets.iter().zip(ask(&runs)?);
     let lifted = made.filter_map(|(set, ran)| Some(Set { all: set.clone(), gain: gain(base, &ran?) }));
     let beyond = |set: &Set| {
-        let more = set.gain.gain - alone.gain.max(0.0);
+        let more = set.gain.gain - alone.max(0.0);
         set.gain.is_more() && more >= BEYOND.max(set.gain.half.unwrap_or(0.0))
     };
     Ok(lifted.filter(beyond).max_by(|a, b| a.gain.gain.total_cmp(&b.gain.gain)))

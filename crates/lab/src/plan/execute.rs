@@ -209,7 +209,7 @@ mod tests {
             metrics: doorbell_sim::Metrics::default(),
             wall_seconds: 0.0,
         };
-        Ok(Ran { of: Of::Verbs(Outcome::new(w, &run)), without_effect: Vec::new() })
+        Ok(Ran { of: Of::Verbs(Box::new(Outcome::new(w, &run))), without_effect: Vec::new() })
     }
 
     #[test]

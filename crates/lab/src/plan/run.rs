@@ -181,13 +181,13 @@ impl Run {
                 let run = simulate::run_once(&self.profiles, w, stop, watch)?;
                 Ok(Ran {
                     without_effect: run.metrics.without_effect.clone(),
-                    of: Of::Verbs(Outcome::new(w, &run)),
+                    of: Of::Verbs(Box::new(Outcome::new(w, &run))),
                 })
             }
             Work::System(system) => {
                 let (outcome, without_effect) =
                     systems::run_once(self.profiles.first(), system, stop, watch)?;
-                Ok(Ran { of: Of::System(outcome), without_effect })
+                Ok(Ran { of: Of::System(Box::new(outcome)), without_effect })
             }
         }
     }
@@ -223,11 +223,7 @@ mod tests {
 
     #[test]
     fn a_parameter_that_is_set_makes_another_run() {
-        let key = |toml: &str| {
-            let workload = Workload::from_toml("w.toml", toml).unwrap();
-            let profiles = workload.load_profiles().unwrap();
-            Run::verbs(profiles.clone(), workload.resolve(&profiles).unwrap()).key()
-        };
+        let key = |toml: &str| run(toml).key();
         let keys =
             ["", "[set]\ntx.send_ns = 20", "[set]\ntx.send_ns = 21", "[set]\ntx.send_ns = 60"].map(key);
         for (i, one) in keys.iter().enumerate() {
@@ -242,5 +238,33 @@ mod tests {
             Run::asked(&crate::Asked::of(&given).unwrap()).unwrap().profiles.first().device.link.mtu
         };
         assert_eq!(key("system = \"rpc\"\n[set]\nlink.mtu_bytes = 2048"), 2048);
+    }
+
+    fn run(toml: &str) -> Run {
+        let workload = Workload::from_toml("w.toml", toml).unwrap();
+        let profiles = workload.load_profiles().unwrap();
+        Run::verbs(profiles.clone(), workload.resolve(&profiles).unwrap())
+    }
+
+    #[test]
+    fn a_rerun_lasts_as_long_as_the_run() {
+        let time = |us| Duration::new(doorbell_verbs::Span::from_us(us));
+        let (warmup, duration, ended) = (time(30), time(70), crate::steady::Ended::Settled);
+        let measured = MeasuredTime { warmup, duration, ended };
+        let said = run("warmup = \"30us\"\nduration = \"70us\"");
+        assert_ne!(run("").key(), said.key());
+        assert_eq!(run("").timed_as(&measured).key(), said.key());
+        assert_eq!(said.timed_as(&measured).key(), said.key());
+    }
+
+    #[test]
+    fn more_reads_under_way_are_also_what_the_workload_asks_for() {
+        let reads = |toml: &str| {
+            let more = run(toml).with(&[More::Times(Resource::OutstandingReads, 2)]);
+            let Work::Verbs(w) = &more.work else { unreachable!("these are verbs") };
+            (more.profiles.first().nic.max_rd_atomic, w.max_rd_atomic)
+        };
+        assert_eq!(reads("verb = \"read\"\nmax_rd_atomic = 3"), (32, Some(6)));
+        assert_eq!(reads("verb = \"read\""), (32, None));
     }
 }

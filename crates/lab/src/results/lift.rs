@@ -49,6 +49,11 @@ impl Gain {
         self.gain.abs() >= NOTICEABLE.max(self.half.unwrap_or(0.0))
     }
 
+    /// Whether the rate is higher, or looks so and is not known well enough.
+    pub(crate) fn may_be_more(self) -> bool {
+        self.gain >= NOTICEABLE
+    }
+
     /// Whether the rate is higher.
     pub fn is_more(self) -> bool {
         self.gain > 0.0 && self.is_noticeable()
@@ -98,9 +103,14 @@ impl Lift {
 
     /// What there was more of, in words: `dma-bw +10%`, `nic-qp-cache x2`.
     pub fn more(&self) -> String {
+        format!("{} {}", self.resource, self.amount())
+    }
+
+    /// How much more, in words: `+10%`, `x2`.
+    pub fn amount(&self) -> String {
         match self.of {
-            Relaxed::Speed => format!("{} {:+.0}%", self.resource, (self.factor - 1.0) * 100.0),
-            Relaxed::Number => format!("{} x{}", self.resource, self.factor),
+            Relaxed::Speed => format!("{:+.0}%", (self.factor - 1.0) * 100.0),
+            Relaxed::Number => format!("x{}", self.factor),
         }
     }
 }

@@ -157,9 +157,9 @@ pub struct Utilization {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Of {
     /// A workload of verbs.
-    Verbs(Outcome),
+    Verbs(Box<Outcome>),
     /// A system.
-    System(SystemOutcome),
+    System(Box<SystemOutcome>),
 }
 
 /// What a run gave.
@@ -242,9 +242,11 @@ impl Ran {
     ) -> Ran {
         let of = match self.of.clone() {
             Of::Verbs(outcome) => {
-                Of::Verbs(Outcome { bottleneck, lift, together, operation_time, ..outcome })
+                Of::Verbs(Box::new(Outcome { bottleneck, lift, together, operation_time, ..*outcome }))
             }
-            Of::System(outcome) => Of::System(SystemOutcome { bottleneck, lift, together, ..outcome }),
+            Of::System(outcome) => {
+                Of::System(Box::new(SystemOutcome { bottleneck, lift, together, ..*outcome }))
+            }
         };
         Ran { of, without_effect: self.without_effect.clone() }
     }
@@ -255,7 +257,7 @@ impl Ran {
     /// If it was a system.
     pub(crate) fn verbs(&self) -> Arc<Outcome> {
         let Of::Verbs(outcome) = &self.of else { panic!("verbs were asked for") };
-        Arc::new(outcome.clone())
+        Arc::new(Outcome::clone(outcome))
     }
 
     /// The outcome of a system.
@@ -264,7 +266,7 @@ impl Ran {
     /// If it was none.
     pub(crate) fn system(&self) -> SystemOutcome {
         let Of::System(outcome) = &self.of else { panic!("a system was asked for") };
-        outcome.clone()
+        SystemOutcome::clone(outcome)
     }
 }
 

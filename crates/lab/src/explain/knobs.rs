@@ -1,0 +1,274 @@
+//! Options that a program can have otherwise: candidates for a higher rate.
+
+use super::typed::{Change, Typed};
+use crate::limits::post_shape;
+use doorbell_nic::{Profile, Resource};
+use doorbell_schema::Value;
+use doorbell_verbs::QpType;
+use doorbell_workload::{Pattern, Profiles, Resolved, Verb, Window};
+
+/// An option, or some that say one thing together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Knob {
+    Qps,
+    Window,
+    Batch,
+    Inline,
+    Signal,
+    Threads,
+    Reads,
+    Pages,
+    InlineReceive,
+    Ports,
+    Size,
+    Placement,
+    Counters,
+}
+
+/// All of them, those first that most often help.
+const ALL: [Knob; 13] = [
+    Knob::Window,
+    Knob::Reads,
+    Knob::Qps,
+    Knob::Batch,
+    Knob::Signal,
+    Knob::Inline,
+    Knob::Pages,
+    Knob::Ports,
+    Knob::Counters,
+    Knob::Placement,
+    Knob::InlineReceive,
+    Knob::Size,
+    Knob::Threads,
+];
+
+/// Those that make a resource matter less, the likeliest first.
+fn of(bottleneck: Resource) -> &'static [Knob] {
+    match bottleneck {
+        Resource::Cpu | Resource::WriteCombining => {
+            &[Knob::Batch, Knob::Signal, Knob::Inline, Knob::Threads, Knob::Size]
+        }
+        Resource::MmioBandwidth => &[Knob::Batch, Knob::Inline, Knob::Size],
+        Resource::DmaBandwidth | Resource::PcieTags => {
+            &[Knob::Inline, Knob::Batch, Knob::Pages, Knob::Placement, Knob::Size]
+        }
+        Resource::DmaWriteBandwidth => &[Knob::Signal, Knob::InlineReceive, Knob::Placement, Knob::Size],
+        Resource::PcieLatency => &[Knob::Qps, Knob::Counters, Knob::Window, Knob::Pages],
+        Resource::TxUnits => &[Knob::Qps, Knob::Inline, Knob::Batch, Knob::Size, Knob::Threads],
+        Resource::RxUnits => &[Knob::Qps, Knob::InlineReceive, Knob::Size, Knob::Threads],
+        Resource::AtomicLocks => &[Knob::Counters],
+        Resource::WqeCache => &[Knob::Window, Knob::Qps, Knob::Threads],
+        Resource::QpContextCache => &[Knob::Qps, Knob::Threads],
+        Resource::TranslationCache => &[Knob::Pages, Knob::Window],
+        Resource::OutstandingReads => &[Knob::Reads, Knob::Qps, Knob::Threads],
+        Resource::LinkBandwidth => &[Knob::Ports, Knob::Size],
+        Resource::Latency => &[Knob::Window, Knob::Reads, Knob::Threads, Knob::Qps],
+    }
+}
+
+/// Changes of a workload that may lift its rate, the likeliest first for what limits it.
+pub(super) fn candidates(typed: &Typed, profiles: &Profiles, w: &Resolved, bottleneck: &str) -> Vec<Change> {
+    let resource = Resource::ALL.into_iter().find(|resource| resource.name() == bottleneck);
+    let first = resource.map_or(&[][..], of);
+    let rest = ALL.iter().filter(|knob| !first.contains(knob));
+    let now = Now { typed, profiles, w };
+    first.iter().chain(rest).flat_map(|knob| now.changes(*knob)).collect()
+}
+
+/// Whether the same machines are posted to.
+pub(super) fn reach_the_same(one: &Resolved, other: &Resolved) -> bool {
+    let reached = |w: &Resolved| match (w.transport, w.pattern) {
+        (QpType::Ud, _) | (_, Pattern::Inbound) => w.machines - 1,
+        (_, Pattern::Outbound) => (w.threads - 1).saturating_add(w.qps).min(w.machines - 1),
+        (_, Pattern::AllToAll) => w.qps.min(w.machines),
+    };
+    reached(one) == reached(other)
+}
+
+/// A part of a size below which one that costs less is another payload.
+const SMALLER: u32 = 8;
+
+fn number(value: u32) -> Value {
+    Value::Number(value.into())
+}
+
+/// What is asked for now.
+struct Now<'a> {
+    typed: &'a Typed,
+    profiles: &'a Profiles,
+    w: &'a Resolved,
+}
+
+impl Now<'_> {
+    fn changes(&self, knob: Knob) -> Vec<Change> {
+        let w = self.w;
+        match knob {
+            Knob::Qps => self.qps(),
+            Knob::Window => self.windows(),
+            Knob::Batch => self.batches(),
+            Knob::Inline => self.inline(),
+            Knob::Signal => [16, 64].map(|every| self.with_room("signal_every", every, every * 2)).into(),
+            Knob::Threads => self.threads(),
+            Knob::Reads => self.reads(),
+            Knob::Pages if !w.huge_pages => vec![Change::default().without("huge_pages")],
+            Knob::InlineReceive if w.verb == Verb::Send => {
+                vec![Change::to("inline_recv", Value::Switch(true))]
+            }
+            Knob::Ports => self.ports(),
+            Knob::Size => self.sizes(),
+            Knob::Placement => self.placement(),
+            Knob::Counters => self.counters(),
+            Knob::Pages | Knob::InlineReceive => Vec::new(),
+        }
+    }
+
+    /// Fewer, so that all contexts fit into caches; more, so that more units work.
+    fn qps(&self) -> Vec<Change> {
+        let qps = self.w.qps;
+        let others = self.w.machines - 1;
+        let all = [1, qps / 2, qps.saturating_mul(2), qps.saturating_mul(4), others];
+        let all = all.into_iter().filter(|other| *other > 0 && *other != qps);
+        all.map(|other| Change::to("qps", number(other))).collect()
+    }
+
+    /// More outstanding, or less of what caches must hold.
+    fn windows(&self) -> Vec<Change> {
+        let operations = self.w.window().operations();
+        let all = [operations.saturating_mul(4), operations.saturating_mul(16), operations / 4];
+        all.into_iter().filter(|other| *other > 0).map(|other| self.window(other)).collect()
+    }
+
+    fn window(&self, operations: u32) -> Change {
+        match self.w.window() {
+            Window::PerThread(_) => Change::to("window", number(operations)).without("window_per_qp"),
+            Window::PerQp(_) => Change::to("window_per_qp", number(operations)).without("window"),
+        }
+    }
+
+    /// An option, and a window that has room for it where one is given that has not.
+    fn with_room(&self, key: &'static str, value: u32, room: u32) -> Change {
+        let change = Change::to(key, number(value));
+        let lanes = match self.w.window() {
+            Window::PerThread(_) => self.w.qps,
+            Window::PerQp(_) => 1,
+        };
+        let needed = room.saturating_mul(lanes);
+        let is_given = self.typed.says("window") || self.typed.says("window_per_qp");
+        if !is_given || self.w.window().operations() >= needed {
+            return change;
+        }
+        let Change { set, unset } = self.window(needed);
+        Change { set: [change.set, set].concat(), unset }
+    }
+
+    fn batches(&self) -> Vec<Change> {
+        let all = [16, 4, 64, 1].into_iter().filter(|batch| *batch != self.w.batch);
+        all.map(|batch| match self.w.window() {
+            // A batch goes to one QP.
+            Window::PerThread(now) if now >= batch * 2 => Change::to("batch", number(batch)),
+            _ => self.with_room("batch", batch, batch * 2),
+        })
+        .collect()
+    }
+
+    fn inline(&self) -> Vec<Change> {
+        match self.w.verb.carries_payload() && self.w.size > 0 {
+            true => vec![Change::to("inline", Value::Switch(!self.w.inline))],
+            false => Vec::new(),
+        }
+    }
+
+    fn threads(&self) -> Vec<Change> {
+        let threads = self.w.threads;
+        let cores = self.profiles.least(|profile| profile.host.cores);
+        let all = [cores, threads.saturating_mul(2).min(cores), threads / 2];
+        let all = all.into_iter().filter(|other| *other > 0 && *other != threads);
+        all.map(|other| Change::to("threads", number(other))).collect()
+    }
+
+    fn reads(&self) -> Vec<Change> {
+        let most = self.profiles.least(|profile| profile.nic.max_rd_atomic);
+        match self.w.max_rd_atomic.is_some_and(|asked| asked < most) {
+            true => vec![Change::to("max_rd_atomic", number(most))],
+            false => Vec::new(),
+        }
+    }
+
+    fn ports(&self) -> Vec<Change> {
+        let most = self.profiles.least(|profile| profile.link.ports).min(self.w.threads);
+        match self.w.ports.is_some_and(|ports| ports < most) {
+            true => vec![Change::to("ports", number(most))],
+            false => Vec::new(),
+        }
+    }
+
+    /// Payload side by side, at the start of lines.
+    fn placement(&self) -> Vec<Change> {
+        let mut all = Vec::new();
+        if self.w.sges.is_some_and(|sges| sges > 1) {
+            all.push(Change::to("sges", number(1)).without("pieces"));
+        }
+        if self.w.offset.is_some_and(|offset| offset > 0) {
+            all.push(Change::to("offset", number(0)));
+        }
+        if self.w.random_offset == Some(true) {
+            all.push(Change::default().without("random_offset"));
+        }
+        all
+    }
+
+    /// Words of which each has a lock of its own, as far as there are locks.
+    fn counters(&self) -> Vec<Change> {
+        let several = self.w.counters.is_some_and(|counters| counters > 1);
+        if !several {
+            return Vec::new();
+        }
+        // A lock is of the addresses that differ in higher bits only; a word takes 8 bytes.
+        let per_lock = 1 << self.profiles.first().atomics.slot_low_bit.clamp(3, 30);
+        [per_lock, 64].map(|stride| Change::to("counter_stride", number(stride))).into()
+    }
+
+    /// The profile of those that post.
+    fn poster(&self) -> &Profile {
+        match self.w.pattern {
+            Pattern::Outbound => self.profiles.first(),
+            Pattern::Inbound | Pattern::AllToAll => {
+                self.profiles.all().last().unwrap_or(self.profiles.first())
+            }
+        }
+    }
+
+    /// The largest sizes that are little smaller, and cost less: whole packets, whole lines, what fits inline.
+    fn sizes(&self) -> Vec<Change> {
+        let size = self.w.size;
+        if self.w.verb.is_atomic() || size < 2 {
+            return Vec::new();
+        }
+        let (poster, mtu) = (self.poster(), self.profiles.least(|profile| profile.link.mtu));
+        let receives = self.profiles.least(|profile| profile.nic.max_inline_recv);
+        let least = size - (size / SMALLER).max(1);
+        let below = |step: u32| (size - 1) / step.max(1) * step;
+        let lines = |size: u32| post_shape(self.w, size, poster).wqe_lines(poster.generation);
+        let of_wqe = (least..size).rev().find(|smaller| lines(*smaller) < lines(size));
+        let inlined = poster.nic.max_inline;
+        let mut changes = Vec::new();
+        let mut add = |smaller: u32, key: Option<&'static str>| {
+            if (least..size).contains(&smaller) && smaller > 0 {
+                let change = Change::to("size", number(smaller));
+                changes.push(key.map_or(change.clone(), |key| change.and(key, Value::Switch(true))));
+            }
+        };
+        if self.w.verb.carries_payload() {
+            add(inlined, (size > inlined).then_some("inline"));
+        }
+        if size > mtu {
+            add(below(mtu), None);
+        }
+        of_wqe.into_iter().for_each(|smaller| add(smaller, None));
+        if self.w.verb == Verb::Send && size > receives {
+            add(receives, Some("inline_recv"));
+        }
+        add(below(64), None);
+        changes
+    }
+}

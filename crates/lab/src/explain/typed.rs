@@ -1,0 +1,181 @@
+//! What somebody typed, and what they could type instead.
+
+use doorbell_schema::{Field, Given, Kind, Says, Schema, Settings, Value};
+use doorbell_workload::{Workload, WorkloadError};
+
+/// What a command says of a workload.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Typed {
+    /// A file, as it is named, and what it says.
+    pub file: Option<(String, Given)>,
+    /// What flags say over it.
+    pub flags: Given,
+    /// What they set of single groups of machines, by their numbers.
+    pub of_groups: Vec<(usize, Settings)>,
+}
+
+/// Options that are said otherwise.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Change {
+    /// What they are.
+    pub(super) set: Vec<(&'static str, Value)>,
+    /// Those of which nothing is said any more.
+    pub(super) unset: Vec<&'static str>,
+}
+
+impl Change {
+    /// One option is this.
+    pub(super) fn to(key: &'static str, value: Value) -> Change {
+        Change { set: vec![(key, value)], unset: Vec::new() }
+    }
+
+    /// And another one this.
+    pub(super) fn and(mut self, key: &'static str, value: Value) -> Change {
+        self.set.push((key, value));
+        self
+    }
+
+    /// And of another one nothing is said.
+    pub(super) fn without(mut self, key: &'static str) -> Change {
+        self.unset.push(key);
+        self
+    }
+}
+
+fn field(key: &str) -> Option<&'static Field> {
+    Workload::fields().into_iter().find(|field| field.key == key)
+}
+
+impl Typed {
+    /// All that is said: flags over the file.
+    ///
+    /// # Errors
+    /// If a flag is of a group of machines that is not there.
+    pub fn given(&self) -> Result<Given, WorkloadError> {
+        let flags = self.flags.clone();
+        let all = match &self.file {
+            None => flags,
+            Some((_, below)) => Workload::flags_over(flags, below.clone()),
+        };
+        self.of_groups
+            .iter()
+            .try_fold(all, |given, (group, set)| Workload::with_set_of_group(given, *group, set.clone()))
+    }
+
+    /// Whether something is said of an option.
+    pub(super) fn says(&self, key: &str) -> bool {
+        let below = self.file.as_ref().is_some_and(|(_, below)| below.get(key).is_some());
+        below || self.flags.get(key).is_some()
+    }
+
+    /// The same with a change; none where flags cannot say it over the file.
+    pub(super) fn with(&self, change: &Change) -> Option<Typed> {
+        let mut typed = self.clone();
+        for (key, value) in &change.set {
+            let field = field(key)?;
+            words(field, value)?;
+            typed.flags.set(field, value.clone()).ok()?;
+        }
+        let below = self.file.as_ref().map(|(_, below)| below);
+        for key in &change.unset {
+            typed.flags.remove(key);
+            if below.is_some_and(|below| below.get(key).is_some()) {
+                return None;
+            }
+        }
+        Some(typed)
+    }
+
+    /// The command that says it.
+    pub fn command(&self) -> String {
+        let file = self.file.iter().map(|(name, _)| quoted(name));
+        let of_fields = Workload::fields().into_iter().flat_map(|field| {
+            let value = self.flags.get(field.key);
+            value.and_then(|value| words(field, value)).unwrap_or_default()
+        });
+        let of_groups = self.of_groups.iter().flat_map(|(group, set)| {
+            set.iter()
+                .map(move |(name, number)| format!("--set {}", quoted(&format!("{group}:{name}={number}"))))
+        });
+        let words = std::iter::once("doorbell simulate".to_owned());
+        words.chain(file).chain(of_fields).chain(of_groups).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The flags that say a value of a field; none where there are none.
+fn words(field: &Field, value: &Value) -> Option<Vec<String>> {
+    let flags = field.all_flags();
+    if let (Kind::Switch, Value::Switch(said)) = (field.kind, value) {
+        let says = |says: &Says| *says == Says::Switch(*said);
+        let (name, ..) = flags.iter().find(|(_, of, _)| says(of))?;
+        return Some(vec![format!("--{name}")]);
+    }
+    let (name, ..) = flags.iter().find(|(_, says, _)| matches!(says, Says::Value(_)))?;
+    let texts = match value {
+        Value::Number(number) => vec![number.to_string()],
+        Value::Text(text) => vec![text.clone()],
+        Value::Settings(set) => set.iter().map(|(name, number)| format!("{name}={number}")).collect(),
+        Value::Switch(_) | Value::Tables(_) => return None,
+    };
+    Some(texts.iter().map(|text| format!("--{name} {}", quoted(text))).collect())
+}
+
+/// A word as a shell takes it for one.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+%@".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(toml: &str) -> Given {
+        Given::from_toml("w.toml", toml, &Workload::fields()).unwrap()
+    }
+
+    fn number(number: u64) -> Value {
+        Value::Number(number)
+    }
+
+    #[test]
+    fn a_command_says_all_that_was_typed_and_the_change() {
+        let flags = given(
+            "verb = \"read\"\nqps = 4\nhuge_pages = false\nduration = \"50us\"\n[set]\ntx.send_ns = 20.5",
+        );
+        let typed = Typed { flags, ..Typed::default() };
+        let changed = typed.with(&Change::to("qps", number(1))).unwrap();
+        assert_eq!(
+            changed.command(),
+            "doorbell simulate --set tx.send_ns=20.5 --verb read --qps 1 --small-pages --duration 50us"
+        );
+        let pages = Change::default().without("huge_pages");
+        assert!(!typed.with(&pages).unwrap().command().contains("small-pages"));
+    }
+
+    #[test]
+    fn flags_over_a_file_say_what_they_can() {
+        let below = given("verb = \"write\"\nwindow_per_qp = 64\nhuge_pages = false\ninline = false");
+        let typed = Typed { file: Some(("my work.toml".into(), below)), ..Typed::default() };
+        let with = |change| typed.with(&change);
+        let inline = with(Change::to("inline", Value::Switch(true))).unwrap();
+        assert_eq!(inline.command(), "doorbell simulate 'my work.toml' --inline");
+        let window = with(Change::to("window", number(16))).unwrap();
+        assert_eq!(window.given().unwrap().get("window_per_qp"), None);
+        assert_eq!(
+            with(Change::default().without("huge_pages")),
+            None,
+            "no flag takes back what the file says"
+        );
+        assert_eq!(with(Change::to("huge_pages", Value::Switch(true))), None, "nor is there one for it");
+    }
+
+    #[test]
+    fn words_are_quoted_where_a_shell_needs_it() {
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted("a/b-c.toml"), "a/b-c.toml");
+    }
+}
