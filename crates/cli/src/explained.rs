@@ -77,9 +77,15 @@ pub(crate) fn advice(all: &[Advice]) -> String {
     if all.is_empty() {
         return "\nAdvice: none of the options that were tried lifts the rate\n".to_owned();
     }
-    let rows = all.iter().map(|advice| vec![change(advice.change()), advice.command.clone()]).collect();
-    let header = [("changes the rate by", Align::Right), ("command", Align::Left)];
-    format!("\nAdvice\n{}", table::columns(&header, rows))
+    let star = |advice: &Advice| if advice.unsettled.is_some() { "*" } else { "" }.to_owned();
+    let row = |advice: &Advice| vec![change(advice.change()), star(advice), advice.command.clone()];
+    let header = [("changes the rate by", Align::Right), ("", Align::Left), ("command", Align::Left)];
+    let table = table::columns(&header, all.iter().map(row).collect());
+    let note = match all.iter().any(|advice| advice.unsettled.is_some()) {
+        true => "  * The measured time does not tell its rate in the long run: measure for longer.\n",
+        false => "",
+    };
+    format!("\nAdvice\n{table}{note}")
 }
 
 #[cfg(test)]

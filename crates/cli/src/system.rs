@@ -16,6 +16,7 @@ use std::fmt::Write;
 pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Exit> {
     let (profile, host, set) = (system.profile.clone(), system.host.clone(), system.set.clone());
     let machines = Workload { profile, host, set, ..Workload::default() };
+    let typed = args.workload.typed().map_err(Exit::bad_input)?;
     let profiles = machines.load_profiles().map_err(Exit::bad_input)?;
     let over_tcp = system.value("stack") == Some(Value::Text("tcp".into()));
     if over_tcp && args.trace.pcap.is_some() {
@@ -30,6 +31,10 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
     let control = simulate::control(args, &interrupt, &watch);
     let simulate = if args.explain { doorbell_lab::explain_system } else { doorbell_lab::simulate_system };
     let outcome = simulate(profiles.first(), system, &control);
+    let outcome = outcome.and_then(|outcome| match args.explain {
+        true => doorbell_lab::advise_system(&typed, profiles.first(), outcome, &control),
+        false => Ok(outcome),
+    });
     drop(bar);
     let outcome = outcome.map_err(|e| seen.without_result(&e))?;
     let extrapolates = doorbell_lab::extrapolates_system(profiles.first(), system);
@@ -99,6 +104,9 @@ fn report(o: &SystemOutcome, extrapolates: &[String]) -> String {
     text += &explained::lifts(&o.lift, o.together.as_ref());
     if !o.lift.is_empty() && !o.uncore.is_empty() {
         text += MEMORY_APART;
+    }
+    if let Some(advice) = &o.advice {
+        text += &explained::advice(advice);
     }
     text
 }

@@ -28,7 +28,7 @@ pub use doorbell_workload::{
     with_set,
 };
 pub use explain::{
-    Typed, advise, change, explain, explain_system, percent, simulate, simulate_system, words,
+    Typed, advise, advise_system, change, explain, explain_system, percent, simulate, simulate_system, words,
 };
 pub use extrapolation::{extrapolates, extrapolates_system};
 pub use judge::report::{

@@ -3,7 +3,7 @@
 use crate::audit;
 use crate::plan::Watch;
 use crate::results::{
-    Bottleneck, Cache, Certainty, Latency, Lift, MeasuredTime, Pcie, PhaseTime, SentAgain, Shown,
+    Advice, Bottleneck, Cache, Certainty, Latency, Lift, MeasuredTime, Pcie, PhaseTime, SentAgain, Shown,
     TogetherLift, UncoreUse, Utilization, hash_text, rate,
 };
 use crate::simulate::{self, SimulateError};
@@ -383,6 +383,9 @@ pub struct SystemOutcome {
     /// Resources that limit the rate together; absent where one alone does, or it was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<TogetherLift>,
+    /// Other parameters with which the rate is higher, best first; absent unless asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Vec<Advice>>,
     /// Use of each resource.
     pub resources: Vec<Utilization>,
     /// Hits and misses of each cache of the NICs.
@@ -479,6 +482,7 @@ pub(crate) fn run_once(
         bottleneck: explain::busiest(&w.of_operations(&resources), &|machine| format!("machine {machine}")),
         lift: Vec::new(),
         together: None,
+        advice: None,
         resources,
         caches: m.caches.iter().map(Cache::from).collect(),
         pcie: m.pcie.iter().map(Pcie::from).collect(),

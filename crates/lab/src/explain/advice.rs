@@ -1,12 +1,16 @@
 //! What else could be asked for: options changed, simulated, and those told that lift the rate.
 
-use super::all;
 use super::knobs::{candidates, reach_the_same};
-use super::typed::Typed;
-use crate::plan::{Control, Run};
-use crate::results::{Advice, Gain, MeasuredTime, Outcome, Ran};
+use super::typed::{Change, Typed};
+use super::{all, system_knobs};
+use crate::asked::Asked;
+use crate::plan::{Control, Run, Work};
+use crate::results::{Advice, Gain, MeasuredTime, Of, Outcome, Ran};
 use crate::simulate::SimulateError;
-use doorbell_workload::{Profiles, Resolved, Workload};
+use crate::systems::SystemOutcome;
+use doorbell_nic::Profile;
+use doorbell_schema::Duration;
+use doorbell_workload::Profiles;
 
 /// Candidates that are simulated, at most.
 const MOST: usize = 12;
@@ -34,33 +38,66 @@ pub fn advise(
     if outcome.waits.is_some() {
         return Ok(outcome);
     }
-    let class = &outcome.bottleneck.class;
-    let tried = tried(typed, profiles, &outcome.workload, class);
-    let measured = &outcome.measured;
-    let found = simulated(&tried, measured, &outcome, control)?;
+    let changes = candidates(typed, profiles, &outcome.workload, &outcome.bottleneck.class);
+    let run = Run::verbs(profiles.clone(), outcome.workload.clone());
+    let base = Ran { of: Of::Verbs(Box::new(outcome)), without_effect: Vec::new() };
+    let advice = of_changes(typed, &run, changes, &base, control)?;
+    Ok(Outcome { advice, ..Outcome::clone(&base.verbs()) })
+}
+
+/// The same of a system.
+///
+/// # Errors
+/// If a simulation fails.
+pub fn advise_system(
+    typed: &Typed,
+    profile: &Profile,
+    outcome: SystemOutcome,
+    control: &Control<'_>,
+) -> Result<SystemOutcome, SimulateError> {
+    if outcome.waits.is_some() {
+        return Ok(outcome);
+    }
+    let changes = system_knobs::candidates(profile, &outcome.workload);
+    let run = Run::system(profile, outcome.workload.clone());
+    let base = Ran { of: Of::System(Box::new(outcome)), without_effect: Vec::new() };
+    let advice = of_changes(typed, &run, changes, &base, control)?;
+    Ok(SystemOutcome { advice, ..base.system() })
+}
+
+/// Of these changes of `run`, which gave `base`, those that lift the rate, best first; none where that is not known.
+fn of_changes(
+    typed: &Typed,
+    run: &Run,
+    changes: Vec<Change>,
+    base: &Ran,
+    control: &Control<'_>,
+) -> Result<Option<Vec<Advice>>, SimulateError> {
+    let tried = tried(typed, run, changes);
+    let found = simulated(&tried, base, control)?;
     let is_whole = found.len() == tried.len();
     let mut advice: Vec<Advice> =
-        found.into_iter().filter_map(|(command, ran)| told(command, &ran, &outcome)).collect();
+        found.into_iter().filter_map(|(command, ran)| told(command, &ran, base)).collect();
     // Of those that are alike the order stays.
     let rank = |advice: &Advice| (advice.mops.ln() / ALIKE).round();
     advice.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
-    // That nothing helps is known only where all of them were run.
-    let advice = Some(advice).filter(|advice| is_whole || !advice.is_empty());
-    Ok(Outcome { advice, ..outcome })
+    // That nothing helps is known only where something was tried, and all of it was run.
+    let is_known = is_whole && !tried.is_empty();
+    Ok(Some(advice).filter(|advice| is_known || !advice.is_empty()))
 }
 
 /// The candidates that can be run, and are not what is run now.
-fn tried(typed: &Typed, profiles: &Profiles, now: &Resolved, class: &str) -> Vec<Candidate> {
-    let mut known: Vec<Resolved> = vec![now.clone()];
+fn tried(typed: &Typed, now: &Run, changes: Vec<Change>) -> Vec<Candidate> {
+    let mut known = vec![now.key()];
     let mut tried = Vec::new();
-    for change in candidates(typed, profiles, now, class) {
-        let Some(other) = typed.with(&change) else { continue };
-        let Some(workload) = resolved(&other, profiles) else { continue };
-        if known.contains(&workload) || !reach_the_same(now, &workload) {
+    for change in changes {
+        let Some(typed) = typed.with(&change) else { continue };
+        let Some(run) = asked(&typed, now) else { continue };
+        if known.contains(&run.key()) {
             continue;
         }
-        known.push(workload.clone());
-        tried.push(Candidate { command: other.command(), run: Run::verbs(profiles.clone(), workload) });
+        known.push(run.key());
+        tried.push(Candidate { command: typed.command(), run });
         if tried.len() == MOST {
             break;
         }
@@ -68,44 +105,57 @@ fn tried(typed: &Typed, profiles: &Profiles, now: &Resolved, class: &str) -> Vec
     tried
 }
 
-/// What is typed, filled in, if that goes together.
-fn resolved(typed: &Typed, profiles: &Profiles) -> Option<Resolved> {
-    Workload::of(&typed.given().ok()?).ok()?.resolve(profiles).ok()
+/// What is typed as a run on the machines of another, if it goes together, and machines post to the same ones.
+fn asked(typed: &Typed, now: &Run) -> Option<Run> {
+    match (Asked::of(&typed.given().ok()?).ok()?, &now.work) {
+        (Asked::Verbs(workload), Work::Verbs(before)) => {
+            let resolved = workload.resolve(&now.profiles).ok()?;
+            reach_the_same(before, &resolved).then(|| Run::verbs((*now.profiles).clone(), resolved))
+        }
+        (Asked::System(system), Work::System(_)) => Some(Run::system(now.profiles.first(), system)),
+        _ => None,
+    }
 }
 
 /// What the candidates gave that were not stopped.
 fn simulated(
     tried: &[Candidate],
-    measured: &MeasuredTime,
-    outcome: &Outcome,
+    base: &Ran,
     control: &Control<'_>,
 ) -> Result<Vec<(String, Ran)>, SimulateError> {
-    let run = |c: &Candidate| (c.command.clone(), c.run.timed_as(measured));
-    let runs: Vec<(String, Run)> = tried.iter().map(run).collect();
-    let ran = all(&runs, control)?;
-    // What looks better, but is not warm by then or changes still, is run as the command would run it.
-    let unsettled = |ran: &Option<Ran>| {
-        let is = |ran: &Ran| ran.verbs().interval.unsettled.is_some() && ran.rate() > outcome.mops;
-        outcome.interval.unsettled.is_none() && ran.as_ref().is_some_and(is)
+    let timed = |measured: &MeasuredTime, some: &[&Candidate]| {
+        let runs: Vec<(String, Run)> =
+            some.iter().map(|c| (c.command.clone(), c.run.timed_as(measured))).collect();
+        all(&runs, control)
     };
-    let again: Vec<(String, Run)> = tried
-        .iter()
-        .zip(&ran)
-        .filter(|(_, ran)| unsettled(ran))
-        .map(|(c, _)| (c.command.clone(), c.run.clone()))
-        .collect();
-    let mut better = all(&again, control)?.into_iter();
+    let ran = timed(base.measured(), &tried.iter().collect::<Vec<_>>())?;
+    // What looks better, but is not warm by then or changes still, warms up for longer, unless it is said how long.
+    let open = |c: &Candidate| c.run.timed_as(base.measured()).key() != c.run.key();
+    let unsettled = |c: &Candidate, ran: &Option<Ran>| {
+        let is = |ran: &Ran| ran.unsettled().is_some() && ran.told_rate().0 > base.told_rate().0;
+        ran.as_ref().is_some_and(is) && open(c)
+    };
+    let again: Vec<&Candidate> =
+        tried.iter().zip(&ran).filter(|(c, ran)| unsettled(c, ran)).map(|(c, _)| c).collect();
+    let mut better = timed(&after(base.measured()), &again)?.into_iter();
     let found = tried.iter().zip(ran).filter_map(|(candidate, ran)| {
-        let ran = if unsettled(&ran) { better.next()? } else { ran };
+        let ran = if unsettled(candidate, &ran) { better.next()? } else { ran };
         Some((candidate.command.clone(), ran?))
     });
     Ok(found.collect())
 }
 
+/// As long a time after that which was measured.
+fn after(measured: &MeasuredTime) -> MeasuredTime {
+    let warmup = Duration::new(measured.warmup.span() + measured.duration.span());
+    MeasuredTime { warmup, ..measured.clone() }
+}
+
 /// The advice, if the rate is higher.
-fn told(command: String, ran: &Ran, outcome: &Outcome) -> Option<Advice> {
-    let (mops, mops_half) = (ran.rate(), ran.rate_half());
-    let change = Gain::between((outcome.mops, outcome.interval.mops), (mops, mops_half));
+fn told(command: String, ran: &Ran, base: &Ran) -> Option<Advice> {
+    let (mops, mops_half) = ran.told_rate();
+    let change = Gain::between(base.told_rate(), (mops, mops_half));
     let Gain { gain, half: gain_half } = change;
-    change.is_more().then_some(Advice { command, mops, mops_half, gain, gain_half })
+    let unsettled = ran.unsettled().cloned();
+    change.is_more().then_some(Advice { command, mops, mops_half, gain, gain_half, unsettled })
 }

@@ -6,10 +6,11 @@ mod knobs;
 mod latency;
 mod observe;
 mod relaxed;
+mod system_knobs;
 mod together;
 mod typed;
 
-pub use advice::advise;
+pub use advice::{advise, advise_system};
 pub(crate) use bottleneck::busiest;
 pub use bottleneck::{change, percent, words};
 pub(crate) use observe::{Depth, observed};

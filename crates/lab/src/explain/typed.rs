@@ -1,9 +1,10 @@
 //! What somebody typed, and what they could type instead.
 
-use doorbell_schema::{Field, Given, Kind, Says, Schema, Settings, Value};
+use crate::asked::fields;
+use doorbell_schema::{Field, Given, Kind, Says, Settings, Value};
 use doorbell_workload::{Workload, WorkloadError};
 
-/// What a command says of a workload.
+/// What a command says of a workload or a system.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Typed {
     /// A file, as it is named, and what it says.
@@ -43,7 +44,7 @@ impl Change {
 }
 
 fn field(key: &str) -> Option<&'static Field> {
-    Workload::fields().into_iter().find(|field| field.key == key)
+    fields().into_iter().find(|field| field.key == key)
 }
 
 impl Typed {
@@ -89,7 +90,7 @@ impl Typed {
     /// The command that says it.
     pub fn command(&self) -> String {
         let file = self.file.iter().map(|(name, _)| quoted(name));
-        let of_fields = Workload::fields().into_iter().flat_map(|field| {
+        let of_fields = fields().into_iter().flat_map(|field| {
             let value = self.flags.get(field.key);
             value.and_then(|value| words(field, value)).unwrap_or_default()
         });
@@ -132,6 +133,7 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use doorbell_schema::Schema;
 
     fn given(toml: &str) -> Given {
         Given::from_toml("w.toml", toml, &Workload::fields()).unwrap()

@@ -175,6 +175,9 @@ pub struct Advice {
     pub gain: f64,
     /// Half of its interval.
     pub gain_half: Option<f64>,
+    /// Why its measured time does not tell the rate in the long run, in words; absent where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<String>,
 }
 
 impl Advice {

@@ -208,6 +208,23 @@ impl Ran {
         }
     }
 
+    /// Its rate as it is told, in millions per second, with half of its interval.
+    pub(crate) fn told_rate(&self) -> (f64, Option<f64>) {
+        match &self.of {
+            Of::Verbs(outcome) => (outcome.mops, outcome.interval.mops),
+            Of::System(outcome) => (outcome.mrps, outcome.interval.mops),
+        }
+    }
+
+    /// Why the measured time does not tell the rate in the long run, if it does not.
+    pub(crate) fn unsettled(&self) -> Option<&String> {
+        let interval = match &self.of {
+            Of::Verbs(outcome) => &outcome.interval,
+            Of::System(outcome) => &outcome.interval,
+        };
+        interval.unsettled.as_ref()
+    }
+
     /// From when to when it was measured.
     pub(crate) fn measured(&self) -> &MeasuredTime {
         match &self.of {
