@@ -35,9 +35,9 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let control = control(&args, &interrupt, &watch);
     let simulate = if args.explain { doorbell_lab::explain } else { doorbell_lab::simulate };
     let outcome = simulate(&profiles, &resolved, &control);
-    let outcome = outcome.and_then(|outcome| match args.explain {
+    let outcome = outcome.map(|outcome| match args.explain {
         true => doorbell_lab::advise(&typed, &profiles, outcome, &control),
-        false => Ok(outcome),
+        false => outcome,
     });
     drop(bar);
     let outcome = outcome.map_err(|e| seen.without_result(&e))?;

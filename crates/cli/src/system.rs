@@ -31,9 +31,9 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
     let control = simulate::control(args, &interrupt, &watch);
     let simulate = if args.explain { doorbell_lab::explain_system } else { doorbell_lab::simulate_system };
     let outcome = simulate(profiles.first(), system, &control);
-    let outcome = outcome.and_then(|outcome| match args.explain {
+    let outcome = outcome.map(|outcome| match args.explain {
         true => doorbell_lab::advise_system(&typed, profiles.first(), outcome, &control),
-        false => Ok(outcome),
+        false => outcome,
     });
     drop(bar);
     let outcome = outcome.map_err(|e| seen.without_result(&e))?;

@@ -24,7 +24,7 @@ fn resolved(typed: &Typed) -> (doorbell_lab::Profiles, doorbell_lab::Resolved) {
 fn advised(typed: &Typed) -> Outcome {
     let ((profiles, workload), control) = (resolved(typed), Control::quiet());
     let outcome = explain(&profiles, &workload, &control).unwrap();
-    advise(typed, &profiles, outcome, &control).unwrap()
+    advise(typed, &profiles, outcome, &control)
 }
 
 /// A step of a workload on a profile from `good` to `bad`, measured for so many microseconds.
@@ -100,7 +100,7 @@ fn what_is_interrupted_tells_what_is_known() {
         let interrupt: Arc<AtomicBool> = Arc::default();
         let watch = Stops { left: AtomicUsize::new(runs), interrupt: interrupt.clone() };
         let control = Control { interrupt, jobs: 1, max_wall: None, watch: &watch };
-        advise(&typed, &profiles, explained.clone(), &control).unwrap().advice
+        advise(&typed, &profiles, explained.clone(), &control).advice
     };
     let all = advice_after(usize::MAX).unwrap();
     let some = advice_after(6).unwrap();
@@ -109,7 +109,7 @@ fn what_is_interrupted_tells_what_is_known() {
     // That nothing helps is not known of what was not tried.
     let interrupt = Arc::new(AtomicBool::new(true));
     let control = Control { interrupt, ..Control::quiet() };
-    assert_eq!(advise(&typed, &profiles, explained, &control).unwrap().advice, None);
+    assert_eq!(advise(&typed, &profiles, explained, &control).advice, None);
 }
 
 #[test]

@@ -18,6 +18,9 @@ const MOST: usize = 12;
 /// Rates that differ by less than this part are as good as each other: of these the likelier candidate comes first.
 const ALIKE: f64 = 0.01;
 
+/// So many times as much work as the run itself is not tried.
+const MUCH_LONGER: f64 = 100.0;
+
 /// What could be typed instead, as it would be run.
 struct Candidate {
     command: String,
@@ -26,43 +29,32 @@ struct Candidate {
 
 /// What `typed` asked for and is explained, with other options for which the rate is higher: each is simulated with the
 /// same draws and for the same virtual time. Where somebody stops it, it has what is known.
-///
-/// # Errors
-/// If a simulation fails.
-pub fn advise(
-    typed: &Typed,
-    profiles: &Profiles,
-    outcome: Outcome,
-    control: &Control<'_>,
-) -> Result<Outcome, SimulateError> {
+pub fn advise(typed: &Typed, profiles: &Profiles, outcome: Outcome, control: &Control<'_>) -> Outcome {
     if outcome.waits.is_some() {
-        return Ok(outcome);
+        return outcome;
     }
     let changes = candidates(typed, profiles, &outcome.workload, &outcome.bottleneck.class);
     let run = Run::verbs(profiles.clone(), outcome.workload.clone());
     let base = Ran { of: Of::Verbs(Box::new(outcome)), without_effect: Vec::new() };
-    let advice = of_changes(typed, &run, changes, &base, control)?;
-    Ok(Outcome { advice, ..Outcome::clone(&base.verbs()) })
+    let advice = of_changes(typed, &run, changes, &base, control);
+    Outcome { advice, ..Outcome::clone(&base.verbs()) }
 }
 
 /// The same of a system.
-///
-/// # Errors
-/// If a simulation fails.
 pub fn advise_system(
     typed: &Typed,
     profile: &Profile,
     outcome: SystemOutcome,
     control: &Control<'_>,
-) -> Result<SystemOutcome, SimulateError> {
+) -> SystemOutcome {
     if outcome.waits.is_some() {
-        return Ok(outcome);
+        return outcome;
     }
     let changes = system_knobs::candidates(profile, &outcome.workload);
     let run = Run::system(profile, outcome.workload.clone());
     let base = Ran { of: Of::System(Box::new(outcome)), without_effect: Vec::new() };
-    let advice = of_changes(typed, &run, changes, &base, control)?;
-    Ok(SystemOutcome { advice, ..base.system() })
+    let advice = of_changes(typed, &run, changes, &base, control);
+    SystemOutcome { advice, ..base.system() }
 }
 
 /// Of these changes of `run`, which gave `base`, those that lift the rate, best first; none where that is not known.
@@ -72,9 +64,10 @@ fn of_changes(
     changes: Vec<Change>,
     base: &Ran,
     control: &Control<'_>,
-) -> Result<Option<Vec<Advice>>, SimulateError> {
+) -> Option<Vec<Advice>> {
     let tried = tried(typed, run, changes);
-    let found = simulated(&tried, base, control)?;
+    // One that fails says nothing of the run itself, which has its result.
+    let found = simulated(&tried, base, control).unwrap_or_default();
     let is_whole = found.len() == tried.len();
     let mut advice: Vec<Advice> =
         found.into_iter().filter_map(|(command, ran)| told(command, &ran, base)).collect();
@@ -83,17 +76,17 @@ fn of_changes(
     advice.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
     // That nothing helps is known only where something was tried, and all of it was run.
     let is_known = is_whole && !tried.is_empty();
-    Ok(Some(advice).filter(|advice| is_known || !advice.is_empty()))
+    Some(advice).filter(|advice| is_known || !advice.is_empty())
 }
 
 /// The candidates that can be run, and are not what is run now.
 fn tried(typed: &Typed, now: &Run, changes: Vec<Change>) -> Vec<Candidate> {
-    let mut known = vec![now.key()];
+    let (mut known, most) = (vec![now.key()], MUCH_LONGER * now.cost());
     let mut tried = Vec::new();
     for change in changes {
         let Some(typed) = typed.with(&change) else { continue };
         let Some(run) = asked(&typed, now) else { continue };
-        if known.contains(&run.key()) {
+        if known.contains(&run.key()) || !run.fits() || run.cost() > most {
             continue;
         }
         known.push(run.key());

@@ -159,6 +159,11 @@ impl Run {
         }
     }
 
+    /// Whether this machine has the memory for it.
+    pub(crate) fn fits(&self) -> bool {
+        self.bytes() <= memory::of_machine()
+    }
+
     /// Threads that it starts.
     pub(crate) fn threads(&self) -> u64 {
         match &self.work {
