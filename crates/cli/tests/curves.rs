@@ -122,6 +122,20 @@ fn a_point_is_what_simulate_says() {
 }
 
 #[test]
+fn an_explained_point_is_what_simulate_explains() {
+    let directory = directory("explained");
+    let some = "--verb read --machines 3 --threads 4 --set caches.responder_entries=16 --warmup 20us --duration 40us";
+    let sweep = json(&said(&directory, &format!("sweep --jobs 2 {some} --over qps=1,2,4 --explain --json")));
+    let points = sweep["points"].as_array().expect("points");
+    for point in points {
+        let qps = &point["at"]["qps"];
+        let one = json(&said(&directory, &format!("simulate {some} --qps {qps} --explain --json")));
+        assert_eq!(point["bottleneck"], one["bottleneck"], "{qps}");
+    }
+    assert_eq!(points[2]["bottleneck"]["class"], "nic-qp-cache");
+}
+
+#[test]
 fn a_system_is_swept_and_a_file_says_over_what() {
     let directory = directory("system");
     let file = "system = \"rpc-sequencer\"\ncores = 2\nwarmup = \"10us\"\nduration = \"20us\"\nover = \"clients=2,4\"";
