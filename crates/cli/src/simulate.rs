@@ -8,8 +8,8 @@ use crate::progress;
 use crate::table::{self, Align};
 use crate::trace::{self, Watched};
 use doorbell_lab::{
-    Addresses, Asked, Certainty, Control, Duration, Ended, MeasuredTime, Outcome, Pattern, Pieces, Resolved,
-    Share, Verb, Window,
+    Addresses, Asked, Certainty, Control, Duration, Ended, Latency, MeasuredTime, OfKind, Operation, Outcome,
+    Pattern, Pieces, Resolved, Share, Window,
 };
 use doorbell_nic::{Digits, counted};
 use doorbell_schema::Settings;
@@ -162,6 +162,21 @@ fn set(w: &Resolved) -> Option<String> {
     w.set.as_ref().map(settings).or((!each.is_empty()).then(|| each.join("; ")))
 }
 
+/// What is posted.
+fn posted(w: &Resolved) -> Vec<(&'static str, String)> {
+    let over = |what: &dyn std::fmt::Display| format!("{what} over {}", w.transport);
+    match (&w.mix, w.verb, w.size) {
+        (None, Some(verb), Some(size)) => vec![("verb", over(&verb)), ("size", format!("{size} B"))],
+        _ => {
+            let all: u64 = w.operations().iter().map(|o| u64::from(o.weight)).sum();
+            let share = |weight: u32| Digits(f64::from(weight) * 100.0 / all as f64, 1);
+            let item = |o: &Operation| format!("{}% {}", share(o.weight), o.name());
+            let items: Vec<String> = w.operations().iter().map(item).collect();
+            vec![("mix", over(&items.join(", ")))]
+        }
+    }
+}
+
 /// The workload as resolved, for people.
 pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
     let on_off = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
@@ -177,22 +192,21 @@ pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
     let mut rows = profile;
     rows.extend(w.host.clone().map(|host| ("host", host)));
     rows.extend(set(w).map(|set| ("set by you", set)));
+    rows.extend(posted(w));
     rows.extend([
-        ("verb", format!("{} over {}", w.verb, w.transport)),
-        ("size", format!("{} B", w.size)),
         ("machines", machines),
         ("threads", format!("{} per machine", w.threads)),
         ("qps", format!("{} per thread", w.qps)),
         ("window", format!("{window} per {of_window}")),
         ("batch", format!("{} per doorbell", w.batch)),
         ("signal-every", w.signal_every.to_string()),
-        ("inline", on_off(w.inline)),
+        ("inline", w.inline_up_to.map_or(on_off(w.inline), |most| format!("up to {most} B"))),
     ]);
     rows.extend(memory(w));
     if w.drain {
         rows.push(("drain", on_off(w.drain)));
     }
-    if w.verb == Verb::Send {
+    if w.consumes_recvs() {
         rows.push(("header-only", on_off(w.header_only)));
         rows.push(("inline-receive", on_off(w.inline_recv)));
     }
@@ -211,6 +225,9 @@ fn report(o: &Outcome, extrapolates: &[String]) -> String {
     let result = table::pairs(results(o));
     let _ = write!(text, "\nResult\n{result}");
     text += &unsettled(&o.interval);
+    if !o.kinds.is_empty() {
+        let _ = write!(text, "\nItems of the mix\n{}", kinds(o));
+    }
     text += &extrapolation::line(extrapolates);
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
     text += &explained::lifts(&o.lift, o.together.as_ref());
@@ -256,11 +273,45 @@ pub(crate) fn within(half: Option<f64>) -> String {
     format!(" ± {half:.decimals$}")
 }
 
+/// Payload of all operations in a second.
+fn gigabits(o: &Outcome) -> f64 {
+    let bytes = match o.workload.size {
+        Some(size) => o.mops * f64::from(size),
+        None => o.kinds.iter().map(|kind| kind.mops * f64::from(kind.size)).sum(),
+    };
+    bytes * 8.0 / 1e3
+}
+
+/// The operations of each item of a mix.
+fn kinds(o: &Outcome) -> String {
+    let row = |kind: &OfKind| {
+        let Latency { mean, p50, p99, p999, .. } = kind.latency_ns;
+        let known = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| ns.to_string());
+        vec![
+            format!("{} of {} B", kind.verb, kind.size),
+            Digits(kind.mops, 2).to_string(),
+            mean.map_or("-".to_owned(), |ns| format!("{ns:.0}")),
+            known(p50),
+            known(p99),
+            known(p999),
+        ]
+    };
+    let header = [
+        ("", Align::Left),
+        ("Mops", Align::Right),
+        ("latency in ns, mean", Align::Right),
+        ("p50", Align::Right),
+        ("p99", Align::Right),
+        ("p99.9", Align::Right),
+    ];
+    table::columns(&header, o.kinds.iter().map(row).collect())
+}
+
 fn results(o: &Outcome) -> Vec<(&'static str, String)> {
     let busiest = o.mops_per_machine.iter().copied().fold(0.0, f64::max);
     let latency = within(o.interval.latency_ns);
     let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0}{latency} ns"));
-    let payload = Digits(o.mops * f64::from(o.workload.size) * 8.0 / 1e3, 2);
+    let payload = Digits(gigabits(o), 2);
     let mut rows = vec![
         ("rate", format!("{}{} Mops, {payload} Gb/s of payload", Digits(o.mops, 2), within(o.interval.mops))),
         ("busiest machine", format!("{} Mops", Digits(busiest, 2))),
@@ -353,11 +404,13 @@ fn caches(o: &Outcome) -> String {
 fn operations(o: &Outcome, machines: &Range<u32>) -> Option<f64> {
     let w = &o.workload;
     let counted = || o.mops_per_machine.get(machines.start as usize..machines.end as usize);
-    let others_count = (w.pattern == Pattern::Inbound) != (w.verb == Verb::Send);
+    let others_count = (w.pattern == Pattern::Inbound) != w.consumes_recvs();
+    // Of SENDs the receiver counts, of all else who posts.
+    let one_end = w.operations().iter().all(|o| o.verb.consumes_recv() == w.consumes_recvs());
     match w.pattern {
         Pattern::AllToAll => Some(counted()?.iter().sum()),
         _ if machines.contains(&0) || machines.len() as u32 == w.machines - 1 => Some(o.mops),
-        _ if others_count => Some(counted()?.iter().sum()),
+        _ if others_count && one_end => Some(counted()?.iter().sum()),
         _ => None,
     }
 }

@@ -46,6 +46,9 @@ fn verbs_are_as_their_schema_has_them() {
     check("simulate", &format!("simulate {placed} --window 32 {SHORT}"));
     check("limits", &format!("limits {placed} --window-per-qp 32"));
     check("limits", "limits --verb read --offset 8 --max-rd-atomic 1");
+    let mix = "--mix read:1,write/8:1,send/2000:1 --inline-up-to 64 --machines 2 --threads 2";
+    check("simulate", &format!("simulate {mix} {SHORT}"));
+    check("limits", &format!("limits {mix}"));
     let unlike = unlike();
     check("simulate", &format!("simulate {} --explain {SHORT}", unlike.display()));
     check("limits", &format!("limits {}", unlike.display()));

@@ -9,7 +9,7 @@ use doorbell_nic::{Digits, Profile, wqe};
 use doorbell_sim::{Metrics, PcieUse, ResourceUse};
 use doorbell_systems::series::Batch;
 use doorbell_verbs::QpType;
-use doorbell_workload::{Pattern, Profiles, Resolved, Verb};
+use doorbell_workload::{Operation, Pattern, Profiles, Resolved};
 
 /// A share of time is computed in doubles.
 const ROUNDING: f64 = 1e-9;
@@ -20,6 +20,8 @@ pub(crate) fn together(threads: &[(u32, ThreadResult)]) -> Accounts {
         let of = thread.accounts;
         Accounts {
             posted: all.posted + of.posted,
+            posted_bytes: all.posted_bytes + of.posted_bytes,
+            completed_bytes: all.completed_bytes + of.completed_bytes,
             completed: all.completed + of.completed,
             outstanding: all.outstanding + of.outstanding,
             received: all.received + of.received,
@@ -32,7 +34,7 @@ pub(crate) fn together(threads: &[(u32, ThreadResult)]) -> Accounts {
 /// What does not hold of a run: one sentence.
 pub(crate) fn fault(profiles: &Profiles, w: &Resolved, run: &Run) -> Option<String> {
     let accounts = together(&run.threads);
-    posts(w, &accounts, &run.metrics)
+    posts(&accounts, &run.metrics)
         .or_else(|| messages(w, &accounts, &run.metrics))
         .or_else(|| bytes(w, &accounts, &run.metrics))
         .or_else(|| busy(&run.metrics))
@@ -49,7 +51,7 @@ pub(crate) fn fault_of_devices(metrics: &Metrics) -> Option<String> {
 }
 
 /// Each operation is posted, and then complete, implied by a later completion, or outstanding.
-fn posts(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
+fn posts(a: &Accounts, metrics: &Metrics) -> Option<String> {
     let of = &metrics.accounts;
     let Accounts { posted, completed, outstanding, .. } = *a;
     let all = completed + outstanding == posted && of.posted == posted;
@@ -57,21 +59,24 @@ fn posts(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
     let ended = completed <= of.ended && of.ended <= posted;
     (!all || !ended).then(|| {
         format!(
-            "threads posted {posted} times {} and know of {completed} complete and {outstanding} outstanding, but devices saw {} posted and {} ended",
-            w.verb, of.posted, of.ended
+            "threads posted {posted} operations and know of {completed} complete and {outstanding} outstanding, but devices saw {} posted and {} ended",
+            of.posted, of.ended
         )
     })
 }
 
 /// Each SEND that ended was received, dropped, or is on its way.
 fn messages(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
-    if w.verb != Verb::Send {
+    if !w.consumes_recvs() {
         return None;
     }
     let of = &metrics.accounts;
+    // Of a mix nothing says how many of those that ended were SENDs.
+    let sends = w.operations().iter().all(|operation| operation.verb.consumes_recv());
     let (came, lost) = (of.received, metrics.dropped + metrics.lost + of.unclaimed);
     let held = a.received <= came
         && match w.transport {
+            _ if !sends => came + metrics.dropped <= a.posted,
             // Acknowledged ones were received, and none that was not posted.
             QpType::Rc => a.completed <= came && came <= a.posted,
             QpType::Uc | QpType::Ud => {
@@ -86,22 +91,19 @@ fn messages(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
     })
 }
 
-/// The payload of each operation that is complete was placed once.
+/// The payload of each operation that is complete was placed once, or it went lost.
 fn bytes(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
     let of = &metrics.accounts;
-    let size = u64::from(w.size);
-    let missing = match w.transport {
-        QpType::Rc => (a.completed * size).saturating_sub(of.placed_bytes),
-        QpType::Uc | QpType::Ud => {
-            let lost = metrics.dropped + metrics.lost + of.unclaimed + of.under_way;
-            (of.ended * size).saturating_sub(of.placed_bytes + lost * size)
-        }
+    let lost = match w.transport {
+        QpType::Rc => 0,
+        QpType::Uc | QpType::Ud => metrics.dropped + metrics.lost + of.unclaimed + of.under_way,
     };
-    let wrong = of.posted_bytes != a.posted * size || of.placed_bytes > of.posted_bytes || missing > 0;
+    let missing = a.completed_bytes > of.placed_bytes + lost * u64::from(w.longest());
+    let wrong = of.posted_bytes != a.posted_bytes || of.placed_bytes > of.posted_bytes || missing;
     wrong.then(|| {
         format!(
-            "{} operations of {size} B were posted and {} known to be complete, but devices saw {} B posted and {} B placed",
-            a.posted, a.completed, of.posted_bytes, of.placed_bytes
+            "operations with {} B were posted and with {} B known to be complete, but devices saw {} B posted and {} B placed",
+            a.posted_bytes, a.completed_bytes, of.posted_bytes, of.placed_bytes
         )
     })
 }
@@ -200,7 +202,9 @@ fn goodput(w: &Resolved, profiles: &Profiles, run: &Run) -> Option<String> {
     let of_machine = profiles.all().map(|p| ports(p) * p.device.link.port_bytes_per_s).max()?;
     let machines = if w.pattern == Pattern::AllToAll { u64::from(w.machines) } else { 1 };
     let most = (of_machine * machines) as f64;
-    let rate: f64 = rates(w, run).iter().sum::<f64>() * 1e6 * f64::from(w.size);
+    // What goes to responders and what comes back take different directions of a link.
+    let returns = |operation: &Operation| operation.opcode.returns_data();
+    let rate = payload(w, run, |o| !returns(o)).max(payload(w, run, returns));
     let gbits = |bytes: f64| Digits(bytes * 8.0 / 1e9, 0);
     (rate > most * (1.0 + ROUNDING)).then(|| {
         format!(
@@ -209,6 +213,20 @@ fn goodput(w: &Resolved, profiles: &Profiles, run: &Run) -> Option<String> {
             gbits(most)
         )
     })
+}
+
+/// Payload that completed, in bytes per second, of some kinds of operations.
+fn payload(w: &Resolved, run: &Run, of: impl Fn(&Operation) -> bool) -> f64 {
+    let all = w.operations();
+    let seconds = run.shown.span().as_secs_f64();
+    match &all[..] {
+        [one] if of(one) => rates(w, run).iter().sum::<f64>() * 1e6 * f64::from(one.size),
+        [_] => 0.0,
+        kinds => {
+            let known = kinds.iter().zip(&run.kinds).filter(|(kind, _)| of(kind));
+            known.map(|(kind, seen)| seen.completed as f64 * f64::from(kind.size)).sum::<f64>() / seconds
+        }
+    }
 }
 
 #[cfg(test)]

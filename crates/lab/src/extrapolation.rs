@@ -1,7 +1,8 @@
 //! What of a workload lies outside the measurements that its profiles were set from.
 //!
 //! Each is a sentence without a full stop; none where all lies within. Verbs are judged by themselves: verb, transport,
-//! who posts to whom, and then size, batch, connected QPs and machines, each alone. Systems are judged by measurements of
+//! who posts to whom, and then size, batch, connected QPs and machines, each alone; so is each item of a mix, of which no
+//! measurement is. Systems are judged by measurements of
 //! the same system, not of the verbs that they use: what several verbs do to each other on one NIC follows from no
 //! measurement of one.
 
@@ -9,16 +10,18 @@ use crate::limits::{connected_qps, nic_pattern};
 use crate::systems::SystemWorkload;
 use doorbell_nic::{Bounds, Profile, SystemMeasured, VerbsMeasured};
 use doorbell_schema::Value;
-use doorbell_workload::{Pattern, Profiles, Resolved};
+use doorbell_workload::{Operation, Pattern, Profiles, Resolved};
 
 /// What of a workload of verbs lies outside the measurements that its profiles were set from.
 pub fn extrapolates(profiles: &Profiles, w: &Resolved) -> Vec<String> {
     let unlike = (!profiles.are_alike()).then(|| "no measurement is of machines that differ".to_owned());
     let of_each = profiles.all().flat_map(|profile| {
         let basis = basis_of(profile);
-        if known(profile) { [basis, of_verbs(profile, w)].concat() } else { basis }
+        let verbs = w.operations().into_iter().filter(|_| known(profile));
+        basis.into_iter().chain(verbs.flat_map(|operation| of_verbs(profile, w, &operation)))
     });
-    distinct(of_each.chain(unlike))
+    let mixed = (w.operations().len() > 1).then(|| "no measurement is of a mix of operations".to_owned());
+    distinct(of_each.chain(unlike).chain(mixed))
 }
 
 /// What of a system lies outside the measurements that its profile was set from.
@@ -81,10 +84,11 @@ impl<'a> Range<'a> {
     }
 }
 
-fn of_verbs(profile: &Profile, w: &Resolved) -> Vec<String> {
+fn of_verbs(profile: &Profile, w: &Resolved, operation: &Operation) -> Vec<String> {
     let Profile { name, measured, .. } = profile;
-    let asked = format!("{} over {}", w.verb, w.transport);
-    let same = |m: &&VerbsMeasured| (m.verb, m.transport) == (w.verb.opcode(false), w.transport);
+    let verb = operation.verb;
+    let asked = format!("{verb} over {}", w.transport);
+    let same = |m: &&VerbsMeasured| (m.verb, m.transport) == (verb.opcode(false), w.transport);
     let all: Vec<&VerbsMeasured> = measured.verbs.iter().filter(same).collect();
     if all.is_empty() {
         return vec![format!("{name} was set from no measurement of {asked}")];
@@ -95,7 +99,7 @@ fn of_verbs(profile: &Profile, w: &Resolved) -> Vec<String> {
         Pattern::ALL.iter().find(|(_, pattern)| *pattern == w.pattern).map_or("", |(called, _)| *called);
     let unlike =
         here.is_empty().then(|| format!("{name} was set from no measurement of {asked} that is {called}"));
-    let outside = dimensions(w).into_iter().filter_map(|d| {
+    let outside = dimensions(w, operation.size).into_iter().filter_map(|d| {
         let stated = |m: &&'_ VerbsMeasured| (d.range)(m);
         let others = if d.of_any_pattern { elsewhere.as_slice() } else { &[] };
         let used = if here.iter().any(|m| stated(m).is_some()) { here.as_slice() } else { others };
@@ -117,10 +121,10 @@ struct Dimension {
     of_any_pattern: bool,
 }
 
-fn dimensions(w: &Resolved) -> Vec<Dimension> {
+fn dimensions(w: &Resolved, size: u32) -> Vec<Dimension> {
     let size = Dimension {
-        number: w.size.into(),
-        called: format!("{} B", w.size),
+        number: size.into(),
+        called: format!("{size} B"),
         unit: " B",
         range: |m| m.size,
         of_any_pattern: true,
@@ -297,6 +301,17 @@ mod tests {
         ] {
             assert_eq!(asked(toml), [wanted], "{toml}");
         }
+    }
+
+    #[test]
+    fn each_item_of_a_mix_is_judged_by_itself() {
+        let said = asked("mix = \"read/64:9,read/4096:1\"");
+        let [long, mix] = &said[..] else { panic!("{said:?}") };
+        assert!(
+            long.starts_with("4096 B is beyond the 1 to 64 B")
+                && mix == "no measurement is of a mix of operations"
+        );
+        assert_eq!(asked("mix = \"read/64:9\""), [""; 0]);
     }
 
     #[test]

@@ -4,31 +4,31 @@ use doorbell_nic::limits::Pattern as NicPattern;
 use doorbell_nic::limits::{self, Limit, Machines, Mix, Term};
 use doorbell_nic::{PostShape, Profile};
 use doorbell_verbs::{QpType, Span};
-use doorbell_workload::{Pattern, Profiles, RECV_BATCH, Resolved};
+use doorbell_workload::{Operation, Pattern, Profiles, RECV_BATCH, Resolved};
 
 /// Every bound of the workload, the least first.
 pub fn limits(profiles: &Profiles, w: &Resolved) -> Vec<Limit> {
-    limits::limits_of_groups(&groups(profiles, w), &mix(w))
+    limits::limits_of_groups(&groups(profiles, w), &kinds(w))
 }
 
 /// The least time from posting an operation of the workload to having polled its completion.
 pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
-    limits::unloaded_latency_of_groups(&groups(profiles, w), &mix(w))
+    limits::unloaded_latency_of_groups(&groups(profiles, w), &kinds(w))
 }
 
 /// The parts of that time.
 pub(crate) fn least_way(profiles: &Profiles, w: &Resolved) -> Vec<Term> {
-    limits::unloaded_way_of_groups(&groups(profiles, w), &mix(w))
+    limits::unloaded_way_of_groups(&groups(profiles, w), &kinds(w))
 }
 
 /// What a machine of this profile posts of a workload with another size.
 pub(crate) fn post_shape(w: &Resolved, size: u32, profile: &Profile) -> PostShape {
-    Mix { payload: size, ..mix(w) }.post(profile, true)
+    Mix { payload: size, ..kinds(w)[0].0 }.post(profile, true)
 }
 
 /// Connected QPs of the machine that has most of them in use; none where they are not connected.
 pub(crate) fn connected_qps(w: &Resolved) -> Option<u64> {
-    let of_each = mix(w).groups().into_iter().map(|group| group.senders.most.max(group.flows.most));
+    let of_each = kinds(w)[0].0.groups().into_iter().map(|group| group.senders.most.max(group.flows.most));
     of_each.max().filter(|_| w.transport != QpType::Ud)
 }
 
@@ -46,13 +46,20 @@ fn groups<'a>(profiles: &'a Profiles, w: &Resolved) -> Vec<Machines<'a>> {
     groups.map(|(profile, machines)| Machines { profile, count: machines.len() as u32 }).collect()
 }
 
-fn mix(w: &Resolved) -> Mix {
+/// What is posted, each with its weight.
+fn kinds(w: &Resolved) -> Vec<(Mix, u64)> {
+    let operations = w.operations();
+    let mixed = operations.len() > 1;
+    operations.iter().map(|operation| (mix(w, operation, mixed), operation.weight.into())).collect()
+}
+
+fn mix(w: &Resolved, operation: &Operation, mixed: bool) -> Mix {
     Mix {
-        opcode: w.opcode(),
+        opcode: operation.opcode,
         qp_type: w.transport,
-        payload: w.size,
-        inline: w.inline,
-        sges: w.sges(),
+        payload: operation.size,
+        inline: operation.inline,
+        sges: operation.sges,
         batch: w.batch,
         signal_every: w.signal_every,
         window: w.window().operations(),
@@ -68,6 +75,7 @@ fn mix(w: &Resolved) -> Mix {
         counter_stride: w.counter_stride.unwrap_or(0).into(),
         inline_recv: w.inline_recv,
         recv_batch: RECV_BATCH,
+        mixed_lists: mixed,
     }
 }
 
@@ -150,7 +158,7 @@ mod tests {
     }
 
     fn compare(w: &Resolved) {
-        let (mix, counted) = (mix(w), count(w));
+        let (mix, counted) = (kinds(w)[0].0, count(w));
         assert_eq!(mix.lanes(), counted.lanes, "{w:?}");
         for Group { who, posts, responds, machines, threads, senders, flows } in mix.groups() {
             let ours = |m: u32| posts && topology::requests(w, m) || responds && topology::responds(w, m);

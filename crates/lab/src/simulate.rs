@@ -2,7 +2,7 @@
 
 use crate::audit;
 use crate::plan::Watch;
-use crate::programs::{ProgramError, ThreadResult, Worker};
+use crate::programs::{OfKind, ProgramError, Tally, ThreadResult, Worker};
 use crate::results::Shown;
 use crate::steady::{Course, Ending, Stop, Wanted};
 use doorbell_schema::Duration;
@@ -106,6 +106,8 @@ pub(crate) struct Run {
     pub(crate) threads: Vec<(u32, ThreadResult)>,
     /// What all of them saw together.
     pub(crate) shown: Shown,
+    /// The same of each kind of operations, where there are several.
+    pub(crate) kinds: Vec<OfKind>,
     /// What the simulator metered.
     pub(crate) metrics: Metrics,
     /// Wall-clock seconds it took.
@@ -120,6 +122,7 @@ fn spawn<C: Cluster>(
     profiles: &Profiles,
     w: &Arc<Resolved>,
     measurement: &Measurement,
+    tally: &Tally,
 ) -> Result<Vec<(u32, u32, WorkerTask)>, VerbsError> {
     let ports = w.ports.unwrap_or(profiles.least(|profile| profile.link.ports));
     let mut tasks = Vec::new();
@@ -131,8 +134,8 @@ fn spawn<C: Cluster>(
             _ => None,
         };
         for thread in 0..w.threads {
-            let (workload, measurement) = (w.clone(), measurement.clone());
-            let worker = Worker { workload, measurement, machine, thread, ports, counters };
+            let (workload, measurement, tally) = (w.clone(), measurement.clone(), tally.clone());
+            let worker = Worker { workload, measurement, machine, thread, ports, counters, tally };
             tasks.push((machine, thread, cluster.spawn(machine, thread, worker)));
         }
     }
@@ -212,7 +215,8 @@ pub(crate) fn run_once(
     let config = SimConfig { seed: w.seed, window: wanted.window(), ..SimConfig::new(w.machines) };
     let slots = slots(profiles);
     let mut cluster = SimCluster::of(&machines(&slots, w), config);
-    let tasks = spawn(&mut cluster, profiles, w, &measurement)?;
+    let tally = Tally::of(w);
+    let tasks = spawn(&mut cluster, profiles, w, &measurement, &tally)?;
     let (ended, course) = steered(&mut cluster, wanted, &measurement, stop, watch, SimCluster::run);
     if let Err(RunError::Deadlock(who)) = ended {
         // Who waits for a thread that gave up is not what is wrong.
@@ -227,8 +231,8 @@ pub(crate) fn run_once(
     }
     let threads = collect(tasks)?;
     let shown = Shown::of(&measurement, wanted, &course);
-    let mut run =
-        Run { threads, shown, metrics: cluster.metrics(), wall_seconds: begun.elapsed().as_secs_f64() };
+    let (kinds, wall_seconds) = (tally.all(), begun.elapsed().as_secs_f64());
+    let mut run = Run { threads, shown, kinds, metrics: cluster.metrics(), wall_seconds };
     if let Some(what) = audit::fault(profiles, w, &run) {
         return Err(SimulateError::Fault(what));
     }

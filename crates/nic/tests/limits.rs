@@ -35,6 +35,7 @@ fn sends(profile: &Profile) -> Mix {
         counter_stride: 8,
         inline_recv: false,
         recv_batch: 16,
+        mixed_lists: false,
     }
 }
 
@@ -231,6 +232,7 @@ fn mixes() -> impl Strategy<Value = Mix> {
             counter_stride: 8 * u64::from(batch),
             inline_recv: inline,
             recv_batch: batch,
+            mixed_lists: false,
         }
     })
 }
@@ -281,10 +283,13 @@ fn groups_of_like_machines_have_the_limits_of_like_machines() {
     let cib = profile("cib");
     let groups = mixed(&cib, &[(&cib, 2), (&cib, 3)]);
     for mix in [sends(&cib), reads(&cib), Mix { pattern: Pattern::AllToAll, ..reads(&cib) }] {
-        assert_eq!(limits::limits_of_groups(&groups, &mix), limits::limits(&cib, &mix));
-        assert_eq!(limits::unloaded_latency_of_groups(&groups, &mix), limits::unloaded_latency(&cib, &mix));
+        assert_eq!(limits::limits_of_groups(&groups, &[(mix, 1)]), limits::limits(&cib, &mix));
+        assert_eq!(
+            limits::unloaded_latency_of_groups(&groups, &[(mix, 1)]),
+            limits::unloaded_latency(&cib, &mix)
+        );
     }
-    assert!(limits::limits_of_groups(&[], &sends(&cib)).is_empty());
+    assert!(limits::limits_of_groups(&[], &[(sends(&cib), 1)]).is_empty());
 }
 
 #[test]
@@ -301,10 +306,11 @@ fn those_who_post_to_one_add_up() {
         batch: 1,
         ..sends(p)
     };
-    let alone =
-        |p: &Profile| limits::limits_of_groups(&mixed(&cib, &[(p, 1)]), &writes(p, 2)).swap_remove(0).mops;
-    let both =
-        limits::limits_of_groups(&mixed(&cib, &[(&cx3, 1), (&cx, 1)]), &writes(&cib, 3)).swap_remove(0);
+    let alone = |p: &Profile| {
+        limits::limits_of_groups(&mixed(&cib, &[(p, 1)]), &[(writes(p, 2), 1)]).swap_remove(0).mops
+    };
+    let both = limits::limits_of_groups(&mixed(&cib, &[(&cx3, 1), (&cx, 1)]), &[(writes(&cib, 3), 1)])
+        .swap_remove(0);
     assert!((both.mops / (alone(&cx3) + alone(&cx)) - 1.0).abs() < 1e-9, "{both:?}");
 }
 
@@ -322,7 +328,7 @@ fn the_slowest_target_bounds_who_posts_in_turn_but_not_what_it_may_drop() {
         ..sends(&cib)
     };
     let least = |groups: &[Machines<'_>], mix: &Mix, resource: Resource| {
-        let all = limits::limits_of_groups(groups, mix);
+        let all = limits::limits_of_groups(groups, &[(*mix, 1)]);
         all.into_iter().find(|l| l.resource == resource).map_or(f64::INFINITY, |l| l.mops)
     };
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
@@ -347,7 +353,7 @@ fn all_to_all_the_slowest_takes_its_share() {
     let (cib, cx) = (profile("cib"), profile("cx"));
     let mix =
         Mix { pattern: Pattern::AllToAll, payload: 1024, qps: 8, threads: 4, machines: 4, ..reads(&cib) };
-    let rate = |groups: &[Machines<'_>]| limits::limits_of_groups(groups, &mix).swap_remove(0).mops;
+    let rate = |groups: &[Machines<'_>]| limits::limits_of_groups(groups, &[(mix, 1)]).swap_remove(0).mops;
     let (fast, slow) = (limits::limits(&cib, &mix)[0].mops, limits::limits(&cx, &mix)[0].mops);
     let most = rate(&mixed(&cib, &[(&cib, 2), (&cx, 1)]));
     // The answers of a cx go to three others, a third of what each posts.

@@ -4,7 +4,7 @@
 use crate::resolve::at_most;
 use crate::taking::{Taking, least, sges};
 use crate::workload::invalid;
-use crate::{Addresses, Pieces, Resolved, Verb, Workload, WorkloadError, topology};
+use crate::{Addresses, Operation, Pieces, Resolved, Workload, WorkloadError, topology};
 use doorbell_verbs::{GRH_BYTES, QpType};
 
 /// Bytes of a cache line; buffers of different operations do not share one.
@@ -93,7 +93,7 @@ impl Buffers {
                 let apart = apart(w);
                 u64::from(w.sges() - 1) * apart + (apart - Offset::of(w).most())
             }
-            Some(Pieces::Contiguous) | None => w.size.into(),
+            Some(Pieces::Contiguous) | None => w.longest().into(),
         };
         let operations = w.window().operations().into();
         Buffers::of(w, bytes, 0, operations).within(w.local_region)
@@ -101,14 +101,14 @@ impl Buffers {
 
     /// At a thread that is posted to, for WRITEs and READs.
     pub fn remote(w: &Resolved) -> Buffers {
-        Buffers::of(w, w.size.into(), 0, w.window().operations().into()).within(w.remote_region)
+        Buffers::of(w, w.longest().into(), 0, w.window().operations().into()).within(w.remote_region)
     }
 
     /// Of the RECVs of a QP that keeps `depth` of them posted.
     pub fn received(w: &Resolved, depth: u32) -> Buffers {
         let (before, bytes) = match w.transport {
-            QpType::Ud => (GRH_PAD, u64::from(w.size + GRH_BYTES)),
-            QpType::Rc | QpType::Uc => (0, w.size.into()),
+            QpType::Ud => (GRH_PAD, u64::from(w.longest_send() + GRH_BYTES)),
+            QpType::Rc | QpType::Uc => (0, w.longest_send().into()),
         };
         Buffers::of(w, bytes, before, depth.into())
     }
@@ -124,9 +124,9 @@ impl Buffers {
     }
 
     /// The pieces of a buffer at a thread that posts, one for each SGE: the payload is spread evenly.
-    pub fn pieces(&self, w: &Resolved, number: u64) -> impl Iterator<Item = Piece> {
-        let (buffers, n) = (*self, w.sges());
-        let length = move |i| w.size / n + u32::from(i < w.size % n);
+    pub fn pieces(&self, w: &Resolved, operation: Operation, number: u64) -> impl Iterator<Item = Piece> {
+        let (buffers, size, n) = (*self, operation.size, operation.sges);
+        let length = move |i| size / n + u32::from(i < size % n);
         let mut ahead = 0;
         (0..n).map(move |i| {
             let at = match w.pieces {
@@ -144,7 +144,7 @@ impl Buffers {
 
 /// Bytes from one piece to the next, where each begins at a line.
 fn apart(w: &Resolved) -> u64 {
-    (u64::from(w.size.div_ceil(w.sges())) + Offset::of(w).most()).next_multiple_of(LINE)
+    (u64::from(w.longest().div_ceil(w.sges())) + Offset::of(w).most()).next_multiple_of(LINE)
 }
 
 impl Resolved {
@@ -169,13 +169,15 @@ impl Resolved {
             ("remote_region", self.remote_region.is_some()),
         ];
         let first = said.iter().find(|(_, said)| *said);
-        if let Some((name, _)) = first.filter(|_| self.size == 0) {
+        if let Some((name, _)) = first.filter(|_| self.longest() == 0) {
             return invalid(format!("{name} is of payload, but size is 0"));
         }
-        if let Some((name, _)) = first.filter(|(name, _)| *name != "local_region" && self.verb.is_atomic()) {
+        let operations = self.operations();
+        let atomic = operations.iter().all(|operation| operation.verb.is_atomic());
+        if let Some((name, _)) = first.filter(|(name, _)| *name != "local_region" && atomic) {
             return invalid(format!(
                 "{name} means nothing to {}, which works on 8 aligned bytes and brings back as many",
-                self.verb
+                self.verb_names()
             ));
         }
         self.check_pieces(given, taking)?;
@@ -207,7 +209,9 @@ impl Resolved {
             most,
             &format!("a work request of profile {} has at most", profile.name),
         )?;
-        at_most("sges", self.sges(), self.size.max(1), "each takes a byte at least, and size is")
+        let payloads = self.operations().into_iter().filter(|operation| !operation.verb.is_atomic());
+        let least = payloads.map(|operation| operation.size).filter(|size| *size > 0).min().unwrap_or(1);
+        at_most("sges", self.sges(), least, "each takes a byte at least, and size is")
     }
 
     fn check_regions(&self, given: &Workload) -> Result<(), WorkloadError> {
@@ -223,10 +227,10 @@ impl Resolved {
                     .into(),
             );
         }
-        if self.remote_region.is_some() && !matches!(self.verb, Verb::Write | Verb::Read) {
+        if self.remote_region.is_some() && !self.reaches_buffers() {
             return invalid(format!(
                 "remote_region is for WRITE and READ, not for {}, whose place RECVs or counters say",
-                self.verb
+                self.verb_names()
             ));
         }
         for (name, region, buffers) in [
@@ -274,7 +278,9 @@ mod tests {
                     assert!(!w.inline, "{text}");
                     let buffers = Buffers::local(&w);
                     let (mut end, mut bytes) = (0, 0);
-                    for (at, length) in (0..buffers.count).flat_map(|number| buffers.pieces(&w, number)) {
+                    for (at, length) in
+                        (0..buffers.count).flat_map(|number| buffers.pieces(&w, w.operations()[0], number))
+                    {
                         assert!(at >= end && length > 0, "{text}: {at}");
                         (end, bytes) = (at + u64::from(length), bytes + u64::from(length));
                     }
@@ -289,7 +295,7 @@ mod tests {
     fn pieces_apart_have_lines_of_their_own() {
         let w = resolved("verb = \"write\"\nsize = 64\nsges = 4\npieces = \"apart\"\nrandom_offset = true");
         let buffers = Buffers::local(&w);
-        let pieces = (0..buffers.count).flat_map(|number| buffers.pieces(&w, number));
+        let pieces = (0..buffers.count).flat_map(|number| buffers.pieces(&w, w.operations()[0], number));
         let lines: Vec<Vec<u64>> =
             pieces.map(|(at, length)| (at / LINE..=(at + u64::from(length) - 1) / LINE).collect()).collect();
         for (one, next) in lines.iter().zip(&lines[1..]) {

@@ -3,7 +3,7 @@
 use crate::resolve::at_most;
 use crate::taking::{Taking, cores, inlined, least, mtu, ports, rd_atomic};
 use crate::workload::invalid;
-use crate::{Pattern, Profiles, QueueLimits, Queues, Resolved, WorkloadError, topology};
+use crate::{Operation, Pattern, Profiles, QueueLimits, Queues, Resolved, WorkloadError, topology};
 use doorbell_nic::Profile;
 use doorbell_verbs::QpType;
 
@@ -71,10 +71,10 @@ impl Resolved {
     /// READs under way are what some verbs and both NICs have.
     pub(crate) fn check_reads(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let Some(asked) = self.max_rd_atomic else { return Ok(()) };
-        if !self.opcode().returns_data() {
+        if !self.operations().iter().any(|operation| operation.opcode.returns_data()) {
             return invalid(format!(
                 "max_rd_atomic is for READ, fetch-and-add and compare-and-swap, not for {}",
-                self.verb
+                self.verb_names()
             ));
         }
         let (profile, most) = least(&taking.all, rd_atomic);
@@ -83,12 +83,14 @@ impl Resolved {
 
     /// The devices offer what is asked for, and speak one language.
     pub(crate) fn check_links(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
-        let lacks = |profile: &&&Profile| !profile.generation.offers(self.opcode(), self.transport);
-        if let Some(profile) = taking.all.iter().find(lacks) {
-            let (name, verb, transport) = (&profile.name, self.verb, self.transport);
-            return invalid(format!(
-                "profile {name} is of iWARP, which has send, write and read over rc, without immediates, but not this {verb} over {transport}"
-            ));
+        for Operation { verb, opcode, .. } in self.operations() {
+            let lacks = |profile: &&&Profile| !profile.generation.offers(opcode, self.transport);
+            if let Some(profile) = taking.all.iter().find(lacks) {
+                let (name, transport) = (&profile.name, self.transport);
+                return invalid(format!(
+                    "profile {name} is of iWARP, which has send, write and read over rc, without immediates, but not this {verb} over {transport}"
+                ));
+            }
         }
         let iwarp: Vec<&&Profile> =
             taking.all.iter().filter(|profile| profile.generation.is_iwarp()).collect();
@@ -131,20 +133,21 @@ impl Resolved {
     }
 
     pub(crate) fn check_payload(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
-        let size = self.size;
-        if self.verb.is_atomic() && size != 8 {
-            return invalid(format!("size is {size}, but {} works on 8 bytes", self.verb));
+        let operations = self.operations();
+        let odd = operations.iter().find(|operation| operation.verb.is_atomic() && operation.size != 8);
+        if let Some(Operation { verb, size, .. }) = odd {
+            return invalid(format!("size is {size}, but {verb} works on 8 bytes"));
         }
         let (Profile { name, .. }, limit) = least(&taking.posters, inlined);
-        if self.inline && size > limit {
+        if let Some(up_to) = self.inline_up_to {
+            at_most("inline_up_to", up_to, limit, &format!("{name} inlines at most"))?;
+        }
+        let inlined = |operation: &&Operation| operation.inline && operation.size > limit;
+        if let Some(Operation { size, .. }) = operations.iter().find(inlined) {
             return invalid(format!("size is {size}, but {name} inlines at most {limit} bytes"));
         }
-        let places = |p: &&&Profile| !p.nic.receives_inline(size, self.transport == QpType::Ud);
-        if let Some(Profile { name, .. }) = taking.responders.iter().find(places).filter(|_| self.inline_recv)
-        {
-            let transport = self.transport;
-            return invalid(format!("{name} does not receive {size} bytes inline on {transport}"));
-        }
+        self.check_inline_recv(taking)?;
+        let size = self.longest();
         let (Profile { name, .. }, mtu) = least(&taking.all, mtu);
         if self.transport == QpType::Ud && size > mtu {
             return invalid(format!(
@@ -158,6 +161,19 @@ impl Resolved {
             ));
         }
         Ok(())
+    }
+
+    /// What is to be received inline fits a CQE.
+    fn check_inline_recv(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
+        let size = self.longest_send();
+        let places = |p: &&&Profile| !p.nic.receives_inline(size, self.transport == QpType::Ud);
+        match taking.responders.iter().find(places).filter(|_| self.inline_recv) {
+            None => Ok(()),
+            Some(Profile { name, .. }) => {
+                let transport = self.transport;
+                invalid(format!("{name} does not receive {size} bytes inline on {transport}"))
+            }
+        }
     }
 
     /// No CQ of a thread has more completions waiting than its device lets it have.

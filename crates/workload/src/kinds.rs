@@ -42,6 +42,11 @@ impl Verb {
     ];
     pub(crate) const NAMES: &'static [&'static str] = &names(Verb::ALL);
 
+    /// Its name in options and files.
+    pub fn name(self) -> &'static str {
+        Verb::NAMES[self as usize]
+    }
+
     /// Its opcode.
     pub fn opcode(self, header_only: bool) -> Opcode {
         match self {
@@ -54,7 +59,7 @@ impl Verb {
         }
     }
 
-    /// Whether it is a fetch-and-add or compare-and-swap.
+    /// Whether it is an atomic.
     pub fn is_atomic(self) -> bool {
         self.opcode(false).is_atomic()
     }
@@ -67,6 +72,25 @@ impl Verb {
     /// Whether its requests carry payload.
     pub fn carries_payload(self) -> bool {
         matches!(self, Verb::Send | Verb::Write)
+    }
+
+    /// Whether a request of so many bytes has payload that could be inlined.
+    pub(crate) fn has_payload(self, size: u32) -> bool {
+        self.carries_payload() && size > 0
+    }
+
+    /// Whether it works on buffers of the peer that it names.
+    pub fn reaches_buffers(self) -> bool {
+        matches!(self, Verb::Write | Verb::Read)
+    }
+
+    /// The size of its messages, where it has but one.
+    pub(crate) fn only_size(self, header_only: bool) -> Option<u32> {
+        match self {
+            Verb::Send if header_only => Some(0),
+            Verb::FetchAdd | Verb::CompareSwap => Some(8),
+            Verb::Send | Verb::Write | Verb::Read => None,
+        }
     }
 
     /// The transport that ATC'16 studies it on (Figure 3).

@@ -7,6 +7,7 @@
 mod buffers;
 mod check;
 mod kinds;
+mod mix;
 mod older;
 mod profiles;
 mod queues;
@@ -18,6 +19,7 @@ mod workload;
 
 pub use buffers::{Buffers, Piece};
 pub use kinds::{Addresses, Pattern, Pieces, Verb};
+pub use mix::{Item, Mix, Operation};
 pub use profiles::Profiles;
 pub use queues::{QueueLimits, Queues, RECV_BATCH};
 pub use window::Window;

@@ -36,7 +36,7 @@ impl Queues {
     /// Those of a thread on a device that takes no more than `limits`.
     pub fn of(w: &Resolved, machine: u32, thread: u32, limits: QueueLimits) -> Queues {
         let qps = topology::qps(w, machine, thread);
-        let receives = topology::responds(w, machine) && w.verb.consumes_recv();
+        let receives = topology::responds(w, machine) && w.consumes_recvs();
         let recv_depth = if receives { recv_depth(w, machine, qps, limits) } else { 0 };
         Queues {
             qps,

@@ -1,8 +1,9 @@
 //! A workload filled in and checked against the profiles of its machines.
 
+use crate::mix::mix_of;
 use crate::taking::{Taking, cores, cq, inlined, least, queue};
 use crate::workload::{invalid, ranges, sum};
-use crate::{Pattern, Profiles, Resolved, Verb, Window, Workload, WorkloadError};
+use crate::{Operation, Pattern, Profiles, Resolved, Verb, Window, Workload, WorkloadError};
 use doorbell_schema::{Duration, Share};
 use doorbell_verbs::{QpType, Span};
 
@@ -15,14 +16,15 @@ impl Workload {
     /// Fills in what is not given, and checks everything against the profiles of its machines.
     pub fn resolve(&self, profiles: &Profiles) -> Result<Resolved, WorkloadError> {
         self.check_groups()?;
-        let verb = self.verb.unwrap_or(Verb::Send);
-        let selective = verb.carries_payload() && self.drain != Some(true);
+        let items = self.items()?;
+        let verbs = || items.iter().map(|(verb, ..)| *verb);
+        let carries = verbs().all(Verb::carries_payload);
+        let selective = carries && self.drain != Some(true);
         let batch = self.batch.unwrap_or(1);
         let header_only = self.header_only.unwrap_or(false);
-        let size = self.size.unwrap_or(usual_size(verb, header_only));
-        let pattern = self.pattern.unwrap_or(usual_pattern(verb));
+        let pattern = self.pattern.unwrap_or(if carries { Pattern::Outbound } else { Pattern::Inbound });
         let iwarp = profiles.all().any(|profile| profile.generation.is_iwarp());
-        let usual = if iwarp { QpType::Rc } else { verb.usual_transport() };
+        let usual = if iwarp { QpType::Rc } else { usual_transport(verbs()) };
         let transport = self.transport.unwrap_or(usual);
         let machines = self.machine.as_deref().map_or(self.machines.unwrap_or(8), sum);
         let taking = Taking::of(profiles, pattern, &ranges(self.machine.as_deref(), machines))?;
@@ -44,18 +46,17 @@ impl Workload {
             Window::PerThread(operations) => (Some(operations), None),
             Window::PerQp(operations) => (None, Some(operations)),
         };
-        let fits = size <= least(&taking.posters, inlined).1;
-        // What is said of the payload's memory is said of a payload that is there.
-        let of_memory = self.sges.is_some_and(|sges| sges > 1) || self.local_region.is_some();
-        let inlines = verb.carries_payload() && size > 0;
+        let inlines = self.inlines(&items, least(&taking.posters, inlined).1);
+        let one = items[0];
         let resolved = Resolved {
             profile: self.profile_name().to_owned(),
             host: self.host.clone(),
             set: self.set.clone(),
             machine: self.machine.clone(),
-            verb,
+            verb: self.mix.is_none().then_some(one.0),
+            mix: self.mix.is_some().then(|| mix_of(&items)),
             transport,
-            size,
+            size: self.mix.is_none().then_some(one.1),
             machines,
             threads: self.threads.unwrap_or(least(&taking.all, cores).1),
             qps,
@@ -65,7 +66,8 @@ impl Workload {
             ports: self.ports,
             batch,
             signal_every,
-            inline: inlines && self.inline.unwrap_or(fits && !of_memory),
+            inline: inlines.is_some(),
+            inline_up_to: inlines.filter(|_| self.mix.is_some()),
             sges: self.sges,
             pieces: self.pieces,
             offset: self.offset,
@@ -76,8 +78,8 @@ impl Workload {
             header_only,
             inline_recv: self.inline_recv.unwrap_or(false),
             drain: self.drain.unwrap_or(false),
-            counters: self.counters.or(verb.is_atomic().then_some(1)),
-            counter_stride: self.counter_stride.or(verb.is_atomic().then_some(8)),
+            counters: self.counters.or(verbs().any(Verb::is_atomic).then_some(1)),
+            counter_stride: self.counter_stride.or(verbs().any(Verb::is_atomic).then_some(8)),
             huge_pages: self.huge_pages.unwrap_or(true),
             pattern,
             warmup: self.warmup,
@@ -99,28 +101,49 @@ impl Workload {
         Ok(resolved)
     }
 
+    /// Payload up to which bytes is copied into WQEs, where some is. In a workload of one verb what is asked for is taken,
+    /// and refused later where it cannot be.
+    fn inlines(&self, items: &[(Verb, u32, u32)], limit: u32) -> Option<u32> {
+        // What is said of the payload's memory is said of a payload that is there.
+        let of_memory = self.sges.is_some_and(|sges| sges > 1) || self.local_region.is_some();
+        let up_to = match (&self.mix, self.inline) {
+            (None, Some(true)) => u32::MAX,
+            _ => self.inline_up_to.unwrap_or(limit),
+        };
+        let any = items.iter().any(|(verb, size, _)| verb.has_payload(*size) && *size <= up_to);
+        (any && self.inline.unwrap_or(!of_memory)).then_some(up_to)
+    }
+
     fn check_combinations(&self, r: &Resolved) -> Result<(), WorkloadError> {
-        let verb = r.verb;
-        let (opcode, transport) = (verb.opcode(r.header_only), r.transport);
-        if !opcode.is_offered_by(transport) {
-            let offering: Vec<String> = [QpType::Rc, QpType::Uc, QpType::Ud]
-                .into_iter()
-                .filter(|t| opcode.is_offered_by(*t))
-                .map(|t| t.to_string())
-                .collect();
-            return invalid(format!("{transport} does not offer {verb}, use {}", offering.join(" or ")));
+        let operations = r.operations();
+        let any = |is: fn(Verb) -> bool| operations.iter().any(|operation| is(operation.verb));
+        // Where nothing that is posted has what an option is of.
+        let verbs = r.verb_names();
+        for Operation { verb, opcode, .. } in &operations {
+            let transport = r.transport;
+            if !opcode.is_offered_by(transport) {
+                let offering: Vec<String> = [QpType::Rc, QpType::Uc, QpType::Ud]
+                    .into_iter()
+                    .filter(|t| opcode.is_offered_by(*t))
+                    .map(|t| t.to_string())
+                    .collect();
+                return invalid(format!("{transport} does not offer {verb}, use {}", offering.join(" or ")));
+            }
         }
-        if r.header_only && verb != Verb::Send {
-            return invalid(format!("header-only is for SEND, not for {verb}"));
+        let sends = any(Verb::consumes_recv);
+        if r.header_only && !sends {
+            return invalid(format!("header-only is for SEND, not for {verbs}"));
         }
-        if r.header_only && r.size > 0 {
-            return invalid(format!("header-only messages have no payload, but size is {} bytes", r.size));
+        let long = operations.iter().find(|operation| operation.verb == Verb::Send && operation.size > 0);
+        if let Some(Operation { size, .. }) = long.filter(|_| r.header_only) {
+            return invalid(format!("header-only messages have no payload, but size is {size} bytes"));
         }
-        if self.inline == Some(true) && !verb.carries_payload() {
-            return invalid(format!("a {verb} request carries no payload that could be inlined"));
+        if self.inline == Some(true) && !any(Verb::carries_payload) {
+            return invalid(format!("a {verbs} request carries no payload that could be inlined"));
         }
-        if r.inline_recv && verb != Verb::Send {
-            return invalid(format!("inline-receive is for SEND, not for {verb}"));
+        self.check_inline_of_mix(r)?;
+        if r.inline_recv && !sends {
+            return invalid(format!("inline-receive is for SEND, not for {verbs}"));
         }
         if r.drain && self.window_per_qp.is_some() {
             return invalid("a window that is drained is a thread's: use window, not window_per_qp".into());
@@ -131,10 +154,26 @@ impl Workload {
                     .into(),
             );
         }
-        if !verb.is_atomic() && (self.counters.is_some() || self.counter_stride.is_some()) {
-            return invalid(format!("counters are for fetch-and-add and compare-and-swap, not for {verb}"));
+        if !any(Verb::is_atomic) && (self.counters.is_some() || self.counter_stride.is_some()) {
+            return invalid(format!("counters are for fetch-and-add and compare-and-swap, not for {verbs}"));
         }
         Ok(())
+    }
+
+    /// What is said of the inlining of a mix has an effect.
+    fn check_inline_of_mix(&self, r: &Resolved) -> Result<(), WorkloadError> {
+        let up_to = self.inline_up_to.map(|bytes| format!("inline_up_to is {bytes}, but "));
+        if r.mix.is_none() {
+            let why = |said| invalid(format!("{said}it is for a mix: use inline"));
+            return up_to.map_or(Ok(()), why);
+        }
+        match up_to {
+            Some(said) if !r.inline => invalid(format!("{said}no payload of the mix is inlined then")),
+            None if self.inline == Some(true) && !r.inline => {
+                invalid("inline is asked for, but no payload of the mix is short enough for the WQE".into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What is given fits a queue, and what follows from it. What is usual always fits if that does.
@@ -211,16 +250,11 @@ impl Room {
     }
 }
 
-fn usual_size(verb: Verb, header_only: bool) -> u32 {
-    match verb {
-        _ if header_only => 0,
-        Verb::FetchAdd | Verb::CompareSwap => 8,
-        Verb::Send | Verb::Write | Verb::Read => 32,
-    }
-}
-
-fn usual_pattern(verb: Verb) -> Pattern {
-    if verb.carries_payload() { Pattern::Outbound } else { Pattern::Inbound }
+/// That of each verb, if it is that of all.
+fn usual_transport(verbs: impl Iterator<Item = Verb>) -> QpType {
+    let mut all: Vec<QpType> = verbs.map(Verb::usual_transport).collect();
+    all.dedup();
+    if all.len() == 1 { all[0] } else { QpType::Rc }
 }
 
 /// One QP per peer; a UD QP reaches all.

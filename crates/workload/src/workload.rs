@@ -1,12 +1,12 @@
 //! What people say about a workload, and what it is with everything filled in.
 
 use crate::older::as_meant;
-use crate::{Addresses, Pattern, Pieces, Profiles, Verb};
+use crate::{Addresses, Mix, Pattern, Pieces, Profiles, Verb};
 use doorbell_nic::{Profile, ProfileError};
 use doorbell_schema::{
     Duration, Field, Flag, Given, Kind, Schema, SchemaError, Settings, Share, Value, schema,
 };
-use doorbell_verbs::{Opcode, PageSize, QpType};
+use doorbell_verbs::{PageSize, QpType};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::Path;
@@ -74,11 +74,14 @@ schema! {
     /// set and machines.
     machine: Vec<MachineGroup> | absent = Field::tables(MachineGroup::FIELDS).usual("one group"),
     /// Verb.
-    verb: Verb = Field::name(Verb::NAMES).usual("send"),
+    verb: Verb | null = Field::name(Verb::NAMES).usual("send, if no mix is given"),
+    /// What each operation is drawn from, in place of verb: items as VERB:WEIGHT or, where size does not say it,
+    /// VERB/SIZE:WEIGHT, as read:95,write:5.
+    mix: Mix | absent = Field::text().shown("ITEMS").usual("none"),
     /// Transport.
-    transport: QpType = Field::name(TRANSPORTS).usual("ud for send, uc for write, rc for the others"),
+    transport: QpType = Field::name(TRANSPORTS).usual("ud for send, uc for write, rc for the others and for a mix of these"),
     /// Payload in bytes.
-    size: u32 = Field::bytes(0, ANY).usual("32, atomics 8"),
+    size: u32 | null = Field::bytes(0, ANY).usual("32, atomics 8"),
     /// Machines, at least 2.
     machines: u32 = Field::count(2, 1024).shown("M").usual("8"),
     /// Threads of each machine, one per core.
@@ -100,12 +103,14 @@ schema! {
     /// Work requests per doorbell, at most the window.
     batch: u32 = Field::count(1, ANY).shown("B").usual("1"),
     /// Each so many-th operation of a QP is signalled.
-    signal_every: u32 = Field::count(1, ANY).shown("S").usual("16 for send and write, fewer if the window needs it, else 1"),
+    signal_every: u32 = Field::count(1, ANY).shown("S").usual("16 for send and write and a mix of these, fewer if the window needs it, else 1"),
     /// Whether payload is copied into the WQE.
     inline: bool = Field::switch().usual("if it fits, and neither several sges nor local_region are given").flags(&[
         Flag::yes("inline", "Copy payload into the WQE"),
         Flag::no("no-inline", "Let the NIC read payload by DMA"),
     ]),
+    /// Payload of a mix that is copied into the WQE where anything is: of up to so many bytes.
+    inline_up_to: u32 | absent = Field::bytes(1, ANY).usual("what the NICs inline"),
     /// SGEs of each work request, over which its payload is spread evenly; not for inline payload.
     sges: u32 | absent = Field::count(1, 256).shown("N").usual("1"),
     /// Whether the pieces that several SGEs give lie side by side, or each in cache lines of its own.
@@ -135,7 +140,7 @@ schema! {
         .usual("true")
         .flags(&[Flag::no("small-pages", "Memory in pages of 4 kB instead of 2 MB")]),
     /// Who posts: machine 0 to the others, the others to machine 0, or all to all.
-    pattern: Pattern = Field::name(Pattern::NAMES).usual("outbound for send and write, else inbound"),
+    pattern: Pattern = Field::name(Pattern::NAMES).usual("outbound for send and write and a mix of these, else inbound"),
     /// Virtual time before measuring begins, as 500us.
     warmup: Duration | absent = Field::time().usual("until rate and latency are steady"),
     /// Virtual time to measure for, as 2ms.
@@ -215,13 +220,14 @@ impl Workload {
         given
     }
 
-    /// `flags`, and of what they do not speak, a file. A window of a thread takes the place of one of a QP,
-    /// and the other way round.
+    /// `flags`, and of what they do not speak, a file. A window of a thread takes the place of one of a QP, a mix that of
+    /// a verb, and the other way round.
     pub fn flags_over(flags: Given, file: Given) -> Given {
         let mut file = file;
-        if ["window", "window_per_qp"].iter().any(|key| flags.get(key).is_some()) {
-            file.remove("window");
-            file.remove("window_per_qp");
+        for alternatives in [["window", "window_per_qp"], ["verb", "mix"]] {
+            if alternatives.iter().any(|key| flags.get(key).is_some()) {
+                alternatives.iter().for_each(|key| drop(file.remove(key)));
+            }
         }
         flags.over(file)
     }
@@ -447,11 +453,6 @@ impl Resolved {
     pub fn page_size(&self) -> PageSize {
         if self.huge_pages { PageSize::Huge } else { PageSize::Small }
     }
-
-    /// The opcode of its send work requests.
-    pub fn opcode(&self) -> Opcode {
-        self.verb.opcode(self.header_only)
-    }
 }
 
 #[cfg(test)]
@@ -479,12 +480,12 @@ pub(crate) mod tests {
         ] {
             let r = resolved(verb);
             let got = (r.transport, r.size, r.pattern, r.signal_every, r.inline, r.qps);
-            assert_eq!(got, (transport, size, pattern, signal_every, inline, qps), "{verb}");
+            assert_eq!(got, (transport, Some(size), pattern, signal_every, inline, qps), "{verb}");
             assert_eq!(r.profile, "cib");
             assert_eq!(r.threads, 14);
         }
         assert!(!from("size = 4000").unwrap().inline, "too long to inline");
-        assert_eq!(from("header_only = true").unwrap().size, 0);
+        assert_eq!(from("header_only = true").unwrap().size, Some(0));
     }
 
     #[test]
@@ -545,11 +546,15 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_flag_for_a_window_takes_the_place_of_the_files() {
+    fn a_flag_takes_the_place_of_its_alternative_in_the_file() {
         let given = |toml| Given::from_toml("w.toml", toml, &Workload::fields()).unwrap();
         let over = |flags, file| Workload::of(&Workload::flags_over(given(flags), given(file))).unwrap();
         let both = over("window = 3", "window_per_qp = 64\nsize = 8");
         assert_eq!((both.window, both.window_per_qp, both.size), (Some(3), None, Some(8)));
+        let mix = over("mix = \"read:1\"", "verb = \"send\"\nsize = 8");
+        assert_eq!((mix.verb, mix.mix.map(String::from), mix.size), (None, Some("read:1".into()), Some(8)));
+        let verb = over("verb = \"send\"", "mix = \"read:1\"");
+        assert_eq!((verb.verb, verb.mix), (Some(Verb::Send), None));
         let both = over("size = 9", "window_per_qp = 64\nsize = 8");
         assert_eq!((both.window, both.window_per_qp, both.size), (None, Some(64), Some(9)));
     }

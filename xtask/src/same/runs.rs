@@ -122,6 +122,18 @@ const SPECIAL: [&str; 55] = [
     "send --transport rc --pattern all-to-all --machines 6 --size 10000 --signal-every 1 --window 8",
 ];
 
+/// Mixes: of sizes, of verbs, of all that RC has.
+const MIXES: [&str; 8] = [
+    "read:95,write:5 --qps 2",
+    "read/64:50,read/4096:40,write/256:10 --pattern all-to-all",
+    "send:3,send/900:1 --batch 4",
+    "send/16:1,write/64:1 --transport uc --signal-every 7 --window-per-qp 40",
+    "send:1,write:1,read:1,fetch-add:1,compare-swap:1 --counters 64 --batch 3 --signal-every 4 --window-per-qp 20",
+    "write/32:1,write/400:1 --inline-up-to 64 --transport rc",
+    "read:2,send:1 --header-only --drain --window 8",
+    "read/100:1,write/300:1 --sges 3 --random-offset --local-region 100000 --seed 2",
+];
+
 /// Whole machines, as in the papers.
 const WHOLE: [&str; 5] = [
     "read",
@@ -274,6 +286,8 @@ pub(crate) fn all(profiles: &[String]) -> Vec<String> {
     runs.extend(profiles.iter().flat_map(|profile| systems(profile)));
     for profile in profiles {
         runs.extend(SPECIAL.map(|w| special(profile, w)));
+        runs.extend(MIXES.map(|w| format!("simulate --profile {profile} --mix {w} {SHORT} --json")));
+        runs.extend(MIXES.map(|w| format!("limits --profile {profile} --mix {w} --json")));
         runs.extend(patterns(profile));
         runs.extend(sizes(profile));
         runs.extend(limits(profile));

@@ -4,7 +4,9 @@ use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 /// Fields that are there only where there is something to say, or that a file may leave out.
-const OPTIONAL: [&str; 17] = [
+const OPTIONAL: [&str; 19] = [
+    "kinds",
+    "item",
     "warmup",
     "duration",
     "waits",
@@ -36,7 +38,9 @@ const MAPS: [&str; 9] = [
     "of",
 ];
 /// Fields of a workload that are there only where somebody says them.
-const SAID: [&str; 9] = [
+const SAID: [&str; 11] = [
+    "mix",
+    "inline_up_to",
     "max_rd_atomic",
     "ports",
     "sges",

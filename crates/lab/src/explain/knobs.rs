@@ -5,7 +5,7 @@ use crate::limits::post_shape;
 use doorbell_nic::{Profile, Resource};
 use doorbell_schema::Value;
 use doorbell_verbs::QpType;
-use doorbell_workload::{Pattern, Profiles, Resolved, Verb, Window};
+use doorbell_workload::{Operation, Pattern, Profiles, Resolved, Verb, Window};
 
 /// An option, or some that say one thing together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Now<'_> {
             Knob::Threads => self.threads(),
             Knob::Reads => self.reads(),
             Knob::Pages if !w.huge_pages => vec![Change::default().without("huge_pages")],
-            Knob::InlineReceive if w.verb == Verb::Send => {
+            Knob::InlineReceive if w.consumes_recvs() => {
                 vec![Change::to("inline_recv", Value::Switch(true))]
             }
             Knob::Ports => self.ports(),
@@ -172,7 +172,8 @@ impl Now<'_> {
     }
 
     fn inline(&self) -> Vec<Change> {
-        match self.w.verb.carries_payload() && self.w.size > 0 {
+        let carries = |operation: &Operation| operation.verb.carries_payload() && operation.size > 0;
+        match self.w.operations().iter().any(carries) {
             true => vec![Change::to("inline", Value::Switch(!self.w.inline))],
             false => Vec::new(),
         }
@@ -240,8 +241,9 @@ impl Now<'_> {
 
     /// The largest sizes that are little smaller, and cost less: whole packets, whole lines, what fits inline.
     fn sizes(&self) -> Vec<Change> {
-        let size = self.w.size;
-        if self.w.verb.is_atomic() || size < 2 {
+        // Sizes of a mix are what it is.
+        let (Some(verb), Some(size)) = (self.w.verb, self.w.size) else { return Vec::new() };
+        if verb.is_atomic() || size < 2 {
             return Vec::new();
         }
         let (poster, mtu) = (self.poster(), self.profiles.least(|profile| profile.link.mtu));
@@ -258,14 +260,14 @@ impl Now<'_> {
                 changes.push(key.map_or(change.clone(), |key| change.and(key, Value::Switch(true))));
             }
         };
-        if self.w.verb.carries_payload() {
+        if verb.carries_payload() {
             add(inlined, (size > inlined).then_some("inline"));
         }
         if size > mtu {
             add(below(mtu), None);
         }
         of_wqe.into_iter().for_each(|smaller| add(smaller, None));
-        if self.w.verb == Verb::Send && size > receives {
+        if verb == Verb::Send && size > receives {
             add(receives, Some("inline_recv"));
         }
         add(below(64), None);

@@ -4,10 +4,13 @@ use crate::limits::least_way;
 use crate::plan::{Run, Work};
 use crate::results::{OperationTime, Ran, TimePart};
 
-/// The parts of an operation's time where nothing waits, and what it waits; of workloads of verbs whose latency is
-/// known.
+/// The parts of an operation's time where nothing waits, and what it waits; of workloads of one verb whose latency
+/// is known: operations of a mix have different parts.
 pub(super) fn operation_time(base: &Ran, run: &Run) -> Option<OperationTime> {
     let Work::Verbs(w) = &run.work else { return None };
+    if w.mix.is_some() {
+        return None;
+    }
     let mean = base.verbs().latency_ns.mean?;
     let mut parts: Vec<TimePart> = Vec::new();
     for term in least_way(&run.profiles, w) {

@@ -56,7 +56,7 @@ fn each<E>(base: &Ran, run: &Run, wanted: &[More], ask: &mut Asker<'_, E>) -> Re
 /// Whether the rerun with more of it would be the same run.
 fn is_without_effect(base: &Ran, run: &Run, resource: Resource) -> bool {
     let has_reads = match &run.work {
-        Work::Verbs(w) => w.opcode().returns_data(),
+        Work::Verbs(w) => w.operations().iter().any(|operation| operation.opcode.returns_data()),
         Work::System(_) => true,
     };
     base.without_effect.contains(&resource) || resource == Resource::OutstandingReads && !has_reads

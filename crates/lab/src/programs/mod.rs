@@ -4,6 +4,7 @@ mod requester;
 mod responder;
 mod ring;
 mod session;
+mod tally;
 
 use doorbell_systems::Measurement;
 use doorbell_verbs::{Mem, PostError, Program, Provider, VerbsError, Wc, WcStatus};
@@ -14,6 +15,8 @@ use responder::Responder;
 use session::Session;
 pub(crate) use session::buffer_bytes;
 use std::sync::Arc;
+pub(crate) use tally::OfKind;
+pub use tally::Tally;
 use thiserror::Error;
 
 /// Why a thread gave up.
@@ -33,7 +36,7 @@ pub enum ProgramError {
 /// What a thread measured from the end of the warm-up to the end of the run, beside what all saw together.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadResult {
-    /// Operations that this thread posted and saw completed.
+    /// Operations that this thread posted and saw completed, SENDs excepted.
     pub completed: u64,
     /// Messages it received.
     pub received: u64,
@@ -46,6 +49,10 @@ pub struct ThreadResult {
 pub struct Accounts {
     /// Operations that it posted.
     pub posted: u64,
+    /// Their payload in bytes.
+    pub posted_bytes: u64,
+    /// The payload in bytes of those that completed.
+    pub completed_bytes: u64,
     /// Those that completed, as their own or a later completion said.
     pub completed: u64,
     /// Those of which nothing is known at the end.
@@ -71,6 +78,8 @@ pub struct Worker {
     pub ports: u32,
     /// The counters of its machine that all its threads share, for atomics.
     pub counters: Option<Mem>,
+    /// What all threads know of each kind of operations.
+    pub tally: Tally,
 }
 
 /// `n % len`, without a division for the usual `n` below `2 * len`.
@@ -107,7 +116,7 @@ impl Program for Worker {
         let mut result = ThreadResult::default();
         let session = Session::open(&self, &provider)?;
         let recv_sges = session.recv_sges();
-        let mut responder = match topology::responds(w, self.machine) && w.verb.consumes_recv() {
+        let mut responder = match topology::responds(w, self.machine) && w.consumes_recvs() {
             true => Some(Responder::start(&session, &recv_sges)?),
             false => None,
         };

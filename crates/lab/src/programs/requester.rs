@@ -1,7 +1,8 @@
 //! A thread that posts the workload's verb.
 
 use super::ring::Ring;
-use super::session::{Paths, Session};
+use super::session::{Paths, Remote, Session};
+use super::tally::Tally;
 use super::{Accounts, ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id, wrap};
 use doorbell_systems::Measurement;
 use doorbell_systems::series::Seen;
@@ -9,7 +10,7 @@ use doorbell_verbs::{
     Cq, Provider, Qp, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Span, Time, UdDest, Wc,
 };
 use doorbell_workload::topology;
-use doorbell_workload::{Addresses, Buffers, Pattern, Resolved, Verb, Window};
+use doorbell_workload::{Addresses, Buffers, Operation, Pattern, Resolved, Verb, Window};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -26,7 +27,7 @@ struct Lane {
     /// Index of its ring.
     ring: usize,
     /// Memory it leads to; RC and UC, one-sided verbs.
-    remote: RemoteAddr,
+    remote: Remote,
 }
 
 /// Keeps the window full.
@@ -39,12 +40,15 @@ pub(super) struct Requester<'a, P: Provider> {
     dests: &'a [Vec<UdDest>],
     /// One for all QPs where they share a window and each operation is signalled; else one per QP.
     rings: Vec<Ring>,
+    /// Payload that was posted, in bytes.
+    posted_bytes: u64,
     /// Operations outstanding on all QPs.
     outstanding: u64,
     /// The most of these.
     most: u64,
-    /// Those of each local buffer.
-    sges: &'a [Sge],
+    kinds: Kinds,
+    /// Those of each local buffer, by kinds of operations.
+    sges: &'a [Vec<Sge>],
     local: Walk,
     /// Buffers that the peer's memory holds.
     buffers: Buffers,
@@ -58,6 +62,39 @@ pub(super) struct Requester<'a, P: Provider> {
     lane: usize,
     /// The destination whose turn it is; UD.
     dest: usize,
+}
+
+/// What is posted.
+struct Kinds {
+    all: Vec<Operation>,
+    /// The sum of their weights.
+    weight: u64,
+    /// What is known of each, where there are several.
+    tally: Tally,
+}
+
+impl Kinds {
+    fn of(worker: &Worker) -> Kinds {
+        let all = worker.workload.operations();
+        let weight = all.iter().map(|operation| u64::from(operation.weight)).sum();
+        Kinds { all, weight, tally: worker.tally.clone() }
+    }
+
+    /// Which comes next; without a draw where there is only one.
+    fn draw(&self, random: &mut Xoshiro256PlusPlus) -> usize {
+        if self.all.len() == 1 {
+            return 0;
+        }
+        let mut at = below(random, self.weight);
+        let drawn = self.all.iter().position(|operation| match at.checked_sub(operation.weight.into()) {
+            Some(rest) => {
+                at = rest;
+                false
+            }
+            None => true,
+        });
+        drawn.expect("a draw is below the sum of all weights")
+    }
 }
 
 /// Which buffer each operation takes.
@@ -112,7 +149,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         cpu: &'a P,
         session: &'a Session<'a, P>,
         paths: &'a Paths<P>,
-        sges: &'a [Sge],
+        sges: &'a [Vec<Sge>],
     ) -> Requester<'a, P> {
         let w = &*worker.workload;
         let window = w.window();
@@ -140,11 +177,13 @@ impl<'a, P: Provider> Requester<'a, P> {
             lanes,
             dests: &paths.dests,
             rings: (0..rings).map(|_| Ring::new(window.operations())).collect(),
+            posted_bytes: 0,
             outstanding: 0,
             most: match window {
                 Window::PerThread(operations) => operations.into(),
                 Window::PerQp(_) => u64::MAX,
             },
+            kinds: Kinds::of(worker),
             sges,
             local: Walk::over(Buffers::local(w).count, w.local_region.map(|_| w.addresses())),
             buffers: Buffers::remote(w),
@@ -193,14 +232,16 @@ impl<'a, P: Provider> Requester<'a, P> {
         Some(all[self.dest])
     }
 
-    fn op(&mut self, remote: RemoteAddr, slot: usize) -> SendOp {
-        match self.w.verb {
+    fn op(&mut self, verb: Verb, remote: &Remote, slot: usize) -> SendOp {
+        match verb {
             Verb::Send if self.w.header_only => SendOp::SendWithImm(slot as u32),
             Verb::Send => SendOp::Send,
-            Verb::Write => SendOp::Write(self.buffer(remote, slot)),
-            Verb::Read => SendOp::Read(self.buffer(remote, slot)),
-            Verb::FetchAdd => SendOp::FetchAdd { remote: self.counter(remote), add: 1 },
-            Verb::CompareSwap => SendOp::CompareSwap { remote: self.counter(remote), compare: 0, swap: 0 },
+            Verb::Write => SendOp::Write(self.buffer(remote.buffers, slot)),
+            Verb::Read => SendOp::Read(self.buffer(remote.buffers, slot)),
+            Verb::FetchAdd => SendOp::FetchAdd { remote: self.counter(remote.counters), add: 1 },
+            Verb::CompareSwap => {
+                SendOp::CompareSwap { remote: self.counter(remote.counters), compare: 0, swap: 0 }
+            }
         }
     }
 
@@ -223,16 +264,19 @@ impl<'a, P: Provider> Requester<'a, P> {
         self.list.clear();
         for _ in 0..self.w.batch {
             let number = self.rings[ring].posted();
-            let slot = self.rings[ring].push(now);
-            let sges = self.local.next(slot, &mut self.random) * self.w.sges() as usize;
-            let sges = &self.sges[sges..][..self.w.sges() as usize];
-            let op = self.op(remote, slot);
-            let mut wr = SendWr::new(wr_id(ring, slot), op, if self.w.size == 0 { &[] } else { sges });
+            let kind = self.kinds.draw(&mut self.random);
+            let Operation { verb, size, inline, sges: pieces, .. } = self.kinds.all[kind];
+            let slot = self.rings[ring].push(now, kind);
+            self.posted_bytes += u64::from(size);
+            let first = self.local.next(slot, &mut self.random) * pieces as usize;
+            let sges = &self.sges[kind][first..][..pieces as usize];
+            let op = self.op(verb, &remote, slot);
+            let mut wr = SendWr::new(wr_id(ring, slot), op, if size == 0 { &[] } else { sges });
             wr.dest = self.next_dest(qp);
             if self.signals(number) {
                 wr = wr.flags(SendFlags::SIGNALED);
             }
-            if self.w.inline {
+            if inline {
                 wr = wr.flags(SendFlags::INLINE);
             }
             self.list.push(wr);
@@ -289,33 +333,50 @@ impl<'a, P: Provider> Requester<'a, P> {
         let (ring, slot) = from_wr_id(wc.wr_id);
         let ring = &mut self.rings[ring];
         let posted = ring.posted_at(slot);
-        let latency: Span = now - posted;
-        let completed = match self.w.signal_every {
+        let (latency, kind) = (now - posted, ring.kind_of(slot));
+        // Of those that this completion tells of, the SENDs count where they are received.
+        let (mut completed, mut counts, mut bytes) = (0, 0, 0);
+        let mut one = |ring: &Ring, slot: usize| {
+            let kind = ring.kind_of(slot);
+            completed += 1;
+            bytes += u64::from(self.kinds.all[kind].size);
+            if !self.kinds.all[kind].verb.consumes_recv() {
+                counts += 1;
+                self.kinds.tally.completed(kind, now, measurement);
+            }
+        };
+        match self.w.signal_every {
             _ if self.w.drain => {
                 // The earlier operations of the window on the same QP are complete, too.
-                let earlier = (0..=slot).rev().step_by(self.lanes.len());
-                earlier.map(|slot| ring.complete(slot)).count() as u64
+                for slot in (0..=slot).rev().step_by(self.lanes.len()) {
+                    one(ring, slot);
+                    ring.complete(slot);
+                }
             }
             1 => {
+                one(ring, slot);
                 ring.complete(slot);
-                1
             }
-            _ => ring.complete_through(slot),
-        };
+            _ => {
+                ring.through(slot).for_each(|slot| one(ring, slot));
+                ring.complete_through(slot);
+            }
+        }
         self.outstanding -= completed;
         result.accounts.completed += completed;
+        result.accounts.completed_bytes += bytes;
         result.accounts.under_way += u128::from(measurement.overlap(posted, now).as_ps());
-        // SENDs count where they are received.
-        let counts = if self.w.verb.consumes_recv() { 0 } else { completed };
         let since = (self.w.signal_every > 1).then(|| ring.completed_at(now));
         measurement.saw(Seen { at: now, completed: counts, since, latency: Some(latency) });
+        self.kinds.tally.took(kind, now, latency, measurement);
         if measurement.contains(now) {
-            result.completed += completed;
+            result.completed += counts;
         }
     }
 
     /// Says what is under way at the end.
     pub(super) fn account(&self, measurement: &Measurement, accounts: &mut Accounts) {
+        accounts.posted_bytes = self.posted_bytes;
         for ring in &self.rings {
             accounts.posted += ring.posted();
             accounts.outstanding += ring.outstanding();

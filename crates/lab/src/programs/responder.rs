@@ -1,10 +1,11 @@
 //! A thread that posts RECVs.
 
 use super::session::Session;
+use super::tally::Tally;
 use super::{ProgramError, ThreadResult, check, from_wr_id, wr_id};
 use doorbell_systems::Measurement;
 use doorbell_systems::series::Seen;
-use doorbell_verbs::{Cq, Provider, Qp, RecvWr, Sge, Wc};
+use doorbell_verbs::{Cq, Provider, Qp, RecvWr, Sge, Time, Wc};
 use doorbell_workload::RECV_BATCH;
 
 /// RECVs of one QP, which its messages take in order.
@@ -24,6 +25,9 @@ pub(super) struct Responder<'a, P: Provider> {
     depth: u32,
     sges: &'a [Sge],
     list: Vec<RecvWr<'a>>,
+    /// Which kind of operation a message of each length is, by their lengths as completions have them.
+    lengths: Vec<(u32, usize)>,
+    tally: &'a Tally,
     wc: [Wc; RECV_BATCH as usize],
 }
 
@@ -41,6 +45,8 @@ impl<'a, P: Provider> Responder<'a, P> {
             depth,
             sges,
             list: Vec::with_capacity(RECV_BATCH as usize),
+            lengths: session.lengths(),
+            tally: session.tally(),
             wc: [Wc::default(); RECV_BATCH as usize],
         };
         for k in 0..responder.qps.len() {
@@ -65,6 +71,13 @@ impl<'a, P: Provider> Responder<'a, P> {
         Ok(self.qps[k].post_recv(&self.list)?)
     }
 
+    /// A message of so many bytes came now.
+    fn count(&self, length: u32, now: Time, measurement: &Measurement) {
+        if let Some((_, kind)) = self.lengths.iter().find(|(known, _)| *known == length) {
+            self.tally.completed(*kind, now, measurement);
+        }
+    }
+
     /// One pass of the poll loop; tells whether it found anything.
     pub(super) fn pass(
         &mut self,
@@ -84,6 +97,7 @@ impl<'a, P: Provider> Responder<'a, P> {
         }
         for i in 0..found {
             check(&self.wc[i])?;
+            self.count(self.wc[i].byte_len, now, measurement);
             let (k, _) = from_wr_id(self.wc[i].wr_id);
             self.queues[k].taken += 1;
             if self.queues[k].taken == RECV_BATCH.min(self.depth) {

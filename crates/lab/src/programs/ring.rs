@@ -6,6 +6,8 @@ use doorbell_verbs::Time;
 #[derive(Clone, Copy)]
 struct Slot {
     posted: Time,
+    /// Which operation of the workload it is.
+    kind: u16,
     done: bool,
 }
 
@@ -23,7 +25,7 @@ pub(super) struct Ring {
 
 impl Ring {
     pub(super) fn new(window: u32) -> Ring {
-        let slots = vec![Slot { posted: Time::START, done: false }; window as usize].into();
+        let slots = vec![Slot { posted: Time::START, kind: 0, done: false }; window as usize].into();
         Ring { slots, posted: 0, retired: 0, completed_at: Time::START, before: Time::START }
     }
 
@@ -59,11 +61,11 @@ impl Ring {
         slots.filter(|(_, slot)| !slot.done).map(|(number, slot)| (number, slot.posted))
     }
 
-    /// Enters an operation; returns its slot.
-    pub(super) fn push(&mut self, now: Time) -> usize {
+    /// Enters an operation of the workload's so-many-th kind; returns its slot.
+    pub(super) fn push(&mut self, now: Time, kind: usize) -> usize {
         debug_assert!(self.has_room(1));
         let slot = self.slot(self.posted);
-        self.slots[slot] = Slot { posted: now, done: false };
+        self.slots[slot] = Slot { posted: now, kind: kind as u16, done: false };
         self.posted += 1;
         slot
     }
@@ -71,6 +73,18 @@ impl Ring {
     /// When the operation in `slot` was posted.
     pub(super) fn posted_at(&self, slot: usize) -> Time {
         self.slots[slot].posted
+    }
+
+    /// Which kind of operation is in `slot`.
+    pub(super) fn kind_of(&self, slot: usize) -> usize {
+        self.slots[slot].kind.into()
+    }
+
+    /// The slots of operations up to that in `slot` that have not left, the oldest first.
+    pub(super) fn through(&self, slot: usize) -> impl Iterator<Item = usize> + use<> {
+        let (len, first) = (self.slots.len(), self.slot(self.retired));
+        let ahead = wrap(slot + len - first, len);
+        (0..=ahead).map(move |place| wrap(first + place, len))
     }
 
     /// A completion came now; says when the last did that came at another moment.
@@ -108,7 +122,7 @@ mod tests {
     #[test]
     fn oldest_is_awaited_first() {
         let mut ring = Ring::new(3);
-        let slots: Vec<usize> = (0..3).map(|_| ring.push(Time::START)).collect();
+        let slots: Vec<usize> = (0..3).map(|_| ring.push(Time::START, 0)).collect();
         assert!(!ring.has_room(1));
         ring.complete(slots[2]);
         ring.complete(slots[1]);
@@ -120,10 +134,10 @@ mod tests {
     #[test]
     fn a_signalled_one_brings_the_unsignalled_before_it() {
         let mut ring = Ring::new(8);
-        let mut slots: Vec<usize> = (0..8).map(|_| ring.push(Time::START)).collect();
+        let mut slots: Vec<usize> = (0..8).map(|_| ring.push(Time::START, 0)).collect();
         assert_eq!(ring.complete_through(slots[3]), 4);
         assert!(ring.has_room(4) && !ring.has_room(5));
-        slots.extend((0..4).map(|_| ring.push(Time::START)));
+        slots.extend((0..4).map(|_| ring.push(Time::START, 0)));
         assert_eq!(ring.complete_through(slots[7]), 4);
         assert_eq!(ring.complete_through(slots[11]), 4);
         assert!(ring.has_room(8));

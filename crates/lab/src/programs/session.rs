@@ -1,12 +1,13 @@
 //! A thread's verbs objects, and how it meets its peers.
 
+use super::tally::Tally;
 use super::{ProgramError, Worker};
 use doorbell_verbs::{
     AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, Mr, Mtu, Pd, Provider, Qp,
     QpCap, QpInitAttr, QpType, RemoteAddr, Sge, UdDest, VerbsError,
 };
 use doorbell_workload::topology::{self, Peer};
-use doorbell_workload::{Buffers, QueueLimits, Queues, Resolved};
+use doorbell_workload::{Buffers, Operation, QueueLimits, Queues, Resolved};
 
 /// Q_Key of every UD QP.
 const QKEY: u32 = 0x1111_1111;
@@ -26,8 +27,10 @@ pub(super) struct Session<'a, P: Provider> {
     recv_mr: Option<Mr<P>>,
     /// Local side of what this thread posts.
     send_mr: Option<Mr<P>>,
-    /// What peers may read, write or count in.
+    /// What peers may read and write.
     exposed: Option<Mr<P>>,
+    /// What peers may count in.
+    counters: Option<Mr<P>>,
 }
 
 /// What both ends of a connection must be able to do.
@@ -73,10 +76,19 @@ impl Introduction {
     }
 }
 
+/// Memory of a target, of which each verb has its own.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Remote {
+    /// For WRITEs and READs, where there are some.
+    pub(super) buffers: RemoteAddr,
+    /// For atomics, where there are some.
+    pub(super) counters: RemoteAddr,
+}
+
 /// Where a thread's operations go.
 pub(super) struct Paths<P: Provider> {
-    /// Memory of each target, in the order of `topology::targets`; none for SEND.
-    pub(super) remotes: Vec<RemoteAddr>,
+    /// Memory of each target, in the order of `topology::targets`.
+    pub(super) remotes: Vec<Remote>,
     /// For UD: the destinations through each QP, in the same order.
     pub(super) dests: Vec<Vec<UdDest>>,
     /// Held as long as the destinations are used.
@@ -88,7 +100,7 @@ fn ud(w: &Resolved) -> bool {
 }
 
 fn recv_length(w: &Resolved) -> u32 {
-    w.size + if ud(w) { GRH_BYTES } else { 0 }
+    w.longest_send() + if ud(w) { GRH_BYTES } else { 0 }
 }
 
 /// Bytes of the buffers of a thread of `machine`.
@@ -102,13 +114,18 @@ pub(crate) fn buffer_bytes(w: &Resolved, machine: u32, queues: &Queues) -> u64 {
     own + exposed + recvs
 }
 
+/// What peers read and write.
+const BUFFERS: &str = "buffers";
+/// What peers count in.
+const COUNTERS: &str = "counters";
+
 /// Key under which QP `k` of a thread tells where it is.
 fn qp_key(machine: u32, thread: u32, k: u32) -> String {
     format!("qp {machine}.{thread}.{k}")
 }
 
-fn memory_key(machine: u32, thread: u32) -> String {
-    format!("memory {machine}.{thread}")
+fn memory_key(what: &str, machine: u32, thread: u32) -> String {
+    format!("{what} {machine}.{thread}")
 }
 
 fn ready_key(machine: u32, thread: u32) -> String {
@@ -134,10 +151,10 @@ impl<'a, P: Provider> Session<'a, P> {
             max_send_sge: w.sges(),
             max_send_wr: if requests { w.window().operations() } else { 1 },
             max_recv_wr: queues.recv_depth.max(1),
-            max_inline_data: if w.inline && requests { w.size } else { 0 },
+            max_inline_data: if requests { w.longest_inline() } else { 0 },
             ..QpCap::default()
         };
-        let max_inl_recv = if w.inline_recv { w.size } else { 0 };
+        let max_inl_recv = if w.inline_recv { w.longest_send() } else { 0 };
         let init = QpInitAttr { max_inl_recv, ..QpInitAttr::new(w.transport, cap) };
         let access = ConnectAttr::default().access;
         let mut qps = Vec::with_capacity(queues.qps as usize);
@@ -159,6 +176,7 @@ impl<'a, P: Provider> Session<'a, P> {
             recv_mr: None,
             send_mr: None,
             exposed: None,
+            counters: None,
         };
         session.register(requests)?;
         session.introduce()?;
@@ -187,12 +205,13 @@ impl<'a, P: Provider> Session<'a, P> {
         if self.queues.recv_depth > 0 {
             let len = Buffers::received(w, self.recv_depth()).bytes() * self.qps.len() as u64;
             self.recv_mr = Some(self.registered(len, AccessFlags::LOCAL_WRITE)?);
-        } else if topology::responds(w, self.worker.machine) {
-            let access = AccessFlags::LOCAL_WRITE | ConnectAttr::default().access;
-            self.exposed = Some(match self.worker.counters {
-                Some(mem) => self.pd.reg_mr(mem, access)?,
-                None => self.registered(Buffers::remote(w).bytes(), access)?,
-            });
+        }
+        let access = AccessFlags::LOCAL_WRITE | ConnectAttr::default().access;
+        if let Some(mem) = self.worker.counters {
+            self.counters = Some(self.pd.reg_mr(mem, access)?);
+        }
+        if topology::responds(w, self.worker.machine) && w.reaches_buffers() {
+            self.exposed = Some(self.registered(Buffers::remote(w).bytes(), access)?);
         }
         Ok(())
     }
@@ -209,12 +228,28 @@ impl<'a, P: Provider> Session<'a, P> {
             .collect()
     }
 
-    /// The SGEs of each local buffer.
-    pub(super) fn send_sges(&self) -> Vec<Sge> {
+    /// What is known of each kind of operations.
+    pub(super) fn tally(&self) -> &'a Tally {
+        &self.worker.tally
+    }
+
+    /// The SENDs among the kinds of operations, by the lengths that completions of their RECVs have.
+    pub(super) fn lengths(&self) -> Vec<(u32, usize)> {
+        let header = if ud(self.w()) { GRH_BYTES } else { 0 };
+        let operations = self.w().operations().into_iter().enumerate();
+        let sends = operations.filter(|(_, operation)| operation.verb.consumes_recv());
+        sends.map(|(kind, operation)| (operation.size + header, kind)).collect()
+    }
+
+    /// The SGEs of each local buffer, for an operation of each kind.
+    pub(super) fn send_sges(&self) -> Vec<Vec<Sge>> {
         let Some(mr) = &self.send_mr else { return Vec::new() };
         let (w, buffers) = (self.w(), Buffers::local(self.w()));
-        let pieces = (0..buffers.count).flat_map(|number| buffers.pieces(w, number));
-        pieces.map(|(at, length)| mr.sge(at, length)).collect()
+        let of_kind = |operation: Operation| {
+            let pieces = (0..buffers.count).flat_map(|number| buffers.pieces(w, operation, number));
+            pieces.map(|(at, length)| mr.sge(at, length)).collect()
+        };
+        w.operations().into_iter().map(of_kind).collect()
     }
 
     /// Tells where the QPs and the memory are.
@@ -225,8 +260,9 @@ impl<'a, P: Provider> Session<'a, P> {
             let introduction = Introduction { endpoint: qp.endpoint(self.port)?, nic };
             self.provider.publish(&qp_key(machine, thread, k as u32), &introduction.to_bytes());
         }
-        if let Some(mr) = &self.exposed {
-            self.provider.publish(&memory_key(machine, thread), &mr.remote(0).to_bytes());
+        let shared = [(&self.exposed, BUFFERS), (&self.counters, COUNTERS)];
+        for (mr, what) in shared.into_iter().filter_map(|(mr, what)| Some((mr.as_ref()?, what))) {
+            self.provider.publish(&memory_key(what, machine, thread), &mr.remote(0).to_bytes());
         }
         Ok(())
     }
@@ -245,8 +281,20 @@ impl<'a, P: Provider> Session<'a, P> {
         Ok(Introduction::from_bytes(&found)?)
     }
 
-    fn find_memory(&self, machine: u32) -> Result<RemoteAddr, ProgramError> {
-        Ok(RemoteAddr::from_bytes(&self.provider.lookup(&memory_key(machine, self.worker.thread)))?)
+    fn find_memory(&self, what: &str, machine: u32) -> Result<RemoteAddr, ProgramError> {
+        let key = memory_key(what, machine, self.worker.thread);
+        Ok(RemoteAddr::from_bytes(&self.provider.lookup(&key))?)
+    }
+
+    fn find_remote(&self, machine: u32) -> Result<Remote, ProgramError> {
+        let mut remote = Remote::default();
+        if self.w().reaches_buffers() {
+            remote.buffers = self.find_memory(BUFFERS, machine)?;
+        }
+        if self.w().counters.is_some() {
+            remote.counters = self.find_memory(COUNTERS, machine)?;
+        }
+        Ok(remote)
     }
 
     /// Brings the QPs up, and returns once every target is up, too.
@@ -273,9 +321,7 @@ impl<'a, P: Provider> Session<'a, P> {
         let sending = if ud(self.w()) { self.qps.len() } else { 0 };
         let mut paths = Paths { remotes: Vec::new(), dests: vec![Vec::new(); sending], _ahs: Vec::new() };
         for &machine in targets {
-            if !self.w().verb.consumes_recv() {
-                paths.remotes.push(self.find_memory(machine)?);
-            }
+            paths.remotes.push(self.find_remote(machine)?);
             if ud(self.w()) {
                 let ah =
                     Ah::to_endpoint(&self.pd, self.port, &self.find_qp(Peer { machine, qp: 0 })?.endpoint)?;

@@ -1,6 +1,7 @@
 //! What runs gave.
 
 mod found;
+mod kinds;
 mod known;
 mod lift;
 mod outcome;
@@ -8,6 +9,7 @@ mod shown;
 mod stored;
 
 pub use found::Found;
+pub use kinds::OfKind;
 pub(crate) use known::Known;
 pub use lift::{Advice, Bottleneck, Gain, GroupLift, Lift, OperationTime, Relaxed, TimePart, TogetherLift};
 pub use outcome::{Cache, Latency, Outcome, Pcie, PhaseTime, SCHEMA, SentAgain, UncoreUse, Utilization};

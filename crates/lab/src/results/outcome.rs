@@ -1,6 +1,8 @@
 //! What a simulation says.
 
-use super::{Advice, Bottleneck, Certainty, GroupLift, Lift, MeasuredTime, OperationTime, TogetherLift};
+use super::{
+    Advice, Bottleneck, Certainty, GroupLift, Lift, MeasuredTime, OfKind, OperationTime, TogetherLift,
+};
 use crate::explain;
 use crate::programs::ThreadResult;
 use crate::simulate::Run;
@@ -11,7 +13,7 @@ use doorbell_nic::{NicCache, Part, Resource, counted};
 use doorbell_sim::{CacheUse, PcieUse, ResourceUse, Uncore};
 use doorbell_systems::{Measured, Phase, Spent};
 use doorbell_verbs::RunError;
-use doorbell_workload::{Resolved, Verb};
+use doorbell_workload::Resolved;
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,6 +65,9 @@ pub struct Outcome {
     pub sent_again: SentAgain,
     /// From post to completion seen, of signalled operations.
     pub latency_ns: Latency,
+    /// The operations of each item of a mix, in its order; empty where all are alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<OfKind>,
     /// What limits the rate.
     pub bottleneck: Bottleneck,
     /// What more of each resource brings; empty unless asked for.
@@ -436,20 +441,20 @@ impl From<&Histogram<u32>> for Latency {
 }
 
 /// What a thread counted: of SENDs those that it received.
-fn of_thread(w: &Resolved, thread: &ThreadResult) -> u64 {
-    if w.verb == Verb::Send { thread.received } else { thread.completed }
+fn of_thread(thread: &ThreadResult) -> u64 {
+    thread.completed + thread.received
 }
 
 /// Operations that completed.
-fn completed(w: &Resolved, run: &Run) -> u64 {
-    run.threads.iter().map(|(_, thread)| of_thread(w, thread)).sum()
+fn completed(run: &Run) -> u64 {
+    run.threads.iter().map(|(_, thread)| of_thread(thread)).sum()
 }
 
 /// Operations per second in millions, by machine.
 pub(crate) fn rates(w: &Resolved, run: &Run) -> Vec<f64> {
     let mut operations = vec![0u64; w.machines as usize];
     for (machine, thread) in &run.threads {
-        operations[*machine as usize] += of_thread(w, thread);
+        operations[*machine as usize] += of_thread(thread);
     }
     let seconds = run.shown.span().as_secs_f64();
     let all = operations.iter().sum::<u64>() as f64 / seconds / 1e6;
@@ -467,14 +472,14 @@ impl Outcome {
     /// Its bottleneck is the resource that was busiest, not confirmed.
     pub(crate) fn new(w: &Resolved, run: &Run) -> Outcome {
         let mops_per_machine = rates(w, run);
-        let m = &run.metrics;
+        let (m, mops) = (&run.metrics, mops_per_machine.iter().sum());
         let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
         let bottleneck = explain::busiest(&resources, &|machine| w.machine_name(machine));
         Outcome {
             schema: SCHEMA,
             workload: w.clone(),
-            mops: mops_per_machine.iter().sum(),
-            completed: completed(w, run),
+            mops,
+            completed: completed(run),
             interval: run.shown.certainty.clone(),
             measured: run.shown.measured.clone(),
             waits: run.shown.waits.clone(),
@@ -482,6 +487,7 @@ impl Outcome {
             dropped: m.dropped,
             sent_again: SentAgain::from(&m.sent_again),
             latency_ns: run.shown.latency,
+            kinds: OfKind::all(w, run, mops),
             bottleneck,
             lift: Vec::new(),
             together: None,

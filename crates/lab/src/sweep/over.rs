@@ -25,6 +25,9 @@ impl Over {
             || format!("`{text}` is not what to sweep over: write an option and its values, as {EXAMPLES}");
         let (name, values) = text.split_once('=').ok_or_else(wrong)?;
         let field = asked::option(name.trim())?;
+        if field.key == "mix" {
+            return Err("mix is not to be swept over, as its items stand between commas like values: set mixes side by side by compare".into());
+        }
         let mut all: Vec<Value> = Vec::new();
         for part in values.split(',').map(str::trim) {
             match Range::parse(field, part)? {

@@ -31,6 +31,11 @@ impl Linear {
     pub fn time(&self, bytes: u64) -> u64 {
         pieces(bytes, self.most) * self.base + bytes * self.slope / 1000
     }
+
+    /// What `bytes` take at least, wherever TLPs are cut.
+    fn least(&self, bytes: u64) -> u64 {
+        bytes * self.base / self.most.max(1) + bytes * self.slope / 1000
+    }
 }
 
 /// Time on the PCIe link, in picoseconds.
@@ -78,6 +83,11 @@ impl PcieCost {
     #[inline]
     pub fn completions(&self, bytes: u64) -> u64 {
         self.completion.time(bytes)
+    }
+
+    /// What `bytes` take at least of the completions of a DMA read that brings others, too.
+    pub(crate) fn least_completions(&self, bytes: u64) -> u64 {
+        self.completion.least(bytes)
     }
 
     /// A DMA write of `bytes`, towards the host.

@@ -93,9 +93,37 @@ impl<'a> Bounds<'a> {
         cost::parts(self.shape().buffers(), self.message().mtu).map(u64::from)
     }
 
+    /// Bytes that a WQE takes of those that are read.
+    fn wqe_slot(&self) -> u64 {
+        u64::from(wqe::pad(self.shape().wqe_bytes(self.costs().generation)))
+    }
+
+    /// Whether a DMA that reads WQEs may bring some of other lengths: its TLPs are not cut by these alone.
+    fn reads_others(&self) -> bool {
+        self.mix.mixed_lists && self.mix.batch > 1
+    }
+
+    /// Completions of the reads of WQEs.
+    fn wqe_completions(&self, terms: &mut Terms) {
+        let (pcie, what) = (&self.costs().pcie, "completions of reads of WQEs");
+        let mut reads = self.wqe_reads().map(|bytes| pcie.completions(bytes));
+        match self.reads_others() {
+            true if reads.next().is_some() => terms.once(what, pcie.least_completions(self.wqe_slot())),
+            true => {}
+            false => terms.times(what, reads, self.mix.batch),
+        }
+    }
+
+    /// Requests that read WQEs.
+    fn wqe_requests(&self, terms: &mut Terms) {
+        let (pcie, alone) = (&self.costs().pcie, !self.reads_others());
+        let requests = self.wqe_reads().map(|bytes| pcie.read_requests(if alone { bytes } else { 1 }));
+        terms.times("requests for WQEs", requests, self.mix.batch);
+    }
+
     /// Bytes of each DMA with which the NIC reads the WQEs of a post.
     fn wqe_reads(&self) -> impl Iterator<Item = u64> {
-        let slot = u64::from(wqe::pad(self.shape().wqe_bytes(self.costs().generation)));
+        let slot = self.wqe_slot();
         let wqes = match self.shape().method {
             Method::WqeByMmio => None,
             Method::Doorbell { batch } => Some(accounting::doorbell_fetches(&self.profile().nic, batch)),
@@ -164,8 +192,7 @@ impl<'a> Bounds<'a> {
         let pcie = &self.costs().pcie;
         self.terms(
             |terms| {
-                let wqes = self.wqe_reads().map(|bytes| pcie.completions(bytes));
-                terms.times("completions of reads of WQEs", wqes, self.mix.batch);
+                self.wqe_completions(terms);
                 if self.shape().payload_read() > 0 {
                     let payload = self.parts().map(|bytes| pcie.completions(bytes));
                     terms.times("completions of reads of payload", payload, 1);
@@ -199,8 +226,7 @@ impl<'a> Bounds<'a> {
 
     fn to_requester(&self, terms: &mut Terms) {
         let pcie = &self.costs().pcie;
-        let wqes = self.wqe_reads().map(|bytes| pcie.read_requests(bytes));
-        terms.times("requests for WQEs", wqes, self.mix.batch);
+        self.wqe_requests(terms);
         if self.shape().payload_read() > 0 {
             let payload = self.parts().map(|bytes| pcie.read_requests(bytes));
             terms.times("requests for payload", payload, 1);

@@ -319,6 +319,7 @@ mod tests {
                 counter_stride: 8,
                 inline_recv: false,
                 recv_batch: 1,
+                mixed_lists: false,
             })
         })
     }

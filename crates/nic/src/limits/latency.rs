@@ -18,13 +18,23 @@ pub(super) struct Way<'a> {
     steps: Terms,
 }
 
+/// A post, of a list of which the others are not known only its own part.
+fn alone(mix: &Mix, shape: PostShape) -> PostShape {
+    match shape.method {
+        Method::Doorbell { .. } if mix.mixed_lists => {
+            PostShape { method: Method::Doorbell { batch: 1 }, ..shape }
+        }
+        _ => shape,
+    }
+}
+
 impl<'a> Way<'a> {
     fn new(requester: &'a Side<'a>, responder: &'a Side<'a>, mix: &'a Mix) -> Way<'a> {
         Way {
             requester,
             responder,
             mix,
-            shape: mix.post(requester.profile, true),
+            shape: alone(mix, mix.post(requester.profile, true)),
             message: mix.message(requester.profile, responder.profile),
             written: 0,
             steps: Terms::default(),
@@ -100,7 +110,7 @@ impl<'a> Way<'a> {
 
     /// Where not every work request of a QP is signalled, some of the same list come before one that is.
     fn those_before(&mut self) {
-        if self.mix.window_per_qp {
+        if self.mix.window_per_qp && !self.mix.mixed_lists {
             let before = gcd(self.mix.signal_every.into(), self.mix.batch.into()) - 1;
             let each = self.requester.costs.send_requests(&self.shape, &self.message);
             self.step("sending unit: requests before it in its list", each * before);

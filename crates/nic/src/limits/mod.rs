@@ -71,6 +71,8 @@ pub struct Mix {
     pub inline_recv: bool,
     /// RECVs per post.
     pub recv_batch: u32,
+    /// Whether lists hold work requests of other kinds beside these, of which nothing is said here.
+    pub mixed_lists: bool,
 }
 
 impl Mix {
@@ -130,34 +132,43 @@ pub fn limits(profile: &Profile, mix: &Mix) -> Vec<Limit> {
     sorted(bounds(profile, mix))
 }
 
+/// Kinds of operations of a workload, each with its weight: of the bounds of all, each takes its share. They differ in
+/// what they post, not in who posts to whom, in windows, batches or signals.
+pub type Kinds = [(Mix, u64)];
+
 /// All bounds of a workload on groups of machines, in the order of their numbers, the least first. How many
 /// machines there are, the groups say.
 ///
 /// Where targets are taken at random (all to all), and machines differ, a bound is one of the rate that is
-/// reached on average over these draws.
-pub fn limits_of_groups(groups: &[Machines<'_>], mix: &Mix) -> Vec<Limit> {
-    match alike(groups, mix) {
-        Some((profile, mix)) => limits(profile, &mix),
-        None if groups.is_empty() => Vec::new(),
-        None => sorted(Cluster::of(groups, mix).bounds()),
+/// reached on average over these draws; so it is where kinds of operations are drawn.
+pub fn limits_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<Limit> {
+    match alike(groups) {
+        _ if groups.is_empty() || kinds.is_empty() => Vec::new(),
+        Some((profile, machines)) => {
+            let kinds: Vec<(Mix, u64)> =
+                kinds.iter().map(|(mix, weight)| (Mix { machines, ..*mix }, *weight)).collect();
+            limits_of_kinds(profile, &kinds)
+        }
+        None => sorted(Cluster::of(groups, kinds).bounds()),
     }
 }
 
-/// The least time from posting an operation to having polled its completion, on any of the machines.
-pub fn unloaded_latency_of_groups(groups: &[Machines<'_>], mix: &Mix) -> Span {
-    span(&quickest(groups, mix))
+/// The least time from posting an operation of any kind to having polled its completion, on any of the machines.
+pub fn unloaded_latency_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Span {
+    span(&quickest(groups, kinds))
 }
 
 /// The parts of that time, in nanoseconds.
-pub fn unloaded_way_of_groups(groups: &[Machines<'_>], mix: &Mix) -> Vec<Term> {
-    quickest(groups, mix).all()
+pub fn unloaded_way_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<Term> {
+    quickest(groups, kinds).all()
 }
 
-fn quickest(groups: &[Machines<'_>], mix: &Mix) -> Terms {
-    match alike(groups, mix) {
-        Some((profile, mix)) => way(profile, &mix),
-        None => Cluster::of(groups, mix).quickest(),
-    }
+fn quickest(groups: &[Machines<'_>], kinds: &Kinds) -> Terms {
+    let of_kind = |kind: &(Mix, u64)| match alike(groups) {
+        Some((profile, machines)) => way(profile, &Mix { machines, ..kind.0 }),
+        None => Cluster::of(groups, std::slice::from_ref(kind)).quickest(),
+    };
+    kinds.iter().map(of_kind).min_by(|a, b| a.sum().total_cmp(&b.sum())).unwrap_or_default()
 }
 
 /// The way of an operation between machines that are alike.
@@ -166,23 +177,45 @@ fn way(profile: &Profile, mix: &Mix) -> Terms {
     Way::whole(&side, &side, &mix.sensible())
 }
 
-/// The profile of all machines, and the workload on so many, where they are alike.
-fn alike<'a>(groups: &[Machines<'a>], mix: &Mix) -> Option<(&'a Profile, Mix)> {
+/// The profile of all machines, and how many these are, where they are alike.
+fn alike<'a>(groups: &[Machines<'a>]) -> Option<(&'a Profile, u32)> {
     let first = groups.first()?.profile;
-    let mix = Mix { machines: unlike::count(groups), ..*mix };
-    groups.iter().all(|group| group.profile == first).then_some((first, mix))
+    groups.iter().all(|group| group.profile == first).then(|| (first, unlike::count(groups)))
+}
+
+/// All bounds of kinds of operations that are drawn, the least first.
+fn limits_of_kinds(profile: &Profile, kinds: &Kinds) -> Vec<Limit> {
+    if let [(mix, _)] = kinds {
+        return limits(profile, mix);
+    }
+    let each: Vec<(f64, Vec<Limit>)> =
+        shares(kinds).map(|(mix, share)| (share, bounds_by_direction(profile, mix))).collect();
+    let count = each.first().map_or(0, |(_, bounds)| bounds.len());
+    let bound =
+        |i: usize| terms::mixed(each.iter().map(|(share, bounds)| (*share, bounds[i].clone())).collect());
+    sorted((0..count).map(bound).collect())
+}
+
+/// The kinds, with the part of all operations that each is.
+fn shares(kinds: &Kinds) -> impl Iterator<Item = (&Mix, f64)> + Clone {
+    let all: u64 = kinds.iter().map(|(_, weight)| weight).sum();
+    kinds.iter().map(move |(mix, weight)| (mix, *weight as f64 / all as f64))
 }
 
 /// All bounds of several workloads that share a NIC, each with its number of operations, the least
-/// first: of each resource, what they take together. They differ in what they post, not in who posts
-/// to whom.
+/// first: of each resource, what they take together, of a link in each direction. They differ in what they
+/// post, not in who posts to whom.
 pub fn limits_of_all(profile: &Profile, parts: &[(Mix, u64)]) -> Vec<Limit> {
     let parts: Vec<(&Mix, u64)> = parts.iter().filter(|(_, n)| *n > 0).map(|(mix, n)| (mix, *n)).collect();
+    if let [(mix, _)] = &parts[..] {
+        return limits(profile, mix);
+    }
     let all: u64 = parts.iter().map(|(_, n)| n).sum();
     let each: Vec<(f64, Vec<Limit>)> = parts
         .iter()
         .map(|(mix, n)| {
-            (*n as f64 / all as f64, bounds(profile, &Mix { pattern: parts[0].0.pattern, ..**mix }))
+            let mix = Mix { pattern: parts[0].0.pattern, ..**mix };
+            (*n as f64 / all as f64, bounds_by_direction(profile, &mix))
         })
         .collect();
     let count = each.first().map_or(0, |(_, bounds)| bounds.len());
@@ -206,12 +239,22 @@ fn sorted(mut all: Vec<Limit>) -> Vec<Limit> {
     all
 }
 
-/// All bounds, in an order that depends on the pattern alone.
+/// All bounds, in an order that depends on the pattern alone. Of a link, that of the direction that an operation takes
+/// more of.
 fn bounds(profile: &Profile, mix: &Mix) -> Vec<Limit> {
+    bounds_by(profile, mix, |bounds| bounds.all())
+}
+
+/// The same with both directions of a link: not all kinds of operations take more of the same.
+fn bounds_by_direction(profile: &Profile, mix: &Mix) -> Vec<Limit> {
+    bounds_by(profile, mix, |bounds| bounds::KINDS.iter().map(|kind| kind(bounds)).collect())
+}
+
+fn bounds_by(profile: &Profile, mix: &Mix, of_group: impl Fn(&Bounds<'_>) -> Vec<Limit>) -> Vec<Limit> {
     let (mix, side) = (&mix.sensible(), &Side::of(profile));
     let (groups, ports) = (mix.groups(), profile.link.ports.min(mix.ports));
     let bounds = |group| Bounds { own: side, peer: side, mix, group, ports, may_drop: false };
-    let mut all: Vec<Limit> = groups.iter().flat_map(|group| bounds(group).all()).collect();
+    let mut all: Vec<Limit> = groups.iter().flat_map(|group| of_group(&bounds(group))).collect();
     all.extend(windows(side, side, mix, &Outstanding { operations: mix.outstanding(), lanes: mix.lanes() }));
     all
 }

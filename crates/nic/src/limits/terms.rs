@@ -26,6 +26,9 @@ pub struct Term {
     pub each: f64,
     /// In what it is measured.
     pub unit: Measure,
+    /// Which item of a mix takes it, counted from 0; absent where all operations are alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<usize>,
 }
 
 impl Term {
@@ -110,7 +113,7 @@ impl Terms {
 
     /// `count` times `each` picoseconds.
     pub(super) fn time(&mut self, what: &'static str, count: f64, each: u64) {
-        self.push(Term { what, count, each: ns(each), unit: Measure::Nanoseconds });
+        self.push(Term { what, count, each: ns(each), unit: Measure::Nanoseconds, item: None });
     }
 
     /// Once `each` picoseconds.
@@ -124,19 +127,19 @@ impl Terms {
         if n > 0 {
             let each = ns(sum) / n as f64;
             let count = n as f64 / f64::from(operations);
-            self.push(Term { what, count, each, unit: Measure::Nanoseconds });
+            self.push(Term { what, count, each, unit: Measure::Nanoseconds, item: None });
         }
     }
 
     /// `count` times so many bytes in all.
     pub(super) fn bytes(&mut self, what: &'static str, count: u32, all: u64) {
         let each = all as f64 / f64::from(count.max(1));
-        self.push(Term { what, count: count.into(), each, unit: Measure::Bytes });
+        self.push(Term { what, count: count.into(), each, unit: Measure::Bytes, item: None });
     }
 
     /// So much of something.
     pub(super) fn amount(&mut self, what: &'static str, each: f64, unit: Measure) {
-        self.push(Term { what, count: 1.0, each, unit });
+        self.push(Term { what, count: 1.0, each, unit, item: None });
     }
 
     /// The terms of a bound, each so many times.
@@ -159,17 +162,29 @@ impl Terms {
 
 /// A bound of several workloads with their shares: what each needs of a resource adds up.
 pub(super) fn together<'a>(parts: impl Iterator<Item = (f64, &'a Limit)>) -> Limit {
-    let mut parts: Vec<(f64, &Limit)> = parts.collect();
-    parts.sort_by(|a, b| (b.0 / b.1.mops).total_cmp(&(a.0 / a.1.mops)));
-    let (share, most) = parts[0];
+    joined(parts.collect(), |terms, _, term| terms.add(term))
+}
+
+/// The same of the items of a mix, by their numbers, which the terms keep.
+pub(super) fn mixed(parts: Vec<(f64, Limit)>) -> Limit {
+    let parts = parts.iter().map(|(share, limit)| (*share, limit)).collect();
+    joined(parts, |terms, item, term| terms.push(Term { item: Some(item), ..term }))
+}
+
+fn joined(parts: Vec<(f64, &Limit)>, add: impl Fn(&mut Terms, usize, Term)) -> Limit {
+    let mut parts: Vec<(usize, f64, &Limit)> =
+        parts.into_iter().enumerate().map(|(number, (share, limit))| (number, share, limit)).collect();
+    parts.sort_by(|a, b| (b.1 / b.2.mops).total_cmp(&(a.1 / a.2.mops)));
+    let (_, share, most) = parts[0];
     if parts.len() == 1 {
         return most.clone();
     }
     let mut terms = Terms::default();
-    for (share, limit) in &parts {
+    for (number, share, limit) in &parts {
         // Of what there is for the part that takes most.
         let scale = share * most.capacity / limit.capacity;
-        limit.terms.iter().for_each(|term| terms.add(Term { count: term.count * scale, ..*term }));
+        let scaled = |term: &Term| Term { count: term.count * scale, ..*term };
+        limit.terms.iter().for_each(|term| add(&mut terms, *number, scaled(term)));
     }
     let percent = 100.0 * share * most.capacity / most.mops / terms.sum();
     let text = format!("{} kinds of work requests; {percent:.0}% is from {}", parts.len(), most.text);

@@ -9,7 +9,7 @@ use super::bounds::{self, Bounds, Kind};
 use super::groups::Group;
 use super::latency::Way;
 use super::terms::{self, Limit, Measure, Terms};
-use super::{Mix, NS_PER_US, Pattern, Side, windows};
+use super::{Kinds, Mix, NS_PER_US, Pattern, Side, shares, windows};
 use crate::{Digits, Profile};
 use doorbell_verbs::QpType;
 use std::ops::Range;
@@ -45,6 +45,9 @@ impl Part {
 
 /// A run on machines that differ.
 pub(super) struct Cluster<'a> {
+    /// What is posted, of which part of all operations.
+    kinds: Vec<(f64, Mix)>,
+    /// The first of these: who posts to whom, all of them say alike.
     mix: Mix,
     sides: Vec<Side<'a>>,
     posters: Vec<Part>,
@@ -125,9 +128,17 @@ fn posted(machines: &[Shared], all: f64) -> Vec<f64> {
     ranges.iter().map(|(low, high)| low + part * (high - low)).collect()
 }
 
+/// Whether messages are dropped where no RECV is posted: then who is slow to post them holds nobody up.
+fn drops(mix: &Mix) -> bool {
+    mix.opcode.consumes_recv() && mix.qp_type != QpType::Rc
+}
+
 impl<'a> Cluster<'a> {
-    pub(super) fn of(groups: &[Machines<'a>], mix: &Mix) -> Cluster<'a> {
-        let mix = Mix { machines: count(groups), ..*mix }.sensible();
+    /// There is one kind of operations at least.
+    pub(super) fn of(groups: &[Machines<'a>], kinds: &Kinds) -> Cluster<'a> {
+        let here = |mix: &Mix| Mix { machines: count(groups), ..*mix }.sensible();
+        let kinds: Vec<(f64, Mix)> = shares(kinds).map(|(mix, share)| (share, here(mix))).collect();
+        let mix = kinds[0].1;
         let mut end = 0u32;
         let ranges = groups.iter().map(|group| {
             let start = end;
@@ -143,6 +154,7 @@ impl<'a> Cluster<'a> {
             Pattern::AllToAll => (all.clone(), all),
         };
         Cluster {
+            kinds,
             mix,
             sides: groups.iter().map(|group| Side::of(group.profile)).collect(),
             posters: posters.into_iter().filter(|part| part.len() > 0).collect(),
@@ -204,10 +216,21 @@ impl<'a> Cluster<'a> {
         let own = self.side(part);
         let bounds = self.peers(part, others).map(|peer| {
             let peer = self.side(peer);
-            kind(&Bounds { own, peer, mix: &self.mix, group, ports: self.ports, may_drop })
+            self.of_kinds(|mix| {
+                let may_drop = may_drop && drops(mix);
+                kind(&Bounds { own, peer, mix, group, ports: self.ports, may_drop })
+            })
         });
         let largest = bounds.max_by(|a, b| a.mops.total_cmp(&b.mops));
         largest.expect("a machine that takes part has peers")
+    }
+
+    /// What all kinds of operations take of a resource, each by its share.
+    fn of_kinds(&self, bound: impl Fn(&Mix) -> Limit) -> Limit {
+        match &self.kinds[..] {
+            [(_, mix)] => bound(mix),
+            kinds => terms::mixed(kinds.iter().map(|(share, mix)| (*share, bound(mix))).collect()),
+        }
     }
 
     /// Who posts to machine 0: each for itself. Machine 0: all that comes.
@@ -260,7 +283,7 @@ impl<'a> Cluster<'a> {
         for part in self.responders.iter().filter(|_| share > 0.0) {
             let group = self.mix.one_of(self.among(part));
             for kind in bounds::KINDS {
-                let limit = self.bound_of(kind, part, &group, self.may_drop());
+                let limit = self.bound_of(kind, part, &group, true);
                 let percent = Digits(share * 100.0, 1);
                 let text = format!("{}, and each takes at least {percent}% of all operations", limit.text);
                 all.push(terms::scaled(&limit, share, text));
@@ -271,11 +294,6 @@ impl<'a> Cluster<'a> {
 
     fn among(&self, part: &Part) -> Group {
         self.mix.responders_among(self.who(part), &part.machines)
-    }
-
-    /// Whether messages are dropped where no RECV is posted: then who is slow to post them holds nobody up.
-    fn may_drop(&self) -> bool {
-        self.mix.opcode.consumes_recv() && self.mix.qp_type != QpType::Rc
     }
 
     /// Each machine is the target of its share of what the others post.
@@ -322,7 +340,7 @@ impl<'a> Cluster<'a> {
     fn shared(&self, kind: Kind, part: &Part, most: f64) -> Shared {
         let group = |posts| self.mix.one_of_all(self.who(part), &part.machines, posts);
         let posts = self.bound(kind, part, &group(true));
-        let responds = self.bound_of(kind, part, &group(false), self.may_drop());
+        let responds = self.bound_of(kind, part, &group(false), true);
         Shared {
             machines: part.len() as f64,
             capacity: posts.capacity,
@@ -345,7 +363,10 @@ impl<'a> Cluster<'a> {
     fn windows_of(&self, part: &Part) -> [Limit; 2] {
         let under_way = self.mix.outstanding_of(&part.machines);
         let each = self.peers(part, &self.responders);
-        let each = each.map(|peer| windows(self.side(part), self.side(peer), &self.mix, &under_way));
+        let bound = |peer: &Part, i: usize| {
+            self.of_kinds(|mix| windows(self.side(part), self.side(peer), mix, &under_way)[i].clone())
+        };
+        let each = each.map(|peer| [0, 1].map(|i| bound(peer, i)));
         let larger = |a: Limit, b: Limit| if b.mops > a.mops { b } else { a };
         let largest = each.reduce(|[a, b], [c, d]| [larger(a, c), larger(b, d)]);
         largest.expect("a machine that takes part has peers")

@@ -83,6 +83,7 @@ impl Posting {
             counter_stride: 8,
             inline_recv: false,
             recv_batch: PEER_RECVS,
+            mixed_lists: false,
         }
     }
 }

@@ -97,12 +97,13 @@ impl Point {
     /// PCIe reads that the model of a post expects, per second, in millions.
     fn expected(&self, profile: &Profile) -> f64 {
         let w = &self.outcome.workload;
+        let operation = w.operations()[0];
         let shape = PostShape {
-            opcode: w.opcode(),
+            opcode: operation.opcode,
             qp_type: w.transport,
-            payload: w.size,
+            payload: operation.size,
             sges: 1,
-            inline: w.inline,
+            inline: operation.inline,
             signaled: false,
             method: Method::WqeByMmio,
         };

@@ -1,0 +1,361 @@
+//! Mixes: what is posted, and how often.
+
+use crate::workload::invalid;
+use crate::{Resolved, Verb, Workload, WorkloadError};
+use doorbell_verbs::Opcode;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Items of a mix at most.
+const MOST_ITEMS: usize = 64;
+
+/// How mixes are written.
+const EXAMPLES: &str = "write a mix as read:95,write:5 or read/64:50,read/4096:50";
+
+/// An item of a mix: a verb with the payload of its operations, and how often it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Which verb.
+    pub verb: Verb,
+    /// Payload in bytes, where it is said.
+    pub size: Option<u32>,
+    /// How often it is drawn, beside the weights of the others.
+    pub weight: u32,
+}
+
+/// What operations are drawn from: written as `read:95,write:5`, or with sizes as `read/64:50,read/4096:50`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Mix(Vec<Item>);
+
+impl Mix {
+    /// Its items, as they were written: one at least.
+    pub fn items(&self) -> &[Item] {
+        &self.0
+    }
+}
+
+impl FromStr for Item {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Item, String> {
+        let (what, weight) = text.split_once(':').ok_or_else(|| {
+            format!("`{text}` in a mix has no weight; {EXAMPLES}, each item with its weight after a colon")
+        })?;
+        let (name, size) = match what.split_once('/') {
+            Some((name, size)) => (name, Some(number(size, "number of bytes")?)),
+            None => (what, None),
+        };
+        let verb = Verb::ALL.iter().find(|(known, _)| *known == name).map(|(_, verb)| *verb);
+        let verb = verb
+            .ok_or_else(|| format!("`{name}` in a mix is no verb; there are {}", Verb::NAMES.join(", ")))?;
+        match number(weight, "weight")? {
+            0 => Err(format!("the weight of `{text}` is 0, but must be at least 1")),
+            weight => Ok(Item { verb, size, weight }),
+        }
+    }
+}
+
+fn number(text: &str, what: &str) -> Result<u32, String> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits).ok_or_else(|| format!("`{text}` in a mix is no {what}; {EXAMPLES}"))
+}
+
+impl FromStr for Mix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mix, String> {
+        let items: Vec<Item> = text.split(',').map(|item| item.trim().parse()).collect::<Result<_, _>>()?;
+        match items.len() {
+            more if more > MOST_ITEMS => {
+                Err(format!("a mix has {MOST_ITEMS} items at most, but this one {more}"))
+            }
+            _ => Ok(Mix(items)),
+        }
+    }
+}
+
+impl TryFrom<String> for Mix {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Mix, String> {
+        text.parse()
+    }
+}
+
+impl From<Mix> for String {
+    fn from(mix: Mix) -> String {
+        mix.to_string()
+    }
+}
+
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, item) in self.0.iter().enumerate() {
+            let comma = if i > 0 { "," } else { "" };
+            write!(f, "{comma}{item}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.verb.name())?;
+        if let Some(size) = self.size {
+            write!(f, "/{size}")?;
+        }
+        write!(f, ":{}", self.weight)
+    }
+}
+
+/// Operations that are alike: those of a workload of one verb, or of an item of its mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Verb.
+    pub verb: Verb,
+    /// Payload in bytes.
+    pub size: u32,
+    /// How often it is drawn, beside the weights of the others.
+    pub weight: u32,
+    /// Its opcode.
+    pub opcode: Opcode,
+    /// Whether its payload is copied into the WQE.
+    pub inline: bool,
+    /// SGEs of its work requests.
+    pub sges: u32,
+}
+
+impl Operation {
+    /// In words.
+    pub fn name(&self) -> String {
+        format!("{} of {} B", self.verb, self.size)
+    }
+}
+
+impl Workload {
+    /// What is posted, with sizes: of the mix, or of one verb.
+    ///
+    /// # Errors
+    /// If a mix says what something else says, too, or twice the same.
+    pub(crate) fn items(&self) -> Result<Vec<(Verb, u32, u32)>, WorkloadError> {
+        let header_only = self.header_only.unwrap_or(false);
+        let Some(mix) = &self.mix else {
+            let verb = self.verb.unwrap_or(Verb::Send);
+            let size = self.size.or(verb.only_size(header_only)).unwrap_or(USUAL_SIZE);
+            return Ok(vec![(verb, size, 1)]);
+        };
+        if let Some(verb) = self.verb {
+            return invalid(format!("verb is {}, but the mix says which verbs are posted", verb.name()));
+        }
+        let open = |item: &Item| item.size.is_none() && item.verb.only_size(header_only).is_none();
+        if let Some(size) = self.size.filter(|_| !mix.items().iter().any(open)) {
+            return invalid(format!("size is {size}, but each item of the mix has a size of its own"));
+        }
+        let filled = mix.items().iter().map(|item| {
+            let size = item.size.or(item.verb.only_size(header_only)).or(self.size);
+            (item.verb, size.unwrap_or(USUAL_SIZE), item.weight)
+        });
+        let items: Vec<(Verb, u32, u32)> = filled.collect();
+        for (i, (verb, size, _)) in items.iter().enumerate() {
+            if items[..i].iter().any(|(v, s, _)| (v, s) == (verb, size)) {
+                return invalid(format!("the mix has {}/{size} twice: add up the weights", verb.name()));
+            }
+        }
+        Ok(items)
+    }
+}
+
+/// Payload where no size is given, of what has no size of its own.
+const USUAL_SIZE: u32 = 32;
+
+/// A mix of these.
+pub(crate) fn mix_of(items: &[(Verb, u32, u32)]) -> Mix {
+    Mix(items
+        .iter()
+        .map(|(verb, size, weight)| Item { verb: *verb, size: Some(*size), weight: *weight })
+        .collect())
+}
+
+impl Resolved {
+    /// What is posted: one thing, or the items of the mix in its order.
+    pub fn operations(&self) -> Vec<Operation> {
+        let operation = |verb: Verb, size: u32, weight: u32, inline: bool| Operation {
+            verb,
+            size,
+            weight,
+            opcode: verb.opcode(self.header_only),
+            inline,
+            sges: if verb.is_atomic() { 1 } else { self.sges() },
+        };
+        let Some(mix) = &self.mix else {
+            let verb = self.verb.expect("what has no mix has a verb");
+            return vec![operation(verb, self.size.expect("and a size"), 1, self.inline)];
+        };
+        let of_item = |item: &Item| {
+            let size = item.size.expect("what is resolved has sizes");
+            let inline = self.inline && item.verb.has_payload(size) && Some(size) <= self.inline_up_to;
+            operation(item.verb, size, item.weight, inline)
+        };
+        mix.items().iter().map(of_item).collect()
+    }
+
+    /// The verbs in words.
+    pub(crate) fn verb_names(&self) -> String {
+        let mut names: Vec<String> = self.operations().iter().map(|o| o.verb.to_string()).collect();
+        names.dedup();
+        names.join(" and ")
+    }
+
+    /// The longest payload.
+    pub fn longest(&self) -> u32 {
+        self.operations().iter().map(|operation| operation.size).max().unwrap_or(0)
+    }
+
+    /// The longest payload of a SEND.
+    pub fn longest_send(&self) -> u32 {
+        let sends = self.operations().into_iter().filter(|operation| operation.verb.consumes_recv());
+        sends.map(|operation| operation.size).max().unwrap_or(0)
+    }
+
+    /// The longest payload that is copied into WQEs; 0 where none is.
+    pub fn longest_inline(&self) -> u32 {
+        let inline = self.operations().into_iter().filter(|operation| operation.inline);
+        inline.map(|operation| operation.size).max().unwrap_or(0)
+    }
+
+    /// Whether some of its messages take RECVs.
+    pub fn consumes_recvs(&self) -> bool {
+        self.operations().iter().any(|operation| operation.verb.consumes_recv())
+    }
+
+    /// Whether some of its operations are of buffers at the peer that they name.
+    pub fn reaches_buffers(&self) -> bool {
+        self.operations().iter().any(|operation| operation.verb.reaches_buffers())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Pattern, Window};
+    use doorbell_verbs::QpType;
+
+    fn from(toml: &str) -> Result<Resolved, String> {
+        let resolve = || {
+            let workload = Workload::from_toml("w.toml", toml)?;
+            workload.resolve(&workload.load_profiles()?)
+        };
+        resolve().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_mix_is_filled_in() {
+        let r = from("mix = \"read:95, write/4096:5\"\nsize = 64").unwrap();
+        assert_eq!(
+            (r.verb, r.size, r.mix.as_ref().unwrap().to_string()),
+            (None, None, "read/64:95,write/4096:5".into())
+        );
+        assert_eq!(
+            (r.transport, r.pattern, r.window(), r.signal_every),
+            (QpType::Rc, Pattern::Inbound, Window::PerThread(16), 1)
+        );
+        assert_eq!((r.longest(), r.longest_send(), r.longest_inline()), (4096, 0, 0));
+        let r = from("mix = \"send:1,send/2000:1\"").unwrap();
+        let of_sends = (r.transport, r.pattern, r.signal_every, r.inline_up_to);
+        assert_eq!(of_sends, (QpType::Ud, Pattern::Outbound, 16, Some(900)));
+        let inline: Vec<bool> = r.operations().iter().map(|operation| operation.inline).collect();
+        assert_eq!((inline, r.longest_inline()), (vec![true, false], 32));
+        let r = from("mix = \"write:1,send:1,fetch-add:1\"\ninline = false").unwrap();
+        assert_eq!((r.transport, r.inline, r.counters), (QpType::Rc, false, Some(1)));
+        // Half of them have no payload.
+        let r = from("mix = \"read:1,send:1\"\nheader_only = true\nsize = 100").unwrap();
+        assert_eq!(r.mix.unwrap().to_string(), "read/100:1,send/0:1");
+    }
+
+    #[test]
+    fn a_mix_that_is_filled_in_is_a_workload_again() {
+        for toml in [
+            "mix = \"read:95,write:5\"",
+            "mix = \"write:95,write/2000:5\"\ninline_up_to = 64",
+            "mix = \"write:95,read/2000:5\"\ninline = false",
+            "mix = \"send:2,fetch-add:1,read/7:9\"\nlocal_region = 100000",
+        ] {
+            let r = from(toml).unwrap();
+            let json = serde_json::to_value(&r).unwrap();
+            let again = Workload::from_json("w", &json.to_string()).unwrap();
+            assert_eq!(again.resolve(&again.load_profiles().unwrap()).unwrap(), r, "{toml}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_mix_is_refused_in_one_sentence() {
+        for (toml, said) in [
+            ("mix = \"\"", "`` in a mix has no weight; write a mix as read:95,write:5"),
+            ("mix = \"read:1,\"", "`` in a mix has no weight"),
+            (
+                "mix = \"reed:1\"",
+                "`reed` in a mix is no verb; there are send, write, read, fetch-add, compare-swap",
+            ),
+            ("mix = \"read:0\"", "the weight of `read:0` is 0, but must be at least 1"),
+            ("mix = \"read:-1\"", "`-1` in a mix is no weight"),
+            ("mix = \"read/x:1\"", "`x` in a mix is no number of bytes"),
+            ("mix = \"read:1\"\nverb = \"read\"", "verb is read, but the mix says which verbs are posted"),
+            ("mix = \"read:1,read/32:2\"", "the mix has read/32 twice: add up the weights"),
+            ("mix = \"read/8:1\"\nsize = 64", "size is 64, but each item of the mix has a size of its own"),
+            ("mix = \"fetch-add:1\"\nsize = 64", "size is 64, but each item of the mix has a size"),
+            ("mix = \"fetch-add/16:1,read:1\"", "size is 16, but fetch-and-add works on 8 bytes"),
+            ("mix = \"read:1,write:1\"\ntransport = \"uc\"", "UC does not offer READ, use RC"),
+            ("mix = \"send:1,send/5000:1\"", "size is 5000, but a UD message is one packet"),
+            (
+                "mix = \"read:1,write:1\"\nheader_only = true",
+                "header-only is for SEND, not for READ and WRITE",
+            ),
+            (
+                "mix = \"send/8:1,write:1\"\nheader_only = true",
+                "header-only messages have no payload, but size is 8",
+            ),
+            (
+                "mix = \"read:1,write:1\"\ninline_recv = true",
+                "inline-receive is for SEND, not for READ and WRITE",
+            ),
+            (
+                "mix = \"read:1,write:1\"\ncounters = 4",
+                "counters are for fetch-and-add and compare-and-swap, not for READ",
+            ),
+            (
+                "mix = \"send:1,write:1\"\nmax_rd_atomic = 4",
+                "max_rd_atomic is for READ, fetch-and-add and compare-and-swap, not for SEND and WRITE",
+            ),
+            ("mix = \"read:1,fetch-add:1\"\ninline = true", "no payload that could be inlined"),
+            (
+                "mix = \"read:1,write/2000:1\"\ninline = true",
+                "no payload of the mix is short enough for the WQE",
+            ),
+            (
+                "mix = \"read:1,write:1\"\ninline = false\ninline_up_to = 64",
+                "inline_up_to is 64, but no payload of the mix is inlined",
+            ),
+            (
+                "mix = \"read:1,write:1\"\ninline_up_to = 2000",
+                "inline_up_to is 2000, but cib inlines at most 900",
+            ),
+            ("verb = \"write\"\ninline_up_to = 64", "inline_up_to is 64, but it is for a mix: use inline"),
+            (
+                "mix = \"read/8:1,write/3:1\"\nsges = 4",
+                "sges is 4, but each takes a byte at least, and size is 3",
+            ),
+            (
+                "mix = \"send:1,fetch-add:1\"\nremote_region = 4096",
+                "remote_region is for WRITE and READ, not for SEND and fetch-and-add",
+            ),
+        ] {
+            let error = from(toml).expect_err(toml);
+            assert!(error.contains(said) && !error.contains('\n'), "{toml}: {error}");
+        }
+        let many: Vec<String> = (1..66).map(|size| format!("read/{size}:1")).collect();
+        let error = from(&format!("mix = \"{}\"", many.join(","))).unwrap_err();
+        assert!(error.ends_with("a mix has 64 items at most, but this one 65"), "{error}");
+    }
+}
