@@ -5,6 +5,7 @@
 //! tables of the fields ([`table`]). Nothing here knows what the fields are about.
 #![forbid(unsafe_code)]
 
+mod arrivals;
 mod duration;
 mod field;
 mod given;
@@ -15,6 +16,7 @@ mod share;
 mod types;
 mod value;
 
+pub use arrivals::Arrivals;
 pub use duration::{BadDuration, Duration};
 pub use field::{Field, Flag, Flags, Kind, Says, check, one_of, table};
 pub use given::Given;

@@ -6,21 +6,21 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// A stream of draws.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(Xoshiro256PlusPlus);
+pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
     /// One of the streams of a seed: each thread's number is another.
-    pub(crate) fn new(seed: u64, stream: u64) -> Random {
+    pub fn new(seed: u64, stream: u64) -> Random {
         Random(Xoshiro256PlusPlus::seed_from_u64(seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
     /// A number below `n`, each as likely as another.
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
     /// Bytes.
-    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+    pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }
 
@@ -28,7 +28,7 @@ impl Random {
     ///
     /// By comparing uniform draws (von Neumann 1951): of draws each of which is at most the one before, there are an
     /// odd number with the likelihood exp(-x), where x is the first; else the span is longer by one mean.
-    pub(crate) fn exponential(&mut self, mean: Span) -> Span {
+    pub fn exponential(&mut self, mean: Span) -> Span {
         let mut means = 0u128;
         loop {
             let first = self.0.next_u64();

@@ -3,8 +3,8 @@
 use super::sizes::Sizes;
 use crate::config::{Clients, Timing, Workers, named};
 use crate::herd::{Replies, Requests};
-use doorbell_schema::{Duration, Field, schema};
-use doorbell_verbs::{QpType, Span};
+use doorbell_schema::{Arrivals, Duration, Field, schema};
+use doorbell_verbs::QpType;
 
 named! {
     /// How spans vary.
@@ -13,15 +13,6 @@ named! {
         Fixed = "fixed",
         /// Exponentially.
         Exponential = "exponential",
-    }
-    /// When requests are due.
-    Arrivals {
-        /// When earlier ones have ended: the closed loop.
-        Closed = "closed",
-        /// At equal distances: an open loop.
-        Fixed = "fixed",
-        /// As a Poisson process: an open loop.
-        Poisson = "poisson",
     }
 }
 
@@ -94,29 +85,8 @@ impl Rpc {
     }
 
     fn refuse_times(&self) -> Result<(), String> {
-        let (arrivals, open) = (self.arrivals.name(), self.arrivals != Arrivals::Closed);
-        let refusals = [
-            (open && self.rate == 0, format!("arrivals are {arrivals}, but nothing says at which rate")),
-            (
-                !open && self.rate > 0,
-                format!("rate is {}, but arrivals are closed: a rate is for fixed and poisson", self.rate),
-            ),
-            (
-                open && self.think.span() > Span::ZERO,
-                format!(
-                    "think is {}, but arrivals are {arrivals}: clients think where they are closed",
-                    self.think
-                ),
-            ),
-            (
-                open && self.clients.windows,
-                format!("windows are asked for, but arrivals are {arrivals}: windows are for closed ones"),
-            ),
-        ];
-        match refusals.into_iter().find(|(is_so, _)| *is_so) {
-            Some((_, why)) => Err(why),
-            None => Ok(()),
-        }
+        let windows = self.clients.windows.then_some("windows are asked for");
+        self.arrivals.refuse(self.rate, self.think, "clients", windows)
     }
 }
 

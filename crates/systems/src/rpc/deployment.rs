@@ -1,17 +1,14 @@
 //! An RPC on machines.
 
-use super::config::{Arrivals, Rpc, Times};
+use super::config::{Rpc, Times};
 use super::protocol::{Client, Load, Server};
 use super::sizes::Sizes;
 use crate::config::{Clients, Timing, Workers};
 use crate::herd::{self, Replies, Requests};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System};
-use doorbell_schema::{Duration, Given};
+use crate::{Measured, System, pace};
+use doorbell_schema::{Arrivals, Duration, Given};
 use doorbell_verbs::{Cluster, QpType, Span};
-
-/// Picoseconds of a second.
-const SECOND: u64 = 1_000_000_000_000;
 
 impl Rpc {
     fn herd(&self) -> herd::Config {
@@ -31,10 +28,9 @@ impl Rpc {
     }
 
     fn load(&self) -> Load {
-        let between = u128::from(SECOND) * u128::from(self.clients.clients) / u128::from(self.rate.max(1));
         Load {
             arrivals: self.arrivals,
-            between: Span::from_ps(between as u64),
+            between: pace::between(self.rate, self.clients.clients.into()),
             think: self.think.span(),
             windows: self.clients.windows,
             outstanding: self.clients.outstanding,

@@ -5,11 +5,11 @@
 
 mod config;
 mod deployment;
-mod pace;
 mod protocol;
 mod sizes;
 mod text;
 
-pub use config::{Arrivals, Rpc, Times};
+pub use config::{Rpc, Times};
+pub use doorbell_schema::Arrivals;
 pub use protocol::{Client, Load, Server};
 pub use sizes::Sizes;

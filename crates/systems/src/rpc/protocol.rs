@@ -1,13 +1,14 @@
 //! The programs of the server's threads and of a client.
 
-use super::config::{Arrivals, Times};
-use super::pace::{Between, Pace};
+use super::config::Times;
 use super::sizes::Sizes;
 use super::text::Text;
 use crate::herd::{self, Config, Done, Handler, Outcome, Worker};
 use crate::measure::How;
+use crate::pace::Pace;
 use crate::random::Random;
 use crate::{Interval, Measured, SystemError};
+use doorbell_schema::Arrivals;
 use doorbell_verbs::{Cpu, Mem, Program, Provider, Span, Time};
 
 /// Streams of draws from here on are workers'; those before are clients'.
@@ -112,13 +113,12 @@ pub struct Load {
 impl Load {
     /// The pace of client `number` of `clients`, whose requests of an open loop with fixed distances take turns.
     fn pace(&self, number: u32, clients: u32, now: Time) -> Pace {
-        let open =
-            |between, first| Pace::open(between, first, Random::new(self.seed, u64::from(number) << 1 | 1));
-        let turn = u128::from(self.between.as_ps()) * u128::from(number) / u128::from(clients.max(1));
         match self.arrivals {
             Arrivals::Closed => Pace::closed(self.outstanding, self.windows, self.think, now),
-            Arrivals::Fixed => open(Between::Fixed(self.between), now + Span::from_ps(turn as u64)),
-            Arrivals::Poisson => open(Between::Poisson(self.between), now),
+            open => {
+                let random = Random::new(self.seed, u64::from(number) << 1 | 1);
+                Pace::open(open, self.between, (number.into(), clients.into()), now, random)
+            }
         }
     }
 }

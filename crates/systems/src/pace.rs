@@ -1,20 +1,32 @@
-//! When a client's requests are due.
+//! When operations of a thread are due, of a closed loop and of an open one.
 
 use crate::random::Random;
+use doorbell_schema::Arrivals;
 use doorbell_verbs::{Span, Time};
 use std::collections::VecDeque;
 
-/// Spans from one request to the next, of an open loop.
+/// Picoseconds of a second.
+const SECOND: u64 = 1_000_000_000_000;
+
+/// The mean span between the operations of each of so many threads, of which `rate` are due in a second together.
+pub fn between(rate: u64, threads: u64) -> Span {
+    Span::from_ps((u128::from(SECOND) * u128::from(threads) / u128::from(rate.max(1))) as u64)
+}
+
+/// Spans from one operation to the next, of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Between {
+enum Between {
     Fixed(Span),
     /// Exponential, with this mean.
     Poisson(Span),
 }
 
-/// Requests of a client that are due, or will be.
+/// Operations of a thread that are due, or will be.
 #[derive(Debug)]
-pub(super) enum Pace {
+pub struct Pace(Loop);
+
+#[derive(Debug)]
+enum Loop {
     /// As others end.
     Closed {
         /// When each is due that may be under way; in order.
@@ -30,36 +42,52 @@ pub(super) enum Pace {
 
 impl Pace {
     /// A closed loop that begins now.
-    pub(super) fn closed(outstanding: u32, windows: bool, think: Span, now: Time) -> Pace {
-        Pace::Closed { due: vec![now; outstanding as usize].into(), outstanding, windows, think }
+    pub fn closed(outstanding: u32, windows: bool, think: Span, now: Time) -> Pace {
+        Pace(Loop::Closed { due: vec![now; outstanding as usize].into(), outstanding, windows, think })
     }
 
-    /// An open loop whose first request is due at `first`, or as long after as it draws.
-    pub(super) fn open(between: Between, first: Time, random: Random) -> Pace {
-        let mut pace = Pace::Open { next: first, between, random };
-        if let (Pace::Open { next, random, .. }, Between::Poisson(mean)) = (&mut pace, between) {
-            *next += random.exponential(mean);
+    /// An open loop that begins now, with this mean span between operations, of the thread of that number among so many:
+    /// where the spans are fixed, threads take turns.
+    pub fn open(
+        arrivals: Arrivals,
+        between: Span,
+        (number, threads): (u64, u64),
+        now: Time,
+        random: Random,
+    ) -> Pace {
+        let turn = u128::from(between.as_ps()) * u128::from(number) / u128::from(threads.max(1));
+        match arrivals {
+            Arrivals::Poisson => Pace::drawn(Between::Poisson(between), now, random),
+            _ => Pace::drawn(Between::Fixed(between), now + Span::from_ps(turn as u64), random),
         }
-        pace
+    }
+
+    /// An open loop whose first operation is due at `first`, or as long after as it draws.
+    fn drawn(between: Between, first: Time, mut random: Random) -> Pace {
+        let next = match between {
+            Between::Fixed(_) => first,
+            Between::Poisson(mean) => first + random.exponential(mean),
+        };
+        Pace(Loop::Open { next, between, random })
     }
 
     /// When the next is due; never, if that depends on one that has not ended.
-    pub(super) fn next(&self) -> Time {
-        match self {
-            Pace::Closed { due, .. } => due.front().copied().unwrap_or(Time::NEVER),
-            Pace::Open { next, .. } => *next,
+    pub fn next(&self) -> Time {
+        match &self.0 {
+            Loop::Closed { due, .. } => due.front().copied().unwrap_or(Time::NEVER),
+            Loop::Open { next, .. } => *next,
         }
     }
 
-    /// Takes a request that is due: since when its client waits for its reply. Of an open loop that is when it was
-    /// due, however late it is sent.
-    pub(super) fn take(&mut self, now: Time) -> Option<Time> {
+    /// Takes an operation that is due: since when it waits for its end. Of an open loop that is when it was due, however late
+    /// it is posted.
+    pub fn take(&mut self, now: Time) -> Option<Time> {
         if self.next() > now {
             return None;
         }
-        match self {
-            Pace::Closed { due, .. } => due.pop_front().map(|_| now),
-            Pace::Open { next, between, random } => {
+        match &mut self.0 {
+            Loop::Closed { due, .. } => due.pop_front().map(|_| now),
+            Loop::Open { next, between, random } => {
                 let due = *next;
                 *next += match between {
                     Between::Fixed(span) => *span,
@@ -70,9 +98,9 @@ impl Pace {
         }
     }
 
-    /// A request has ended, and so many have not.
-    pub(super) fn ended(&mut self, now: Time, under_way: u32) {
-        if let Pace::Closed { due, outstanding, windows, think } = self {
+    /// An operation has ended, and so many have not.
+    pub fn ended(&mut self, now: Time, under_way: u32) {
+        if let Loop::Closed { due, outstanding, windows, think } = &mut self.0 {
             let begin = match (windows, under_way) {
                 (false, _) => 1,
                 (true, 0) if due.is_empty() => *outstanding,
@@ -118,7 +146,7 @@ mod tests {
 
     #[test]
     fn an_open_loop_is_late_by_what_it_waits() {
-        let mut pace = Pace::open(Between::Fixed(Span::from_ns(10)), at(3), Random::new(1, 0));
+        let mut pace = Pace::drawn(Between::Fixed(Span::from_ns(10)), at(3), Random::new(1, 0));
         assert_eq!(
             [pace.take(at(24)), pace.take(at(24)), pace.take(at(24))],
             [Some(at(3)), Some(at(13)), Some(at(23))]
@@ -134,7 +162,7 @@ mod tests {
         #[test]
         fn poisson_counts_have_their_mean_and_variance(seed: u64, mean_ns in 1..1_000_000u64) {
             const INTERVALS: u64 = 4000;
-            let mut pace = Pace::open(Between::Poisson(Span::from_ns(mean_ns)), at(0), Random::new(seed, 3));
+            let mut pace = Pace::drawn(Between::Poisson(Span::from_ns(mean_ns)), at(0), Random::new(seed, 3));
             let count = |interval: u64| {
                 let end = at((interval + 1) * 10 * mean_ns);
                 std::iter::from_fn(|| pace.take(end)).count() as f64
