@@ -77,6 +77,7 @@ fn because(ended: Ended, precision: Share) -> String {
     match ended {
         Ended::Duration => "as asked for".into(),
         Ended::Settled => format!("until known to {precision}"),
+        Ended::Overload => "until more was seen to be due than completes".into(),
         Ended::MaxTime => "up to --max-time".into(),
         Ended::MaxWall => "up to --max-wall".into(),
         Ended::Interrupted => "interrupted".into(),
@@ -162,6 +163,17 @@ fn set(w: &Resolved) -> Option<String> {
     w.set.as_ref().map(settings).or((!each.is_empty()).then(|| each.join("; ")))
 }
 
+/// When operations are due, where that is not as earlier ones end.
+fn pace(w: &Resolved) -> Option<(&'static str, String)> {
+    match (w.arrivals, w.rate, w.think) {
+        (Some(arrivals), Some(rate), _) => {
+            let mops = Digits(rate as f64 / 1e6, 2);
+            Some(("arrivals", format!("{}, {mops} million per second", arrivals.name())))
+        }
+        (_, _, think) => Some(("think", think?.to_string())),
+    }
+}
+
 /// What is posted.
 fn posted(w: &Resolved) -> Vec<(&'static str, String)> {
     let over = |what: &dyn std::fmt::Display| format!("{what} over {}", w.transport);
@@ -203,6 +215,7 @@ pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
         ("inline", w.inline_up_to.map_or(on_off(w.inline), |most| format!("up to {most} B"))),
     ]);
     rows.extend(memory(w));
+    rows.extend(pace(w));
     if w.drain {
         rows.push(("drain", on_off(w.drain)));
     }
@@ -256,7 +269,10 @@ fn report(o: &Outcome, extrapolates: &[String]) -> String {
 
 /// That a run does not tell the rate in the long run, if it does not.
 pub(crate) fn unsettled(interval: &Certainty) -> String {
-    let says = |why: &String| format!("  The measured time does not tell the rate in the long run: {why}.\n");
+    let says = |why: &String| match interval.overload {
+        true => format!("  Overload: {why}.\n"),
+        false => format!("  The measured time does not tell the rate in the long run: {why}.\n"),
+    };
     interval.unsettled.as_ref().map(says).unwrap_or_default()
 }
 

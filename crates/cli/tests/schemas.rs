@@ -49,6 +49,10 @@ fn verbs_are_as_their_schema_has_them() {
     let mix = "--mix read:1,write/8:1,send/2000:1 --inline-up-to 64 --machines 2 --threads 2";
     check("simulate", &format!("simulate {mix} {SHORT}"));
     check("limits", &format!("limits {mix}"));
+    let open = "--machines 2 --threads 2 --arrivals poisson --rate";
+    check("simulate", &format!("simulate {open} 1000000 {SHORT}"));
+    check("simulate", &format!("simulate {open} 9000000000 {SHORT}"));
+    check("limits", "limits --verb read --think 2us");
     let unlike = unlike();
     check("simulate", &format!("simulate {} --explain {SHORT}", unlike.display()));
     check("limits", &format!("limits {}", unlike.display()));

@@ -20,7 +20,7 @@ pub mod sweep;
 mod systems;
 
 pub use asked::{Asked, fields, say, system_fields, system_of, systems_with, usual_of_systems};
-pub use doorbell_schema::{Duration, Given, Schema, Share};
+pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;
 pub use doorbell_workload::{

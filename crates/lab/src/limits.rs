@@ -26,6 +26,11 @@ pub(crate) fn post_shape(w: &Resolved, size: u32, profile: &Profile) -> PostShap
     Mix { payload: size, ..kinds(w)[0].0 }.post(profile, true)
 }
 
+/// Operations that all threads together have under way at most.
+pub(crate) fn outstanding(w: &Resolved) -> u64 {
+    kinds(w)[0].0.outstanding()
+}
+
 /// Connected QPs of the machine that has most of them in use; none where they are not connected.
 pub(crate) fn connected_qps(w: &Resolved) -> Option<u64> {
     let of_each = kinds(w)[0].0.groups().into_iter().map(|group| group.senders.most.max(group.flows.most));
@@ -76,6 +81,7 @@ fn mix(w: &Resolved, operation: &Operation, mixed: bool) -> Mix {
         inline_recv: w.inline_recv,
         recv_batch: RECV_BATCH,
         mixed_lists: mixed,
+        think: w.think.map_or(Span::ZERO, |think| think.span()),
     }
 }
 

@@ -1,8 +1,9 @@
 //! A workload in virtual time.
 
 use crate::audit;
+use crate::limits::outstanding;
 use crate::plan::Watch;
-use crate::programs::{OfKind, ProgramError, Tally, ThreadResult, Worker};
+use crate::programs::{Due, OfKind, ProgramError, Tally, ThreadResult, Worker};
 use crate::results::Shown;
 use crate::steady::{Course, Ending, Stop, Wanted};
 use doorbell_schema::Duration;
@@ -199,6 +200,7 @@ fn wanted(w: &Resolved) -> Wanted {
         duration: w.duration.map(Duration::span),
         precision: w.precision,
         max_time: w.max_time.span(),
+        due: w.arrivals.and(w.rate).map(|rate| Due { rate, under_way: outstanding(w) }),
     }
 }
 

@@ -185,6 +185,7 @@ impl SystemWorkload {
             duration: duration.map(Duration::span),
             precision: *precision,
             max_time: max_time.span(),
+            due: None,
         }
     }
 

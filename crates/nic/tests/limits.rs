@@ -5,7 +5,7 @@
 
 use doorbell_nic::limits::{self, Limit, Machines, Mix, Pattern};
 use doorbell_nic::{Profile, Resource};
-use doorbell_verbs::{Opcode, QpType};
+use doorbell_verbs::{Opcode, QpType, Span};
 use proptest::prelude::*;
 
 fn profile(name: &str) -> Profile {
@@ -36,6 +36,7 @@ fn sends(profile: &Profile) -> Mix {
         inline_recv: false,
         recv_batch: 16,
         mixed_lists: false,
+        think: Span::ZERO,
     }
 }
 
@@ -233,6 +234,7 @@ fn mixes() -> impl Strategy<Value = Mix> {
             inline_recv: inline,
             recv_batch: batch,
             mixed_lists: false,
+            think: Span::ZERO,
         }
     })
 }

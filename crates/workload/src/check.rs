@@ -3,9 +3,10 @@
 use crate::resolve::at_most;
 use crate::taking::{Taking, cores, inlined, least, mtu, ports, rd_atomic};
 use crate::workload::invalid;
-use crate::{Operation, Pattern, Profiles, QueueLimits, Queues, Resolved, WorkloadError, topology};
+use crate::{Operation, Pattern, Profiles, QueueLimits, Queues, Resolved, Window, WorkloadError, topology};
 use doorbell_nic::Profile;
-use doorbell_verbs::QpType;
+use doorbell_schema::{Arrivals, Duration};
+use doorbell_verbs::{QpType, Span};
 
 /// Threads of a run at most. Each has a stack, which with its guard page is two mappings of memory; Linux
 /// gives a process 65530.
@@ -58,6 +59,20 @@ impl Resolved {
             }
         }
         Ok(())
+    }
+
+    /// When operations are due goes together with the window.
+    pub(crate) fn check_pace(&self) -> Result<(), WorkloadError> {
+        let think = self.think.unwrap_or(Duration::new(Span::ZERO));
+        let windows = self.drain.then_some("drain is asked for");
+        let arrivals = self.arrivals.unwrap_or(Arrivals::Closed);
+        arrivals.refuse(self.rate.unwrap_or(0), think, "threads", windows).map_err(WorkloadError::Invalid)?;
+        match self.window() {
+            Window::PerQp(operations) if self.think.is_some() => invalid(format!(
+                "think is {think}, but window_per_qp is {operations}: what thinks is a place in the window of a thread: use window"
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Each port that is asked for is there, and some thread uses it.

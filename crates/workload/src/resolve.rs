@@ -19,7 +19,9 @@ impl Workload {
         let items = self.items()?;
         let verbs = || items.iter().map(|(verb, ..)| *verb);
         let carries = verbs().all(Verb::carries_payload);
-        let selective = carries && self.drain != Some(true);
+        let arrivals = self.arrivals.filter(|arrivals| arrivals.is_open());
+        let think = self.think.filter(|think| think.span() > Span::ZERO);
+        let selective = carries && self.drain != Some(true) && arrivals.is_none() && think.is_none();
         let batch = self.batch.unwrap_or(1);
         let header_only = self.header_only.unwrap_or(false);
         let pattern = self.pattern.unwrap_or(if carries { Pattern::Outbound } else { Pattern::Inbound });
@@ -78,6 +80,9 @@ impl Workload {
             header_only,
             inline_recv: self.inline_recv.unwrap_or(false),
             drain: self.drain.unwrap_or(false),
+            arrivals,
+            rate: self.rate.filter(|rate| *rate > 0),
+            think,
             counters: self.counters.or(verbs().any(Verb::is_atomic).then_some(1)),
             counter_stride: self.counter_stride.or(verbs().any(Verb::is_atomic).then_some(8)),
             huge_pages: self.huge_pages.unwrap_or(true),
@@ -154,6 +159,7 @@ impl Workload {
                     .into(),
             );
         }
+        r.check_pace()?;
         if !any(Verb::is_atomic) && (self.counters.is_some() || self.counter_stride.is_some()) {
             return invalid(format!("counters are for fetch-and-add and compare-and-swap, not for {verbs}"));
         }

@@ -45,6 +45,17 @@ pub fn responds(w: &Resolved, machine: u32) -> bool {
     is_posted_to(w.pattern, machine)
 }
 
+/// Threads that post.
+pub fn posting_threads(w: &Resolved) -> u64 {
+    (0..w.machines).filter(|machine| requests(w, *machine)).count() as u64 * u64::from(w.threads)
+}
+
+/// The place of a thread that posts among all that do, from 0.
+pub fn posting_number(w: &Resolved, machine: u32, thread: u32) -> u64 {
+    let before = (0..machine).filter(|machine| requests(w, *machine)).count() as u64;
+    before * u64::from(w.threads) + u64::from(thread)
+}
+
 /// Machines to which `machine` posts.
 pub fn targets(w: &Resolved, machine: u32) -> Vec<u32> {
     (0..w.machines).filter(|&m| m != machine && requests(w, machine) && responds(w, m)).collect()

@@ -4,7 +4,7 @@ use crate::older::as_meant;
 use crate::{Addresses, Mix, Pattern, Pieces, Profiles, Verb};
 use doorbell_nic::{Profile, ProfileError};
 use doorbell_schema::{
-    Duration, Field, Flag, Given, Kind, Schema, SchemaError, Settings, Share, Value, schema,
+    Arrivals, Duration, Field, Flag, Given, Kind, Schema, SchemaError, Settings, Share, Value, schema,
 };
 use doorbell_verbs::{PageSize, QpType};
 use serde::{Deserialize, Serialize};
@@ -103,7 +103,7 @@ schema! {
     /// Work requests per doorbell, at most the window.
     batch: u32 = Field::count(1, ANY).shown("B").usual("1"),
     /// Each so many-th operation of a QP is signalled.
-    signal_every: u32 = Field::count(1, ANY).shown("S").usual("16 for send and write and a mix of these, fewer if the window needs it, else 1"),
+    signal_every: u32 = Field::count(1, ANY).shown("S").usual("16 for send and write and a mix of these, fewer if the window needs it, else 1; 1 with think and open arrivals"),
     /// Whether payload is copied into the WQE.
     inline: bool = Field::switch().usual("if it fits, and neither several sges nor local_region are given").flags(&[
         Flag::yes("inline", "Copy payload into the WQE"),
@@ -131,6 +131,12 @@ schema! {
     inline_recv: bool = Field::switch().usual("false"),
     /// Fill the window only once it is empty.
     drain: bool = Field::switch().usual("false"),
+    /// When operations are due: as earlier ones end, or at a rate whatever becomes of earlier ones.
+    arrivals: Arrivals | absent = Field::name(Arrivals::NAMES).usual("closed"),
+    /// Operations that are due in a second, of all clients or posting threads together, where arrivals have a rate.
+    rate: u64 | absent = Field::count(0, 10_000_000_000).usual("0"),
+    /// Time from the end of an operation, or a window, until the next begins in its place, as 2us.
+    think: Duration | absent = Field::time().usual("0s"),
     /// Counters of a responder machine, for atomics.
     counters: u32 | null = Field::count(1, ANY).shown("Z").usual("1"),
     /// Bytes from one counter to the next, for atomics.

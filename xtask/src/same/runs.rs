@@ -134,6 +134,16 @@ const MIXES: [&str; 8] = [
     "read/100:1,write/300:1 --sges 3 --random-offset --local-region 100000 --seed 2",
 ];
 
+/// When operations are due: after some time, and at rates below and above what is reached.
+const PACED: [&str; 6] = [
+    "read --think 2us --qps 2",
+    "write --transport rc --think 500ns --batch 4 --pattern all-to-all",
+    "send --transport rc --drain --window 8 --think 3us",
+    "read --arrivals poisson --rate 2000000",
+    "send --transport ud --arrivals fixed --rate 3000000 --batch 2 --seed 2",
+    "write --transport uc --arrivals poisson --rate 900000000 --signal-every 4",
+];
+
 /// Whole machines, as in the papers.
 const WHOLE: [&str; 5] = [
     "read",
@@ -286,6 +296,7 @@ pub(crate) fn all(profiles: &[String]) -> Vec<String> {
     runs.extend(profiles.iter().flat_map(|profile| systems(profile)));
     for profile in profiles {
         runs.extend(SPECIAL.map(|w| special(profile, w)));
+        runs.extend(PACED.map(|w| simulate(profile, w, SHORT)));
         runs.extend(MIXES.map(|w| format!("simulate --profile {profile} --mix {w} {SHORT} --json")));
         runs.extend(MIXES.map(|w| format!("limits --profile {profile} --mix {w} --json")));
         runs.extend(patterns(profile));

@@ -4,7 +4,8 @@ use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 /// Fields that are there only where there is something to say, or that a file may leave out.
-const OPTIONAL: [&str; 19] = [
+const OPTIONAL: [&str; 20] = [
+    "overload",
     "kinds",
     "item",
     "warmup",
@@ -38,7 +39,10 @@ const MAPS: [&str; 9] = [
     "of",
 ];
 /// Fields of a workload that are there only where somebody says them.
-const SAID: [&str; 11] = [
+const SAID: [&str; 14] = [
+    "arrivals",
+    "rate",
+    "think",
     "mix",
     "inline_up_to",
     "max_rd_atomic",

@@ -1,5 +1,6 @@
 //! The workload as programs: one poll loop per thread, written on verbs alone.
 
+mod pacing;
 mod requester;
 mod responder;
 mod ring;
@@ -7,9 +8,10 @@ mod session;
 mod tally;
 
 use doorbell_systems::Measurement;
-use doorbell_verbs::{Mem, PostError, Program, Provider, VerbsError, Wc, WcStatus};
+use doorbell_verbs::{Mem, PostError, Program, Provider, Time, VerbsError, Wc, WcStatus};
 use doorbell_workload::Resolved;
 use doorbell_workload::topology;
+pub(crate) use pacing::Due;
 use requester::Requester;
 use responder::Responder;
 use session::Session;
@@ -125,7 +127,7 @@ impl Program for Worker {
         let mut requester = topology::requests(w, self.machine)
             .then(|| Requester::new(&self, &provider, &session, &paths, &send_sges));
         if let Some(requester) = &mut requester {
-            requester.delay();
+            requester.begin();
         }
         while provider.now() < measurement.end() {
             let mut found = false;
@@ -136,7 +138,8 @@ impl Program for Worker {
                 found |= requester.pass(measurement, &mut result)?;
             }
             if !found {
-                provider.pause(measurement.look());
+                let wakes = requester.as_ref().map_or(Time::NEVER, Requester::wakes);
+                provider.pause(measurement.look().min(wakes));
             }
         }
         if let Some(requester) = &requester {

@@ -1,5 +1,6 @@
 //! A thread that posts the workload's verb.
 
+use super::pacing::Pacing;
 use super::ring::Ring;
 use super::session::{Paths, Remote, Session};
 use super::tally::Tally;
@@ -30,8 +31,9 @@ struct Lane {
     remote: Remote,
 }
 
-/// Keeps the window full.
+/// Keeps the window full, or posts when operations are due.
 pub(super) struct Requester<'a, P: Provider> {
+    worker: &'a Worker,
     w: &'a Resolved,
     cpu: &'a P,
     qps: &'a [Qp<P>],
@@ -58,6 +60,10 @@ pub(super) struct Requester<'a, P: Provider> {
     random: Xoshiro256PlusPlus,
     /// The window has been filled and is not yet empty again; where it is to be drained.
     draining: bool,
+    /// When operations are due, where that is not as soon as there is room.
+    pacing: Option<Pacing>,
+    /// When one is due for which there is room.
+    wakes: Time,
     /// The lane whose turn it is.
     lane: usize,
     /// The destination whose turn it is; UD.
@@ -170,6 +176,7 @@ impl<'a, P: Provider> Requester<'a, P> {
             .collect();
         let rings = if own_rings { lanes.len() } else { 1 };
         let mut requester = Requester {
+            worker,
             w,
             cpu,
             qps: &session.qps,
@@ -192,6 +199,8 @@ impl<'a, P: Provider> Requester<'a, P> {
             wc: [Wc::default(); POLL],
             random: Xoshiro256PlusPlus::seed_from_u64(seed(worker)),
             draining: false,
+            pacing: None,
+            wakes: Time::NEVER,
             lane: 0,
             dest: worker.thread as usize,
         };
@@ -199,14 +208,20 @@ impl<'a, P: Provider> Requester<'a, P> {
         requester
     }
 
-    /// Where windows are drained, begins at some moment of the first half of the warm-up, or of what usually is that:
+    /// Begins; where windows are drained, at some moment of the first half of the warm-up, or of what usually is that:
     /// threads that begin in step would stay so, and leave the NIC idle between their windows.
-    pub(super) fn delay(&mut self) {
+    pub(super) fn begin(&mut self) {
         if self.w.drain {
             let most = self.w.warmup.map_or(USUAL_DELAY, |warmup| warmup.span().as_ps() / 2);
             let delay = Span::from_ps(self.below(most));
             self.cpu.work(delay);
         }
+        self.pacing = Pacing::of(self.worker, self.cpu.now());
+    }
+
+    /// When there is something to do, whatever comes.
+    pub(super) fn wakes(&self) -> Time {
+        self.wakes
     }
 
     /// A number below `n`.
@@ -266,7 +281,8 @@ impl<'a, P: Provider> Requester<'a, P> {
             let number = self.rings[ring].posted();
             let kind = self.kinds.draw(&mut self.random);
             let Operation { verb, size, inline, sges: pieces, .. } = self.kinds.all[kind];
-            let slot = self.rings[ring].push(now, kind);
+            let since = self.pacing.as_mut().map_or(now, |pacing| pacing.begin(now));
+            let slot = self.rings[ring].push(since, kind);
             self.posted_bytes += u64::from(size);
             let first = self.local.next(slot, &mut self.random) * pieces as usize;
             let sges = &self.sges[kind][first..][..pieces as usize];
@@ -303,7 +319,11 @@ impl<'a, P: Provider> Requester<'a, P> {
         if self.w.drain {
             self.draining = if self.draining { !ring.is_empty() } else { !room };
         }
-        room && !self.draining
+        let ready = room && !self.draining;
+        let Some(pacing) = &mut self.pacing else { return ready };
+        let due = ready && pacing.is_due(self.cpu.now());
+        self.wakes = if ready { pacing.next() } else { Time::NEVER };
+        due
     }
 
     /// One pass of the poll loop; tells whether it did anything.
@@ -363,6 +383,9 @@ impl<'a, P: Provider> Requester<'a, P> {
             }
         }
         self.outstanding -= completed;
+        if let Some(pacing) = &mut self.pacing {
+            pacing.ended(now, completed, self.outstanding);
+        }
         result.accounts.completed += completed;
         result.accounts.completed_bytes += bytes;
         result.accounts.under_way += u128::from(measurement.overlap(posted, now).as_ps());

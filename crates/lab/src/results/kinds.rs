@@ -34,7 +34,10 @@ impl OfKind {
             size,
             completed: kind.completed,
             mops: mops * kind.completed as f64 / all.max(1) as f64,
-            latency_ns: Latency::from(&kind.latency.histogram()),
+            latency_ns: match run.shown.certainty.overload {
+                true => Latency::none(),
+                false => Latency::from(&kind.latency.histogram()),
+            },
         };
         w.operations().into_iter().zip(&run.kinds).map(one).collect()
     }

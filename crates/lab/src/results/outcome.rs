@@ -425,7 +425,7 @@ impl From<&PcieUse> for Pcie {
 }
 
 impl Latency {
-    fn none() -> Latency {
+    pub(crate) fn none() -> Latency {
         Latency { min: None, mean: None, p50: None, p99: None, p999: None }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Latency;
 use crate::steady::{Course, Ended, Means, Series, Wanted, are_within, quantile, warm_until};
+use doorbell_nic::Digits;
 use doorbell_schema::Duration;
 use doorbell_systems::Measurement;
 use doorbell_verbs::Span;
@@ -38,6 +39,9 @@ pub struct Certainty {
     /// The same of the 99.9th percentile.
     #[serde(default)]
     pub p999_ns: Option<(u64, u64)>,
+    /// Whether operations are due faster than they complete: more and more wait, and no latency is given.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overload: bool,
     /// Why the measured time does not tell the rate in the long run, in words; absent where it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
@@ -58,11 +62,25 @@ pub(crate) struct Shown {
 /// Part of the measured time that may look like warm-up.
 const LOOKS_WARM: f64 = 0.1;
 
+impl Certainty {
+    /// Where more is due than completes.
+    fn of_overload(self, wanted: Wanted) -> Certainty {
+        let rate = wanted.due.map_or(0, |due| due.rate);
+        let due = Digits(rate as f64 / 1e6, 2);
+        let unsettled = format!(
+            "{due} million operations are due in a second, and not as many complete: more and more wait, and no latency is one in the long run"
+        );
+        Certainty { mops: self.mops, overload: true, unsettled: Some(unsettled), ..Certainty::default() }
+    }
+}
+
 impl Shown {
     pub(crate) fn of(measurement: &Measurement, wanted: Wanted, course: &Course) -> Shown {
         let (from, end) = (measurement.from(), measurement.end());
         let ended = course.ended;
         let series = measurement.series();
+        let seen = series.until(end);
+        let overload = wanted.is_ahead_of(&seen);
         let nothing = series.batches().iter().all(|batch| batch.completed == 0);
         Shown {
             measured: MeasuredTime {
@@ -70,9 +88,13 @@ impl Shown {
                 duration: Duration::new(end - from),
                 ended,
             },
-            evened: series.is_evened(end).then(|| series.until(end).rate() * 1e6),
-            latency: Latency::from(&series.latency()),
-            certainty: certainty(&series.until(end), end - from, ended, wanted),
+            evened: series.is_evened(end).then(|| seen.rate() * 1e6),
+            // Of what waits longer and longer no time is one in the long run.
+            latency: if overload { Latency::none() } else { Latency::from(&series.latency()) },
+            certainty: match certainty(&seen, end - from, ended, wanted) {
+                certainty if overload => certainty.of_overload(wanted),
+                certainty => certainty,
+            },
             waits: nothing.then(|| course.waits.clone()),
         }
     }
@@ -106,6 +128,7 @@ fn certainty(series: &Series, span: Span, ended: Ended, wanted: Wanted) -> Certa
         p50_ns: quantile(series, 0.5),
         p99_ns: quantile(series, 0.99),
         p999_ns: quantile(series, 0.999),
+        overload: false,
         unsettled: unsettled(series, span, means, ended, wanted),
     }
 }
@@ -122,6 +145,7 @@ fn unsettled(
         |what: &str| Some(format!("rate and mean latency are not known to {} when {what}", wanted.precision));
     let max_time = Duration::new(wanted.max_time);
     match ended {
+        Ended::Overload => return None,
         Ended::Settled if are_within(means, wanted.precision) => return None,
         // What was under way when the end was decided has changed them.
         Ended::Settled => return within("it ends"),

@@ -4,7 +4,8 @@
 //! over nothing is kept; from then on everything is measured, until the intervals of rate and mean latency are
 //! within the precision. What decides are virtual times and counts alone.
 
-use super::{Means, Series, warm_until};
+use super::{Batch, Means, Series, warm_until};
+use crate::programs::Due;
 use doorbell_schema::Share;
 use doorbell_sim::{Look, Steer};
 use doorbell_systems::Measurement;
@@ -28,6 +29,8 @@ pub(crate) struct Wanted {
     pub(crate) precision: Share,
     /// After that much time the run ends anyway.
     pub(crate) max_time: Span,
+    /// What is to be posted, where that does not depend on what completes.
+    pub(crate) due: Option<Due>,
 }
 
 /// Why a run ended.
@@ -39,6 +42,8 @@ pub enum Ended {
     Duration,
     /// The intervals are within the precision.
     Settled,
+    /// More operations were due than completed.
+    Overload,
     /// Its virtual time is over, and they are not.
     MaxTime,
     /// The wall-clock time is over. Another run may end elsewhere.
@@ -127,6 +132,12 @@ pub(crate) struct Ending {
 }
 
 impl Wanted {
+    /// Whether more operations were due than completed in the time of a series, so that more and more wait.
+    pub(crate) fn is_ahead_of(&self, seen: &Series) -> bool {
+        let span = Span::from_ps(seen.length() * seen.batches().len() as u64);
+        self.due.is_some_and(|due| due.is_ahead(Batch::all(seen.batches()).completed, span))
+    }
+
     /// From when to when is measured, as far as that is known; threads measure by it.
     pub(crate) fn measurement(&self) -> Measurement {
         match (self.warmup, self.duration) {
@@ -212,6 +223,8 @@ impl Ending {
             since >= TURNS / 2 * seen.longest()
         });
         match (warm, self.state) {
+            // No time would make that steady.
+            _ if self.wanted.is_ahead_of(&seen) => self.begin(run),
             (Some(_), State::Warm) => self.begin(run),
             // Nothing is steady: what comes is measured, and said to be unsettled.
             _ if self.is_late(now) => self.begin(run),
@@ -244,6 +257,9 @@ impl Ending {
         let (now, from) = (run.now(), self.measurement.from());
         if self.wanted.duration.is_some() {
             return self.end_at(self.measurement.end(), run, Ended::Duration);
+        }
+        if self.wanted.is_ahead_of(&self.measurement.series().until(now)) {
+            return self.end_at(run.horizon(), run, Ended::Overload);
         }
         match (self.is_known(now), self.state) {
             (true, State::Known) => self.end_at(run.horizon(), run, Ended::Settled),

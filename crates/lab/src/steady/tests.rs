@@ -111,6 +111,13 @@ fn a_rate_that_still_rises_has_no_answer() {
 }
 
 #[test]
+fn a_latency_that_still_grows_has_no_answer() {
+    let mut series = Series::new(Time::START, 10, true);
+    (0..300u64).for_each(|i| (0..20).for_each(|n| series.add(seen((i << 10) + n, 1, Some(1000 * i)))));
+    assert_eq!(Answer::of(&series.until(Time::from_ps(300 << 10))), None);
+}
+
+#[test]
 fn batches_are_joined_and_nothing_is_lost() {
     let mut series = Series::new(Time::START, 0, false);
     (0..100_000).for_each(|at| series.add(seen(at, 1, Some(at))));

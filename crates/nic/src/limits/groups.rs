@@ -288,7 +288,7 @@ impl Mix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_verbs::Opcode;
+    use doorbell_verbs::{Opcode, Span};
 
     fn mixes() -> impl Iterator<Item = Mix> {
         let some = (2..7).flat_map(|m| (1..7).flat_map(move |t| (2..16).map(move |q| (m, t, q))));
@@ -320,6 +320,7 @@ mod tests {
                 inline_recv: false,
                 recv_batch: 1,
                 mixed_lists: false,
+                think: Span::ZERO,
             })
         })
     }

@@ -21,13 +21,12 @@ use crate::{Digits, PostShape, Profile, RecvShape, Resource, counted};
 use bounds::Bounds;
 use doorbell_verbs::{Opcode, QpType, Span};
 use latency::Way;
-use serde::Serialize;
 use terms::{Terms, together};
 use unlike::Cluster;
 
 /// A workload, as far as its bounds depend on it. Counts below the least that makes sense (2
 /// machines, 1 of all else) are taken as that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mix {
     /// Verb.
     pub opcode: Opcode,
@@ -71,6 +70,8 @@ pub struct Mix {
     pub inline_recv: bool,
     /// RECVs per post.
     pub recv_batch: u32,
+    /// Time from the end of an operation until the next is posted in its place.
+    pub think: Span,
     /// Whether lists hold work requests of other kinds beside these, of which nothing is said here.
     pub mixed_lists: bool,
 }
@@ -293,12 +294,10 @@ fn windows(requester: &Side<'_>, responder: &Side<'_>, mix: &Mix, under_way: &Ou
         true => Way::in_the_nics(requester, responder, mix),
         false => Terms::default(),
     };
+    let mut whole = Way::whole(requester, responder, mix);
+    whole.once("thinking until the next is posted", mix.think.as_ps());
     [
-        bound(
-            under_way.operations,
-            counted(under_way.operations, "operation"),
-            Way::whole(requester, responder, mix),
-        ),
+        bound(under_way.operations, counted(under_way.operations, "operation"), whole),
         bound(
             reads,
             match reads {

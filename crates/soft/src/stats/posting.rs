@@ -3,7 +3,7 @@
 use crate::counts::qp::{QpCounts, Shape};
 use doorbell_nic::Profile;
 use doorbell_nic::limits::{self, Limit, Mix, Pattern};
-use doorbell_verbs::QpType;
+use doorbell_verbs::{QpType, Span};
 use std::collections::{BTreeSet, HashMap};
 
 /// RECVs that peers post at a time: nothing is known of that here, and `doorbell simulate` takes the
@@ -84,6 +84,7 @@ impl Posting {
             inline_recv: false,
             recv_batch: PEER_RECVS,
             mixed_lists: false,
+            think: Span::ZERO,
         }
     }
 }

@@ -39,11 +39,11 @@ schema! {
         handler: Duration = Field::time(),
         /// How that time varies: not at all, or exponentially around it.
         handler_times: Times = Field::name(Times::NAMES),
-        /// When requests are due: as earlier ones end, or at a rate whatever becomes of earlier ones.
+        /// When operations are due: as earlier ones end, or at a rate whatever becomes of earlier ones.
         arrivals: Arrivals = Field::name(Arrivals::NAMES),
-        /// Requests that are due in a second, at all clients together, where arrivals have a rate.
+        /// Operations that are due in a second, of all clients or posting threads together, where arrivals have a rate.
         rate: u64 = Field::count(0, 10_000_000_000),
-        /// Time from the end of an operation, or a window, until the client begins the next, as 2us.
+        /// Time from the end of an operation, or a window, until the next begins in its place, as 2us.
         think: Duration = Field::time(),
     }
 }

@@ -1,0 +1,150 @@
+//! When operations are due: as earlier ones end, after some time, or at a rate.
+
+use doorbell_lab::{Control, Ended, Outcome, Workload};
+
+fn resolved(toml: &str) -> Result<(doorbell_lab::Profiles, doorbell_lab::Resolved), String> {
+    let workload = Workload::from_toml("test", toml).map_err(|e| e.to_string())?;
+    let profiles = workload.load_profiles().map_err(|e| e.to_string())?;
+    let resolved = workload.resolve(&profiles).map_err(|e| e.to_string())?;
+    Ok((profiles, resolved))
+}
+
+fn simulate(toml: &str) -> Outcome {
+    let (profiles, resolved) = resolved(toml).unwrap_or_else(|e| panic!("{toml}: {e}"));
+    doorbell_lab::simulate(&profiles, &resolved, &Control::quiet()).unwrap_or_else(|e| panic!("{toml}: {e}"))
+}
+
+fn mean(o: &Outcome) -> f64 {
+    o.latency_ns.mean.unwrap_or_else(|| panic!("{o:?}"))
+}
+
+/// One thread that READs from another machine.
+const ONE: &str = "verb = \"read\"\nmachines = 2\nthreads = 1\nwarmup = \"50us\"\n";
+
+/// Two machines of two threads that READ from a third, 22 million times per second at most.
+const FEW: &str = "verb = \"read\"\nmachines = 3\nthreads = 2\n";
+
+#[test]
+fn a_place_in_the_window_thinks_before_its_next_operation() {
+    for (window, think) in [(1, 0), (1, 5), (4, 20), (3, 1)] {
+        let outcome =
+            simulate(&format!("{ONE}window = {window}\nduration = \"500us\"\nthink = \"{think}us\""));
+        // It takes some time until a thread posts again that has found a completion.
+        let cycle = mean(&outcome) + f64::from(think) * 1e3;
+        let wanted = f64::from(window) * 1e3 / cycle;
+        let part = outcome.mops / wanted;
+        assert!((0.93..1.005).contains(&part), "{window} {think}: {part}");
+    }
+    let drained = simulate(&format!("{ONE}window = 4\ndrain = true\nduration = \"500us\"\nthink = \"20us\""));
+    assert!((0.16..0.185).contains(&drained.mops), "4 in 20 us and a latency: {}", drained.mops);
+}
+
+#[test]
+fn no_time_to_think_is_the_usual_loop() {
+    let [usual, said] = ["", "think = \"0s\"\narrivals = \"closed\"\nrate = 0"]
+        .map(|rest| simulate(&format!("{FEW}warmup = \"20us\"\nduration = \"50us\"\n{rest}")));
+    assert_eq!(usual.event_hash, said.event_hash);
+    assert_eq!(usual.workload, said.workload);
+}
+
+#[test]
+fn an_open_loop_reaches_its_rate_below_capacity() {
+    let run = |arrivals: &str| {
+        simulate(&format!(
+            "{FEW}rate = 10000000\narrivals = \"{arrivals}\"\nduration = \"2ms\"\nwarmup = \"50us\""
+        ))
+    };
+    let [fixed, poisson] = ["fixed", "poisson"].map(run);
+    // Of 20 000, by chance 1%.
+    assert!(
+        (9.97..10.03).contains(&fixed.mops) && (9.6..10.4).contains(&poisson.mops),
+        "{} {}",
+        fixed.mops,
+        poisson.mops
+    );
+    let alone = mean(&simulate(&format!("{ONE}window = 1\nduration = \"100us\"")));
+    assert!((0.98..1.05).contains(&(mean(&fixed) / alone)), "{} {alone}", mean(&fixed));
+    assert!(mean(&poisson) > mean(&fixed) + 30.0, "{} {}", mean(&poisson), mean(&fixed));
+    assert!(!fixed.interval.overload && !poisson.interval.overload);
+}
+
+/// One operation at a time is a queue with one server whose time is fixed: its mean wait is that of Pollaczek and
+/// Khinchin.
+#[test]
+fn latency_counts_from_when_an_operation_was_due() {
+    let alone = simulate(&format!("{ONE}window = 1\nduration = \"1ms\""));
+    let service = 1e3 / alone.mops;
+    let part = 0.7;
+    let rate = (part * alone.mops * 1e6) as u64;
+    let open =
+        simulate(&format!("{ONE}window = 1\nduration = \"60ms\"\narrivals = \"poisson\"\nrate = {rate}"));
+    let wait = service * part / (2.0 * (1.0 - part));
+    let found = mean(&open) - mean(&alone);
+    assert!((found / wait - 1.0).abs() < 0.1, "{found} ns, not {wait}");
+    let closed = simulate(&format!("{ONE}window = 1\nduration = \"1ms\"\nthink = \"1us\""));
+    assert!((mean(&closed) / mean(&alone) - 1.0).abs() < 0.03, "{} {}", mean(&closed), mean(&alone));
+}
+
+#[test]
+fn where_more_is_due_than_completes_no_latency_is_given() {
+    for rest in [
+        "arrivals = \"poisson\"\nrate = 26000000",
+        "arrivals = \"fixed\"\nrate = 100000000",
+        "arrivals = \"poisson\"\nrate = 26000000\nwarmup = \"20us\"",
+        "arrivals = \"poisson\"\nrate = 26000000\nwarmup = \"20us\"\nduration = \"500us\"",
+        "arrivals = \"fixed\"\nrate = 26000000\nduration = \"500us\"\nbatch = 4",
+    ] {
+        let toml = format!("{FEW}{rest}").replace("verb = \"read\"", "mix = \"read/32:1,read/16:1\"");
+        let outcome = simulate(&toml);
+        assert!(outcome.interval.overload && outcome.interval.unsettled.is_some(), "{rest}: {outcome:?}");
+        assert!((15.0..25.0).contains(&outcome.mops), "{rest}: {}", outcome.mops);
+        let none = |latency: doorbell_lab::Latency| {
+            latency.mean.is_none() && latency.min.is_none() && latency.p50.is_none()
+        };
+        assert!(none(outcome.latency_ns) && outcome.kinds.iter().all(|kind| none(kind.latency_ns)), "{rest}");
+        let asked = rest.contains("duration");
+        assert_eq!(outcome.measured.ended, if asked { Ended::Duration } else { Ended::Overload }, "{rest}");
+        let ps = outcome.measured.duration.span().as_ps();
+        assert!(ps < 20_000_000_000, "{rest}: it ends as soon as that is known: {ps}");
+    }
+    // Near the capacity the queue grows slowly.
+    let slow = simulate(&format!("{FEW}arrivals = \"poisson\"\nrate = 22300000\nmax_time = \"40ms\""));
+    assert!(slow.interval.unsettled.is_some(), "{slow:?}");
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    for (toml, said) in [
+        ("arrivals = \"poisson\"", "arrivals are poisson, but nothing says at which rate"),
+        ("rate = 7", "rate is 7, but arrivals are closed: a rate is for fixed and poisson"),
+        (
+            "arrivals = \"fixed\"\nrate = 7\nthink = \"2us\"",
+            "think is 2us, but arrivals are fixed: threads think where they are closed",
+        ),
+        (
+            "arrivals = \"fixed\"\nrate = 7\ndrain = true",
+            "drain is asked for, but arrivals are fixed: windows are for closed ones",
+        ),
+        (
+            "think = \"2us\"\nwindow_per_qp = 4",
+            "think is 2us, but window_per_qp is 4: what thinks is a place in the window of a thread: use window",
+        ),
+    ] {
+        assert_eq!(resolved(toml).unwrap_err(), said, "{toml}");
+    }
+    let (_, open) = resolved("verb = \"write\"\narrivals = \"poisson\"\nrate = 1000").unwrap();
+    assert_eq!((open.signal_every, open.window, open.rate), (1, Some(16), Some(1000)));
+}
+
+#[test]
+fn thinking_is_part_of_the_bound_of_a_window() {
+    let bound = |rest: &str| {
+        let (profiles, w) = resolved(&format!("{ONE}window = 2\n{rest}")).unwrap();
+        let all = doorbell_lab::limits(&profiles, &w);
+        let bound = all.iter().find(|limit| limit.text.contains("operations outstanding")).unwrap().mops;
+        (bound, doorbell_lab::least_latency(&profiles, &w))
+    };
+    let (usual, thinking) = (bound(""), bound("think = \"3us\""));
+    assert!((2e3 / thinking.0 - 2e3 / usual.0 - 3e3).abs() < 1e-6, "{usual:?} {thinking:?}");
+    assert_eq!(usual.1, thinking.1, "an operation takes as long");
+}
