@@ -66,6 +66,9 @@ fn report(o: &SystemOutcome, extrapolates: &[String]) -> String {
         ("latency, p50", percentile(o.latency_ns.p50, o.interval.p50_ns)),
         ("latency, p99", percentile(o.latency_ns.p99, o.interval.p99_ns)),
     ];
+    if let Some(of) = w.latency_of() {
+        rows.push(("latency is of", of.to_owned()));
+    }
     if let Some(set) = &w.set {
         rows.insert(0, ("set by you", simulate::settings(set)));
     }

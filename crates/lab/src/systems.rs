@@ -40,6 +40,7 @@ trait Simulated: Debug + Send + Sync {
     fn store_bytes(&self) -> u64;
     fn warmed_bytes(&self) -> u64;
     fn datagram(&self) -> Option<(&'static str, u32)>;
+    fn latency_of(&self) -> Option<&'static str>;
     fn beside(&self) -> Option<u32>;
     fn needs_sizes(&self) -> Option<(&'static str, String)>;
     fn timed(&self, timing: Timing) -> Arc<dyn Simulated>;
@@ -81,6 +82,10 @@ impl<S: System> Simulated for S {
 
     fn datagram(&self) -> Option<(&'static str, u32)> {
         System::datagram(self)
+    }
+
+    fn latency_of(&self) -> Option<&'static str> {
+        System::latency_of(self)
     }
 
     fn beside(&self) -> Option<u32> {
@@ -125,6 +130,11 @@ impl<S: System> From<S> for SystemWorkload {
 }
 
 impl SystemWorkload {
+    /// What a latency is of, where it is not from the start of an operation to its end.
+    pub fn latency_of(&self) -> Option<&'static str> {
+        self.system.latency_of()
+    }
+
     /// Its clients.
     pub fn clients(&self) -> &Clients {
         self.system.clients()

@@ -1,7 +1,9 @@
 //! The register: whose checks there are.
 
 use crate::check::Check;
-use crate::{atomics_sequencer, drtm_kv, herd, herd_kv, read_kv, rpc, rpc_sequencer, spec_sequencer, touch};
+use crate::{
+    atomics_sequencer, drtm_kv, herd, herd_kv, ping_pong, read_kv, rpc, rpc_sequencer, spec_sequencer, touch,
+};
 use doorbell_verbs::Cluster;
 
 /// All checks: those of HERD's RPCs, then a line for each system.
@@ -15,5 +17,6 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     all.extend(drtm_kv::checks());
     all.extend(rpc::checks());
     all.extend(touch::checks());
+    all.extend(ping_pong::checks());
     all
 }

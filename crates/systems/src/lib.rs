@@ -7,6 +7,7 @@
 //! - [`herd_kv`], [`read_kv`], [`drtm_kv`]: key-value stores.
 //! - [`rpc`]: any RPC.
 //! - [`touch`]: a server that scans a buffer before it answers, over RDMA or kernel TCP.
+//! - [`ping_pong`]: messages that wait for each other, as in latency tests.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
 //! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
@@ -27,6 +28,7 @@ mod measure;
 mod measurement;
 pub mod outbox;
 pub mod pace;
+pub mod ping_pong;
 pub mod random;
 pub mod read_kv;
 mod record;

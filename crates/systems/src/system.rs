@@ -3,7 +3,8 @@
 use crate::config::{Clients, Timing};
 use crate::site::{Course, Dress, Ended, Site, SiteError};
 use crate::{
-    Measured, atomics_sequencer, drtm_kv, herd_kv, read_kv, rpc, rpc_sequencer, spec_sequencer, touch,
+    Measured, atomics_sequencer, drtm_kv, herd_kv, ping_pong, read_kv, rpc, rpc_sequencer, spec_sequencer,
+    touch,
 };
 use doorbell_schema::{Given, Schema};
 use doorbell_verbs::{Cluster, Span, Time};
@@ -61,6 +62,11 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
 
     /// The bytes of its longest UD message, where a parameter decides that, and which.
     fn datagram(&self) -> Option<(&'static str, u32)> {
+        None
+    }
+
+    /// What a latency is of, where it is not from the start of an operation to its end.
+    fn latency_of(&self) -> Option<&'static str> {
         None
     }
 
@@ -125,4 +131,5 @@ pub fn visit_all(visitor: &mut impl Visit) {
     visitor.visit::<drtm_kv::DrtmKv>();
     visitor.visit::<rpc::Rpc>();
     visitor.visit::<touch::Touch>();
+    visitor.visit::<ping_pong::PingPong>();
 }

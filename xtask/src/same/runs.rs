@@ -241,6 +241,17 @@ const TOUCH: [&str; 5] = [
     "--size 8192 --tenant shared --step 64",
 ];
 
+/// Ping-pong in each way.
+const PING_PONG: [&str; 7] = [
+    "write-rc --size 2",
+    "write-uc --size 300",
+    "send-rc --size 0",
+    "send-uc --size 3000",
+    "send-ud --size 64",
+    "read-rc --size 64",
+    "write-rc --size 20000",
+];
+
 /// Reruns with each resource relaxed.
 const EXPLAINED: [&str; 5] = [
     "--verb read",
@@ -354,7 +365,10 @@ fn systems(profile: &str) -> Vec<String> {
     };
     let touch = |run: &&str| format!("simulate --profile {profile} --system touch {run} --json");
     let drawn = SYSTEMS.iter().flat_map(|system| [1, 2, 3].map(|seed| (system, seed))).map(one);
-    drawn.chain(TOUCH.iter().map(touch)).collect()
+    let game = |run: &&str| {
+        format!("simulate --profile {profile} --system ping-pong --message {run} --duration 300us --json")
+    };
+    drawn.chain(TOUCH.iter().map(touch)).chain(PING_PONG.iter().map(game)).collect()
 }
 
 fn limits(profile: &str) -> Vec<String> {

@@ -54,6 +54,9 @@ fn rows(runs: &[Run]) -> Vec<Vec<String>> {
     };
     row("operations", &|run| run.done.to_string());
     row("rate", &|run| format!("{} krps", Digits(run.mrps * 1e3, 2)));
+    if let Some(of) = runs.iter().find_map(|run| run.workload.latency_of()) {
+        row("latency is of", &|_| of.to_owned());
+    }
     row("latency, mean", &|run| us(run.latency_ns.mean));
     row("latency, least", &|run| exact(run.latency_ns.min));
     row("latency, p50", &|run| exact(run.latency_ns.p50));

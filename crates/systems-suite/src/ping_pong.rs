@@ -1,0 +1,11 @@
+//! Ping-pong.
+
+use crate::check::Check;
+use crate::deployed;
+use doorbell_systems::ping_pong::PingPong;
+use doorbell_verbs::Cluster;
+
+/// Its checks.
+pub fn checks<C: Cluster>() -> Vec<Check<C>> {
+    vec![deployed::check::<PingPong, C>()]
+}

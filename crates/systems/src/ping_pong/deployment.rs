@@ -1,0 +1,60 @@
+//! Ping-pong on machines: machine 0 answers machine 1.
+
+use super::config::{Message, PingPong};
+use super::protocol::{Client, Server};
+use crate::config::{Clients, Timing};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Measured, System};
+use doorbell_verbs::{Cluster, QpType};
+
+/// One client, with one message at a time.
+const ALONE: Clients = Clients::new(1, 1, 1, false);
+
+impl System for PingPong {
+    const NAME: &'static str = "ping-pong";
+    const ABOUT: &'static str =
+        "Ping-pong, as perftest's latency tests: half a round trip, of READs a whole one";
+
+    /// As perftest has it.
+    fn usual() -> PingPong {
+        PingPong { timing: Timing::USUAL, message: Message::WriteRc, size: 2 }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.refuse()
+    }
+
+    fn clients(&self) -> &Clients {
+        &ALONE
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    /// A buffer for each way, on both machines.
+    fn store_bytes(&self) -> u64 {
+        4 * u64::from(self.size)
+    }
+
+    fn datagram(&self) -> Option<(&'static str, u32)> {
+        (self.message.transport() == QpType::Ud).then_some(("size", self.size))
+    }
+
+    fn latency_of(&self) -> Option<&'static str> {
+        Some(if self.message == Message::ReadRc { "a whole READ" } else { "half a round trip" })
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let PingPong { message, size, .. } = *self;
+        let interval = site.server_interval();
+        site.add_server(Server { message, size, interval });
+        let interval = site.client_interval();
+        site.add_client((1, 0), Client { message, size, interval });
+        Ok(())
+    }
+}

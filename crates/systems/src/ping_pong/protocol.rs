@@ -1,0 +1,254 @@
+//! Messages that wait for each other.
+
+use super::config::Message;
+use crate::device::{Device, QKEY, check, connect_qp, find, serve_qps};
+use crate::measure::How;
+use crate::outbox::{self, Outbox};
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{
+    AccessFlags, Ah, Cq, GRH_BYTES, Mr, Program, Provider, Qp, QpCap, QpInitAttr, QpType, RecvWr, RemoteAddr,
+    SendFlags, SendOp, SendWr, Span, Time, UdDest, Wc,
+};
+
+/// What is published is below this.
+const SERVICE: &str = "ping-pong";
+
+/// RECVs that are posted: the next message's, beside that of the one that has come.
+const RECVS: u32 = 2;
+
+/// Payload of up to so many bytes is inlined, where the device can: as perftest does.
+const INLINE: u32 = 220;
+
+/// Time that a client whose measurement is over waits for its last answer.
+const GRACE: Span = Span::from_ms(10);
+
+/// The two sides, by their numbers.
+const SERVER: u32 = 0;
+const CLIENT: u32 = 1;
+
+fn key(what: &str, side: u32) -> String {
+    format!("{SERVICE}/{what}/{side}")
+}
+
+/// A side of the game.
+struct End<P: Provider> {
+    device: Device<P>,
+    message: Message,
+    size: u32,
+    inline: bool,
+    outbox: Outbox<P>,
+    received: Cq<P>,
+    /// What goes, and where what comes lies.
+    out: Mr<P>,
+    inbox: Mr<P>,
+    /// The other's inbox.
+    target: RemoteAddr,
+    /// The other's QP, of datagrams.
+    dest: Option<(Ah<P>, UdDest)>,
+}
+
+impl<P: Provider> End<P> {
+    /// Ready, as the other side is.
+    fn meet(p: &P, message: Message, size: u32, own: u32) -> Result<End<P>, SystemError> {
+        let device = Device::open(p)?;
+        let header = if message == Message::SendUd { GRH_BYTES } else { 0 };
+        let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE;
+        let out = device.registered(size.into(), AccessFlags::LOCAL_WRITE)?;
+        let inbox = device.registered((size + header).into(), access)?;
+        let received = device.context.create_cq(RECVS)?;
+        let sent = device.context.create_cq(outbox::depth(1))?;
+        let inline = size.min(INLINE).min(device.attr.max_inline_data.unwrap_or(64));
+        let qp = End::qp(&device, message, inline, (&sent, &received))?;
+        let outbox = Outbox::new(qp, sent, 1);
+        let (target, dest) = (RemoteAddr::default(), None);
+        let inline = inline == size;
+        let mut end = End { device, message, size, inline, outbox, received, out, inbox, target, dest };
+        end.connect(own)?;
+        // No message comes before its RECV.
+        (0..if message.is_sent() { RECVS } else { 0 }).try_for_each(|_| end.expect())?;
+        p.publish(&key("inbox", own), &end.inbox.remote(0).to_bytes());
+        end.target = RemoteAddr::from_bytes(&p.lookup(&key("inbox", other(own))))?;
+        Ok(end)
+    }
+
+    /// A QP that is not connected yet; of datagrams one that is ready.
+    fn qp(
+        device: &Device<P>,
+        message: Message,
+        inline: u32,
+        cqs: (&Cq<P>, &Cq<P>),
+    ) -> Result<Qp<P>, SystemError> {
+        let sends = outbox::depth(1);
+        if message.transport() == QpType::Ud {
+            return device.ud(device.port(0), cqs, sends, RECVS, inline);
+        }
+        let cap =
+            QpCap { max_send_wr: sends, max_recv_wr: RECVS, max_inline_data: inline, ..QpCap::default() };
+        Ok(device.pd.create_qp(cqs.0, cqs.1, None, &QpInitAttr::new(message.transport(), cap))?)
+    }
+
+    fn connect(&mut self, own: u32) -> Result<(), SystemError> {
+        let (device, qp) = (&self.device, &self.outbox.qp);
+        match (self.message.transport(), own) {
+            (QpType::Ud, _) => {
+                let port = device.port(0);
+                device.cpu.publish(&key("qp", own), &qp.endpoint(port)?.to_bytes());
+                let there = find(&device.cpu, &key("qp", other(own)))?;
+                let ah = Ah::to_endpoint(&device.pd, port, &there)?;
+                let dest = ah.dest(there.qpn, QKEY);
+                self.dest = Some((ah, dest));
+            }
+            (_, SERVER) => drop(serve_qps(device, 1, SERVICE, |_| Ok(qp.clone()))?),
+            _ => connect_qp(device, qp, 0, SERVICE)?,
+        }
+        Ok(())
+    }
+
+    /// Posts a RECV.
+    fn expect(&self) -> Result<(), SystemError> {
+        let whole = [self.inbox.sge(0, self.inbox_bytes())];
+        let list = if self.inbox_bytes() == 0 { &[] } else { &whole[..] };
+        Ok(self.outbox.qp.post_recv(&[RecvWr { wr_id: 0, sg_list: list }])?)
+    }
+
+    fn inbox_bytes(&self) -> u32 {
+        self.size + if self.dest.is_some() { GRH_BYTES } else { 0 }
+    }
+
+    /// Message `number` leaves.
+    fn send(&mut self, number: u64) -> Result<(), SystemError> {
+        let op = match self.message {
+            Message::WriteRc | Message::WriteUc => {
+                self.device.cpu.store_u8(self.out.mem(), u64::from(self.size) - 1, number as u8);
+                SendOp::Write(self.target)
+            }
+            Message::SendRc | Message::SendUc | Message::SendUd => SendOp::Send,
+            Message::ReadRc => SendOp::Read(self.target),
+        };
+        let sge = [self.out.sge(0, self.size)];
+        let mut wr = SendWr::new(0, op, if self.size == 0 { &[] } else { &sge });
+        wr.dest = self.dest.as_ref().map(|(_, dest)| *dest);
+        match self.message {
+            Message::ReadRc => wr = wr.flags(SendFlags::SIGNALED),
+            _ if self.inline && self.size > 0 => wr = wr.flags(SendFlags::INLINE),
+            _ => {}
+        }
+        self.outbox.post(&mut [wr])
+    }
+
+    /// Whether message `number` has come.
+    fn came(&mut self, number: u64) -> Result<bool, SystemError> {
+        match self.message {
+            Message::WriteRc | Message::WriteUc => {
+                let last = self.device.cpu.load_u8(self.inbox.mem(), u64::from(self.size) - 1);
+                Ok(last == number as u8)
+            }
+            Message::SendRc | Message::SendUc | Message::SendUd => {
+                let mut wc = [Wc::default()];
+                let found = !self.received.poll(&mut wc)?.is_empty();
+                if found {
+                    check(&wc[0])?;
+                    if wc[0].byte_len != self.inbox_bytes() {
+                        let why = format!("{} bytes came, not {}", wc[0].byte_len, self.inbox_bytes());
+                        return Err(SystemError::Protocol(why));
+                    }
+                    self.expect()?;
+                }
+                Ok(found)
+            }
+            // Nobody answers.
+            Message::ReadRc => Ok(self.outbox.completed()? == self.outbox.posted()),
+        }
+    }
+}
+
+fn other(side: u32) -> u32 {
+    if side == SERVER { CLIENT } else { SERVER }
+}
+
+/// Who answers.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// How messages travel.
+    pub message: Message,
+    /// Their bytes.
+    pub size: u32,
+    /// When it ends.
+    pub interval: Interval,
+}
+
+impl Program for Server {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut end = End::meet(&p, self.message, self.size, SERVER)?;
+        let (mut measured, mut number) = (Measured::default(), 1);
+        while !self.interval.is_over(&p) {
+            if self.message != Message::ReadRc && end.came(number)? {
+                end.send(number)?;
+                measured.post(&self.interval, p.now(), 1);
+                number += 1;
+            } else {
+                p.pause(self.interval.look());
+            }
+        }
+        Ok(measured)
+    }
+}
+
+/// Who begins, and takes the time.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// How messages travel.
+    pub message: Message,
+    /// Their bytes.
+    pub size: u32,
+    /// When it measures, and when it ends at the latest.
+    pub interval: Interval,
+}
+
+impl Program for Client {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut end = End::meet(&p, self.message, self.size, CLIENT)?;
+        let interval = self.interval.begin(&p);
+        let mut measured = Measured::default();
+        for number in 1.. {
+            let began = p.now();
+            if began >= interval.end() {
+                break;
+            }
+            end.send(number)?;
+            if !self.is_answered(&p, &mut end, number, &interval)? {
+                break;
+            }
+            let now = p.now();
+            let ways = if self.message == Message::ReadRc { 1 } else { 2 };
+            let one = Span::from_ps((now - began).as_ps() / ways);
+            measured.operation(&interval, Time::from_ps(now.as_ps() - one.as_ps()), now, How::default());
+        }
+        Ok(measured)
+    }
+}
+
+impl Client {
+    /// Waits for the answer; whether it came. One that comes late must not find the QP gone.
+    fn is_answered<P: Provider>(
+        &self,
+        p: &P,
+        end: &mut End<P>,
+        number: u64,
+        interval: &Interval,
+    ) -> Result<bool, SystemError> {
+        while !end.came(number)? {
+            let (now, over) = (p.now(), interval.end());
+            let last = if over == Time::NEVER { Time::NEVER } else { over + GRACE };
+            if now >= last {
+                return Ok(false);
+            }
+            p.pause(if now < over { interval.look() } else { last });
+        }
+        Ok(true)
+    }
+}

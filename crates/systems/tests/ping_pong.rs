@@ -1,0 +1,74 @@
+//! Ping-pong in virtual time.
+
+mod common;
+
+use common::cluster;
+use doorbell_systems::config::Timing;
+use doorbell_systems::ping_pong::{Message, PingPong};
+use doorbell_systems::site::Course;
+use doorbell_systems::{Interval, Measured, System};
+use doorbell_verbs::{Span, Time};
+
+const ALL: [Message; 6] =
+    [Message::WriteRc, Message::WriteUc, Message::SendRc, Message::SendUc, Message::SendUd, Message::ReadRc];
+
+const MEASURED: Span = Span::from_ms(1);
+
+/// What the client and the server measured.
+fn run(message: Message, size: u32) -> (Measured, Measured) {
+    let warmup = Span::from_us(100);
+    let game = PingPong { timing: Timing::of(warmup, MEASURED), message, size };
+    let mut cluster = cluster("cib", 2, |config| config.end = Time::START + Span::from_ms(50));
+    let course = Course::Fixed(Interval::after(game.begin(), warmup, MEASURED));
+    let mut ended = game.run(&mut cluster, course).unwrap().expect("all machines are in this process");
+    (ended.clients.remove(0), ended.server)
+}
+
+fn mean_ns(message: Message, size: u32) -> f64 {
+    run(message, size).0.latency.histogram().mean()
+}
+
+#[test]
+fn each_waits_for_the_other() {
+    for message in ALL {
+        for size in [1, 64, 300, 4000] {
+            let (client, server) = run(message, size);
+            let read = message == Message::ReadRc;
+            // A message each way, one after the other, fills the time.
+            let ways = if read { 1.0 } else { 2.0 };
+            let filled = client.done as f64 * ways * client.latency.histogram().mean();
+            let part = filled / MEASURED.as_ns() as f64;
+            assert!((0.97..1.005).contains(&part), "{message:?} {size}: {part}");
+            let answers = if read { 0 } else { client.done };
+            assert!(server.replies.abs_diff(answers) <= 1, "{message:?} {size}: {}", server.replies);
+        }
+    }
+}
+
+#[test]
+fn longer_messages_take_longer_and_datagrams_as_long_as_their_header() {
+    for message in ALL {
+        let [short, long] = [1, 4000].map(|size| mean_ns(message, size));
+        // On the link alone, 4000 bytes take 587 ns.
+        assert!((587.0..2500.0).contains(&(long - short)), "{message:?}: {short} and {long}");
+    }
+    let [write, send, datagram] = [Message::WriteRc, Message::SendRc, Message::SendUd].map(|m| mean_ns(m, 8));
+    assert!(write + 50.0 < send && send < datagram && datagram < send + 150.0, "{write} {send} {datagram}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_one_sentence() {
+    let refused =
+        |message, size| PingPong { timing: Timing::USUAL, message, size }.check().expect_err("it cannot be");
+    assert_eq!(
+        refused(Message::WriteUc, 0),
+        "size is 0, but who waits for a WRITE looks at its last byte: use at least 1"
+    );
+    assert_eq!(
+        refused(Message::SendRc, 1 << 27),
+        "size is 134217728, but a message of ping-pong has at most 67108864 bytes"
+    );
+    for message in [Message::SendRc, Message::SendUd, Message::ReadRc] {
+        assert!(run(message, 0).0.done > 100, "{message:?} of no bytes");
+    }
+}
