@@ -14,6 +14,7 @@ mod man;
 mod mistake;
 mod overview;
 mod plot;
+mod posted;
 mod profiles;
 mod progress;
 mod reproduce;

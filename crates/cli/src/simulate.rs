@@ -4,12 +4,13 @@ use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
 use crate::explained;
 use crate::extrapolation::{self, Told};
+use crate::posted;
 use crate::progress;
 use crate::table::{self, Align};
 use crate::trace::{self, Watched};
 use doorbell_lab::{
-    Addresses, Asked, Certainty, Control, Duration, Ended, Latency, MeasuredTime, OfKind, Operation, Outcome,
-    Pattern, Pieces, Resolved, Share, Window,
+    Addresses, Asked, Certainty, Control, Duration, Ended, MeasuredTime, Outcome, Pattern, Pieces, Resolved,
+    Share, Window,
 };
 use doorbell_nic::{Digits, counted};
 use doorbell_schema::Settings;
@@ -163,32 +164,6 @@ fn set(w: &Resolved) -> Option<String> {
     w.set.as_ref().map(settings).or((!each.is_empty()).then(|| each.join("; ")))
 }
 
-/// When operations are due, where that is not as earlier ones end.
-fn pace(w: &Resolved) -> Option<(&'static str, String)> {
-    match (w.arrivals, w.rate, w.think) {
-        (Some(arrivals), Some(rate), _) => {
-            let mops = Digits(rate as f64 / 1e6, 2);
-            Some(("arrivals", format!("{}, {mops} million per second", arrivals.name())))
-        }
-        (_, _, think) => Some(("think", think?.to_string())),
-    }
-}
-
-/// What is posted.
-fn posted(w: &Resolved) -> Vec<(&'static str, String)> {
-    let over = |what: &dyn std::fmt::Display| format!("{what} over {}", w.transport);
-    match (&w.mix, w.verb, w.size) {
-        (None, Some(verb), Some(size)) => vec![("verb", over(&verb)), ("size", format!("{size} B"))],
-        _ => {
-            let all: u64 = w.operations().iter().map(|o| u64::from(o.weight)).sum();
-            let share = |weight: u32| Digits(f64::from(weight) * 100.0 / all as f64, 1);
-            let item = |o: &Operation| format!("{}% {}", share(o.weight), o.name());
-            let items: Vec<String> = w.operations().iter().map(item).collect();
-            vec![("mix", over(&items.join(", ")))]
-        }
-    }
-}
-
 /// The workload as resolved, for people.
 pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
     let on_off = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
@@ -204,7 +179,7 @@ pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
     let mut rows = profile;
     rows.extend(w.host.clone().map(|host| ("host", host)));
     rows.extend(set(w).map(|set| ("set by you", set)));
-    rows.extend(posted(w));
+    rows.extend(posted::what(w));
     rows.extend([
         ("machines", machines),
         ("threads", format!("{} per machine", w.threads)),
@@ -215,7 +190,7 @@ pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
         ("inline", w.inline_up_to.map_or(on_off(w.inline), |most| format!("up to {most} B"))),
     ]);
     rows.extend(memory(w));
-    rows.extend(pace(w));
+    rows.extend(posted::when(w));
     if w.drain {
         rows.push(("drain", on_off(w.drain)));
     }
@@ -239,7 +214,7 @@ fn report(o: &Outcome, extrapolates: &[String]) -> String {
     let _ = write!(text, "\nResult\n{result}");
     text += &unsettled(&o.interval);
     if !o.kinds.is_empty() {
-        let _ = write!(text, "\nItems of the mix\n{}", kinds(o));
+        let _ = write!(text, "\nItems of the mix\n{}", posted::kinds(o));
     }
     text += &extrapolation::line(extrapolates);
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
@@ -289,45 +264,11 @@ pub(crate) fn within(half: Option<f64>) -> String {
     format!(" ± {half:.decimals$}")
 }
 
-/// Payload of all operations in a second.
-fn gigabits(o: &Outcome) -> f64 {
-    let bytes = match o.workload.size {
-        Some(size) => o.mops * f64::from(size),
-        None => o.kinds.iter().map(|kind| kind.mops * f64::from(kind.size)).sum(),
-    };
-    bytes * 8.0 / 1e3
-}
-
-/// The operations of each item of a mix.
-fn kinds(o: &Outcome) -> String {
-    let row = |kind: &OfKind| {
-        let Latency { mean, p50, p99, p999, .. } = kind.latency_ns;
-        let known = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| ns.to_string());
-        vec![
-            format!("{} of {} B", kind.verb, kind.size),
-            Digits(kind.mops, 2).to_string(),
-            mean.map_or("-".to_owned(), |ns| format!("{ns:.0}")),
-            known(p50),
-            known(p99),
-            known(p999),
-        ]
-    };
-    let header = [
-        ("", Align::Left),
-        ("Mops", Align::Right),
-        ("latency in ns, mean", Align::Right),
-        ("p50", Align::Right),
-        ("p99", Align::Right),
-        ("p99.9", Align::Right),
-    ];
-    table::columns(&header, o.kinds.iter().map(row).collect())
-}
-
 fn results(o: &Outcome) -> Vec<(&'static str, String)> {
     let busiest = o.mops_per_machine.iter().copied().fold(0.0, f64::max);
     let latency = within(o.interval.latency_ns);
     let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0}{latency} ns"));
-    let payload = Digits(gigabits(o), 2);
+    let payload = Digits(posted::gigabits(o), 2);
     let mut rows = vec![
         ("rate", format!("{}{} Mops, {payload} Gb/s of payload", Digits(o.mops, 2), within(o.interval.mops))),
         ("busiest machine", format!("{} Mops", Digits(busiest, 2))),
