@@ -126,7 +126,7 @@ pub(crate) struct SweepArgs {
     /// more for a second option. In a file: over = "size=16,64 qps=1..64*2"
     #[arg(long, value_name = "OPTION=VALUES", help_heading = "Sweep")]
     pub(crate) over: Vec<String>,
-    /// Search the highest load (window, outstanding, clients) whose p99 stays under --p99-under
+    /// Search the highest load (window, outstanding, clients, rate) whose p99 stays under --p99-under
     #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(["knee"]), requires = "p99_under", help_heading = "Sweep")]
     pub(crate) find: Option<String>,
     /// What the 99th percentile of latency must stay under, as 5us

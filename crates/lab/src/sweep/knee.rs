@@ -111,7 +111,7 @@ impl Plan {
         match &self.over[..] {
             [load] if LOADS.contains(&load.key()) && load.values.iter().all(is_number) => Ok(load),
             [other] => refused(format!(
-                "{} is no load to find a knee of: sweep over window, outstanding or clients",
+                "{} is no load to find a knee of: sweep over window, outstanding, clients or rate",
                 other.key()
             )),
             _ => refused("a knee is found over one load: give one --over".into()),
