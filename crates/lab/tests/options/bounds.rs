@@ -1,7 +1,8 @@
 //! No run is faster than `doorbell limits` says.
 
-use doorbell_lab::{Outcome, Pattern, Profiles, Resolved, Verb, Window};
+use doorbell_lab::{Operation, Outcome, Pattern, Profiles, Resolved, Verb, Window};
 use doorbell_nic::Profile;
+use doorbell_nic::limits::Limit;
 use doorbell_verbs::{QpType, Span};
 
 /// A bound may be exceeded by so much: times are rounded to picoseconds and femtoseconds per byte.
@@ -70,9 +71,12 @@ impl UnderWay {
             QpType::Ud => responders * threads * u64::from(w.qps),
             QpType::Rc | QpType::Uc => posters * threads * u64::from(w.qps),
         };
-        let sends = u64::from(w.verb == Verb::Send);
-        let bytes =
-            profiles.all().map(|p| p.request_on_link(w.opcode(), w.transport, w.size).bytes).min().unwrap();
+        let sends = u64::from(w.consumes_recvs());
+        let operations = w.operations();
+        let on_link = |p: &Profile, o: &Operation| p.request_on_link(o.opcode, w.transport, o.size).bytes;
+        let each = profiles.all().flat_map(|p| operations.iter().map(move |o| on_link(p, o)));
+        let bytes = each.min().unwrap();
+        let writes = operations.iter().filter(|o| o.verb == Verb::Write && o.size > 0).map(|o| o.size);
         let receive_buffer = most(profiles, |p| p.link.receive_buffer.into());
         let unreliable = u64::from(w.transport != QpType::Rc);
         UnderWay {
@@ -84,9 +88,7 @@ impl UnderWay {
                 * responders
                 * (receive_buffer / bytes + 1),
             in_units: responders * most(profiles, |p| (p.rx.units + p.atomics.slots.min(64)).into()),
-            unwritten: u64::from(w.verb == Verb::Write && w.size > 0)
-                * responders
-                * (receive_buffer / u64::from(w.size.max(1)) + 1),
+            unwritten: writes.min().map_or(0, |size| responders * (receive_buffer / u64::from(size) + 1)),
             shares: match profiles.are_alike() {
                 true => 0,
                 false => 2 * posters * threads * u64::from(w.batch * w.machines),
@@ -105,7 +107,7 @@ impl UnderWay {
     /// What can be counted when measuring ends and not all paid for. A SEND counts once received, when
     /// its requester may not have seen it completed.
     fn at_end(&self, w: &Resolved) -> u64 {
-        let sent = if w.verb == Verb::Send { self.outstanding } else { 0 };
+        let sent = if w.consumes_recvs() { self.outstanding } else { 0 };
         sent + self.taken + self.in_ports + self.in_units + self.unwritten
     }
 
@@ -130,19 +132,52 @@ fn chance(w: &Resolved, profiles: &Profiles, operations: f64) -> f64 {
     if drawn { 5.0 * (operations * f64::from(at_a_time * of)).sqrt() } else { 0.0 }
 }
 
+/// What an operation of each kind takes of what sets a bound: of what all take on average.
+fn costs(w: &Resolved, limit: &Limit) -> Vec<f64> {
+    let operations = w.operations();
+    let weight: u64 = operations.iter().map(|o| u64::from(o.weight)).sum();
+    let of = |(kind, o): (usize, &Operation)| {
+        let own = limit.terms.iter().filter(|term| term.item == Some(kind) || operations.len() == 1);
+        let taken: f64 = own.map(|term| term.amount()).sum();
+        taken * weight as f64 / f64::from(o.weight) * limit.mops / limit.capacity
+    };
+    operations.iter().enumerate().map(of).collect()
+}
+
+/// Operations that a bound has to let through, as many as average ones took as much: what was drawn is known. Where
+/// machines differ, it is not whose they were, and by how much they may be off by chance, is let go.
+fn taken(w: &Resolved, profiles: &Profiles, outcome: &Outcome, costs: &[f64]) -> f64 {
+    let done = outcome.completed as f64;
+    if outcome.kinds.len() < 2 {
+        return done;
+    }
+    let most = costs.iter().copied().fold(1.0, f64::max);
+    match profiles.are_alike() {
+        true => outcome.kinds.iter().zip(costs).map(|(kind, cost)| kind.completed as f64 * cost).sum(),
+        false => done - 5.0 * (done * w.operations().len() as f64).sqrt() * most,
+    }
+}
+
 /// What is wrong with the bounds of a workload, by what a run of it gave.
 pub(crate) fn flaw(profiles: &Profiles, w: &Resolved, outcome: &Outcome) -> Option<String> {
     let limits = doorbell_lab::limits(profiles, w);
     let us = outcome.measured.duration.span().as_secs_f64() * 1e6;
     let (done, under_way) = (outcome.completed as f64, UnderWay::of(w, profiles).all(w));
     let under_way = under_way + chance(w, profiles, done);
+    let of_kinds: u64 = outcome.kinds.iter().map(|kind| kind.completed).sum();
+    if w.mix.is_some() && of_kinds != outcome.completed {
+        return Some(format!("{of_kinds} of all items are not {done:.0}"));
+    }
     for limit in &limits {
         let terms: f64 = limit.terms.iter().map(|term| term.amount()).sum();
         if (limit.capacity / terms / limit.mops - 1.0).abs() > 1e-9 {
             return Some(format!("{limit:?} is not the sum of its terms"));
         }
+        let costs = costs(w, limit);
+        let (done, dearest) =
+            (taken(w, profiles, outcome, &costs), costs.iter().copied().fold(1.0, f64::max));
         let most = limit.mops * us;
-        if done > ROUNDING * most + under_way {
+        if done > ROUNDING * most + under_way * dearest {
             return Some(format!(
                 "{done:.0} operations in {us:.1} us, {under_way:.0} under way, are {:.3} times {}: {}",
                 done / most,

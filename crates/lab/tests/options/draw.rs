@@ -74,7 +74,7 @@ impl Said {
 }
 
 /// Systems that need no UC and no UD.
-const OVER_RC: [&str; 2] = ["rpc", "touch"];
+const OVER_RC: [&str; 3] = ["rpc", "touch", "ping-pong"];
 
 /// An option of a workload of verbs, or of a system.
 #[derive(Clone, Copy)]
@@ -121,6 +121,7 @@ fn verbs(draws: &mut Draws, profile: &str, wanted: &str) -> Said {
     let mut said = Said::default();
     let alike = ["profile", "machines", "host", "set"].contains(&wanted);
     let unlike = wanted == "machine" || !alike && draws.percent(25);
+    let mixed = ["mix", "inline_up_to"].contains(&wanted) || draws.percent(20);
     for field in Workload::fields() {
         match field.key {
             "machine" => {}
@@ -129,6 +130,9 @@ fn verbs(draws: &mut Draws, profile: &str, wanted: &str) -> Said {
             "machines" if !unlike => said.lines.push(("machines", draws.among(2, 5).to_string())),
             "threads" => said.lines.push(("threads", draws.among(1, 3).to_string())),
             "profile" | "machines" | "host" | "set" if unlike => {}
+            "verb" if mixed => {}
+            "mix" if mixed => said.lines.push(("mix", value(draws, field, profile))),
+            "mix" | "inline_up_to" if !mixed => {}
             "verb" => said.lines.push(("verb", value(draws, field, profile))),
             _ => line(draws, &mut said, field, profile, wanted),
         }
@@ -294,6 +298,18 @@ fn text(draws: &mut Draws, key: &str) -> String {
                 1 => format!("{}-{}", one.min(other), one.max(other)),
                 _ => format!("{one}:90,{other}:10"),
             })
+        }
+        "mix" => {
+            let items = draws.among(1, 4);
+            let verbs = ["read", "write", "send", "fetch-add", "compare-swap"];
+            let mut one = || {
+                let (verb, weight) = (draws.one_of(&verbs), draws.among(1, 99));
+                match verb.contains('-') || draws.percent(30) {
+                    true => format!("{verb}:{weight}"),
+                    false => format!("{verb}/{}:{weight}", draws.of_any_magnitude(0, 9000)),
+                }
+            };
+            quoted((0..items).map(|_| one()).collect::<Vec<_>>().join(","))
         }
         _ => panic!("nothing says how to draw the text {key}"),
     }

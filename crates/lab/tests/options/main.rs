@@ -131,7 +131,7 @@ fn ended(measured: &MeasuredTime, has_duration: bool, unsettled: Option<&String>
     let fits = match measured.ended {
         Ended::Duration => has_duration,
         Ended::Settled => !has_duration,
-        Ended::MaxTime => !has_duration && unsettled.is_some(),
+        Ended::MaxTime | Ended::Overload => !has_duration && unsettled.is_some(),
         Ended::MaxWall | Ended::Interrupted => false,
     };
     (!fits).then(|| format!("ended by {:?}, unsettled: {unsettled:?}", measured.ended))
