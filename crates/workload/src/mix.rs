@@ -30,6 +30,15 @@ pub struct Item {
 pub struct Mix(Vec<Item>);
 
 impl Mix {
+    /// A mix of these.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn of(items: Vec<Item>) -> Mix {
+        assert!(!items.is_empty(), "a mix is of something");
+        Mix(items)
+    }
+
     /// Its items, as they were written: one at least.
     pub fn items(&self) -> &[Item] {
         &self.0

@@ -17,21 +17,19 @@ const LINE: usize = 110;
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\ndoorbell: {} (process {}) on profile {}", self.program, self.pid, self.profile)?;
+        let Report { program, pid, profile, .. } = self;
+        writeln!(f, "\ndoorbell: {program} (process {pid}, {}) on profile {profile}", self.role.name())?;
         counts(
             f,
             &self.total,
             self.limits.first(),
             &format!(" on {}", counted(self.qps.len() as u64, "QP")),
         )?;
-        if let Some(Workload { verb: Some(verb), size: Some(size), transport: Some(transport), .. }) =
-            &self.workload
-        {
+        if let Some(w @ Workload { transport: Some(transport), .. }) = &self.workload {
             let share = 100.0 * self.workload_share;
-            writeln!(
-                f,
-                "  workload    {verb} of {size} bytes over {transport}: {share:.0}% of the work requests"
-            )?;
+            let what = posted(w).unwrap_or_default();
+            let text = format!("{what} over {transport}: {share:.0}% of the work requests");
+            wrapped(f, "  workload    ", &text)?;
         }
         if self.qps.len() > 1 {
             for qp in self.qps.iter().take(PRINTED_QPS) {
@@ -47,6 +45,14 @@ impl Display for Report {
         }
         Ok(())
     }
+}
+
+/// What a workload posts, in words.
+fn posted(w: &Workload) -> Option<String> {
+    let one = || Some(format!("{} of {} bytes", w.verb?, w.size?));
+    // A line may end behind an item.
+    let mix = w.mix.as_ref().map(|mix| format!("mix of {}", mix.to_string().replace(',', ", ")));
+    mix.or_else(one)
 }
 
 fn counts(f: &mut Formatter<'_>, c: &Counts, limit: Option<&Limit>, place: &str) -> fmt::Result {

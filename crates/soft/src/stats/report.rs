@@ -1,7 +1,7 @@
 //! What was counted, as numbers.
 
 use super::posting::Posting;
-use super::workload::most_like;
+use super::workload::as_posted;
 use crate::counts::process::ProcessCounts;
 use crate::counts::qp::{QpCounts, RecvCounts, Shape};
 use doorbell_nic::accounting::{self, Transactions};
@@ -30,6 +30,7 @@ pub struct Report {
     pub(super) program: String,
     arguments: Vec<String>,
     pub(super) profile: String,
+    pub(super) role: Role,
     notes: [&'static str; 2],
     pub(super) total: Counts,
     pub(super) qps: Vec<QpReport>,
@@ -37,7 +38,7 @@ pub struct Report {
     pub(super) limits: Vec<Limit>,
     /// For `doorbell simulate`; `None` where nothing was posted.
     pub(super) workload: Option<Workload>,
-    /// The share of all work requests that are of the workload's kind.
+    /// The share of all work requests that the workload stands for.
     pub(super) workload_share: f64,
 }
 
@@ -50,6 +51,37 @@ pub(super) struct QpReport {
     pub(super) counts: Counts,
     /// The least analytic bound of what this QP posted, were it alone.
     pub(super) limit: Option<Limit>,
+}
+
+/// What a process is to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Role {
+    /// It posts, and no message comes to it.
+    Requester,
+    /// It posts nothing to send: others reach its memory, or send to it.
+    Responder,
+    /// It posts, and messages come to it.
+    RequesterAndResponder,
+}
+
+impl Role {
+    fn of(total: &Counts) -> Role {
+        match (total.work_requests > 0, total.messages_received > 0) {
+            (true, false) => Role::Requester,
+            (true, true) => Role::RequesterAndResponder,
+            (false, _) => Role::Responder,
+        }
+    }
+
+    /// In words.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Role::Requester => "requester",
+            Role::Responder => "responder",
+            Role::RequesterAndResponder => "requester and responder",
+        }
+    }
 }
 
 /// Counts of a QP or of all.
@@ -92,7 +124,7 @@ impl Report {
         }
         total.add_posted_recvs(profile, &counts.srq());
         let posting = Posting::of(all);
-        let (workload, of_workload) = match most_like(name, profile, all, &posting) {
+        let (workload, of_workload) = match as_posted(name, profile, all, &posting) {
             Some((workload, n)) => (Some(workload), n),
             None => (None, 0),
         };
@@ -103,6 +135,7 @@ impl Report {
             program: command.next().unwrap_or_default(),
             arguments: command.collect(),
             profile: profile.name.clone(),
+            role: Role::of(&total),
             notes: [TIMING, NOT_COUNTED],
             limits: posting.limits(profile, all),
             workload_share: of_workload as f64 / total.work_requests.max(1) as f64,
