@@ -28,12 +28,13 @@ pub(crate) fn rxe_driver() -> Option<PathBuf> {
 
 /// Packages of RDMA programs that run unmodified on the software NIC, and of those that tests look at results with;
 /// and a program of each.
-const TESTED_PROGRAMS: [(&str, &str); 5] = [
+const TESTED_PROGRAMS: [(&str, &str); 6] = [
     ("ibverbs-utils", "ibv_devinfo"),
     ("perftest", "ib_write_bw"),
     ("util-linux", "setpriv"),
     ("python3", "python3"),
     ("tshark", "tshark"),
+    ("parallel", "parallel"),
 ];
 
 /// Packages that have no program, and a path of each.

@@ -151,6 +151,35 @@ fn a_system_is_swept_and_a_file_says_over_what() {
 }
 
 #[test]
+fn a_knee_is_found_without_saying_how_long() {
+    let directory = directory("knee_of_itself");
+    let line =
+        "sweep --verb read --machines 3 --threads 2 --over window=1,16 --find knee --p99-under 2us --json";
+    let sweep = json(&said(&directory, line));
+    assert_eq!((&sweep["knee"]["at"], &sweep["knee"]["exceeded_at"]), (&10.into(), &11.into()), "{sweep}");
+    let p99 = |point: &serde_json::Value| point["latency_ns"]["p99"].is_u64();
+    assert!(sweep["points"].as_array().expect("points").iter().all(p99), "{sweep}");
+}
+
+/// As docs/curves.md has it, but for the machines.
+#[test]
+fn gnu_parallel_makes_the_parts() {
+    let directory = directory("parallel");
+    let line = format!(
+        "'{}' {READS} --over size=64..1024*4 --shard {{}}/3 --json > part{{}}.json",
+        env!("CARGO_BIN_EXE_doorbell")
+    );
+    let mut parallel = Command::new("parallel");
+    parallel.args(["--jobs", "2", &line, ":::", "1", "2", "3"]).current_dir(&directory).stdin(Stdio::null());
+    match parallel.env("DOORBELL_CACHE_DIR", directory.join("cache")).env("HOME", &directory).output() {
+        Err(error) => return eprintln!("skipped: GNU parallel is not installed: {error}"),
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+    }
+    let merged = said(&directory, "sweep --merge part1.json part2.json part3.json --json");
+    assert_eq!(merged, said(&directory, &format!("{READS} --over size=64..1024*4 --json")));
+}
+
+#[test]
 fn parts_together_are_the_whole() {
     let directory = directory("parts");
     let over = format!("{READS} --over size=64..1024*4 --over verb=read,write");

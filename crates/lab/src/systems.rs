@@ -2,6 +2,7 @@
 
 use crate::audit;
 use crate::plan::Watch;
+use crate::programs::Due;
 use crate::results::{
     Advice, Bottleneck, Cache, Certainty, Latency, Lift, MeasuredTime, Pcie, PhaseTime, SentAgain, Shown,
     TogetherLift, UncoreUse, Utilization, hash_text, rate,
@@ -189,13 +190,15 @@ impl SystemWorkload {
     /// From when to when is measured, as far as that is said.
     pub(crate) fn wanted(&self) -> Wanted {
         let Timing { warmup, duration, precision, max_time, .. } = self.timing();
+        let Clients { clients, outstanding, .. } = self.clients();
+        let under_way = u64::from(*clients) * u64::from(*outstanding);
         Wanted {
             begin: self.system.begin(),
             warmup: warmup.map(Duration::span),
             duration: duration.map(Duration::span),
             precision: *precision,
             max_time: max_time.span(),
-            due: None,
+            due: self.get("rate").filter(|rate| *rate > 0).map(|rate| Due { rate, under_way }),
         }
     }
 

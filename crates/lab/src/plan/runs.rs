@@ -32,7 +32,7 @@ pub(crate) fn setting(outcome: &Outcome) -> String {
 const USUAL: (Span, Span) = (Span::from_us(200), Span::from_ms(1));
 
 /// Virtual time after which a run of an experiment ends that does not settle, where it is to.
-const PATIENCE: Duration = Duration::new(Span::from_ms(20));
+const PATIENCE: Duration = Duration::new(Span::from_ms(5));
 
 /// From when to when a run is measured.
 pub(super) struct Times {

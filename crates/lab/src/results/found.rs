@@ -1,6 +1,6 @@
 //! What curves and comparisons have of a run, be it of verbs or of a system.
 
-use super::{Bottleneck, Certainty, Latency, Of, Ran};
+use super::{Bottleneck, Certainty, Latency, MeasuredTime, Of, Ran};
 use serde::{Deserialize, Serialize};
 
 /// Rate, latency and bottleneck of a run.
@@ -12,6 +12,8 @@ pub struct Found {
     pub interval: Certainty,
     /// Of operations.
     pub latency_ns: Latency,
+    /// From when to when was measured.
+    pub measured: MeasuredTime,
     /// Messages dropped for want of a RECV, whole run.
     pub dropped: u64,
     /// What limits the rate.
@@ -25,6 +27,7 @@ impl From<Ran> for Found {
                 mops: o.mops,
                 interval: o.interval,
                 latency_ns: o.latency_ns,
+                measured: o.measured,
                 dropped: o.dropped,
                 bottleneck: o.bottleneck,
             },
@@ -32,6 +35,7 @@ impl From<Ran> for Found {
                 mops: o.mrps,
                 interval: o.interval.clone(),
                 latency_ns: o.latency_ns,
+                measured: o.measured.clone(),
                 dropped: o.dropped,
                 bottleneck: o.bottleneck,
             },

@@ -2,8 +2,10 @@
 
 use super::{Over, Plan, Point, Sweep, SweepError};
 use crate::plan::Control;
-use crate::results::{Known, Stored};
+use crate::results::{Known, MeasuredTime, Stored};
+use crate::steady::Ended;
 use doorbell_schema::{Duration, Value};
+use doorbell_verbs::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,6 +83,7 @@ impl Plan {
         let mut new = 0;
         let mut ended = false;
         loop {
+            self.lengthen(&mut sweep.points[new..], load, &known, control)?;
             for point in &sweep.points[new..] {
                 tried.insert(load_of(point, load), under(point, load, bound)?);
             }
@@ -136,6 +139,33 @@ impl Plan {
             .collect())
     }
 
+    /// Has those points run again that ended when rate and mean latency were known and p99 was not: for as long as that
+    /// takes.
+    fn lengthen(
+        &self,
+        points: &mut [Point],
+        load: &Over,
+        known: &Known,
+        control: &Control<'_>,
+    ) -> Result<(), SweepError> {
+        let short: Vec<&mut Point> = points.iter_mut().filter(|point| is_short(point)).collect();
+        let longer = |point: &&mut Point| {
+            let (name, run) = self.run_at(&[Value::Number(load_of(point, load))])?;
+            let (measured, every) = (&point.found.measured, run.number("signal_every").unwrap_or(1));
+            let us = LATENCIES * every as f64 / point.found.mops;
+            let duration = Duration::new(Span::from_ns((us * 1e3) as u64));
+            Ok((name, run.timed_as(&MeasuredTime { duration, ..measured.clone() })))
+        };
+        let runs = short.iter().map(longer).collect::<Result<Vec<_>, SweepError>>()?;
+        let found = self.results(&runs, known, control)?;
+        for (point, ran) in short.into_iter().zip(found) {
+            if let Some(ran) = ran {
+                point.found = ran.into();
+            }
+        }
+        Ok(())
+    }
+
     fn least_exceeds(&self, sweep: &Sweep, load: &Over, bound: Bound) -> SweepError {
         let least = sweep.points.iter().min_by_key(|point| load_of(point, load));
         let (least, p99) =
@@ -146,6 +176,15 @@ impl Plan {
             bound.0
         ))
     }
+}
+
+/// Latencies of which 100 and some more are beyond the 99th percentile.
+const LATENCIES: f64 = 12_000.0;
+
+/// Whether p99 is not known of a point that ended of itself.
+fn is_short(point: &Point) -> bool {
+    let found = &point.found;
+    found.measured.ended == Ended::Settled && found.latency_ns.p99.is_none() && found.mops > 0.0
 }
 
 fn is_number(value: &Value) -> bool {
