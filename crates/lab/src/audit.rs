@@ -98,7 +98,12 @@ fn bytes(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
         QpType::Rc => 0,
         QpType::Uc | QpType::Ud => metrics.dropped + metrics.lost + of.unclaimed + of.under_way,
     };
-    let missing = a.completed_bytes > of.placed_bytes + lost * u64::from(w.longest());
+    // Of one kind of operations all that ended on UC and UD are known; of a mix those that threads know of.
+    let gone = match (w.transport, w.size) {
+        (QpType::Uc | QpType::Ud, Some(size)) => of.ended * u64::from(size),
+        _ => a.completed_bytes,
+    };
+    let missing = gone > of.placed_bytes + lost * u64::from(w.longest());
     let wrong = of.posted_bytes != a.posted_bytes || of.placed_bytes > of.posted_bytes || missing;
     wrong.then(|| {
         format!(
