@@ -463,7 +463,8 @@ pub(crate) fn run_once(
     let (ended, course) = simulate::steered(&mut cluster, wanted, &measurement, stop, watch, |cluster| {
         w.system.run(cluster, interval)
     });
-    if ended.is_ok() && course.stopped {
+    // Who was stopped before anything was known has threads that did not end.
+    if course.stopped {
         return Err(RunError::Interrupted.into());
     }
     let site::Ended { server: servers, clients: all } = ended?.expect("all machines are in this process");

@@ -135,7 +135,11 @@ impl Now<'_> {
     fn windows(&self) -> Vec<Change> {
         let operations = self.w.window().operations();
         let all = [operations.saturating_mul(4), operations.saturating_mul(16), operations / 4];
-        all.into_iter().filter(|other| *other > 0).map(|other| self.window(other)).collect()
+        let same = all.into_iter().filter(|other| *other > 0).map(|other| self.window(other));
+        // All that a thread has under way in one window: caches hold it where they do not hold a window for each QP.
+        let of_thread = (self.w.window_per_qp.is_some() && self.w.qps > 1)
+            .then(|| Change::to("window", number(16)).without("window_per_qp"));
+        of_thread.into_iter().chain(same).collect()
     }
 
     fn window(&self, operations: u32) -> Change {
@@ -220,9 +224,13 @@ impl Now<'_> {
 
     /// Words of which each has a lock of its own, as far as there are locks.
     fn counters(&self) -> Vec<Change> {
-        let several = self.w.counters.is_some_and(|counters| counters > 1);
-        if !several {
-            return Vec::new();
+        match self.w.counters {
+            None => return Vec::new(),
+            Some(1) => {
+                let many = Change::to("counters", number(64)).and("counter_stride", number(64));
+                return vec![many];
+            }
+            Some(_) => {}
         }
         // A lock is of the addresses that differ in higher bits only; a word takes 8 bytes.
         let per_lock = 1 << self.profiles.first().atomics.slot_low_bit.clamp(3, 30);

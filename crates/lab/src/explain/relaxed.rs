@@ -11,7 +11,7 @@ const TIMES: u32 = 2;
 
 /// So many times a cache that misses is large enough, mostly: where entries are used in turn, all of them miss until all
 /// fit.
-const FITS: u32 = 16;
+const FITS: u32 = 64;
 
 /// From this share of look-ups on that miss, a cache may limit the rate.
 const MISSES: f64 = 0.01;

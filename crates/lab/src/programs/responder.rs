@@ -5,7 +5,7 @@ use super::tally::Tally;
 use super::{ProgramError, ThreadResult, check, from_wr_id, wr_id};
 use doorbell_systems::Measurement;
 use doorbell_systems::series::Seen;
-use doorbell_verbs::{Cq, Provider, Qp, RecvWr, Sge, Time, Wc};
+use doorbell_verbs::{Cq, Provider, Qp, RecvWr, Sge, Wc};
 use doorbell_workload::RECV_BATCH;
 
 /// RECVs of one QP, which its messages take in order.
@@ -71,10 +71,10 @@ impl<'a, P: Provider> Responder<'a, P> {
         Ok(self.qps[k].post_recv(&self.list)?)
     }
 
-    /// A message of so many bytes came now.
-    fn count(&self, length: u32, now: Time, measurement: &Measurement) {
+    /// A message of so many bytes.
+    fn count(&self, length: u32) {
         if let Some((_, kind)) = self.lengths.iter().find(|(known, _)| *known == length) {
-            self.tally.completed(*kind, now, measurement);
+            self.tally.received(*kind);
         }
     }
 
@@ -92,12 +92,16 @@ impl<'a, P: Provider> Responder<'a, P> {
         let now = cpu.now();
         measurement.saw(Seen { at: now, completed: found as u64, since: None, latency: None });
         result.accounts.received += found as u64;
-        if measurement.contains(now) {
+        // Posting RECVs lets others go on, who may decide on the measured time: whether these count is said once.
+        let counts = measurement.contains(now);
+        if counts {
             result.received += found as u64;
         }
         for i in 0..found {
             check(&self.wc[i])?;
-            self.count(self.wc[i].byte_len, now, measurement);
+            if counts {
+                self.count(self.wc[i].byte_len);
+            }
             let (k, _) = from_wr_id(self.wc[i].wr_id);
             self.queues[k].taken += 1;
             if self.queues[k].taken == RECV_BATCH.min(self.depth) {

@@ -36,6 +36,11 @@ impl Tally {
         }
     }
 
+    /// A message was received in the measured time.
+    pub(super) fn received(&self, kind: usize) {
+        self.of_kind(kind, |all| all.completed += 1);
+    }
+
     /// An operation whose time was taken took so long.
     pub(super) fn took(&self, kind: usize, now: Time, latency: Span, measurement: &Measurement) {
         if self.0.is_some() && measurement.contains(now) {

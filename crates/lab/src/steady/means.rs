@@ -42,8 +42,11 @@ impl Means {
         let counts = |batches: &[Batch]| batches.iter().map(|b| b.completed as f64).collect();
         let least = least(batches, length);
         let (count, each) = of_joined(batches, least, counts)?;
-        let length = length as f64 * each as f64;
-        let rate = Interval { mean: count.mean / length, half: count.half / length };
+        let batch = length as f64;
+        let length = batch * each as f64;
+        // Of what is counted in a time one operation more or less may be by chance, however regular the batches are.
+        let one = 1.0 / (batches.len() as f64 * batch);
+        let rate = Interval { mean: count.mean / length, half: (count.half / length).max(one) };
         Some(Means { rate, latency: latency(batches, least) })
     }
 }
