@@ -4,7 +4,7 @@
 use crate::programs::{Accounts, ThreadResult};
 use crate::results::{Certainty, rates};
 use crate::simulate::Run;
-use crate::steady::Series;
+use crate::steady::{Series, TURNS};
 use doorbell_nic::{Digits, Profile, wqe};
 use doorbell_sim::{Metrics, PcieUse, ResourceUse};
 use doorbell_systems::series::Batch;
@@ -34,10 +34,10 @@ pub(crate) fn together(threads: &[(u32, ThreadResult)]) -> Accounts {
 /// What does not hold of a run: one sentence.
 pub(crate) fn fault(profiles: &Profiles, w: &Resolved, run: &Run) -> Option<String> {
     let accounts = together(&run.threads);
-    posts(&accounts, &run.metrics)
+    fault_of_devices(&run.metrics)
+        .or_else(|| posts(&accounts, &run.metrics))
         .or_else(|| messages(w, &accounts, &run.metrics))
         .or_else(|| bytes(w, &accounts, &run.metrics))
-        .or_else(|| busy(&run.metrics))
         .or_else(|| buses(profiles, w, &run.metrics))
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn fault(profiles: &Profiles, w: &Resolved, run: &Run) -> Option<Stri
 pub(crate) fn fault_of_devices(metrics: &Metrics) -> Option<String> {
     let of = &metrics.accounts;
     let placed = (of.placed_bytes > of.posted_bytes)
-        .then(|| format!("{} bytes were placed, but {} posted", of.placed_bytes, of.posted_bytes));
+        .then(|| format!("devices saw {} B posted, but {} B placed", of.posted_bytes, of.placed_bytes));
     let ended = (of.ended > of.posted).then(|| format!("{} work requests ended of {}", of.ended, of.posted));
     ended.or(placed).or_else(|| busy(metrics))
 }
@@ -56,7 +56,7 @@ fn posts(a: &Accounts, metrics: &Metrics) -> Option<String> {
     let Accounts { posted, completed, outstanding, .. } = *a;
     let all = completed + outstanding == posted && of.posted == posted;
     // What threads know is complete has ended on the device; it may have ended more.
-    let ended = completed <= of.ended && of.ended <= posted;
+    let ended = completed <= of.ended;
     (!all || !ended).then(|| {
         format!(
             "threads posted {posted} operations and know of {completed} complete and {outstanding} outstanding, but devices saw {} posted and {} ended",
@@ -104,8 +104,7 @@ fn bytes(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
         _ => a.completed_bytes,
     };
     let missing = gone > of.placed_bytes + lost * u64::from(w.longest());
-    let wrong = of.posted_bytes != a.posted_bytes || of.placed_bytes > of.posted_bytes || missing;
-    wrong.then(|| {
+    (of.posted_bytes != a.posted_bytes || missing).then(|| {
         format!(
             "operations with {} B were posted and with {} B known to be complete, but devices saw {} B posted and {} B placed",
             a.posted_bytes, a.completed_bytes, of.posted_bytes, of.placed_bytes
@@ -171,9 +170,6 @@ fn waiting_writes(profile: &Profile) -> u64 {
 pub(crate) fn doubt(w: &Resolved, profiles: &Profiles, run: &Run, series: &Series) -> Option<String> {
     long(run, series).or_else(|| little(run, series)).or_else(|| goodput(w, profiles, run))
 }
-
-/// Of operations that take so many times less than is measured, few are seen in part.
-const TURNS: u64 = 4;
 
 /// Operations that take as long as what is measured are seen at its end, if at all.
 fn long(run: &Run, series: &Series) -> Option<String> {

@@ -5,7 +5,8 @@ use crate::explain::Depth;
 use crate::papers::{Check, Ctx};
 use crate::results::Outcome;
 use doorbell_nic::Profile;
-use doorbell_schema::{Duration, Share};
+use doorbell_schema::Duration;
+use doorbell_systems::config::Timing;
 use doorbell_verbs::Span;
 use doorbell_workload::{Profiles, Resolved, Workload};
 use std::sync::Arc;
@@ -34,24 +35,16 @@ const USUAL: (Span, Span) = (Span::from_us(200), Span::from_ms(1));
 /// Virtual time after which a run of an experiment ends that does not settle, where it is to.
 const PATIENCE: Duration = Duration::new(Span::from_ms(5));
 
-/// From when to when a run is measured.
-pub(super) struct Times {
-    pub(super) warmup: Option<Duration>,
-    pub(super) duration: Option<Duration>,
-    pub(super) precision: Share,
-    pub(super) max_time: Duration,
-}
-
 impl Ctx<'_> {
     /// From when to when a run is measured: as said, else as usual; or until it knows its answer.
-    pub(super) fn times(&self, said: Times, usual: (Span, Span)) -> Times {
+    pub(super) fn timing(&self, said: Timing, usual: (Span, Span)) -> Timing {
         if let Some(precision) = self.precision {
-            return Times { warmup: None, duration: None, precision, max_time: PATIENCE };
+            return Timing { warmup: None, duration: None, precision, max_time: PATIENCE, ..said };
         }
         let duration = said.duration.map_or(usual.1, Duration::span);
         let hurried = Duration::new(Span::from_ps(duration.as_ps() / self.hurry));
         let warmup = said.warmup.unwrap_or(Duration::new(usual.0));
-        Times { warmup: Some(warmup), duration: Some(hurried), ..said }
+        Timing { warmup: Some(warmup), duration: Some(hurried), ..said }
     }
 
     /// Each of `workloads` on `profile`; the outcomes have their order.
@@ -99,10 +92,10 @@ impl Ctx<'_> {
     fn run_of(&self, profile: &Profile, what: &str, workload: &Workload) -> Run {
         let profiles = Profiles::from(profile);
         let mut workload = workload.resolve(&profiles).unwrap_or_else(|e| panic!("workload of {what}: {e}"));
-        let Resolved { warmup, duration, precision, max_time, .. } = workload;
-        let times = self.times(Times { warmup, duration, precision, max_time }, USUAL);
-        (workload.warmup, workload.duration) = (times.warmup, times.duration);
-        (workload.precision, workload.max_time) = (times.precision, times.max_time);
+        let Resolved { warmup, duration, precision, max_time, seed, .. } = workload;
+        let timing = self.timing(Timing { warmup, duration, precision, max_time, seed }, USUAL);
+        (workload.warmup, workload.duration) = (timing.warmup, timing.duration);
+        (workload.precision, workload.max_time) = (timing.precision, timing.max_time);
         Run::verbs(profiles, workload)
     }
 }

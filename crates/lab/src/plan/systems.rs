@@ -1,12 +1,11 @@
 //! What experiments ask for: systems.
 
-use super::runs::Times;
 use super::{NotYet, Run};
 use crate::explain::Depth;
 use crate::papers::{Check, Ctx, Curve};
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_nic::Profile;
-use doorbell_systems::config::{Clients, Timing};
+use doorbell_systems::config::Clients;
 use doorbell_verbs::Span;
 
 /// Warm-up and measured time of systems for which an experiment says none.
@@ -60,10 +59,7 @@ impl Ctx<'_> {
     }
 
     fn run_of_system(&self, profile: &Profile, w: &SystemWorkload) -> Run {
-        let Timing { warmup, duration, precision, max_time, seed } = *w.timing();
-        let Times { warmup, duration, precision, max_time } =
-            self.times(Times { warmup, duration, precision, max_time }, USUAL);
-        let w = w.timed(Timing { warmup, duration, precision, max_time, seed });
+        let w = w.timed(self.timing(w.timing().clone(), USUAL));
         Run::system(profile, w)
     }
 }

@@ -107,7 +107,7 @@ const BATCHES: u64 = 128;
 /// An answer must hold for so large a part of the measured time.
 const CONFIRMED: u64 = 8;
 /// So many times the longest latency is to be seen: an operation that takes that long may come again.
-const TURNS: u64 = 4;
+pub(crate) const TURNS: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {

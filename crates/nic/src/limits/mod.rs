@@ -313,6 +313,6 @@ fn windows(requester: &Side<'_>, responder: &Side<'_>, mix: &Mix, under_way: &Ou
 const NS_PER_US: f64 = 1e3;
 
 /// Greatest common divisor.
-fn gcd(a: u64, b: u64) -> u64 {
+pub fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -3,6 +3,7 @@
 use super::posting::Posting;
 use crate::counts::qp::{QpCounts, Shape};
 use doorbell_nic::Profile;
+use doorbell_nic::limits::gcd;
 use doorbell_verbs::{Opcode, QpType};
 use doorbell_workload::{Item, Mix, Pattern, Verb, Workload};
 use std::collections::BTreeMap;
@@ -160,10 +161,6 @@ fn mix(kinds: &Kinds) -> Mix {
         weight: (scaled(posted) / common) as u32,
     };
     Mix::of(kinds.iter().map(item).collect())
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 impl Kind {
