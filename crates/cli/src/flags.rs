@@ -155,11 +155,7 @@ impl FileAndFlags {
             let (group, text) = of_group(text);
             match (group, field.parse(text)?) {
                 (Some(group), Value::Settings(set)) => self.of_groups.push((group, set)),
-                (_, set) => {
-                    let mut above = Given::default();
-                    above.set(field, set)?;
-                    self.flags = above.over(std::mem::take(&mut self.flags));
-                }
+                _ => doorbell_lab::say(&mut self.flags, &format!("{}={text}", field.key))?,
             }
         }
         Ok(())
@@ -178,7 +174,7 @@ pub(crate) fn settings(said: &[String]) -> Result<Settings, WorkloadError> {
     let mut all = Settings::new();
     for text in said {
         match field.parse(text).map_err(WorkloadError::Invalid)? {
-            Value::Settings(set) => all.extend(set),
+            Value::Settings(set) => all = doorbell_lab::both(all, set).map_err(WorkloadError::Invalid)?,
             other => unreachable!("{other} is parsed of no setting"),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::systems::{Entry, SYSTEMS, SystemWorkload};
 use doorbell_nic::Profile;
-use doorbell_schema::{Field, Given, Kind, Schema, Value};
+use doorbell_schema::{Field, Given, Kind, Schema, Settings, Value, meant};
 use doorbell_workload::{Workload, WorkloadError};
 use std::sync::LazyLock;
 
@@ -64,7 +64,10 @@ pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
             Err(format!("{key} has tables, which only a file can say"))
         }
         Some(field) => Ok(field),
-        None => Err(format!("`{name}` is no option of a workload: `doorbell simulate --help` lists them")),
+        None => Err(match meant(&key, &fields()) {
+            Some(meant) => format!("`{name}` is no option of a workload; is `{meant}` meant?"),
+            None => format!("`{name}` is no option of a workload: `doorbell simulate --help` lists them"),
+        }),
     }
 }
 
@@ -76,7 +79,24 @@ pub fn say(given: &mut Given, text: &str) -> Result<(), String> {
     let wrong = || format!("`{text}` is no option with a value, as size=64");
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
     let field = option(name)?;
-    given.set(field, field.parse(value)?)
+    let value = match (given.remove(field.key), field.parse(value)?) {
+        // Of a profile's parameters there are several, and each is said by itself.
+        (Some(Value::Settings(before)), Value::Settings(more)) => Value::Settings(both(before, more)?),
+        (Some(_), _) => return Err(format!("{} is given more than once: give it once", field.key)),
+        (None, value) => value,
+    };
+    given.set(field, value)
+}
+
+/// Parameters that are set one by one, together.
+///
+/// # Errors
+/// One sentence where both have the same.
+pub fn both(all: Settings, more: Settings) -> Result<Settings, String> {
+    match more.keys().find(|name| all.contains_key(*name)) {
+        Some(twice) => Err(format!("set: {twice} is given more than once: give it once")),
+        None => Ok(all.into_iter().chain(more).collect()),
+    }
 }
 
 /// Fields that only systems have.
@@ -230,6 +250,28 @@ mod tests {
                 }
                 None => known.push(field),
             }
+        }
+    }
+
+    #[test]
+    fn an_option_is_said_once_and_parameters_each() {
+        let said = |texts: &[&str]| {
+            let mut given = Given::default();
+            texts.iter().try_for_each(|text| say(&mut given, text)).map(|()| given)
+        };
+        let both = said(&["set=tx.send_ns=1", "set=rx.read_ns=2"]).unwrap();
+        assert_eq!(both.get("set").unwrap().read::<Settings>().unwrap().len(), 2);
+        for (texts, wanted) in [
+            (["size=1", "size=1"], "size is given more than once: give it once"),
+            (["set=a=1", "set=a=2"], "set: a is given more than once: give it once"),
+            (["size=1", "set==2"], "set is `=2`, which has no name before its ="),
+            (
+                ["size=1", "small-pages=true"],
+                "`small-pages` is no option of a workload; is `huge_pages = false` meant?",
+            ),
+            (["size=1", "sise=1"], "`sise` is no option of a workload; is `size` meant?"),
+        ] {
+            assert_eq!(said(&texts).unwrap_err(), wanted);
         }
     }
 

@@ -19,7 +19,7 @@ mod steady;
 pub mod sweep;
 mod systems;
 
-pub use asked::{Asked, fields, say, system_fields, system_of, systems_with, usual_of_systems};
+pub use asked::{Asked, both, fields, say, system_fields, system_of, systems_with, usual_of_systems};
 pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;

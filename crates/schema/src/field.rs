@@ -215,6 +215,9 @@ impl Field {
             return Err(format!("{} is `{text}`, but must be a name, =, and a number", self.key));
         };
         let (name, number) = (name.trim(), number.trim());
+        if name.is_empty() {
+            return Err(format!("{} is `{text}`, which has no name before its =", self.key));
+        }
         let number = number
             .parse()
             .map_err(|wanted| format!("{}: {name} is `{number}`, but must be {wanted}", self.key))?;

@@ -20,7 +20,7 @@ pub use arrivals::Arrivals;
 pub use duration::{BadDuration, Duration};
 pub use field::{Field, Flag, Flags, Kind, Says, check, one_of, table};
 pub use given::Given;
-pub use read::{SchemaError, nearest};
+pub use read::{SchemaError, meant, nearest};
 pub use settings::{Real, Settings};
 pub use share::{BadShare, Share};
 pub use types::Schema;

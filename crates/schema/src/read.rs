@@ -273,12 +273,16 @@ pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Opti
     nearest.filter(|(likeness, _)| *likeness > LIKE).map(|(_, name)| name)
 }
 
+/// What may be meant by a key that none of `fields` has: the field of a flag of that name, with its value where the flag
+/// says one, else the nearest key.
+pub fn meant(key: &str, fields: &[&'static Field]) -> Option<String> {
+    let of_a_flag = fields.iter().find_map(|field| of_flag(key, field));
+    of_a_flag.or_else(|| nearest(key, fields.iter().map(|field| field.key)).map(str::to_owned))
+}
+
 fn unknown(key: &str, fields: &[&'static Field]) -> String {
-    if let Some(meant) = fields.iter().find_map(|field| of_flag(key, field)) {
-        return format!("unknown field `{key}`, is `{meant}` meant?");
-    }
-    match nearest(key, fields.iter().map(|field| field.key)) {
-        Some(nearest) => format!("unknown field `{key}`, is `{nearest}` meant?"),
+    match meant(key, fields) {
+        Some(meant) => format!("unknown field `{key}`, is `{meant}` meant?"),
         None => {
             let known: Vec<String> = fields.iter().map(|field| format!("`{}`", field.key)).collect();
             format!("unknown field `{key}`, expected one of {}", known.join(", "))

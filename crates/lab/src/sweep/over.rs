@@ -131,7 +131,10 @@ impl Range {
 fn amount(field: &Field, text: &str, by: &str, least: u64) -> Result<u64, String> {
     let amount = by.parse().ok().filter(|amount| *amount >= least);
     amount.ok_or_else(|| {
-        format!("{}: `{text}` grows by `{by}`, but must by a whole number of at least {least}", field.key)
+        format!(
+            "{}: `{text}` grows by `{by}`, but must grow by a whole number of at least {least}",
+            field.key
+        )
     })
 }
 
@@ -180,8 +183,8 @@ mod tests {
             ("size=", "size is empty"),
             ("size=a", "size is a, but must be"),
             ("size=4..2", "size: `4..2` goes down"),
-            ("size=1..9*1", "size: `1..9*1` grows by `1`, but must by a whole number of at least 2"),
-            ("size=1..9+0", "size: `1..9+0` grows by `0`, but must by a whole number of at least 1"),
+            ("size=1..9*1", "size: `1..9*1` grows by `1`, but must grow by a whole number of at least 2"),
+            ("size=1..9+0", "size: `1..9+0` grows by `0`, but must grow by a whole number of at least 1"),
             ("size=0..9*2", "size: `0..9*2` multiplies 0"),
             ("size=0..99999999", "size has more than 10000 values"),
             ("size=1,2,1..2", "size has 1 twice"),
