@@ -72,8 +72,9 @@ pub(crate) fn time(time: &OperationTime) -> String {
     format!("\nTime of an operation\n{}", table::columns(&header, rows))
 }
 
-/// What else could be asked for, with the gain of each.
-pub(crate) fn advice(all: &[Advice]) -> String {
+/// What else could be asked for, with the gain of each; of what was explained.
+pub(crate) fn advice(all: Option<&[Advice]>) -> String {
+    let Some(all) = all else { return "\nAdvice: no other options were tried\n".to_owned() };
     if all.is_empty() {
         return "\nAdvice: none of the options that were tried lifts the rate\n".to_owned();
     }

@@ -222,8 +222,8 @@ fn report(o: &Outcome, extrapolates: &[String]) -> String {
     if let Some(time) = &o.operation_time {
         text += &explained::time(time);
     }
-    if let Some(advice) = &o.advice {
-        text += &explained::advice(advice);
+    if !o.lift.is_empty() {
+        text += &explained::advice(o.advice.as_deref());
     }
     let _ = write!(text, "\nUse of resources\n{}", resources(o));
     let caches = caches(o);

@@ -108,8 +108,8 @@ fn report(o: &SystemOutcome, extrapolates: &[String]) -> String {
     if !o.lift.is_empty() && !o.uncore.is_empty() {
         text += MEMORY_APART;
     }
-    if let Some(advice) = &o.advice {
-        text += &explained::advice(advice);
+    if !o.lift.is_empty() {
+        text += &explained::advice(o.advice.as_deref());
     }
     text
 }

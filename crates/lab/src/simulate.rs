@@ -10,7 +10,7 @@ use doorbell_schema::Duration;
 use doorbell_sim::{Machine, Metrics, SimCluster, SimConfig, Slot};
 use doorbell_systems::site::SiteError;
 use doorbell_systems::{Measurement, SystemError};
-use doorbell_verbs::{Cluster, RunError, SocketError, Task, Time, VerbsError};
+use doorbell_verbs::{Cluster, RunError, SocketError, Span, Task, Time, VerbsError};
 use doorbell_workload::Profiles;
 use doorbell_workload::Resolved;
 use doorbell_workload::topology;
@@ -201,6 +201,7 @@ fn wanted(w: &Resolved) -> Wanted {
         precision: w.precision,
         max_time: w.max_time.span(),
         due: w.arrivals.and(w.rate).map(|rate| Due { rate, under_way: outstanding(w) }),
+        think: w.think.map_or(Span::ZERO, Duration::span),
     }
 }
 

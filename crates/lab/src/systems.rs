@@ -164,6 +164,11 @@ impl SystemWorkload {
         }
     }
 
+    /// Time from the end of a client's operation until its next; `None` where the system's clients have none.
+    fn think(&self) -> Option<Span> {
+        self.value("think")?.read::<Duration>().ok().map(Duration::span)
+    }
+
     /// The same where the system is known to have it.
     ///
     /// # Panics
@@ -199,6 +204,7 @@ impl SystemWorkload {
             precision: *precision,
             max_time: max_time.span(),
             due: self.get("rate").filter(|rate| *rate > 0).map(|rate| Due { rate, under_way }),
+            think: self.think().unwrap_or(Span::ZERO),
         }
     }
 
@@ -494,7 +500,9 @@ pub(crate) fn run_once(
         again: share(clients.again),
         dropped: m.dropped,
         sent_again: SentAgain::from(&m.sent_again),
-        bottleneck: explain::busiest(&w.of_operations(&resources), &|machine| format!("machine {machine}")),
+        bottleneck: explain::busiest(&w.of_operations(&resources), shown.waits.is_none(), &|machine| {
+            format!("machine {machine}")
+        }),
         lift: Vec::new(),
         together: None,
         advice: None,

@@ -424,6 +424,7 @@ fn a_time_too_short_for_a_rate_is_told() {
     assert_eq!((nothing.mops, nothing.interval.mops), (0.0, None));
     let waits = nothing.waits.unwrap();
     assert!(waits.contains("the thread on core 0 of machine 1 waits for a completion in CQ"), "{waits}");
+    assert_eq!(nothing.bottleneck.class, "none");
     let usual = simulate("verb = \"read\"");
     assert_eq!((usual.interval.unsettled, usual.measured.ended), (None, Ended::Settled));
     let rate = usual.interval.mops.unwrap() / usual.mops;
@@ -436,6 +437,16 @@ fn a_run_ends_at_its_latest_and_is_told_to_be_unsettled() {
     assert_eq!(late.measured.ended, Ended::MaxTime);
     let said = "rate and mean latency are not known to 1% when 2ms of virtual time (--max-time) are over";
     assert_eq!(late.interval.unsettled.as_deref(), Some(said));
+    // Also where that is before the first look at it, or it is never steady.
+    for (workload, max_us) in
+        [("verb = \"read\"", 10), ("verb = \"read\"\nsize = 1048576\nthreads = 14\nwindow = 256", 900)]
+    {
+        let late = simulate(&format!("{workload}\nmax_time = \"{max_us}us\""));
+        let took = late.measured.warmup.span() + late.measured.duration.span();
+        assert_eq!(late.measured.ended, Ended::MaxTime);
+        // What ports have taken on by then is waited for.
+        assert!(took.as_ns() <= max_us * 1120, "{took:?} of {max_us} us");
+    }
     // At the end of the warm-up a duration that was asked for is measured none the less.
     let asked = simulate("verb = \"read\"\nduration = \"300us\"");
     assert_eq!(
@@ -443,6 +454,15 @@ fn a_run_ends_at_its_latest_and_is_told_to_be_unsettled() {
         (Ended::Duration, "300us")
     );
     assert!((asked.mops / usual_reads() - 1.0).abs() < 0.01, "{asked:?}");
+}
+
+#[test]
+fn nothing_completes_where_operations_are_rare() {
+    let nothing = |how: &str| simulate(&format!("verb = \"write\"\n{how}")).waits.unwrap();
+    let rare = nothing("arrivals = \"poisson\"\nrate = 1\nmax_time = \"100us\"");
+    assert_eq!(rare, "operations are due 1 times in a second, and none may have been: measure for longer");
+    let thinking = nothing("think = \"5ms\"\nwarmup = \"2ms\"\nduration = \"1ms\"");
+    assert!(thinking.starts_with("threads think 5ms before an operation"), "{thinking}");
 }
 
 fn usual_reads() -> f64 {

@@ -153,7 +153,7 @@ schema! {
     duration: Duration | absent = Field::positive_time().usual("until the intervals are within the precision"),
     /// Width to each side of the 95% intervals of rate and mean latency at which a run ends, where no duration is given.
     precision: Share = Field::share(Share::of_millionths(100), Share::of_percent(50)).usual("1%"),
-    /// Virtual time after which a run ends, settled or not, where no duration is given; one still warming up is measured briefly first.
+    /// Virtual time after which a run ends, settled or not, where no duration is given; one that does not become steady is measured from two thirds of it on.
     max_time: Duration = Field::positive_time().usual("1s"),
     /// Seed of all random draws.
     seed: u64 = Field::count(0, u64::MAX).usual("1"),

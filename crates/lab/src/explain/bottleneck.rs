@@ -13,6 +13,9 @@ const BUSY: f64 = 0.8;
 /// From this weight on, more of what is counted tells what limits the rate although nothing is busy.
 const SETS: f64 = 0.3;
 
+/// What is said in place of a resource where nothing completed.
+const NONE: &str = "none";
+
 /// A relative change in words: 0.1 is +10.0%. One that is as good as none has no sign of a loss.
 pub fn percent(gain: f64) -> String {
     format!("{:+.1}%", (gain * 1000.0).round() / 10.0 + 0.0)
@@ -36,10 +39,17 @@ fn latency(text: String) -> Bottleneck {
     Bottleneck { class: Resource::Latency.name().to_owned(), text, group: None }
 }
 
-/// The bottleneck as far as one run tells.
-pub(crate) fn busiest(resources: &[Utilization], name: &dyn Fn(u32) -> String) -> Bottleneck {
+/// The bottleneck as far as one run tells, of which it is known whether anything completed.
+pub(crate) fn busiest(
+    resources: &[Utilization],
+    completed: bool,
+    name: &dyn Fn(u32) -> String,
+) -> Bottleneck {
     let note = "not confirmed by reruns";
     match top(resources.iter()) {
+        _ if !completed => {
+            Bottleneck { class: NONE.into(), text: "no operation completed".into(), group: None }
+        }
         Some(r) if r.utilization >= BUSY => Bottleneck {
             class: r.class.name().to_owned(),
             text: format!(
@@ -280,9 +290,10 @@ mod tests {
 
     #[test]
     fn one_run_only_guesses() {
-        let found = busiest(&[used(Part::PortOut, 0.97)], &number);
+        let found = busiest(&[used(Part::PortOut, 0.97)], true, &number);
         assert_eq!(found.class, "ib-bw");
         assert!(found.text.contains("port 1 out of machine 3") && found.text.contains("not confirmed"));
-        assert_eq!(busiest(&[used(Part::PortOut, 0.5)], &number).class, "latency");
+        assert_eq!(busiest(&[used(Part::PortOut, 0.5)], true, &number).class, "latency");
+        assert_eq!(busiest(&[used(Part::PortOut, 0.97)], false, &number).class, "none");
     }
 }

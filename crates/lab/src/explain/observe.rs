@@ -37,6 +37,10 @@ pub(crate) fn observed<E>(
     depth: Depth,
     ask: &mut Asker<'_, E>,
 ) -> Result<Explained, E> {
+    // What nothing completes of gains nothing by more of anything.
+    if !base.completed() {
+        return Ok(Explained { ran: base.clone(), best: None });
+    }
     let run = &run.timed_as(base.measured());
     let found = singles(base, run, depth, ask)?;
     let is_whole = found.iter().all(|(_, gain)| gain.is_some());
@@ -45,7 +49,7 @@ pub(crate) fn observed<E>(
     let told: Vec<Lift> = lifts.iter().map(|(more, gain)| Lift::of(*more, *gain)).collect();
     let used = base.used();
     if !is_whole {
-        let ran = base.with(bottleneck::busiest(&used, &name), told, None, None);
+        let ran = base.with(bottleneck::busiest(&used, true, &name), told, None, None);
         return Ok(Explained { ran, best: None });
     }
     let best = best(&lifts);

@@ -76,7 +76,7 @@ pub(crate) struct Due {
 
 impl Due {
     /// Operations that are due in a time, on average.
-    fn within(&self, span: Span) -> f64 {
+    pub(crate) fn within(&self, span: Span) -> f64 {
         self.rate as f64 * span.as_ps() as f64 / 1e12
     }
 

@@ -230,6 +230,15 @@ impl Ran {
         interval.unsettled.as_ref()
     }
 
+    /// Whether anything completed.
+    pub(crate) fn completed(&self) -> bool {
+        let waits = match &self.of {
+            Of::Verbs(outcome) => &outcome.waits,
+            Of::System(outcome) => &outcome.waits,
+        };
+        waits.is_none()
+    }
+
     /// From when to when it was measured.
     pub(crate) fn measured(&self) -> &MeasuredTime {
         match &self.of {
@@ -474,7 +483,8 @@ impl Outcome {
         let mops_per_machine = rates(w, run);
         let (m, mops) = (&run.metrics, mops_per_machine.iter().sum());
         let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
-        let bottleneck = explain::busiest(&resources, &|machine| w.machine_name(machine));
+        let bottleneck =
+            explain::busiest(&resources, run.shown.waits.is_none(), &|machine| w.machine_name(machine));
         Outcome {
             schema: SCHEMA,
             workload: w.clone(),

@@ -95,7 +95,7 @@ impl Shown {
                 certainty if overload => certainty.of_overload(wanted),
                 certainty => certainty,
             },
-            waits: nothing.then(|| course.waits.clone()),
+            waits: nothing.then(|| wanted.why_nothing(end - from).unwrap_or_else(|| course.waits.clone())),
         }
     }
 

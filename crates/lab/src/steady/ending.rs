@@ -6,7 +6,7 @@
 
 use super::{Batch, Means, Series, warm_until};
 use crate::programs::Due;
-use doorbell_schema::Share;
+use doorbell_schema::{Duration, Share};
 use doorbell_sim::{Look, Steer};
 use doorbell_systems::Measurement;
 use doorbell_verbs::{Span, Time};
@@ -31,6 +31,8 @@ pub(crate) struct Wanted {
     pub(crate) max_time: Span,
     /// What is to be posted, where that does not depend on what completes.
     pub(crate) due: Option<Due>,
+    /// Time from the end of an operation until the next begins in its place.
+    pub(crate) think: Span,
 }
 
 /// Why a run ended.
@@ -106,6 +108,8 @@ const LATER: (u64, u64) = (2, 5);
 const BATCHES: u64 = 128;
 /// An answer must hold for so large a part of the measured time.
 const CONFIRMED: u64 = 8;
+/// That fewer operations than so many are due on average may mean none.
+const RARE: f64 = 5.0;
 /// So many times the longest latency is to be seen: an operation that takes that long may come again.
 pub(crate) const TURNS: u64 = 4;
 
@@ -148,8 +152,36 @@ impl Wanted {
                 measurement.measure_from(from, log_batch(least(warmup)));
                 measurement
             }
-            (None, _) => Measurement::open(self.begin, LOG_FIRST_BATCH, self.begin + FIRST_LOOK),
+            (None, _) => {
+                let first = (self.begin + FIRST_LOOK).min(self.latest_warm());
+                Measurement::open(self.begin, LOG_FIRST_BATCH, first)
+            }
         }
+    }
+
+    /// Why nothing completed in so long a time, where what was asked for has operations rarer than that.
+    pub(crate) fn why_nothing(&self, measured: Span) -> Option<String> {
+        if measured <= self.think {
+            let think = Duration::new(self.think);
+            return Some(format!(
+                "threads think {think} before an operation, and all of them did so: measure for longer"
+            ));
+        }
+        let rare = self.due.filter(|due| due.within(measured) <= RARE)?;
+        Some(format!(
+            "operations are due {} times in a second, and none may have been: measure for longer",
+            rare.rate
+        ))
+    }
+
+    /// When a run ends anyway for which no duration is given.
+    fn latest(&self) -> Time {
+        self.begin + self.max_time
+    }
+
+    /// When its warm-up is taken for over anyway: of a run that does not become steady a third is measured.
+    fn latest_warm(&self) -> Time {
+        self.begin + Span::from_ps(self.max_time.as_ps() / 3 * 2)
     }
 
     /// The metering window, as far as it is known.
@@ -191,11 +223,10 @@ impl Ending {
         (first, Box::new(Ending { wanted, stop, measurement, state, course: course.clone() }), course)
     }
 
-    /// The time of the next look, where what is looked at began at `since`.
-    fn later(&self, now: Time, since: Time) -> Time {
+    /// The time of the next look, where what is looked at began at `since` and is to be over at `latest`.
+    fn later(&self, now: Time, since: Time, latest: Time) -> Time {
         let (times, parts) = LATER;
         let step = Span::from_ps((now - since).as_ps() / parts * times).max(FIRST_LOOK);
-        let latest = self.wanted.begin + self.wanted.max_time;
         // Past the latest only what has a duration goes on.
         let next = now + step;
         let next = if now < latest { next.min(latest) } else { next };
@@ -211,13 +242,10 @@ impl Ending {
         next
     }
 
-    fn is_late(&self, now: Time) -> bool {
-        now >= self.wanted.begin + self.wanted.max_time
-    }
-
     fn warming(&mut self, run: &mut Look<'_>) -> Time {
         let now = run.now();
         let seen = self.measurement.series().until(now);
+        let latest = self.wanted.latest_warm();
         let warm = warm_until(&seen).filter(|warm| {
             let since = now.as_ps() - warm;
             since >= TURNS / 2 * seen.longest()
@@ -227,10 +255,10 @@ impl Ending {
             _ if self.wanted.is_ahead_of(&seen) => self.begin(run),
             (Some(_), State::Warm) => self.begin(run),
             // Nothing is steady: what comes is measured, and said to be unsettled.
-            _ if self.is_late(now) => self.begin(run),
+            _ if now >= latest => self.begin(run),
             (warm, _) => {
                 self.state = if warm.is_some() { State::Warm } else { State::Warming };
-                self.later(now, self.wanted.begin)
+                self.later(now, self.wanted.begin, latest)
             }
         }
     }
@@ -249,8 +277,10 @@ impl Ending {
             run.meter_until(end);
             return before(end);
         }
-        self.measurement.look_at(end);
-        end
+        let latest = self.wanted.latest();
+        let look = if from < latest { end.min(latest) } else { end };
+        self.measurement.look_at(look);
+        look
     }
 
     fn measuring(&mut self, run: &mut Look<'_>) -> Time {
@@ -263,14 +293,14 @@ impl Ending {
         }
         match (self.is_known(now), self.state) {
             (true, State::Known) => self.end_at(run.horizon(), run, Ended::Settled),
-            _ if self.is_late(now) => self.end_at(run.horizon(), run, Ended::MaxTime),
+            _ if now >= self.wanted.latest() => self.end_at(run.horizon(), run, Ended::MaxTime),
             (true, _) => {
                 self.state = State::Known;
                 self.confirm(now, from)
             }
             (false, _) => {
                 self.state = State::Measuring;
-                self.later(now, from)
+                self.later(now, from, self.wanted.latest())
             }
         }
     }
