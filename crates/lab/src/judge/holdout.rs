@@ -39,7 +39,7 @@ pub(crate) fn check() -> Result<(), String> {
 }
 
 /// FNV-1a, 64 bits.
-fn hash(id: &str) -> u64 {
+pub(super) fn hash(id: &str) -> u64 {
     id.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 

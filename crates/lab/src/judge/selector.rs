@@ -1,8 +1,8 @@
 //! Which part of the papers to reproduce.
 
 use crate::judge::claims::{self, Claim};
-use crate::judge::holdout;
 use crate::judge::report::NotChecked;
+use crate::judge::{holdout, measurements};
 use crate::papers::{self, Experiment};
 use std::collections::BTreeSet;
 use thiserror::Error;
@@ -24,6 +24,7 @@ pub enum BadSelector {
 fn check_claims() -> Result<(), String> {
     claims::check()?;
     holdout::check()?;
+    measurements::check()?;
     let lacks = |e: &Experiment| e.claims.iter().copied().find(|id| claims::find(id).is_none());
     match papers::all().find_map(|e| Some((e, lacks(e)?))) {
         Some((e, id)) => {
