@@ -8,7 +8,9 @@ use crate::progress;
 use crate::table::{self, Align};
 use doorbell_lab::claims::Value;
 use doorbell_lab::papers::{Ctx, Experiment};
-use doorbell_lab::{Basis, ClaimReport, Control, Report, Selection};
+use doorbell_lab::{
+    Accuracy, Basis, ClaimReport, Control, MeasuredReport, MeasurementReport, Report, Selection,
+};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -95,7 +97,69 @@ fn text(report: &Report, experiments: &[&Experiment]) -> String {
             text += "\n";
         }
     }
+    if let Some(measured) = &report.measured {
+        text += &measured_text(measured);
+        if report.claims.is_empty() {
+            return text + &times(report) + &report.stored.as_ref().map_or(String::new(), cache::told);
+        }
+    }
     text + &summary(report)
+}
+
+/// What is no claim, and says so.
+fn measured_text(of: &MeasuredReport) -> String {
+    let mut text = String::from("rc-swarm: measurements that are no claims\n");
+    text += &table::prose(&[("", Align::Left)], vec![vec![of.about.clone()]]);
+    let header = [
+        ("measurement", Align::Left),
+        ("measured", Align::Right),
+        ("Doorbell", Align::Right),
+        ("unit", Align::Left),
+        ("error", Align::Right),
+        ("role", Align::Left),
+    ];
+    let row = |m: &MeasurementReport| {
+        vec![
+            m.id.clone(),
+            format!("{:.2}", m.measured),
+            m.simulated.map_or("not run".into(), |simulated| format!("{simulated:.2}")),
+            "Mops".to_owned(),
+            m.error.map_or(String::new(), |error| format!("{:+.1}%", error * 100.0)),
+            m.role.name().to_owned(),
+        ]
+    };
+    text += "\n";
+    text += &table::columns(&header, of.measurements.iter().map(row).collect());
+    let noted = of.measurements.iter().filter(|m| !m.note.is_empty());
+    text += "\nRemarks\n";
+    text += &table::prose(
+        &[("", Align::Left), ("", Align::Left)],
+        noted.map(|m| vec![m.id.clone(), m.note.clone()]).collect(),
+    );
+    text += "\nHow far off, of those that are run\n";
+    text += &accuracy_table("role", &of.accuracy);
+    text
+}
+
+fn accuracy_table(group: &str, all: &[Accuracy]) -> String {
+    let percent = |e: Option<f64>| e.map_or("-".to_owned(), |e| format!("{:.1}%", e * 100.0));
+    let rows = all.iter().map(|a| {
+        vec![
+            a.group.clone(),
+            a.numbers.to_string(),
+            a.hold.to_string(),
+            percent(a.median_error),
+            percent(a.largest_error),
+        ]
+    });
+    let header = [
+        (group, Align::Left),
+        ("numbers", Align::Right),
+        ("hold", Align::Right),
+        ("median error", Align::Right),
+        ("largest", Align::Right),
+    ];
+    table::columns(&header, rows.collect())
 }
 
 fn table_of(claims: &[&ClaimReport]) -> String {
@@ -184,24 +248,7 @@ fn summary(report: &Report) -> String {
     ];
     text += &table::columns(&header, rows.into());
     text += "\nNumbers, each counted once\n";
-    let percent = |e: Option<f64>| e.map_or("-".to_owned(), |e| format!("{:.1}%", e * 100.0));
-    let rows = report.accuracy.iter().map(|a| {
-        vec![
-            a.group.clone(),
-            a.numbers.to_string(),
-            a.hold.to_string(),
-            percent(a.median_error),
-            percent(a.largest_error),
-        ]
-    });
-    let header = [
-        ("group", Align::Left),
-        ("numbers", Align::Right),
-        ("hold", Align::Right),
-        ("median error", Align::Right),
-        ("largest", Align::Right),
-    ];
-    text += &table::columns(&header, rows.collect());
+    text += &accuracy_table("group", &report.accuracy);
     let agree: Vec<bool> = report.claims.iter().filter_map(|c| c.bottleneck.agree()).collect();
     if !agree.is_empty() {
         let same = agree.iter().filter(|a| **a).count();

@@ -31,7 +31,7 @@ pub use explain::{
     Typed, advise, advise_system, change, explain, explain_system, percent, simulate, simulate_system, words,
 };
 pub use extrapolation::{extrapolates, extrapolates_system};
-pub use judge::measurements::Role;
+pub use judge::measurements::{MeasuredReport, MeasurementReport, Role};
 pub use judge::report::{
     Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report, judge,
     reproduce,

@@ -42,5 +42,5 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         y: "rate in Mrps".into(),
         points: WINDOWS.map(f64::from).into_iter().zip(rates).collect(),
     };
-    Ok(Findings { checks, curves: vec![curve] })
+    Ok(Findings { checks, curves: vec![curve], ..Findings::default() })
 }

@@ -1,7 +1,9 @@
 //! Measurements that no paper prints (`papers/rc-swarm.toml`): which of them may set parameters, and which are for checking.
 
+use crate::judge::accuracy::{self, Accuracy};
 use crate::judge::claims;
 use crate::judge::holdout::hash;
+use doorbell_nic::counted;
 use doorbell_workload::Verb;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -183,6 +185,97 @@ pub(crate) fn predicted_of_systems() -> impl Iterator<Item = &'static str> {
     predicted.difference(calibration).map(String::as_str)
 }
 
+/// What a report says of them first.
+const ABOUT: &str = "Measurements by the authors of ATC'16 that no paper prints. None is a claim, and what is found for them is no \
+                     prediction: they were in view. Parameters may be set from those that are usable, and from no other. \
+                     The mechanisms that were proposed together with these numbers are by someone who had seen further \
+                     runs of the same sweeps, which are kept for a last check.";
+
+/// A measurement beside what the model makes of it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct MeasurementReport {
+    /// Its name.
+    pub id: String,
+    /// Profile of the machines.
+    pub profile: String,
+    /// What was measured, in words.
+    pub what: String,
+    /// What it is for.
+    pub role: Role,
+    /// As measured: millions per second, the mean over the machines.
+    pub measured: f64,
+    /// As simulated, in the same unit; `None` where it is not run.
+    pub simulated: Option<f64>,
+    /// How much more was simulated than measured, relative to what was measured.
+    pub error: Option<f64>,
+    /// Remarks: why it is not run, or exempt, or what a run had to choose.
+    pub note: String,
+}
+
+impl MeasurementReport {
+    /// With the rate that was found, and what its run had to choose.
+    pub(crate) fn of(m: &Measurement, role: Role, found: Option<(f64, String)>) -> MeasurementReport {
+        let (simulated, chosen) = found.unzip();
+        let not_run = if let What::NotRun(why) = &m.what { Some(format!("not run: {why}")) } else { None };
+        let known = m.known.as_ref().map(|used| format!("known before: {used}"));
+        let notes = [not_run, m.exempt.clone(), known, m.note.clone(), chosen];
+        let notes: Vec<String> = notes.into_iter().flatten().filter(|note| !note.is_empty()).collect();
+        MeasurementReport {
+            id: m.id.clone(),
+            profile: m.cluster.clone(),
+            what: m.what.words(),
+            role,
+            measured: m.mops,
+            simulated,
+            error: simulated.map(|simulated| simulated / m.mops - 1.0),
+            note: notes.join("; "),
+        }
+    }
+}
+
+impl What {
+    fn words(&self) -> String {
+        match self {
+            What::AllToAll(AllToAll { verb, machines, threads, qps, size, window }) => format!(
+                "all-to-all {verb} of {size} B over RC: {machines} machines of {threads} threads, {qps} QPs each, window {window}"
+            ),
+            What::Sequencer { design, cores } => {
+                let name = match design {
+                    Design::Baseline => "one reply at a time",
+                    Design::Batching => "batching",
+                    Design::MultiQueue => "batching, three QPs per port",
+                };
+                format!("sequencer over HERD's RPCs, {name}: {}", counted(u64::from(*cores), "core"))
+            }
+            What::Atomics {} => "inbound atomics".into(),
+            What::NotRun(_) => String::new(),
+        }
+    }
+}
+
+/// Measurements that no paper prints, beside the model.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct MeasuredReport {
+    /// What they are, and are not.
+    pub about: String,
+    /// Each of them.
+    pub measurements: Vec<MeasurementReport>,
+    /// How well they agree, by what they are for; of those that are run.
+    pub accuracy: Vec<Accuracy>,
+}
+
+impl MeasuredReport {
+    /// Of all of them.
+    pub(crate) fn of(measurements: Vec<MeasurementReport>) -> MeasuredReport {
+        let of_role = |role: Role| {
+            let errors = measurements.iter().filter(|m| m.role == role).filter_map(|m| m.error);
+            accuracy::of_errors(role.name(), errors.map(f64::abs))
+        };
+        let accuracy = [Role::Usable, Role::Checking].map(of_role).into();
+        MeasuredReport { about: ABOUT.into(), measurements, accuracy }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,5 +355,25 @@ mod tests {
         }
         assert!(calibration.is_subset(predicted));
         assert_eq!(predicted_of_systems().count(), predicted.len() - calibration.len());
+    }
+
+    #[test]
+    fn errors_are_of_what_is_run_and_not_exempt() {
+        let found = |(m, role): (&Measurement, Role)| {
+            let simulated = if m.cluster == "cx3" { 1.5 * m.mops } else { 0.95 * m.mops };
+            let is_run = !matches!(m.what, What::NotRun(_));
+            MeasurementReport::of(m, role, is_run.then(|| (simulated, String::new())))
+        };
+        let report = MeasuredReport::of(all().map(found).collect());
+        assert_eq!(report.measurements.len(), all().count());
+        for group in &report.accuracy {
+            let of = report.measurements.iter().filter(|m| m.role.name() == group.group);
+            let run: Vec<&MeasurementReport> = of.filter(|m| m.simulated.is_some()).collect();
+            let near = run.iter().filter(|m| m.error.is_some_and(|e| (e + 0.05).abs() < 1e-9)).count();
+            assert_eq!((group.numbers, group.hold), (run.len(), near), "{group:?}");
+            assert!(group.largest_error.is_some_and(|e| (e - 0.5).abs() < 1e-9), "{group:?}");
+        }
+        let groups: Vec<&str> = report.accuracy.iter().map(|a| a.group.as_str()).collect();
+        assert_eq!(groups, ["usable", "checking"]);
     }
 }

@@ -3,7 +3,6 @@
 pub(crate) mod accuracy;
 pub mod claims;
 mod holdout;
-#[cfg_attr(not(test), expect(dead_code, reason = "the experiment on them follows"))]
 pub(crate) mod measurements;
 pub(crate) mod report;
 pub(crate) mod selector;

@@ -3,6 +3,7 @@
 use crate::judge::accuracy::{self, Accuracy};
 use crate::judge::claims::{self, Claim, Kind, TOLERANCE, Value};
 use crate::judge::holdout;
+use crate::judge::measurements::MeasuredReport;
 use crate::judge::selector::Selection;
 use crate::judge::sensitivity::{self, Sensitivity};
 use crate::papers::{Check, Ctx, Curve, Experiment, Found};
@@ -156,6 +157,9 @@ pub struct Report {
     pub accuracy: Vec<Accuracy>,
     /// How far each calibrated parameter moves each number; only where asked for.
     pub sensitivity: Vec<Sensitivity>,
+    /// Measurements that no paper prints, beside the model; absent where none were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<MeasuredReport>,
     /// Parameters of each profile.
     pub parameters: BTreeMap<String, ParameterCounts>,
     /// To which precision each run was to know its answer; `None` where runs take the times that experiments say.
@@ -184,6 +188,7 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
         not_checked: selection.not_checked(),
         accuracy: Vec::new(),
         sensitivity: Vec::new(),
+        measured: None,
         parameters: ctx.profiles.iter().map(|p| (p.name.clone(), count(p))).collect(),
         precision: ctx.precision,
         runs: 0,
@@ -200,6 +205,9 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
         let known = |c: &Check| claims::find(c.claim).unwrap_or_else(|| no_claim(c));
         report.claims.extend(wanted.map(|c| compare(experiment, c, known(c), &settled)));
         report.curves.extend(findings.curves);
+        if experiment.is_of_measurements() {
+            report.measured = Some(MeasuredReport::of(findings.measured));
+        }
     }
     report.accuracy = accuracy::of(&report.claims);
     if ctx.full && !report.interrupted {

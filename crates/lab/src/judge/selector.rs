@@ -12,7 +12,7 @@ use thiserror::Error;
 pub enum BadSelector {
     /// A selector that selects nothing.
     #[error(
-        "`{0}` is no paper (atc16, conext13), table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA) or id of a claim"
+        "`{0}` is no paper (atc16, conext13), table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA), id of a claim or set of other measurements (rc-swarm)"
     )]
     Unknown(String),
     /// The files that the program was built with do not say what to select from.
@@ -44,7 +44,8 @@ pub struct Selection {
 
 impl Selection {
     /// What any of `selectors` selects; all where there are none. What is beyond the papers is among it only where a
-    /// selector selects nothing else: who names it asks for it.
+    /// selector selects nothing else: who names it asks for it. What is of measurements that are no claims is among it only
+    /// where it is named.
     ///
     /// # Errors
     /// If one selects nothing, or a file of `papers/` is malformed.
@@ -69,18 +70,18 @@ impl Selection {
         check_claims().map_err(BadSelector::Malformed)?;
         let mut ids = BTreeSet::new();
         for selector in selectors {
-            let before = ids.len();
             let matching: Vec<&str> =
                 claims::all().iter().filter(|c| selects(selector, c)).map(|c| c.id.as_str()).collect();
-            ids.extend(&matching);
-            if matching.is_empty() && ids.len() == before {
+            if matching.is_empty() && !papers::all().any(|e| is_set(selector, e)) {
                 return Err(BadSelector::Unknown(selector.clone()));
             }
+            ids.extend(matching);
         }
         if selectors.is_empty() {
             ids.extend(claims::all().iter().map(|c| c.id.as_str()));
         }
-        let experiments = papers::all().filter(|e| e.claims.iter().any(|c| ids.contains(c)));
+        let named = |e: &Experiment| selectors.iter().any(|selector| is_set(selector, e));
+        let experiments = papers::all().filter(|e| e.claims.iter().any(|c| ids.contains(c)) || named(e));
         Ok(Selection { experiments: experiments.collect(), claims: ids })
     }
 
@@ -93,6 +94,13 @@ impl Selection {
         let selected = claims::not_checked().iter().filter(|(id, _)| self.wants(id));
         selected.map(|(id, reason)| NotChecked { id: id.clone(), reason: reason.clone() }).collect()
     }
+}
+
+/// Whether `selector` names this set of measurements that are no claims.
+fn is_set(selector: &str, experiment: &Experiment) -> bool {
+    let Experiment { paper, name, .. } = experiment;
+    let named = selector == *paper || selector.split_once('/') == Some((*paper, *name));
+    experiment.is_of_measurements() && named
 }
 
 /// Whether `selector` names the claim, its paper, its table or figure, or its experiment.
@@ -213,8 +221,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_of_measurements_is_asked_for_by_its_name() {
+        for selector in ["rc-swarm", "rc-swarm/runs"] {
+            let selection = select(selector).unwrap();
+            let names: Vec<&str> = selection.experiments.iter().map(|e| e.name).collect();
+            assert_eq!(names, ["runs"], "{selector}");
+            assert!(selection.claims.is_empty());
+        }
+        for selectors in [vec![], vec!["atc16".to_owned()], vec!["conext13".to_owned()]] {
+            for selection in [Selection::new(&selectors), Selection::with_beyond(&selectors)] {
+                assert!(!selection.unwrap().experiments.iter().any(|e| e.is_of_measurements()));
+            }
+        }
+    }
+
+    #[test]
     fn bad_selectors() {
-        for selector in ["atc17", "atc16/fig99", "atc16/", "atc16/tab", "", "atc16-tab4", "tab4"] {
+        for selector in [
+            "atc17",
+            "atc16/fig99",
+            "atc16/",
+            "atc16/tab",
+            "",
+            "atc16-tab4",
+            "tab4",
+            "rc-swarm/",
+            "rc-swarm/tab4",
+        ] {
             assert!(select(selector).is_err(), "{selector}");
         }
     }

@@ -2,7 +2,9 @@
 
 mod atc16;
 mod conext13;
+mod rc_swarm;
 
+use crate::judge::measurements::MeasurementReport;
 use crate::plan::{Control, NotYet};
 use crate::results::{Bottleneck, Known, Outcome, Stored};
 use crate::simulate::SimulateError;
@@ -29,9 +31,17 @@ pub struct Experiment {
     pub run: fn(&Ctx<'_>) -> Result<Findings, NotYet>,
 }
 
-/// All experiments, in the order of the papers; those beyond them last.
+/// All experiments, in the order of the papers; those beyond them, and on measurements that no paper prints, last.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    atc16::ALL.iter().chain(conext13::ALL).chain(conext13::BEYOND).copied()
+    let papers = atc16::ALL.iter().chain(conext13::ALL).chain(conext13::BEYOND);
+    papers.copied().chain([&rc_swarm::EXPERIMENT])
+}
+
+impl Experiment {
+    /// Whether it checks no claim: it sets measurements that no paper prints beside the model.
+    pub fn is_of_measurements(&self) -> bool {
+        self.claims.is_empty()
+    }
 }
 
 /// Whether an experiment asks what no paper has measured, of machines that no paper had.
@@ -155,6 +165,8 @@ pub struct Findings {
     pub checks: Vec<Check>,
     /// The curves behind that.
     pub curves: Vec<Curve>,
+    /// What was found for measurements that are no claims.
+    pub measured: Vec<MeasurementReport>,
 }
 
 /// What was found for one claim.

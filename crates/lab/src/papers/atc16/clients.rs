@@ -276,7 +276,11 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     ];
     let series =
         sweeps.iter().flat_map(|s| [(s.cluster, &s.writes), (s.cluster, &s.sends), (s.cluster, &s.spec)]);
-    Ok(Findings { checks, curves: series.flat_map(|(cluster, s)| s.curves(cluster)).collect() })
+    Ok(Findings {
+        checks,
+        curves: series.flat_map(|(cluster, s)| s.curves(cluster)).collect(),
+        ..Findings::default()
+    })
 }
 
 #[cfg(test)]

@@ -114,5 +114,5 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         gradual,
         format!("left with 10%, 40% and 100% PUTs: {}; {}", seen(&cib), seen(&cx3)),
     ));
-    Ok(Findings { checks, curves: [cx3.curves(), cib.curves()].concat() })
+    Ok(Findings { checks, curves: [cx3.curves(), cib.curves()].concat(), ..Findings::default() })
 }

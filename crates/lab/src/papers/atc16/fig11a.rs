@@ -83,7 +83,11 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         y: "UD SENDs, Mops".into(),
         points: cores.iter().map(|&n| f64::from(n)).zip(outcomes.iter().map(|o| o.mops)).collect(),
     };
-    Ok(Findings { checks, curves: vec![curve("non-batched", &by_mmio), curve("batch 16", &by_doorbell)] })
+    Ok(Findings {
+        checks,
+        curves: vec![curve("non-batched", &by_mmio), curve("batch 16", &by_doorbell)],
+        ..Findings::default()
+    })
 }
 
 /// How many cores reach what PCIe lets through.

@@ -106,7 +106,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         ratio("atc16-conc-fastest-3p2x", &|b| b.batched[2] / b.plain[0]),
     ];
     let curves = bars.iter().flat_map(|b| [b.curve("non-batched", b.plain), b.curve("batch 16", b.batched)]);
-    Ok(Findings { checks, curves: curves.collect() })
+    Ok(Findings { checks, curves: curves.collect(), ..Findings::default() })
 }
 
 /// Several QPs bring nothing to a core that has much to do for each message.

@@ -170,7 +170,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     checks.push(Check::statement("atc16-fig12-shape", "cib", holds, shapes.join("; ")));
     checks.push(axes(&sweeps));
     checks.extend(recvs(&sweeps));
-    Ok(Findings { checks, curves: sweeps.iter().flat_map(Sweep::curves).collect() })
+    Ok(Findings { checks, curves: sweeps.iter().flat_map(Sweep::curves).collect(), ..Findings::default() })
 }
 
 fn transition(ctx: &Ctx<'_>, claim: &'static str, sweep: &Sweep) -> Result<Check, NotYet> {

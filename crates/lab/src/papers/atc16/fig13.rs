@@ -202,7 +202,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         Check::number("atc16-s35-cached-kinds", "cib", cached_kinds(&read)),
     ]);
     let curves = [&read, &write, &older].into_iter().flat_map(Series::curves).collect();
-    Ok(Findings { checks, curves })
+    Ok(Findings { checks, curves, ..Findings::default() })
 }
 
 /// Rate and PCIe reads, neither ever falling by more than what runs differ by.

@@ -140,7 +140,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         Check::number("atc16-intro-best-worst-70x", "cib", best.mops / one.mops)
             .note("header-only SENDs in batches against atomics on one counter"),
     );
-    Ok(Findings { checks, curves: sweeps.iter().map(Sweep::curve).collect() })
+    Ok(Findings { checks, curves: sweeps.iter().map(Sweep::curve).collect(), ..Findings::default() })
 }
 
 /// A PCIe read and a write for each atomic, one after the other where they share a lock.

@@ -47,7 +47,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         bandwidth(ctx),
     ];
     checks.extend(formulas(gen3));
-    Ok(Findings { checks, curves: curves(gen3, if ctx.full { 1 } else { 4 }) })
+    Ok(Findings { checks, curves: curves(gen3, if ctx.full { 1 } else { 4 }), ..Findings::default() })
 }
 
 fn header_range(ctx: &Ctx<'_>) -> Check {

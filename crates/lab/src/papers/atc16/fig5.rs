@@ -105,7 +105,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         curve("TLPs", "TLPs of both SENDs, both directions", tlps.collect()),
         curve("rate", "UD SENDs of one core with four QPs, Mops", rates.collect()),
     ];
-    Ok(Findings { checks, curves })
+    Ok(Findings { checks, curves, ..Findings::default() })
 }
 
 fn text(step: &str, t: &Transactions) -> String {

@@ -68,5 +68,5 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         y: "TLPs of both RECVs with their posting, both directions".into(),
         points: (0..).map(f64::from).zip(rungs.iter().map(tlps)).collect(),
     };
-    Ok(Findings { checks, curves: vec![curve] })
+    Ok(Findings { checks, curves: vec![curve], ..Findings::default() })
 }

@@ -43,7 +43,7 @@ const DENSE: [u32; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 const CLAIMED: [u32; 4] = [1, 4, 6, 10];
 
 /// The three sequencers over HERD's RPCs, as Figure 7 has them.
-pub(super) fn rpc(cores: u32, batching: bool, multi_queue: bool) -> RpcSequencer {
+pub(in crate::papers) fn rpc(cores: u32, batching: bool, multi_queue: bool) -> RpcSequencer {
     // Without batching a worker replies to a request before it looks for the next.
     let gather = if batching { 32 } else { 1 };
     let queues = if multi_queue { 3 } else { 1 };
@@ -153,5 +153,5 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     }
     let flat = both.cores.iter().map(|&c| (f64::from(c), atomics.mrps)).collect();
     curves.push(line("atomics", "Mrps", flat));
-    Ok(Findings { checks, curves })
+    Ok(Findings { checks, curves, ..Findings::default() })
 }

@@ -63,5 +63,9 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         let points = all.iter().map(|o| (o.mrps, mean_us(o))).collect();
         curve("atc16/fig8", name, "cib", "Mrps", "mean latency in us", points)
     };
-    Ok(Findings { checks, curves: vec![line("batched", &batched), line("not batched", &single)] })
+    Ok(Findings {
+        checks,
+        curves: vec![line("batched", &batched), line("not batched", &single)],
+        ..Findings::default()
+    })
 }

@@ -132,5 +132,5 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
             speculation.iter().map(|o| (o.header_only, o.mrps)).collect(),
         ),
     ];
-    Ok(Findings { checks, curves })
+    Ok(Findings { checks, curves, ..Findings::default() })
 }

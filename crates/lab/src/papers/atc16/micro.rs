@@ -81,7 +81,7 @@ pub(super) fn inbound(profile: &Profile, verb: Verb, size: u32) -> Workload {
 }
 
 /// Fetch-and-adds on random ones of `counters` words `stride` bytes apart.
-pub(super) fn atomics(profile: &Profile, counters: u32, stride: u32) -> Workload {
+pub(in crate::papers) fn atomics(profile: &Profile, counters: u32, stride: u32) -> Workload {
     let workload = Workload {
         verb: Some(Verb::FetchAdd),
         counters: Some(counters),

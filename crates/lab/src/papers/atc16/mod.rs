@@ -30,6 +30,8 @@ mod tab4;
 mod tab5;
 
 use super::Experiment;
+pub(super) use fig7::rpc as sequencer;
+pub(super) use micro::atomics;
 
 /// Its experiments, in its order.
 pub(super) const ALL: &[&Experiment] = &[

@@ -108,5 +108,5 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         line("with PUTs, clients that cache", "percent PUTs", by_puts(caching)),
         line("with PUTs, same load without", "percent PUTs", by_puts(plain)),
     ];
-    Ok(Findings { checks, curves })
+    Ok(Findings { checks, curves, ..Findings::default() })
 }

@@ -75,6 +75,6 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
             check("conext13-tab1-touch-write", sent(&write) && write.modified > ALL, &write),
             check("conext13-tab1-touch-read", sent(&read) && read.modified < NONE, &read),
         ],
-        curves: Vec::new(),
+        ..Findings::default()
     })
 }

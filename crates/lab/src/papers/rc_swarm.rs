@@ -1,0 +1,89 @@
+//! Other runs of ATC'16's authors on its clusters (`papers/rc-swarm.toml`) beside the model: measurements, no claims.
+
+use super::atc16::{atomics, sequencer};
+use super::{Ctx, Experiment, Findings};
+use crate::judge::measurements::{self, AllToAll, Design, Measurement, MeasurementReport, What};
+use crate::plan::{NotYet, systems};
+use doorbell_schema::Duration;
+use doorbell_verbs::{QpType, Span};
+use doorbell_workload::{Pattern, Workload};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "runs",
+    paper: "rc-swarm",
+    title: "other runs on the clusters of ATC'16: measurements, no claims and no predictions",
+    claims: &[],
+    formulas: false,
+    run,
+};
+
+/// All to all, as rc-swarm does it.
+fn all_to_all(of: AllToAll) -> Workload {
+    let AllToAll { verb, machines, threads, qps, size, window } = of;
+    // With many QPs on cx3 an operation takes a tenth of this.
+    let span = |us| Some(Duration::new(Span::from_us(us)));
+    let (warmup, duration) = if qps * threads >= 256 && size <= 32 { (1000, 4000) } else { (500, 2000) };
+    Workload {
+        verb: Some(verb),
+        transport: Some(QpType::Rc),
+        size: Some(size),
+        pattern: Some(Pattern::AllToAll),
+        machines: Some(machines),
+        threads: Some(threads),
+        qps: Some(qps),
+        window: Some(window),
+        batch: Some(1),
+        signal_every: Some(1),
+        warmup: span(warmup),
+        duration: span(duration),
+        ..Workload::default()
+    }
+}
+
+/// What the model makes of it, in millions per second, and with what that is not stated; `None` where it is not run.
+fn found(ctx: &Ctx<'_>, m: &Measurement) -> Result<Option<(f64, String)>, NotYet> {
+    let what = format!("rc-swarm: {}", m.id);
+    let of_verbs = |workload: Workload, machines: f64| {
+        let outcome = &ctx.measure(&m.cluster, &what, &[workload])?[0];
+        Ok(Some((outcome.mops / machines, String::new())))
+    };
+    match &m.what {
+        What::AllToAll(of) => of_verbs(all_to_all(*of), f64::from(of.machines)),
+        What::Atomics {} => of_verbs(atomics(ctx.profile(&m.cluster), 1, 8), 1.0),
+        What::Sequencer { design, cores } => {
+            let (batching, queues) = match design {
+                Design::Baseline => (false, false),
+                Design::Batching => (true, false),
+                Design::MultiQueue => (true, true),
+            };
+            let outcome = &ctx.systems(&m.cluster, &what, &[sequencer(*cores, batching, queues).into()])?[0];
+            Ok(Some((outcome.mrps, systems::setting(outcome))))
+        }
+        What::NotRun(_) => Ok(None),
+    }
+}
+
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
+    // All are asked for before the first that is not known ends this.
+    let all: Vec<_> = measurements::all().map(|(m, role)| (m, role, found(ctx, m))).collect();
+    let report = |(m, role, found)| Ok(MeasurementReport::of(m, role, found?));
+    let measured = all.into_iter().map(report).collect::<Result<_, NotYet>>()?;
+    Ok(Findings { measured, ..Findings::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Control;
+
+    /// None is refused: an experiment whose workload cannot be panics when it asks for it.
+    #[test]
+    fn each_measurement_can_be_asked_for() {
+        let ctx = Ctx::new(false, Control::quiet()).unwrap();
+        for (m, _) in measurements::all() {
+            let found = found(&ctx, m);
+            let is_run = !matches!(m.what, What::NotRun(_));
+            assert_eq!(found == Err(NotYet::Wanted), is_run, "{}: {found:?}", m.id);
+        }
+    }
+}
