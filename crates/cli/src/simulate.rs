@@ -137,10 +137,12 @@ fn memory(w: &Resolved) -> Vec<(&'static str, String)> {
     let order = match w.addresses() {
         Addresses::Sequential => "one buffer after the other",
         Addresses::Random => "buffers at random",
+        Addresses::AnyByte => "from any byte on",
     };
     let region = |bytes: Option<u64>| Some(format!("{} B per thread, {order}", bytes?));
     let rows = [
         ("ports", w.ports.map(|ports| ports.to_string())),
+        ("CQs", w.cq_per_qp().then(|| "one for each QP".to_owned())),
         ("max-rd-atomic", w.max_rd_atomic.map(|most| format!("{most} per QP"))),
         ("sges", sges),
         ("offset", offset),

@@ -31,6 +31,8 @@ fn a_longer_run_takes_no_more_allocations() {
         "verb = \"read\"\ntransport = \"rc\"",
         "verb = \"read\"\ntransport = \"rc\"\npattern = \"all-to-all\"\nqps = 4",
         "verb = \"fetch-add\"\ntransport = \"rc\"\ncounters = 64\npattern = \"inbound\"",
+        "verb = \"read\"\nsize = 100\nlocal_region = 65536\nremote_region = 65536\naddresses = \"any-byte\"\n\
+         batch = 4\ncq_per_qp = true",
     ] {
         for profile in ["cx3", "cib"] {
             let run = |duration: u32| {

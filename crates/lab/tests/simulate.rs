@@ -245,6 +245,59 @@ fn buffers_lie_where_it_is_said() {
     }
 }
 
+/// A payload of `size` from any byte on touches this many lines, on average: one more for all bytes but the first that
+/// may be the first of a line.
+#[test]
+fn operations_begin_at_any_byte() {
+    let base = "verb = \"write\"\ntransport = \"rc\"\nmachines = 2\nthreads = 1\nqps = 2\nsignal_every = 1\n\
+                warmup = \"50us\"\nduration = \"2ms\"\ninline = false\naddresses = \"any-byte\"\n";
+    for (size, batch) in [(1, 1), (32, 1), (64, 4), (200, 3)] {
+        let lines = |regions: &str| {
+            let outcome = simulate(&format!("{base}size = {size}\nbatch = {batch}\n{regions}"));
+            let operations = outcome.mops * 1e6 * outcome.measured.duration.span().as_secs_f64();
+            [outcome.pcie[0].rdcur, outcome.pcie[1].itom].map(|lines| lines as f64 / operations)
+        };
+        let aligned = f64::from((size as u32).div_ceil(64));
+        let any = 1.0 + f64::from(size - 1) / 64.0;
+        // What is posted in lists is read by DMA, a line each.
+        let wqe = if batch > 1 { 1.0 } else { 0.0 };
+        let both = "local_region = 2097152\nremote_region = 2097152";
+        for (regions, read, written) in [
+            (both, any, any),
+            ("local_region = 2097152", any, aligned),
+            ("remote_region = 2097152", aligned, any),
+        ] {
+            for (found, expected) in lines(regions).into_iter().zip([read + wqe, written]) {
+                assert!(
+                    (found - expected).abs() < 0.03 * expected,
+                    "{size} {regions}: {found}, not {expected}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_thread_waits_for_its_oldest_operation_at_the_cq_of_its_qp() {
+    let base = "verb = \"read\"\nprofile = \"cib\"\nmachines = 4\nthreads = 2\nwarmup = \"50us\"\nduration = \"300us\"\n\
+                pattern = \"all-to-all\"\nqps = 8\n";
+    let rate = |toml: &str| simulate(&format!("{base}{toml}")).mops;
+    // A short window of operations that take alike: which is awaited first hardly matters.
+    let [one, own] = ["window = 4", "window = 4\ncq_per_qp = true"].map(rate);
+    assert!((own / one - 1.0).abs() < 0.05, "{own} and {one} Mops");
+    // One completion at a time keeps a core busier than a poll that takes them all.
+    let busy = "window = 64\nthreads = 1\n";
+    let base = base.replace("threads = 2\n", "");
+    let rate = |toml: &str| simulate(&format!("{base}{busy}{toml}"));
+    let [one, own] = ["", "cq_per_qp = true"].map(rate);
+    assert!(own.mops < one.mops, "{} and {} Mops", own.mops, one.mops);
+    assert_ne!(own.event_hash, one.event_hash);
+    // QPs with windows of their own are polled in turn.
+    let own_windows = "window_per_qp = 8\ncq_per_qp = true\nsignal_every = 4\nverb = \"write\"";
+    let outcome = simulate(&format!("{SMALL}{own_windows}"));
+    assert!(outcome.mops > 1.0, "{}", outcome.mops);
+}
+
 #[test]
 fn regions_larger_than_the_nics_translations_miss() {
     let misses = |toml: &str| {

@@ -70,6 +70,8 @@ pub struct Buffers {
     offset: Offset,
     /// Bytes before what is wanted, where what is before it ends with a line.
     before: u64,
+    /// Bytes beyond the beginning of the next one, which the last one has: buffers that begin at any byte overlap.
+    beyond: u64,
 }
 
 impl Buffers {
@@ -77,12 +79,26 @@ impl Buffers {
     fn of(w: &Resolved, bytes: u64, before: u64, operations: u64) -> Buffers {
         let offset = Offset::of(w);
         let stride = (before + bytes.max(1) + offset.most()).next_multiple_of(LINE);
-        Buffers { stride, count: operations.min(BUFFER_BYTES / stride).max(1), offset, before }
+        let count = operations.min(BUFFER_BYTES / stride).max(1);
+        Buffers { stride, count, offset, before, beyond: 0 }
     }
 
-    /// As many as a region holds, where one is given.
-    fn within(self, region: Option<u64>) -> Buffers {
-        Buffers { count: region.map_or(self.count, |bytes| bytes / self.stride), ..self }
+    /// As many as a region holds, where one is given; of `bytes` where they begin at any byte.
+    fn within(self, w: &Resolved, region: Option<u64>, bytes: u64) -> Buffers {
+        match region {
+            None => self,
+            Some(region) if w.addresses() == Addresses::AnyByte => {
+                let beyond = bytes.max(1) - 1;
+                Buffers {
+                    stride: 1,
+                    count: region.saturating_sub(beyond),
+                    offset: Offset::At(0),
+                    before: 0,
+                    beyond,
+                }
+            }
+            Some(region) => Buffers { count: region / self.stride, ..self },
+        }
     }
 
     /// At a thread that posts.
@@ -96,12 +112,13 @@ impl Buffers {
             Some(Pieces::Contiguous) | None => w.longest().into(),
         };
         let operations = w.window().operations().into();
-        Buffers::of(w, bytes, 0, operations).within(w.local_region)
+        Buffers::of(w, bytes, 0, operations).within(w, w.local_region, bytes)
     }
 
     /// At a thread that is posted to, for WRITEs and READs.
     pub fn remote(w: &Resolved) -> Buffers {
-        Buffers::of(w, w.longest().into(), 0, w.window().operations().into()).within(w.remote_region)
+        let (bytes, operations) = (w.longest().into(), w.window().operations().into());
+        Buffers::of(w, bytes, 0, operations).within(w, w.remote_region, bytes)
     }
 
     /// Of the RECVs of a QP that keeps `depth` of them posted.
@@ -115,7 +132,7 @@ impl Buffers {
 
     /// Bytes that they take.
     pub fn bytes(&self) -> u64 {
-        self.stride * self.count
+        self.stride * self.count + self.beyond
     }
 
     /// Where a buffer begins.
@@ -148,12 +165,17 @@ fn apart(w: &Resolved) -> u64 {
 }
 
 impl Resolved {
+    /// Whether what each QP posts has a CQ of its own.
+    pub fn cq_per_qp(&self) -> bool {
+        self.cq_per_qp.unwrap_or(false)
+    }
+
     /// SGEs of each work request.
     pub fn sges(&self) -> u32 {
         self.sges.unwrap_or(1)
     }
 
-    /// In which order operations take the buffers of a region.
+    /// Where in a region operations go.
     pub fn addresses(&self) -> Addresses {
         self.addresses.unwrap_or(Addresses::Sequential)
     }
@@ -180,6 +202,7 @@ impl Resolved {
                 self.verb_names()
             ));
         }
+        self.check_any_byte()?;
         self.check_pieces(given, taking)?;
         if let (Some(offset), Some(true)) = (self.offset, self.random_offset) {
             return invalid(format!(
@@ -190,6 +213,21 @@ impl Resolved {
             return invalid("offset means nothing to payload that is inline at both ends".into());
         }
         self.check_regions(given)
+    }
+
+    /// An operation that begins at any byte begins at none that something else says.
+    fn check_any_byte(&self) -> Result<(), WorkloadError> {
+        let elsewhere = [
+            ("offset", self.offset.is_some()),
+            ("random_offset", self.random_offset.is_some()),
+            ("pieces", self.pieces == Some(Pieces::Apart)),
+        ];
+        match elsewhere.iter().find(|(_, said)| *said) {
+            Some((name, _)) if self.addresses() == Addresses::AnyByte => invalid(format!(
+                "addresses is any-byte, so that nothing else says where payload begins: leave {name} out"
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn check_pieces(&self, given: &Workload, taking: &Taking<'_>) -> Result<(), WorkloadError> {
@@ -239,7 +277,7 @@ impl Resolved {
         ] {
             let Some(region) = region else { continue };
             if buffers.count == 0 {
-                let each = buffers.stride;
+                let each = buffers.stride + buffers.beyond;
                 return invalid(format!("{name} is {region}, but one buffer takes {each} bytes"));
             }
         }
@@ -302,6 +340,23 @@ mod tests {
             assert!(one.last() < next.first(), "{one:?} {next:?}");
         }
         assert!(lines.iter().any(|lines| lines.len() == 2), "some piece crosses the end of a line");
+    }
+
+    #[test]
+    fn an_operation_begins_at_any_byte_of_a_region_and_ends_in_it() {
+        let w = resolved("verb = \"read\"\nsize = 100\nremote_region = 1000\naddresses = \"any-byte\"");
+        let (local, remote) = (Buffers::local(&w), Buffers::remote(&w));
+        assert_eq!((local.count, local.at(1) % LINE), (16, 0), "no region is given there");
+        let begins: Vec<u64> = (0..remote.count).map(|number| remote.at(number)).collect();
+        assert_eq!(begins, (0..=900).collect::<Vec<u64>>());
+        assert_eq!(remote.bytes(), 1000);
+        let both = resolved(
+            "verb = \"write\"\nsize = 9\nsges = 2\nlocal_region = 10\nremote_region = 9\naddresses = \"any-byte\"",
+        );
+        let local = Buffers::local(&both);
+        assert_eq!((local.count, local.bytes(), Buffers::remote(&both).count), (2, 10, 1));
+        let pieces: Vec<Piece> = local.pieces(&both, both.operations()[0], 1).collect();
+        assert_eq!(pieces, [(1, 5), (6, 4)]);
     }
 
     #[test]

@@ -150,19 +150,24 @@ impl Pieces {
     pub(crate) const NAMES: &'static [&'static str] = &names(Pieces::ALL);
 }
 
-/// In which order operations take the buffers of a region.
+/// Where in a region operations go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Addresses {
-    /// One after the other, and again from the first.
+    /// To its buffers, one after the other, and again from the first.
     Sequential,
-    /// Each at random.
+    /// To its buffers, each at random.
     Random,
+    /// To as many bytes as they have, from any byte on, drawn for each operation.
+    AnyByte,
 }
 
 impl Addresses {
     /// All of them with their names.
-    pub const ALL: [(&str, Addresses); 2] =
-        [("sequential", Addresses::Sequential), ("random", Addresses::Random)];
+    pub const ALL: [(&str, Addresses); 3] = [
+        ("sequential", Addresses::Sequential),
+        ("random", Addresses::Random),
+        ("any-byte", Addresses::AnyByte),
+    ];
     pub(crate) const NAMES: &'static [&'static str] = &names(Addresses::ALL);
 }

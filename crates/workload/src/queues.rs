@@ -26,7 +26,9 @@ pub struct Queues {
     /// RECVs to keep posted on each, 0 where it takes no messages: twice what its senders can have under
     /// way, or what the device takes.
     pub recv_depth: u32,
-    /// Completions of sends that can wait in its CQ, 0 where it posts nothing.
+    /// CQs that it makes for what it posts: one, or one for each QP.
+    pub send_cqs: u32,
+    /// Completions of sends that can wait in each of these, 0 where it posts nothing.
     pub send_cqe: u64,
     /// Completions of RECVs that can wait in their CQ.
     pub recv_cqe: u64,
@@ -38,10 +40,13 @@ impl Queues {
         let qps = topology::qps(w, machine, thread);
         let receives = topology::responds(w, machine) && w.consumes_recvs();
         let recv_depth = if receives { recv_depth(w, machine, qps, limits) } else { 0 };
+        let requests = topology::requests(w, machine);
+        let send_cqs = if requests && w.cq_per_qp() { qps } else { 1 };
         Queues {
             qps,
             recv_depth,
-            send_cqe: if topology::requests(w, machine) { send_cqe(w, qps) } else { 0 },
+            send_cqs,
+            send_cqe: if requests { send_cqe(w, qps / send_cqs) } else { 0 },
             recv_cqe: u64::from(qps) * u64::from(recv_depth),
         }
     }
@@ -61,6 +66,7 @@ fn recv_depth(w: &Resolved, machine: u32, qps: u32, limits: QueueLimits) -> u32 
     wanted.next_multiple_of(RECV_BATCH.into()).min(most.into()) as u32
 }
 
+/// Of a CQ that so many QPs have.
 fn send_cqe(w: &Resolved, qps: u32) -> u64 {
     let (qps, s) = (u64::from(qps), w.signal_every);
     match w.window() {

@@ -68,6 +68,7 @@ impl Workload {
             ports: self.ports,
             batch,
             signal_every,
+            cq_per_qp: self.cq_per_qp.filter(|own| *own),
             inline: inlines.is_some(),
             inline_up_to: inlines.filter(|_| self.mix.is_some()),
             sges: self.sges,

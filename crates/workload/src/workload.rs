@@ -104,6 +104,9 @@ schema! {
     batch: u32 = Field::count(1, ANY).shown("B").usual("1"),
     /// Each so many-th operation of a QP is signalled.
     signal_every: u32 = Field::count(1, ANY).shown("S").usual("16 for send and write and a mix of these, fewer if the window needs it, else 1; 1 with think and open arrivals"),
+    /// A CQ for what each QP posts, not one for all of a thread; where QPs share a window, a thread polls that of its oldest
+    /// operation alone, for one completion at a time.
+    cq_per_qp: bool | absent = Field::switch().usual("false"),
     /// Whether payload is copied into the WQE.
     inline: bool = Field::switch().usual("if it fits, and neither several sges nor local_region are given").flags(&[
         Flag::yes("inline", "Copy payload into the WQE"),
@@ -123,7 +126,7 @@ schema! {
     local_region: u64 | absent = Field::bytes(1, 4 << 30).usual("a buffer for each operation of the window, to 1 MiB"),
     /// Memory of each thread that is posted to over which WRITEs or READs go.
     remote_region: u64 | absent = Field::bytes(1, 4 << 30).usual("a buffer for each operation of the window, to 1 MiB"),
-    /// Whether operations take the buffers of a region one after the other or at random.
+    /// Whether operations take the buffers of a region one after the other or at random, or begin at any byte of it, drawn for each.
     addresses: Addresses | absent = Field::name(Addresses::NAMES).usual("sequential"),
     /// SEND an immediate and no payload.
     header_only: bool = Field::switch().usual("false"),
@@ -648,6 +651,14 @@ pub(crate) mod tests {
                 "offset means nothing to payload that is inline at both ends",
             ),
             ("addresses = \"random\"", "neither local_region nor remote_region is given"),
+            (
+                "verb = \"read\"\nremote_region = 4096\naddresses = \"any-byte\"\noffset = 1",
+                "addresses is any-byte, so that nothing else says where payload begins: leave offset out",
+            ),
+            (
+                "verb = \"read\"\nsize = 100\nremote_region = 99\naddresses = \"any-byte\"",
+                "remote_region is 99, but one buffer takes 100 bytes",
+            ),
             ("inline = true\nlocal_region = 4096", "local_region is of payload that the NIC reads"),
             ("verb = \"send\"\nremote_region = 4096", "remote_region is for WRITE and READ, not for SEND"),
             (

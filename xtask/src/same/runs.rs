@@ -51,7 +51,7 @@ const SIZES: [u32; 7] = [0, 1, 32, 64, 300, 4096, 10_000];
 const PAYLOAD: [&str; 2] = ["--signal-every 4 --window-per-qp 8", "--no-inline --signal-every 1"];
 
 /// What else a workload can have. Where a profile cannot do it, the sentence is compared.
-const SPECIAL: [&str; 55] = [
+const SPECIAL: [&str; 59] = [
     // A parameter of the profile with another value.
     "write --transport uc --set tx.send_ns=200",
     // Payload in the CQE of the RECV.
@@ -113,6 +113,11 @@ const SPECIAL: [&str; 55] = [
     "send --transport ud --offset 13 --pattern inbound",
     "read --small-pages --machines 5 --threads 4 --remote-region 67108864 --addresses random",
     "write --transport rc --machines 4 --threads 2 --local-region 1048576 --remote-region 1048576",
+    "read --machines 4 --threads 2 --size 100 --local-region 2097152 --remote-region 2097152 --addresses any-byte",
+    "write --transport rc --batch 3 --sges 2 --size 100 --local-region 4096 --addresses any-byte",
+    // A CQ for each QP: of a window that they share, and of their own.
+    "read --pattern all-to-all --machines 4 --qps 8 --cq-per-qp",
+    "write --transport uc --machines 4 --signal-every 4 --window-per-qp 16 --cq-per-qp",
     // Less of the NIC than there is.
     "read --machines 5 --threads 4 --max-rd-atomic 1",
     "write --transport uc --size 4096 --threads 4 --ports 1",

@@ -39,7 +39,7 @@ const MAPS: [&str; 9] = [
     "of",
 ];
 /// Fields of a workload that are there only where somebody says them.
-const SAID: [&str; 14] = [
+const SAID: [&str; 15] = [
     "arrivals",
     "rate",
     "think",
@@ -47,6 +47,7 @@ const SAID: [&str; 14] = [
     "inline_up_to",
     "max_rd_atomic",
     "ports",
+    "cq_per_qp",
     "sges",
     "pieces",
     "offset",

@@ -5,7 +5,7 @@ use crate::limits::post_shape;
 use doorbell_nic::{Profile, Resource};
 use doorbell_schema::Value;
 use doorbell_verbs::QpType;
-use doorbell_workload::{Operation, Pattern, Profiles, Resolved, Verb, Window};
+use doorbell_workload::{Addresses, Operation, Pattern, Profiles, Resolved, Verb, Window};
 
 /// An option, or some that say one thing together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,6 +218,9 @@ impl Now<'_> {
         }
         if self.w.random_offset == Some(true) {
             all.push(Change::default().without("random_offset"));
+        }
+        if self.w.addresses() == Addresses::AnyByte {
+            all.push(Change::to("addresses", Value::Text("random".into())));
         }
         all
     }

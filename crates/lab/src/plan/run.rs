@@ -59,6 +59,9 @@ impl Key {
 const THREAD: u64 = 60_000;
 const QP: u64 = 1_500;
 const WORK_REQUEST: u64 = 32;
+/// Of a CQ that a QP has for itself, and of an entry of it.
+const CQ: u64 = 300;
+const CQE: u64 = 64;
 const CLIENT: u64 = 400_000;
 /// Threads of a system's server at most.
 const SERVER_THREADS: u64 = 256;
@@ -213,7 +216,9 @@ fn bytes_of(w: &Resolved, profile: &Profile, machine: u32) -> u64 {
         let queues = Queues::of(w, machine, thread, limits);
         let work_requests = u64::from(w.window().operations()) + u64::from(queues.recv_depth);
         let dests = if w.transport == QpType::Ud { targets * u64::from(queues.qps) } else { 0 };
+        let cqs = if w.cq_per_qp() { queues.send_cqs } else { 0 };
         THREAD
+            + u64::from(cqs) * (CQ + queues.send_cqe * CQE)
             + u64::from(queues.qps) * (QP + work_requests * WORK_REQUEST)
             + dests * size_of::<UdDest>() as u64
             + programs::buffer_bytes(w, machine, &queues)

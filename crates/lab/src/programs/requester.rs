@@ -2,13 +2,13 @@
 
 use super::pacing::Pacing;
 use super::ring::Ring;
-use super::session::{Paths, Remote, Session};
+use super::session::{Paths, Remote, Session, any_byte};
 use super::tally::Tally;
 use super::{Accounts, ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id, wrap};
 use doorbell_systems::Measurement;
 use doorbell_systems::series::Seen;
 use doorbell_verbs::{
-    Cq, Provider, Qp, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Span, Time, UdDest, Wc,
+    Cq, Mr, Provider, Qp, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Span, Time, UdDest, Wc,
 };
 use doorbell_workload::topology;
 use doorbell_workload::{Addresses, Buffers, Operation, Pattern, Resolved, Verb, Window};
@@ -37,7 +37,8 @@ pub(super) struct Requester<'a, P: Provider> {
     w: &'a Resolved,
     cpu: &'a P,
     qps: &'a [Qp<P>],
-    cq: &'a Cq<P>,
+    /// One, or one for each QP.
+    cqs: &'a [Cq<P>],
     lanes: Vec<Lane>,
     dests: &'a [Vec<UdDest>],
     /// One for all QPs where they share a window and each operation is signalled; else one per QP.
@@ -49,13 +50,15 @@ pub(super) struct Requester<'a, P: Provider> {
     /// The most of these.
     most: u64,
     kinds: Kinds,
-    /// Those of each local buffer, by kinds of operations.
-    sges: &'a [Vec<Sge>],
+    payload: Payload<'a, P>,
     local: Walk,
     /// Buffers that the peer's memory holds.
     buffers: Buffers,
     remote: Walk,
+    /// Empty between posts.
     list: Vec<SendWr<'a>>,
+    /// SGEs of a batch whose payload begins at any byte.
+    drawn: Vec<Sge>,
     wc: [Wc; POLL],
     random: Xoshiro256PlusPlus,
     /// The window has been filled and is not yet empty again; where it is to be drained.
@@ -68,6 +71,62 @@ pub(super) struct Requester<'a, P: Provider> {
     lane: usize,
     /// The destination whose turn it is; UD.
     dest: usize,
+}
+
+/// The local side of what is posted.
+enum Payload<'a, P: Provider> {
+    /// SGEs of each buffer, by kinds of operations.
+    InBuffers(&'a [Vec<Sge>]),
+    /// It begins at any byte of a region.
+    AtAnyByte { region: &'a Mr<P>, buffers: Buffers },
+}
+
+impl<'a, P: Provider> Payload<'a, P> {
+    fn of(w: &Resolved, session: &'a Session<'a, P>, sges: &'a [Vec<Sge>]) -> Payload<'a, P> {
+        match session.send_mr.as_ref().filter(|_| any_byte(w)) {
+            Some(region) => Payload::AtAnyByte { region, buffers: Buffers::local(w) },
+            None => Payload::InBuffers(sges),
+        }
+    }
+
+    /// SGEs that a batch needs room for.
+    fn drawn(&self, w: &Resolved) -> usize {
+        match self {
+            Payload::InBuffers(_) => 0,
+            Payload::AtAnyByte { .. } => w.batch as usize * w.sges() as usize,
+        }
+    }
+
+    /// The SGEs of an operation of a kind that takes this buffer, from `room` where they are made for it.
+    fn sges<'b>(
+        &self,
+        w: &Resolved,
+        (kind, operation): (usize, Operation),
+        buffer: usize,
+        room: &mut &'b mut [Sge],
+    ) -> &'b [Sge]
+    where
+        'a: 'b,
+    {
+        let pieces = operation.sges as usize;
+        match self {
+            Payload::InBuffers(sges) => &sges[kind][buffer * pieces..][..pieces],
+            Payload::AtAnyByte { region, buffers } => {
+                let (own, rest) = std::mem::take(room).split_at_mut(pieces);
+                *room = rest;
+                let places = buffers.pieces(w, operation, buffer as u64);
+                own.iter_mut().zip(places).for_each(|(sge, (at, length))| *sge = region.sge(at, length));
+                own
+            }
+        }
+    }
+}
+
+/// An empty list with the memory of another one.
+fn emptied<'b>(list: Vec<SendWr<'_>>) -> Vec<SendWr<'b>> {
+    let mut list = list;
+    list.clear();
+    list.into_iter().map(|_| unreachable!("it has just been cleared")).collect()
 }
 
 /// What is posted.
@@ -120,7 +179,7 @@ impl Walk {
         match order {
             None => Walk::OfSlot(count),
             Some(Addresses::Sequential) => Walk::InTurn { count, next: 0 },
-            Some(Addresses::Random) => Walk::AtRandom(count),
+            Some(Addresses::Random | Addresses::AnyByte) => Walk::AtRandom(count),
         }
     }
 
@@ -180,7 +239,7 @@ impl<'a, P: Provider> Requester<'a, P> {
             w,
             cpu,
             qps: &session.qps,
-            cq: &session.send_cq,
+            cqs: &session.send_cqs,
             lanes,
             dests: &paths.dests,
             rings: (0..rings).map(|_| Ring::new(window.operations())).collect(),
@@ -191,11 +250,12 @@ impl<'a, P: Provider> Requester<'a, P> {
                 Window::PerQp(_) => u64::MAX,
             },
             kinds: Kinds::of(worker),
-            sges,
+            payload: Payload::of(w, session, sges),
             local: Walk::over(Buffers::local(w).count, w.local_region.map(|_| w.addresses())),
             buffers: Buffers::remote(w),
             remote: Walk::over(Buffers::remote(w).count, w.remote_region.map(|_| w.addresses())),
             list: Vec::with_capacity(w.batch as usize),
+            drawn: Vec::new(),
             wc: [Wc::default(); POLL],
             random: Xoshiro256PlusPlus::seed_from_u64(seed(worker)),
             draining: false,
@@ -204,6 +264,8 @@ impl<'a, P: Provider> Requester<'a, P> {
             lane: 0,
             dest: worker.thread as usize,
         };
+        let none = Sge { addr: 0, length: 0, lkey: 0 };
+        requester.drawn = vec![none; requester.payload.drawn(w)];
         requester.next_lane();
         requester
     }
@@ -276,16 +338,19 @@ impl<'a, P: Provider> Requester<'a, P> {
         let Lane { qp, ring, remote } = self.lanes[self.lane];
         let now = self.cpu.now();
         self.outstanding += u64::from(self.w.batch);
-        self.list.clear();
+        let mut list = emptied(std::mem::take(&mut self.list));
+        let mut drawn = std::mem::take(&mut self.drawn);
+        let mut room = &mut drawn[..];
         for _ in 0..self.w.batch {
             let number = self.rings[ring].posted();
             let kind = self.kinds.draw(&mut self.random);
-            let Operation { verb, size, inline, sges: pieces, .. } = self.kinds.all[kind];
+            let operation = self.kinds.all[kind];
+            let Operation { verb, size, inline, .. } = operation;
             let since = self.pacing.as_mut().map_or(now, |pacing| pacing.begin(now));
-            let slot = self.rings[ring].push(since, kind);
+            let slot = self.rings[ring].push(since, kind, self.lane);
             self.posted_bytes += u64::from(size);
-            let first = self.local.next(slot, &mut self.random) * pieces as usize;
-            let sges = &self.sges[kind][first..][..pieces as usize];
+            let buffer = self.local.next(slot, &mut self.random);
+            let sges = self.payload.sges(self.w, (kind, operation), buffer, &mut room);
             let op = self.op(verb, &remote, slot);
             let mut wr = SendWr::new(wr_id(ring, slot), op, if size == 0 { &[] } else { sges });
             wr.dest = self.next_dest(qp);
@@ -295,9 +360,11 @@ impl<'a, P: Provider> Requester<'a, P> {
             if inline {
                 wr = wr.flags(SendFlags::INLINE);
             }
-            self.list.push(wr);
+            list.push(wr);
         }
-        Ok(self.qps[qp].post_send(&self.list)?)
+        let posted = self.qps[qp].post_send(&list);
+        (self.list, self.drawn) = (emptied(list), drawn);
+        Ok(posted?)
     }
 
     /// Whether operation `number` of its ring is signalled. Of a window that is drained, these are the
@@ -337,7 +404,31 @@ impl<'a, P: Provider> Requester<'a, P> {
             self.next_lane();
             return Ok(true);
         }
-        let found = self.cq.poll(&mut self.wc)?.len();
+        let mut any = false;
+        if !self.w.cq_per_qp() {
+            any = self.poll(0, POLL, measurement, result)?;
+        } else if let [ring] = &self.rings[..] {
+            // Nothing else makes room for another operation.
+            if let Some(lane) = ring.oldest() {
+                any = self.poll(self.lanes[lane].qp, 1, measurement, result)?;
+            }
+        } else {
+            for lane in 0..self.lanes.len() {
+                any |= self.poll(self.lanes[lane].qp, POLL, measurement, result)?;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Polls a CQ for so many completions at most; tells whether there were any.
+    fn poll(
+        &mut self,
+        cq: usize,
+        most: usize,
+        measurement: &Measurement,
+        result: &mut ThreadResult,
+    ) -> Result<bool, ProgramError> {
+        let found = self.cqs[cq].poll(&mut self.wc[..most])?.len();
         if found > 0 {
             let now = self.cpu.now();
             for i in 0..found {

@@ -8,6 +8,8 @@ struct Slot {
     posted: Time,
     /// Which operation of the workload it is.
     kind: u16,
+    /// Which of the thread's QPs it was posted to.
+    lane: u32,
     done: bool,
 }
 
@@ -25,7 +27,7 @@ pub(super) struct Ring {
 
 impl Ring {
     pub(super) fn new(window: u32) -> Ring {
-        let slots = vec![Slot { posted: Time::START, kind: 0, done: false }; window as usize].into();
+        let slots = vec![Slot { posted: Time::START, kind: 0, lane: 0, done: false }; window as usize].into();
         Ring { slots, posted: 0, retired: 0, completed_at: Time::START, before: Time::START }
     }
 
@@ -61,11 +63,16 @@ impl Ring {
         slots.filter(|(_, slot)| !slot.done).map(|(number, slot)| (number, slot.posted))
     }
 
-    /// Enters an operation of the workload's so-many-th kind; returns its slot.
-    pub(super) fn push(&mut self, now: Time, kind: usize) -> usize {
+    /// The lane of the oldest operation that has not left.
+    pub(super) fn oldest(&self) -> Option<usize> {
+        (!self.is_empty()).then(|| self.slots[self.slot(self.retired)].lane as usize)
+    }
+
+    /// Enters an operation of the workload's so-many-th kind through a lane; returns its slot.
+    pub(super) fn push(&mut self, now: Time, kind: usize, lane: usize) -> usize {
         debug_assert!(self.has_room(1));
         let slot = self.slot(self.posted);
-        self.slots[slot] = Slot { posted: now, kind: kind as u16, done: false };
+        self.slots[slot] = Slot { posted: now, kind: kind as u16, lane: lane as u32, done: false };
         self.posted += 1;
         slot
     }
@@ -122,7 +129,7 @@ mod tests {
     #[test]
     fn oldest_is_awaited_first() {
         let mut ring = Ring::new(3);
-        let slots: Vec<usize> = (0..3).map(|_| ring.push(Time::START, 0)).collect();
+        let slots: Vec<usize> = (0..3).map(|_| ring.push(Time::START, 0, 0)).collect();
         assert!(!ring.has_room(1));
         ring.complete(slots[2]);
         ring.complete(slots[1]);
@@ -132,12 +139,24 @@ mod tests {
     }
 
     #[test]
+    fn the_oldest_is_of_the_lane_that_took_it() {
+        let mut ring = Ring::new(3);
+        assert_eq!(ring.oldest(), None);
+        let slots: Vec<usize> = [7, 5, 9].map(|lane| ring.push(Time::START, 0, lane)).into();
+        assert_eq!(ring.oldest(), Some(7));
+        ring.complete(slots[1]);
+        assert_eq!(ring.oldest(), Some(7));
+        ring.complete(slots[0]);
+        assert_eq!(ring.oldest(), Some(9));
+    }
+
+    #[test]
     fn a_signalled_one_brings_the_unsignalled_before_it() {
         let mut ring = Ring::new(8);
-        let mut slots: Vec<usize> = (0..8).map(|_| ring.push(Time::START, 0)).collect();
+        let mut slots: Vec<usize> = (0..8).map(|_| ring.push(Time::START, 0, 0)).collect();
         assert_eq!(ring.complete_through(slots[3]), 4);
         assert!(ring.has_room(4) && !ring.has_room(5));
-        slots.extend((0..4).map(|_| ring.push(Time::START, 0)));
+        slots.extend((0..4).map(|_| ring.push(Time::START, 0, 0)));
         assert_eq!(ring.complete_through(slots[7]), 4);
         assert_eq!(ring.complete_through(slots[11]), 4);
         assert!(ring.has_room(8));

@@ -7,7 +7,7 @@ use doorbell_verbs::{
     QpCap, QpInitAttr, QpType, RemoteAddr, Sge, UdDest, VerbsError,
 };
 use doorbell_workload::topology::{self, Peer};
-use doorbell_workload::{Buffers, Operation, QueueLimits, Queues, Resolved};
+use doorbell_workload::{Addresses, Buffers, Operation, QueueLimits, Queues, Resolved};
 
 /// Q_Key of every UD QP.
 const QKEY: u32 = 0x1111_1111;
@@ -20,13 +20,14 @@ pub(super) struct Session<'a, P: Provider> {
     queues: Queues,
     port: u8,
     pd: Pd<P>,
-    pub(super) send_cq: Cq<P>,
+    /// One, or one for each QP.
+    pub(super) send_cqs: Vec<Cq<P>>,
     pub(super) recv_cq: Cq<P>,
     pub(super) qps: Vec<Qp<P>>,
     /// Memory that RECVs take messages to; empty of use where none are posted.
     recv_mr: Option<Mr<P>>,
     /// Local side of what this thread posts.
-    send_mr: Option<Mr<P>>,
+    pub(super) send_mr: Option<Mr<P>>,
     /// What peers may read and write.
     exposed: Option<Mr<P>>,
     /// What peers may count in.
@@ -99,6 +100,11 @@ fn ud(w: &Resolved) -> bool {
     w.transport == QpType::Ud
 }
 
+/// Whether payload at those who post begins at any byte of a region.
+pub(super) fn any_byte(w: &Resolved) -> bool {
+    w.local_region.is_some() && w.addresses() == Addresses::AnyByte
+}
+
 fn recv_length(w: &Resolved) -> u32 {
     w.longest_send() + if ud(w) { GRH_BYTES } else { 0 }
 }
@@ -145,7 +151,8 @@ impl<'a, P: Provider> Session<'a, P> {
         let requests = topology::requests(w, worker.machine);
         // More than a CQ can have is refused by the device.
         let entries = |wanted: u64| u32::try_from(wanted.max(1)).unwrap_or(u32::MAX);
-        let send_cq = context.create_cq(entries(queues.send_cqe))?;
+        let send_cqs = (0..queues.send_cqs).map(|_| context.create_cq(entries(queues.send_cqe)));
+        let send_cqs: Vec<Cq<P>> = send_cqs.collect::<Result<_, _>>()?;
         let recv_cq = context.create_cq(entries(queues.recv_cqe))?;
         let cap = QpCap {
             max_send_sge: w.sges(),
@@ -158,8 +165,8 @@ impl<'a, P: Provider> Session<'a, P> {
         let init = QpInitAttr { max_inl_recv, ..QpInitAttr::new(w.transport, cap) };
         let access = ConnectAttr::default().access;
         let mut qps = Vec::with_capacity(queues.qps as usize);
-        for _ in 0..queues.qps {
-            let qp = pd.create_qp(&send_cq, &recv_cq, None, &init)?;
+        for k in 0..queues.qps as usize {
+            let qp = pd.create_qp(&send_cqs[k % send_cqs.len()], &recv_cq, None, &init)?;
             qp.init(port, if ud(w) { AccessFlags::empty() } else { access }, QKEY)?;
             qps.push(qp);
         }
@@ -170,7 +177,7 @@ impl<'a, P: Provider> Session<'a, P> {
             queues,
             port,
             pd,
-            send_cq,
+            send_cqs,
             recv_cq,
             qps,
             recv_mr: None,
@@ -241,9 +248,9 @@ impl<'a, P: Provider> Session<'a, P> {
         sends.map(|(kind, operation)| (operation.size + header, kind)).collect()
     }
 
-    /// The SGEs of each local buffer, for an operation of each kind.
+    /// The SGEs of each local buffer, for an operation of each kind; of none where operations begin at any byte.
     pub(super) fn send_sges(&self) -> Vec<Vec<Sge>> {
-        let Some(mr) = &self.send_mr else { return Vec::new() };
+        let Some(mr) = self.send_mr.as_ref().filter(|_| !any_byte(self.w())) else { return Vec::new() };
         let (w, buffers) = (self.w(), Buffers::local(self.w()));
         let of_kind = |operation: Operation| {
             let pieces = (0..buffers.count).flat_map(|number| buffers.pieces(w, operation, number));
