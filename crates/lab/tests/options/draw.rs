@@ -211,7 +211,11 @@ const GOES_WITH: &[(&str, &str, &[&str])] = &[
 /// Of options that go with a value of another, the wanted one has it, and others go without.
 fn coherent(draws: &mut Draws, said: &mut Said, wanted: &str, has: impl Fn(&str) -> bool) {
     for &(key, other, values) in GOES_WITH.iter().filter(|(_, other, _)| has(other)) {
-        let fits = |said: &Said| said.lines.iter().any(|(k, v)| *k == other && values.contains(&v.as_str()));
+        // A rate that is asked for is any, and arrivals go with it.
+        let any = (key, other, wanted) == ("arrivals", "rate", "rate");
+        let fits = |said: &Said| {
+            said.lines.iter().any(|(k, v)| *k == other && (any || values.contains(&v.as_str())))
+        };
         if !said.lines.iter().any(|(k, _)| *k == key) || fits(said) {
             continue;
         }
