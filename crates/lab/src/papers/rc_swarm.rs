@@ -6,7 +6,7 @@ use crate::judge::measurements::{self, AllToAll, Design, Measurement, Measuremen
 use crate::plan::{NotYet, systems};
 use doorbell_schema::Duration;
 use doorbell_verbs::{QpType, Span};
-use doorbell_workload::{Pattern, Workload};
+use doorbell_workload::{Addresses, Pattern, Verb, Workload};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "runs",
@@ -17,7 +17,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// All to all, as rc-swarm does it.
+/// Bytes of which operations take any, at both ends.
+const REGION: u64 = 2 << 20;
+
+/// All to all, as rc-swarm does it: at both ends from any byte of 2 MB on, a CQ for each QP, one WQE per post, each signalled.
+/// WRITEs are inline, and so have no memory at who posts.
 fn all_to_all(of: AllToAll) -> Workload {
     let AllToAll { verb, machines, threads, qps, size, window } = of;
     // With many QPs on cx3 an operation takes a tenth of this.
@@ -34,6 +38,11 @@ fn all_to_all(of: AllToAll) -> Workload {
         window: Some(window),
         batch: Some(1),
         signal_every: Some(1),
+        cq_per_qp: Some(true),
+        inline: (verb == Verb::Write).then_some(true),
+        local_region: (verb == Verb::Read).then_some(REGION),
+        remote_region: Some(REGION),
+        addresses: Some(Addresses::AnyByte),
         warmup: span(warmup),
         duration: span(duration),
         ..Workload::default()
