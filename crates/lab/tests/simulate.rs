@@ -277,6 +277,26 @@ fn operations_begin_at_any_byte() {
     }
 }
 
+/// A read of 64 bytes from any byte on crosses the end of a completion of 128 in 63 of 128 cases.
+#[test]
+fn what_crosses_the_end_of_a_completion_takes_one_more() {
+    let base = "verb = \"write\"\ntransport = \"rc\"\nmachines = 2\nthreads = 1\nqps = 1\nsignal_every = 1\nsize = 64\n\
+                warmup = \"50us\"\nduration = \"2ms\"\ninline = false\n";
+    let busy = |toml: &str| {
+        let outcome = simulate(&format!("{base}{toml}"));
+        let found =
+            outcome.resources.iter().find(|r| r.machine == 0 && r.name == "PCIe to NIC, read completions");
+        found.unwrap().utilization / outcome.mops * 1e6
+    };
+    let aligned = busy("");
+    let any = busy("local_region = 2097152\naddresses = \"any-byte\"");
+    let p = doorbell_nic::Profile::named("cib").unwrap();
+    let [header, all] = [0, 64].map(|bytes| p.completion_time(bytes).as_ps() as f64);
+    assert!((aligned / all - 1.0).abs() < 0.01, "{aligned} ps, not {all}");
+    let expected = all + 63.0 / 128.0 * header;
+    assert!((any / expected - 1.0).abs() < 0.02, "{any} ps, not {expected}");
+}
+
 #[test]
 fn a_thread_waits_for_its_oldest_operation_at_the_cq_of_its_qp() {
     let base = "verb = \"read\"\nprofile = \"cib\"\nmachines = 4\nthreads = 2\nwarmup = \"50us\"\nduration = \"300us\"\n\

@@ -156,3 +156,27 @@ proptest! {
         prop_assert_eq!(read.answers().count(), pieces.len());
     }
 }
+
+/// Wherever a read begins, its completions are those that end at multiples of what one carries at most.
+#[test]
+fn completions_end_at_boundaries() {
+    for p in Profile::names().map(|name| Profile::named(name).unwrap()) {
+        let (costs, most) = (Costs::new(&p), u64::from(p.pcie.read_completion));
+        for (addr, bytes) in
+            (0..3 * most).step_by(7).flat_map(|addr| [1, 32, most, 200, 600].map(|b| (addr, b)))
+        {
+            let (mut at, mut sum) = (addr, 0);
+            while at < addr + bytes {
+                let end = (at / most + 1) * most;
+                let next = end.min(addr + bytes);
+                sum += p.completion_time((next - at) as u32).as_ps();
+                at = next;
+            }
+            let found = costs.pcie.completions_from(addr, bytes);
+            let tlps = bytes / most + 2;
+            assert!(found.abs_diff(sum) <= tlps, "{}: {bytes} B from {addr}: {found} ps, not {sum}", p.name);
+        }
+        assert_eq!(costs.pcie.completions_from(5, 0), 0);
+        assert_eq!(costs.pcie.completions_from(4 * most, 3 * most + 1), costs.pcie.completions(3 * most + 1));
+    }
+}

@@ -32,6 +32,15 @@ impl Linear {
         pieces(bytes, self.most) * self.base + bytes * self.slope / 1000
     }
 
+    /// The same of bytes of which the first is so many after the boundary of a TLP, at whose multiples all end.
+    #[inline]
+    fn time_from(&self, offset: u64, bytes: u64) -> u64 {
+        match bytes {
+            0 => 0,
+            _ => pieces(offset % self.most + bytes, self.most) * self.base + bytes * self.slope / 1000,
+        }
+    }
+
     /// What `bytes` take at least, wherever TLPs are cut.
     fn least(&self, bytes: u64) -> u64 {
         bytes * self.base / self.most.max(1) + bytes * self.slope / 1000
@@ -83,6 +92,13 @@ impl PcieCost {
     #[inline]
     pub fn completions(&self, bytes: u64) -> u64 {
         self.completion.time(bytes)
+    }
+
+    /// The same of a read that begins at this address: completions end at multiples of the most that one carries, so that a
+    /// read that crosses one more of them has one completion more (PCI Express Base Specification 3.0, 2.3.1.1).
+    #[inline]
+    pub fn completions_from(&self, addr: u64, bytes: u64) -> u64 {
+        self.completion.time_from(addr, bytes)
     }
 
     /// What `bytes` take at least of the completions of a DMA read that brings others, too.

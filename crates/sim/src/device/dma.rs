@@ -34,6 +34,13 @@ pub(crate) struct DmaRead {
     pub(crate) purpose: ReadPurpose,
 }
 
+impl DmaRead {
+    /// Where it begins, as far as that matters to completions: the entries of rings and the words of atomics cross no boundary.
+    pub(crate) fn addr(&self) -> u64 {
+        if let ReadPurpose::Payload { addr, .. } = self.purpose { addr } else { 0 }
+    }
+}
+
 /// The DMA engine: what is under way, and what waits for a tag.
 pub(super) struct Dma {
     pub(super) reads: Slab<ReadId, DmaRead>,
@@ -148,13 +155,13 @@ impl Device {
             | ReadPurpose::Segment
             | ReadPurpose::Refetch => 0,
         };
-        self.complete_read(env, read, addr % LINE, bytes);
+        self.complete_read(env, read, addr, bytes);
     }
 
-    /// Data of a read that begins at `offset` of a line set out for the NIC.
+    /// Data of a read that begins at this address, or as far after a page, sets out for the NIC.
     #[inline(always)] // The other caller is cold.
-    fn complete_read(&mut self, env: &mut Env, read: ReadId, offset: u64, bytes: u32) {
-        let done = self.pcie.complete_read(env.now, offset, u64::from(bytes), env.window);
+    fn complete_read(&mut self, env: &mut Env, read: ReadId, addr: u64, bytes: u32) {
+        let done = self.pcie.complete_read(env.now, addr, u64::from(bytes), env.window);
         env.queue.push(done, Event::ReadDone { device: self.id, read });
     }
 

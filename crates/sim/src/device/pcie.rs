@@ -76,14 +76,14 @@ impl PcieLink {
         (sent + self.costs.read_latency).max(self.last_visible)
     }
 
-    /// Memory answers a read of `bytes` at `offset`; returns when the last completion is at the NIC.
-    pub(crate) fn complete_read(&mut self, now: u64, offset: u64, bytes: u64, window: Window) -> u64 {
-        let time = self.costs.completions(bytes);
+    /// Memory answers a read of `bytes` at `addr`; returns when the last completion is at the NIC.
+    pub(crate) fn complete_read(&mut self, now: u64, addr: u64, bytes: u64, window: Window) -> u64 {
+        let time = self.costs.completions_from(addr, bytes);
         let end = self.to_device.serve(now, time, window);
         self.traffic.completion_busy += window.overlap(end - time, end);
         if window.contains(now) {
             self.traffic.dma_read_bytes += bytes;
-            self.traffic.lines_read += lines_touched(offset, bytes);
+            self.traffic.lines_read += lines_touched(addr, bytes);
         }
         end
     }

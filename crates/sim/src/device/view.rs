@@ -63,8 +63,8 @@ impl Device {
     }
 
     /// How long the completions of a DMA read cross the PCIe link.
-    pub(crate) fn completions(&self, bytes: u32) -> u64 {
-        self.pcie.costs.completions(bytes.into())
+    pub(crate) fn completions(&self, read: &DmaRead) -> u64 {
+        self.pcie.costs.completions_from(read.addr(), read.bytes.into())
     }
 
     /// From when to when a doorbell, or a line of a WQE, crosses the PCIe link, if it is the next to do so.

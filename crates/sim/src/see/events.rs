@@ -7,7 +7,7 @@ use super::way::{Stage, Wait, Way};
 use super::{Drawing, Seen, Tracer};
 use crate::core::index::{DeviceId, FlightId, IdVec, PortId, ReadId, UnitId};
 use crate::core::queue::Event;
-use crate::device::{Device, DmaRead, FIRST_QPN, ReadPurpose};
+use crate::device::{Device, FIRST_QPN, ReadPurpose};
 use crate::fabric::{Control, Flight};
 use crate::world::Env;
 use doorbell_transport::{Body, Packet, Syndrome};
@@ -147,7 +147,8 @@ impl Tracer {
 
     fn read_done(&mut self, view: View<'_>, device: DeviceId, read: ReadId) {
         let now = view.now;
-        let DmaRead { bytes, purpose } = view.devices[device].read(read);
+        let read = view.devices[device].read(read);
+        let purpose = read.purpose;
         let (what, flight, stage) = match purpose {
             ReadPurpose::SendWqes { .. } => ("WQEs", None, Stage::WqeRead),
             ReadPurpose::RecvWqes { .. } => ("RECVs", None, Stage::WqeRead),
@@ -159,7 +160,7 @@ impl Tracer {
             ReadPurpose::Segment => ("descriptor", None, Stage::WqeRead),
             ReadPurpose::Refetch => ("missed in a cache", None, Stage::WqeRead),
         };
-        let from = now - view.devices[device].completions(bytes);
+        let from = now - view.devices[device].completions(&read);
         self.drawing.slice(Place::ReadCompletions(device), what, from, now, None);
         if let ReadPurpose::SendWqes { qp, first, count, .. } = purpose {
             for operation in self.operations.of_wqes((device, qp), first, count.into()) {
