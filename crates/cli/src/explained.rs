@@ -72,6 +72,10 @@ pub(crate) fn time(time: &OperationTime) -> String {
     format!("\nTime of an operation\n{}", table::columns(&header, rows))
 }
 
+/// Why nothing else is advised where threads are in classes.
+pub(crate) const NO_ADVICE_OF_CLASSES: &str =
+    "\nAdvice: none is looked for where threads are in classes, as only their file says what each does\n";
+
 /// What else could be asked for, with the gain of each; of what was explained.
 pub(crate) fn advice(all: Option<&[Advice]>) -> String {
     let Some(all) = all else { return "\nAdvice: no other options were tried\n".to_owned() };

@@ -185,7 +185,8 @@ fn with_verbs(command: Command) -> Command {
     let file = Arg::new("file").value_name("FILE").value_parser(value_parser!(PathBuf)).help(
         "Workload file, TOML or JSON, whose keys are these options with _ for -, or what \
          `doorbell run --stats-json` wrote; options override it. Only a file can name machines that \
-         differ, by tables named machine, each with a profile and a count",
+         differ, by tables named machine, each with a profile and a count, and threads that differ, by tables \
+         named class",
     );
     command.arg(file).args(Workload::fields().into_iter().flat_map(|field| args(field, &usual(field))))
 }

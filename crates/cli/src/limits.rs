@@ -5,7 +5,7 @@ use crate::exit::{self, Exit};
 use crate::extrapolation::{self, Told};
 use crate::simulate;
 use crate::table::{self, Align};
-use doorbell_lab::Resolved;
+use doorbell_lab::{ClassLimits, Resolved};
 use doorbell_nic::Digits;
 use doorbell_nic::limits::Limit;
 use schemars::JsonSchema;
@@ -18,6 +18,9 @@ pub(crate) struct Limits {
     workload: Resolved,
     /// Least first: the first binds.
     limits: Vec<Limit>,
+    /// What bounds each class of threads, if it were alone; absent where there are no classes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    classes: Vec<ClassLimits>,
 }
 
 pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
@@ -26,21 +29,31 @@ pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
     let workload = workload.resolve(&profiles).map_err(Exit::bad_input)?;
     let limits = doorbell_lab::limits(&profiles, &workload);
     let extrapolates = doorbell_lab::extrapolates(&profiles, &workload);
-    let limits = Limits { schema: doorbell_lab::SCHEMA, workload, limits };
+    let classes = doorbell_lab::limits_of_classes(&profiles, &workload);
+    let limits = Limits { schema: doorbell_lab::SCHEMA, workload, limits, classes };
     match args.json {
         true => exit::print_json(&Told { result: &limits, extrapolates: &extrapolates }),
         false => exit::print(&(report(&limits) + &extrapolation::line(&extrapolates))),
     }
 }
 
-fn report(limits: &Limits) -> String {
+fn bounds(limits: &[Limit]) -> String {
     let row = |(i, l): (usize, &Limit)| {
         let binds = if i == 0 { "binds" } else { "" };
         vec![l.resource.to_string(), Digits(l.mops, 2).to_string(), binds.to_owned(), l.text.clone()]
     };
-    let rows = limits.limits.iter().enumerate().map(row).collect();
+    let rows = limits.iter().enumerate().map(row).collect();
     let header = [("", Align::Left), ("Mops at most", Align::Right), ("", Align::Left), ("", Align::Left)];
-    let bounds = table::columns(&header, rows);
-    let workload = table::pairs(simulate::workload(&limits.workload));
-    format!("Workload\n{workload}\nBounds, each by itself\n{bounds}")
+    table::columns(&header, rows)
+}
+
+fn report(limits: &Limits) -> String {
+    let w = &limits.workload;
+    let workload = table::pairs(simulate::workload(w)) + &simulate::classes(w);
+    let of_class =
+        |class: &ClassLimits| format!("\nBounds of class {} alone\n{}", class.name, bounds(&class.limits));
+    let classes: String = limits.classes.iter().map(of_class).collect();
+    let of_all =
+        if classes.is_empty() { "each by itself" } else { "each by itself, of all classes together" };
+    format!("Workload\n{workload}\nBounds, {of_all}\n{}{classes}", bounds(&limits.limits))
 }

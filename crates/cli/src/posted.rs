@@ -1,7 +1,8 @@
-//! What a workload posts and when, and what came of each item of a mix, for people.
+//! What a workload posts and when, and what came of each class of threads and each item of a mix, for people.
 
+use crate::simulate::within;
 use crate::table::{self, Align};
-use doorbell_lab::{Latency, OfKind, Operation, Outcome, Resolved};
+use doorbell_lab::{Latency, OfClass, OfKind, Operation, Outcome, Resolved};
 use doorbell_nic::Digits;
 
 /// What is posted.
@@ -32,34 +33,70 @@ pub(crate) fn when(w: &Resolved) -> Option<(&'static str, String)> {
 
 /// Payload of all operations in a second.
 pub(crate) fn gigabits(o: &Outcome) -> f64 {
-    let bytes = match o.workload.size {
-        Some(size) => o.mops * f64::from(size),
-        None => o.kinds.iter().map(|kind| kind.mops * f64::from(kind.size)).sum(),
+    let payload = |w: &Resolved, mops: f64, kinds: &[OfKind]| match w.size {
+        Some(size) => mops * f64::from(size),
+        None => kinds.iter().map(|kind| kind.mops * f64::from(kind.size)).sum(),
+    };
+    let bytes = match o.workload.has_classes() {
+        true => {
+            let classes = o.workload.classes().into_iter().zip(&o.classes);
+            classes.map(|(class, seen)| payload(&class.workload, seen.mops, &seen.kinds)).sum()
+        }
+        false => payload(&o.workload, o.mops, &o.kinds),
     };
     bytes * 8.0 / 1e3
 }
 
+/// Rate and latencies of each class of threads, and of each item of its mix.
+pub(crate) fn classes(o: &Outcome) -> String {
+    let of_class = |class: &OfClass| {
+        let (rate, mean) = (within(class.interval.mops), within(class.interval.latency_ns));
+        let share = format!("{}%", Digits(class.share * 100.0, 1));
+        let name = match class.interval.overload {
+            true => format!("{}, overloaded", class.name),
+            false => class.name.clone(),
+        };
+        let own = row(name, class.mops, &rate, Some(share), &class.latency_ns, &mean);
+        let items = class.kinds.iter().map(|kind| {
+            let name = format!("  {} of {} B", kind.verb, kind.size);
+            row(name, kind.mops, "", Some(String::new()), &kind.latency_ns, "")
+        });
+        std::iter::once(own).chain(items).collect::<Vec<_>>()
+    };
+    let [name, mops, latencies @ ..] = HEADER;
+    let header: Vec<_> = [name, mops, ("of all", Align::Right)].into_iter().chain(latencies).collect();
+    table::columns(&header, o.classes.iter().flat_map(of_class).collect())
+}
+
+const HEADER: [(&str, Align); 6] = [
+    ("", Align::Left),
+    ("Mops", Align::Right),
+    ("latency in ns, mean", Align::Right),
+    ("p50", Align::Right),
+    ("p99", Align::Right),
+    ("p99.9", Align::Right),
+];
+
+/// A row of a table of rates and latencies, with halves of intervals in words.
+fn row(
+    name: String,
+    mops: f64,
+    rate_within: &str,
+    share: Option<String>,
+    latency: &Latency,
+    mean_within: &str,
+) -> Vec<String> {
+    let Latency { mean, p50, p99, p999, .. } = latency;
+    let known = |ns: &Option<u64>| ns.map_or("-".to_owned(), |ns| ns.to_string());
+    let mean = mean.map_or("-".to_owned(), |ns| format!("{ns:.0}{mean_within}"));
+    let rate = format!("{}{rate_within}", Digits(mops, 2));
+    [name, rate].into_iter().chain(share).chain([mean, known(p50), known(p99), known(p999)]).collect()
+}
+
 /// The operations of each item of a mix.
 pub(crate) fn kinds(o: &Outcome) -> String {
-    let row = |kind: &OfKind| {
-        let Latency { mean, p50, p99, p999, .. } = kind.latency_ns;
-        let known = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| ns.to_string());
-        vec![
-            format!("{} of {} B", kind.verb, kind.size),
-            Digits(kind.mops, 2).to_string(),
-            mean.map_or("-".to_owned(), |ns| format!("{ns:.0}")),
-            known(p50),
-            known(p99),
-            known(p999),
-        ]
+    let of = |kind: &OfKind| {
+        row(format!("{} of {} B", kind.verb, kind.size), kind.mops, "", None, &kind.latency_ns, "")
     };
-    let header = [
-        ("", Align::Left),
-        ("Mops", Align::Right),
-        ("latency in ns, mean", Align::Right),
-        ("p50", Align::Right),
-        ("p99", Align::Right),
-        ("p99.9", Align::Right),
-    ];
-    table::columns(&header, o.kinds.iter().map(row).collect())
+    table::columns(&HEADER, o.kinds.iter().map(of).collect())
 }

@@ -9,8 +9,8 @@ use crate::progress;
 use crate::table::{self, Align};
 use crate::trace::{self, Watched};
 use doorbell_lab::{
-    Addresses, Asked, Certainty, Control, Duration, Ended, MeasuredTime, Outcome, Pattern, Pieces, Resolved,
-    Share, Window,
+    Addresses, Asked, Certainty, Class, Control, Duration, Ended, MeasuredTime, Outcome, Pattern, Pieces,
+    Resolved, Share, Window,
 };
 use doorbell_nic::{Digits, counted};
 use doorbell_schema::Settings;
@@ -124,7 +124,7 @@ fn pattern(w: &Resolved) -> String {
     }
 }
 
-/// What most workloads leave as it is usual: where memory lies, and what is used of the NIC.
+/// Where memory lies, and what is used of the NIC.
 fn memory(w: &Resolved) -> Vec<(&'static str, String)> {
     let sges = w.sges.map(|sges| match w.pieces {
         Some(Pieces::Apart) => format!("{sges}, each in lines of its own"),
@@ -141,7 +141,6 @@ fn memory(w: &Resolved) -> Vec<(&'static str, String)> {
     };
     let region = |bytes: Option<u64>| Some(format!("{} B per thread, {order}", bytes?));
     let rows = [
-        ("ports", w.ports.map(|ports| ports.to_string())),
         ("CQs", w.cq_per_qp().then(|| "one for each QP".to_owned())),
         ("max-rd-atomic", w.max_rd_atomic.map(|most| format!("{most} per QP"))),
         ("sges", sges),
@@ -166,32 +165,80 @@ fn set(w: &Resolved) -> Option<String> {
     w.set.as_ref().map(settings).or((!each.is_empty()).then(|| each.join("; ")))
 }
 
-/// The workload as resolved, for people.
+/// The workload as resolved, for people: what is so of all of it. Classes of threads are told apart.
 pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
-    let on_off = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
+    let machines = match w.has_groups() {
+        true => format!("{}: {}", w.machines, w.group_names().join(", ")),
+        false => w.machines.to_string(),
+    };
+    let mut rows = if w.has_groups() { Vec::new() } else { vec![("profile", w.profile.clone())] };
+    rows.extend(w.host.clone().map(|host| ("host", host)));
+    rows.extend(set(w).map(|set| ("set by you", set)));
+    let ports = w.ports.map(|ports| ("ports", ports.to_string()));
+    if w.has_classes() {
+        let classes = match w.classes().len() {
+            1 => "1 class".to_owned(),
+            several => format!("{several} classes"),
+        };
+        rows.extend([
+            ("machines", machines),
+            ("threads", format!("{} per machine, in {classes}", w.threads)),
+        ]);
+        rows.extend(ports);
+        rows.extend(counters(w));
+    } else {
+        rows.extend(posted::what(w));
+        rows.extend([("machines", machines), ("threads", format!("{} per machine", w.threads))]);
+        rows.extend(posting(w));
+        rows.extend(ports);
+        rows.extend(details(w));
+        rows.extend(counters(w));
+        rows.push(("pattern", pattern(w)));
+    }
+    rows.push(("seed", w.seed.to_string()));
+    rows
+}
+
+/// What each class of threads does, if they are in classes.
+pub(crate) fn classes(w: &Resolved) -> String {
+    if !w.has_classes() {
+        return String::new();
+    }
+    let of = |Class { name, threads, workload: own }: Class| {
+        let threads = match threads.len() {
+            1 => format!("thread {}", threads.start),
+            _ => format!("threads {} to {}", threads.start, threads.end - 1),
+        };
+        let rows = posted::what(&own).into_iter().chain(posting(&own)).chain(details(&own));
+        let rows = rows.chain([("pattern", pattern(&own))]).collect();
+        format!("\nClass {name}: {threads} of each machine\n{}", table::pairs(rows))
+    };
+    w.classes().into_iter().map(of).collect()
+}
+
+/// How it is posted.
+fn posting(w: &Resolved) -> Vec<(&'static str, String)> {
     let of_window = match w.window() {
         Window::PerThread(_) => "thread",
         Window::PerQp(_) => "QP",
     };
     let window = counted(w.window().operations().into(), "operation");
-    let (profile, machines) = match w.has_groups() {
-        true => (Vec::new(), format!("{}: {}", w.machines, w.group_names().join(", "))),
-        false => (vec![("profile", w.profile.clone())], w.machines.to_string()),
-    };
-    let mut rows = profile;
-    rows.extend(w.host.clone().map(|host| ("host", host)));
-    rows.extend(set(w).map(|set| ("set by you", set)));
-    rows.extend(posted::what(w));
-    rows.extend([
-        ("machines", machines),
-        ("threads", format!("{} per machine", w.threads)),
+    vec![
         ("qps", format!("{} per thread", w.qps)),
         ("window", format!("{window} per {of_window}")),
         ("batch", format!("{} per doorbell", w.batch)),
         ("signal-every", w.signal_every.to_string()),
         ("inline", w.inline_up_to.map_or(on_off(w.inline), |most| format!("up to {most} B"))),
-    ]);
-    rows.extend(memory(w));
+    ]
+}
+
+fn on_off(flag: bool) -> String {
+    if flag { "yes" } else { "no" }.to_owned()
+}
+
+/// What most workloads leave as it is usual.
+fn details(w: &Resolved) -> Vec<(&'static str, String)> {
+    let mut rows = memory(w);
     rows.extend(posted::when(w));
     if w.drain {
         rows.push(("drain", on_off(w.drain)));
@@ -200,21 +247,25 @@ pub(crate) fn workload(w: &Resolved) -> Vec<(&'static str, String)> {
         rows.push(("header-only", on_off(w.header_only)));
         rows.push(("inline-receive", on_off(w.inline_recv)));
     }
-    if let (Some(counters), Some(stride)) = (w.counters, w.counter_stride) {
-        rows.push(("counters", format!("{counters}, {stride} B apart")));
-    }
-    rows.extend([("pattern", pattern(w)), ("seed", w.seed.to_string())]);
     rows
+}
+
+fn counters(w: &Resolved) -> Option<(&'static str, String)> {
+    let (counters, stride) = w.counters.zip(w.counter_stride)?;
+    Some(("counters", format!("{counters}, {stride} B apart")))
 }
 
 fn report(o: &Outcome, extrapolates: &[String]) -> String {
     let w = &o.workload;
     let mut rows = workload(w);
     rows.extend(times((w.warmup, w.duration), w.precision, &o.measured));
-    let mut text = format!("Workload\n{}", table::pairs(rows));
+    let mut text = format!("Workload\n{}{}", table::pairs(rows), classes(w));
     let result = table::pairs(results(o));
     let _ = write!(text, "\nResult\n{result}");
     text += &unsettled(&o.interval);
+    if !o.classes.is_empty() {
+        let _ = write!(text, "\nClasses of threads\n{}", posted::classes(o));
+    }
     if !o.kinds.is_empty() {
         let _ = write!(text, "\nItems of the mix\n{}", posted::kinds(o));
     }
@@ -224,8 +275,11 @@ fn report(o: &Outcome, extrapolates: &[String]) -> String {
     if let Some(time) = &o.operation_time {
         text += &explained::time(time);
     }
-    if !o.lift.is_empty() {
-        text += &explained::advice(o.advice.as_deref());
+    // Only where there was something to explain.
+    match o.lift.is_empty() {
+        true => {}
+        false if w.has_classes() => text += explained::NO_ADVICE_OF_CLASSES,
+        false => text += &explained::advice(o.advice.as_deref()),
     }
     let _ = write!(text, "\nUse of resources\n{}", resources(o));
     let caches = caches(o);
@@ -366,6 +420,12 @@ fn operations(o: &Outcome, machines: &Range<u32>) -> Option<f64> {
     let others_count = (w.pattern == Pattern::Inbound) != w.consumes_recvs();
     // Of SENDs the receiver counts, of all else who posts.
     let one_end = w.operations().iter().all(|o| o.verb.consumes_recv() == w.consumes_recvs());
+    let patterns: Vec<Pattern> = w.classes().iter().map(|class| class.workload.pattern).collect();
+    if patterns.iter().any(|pattern| *pattern != w.pattern) {
+        // Machine 0 takes part in each operation where not all post to all.
+        let all = machines.contains(&0) || machines.len() as u32 == w.machines - 1;
+        return (all && !patterns.contains(&Pattern::AllToAll)).then_some(o.mops);
+    }
     match w.pattern {
         Pattern::AllToAll => Some(counted()?.iter().sum()),
         _ if machines.contains(&0) || machines.len() as u32 == w.machines - 1 => Some(o.mops),

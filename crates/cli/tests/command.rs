@@ -336,6 +336,108 @@ fn machines_may_differ() {
     }
 }
 
+/// Ten threads READ 64 bytes as fast as they can, four WRITE 4 KiB at a rate.
+const CLASSES: &str = "machines = 4\nseed = 7\n[[class]]\nname = \"readers\"\nthreads = 10\nverb = \"read\"\nsize = 64\n\
+    [[class]]\nname = \"writers\"\nthreads = 4\nverb = \"write\"\ntransport = \"rc\"\nsize = 4096\n\
+    arrivals = \"poisson\"\nrate = 1000000\n";
+
+fn simulated(path: &str, more: &str) -> serde_json::Value {
+    let words: Vec<&str> = ["simulate", path, "--json"].into_iter().chain(more.split_whitespace()).collect();
+    let output = doorbell(&words);
+    assert!(output.status.success(), "{path} {more}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn threads_may_differ() {
+    let path = file("classes.toml", CLASSES);
+    let path = path.to_str().unwrap();
+    let both = simulated(path, "");
+    let number = |json: &serde_json::Value| json.as_f64().unwrap();
+    let [readers, writers] = &both["classes"].as_array().unwrap()[..] else { panic!("{both}") };
+    // Each alone, as the same file says it.
+    let alone = |name: &str, lines: &str| {
+        let head = "machines = 4\nseed = 7\npattern = \"inbound\"\n";
+        simulated(file(name, &format!("{head}{lines}")).to_str().unwrap(), "")
+    };
+    let reading = alone("readers.toml", "threads = 10\nverb = \"read\"\nsize = 64\n");
+    let writing = alone(
+        "writers.toml",
+        "threads = 4\nverb = \"write\"\ntransport = \"rc\"\nsize = 4096\narrivals = \"poisson\"\nrate = 1000000\n",
+    );
+    // Who posts as fast as it can has less of what both need; who posts at a rate reaches it, and waits longer.
+    assert!(number(&readers["mops"]) < number(&reading["mops"]), "{readers} {}", reading["mops"]);
+    assert!(number(&readers["mops"]) > 0.7 * number(&reading["mops"]), "{readers} {}", reading["mops"]);
+    assert!((0.9..1.1).contains(&number(&writers["mops"])), "{writers}");
+    let mean = |json: &serde_json::Value| number(&json["latency_ns"]["mean"]);
+    assert!(mean(writers) > 1.2 * mean(&writing), "{writers} {}", writing["latency_ns"]);
+    assert_eq!(
+        both["completed"],
+        number(&readers["completed"]) as u64 + number(&writers["completed"]) as u64
+    );
+    // What is written can be read, and is the same.
+    let again = simulated(file("classes.json", &both.to_string()).to_str().unwrap(), "");
+    assert_eq!((&again["workload"], &again["event_hash"]), (&both["workload"], &both["event_hash"]));
+    let text = doorbell(&["simulate", path, "--warmup", "20us", "--duration", "50us"]);
+    assert!(stdout(&text).contains("Class writers: threads 10 to 13 of each machine"), "{text:?}");
+    assert!(line_of(stdout(&text), "readers").contains('%'), "{text:?}");
+}
+
+#[test]
+fn explain_says_that_nothing_is_advised_of_classes() {
+    let path = file("classes-explained.toml", CLASSES);
+    let output = doorbell(&[
+        "simulate",
+        path.to_str().unwrap(),
+        "--explain",
+        "--warmup",
+        "20us",
+        "--duration",
+        "30us",
+    ]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        stdout(&output).contains("Advice: none is looked for where threads are in classes"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn classes_go_with_no_flag_that_contradicts_them() {
+    let path = file("classes-flags.toml", CLASSES);
+    for (command, said) in [
+        (
+            "simulate FILE --size 8",
+            "size cannot be said over the file, as class readers there says its own size",
+        ),
+        (
+            "limits FILE --mix read:1",
+            "mix cannot be said over the file, as class readers there says its own verb",
+        ),
+        (
+            "simulate FILE --threads 3",
+            "threads is 3, but the workload's [[class]] tables say how many there are",
+        ),
+        ("sweep FILE --over rate=5,6", "at rate=5: rate cannot be said over the file, as class writers"),
+        ("sweep FILE --over class=5,6", "class has tables, which only a file can say"),
+        ("simulate FILE --system rpc", "class means nothing to rpc"),
+    ] {
+        let words: Vec<&str> =
+            command.split(' ').map(|w| if w == "FILE" { path.to_str().unwrap() } else { w }).collect();
+        let output = doorbell(&words);
+        assert_eq!(output.status.code(), Some(2), "{command}: {output:?}");
+        assert!(
+            stderr(&output).contains(said) && stderr(&output).lines().count() == 1,
+            "{command}: {output:?}"
+        );
+    }
+    let qps = simulated(path.to_str().unwrap(), "--qps 3 --warmup 10us --duration 10us");
+    assert_eq!(
+        (&qps["workload"]["class"][0]["qps"], &qps["workload"]["class"][1]["qps"]),
+        (&3.into(), &3.into())
+    );
+}
+
 #[test]
 fn groups_go_with_no_flag_that_contradicts_them() {
     let path = file("groups.toml", MIXED);

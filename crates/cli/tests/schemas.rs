@@ -34,6 +34,14 @@ fn unlike() -> PathBuf {
     path
 }
 
+/// Two classes of threads, one of which draws what it posts.
+fn classed() -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("classes-for-schemas.toml");
+    let text = "machines = 2\n[[class]]\nname = \"both\"\nthreads = 1\nmix = \"read:1,write:1\"\n[[class]]\nthreads = 2\nverb = \"read\"\n";
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
 #[test]
 fn verbs_are_as_their_schema_has_them() {
     for (verb, _) in doorbell_lab::Verb::ALL {
@@ -56,6 +64,9 @@ fn verbs_are_as_their_schema_has_them() {
     let unlike = unlike();
     check("simulate", &format!("simulate {} --explain {SHORT}", unlike.display()));
     check("limits", &format!("limits {}", unlike.display()));
+    let classed = classed();
+    check("simulate", &format!("simulate {} {SHORT}", classed.display()));
+    check("limits", &format!("limits {}", classed.display()));
     // No operation comes to its end.
     check("simulate", "simulate --verb read --machines 2 --threads 1 --warmup 0s --duration 1ns");
 }

@@ -3,13 +3,13 @@
 
 use crate::programs::{Accounts, ThreadResult};
 use crate::results::{Certainty, rates};
-use crate::simulate::Run;
+use crate::simulate::{ClassRun, Run};
 use crate::steady::{Series, TURNS};
 use doorbell_nic::{Digits, Profile, wqe};
 use doorbell_sim::{Metrics, PcieUse, ResourceUse};
 use doorbell_systems::series::Batch;
 use doorbell_verbs::QpType;
-use doorbell_workload::{Operation, Pattern, Profiles, Resolved};
+use doorbell_workload::{Class, Operation, Pattern, Profiles, Resolved};
 
 /// A share of time is computed in doubles.
 const ROUNDING: f64 = 1e-9;
@@ -65,18 +65,24 @@ fn posts(a: &Accounts, metrics: &Metrics) -> Option<String> {
     })
 }
 
+/// That of each class of threads.
+fn transports(w: &Resolved) -> Vec<QpType> {
+    w.classes().iter().map(|class| class.workload.transport).collect()
+}
+
 /// Each SEND that ended was received, dropped, or is on its way.
 fn messages(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
     if !w.consumes_recvs() {
         return None;
     }
     let of = &metrics.accounts;
-    // Of a mix nothing says how many of those that ended were SENDs.
+    // Of a mix, or of several transports, nothing says how many of those that ended were SENDs.
     let sends = w.operations().iter().all(|operation| operation.verb.consumes_recv());
+    let one_transport = transports(w).iter().all(|transport| *transport == w.transport);
     let (came, lost) = (of.received, metrics.dropped + metrics.lost + of.unclaimed);
     let held = a.received <= came
         && match w.transport {
-            _ if !sends => came + metrics.dropped <= a.posted,
+            _ if !sends || !one_transport => came + metrics.dropped <= a.posted,
             // Acknowledged ones were received, and none that was not posted.
             QpType::Rc => a.completed <= came && came <= a.posted,
             QpType::Uc | QpType::Ud => {
@@ -94,9 +100,9 @@ fn messages(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
 /// The payload of each operation that is complete was placed once, or it went lost.
 fn bytes(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
     let of = &metrics.accounts;
-    let lost = match w.transport {
-        QpType::Rc => 0,
-        QpType::Uc | QpType::Ud => metrics.dropped + metrics.lost + of.unclaimed + of.under_way,
+    let lost = match transports(w).iter().all(|transport| *transport == QpType::Rc) {
+        true => 0,
+        false => metrics.dropped + metrics.lost + of.unclaimed + of.under_way,
     };
     // Of one kind of operations all that ended on UC and UD are known; of a mix those that threads know of.
     let gone = match (w.transport, w.size) {
@@ -201,7 +207,13 @@ fn little(run: &Run, series: &Series) -> Option<String> {
 fn goodput(w: &Resolved, profiles: &Profiles, run: &Run) -> Option<String> {
     let ports = |profile: &Profile| u64::from(profile.link.ports.min(w.ports.unwrap_or(u32::MAX)));
     let of_machine = profiles.all().map(|p| ports(p) * p.device.link.port_bytes_per_s).max()?;
-    let machines = if w.pattern == Pattern::AllToAll { u64::from(w.machines) } else { 1 };
+    let patterns: Vec<Pattern> = w.classes().iter().map(|class| class.workload.pattern).collect();
+    let machines = match patterns.contains(&Pattern::AllToAll) {
+        true => u64::from(w.machines),
+        // What some post to machine 0 and what it posts to them take different directions, too.
+        false if patterns.iter().any(|pattern| *pattern != w.pattern) => 2,
+        false => 1,
+    };
     let most = (of_machine * machines) as f64;
     // What goes to responders and what comes back take different directions of a link.
     let returns = |operation: &Operation| operation.opcode.returns_data();
@@ -218,16 +230,19 @@ fn goodput(w: &Resolved, profiles: &Profiles, run: &Run) -> Option<String> {
 
 /// Payload that completed, in bytes per second, of some kinds of operations.
 fn payload(w: &Resolved, run: &Run, of: impl Fn(&Operation) -> bool) -> f64 {
-    let all = w.operations();
     let seconds = run.shown.span().as_secs_f64();
-    match &all[..] {
-        [one] if of(one) => rates(w, run).iter().sum::<f64>() * 1e6 * f64::from(one.size),
+    if let (false, [one]) = (w.has_classes(), &w.operations()[..]) {
+        return if of(one) { rates(w, run).iter().sum::<f64>() * 1e6 * f64::from(one.size) } else { 0.0 };
+    }
+    let of_class = |(class, seen): (Class, &ClassRun)| match &class.workload.operations()[..] {
+        [one] if of(one) => seen.completed as f64 * f64::from(one.size),
         [_] => 0.0,
         kinds => {
-            let known = kinds.iter().zip(&run.kinds).filter(|(kind, _)| of(kind));
-            known.map(|(kind, seen)| seen.completed as f64 * f64::from(kind.size)).sum::<f64>() / seconds
+            let known = kinds.iter().zip(&seen.kinds).filter(|(kind, _)| of(kind));
+            known.map(|(kind, seen)| seen.completed as f64 * f64::from(kind.size)).sum()
         }
-    }
+    };
+    w.classes().into_iter().zip(&run.classes).map(of_class).sum::<f64>() / seconds
 }
 
 #[cfg(test)]

@@ -10,18 +10,26 @@ use crate::limits::{connected_qps, nic_pattern};
 use crate::systems::SystemWorkload;
 use doorbell_nic::{Bounds, Profile, SystemMeasured, VerbsMeasured};
 use doorbell_schema::Value;
+use doorbell_verbs::QpType;
 use doorbell_workload::{Operation, Pattern, Profiles, Resolved};
 
 /// What of a workload of verbs lies outside the measurements that its profiles were set from.
 pub fn extrapolates(profiles: &Profiles, w: &Resolved) -> Vec<String> {
     let unlike = (!profiles.are_alike()).then(|| "no measurement is of machines that differ".to_owned());
+    // Contexts are kept of QPs, whatever class they are of.
+    let (classes, qps) = (w.classes(), connected_qps(w));
     let of_each = profiles.all().flat_map(|profile| {
         let basis = basis_of(profile);
-        let verbs = w.operations().into_iter().filter(|_| known(profile));
-        basis.into_iter().chain(verbs.flat_map(|operation| of_verbs(profile, w, &operation)))
+        let verbs = classes.iter().flat_map(|class| {
+            let verbs = class.workload.operations().into_iter();
+            verbs.flat_map(|operation| of_verbs(profile, &class.workload, &operation, qps))
+        });
+        basis.into_iter().chain(verbs.filter(|_| known(profile)))
     });
-    let mixed = (w.operations().len() > 1).then(|| "no measurement is of a mix of operations".to_owned());
-    distinct(of_each.chain(unlike).chain(mixed))
+    let mixed = classes.iter().any(|class| class.workload.operations().len() > 1);
+    let mixed = mixed.then(|| "no measurement is of a mix of operations".to_owned());
+    let several = (classes.len() > 1).then(|| "no measurement is of threads of several classes".to_owned());
+    distinct(of_each.chain(unlike).chain(mixed).chain(several))
 }
 
 /// What of a system lies outside the measurements that its profile was set from.
@@ -84,7 +92,7 @@ impl<'a> Range<'a> {
     }
 }
 
-fn of_verbs(profile: &Profile, w: &Resolved, operation: &Operation) -> Vec<String> {
+fn of_verbs(profile: &Profile, w: &Resolved, operation: &Operation, qps: Option<u64>) -> Vec<String> {
     let Profile { name, measured, .. } = profile;
     let verb = operation.verb;
     let asked = format!("{verb} over {}", w.transport);
@@ -99,7 +107,7 @@ fn of_verbs(profile: &Profile, w: &Resolved, operation: &Operation) -> Vec<Strin
         Pattern::ALL.iter().find(|(_, pattern)| *pattern == w.pattern).map_or("", |(called, _)| *called);
     let unlike =
         here.is_empty().then(|| format!("{name} was set from no measurement of {asked} that is {called}"));
-    let outside = dimensions(w, operation.size).into_iter().filter_map(|d| {
+    let outside = dimensions(w, operation.size, qps).into_iter().filter_map(|d| {
         let stated = |m: &&'_ VerbsMeasured| (d.range)(m);
         let others = if d.of_any_pattern { elsewhere.as_slice() } else { &[] };
         let used = if here.iter().any(|m| stated(m).is_some()) { here.as_slice() } else { others };
@@ -121,7 +129,7 @@ struct Dimension {
     of_any_pattern: bool,
 }
 
-fn dimensions(w: &Resolved, size: u32) -> Vec<Dimension> {
+fn dimensions(w: &Resolved, size: u32, qps: Option<u64>) -> Vec<Dimension> {
     let size = Dimension {
         number: size.into(),
         called: format!("{size} B"),
@@ -137,7 +145,7 @@ fn dimensions(w: &Resolved, size: u32) -> Vec<Dimension> {
         of_any_pattern: true,
     };
     // Contexts are kept of QPs, whoever posts.
-    let qps = connected_qps(w).map(|qps| Dimension {
+    let qps = qps.filter(|_| w.transport != QpType::Ud).map(|qps| Dimension {
         number: qps,
         called: format!("a machine with {qps} connected QPs"),
         unit: "",

@@ -24,8 +24,8 @@ pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;
 pub use doorbell_workload::{
-    Addresses, Item, MachineGroup, Mix, Operation, Pattern, Pieces, Profiles, Resolved, Verb, Window,
-    Workload, WorkloadError, with_set,
+    Addresses, Class, Item, MachineGroup, Mix, Operation, Pattern, Pieces, Profiles, Resolved, ThreadClass,
+    Verb, Window, Workload, WorkloadError, with_set,
 };
 pub use explain::{
     Typed, advise, advise_system, change, explain, explain_system, percent, simulate, simulate_system, words,
@@ -39,13 +39,13 @@ pub use judge::report::{
 pub use judge::selector::{BadSelector, Selection};
 pub use judge::sensitivity::Sensitivity;
 pub use judge::{accuracy::Accuracy, claims};
-pub use limits::{least_latency, limits};
+pub use limits::{ClassLimits, least_latency, limits, limits_of_classes};
 pub use plan::{Control, NotYet, Watch, cores};
 pub use programs::{ProgramError, Tally, ThreadResult, Worker};
 pub use results::{
-    Advice, Bottleneck, Cache, Certainty, Found, Gain, GroupLift, Latency, Lift, MeasuredTime, OfKind,
-    OperationTime, Outcome, Pcie, PhaseTime, Relaxed, SCHEMA, SentAgain, Size, Stored, Taken, TimePart,
-    TogetherLift, UncoreUse, Utilization,
+    Advice, Bottleneck, Cache, Certainty, Found, Gain, GroupLift, Latency, Lift, MeasuredTime, OfClass,
+    OfKind, OperationTime, Outcome, Pcie, PhaseTime, Relaxed, SCHEMA, SentAgain, Size, Stored, Taken,
+    TimePart, TogetherLift, UncoreUse, Utilization,
 };
 pub use simulate::SimulateError;
 pub use steady::Ended;

@@ -4,16 +4,43 @@ use doorbell_nic::limits::Pattern as NicPattern;
 use doorbell_nic::limits::{self, Limit, Machines, Mix, Term};
 use doorbell_nic::{PostShape, Profile};
 use doorbell_verbs::{QpType, Span};
-use doorbell_workload::{Operation, Pattern, Profiles, RECV_BATCH, Resolved};
+use doorbell_workload::{Class, Operation, Pattern, Profiles, RECV_BATCH, Resolved};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-/// Every bound of the workload, the least first.
+/// Every bound of the workload, the least first; where threads are in classes, of all of these together.
 pub fn limits(profiles: &Profiles, w: &Resolved) -> Vec<Limit> {
-    limits::limits_of_groups(&groups(profiles, w), &kinds(w))
+    let classes = w.classes();
+    if let [all] = &classes[..] {
+        return limits::limits_of_groups(&groups(profiles, w), &kinds(&all.workload));
+    }
+    let kinds: Vec<(&str, Vec<(Mix, u64)>)> =
+        classes.iter().map(|class| (class.name.as_str(), kinds(&class.workload))).collect();
+    let kinds: Vec<limits::Class<'_>> = kinds.iter().map(|(name, kinds)| (*name, &kinds[..])).collect();
+    limits::limits_of_classes(&groups(profiles, w), &kinds)
+}
+
+/// What bounds a class of threads, if it were alone.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ClassLimits {
+    /// What it is called; where it has no name, its number.
+    pub name: String,
+    /// Least first: the first binds.
+    pub limits: Vec<Limit>,
+}
+
+/// The bounds of each class of threads, as if it were alone; none where there are no classes.
+pub fn limits_of_classes(profiles: &Profiles, w: &Resolved) -> Vec<ClassLimits> {
+    let classes = if w.has_classes() { w.classes() } else { Vec::new() };
+    let of = |class: Class| ClassLimits { limits: limits(profiles, &class.workload), name: class.name };
+    classes.into_iter().map(of).collect()
 }
 
 /// The least time from posting an operation of the workload to having polled its completion.
 pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
-    limits::unloaded_latency_of_groups(&groups(profiles, w), &kinds(w))
+    let of =
+        |class: &Class| limits::unloaded_latency_of_groups(&groups(profiles, w), &kinds(&class.workload));
+    w.classes().iter().map(of).min().unwrap_or(Span::ZERO)
 }
 
 /// The parts of that time.
@@ -26,15 +53,20 @@ pub(crate) fn post_shape(w: &Resolved, size: u32, profile: &Profile) -> PostShap
     Mix { payload: size, ..kinds(w)[0].0 }.post(profile, true)
 }
 
-/// Operations that all threads together have under way at most.
+/// Operations that all threads of a class together have under way at most.
 pub(crate) fn outstanding(w: &Resolved) -> u64 {
     kinds(w)[0].0.outstanding()
 }
 
-/// Connected QPs of the machine that has most of them in use; none where they are not connected.
+/// Connected QPs of the machine that has most of them in use, of all classes; none where they are not connected.
 pub(crate) fn connected_qps(w: &Resolved) -> Option<u64> {
-    let of_each = kinds(w)[0].0.groups().into_iter().map(|group| group.senders.most.max(group.flows.most));
-    of_each.max().filter(|_| w.transport != QpType::Ud)
+    let of_class = |class: Class| {
+        let groups = kinds(&class.workload)[0].0.groups().into_iter();
+        let of_each = groups.map(|group| group.senders.most.max(group.flows.most));
+        of_each.max().filter(|_| class.workload.transport != QpType::Ud)
+    };
+    // Machine 0 has most of each class's, or all have as many.
+    w.classes().into_iter().filter_map(of_class).reduce(|sum, qps| sum + qps)
 }
 
 /// Who posts to whom, as limits have it.

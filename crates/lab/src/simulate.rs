@@ -4,16 +4,15 @@ use crate::audit;
 use crate::limits::outstanding;
 use crate::plan::Watch;
 use crate::programs::{Due, OfKind, ProgramError, Tally, ThreadResult, Worker};
-use crate::results::Shown;
+use crate::results::{Shown, ShownOfClass};
 use crate::steady::{Course, Ending, Stop, Wanted};
 use doorbell_schema::Duration;
 use doorbell_sim::{Machine, Metrics, SimCluster, SimConfig, Slot};
 use doorbell_systems::site::SiteError;
 use doorbell_systems::{Measurement, SystemError};
 use doorbell_verbs::{Cluster, RunError, SocketError, Span, Task, Time, VerbsError};
-use doorbell_workload::Profiles;
-use doorbell_workload::Resolved;
 use doorbell_workload::topology;
+use doorbell_workload::{Class, Profiles, Resolved};
 use std::sync::Arc;
 use std::time::Instant;
 use thiserror::Error;
@@ -107,12 +106,44 @@ pub(crate) struct Run {
     pub(crate) threads: Vec<(u32, ThreadResult)>,
     /// What all of them saw together.
     pub(crate) shown: Shown,
-    /// The same of each kind of operations, where there are several.
-    pub(crate) kinds: Vec<OfKind>,
+    /// The same of each class of threads.
+    pub(crate) classes: Vec<ClassRun>,
     /// What the simulator metered.
     pub(crate) metrics: Metrics,
     /// Wall-clock seconds it took.
     pub(crate) wall_seconds: f64,
+}
+
+/// What the threads of a class gave.
+#[derive(Clone, Debug)]
+pub(crate) struct ClassRun {
+    /// Operations that completed; of SENDs those that were received.
+    pub(crate) completed: u64,
+    /// Each kind of operations, where there are several.
+    pub(crate) kinds: Vec<OfKind>,
+    /// What its threads saw, where they are not all there are.
+    pub(crate) shown: Option<ShownOfClass>,
+}
+
+impl Run {
+    /// What the threads of each class gave, in the order of the threads.
+    fn by_class(
+        w: &Resolved,
+        threads: &[(u32, ThreadResult)],
+        tallies: &[Tally],
+        shown: impl Fn(usize) -> Option<ShownOfClass>,
+    ) -> Vec<ClassRun> {
+        let of = |(number, class): (usize, Class)| {
+            let own = |at: usize| class.threads.contains(&(at as u32 % w.threads));
+            let counted = threads.iter().enumerate().filter(|(at, _)| own(*at));
+            ClassRun {
+                completed: counted.map(|(_, (_, thread))| thread.completed + thread.received).sum(),
+                kinds: tallies[number].all(),
+                shown: shown(number),
+            }
+        };
+        w.classes().into_iter().enumerate().map(of).collect()
+    }
 }
 
 type WorkerTask = Task<Result<ThreadResult, ProgramError>>;
@@ -123,21 +154,37 @@ fn spawn<C: Cluster>(
     profiles: &Profiles,
     w: &Arc<Resolved>,
     measurement: &Measurement,
-    tally: &Tally,
+    tallies: &[Tally],
 ) -> Result<Vec<(u32, u32, WorkerTask)>, VerbsError> {
     let ports = w.ports.unwrap_or(profiles.least(|profile| profile.link.ports));
+    let classes: Vec<(Class, Arc<Resolved>)> =
+        w.classes().into_iter().map(|class| (class.clone(), Arc::new(class.workload))).collect();
     let mut tasks = Vec::new();
     for machine in 0..w.machines {
+        let counts = |own: &Resolved| own.counters.is_some() && topology::responds(own, machine);
         let counters = match w.counter_bytes() {
-            Some(bytes) if topology::responds(w, machine) => {
+            Some(bytes) if classes.iter().any(|(_, own)| counts(own)) => {
                 Some(cluster.alloc(machine, bytes, w.page_size())?)
             }
             _ => None,
         };
-        for thread in 0..w.threads {
-            let (workload, measurement, tally) = (w.clone(), measurement.clone(), tally.clone());
-            let worker = Worker { workload, measurement, machine, thread, ports, counters, tally };
-            tasks.push((machine, thread, cluster.spawn(machine, thread, worker)));
+        for (class, (Class { threads, .. }, workload)) in classes.iter().enumerate() {
+            for thread in threads.clone() {
+                let measurement =
+                    if w.has_classes() { measurement.of_part(class) } else { measurement.clone() };
+                let worker = Worker {
+                    workload: workload.clone(),
+                    measurement,
+                    machine,
+                    thread,
+                    number: thread - threads.start,
+                    threads: w.threads,
+                    ports,
+                    counters: counters.filter(|_| counts(workload)),
+                    tally: tallies[class].clone(),
+                };
+                tasks.push((machine, thread, cluster.spawn(machine, thread, worker)));
+            }
         }
     }
     Ok(tasks)
@@ -200,9 +247,26 @@ fn wanted(w: &Resolved) -> Wanted {
         duration: w.duration.map(Duration::span),
         precision: w.precision,
         max_time: w.max_time.span(),
-        due: w.arrivals.and(w.rate).map(|rate| Due { rate, under_way: outstanding(w) }),
-        think: w.think.map_or(Span::ZERO, Duration::span),
+        due: w
+            .classes()
+            .into_iter()
+            .enumerate()
+            .filter_map(|(number, class)| due(w, number, class))
+            .collect(),
+        think: w
+            .classes()
+            .iter()
+            .map(|class| class.workload.think.map_or(Span::ZERO, Duration::span))
+            .min()
+            .unwrap_or(Span::ZERO),
     }
+}
+
+/// What the threads of a class are to post whatever becomes of it, if anything.
+fn due(w: &Resolved, number: usize, class: Class) -> Option<Due> {
+    let rate = class.workload.arrivals.and(class.workload.rate)?;
+    let name = w.has_classes().then_some((number, class.name));
+    Some(Due { class: name, rate, under_way: outstanding(&class.workload) })
 }
 
 /// Runs `w` once on machines of these profiles.
@@ -214,13 +278,14 @@ pub(crate) fn run_once(
 ) -> Result<Run, SimulateError> {
     let begun = Instant::now();
     let wanted = wanted(w);
-    let measurement = wanted.measurement();
+    let classes = if w.has_classes() { w.classes().len() } else { 0 };
+    let measurement = wanted.measurement().by_parts(classes);
     let config = SimConfig { seed: w.seed, window: wanted.window(), ..SimConfig::new(w.machines) };
     let slots = slots(profiles);
     let mut cluster = SimCluster::of(&machines(&slots, w), config);
-    let tally = Tally::of(w);
-    let tasks = spawn(&mut cluster, profiles, w, &measurement, &tally)?;
-    let (ended, course) = steered(&mut cluster, wanted, &measurement, stop, watch, SimCluster::run);
+    let tallies: Vec<Tally> = w.classes().iter().map(|class| Tally::of(&class.workload)).collect();
+    let tasks = spawn(&mut cluster, profiles, w, &measurement, &tallies)?;
+    let (ended, course) = steered(&mut cluster, wanted.clone(), &measurement, stop, watch, SimCluster::run);
     if let Err(RunError::Deadlock(who)) = ended {
         // Who waits for a thread that gave up is not what is wrong.
         return Err(match collect(tasks) {
@@ -233,9 +298,11 @@ pub(crate) fn run_once(
         return Err(RunError::Interrupted.into());
     }
     let threads = collect(tasks)?;
-    let shown = Shown::of(&measurement, wanted, &course);
-    let (kinds, wall_seconds) = (tally.all(), begun.elapsed().as_secs_f64());
-    let mut run = Run { threads, shown, kinds, metrics: cluster.metrics(), wall_seconds };
+    let shown = Shown::of(&measurement, &wanted, &course);
+    let of_class = |number| ShownOfClass::of(&measurement, &wanted, number);
+    let (classes, wall_seconds) =
+        (Run::by_class(w, &threads, &tallies, of_class), begun.elapsed().as_secs_f64());
+    let mut run = Run { threads, shown, classes, metrics: cluster.metrics(), wall_seconds };
     if let Some(what) = audit::fault(profiles, w, &run) {
         return Err(SimulateError::Fault(what));
     }

@@ -203,7 +203,12 @@ impl SystemWorkload {
             duration: duration.map(Duration::span),
             precision: *precision,
             max_time: max_time.span(),
-            due: self.get("rate").filter(|rate| *rate > 0).map(|rate| Due { rate, under_way }),
+            due: self
+                .get("rate")
+                .filter(|rate| *rate > 0)
+                .map(|rate| Due { class: None, rate, under_way })
+                .into_iter()
+                .collect(),
             think: self.think().unwrap_or(Span::ZERO),
         }
     }
@@ -466,9 +471,10 @@ pub(crate) fn run_once(
     };
     let mut cluster = SimCluster::new(profile, config);
     let interval = site::Course::Fixed(Interval::shared(wanted.begin, measurement.clone()));
-    let (ended, course) = simulate::steered(&mut cluster, wanted, &measurement, stop, watch, |cluster| {
-        w.system.run(cluster, interval)
-    });
+    let (ended, course) =
+        simulate::steered(&mut cluster, wanted.clone(), &measurement, stop, watch, |cluster| {
+            w.system.run(cluster, interval)
+        });
     // Who was stopped before anything was known has threads that did not end.
     if course.stopped {
         return Err(RunError::Interrupted.into());
@@ -483,7 +489,7 @@ pub(crate) fn run_once(
     if let Some(what) = audit::fault_of_devices(&m) {
         return Err(SimulateError::Fault(what));
     }
-    let shown = Shown::of(&measurement, wanted, &course);
+    let shown = Shown::of(&measurement, &wanted, &course);
     let share = |n: u64| n as f64 / clients.done.max(1) as f64;
     let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
     let outcome = SystemOutcome {

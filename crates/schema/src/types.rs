@@ -72,13 +72,21 @@ macro_rules! schema {
 
         impl $given {
             /// Its fields.
-            pub const FIELDS: &'static [$crate::Field] =
-                &[$( ($field).named(stringify!($key), concat!($($about),+)), )*];
+            pub const FIELDS: &'static [$crate::Field] = &[$( $given::$key, )*];
 
             /// This, and of what it does not speak, `base`.
             pub fn over(self, base: $given) -> $given {
                 $given { $( $key: self.$key.or(base.$key), )* }
             }
+        }
+
+        /// Its fields, each by its key.
+        #[allow(non_upper_case_globals)]
+        impl $given {
+            $(
+                #[doc = concat!("The field `", stringify!($key), "`.")]
+                pub const $key: $crate::Field = ($field).named(stringify!($key), concat!($($about),+));
+            )*
         }
 
         impl $crate::Schema for $given {

@@ -31,7 +31,11 @@ impl Moment {
 /// From when to when a run is measured, and what all threads together saw. Threads share it where one clock counts
 /// for all of them: its clones are the same.
 #[derive(Clone, Debug)]
-pub struct Measurement(Arc<Shared>);
+pub struct Measurement {
+    shared: Arc<Shared>,
+    /// The part of all threads that sees by this one, if there are parts.
+    part: Option<usize>,
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -40,11 +44,41 @@ struct Shared {
     /// When threads that wait look at these again.
     look: Moment,
     series: Mutex<Series>,
+    /// What each part of the threads saw.
+    parts: Box<[Mutex<Series>]>,
+}
+
+fn lock(series: &Mutex<Series>) -> MutexGuard<'_, Series> {
+    series.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 impl Measurement {
     fn of(shared: Shared) -> Measurement {
-        Measurement(Arc::new(shared))
+        Measurement { shared: Arc::new(shared), part: None }
+    }
+
+    /// The same before anything is seen, by so many parts of all threads, of which each is known by itself, too.
+    pub fn by_parts(self, parts: usize) -> Measurement {
+        let series = self.series().clone();
+        let moment = |moment: &Moment| Moment::new(moment.get());
+        let Shared { from, end, look, .. } = &*self.shared;
+        Measurement::of(Shared {
+            from: moment(from),
+            end: moment(end),
+            look: moment(look),
+            parts: (0..parts).map(|_| Mutex::new(series.clone())).collect(),
+            series: Mutex::new(series),
+        })
+    }
+
+    /// The same for the threads of a part, counted from 0: what they see is seen by all together, too.
+    pub fn of_part(&self, part: usize) -> Measurement {
+        Measurement { shared: self.shared.clone(), part: Some(part) }
+    }
+
+    /// What a part of the threads saw.
+    pub fn series_of(&self, part: usize) -> Option<MutexGuard<'_, Series>> {
+        self.shared.parts.get(part).map(lock)
     }
 
     /// Of `span` from `from` on.
@@ -56,6 +90,7 @@ impl Measurement {
             end: Moment::new(end),
             look: Moment::new(end),
             series: Mutex::new(Series::new(from, log_length, true)),
+            parts: Box::default(),
         })
     }
 
@@ -67,66 +102,73 @@ impl Measurement {
             end: Moment::new(Time::NEVER),
             look: Moment::new(look),
             series: Mutex::new(Series::new(start, log_length, false)),
+            parts: Box::default(),
         })
     }
 
     /// Forgets what was seen and measures from `from` on.
     pub fn measure_from(&self, from: Time, log_length: u32) {
-        self.0.from.set(from);
+        self.shared.from.set(from);
         *self.series() = Series::new(from, log_length, true);
+        for part in &self.shared.parts {
+            *lock(part) = Series::new(from, log_length, true);
+        }
     }
 
     /// Has threads that wait look again at `look`.
     pub fn look_at(&self, look: Time) {
-        self.0.look.set(look);
+        self.shared.look.set(look);
     }
 
     /// Ends it at `end`.
     pub fn end_at(&self, end: Time) {
-        self.0.end.set(end);
-        self.0.look.set(end);
+        self.shared.end.set(end);
+        self.shared.look.set(end);
     }
 
     /// The first moment that counts.
     pub fn from(&self) -> Time {
-        self.0.from.get()
+        self.shared.from.get()
     }
 
     /// The first moment that does not.
     #[inline]
     pub fn end(&self) -> Time {
-        self.0.end.get()
+        self.shared.end.get()
     }
 
     /// Until when a thread waits that finds nothing to do.
     #[inline]
     pub fn look(&self) -> Time {
-        self.0.look.get()
+        self.shared.look.get()
     }
 
     /// Whether what happens at `time` is measured.
     #[inline]
     pub fn contains(&self, time: Time) -> bool {
-        self.0.from.get() <= time && time < self.0.end.get()
+        self.shared.from.get() <= time && time < self.shared.end.get()
     }
 
     /// How much of the time between two moments is measured.
     #[inline]
     pub fn overlap(&self, begin: Time, end: Time) -> Span {
-        let (begin, end) = (begin.max(self.0.from.get()), end.min(self.0.end.get()));
+        let (begin, end) = (begin.max(self.shared.from.get()), end.min(self.shared.end.get()));
         if begin < end { end - begin } else { Span::ZERO }
     }
 
     /// What was seen.
     pub fn series(&self) -> MutexGuard<'_, Series> {
-        self.0.series.lock().unwrap_or_else(|e| e.into_inner())
+        lock(&self.shared.series)
     }
 
     /// A thread saw something.
     #[inline]
     pub fn saw(&self, seen: Seen) {
-        if seen.at < self.0.end.get() {
+        if seen.at < self.shared.end.get() {
             self.series().add(seen);
+            if let Some(mut series) = self.part.and_then(|part| self.series_of(part)) {
+                series.add(seen);
+            }
         }
     }
 }

@@ -252,6 +252,16 @@ impl Resolved {
         at_most("sges", self.sges(), least, "each takes a byte at least, and size is")
     }
 
+    /// Bytes of the regions of all threads.
+    pub(crate) fn region_bytes(&self) -> u128 {
+        let machines = |takes: fn(&Resolved, u32) -> bool| {
+            (0..self.machines).filter(|machine| takes(self, *machine)).count() as u64
+        };
+        let local = u128::from(machines(topology::requests)) * u128::from(self.local_region.unwrap_or(0));
+        let remote = u128::from(machines(topology::responds)) * u128::from(self.remote_region.unwrap_or(0));
+        (local + remote) * u128::from(self.threads)
+    }
+
     fn check_regions(&self, given: &Workload) -> Result<(), WorkloadError> {
         if self.addresses.is_some() && self.local_region.is_none() && self.remote_region.is_none() {
             return invalid(
@@ -281,12 +291,7 @@ impl Resolved {
                 return invalid(format!("{name} is {region}, but one buffer takes {each} bytes"));
             }
         }
-        let machines = |takes: fn(&Resolved, u32) -> bool| {
-            (0..self.machines).filter(|machine| takes(self, *machine)).count() as u64
-        };
-        let local = u128::from(machines(topology::requests)) * u128::from(self.local_region.unwrap_or(0));
-        let remote = u128::from(machines(topology::responds)) * u128::from(self.remote_region.unwrap_or(0));
-        if (local + remote) * u128::from(self.threads) > u128::from(MAX_REGIONS) {
+        if self.region_bytes() > u128::from(MAX_REGIONS) {
             return invalid(format!(
                 "the regions of {} threads on each of {} machines take more than 4 GiB together",
                 self.threads, self.machines

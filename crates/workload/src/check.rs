@@ -21,8 +21,36 @@ const MAX_COUNTER_BYTES: u64 = 1 << 30;
 /// machines.
 const MAX_BYTES: u64 = 4 << 30;
 
+fn check_qps(all: u64) -> Result<(), WorkloadError> {
+    match all > MAX_QPS {
+        true => invalid(format!("the run would have {all} QPs, more than {MAX_QPS}")),
+        false => Ok(()),
+    }
+}
+
+/// What classes of threads take together; each by itself is in order.
+pub(crate) fn check_together(classes: &[Resolved]) -> Result<(), WorkloadError> {
+    check_qps(classes.iter().map(Resolved::all_qps).sum())?;
+    let destinations: u64 = classes.iter().map(Resolved::destinations).sum();
+    if destinations > MAX_DESTINATIONS {
+        return invalid(format!(
+            "the UD QPs of the run would have {destinations} destinations together, more than {MAX_DESTINATIONS}"
+        ));
+    }
+    let payload: u128 = classes.iter().map(|class| u128::from(class.payload_bytes())).sum();
+    if classes.len() > 1 && payload > u128::from(MAX_BYTES) {
+        return invalid("the buffers of all classes may take at most 4 GiB together".into());
+    }
+    let regions: u128 = classes.iter().map(Resolved::region_bytes).sum();
+    if classes.len() > 1 && regions > u128::from(MAX_BYTES) {
+        return invalid("the regions of all classes take more than 4 GiB together".into());
+    }
+    Ok(())
+}
+
 impl Resolved {
-    pub(crate) fn check_counts(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
+    /// There are no more threads than cores, and stacks.
+    pub(crate) fn check_threads(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let (profile, cores) = least(&taking.all, cores);
         at_most("threads", self.threads, cores, &format!("a machine of profile {} has cores", profile.name))?;
         let threads = u64::from(self.machines) * u64::from(self.threads);
@@ -32,13 +60,14 @@ impl Resolved {
                 "{machines} machines of {each} threads are {threads} threads, but a run has at most {MAX_THREADS}, as each takes two of the 65530 mappings of memory that Linux gives a process"
             ));
         }
-        // The first bounds what the second adds up.
-        for all in [threads * u64::from(self.qps), self.all_qps()] {
-            if all > MAX_QPS {
-                return invalid(format!("the run would have {all} QPs, more than {MAX_QPS}"));
-            }
-        }
-        self.check_destinations()?;
+        Ok(())
+    }
+
+    pub(crate) fn check_counts(&self) -> Result<(), WorkloadError> {
+        let threads = u64::from(self.machines) * u64::from(self.threads);
+        // This bounds what is added up.
+        check_qps(threads * u64::from(self.qps))?;
+        check_together(std::slice::from_ref(self))?;
         if self.pattern == Pattern::AllToAll && self.transport != QpType::Ud && self.qps < 2 {
             return invalid("qps is 1, but all-to-all on connected QPs needs at least 2, as QP 0 of machine 0 leads to itself".into());
         }
@@ -131,20 +160,23 @@ impl Resolved {
         threads.map(|(machine, thread)| u64::from(topology::qps(self, machine, thread))).sum()
     }
 
-    /// A UD QP knows each of its destinations.
-    fn check_destinations(&self) -> Result<(), WorkloadError> {
+    /// Destinations of all its UD QPs, each of which knows each of its own.
+    fn destinations(&self) -> u64 {
+        if self.transport != QpType::Ud {
+            return 0;
+        }
         let others = u64::from(self.machines) - 1;
         let pairs = match self.pattern {
             Pattern::Outbound | Pattern::Inbound => others,
             Pattern::AllToAll => others * (others + 1),
         };
-        let all = pairs * u64::from(self.threads) * u64::from(self.qps);
-        if self.transport == QpType::Ud && all > MAX_DESTINATIONS {
-            return invalid(format!(
-                "the UD QPs of the run would have {all} destinations together, more than {MAX_DESTINATIONS}"
-            ));
-        }
-        Ok(())
+        pairs * u64::from(self.threads) * u64::from(self.qps)
+    }
+
+    /// Bytes of payload of all threads, if each has one buffer.
+    fn payload_bytes(&self) -> u64 {
+        let threads = u64::from(self.machines) * u64::from(self.threads);
+        threads * u64::from(self.longest())
     }
 
     pub(crate) fn check_payload(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
@@ -170,7 +202,7 @@ impl Resolved {
             ));
         }
         let threads = u64::from(self.machines) * u64::from(self.threads);
-        if threads * u64::from(size) > MAX_BYTES {
+        if self.payload_bytes() > MAX_BYTES {
             return invalid(format!(
                 "size is {size}, but the buffers of {threads} threads may take at most 4 GiB together"
             ));

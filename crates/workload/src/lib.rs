@@ -6,6 +6,7 @@
 
 mod buffers;
 mod check;
+mod classes;
 mod kinds;
 mod mix;
 mod older;
@@ -18,6 +19,7 @@ mod window;
 mod workload;
 
 pub use buffers::{Buffers, Piece};
+pub use classes::{Class, ThreadClass};
 pub use kinds::{Addresses, Pattern, Pieces, Verb};
 pub use mix::{Item, Mix, Operation};
 pub use profiles::Profiles;

@@ -188,8 +188,12 @@ pub(crate) fn mix_of(items: &[(Verb, u32, u32)]) -> Mix {
 }
 
 impl Resolved {
-    /// What is posted: one thing, or the items of the mix in its order.
+    /// What is posted: one thing, or the items of the mix in its order; where threads are in classes, what each of these
+    /// posts, one class after the other.
     pub fn operations(&self) -> Vec<Operation> {
+        if self.has_classes() {
+            return self.classes().iter().flat_map(|class| class.workload.operations()).collect();
+        }
         let operation = |verb: Verb, size: u32, weight: u32, inline: bool| Operation {
             verb,
             size,

@@ -15,6 +15,14 @@ pub(crate) fn at_most(name: &str, value: u32, most: u32, why: &str) -> Result<()
 impl Workload {
     /// Fills in what is not given, and checks everything against the profiles of its machines.
     pub fn resolve(&self, profiles: &Profiles) -> Result<Resolved, WorkloadError> {
+        match &self.class {
+            Some(classes) => self.resolve_classes(classes, profiles),
+            None => self.resolve_threads(profiles),
+        }
+    }
+
+    /// The same where all threads are alike.
+    pub(crate) fn resolve_threads(&self, profiles: &Profiles) -> Result<Resolved, WorkloadError> {
         self.check_groups()?;
         let items = self.items()?;
         let verbs = || items.iter().map(|(verb, ..)| *verb);
@@ -55,6 +63,7 @@ impl Workload {
             host: self.host.clone(),
             set: self.set.clone(),
             machine: self.machine.clone(),
+            class: None,
             verb: self.mix.is_none().then_some(one.0),
             mix: self.mix.is_some().then(|| mix_of(&items)),
             transport,
@@ -97,7 +106,8 @@ impl Workload {
         resolved.check_ranges().map_err(WorkloadError::Invalid)?;
         self.check_combinations(&resolved)?;
         resolved.check_links(&taking)?;
-        resolved.check_counts(&taking)?;
+        resolved.check_threads(&taking)?;
+        resolved.check_counts()?;
         resolved.check_ports(&taking)?;
         resolved.check_reads(&taking)?;
         resolved.check_payload(&taking)?;

@@ -1,7 +1,8 @@
 //! What people say about a workload, and what it is with everything filled in.
 
+use crate::classes::alternatives;
 use crate::older::as_meant;
-use crate::{Addresses, Mix, Pattern, Pieces, Profiles, Verb};
+use crate::{Addresses, Mix, Pattern, Pieces, Profiles, ThreadClass, Verb};
 use doorbell_nic::{Profile, ProfileError};
 use doorbell_schema::{
     Arrivals, Duration, Field, Flag, Given, Kind, Schema, SchemaError, Settings, Share, Value, schema,
@@ -19,7 +20,7 @@ const HOST: &str = "Host that the NIC is in: a host's name, as e7520, or a profi
 /// What is said of parameters that are set.
 const SET: &str = "Parameters of the profile with other values, by the names that `doorbell profiles NAME` has, as tx.send_ns=20";
 /// The most of what only hardware limits.
-const ANY: u64 = u32::MAX as u64;
+pub(crate) const ANY: u64 = u32::MAX as u64;
 
 /// Like machines, as a workload names them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +74,9 @@ schema! {
     /// Where machines differ: groups of like ones, in the order of their numbers, in place of profile, host,
     /// set and machines.
     machine: Vec<MachineGroup> | absent = Field::tables(MachineGroup::FIELDS).usual("one group"),
+    /// Where threads differ: classes of like ones, in the order of their numbers, in place of threads; what a class does not
+    /// say is the workload's.
+    class: Vec<ThreadClass> | absent = Field::tables(ThreadClass::FIELDS).usual("one class"),
     /// Verb.
     verb: Verb | null = Field::name(Verb::NAMES).usual("send, if no mix is given"),
     /// What each operation is drawn from, in place of verb: items as VERB:WEIGHT or, where size does not say it,
@@ -231,28 +235,28 @@ impl Workload {
 
     /// `flags`, and of what they do not speak, a file. A window of a thread takes the place of one of a QP, a mix that of
     /// a verb, and the other way round.
-    pub fn flags_over(flags: Given, file: Given) -> Given {
+    ///
+    /// # Errors
+    /// As [`Workload::check_over_classes`].
+    pub fn flags_over(flags: Given, file: Given) -> Result<Given, WorkloadError> {
         let mut file = file;
-        for alternatives in [["window", "window_per_qp"], ["verb", "mix"]] {
-            if alternatives.iter().any(|key| flags.get(key).is_some()) {
-                alternatives.iter().for_each(|key| drop(file.remove(key)));
-            }
+        for key in flags.keys() {
+            Workload::check_over_classes(&file, key)?;
+            alternatives(key).skip(1).for_each(|other| drop(file.remove(other)));
         }
-        flags.over(file)
+        Ok(flags.over(file))
     }
 
-    /// What is given without what a resolved workload says of groups that follows from them.
+    /// What is given without what a resolved workload says of groups and classes that follows from them.
     pub fn without_sums_of(given: Given) -> Given {
         let mut rest = given;
-        if let Ok(said) = Workload::of(&rest)
-            && said.machine.is_some()
-        {
-            if said.profile.is_none() {
-                rest.remove("profile");
-            }
-            if said.machines.is_none() {
-                rest.remove("machines");
-            }
+        if let Ok(said) = Workload::of(&rest) {
+            let follows = [
+                ("profile", said.machine.is_some() && said.profile.is_none()),
+                ("machines", said.machine.is_some() && said.machines.is_none()),
+                ("threads", said.class.is_some() && said.threads.is_none()),
+            ];
+            follows.iter().filter(|(_, follows)| *follows).for_each(|(key, _)| drop(rest.remove(key)));
         }
         rest
     }
@@ -284,8 +288,14 @@ impl Workload {
         Ok(all)
     }
 
-    /// A resolved workload with groups says also what follows from them; this leaves it out.
+    /// A resolved workload with groups or classes says also what follows from them; this leaves it out.
     fn without_sums(self) -> Workload {
+        let follows = self.threads.is_some() && self.threads == self.threads_of_classes();
+        let threads = self.threads.filter(|_| !follows);
+        Workload { threads, ..self }.without_machines()
+    }
+
+    fn without_machines(self) -> Workload {
         let Some(groups) = &self.machine else { return self };
         let first = groups.first().map(|group| &group.profile);
         match self.profile.as_ref() == first && self.machines == Some(sum(groups)) {
@@ -557,7 +567,8 @@ pub(crate) mod tests {
     #[test]
     fn a_flag_takes_the_place_of_its_alternative_in_the_file() {
         let given = |toml| Given::from_toml("w.toml", toml, &Workload::fields()).unwrap();
-        let over = |flags, file| Workload::of(&Workload::flags_over(given(flags), given(file))).unwrap();
+        let over =
+            |flags, file| Workload::of(&Workload::flags_over(given(flags), given(file)).unwrap()).unwrap();
         let both = over("window = 3", "window_per_qp = 64\nsize = 8");
         assert_eq!((both.window, both.window_per_qp, both.size), (Some(3), None, Some(8)));
         let mix = over("mix = \"read:1\"", "verb = \"send\"\nsize = 8");

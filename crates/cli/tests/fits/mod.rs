@@ -4,8 +4,10 @@ use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 /// Fields that are there only where there is something to say, or that a file may leave out.
-const OPTIONAL: [&str; 20] = [
+const OPTIONAL: [&str; 22] = [
     "overload",
+    "class",
+    "classes",
     "kinds",
     "item",
     "warmup",
@@ -99,8 +101,11 @@ fn is_optional(name: &str, at: &str, key: &str) -> bool {
         "simulate-system" => key == "profile",
         _ => false,
     };
+    // Only how many threads a class has, each says.
+    let of_a_class = at.starts_with("/workload/class/") && key != "threads";
     OPTIONAL.contains(&key)
         || of_measurements
+        || of_a_class
         || (at == "/workload" && (of_the_workload || SAID.contains(&key)))
 }
 

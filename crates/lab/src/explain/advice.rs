@@ -28,9 +28,10 @@ struct Candidate {
 }
 
 /// What `typed` asked for and is explained, with other options for which the rate is higher: each is simulated with the
-/// same draws and for the same virtual time. Where somebody stops it, it has what is known.
+/// same draws and for the same virtual time. Where somebody stops it, it has what is known. Nothing is tried where threads
+/// are in classes: what these say, only their file says otherwise, which is no command.
 pub fn advise(typed: &Typed, profiles: &Profiles, outcome: Outcome, control: &Control<'_>) -> Outcome {
-    if outcome.waits.is_some() {
+    if outcome.waits.is_some() || outcome.workload.has_classes() {
         return outcome;
     }
     let changes = candidates(typed, profiles, &outcome.workload, &outcome.bottleneck.class);

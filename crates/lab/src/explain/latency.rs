@@ -5,10 +5,10 @@ use crate::plan::{Run, Work};
 use crate::results::{OperationTime, Ran, TimePart};
 
 /// The parts of an operation's time where nothing waits, and what it waits; of workloads of one verb whose latency
-/// is known: operations of a mix have different parts.
+/// is known: operations of a mix, or of classes of threads, have different parts.
 pub(super) fn operation_time(base: &Ran, run: &Run) -> Option<OperationTime> {
     let Work::Verbs(w) = &run.work else { return None };
-    if w.mix.is_some() {
+    if w.mix.is_some() || w.has_classes() {
         return None;
     }
     let mean = base.verbs().latency_ns.mean?;

@@ -56,7 +56,7 @@ impl Typed {
         let flags = self.flags.clone();
         let all = match &self.file {
             None => flags,
-            Some((_, below)) => Workload::flags_over(flags, below.clone()),
+            Some((_, below)) => Workload::flags_over(flags, below.clone())?,
         };
         self.of_groups
             .iter()

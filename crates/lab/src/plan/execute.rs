@@ -206,7 +206,7 @@ mod tests {
         let run = crate::simulate::Run {
             threads: Vec::new(),
             shown: crate::results::Shown::nothing(),
-            kinds: Vec::new(),
+            classes: Vec::new(),
             metrics: doorbell_sim::Metrics::default(),
             wall_seconds: 0.0,
         };

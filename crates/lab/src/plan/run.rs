@@ -10,7 +10,7 @@ use doorbell_nic::{More, Profile, Resource};
 use doorbell_schema::Duration;
 use doorbell_systems::config::Timing;
 use doorbell_verbs::{QpType, UdDest};
-use doorbell_workload::{Profiles, QueueLimits, Queues, Resolved, topology};
+use doorbell_workload::{Class, Profiles, QueueLimits, Queues, Resolved, topology};
 use std::sync::Arc;
 
 /// What machines do.
@@ -27,10 +27,8 @@ impl Work {
     fn with(&self, more: More) -> Work {
         match (self, more) {
             (Work::Verbs(w), More::Times(Resource::OutstandingReads, times)) => {
-                let mut more = (**w).clone();
                 let most = |asked: u32| asked.saturating_mul(times).min(u8::MAX.into());
-                more.max_rd_atomic = more.max_rd_atomic.map(most);
-                Work::Verbs(Arc::new(more))
+                Work::Verbs(Arc::new(w.with_reads_under_way(most)))
             }
             _ => self.clone(),
         }
@@ -142,7 +140,12 @@ impl Run {
             Work::Verbs(w) => {
                 let us = microseconds(w.warmup, w.duration);
                 let rate = limits(&self.profiles, w).first().map_or(0.0, |least| least.mops);
-                rate * us + SET_UP * f64::from(w.machines) * f64::from(w.threads) * f64::from(w.qps)
+                let qps: f64 = w
+                    .classes()
+                    .iter()
+                    .map(|c| f64::from(c.workload.threads) * f64::from(c.workload.qps))
+                    .sum();
+                rate * us + SET_UP * f64::from(w.machines) * qps
             }
             Work::System(system) => {
                 let Timing { warmup, duration, .. } = system.timing();
@@ -209,7 +212,15 @@ fn microseconds(warmup: Option<Duration>, duration: Option<Duration>) -> f64 {
 
 /// Bytes that a machine takes.
 fn bytes_of(w: &Resolved, profile: &Profile, machine: u32) -> u64 {
-    let counters = w.counter_bytes().filter(|_| topology::responds(w, machine)).unwrap_or(0);
+    let counts =
+        |class: &Class| class.workload.counters.is_some() && topology::responds(&class.workload, machine);
+    let counters = w.counter_bytes().filter(|_| w.classes().iter().any(counts)).unwrap_or(0);
+    let classes = w.classes();
+    counters + classes.iter().map(|class| bytes_of_class(&class.workload, profile, machine)).sum::<u64>()
+}
+
+/// Bytes that the threads of a class take there.
+fn bytes_of_class(w: &Resolved, profile: &Profile, machine: u32) -> u64 {
     let targets = topology::targets(w, machine).len() as u64;
     let threads = (0..w.threads).map(|thread| {
         let limits = QueueLimits { max_qp_wr: profile.nic.max_qp_wr, max_cqe: profile.nic.max_cqe };
@@ -223,7 +234,7 @@ fn bytes_of(w: &Resolved, profile: &Profile, machine: u32) -> u64 {
             + dests * size_of::<UdDest>() as u64
             + programs::buffer_bytes(w, machine, &queues)
     });
-    counters + threads.sum::<u64>()
+    threads.sum::<u64>()
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ pub struct Accounts {
 /// One thread of a workload.
 #[derive(Clone, Debug)]
 pub struct Worker {
-    /// What to do.
+    /// What to do: what its class does.
     pub workload: Arc<Resolved>,
     /// From when to when is measured, and what all threads see.
     pub measurement: Measurement,
@@ -76,12 +76,24 @@ pub struct Worker {
     pub machine: u32,
     /// Its number on that machine, from 0.
     pub thread: u32,
+    /// Its number among those of its class on that machine, from 0.
+    pub number: u32,
+    /// Threads of that machine.
+    pub threads: u32,
     /// Ports that every machine has and uses; the thread uses the one of its number modulo these.
     pub ports: u32,
     /// The counters of its machine that all its threads share, for atomics.
     pub counters: Option<Mem>,
     /// What all threads know of each kind of operations.
     pub tally: Tally,
+}
+
+impl Worker {
+    /// A number of its own among all threads that post.
+    fn place(&self) -> u64 {
+        let before = (0..self.machine).filter(|machine| topology::requests(&self.workload, *machine)).count();
+        before as u64 * u64::from(self.threads) + u64::from(self.thread)
+    }
 }
 
 /// `n % len`, without a division for the usual `n` below `2 * len`.

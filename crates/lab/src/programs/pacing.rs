@@ -1,8 +1,10 @@
 //! When a thread posts that does not just keep its window full.
 
 use super::Worker;
+use doorbell_systems::Measurement;
 use doorbell_systems::pace::{self, Pace};
 use doorbell_systems::random::Random;
+use doorbell_systems::series::Batch;
 use doorbell_verbs::{Span, Time};
 use doorbell_workload::topology;
 use std::collections::VecDeque;
@@ -27,8 +29,8 @@ impl Pacing {
         let pace = match (w.arrivals, w.rate, w.think) {
             (Some(arrivals), Some(rate), _) => {
                 let threads = topology::posting_threads(w);
-                let number = topology::posting_number(w, worker.machine, worker.thread);
-                let random = Random::new(w.seed, ARRIVALS | number);
+                let number = topology::posting_number(w, worker.machine, worker.number);
+                let random = Random::new(w.seed, ARRIVALS | worker.place());
                 Pace::open(arrivals, pace::between(rate, threads), (number, threads), now, random)
             }
             (_, _, think) => Pace::closed(w.window().operations(), w.drain, think?.span(), now),
@@ -65,9 +67,11 @@ impl Pacing {
     }
 }
 
-/// What all threads together are to post.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What all threads together, or those of a class, are to post.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
+    /// The number and the name of the class, where it is of one.
+    pub(crate) class: Option<(usize, String)>,
     /// Operations in a second.
     pub(crate) rate: u64,
     /// Operations that may be under way.
@@ -82,8 +86,19 @@ impl Due {
 
     /// Whether so many that completed in a time are fewer than were due, by more than are under way and chance: then
     /// more and more wait. Five standard deviations of a Poisson process.
-    pub(crate) fn is_ahead(&self, completed: u64, span: Span) -> bool {
+    fn is_ahead(&self, completed: u64, span: Span) -> bool {
         let due = self.within(span);
         due - completed as f64 > self.under_way as f64 + 5.0 * due.sqrt()
+    }
+
+    /// The same of those threads, by what was seen of them up to a time.
+    pub(crate) fn is_ahead_of(&self, measurement: &Measurement, until: Time) -> bool {
+        let seen = match &self.class {
+            None => Some(measurement.series()),
+            Some((number, _)) => measurement.series_of(*number),
+        };
+        let Some(seen) = seen.map(|series| series.until(until)) else { return false };
+        let span = Span::from_ps(seen.length() * seen.batches().len() as u64);
+        self.is_ahead(Batch::all(seen.batches()).completed, span)
     }
 }

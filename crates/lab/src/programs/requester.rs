@@ -220,10 +220,10 @@ impl<'a, P: Provider> Requester<'a, P> {
         let window = w.window();
         // A completion that covers several operations covers those of one QP.
         let own_rings = w.signal_every > 1 || matches!(window, Window::PerQp(_));
-        let usable = topology::usable(w, worker.machine, worker.thread);
+        let usable = topology::usable(w, worker.machine, worker.number);
         let targets = topology::targets(w, worker.machine);
         let remote = |k: u32| {
-            let peer = || topology::peer(w, worker.machine, worker.thread, k);
+            let peer = || topology::peer(w, worker.machine, worker.number, k);
             let to = (w.transport != QpType::Ud).then(|| peer().machine);
             let index = targets.iter().position(|t| Some(*t) == to);
             index.and_then(|i| paths.remotes.get(i)).copied().unwrap_or_default()
@@ -262,7 +262,7 @@ impl<'a, P: Provider> Requester<'a, P> {
             pacing: None,
             wakes: Time::NEVER,
             lane: 0,
-            dest: worker.thread as usize,
+            dest: worker.number as usize,
         };
         let none = Sge { addr: 0, length: 0, lkey: 0 };
         requester.drawn = vec![none; requester.payload.drawn(w)];

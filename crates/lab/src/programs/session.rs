@@ -147,7 +147,7 @@ impl<'a, P: Provider> Session<'a, P> {
         let port = 1 + (worker.thread % worker.ports.clamp(1, attr.ports.into())) as u8;
         let pd = context.alloc_pd()?;
         let limits = QueueLimits { max_qp_wr: attr.max_qp_wr, max_cqe: attr.max_cqe };
-        let queues = Queues::of(w, worker.machine, worker.thread, limits);
+        let queues = Queues::of(w, worker.machine, worker.number, limits);
         let requests = topology::requests(w, worker.machine);
         // More than a CQ can have is refused by the device.
         let entries = |wanted: u64| u32::try_from(wanted.max(1)).unwrap_or(u32::MAX);
@@ -312,7 +312,8 @@ impl<'a, P: Provider> Session<'a, P> {
             if ud(self.w()) {
                 qp.activate_from_init(0)?;
             } else {
-                let remote = self.find_qp(topology::peer(self.w(), machine, thread, k as u32))?;
+                let peer = topology::peer(self.w(), machine, self.worker.number, k as u32);
+                let remote = self.find_qp(peer)?;
                 qp.connect_from_init(self.port, &remote.endpoint, &own.together_with(remote.nic))?;
             }
         }

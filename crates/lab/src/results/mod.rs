@@ -9,12 +9,12 @@ mod shown;
 mod stored;
 
 pub use found::Found;
-pub use kinds::OfKind;
+pub use kinds::{OfClass, OfKind};
 pub(crate) use known::Known;
 pub use lift::{Advice, Bottleneck, Gain, GroupLift, Lift, OperationTime, Relaxed, TimePart, TogetherLift};
 pub use outcome::{Cache, Latency, Outcome, Pcie, PhaseTime, SCHEMA, SentAgain, UncoreUse, Utilization};
 pub(crate) use outcome::{Of, Ran, hash_text, rate, rates};
-pub(crate) use shown::Shown;
 pub use shown::{Certainty, MeasuredTime};
+pub(crate) use shown::{Shown, ShownOfClass};
 pub(crate) use stored::MODEL;
 pub use stored::{Size, Stored, Taken};

@@ -1,7 +1,8 @@
 //! What a simulation says.
 
 use super::{
-    Advice, Bottleneck, Certainty, GroupLift, Lift, MeasuredTime, OfKind, OperationTime, TogetherLift,
+    Advice, Bottleneck, Certainty, GroupLift, Lift, MeasuredTime, OfClass, OfKind, OperationTime,
+    TogetherLift,
 };
 use crate::explain;
 use crate::programs::ThreadResult;
@@ -65,7 +66,10 @@ pub struct Outcome {
     pub sent_again: SentAgain,
     /// From post to completion seen, of signalled operations.
     pub latency_ns: Latency,
-    /// The operations of each item of a mix, in its order; empty where all are alike.
+    /// The operations of each class of threads, in their order; empty where there are no classes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<OfClass>,
+    /// The operations of each item of a mix, in its order; empty where all are alike, or in classes, which say it then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<OfKind>,
     /// What limits the rate.
@@ -497,7 +501,11 @@ impl Outcome {
             dropped: m.dropped,
             sent_again: SentAgain::from(&m.sent_again),
             latency_ns: run.shown.latency,
-            kinds: OfKind::all(w, run, mops),
+            classes: OfClass::all(w, run, mops),
+            kinds: match &run.classes[..] {
+                [all] if !w.has_classes() => OfKind::all(w, all, mops, run.shown.certainty.overload),
+                _ => Vec::new(),
+            },
             bottleneck,
             lift: Vec::new(),
             together: None,

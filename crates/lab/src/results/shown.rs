@@ -1,6 +1,7 @@
 //! What the threads of a run saw together: how long operations took, and how sure that is.
 
 use super::Latency;
+use crate::programs::Due;
 use crate::steady::{Course, Ended, Means, Series, Wanted, are_within, quantile, warm_until};
 use doorbell_nic::Digits;
 use doorbell_schema::Duration;
@@ -64,23 +65,45 @@ const LOOKS_WARM: f64 = 0.1;
 
 impl Certainty {
     /// Where more is due than completes.
-    fn of_overload(self, wanted: Wanted) -> Certainty {
-        let rate = wanted.due.map_or(0, |due| due.rate);
-        let due = Digits(rate as f64 / 1e6, 2);
+    fn of_overload(self, due: &Due) -> Certainty {
+        let of_class = due.class.as_ref().map(|(_, name)| format!("class {name}: ")).unwrap_or_default();
+        let rate = Digits(due.rate as f64 / 1e6, 2);
         let unsettled = format!(
-            "{due} million operations are due in a second, and not as many complete: more and more wait, and no latency is one in the long run"
+            "{of_class}{rate} million operations are due in a second, and not as many complete: more and more wait, and no latency is one in the long run"
         );
         Certainty { mops: self.mops, overload: true, unsettled: Some(unsettled), ..Certainty::default() }
     }
 }
 
+/// What the threads of a class saw.
+#[derive(Clone, Debug)]
+pub(crate) struct ShownOfClass {
+    pub(crate) latency: Latency,
+    pub(crate) certainty: Certainty,
+}
+
+impl ShownOfClass {
+    /// Of the class of this number.
+    pub(crate) fn of(measurement: &Measurement, wanted: &Wanted, number: usize) -> Option<ShownOfClass> {
+        let own = |due: &&Due| due.class.as_ref().is_some_and(|(class, _)| *class == number);
+        let due = wanted.due.iter().find(own);
+        if due.is_some_and(|due| due.is_ahead_of(measurement, measurement.end())) {
+            let certainty = Certainty { overload: true, ..Certainty::default() };
+            return Some(ShownOfClass { latency: Latency::none(), certainty });
+        }
+        let series = measurement.series_of(number)?;
+        let certainty = intervals(&series.until(measurement.end()));
+        Some(ShownOfClass { latency: Latency::from(&series.latency()), certainty })
+    }
+}
+
 impl Shown {
-    pub(crate) fn of(measurement: &Measurement, wanted: Wanted, course: &Course) -> Shown {
+    pub(crate) fn of(measurement: &Measurement, wanted: &Wanted, course: &Course) -> Shown {
         let (from, end) = (measurement.from(), measurement.end());
         let ended = course.ended;
+        let overload = wanted.overload(measurement, end);
         let series = measurement.series();
         let seen = series.until(end);
-        let overload = wanted.is_ahead_of(&seen);
         let nothing = series.batches().iter().all(|batch| batch.completed == 0);
         Shown {
             measured: MeasuredTime {
@@ -90,10 +113,10 @@ impl Shown {
             },
             evened: series.is_evened(end).then(|| seen.rate() * 1e6),
             // Of what waits longer and longer no time is one in the long run.
-            latency: if overload { Latency::none() } else { Latency::from(&series.latency()) },
-            certainty: match certainty(&seen, end - from, ended, wanted) {
-                certainty if overload => certainty.of_overload(wanted),
-                certainty => certainty,
+            latency: if overload.is_some() { Latency::none() } else { Latency::from(&series.latency()) },
+            certainty: match (certainty(&seen, end - from, ended, wanted), overload) {
+                (certainty, Some(due)) => certainty.of_overload(due),
+                (certainty, None) => certainty,
             },
             waits: nothing.then(|| wanted.why_nothing(end - from).unwrap_or_else(|| course.waits.clone())),
         }
@@ -117,8 +140,22 @@ impl Shown {
     }
 }
 
-fn certainty(series: &Series, span: Span, ended: Ended, wanted: Wanted) -> Certainty {
-    if series.batches().iter().all(|batch| batch.completed == 0) {
+fn certainty(series: &Series, span: Span, ended: Ended, wanted: &Wanted) -> Certainty {
+    let intervals = intervals(series);
+    if nothing(series) {
+        return intervals;
+    }
+    let means = Means::of(series.batches(), series.length());
+    Certainty { unsettled: unsettled(series, span, means, ended, wanted), ..intervals }
+}
+
+fn nothing(series: &Series) -> bool {
+    series.batches().iter().all(|batch| batch.completed == 0)
+}
+
+/// How sure the answers of a series are.
+fn intervals(series: &Series) -> Certainty {
+    if nothing(series) {
         return Certainty::default();
     }
     let means = Means::of(series.batches(), series.length());
@@ -129,7 +166,7 @@ fn certainty(series: &Series, span: Span, ended: Ended, wanted: Wanted) -> Certa
         p99_ns: quantile(series, 0.99),
         p999_ns: quantile(series, 0.999),
         overload: false,
-        unsettled: unsettled(series, span, means, ended, wanted),
+        unsettled: None,
     }
 }
 
@@ -139,7 +176,7 @@ fn unsettled(
     span: Span,
     means: Option<Means>,
     ended: Ended,
-    wanted: Wanted,
+    wanted: &Wanted,
 ) -> Option<String> {
     let within =
         |what: &str| Some(format!("rate and mean latency are not known to {} when {what}", wanted.precision));

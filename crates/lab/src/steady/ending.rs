@@ -4,7 +4,7 @@
 //! over nothing is kept; from then on everything is measured, until the intervals of rate and mean latency are
 //! within the precision. What decides are virtual times and counts alone.
 
-use super::{Batch, Means, Series, warm_until};
+use super::{Means, Series, warm_until};
 use crate::programs::Due;
 use doorbell_schema::{Duration, Share};
 use doorbell_sim::{Look, Steer};
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// From when to when is measured, as far as it is said beforehand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// When what is seen begins.
     pub(crate) begin: Time,
@@ -29,9 +29,9 @@ pub(crate) struct Wanted {
     pub(crate) precision: Share,
     /// After that much time the run ends anyway.
     pub(crate) max_time: Span,
-    /// What is to be posted, where that does not depend on what completes.
-    pub(crate) due: Option<Due>,
-    /// Time from the end of an operation until the next begins in its place.
+    /// What is to be posted, as far as that does not depend on what completes.
+    pub(crate) due: Vec<Due>,
+    /// Time from the end of an operation until the next begins in its place; the shortest of all threads'.
     pub(crate) think: Span,
 }
 
@@ -136,10 +136,9 @@ pub(crate) struct Ending {
 }
 
 impl Wanted {
-    /// Whether more operations were due than completed in the time of a series, so that more and more wait.
-    pub(crate) fn is_ahead_of(&self, seen: &Series) -> bool {
-        let span = Span::from_ps(seen.length() * seen.batches().len() as u64);
-        self.due.is_some_and(|due| due.is_ahead(Batch::all(seen.batches()).completed, span))
+    /// Of what more operations were due than completed by a time, so that more and more wait, if of something.
+    pub(crate) fn overload(&self, measurement: &Measurement, until: Time) -> Option<&Due> {
+        self.due.iter().find(|due| due.is_ahead_of(measurement, until))
     }
 
     /// From when to when is measured, as far as that is known; threads measure by it.
@@ -167,7 +166,7 @@ impl Wanted {
                 "threads think {think} before an operation, and all of them did so: measure for longer"
             ));
         }
-        let rare = self.due.filter(|due| due.within(measured) <= RARE)?;
+        let rare = self.due.first().filter(|_| self.due.iter().all(|due| due.within(measured) <= RARE))?;
         Some(format!(
             "operations are due {} times in a second, and none may have been: measure for longer",
             rare.rate
@@ -242,6 +241,10 @@ impl Ending {
         next
     }
 
+    fn is_overload(&self, now: Time) -> bool {
+        self.wanted.overload(&self.measurement, now).is_some()
+    }
+
     fn warming(&mut self, run: &mut Look<'_>) -> Time {
         let now = run.now();
         let seen = self.measurement.series().until(now);
@@ -252,7 +255,7 @@ impl Ending {
         });
         match (warm, self.state) {
             // No time would make that steady.
-            _ if self.wanted.is_ahead_of(&seen) => self.begin(run),
+            _ if self.is_overload(now) => self.begin(run),
             (Some(_), State::Warm) => self.begin(run),
             // Nothing is steady: what comes is measured, and said to be unsettled.
             _ if now >= latest => self.begin(run),
@@ -288,7 +291,7 @@ impl Ending {
         if self.wanted.duration.is_some() {
             return self.end_at(self.measurement.end(), run, Ended::Duration);
         }
-        if self.wanted.is_ahead_of(&self.measurement.series().until(now)) {
+        if self.is_overload(now) {
             return self.end_at(run.horizon(), run, Ended::Overload);
         }
         match (self.is_known(now), self.state) {

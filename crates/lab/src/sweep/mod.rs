@@ -16,6 +16,7 @@ use crate::plan::{Control, Run, results};
 use crate::results::{Known, MODEL, Ran, Stored};
 use crate::simulate::SimulateError;
 use doorbell_schema::{Given, Value};
+use doorbell_workload::Workload;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -157,6 +158,8 @@ impl Plan {
         let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
         let mut given = self.given.clone();
         for (over, value) in self.over.iter().zip(values) {
+            Workload::check_over_classes(&self.given, over.key())
+                .map_err(|error| refused(error.to_string()))?;
             given.set(over.field, value.clone()).map_err(refused)?;
         }
         let asked = Asked::of(&given).map_err(|error| refused(error.to_string()))?;

@@ -1,6 +1,6 @@
 //! No run is faster than `doorbell limits` says.
 
-use doorbell_lab::{Operation, Outcome, Pattern, Profiles, Resolved, Verb, Window};
+use doorbell_lab::{OfKind, Operation, Outcome, Pattern, Profiles, Resolved, Verb, Window};
 use doorbell_nic::Profile;
 use doorbell_nic::limits::Limit;
 use doorbell_verbs::{QpType, Span};
@@ -146,7 +146,7 @@ fn costs(w: &Resolved, limit: &Limit) -> Vec<f64> {
 
 /// Operations that a bound has to let through, as many as average ones took as much: what was drawn is known. Where
 /// machines differ, it is not whose they were, and by how much they may be off by chance, is let go.
-fn taken(w: &Resolved, profiles: &Profiles, outcome: &Outcome, costs: &[f64]) -> f64 {
+fn taken(w: &Resolved, profiles: &Profiles, outcome: &Seen<'_>, costs: &[f64]) -> f64 {
     let done = outcome.completed as f64;
     if outcome.kinds.len() < 2 {
         return done;
@@ -158,10 +158,58 @@ fn taken(w: &Resolved, profiles: &Profiles, outcome: &Outcome, costs: &[f64]) ->
     }
 }
 
+/// What came of a workload, or of a class of threads.
+struct Seen<'a> {
+    completed: u64,
+    kinds: &'a [OfKind],
+    least_ns: Option<u64>,
+}
+
 /// What is wrong with the bounds of a workload, by what a run of it gave.
 pub(crate) fn flaw(profiles: &Profiles, w: &Resolved, outcome: &Outcome) -> Option<String> {
-    let limits = doorbell_lab::limits(profiles, w);
     let us = outcome.measured.duration.span().as_secs_f64() * 1e6;
+    let (completed, least_ns) = (outcome.completed, outcome.latency_ns.min);
+    if !w.has_classes() {
+        return flaw_of(profiles, w, &Seen { completed, kinds: &outcome.kinds, least_ns }, us);
+    }
+    let each = w.classes().into_iter().zip(&outcome.classes).map(|(class, seen)| {
+        let (kinds, least_ns) = (&seen.kinds[..], seen.latency_ns.min);
+        let flaw =
+            flaw_of(profiles, &class.workload, &Seen { completed: seen.completed, kinds, least_ns }, us)?;
+        Some(format!("class {}: {flaw}", class.name))
+    });
+    each.flatten().next().or_else(|| flaw_of_all(profiles, w, outcome, us))
+}
+
+/// What is wrong with the bounds of all classes together. Of drawn kinds of operations each class is judged alone.
+fn flaw_of_all(profiles: &Profiles, w: &Resolved, outcome: &Outcome, us: f64) -> Option<String> {
+    let of_classes: u64 = outcome.classes.iter().map(|class| class.completed).sum();
+    if of_classes != outcome.completed {
+        return Some(format!("{of_classes} of all classes are not {}", outcome.completed));
+    }
+    let classes = w.classes();
+    if classes.iter().any(|class| class.workload.operations().len() > 1) {
+        return None;
+    }
+    let under_way: f64 = classes
+        .iter()
+        .zip(&outcome.classes)
+        .map(|(class, seen)| {
+            let own = &class.workload;
+            UnderWay::of(own, profiles).all(own) + chance(own, profiles, seen.completed as f64)
+        })
+        .sum();
+    let over = |limit: &&Limit| of_classes as f64 > ROUNDING * limit.mops * us + under_way;
+    let limits = doorbell_lab::limits(profiles, w);
+    let limit = limits.iter().find(over)?;
+    Some(format!(
+        "{of_classes} operations of all classes in {us:.1} us, {under_way:.0} under way, are more than {:.3} Mops: {}",
+        limit.mops, limit.text
+    ))
+}
+
+fn flaw_of(profiles: &Profiles, w: &Resolved, outcome: &Seen<'_>, us: f64) -> Option<String> {
+    let limits = doorbell_lab::limits(profiles, w);
     let (done, under_way) = (outcome.completed as f64, UnderWay::of(w, profiles).all(w));
     let under_way = under_way + chance(w, profiles, done);
     let of_kinds: u64 = outcome.kinds.iter().map(|kind| kind.completed).sum();
@@ -188,6 +236,6 @@ pub(crate) fn flaw(profiles: &Profiles, w: &Resolved, outcome: &Outcome) -> Opti
     }
     let bound = doorbell_lab::least_latency(profiles, w).as_ps() as f64 / 1e3;
     // Measured in whole nanoseconds, of which three digits are kept.
-    let least = outcome.latency_ns.min.map_or(f64::INFINITY, |min| (min as f64 + 1.0) * 1.001);
+    let least = outcome.least_ns.map_or(f64::INFINITY, |min| (min as f64 + 1.0) * 1.001);
     (least < bound).then(|| format!("{least:.0} ns, at least {bound:.0}"))
 }

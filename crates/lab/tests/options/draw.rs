@@ -1,6 +1,6 @@
 //! Option sets as somebody may type them: a file of a workload or a system, drawn line by line.
 
-use doorbell_lab::{Entry, SYSTEMS, Schema, Workload};
+use doorbell_lab::{Entry, SYSTEMS, Schema, ThreadClass, Workload};
 use doorbell_nic::Profile;
 use doorbell_schema::{Field, Kind};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -42,18 +42,25 @@ impl Draws {
     }
 }
 
-/// What is said, in lines of a file; tables of machines last.
+/// A line of a file: an option, and what it is.
+type Line = (&'static str, String);
+
+/// What is said, in lines of a file; tables of machines and of classes last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said {
-    pub(crate) lines: Vec<(&'static str, String)>,
+    pub(crate) lines: Vec<Line>,
     pub(crate) machines: Vec<String>,
+    pub(crate) classes: Vec<Vec<Line>>,
 }
 
 impl Said {
     pub(crate) fn toml(&self) -> String {
-        let lines = self.lines.iter().map(|(key, value)| format!("{key} = {value}\n"));
-        let tables = self.machines.iter().map(|table| format!("[[machine]]\n{table}"));
-        lines.chain(tables).collect()
+        let lines = |lines: &[Line]| {
+            lines.iter().map(|(key, value)| format!("{key} = {value}\n")).collect::<String>()
+        };
+        let machines = self.machines.iter().map(|table| format!("[[machine]]\n{table}"));
+        let classes = self.classes.iter().map(|class| format!("[[class]]\n{}", lines(class)));
+        std::iter::once(lines(&self.lines)).chain(machines).chain(classes).collect()
     }
 
     /// All with one thing less.
@@ -69,7 +76,22 @@ impl Said {
             less
         };
         let lines = (0..self.lines.len()).map(without_line);
-        lines.chain((0..self.machines.len()).map(without_machines))
+        let without_class = |at: usize| {
+            let mut less = self.clone();
+            less.classes.remove(at);
+            less
+        };
+        let without_line_of_class = |(class, at): (usize, usize)| {
+            let mut less = self.clone();
+            less.classes[class].remove(at);
+            less
+        };
+        let of_classes = (0..self.classes.len())
+            .flat_map(|class| (0..self.classes[class].len()).map(move |at| (class, at)));
+        lines
+            .chain((0..self.machines.len()).map(without_machines))
+            .chain((0..self.classes.len()).map(without_class))
+            .chain(of_classes.map(without_line_of_class))
     }
 }
 
@@ -121,10 +143,11 @@ fn verbs(draws: &mut Draws, profile: &str, wanted: &str) -> Said {
     let mut said = Said::default();
     let alike = ["profile", "machines", "host", "set"].contains(&wanted);
     let unlike = wanted == "machine" || !alike && draws.percent(25);
-    let mixed = ["mix", "inline_up_to"].contains(&wanted) || draws.percent(20);
+    let mixed = is_mixed(draws, wanted);
+    let classed = wanted == "class" || wanted != "threads" && draws.percent(25);
     for field in Workload::fields() {
         match field.key {
-            "machine" => {}
+            "machine" | "class" => {}
             // A small world on these machines.
             "profile" if !unlike => said.lines.push(("profile", quoted(profile))),
             "machines" if !unlike => said.lines.push(("machines", draws.among(2, 5).to_string())),
@@ -141,7 +164,55 @@ fn verbs(draws: &mut Draws, profile: &str, wanted: &str) -> Said {
         said.machines = machines(draws, profile);
     }
     coherent(draws, &mut said, wanted, |key| Workload::fields().iter().any(|field| field.key == key));
+    if classed {
+        in_classes(draws, &mut said, profile, wanted);
+    }
     in_time(draws, &mut said, wanted);
+    said
+}
+
+fn is_mixed(draws: &mut Draws, wanted: &str) -> bool {
+    ["mix", "inline_up_to"].contains(&wanted) || draws.percent(20)
+}
+
+/// Says in classes what threads do: mostly there alone, else some of it of all of them.
+fn in_classes(draws: &mut Draws, said: &mut Said, profile: &str, wanted: &str) {
+    let is_own = |key: &str| ThreadClass::FIELDS.iter().any(|field| field.key == key);
+    let inherit = draws.percent(20);
+    said.lines.retain(|(key, _)| *key != "threads" && (inherit || !is_own(key)));
+    // Counters are of machines, for those that count.
+    said.lines.retain(|(key, _)| inherit || !["counters", "counter_stride"].contains(key) || *key == wanted);
+    let classes = draws.among(1, 3);
+    let with_wanted = draws.among(0, classes - 1);
+    for number in 0..classes {
+        let counts = number == with_wanted && ["counters", "counter_stride"].contains(&wanted);
+        let wanted = if number == with_wanted { wanted } else { "" };
+        let mut class = if draws.percent(20) && wanted.is_empty() {
+            Said::default()
+        } else {
+            class(draws, profile, wanted)
+        };
+        if counts {
+            class.lines = vec![("verb", quoted(draws.one_of(&["fetch-add", "compare-swap"])))];
+        }
+        class.lines.push(("threads", draws.among(1, 2).to_string()));
+        said.classes.push(class.lines);
+    }
+}
+
+/// What a class says.
+fn class(draws: &mut Draws, profile: &str, wanted: &str) -> Said {
+    let (mut said, mixed) = (Said::default(), is_mixed(draws, wanted));
+    for field in ThreadClass::FIELDS {
+        match field.key {
+            "threads" => {}
+            "verb" if mixed => {}
+            "mix" | "inline_up_to" if !mixed => {}
+            "verb" | "mix" => said.lines.push((field.key, value(draws, field, profile))),
+            _ => line(draws, &mut said, field, profile, wanted),
+        }
+    }
+    coherent(draws, &mut said, wanted, |key| ThreadClass::FIELDS.iter().any(|field| field.key == key));
     said
 }
 
@@ -273,7 +344,7 @@ fn value(draws: &mut Draws, field: &Field, profile: &str) -> String {
         Kind::Share(least, most) => quoted(if draws.percent(50) { least } else { most }),
         Kind::Text => text(draws, field.key),
         Kind::Settings => setting(draws, profile),
-        Kind::Tables(_) => unreachable!("tables of machines are drawn apart"),
+        Kind::Tables(_) => unreachable!("tables are drawn apart"),
     }
 }
 
@@ -294,6 +365,7 @@ fn number(draws: &mut Draws, key: &str, unit: &str, least: u64, most: u64) -> u6
 fn text(draws: &mut Draws, key: &str) -> String {
     let size = |draws: &mut Draws| draws.of_any_magnitude(1, 4000);
     match key {
+        "name" => quoted(draws.one_of(&["readers", "writers", "both ends"])),
         "host" => quoted(draws.one_of(&["e7520", "e5-2683-v3", "cx3"])),
         "request_size" | "reply_size" => {
             let (one, other) = (size(draws), size(draws));

@@ -37,6 +37,18 @@ pub(super) const KINDS: [Kind; 8] = [
     |bounds| bounds.locks(),
 ];
 
+/// What there is of each at one machine in a microsecond, whoever uses it, in the order of [`KINDS`]; none of the cores,
+/// which classes of threads do not share, and of locks, of which there are as many as are in use.
+pub(super) fn capacities(profile: &Profile, ports: u32) -> [Option<f64>; KINDS.len()] {
+    let time = |servers: u32| Some(f64::from(servers) * NS_PER_US);
+    let ports = f64::from(ports.min(profile.link.ports));
+    let link = Some(ports * profile.link.port_bytes_per_s as f64 / 1e6);
+    [time(1), time(1), time(profile.tx.units), time(profile.rx.units), link, link, None, None]
+}
+
+/// The number of the cores among [`KINDS`].
+pub(super) const CORES: usize = 6;
+
 impl<'a> Bounds<'a> {
     fn profile(&self) -> &'a Profile {
         self.own.profile

@@ -6,11 +6,13 @@
 //! these is why.
 
 mod bounds;
+mod classes;
 mod groups;
 mod latency;
 mod terms;
 mod unlike;
 
+pub use classes::{Class, limits_of_classes};
 pub use groups::{Crowd, Group};
 pub use terms::{Limit, Measure, Term};
 pub use unlike::Machines;

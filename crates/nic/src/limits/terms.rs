@@ -29,6 +29,9 @@ pub struct Term {
     /// Which item of a mix takes it, counted from 0; absent where all operations are alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<usize>,
+    /// Which class of threads takes it, counted from 0; absent where there are no classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<usize>,
 }
 
 impl Term {
@@ -113,7 +116,7 @@ impl Terms {
 
     /// `count` times `each` picoseconds.
     pub(super) fn time(&mut self, what: &'static str, count: f64, each: u64) {
-        self.push(Term { what, count, each: ns(each), unit: Measure::Nanoseconds, item: None });
+        self.push(Term { what, count, each: ns(each), unit: Measure::Nanoseconds, item: None, class: None });
     }
 
     /// Once `each` picoseconds.
@@ -127,19 +130,19 @@ impl Terms {
         if n > 0 {
             let each = ns(sum) / n as f64;
             let count = n as f64 / f64::from(operations);
-            self.push(Term { what, count, each, unit: Measure::Nanoseconds, item: None });
+            self.push(Term { what, count, each, unit: Measure::Nanoseconds, item: None, class: None });
         }
     }
 
     /// `count` times so many bytes in all.
     pub(super) fn bytes(&mut self, what: &'static str, count: u32, all: u64) {
         let each = all as f64 / f64::from(count.max(1));
-        self.push(Term { what, count: count.into(), each, unit: Measure::Bytes, item: None });
+        self.push(Term { what, count: count.into(), each, unit: Measure::Bytes, item: None, class: None });
     }
 
     /// So much of something.
     pub(super) fn amount(&mut self, what: &'static str, each: f64, unit: Measure) {
-        self.push(Term { what, count: 1.0, each, unit, item: None });
+        self.push(Term { what, count: 1.0, each, unit, item: None, class: None });
     }
 
     /// The terms of a bound, each so many times.
@@ -153,7 +156,7 @@ impl Terms {
     }
 
     /// A term that comes to nothing is left out.
-    fn push(&mut self, term: Term) {
+    pub(super) fn push(&mut self, term: Term) {
         if term.amount() > 0.0 {
             self.0.push(term);
         }

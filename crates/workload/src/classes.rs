@@ -1,0 +1,537 @@
+//! Classes of threads: threads of each machine that do one thing, beside others that do another.
+//!
+//! A class is a workload of its own, of fewer threads: what it does not say is the workload's. Thread t of every machine
+//! is of the same class, so that both ends of a queue pair agree. What machines have in common (which there are, their
+//! ports, counters, pages) and what is of the run (times, precision, seed) is not a class's to say.
+
+use crate::check;
+use crate::taking::Taking;
+use crate::workload::{ANY, invalid, ranges, sum};
+use crate::{Pattern, Profiles, Resolved, Verb, Workload, WorkloadError};
+use doorbell_schema::{Field, Given, Schema, Value};
+use serde::{Deserialize, Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Like threads of each machine, as a workload names them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "BTreeMap<String, serde_json::Value>")]
+pub struct ThreadClass {
+    /// What it is called; else it has its number, counted from 0.
+    pub name: Option<String>,
+    /// Threads of each machine.
+    pub threads: u32,
+    /// What is so of them and not of the whole workload, of [`ThreadClass::FIELDS`].
+    pub says: Workload,
+}
+
+impl ThreadClass {
+    /// What a table says.
+    pub const FIELDS: &'static [Field] = &[
+        Field::count(1, ANY).required().named("threads", "Threads of each machine, one per core"),
+        Field::text().usual("its number").named("name", "Name"),
+        Workload::verb,
+        Workload::mix,
+        Workload::transport,
+        Workload::size,
+        Workload::qps,
+        Workload::window,
+        Workload::window_per_qp,
+        Workload::max_rd_atomic,
+        Workload::batch,
+        Workload::signal_every,
+        Workload::inline,
+        Workload::inline_up_to,
+        Workload::sges,
+        Workload::pieces,
+        Workload::offset,
+        Workload::random_offset,
+        Workload::local_region,
+        Workload::remote_region,
+        Workload::addresses,
+        Workload::header_only,
+        Workload::inline_recv,
+        Workload::drain,
+        Workload::arrivals,
+        Workload::rate,
+        Workload::think,
+        Workload::pattern,
+    ];
+}
+
+impl TryFrom<BTreeMap<String, serde_json::Value>> for ThreadClass {
+    type Error = String;
+
+    fn try_from(table: BTreeMap<String, serde_json::Value>) -> Result<ThreadClass, String> {
+        let mut given = Given::default();
+        for (key, value) in table {
+            let field = ThreadClass::FIELDS.iter().find(|field| field.key == key);
+            let field = field.ok_or_else(|| format!("{key} is not a class's to say"))?;
+            Value::of(&value).map_or(Ok(()), |value| given.set(field, value))?;
+        }
+        let (name, threads) = (given.read("name")?, given.read("threads")?.ok_or("a class has threads")?);
+        ["name", "threads"].iter().for_each(|key| drop(given.remove(key)));
+        let mut says = Workload::default();
+        says.apply(&given)?;
+        Ok(ThreadClass { name, threads, says })
+    }
+}
+
+impl Serialize for ThreadClass {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let own = [("name", Value::of(&self.name)), ("threads", Value::of(&self.threads))];
+        let all = own.into_iter().chain(self.says.values());
+        serializer.collect_map(all.filter_map(|(key, value)| Some((key, value?))))
+    }
+}
+
+/// A class of a workload that is filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// What it is called.
+    pub name: String,
+    /// Its threads, by their numbers on each machine.
+    pub threads: Range<u32>,
+    /// What they do: a workload of these threads alone.
+    pub workload: Resolved,
+}
+
+/// What a class is called.
+fn name_of(number: usize, name: Option<&str>) -> String {
+    name.map_or_else(|| number.to_string(), str::to_owned)
+}
+
+/// Pairs of options of which one takes the place of the other.
+const ALTERNATIVES: [[&str; 2]; 2] = [["window", "window_per_qp"], ["verb", "mix"]];
+
+/// The options that say what this one says: it, and the one that takes its place.
+pub(crate) fn alternatives(key: &str) -> impl Iterator<Item = &str> {
+    let pair = ALTERNATIVES.into_iter().find(|pair| pair.contains(&key));
+    std::iter::once(key).chain(pair.into_iter().flatten().filter(move |other| *other != key))
+}
+
+impl Workload {
+    /// That an option said over a file, by a flag or a sweep, is not one that a class of the file says for itself: it would
+    /// mean nothing to that class.
+    ///
+    /// # Errors
+    /// One sentence, if it is.
+    pub fn check_over_classes(file: &Given, key: &str) -> Result<(), WorkloadError> {
+        let Some(Value::Tables(classes)) = file.get("class") else { return Ok(()) };
+        let own = |class: &Given| alternatives(key).find(|key| class.get(key).is_some()).map(str::to_owned);
+        // That there are classes says how many threads there are.
+        let said = classes.iter().enumerate().filter(|_| key != "threads").find_map(|(number, class)| {
+            let name: Option<String> = class.read("name").ok().flatten();
+            Some((name_of(number, name.as_deref()), own(class)?))
+        });
+        match said {
+            Some((name, own)) => invalid(format!(
+                "{key} cannot be said over the file, as class {name} there says its own {own}: say it in the file"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Threads of all classes, where there are some.
+    pub(crate) fn threads_of_classes(&self) -> Option<u32> {
+        let classes = self.class.as_ref()?;
+        Some(classes.iter().fold(0, |sum, class| sum.saturating_add(class.threads)))
+    }
+
+    /// Tables of classes say what `threads` and, where there are several, `rate` say of all threads.
+    fn check_classes(&self, classes: &[ThreadClass]) -> Result<(), WorkloadError> {
+        if classes.is_empty() {
+            return invalid("class is an empty list, but a machine has at least 1 thread".into());
+        }
+        if let Some(threads) = self.threads {
+            return invalid(format!(
+                "threads is {threads}, but the workload's [[class]] tables say how many there are"
+            ));
+        }
+        if let Some(rate) = self.rate.filter(|_| classes.len() > 1) {
+            return invalid(format!(
+                "rate is {rate}, but a rate is of all threads of a class together: say it in the [[class]] tables"
+            ));
+        }
+        let names: Vec<String> = names(classes);
+        match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+            Some((_, twice)) => invalid(format!("two classes are called {twice}")),
+            None if names.iter().any(String::is_empty) => invalid("the name of a class is empty".into()),
+            None => Ok(()),
+        }
+    }
+
+    /// A class as a workload of its own. Its ports are those of all threads.
+    fn of_class(&self, class: &ThreadClass) -> Result<Workload, WorkloadError> {
+        let mut base = Workload { class: None, ports: None, ..self.clone() };
+        let says = class.says.clone();
+        if says.window.or(says.window_per_qp).is_some() {
+            (base.window, base.window_per_qp) = (None, None);
+        }
+        if says.verb.is_some() || says.mix.is_some() {
+            (base.verb, base.mix) = (None, None);
+        }
+        let own = Workload { threads: Some(class.threads), ..says.over(base) };
+        match own.items()?.iter().any(|(verb, ..)| verb.is_atomic()) {
+            true => Ok(own),
+            false => Ok(Workload { counters: None, counter_stride: None, ..own }),
+        }
+    }
+
+    /// Who posts to whom where neither a class nor the workload says it: what is usual of all such classes together, as it
+    /// is of a mix.
+    fn usual_pattern(all: &[Workload]) -> Result<Pattern, WorkloadError> {
+        let mut carry = true;
+        for own in all.iter().filter(|own| own.pattern.is_none()) {
+            carry &= own.items()?.iter().all(|(verb, ..)| verb.carries_payload());
+        }
+        Ok(if carry { Pattern::Outbound } else { Pattern::Inbound })
+    }
+
+    /// Fills in each class, and checks what they take together.
+    pub(crate) fn resolve_classes(
+        &self,
+        classes: &[ThreadClass],
+        profiles: &Profiles,
+    ) -> Result<Resolved, WorkloadError> {
+        self.check_groups()?;
+        self.check_classes(classes)?;
+        let names = names(classes);
+        let named = |at: usize| {
+            let names = &names;
+            move |error: WorkloadError| WorkloadError::Invalid(format!("class {}: {error}", names[at]))
+        };
+        let own = |(at, class)| self.of_class(class).map_err(named(at));
+        let own: Vec<Workload> = classes.iter().enumerate().map(own).collect::<Result<_, _>>()?;
+        let usual = Workload::usual_pattern(&own)?;
+        let filled = |(at, own): (usize, &Workload)| {
+            let own = Workload { pattern: own.pattern.or(Some(usual)), ..own.clone() };
+            let filled = own.resolve_threads(profiles).map_err(named(at))?;
+            Ok(Resolved { ports: self.ports, ..filled })
+        };
+        let filled: Vec<Resolved> =
+            own.iter().enumerate().map(filled).collect::<Result<_, WorkloadError>>()?;
+        if let Some(counters) = self.counters.or(self.counter_stride)
+            && filled.iter().all(|own| own.counters.is_none())
+        {
+            return invalid(format!("counters ({counters}) are for atomics, but no class posts any"));
+        }
+        let all = whole(&filled, classes);
+        let groups = ranges(self.machine.as_deref(), self.machine.as_deref().map_or(all.machines, sum));
+        let taking = Taking::of(profiles, all.pattern, &groups)?;
+        all.check_threads(&taking)?;
+        all.check_ports(&taking)?;
+        check::check_together(&filled)?;
+        Ok(all)
+    }
+}
+
+fn names(classes: &[ThreadClass]) -> Vec<String> {
+    classes.iter().enumerate().map(|(number, class)| name_of(number, class.name.as_deref())).collect()
+}
+
+/// The whole workload of classes that are filled in. What each class says, it says there; of what all workloads say, the
+/// first class's is in the whole.
+fn whole(filled: &[Resolved], classes: &[ThreadClass]) -> Resolved {
+    let counting = filled.iter().find(|own| own.counters.is_some()).unwrap_or(&filled[0]);
+    Resolved {
+        class: Some(classes.iter().zip(filled).map(|(class, own)| table(class.name.clone(), own)).collect()),
+        verb: None,
+        mix: None,
+        size: None,
+        threads: filled.iter().fold(0, |sum, own| sum.saturating_add(own.threads)),
+        window: None,
+        window_per_qp: None,
+        max_rd_atomic: None,
+        inline_up_to: None,
+        sges: None,
+        pieces: None,
+        offset: None,
+        random_offset: None,
+        local_region: None,
+        remote_region: None,
+        addresses: None,
+        arrivals: None,
+        rate: None,
+        think: None,
+        counters: counting.counters,
+        counter_stride: counting.counter_stride,
+        ..filled[0].clone()
+    }
+}
+
+/// What a class says when it is filled in.
+fn table(name: Option<String>, own: &Resolved) -> ThreadClass {
+    let says = Workload {
+        verb: own.verb,
+        mix: own.mix.clone(),
+        transport: Some(own.transport),
+        size: own.size,
+        qps: Some(own.qps),
+        window: own.window,
+        window_per_qp: own.window_per_qp,
+        max_rd_atomic: own.max_rd_atomic,
+        batch: Some(own.batch),
+        signal_every: Some(own.signal_every),
+        inline: Some(own.inline),
+        inline_up_to: own.inline_up_to,
+        sges: own.sges,
+        pieces: own.pieces,
+        offset: own.offset,
+        random_offset: own.random_offset,
+        local_region: own.local_region,
+        remote_region: own.remote_region,
+        addresses: own.addresses,
+        header_only: Some(own.header_only),
+        inline_recv: Some(own.inline_recv),
+        drain: Some(own.drain),
+        arrivals: own.arrivals,
+        rate: own.rate,
+        think: own.think,
+        pattern: Some(own.pattern),
+        ..Workload::default()
+    };
+    ThreadClass { name, threads: own.threads, says }
+}
+
+impl ThreadClass {
+    /// The workload of a class that is filled in.
+    fn workload(&self, whole: &Resolved) -> Resolved {
+        const SAID: &str = "a class that is filled in says it";
+        let says = self.says.clone();
+        let own = Resolved {
+            class: None,
+            threads: self.threads,
+            verb: says.verb,
+            mix: says.mix,
+            transport: says.transport.expect(SAID),
+            size: says.size,
+            qps: says.qps.expect(SAID),
+            window: says.window,
+            window_per_qp: says.window_per_qp,
+            max_rd_atomic: says.max_rd_atomic,
+            batch: says.batch.expect(SAID),
+            signal_every: says.signal_every.expect(SAID),
+            inline: says.inline.expect(SAID),
+            inline_up_to: says.inline_up_to,
+            sges: says.sges,
+            pieces: says.pieces,
+            offset: says.offset,
+            random_offset: says.random_offset,
+            local_region: says.local_region,
+            remote_region: says.remote_region,
+            addresses: says.addresses,
+            header_only: says.header_only.expect(SAID),
+            inline_recv: says.inline_recv.expect(SAID),
+            drain: says.drain.expect(SAID),
+            arrivals: says.arrivals,
+            rate: says.rate,
+            think: says.think,
+            pattern: says.pattern.expect(SAID),
+            ..whole.clone()
+        };
+        let counts = own.operations().iter().any(|operation| Verb::is_atomic(operation.verb));
+        let (counters, counter_stride) =
+            (own.counters.filter(|_| counts), own.counter_stride.filter(|_| counts));
+        Resolved { counters, counter_stride, ..own }
+    }
+}
+
+impl Resolved {
+    /// What its threads do, in the order of their numbers: each class as a workload of its own, or the whole as one.
+    pub fn classes(&self) -> Vec<Class> {
+        let Some(tables) = &self.class else {
+            return vec![Class { name: name_of(0, None), threads: 0..self.threads, workload: self.clone() }];
+        };
+        let mut end = 0;
+        let class = |(number, table): (usize, &ThreadClass)| {
+            let start = end;
+            end += table.threads;
+            Class {
+                name: name_of(number, table.name.as_deref()),
+                threads: start..end,
+                workload: table.workload(self),
+            }
+        };
+        tables.iter().enumerate().map(class).collect()
+    }
+
+    /// Whether its threads are in classes, of which each has results of its own.
+    pub fn has_classes(&self) -> bool {
+        self.class.is_some()
+    }
+
+    /// What each class asks for a number of, changed.
+    pub fn with_reads_under_way(&self, change: impl Fn(u32) -> u32) -> Resolved {
+        let mut more = self.clone();
+        more.max_rd_atomic = more.max_rd_atomic.map(&change);
+        for class in more.class.iter_mut().flatten() {
+            class.says.max_rd_atomic = class.says.max_rd_atomic.map(&change);
+        }
+        more
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Window;
+    use doorbell_verbs::QpType;
+
+    fn given(toml: &str) -> Given {
+        Given::from_toml("w.toml", toml, &Workload::fields()).unwrap()
+    }
+
+    fn from(toml: &str) -> Result<Resolved, String> {
+        let resolve = || {
+            let workload = Workload::from_toml("w.toml", toml)?;
+            workload.resolve(&workload.load_profiles()?)
+        };
+        resolve().map_err(|error: WorkloadError| error.to_string())
+    }
+
+    /// Ten threads READ 64 bytes, four WRITE 4 KiB at a rate.
+    const TWO: &str = "size = 64\n[[class]]\nname = \"readers\"\nthreads = 10\nverb = \"read\"\n\
+        [[class]]\nthreads = 4\nverb = \"write\"\ntransport = \"rc\"\nsize = 4096\narrivals = \"poisson\"\nrate = 1000000";
+
+    #[test]
+    fn a_class_is_a_workload_of_its_own() {
+        let all = from(TWO).unwrap();
+        assert_eq!((all.threads, all.verb, all.size, all.rate), (14, None, None, None));
+        let classes = all.classes();
+        let [readers, writers] = &classes[..] else { panic!("{classes:?}") };
+        assert_eq!((readers.name.as_str(), readers.threads.clone()), ("readers", 0..10));
+        assert_eq!((writers.name.as_str(), writers.threads.clone()), ("1", 10..14));
+        let said = |own: &Resolved| (own.verb, own.size, own.threads, own.arrivals.is_some(), own.rate);
+        assert_eq!(said(&readers.workload), (Some(Verb::Read), Some(64), 10, false, None));
+        assert_eq!(said(&writers.workload), (Some(Verb::Write), Some(4096), 4, true, Some(1_000_000)));
+        // Of READs it is inbound, so that it is of all that do not say it.
+        assert!(classes.iter().all(|class| class.workload.pattern == Pattern::Inbound));
+        let alone = from("verb = \"read\"\nsize = 64\nthreads = 10").unwrap();
+        assert_eq!(readers.workload, alone);
+        assert_eq!(all.operations().len(), 2);
+    }
+
+    #[test]
+    fn what_a_class_says_takes_the_place_of_what_the_workload_says() {
+        let class = |base: &str, own: &str| {
+            let all = from(&format!("{base}\n[[class]]\nthreads = 2\n{own}")).unwrap();
+            all.classes()[0].workload.clone()
+        };
+        let window = class("window_per_qp = 64\nverb = \"read\"", "window = 3").window();
+        assert_eq!(window, Window::PerThread(3));
+        let mix = class("verb = \"read\"", "mix = \"read:1,write:1\"");
+        assert_eq!((mix.verb, mix.mix.is_some(), mix.transport), (None, true, QpType::Rc));
+        assert_eq!(class("mix = \"read:1,write:1\"", "verb = \"send\"").mix, None);
+        let both = from("counters = 7\n[[class]]\nthreads = 1\nverb = \"fetch-add\"\n[[class]]\nthreads = 1")
+            .unwrap();
+        let counters: Vec<_> = both.classes().iter().map(|class| class.workload.counters).collect();
+        assert_eq!((counters, both.counters), (vec![Some(7), None], Some(7)));
+        let patterns =
+            from("[[class]]\nthreads = 1\n[[class]]\nthreads = 1\nverb = \"read\"\npattern = \"inbound\"");
+        let patterns: Vec<_> =
+            patterns.unwrap().classes().iter().map(|class| class.workload.pattern).collect();
+        assert_eq!(patterns, [Pattern::Outbound, Pattern::Inbound]);
+    }
+
+    #[test]
+    fn one_class_that_says_nothing_is_the_workload() {
+        for base in
+            ["", "verb = \"read\"\nqps = 3", "mix = \"read:95,write:5\"", "arrivals = \"fixed\"\nrate = 9"]
+        {
+            let alone = from(&format!("{base}\nthreads = 3")).unwrap();
+            let all = from(&format!("{base}\n[[class]]\nthreads = 3")).unwrap();
+            assert_eq!(all.classes()[0].workload, alone, "{base}");
+        }
+        assert_eq!(from("threads = 5").unwrap().classes()[0].threads, 0..5);
+    }
+
+    #[test]
+    fn classes_that_are_filled_in_are_a_workload_again() {
+        for toml in [
+            TWO,
+            "ports = 2\n[[class]]\nthreads = 1\nverb = \"read\"\n[[class]]\nthreads = 1\nmix = \"send:1,write/9:1\"",
+            "counters = 3\n[[class]]\nthreads = 2\nthink = \"1us\"\n[[class]]\nthreads = 1\nverb = \"fetch-add\"",
+            "[[class]]\nthreads = 2\ndrain = true\n[[class]]\nthreads = 2\nlocal_region = 9999\ninline = false",
+        ] {
+            let all = from(toml).expect(toml);
+            let json = serde_json::to_string(&all).unwrap();
+            let again = Workload::from_json("w", &json).unwrap();
+            assert_eq!(again.threads, None, "{json}");
+            assert_eq!(again.resolve(&again.load_profiles().unwrap()).unwrap(), all, "{toml}");
+            assert_eq!(serde_json::from_str::<Resolved>(&json).unwrap(), all, "{toml}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused_in_one_sentence() {
+        let two = |base: &str, one: &str, other: &str| {
+            format!("{base}\n[[class]]\nthreads = 2\n{one}\n[[class]]\nname = \"b\"\nthreads = 3\n{other}")
+        };
+        for (toml, said) in [
+            ("class = []".into(), "class is an empty list, but a machine has at least 1 thread"),
+            ("[[class]]\nverb = \"read\"".into(), "w.toml:1: missing field `threads`"),
+            ("[[class]]\nthreads = 0".into(), "w.toml:2: threads is 0, but must be at least 1"),
+            ("[[class]]\nthreads = 1\nseed = 3".into(), "w.toml:3: unknown field `seed`"),
+            ("[[class]]\nthreads = 1\nclass = 3".into(), "w.toml:3: unknown field `class`"),
+            (two("threads = 4", "", ""), "threads is 4, but the workload's [[class]] tables say how many"),
+            (
+                "[[class]]\nthreads = 12\n[[class]]\nthreads = 3".into(),
+                "threads is 15, but a machine of profile cib",
+            ),
+            (two("", "name = \"b\"", ""), "two classes are called b"),
+            (two("", "name = \"\"", ""), "the name of a class is empty"),
+            (
+                two("rate = 5\narrivals = \"fixed\"", "", ""),
+                "rate is 5, but a rate is of all threads of a class",
+            ),
+            (two("", "", "verb = \"read\"\ntransport = \"ud\""), "class b: UD does not offer READ, use RC"),
+            (two("", "size = 5000", ""), "class 0: size is 5000, but a UD message is one packet"),
+            (
+                two("size = 64", "", "verb = \"fetch-add\""),
+                "class b: size is 64, but fetch-and-add works on 8",
+            ),
+            (two("counters = 4", "", ""), "counters (4) are for atomics, but no class posts any"),
+            (two("ports = 3", "", ""), "ports is 3, but a machine of profile cib has ports 2"),
+            (
+                "ports = 2\n[[class]]\nthreads = 1".into(),
+                "ports is 2, but each thread uses one, and threads is 1",
+            ),
+            (
+                two("verb = \"read\"\npattern = \"inbound\"", "qps = 140000", "qps = 90000"),
+                "the run would have 7700000 QPs, more than 4194304",
+            ),
+            (
+                two("verb = \"read\"", "local_region = 170000000", "local_region = 120000000"),
+                "the regions of all classes take more than 4 GiB together",
+            ),
+        ] {
+            let error = from(&toml).expect_err(&toml);
+            assert!(error.contains(said) && !error.contains('\n'), "{toml}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_a_class_says_cannot_be_said_over_the_file() {
+        let over = |flags: &str| Workload::flags_over(given(flags), given(TWO));
+        for (flags, said) in [
+            (
+                "size = 8",
+                "size cannot be said over the file, as class 1 there says its own size: say it in the file",
+            ),
+            (
+                "mix = \"read:1\"",
+                "mix cannot be said over the file, as class readers there says its own verb",
+            ),
+            ("rate = 8", "rate cannot be said over the file, as class 1"),
+        ] {
+            let error = over(flags).expect_err(flags).to_string();
+            assert!(error.starts_with(said), "{flags}: {error}");
+        }
+        let qps = Workload::of(&over("qps = 3\nmachines = 4").unwrap()).unwrap();
+        let qps = qps.resolve(&qps.load_profiles().unwrap()).unwrap();
+        assert!(qps.classes().iter().all(|class| class.workload.qps == 3 && class.workload.machines == 4));
+        let threads = Workload::of(&over("threads = 4").unwrap()).unwrap();
+        assert!(threads.resolve(&threads.load_profiles().unwrap()).is_err());
+    }
+}
