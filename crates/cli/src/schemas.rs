@@ -68,6 +68,7 @@ fn schemas() {
         ("reproduce", of::<Report>("doorbell reproduce --json")),
         ("live", of::<live::Live>("doorbell live --json")),
         ("run-stats", of::<stats::Report>("doorbell run --stats-json FILE")),
+        ("run-stats-all", of::<stats::Together>("doorbell run --stats-json FILE, all processes together")),
     ] {
         let path = directory.join(format!("{name}.schema.json"));
         let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";

@@ -28,7 +28,7 @@ fn directory(test: &str) -> PathBuf {
 }
 
 /// Runs server and client of a perftest program below one shell, so that both write statistics of
-/// one name; returns the files.
+/// one name; returns the files, that of both together last.
 fn measured(directory: &Path, program: &str, arguments: &str) -> Vec<PathBuf> {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let run = format!("{program} -p {} {arguments}", port.expect("there is a port").port());
@@ -44,7 +44,10 @@ fn measured(directory: &Path, program: &str, arguments: &str) -> Vec<PathBuf> {
     let output = command.output().expect("doorbell runs");
     assert!(output.status.success(), "{}", text(&output));
     let files = std::fs::read_dir(directory).expect("it can be listed").flatten();
-    files.map(|file| file.path()).collect()
+    let all = directory.join("stats.all.json");
+    let mut files: Vec<PathBuf> = files.map(|file| file.path()).filter(|file| *file != all).collect();
+    files.push(all);
+    files
 }
 
 fn read(file: &Path) -> Value {
@@ -57,7 +60,12 @@ fn statistics_are_a_workload() {
         return;
     }
     let directory = directory("statistics_are_a_workload");
-    let files = measured(&directory, "ib_write_bw", "-s 64 -n 1600 --post_list 16");
+    let mut files = measured(&directory, "ib_write_bw", "-s 64 -n 1600 --post_list 16");
+    let all = files.pop().expect("it is the last");
+    fits::only("run-stats-all", &read(&all));
+    assert_eq!(read(&all)["workload"]["machines"], 2);
+    let output = doorbell().arg("simulate").arg(&all).args(["--duration", "20us"]).output().expect("it runs");
+    assert!(output.status.success(), "{}", text(&output));
     assert!(files.contains(&directory.join("stats.json")), "{files:?}");
     files.iter().for_each(|file| fits::only("run-stats", &read(file)));
     let (posted, nothing): (Vec<_>, Vec<_>) =

@@ -2,12 +2,14 @@
 
 mod common;
 
-use common::verbs::{Node, SIGNALED, Wr, fork_init};
+use common::verbs::{Endpoint, Node, SIGNALED, Wr, fork_init};
 use common::{ROLE, launch, text};
 use doorbell_soft::launch::{Launch, Link, Stats};
 use doorbell_verbs::SendOp;
 use serde_json::Value;
 use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -40,6 +42,9 @@ fn program() {
     let role = std::env::var(ROLE).expect("a test says what to do");
     // SAFETY: takes a number; the program ends where it hangs.
     unsafe { libc::alarm(60) };
+    if role == "serves" {
+        serve();
+    }
     let node = posts(7, 16);
     match &role[..] {
         "forks" => fork_and_be_killed(node),
@@ -121,8 +126,73 @@ fn outlive() -> ! {
     }
 }
 
-/// How a program has ended that was launched, what was said, and the statistics of its processes.
+/// Clients WRITE 16 bytes to this process, each in lists of two, and end by `_exit`; it READs 64 bytes of each.
+fn serve() -> ! {
+    let client = || {
+        let (here, there) = UnixStream::pair().expect("a pair of sockets");
+        // SAFETY: this process has no thread that allocates.
+        match unsafe { libc::fork() } {
+            0 => {
+                let node = Node::open(4096, 1);
+                let peer = exchanged(&there, &node, 0);
+                (0..20).for_each(|_| post(&node, 0, SendOp::Write(peer.at(2048)), 2, 16));
+                // Nobody ends before all that is asked of it was answered.
+                told(&there, &node, 0);
+                end_by("_exit")
+            }
+            _ => here,
+        }
+    };
+    let clients = [client(), client()];
+    let node = Node::open(4096, clients.len());
+    let peers: Vec<Endpoint> =
+        clients.iter().enumerate().map(|(qp, client)| exchanged(client, &node, qp)).collect();
+    for (qp, peer) in peers.iter().enumerate() {
+        (0..10).for_each(|_| post(&node, qp, SendOp::Read(peer.at(1024)), 1, 64));
+    }
+    for (qp, client) in clients.iter().enumerate() {
+        told(client, &node, qp);
+        // SAFETY: waits for one of our children.
+        unsafe { libc::wait(std::ptr::null_mut()) };
+    }
+    end_by("exit")
+}
+
+/// Tells a peer of a QP, and hears of its.
+fn told(mut stream: &UnixStream, node: &Node, qp: usize) -> Endpoint {
+    writeln!(stream, "{}", node.endpoint(qp)).expect("the peer listens");
+    // Byte by byte: what follows the line is for later.
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while stream.read_exact(&mut byte).is_ok() && byte != *b"\n" {
+        line.extend(byte);
+    }
+    String::from_utf8_lossy(&line).parse().expect("the peer tells of its QP")
+}
+
+/// The same, and both are connected.
+fn exchanged(stream: &UnixStream, node: &Node, qp: usize) -> Endpoint {
+    let peer = told(stream, node, qp);
+    node.connect(qp, &peer);
+    // The peer is ready, too.
+    told(stream, node, qp)
+}
+
+/// Posts a list of so many work requests of so many bytes, and waits for them.
+fn post(node: &Node, qp: usize, op: SendOp, list: usize, bytes: u32) {
+    let payload = [(0, bytes)];
+    let wr = || Wr { op, buffers: &payload, flags: SIGNALED };
+    node.post(qp, &(0..list).map(|_| wr()).collect::<Vec<_>>());
+    node.completions(list);
+}
+
+/// How a program has ended that was launched, what was said, and the statistics of its processes, one by one.
 fn launched(role: &str) -> (Output, Vec<Value>) {
+    let (output, reports, _) = launched_together(role);
+    (output, reports)
+}
+
+/// The same, and what its processes did together, if that was told.
+fn launched_together(role: &str) -> (Output, Vec<Value>, Option<Value>) {
     let directory =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ends-{}-{role}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory can be made");
@@ -131,9 +201,13 @@ fn launched(role: &str) -> (Output, Vec<Value>) {
     command.env(FABRIC, launch(Link::Ib).fabric.expect("it has a name"));
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = command.spawn().expect("it starts").wait_with_output().expect("it can be heard");
+    let all = directory.join("stats.all.json");
+    let together = std::fs::read_to_string(&all).ok();
+    let together = together.map(|text| serde_json::from_str(&text).expect("it is whole"));
+    let _ = std::fs::remove_file(all);
     let reports = read(&directory);
     std::fs::remove_dir_all(&directory).expect("it can be removed");
-    (output, reports)
+    (output, reports, together)
 }
 
 /// The reports in a directory, that of the first name first.
@@ -210,4 +284,38 @@ fn a_process_that_outlives_the_program_tells_its_own() {
     let mut all: Vec<[u64; 3]> = reports.iter().map(posted).collect();
     all.sort_unstable();
     assert_eq!(all, [[3, 96, 2], [7, 112, 4]], "{}", text(&output));
+}
+
+#[test]
+fn several_processes_are_one_workload_with_roles() {
+    let (output, reports, together) = launched_together("serves");
+    assert_eq!(output.status.code(), Some(6), "{}", text(&output));
+    assert_eq!(reports.len(), 3, "{}", text(&output));
+    let together = together.expect("they are told together");
+    let workload = &together["workload"];
+    let [server, clients] = &workload["class"].as_array().expect("there are classes")[..] else {
+        panic!("{together}")
+    };
+    let keys = ["verb", "transport", "size", "pattern", "batch", "qps", "threads"];
+    let of = |class: &Value| keys.map(|key| class[key].clone());
+    assert_eq!(Value::from(of(server).to_vec()), serde_json::json!(["read", "rc", 64, "outbound", 1, 2, 1]));
+    assert_eq!(Value::from(of(clients).to_vec()), serde_json::json!(["write", "rc", 16, "inbound", 2, 1, 1]));
+    assert_eq!((&workload["machines"], &together["workload_share"]), (&3.into(), &1.0.into()));
+    let posts_to = |at: usize| together["processes"][at]["posts_to"].as_array().map(Vec::len);
+    let mut degrees: Vec<_> = (0..3).map(posts_to).collect();
+    degrees.sort_unstable();
+    assert_eq!(degrees, [Some(1), Some(1), Some(2)], "{together}");
+    assert!(
+        text(&output).contains("3 processes together: workload of 3 machines, 2 classes"),
+        "{}",
+        text(&output)
+    );
+    assert!(text(&output).contains("left out    which work requests answer others"), "{}", text(&output));
+    // Its children are one after the other, and so no workload together.
+    let (_, _, forks) = launched_together("forks");
+    let forks = forks.expect("three processes made QPs");
+    assert!(forks.get("workload").is_none(), "{forks}");
+    let why = forks["left_out"][0].as_str().expect("it is said why");
+    assert!(why.starts_with("all of it: process ") && why.contains(" began after process "), "{why}");
+    assert!(launched_together("exit").2.is_none(), "one process has a file of its own");
 }

@@ -97,13 +97,16 @@ fn is_optional(name: &str, at: &str, key: &str) -> bool {
         && (["size", "batch", "qps", "machines", "claims", "within", "of"].contains(&key));
     let of_the_workload = match name {
         // What its process posted, of which the rest is usual.
-        "run-stats" => true,
+        "run-stats" | "run-stats-all" => true,
         "simulate-system" => key == "profile",
         _ => false,
     };
     // Only how many threads a class has, each says.
     let of_a_class = at.starts_with("/workload/class/") && key != "threads";
+    // There may be none of all processes together.
+    let of_all = name == "run-stats-all" && at.is_empty() && key == "workload";
     OPTIONAL.contains(&key)
+        || of_all
         || of_measurements
         || of_a_class
         || (at == "/workload" && (of_the_workload || SAID.contains(&key)))

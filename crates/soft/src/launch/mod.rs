@@ -179,7 +179,7 @@ fn watched(stats: &Stats, program: &OsStr, mut command: Command) -> LaunchError 
     signals::end_as(ended)
 }
 
-/// Tells what those processes have counted that have ended and not told it themselves.
+/// Tells what those processes have counted that have ended and not told it themselves, and what all have together.
 fn tell_rest(stats: &Stats, board: &Board) {
     let until = Instant::now() + PATIENCE;
     for counts in ProcessCounts::on(board) {
@@ -190,6 +190,7 @@ fn tell_rest(stats: &Stats, board: &Board) {
             stats.tell(&counts);
         }
     }
+    stats.tell_together(&ProcessCounts::on(board).collect::<Vec<_>>());
 }
 
 /// A colon-separated list with this entry in front of what the environment has.

@@ -1,6 +1,7 @@
 //! What was counted, in words.
 
 use super::report::{Counts, NOT_COUNTED, Report, TIMING};
+use super::together::Together;
 use doorbell_nic::accounting::Transactions;
 use doorbell_nic::counted;
 use doorbell_nic::limits::Limit;
@@ -44,6 +45,14 @@ impl Display for Report {
             wrapped(f, "  note        ", note)?;
         }
         Ok(())
+    }
+}
+
+impl Display for Together {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f)?;
+        wrapped(f, "doorbell: ", &self.words())?;
+        self.left_out().iter().try_for_each(|what| wrapped(f, "  left out    ", what))
     }
 }
 

@@ -7,9 +7,11 @@
 mod display;
 mod posting;
 mod report;
+mod together;
 mod workload;
 
 pub use report::Report;
+pub use together::Together;
 
 use crate::counts::{self, process::ProcessCounts};
 use doorbell_nic::{Profile, ProfileError};
@@ -30,7 +32,7 @@ pub struct Stats {
     /// Whether a summary is printed when the program ends.
     pub print: bool,
     /// File for the JSON, one for each process: of all but the first to end, the process number goes
-    /// before the extension.
+    /// before the extension. What several posted together is in one that has `all` there.
     pub json: Option<PathBuf>,
 }
 
@@ -45,8 +47,10 @@ impl Stats {
         }
         if let Some(path) = &self.json {
             // What an earlier run has left would keep this one from using the name.
-            if path.is_file() {
-                let _ = std::fs::remove_file(path);
+            for path in [path, &of_all(path)] {
+                if path.is_file() {
+                    let _ = std::fs::remove_file(path);
+                }
             }
             command.env(JSON_VARIABLE, std::path::absolute(path).unwrap_or(path.clone()));
         }
@@ -83,6 +87,25 @@ impl Stats {
     }
 }
 
+impl Stats {
+    /// Tells what the processes of a run have counted together, where they are several.
+    pub(crate) fn tell_together(&self, all: &[ProcessCounts<'_>]) {
+        if all.iter().any(ProcessCounts::is_incomplete) {
+            return;
+        }
+        let Ok(profile) = Profile::named_or_file(&self.profile) else { return };
+        let Some(together) = Together::new(&self.profile, &profile, all) else { return };
+        if self.print {
+            eprint!("{together}");
+        }
+        if let Some(path) = self.json.as_ref().map(|path| of_all(path))
+            && let Err(error) = replace_json(&path, &together)
+        {
+            eprintln!("doorbell: cannot write {}: {error}", path.display());
+        }
+    }
+}
+
 /// Has what is counted told when the process ends, and left to the parent where it forks.
 pub(crate) fn tell_at_exit() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -108,13 +131,23 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Writes to the file, or where another process has written it already, beside it. It is there when it is whole: who
-/// writes may be killed.
-fn write_json(path: &Path, pid: u32, report: &Report) -> std::io::Result<()> {
+/// A file with this JSON, which has no name yet: it is there when it is whole, as who writes may be killed.
+fn written(path: &Path, report: &impl serde::Serialize) -> std::io::Result<tempfile::NamedTempFile> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().permissions(readable()).tempfile_in(directory)?;
     serde_json::to_writer_pretty(&mut file, report)?;
     file.write_all(b"\n")?;
+    Ok(file)
+}
+
+/// Writes to the file, whatever there was.
+fn replace_json(path: &Path, report: &impl serde::Serialize) -> std::io::Result<()> {
+    written(path, report)?.persist(path).map(drop).map_err(|error| error.error)
+}
+
+/// Writes to the file, or where another process has written it already, beside it.
+fn write_json(path: &Path, pid: u32, report: &Report) -> std::io::Result<()> {
+    let mut file = written(path, report)?;
     let mut names = std::iter::once(path.to_owned()).chain((1..).map(|nth| beside(path, pid, nth)));
     loop {
         let name = names.next().expect("there is no end of them");
@@ -134,8 +167,19 @@ fn readable() -> std::fs::Permissions {
 /// The name for the file of a further process: its number goes before the extension, and how many programs it has been
 /// where it became another one.
 fn beside(path: &Path, pid: u32, nth: u32) -> PathBuf {
+    with_part(path, &if nth == 1 { pid.to_string() } else { format!("{pid}-{nth}") })
+}
+
+/// The name for the file of all processes together.
+fn of_all(path: &Path) -> PathBuf {
+    with_part(path, "all")
+}
+
+/// The same name with a part before its extension.
+fn with_part(path: &Path, part: &str) -> PathBuf {
     let mut name = path.file_stem().unwrap_or_default().to_owned();
-    name.push(if nth == 1 { format!(".{pid}") } else { format!(".{pid}-{nth}") });
+    name.push(".");
+    name.push(part);
     if let Some(extension) = path.extension() {
         name.push(".");
         name.push(extension);

@@ -25,11 +25,18 @@ pub(super) struct Posting {
 
 impl Posting {
     pub(super) fn of(all: &[QpCounts]) -> Posting {
-        let posting = all.iter().filter(|qp| qp.outstanding_sum > 0);
-        let (mut threads, mut peers) = (BTreeSet::<u32>::new(), BTreeSet::<u32>::new());
+        Posting::of_processes(&[all])
+    }
+
+    /// Of the QPs of each of several processes, whose threads may have the same numbers, one after the other.
+    pub(super) fn of_processes(all: &[&[QpCounts]]) -> Posting {
+        let (mut threads, mut peers) = (BTreeSet::<(usize, u32)>::new(), BTreeSet::<u32>::new());
         let (mut qps, mut depth) = (0, 0.0);
-        for qp in posting {
-            threads.extend(&qp.threads);
+        for (process, qp) in all.iter().enumerate().flat_map(|(at, own)| own.iter().map(move |qp| (at, qp))) {
+            if qp.outstanding_sum == 0 {
+                continue;
+            }
+            threads.extend(qp.threads.iter().map(|thread| (process, *thread)));
             peers.extend(qp.peers());
             let posted: u64 = qp.sends().values().sum();
             depth += qp.outstanding_sum as f64 / posted.max(1) as f64;

@@ -6,21 +6,21 @@ use doorbell_nic::Profile;
 use doorbell_nic::limits::gcd;
 use doorbell_verbs::{Opcode, QpType};
 use doorbell_workload::{Item, Mix, Pattern, Verb, Workload};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Items of a mix at most.
 const MOST_ITEMS: usize = 64;
 
 /// Work requests that a workload does not tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
+pub(super) struct Kind {
     verb: Verb,
     size: u32,
 }
 
 /// How often something was posted.
 #[derive(Clone, Copy, Debug, Default)]
-struct Posted {
+pub(super) struct Posted {
     work_requests: u64,
     signaled: u64,
     inlined: u64,
@@ -31,6 +31,10 @@ struct Posted {
 }
 
 impl Posted {
+    pub(super) fn work_requests(&self) -> u64 {
+        self.work_requests
+    }
+
     fn add(&mut self, other: &Posted) {
         self.work_requests += other.work_requests;
         self.signaled += other.signaled;
@@ -48,20 +52,17 @@ impl Posted {
 }
 
 /// All that was posted over a transport.
-type Kinds = BTreeMap<Kind, Posted>;
+pub(super) type Kinds = BTreeMap<Kind, Posted>;
 
-/// What was posted over the transport that most of it was posted over, as a workload: one kind of work requests, or a
-/// mix, posted in lists and signalled as they were on average; and how many they were. `None` where nothing was posted.
-/// `name` is what the profile was asked for as.
-pub(super) fn as_posted(
-    name: &str,
-    profile: &Profile,
-    all: &[QpCounts],
-    posting: &Posting,
-) -> Option<(Workload, u64)> {
-    let mut transports: BTreeMap<QpType, Kinds> = BTreeMap::new();
-    for qp in all {
-        let kinds = transports.entry(qp.qp_type).or_default();
+/// Work requests that a QP posted.
+pub(super) fn posted_of(qp: &QpCounts) -> u64 {
+    qp.sends().values().sum()
+}
+
+/// What some QPs of one transport posted.
+pub(super) fn kinds_of<'q>(qps: impl IntoIterator<Item = &'q QpCounts>) -> Kinds {
+    let mut kinds = Kinds::new();
+    for qp in qps {
         for ((shape, list), n) in qp.sends() {
             kinds.entry(Kind::of(&shape)).or_default().add(&Posted {
                 work_requests: n,
@@ -72,14 +73,29 @@ pub(super) fn as_posted(
             });
         }
     }
+    kinds
+}
+
+/// What was posted over the transport that most of it was posted over, as a workload: one kind of work requests, or a
+/// mix, posted in lists and signalled as they were on average; and how many they were. `None` where nothing was posted.
+/// `name` is what the profile was asked for as.
+pub(super) fn as_posted(
+    name: &str,
+    profile: &Profile,
+    all: &[QpCounts],
+    posting: &Posting,
+) -> Option<(Workload, u64)> {
+    let over = |transport: QpType| kinds_of(all.iter().filter(|qp| qp.qp_type == transport));
+    let transports: BTreeSet<QpType> = all.iter().map(|qp| qp.qp_type).collect();
     let posted = |kinds: &Kinds| Posted::all(kinds.values()).work_requests;
-    let (transport, kinds) = transports.into_iter().max_by_key(|(_, kinds)| posted(kinds))?;
+    let of_each = transports.into_iter().map(|transport| (transport, over(transport)));
+    let (transport, kinds) = of_each.max_by_key(|(_, kinds)| posted(kinds))?;
     let n = posted(&kinds);
     (n > 0).then(|| (workload(name, profile, transport, &few(kinds), posting), n))
 }
 
 /// As many kinds as a mix may have: where there are more, sizes are those of the next powers of two, of 2, of 4, of 16 ...
-fn few(mut kinds: Kinds) -> Kinds {
+pub(super) fn few(mut kinds: Kinds) -> Kinds {
     let mut bits = 1;
     while kinds.len() > MOST_ITEMS {
         let mut joined = Kinds::new();
@@ -102,7 +118,14 @@ fn up(size: u32, bits: u32) -> u32 {
     1u32.checked_shl(exponent).unwrap_or(1 << 31)
 }
 
-fn workload(name: &str, profile: &Profile, transport: QpType, kinds: &Kinds, posting: &Posting) -> Workload {
+/// These kinds of work requests, posted so, as a workload.
+pub(super) fn workload(
+    name: &str,
+    profile: &Profile,
+    transport: QpType,
+    kinds: &Kinds,
+    posting: &Posting,
+) -> Workload {
     let all = Posted::all(kinds.values());
     let most = profile.nic.max_qp_wr.clamp(1, 1024);
     let batch = ((all.work_requests as f64 / all.doorbells).round() as u32).clamp(1, most);
@@ -166,6 +189,11 @@ fn mix(kinds: &Kinds) -> Mix {
 impl Kind {
     fn of(shape: &Shape) -> Kind {
         Kind { verb: verb(shape.opcode), size: shape.payload }
+    }
+
+    /// The same with a size that is a power of two, or 0.
+    pub(super) fn rounded(self) -> Kind {
+        Kind { size: up(self.size, 1), ..self }
     }
 }
 
