@@ -12,6 +12,7 @@ use crate::results::{Found, Known, Stored};
 use crate::simulate::SimulateError;
 use crate::sweep::SweepError;
 use doorbell_schema::Given;
+use doorbell_workload::ThreadClass;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -102,8 +103,25 @@ fn workload(run: &Run) -> serde_json::Value {
     json.expect("what is run is JSON")
 }
 
+/// A workload with the options of each class of threads as options of its own, by the name of the class or its number.
+fn with_classes_apart(workload: &serde_json::Value) -> serde_json::Value {
+    let mut apart = workload.clone();
+    let Some(fields) = apart.as_object_mut() else { return apart };
+    let Some(serde_json::Value::Array(classes)) = fields.remove("class") else { return apart };
+    // Of what threads do, the whole has what the first class does.
+    fields.retain(|key, _| key == "threads" || ThreadClass::FIELDS.iter().all(|field| field.key != key));
+    for (number, class) in classes.iter().enumerate() {
+        let name = class["name"].as_str().map_or_else(|| number.to_string(), str::to_owned);
+        for (key, value) in class.as_object().into_iter().flatten().filter(|(key, _)| *key != "name") {
+            fields.insert(format!("class {name}: {key}"), value.clone());
+        }
+    }
+    apart
+}
+
 /// Keys whose values are not the same everywhere.
 fn differing(workloads: &[serde_json::Value]) -> BTreeMap<String, Vec<serde_json::Value>> {
+    let workloads: Vec<serde_json::Value> = workloads.iter().map(with_classes_apart).collect();
     let keys = workloads.iter().filter_map(|w| w.as_object()).flat_map(|w| w.keys());
     let values = |key: &String| workloads.iter().map(|w| w[key.as_str()].clone()).collect::<Vec<_>>();
     let all: BTreeMap<String, Vec<serde_json::Value>> = keys.map(|key| (key.clone(), values(key))).collect();
@@ -119,4 +137,27 @@ fn change(first: &Found, other: &Found) -> Option<f64> {
 fn beyond(first: &Found, other: &Found) -> Option<bool> {
     let half = first.interval.mops?.hypot(other.interval.mops?);
     Some((first.mops - other.mops).abs() > half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn options_of_classes_differ_one_by_one() {
+        let side = |qps: u32, size: u32| {
+            json!({
+                "machines": 2, "threads": 3, "qps": qps,
+                "class": [{"threads": 1, "qps": qps}, {"name": "b", "threads": 2, "qps": 1, "size": size}],
+            })
+        };
+        let differ = differing(&[side(1, 8), side(2, 8), json!({"machines": 2, "threads": 3, "qps": 1})]);
+        let keys: Vec<&str> = differ.keys().map(String::as_str).collect();
+        let of_classes =
+            ["class 0: qps", "class 0: threads", "class b: qps", "class b: size", "class b: threads"];
+        assert_eq!(keys, [&of_classes[..], &["qps"]].concat());
+        assert_eq!(differ["class 0: qps"], [json!(1), json!(2), json!(null)]);
+        assert_eq!(differing(&[side(1, 8), side(1, 9)]).into_keys().collect::<Vec<_>>(), ["class b: size"]);
+    }
 }
