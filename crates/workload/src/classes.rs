@@ -35,6 +35,7 @@ impl ThreadClass {
         Workload::transport,
         Workload::size,
         Workload::qps,
+        Workload::cq_per_qp,
         Workload::window,
         Workload::window_per_qp,
         Workload::max_rd_atomic,
