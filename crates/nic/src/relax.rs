@@ -135,6 +135,7 @@ impl Profile {
             &mut h.llc_hit,
             &mut h.dma_line,
             &mut h.line_transfer,
+            &mut h.line_transfer_queued,
             &mut h.atomic_op,
             &mut h.dram,
             &mut h.copy_line,
@@ -175,6 +176,7 @@ impl Profile {
             &mut t.atomic_request,
             &mut t.fetched_wqe,
             &mut t.extra_line,
+            &mut t.idle_qp,
             &mut t.payload_dma,
             &mut t.extra_packet,
             &mut t.response,
@@ -191,6 +193,7 @@ impl Profile {
             &mut r.inline_recv,
             &mut r.atomic,
             &mut r.ack,
+            &mut r.signaled_ack,
         ]);
     }
 }

@@ -19,6 +19,8 @@ pub struct SendCost {
     pub wqe_stall: u64,
     /// Added for a QP context that is not in its cache, with the PCIe read.
     pub context_stall: u64,
+    /// Added for a request of an RC QP that was idle.
+    pub idle_qp: u64,
     message: u64,
     read: u64,
     atomic: u64,
@@ -36,6 +38,7 @@ impl SendCost {
         SendCost {
             wqe_stall: profile.caches.wqe_stall.as_ps(),
             context_stall: (profile.caches.context_stall + profile.pcie.read_latency).as_ps(),
+            idle_qp: tx.idle_qp.as_ps(),
             message: tx.send.as_ps(),
             read: tx.read_request.as_ps(),
             atomic: tx.atomic_request.as_ps(),

@@ -310,6 +310,8 @@ impl<'a> Bounds<'a> {
             |terms| {
                 if self.mix.opcode.returns_data() {
                     terms.time("issued writes of data", self.parts().count() as f64, receive.dma_write);
+                } else if self.message().answers().next().is_some() {
+                    terms.time("work requests completed by ACKs", self.mix.signalled(), receive.signaled_ack);
                 }
             },
             |terms| {

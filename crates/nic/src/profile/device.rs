@@ -135,6 +135,8 @@ section! {
         fetched_wqe: Span = "fetched_wqe_ns" Nanoseconds 0..=100000;
         /// Added for each line of the WQE after the first.
         extra_line: Span = "extra_line_ns" Nanoseconds 0..=100000;
+        /// Added for a request of an RC QP that had nothing queued or outstanding when its WQE came.
+        idle_qp: Span = "idle_qp_ns" Nanoseconds 0..=100000;
         /// Added for each DMA read of payload.
         payload_dma: Span = "payload_dma_ns" Nanoseconds 0..=100000;
         /// Added for each packet of a message after the first.
@@ -163,6 +165,8 @@ section! {
         atomic: Span = "atomic_ns" Nanoseconds 0..=100000;
         /// An ACK (requester).
         ack: Span = "ack_ns" Nanoseconds 0..=100000;
+        /// Added for each signalled work request that an ACK completes.
+        signaled_ack: Span = "signaled_ack_ns" Nanoseconds 0..=100000;
     }
 }
 

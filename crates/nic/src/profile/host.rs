@@ -41,6 +41,8 @@ section! {
         dma_line: Span = "dma_line_ns" Nanoseconds 0..=1000;
         /// Load or store of a line that another core owns.
         line_transfer: Span = "line_transfer_ns" Nanoseconds 0..=1000;
+        /// The same where other cores wait for the line, too.
+        line_transfer_queued: Span = "line_transfer_queued_ns" Nanoseconds 0..=1000;
         /// Extra time of an atomic read-modify-write on a line already owned.
         atomic_op: Span = "atomic_op_ns" Nanoseconds 0..=1000;
         /// Load of a line from DRAM.

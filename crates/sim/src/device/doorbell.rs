@@ -89,6 +89,7 @@ impl Device {
         let mut actions = env.take_actions();
         let Device { qps, caches, .. } = self;
         let slot = &mut qps[qp];
+        slot.was_idle |= slot.is_idle();
         for _ in 0..count {
             let wqe = slot.wqes.pop_posted().expect(POSTED);
             let state = slot.wqe(wqe);

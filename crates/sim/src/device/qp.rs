@@ -7,7 +7,7 @@ use crate::core::payload::{Payload, PayloadPool};
 use crate::fabric::Row;
 use crate::host::{Agent, CoreSet, Host, Kind, Ring};
 use doorbell_transport::{Qp, RecvQueue};
-use doorbell_verbs::{QpInitAttr, Wc};
+use doorbell_verbs::{QpInitAttr, QpType, Wc};
 use std::collections::VecDeque;
 
 /// Number of the first QP.
@@ -153,6 +153,8 @@ pub(crate) struct QpSlot {
     pub(super) served: bool,
     /// Its requests are among its work, or being made.
     pub(super) active: bool,
+    /// Its next request is the first after it had none, where it is an RC QP.
+    pub(super) was_idle: bool,
     pub(crate) wqes: WqeSlots,
     pub(crate) ring: Ring,
     pub(crate) qp: Qp,
@@ -195,6 +197,7 @@ impl QpSlot {
             served: false,
             tx_busy: 0,
             active: false,
+            was_idle: false,
             requests: Row::EMPTY,
             max_inl_recv: attr.max_inl_recv,
             answers: Row::EMPTY,
@@ -211,6 +214,7 @@ impl QpSlot {
     pub(crate) fn forget(&mut self, payloads: &mut PayloadPool) {
         self.wqes.posted = 0;
         self.fetching = 0;
+        self.was_idle = false;
         self.life = self.life.wrapping_add(1);
         self.leaving = 0;
         self.left = 0;
@@ -225,6 +229,12 @@ impl QpSlot {
     pub(crate) fn wqe(&mut self, wqe: WqeId) -> &mut WqeSlot {
         let place = self.wqes.place(wqe);
         &mut self.wqes.slots[place]
+    }
+
+    /// Whether it is an RC QP that has nothing to send and waits for no answer.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.qp.qp_type() == QpType::Rc && self.qp.all_sent() && self.qp.outstanding() == 0
     }
 }
 

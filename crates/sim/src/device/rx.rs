@@ -9,7 +9,7 @@ use crate::fabric::{Flight, PendingAtomic, Row};
 use crate::host::{Data, Host, Write};
 use crate::world::Env;
 use doorbell_transport::{Action, Body, Packet, Part, Queue, Source, TxPacket};
-use doorbell_verbs::{QpType, Time, Wc, WcStatus};
+use doorbell_verbs::{QpType, Time, Wc, WcOpcode, WcStatus};
 use std::collections::VecDeque;
 
 /// Why a received packet has a port, a flow and a QP.
@@ -290,10 +290,12 @@ impl Device {
                         self.respond(host, env, qp, received, answer);
                     }
                 }
-                // As in the accounting of units, the CQE of a request costs the unit nothing.
-                Action::Complete { queue: Queue::Send, .. } | Action::Transmit | Action::Failed => {
+                Action::Complete { queue: Queue::Send, wc, signaled, .. } => {
+                    let by_ack = matches!(wc.opcode, WcOpcode::Send | WcOpcode::Write);
+                    busy += if signaled && by_ack { self.costs.receive.signaled_ack } else { 0 };
                     self.settle(env, qp, action);
                 }
+                Action::Transmit | Action::Failed => self.settle(env, qp, action),
             }
         }
         (busy, blocked)

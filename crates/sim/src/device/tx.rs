@@ -253,6 +253,9 @@ impl Device {
             gather.entered = state.entered;
             self.refetch(env, lines * wqe::LINE);
         }
+        if std::mem::take(&mut self.qps[qp].was_idle) {
+            time += self.costs.send.idle_qp;
+        }
         time + self.context(env, qp, true)
     }
 

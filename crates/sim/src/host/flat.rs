@@ -67,6 +67,7 @@ struct Times {
     llc_hit: u64,
     dma_line: u64,
     line_transfer: u64,
+    line_transfer_queued: u64,
     dram: u64,
     atomic_op: u64,
     copy_line: u64,
@@ -91,6 +92,7 @@ impl Flat {
                 llc_hit: costs.llc_hit.as_ps(),
                 dma_line: costs.dma_line.as_ps(),
                 line_transfer: costs.line_transfer.as_ps(),
+                line_transfer_queued: costs.line_transfer_queued.as_ps(),
                 dram: costs.dram.as_ps(),
                 atomic_op: costs.atomic_op.as_ps(),
                 copy_line: costs.copy_line.as_ps(),
@@ -260,6 +262,8 @@ impl Flat {
             Reach::LastLevel if store => times.llc_hit,
             Reach::LastLevel if !*serialized => times.dma_line,
             Reach::LastLevel => times.llc_hit.max(times.dma_line),
+            // Who had it last did not wait for the line's next request, which was there.
+            Reach::OtherCore if begins > at => times.line_transfer_queued,
             Reach::OtherCore => times.line_transfer,
             Reach::Dram => times.dram,
         };
