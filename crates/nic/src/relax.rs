@@ -193,7 +193,7 @@ impl Profile {
             &mut r.inline_recv,
             &mut r.atomic,
             &mut r.ack,
-            &mut r.signaled_ack,
+            &mut r.requester_cqe,
         ]);
     }
 }

@@ -40,9 +40,8 @@ pub struct ReceiveCost {
     pub dma_read: u64,
     /// Moving payload into a CQE.
     pub inline: u64,
-    /// Completing a signalled work request by an ACK. One that an answer with data completes costs nothing
-    /// beyond its data.
-    pub signaled_ack: u64,
+    /// The CQE of a signalled work request that an answer completes.
+    pub requester_cqe: u64,
     packet: u64,
     atomic: u64,
     ack: u64,
@@ -55,7 +54,7 @@ impl ReceiveCost {
             dma_write: rx.dma_write.as_ps(),
             dma_read: rx.dma_read.as_ps(),
             inline: rx.inline_recv.as_ps(),
-            signaled_ack: rx.signaled_ack.as_ps(),
+            requester_cqe: rx.requester_cqe.as_ps(),
             packet: rx.packet.as_ps(),
             atomic: rx.atomic.as_ps(),
             ack: rx.ack.as_ps(),

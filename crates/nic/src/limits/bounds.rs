@@ -310,8 +310,9 @@ impl<'a> Bounds<'a> {
             |terms| {
                 if self.mix.opcode.returns_data() {
                     terms.time("issued writes of data", self.parts().count() as f64, receive.dma_write);
-                } else if self.message().answers().next().is_some() {
-                    terms.time("work requests completed by ACKs", self.mix.signalled(), receive.signaled_ack);
+                }
+                if self.message().answers().next().is_some() {
+                    terms.time("CQEs of work requests", self.mix.signalled(), receive.requester_cqe);
                 }
             },
             |terms| {

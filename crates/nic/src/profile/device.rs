@@ -165,8 +165,8 @@ section! {
         atomic: Span = "atomic_ns" Nanoseconds 0..=100000;
         /// An ACK (requester).
         ack: Span = "ack_ns" Nanoseconds 0..=100000;
-        /// Added for each signalled work request that an ACK completes.
-        signaled_ack: Span = "signaled_ack_ns" Nanoseconds 0..=100000;
+        /// Added for each signalled work request that an answer completes: its CQE (requester).
+        requester_cqe: Span = "requester_cqe_ns" Nanoseconds 0..=100000;
     }
 }
 

@@ -9,7 +9,7 @@ use crate::fabric::{Flight, PendingAtomic, Row};
 use crate::host::{Data, Host, Write};
 use crate::world::Env;
 use doorbell_transport::{Action, Body, Packet, Part, Queue, Source, TxPacket};
-use doorbell_verbs::{QpType, Time, Wc, WcOpcode, WcStatus};
+use doorbell_verbs::{QpType, Time, Wc, WcStatus};
 use std::collections::VecDeque;
 
 /// Why a received packet has a port, a flow and a QP.
@@ -290,9 +290,8 @@ impl Device {
                         self.respond(host, env, qp, received, answer);
                     }
                 }
-                Action::Complete { queue: Queue::Send, wc, signaled, .. } => {
-                    let by_ack = matches!(wc.opcode, WcOpcode::Send | WcOpcode::Write);
-                    busy += if signaled && by_ack { self.costs.receive.signaled_ack } else { 0 };
+                Action::Complete { queue: Queue::Send, signaled, .. } => {
+                    busy += if signaled { self.costs.receive.requester_cqe } else { 0 };
                     self.settle(env, qp, action);
                 }
                 Action::Transmit | Action::Failed => self.settle(env, qp, action),
