@@ -1,8 +1,9 @@
 //! How work requests end: CQEs, and what completing a WQE needs.
 
+use super::dma::{DmaRead, ReadPurpose};
 use super::qp::Ended;
 use super::{Cqe, Device, QpSlot};
-use crate::core::index::{CoreId, CqId, Maybe, QpId, WqeId};
+use crate::core::index::{CoreId, CqId, Maybe, QpId};
 use crate::core::payload::Payload;
 use crate::core::queue::{Event, EventQueue};
 use crate::host::{CoreSet, Host, Lines};
@@ -13,15 +14,30 @@ impl Device {
     /// A send work request has ended. Those of a QP complete in order: behind packets that complete theirs
     /// when they leave, it must wait.
     pub(super) fn ended(&mut self, env: &mut Env, qp: QpId, ended: Ended) {
+        let state = *self.qps[qp].wqe(ended.wqe);
+        if !self.caches.wqes.look_up(state.entered, env.counts()) {
+            let bytes = wqe::pad(u32::from(state.bytes));
+            if ended.brought_data() {
+                return self.read_wqe_again(env, qp, bytes, ended);
+            }
+            self.refetch(env, bytes);
+        }
         let slot = &mut self.qps[qp];
         if slot.left < slot.leaving {
             return slot.behind.get_or_insert_default().push_back((slot.leaving, ended));
         }
-        self.look_up_wqe(env, qp, ended.wqe);
         self.complete_send(env, qp, ended);
     }
 
-    /// A packet that completes its work request has left, in one of the lives of its QP.
+    /// The NIC needs the WQE of an answer with data again, which says where they belong, and completes it then.
+    fn read_wqe_again(&mut self, env: &mut Env, qp: QpId, bytes: u32, ended: Ended) {
+        let slot = &mut self.qps[qp];
+        slot.leaving += 1;
+        let life = slot.life;
+        self.start_read(env, DmaRead { bytes, purpose: ReadPurpose::WqeAgain { qp, life, ended } });
+    }
+
+    /// A packet that completes its work request has left, or its WQE was read again, in one of the lives of its QP.
     pub(super) fn left(&mut self, env: &mut Env, qp: QpId, life: u16, ended: Ended) {
         if self.qps[qp].life != life {
             env.totals.verbs += 1;
@@ -30,7 +46,6 @@ impl Device {
         self.complete_send(env, qp, ended);
         self.qps[qp].left += 1;
         while let Some(next) = self.next_behind(qp) {
-            self.look_up_wqe(env, qp, next.wqe);
             self.complete_send(env, qp, next);
         }
     }
@@ -75,14 +90,6 @@ impl Device {
         let Some(slot) = &mut self.cqs[cq] else { return CoreSet::EMPTY };
         slot.settle(host, agent, now);
         slot.take_watchers()
-    }
-
-    /// The NIC needs the WQE again to complete it (ATC'16, figure 13a).
-    fn look_up_wqe(&mut self, env: &mut Env, qp: QpId, wqe: WqeId) {
-        let state = *self.qps[qp].wqe(wqe);
-        if !self.caches.wqes.look_up(state.entered, env.counts()) {
-            self.refetch(env, wqe::pad(u32::from(state.bytes)));
-        }
     }
 
     /// Whether a completion is to be seen in a CQ, or never will be.

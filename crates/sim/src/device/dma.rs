@@ -2,6 +2,7 @@
 
 use super::Device;
 use super::atomics::IS_ATOMIC;
+use super::qp::Ended;
 use crate::core::index::{FlightId, QpId, ReadId, RecvQueueId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::queue::Event;
@@ -23,6 +24,8 @@ pub(crate) enum ReadPurpose {
     Atomic { flight: FlightId },
     /// The descriptor of a segment of TCP.
     Segment,
+    /// The WQE of a READ or an atomic whose answer has come, to complete it in this one of the QP's lives.
+    WqeAgain { qp: QpId, life: u16, ended: Ended },
     /// Something that fell out of a cache, or a ring of which nobody counts the reads.
     Refetch,
 }
@@ -91,6 +94,7 @@ impl Device {
             ReadPurpose::SendWqes { .. }
             | ReadPurpose::RecvWqes { .. }
             | ReadPurpose::Segment
+            | ReadPurpose::WqeAgain { .. }
             | ReadPurpose::Refetch => None,
         }
     }
@@ -138,7 +142,10 @@ impl Device {
             }
             ReadPurpose::RecvWqes { recv_queue, count } => self.load_recv_ring(host, now, recv_queue, count),
             ReadPurpose::Segment => self.load_descriptor(host, now),
-            ReadPurpose::Payload { .. } | ReadPurpose::Atomic { .. } | ReadPurpose::Refetch => now,
+            ReadPurpose::Payload { .. }
+            | ReadPurpose::Atomic { .. }
+            | ReadPurpose::WqeAgain { .. }
+            | ReadPurpose::Refetch => now,
         }
     }
 
@@ -153,6 +160,7 @@ impl Device {
             ReadPurpose::SendWqes { .. }
             | ReadPurpose::RecvWqes { .. }
             | ReadPurpose::Segment
+            | ReadPurpose::WqeAgain { .. }
             | ReadPurpose::Refetch => 0,
         };
         self.complete_read(env, read, addr, bytes);
@@ -184,6 +192,7 @@ impl Device {
             ReadPurpose::Payload { flight, .. } => self.payload_read(env, flight),
             ReadPurpose::Atomic { flight } => self.atomic_read(host, env, flight),
             ReadPurpose::Segment => self.segment_read(env),
+            ReadPurpose::WqeAgain { qp, life, ended } => self.left(env, qp, life, ended),
             ReadPurpose::Refetch => {}
         }
     }

@@ -7,7 +7,7 @@ use crate::core::payload::{Payload, PayloadPool};
 use crate::fabric::Row;
 use crate::host::{Agent, CoreSet, Host, Kind, Ring};
 use doorbell_transport::{Qp, RecvQueue};
-use doorbell_verbs::{QpInitAttr, QpType, Wc};
+use doorbell_verbs::{QpInitAttr, QpType, Wc, WcOpcode, WcStatus};
 use std::collections::VecDeque;
 
 /// Number of the first QP.
@@ -168,10 +168,18 @@ const _: () = assert!(size_of::<QpSlot>() == 512);
 
 /// How a send work request ended.
 #[derive(Clone, Copy)]
-pub(super) struct Ended {
+pub(crate) struct Ended {
     pub(super) wc: Wc,
     pub(super) wqe: WqeId,
     pub(super) signaled: bool,
+}
+
+impl Ended {
+    /// Whether an answer with data completed it.
+    pub(super) fn brought_data(&self) -> bool {
+        let answered = matches!(self.wc.opcode, WcOpcode::Read | WcOpcode::CompareSwap | WcOpcode::FetchAdd);
+        answered && self.wc.status == WcStatus::Success
+    }
 }
 
 impl QpSlot {

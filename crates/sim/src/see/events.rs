@@ -158,6 +158,7 @@ impl Tracer {
             }
             ReadPurpose::Atomic { flight } => ("word of an atomic", Some(flight), Stage::AtomicRead),
             ReadPurpose::Segment => ("descriptor", None, Stage::WqeRead),
+            ReadPurpose::WqeAgain { .. } => ("WQE again", None, Stage::WqeRead),
             ReadPurpose::Refetch => ("missed in a cache", None, Stage::WqeRead),
         };
         let from = now - view.devices[device].completions(&read);
