@@ -200,6 +200,8 @@ section! {
         context: u32 = "context_bytes" Bytes 1..=4096;
         /// How long a unit stands still for a missing QP context beyond the PCIe read.
         context_stall: Span = "context_stall_ns" Nanoseconds 0..=100000;
+        /// QP contexts that the NIC reads at a time; units that need another one wait.
+        context_reads: u32 = "context_reads" Count 1..=256;
         /// Address translations.
         translation_entries: u32 = "translation_entries" Count 1..=16777216;
         /// Bytes read over PCIe for a translation.

@@ -43,6 +43,8 @@ pub(crate) struct Caches {
     pub(crate) requester: Cache,
     pub(crate) responder: Cache,
     pub(crate) translations: Cache,
+    /// Until when each of the NIC's readers of contexts reads one.
+    readers: Vec<u64>,
 }
 
 impl Caches {
@@ -58,7 +60,17 @@ impl Caches {
             requester: Cache::new(sizes.requester_entries as usize),
             responder: Cache::new(sizes.responder_entries as usize),
             translations: Cache::new(sizes.translation_entries as usize),
+            readers: vec![0; sizes.context_reads as usize],
         }
+    }
+}
+
+impl Caches {
+    /// Reads a context, which takes so long once there is a reader; returns when it is there.
+    fn context_read(&mut self, now: u64, time: u64) -> u64 {
+        let free = self.readers.iter_mut().min().expect("a NIC has a reader of contexts");
+        *free = now.max(*free) + time;
+        *free
     }
 }
 
@@ -70,7 +82,7 @@ impl Device {
             return 0;
         }
         self.refetch(env, self.profile.caches.context);
-        self.costs.send.context_stall
+        self.caches.context_read(env.now, self.costs.send.context_stall) - env.now
     }
 
     /// Looks up the translation of an address, and reads it where it is missing; returns the place.
