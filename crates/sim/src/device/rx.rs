@@ -185,8 +185,9 @@ impl Device {
         let Flight { packet, link_bytes, into, to, .. } = f;
         let (link_bytes, into) = (*link_bytes, *into);
         let cost = self.costs.receive.look(&priced(packet));
-        let (qp, requester) = (to.expect(HAS_QP), packet.is_answer());
-        let stall = self.context(env, qp, requester);
+        let (qp, is_answer) = (to.expect(HAS_QP), packet.is_answer());
+        // What an answer needs the NIC keeps with the request under way.
+        let stall = if is_answer { 0 } else { self.context(env, qp, false) };
         let state = &mut self.receiving.units[unit];
         let start = state.free_at.max(env.now);
         let end = start + cost + stall;
