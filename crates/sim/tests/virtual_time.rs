@@ -3,6 +3,7 @@
 mod common;
 
 use common::{PingPong, ping_pong_run, profile, read_run};
+use doorbell_nic::Profile;
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, RunError, Span, Time};
 
@@ -182,7 +183,11 @@ impl Program for Adds {
 
 /// When the last of `threads` has added 1000 times, each to its own line or all to one.
 fn adding(threads: u32, shared: bool) -> u64 {
-    let mut cluster = SimCluster::new(&profile("cib"), SimConfig::new(1));
+    adding_on(&profile("cib"), threads, shared)
+}
+
+fn adding_on(profile: &Profile, threads: u32, shared: bool) -> u64 {
+    let mut cluster = SimCluster::new(profile, SimConfig::new(1));
     let mem = cluster.alloc(0, 4096, PageSize::Huge).expect("memory");
     let tasks: Vec<_> = (0..threads)
         .map(|t| {
@@ -202,6 +207,15 @@ fn a_shared_line_is_passed_from_core_to_core() {
     let passed = adding(8, true);
     // 8000 additions one after the other, nearly each after a transfer between cores.
     let each = (host.line_transfer + host.atomic_op).as_ps();
+    assert!(passed > 7000 * each && passed < 8200 * each, "{passed} ps, {each} ps each");
+}
+
+#[test]
+fn a_line_that_others_wait_for_is_passed_faster() {
+    let mut queued = profile("cib");
+    queued.host.line_transfer_queued = Span::from_ns(20);
+    let each = (queued.host.line_transfer_queued + queued.host.atomic_op).as_ps();
+    let passed = adding_on(&queued, 8, true);
     assert!(passed > 7000 * each && passed < 8200 * each, "{passed} ps, {each} ps each");
 }
 
