@@ -193,10 +193,20 @@ impl<'a> Bounds<'a> {
                     let lines = self.shape().wqe_lines(self.costs().generation);
                     terms.time("lines of WQEs by MMIO", lines.into(), pcie.mmio_line);
                 }
-                Method::Doorbell { batch } => terms.time("Doorbells", 1.0 / f64::from(batch), pcie.doorbell),
+                Method::Doorbell { batch } => {
+                    let lines = self.list_doorbell_lines();
+                    let each = if lines > 0 { pcie.mmio_line * u64::from(lines) } else { pcie.doorbell };
+                    terms.time("Doorbells", 1.0 / f64::from(batch), each);
+                }
             },
             |terms| terms.time("Doorbells for RECVs", self.recv_posts(), pcie.doorbell),
         )
+    }
+
+    /// Lines that are written in place of a Doorbell.
+    fn list_doorbell_lines(&self) -> u32 {
+        let lines = self.shape().wqe_lines(self.costs().generation);
+        self.profile().nic.list_doorbell_lines(self.mix.batch, lines)
     }
 
     /// Time of read completions.
@@ -393,7 +403,9 @@ impl<'a> Bounds<'a> {
         terms.once("WQEs built", core.build(self.shape().inlined()) + core.send_line * u64::from(lines));
         match self.shape().method {
             Method::WqeByMmio => terms.time("lines of WQEs by MMIO", lines.into(), core.mmio_line),
-            Method::Doorbell { .. } => terms.time("Doorbells", 1.0 / batch, core.doorbell),
+            Method::Doorbell { .. } => {
+                terms.time("Doorbells", 1.0 / batch, core.list_doorbell(self.list_doorbell_lines()))
+            }
         }
         terms.time("completions of work requests", self.mix.signalled(), core.take(1));
     }

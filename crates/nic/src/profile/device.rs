@@ -99,6 +99,9 @@ section! {
         doorbell_reads_all: bool = "doorbell_reads_all" Flag 0..=1;
         /// Send WQEs it reads with one DMA where it does not read all.
         wqe_prefetch: u32 = "wqe_prefetch" Count 1..=4096;
+        /// Bytes that a Doorbell for a list may have: where its last WQE has no more, the driver writes that whole in
+        /// place of the Doorbell. The NIC reads it with the others all the same.
+        list_doorbell: u32 = "list_doorbell_bytes" Bytes 0..=1024;
         /// RECV WQEs it reads with one DMA.
         recv_prefetch: u32 = "recv_prefetch" Count 1..=4096;
         /// Largest inline payload in bytes.
@@ -239,6 +242,12 @@ impl Nic {
             (_, true) => 1,
             (_, false) => wqes.div_ceil(self.wqe_prefetch),
         }
+    }
+
+    /// Lines that the driver writes by MMIO as the Doorbell of a list of `wqes` WQEs, the last of which has so many; 0 for a
+    /// Doorbell of its own.
+    pub const fn list_doorbell_lines(&self, wqes: u32, lines: u32) -> u32 {
+        if wqes > 1 && lines * crate::wqe::LINE <= self.list_doorbell { lines } else { 0 }
     }
 
     /// Whether a message of `payload` bytes arrives in the CQE where inline-receive is on.
