@@ -4,7 +4,7 @@ use super::{Kind, Packet};
 use crate::{Nic, Profile, RecvShape};
 
 /// What a packet makes the NIC do that receives it, beside looking at it. A CQE of the requester is not
-/// among it: it costs its unit nothing.
+/// among it: it has a cost of its own, [`ReceiveCost::requester_cqe`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Bytes of payload to place in memory; 0 for none.
