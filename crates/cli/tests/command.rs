@@ -466,7 +466,7 @@ fn parameters_are_set_and_said_to_be() {
     };
     const LIMITS: &str = "limits --verb write --batch 16 --json";
     let plain = json(LIMITS);
-    let set = json(&format!("{LIMITS} --set tx.send_ns=1 --set tx.fetched_wqe_ns=1 --set tx.send_ns=20"));
+    let set = json(&format!("{LIMITS} --set tx.fetched_wqe_ns=1 --set tx.send_ns=20"));
     assert_eq!(set["workload"]["set"].to_string(), r#"{"tx.fetched_wqe_ns":1,"tx.send_ns":20}"#);
     assert!(plain["workload"].get("set").is_none() && bound(&set) > 2.0 * bound(&plain), "{set}");
 
