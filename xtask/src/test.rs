@@ -50,7 +50,7 @@ const STEPS: [Step; 6] = [
     ("lints", || step(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("documentation", || step(&["doc", "--quiet", "--workspace", "--no-deps"])),
     ("programs for the tests", packages::ensure_tested_programs),
-    ("tests", || step(&["test", "--quiet", "--workspace"])),
+    ("tests", || step(&["test", "--quiet", "--workspace", "--no-fail-fast"])),
     ("Soft-RoCE", soft_roce),
 ];
 

@@ -1,6 +1,6 @@
 //! The command as people call it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// The command, without results of earlier runs: there is no such directory, nor can one be made.
@@ -402,6 +402,17 @@ fn explain_says_that_nothing_is_advised_of_classes() {
     );
 }
 
+/// Whether a command with the file at `path` as its FILE is refused in one line that says so.
+#[track_caller]
+fn refuses_file(command: &str, path: &Path, said: &str) {
+    let path = path.to_str().unwrap();
+    let args: Vec<&str> = command.split(' ').map(|word| if word == "FILE" { path } else { word }).collect();
+    let output = doorbell(&args);
+    assert_eq!(output.status.code(), Some(2), "{command}: {output:?}");
+    assert!(stderr(&output).contains(said), "{command}: {output:?}");
+    assert_eq!(stderr(&output).lines().count(), 1, "{command}: {output:?}");
+}
+
 #[test]
 fn classes_go_with_no_flag_that_contradicts_them() {
     let path = file("classes-flags.toml", CLASSES);
@@ -422,14 +433,7 @@ fn classes_go_with_no_flag_that_contradicts_them() {
         ("sweep FILE --over class=5,6", "class has tables, which only a file can say"),
         ("simulate FILE --system rpc", "class means nothing to rpc"),
     ] {
-        let words: Vec<&str> =
-            command.split(' ').map(|w| if w == "FILE" { path.to_str().unwrap() } else { w }).collect();
-        let output = doorbell(&words);
-        assert_eq!(output.status.code(), Some(2), "{command}: {output:?}");
-        assert!(
-            stderr(&output).contains(said) && stderr(&output).lines().count() == 1,
-            "{command}: {output:?}"
-        );
+        refuses_file(command, &path, said);
     }
     let qps = simulated(path.to_str().unwrap(), "--qps 3 --warmup 10us --duration 10us");
     assert_eq!(
@@ -448,12 +452,7 @@ fn groups_go_with_no_flag_that_contradicts_them() {
         ("simulate FILE --threads 9", "a machine of profile cx3 has cores 8"),
         ("simulate FILE --system herd-kv", "a file must not have [[machine]] tables"),
     ] {
-        let args: Vec<&str> =
-            line.split(' ').map(|word| if word == "FILE" { path.to_str().unwrap() } else { word }).collect();
-        let output = doorbell(&args);
-        assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
-        assert!(stderr(&output).contains(part), "{line}: {output:?}");
-        assert_eq!(stderr(&output).lines().count(), 1, "{line}: {output:?}");
+        refuses_file(line, &path, part);
     }
 }
 

@@ -225,16 +225,18 @@ fn less_of_the_nic_does_less() {
     assert!(one < 0.2 * all, "READs under way: {one} of {all}");
 }
 
+/// Lines that an operation between two machines reads where it is posted, and writes where it goes.
+fn lines(toml: &str) -> [f64; 2] {
+    let outcome = simulate(toml);
+    let operations = outcome.mops * 1e6 * outcome.measured.duration.span().as_secs_f64();
+    [outcome.pcie[0].rdcur, outcome.pcie[1].itom].map(|lines| lines as f64 / operations)
+}
+
 /// Lines that the NICs of machine 0 and 1 read and write for an operation.
 #[test]
 fn buffers_lie_where_it_is_said() {
     let base = "verb = \"write\"\ntransport = \"rc\"\nmachines = 2\nthreads = 1\nqps = 1\nsize = 64\nsignal_every = 1\n\
                 warmup = \"50us\"\nduration = \"200us\"\n";
-    let lines = |toml: &str| {
-        let outcome = simulate(&format!("{base}{toml}"));
-        let operations = outcome.mops * 1e6 * outcome.measured.duration.span().as_secs_f64();
-        [outcome.pcie[0].rdcur, outcome.pcie[1].itom].map(|lines| lines as f64 / operations)
-    };
     for (toml, read, written) in [
         ("inline = false", 1.0, 1.0),
         ("offset = 1\ninline = false", 2.0, 2.0),
@@ -245,8 +247,7 @@ fn buffers_lie_where_it_is_said() {
         ("sges = 4\noffset = 60", 5.0, 2.0),
         ("sges = 4\npieces = \"apart\"\noffset = 60", 8.0, 2.0),
     ] {
-        let found = lines(toml);
-        for (found, expected) in found.into_iter().zip([read, written]) {
+        for (found, expected) in lines(&format!("{base}{toml}")).into_iter().zip([read, written]) {
             assert!((found - expected).abs() < 0.08, "{toml}: {found}, not {expected}");
         }
     }
@@ -259,11 +260,7 @@ fn operations_begin_at_any_byte() {
     let base = "verb = \"write\"\ntransport = \"rc\"\nmachines = 2\nthreads = 1\nqps = 2\nsignal_every = 1\n\
                 warmup = \"50us\"\nduration = \"2ms\"\ninline = false\naddresses = \"any-byte\"\n";
     for (size, batch) in [(1, 1), (32, 1), (64, 4), (200, 3)] {
-        let lines = |regions: &str| {
-            let outcome = simulate(&format!("{base}size = {size}\nbatch = {batch}\n{regions}"));
-            let operations = outcome.mops * 1e6 * outcome.measured.duration.span().as_secs_f64();
-            [outcome.pcie[0].rdcur, outcome.pcie[1].itom].map(|lines| lines as f64 / operations)
-        };
+        let base = format!("{base}size = {size}\nbatch = {batch}\n");
         let aligned = f64::from((size as u32).div_ceil(64));
         let any = 1.0 + f64::from(size - 1) / 64.0;
         // What is posted in lists is read by DMA, a line each.
@@ -274,7 +271,8 @@ fn operations_begin_at_any_byte() {
             ("local_region = 2097152", any, aligned),
             ("remote_region = 2097152", aligned, any),
         ] {
-            for (found, expected) in lines(regions).into_iter().zip([read + wqe, written]) {
+            for (found, expected) in lines(&format!("{base}{regions}")).into_iter().zip([read + wqe, written])
+            {
                 assert!(
                     (found - expected).abs() < 0.03 * expected,
                     "{size} {regions}: {found}, not {expected}"

@@ -194,8 +194,7 @@ impl<'a> Bounds<'a> {
                     terms.time("lines of WQEs by MMIO", lines.into(), pcie.mmio_line);
                 }
                 Method::Doorbell { batch } => {
-                    let lines = self.list_doorbell_lines();
-                    let each = if lines > 0 { pcie.mmio_line * u64::from(lines) } else { pcie.doorbell };
+                    let each = pcie.list_doorbell(self.list_doorbell_lines());
                     terms.time("Doorbells", 1.0 / f64::from(batch), each);
                 }
             },

@@ -7,6 +7,8 @@ use crate::core::index::{Id, QpId};
 use crate::host::{ALLOCATED, Host, Place};
 use crate::world::Env;
 use doorbell_nic::Caches as Sizes;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// The cache of send WQEs: they leave in the order in which they came. Each is used once or twice and in about that
 /// order, so that nothing else is to be gained by another policy.
@@ -48,7 +50,8 @@ pub(crate) struct Caches {
 }
 
 impl Caches {
-    pub(super) fn new(sizes: &Sizes) -> Caches {
+    /// Caches of a NIC with so many units: as each of them waits for the context that it reads, no more readers are ever busy.
+    pub(super) fn new(sizes: &Sizes, units: u32) -> Caches {
         Caches {
             wqes: WqeCache {
                 entries: sizes.wqe_entries.into(),
@@ -60,7 +63,7 @@ impl Caches {
             requester: Cache::new(sizes.requester_entries as usize),
             responder: Cache::new(sizes.responder_entries as usize),
             translations: Cache::new(sizes.translation_entries as usize),
-            readers: vec![0; sizes.context_reads as usize],
+            readers: vec![0; sizes.context_reads.min(units) as usize],
         }
     }
 }
@@ -102,16 +105,6 @@ impl Device {
 
 const ABSENT: u32 = u32::MAX;
 
-/// A number below `below`, for the `number`-th draw.
-#[inline]
-fn drawn(number: u64, below: usize) -> usize {
-    // The finaliser of SplitMix64.
-    let x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((u128::from(x ^ (x >> 31)) * below as u128) >> 64) as usize
-}
-
 /// Entries of limited number, named by small numbers. Where one must make room, it is drawn: what a NIC does is not
 /// known, and of the policies that are simple only this one has no cliff where as many users as entries take turns and
 /// one more comes.
@@ -121,8 +114,8 @@ pub(crate) struct Cache {
     keys: Vec<u32>,
     /// Place of each key.
     place: Vec<u32>,
-    /// Entries that had to make room.
-    evicted: u64,
+    /// Draws who makes room.
+    random: SplitMix64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     /// An entry has ever had to make room.
@@ -135,7 +128,7 @@ impl Cache {
             capacity: capacity.max(1),
             keys: Vec::new(),
             place: Vec::new(),
-            evicted: 0,
+            random: SplitMix64::seed_from_u64(0),
             hits: 0,
             misses: 0,
             was_short: false,
@@ -165,8 +158,7 @@ impl Cache {
             return;
         }
         self.was_short = true;
-        self.evicted += 1;
-        let place = drawn(self.evicted, self.capacity);
+        let place = ((u128::from(self.random.next_u64()) * self.capacity as u128) >> 64) as usize;
         let evicted = std::mem::replace(&mut self.keys[place], key);
         self.place[evicted as usize] = ABSENT;
         self.place[key as usize] = place as u32;

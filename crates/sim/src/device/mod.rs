@@ -104,7 +104,7 @@ impl Device {
             sending: Sending::new(profile.tx.units),
             receiving: Receiving::new(profile.rx.units),
             locks: Locks::new(profile.atomics.slots),
-            caches: Caches::new(&profile.caches),
+            caches: Caches::new(&profile.caches, profile.tx.units + profile.rx.units),
             pcie: PcieLink::new(costs.pcie.clone(), profile.link.receive_buffer),
             dma: Dma::default(),
             ethernet: None,
