@@ -61,3 +61,51 @@ fn contexts_that_are_read_one_at_a_time_are_the_limit() {
     assert!((3.8..4.4).contains(&reads(2)), "{}", reads(2));
     assert!(reads(256) > 4.0 * reads(2), "{}", reads(256));
 }
+
+#[test]
+fn an_answer_with_data_needs_its_wqe_again() {
+    // Of two READs under way the older one's WQE has made room for the younger one's.
+    let two = |verb: &str, set: &str| {
+        let toml = format!("verb = \"{verb}\"\nmachines = 2\nthreads = 1\nqps = 1\nwindow = 2");
+        let outcome = simulate(&toml, set);
+        let operations = outcome.mops * 1e6 * outcome.measured.duration.span().as_secs_f64();
+        (latency(&outcome), outcome.pcie[0].rdcur as f64 / operations)
+    };
+    let short = "\"caches.read_wqe_entries\" = 1";
+    let ((kept, _), (again, lines)) = (two("read", ""), two("read", short));
+    assert!((405.0..480.0).contains(&(again - kept)), "{kept} and {again} ns");
+    assert!((lines - 1.0).abs() < 0.02, "{lines} lines a READ");
+    // Nobody needs the WQE of what is only acknowledged.
+    assert_eq!(two("write", short), two("write", ""));
+}
+
+#[test]
+fn a_payload_beyond_the_buffer_costs_its_sending_unit_once() {
+    let more = |verb: &str, size: u32| {
+        let toml = format!(
+            "verb = \"{verb}\"\nsize = {size}\nmachines = 2\nthreads = 1\nqps = 1\nwindow = 1\ninline = false"
+        );
+        latency(&simulate(&toml, "\"tx.larger_payload_ns\" = 100")) - latency(&simulate(&toml, ""))
+    };
+    for verb in ["read", "write"] {
+        assert!(more(verb, 256).abs() < 1e-9, "{verb}");
+        assert!((more(verb, 257) - 100.0).abs() < 10.0, "{verb}: {}", more(verb, 257));
+        assert!((more(verb, 4096) - 100.0).abs() < 10.0, "{verb}: {}", more(verb, 4096));
+    }
+}
+
+#[test]
+fn a_qp_may_send_several_packets_in_its_turn() {
+    let missing = |burst: u32| {
+        let lists =
+            "verb = \"write\"\nmachines = 3\nthreads = 2\nqps = 1\nbatch = 16\npattern = \"outbound\"";
+        let set =
+            format!("\"tx.units\" = 1\n\"caches.requester_entries\" = 1\n\"tx.burst_packets\" = {burst}");
+        let outcome = simulate(lists, &set);
+        let contexts = outcome.caches.iter().find(|c| c.machine == 0 && c.cache.name() == "qp-requester");
+        let contexts = contexts.expect("a NIC has contexts");
+        contexts.misses as f64 / (contexts.hits + contexts.misses) as f64
+    };
+    let by = [1, 4, 16].map(missing);
+    assert!(by[0] > 0.9 && (0.2..0.35).contains(&by[1]) && by[2] < 0.12, "{by:?}");
+}

@@ -104,7 +104,10 @@ impl Profile {
             // Their number stays: other than a power of two it would choose locks by other bits, which
             // is another NIC, not a somewhat better one.
             Resource::AtomicLocks => factor.faster([&mut self.device.atomics.hold]),
-            Resource::WqeCache => factor.more_u32(&mut self.device.caches.wqe_entries),
+            Resource::WqeCache => {
+                factor.more_u32(&mut self.device.caches.wqe_entries);
+                factor.more_u32(&mut self.device.caches.read_wqe_entries);
+            }
             Resource::QpContextCache => {
                 factor.more_u32(&mut self.device.caches.requester_entries);
                 factor.more_u32(&mut self.device.caches.responder_entries);
@@ -179,6 +182,7 @@ impl Profile {
             &mut t.idle_qp,
             &mut t.payload_dma,
             &mut t.extra_packet,
+            &mut t.larger_payload,
             &mut t.response,
             &mut t.ack,
         ]);

@@ -42,6 +42,11 @@ impl Packet {
         Packet { kind, begins: true, ends: true, imm: false, datagram: false, payload: 0 }
     }
 
+    /// Whether its answer brings data.
+    pub const fn is_answered_with_data(&self) -> bool {
+        matches!(self.kind, Kind::ReadRequest | Kind::Atomic)
+    }
+
     /// Whether it goes from responder to requester.
     pub const fn is_answer(&self) -> bool {
         matches!(self.kind, Kind::ReadResponse | Kind::AtomicAck | Kind::Ack)

@@ -28,6 +28,8 @@ pub struct SendCost {
     extra_line: u64,
     dma: u64,
     extra_packet: u64,
+    buffer: u32,
+    larger_payload: u64,
     response: u64,
     ack: u64,
 }
@@ -46,6 +48,8 @@ impl SendCost {
             extra_line: tx.extra_line.as_ps(),
             dma: tx.payload_dma.as_ps(),
             extra_packet: tx.extra_packet.as_ps(),
+            buffer: tx.payload_buffer,
+            larger_payload: tx.larger_payload.as_ps(),
             response: tx.response.as_ps(),
             ack: tx.ack.as_ps(),
         }
@@ -55,7 +59,7 @@ impl SendCost {
     /// bytes need ([`super::dmas`]; none of inline payload). What caches miss comes on top.
     #[inline]
     pub fn request(&self, packet: &Packet, wqe: Wqe, dmas: u32) -> u64 {
-        let reading = self.dma * u64::from(dmas);
+        let reading = self.dma * u64::from(dmas) + if dmas > 0 { self.of_buffer(packet) } else { 0 };
         if !packet.begins {
             return reading + self.extra_packet;
         }
@@ -73,8 +77,14 @@ impl SendCost {
     pub fn answer(&self, packet: &Packet) -> u64 {
         match packet.kind {
             Kind::Ack => self.ack,
-            Kind::ReadResponse if !packet.begins => self.extra_packet,
-            _ => self.response,
+            Kind::ReadResponse if !packet.begins => self.extra_packet + self.of_buffer(packet),
+            _ => self.response + self.of_buffer(packet),
         }
+    }
+
+    /// Added where a payload does not fit the buffer.
+    #[inline]
+    fn of_buffer(&self, packet: &Packet) -> u64 {
+        if packet.payload > self.buffer { self.larger_payload } else { 0 }
     }
 }

@@ -144,6 +144,12 @@ section! {
         payload_dma: Span = "payload_dma_ns" Nanoseconds 0..=100000;
         /// Added for each packet of a message after the first.
         extra_packet: Span = "extra_packet_ns" Nanoseconds 0..=100000;
+        /// Payload of a packet that a unit has a buffer for, where it is read by DMA.
+        payload_buffer: u32 = "payload_buffer_bytes" Bytes 1..=65536;
+        /// Added for a packet with more payload than that.
+        larger_payload: Span = "larger_payload_ns" Nanoseconds 0..=100000;
+        /// Packets that a QP which has them sends one after another before it is the next QP's turn.
+        burst: u32 = "burst_packets" Count 1..=1024;
         /// First packet of the answer to a READ, or the answer to an atomic (responder).
         response: Span = "response_ns" Nanoseconds 0..=100000;
         /// An ACK (responder).
@@ -190,11 +196,13 @@ section! {
 section! {
     /// What the NIC keeps in its SRAM.
     Caches in "caches" {
-        /// Send WQEs.
+        /// Send WQEs that are to be sent.
         wqe_entries: u32 = "wqe_entries" Count 1..=1048576;
         /// How long a sending unit stands still for a request whose WQE is missing, beyond what
         /// the PCIe read hides.
         wqe_stall: Span = "wqe_stall_ns" Nanoseconds 0..=100000;
+        /// WQEs of READs and atomics that were sent and wait for their answers.
+        read_wqe_entries: u32 = "read_wqe_entries" Count 1..=1048576;
         /// QP contexts of requesters.
         requester_entries: u32 = "requester_entries" Count 1..=1048576;
         /// QP contexts of responders.

@@ -14,13 +14,11 @@ impl Device {
     /// A send work request has ended. Those of a QP complete in order: behind packets that complete theirs
     /// when they leave, it must wait.
     pub(super) fn ended(&mut self, env: &mut Env, qp: QpId, ended: Ended) {
-        let state = *self.qps[qp].wqe(ended.wqe);
-        if !self.caches.wqes.look_up(state.entered, env.counts()) {
-            let bytes = wqe::pad(u32::from(state.bytes));
-            if ended.brought_data() {
-                return self.read_wqe_again(env, qp, bytes, ended);
+        if ended.brought_data() {
+            let state = *self.qps[qp].wqe(ended.wqe);
+            if !self.caches.wqes.look_up_asked(state.asked, env.counts()) {
+                return self.read_wqe_again(env, qp, wqe::pad(u32::from(state.bytes)), ended);
             }
-            self.refetch(env, bytes);
         }
         let slot = &mut self.qps[qp];
         if slot.left < slot.leaving {

@@ -10,11 +10,35 @@ use doorbell_nic::Caches as Sizes;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// The cache of send WQEs: they leave in the order in which they came. Each is used once or twice and in about that
-/// order, so that nothing else is to be gained by another policy.
-pub(crate) struct WqeCache {
+/// WQEs that leave a cache in the order in which they came. Each is used once and in about that order, so that nothing else
+/// is to be gained by another policy.
+struct InOrder {
     entries: u64,
     entered: u64,
+}
+
+impl InOrder {
+    fn of(entries: u32) -> InOrder {
+        InOrder { entries: entries.into(), entered: 0 }
+    }
+
+    #[inline]
+    fn enter(&mut self) -> u64 {
+        self.entered += 1;
+        self.entered
+    }
+
+    #[inline]
+    fn holds(&self, number: u64) -> bool {
+        self.entered - number < self.entries
+    }
+}
+
+/// The caches of send WQEs: of those that are to be sent, and of READs and atomics that were, whose answers bring data and need to
+/// know where they belong.
+pub(crate) struct WqeCache {
+    to_send: InOrder,
+    asked: InOrder,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     /// Some look-up has ever missed.
@@ -22,17 +46,44 @@ pub(crate) struct WqeCache {
 }
 
 impl WqeCache {
+    fn new(sizes: &Sizes) -> WqeCache {
+        WqeCache {
+            to_send: InOrder::of(sizes.wqe_entries),
+            asked: InOrder::of(sizes.read_wqe_entries),
+            hits: 0,
+            misses: 0,
+            was_short: false,
+        }
+    }
+
     /// A WQE comes in; returns its number, by which it is looked up.
     #[inline]
     pub(super) fn enter(&mut self) -> u64 {
-        self.entered += 1;
-        self.entered
+        self.to_send.enter()
     }
 
-    /// Whether the WQE with this number is still there. `counted` says whether the look-up counts.
+    /// A request has been made that is answered with data; returns the number by which its WQE is looked up then.
+    #[inline]
+    pub(super) fn ask(&mut self) -> u64 {
+        self.asked.enter()
+    }
+
+    /// Whether the WQE with this number that is to be sent is still there. `counted` says whether the look-up counts.
     #[inline]
     pub(super) fn look_up(&mut self, number: u64, counted: bool) -> bool {
-        let there = self.entered - number < self.entries;
+        let there = self.to_send.holds(number);
+        self.found(there, counted)
+    }
+
+    /// The same of one that was sent.
+    #[inline]
+    pub(super) fn look_up_asked(&mut self, number: u64, counted: bool) -> bool {
+        let there = self.asked.holds(number);
+        self.found(there, counted)
+    }
+
+    #[inline]
+    fn found(&mut self, there: bool, counted: bool) -> bool {
         self.was_short |= !there;
         *(if there { &mut self.hits } else { &mut self.misses }) += u64::from(counted);
         there
@@ -53,13 +104,7 @@ impl Caches {
     /// Caches of a NIC with so many units: as each of them waits for the context that it reads, no more readers are ever busy.
     pub(super) fn new(sizes: &Sizes, units: u32) -> Caches {
         Caches {
-            wqes: WqeCache {
-                entries: sizes.wqe_entries.into(),
-                entered: 0,
-                hits: 0,
-                misses: 0,
-                was_short: false,
-            },
+            wqes: WqeCache::new(sizes),
             requester: Cache::new(sizes.requester_entries as usize),
             responder: Cache::new(sizes.responder_entries as usize),
             translations: Cache::new(sizes.translation_entries as usize),

@@ -22,12 +22,14 @@ pub(crate) struct WqeSlot {
     pub(crate) bytes: u16,
     /// It came by MMIO rather than by DMA.
     pub(crate) by_mmio: bool,
-    /// Number in the order in which WQEs entered the WQE cache.
+    /// Number in the order in which WQEs came to be sent.
     pub(crate) entered: u64,
+    /// Number in the order in which those were sent that are answered with data.
+    pub(crate) asked: u64,
 }
 
 impl WqeSlot {
-    const EMPTY: WqeSlot = WqeSlot { inline: Payload::EMPTY, bytes: 0, by_mmio: false, entered: 0 };
+    const EMPTY: WqeSlot = WqeSlot { inline: Payload::EMPTY, bytes: 0, by_mmio: false, entered: 0, asked: 0 };
 }
 
 /// The WQEs of a send queue: as `transport`'s queue, with room for as many as have been in use at once, where
