@@ -95,11 +95,13 @@ fn value(value: f64, unit: Unit) -> String {
 fn basis(p: &Parameter) -> (&'static str, String) {
     match &p.basis {
         Basis::Published { source } => ("published", source.clone()),
-        Basis::Calibrated { claims, measurements, how } => {
+        Basis::Calibrated { claims, measurements, how, .. } => {
             let from: Vec<&str> = claims.iter().chain(measurements).map(String::as_str).collect();
             ("calibrated", format!("{how} (from {})", from.join(", ")))
         }
-        Basis::Assumed { reason, alternative } => ("assumed", format!("{reason}; could be {alternative}")),
+        Basis::Assumed { reason, alternative, .. } => {
+            ("assumed", format!("{reason}; could be {alternative}"))
+        }
         Basis::Set { instead_of } => ("set by you", format!("instead of {}", value(*instead_of, p.unit))),
     }
 }

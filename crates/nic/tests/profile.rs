@@ -126,7 +126,30 @@ fn a_basis_needs_its_own_notes() {
     assert!(lanes(r#"basis = "published""#).contains("pcie.lanes is published: it needs `source`"));
     assert!(lanes(r#"basis = "published", source = "x", reason = "y""#).contains("no other note"));
     assert!(lanes(r#"basis = "calibrated", how = "x""#).contains("it needs `claims` or `measurements`"));
-    assert!(lanes(r#"basis = "assumed", reason = "x""#).contains("it needs `reason` and `alternative`"));
+    assert!(
+        lanes(r#"basis = "assumed", reason = "x""#)
+            .contains("it needs `reason` and one of `range`, `same_as` and `alternative`")
+    );
+}
+
+#[test]
+fn what_else_a_value_could_be_is_checked() {
+    let ack = |notes: &str| {
+        error_with(
+            "ack_ns =",
+            &format!("ack_ns = {{ value = 40, basis = \"assumed\", reason = \"x\", {notes} }}"),
+        )
+    };
+    assert!(ack("range = [50, 60]").contains("tx.ack_ns is 40, not within 50 to 60"));
+    assert!(ack("range = [60, 30]").contains("tx.ack_ns has a range that begins at 60, but ends at 30"));
+    assert!(
+        ack("range = [30, 60], alternative = \"more\"")
+            .contains("one of `range`, `same_as` and `alternative`")
+    );
+    assert!(
+        ack("same_as = \"tx.send_ns\"").contains("tx.ack_ns is 40, but is to be as tx.send_ns, which is")
+    );
+    assert!(ack("same_as = \"rx.ack_ns\"").contains("rx.ack_ns, which is no parameter before it"));
 }
 
 #[test]

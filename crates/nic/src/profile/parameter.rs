@@ -27,6 +27,9 @@ pub enum Basis {
         measurements: Vec<String>,
         /// How the value follows from them.
         how: String,
+        /// What it could be as far as is known without them, from the least to the most, in the parameter's unit.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        range: Option<[f64; 2]>,
     },
     /// Chosen.
     Assumed {
@@ -34,6 +37,12 @@ pub enum Basis {
         reason: String,
         /// What else it could be.
         alternative: String,
+        /// That as a range, from the least to the most, in the parameter's unit.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        range: Option<[f64; 2]>,
+        /// The parameter whose value it has, whatever that is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        same_as: Option<String>,
     },
     /// Set by whoever asks, over what the profile has.
     Set {
@@ -122,11 +131,11 @@ impl Parameter {
     pub fn note(&self) -> String {
         match &self.basis {
             Basis::Published { source } => source.clone(),
-            Basis::Calibrated { claims, measurements, how } => {
+            Basis::Calibrated { claims, measurements, how, .. } => {
                 let used: Vec<&str> = claims.iter().chain(measurements).map(String::as_str).collect();
                 format!("{how} (from {})", used.join("; "))
             }
-            Basis::Assumed { reason, alternative } => format!("{reason} (could be {alternative})"),
+            Basis::Assumed { reason, alternative, .. } => format!("{reason} (could be {alternative})"),
             Basis::Set { instead_of } => format!("set by you, instead of {instead_of}"),
         }
     }
@@ -175,30 +184,78 @@ pub(super) struct Entry {
     how: Option<String>,
     reason: Option<String>,
     alternative: Option<String>,
+    range: Option<[f64; 2]>,
+    same_as: Option<String>,
 }
 
 impl Entry {
     /// The basis, with exactly the notes that it needs.
     fn basis(&self) -> Result<Basis, String> {
-        let used_data = !self.claims.is_empty() || !self.measurements.is_empty();
-        match (self.basis, &self.source, &self.how, &self.reason, &self.alternative, used_data) {
-            (BasisName::Published, Some(source), None, None, None, false) => {
+        if let Some([least, most]) = self.range
+            && least >= most
+        {
+            return Err(format!("has a range that begins at {least}, but ends at {most}"));
+        }
+        match self.basis {
+            BasisName::Published => self.published(),
+            BasisName::Calibrated => self.calibrated(),
+            BasisName::Assumed => self.assumed(),
+        }
+    }
+
+    fn used_data(&self) -> bool {
+        !self.claims.is_empty() || !self.measurements.is_empty()
+    }
+
+    /// What else it could be: said in words, as a range, or as another parameter.
+    fn has_other(&self) -> bool {
+        self.alternative.is_some() || self.range.is_some() || self.same_as.is_some()
+    }
+
+    fn published(&self) -> Result<Basis, String> {
+        match (&self.source, &self.how, &self.reason) {
+            (Some(source), None, None) if !self.used_data() && !self.has_other() => {
                 Ok(Basis::Published { source: source.clone() })
             }
-            (BasisName::Published, ..) => Err("is published: it needs `source` and no other note".into()),
-            (BasisName::Calibrated, None, Some(how), None, None, true) => Ok(Basis::Calibrated {
-                claims: self.claims.clone(),
-                measurements: self.measurements.clone(),
-                how: how.clone(),
-            }),
-            (BasisName::Calibrated, ..) => {
-                Err("is calibrated: it needs `claims` or `measurements`, `how`, and no other note".into())
+            _ => Err("is published: it needs `source` and no other note".into()),
+        }
+    }
+
+    fn calibrated(&self) -> Result<Basis, String> {
+        let others = [&self.source, &self.reason, &self.alternative, &self.same_as];
+        match &self.how {
+            Some(how) if self.used_data() && others.into_iter().all(Option::is_none) => {
+                Ok(Basis::Calibrated {
+                    claims: self.claims.clone(),
+                    measurements: self.measurements.clone(),
+                    how: how.clone(),
+                    range: self.range,
+                })
             }
-            (BasisName::Assumed, None, None, Some(reason), Some(alternative), false) => {
-                Ok(Basis::Assumed { reason: reason.clone(), alternative: alternative.clone() })
+            _ => {
+                let needs = "is calibrated: it needs `claims` or `measurements`, `how`, and no other note than `range`";
+                Err(needs.into())
             }
-            (BasisName::Assumed, ..) => {
-                Err("is assumed: it needs `reason` and `alternative` and no other note".into())
+        }
+    }
+
+    fn assumed(&self) -> Result<Basis, String> {
+        let alternative = match (&self.alternative, self.range, &self.same_as) {
+            (Some(alternative), None, None) => Some(alternative.clone()),
+            (None, Some([least, most]), None) => Some(format!("{least} to {most}")),
+            (None, None, Some(other)) => Some(format!("anything, with {other}")),
+            _ => None,
+        };
+        match (&self.reason, alternative) {
+            (Some(reason), Some(alternative))
+                if !self.used_data() && self.source.is_none() && self.how.is_none() =>
+            {
+                let (range, same_as) = (self.range, self.same_as.clone());
+                Ok(Basis::Assumed { reason: reason.clone(), alternative, range, same_as })
+            }
+            _ => {
+                let needs = "is assumed: it needs `reason` and one of `range`, `same_as` and `alternative`, and no other note";
+                Err(needs.into())
             }
         }
     }
@@ -349,7 +406,23 @@ impl<'a> Reader<'a> {
         let value = number(&entry.value, unit)
             .map_err(|kind| self.error(at, format!("{name} is {}, but must be {kind}", entry.value)))?;
         within(&name, value, range).map_err(|why| self.error(at, why))?;
+        self.check(&name, value, &basis).map_err(|why| self.error(at, why))?;
         Ok(Parameter { name, value, unit, basis, base: None })
+    }
+
+    /// Whether a value lies within what its parameter could be, and is that of the parameter before it that it follows.
+    fn check(&self, name: &str, value: f64, basis: &Basis) -> Result<(), String> {
+        if let Basis::Calibrated { range: Some(range), .. } | Basis::Assumed { range: Some(range), .. } =
+            basis
+        {
+            within(name, value, range[0]..=range[1])?;
+        }
+        let Basis::Assumed { same_as: Some(other), .. } = basis else { return Ok(()) };
+        match self.parameters.iter().find(|p| p.name == *other) {
+            Some(p) if p.value == value => Ok(()),
+            Some(p) => Err(format!("{name} is {value}, but is to be as {other}, which is {}", p.value)),
+            None => Err(format!("{name} is to be as {other}, which is no parameter before it")),
+        }
     }
 
     /// A parameter of the base, set to this value.
