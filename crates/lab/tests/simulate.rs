@@ -162,6 +162,17 @@ fn clients_drive_a_server_by_what_they_can_post_together() {
     assert!(three < 3.05 * posts.mops, "{three} of three cx3, of which one posts {}", posts.mops);
 }
 
+/// A cx3 posts a little more than the server takes from its QPs, and what waits fills the server's receive buffer. A cx, of
+/// which the server could take more, gets its turn there all the same.
+#[test]
+fn who_waits_for_room_gets_it_in_turn() {
+    let toml = "verb = \"write\"\ntransport = \"uc\"\npattern = \"inbound\"\nsize = 16\nthreads = 4\n";
+    let rate = |groups: &[(&str, u32)]| mixed_after(200, toml, groups);
+    let (cx3, cx) = (rate(&[("cib", 1), ("cx3", 1)]).mops, rate(&[("cib", 1), ("cx", 1)]).mops);
+    let both = rate(&[("cib", 1), ("cx3", 1), ("cx", 1)]).mops_per_machine;
+    assert!(both[1] > 0.95 * cx3 && both[2] > 0.95 * cx, "{cx3} and {cx} alone, {both:?} together");
+}
+
 #[test]
 fn who_posts_in_turn_waits_for_the_slowest() {
     let toml = "verb = \"write\"\npattern = \"outbound\"\ntransport = \"rc\"\nsize = 2048\nsignal_every = 1\nthreads = 4\n";

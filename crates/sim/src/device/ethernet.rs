@@ -281,7 +281,7 @@ impl Device {
     pub(crate) fn frame_out(&mut self, env: &mut Env, flight: FlightId) {
         let Env { fabric, flights, queue, now, .. } = env;
         let f = &flights[flight];
-        if fabric.ports[f.out].is_blocked() || !fabric.may_leave(*now, queue, f) {
+        if fabric.ports[f.out].is_blocked() || !fabric.may_leave(*now, queue, f, false) {
             return fabric.wait(flight, f.out, Maybe::NONE);
         }
         let link_bytes = f.link_bytes;

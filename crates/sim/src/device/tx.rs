@@ -396,7 +396,7 @@ impl Device {
     fn depart(&mut self, env: &mut Env, flight: FlightId, unit: Maybe<UnitId>) -> bool {
         let Env { fabric, flights, queue, now, .. } = env;
         let f = &flights[flight];
-        if !fabric.ports[f.out].is_blocked() && fabric.may_leave(*now, queue, f) {
+        if !fabric.ports[f.out].is_blocked() && fabric.may_leave(*now, queue, f, false) {
             self.leave(env, flight);
             return true;
         }
@@ -404,11 +404,12 @@ impl Device {
         unit.is_none()
     }
 
-    /// A port sends what may leave by now.
-    pub(crate) fn drain_port(&mut self, env: &mut Env, port: PortId) {
+    /// A port sends what may leave by now: of what waits for room that others wait for, too, one packet at its turn.
+    pub(crate) fn drain_port(&mut self, env: &mut Env, port: PortId, mut is_its_turn: bool) {
         env.fabric.ports[port].stalled = false;
         while let Some(&(flight, unit)) = env.fabric.ports[port].queue.front() {
-            if !env.fabric.may_leave(env.now, &mut env.queue, &env.flights[flight]) {
+            let first = std::mem::take(&mut is_its_turn);
+            if !env.fabric.may_leave(env.now, &mut env.queue, &env.flights[flight], first) {
                 return;
             }
             env.fabric.ports[port].queue.pop_front();

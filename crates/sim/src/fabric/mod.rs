@@ -13,6 +13,7 @@ pub(crate) use segment::{Control, Segment, To};
 use crate::core::index::{DeviceId, FlightId, IdVec, Maybe, PortId, UnitId};
 use crate::core::queue::{Event, EventQueue};
 use crate::core::server::Window;
+use crate::core::slab::Slab;
 use doorbell_nic::Link;
 use doorbell_nic::cost::WireCost;
 use layers::{Fate, LinkLayers};
@@ -76,10 +77,16 @@ impl Fabric {
         }
     }
 
-    /// Whether the port has not too much under way already and its peer has room for the packet;
-    /// otherwise the port will be looked at again when that has changed.
+    /// Whether the port has not too much under way already, and its peer has room for the packet, for which no other port
+    /// waits unless it is this one's turn; otherwise the port will be looked at again when that has changed.
     #[inline]
-    pub(crate) fn may_leave(&mut self, now: u64, queue: &mut EventQueue, flight: &Flight) -> bool {
+    pub(crate) fn may_leave(
+        &mut self,
+        now: u64,
+        queue: &mut EventQueue,
+        flight: &Flight,
+        is_its_turn: bool,
+    ) -> bool {
         let bytes = u64::from(flight.link_bytes);
         let out = &mut self.ports[flight.out];
         if let Some(at) = out.has_too_much(now) {
@@ -89,7 +96,7 @@ impl Fabric {
         }
         let Some(into) = flight.into.get() else { return true };
         let peer = &mut self.ports[into];
-        if peer.room < bytes {
+        if peer.room < bytes || !(is_its_turn || peer.waiting.is_empty()) {
             peer.waiting.push_back(flight.out);
             self.ports[flight.out].stalled = true;
             return false;
@@ -140,17 +147,18 @@ impl Fabric {
         }
     }
 
-    /// The port that has room again, and how many wait for that.
+    /// The port that has room again.
     #[inline]
-    pub(crate) fn take_made_room(&mut self) -> Option<(PortId, usize)> {
-        let port = self.made_room.take()?;
-        Some((port, self.ports[port].waiting.len()))
+    pub(crate) fn take_made_room(&mut self) -> Option<PortId> {
+        self.made_room.take()
     }
 
-    /// The next port that waits for room at `port`, if there is some.
-    pub(crate) fn next_waiting(&mut self, port: PortId) -> Option<PortId> {
-        let port = &mut self.ports[port];
-        if port.room < port.least_room { None } else { port.waiting.pop_front() }
+    /// The next port that waits for room at `port`, if there is some for its packet.
+    pub(crate) fn next_waiting(&mut self, port: PortId, flights: &Slab<FlightId, Flight>) -> Option<PortId> {
+        let Port { room, least_room, ref waiting, .. } = self.ports[port];
+        let first = self.ports[*waiting.front()?].queue.front();
+        let bytes = first.map_or(0, |(flight, _)| u64::from(flights[*flight].link_bytes));
+        if room < least_room.max(bytes) { None } else { self.ports[port].waiting.pop_front() }
     }
 
     /// A packet that may not leave waits at its port, and the sending unit with it.

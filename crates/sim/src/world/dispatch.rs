@@ -168,7 +168,7 @@ impl World {
             }
             Event::PortOut { device, port } => {
                 let device = &mut devices[device];
-                device.drain_port(env, device.port(port));
+                device.drain_port(env, device.port(port), false);
             }
             Event::Timer { device, qp } => devices[device].timer(env, qp),
             Event::MmioOut { device, thread } => {
@@ -244,21 +244,19 @@ impl World {
         }
     }
 
-    /// Lets the ports go on that wait for room at one that has some again. Each looks once, and queues up
-    /// behind the others if need be.
+    /// Lets the ports go on that wait for room at one that has some again: in turn, a packet each.
     #[inline]
     fn give_room(&mut self) {
-        if let Some((port, waiting)) = self.env.fabric.take_made_room() {
-            self.drain_waiting(port, waiting);
+        if let Some(port) = self.env.fabric.take_made_room() {
+            self.drain_waiting(port);
         }
     }
 
     #[inline(never)]
-    fn drain_waiting(&mut self, port: PortId, waiting: usize) {
+    fn drain_waiting(&mut self, port: PortId) {
         let World { env, devices, .. } = self;
-        for _ in 0..waiting {
-            let Some(from) = env.fabric.next_waiting(port) else { return };
-            devices[env.fabric.ports[from].device].drain_port(env, from);
+        while let Some(from) = env.fabric.next_waiting(port, &env.flights) {
+            devices[env.fabric.ports[from].device].drain_port(env, from, true);
         }
     }
 }
