@@ -1,0 +1,333 @@
+//! No artefacts of our own: no small step of an option changes the rate out of proportion.
+//!
+//! Curves over QPs, window, threads and size are walked on each of ATC'16's profiles. From one value to the next the rate must
+//! not fall by more than a quarter, and not grow by more than a quarter beyond what the option does, but for what layout
+//! derives (`layout.rs`). Some walks are fixed, where there was trouble; others are drawn, and the seed is printed:
+//! `DOORBELL_SEED` takes it again, `DOORBELL_CASES` says how many. `DOORBELL_SHOW=1` prints every curve.
+
+mod layout;
+
+use doorbell_lab::{Control, Duration, Profiles, Resolved, Workload};
+use doorbell_nic::Profile;
+use doorbell_verbs::Span;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const PROFILES: [&str; 3] = ["cx", "cx3", "cib"];
+
+/// Steps that are drawn.
+const CASES: u64 = 40;
+
+/// The next value is at most so many times the one before. Of small numbers it is the next number, from which falls are not judged.
+const NEAR: f64 = 1.1;
+
+/// Of the rate before a fall so much is left at least.
+const LEFT: f64 = 0.75;
+
+/// A gain is at most so many times that of the option.
+const GAIN: f64 = 1.25;
+
+/// Microseconds of warm-up, beside what it takes to read all contexts once, and of measurement; of a step that is refused, and
+/// of few operations, so many times as many.
+const WARMUP: f64 = 20.0;
+const DURATION: f64 = 20.0;
+const LONGER: f64 = 6.0;
+const LONGEST: f64 = 200.0;
+
+/// Fewer operations than these are few.
+const FEW: u64 = 200;
+
+/// A workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Point {
+    profile: &'static str,
+    verb: &'static str,
+    transport: &'static str,
+    pattern: &'static str,
+    machines: u32,
+    threads: u32,
+    qps: u32,
+    window: u32,
+    size: u32,
+    /// As usual where it is 0; completions then come in lumps, the larger the longer the window is.
+    signal_every: u32,
+}
+
+/// An option that is walked along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Axis {
+    Threads,
+    Qps,
+    Window,
+    Size,
+}
+
+impl Point {
+    fn at(mut self, axis: Axis, value: u32) -> Point {
+        *match axis {
+            Axis::Threads => &mut self.threads,
+            Axis::Qps => &mut self.qps,
+            Axis::Window => &mut self.window,
+            Axis::Size => &mut self.size,
+        } = value;
+        self
+    }
+
+    fn value(&self, axis: Axis) -> u32 {
+        match axis {
+            Axis::Threads => self.threads,
+            Axis::Qps => self.qps,
+            Axis::Window => self.window,
+            Axis::Size => self.size,
+        }
+    }
+
+    fn options(&self) -> Vec<(&'static str, String)> {
+        let Point { profile, verb, transport, pattern, machines, threads, qps, window, size, signal_every } =
+            *self;
+        let mut options = vec![
+            ("profile", profile.to_owned()),
+            ("verb", verb.to_owned()),
+            ("transport", transport.to_owned()),
+            ("pattern", pattern.to_owned()),
+            ("machines", machines.to_string()),
+            ("threads", threads.to_string()),
+            ("qps", qps.to_string()),
+            ("window", window.to_string()),
+            ("size", size.to_string()),
+        ];
+        options.extend((signal_every > 0).then(|| ("signal_every", signal_every.to_string())));
+        options
+    }
+
+    /// Resolved; none where there is no such workload.
+    fn resolved(&self) -> Option<(Profiles, Resolved)> {
+        let line = |(key, value): (&str, String)| match value.parse::<u32>() {
+            Ok(number) => format!("{key} = {number}\n"),
+            Err(_) => format!("{key} = \"{value}\"\n"),
+        };
+        let options: String = self.options().into_iter().map(line).collect();
+        let workload = Workload::from_toml("point", &options).unwrap_or_else(|e| panic!("{self}: {e}"));
+        let profiles = workload.load_profiles().unwrap();
+        let resolved = workload.resolve(&profiles).ok()?;
+        Some((profiles, resolved))
+    }
+
+    /// Its rate, measured so many times as long as usual, and longer where that is of few operations.
+    fn rate(&self, times: f64) -> Option<f64> {
+        let (profiles, mut workload) = self.resolved()?;
+        let contexts =
+            f64::from(layout::contexts(&workload)) * layout::context_read_ns(profiles.first()) / 1e3;
+        let us = |us: f64| Some(Duration::new(Span::from_ns((us * 1e3) as u64)));
+        (workload.warmup, workload.duration) = (us(WARMUP * times + 2.0 * contexts), us(DURATION * times));
+        let outcome = doorbell_lab::simulate(&profiles, &workload, &Control::quiet());
+        let outcome = outcome.unwrap_or_else(|e| panic!("{self}: {e}"));
+        // What is outstanding may end at once.
+        let at_once = u64::from(self.window * self.threads * self.machines);
+        let enough = if times < LONGER { FEW } else { FEW + 4 * at_once };
+        if outcome.completed < enough && times < LONGEST {
+            self.rate(LONGER * times)
+        } else {
+            Some(outcome.mops)
+        }
+    }
+}
+
+/// As somebody types it.
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "doorbell simulate")?;
+        self.options().iter().try_for_each(|(key, value)| write!(f, " --{} {value}", key.replace('_', "-")))
+    }
+}
+
+/// What is wrong with a step from one value to the next, with these rates.
+fn flaw(at: Point, axis: Axis, (from, to): (u32, u32), rates: (f64, f64)) -> Option<String> {
+    let [one, other] = [from, to].map(|value| at.at(axis, value));
+    let (profiles, before) = one.resolved()?;
+    let (_, after) = other.resolved()?;
+    let (least, most) = layout::derives(&profiles, &before, &after);
+    let left = least * layout::left_by_contexts(profiles.first(), &before, &after, rates.0);
+    let grows = f64::from(to) / f64::from(from);
+    let falls = grows <= NEAR && rates.1 < LEFT * left;
+    let leaps = rates.1 > GAIN * grows * most * rates.0;
+    (falls || leaps).then(|| {
+        let (was, is) = rates;
+        format!(
+            "{axis:?} {from} to {to}: {was:.3} to {is:.3} Mops, where layout leaves {left:.3} and gives {most:.2} times as much\n  {one}\n  {other}"
+        )
+    })
+}
+
+/// Walks from value to value, where the next is near; tells what is wrong.
+fn walk(at: Point, axis: Axis, values: &[u32]) -> Vec<String> {
+    let rates: Vec<(u32, f64)> =
+        values.iter().filter_map(|&value| Some((value, at.at(axis, value).rate(1.0)?))).collect();
+    if std::env::var_os("DOORBELL_SHOW").is_some() {
+        println!("{axis:?} {at}\n  {rates:.2?}");
+    }
+    let step = |pair: &[(u32, f64)]| {
+        let [(from, before), (to, after)] = *pair else { unreachable!("windows of two") };
+        let flawed = to <= next(from) && flaw(at, axis, (from, to), (before, after)).is_some();
+        // In a short time it may be chance.
+        let [before, after] = [from, to].map(|value| flawed.then(|| at.at(axis, value).rate(LONGER))?);
+        flaw(at, axis, (from, to), (before?, after?))
+    };
+    rates.windows(2).filter_map(step).collect()
+}
+
+/// The number after `value` that is near.
+fn next(value: u32) -> u32 {
+    ((f64::from(value) * NEAR) as u32).max(value + 1)
+}
+
+/// Numbers from one to another, each near the one before.
+fn near(from: u32, to: u32) -> Vec<u32> {
+    std::iter::successors(Some(from), |&value| Some(next(value))).take_while(|&value| value <= to).collect()
+}
+
+fn profile(name: &str) -> Profile {
+    Profile::named(name).unwrap()
+}
+
+const PATTERNS: [&str; 3] = ["inbound", "outbound", "all-to-all"];
+
+/// READ, WRITE and SEND, with the transport of each.
+const VERBS: [(&str, &str); 3] = [("read", "rc"), ("write", "rc"), ("send", "ud")];
+
+fn point(
+    profile: &'static str,
+    (verb, transport): (&'static str, &'static str),
+    pattern: &'static str,
+) -> Point {
+    let threads = self::profile(profile).host.cores;
+    Point {
+        profile,
+        verb,
+        transport,
+        pattern,
+        machines: 3,
+        threads,
+        qps: 2,
+        window: 16,
+        size: 32,
+        signal_every: 0,
+    }
+}
+
+/// Each profile, verb and pattern.
+fn all() -> impl Iterator<Item = Point> {
+    let of = |(profile, verb)| PATTERNS.map(|pattern| point(profile, verb, pattern));
+    PROFILES.into_iter().flat_map(|profile| VERBS.map(|verb| (profile, verb))).flat_map(of)
+}
+
+/// The same but all to all, which takes longest.
+fn one_way() -> impl Iterator<Item = Point> {
+    all().filter(|at| at.pattern != "all-to-all")
+}
+
+fn none(flaws: impl Iterator<Item = String>) {
+    let flaws: Vec<String> = flaws.collect();
+    assert!(flaws.is_empty(), "{} steps are out of proportion:\n{}", flaws.len(), flaws.join("\n"));
+}
+
+#[test]
+fn threads() {
+    none(all().flat_map(|at| walk(at, Axis::Threads, &(1..=at.threads).collect::<Vec<_>>())));
+}
+
+#[test]
+fn qps_of_a_thread() {
+    none(all().flat_map(|at| walk(at, Axis::Qps, &near(1, 8))));
+}
+
+/// From fewer than contexts fit to more.
+#[test]
+fn qps_beyond_the_caches() {
+    none(all().filter(|at| at.transport == "rc").flat_map(|at| {
+        let at = Point { threads: 4, window: 64, signal_every: 1, ..at };
+        let entries = profile(at.profile).caches.responder_entries;
+        // Inbound 8 QPs of the two other machines lead to each thread's number.
+        walk(at, Axis::Qps, &near(entries / 16, entries / 5))
+    }));
+}
+
+/// READs of 60 to 420 QPs.
+#[test]
+fn qps_of_inbound_reads() {
+    let at = Point { threads: 7, window: 64, ..point("cib", ("read", "rc"), "inbound") };
+    none(walk(at, Axis::Qps, &near(4, 30)).into_iter());
+}
+
+/// Those of all threads are as many as WQEs fit, and as a READ keeps: 128 of cx and cx3, 256 of cib.
+#[test]
+fn windows() {
+    none(one_way().flat_map(|at| {
+        let values = [near(1, 8), near(14, 20), near(28, 36), near(115, 141), near(465, 512)].concat();
+        walk(Point { machines: 2, signal_every: 1, ..at }, Axis::Window, &values)
+    }));
+}
+
+/// Where lines, TLPs, packets and inline payload end.
+#[test]
+fn sizes() {
+    none(one_way().flat_map(|at| {
+        let profile = profile(at.profile);
+        let ends = [64, 128, 256, 512, 1024, 2048, 4096, profile.nic.max_inline];
+        let mut values: Vec<u32> = ends.iter().flat_map(|end| [end - 1, *end, end + 1]).collect();
+        values.sort_unstable();
+        values.dedup();
+        walk(Point { machines: 2, ..at }, Axis::Size, &values)
+    }));
+}
+
+/// Draws of a case.
+struct Draws(Xoshiro256PlusPlus);
+
+impl Draws {
+    /// A number from `least` to `most`, small ones as likely as large ones.
+    fn among(&mut self, least: u32, most: u32) -> u32 {
+        let share = (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let (low, high) = (f64::from(least).ln(), (f64::from(most) + 1.0).ln());
+        ((low + (high - low) * share).exp() as u32).clamp(least, most)
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[((u128::from(self.0.next_u64()) * all.len() as u128) >> 64) as usize]
+    }
+
+    fn point(&mut self) -> Point {
+        let (profile, verb) = (self.one_of(&PROFILES), self.one_of(&VERBS));
+        let at = point(profile, verb, self.one_of(&PATTERNS));
+        Point {
+            machines: self.among(2, 4),
+            threads: self.among(1, self::profile(profile).host.cores),
+            qps: self.among(1, 100),
+            window: self.among(1, 512),
+            size: self.among(1, 8192),
+            signal_every: 1,
+            ..at
+        }
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    let value = std::env::var(name).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{name} is {value}, not a number")))
+}
+
+#[test]
+fn steps_that_are_drawn() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = number("DOORBELL_SEED").unwrap_or(now);
+    println!("DOORBELL_SEED={seed}");
+    let case = |n: u64| {
+        let mut draws = Draws(Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_add(n)));
+        let (at, axis) = (draws.point(), draws.one_of(&[Axis::Threads, Axis::Qps, Axis::Window, Axis::Size]));
+        let from = at.value(axis);
+        walk(at, axis, &[from, next(from)])
+    };
+    none((0..number("DOORBELL_CASES").unwrap_or(CASES)).flat_map(case));
+}
