@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod asan;
+mod calibrate;
 mod command;
 mod initramfs;
 mod kernel;
@@ -25,6 +26,9 @@ const USAGE: &str = "usage: cargo xtask TASK
                   HEAD, or its parent where nothing has changed since; --faster lets events differ where
                   results do not; --list prints the runs
   asan            the software NIC under AddressSanitizer: its tests, random calls, the conformance suite
+  calibrate PROFILE [--dry]
+                  sets the calibrated parameters of profiles/PROFILE.toml from the data that it declares, and prints
+                  how sure they are (docs/calibration.md); --dry leaves the file as it is
   soak [PART]     random programs, many more than the tests run; PART is sim (programs) or
                   options (option sets), or all parts";
 
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
             Some(options) => ended(same::run(&options)),
             None => usage(),
         },
+        ["calibrate", ref arguments @ ..] => ended(calibrate::run_with(arguments).map(|()| 0)),
         ["soak"] => ended(soak::run_parts(None).map(|()| 0)),
         ["soak", part] => ended(soak::run_parts(Some(part)).map(|()| 0)),
         ["asan"] => ended(asan::run_all().map(|()| 0)),

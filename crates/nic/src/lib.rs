@@ -24,8 +24,9 @@ pub use generation::Generation;
 pub use parts::{NicCache, Part};
 pub use pattern::Pattern;
 pub use profile::{
-    Atomics, Basis, Bounds, Caches, Device, DeviceId, Hierarchy, Host, Link, Measured, Nic, Parameter, Pcie,
-    PcieSpeed, Profile, ProfileError, Rx, SystemMeasured, Tcp, Tx, Unit, VerbsMeasured,
+    Atomics, Basis, Bounds, Caches, Calibrated, Device, DeviceId, Hierarchy, Host, Link, Measured, Met, Nic,
+    Parameter, Pcie, PcieSpeed, Profile, ProfileError, Rx, Scale, SystemMeasured, Tcp, Tx, Unit,
+    VerbsMeasured,
 };
 pub use relax::More;
 pub use resource::Resource;

@@ -102,6 +102,8 @@ pub(crate) struct Measurement {
     pub(crate) known: Option<String>,
     /// Why it is neither used nor checked.
     pub(crate) exempt: Option<String>,
+    /// What it was handed out for before the others: parameters may be set from it, and it is none of those among which the hash chooses.
+    pub(crate) earlier: Option<String>,
 }
 
 /// Claims about systems that were predicted once.
@@ -140,6 +142,7 @@ impl Measurements {
         let usable = usable(&file.measurement);
         let role = |m: &Measurement| match &m.exempt {
             Some(_) => Role::Exempt,
+            None if m.earlier.is_some() => Role::Usable,
             None if usable.contains(&m.id) => Role::Usable,
             None => Role::Checking,
         };
@@ -153,7 +156,8 @@ impl Measurements {
 
 /// Ids of those that may be used: what is known already, and then those whose ids have the least hash, a third in all.
 fn usable(all: &[Measurement]) -> BTreeSet<String> {
-    let mut rest: Vec<&Measurement> = all.iter().filter(|m| m.exempt.is_none()).collect();
+    let mut rest: Vec<&Measurement> =
+        all.iter().filter(|m| m.exempt.is_none() && m.earlier.is_none()).collect();
     let most = rest.len() / PARTS;
     rest.sort_by_key(|m| (Reverse(m.known.is_some()), hash(&m.id)));
     rest.into_iter().take(most).map(|m| m.id.clone()).collect()
@@ -218,7 +222,8 @@ impl MeasurementReport {
         let (simulated, chosen) = found.unzip();
         let not_run = if let What::NotRun(why) = &m.what { Some(format!("not run: {why}")) } else { None };
         let known = m.known.as_ref().map(|used| format!("known before: {used}"));
-        let notes = [not_run, m.exempt.clone(), known, m.note.clone(), chosen];
+        let earlier = m.earlier.as_ref().map(|what| format!("handed out earlier: {what}"));
+        let notes = [not_run, m.exempt.clone(), known, earlier, m.note.clone(), chosen];
         let notes: Vec<String> = notes.into_iter().flatten().filter(|note| !note.is_empty()).collect();
         MeasurementReport {
             id: m.id.clone(),
@@ -293,7 +298,7 @@ mod tests {
 
     #[test]
     fn at_most_a_third_may_be_used() {
-        let of = |role| all().filter(move |(_, r)| *r == role).count();
+        let of = |role| all().filter(move |(m, r)| *r == role && m.earlier.is_none()).count();
         let (usable, checking) = (of(Role::Usable), of(Role::Checking));
         assert!(usable > 0 && usable * PARTS <= usable + checking, "{usable} of {}", usable + checking);
         assert!(all().all(|(m, role)| m.known.is_none() || role == Role::Usable), "what is known was used");
@@ -303,7 +308,8 @@ mod tests {
     fn the_hash_says_which_may_be_used() {
         let known =
             |id: &str| all().find(|(m, _)| m.id == id).map(|(m, role)| (m.known.is_some(), role)).unwrap();
-        let highest = all().filter(|(m, role)| *role == Role::Usable && m.known.is_none());
+        let highest =
+            all().filter(|(m, role)| *role == Role::Usable && m.known.is_none() && m.earlier.is_none());
         let highest = highest.map(|(m, _)| hash(&m.id)).max().unwrap();
         assert!(all().filter(|(_, role)| *role == Role::Checking).all(|(m, _)| hash(&m.id) > highest));
         assert_eq!(known("rc-swarm-cib-read-6x14-q30-w16-32b"), (true, Role::Usable));
@@ -313,7 +319,7 @@ mod tests {
     fn what_is_not_used_or_not_run_has_a_reason() {
         for (m, _) in all() {
             let not_run = if let What::NotRun(why) = &m.what { Some(why) } else { None };
-            for reason in [&m.exempt, &m.known, &m.note].into_iter().flatten().chain(not_run) {
+            for reason in [&m.exempt, &m.known, &m.earlier, &m.note].into_iter().flatten().chain(not_run) {
                 assert!(reason.trim().len() > 10, "{}: {reason:?} says too little", m.id);
             }
             assert!(m.exempt.is_none() || m.known.is_none(), "{}", m.id);

@@ -1,6 +1,7 @@
 //! The papers' claims beside what was found.
 
 pub(crate) mod accuracy;
+pub mod calibration;
 pub mod claims;
 mod holdout;
 pub(crate) mod measurements;

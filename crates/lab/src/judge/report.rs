@@ -245,12 +245,7 @@ fn no_claim(check: &Check) -> ! {
 
 /// Claims that a profile was set from.
 fn calibrated_from(profile: &Profile) -> impl Iterator<Item = String> {
-    profile.parameters.iter().flat_map(|p| match &p.basis {
-        ParameterBasis::Calibrated { claims, .. } => claims.clone(),
-        ParameterBasis::Published { .. } | ParameterBasis::Assumed { .. } | ParameterBasis::Set { .. } => {
-            Vec::new()
-        }
-    })
+    profile.calibrated_claims().into_iter().map(str::to_owned)
 }
 
 fn count(profile: &Profile) -> ParameterCounts {

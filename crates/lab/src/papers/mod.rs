@@ -1,8 +1,8 @@
 //! Experiments: a folder for each paper, in it a file for each table or figure.
 
-mod atc16;
+pub(crate) mod atc16;
 mod conext13;
-mod rc_swarm;
+pub(crate) mod rc_swarm;
 
 use crate::judge::measurements::MeasurementReport;
 use crate::plan::{Control, NotYet};
@@ -118,11 +118,19 @@ impl<'a> Ctx<'a> {
     /// # Errors
     /// If a run fails.
     pub(crate) fn find(&self, experiments: &[&Experiment]) -> Result<Vec<Option<Findings>>, SimulateError> {
-        let mut found: Vec<Option<Findings>> = experiments.iter().map(|_| None).collect();
+        self.find_all(experiments.len(), |i| (experiments[i].run)(self))
+    }
+
+    /// The same of whatever is found by asking for a number below `n`, of this or of others that know what this one does.
+    pub(crate) fn find_all<T>(
+        &self,
+        n: usize,
+        ask: impl Fn(usize) -> Result<T, NotYet>,
+    ) -> Result<Vec<Option<T>>, SimulateError> {
+        let mut found: Vec<Option<T>> = (0..n).map(|_| None).collect();
         loop {
-            for (experiment, found) in experiments.iter().zip(&mut found).filter(|(_, found)| found.is_none())
-            {
-                match (experiment.run)(self) {
+            for (i, found) in found.iter_mut().enumerate().filter(|(_, found)| found.is_none()) {
+                match ask(i) {
                     Ok(findings) => *found = Some(findings),
                     Err(NotYet::Wanted) => {}
                     Err(NotYet::Failed(error)) if error.is_interrupt() => {}
@@ -179,6 +187,8 @@ pub struct Check {
     /// It follows from formulas; nothing was simulated for it.
     pub(crate) formula: bool,
     pub(crate) note: String,
+    /// The numbers found on the clusters that the claim is about, where it is about several.
+    pub(crate) of_each: Vec<(&'static str, f64)>,
 }
 
 /// What can be found.
@@ -199,7 +209,15 @@ pub enum Found {
 impl Check {
     /// What was found on a profile.
     pub fn new(claim: &'static str, profile: &'static str, found: Found) -> Check {
-        Check { claim, profile, found, bottleneck: None, formula: false, note: String::new() }
+        Check {
+            claim,
+            profile,
+            found,
+            bottleneck: None,
+            formula: false,
+            note: String::new(),
+            of_each: Vec::new(),
+        }
     }
 
     /// A number in the claim's unit.

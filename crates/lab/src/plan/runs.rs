@@ -114,6 +114,11 @@ pub(crate) fn worst(checks: Vec<Check>) -> Check {
         }
         _ => None,
     };
+    let number = |c: &Check| match c.found {
+        crate::papers::Found::Number(n) => Some((c.profile, n)),
+        _ => None,
+    };
+    let of_each = checks.iter().filter_map(number).collect();
     let worst = checks.into_iter().max_by(|a, b| error(a).unwrap_or(0.0).total_cmp(&error(b).unwrap_or(0.0)));
-    worst.expect("a claim is about at least one cluster")
+    Check { of_each, ..worst.expect("a claim is about at least one cluster") }
 }

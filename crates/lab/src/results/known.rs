@@ -76,6 +76,11 @@ impl Known {
         (ran().count(), ran().filter(|ran| !ran.ended().is_as_wanted()).count())
     }
 
+    /// Knows nothing any more: who has looked at all results needs them no longer.
+    pub(crate) fn forget(&self) {
+        self.lock().known.clear();
+    }
+
     /// Whether something is wanted.
     pub(crate) fn wants(&self) -> bool {
         !self.lock().wanted.is_empty()

@@ -111,6 +111,7 @@ impl Profile {
             device: self.device,
             parameters: theirs.chain(own).collect(),
             measured: self.measured,
+            calibrated: self.calibrated,
             moved_to: if own_host { self.moved_to } else { Some(name.to_owned()) },
         }
     }

@@ -31,6 +31,9 @@ pub struct VerbsMeasured {
     /// Ids of the claims that it is, as parameters name them.
     #[serde(default)]
     pub claims: Vec<String>,
+    /// Ids of the measurements of `papers/rc-swarm.toml` that it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<String>,
     /// Verb; one with an immediate is the same without.
     #[serde(deserialize_with = "without_immediate")]
     #[schemars(with = "String")]
@@ -63,6 +66,9 @@ pub struct SystemMeasured {
     /// Ids of the claims that it is, as parameters name them.
     #[serde(default)]
     pub claims: Vec<String>,
+    /// Ids of the measurements of `papers/rc-swarm.toml` that it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<String>,
     /// Its name.
     pub system: String,
     /// Ranges of those of its parameters that are numbers.
@@ -142,5 +148,11 @@ impl Measured {
     pub fn claims(&self) -> impl Iterator<Item = &str> {
         let of_verbs = self.verbs.iter().flat_map(|m| &m.claims);
         of_verbs.chain(self.systems.iter().flat_map(|m| &m.claims)).map(String::as_str)
+    }
+
+    /// Ids of the measurements of `papers/rc-swarm.toml` that they are.
+    pub fn runs(&self) -> impl Iterator<Item = &str> {
+        let of_verbs = self.verbs.iter().flat_map(|m| &m.runs);
+        of_verbs.chain(self.systems.iter().flat_map(|m| &m.runs)).map(String::as_str)
     }
 }

@@ -1,6 +1,7 @@
 //! What is known about a machine and its NIC.
 
 mod base;
+mod calibrated;
 mod device;
 mod device_id;
 mod hierarchy;
@@ -10,6 +11,7 @@ mod measured;
 mod parameter;
 mod tcp;
 
+pub use calibrated::{Calibrated, Met, Scale};
 pub use device::{Atomics, Caches, Device, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
 pub use device_id::DeviceId;
 pub use hierarchy::Hierarchy;
@@ -51,6 +53,8 @@ pub struct Profile {
     pub parameters: Vec<Parameter>,
     /// The measurements that it was set from.
     pub measured: Measured,
+    /// How its parameters were set from them, where a program did.
+    pub calibrated: Option<Calibrated>,
     /// The host that the NIC was put into, where it was measured in another.
     pub moved_to: Option<String>,
 }
@@ -90,6 +94,7 @@ struct File {
     caches: Option<Spanned<Section>>,
     #[serde(default)]
     measured: Measured,
+    calibrated: Option<Calibrated>,
 }
 
 /// Built-in profiles, by name.
@@ -205,7 +210,7 @@ impl Profile {
         let (name, title) = (parsed.name.into_inner(), parsed.title);
         // What its base was set from tells nothing of what this one changes.
         let read = sections.read(reader, Named { name, title, device_id }, generation)?;
-        Ok(Profile { measured: parsed.measured, ..read })
+        Ok(Profile { measured: parsed.measured, calibrated: parsed.calibrated, ..read })
     }
 
     /// The same with these values of parameters, each in its unit; a flag is 0 or 1. The parameters then say that
@@ -217,7 +222,8 @@ impl Profile {
         let reader = Reader::of_set(self, set);
         let Profile { name, title, device_id, .. } = self.clone();
         let set = Sections::default().read(reader, Named { name, title, device_id }, self.generation)?;
-        Ok(Profile { measured: self.measured.clone(), moved_to: self.moved_to.clone(), ..set })
+        let (measured, moved_to) = (self.measured.clone(), self.moved_to.clone());
+        Ok(Profile { measured, calibrated: self.calibrated.clone(), moved_to, ..set })
     }
 
     /// The parameters that were set over the profile, with their values in their units.
@@ -305,8 +311,20 @@ impl Sections {
         reader.finish_set()?;
         let parameters = reader.into_parameters();
         let Named { name, title, device_id } = named;
-        let (measured, moved_to) = (Measured::default(), None);
-        Ok(Profile { name, title, device_id, host, hierarchy, tcp, device, parameters, measured, moved_to })
+        let (measured, calibrated, moved_to) = (Measured::default(), None, None);
+        Ok(Profile {
+            name,
+            title,
+            device_id,
+            host,
+            hierarchy,
+            tcp,
+            device,
+            parameters,
+            measured,
+            calibrated,
+            moved_to,
+        })
     }
 }
 
@@ -318,6 +336,6 @@ impl Profile {
             Basis::Calibrated { claims, .. } => Some(claims),
             Basis::Published { .. } | Basis::Assumed { .. } | Basis::Set { .. } => None,
         });
-        claims.flatten().map(String::as_str).collect()
+        claims.flatten().map(String::as_str).chain(self.measured.claims()).collect()
     }
 }

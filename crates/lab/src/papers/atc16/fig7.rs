@@ -50,6 +50,19 @@ pub(in crate::papers) fn rpc(cores: u32, batching: bool, multi_queue: bool) -> R
     RpcSequencer { workers: Workers { cores, gather, batching, queues }, ..RpcSequencer::usual() }
 }
 
+/// The system whose rate a claim is.
+pub(super) fn system(claim: &str) -> Option<SystemWorkload> {
+    let (cores, batching, multi_queue) = match claim {
+        "atc16-seq-base-1core" => (1, false, false),
+        "atc16-seq-batch-1core" => (1, true, false),
+        "atc16-seq-batch-mq-1core" => (1, true, true),
+        "atc16-seq-6core" => (6, true, true),
+        "atc16-seq-10core" => (10, true, true),
+        _ => return None,
+    };
+    Some(rpc(cores, batching, multi_queue).into())
+}
+
 pub(super) fn spec(cores: u32) -> SpecSequencer {
     let usual = SpecSequencer::usual();
     SpecSequencer { workers: Workers { cores, ..usual.workers }, ..usual }

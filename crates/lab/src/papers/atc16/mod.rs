@@ -29,9 +29,25 @@ mod tab3;
 mod tab4;
 mod tab5;
 
-use super::Experiment;
+use super::{Ctx, Experiment};
+use crate::plan::NotYet;
 pub(super) use fig7::rpc as sequencer;
+pub(crate) use fig11b::range;
 pub(super) use micro::atomics;
+
+/// The number of a claim that is the rate of one run, or that is in words and a number of a cluster in truth, without the other
+/// runs of its experiment; none of another claim.
+pub(crate) fn number(ctx: &Ctx<'_>, claim: &str, cluster: &str) -> Option<Result<f64, NotYet>> {
+    if let Some(number) = fig11b::number(ctx, claim, cluster) {
+        return Some(number);
+    }
+    if let Some(system) = fig7::system(claim) {
+        return Some(ctx.systems("cib", claim, &[system]).map(|outcomes| outcomes[0].mrps));
+    }
+    let of_cib = || tab4::workload(ctx.profile("cib"), claim).or_else(|| outbound::workload(claim));
+    let (cluster, workload) = tab5::workload(ctx, claim).or_else(|| Some(("cib", of_cib()?)))?;
+    Some(ctx.measure(cluster, claim, &[workload]).map(|outcomes| outcomes[0].mops))
+}
 
 /// Its experiments, in its order.
 pub(super) const ALL: &[&Experiment] = &[

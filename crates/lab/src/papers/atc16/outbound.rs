@@ -18,7 +18,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// A WRITE of 32 bytes takes two lines. Each READ is signalled and one WRITE of 16: the paper does not
 /// say how many.
-fn workload(verb: Verb) -> Workload {
+fn posting(verb: Verb) -> Workload {
     let workload = Workload {
         verb: Some(verb),
         pattern: Some(Pattern::Outbound),
@@ -34,10 +34,18 @@ fn workload(verb: Verb) -> Workload {
     Workload { warmup: Some(Duration::new(Span::from_us(300))), ..briefly(1000, workload) }
 }
 
+/// The claims, with the verb of each.
+const CLAIMS: [(&str, Verb); 2] = [("atc16-out-write-2line", Verb::Write), ("atc16-out-read", Verb::Read)];
+
+/// The run of a claim.
+pub(super) fn workload(claim: &str) -> Option<Workload> {
+    CLAIMS.iter().find(|(id, _)| *id == claim).map(|(_, verb)| posting(*verb))
+}
+
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let mut findings = Findings::default();
-    for (claim, verb) in [("atc16-out-write-2line", Verb::Write), ("atc16-out-read", Verb::Read)] {
-        let outcome = ctx.explain("cib", claim, &workload(verb))?;
+    for (claim, verb) in CLAIMS {
+        let outcome = ctx.explain("cib", claim, &posting(verb))?;
         findings.checks.push(Check::rate(claim, "cib", &outcome));
     }
     Ok(findings)

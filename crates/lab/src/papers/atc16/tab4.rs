@@ -40,6 +40,11 @@ fn cells(profile: &Profile) -> [(&'static str, Workload); 9] {
     ]
 }
 
+/// The run of a claim.
+pub(super) fn workload(profile: &Profile, claim: &str) -> Option<Workload> {
+    cells(profile).into_iter().find(|(id, _)| *id == claim).map(|(_, workload)| workload)
+}
+
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let mut findings = Findings::default();
     for (claim, workload) in cells(ctx.profile("cib")) {

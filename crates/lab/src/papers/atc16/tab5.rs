@@ -43,13 +43,20 @@ fn claims(cluster: &str) -> [&'static str; 4] {
     }
 }
 
-fn cells(profile: &Profile) -> [Workload; 4] {
-    [
+fn cells(profile: &Profile) -> Vec<Workload> {
+    vec![
         micro::inbound_send(profile, 0, false),
         micro::inbound_send(profile, UD_PAYLOAD, false),
         micro::outbound_send(profile, BATCH, 0),
         micro::outbound_send(profile, BATCH, UD_PAYLOAD),
     ]
+}
+
+/// The cluster and the run of a claim.
+pub(super) fn workload(ctx: &Ctx<'_>, claim: &str) -> Option<(&'static str, Workload)> {
+    let of = |cluster| Some((cluster, claims(cluster).iter().position(|id| *id == claim)?));
+    let (cluster, cell) = CLUSTERS.into_iter().find_map(of)?;
+    Some((cluster, cells(ctx.profile(cluster)).swap_remove(cell)))
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {

@@ -1,0 +1,222 @@
+//! The fit: what comes out should be what was measured, and parameters what they could be.
+
+use crate::space::Free;
+use doorbell_lab::calibration::{Datum, Target};
+use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
+use nalgebra::storage::Owned;
+use nalgebra::{DMatrix, DVector, Dyn};
+
+/// Standard errors that a statement counts which does not hold.
+const BROKEN: f64 = 3.0;
+
+/// How far a parameter is moved to see what it does: far enough that what a run's draws do is small beside it.
+const STEP: f64 = 0.3;
+
+/// Relative gain of the sum of squares, and step, that end the search.
+const ENOUGH: f64 = 1e-2;
+
+/// How often, for each parameter, the data may be looked at.
+const PATIENCE: usize = 4;
+
+/// How far the first step goes, in standard deviations of all parameters together.
+const FIRST_STEP: f64 = 3.0;
+
+/// Finds what comes out for each datum at each of some places: parameters on their scales.
+pub(crate) type Look<'a> = dyn Fn(&[Vec<f64>]) -> Result<Vec<Vec<f64>>, String> + 'a;
+
+/// How far what was found is from what was measured, in standard errors.
+pub(crate) fn residual(datum: &Datum, found: f64) -> f64 {
+    let beyond = |target: f64| (found.max(f64::MIN_POSITIVE) / target).ln() / datum.error;
+    match datum.target {
+        Target::Number(number) => beyond(number),
+        Target::Between(least, most) => outside(beyond(most)) - outside(-beyond(least)),
+        Target::Holds if found == 0.0 => BROKEN,
+        Target::Holds => 0.0,
+    }
+}
+
+/// How far what lies `beyond` an end of a range counts: wholly far outside, half at the end, nothing far inside. A corner there would hide from slopes
+/// what lies behind it.
+fn outside(beyond: f64) -> f64 {
+    (beyond + (beyond * beyond + 1.0).sqrt()) / 2.0
+}
+
+/// Where a fit has ended.
+pub(crate) struct Fit {
+    pub(crate) z: Vec<f64>,
+    /// What is found for each datum there.
+    pub(crate) found: Vec<f64>,
+    /// How residuals of the data change with each parameter there, a row for each datum.
+    pub(crate) slopes: DMatrix<f64>,
+    /// How often all data were looked at, beside slopes.
+    pub(crate) looks: usize,
+    /// How the search ended, in its own words.
+    pub(crate) ended: String,
+}
+
+/// Looks for the place where data and parameters together are nearest to what they should be, from the middle of all ranges.
+///
+/// # Errors
+/// If a run fails or somebody stops it: one sentence.
+pub(crate) fn fit(free: &[Free], data: &[Datum], look: &Look<'_>) -> Result<Fit, String> {
+    let z = DVector::zeros(free.len());
+    let mut problem = Problem { free, data, look, z, found: Err("nothing was looked at".into()) };
+    problem.look();
+    let search = LevenbergMarquardt::new()
+        .with_ftol(ENOUGH)
+        .with_xtol(ENOUGH)
+        .with_stepbound(FIRST_STEP)
+        .with_patience(PATIENCE)
+        .with_scale_diag(false);
+    let (mut least, mut looks) = (f64::INFINITY, 0);
+    // Corners can end a search early: another one begins where it ended, with longer steps again, as long as that helps.
+    let ended = loop {
+        let (found, report) = search.minimize(problem);
+        problem = found;
+        looks += report.number_of_evaluations;
+        let enough = report.objective_function > (1.0 - ENOUGH) * least;
+        least = least.min(report.objective_function);
+        if enough || problem.found.is_err() {
+            break format!("{:?}", report.termination);
+        }
+    };
+    let slopes = problem.slopes()?;
+    Ok(Fit { z: problem.z.as_slice().to_vec(), found: problem.found?, slopes, looks, ended })
+}
+
+/// What is looked for: the data, then the parameters.
+struct Problem<'a> {
+    free: &'a [Free],
+    data: &'a [Datum],
+    look: &'a Look<'a>,
+    z: DVector<f64>,
+    /// What comes out there.
+    found: Result<Vec<f64>, String>,
+}
+
+impl Problem<'_> {
+    fn look(&mut self) {
+        let here = [self.z.as_slice().to_vec()];
+        self.found = (self.look)(&here).map(|found| found.into_iter().flatten().collect());
+    }
+
+    fn of_data(&self, found: &[f64]) -> Vec<f64> {
+        self.data.iter().zip(found).map(|(datum, &found)| residual(datum, found)).collect()
+    }
+
+    /// How residuals of the data change with each parameter: from as far below to as far above, so that a corner counts half.
+    fn slopes(&self) -> Result<DMatrix<f64>, String> {
+        let steps: Vec<[(f64, f64); 2]> =
+            self.free.iter().zip(&self.z).map(|(f, &z)| [f.step(z, -STEP), f.step(z, STEP)]).collect();
+        let moved = |i: usize, to: f64| {
+            let mut z = self.z.as_slice().to_vec();
+            z[i] = to;
+            z
+        };
+        let ends = steps.iter().enumerate().flat_map(|(i, ends)| ends.map(|(to, _)| moved(i, to)));
+        let places: Vec<Vec<f64>> = ends.collect();
+        let there: Vec<Vec<f64>> = (self.look)(&places)?.iter().map(|found| self.of_data(found)).collect();
+        Ok(DMatrix::from_fn(self.data.len(), steps.len(), |datum, parameter| {
+            let [below, above] = [0, 1].map(|end| there[2 * parameter + end][datum]);
+            let [(_, down), (_, up)] = steps[parameter];
+            (above - below) / (up - down)
+        }))
+    }
+}
+
+impl LeastSquaresProblem<f64, Dyn, Dyn> for Problem<'_> {
+    type ResidualStorage = Owned<f64, Dyn>;
+    type JacobianStorage = Owned<f64, Dyn, Dyn>;
+    type ParameterStorage = Owned<f64, Dyn>;
+
+    fn set_params(&mut self, z: &DVector<f64>) {
+        if self.z != *z {
+            self.z.copy_from(z);
+            self.look();
+        }
+    }
+
+    fn params(&self) -> DVector<f64> {
+        self.z.clone()
+    }
+
+    fn residuals(&self) -> Option<DVector<f64>> {
+        let mut all = self.of_data(self.found.as_ref().ok()?);
+        all.extend(&self.z);
+        Some(all.into())
+    }
+
+    fn jacobian(&self) -> Option<DMatrix<f64>> {
+        let slopes = self.slopes().ok()?;
+        let (data, parameters) = slopes.shape();
+        let mut all = slopes.resize_vertically(data + parameters, 0.0);
+        (0..parameters).for_each(|i| all[(data + i, i)] = 1.0);
+        Some(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sure::Sure;
+    use doorbell_nic::Unit;
+
+    fn free() -> Vec<Free> {
+        [("a", [10.0, 90.0]), ("b", [0.0, 60.0]), ("c", [1.0, 100.0])]
+            .map(|(name, range)| Free::new(name, range, Unit::Nanoseconds))
+            .into()
+    }
+
+    fn datum(id: &str, target: Target) -> Datum {
+        Datum::new(id, target, 0.01)
+    }
+
+    /// The sum of a and b, a alone, and twice b; nothing depends on c.
+    fn found(z: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, String> {
+        let free = free();
+        let of = |z: &Vec<f64>| {
+            let [a, b] = [0, 1].map(|i| free[i].scale.value(z[i]));
+            vec![a + b, a, 2.0 * b]
+        };
+        Ok(z.iter().map(of).collect())
+    }
+
+    #[test]
+    fn data_set_parameters_and_those_they_say_nothing_of_stay() {
+        let data = [
+            datum("sum", Target::Number(60.0)),
+            datum("a", Target::Number(25.0)),
+            datum("twice b", Target::Between(10.0, 100.0)),
+        ];
+        let fit = fit(&free(), &data, &found).unwrap();
+        let [a, b, c] = [0, 1, 2].map(|i| free()[i].value(fit.z[i]));
+        assert!((a - 25.0).abs() < 0.3 && (b - 35.0).abs() < 0.5, "{a}, {b}");
+        assert_eq!(c, 10.0, "the middle of its range");
+        let sure = Sure::of(&fit, &data).unwrap();
+        assert!(sure.deviation(0) < 0.05 && sure.deviation(2) == 1.0);
+        assert!(sure.is_unknown(2) && !sure.is_unknown(1));
+    }
+
+    /// What a datum errs by without it is what a fit without it says.
+    #[test]
+    fn errors_without_a_datum_are_those_of_a_fit_without_it() {
+        let all = [
+            datum("sum", Target::Number(60.0)),
+            datum("a", Target::Number(26.0)),
+            datum("twice b", Target::Number(66.0)),
+        ];
+        let sure = Sure::of(&fit(&free(), &all, &found).unwrap(), &all).unwrap();
+        let without = |z: &[Vec<f64>]| found(z).map(|f| f.into_iter().map(|f| f[..2].to_vec()).collect());
+        let fit = fit(&free(), &all[..2], &without).unwrap();
+        let there = found(&[fit.z]).unwrap()[0][2] / 66.0 - 1.0;
+        let told = sure.errors[2].unwrap();
+        assert!((told.1 - there).abs() < 0.2 * there.abs(), "{told:?}, {there}");
+        assert!(told.0.abs() < told.1.abs());
+    }
+
+    #[test]
+    fn who_cannot_look_ends_the_search_with_the_reason() {
+        let fails = |_: &[Vec<f64>]| Err("stopped".to_owned());
+        assert_eq!(fit(&free(), &[datum("a", Target::Holds)], &fails).err().unwrap(), "stopped");
+    }
+}

@@ -1,0 +1,90 @@
+//! Sets all calibrated parameters of a profile at once, from the data that it declares: `cargo xtask calibrate`.
+#![forbid(unsafe_code)]
+
+mod fit;
+mod space;
+mod sure;
+mod text;
+mod written;
+
+use doorbell_lab::papers::Ctx;
+use doorbell_lab::{Control, Watch, calibration};
+use doorbell_nic::Profile;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const USAGE: &str = "usage: doorbell-calibrate PROFILE [--dry]
+  sets the calibrated parameters of profiles/PROFILE.toml that have a range, and prints how sure they are;
+  --dry leaves the file as it is";
+
+/// Counts runs.
+struct Bar(ProgressBar);
+
+impl Watch for Bar {
+    fn planned(&self, runs: u64) {
+        self.0.inc_length(runs);
+    }
+
+    fn done(&self, _: &str) {
+        self.0.inc(1);
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (name, dry) = match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [name] => ((*name).to_owned(), false),
+        [name, "--dry"] | ["--dry", name] => ((*name).to_owned(), true),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match calibrate(&name, dry) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The file of a profile of this repository.
+fn file(name: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles")).join(format!("{name}.toml"))
+}
+
+fn calibrate(name: &str, dry: bool) -> Result<(), String> {
+    let path = file(name);
+    let text =
+        std::fs::read_to_string(&path).map_err(|e| format!("there is no profile {name} to set: {e}"))?;
+    let profile = Profile::parse(&format!("{name}.toml"), &text).map_err(|e| e.to_string())?;
+    let space = space::Space::of(&profile)?;
+    let data = calibration::data(&profile)?;
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let stop = interrupt.clone();
+    ctrlc::set_handler(move || stop.store(true, Ordering::Relaxed)).map_err(|e| e.to_string())?;
+    let style = "{elapsed_precise} {bar:40} {pos} of {len} runs so far";
+    let style = ProgressStyle::with_template(style).map_err(|e| e.to_string())?;
+    let bar = Bar(ProgressBar::new(0).with_style(style));
+    let control = Control { interrupt, jobs: doorbell_lab::cores(), max_wall: None, watch: &bar };
+    let ctx = Ctx::new(false, control).map_err(|e| e.to_string())?;
+    let look = |places: &[Vec<f64>]| {
+        let profiles = places.iter().map(|z| space.profile(z)).collect::<Result<Vec<_>, _>>()?;
+        calibration::observe(&ctx, &profiles, &data).map_err(|error| error.to_string())
+    };
+    let fit = fit::fit(&space.free, &data, &look)?;
+    bar.0.finish_and_clear();
+    let sure = sure::Sure::of(&fit, &data)?;
+    print!("{}", text::report(&profile, &space, &data, &fit, &sure));
+    if dry {
+        return Ok(());
+    }
+    let written = written::with(&text, &space, &data, &fit, &sure)?;
+    // What is written must be a profile.
+    Profile::parse(&format!("{name}.toml"), &written).map_err(|e| e.to_string())?;
+    std::fs::write(&path, written).map_err(|e| format!("cannot write {}: {e}", path.display()))
+}

@@ -1,0 +1,75 @@
+//! What a calibration prints.
+
+use crate::fit::Fit;
+use crate::space::Space;
+use crate::sure::Sure;
+use doorbell_lab::calibration::{Datum, Target};
+use doorbell_nic::Profile;
+use std::fmt::Write;
+
+/// Changes of a datum with one standard deviation of a parameter that are told, in standard errors of the datum.
+const TOLD: f64 = 0.1;
+
+fn percent(error: f64) -> String {
+    format!("{:+.1}%", error * 100.0)
+}
+
+fn target(datum: &Datum) -> String {
+    match datum.target {
+        Target::Number(number) => format!("{number}"),
+        Target::Between(least, most) => format!("{least} to {most}"),
+        Target::Holds => "holds".into(),
+    }
+}
+
+/// The values, what comes out of them, and how sure they are.
+pub(crate) fn report(profile: &Profile, space: &Space, data: &[Datum], fit: &Fit, sure: &Sure) -> String {
+    let mut text = format!(
+        "{}: {} parameters from {} data; {} looks at all data, ended: {}\n\nParameters: value, range without data, 90% interval with them\n",
+        profile.name,
+        space.free.len(),
+        data.len(),
+        fit.looks,
+        fit.ended
+    );
+    for (i, free) in space.free.iter().enumerate() {
+        let at = |by: f64| free.value(fit.z[i] + by * sure.deviation(i));
+        let unknown = if sure.is_unknown(i) { "  the data say little of it" } else { "" };
+        let _ = writeln!(
+            text,
+            "  {:28} {:>8}  {:>8} to {:<8}  {:>8} to {:<8}{unknown}",
+            free.name,
+            free.value(fit.z[i]),
+            free.value(-1.645),
+            free.value(1.645),
+            at(-1.645),
+            at(1.645)
+        );
+    }
+    text += "\nData: measured, found, error, error where it is left out\n";
+    for ((datum, found), errors) in data.iter().zip(&fit.found).zip(&sure.errors) {
+        let (error, left_out) = errors.map_or(("-".into(), "-".into()), |(e, l)| (percent(e), percent(l)));
+        let _ =
+            writeln!(text, "  {:36} {:>12} {found:>8.2} {error:>8} {left_out:>8}", datum.id, target(datum));
+    }
+    text += "\nWhat one standard deviation more of a parameter does, in percent of a datum\n";
+    for (i, free) in space.free.iter().enumerate() {
+        let moved: Vec<String> = (data.iter().enumerate())
+            .filter(|(d, _)| fit.slopes[(*d, i)].abs() >= TOLD)
+            .map(|(d, datum)| {
+                format!("{} {}", datum.id, percent((fit.slopes[(d, i)] * datum.error).exp() - 1.0))
+            })
+            .collect();
+        let moved = if moved.is_empty() { "nothing".to_owned() } else { moved.join(", ") };
+        let _ = writeln!(text, "  {}: {moved}", free.name);
+    }
+    text += "\nParameters that cannot be told apart, with their correlation\n";
+    let alike = sure.alike();
+    for (a, b, correlation) in &alike {
+        let _ = writeln!(text, "  {} and {}: {correlation:+.2}", space.free[*a].name, space.free[*b].name);
+    }
+    if alike.is_empty() {
+        text += "  none\n";
+    }
+    text
+}

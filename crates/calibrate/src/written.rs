@@ -1,0 +1,122 @@
+//! The profile with what was found, its other lines as they were.
+
+use crate::fit::Fit;
+use crate::space::Space;
+use crate::sure::Sure;
+use doorbell_lab::calibration::Datum;
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
+
+/// Digits after the point of what is written beside values.
+const DIGITS: f64 = 1e4;
+
+fn short(x: f64) -> f64 {
+    // Not -0.
+    (x * DIGITS).round() / DIGITS + 0.0
+}
+
+/// The text of a profile with the values of a fit, and how sure they are.
+///
+/// # Errors
+/// If it is not the text of that profile: one sentence.
+pub(crate) fn with(
+    text: &str,
+    space: &Space,
+    data: &[Datum],
+    fit: &Fit,
+    sure: &Sure,
+) -> Result<String, String> {
+    let mut document: DocumentMut = text.parse().map_err(|e| format!("the profile cannot be read: {e}"))?;
+    for (name, value) in space.values(&fit.z) {
+        set(&mut document, &name, value).ok_or_else(|| format!("{name} is not in the file itself"))?;
+    }
+    document["calibrated"] = Item::Table(calibrated(space, data, fit, sure));
+    Ok(document.to_string())
+}
+
+fn set(document: &mut DocumentMut, name: &str, value: f64) -> Option<()> {
+    let (section, key) = name.split_once('.')?;
+    let entry = document.get_mut(section)?.get_mut(key)?.as_inline_table_mut()?;
+    let number = entry.get_mut("value")?;
+    let whole = value.fract() == 0.0;
+    let mut new = if whole { Value::from(value as i64) } else { Value::from(value) };
+    *new.decor_mut() = number.decor().clone();
+    *number = new;
+    Some(())
+}
+
+fn list<T: Into<Value>>(items: impl IntoIterator<Item = T>) -> Array {
+    let mut list = Array::new();
+    for item in items {
+        list.push_formatted(item.into().decorated("\n  ", ""));
+    }
+    list.set_trailing("\n");
+    list.set_trailing_comma(true);
+    list
+}
+
+fn calibrated(space: &Space, data: &[Datum], fit: &Fit, sure: &Sure) -> Table {
+    let mut table = Table::new();
+    table
+        .decor_mut()
+        .set_prefix("\n# Written by `cargo xtask calibrate`: docs/calibration.md says what it is.\n");
+    table["parameters"] = list(space.free.iter().map(|free| free.name.as_str())).into();
+    let row = |i: usize| Array::from_iter(sure.covariance.row(i).iter().map(|&c| short(c)));
+    table["covariance"] = list((0..space.free.len()).map(row)).into();
+    let met = data.iter().zip(&fit.found).zip(&sure.errors).map(|((datum, &found), errors)| {
+        let mut met = InlineTable::new();
+        met.insert("id", datum.id.as_str().into());
+        met.insert("found", short(found).into());
+        if let Some((error, left_out)) = errors {
+            met.insert("error", short(*error).into());
+            met.insert("left_out", short(*left_out).into());
+        }
+        met
+    });
+    table["data"] = list(met).into();
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_lab::calibration;
+    use doorbell_nic::Profile;
+    use nalgebra::DMatrix;
+
+    /// A line without the number that it gives a parameter.
+    fn without_value(line: &str) -> String {
+        match line.split_once("value = ").map(|(key, rest)| (key, rest.split_once(','))) {
+            Some((key, Some((_, notes)))) => format!("{key}{notes}"),
+            _ => line.to_owned(),
+        }
+    }
+
+    #[test]
+    fn values_change_and_other_lines_stay() {
+        let text =
+            include_str!("../../../profiles/cx3.toml").replace("], how =", "], range = [0, 1000], how =");
+        let text = text.as_str();
+        let space = Space::of(&Profile::parse("cx3.toml", text).unwrap()).unwrap();
+        let data = calibration::data(&Profile::named("cx3").unwrap()).unwrap();
+        let z: Vec<f64> = (0..space.free.len()).map(|i| i as f64 / 10.0).collect();
+        let slopes = DMatrix::from_element(data.len(), z.len(), 0.5);
+        let fit = Fit { found: vec![10.0; data.len()], looks: 1, ended: String::new(), z, slopes };
+        let written = with(text, &space, &data, &fit, &Sure::of(&fit, &data).unwrap()).unwrap();
+        let profile = Profile::parse("cx3.toml", &written).unwrap();
+        for (name, value) in space.values(&fit.z) {
+            let found = profile.parameters.iter().find(|p| p.name == name).unwrap();
+            assert_eq!(found.value, value, "{name}");
+        }
+        let calibrated = profile.calibrated.unwrap();
+        assert_eq!(calibrated.parameters.len(), space.free.len());
+        assert_eq!(calibrated.data.len(), data.len());
+        let lines = |text: &str| -> Vec<String> {
+            let before = text.split("\n# Written by").next().unwrap_or(text);
+            before.trim_end().lines().map(without_value).collect()
+        };
+        assert_eq!(lines(text), lines(&written));
+        // Once more, and nothing changes.
+        let again = with(&written, &space, &data, &fit, &Sure::of(&fit, &data).unwrap()).unwrap();
+        assert_eq!(again, written);
+    }
+}
