@@ -94,15 +94,15 @@ mod tests {
     #[test]
     fn values_change_and_other_lines_stay() {
         let text =
-            include_str!("../../../profiles/cx3.toml").replace("], how =", "], range = [0, 1000], how =");
+            include_str!("../../../profiles/cx.toml").replace("], how =", "], range = [0, 1000], how =");
         let text = text.as_str();
-        let space = Space::of(&Profile::parse("cx3.toml", text).unwrap()).unwrap();
-        let data = calibration::data(&Profile::named("cx3").unwrap()).unwrap();
+        let space = Space::of(&Profile::parse("cx.toml", text).unwrap()).unwrap();
+        let data = calibration::data(&Profile::named("cx").unwrap()).unwrap();
         let z: Vec<f64> = (0..space.free.len()).map(|i| i as f64 / 10.0).collect();
         let slopes = DMatrix::from_element(data.len(), z.len(), 0.5);
         let fit = Fit { found: vec![10.0; data.len()], looks: 1, ended: String::new(), z, slopes };
         let written = with(text, &space, &data, &fit, &Sure::of(&fit, &data).unwrap()).unwrap();
-        let profile = Profile::parse("cx3.toml", &written).unwrap();
+        let profile = Profile::parse("cx.toml", &written).unwrap();
         for (name, value) in space.values(&fit.z) {
             let found = profile.parameters.iter().find(|p| p.name == name).unwrap();
             assert_eq!(found.value, value, "{name}");
