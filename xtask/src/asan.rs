@@ -4,7 +4,7 @@
 //! same process. The sanitizer's runtime comes with the toolchain; that the stable compiler takes the
 //! flag is asked for by RUSTC_BOOTSTRAP, as nothing of what is built so is used for anything else.
 
-use crate::command::{Problem, Task, lines, run};
+use crate::command::{self, Problem, Task, lines, run};
 use crate::root;
 use std::path::Path;
 use std::process::Command;
@@ -33,7 +33,7 @@ fn directory() -> std::path::PathBuf {
 
 /// cargo with the sanitizer on. Naming the target keeps it from programs that cargo itself runs.
 fn cargo(task: &str) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    let mut cargo = command::cargo();
     cargo.args([task, "--quiet", "--target", TARGET, "--target-dir"]).arg(directory()).current_dir(root());
     cargo.env("RUSTC_BOOTSTRAP", "1");
     // The library takes the runtime from the program that loads it.

@@ -45,6 +45,11 @@ pub(crate) fn lines(command: &mut Command) -> Task<Vec<String>> {
     Ok(String::from_utf8_lossy(&output(command)?).lines().map(str::to_owned).collect())
 }
 
+/// The cargo that runs this.
+pub(crate) fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
+}
+
 /// Where a program is: in `PATH`, or where administrators' programs are.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -5,7 +5,6 @@ use crate::command::{self, Task, failed};
 use crate::{initramfs, kernel, packages, qemu, root};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Cargo's target folder, in which this program lies two levels deep.
 pub(crate) fn target() -> Task<PathBuf> {
@@ -16,8 +15,7 @@ pub(crate) fn target() -> Task<PathBuf> {
 
 /// Builds the program that runs in the machine, in the profile of this one.
 fn build(target: &Path) -> Task<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let mut build = Command::new(cargo);
+    let mut build = command::cargo();
     // The whole workspace, for the features of dependencies that `cargo test --workspace` has: after it,
     // nothing is left to build.
     build.args(["build", "--quiet", "--workspace", "--example", "native-test"]);

@@ -1,6 +1,6 @@
 //! Random programs for as long as it takes: what `cargo test` does for some seconds.
 
-use crate::command::{Task, failed, run};
+use crate::command::{self, Task, failed, run};
 use crate::root;
 use std::process::Command;
 
@@ -39,7 +39,7 @@ fn options() -> Task<()> {
 
 /// A test of a package. The profile is `release` with all checks and without what takes long to link.
 fn test(package: &str, test: &str) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    let mut cargo = command::cargo();
     cargo.args(["test", "--quiet", "--profile", "soak", "--package", package, "--test", test]);
     cargo.args(["--", "--nocapture"]).current_dir(root());
     cargo

@@ -1,6 +1,6 @@
 //! Everything that must hold before a change is merged.
 
-use crate::command::{Problem, failed, run};
+use crate::command::{self, Problem, failed, run};
 use crate::{packages, root, rxe};
 use std::process::{Command, ExitCode};
 
@@ -20,7 +20,7 @@ fn ended(result: Result<(), Problem>) -> Ended {
 }
 
 fn cargo(arguments: &[&str]) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    let mut cargo = command::cargo();
     cargo.args(arguments).current_dir(root());
     cargo
 }

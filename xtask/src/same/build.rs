@@ -1,6 +1,6 @@
 //! The programs to compare: one of a commit, one of the work tree.
 
-use crate::command::{Problem, Task, failed, lines, run};
+use crate::command::{self, Problem, Task, failed, lines, run};
 use crate::root;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ impl Place {
 }
 
 fn cargo(sources: &Path, target: &Path) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    let mut cargo = command::cargo();
     cargo.args(["build", "--release", "--target-dir"]).arg(target).current_dir(sources);
     cargo
 }
