@@ -294,18 +294,33 @@ fn relaxing_a_resource_changes_only_that() {
 }
 
 #[test]
-fn a_built_in_profile_with_more_of_one_parameter() {
+fn a_profile_with_more_of_one_parameter() {
     let p = profile("cib");
-    let more = Profile::named_with("cib", "tx.send_ns", 11, 10).unwrap();
+    let more = p.with_more("tx.send_ns", 1.1).unwrap();
     assert_eq!(more.tx.send, doorbell_verbs::Span::from_ns(66));
     let less = with(&more, |device| device.tx = p.tx);
     assert_eq!(Profile { parameters: p.parameters.clone(), ..less }, p);
-    assert_eq!(Profile::named_with("cib", "tx.units", 11, 10).unwrap().tx.units, 18);
-    for (name, parameter) in
-        [("cib", "tx.sned_ns"), ("cib", "nic.inline_recv_ud"), ("cx9", "tx.send_ns"), ("cib", "tx")]
-    {
-        assert!(Profile::named_with(name, parameter, 11, 10).is_err(), "{name} {parameter}");
+    assert_eq!(p.with_more("tx.units", 1.1).unwrap().tx.units, 18);
+    for parameter in ["tx.sned_ns", "tx", ""] {
+        assert!(p.with_more(parameter, 1.1).is_err(), "{parameter}");
     }
+    assert!(p.with_more("tx.units", 1e6).is_err());
+}
+
+#[test]
+fn parameters_that_have_the_value_of_another_move_with_it() {
+    let text = include_str!("../../../profiles/cib.toml");
+    let own = "atomic_request_ns = { value = 181.8, basis = \"assumed\", reason = \"as a READ request\", range = [60, 300] }";
+    let follows = own.replace("range = [60, 300]", "same_as = \"tx.read_request_ns\"");
+    assert!(text.contains(own));
+    let p = Profile::parse("my.toml", &text.replace(own, &follows)).unwrap();
+    assert_eq!(
+        p.followers("tx.read_request_ns").map(|p| &*p.name).collect::<Vec<_>>(),
+        ["tx.atomic_request_ns"]
+    );
+    let more = p.with_more("tx.read_request_ns", 2.0).unwrap();
+    assert_eq!(more.tx.atomic_request, more.tx.read_request);
+    assert_eq!(more.set().count(), 2);
 }
 
 /// Vendor and part that a profile gives.

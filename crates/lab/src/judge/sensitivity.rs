@@ -3,7 +3,7 @@
 use crate::judge::selector::Selection;
 use crate::papers::{Ctx, Experiment, Found};
 use crate::simulate::SimulateError;
-use doorbell_nic::{Basis, Profile};
+use doorbell_nic::Basis;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub struct Sensitivity {
 }
 
 /// More of a parameter.
-const MORE: (u64, u64) = (11, 10);
+const MORE: f64 = 1.1;
 
 /// Smaller changes are not told.
 const LEAST: f64 = 0.001;
@@ -35,10 +35,8 @@ pub(crate) fn of(ctx: &Ctx<'_>, selection: &Selection) -> Result<Vec<Sensitivity
     for (i, profile) in ctx.profiles.iter().enumerate() {
         let calibrated = profile.parameters.iter().filter(|p| matches!(p.basis, Basis::Calibrated { .. }));
         for parameter in calibrated {
-            // Only a built-in profile has its text; one that a caller has changed is left out.
-            let Ok(moved) = Profile::named_with(&profile.name, &parameter.name, MORE.0, MORE.1) else {
-                continue;
-            };
+            // One that cannot be had 10% more of is left out.
+            let Ok(moved) = profile.with_more(&parameter.name, MORE) else { continue };
             let mut profiles = ctx.profiles.clone();
             profiles[i] = moved;
             let found = numbers(&ctx.of_rates(profiles), selection)?;

@@ -127,26 +127,6 @@ impl Profile {
         }
     }
 
-    /// A built-in profile with `num/den` times as much of one parameter, named as `tx.send_ns`; where
-    /// it must be an integer, rounded.
-    pub fn named_with(name: &str, parameter: &str, num: u64, den: u64) -> Result<Profile, ProfileError> {
-        let missing = || ProfileError::NotFound(format!("profile {name} has no number {parameter}"));
-        let (_, text) = BUILT_IN.iter().find(|(n, _)| *n == name).ok_or_else(missing)?;
-        let mut table: toml::Table = toml::from_str(text).map_err(|_| missing())?;
-        let (section, key) = parameter.split_once('.').ok_or_else(missing)?;
-        let value = table.get_mut(section).and_then(|s| s.get_mut(key)).and_then(|p| p.get_mut("value"));
-        let value = value.ok_or_else(missing)?;
-        let factor = num as f64 / den as f64;
-        *value = match *value {
-            toml::Value::Float(v) => toml::Value::Float(v * factor),
-            // Times may have fractions, counts may not.
-            toml::Value::Integer(v) if key.ends_with("_ns") => toml::Value::Float(v as f64 * factor),
-            toml::Value::Integer(v) => toml::Value::Integer((v as f64 * factor).round() as i64),
-            _ => return Err(missing()),
-        };
-        Profile::parse(name, &table.to_string())
-    }
-
     /// Whether a name is the path of a file rather than that of a built-in profile.
     pub fn is_path(name: &str) -> bool {
         base::is_path(name)
@@ -224,6 +204,25 @@ impl Profile {
         let set = Sections::default().read(reader, Named { name, title, device_id }, self.generation)?;
         let (measured, moved_to) = (self.measured.clone(), self.moved_to.clone());
         Ok(Profile { measured, calibrated: self.calibrated.clone(), moved_to, ..set })
+    }
+
+    /// The same with `factor` times as much of a parameter, and of those that have its value; of what is counted,
+    /// rounded.
+    ///
+    /// # Errors
+    /// One sentence where it is no parameter of this profile, or cannot have that much.
+    pub fn with_more(&self, parameter: &str, factor: f64) -> Result<Profile, ProfileError> {
+        let value = self.parameters.iter().find(|p| p.name == parameter).map_or(0.0, |p| match p.unit {
+            Unit::Count | Unit::Bytes => (p.value * factor).round(),
+            _ => p.value * factor,
+        });
+        let names = self.followers(parameter).map(|p| &*p.name).chain([parameter]);
+        self.with_set(&names.map(|name| (name.to_owned(), value)).collect())
+    }
+
+    /// The parameters that have the value of another one.
+    pub fn followers<'a>(&'a self, parameter: &'a str) -> impl Iterator<Item = &'a Parameter> {
+        self.parameters.iter().filter(move |p| p.same_as() == Some(parameter))
     }
 
     /// The parameters that were set over the profile, with their values in their units.
