@@ -119,7 +119,8 @@ impl Problem<'_> {
         Ok(DMatrix::from_fn(self.data.len(), steps.len(), |datum, parameter| {
             let [below, above] = [0, 1].map(|end| there[2 * parameter + end][datum]);
             let [(_, down), (_, up)] = steps[parameter];
-            (above - below) / (up - down)
+            // One that cannot be moved does nothing.
+            if up == down { 0.0 } else { (above - below) / (up - down) }
         }))
     }
 }

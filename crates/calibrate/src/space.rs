@@ -8,6 +8,8 @@ pub(crate) struct Free {
     pub(crate) name: String,
     pub(crate) scale: Scale,
     unit: Unit,
+    /// The least that is counted.
+    least: f64,
     /// Parameters that have its value.
     followers: Vec<String>,
 }
@@ -21,17 +23,17 @@ const DIGITS: i32 = 3;
 impl Free {
     #[cfg(test)]
     pub(crate) fn new(name: &str, range: [f64; 2], unit: Unit) -> Free {
-        Free { name: name.into(), scale: Scale::of(range), unit, followers: Vec::new() }
+        Free { name: name.into(), scale: Scale::of(range), unit, least: least(range), followers: Vec::new() }
     }
 
     fn of(parameter: &Parameter, profile: &Profile) -> Option<Free> {
         let Basis::Calibrated { range: Some(range), .. } = parameter.basis else { return None };
-        let follows = |p: &&Parameter| p.same_as() == Some(&parameter.name);
         Some(Free {
             name: parameter.name.clone(),
             scale: Scale::of(range),
             unit: parameter.unit,
-            followers: profile.parameters.iter().filter(follows).map(|p| p.name.clone()).collect(),
+            least: least(range),
+            followers: profile.followers(&parameter.name).map(|p| p.name.clone()).collect(),
         })
     }
 
@@ -39,7 +41,7 @@ impl Free {
     pub(crate) fn value(&self, z: f64) -> f64 {
         let value = self.scale.value(z);
         match self.unit {
-            Unit::Count | Unit::Bytes => value.round().max(1.0),
+            Unit::Count | Unit::Bytes => value.round().max(self.least),
             _ => rounded(value),
         }
     }
@@ -54,6 +56,11 @@ impl Free {
             None => (z, 0.0),
         }
     }
+}
+
+/// Of things that there may be none of, none.
+fn least([low, _]: [f64; 2]) -> f64 {
+    low.min(1.0).ceil()
 }
 
 /// To three digits.
@@ -111,6 +118,12 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_may_be_none_of_what_a_range_says_so_of() {
+        let lowest = |range| Free::new("a", range, Unit::Count).value(-9.0);
+        assert_eq!((lowest([0.0, 16.0]), lowest([1.0, 16.0])), (0.0, 1.0));
+    }
 
     #[test]
     fn three_digits_are_kept() {

@@ -7,6 +7,7 @@ use crate::plan::NotYet;
 use crate::simulate::SimulateError;
 use doorbell_nic::{Basis, Parameter, Profile};
 use doorbell_verbs::RunError;
+use std::collections::BTreeSet;
 
 /// Relative standard error that a measurement of verbs is given: of how it was taken, and of the model.
 pub const ERROR_OF_VERBS: f64 = 0.03;
@@ -104,8 +105,8 @@ pub fn data(profile: &Profile) -> Result<Vec<Datum>, String> {
             data.push(Datum::of_run(id, ERROR_OF_SYSTEMS)?);
         }
     }
-    data.dedup_by(|a, b| a.id == b.id);
-    data.retain(|datum| !is_of_hand(profile, &datum.id));
+    let mut seen = BTreeSet::new();
+    data.retain(|datum| seen.insert(datum.id.clone()) && !is_of_hand(profile, &datum.id));
     Ok(data)
 }
 
