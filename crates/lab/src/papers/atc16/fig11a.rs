@@ -47,11 +47,13 @@ fn with_cores(profile: &Profile, threads: u32, batch: u32) -> Workload {
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let profile = ctx.profile("cib");
-    let send = |batch, size| micro::outbound_send(profile, batch, size);
-    let plain = ctx.explain("cib", "send-nonbatch-peak", &send(1, UD_PAYLOAD))?;
-    let batched = ctx.explain("cib", "send-batch-peak", &send(BATCH, UD_PAYLOAD))?;
+    let fastest =
+        |what, batch, size| micro::fastest(ctx, "cib", what, &micro::outbound_sends(profile, batch, size));
+    let explained = |what, batch| ctx.explain("cib", what, &fastest(what, batch, UD_PAYLOAD)?.0);
+    let plain = explained("send-nonbatch-peak", 1)?;
+    let batched = explained("send-batch-peak", BATCH)?;
     // The sequencer answers with 8 bytes.
-    let replies = &ctx.measure("cib", "seq-dma-limit", &[send(BATCH, 8)])?[0];
+    let (_, replies) = fastest("seq-dma-limit", BATCH, 8)?;
     let (dma, mmio) = (profile.pcie.dma_wqes_per_s(128) / 1e6, profile.pcie.mmio_wqes_per_s(128) / 1e6);
     let number = |claim, n: f64| Check::number(claim, "cib", n);
     let mut checks = vec![
@@ -65,7 +67,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         number("atc16-mmio-line-rate", profile.pcie.mmio_lines_per_s() / 1e6),
         number("atc16-mmio-wqe-limit", mmio),
         number("atc16-send-nonbatch-within-10pct", (1.0 - plain.mops / mmio) * 100.0),
-        Check::rate("atc16-seq-dma-limit", "cib", replies),
+        Check::rate("atc16-seq-dma-limit", "cib", &replies),
         reply_limits(ctx),
     ];
     let cores: Vec<u32> = (1..=CORES).collect();

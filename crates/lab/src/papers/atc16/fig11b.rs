@@ -113,7 +113,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
 }
 
 /// The least and the most that [`number`] may be where a claim in words holds on a cluster.
-pub(crate) fn range(claim: &str, cluster: &str) -> Option<(f64, f64)> {
+pub(super) fn range(claim: &str, cluster: &str) -> Option<(f64, f64)> {
     match claim {
         // The label of what one core posts one by one has one digit before the point, or two.
         "atc16-fig11b-labels" if cluster == "cx" => Some((1.0, 9.95)),

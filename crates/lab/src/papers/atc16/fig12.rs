@@ -173,6 +173,24 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, curves: sweeps.iter().flat_map(Sweep::curves).collect(), ..Findings::default() })
 }
 
+/// The claim that a READ of cib is limited by the link from this size on.
+const TRANSITION: (&str, u32) = ("atc16-read-transition-cib", 64);
+
+/// The least and the most that [`number`] may be where a claim holds.
+pub(super) fn range(claim: &str) -> Option<(f64, f64)> {
+    (claim == TRANSITION.0).then_some((AT_LIMIT, 1.0 / AT_LIMIT))
+}
+
+/// A transition as a number of two runs: what READs of its size reach of what the link lets through, and of what half the size
+/// reaches, whichever is less.
+pub(super) fn number(ctx: &Ctx<'_>, claim: &str) -> Option<Result<f64, NotYet>> {
+    range(claim)?;
+    let (profile, size) = (ctx.profile("cib"), TRANSITION.1);
+    let link = link_limit(profile, Opcode::Read, QpType::Rc, size);
+    let reads = [size / 2, size].map(|size| micro::inbound(profile, Verb::Read, size));
+    Some(ctx.measure("cib", claim, &reads).map(|found| found[1].mops / link.max(found[0].mops)))
+}
+
 fn transition(ctx: &Ctx<'_>, claim: &'static str, sweep: &Sweep) -> Result<Check, NotYet> {
     let size = sweep.transition();
     let profile = ctx.profile(sweep.cluster);

@@ -1,8 +1,12 @@
 //! The micro-benchmarks of ATC'16, section 5, that several tables and figures share.
 
+use crate::papers::Ctx;
+use crate::plan::NotYet;
 use crate::plan::runs::briefly;
+use crate::results::Outcome;
 use doorbell_nic::Profile;
 use doorbell_workload::{Pattern, Verb, Workload};
+use std::sync::Arc;
 
 /// Work requests per Doorbell where the paper says "batched" (5.2.1).
 pub(super) const BATCH: u32 = 16;
@@ -31,21 +35,39 @@ fn threads(profile: &Profile) -> u32 {
     profile.host.cores.min(8)
 }
 
-/// UD SENDs from one machine: as many QPs as sending units, or one per core where units are fewer;
-/// two batches on each.
-pub(super) fn outbound_send(profile: &Profile, batch: u32, size: u32) -> Workload {
-    let workload = Workload {
-        verb: Some(Verb::Send),
-        pattern: Some(Pattern::Outbound),
-        batch: Some(batch),
-        threads: Some(threads(profile)),
-        qps: Some((profile.tx.units / threads(profile)).max(1)),
-        window_per_qp: Some(2 * BATCH),
-        size: Some(size),
-        header_only: Some(size == 0),
-        ..Workload::default()
+/// UD SENDs from one machine, in the ways of which the fastest counts: the paper tells peak rates and not how many QPs and
+/// work requests they took. One by one, all cores post; lists are on as many QPs as sending units, or one per core where units are
+/// fewer, two of them on each or four: with few, units wait for lists, and many do not fit the NIC.
+pub(super) fn outbound_sends(profile: &Profile, batch: u32, size: u32) -> Vec<Workload> {
+    let threads = if batch == 1 { profile.host.cores } else { threads(profile) };
+    let with_window = |window| {
+        let workload = Workload {
+            verb: Some(Verb::Send),
+            pattern: Some(Pattern::Outbound),
+            batch: Some(batch),
+            threads: Some(threads),
+            qps: Some((profile.tx.units / threads).max(1)),
+            window_per_qp: Some(window),
+            size: Some(size),
+            header_only: Some(size == 0),
+            ..Workload::default()
+        };
+        briefly(brief(profile), workload)
     };
-    briefly(brief(profile), workload)
+    let windows: &[u32] = if batch == 1 { &[2 * BATCH] } else { &[2 * BATCH, 4 * BATCH] };
+    windows.iter().copied().map(with_window).collect()
+}
+
+/// The fastest of some ways to do the same on a cluster.
+pub(super) fn fastest(
+    ctx: &Ctx<'_>,
+    cluster: &str,
+    what: &str,
+    ways: &[Workload],
+) -> Result<(Workload, Arc<Outcome>), NotYet> {
+    let outcomes = ctx.measure(cluster, what, ways)?;
+    let best = ways.iter().zip(outcomes).max_by(|(_, a), (_, b)| a.mops.total_cmp(&b.mops));
+    Ok(best.map(|(way, outcome)| (way.clone(), outcome)).expect("there is a way"))
 }
 
 /// UD SENDs to one machine that posts RECVs in batches of 16.

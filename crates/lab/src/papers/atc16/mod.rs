@@ -32,21 +32,27 @@ mod tab5;
 use super::{Ctx, Experiment};
 use crate::plan::NotYet;
 pub(super) use fig7::rpc as sequencer;
-pub(crate) use fig11b::range;
 pub(super) use micro::atomics;
 
 /// The number of a claim that is the rate of one run, or that is in words and a number of a cluster in truth, without the other
 /// runs of its experiment; none of another claim.
 pub(crate) fn number(ctx: &Ctx<'_>, claim: &str, cluster: &str) -> Option<Result<f64, NotYet>> {
-    if let Some(number) = fig11b::number(ctx, claim, cluster) {
-        return Some(number);
+    let in_words = fig11b::number(ctx, claim, cluster).or_else(|| fig12::number(ctx, claim));
+    if in_words.is_some() {
+        return in_words;
     }
     if let Some(system) = fig7::system(claim) {
         return Some(ctx.systems("cib", claim, &[system]).map(|outcomes| outcomes[0].mrps));
     }
-    let of_cib = || tab4::workload(ctx.profile("cib"), claim).or_else(|| outbound::workload(claim));
-    let (cluster, workload) = tab5::workload(ctx, claim).or_else(|| Some(("cib", of_cib()?)))?;
-    Some(ctx.measure(cluster, claim, &[workload]).map(|outcomes| outcomes[0].mops))
+    let of_cib = || tab4::ways(ctx.profile("cib"), claim).or_else(|| Some(vec![outbound::workload(claim)?]));
+    let (cluster, ways) = tab5::ways(ctx, claim).or_else(|| Some(("cib", of_cib()?)))?;
+    Some(micro::fastest(ctx, cluster, claim, &ways).map(|(_, outcome)| outcome.mops))
+}
+
+/// The least and the most that [`number`] may be where a claim holds on a cluster that is in words, or a number that only many runs
+/// give.
+pub(crate) fn range(claim: &str, cluster: &str) -> Option<(f64, f64)> {
+    fig11b::range(claim, cluster).or_else(|| fig12::range(claim))
 }
 
 /// Its experiments, in its order.
