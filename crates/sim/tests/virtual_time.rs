@@ -182,10 +182,6 @@ impl Program for Adds {
 }
 
 /// When the last of `threads` has added 1000 times, each to its own line or all to one.
-fn adding(threads: u32, shared: bool) -> u64 {
-    adding_on(&profile("cib"), threads, shared)
-}
-
 fn adding_on(profile: &Profile, threads: u32, shared: bool) -> u64 {
     let mut cluster = SimCluster::new(profile, SimConfig::new(1));
     let mem = cluster.alloc(0, 4096, PageSize::Huge).expect("memory");
@@ -201,10 +197,11 @@ fn adding_on(profile: &Profile, threads: u32, shared: bool) -> u64 {
 
 #[test]
 fn a_shared_line_is_passed_from_core_to_core() {
-    let host = profile("cib").host;
-    let alone = adding(1, true);
-    assert_eq!(adding(8, false), alone, "lines of their own do not slow threads down");
-    let passed = adding(8, true);
+    let unhurried = passing_on(|host| host.line_transfer);
+    let host = unhurried.host;
+    let alone = adding_on(&unhurried, 1, true);
+    assert_eq!(adding_on(&unhurried, 8, false), alone, "lines of their own do not slow threads down");
+    let passed = adding_on(&unhurried, 8, true);
     // 8000 additions one after the other, nearly each after a transfer between cores.
     let each = (host.line_transfer + host.atomic_op).as_ps();
     assert!(passed > 7000 * each && passed < 8200 * each, "{passed} ps, {each} ps each");
@@ -212,11 +209,19 @@ fn a_shared_line_is_passed_from_core_to_core() {
 
 #[test]
 fn a_line_that_others_wait_for_is_passed_faster() {
-    let mut queued = profile("cib");
-    queued.host.line_transfer_queued = Span::from_ns(20);
-    let each = (queued.host.line_transfer_queued + queued.host.atomic_op).as_ps();
-    let passed = adding_on(&queued, 8, true);
-    assert!(passed > 7000 * each && passed < 8200 * each, "{passed} ps, {each} ps each");
+    let [quick, unhurried] = [passing_on(|_| Span::from_ns(10)), passing_on(|host| host.line_transfer)];
+    let each = |threads: u32, on: &Profile| adding_on(on, threads, true) / u64::from(1000 * threads);
+    let [two, eight, all] = [2, 8, 14].map(|threads| each(threads, &quick));
+    assert!(two > eight && eight > all, "{two}, {eight} and {all} ps each");
+    let least = (Span::from_ns(10) + quick.host.atomic_op).as_ps();
+    assert!(all > least && 2 * all < each(14, &unhurried), "{all} ps each");
+}
+
+/// A host on which passing a line on to a core that has waited long takes so long.
+fn passing_on(queued: impl Fn(&doorbell_nic::Host) -> Span) -> Profile {
+    let mut profile = profile("cib");
+    profile.host.line_transfer_queued = queued(&profile.host);
+    profile
 }
 
 #[test]

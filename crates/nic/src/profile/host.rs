@@ -41,7 +41,7 @@ section! {
         dma_line: Span = "dma_line_ns" Nanoseconds 0..=1000;
         /// Load or store of a line that another core owns.
         line_transfer: Span = "line_transfer_ns" Nanoseconds 0..=1000;
-        /// The same where other cores wait for the line, too.
+        /// The same of a core that has waited long for others: its request was on its way meanwhile.
         line_transfer_queued: Span = "line_transfer_queued_ns" Nanoseconds 0..=1000;
         /// Extra time of an atomic read-modify-write on a line already owned.
         atomic_op: Span = "atomic_op_ns" Nanoseconds 0..=1000;

@@ -77,6 +77,16 @@ struct Times {
     cqe: u64,
 }
 
+impl Times {
+    /// What it takes to pass a line on to a core that has `waited` for others: the longer it has, the more of its request
+    /// was on its way meanwhile.
+    fn transfer_after(&self, waited: u64) -> u64 {
+        let (alone, queued) = (self.line_transfer, self.line_transfer_queued);
+        let saved = alone.saturating_sub(queued);
+        queued + (saved as u128 * u128::from(alone) / u128::from((alone + waited).max(1))) as u64
+    }
+}
+
 /// The state of all lines of a host.
 pub(crate) struct Flat {
     times: Times,
@@ -262,9 +272,7 @@ impl Flat {
             Reach::LastLevel if store => times.llc_hit,
             Reach::LastLevel if !*serialized => times.dma_line,
             Reach::LastLevel => times.llc_hit.max(times.dma_line),
-            // Who had it last did not wait for the line's next request, which was there.
-            Reach::OtherCore if begins > at => times.line_transfer_queued,
-            Reach::OtherCore => times.line_transfer,
+            Reach::OtherCore => times.transfer_after(begins - at),
             Reach::Dram => times.dram,
         };
         let done = begins + cost;
