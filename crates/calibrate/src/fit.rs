@@ -1,6 +1,6 @@
 //! The fit: what comes out should be what was measured, and parameters what they could be.
 
-use crate::space::Free;
+use crate::space::{Free, Space};
 use doorbell_lab::calibration::{Datum, Target};
 use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
 use nalgebra::storage::Owned;
@@ -11,6 +11,9 @@ const BROKEN: f64 = 3.0;
 
 /// How far a parameter is moved to see what it does: far enough that what a run's draws do is small beside it.
 const STEP: f64 = 0.3;
+
+/// The same of an assumed one: to the ends of its range, as what lies there may be a cliff of which nothing is seen from its value.
+const STEP_OF_ASSUMED: f64 = 1.645;
 
 /// Relative gain of the sum of squares, and step, that end the search.
 const ENOUGH: f64 = 1e-2;
@@ -48,6 +51,8 @@ pub(crate) struct Fit {
     pub(crate) found: Vec<f64>,
     /// How residuals of the data change with each parameter there, a row for each datum.
     pub(crate) slopes: DMatrix<f64>,
+    /// The same of assumed parameters.
+    pub(crate) assumed: DMatrix<f64>,
     /// How often all data were looked at, beside slopes.
     pub(crate) looks: usize,
     /// How the search ended, in its own words.
@@ -58,9 +63,9 @@ pub(crate) struct Fit {
 ///
 /// # Errors
 /// If a run fails or somebody stops it: one sentence.
-pub(crate) fn fit(free: &[Free], data: &[Datum], look: &Look<'_>) -> Result<Fit, String> {
-    let z = DVector::zeros(free.len());
-    let mut problem = Problem { free, data, look, z, found: Err("nothing was looked at".into()) };
+pub(crate) fn fit(space: &Space, data: &[Datum], look: &Look<'_>) -> Result<Fit, String> {
+    let z = DVector::zeros(space.free.len());
+    let mut problem = Problem { space, data, look, z, found: Err("nothing was looked at".into()) };
     problem.look();
     let search = LevenbergMarquardt::new()
         .with_ftol(ENOUGH)
@@ -80,13 +85,13 @@ pub(crate) fn fit(free: &[Free], data: &[Datum], look: &Look<'_>) -> Result<Fit,
             break format!("{:?}", report.termination);
         }
     };
-    let slopes = problem.slopes()?;
-    Ok(Fit { z: problem.z.as_slice().to_vec(), found: problem.found?, slopes, looks, ended })
+    let (slopes, assumed) = (problem.slopes()?, problem.slopes_of_assumed()?);
+    Ok(Fit { z: problem.z.as_slice().to_vec(), found: problem.found?, slopes, assumed, looks, ended })
 }
 
 /// What is looked for: the data, then the parameters.
 struct Problem<'a> {
-    free: &'a [Free],
+    space: &'a Space,
     data: &'a [Datum],
     look: &'a Look<'a>,
     z: DVector<f64>,
@@ -104,13 +109,24 @@ impl Problem<'_> {
         self.data.iter().zip(found).map(|(datum, &found)| residual(datum, found)).collect()
     }
 
-    /// How residuals of the data change with each parameter: from as far below to as far above, so that a corner counts half.
     fn slopes(&self) -> Result<DMatrix<f64>, String> {
+        self.slopes_of(&self.space.free, 0, STEP)
+    }
+
+    fn slopes_of_assumed(&self) -> Result<DMatrix<f64>, String> {
+        self.slopes_of(&self.space.assumed, self.space.free.len(), STEP_OF_ASSUMED)
+    }
+
+    /// How residuals of the data change with each of these parameters, which begin at this one of a place: from as far below to as far
+    /// above, so that a corner counts half.
+    fn slopes_of(&self, moving: &[Free], first: usize, step: f64) -> Result<DMatrix<f64>, String> {
+        let mut here = self.z.as_slice().to_vec();
+        here.resize(here.len().max(first + moving.len()), 0.0);
         let steps: Vec<[(f64, f64); 2]> =
-            self.free.iter().zip(&self.z).map(|(f, &z)| [f.step(z, -STEP), f.step(z, STEP)]).collect();
+            moving.iter().zip(&here[first..]).map(|(f, &z)| [f.step(z, -step), f.step(z, step)]).collect();
         let moved = |i: usize, to: f64| {
-            let mut z = self.z.as_slice().to_vec();
-            z[i] = to;
+            let mut z = here.clone();
+            z[first + i] = to;
             z
         };
         let ends = steps.iter().enumerate().flat_map(|(i, ends)| ends.map(|(to, _)| moved(i, to)));
@@ -160,24 +176,24 @@ impl LeastSquaresProblem<f64, Dyn, Dyn> for Problem<'_> {
 mod tests {
     use super::*;
     use crate::sure::Sure;
-    use doorbell_nic::Unit;
 
-    fn free() -> Vec<Free> {
-        [("a", [10.0, 90.0]), ("b", [0.0, 60.0]), ("c", [1.0, 100.0])]
-            .map(|(name, range)| Free::new(name, range, Unit::Nanoseconds))
-            .into()
+    fn space() -> Space {
+        let free = |(name, range)| Free::new(name, range);
+        let [a, b, c] = [("a", [10.0, 90.0]), ("b", [0.0, 60.0]), ("c", [1.0, 100.0])].map(free);
+        Space::with(vec![a, b, c], vec![free(("d", [5.0, 50.0]))])
     }
 
     fn datum(id: &str, target: Target) -> Datum {
         Datum::new(id, target, 0.01)
     }
 
-    /// The sum of a and b, a alone, and twice b; nothing depends on c.
+    /// The sum of a and b, a alone, and twice b, all the more with d, which is assumed; nothing depends on c.
     fn found(z: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, String> {
-        let free = free();
+        let space = space();
         let of = |z: &Vec<f64>| {
-            let [a, b] = [0, 1].map(|i| free[i].scale.value(z[i]));
-            vec![a + b, a, 2.0 * b]
+            let [a, b] = [0, 1].map(|i| space.free[i].value(z[i]));
+            let more = space.assumed[0].value(z.get(3).copied().unwrap_or(0.0)) / space.assumed[0].value(0.0);
+            [a + b, a, 2.0 * b].map(|n| n * more).into()
         };
         Ok(z.iter().map(of).collect())
     }
@@ -189,13 +205,15 @@ mod tests {
             datum("a", Target::Number(25.0)),
             datum("twice b", Target::Between(10.0, 100.0)),
         ];
-        let fit = fit(&free(), &data, &found).unwrap();
-        let [a, b, c] = [0, 1, 2].map(|i| free()[i].value(fit.z[i]));
+        let fit = fit(&space(), &data, &found).unwrap();
+        let [a, b, c] = [0, 1, 2].map(|i| space().free[i].value(fit.z[i]));
         assert!((a - 25.0).abs() < 0.3 && (b - 35.0).abs() < 0.5, "{a}, {b}");
         assert_eq!(c, 10.0, "the middle of its range");
         let sure = Sure::of(&fit, &data).unwrap();
         assert!(sure.deviation(0) < 0.05 && sure.deviation(2) == 1.0);
         assert!(sure.is_unknown(2) && !sure.is_unknown(1));
+        let per_error = fit.assumed[(0, 0)] * 0.01;
+        assert!((per_error - 10f64.ln() / 3.29).abs() < 0.01, "{per_error}: what is assumed moves data, too");
     }
 
     /// What a datum errs by without it is what a fit without it says.
@@ -206,9 +224,9 @@ mod tests {
             datum("a", Target::Number(26.0)),
             datum("twice b", Target::Number(66.0)),
         ];
-        let sure = Sure::of(&fit(&free(), &all, &found).unwrap(), &all).unwrap();
+        let sure = Sure::of(&fit(&space(), &all, &found).unwrap(), &all).unwrap();
         let without = |z: &[Vec<f64>]| found(z).map(|f| f.into_iter().map(|f| f[..2].to_vec()).collect());
-        let fit = fit(&free(), &all[..2], &without).unwrap();
+        let fit = fit(&space(), &all[..2], &without).unwrap();
         let there = found(&[fit.z]).unwrap()[0][2] / 66.0 - 1.0;
         let told = sure.errors[2].unwrap();
         assert!((told.1 - there).abs() < 0.2 * there.abs(), "{told:?}, {there}");
@@ -218,6 +236,6 @@ mod tests {
     #[test]
     fn who_cannot_look_ends_the_search_with_the_reason() {
         let fails = |_: &[Vec<f64>]| Err("stopped".to_owned());
-        assert_eq!(fit(&free(), &[datum("a", Target::Holds)], &fails).err().unwrap(), "stopped");
+        assert_eq!(fit(&space(), &[datum("a", Target::Holds)], &fails).err().unwrap(), "stopped");
     }
 }

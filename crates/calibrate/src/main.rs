@@ -76,7 +76,7 @@ fn calibrate(name: &str, dry: bool) -> Result<(), String> {
         let profiles = places.iter().map(|z| space.profile(z)).collect::<Result<Vec<_>, _>>()?;
         calibration::observe(&ctx, &profiles, &data).map_err(|error| error.to_string())
     };
-    let fit = fit::fit(&space.free, &data, &look)?;
+    let fit = fit::fit(&space, &data, &look)?;
     bar.0.finish_and_clear();
     let sure = sure::Sure::of(&fit, &data)?;
     print!("{}", text::report(&profile, &space, &data, &fit, &sure));

@@ -1,15 +1,12 @@
-//! The parameters that are set, each on its scale.
+//! The parameters that are set, each on its scale, and those that are uncertain beside them.
 
-use doorbell_nic::{Basis, Parameter, Profile, Scale, Unit};
+use doorbell_nic::{Basis, Parameter, Profile, Spread};
 use std::collections::BTreeMap;
 
-/// A parameter that is set.
+/// A parameter that is moved.
 pub(crate) struct Free {
     pub(crate) name: String,
-    pub(crate) scale: Scale,
-    unit: Unit,
-    /// The least that is counted.
-    least: f64,
+    pub(crate) spread: Spread,
     /// Parameters that have its value.
     followers: Vec<String>,
 }
@@ -17,33 +14,21 @@ pub(crate) struct Free {
 /// Steps after which no further one changes a value.
 const FURTHEST: u32 = 10;
 
-/// Digits of a value that are kept.
-const DIGITS: i32 = 3;
-
 impl Free {
     #[cfg(test)]
-    pub(crate) fn new(name: &str, range: [f64; 2], unit: Unit) -> Free {
-        Free { name: name.into(), scale: Scale::of(range), unit, least: least(range), followers: Vec::new() }
+    pub(crate) fn new(name: &str, range: [f64; 2]) -> Free {
+        let spread = Spread::of(range, doorbell_nic::Unit::Nanoseconds);
+        Free { name: name.into(), spread, followers: Vec::new() }
     }
 
-    fn of(parameter: &Parameter, profile: &Profile) -> Option<Free> {
-        let Basis::Calibrated { range: Some(range), .. } = parameter.basis else { return None };
-        Some(Free {
-            name: parameter.name.clone(),
-            scale: Scale::of(range),
-            unit: parameter.unit,
-            least: least(range),
-            followers: profile.followers(&parameter.name).map(|p| p.name.clone()).collect(),
-        })
+    fn of(parameter: &Parameter, spread: Spread, profile: &Profile) -> Free {
+        let followers = profile.followers(&parameter.name).map(|p| p.name.clone()).collect();
+        Free { name: parameter.name.clone(), spread, followers }
     }
 
     /// The value at a place of its scale, as a file has it.
     pub(crate) fn value(&self, z: f64) -> f64 {
-        let value = self.scale.value(z);
-        match self.unit {
-            Unit::Count | Unit::Bytes => value.round().max(self.least),
-            _ => rounded(value),
-        }
+        self.spread.value(z)
     }
 
     /// A place about `step` from `z` at which the value is another one, and how far that is from the value at `z`: `z` itself where
@@ -52,42 +37,45 @@ impl Free {
         let from = self.value(z);
         let places = (1..=FURTHEST).map(|n| z + step * f64::from(n));
         match places.into_iter().find(|&to| self.value(to) != from) {
-            Some(to) => (to, self.scale.at(self.value(to)) - self.scale.at(from)),
+            Some(to) => (to, self.spread.at(self.value(to)) - self.spread.at(from)),
             None => (z, 0.0),
         }
     }
 }
 
-/// Of things that there may be none of, none.
-fn least([low, _]: [f64; 2]) -> f64 {
-    low.min(1.0).ceil()
-}
-
-/// To three digits.
-fn rounded(value: f64) -> f64 {
-    if value == 0.0 {
-        return 0.0;
-    }
-    let unit = 10f64.powi(value.abs().log10().floor() as i32 + 1 - DIGITS);
-    // Powers of ten below one are not exact: what is divided by their inverse is the nearest number.
-    if unit < 1.0 { (value / unit).round() / (1.0 / unit).round() } else { (value / unit).round() * unit }
-}
-
-/// All of them.
+/// All of them: a place has a number for each, those that are set first; what is left out is 0.
 pub(crate) struct Space {
+    /// Calibrated ones, about the middle of their ranges.
     pub(crate) free: Vec<Free>,
+    /// Assumed ones, about their values.
+    pub(crate) assumed: Vec<Free>,
     profile: Profile,
 }
 
 impl Space {
+    #[cfg(test)]
+    pub(crate) fn with(free: Vec<Free>, assumed: Vec<Free>) -> Space {
+        Space { free, assumed, profile: Profile::named("cx").expect("a built-in profile") }
+    }
+
     /// Of a profile.
     ///
     /// # Errors
     /// If it has none: one sentence.
     pub(crate) fn of(profile: &Profile) -> Result<Space, String> {
-        let free: Vec<Free> = profile.parameters.iter().filter_map(|p| Free::of(p, profile)).collect();
+        let of = |p: &Parameter| match p.basis {
+            Basis::Calibrated { range: Some(range), .. } => {
+                Some((true, Free::of(p, Spread::of(range, p.unit), profile)))
+            }
+            Basis::Assumed { .. } => Some((false, Free::of(p, p.spread()?, profile))),
+            _ => None,
+        };
+        let (free, assumed): (Vec<_>, Vec<_>) =
+            profile.parameters.iter().filter_map(of).partition(|(is_set, _)| *is_set);
+        let [free, assumed] =
+            [free, assumed].map(|all| all.into_iter().map(|(_, free)| free).collect::<Vec<_>>());
         match free.is_empty() {
-            false => Ok(Space { free, profile: profile.clone() }),
+            false => Ok(Space { free, assumed, profile: profile.clone() }),
             true => Err(format!(
                 "no parameter of {} is calibrated and has a range, so that there is nothing to set",
                 profile.name
@@ -98,7 +86,7 @@ impl Space {
     /// The values at a place, by name.
     pub(crate) fn values(&self, z: &[f64]) -> BTreeMap<String, f64> {
         let mut values = BTreeMap::new();
-        for (free, &z) in self.free.iter().zip(z) {
+        for (free, &z) in self.free.iter().chain(&self.assumed).zip(z) {
             let value = free.value(z);
             values.insert(free.name.clone(), value);
             values.extend(free.followers.iter().map(|name| (name.clone(), value)));
@@ -112,30 +100,5 @@ impl Space {
     /// If one of them is none that the parameter can have: one sentence.
     pub(crate) fn profile(&self, z: &[f64]) -> Result<Profile, String> {
         self.profile.with_set(&self.values(z)).map_err(|error| error.to_string())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn there_may_be_none_of_what_a_range_says_so_of() {
-        let lowest = |range| Free::new("a", range, Unit::Count).value(-9.0);
-        assert_eq!((lowest([0.0, 16.0]), lowest([1.0, 16.0])), (0.0, 1.0));
-    }
-
-    #[test]
-    fn three_digits_are_kept() {
-        for (value, expected) in [
-            (0.0, 0.0),
-            (131.6432, 132.0),
-            (18.6449, 18.6),
-            (1.234_56, 1.23),
-            (0.012_345, 0.0123),
-            (4096.0, 4100.0),
-        ] {
-            assert_eq!(rounded(value), expected, "{value}");
-        }
     }
 }

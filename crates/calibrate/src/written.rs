@@ -9,6 +9,9 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 /// Digits after the point of what is written beside values.
 const DIGITS: f64 = 1e4;
 
+/// Slopes that are told, in standard errors of a datum.
+const LEAST: f64 = 0.01;
+
 fn short(x: f64) -> f64 {
     // Not -0.
     (x * DIGITS).round() / DIGITS + 0.0
@@ -59,13 +62,11 @@ fn calibrated(space: &Space, data: &[Datum], fit: &Fit, sure: &Sure) -> Table {
     table
         .decor_mut()
         .set_prefix("\n# Written by `cargo xtask calibrate`: docs/calibration.md says what it is.\n");
-    table["parameters"] = list(space.free.iter().map(|free| free.name.as_str())).into();
-    let row = |i: usize| Array::from_iter(sure.covariance.row(i).iter().map(|&c| short(c)));
-    table["covariance"] = list((0..space.free.len()).map(row)).into();
     let met = data.iter().zip(&fit.found).zip(&sure.errors).map(|((datum, &found), errors)| {
         let mut met = InlineTable::new();
         met.insert("id", datum.id.as_str().into());
         met.insert("found", short(found).into());
+        met.insert("within", datum.error.into());
         if let Some((error, left_out)) = errors {
             met.insert("error", short(*error).into());
             met.insert("left_out", short(*left_out).into());
@@ -73,6 +74,23 @@ fn calibrated(space: &Space, data: &[Datum], fit: &Fit, sure: &Sure) -> Table {
         met
     });
     table["data"] = list(met).into();
+    table["slopes"] = Item::Table(slopes(space, data, fit));
+    table
+}
+
+/// What each parameter does to each datum, as far as that is anything.
+fn slopes(space: &Space, data: &[Datum], fit: &Fit) -> Table {
+    let columns = fit.slopes.column_iter().chain(fit.assumed.column_iter());
+    let mut table = Table::new();
+    for (free, column) in space.free.iter().chain(&space.assumed).zip(columns) {
+        let mut own = InlineTable::new();
+        for (datum, &slope) in data.iter().zip(column.iter()).filter(|(_, slope)| slope.abs() >= LEAST) {
+            own.insert(&datum.id, short(slope).into());
+        }
+        if !own.is_empty() {
+            table[&free.name] = own.into();
+        }
+    }
     table
 }
 
@@ -93,14 +111,13 @@ mod tests {
 
     #[test]
     fn values_change_and_other_lines_stay() {
-        let text =
-            include_str!("../../../profiles/cx.toml").replace("], how =", "], range = [0, 1000], how =");
-        let text = text.as_str();
+        let text = include_str!("../../../profiles/cx.toml");
         let space = Space::of(&Profile::parse("cx.toml", text).unwrap()).unwrap();
         let data = calibration::data(&Profile::named("cx").unwrap()).unwrap();
         let z: Vec<f64> = (0..space.free.len()).map(|i| i as f64 / 10.0).collect();
         let slopes = DMatrix::from_element(data.len(), z.len(), 0.5);
-        let fit = Fit { found: vec![10.0; data.len()], looks: 1, ended: String::new(), z, slopes };
+        let assumed = DMatrix::from_element(data.len(), space.assumed.len(), 0.001);
+        let fit = Fit { found: vec![10.0; data.len()], looks: 1, ended: String::new(), z, slopes, assumed };
         let written = with(text, &space, &data, &fit, &Sure::of(&fit, &data).unwrap()).unwrap();
         let profile = Profile::parse("cx.toml", &written).unwrap();
         for (name, value) in space.values(&fit.z) {
@@ -108,7 +125,8 @@ mod tests {
             assert_eq!(found.value, value, "{name}");
         }
         let calibrated = profile.calibrated.unwrap();
-        assert_eq!(calibrated.parameters.len(), space.free.len());
+        assert_eq!(calibrated.slopes.len(), space.free.len(), "what does nothing is not told");
+        assert!(calibrated.slopes.values().all(|of| of.len() == data.len()));
         assert_eq!(calibrated.data.len(), data.len());
         let lines = |text: &str| -> Vec<String> {
             let before = text.split("\n# Written by").next().unwrap_or(text);

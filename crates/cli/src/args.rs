@@ -109,6 +109,9 @@ pub(crate) struct SimulateArgs {
     /// Rerun with more of each resource, name as bottleneck what lifts the rate most, and try other options
     #[arg(long)]
     pub(crate) explain: bool,
+    /// Run 39 times more with parameters drawn from what they could be, and say within what rate and latency lie
+    #[arg(long)]
+    pub(crate) uncertainty: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -225,6 +228,9 @@ pub(crate) struct ProfilesArgs {
     /// Show the profile with another value of a parameter, as tx.send_ns=20; can be given several times
     #[arg(long, value_name = "NAME=NUMBER", requires = "name")]
     pub(crate) set: Vec<String>,
+    /// Print, in Markdown, which data the profile was set from and how far off each is, also without it
+    #[arg(long, requires = "name", conflicts_with_all = ["json", "set"])]
+    pub(crate) data: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -244,6 +250,10 @@ pub(crate) struct ReproduceArgs {
     /// Denser curves; takes longer
     #[arg(long)]
     pub(crate) full: bool,
+    /// Run all 39 times more with parameters drawn from what they could be, and say how many predicted numbers lie
+    /// within their 90% intervals; takes longer
+    #[arg(long)]
+    pub(crate) uncertainty: bool,
     /// Also ask what no paper has measured, of machines that none had; takes longer
     #[arg(long)]
     pub(crate) beyond: bool,

@@ -33,6 +33,14 @@ impl Exit {
         }
     }
 
+    /// An uncertainty that was not found.
+    pub(crate) fn of_uncertainty(error: &doorbell_lab::uncertainty::UncertaintyError) -> Exit {
+        match error {
+            doorbell_lab::uncertainty::UncertaintyError::Run(error) => Exit::of_run(error),
+            error => Exit::bad_input(error),
+        }
+    }
+
     /// No operation completed: code 3.
     pub(crate) fn without_result(waits: &str, measured: &doorbell_lab::MeasuredTime) -> Exit {
         let time = measured.duration.span().as_ns() / 1000;

@@ -1,5 +1,8 @@
-//! How it is told what of a result rests on extrapolation.
+//! How it is told what supports a result: what of it rests on extrapolation, and how far off it may be.
 
+use doorbell_lab::Support;
+use doorbell_lab::uncertainty::Uncertainty;
+use doorbell_nic::{Digits, counted};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,10 +14,59 @@ pub(crate) struct Told<'a, T> {
     pub(crate) result: &'a T,
     /// What lies outside the measurements that the profiles were set from, a sentence each.
     pub(crate) extrapolates: &'a [String],
+    /// What supports it, and how far off it may be expected to be.
+    pub(crate) supports: &'a [Support],
+    /// Within what it lies; absent unless asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) uncertainty: Option<&'a Uncertainty>,
+}
+
+impl<'a, T> Told<'a, T> {
+    /// What is known beside the result.
+    pub(crate) fn text(&self) -> String {
+        let expected: String = self.supports.iter().map(support).collect();
+        line(self.extrapolates) + &expected + &self.uncertainty.map_or(String::new(), within)
+    }
+}
+
+/// How far off an answer may be expected to be; nothing where its profile does not know.
+fn support(support: &Support) -> String {
+    let Support { of, data, median_error, largest_error } = support;
+    match (median_error.zip(*largest_error), data.len()) {
+        (Some((median, largest)), numbers) => format!(
+            "Expected error: {of}: {} in the median, {} at most, by {}, each left out in turn\n",
+            percent(median),
+            percent(largest),
+            counted(numbers as u64, "datum like it").replace("datum like its", "data like it"),
+        ),
+        (None, _) => format!("Expected error: {of}: not known, no number like it was measured\n"),
+    }
+}
+
+/// Within what an answer lies.
+fn within(uncertainty: &Uncertainty) -> String {
+    let Uncertainty { runs, mops, latency_ns, model, because } = uncertainty;
+    let [least, most] = mops.map(|mops| Digits(mops, 2));
+    let latency = latency_ns
+        .map_or(String::new(), |[least, most]| format!("; mean latency {least:.0} to {most:.0} ns"));
+    let causes: Vec<String> =
+        because.iter().map(|cause| format!("{} ({})", cause.parameter, percent(cause.share))).collect();
+    let causes = match causes.is_empty() {
+        true => "no parameter stands out".to_owned(),
+        false => format!("of the variance between them: {}", causes.join(", ")),
+    };
+    format!(
+        "Uncertainty: 90% between {least} and {most} M/s{latency}\n  {runs} runs with parameters drawn from what they could be, and {} standard error of the model itself\n  {causes}\n",
+        percent(*model)
+    )
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
 }
 
 /// The same for people: a line, or nothing where nothing is to be said.
-pub(crate) fn line(extrapolates: &[String]) -> String {
+fn line(extrapolates: &[String]) -> String {
     match extrapolates {
         [] => String::new(),
         all => format!("\nRests on extrapolation: {}\n", all.join("; ")),

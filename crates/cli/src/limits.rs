@@ -2,7 +2,7 @@
 
 use crate::args::LimitsArgs;
 use crate::exit::{self, Exit};
-use crate::extrapolation::{self, Told};
+use crate::extrapolation::Told;
 use crate::simulate;
 use crate::table::{self, Align};
 use doorbell_lab::{ClassLimits, Resolved};
@@ -28,12 +28,14 @@ pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
     let profiles = workload.load_profiles().map_err(Exit::bad_input)?;
     let workload = workload.resolve(&profiles).map_err(Exit::bad_input)?;
     let limits = doorbell_lab::limits(&profiles, &workload);
-    let extrapolates = doorbell_lab::extrapolates(&profiles, &workload);
     let classes = doorbell_lab::limits_of_classes(&profiles, &workload);
+    let (extrapolates, supports) =
+        (doorbell_lab::extrapolates(&profiles, &workload), doorbell_lab::supports(&profiles, &workload));
     let limits = Limits { schema: doorbell_lab::SCHEMA, workload, limits, classes };
+    let told = Told { result: &limits, extrapolates: &extrapolates, supports: &supports, uncertainty: None };
     match args.json {
-        true => exit::print_json(&Told { result: &limits, extrapolates: &extrapolates }),
-        false => exit::print(&(report(&limits) + &extrapolation::line(&extrapolates))),
+        true => exit::print_json(&told),
+        false => exit::print(&(report(&limits) + &told.text())),
     }
 }
 

@@ -4,7 +4,8 @@ use crate::args::ProfilesArgs;
 use crate::exit::{self, Exit};
 use crate::flags;
 use crate::table::{self, Align};
-use doorbell_nic::{Basis, DeviceId, Generation, Measured, Parameter, Profile, Unit};
+use doorbell_lab::name_of;
+use doorbell_nic::{Basis, Calibrated, DeviceId, Generation, Measured, Parameter, Profile, Unit};
 use doorbell_schema::{Real, Settings};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -24,6 +25,9 @@ pub(crate) struct Described<'a> {
     parameters: &'a [Parameter],
     /// The measurements that it was set from.
     measured: &'a Measured,
+    /// How well it meets them; absent where it was set by hand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calibrated: Option<&'a Calibrated>,
 }
 
 impl<'a> Described<'a> {
@@ -36,6 +40,7 @@ impl<'a> Described<'a> {
             set: profile.set().filter_map(|p| Some((p.name.clone(), Real::new(p.value)?))).collect(),
             parameters: &profile.parameters,
             measured: &profile.measured,
+            calibrated: profile.calibrated.as_ref(),
         }
     }
 }
@@ -46,7 +51,9 @@ pub(crate) fn run(args: ProfilesArgs) -> Result<(), Exit> {
             let profile = Profile::named_or_file(&name).map_err(Exit::bad_input)?;
             let set = flags::settings(&args.set).map_err(Exit::bad_input)?;
             let profile = doorbell_lab::with_set(&profile, &set).map_err(Exit::bad_input)?;
-            if args.json {
+            if args.data {
+                exit::print(&doorbell_lab::page(&profile))
+            } else if args.json {
                 exit::print_json(&Described::of(&profile))
             } else {
                 exit::print(&parameters(&profile))
@@ -127,11 +134,6 @@ fn parameters(profile: &Profile) -> String {
     format!("{} ({}): {}\n{id}\n{table}\n{measured}", profile.name, profile.generation, profile.title)
 }
 
-/// A name as files have it.
-fn name_of(name: impl Serialize) -> String {
-    serde_json::to_value(name).ok().and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
-}
-
 /// The measurements that a profile was set from.
 fn measured(all: &Measured) -> String {
     if all.is_empty() {
@@ -139,7 +141,14 @@ fn measured(all: &Measured) -> String {
     }
     let of_verbs = all.verbs.iter().map(|m| {
         let what = format!("{} over {}, {}", name_of(m.verb), m.transport, name_of(m.pattern));
-        let ranges = [("size", m.size), ("batch", m.batch), ("qps", m.qps), ("machines", m.machines)];
+        let ranges = [
+            ("size", m.size),
+            ("batch", m.batch),
+            ("qps", m.qps),
+            ("machines", m.machines),
+            ("threads", m.threads),
+            ("window", m.window),
+        ];
         let ranges = ranges.into_iter().filter_map(|(name, bounds)| Some(format!("{name} {}", bounds?)));
         vec![what, m.source.clone(), ranges.collect::<Vec<_>>().join(", ")]
     });

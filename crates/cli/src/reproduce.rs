@@ -9,7 +9,8 @@ use crate::table::{self, Align};
 use doorbell_lab::claims::Value;
 use doorbell_lab::papers::{Ctx, Experiment};
 use doorbell_lab::{
-    Accuracy, Basis, ClaimReport, Control, MeasuredReport, MeasurementReport, Report, Selection,
+    Accuracy, Basis, ClaimReport, Control, Coverage, MeasuredReport, MeasurementReport, Report, Selection,
+    SimulateError,
 };
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,7 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
         ctx = ctx.stored_in(Arc::new(stored.fresh(args.fresh)));
     }
     let report = doorbell_lab::reproduce(&ctx, &selection);
+    let report = report.and_then(|report| with_intervals(&ctx, &selection, report, args.uncertainty));
     drop(ctx);
     drop(bar);
     let report = report.map_err(Exit::failed)?;
@@ -55,6 +57,24 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
         }
     }
     if report.interrupted { Err(Exit::interrupted()) } else { Ok(()) }
+}
+
+/// The report with intervals, where they are asked for and nobody stopped it.
+fn with_intervals(
+    ctx: &Ctx<'_>,
+    selection: &Selection,
+    report: Report,
+    asked: bool,
+) -> Result<Report, SimulateError> {
+    if !asked || report.interrupted {
+        return Ok(report);
+    }
+    match doorbell_lab::intervals(ctx, selection, &report.claims) {
+        Ok(intervals) => Ok(Report { intervals: Some(intervals), ..report }),
+        // What was found before is not lost.
+        Err(error) if error.is_interrupt() => Ok(Report { interrupted: true, ..report }),
+        Err(error) => Err(error),
+    }
 }
 
 fn cannot_write(path: &Path, error: impl std::fmt::Display) -> Exit {
@@ -220,6 +240,28 @@ fn median(mut errors: Vec<f64>) -> Option<f64> {
     }
 }
 
+/// How many predicted numbers lie within their intervals.
+fn coverage(all: &[Coverage]) -> String {
+    let percent = |share: f64| format!("{:.1}%", share * 100.0);
+    let row = |c: &Coverage| {
+        vec![
+            c.group.clone(),
+            c.numbers.to_string(),
+            c.within.to_string(),
+            percent(c.within as f64 / c.numbers.max(1) as f64),
+            c.median_half.map_or("-".to_owned(), percent),
+        ]
+    };
+    let header = [
+        ("predicted numbers of", Align::Left),
+        ("numbers", Align::Right),
+        ("within", Align::Right),
+        ("", Align::Right),
+        ("half of the interval, median", Align::Right),
+    ];
+    format!("\nWithin their 90% intervals\n{}", table::columns(&header, all.iter().map(row).collect()))
+}
+
 fn summary(report: &Report) -> String {
     let mut text = String::from("Summary\n");
     let all = [Basis::Predicted, Basis::Calibrated, Basis::Analytic, Basis::Given, Basis::Ours];
@@ -253,6 +295,9 @@ fn summary(report: &Report) -> String {
     if !agree.is_empty() {
         let same = agree.iter().filter(|a| **a).count();
         let _ = writeln!(text, "\nBottlenecks as the paper has them: {same} of {}", agree.len());
+    }
+    if let Some(intervals) = &report.intervals {
+        text += &coverage(&intervals.coverage);
     }
     text += "\nParameters of the profiles\n";
     let header = [

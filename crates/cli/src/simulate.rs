@@ -3,11 +3,12 @@
 use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
 use crate::explained;
-use crate::extrapolation::{self, Told};
+use crate::extrapolation::Told;
 use crate::posted;
 use crate::progress;
 use crate::table::{self, Align};
 use crate::trace::{self, Watched};
+use doorbell_lab::uncertainty;
 use doorbell_lab::{
     Addresses, Asked, Certainty, Class, Control, Duration, Ended, MeasuredTime, Outcome, Pattern, Pieces,
     Resolved, Share, Window,
@@ -29,6 +30,9 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let typed = args.workload.typed().map_err(Exit::bad_input)?;
     let profiles = workload.load_profiles().map_err(Exit::bad_input)?;
     let resolved = workload.resolve(&profiles).map_err(Exit::bad_input)?;
+    if args.uncertainty {
+        uncertainty::known(profiles.all()).map_err(|error| Exit::of_uncertainty(&error))?;
+    }
     let seen = trace::open(&args.trace, &args.workload.files(&workload))?;
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
@@ -40,14 +44,25 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
         true => doorbell_lab::advise(&typed, &profiles, outcome, &control),
         false => outcome,
     });
-    drop(bar);
     let outcome = outcome.map_err(|e| seen.without_result(&e))?;
-    let extrapolates = doorbell_lab::extrapolates(&profiles, &resolved);
+    // Of nothing there is no interval, and what was stopped is not repeated.
+    let asked = args.uncertainty && outcome.waits.is_none() && outcome.measured.ended.is_repeatable();
+    let uncertainty =
+        asked.then(|| uncertainty::of_verbs(&profiles, &resolved, &outcome.measured, &control)).transpose();
+    drop(bar);
+    let told = Told {
+        result: &outcome,
+        extrapolates: &doorbell_lab::extrapolates(&profiles, &resolved),
+        supports: &doorbell_lab::supports(&profiles, &resolved),
+        uncertainty: uncertainty.as_ref().ok().and_then(Option::as_ref),
+    };
     if args.json {
-        exit::print_json(&Told { result: &outcome, extrapolates: &extrapolates })?;
+        exit::print_json(&told)?;
     } else {
-        exit::print(&report(&outcome, &extrapolates))?;
+        exit::print(&report(&told))?;
     }
+    // What was computed before is not lost.
+    uncertainty.as_ref().map_err(Exit::of_uncertainty)?;
     seen.report()?;
     stopped(&interrupt)?;
     completed(outcome.waits.as_deref(), &outcome.measured)
@@ -255,7 +270,8 @@ fn counters(w: &Resolved) -> Option<(&'static str, String)> {
     Some(("counters", format!("{counters}, {stride} B apart")))
 }
 
-fn report(o: &Outcome, extrapolates: &[String]) -> String {
+fn report(told: &Told<'_, Outcome>) -> String {
+    let o = told.result;
     let w = &o.workload;
     let mut rows = workload(w);
     rows.extend(times((w.warmup, w.duration), w.precision, &o.measured));
@@ -269,7 +285,7 @@ fn report(o: &Outcome, extrapolates: &[String]) -> String {
     if !o.kinds.is_empty() {
         let _ = write!(text, "\nItems of the mix\n{}", posted::kinds(o));
     }
-    text += &extrapolation::line(extrapolates);
+    text += &told.text();
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
     text += &explained::lifts(&o.lift, o.together.as_ref());
     if let Some(time) = &o.operation_time {

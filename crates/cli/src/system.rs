@@ -3,11 +3,12 @@
 use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
 use crate::explained;
-use crate::extrapolation::{self, Told};
+use crate::extrapolation::Told;
 use crate::progress;
 use crate::simulate::{self, percentile, within};
 use crate::table::{self, Align};
 use crate::trace::{self, Watched};
+use doorbell_lab::uncertainty;
 use doorbell_lab::{PhaseTime, SystemOutcome, SystemWorkload, Timing, Workload};
 use doorbell_nic::{Digits, counted};
 use doorbell_schema::Value;
@@ -24,6 +25,9 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
             "--pcap is for what QPs send: frames of kernel TCP are not captured, --trace shows them",
         ));
     }
+    if args.uncertainty {
+        uncertainty::known([profiles.first()]).map_err(|error| Exit::of_uncertainty(&error))?;
+    }
     let seen = trace::open(&args.trace, &args.workload.files(&machines))?;
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
@@ -35,14 +39,24 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
         true => doorbell_lab::advise_system(&typed, profiles.first(), outcome, &control),
         false => outcome,
     });
-    drop(bar);
     let outcome = outcome.map_err(|e| seen.without_result(&e))?;
-    let extrapolates = doorbell_lab::extrapolates_system(profiles.first(), system);
+    let asked = args.uncertainty && outcome.waits.is_none() && outcome.measured.ended.is_repeatable();
+    let uncertainty = asked
+        .then(|| uncertainty::of_system(profiles.first(), system, &outcome.measured, &control))
+        .transpose();
+    drop(bar);
+    let told = Told {
+        result: &outcome,
+        extrapolates: &doorbell_lab::extrapolates_system(profiles.first(), system),
+        supports: &doorbell_lab::supports_system(profiles.first(), system),
+        uncertainty: uncertainty.as_ref().ok().and_then(Option::as_ref),
+    };
     if args.json {
-        exit::print_json(&Told { result: &outcome, extrapolates: &extrapolates })?
+        exit::print_json(&told)?
     } else {
-        exit::print(&report(&outcome, &extrapolates))?
+        exit::print(&report(&told))?
     }
+    uncertainty.as_ref().map_err(Exit::of_uncertainty)?;
     if !over_tcp && profiles.first().hierarchy.is_some_and(|hierarchy| !hierarchy.io_coherent) {
         exit::say(STALE);
     }
@@ -51,7 +65,8 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
     simulate::completed(outcome.waits.as_deref(), &outcome.measured)
 }
 
-fn report(o: &SystemOutcome, extrapolates: &[String]) -> String {
+fn report(told: &Told<'_, SystemOutcome>) -> String {
+    let o = told.result;
     let w = &o.workload;
     let (rate, latency) = (within(o.interval.mops), within(o.interval.latency_ns));
     let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0}{latency} ns"));
@@ -102,7 +117,7 @@ fn report(o: &SystemOutcome, extrapolates: &[String]) -> String {
     if !o.uncore.is_empty() {
         let _ = write!(text, "\nCaches and snoops\n{}", uncore(o));
     }
-    text += &extrapolation::line(extrapolates);
+    text += &told.text();
     let _ = write!(text, "\nBottleneck: {}\n  {}\n", o.bottleneck.class, o.bottleneck.text);
     text += &explained::lifts(&o.lift, o.together.as_ref());
     if !o.lift.is_empty() && !o.uncore.is_empty() {

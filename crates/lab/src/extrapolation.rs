@@ -8,10 +8,10 @@
 
 use crate::limits::{connected_qps, nic_pattern};
 use crate::systems::SystemWorkload;
-use doorbell_nic::{Bounds, Profile, SystemMeasured, VerbsMeasured};
+use doorbell_nic::{Bounds, Profile, SystemMeasured, VerbsMeasured, counted};
 use doorbell_schema::Value;
 use doorbell_verbs::QpType;
-use doorbell_workload::{Operation, Pattern, Profiles, Resolved};
+use doorbell_workload::{Operation, Pattern, Profiles, Resolved, Window};
 
 /// What of a workload of verbs lies outside the measurements that its profiles were set from.
 pub fn extrapolates(profiles: &Profiles, w: &Resolved) -> Vec<String> {
@@ -118,18 +118,19 @@ fn of_verbs(profile: &Profile, w: &Resolved, operation: &Operation, qps: Option<
 }
 
 /// A number of a workload of verbs of which measurements state ranges.
-struct Dimension {
-    number: u64,
+pub(crate) struct Dimension {
+    pub(crate) number: u64,
     /// The workload by this number, in words.
     called: String,
     unit: &'static str,
     /// What a measurement states.
-    range: fn(&VerbsMeasured) -> Option<Bounds>,
+    pub(crate) range: fn(&VerbsMeasured) -> Option<Bounds>,
     /// Whether a measurement of another pattern tells of it where none of the same does.
     of_any_pattern: bool,
 }
 
-fn dimensions(w: &Resolved, size: u32, qps: Option<u64>) -> Vec<Dimension> {
+/// The numbers of a workload of verbs, on each of which an answer may rest.
+pub(crate) fn dimensions(w: &Resolved, size: u32, qps: Option<u64>) -> Vec<Dimension> {
     let size = Dimension {
         number: size.into(),
         called: format!("{size} B"),
@@ -160,7 +161,25 @@ fn dimensions(w: &Resolved, size: u32, qps: Option<u64>) -> Vec<Dimension> {
         range: |m| m.machines,
         of_any_pattern: false,
     };
-    [size, batch].into_iter().chain(qps).chain([machines]).collect()
+    let threads = Dimension {
+        number: w.threads.into(),
+        called: counted(w.threads.into(), "thread"),
+        unit: "",
+        range: |m| m.threads,
+        of_any_pattern: false,
+    };
+    let of_thread = match w.window() {
+        Window::PerThread(operations) => u64::from(operations),
+        Window::PerQp(operations) => u64::from(operations) * u64::from(w.qps),
+    };
+    let window = Dimension {
+        number: of_thread,
+        called: format!("a window of {of_thread} per thread"),
+        unit: "",
+        range: |m| m.window,
+        of_any_pattern: false,
+    };
+    [size, batch].into_iter().chain(qps).chain([machines, threads, window]).collect()
 }
 
 fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
@@ -221,7 +240,7 @@ mod tests {
             "verb = \"send\"\nheader_only = true",
             "verb = \"read\"\nsize = 64",
             "verb = \"read\"\npattern = \"outbound\"\nqps = 14\nsize = 64",
-            "verb = \"read\"\npattern = \"all-to-all\"\nmachines = 6\nqps = 30",
+            "verb = \"read\"\npattern = \"all-to-all\"\nmachines = 6\nqps = 30\nwindow = 16",
             "verb = \"fetch-add\"\ncounters = 4096",
             "host = \"e5-2683-v3\"",
             "profile = \"cx\"\npattern = \"inbound\"",
@@ -235,7 +254,7 @@ mod tests {
 
     #[test]
     fn each_extrapolation_is_said() {
-        const LATER: &str = "all-to-all READ with many QPs, the authors' later runs";
+        const LATER: &str = "papers/rc-swarm.toml";
         let later = |text: &str| format!("{text} ({LATER})");
         for (toml, wanted) in [
             (
@@ -265,8 +284,8 @@ mod tests {
                 later("a machine with 7 connected QPs is below the 70 to 350 that cib was set from"),
             ),
             (
-                "verb = \"read\"\npattern = \"all-to-all\"\nqps = 8",
-                later("a cluster of 8 machines is beyond the 6 that cib was set from"),
+                "verb = \"read\"\npattern = \"all-to-all\"\nmachines = 12\nqps = 12\nwindow = 24",
+                later("a cluster of 12 machines is beyond the 6 to 11 that cib was set from"),
             ),
             ("verb = \"write\"", "cib was set from no measurement of WRITE over UC".into()),
             ("verb = \"send\"\ntransport = \"rc\"", "cib was set from no measurement of SEND over RC".into()),
@@ -292,11 +311,11 @@ mod tests {
             ("system = \"read-kv\"", "cib was set from no measurement of read-kv".into()),
             (
                 "system = \"rpc-sequencer\"\nclients = 71\ncores = 1\nqueues = 1",
-                "clients 71 is beyond the 70 that cib was set from (ATC'16, Figure 7)".into(),
+                "clients 71 is beyond the 70 that cib was set from (ATC'16, Figure 7 and ATC'16, Table 3 and papers/rc-swarm.toml)".into(),
             ),
             (
-                "system = \"rpc-sequencer\"\nclients = 70\ncores = 1\nqueues = 1\nbatching = false",
-                "batching false is not what cib was set from (ATC'16, Figure 7)".into(),
+                "system = \"rpc-sequencer\"\nclients = 70\ncores = 1\nqueues = 1\ndatagrams = true",
+                "datagrams true is not what cib was set from (ATC'16, Figure 7 and ATC'16, Table 3 and papers/rc-swarm.toml)".into(),
             ),
             (
                 "system = \"touch\"\nprofile = \"e7520-t4\"\nsize = 262144\nstack = \"tcp\"",

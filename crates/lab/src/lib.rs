@@ -16,8 +16,10 @@ mod programs;
 mod results;
 mod simulate;
 mod steady;
+mod support;
 pub mod sweep;
 mod systems;
+pub mod uncertainty;
 
 pub use asked::{Asked, both, fields, say, system_fields, system_of, systems_with, usual_of_systems};
 pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share};
@@ -31,6 +33,7 @@ pub use explain::{
     Typed, advise, advise_system, change, explain, explain_system, percent, simulate, simulate_system, words,
 };
 pub use extrapolation::{extrapolates, extrapolates_system};
+pub use judge::intervals::{Coverage, Intervals, intervals};
 pub use judge::measurements::{MeasuredReport, MeasurementReport, Role};
 pub use judge::report::{
     Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report, judge,
@@ -49,4 +52,5 @@ pub use results::{
 };
 pub use simulate::SimulateError;
 pub use steady::Ended;
+pub use support::{Support, name_of, page, supports, supports_system};
 pub use systems::{Entry, SYSTEM_SCHEMA, SYSTEMS, SystemOutcome, SystemWorkload};

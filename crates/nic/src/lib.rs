@@ -25,7 +25,7 @@ pub use parts::{NicCache, Part};
 pub use pattern::Pattern;
 pub use profile::{
     Atomics, Basis, Bounds, Caches, Calibrated, Device, DeviceId, Hierarchy, Host, Link, Measured, Met, Nic,
-    Parameter, Pcie, PcieSpeed, Profile, ProfileError, Rx, Scale, SystemMeasured, Tcp, Tx, Unit,
+    Parameter, Pcie, PcieSpeed, Profile, ProfileError, Rx, Spread, SystemMeasured, Tcp, Tx, Unit,
     VerbsMeasured,
 };
 pub use relax::More;

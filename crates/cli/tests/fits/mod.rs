@@ -4,7 +4,7 @@ use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 /// Fields that are there only where there is something to say, or that a file may leave out.
-const OPTIONAL: [&str; 22] = [
+const OPTIONAL: [&str; 30] = [
     "overload",
     "class",
     "classes",
@@ -27,6 +27,14 @@ const OPTIONAL: [&str; 22] = [
     "stored",
     "uncore",
     "phases",
+    "calibrated",
+    "uncertainty",
+    "intervals",
+    "error",
+    "left_out",
+    "median_error",
+    "largest_error",
+    "runs",
 ];
 /// Objects whose keys are no fields' names.
 const MAPS: [&str; 9] = [
@@ -83,7 +91,9 @@ pub(crate) fn only(name: &str, json: &Value) {
             change(other.pointer_mut(&at).and_then(Value::as_object_mut).expect("it is an object"));
             validator.is_valid(&other)
         };
-        assert!(!fits_with(&|object| _ = object.insert("more".into(), 1.into())), "{name}: {at}/more fits");
+        // A parameter may act on any datum.
+        let more = |object: &mut Map<String, Value>| _ = object.insert("more".into(), 1.into());
+        assert!(at.contains("/slopes/") || !fits_with(&more), "{name}: {at}/more fits");
         let keys = json.pointer(&at).and_then(Value::as_object).expect("it is an object").keys();
         for key in keys.filter(|key| !is_optional(name, &at, key)) {
             assert!(!fits_with(&|object| _ = object.remove(key)), "{name}: fits without {at}/{key}");
@@ -93,8 +103,11 @@ pub(crate) fn only(name: &str, json: &Value) {
 
 fn is_optional(name: &str, at: &str, key: &str) -> bool {
     // A measurement may say nothing of some of these.
+    // A parameter acts on some data, whichever.
+    let of_slopes = at.contains("/slopes");
     let of_measurements = at.contains("/measured/")
-        && (["size", "batch", "qps", "machines", "claims", "within", "of"].contains(&key));
+        && (["size", "batch", "qps", "machines", "threads", "window", "claims", "within", "of"]
+            .contains(&key));
     let of_the_workload = match name {
         // What its process posted, of which the rest is usual.
         "run-stats" | "run-stats-all" => true,
@@ -106,6 +119,7 @@ fn is_optional(name: &str, at: &str, key: &str) -> bool {
     // There may be none of all processes together.
     let of_all = name == "run-stats-all" && at.is_empty() && key == "workload";
     OPTIONAL.contains(&key)
+        || of_slopes
         || of_all
         || of_measurements
         || of_a_class

@@ -77,7 +77,7 @@ fn once(run: &Run, control: &Control<'_>) -> Result<Ran, SimulateError> {
 }
 
 /// Makes runs; what each gave, or nothing where somebody stopped it.
-fn all(runs: &[(String, Run)], control: &Control<'_>) -> Result<Vec<Option<Ran>>, SimulateError> {
+pub(crate) fn all(runs: &[(String, Run)], control: &Control<'_>) -> Result<Vec<Option<Ran>>, SimulateError> {
     control.watch.planned(runs.len() as u64);
     let (names, runs): (Vec<&String>, Vec<Run>) = runs.iter().map(|(name, run)| (name, run.clone())).unzip();
     let ended: Mutex<Vec<Option<Result<Ran, SimulateError>>>> = Mutex::new(vec![None; runs.len()]);

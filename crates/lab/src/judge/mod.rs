@@ -4,6 +4,7 @@ pub(crate) mod accuracy;
 pub mod calibration;
 pub mod claims;
 mod holdout;
+pub(crate) mod intervals;
 pub(crate) mod measurements;
 pub(crate) mod report;
 pub(crate) mod selector;

@@ -3,6 +3,7 @@
 use crate::judge::accuracy::{self, Accuracy};
 use crate::judge::claims::{self, Claim, Kind, TOLERANCE, Value};
 use crate::judge::holdout;
+use crate::judge::intervals::Intervals;
 use crate::judge::measurements::MeasuredReport;
 use crate::judge::selector::Selection;
 use crate::judge::sensitivity::{self, Sensitivity};
@@ -157,6 +158,9 @@ pub struct Report {
     pub accuracy: Vec<Accuracy>,
     /// How far each calibrated parameter moves each number; only where asked for.
     pub sensitivity: Vec<Sensitivity>,
+    /// Within what predicted numbers lie; absent unless asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<Intervals>,
     /// Measurements that no paper prints, beside the model; absent where none were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredReport>,
@@ -188,6 +192,7 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
         not_checked: selection.not_checked(),
         accuracy: Vec::new(),
         sensitivity: Vec::new(),
+        intervals: None,
         measured: None,
         parameters: ctx.profiles.iter().map(|p| (p.name.clone(), count(p))).collect(),
         precision: ctx.precision,

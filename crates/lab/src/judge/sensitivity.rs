@@ -50,7 +50,10 @@ pub(crate) fn of(ctx: &Ctx<'_>, selection: &Selection) -> Result<Vec<Sensitivity
     Ok(all)
 }
 
-fn numbers(ctx: &Ctx<'_>, selection: &Selection) -> Result<BTreeMap<&'static str, f64>, SimulateError> {
+pub(super) fn numbers(
+    ctx: &Ctx<'_>,
+    selection: &Selection,
+) -> Result<BTreeMap<&'static str, f64>, SimulateError> {
     let mut numbers = BTreeMap::new();
     let moving = selection.experiments.iter().filter(|e| !e.formulas && !LEFT_OUT.contains(&e.name));
     let moving: Vec<&Experiment> = moving.copied().collect();

@@ -225,6 +225,14 @@ impl Ran {
         }
     }
 
+    /// Latencies.
+    pub(crate) fn latency_ns(&self) -> Latency {
+        match &self.of {
+            Of::Verbs(outcome) => outcome.latency_ns,
+            Of::System(outcome) => outcome.latency_ns,
+        }
+    }
+
     /// Why the measured time does not tell the rate in the long run, if it does not.
     pub(crate) fn unsettled(&self) -> Option<&String> {
         let interval = match &self.of {

@@ -55,6 +55,12 @@ pub struct VerbsMeasured {
     /// Machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machines: Option<Bounds>,
+    /// Threads of each machine that posts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<Bounds>,
+    /// Operations outstanding per thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Bounds>,
 }
 
 /// A measurement of a system of the register.

@@ -39,6 +39,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const CORES: [u32; 8] = [1, 2, 4, 6, 8, 10, 12, 14];
 const DENSE: [u32; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 
+/// All cores of a socket.
+const MOST_CORES: u32 = 14;
+
 /// Cores of the claims.
 const CLAIMED: [u32; 4] = [1, 4, 6, 10];
 
@@ -54,6 +57,8 @@ pub(in crate::papers) fn rpc(cores: u32, batching: bool, multi_queue: bool) -> R
 pub(super) fn system(claim: &str) -> Option<SystemWorkload> {
     let (cores, batching, multi_queue) = match claim {
         "atc16-seq-base-1core" => (1, false, false),
+        // Table 3 has the most that any number of cores reaches.
+        "atc16-tab3-baseline" => (MOST_CORES, false, false),
         "atc16-seq-batch-1core" => (1, true, false),
         "atc16-seq-batch-mq-1core" => (1, true, true),
         "atc16-seq-6core" => (6, true, true),

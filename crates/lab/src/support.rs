@@ -1,0 +1,187 @@
+//! Which data support an answer, and how far off it may be expected to be: how far those data are off that a profile was set without.
+
+use crate::extrapolation::dimensions;
+use crate::limits::{connected_qps, nic_pattern};
+use crate::systems::SystemWorkload;
+use doorbell_nic::{Calibrated, Profile, SystemMeasured, VerbsMeasured};
+use doorbell_schema::Value;
+use doorbell_workload::{Operation, Profiles, Resolved};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What supports an answer about one kind of operation, or a system, on one profile.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Support {
+    /// What it is about.
+    pub of: String,
+    /// Ids of the data that are of it: claims and measurements. None where it lies outside all of them.
+    pub data: Vec<String>,
+    /// Median of the relative errors of those that are numbers, each with the profile set from the others; `None` where that is not known.
+    pub median_error: Option<f64>,
+    /// The largest of them.
+    pub largest_error: Option<f64>,
+}
+
+impl Support {
+    fn of(of: String, profile: &Profile, ids: Vec<&String>) -> Support {
+        let mut errors = profile.calibrated.as_ref().map_or(Vec::new(), |known| errors(known, &ids));
+        errors.sort_by(f64::total_cmp);
+        Support {
+            of,
+            data: ids.into_iter().cloned().collect(),
+            median_error: errors.get(errors.len() / 2).copied(),
+            largest_error: errors.last().copied(),
+        }
+    }
+}
+
+/// Of these data, as far as they are numbers.
+fn errors(known: &Calibrated, ids: &[&String]) -> Vec<f64> {
+    let of_it = known.data.iter().filter(|datum| ids.contains(&&datum.id));
+    of_it.filter_map(|datum| Some(datum.left_out?.abs())).collect()
+}
+
+/// What supports an answer about a workload: of each profile, class and operation.
+pub fn supports(profiles: &Profiles, w: &Resolved) -> Vec<Support> {
+    let qps = connected_qps(w);
+    let mut all: Vec<Support> = Vec::new();
+    for profile in profiles.all() {
+        for class in w.classes() {
+            for operation in class.workload.operations() {
+                let support = of_operation(profile, &class.workload, &operation, qps);
+                if !all.contains(&support) {
+                    all.push(support);
+                }
+            }
+        }
+    }
+    all
+}
+
+fn of_operation(profile: &Profile, w: &Resolved, operation: &Operation, qps: Option<u64>) -> Support {
+    let dimensions = dimensions(w, operation.size, qps);
+    let holds = |m: &&VerbsMeasured| {
+        let same = (m.verb, m.transport, m.pattern)
+            == (operation.verb.opcode(false), w.transport, nic_pattern(w.pattern));
+        same && dimensions.iter().all(|d| (d.range)(m).is_none_or(|range| range.side(d.number).is_none()))
+    };
+    let here = profile.measured.verbs.iter().filter(holds);
+    let ids = here.flat_map(|m| m.claims.iter().chain(&m.runs)).collect();
+    let of = format!("{} of {} B over {} on {}", operation.verb, operation.size, w.transport, profile.name);
+    Support::of(of, profile, ids)
+}
+
+/// What supports an answer about a system.
+pub fn supports_system(profile: &Profile, w: &SystemWorkload) -> Vec<Support> {
+    let values = w.values();
+    let value =
+        |key: &str| values.iter().find(|(name, _)| *name == key).and_then(|(_, value)| value.as_ref());
+    let holds = |m: &&SystemMeasured| {
+        let within = m.within.iter().all(|(key, bounds)| match value(key) {
+            Some(Value::Number(number)) => bounds.side(*number).is_none(),
+            _ => false,
+        });
+        let named = m.of.iter().all(|(key, names)| match value(key) {
+            Some(Value::Text(text)) => names.contains(text),
+            Some(Value::Switch(switch)) => names.contains(&switch.to_string()),
+            _ => false,
+        });
+        m.system == w.name() && within && named
+    };
+    let here = profile.measured.systems.iter().filter(holds);
+    let ids = here.flat_map(|m| m.claims.iter().chain(&m.runs)).collect();
+    vec![Support::of(format!("{} on {}", w.name(), profile.name), profile, ids)]
+}
+
+/// The page that says of a profile what data support it, and how far off it is: Markdown.
+pub fn page(profile: &Profile) -> String {
+    let name = &profile.name;
+    let mut text = format!(
+        "# What {name} was set from\n\n{}.\n\nEach line is what one source measured. *Off* is how far Doorbell is off with the profile as it is, *left out* how far it would be \
+         were the profile set without that number (to first order): what may be expected of an answer within these ranges. Ranges are what the \
+         source states; what it does not state is not told. Beyond them nothing is known but what `doorbell simulate --uncertainty` says. Written from `profiles/{name}.toml`.\n\n",
+        profile.title
+    );
+    let Some(known) = &profile.calibrated else {
+        return text + "Its parameters were set by hand: how far off it is without a number is not known.\n";
+    };
+    text += "| what | where | datum | off | left out |\n|---|---|---|---|---|\n";
+    for m in &profile.measured.verbs {
+        let ranges = [
+            ("size", m.size),
+            ("batch", m.batch),
+            ("QPs", m.qps),
+            ("machines", m.machines),
+            ("threads", m.threads),
+            ("window", m.window),
+        ];
+        let ranges = ranges.into_iter().filter_map(|(name, bounds)| Some(format!("{name} {}", bounds?)));
+        let what = format!("{} over {}, {}", name_of(m.verb), m.transport, name_of(m.pattern));
+        text += &rows(known, &what, &ranges.collect::<Vec<_>>().join(", "), m.claims.iter().chain(&m.runs));
+    }
+    for m in &profile.measured.systems {
+        let ranges = m.within.iter().map(|(name, bounds)| format!("{name} {bounds}"));
+        let names = m.of.iter().map(|(name, values)| format!("{name} {}", values.join(", ")));
+        let ranges: Vec<String> = ranges.chain(names).collect();
+        text += &rows(known, &m.system, &ranges.join(", "), m.claims.iter().chain(&m.runs));
+    }
+    text
+}
+
+/// A name as files have it.
+pub fn name_of(name: impl Serialize) -> String {
+    serde_json::to_value(name).ok().and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
+}
+
+/// A line for each datum.
+fn rows<'a>(known: &Calibrated, what: &str, ranges: &str, ids: impl Iterator<Item = &'a String>) -> String {
+    let percent =
+        |error: Option<f64>| error.map_or("-".to_owned(), |error| format!("{:+.1}%", error * 100.0));
+    let row = |id: &String| {
+        let met = known.data.iter().find(|datum| datum.id == *id);
+        let (off, left_out) =
+            met.map_or(("set by hand".into(), "-".into()), |met| (percent(met.error), percent(met.left_out)));
+        format!("| {what} | {ranges} | {id} | {off} | {left_out} |\n")
+    };
+    ids.map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_schema::Given;
+
+    fn asked(toml: &str) -> Vec<Support> {
+        let given = Given::from_toml("w.toml", toml, &crate::fields()).unwrap();
+        let crate::Asked::Verbs(workload) = crate::Asked::of(&given).unwrap() else {
+            panic!("verbs are asked for")
+        };
+        let profiles = workload.load_profiles().unwrap();
+        supports(&profiles, &workload.resolve(&profiles).unwrap())
+    }
+
+    #[test]
+    fn what_was_measured_supports_what_is_like_it() {
+        let [inbound] = &asked("verb = \"read\"\nsize = 64")[..] else { panic!("one operation") };
+        assert!(inbound.data.contains(&"atc16-tab4-read-64".to_owned()), "{inbound:?}");
+        assert!(
+            inbound.median_error.is_some_and(|error| error < 0.2)
+                && inbound.largest_error >= inbound.median_error
+        );
+        let [large] = &asked("verb = \"read\"\nsize = 4096")[..] else { panic!("one operation") };
+        assert_eq!((large.data.len(), large.median_error), (0, None));
+        assert_eq!(asked("mix = \"read/64:9,read/4096:1\"").len(), 2);
+    }
+
+    /// `DOORBELL_BLESS=1 cargo test -p doorbell-lab` writes them.
+    #[test]
+    fn pages_say_what_profiles_say() {
+        for profile in ["cx", "cx3", "cib"].map(|name| Profile::named(name).unwrap()) {
+            let path = format!("{}/../../docs/data-{}.md", env!("CARGO_MANIFEST_DIR"), profile.name);
+            if std::env::var_os("DOORBELL_BLESS").is_some() {
+                std::fs::write(&path, page(&profile)).unwrap();
+            }
+            assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), page(&profile), "{path}");
+        }
+    }
+}

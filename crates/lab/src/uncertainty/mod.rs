@@ -1,0 +1,169 @@
+//! How far off an answer may be: runs with the parameters drawn from what they could be, and the model's own error.
+
+mod causes;
+mod draws;
+pub(crate) mod interval;
+
+pub use causes::Cause;
+
+use crate::explain::all;
+use crate::plan::{Control, Run};
+use crate::results::{MeasuredTime, Ran};
+use crate::simulate::SimulateError;
+use crate::systems::SystemWorkload;
+use doorbell_nic::Profile;
+use doorbell_workload::{Profiles, Resolved};
+pub(crate) use draws::Uncertain;
+use interval::relative;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Runs with drawn parameters: with the one whose parameters are those of the profile, at most 40.
+pub const DRAWS: usize = 39;
+
+/// Within what a result lies with 90% probability, as far as the profile's ranges and data tell.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Uncertainty {
+    /// Runs with drawn parameters.
+    pub runs: usize,
+    /// The rate, in millions per second.
+    pub mops: [f64; 2],
+    /// The mean latency, in nanoseconds; `None` where nothing completed.
+    pub latency_ns: Option<[f64; 2]>,
+    /// The model's own error, which is part of both: a relative standard error.
+    pub model: f64,
+    /// Parameters that make the rate uncertain, those that do so most first.
+    pub because: Vec<Cause>,
+}
+
+/// That profiles say how sure they are.
+///
+/// # Errors
+/// One sentence if one does not.
+pub fn known<'a>(profiles: impl IntoIterator<Item = &'a Profile>) -> Result<(), UncertaintyError> {
+    profiles.into_iter().try_for_each(|p| Uncertain::of(p).map(drop)).map_err(UncertaintyError::Unknown)
+}
+
+/// Of a workload that took this time with the profiles as they are.
+///
+/// # Errors
+/// If a profile does not say how sure it is, one sentence; or as the runs.
+pub fn of_verbs(
+    profiles: &Profiles,
+    w: &Resolved,
+    measured: &MeasuredTime,
+    control: &Control<'_>,
+) -> Result<Uncertainty, UncertaintyError> {
+    let groups: Vec<Profile> = profiles.all().cloned().collect();
+    of(&groups, w.seed, false, control, &|drawn| {
+        let (first, others) = (drawn[0].clone(), drawn[1..].to_vec());
+        Run::verbs(Profiles::of_groups(first, others), w.clone()).timed_as(measured)
+    })
+}
+
+/// The same of a system.
+///
+/// # Errors
+/// As of a workload.
+pub fn of_system(
+    profile: &Profile,
+    w: &SystemWorkload,
+    measured: &MeasuredTime,
+    control: &Control<'_>,
+) -> Result<Uncertainty, UncertaintyError> {
+    of(std::slice::from_ref(profile), w.timing().seed, true, control, &|drawn| {
+        Run::system(&drawn[0], w.clone()).timed_as(measured)
+    })
+}
+
+/// Why there is no uncertainty.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UncertaintyError {
+    /// It is not known.
+    #[error("{0}")]
+    Unknown(String),
+    /// A run failed.
+    #[error("{0}")]
+    Run(#[from] SimulateError),
+}
+
+fn of(
+    profiles: &[Profile],
+    seed: u64,
+    is_system: bool,
+    control: &Control<'_>,
+    run: &dyn Fn(&[Profile]) -> Run,
+) -> Result<Uncertainty, UncertaintyError> {
+    let drawn = Drawn::of(profiles, seed).map_err(UncertaintyError::Unknown)?;
+    let runs: Vec<(String, Run)> =
+        drawn.profiles.iter().enumerate().map(|(i, p)| (format!("draw {i}"), run(p))).collect();
+    let ended = all(&runs, control)?;
+    let (steps, ended): (Vec<&Vec<f64>>, Vec<Ran>) =
+        drawn.steps.iter().zip(ended).filter_map(|(steps, ran)| Some((steps, ran?))).unzip();
+    let model = drawn.model(is_system);
+    let rates: Vec<f64> = ended.iter().map(|ran| ran.told_rate().0).collect();
+    let latencies: Option<Vec<f64>> = ended.iter().map(|ran| ran.latency_ns().mean).collect();
+    Ok(Uncertainty {
+        runs: ended.len(),
+        mops: relative(&rates, model),
+        latency_ns: latencies.map(|all| relative(&all, model)),
+        model,
+        because: causes::of(&drawn.names, &steps, &rates),
+    })
+}
+
+/// Profiles that are drawn, the same for machines of the same name.
+pub(crate) struct Drawn {
+    /// Parameters that are drawn, by name, with that of the profile where there are several.
+    names: Vec<String>,
+    /// By draw: how far each is moved.
+    steps: Vec<Vec<f64>>,
+    /// By draw: the profiles, in their order.
+    pub(crate) profiles: Vec<Vec<Profile>>,
+    /// Errors of the model, of verbs and of systems.
+    model: [f64; 2],
+}
+
+impl Drawn {
+    /// Of these, drawn with a seed.
+    ///
+    /// # Errors
+    /// One sentence where nothing is known of how sure one is.
+    pub(crate) fn of(profiles: &[Profile], seed: u64) -> Result<Drawn, String> {
+        let mut distinct: Vec<&Profile> = Vec::new();
+        for profile in profiles {
+            if !distinct.iter().any(|known| known.name == profile.name) {
+                distinct.push(profile);
+            }
+        }
+        let uncertain = distinct.into_iter().map(Uncertain::of).collect::<Result<Vec<_>, _>>()?;
+        let several = uncertain.len() > 1;
+        let names = uncertain.iter().flat_map(|u| {
+            let name = move |(name, _): &(&str, _)| match several {
+                true => format!("{} of {}", name, u.profile.name),
+                false => (*name).to_owned(),
+            };
+            u.moving.iter().map(name)
+        });
+        let names = names.collect();
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let (mut all, mut steps) = (Vec::new(), Vec::new());
+        for _ in 0..DRAWS {
+            let drawn: Option<Vec<_>> = uncertain.iter().map(|u| u.draw(&mut random)).collect();
+            let drawn =
+                drawn.ok_or("values that are drawn from the profile's ranges are none that it may have")?;
+            let place = |p: &Profile| uncertain.iter().position(|u| u.profile.name == p.name);
+            all.push(profiles.iter().filter_map(|p| Some(drawn[place(p)?].0.clone())).collect());
+            steps.push(drawn.into_iter().flat_map(|(_, steps)| steps).collect());
+        }
+        let largest = |of_system| uncertain.iter().map(|u| u.model(of_system)).fold(0.0, f64::max);
+        Ok(Drawn { names, steps, profiles: all, model: [largest(false), largest(true)] })
+    }
+
+    /// The model's own error: a relative standard error.
+    pub(crate) fn model(&self, of_system: bool) -> f64 {
+        self.model[usize::from(of_system)]
+    }
+}
