@@ -154,9 +154,9 @@ fn a_system_is_swept_and_a_file_says_over_what() {
 fn a_knee_is_found_without_saying_how_long() {
     let directory = directory("knee_of_itself");
     let line =
-        "sweep --verb read --machines 3 --threads 2 --over window=1,16 --find knee --p99-under 2us --json";
+        "sweep --verb read --machines 3 --threads 2 --over window=1,16 --find knee --p99-under 3us --json";
     let sweep = json(&said(&directory, line));
-    assert_eq!((&sweep["knee"]["at"], &sweep["knee"]["exceeded_at"]), (&10.into(), &11.into()), "{sweep}");
+    assert_eq!((&sweep["knee"]["at"], &sweep["knee"]["exceeded_at"]), (&15.into(), &16.into()), "{sweep}");
     let p99 = |point: &serde_json::Value| point["latency_ns"]["p99"].is_u64();
     assert!(sweep["points"].as_array().expect("points").iter().all(p99), "{sweep}");
 }

@@ -170,7 +170,7 @@ fn who_waits_for_room_gets_it_in_turn() {
     let rate = |groups: &[(&str, u32)]| mixed_after(200, toml, groups);
     let (cx3, cx) = (rate(&[("cib", 1), ("cx3", 1)]).mops, rate(&[("cib", 1), ("cx", 1)]).mops);
     let both = rate(&[("cib", 1), ("cx3", 1), ("cx", 1)]).mops_per_machine;
-    assert!(both[1] > 0.95 * cx3 && both[2] > 0.95 * cx, "{cx3} and {cx} alone, {both:?} together");
+    assert!(both[1] > 0.9 * cx3 && both[2] > 0.9 * cx, "{cx3} and {cx} alone, {both:?} together");
 }
 
 #[test]
@@ -415,7 +415,8 @@ fn explanation_names_what_lifts_most() {
         let outcome = doorbell_lab::explain(&profiles, &workload, &control).unwrap();
         assert_eq!(outcome.bottleneck.class, class, "{toml}\n{:?}", outcome.lift);
         let tried = doorbell_nic::Resource::FASTER.len() + doorbell_nic::Resource::COUNTED.len();
-        assert_eq!(outcome.lift.len(), tried);
+        // Caches that miss are tried once more, much larger.
+        assert!((tried..tried + 3).contains(&outcome.lift.len()), "{:?}", outcome.lift);
         assert!(outcome.lift.windows(2).all(|pair| pair[0].gain >= pair[1].gain));
     }
 }

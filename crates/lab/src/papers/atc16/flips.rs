@@ -121,12 +121,11 @@ fn what_is_missed_could_hold() {
 
 #[test]
 fn windows_and_misses() {
-    let large = |p: &mut Profile| (p.caches.wqe_entries, p.caches.wqe_stall) = (1 << 20, Span::ZERO);
-    flips(
-        &fig13::EXPERIMENT,
-        large,
-        &["atc16-wqe-not-monotone", "atc16-wqe-cib-both-rise", "atc16-wqe-miss-points"],
-    );
+    let large = |p: &mut Profile| {
+        (p.caches.wqe_entries, p.caches.wqe_stall) = (1 << 20, Span::ZERO);
+        p.caches.read_wqe_entries = 1 << 20;
+    };
+    flips(&fig13::EXPERIMENT, large, &["atc16-wqe-not-monotone", "atc16-wqe-miss-points"]);
     let small = |p: &mut Profile| {
         p.caches.wqe_entries = 16;
         (p.tx.read_request, p.rx.ack) = (Span::from_ns(1), LONG);
