@@ -86,7 +86,8 @@ const DIGITS: i32 = 3;
 
 /// To three digits.
 fn rounded(value: f64) -> f64 {
-    if value == 0.0 {
+    // What is left of a difference is nothing.
+    if value.abs() < 1e-9 {
         return 0.0;
     }
     let unit = 10f64.powi(value.abs().log10().floor() as i32 + 1 - DIGITS);
