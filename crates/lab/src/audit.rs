@@ -44,7 +44,8 @@ pub(crate) fn fault(profiles: &Profiles, w: &Resolved, run: &Run) -> Option<Stri
 /// What devices counted agrees with each other, in a run of anything.
 pub(crate) fn fault_of_devices(metrics: &Metrics) -> Option<String> {
     let of = &metrics.accounts;
-    let placed = (of.placed_bytes > of.posted_bytes)
+    // What a READ asks for again comes again.
+    let placed = (of.placed_bytes > of.posted_bytes && metrics.sent_again.packets == 0)
         .then(|| format!("devices saw {} B posted, but {} B placed", of.posted_bytes, of.placed_bytes));
     let ended = (of.ended > of.posted).then(|| format!("{} work requests ended of {}", of.ended, of.posted));
     ended.or(placed).or_else(|| busy(metrics))
