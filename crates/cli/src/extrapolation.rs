@@ -39,7 +39,8 @@ fn support(support: &Support) -> String {
             percent(largest),
             counted(numbers as u64, "datum like it").replace("datum like its", "data like it"),
         ),
-        (None, _) => format!("Expected error: {of}: not known, no number like it was measured\n"),
+        (None, 0) => format!("Expected error: {of}: not known, no number like it was measured\n"),
+        (None, _) => format!("Expected error: {of}: not known of a profile with these values\n"),
     }
 }
 

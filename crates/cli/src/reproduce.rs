@@ -240,8 +240,14 @@ fn median(mut errors: Vec<f64>) -> Option<f64> {
     }
 }
 
+/// What predictions of ATC'16 are worth.
+const MECHANISMS: &str = "  The values of parameters follow from the calibrated numbers alone; which mechanisms the model has was decided with other\n  runs on the same clusters in view (reproduce rc-swarm), and by someone who had seen more of them.\n";
+
 /// How many predicted numbers lie within their intervals.
 fn coverage(all: &[Coverage]) -> String {
+    if all.is_empty() {
+        return "\nNo predicted number is of a profile that says how sure it is\n".into();
+    }
     let percent = |share: f64| format!("{:.1}%", share * 100.0);
     let row = |c: &Coverage| {
         vec![
@@ -291,6 +297,9 @@ fn summary(report: &Report) -> String {
     text += &table::columns(&header, rows.into());
     text += "\nNumbers, each counted once\n";
     text += &accuracy_table("group", &report.accuracy);
+    if report.claims.iter().any(|c| c.paper == "atc16") {
+        text += MECHANISMS;
+    }
     let agree: Vec<bool> = report.claims.iter().filter_map(|c| c.bottleneck.agree()).collect();
     if !agree.is_empty() {
         let same = agree.iter().filter(|a| **a).count();

@@ -868,12 +868,13 @@ pub(crate) mod tests {
         let file = Given::from_toml("w.toml", MIXED, &Workload::fields()).unwrap();
         let setting: Settings = [("tx.send_ns".to_owned(), "20".parse().unwrap())].into();
         let of_group = |n| Workload::with_set_of_group(file.clone(), n, setting.clone());
-        assert_eq!(send(&Workload::of(&of_group(0).unwrap()).unwrap()), [20, 110]);
+        let usual = |name| Profile::named(name).unwrap().tx.send.as_ps() / 1000;
+        assert_eq!(send(&Workload::of(&of_group(0).unwrap()).unwrap()), [20, usual("cx")]);
         let second = Workload::of(&of_group(1).unwrap()).unwrap();
-        assert_eq!(send(&second), [60, 20]);
+        assert_eq!(send(&second), [usual("cib"), 20]);
         let json = serde_json::to_value(second.resolve(&second.load_profiles().unwrap()).unwrap()).unwrap();
         assert_eq!(json["machine"][1]["set"].to_string(), r#"{"tx.send_ns":20}"#);
-        assert_eq!(send(&Workload::from_json("w", &json.to_string()).unwrap()), [60, 20]);
+        assert_eq!(send(&Workload::from_json("w", &json.to_string()).unwrap()), [usual("cib"), 20]);
 
         let whole = format!("set = {{ tx.send_ns = 20 }}\n{MIXED}");
         let none = Workload::with_set_of_group(Given::default(), 1, setting.clone());
