@@ -36,8 +36,8 @@ impl Watch for Bar {
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (name, dry) = match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [name] => ((*name).to_owned(), false),
-        [name, "--dry"] | ["--dry", name] => ((*name).to_owned(), true),
+        [name] if !name.starts_with('-') => ((*name).to_owned(), false),
+        [name, "--dry"] | ["--dry", name] if !name.starts_with('-') => ((*name).to_owned(), true),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
