@@ -171,8 +171,8 @@ fn walk(at: Point, axis: Axis, values: &[u32]) -> Vec<String> {
     let step = |pair: &[(u32, f64)]| {
         let [(from, before), (to, after)] = *pair else { unreachable!("windows of two") };
         let flawed = to <= next(from) && flaw(at, axis, (from, to), (before, after)).is_some();
-        // In a short time it may be chance.
-        let [before, after] = [from, to].map(|value| flawed.then(|| at.at(axis, value).rate(LONGER))?);
+        // In a short time it may be chance, or threads with many QPs have not all begun.
+        let [before, after] = [from, to].map(|value| flawed.then(|| at.at(axis, value).rate(LONGEST))?);
         flaw(at, axis, (from, to), (before?, after?))
     };
     rates.windows(2).filter_map(step).collect()
