@@ -45,12 +45,14 @@ fn soft_roce() -> Result<(), Problem> {
 /// A step's name and what it does.
 type Step = (&'static str, fn() -> Result<(), Problem>);
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     ("formatting", || step(&["fmt", "--all", "--check"])),
     ("lints", || step(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("documentation", || step(&["doc", "--quiet", "--workspace", "--no-deps"])),
     ("programs for the tests", packages::ensure_tested_programs),
     ("tests", || step(&["test", "--quiet", "--workspace", "--no-fail-fast"])),
+    // `cargo run`, as the README has it, knows which program is meant.
+    ("the command", || run(&mut cargo(&["run", "--quiet", "--", "--version"]))),
     ("Soft-RoCE", soft_roce),
 ];
 
