@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 pub(crate) struct Free {
     pub(crate) name: String,
     pub(crate) spread: Spread,
-    /// Parameters that have its value.
-    followers: Vec<String>,
 }
 
 /// Steps after which no further one changes a value.
@@ -17,13 +15,11 @@ const FURTHEST: u32 = 10;
 impl Free {
     #[cfg(test)]
     pub(crate) fn new(name: &str, range: [f64; 2]) -> Free {
-        let spread = Spread::of(range, doorbell_nic::Unit::Nanoseconds);
-        Free { name: name.into(), spread, followers: Vec::new() }
+        Free { name: name.into(), spread: Spread::of(range, doorbell_nic::Unit::Nanoseconds) }
     }
 
-    fn of(parameter: &Parameter, spread: Spread, profile: &Profile) -> Free {
-        let followers = profile.followers(&parameter.name).map(|p| p.name.clone()).collect();
-        Free { name: parameter.name.clone(), spread, followers }
+    fn of(parameter: &Parameter, spread: Spread) -> Free {
+        Free { name: parameter.name.clone(), spread }
     }
 
     /// The value at a place of its scale, as a file has it.
@@ -65,9 +61,9 @@ impl Space {
     pub(crate) fn of(profile: &Profile) -> Result<Space, String> {
         let of = |p: &Parameter| match p.basis {
             Basis::Calibrated { range: Some(range), .. } => {
-                Some((true, Free::of(p, Spread::of(range, p.unit), profile)))
+                Some((true, Free::of(p, Spread::of(range, p.unit))))
             }
-            Basis::Assumed { .. } => Some((false, Free::of(p, p.spread()?, profile))),
+            Basis::Assumed { .. } => Some((false, Free::of(p, p.spread()?))),
             _ => None,
         };
         let (free, assumed): (Vec<_>, Vec<_>) =
@@ -85,13 +81,8 @@ impl Space {
 
     /// The values at a place, by name.
     pub(crate) fn values(&self, z: &[f64]) -> BTreeMap<String, f64> {
-        let mut values = BTreeMap::new();
-        for (free, &z) in self.free.iter().chain(&self.assumed).zip(z) {
-            let value = free.value(z);
-            values.insert(free.name.clone(), value);
-            values.extend(free.followers.iter().map(|name| (name.clone(), value)));
-        }
-        values
+        let moved = self.free.iter().chain(&self.assumed).zip(z);
+        self.profile.with_followers(moved.map(|(free, &z)| (free.name.as_str(), free.value(z))))
     }
 
     /// The profile with the values at a place.

@@ -311,10 +311,8 @@ fn a_profile_with_more_of_one_parameter() {
 #[test]
 fn parameters_that_have_the_value_of_another_move_with_it() {
     let p = profile("cib");
-    assert_eq!(
-        p.followers("tx.read_request_ns").map(|p| &*p.name).collect::<Vec<_>>(),
-        ["tx.atomic_request_ns"]
-    );
+    let named = p.with_followers([("tx.read_request_ns", 7.0)]);
+    assert_eq!(named.into_keys().collect::<Vec<_>>(), ["tx.atomic_request_ns", "tx.read_request_ns"]);
     let more = p.with_more("tx.read_request_ns", 2.0).unwrap();
     assert_eq!(more.tx.atomic_request, more.tx.read_request);
     assert_eq!(more.set().count(), 2);

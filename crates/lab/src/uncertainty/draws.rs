@@ -68,13 +68,9 @@ impl<'a> Uncertain<'a> {
     }
 
     fn profile(&self, steps: &[f64]) -> Result<Profile, doorbell_nic::ProfileError> {
-        let mut values = std::collections::BTreeMap::new();
-        for ((name, spread), &steps) in self.moving.iter().zip(steps) {
-            let value = spread.value(steps);
-            values.insert((*name).to_owned(), value);
-            values.extend(self.profile.followers(name).map(|p| (p.name.clone(), value)));
-        }
-        self.profile.with_set(&values)
+        let moved =
+            self.moving.iter().zip(steps).map(|((name, spread), &steps)| (*name, spread.value(steps)));
+        self.profile.with_set(&self.profile.with_followers(moved))
     }
 }
 

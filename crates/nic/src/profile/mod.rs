@@ -216,13 +216,20 @@ impl Profile {
             Unit::Count | Unit::Bytes => (p.value * factor).round(),
             _ => p.value * factor,
         });
-        let names = self.followers(parameter).map(|p| &*p.name).chain([parameter]);
-        self.with_set(&names.map(|name| (name.to_owned(), value)).collect())
+        self.with_set(&self.with_followers([(parameter, value)]))
     }
 
-    /// The parameters that have the value of another one.
-    pub fn followers<'a>(&'a self, parameter: &'a str) -> impl Iterator<Item = &'a Parameter> {
-        self.parameters.iter().filter(move |p| p.same_as() == Some(parameter))
+    /// Values of parameters by name, with those of the parameters that have the same.
+    pub fn with_followers<'a>(
+        &self,
+        values: impl IntoIterator<Item = (&'a str, f64)>,
+    ) -> BTreeMap<String, f64> {
+        let follow = |(name, value): (&'a str, f64)| {
+            let followers = self.parameters.iter().filter(move |p| p.same_as() == Some(name));
+            let names = followers.map(|p| p.name.clone()).chain([name.to_owned()]);
+            names.map(move |name| (name, value)).collect::<Vec<_>>()
+        };
+        values.into_iter().flat_map(follow).collect()
     }
 
     /// The parameters that were set over the profile, with their values in their units.
