@@ -2,6 +2,7 @@
 
 use crate::space::{Free, Space};
 use doorbell_lab::calibration::{Datum, Target};
+use doorbell_nic::NINETY_PERCENT;
 use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
 use nalgebra::storage::Owned;
 use nalgebra::{DMatrix, DVector, Dyn};
@@ -13,7 +14,7 @@ const BROKEN: f64 = 3.0;
 const STEP: f64 = 0.3;
 
 /// The same of an assumed one: to the ends of its range, as what lies there may be a cliff of which nothing is seen from its value.
-const STEP_OF_ASSUMED: f64 = 1.645;
+const STEP_OF_ASSUMED: f64 = NINETY_PERCENT;
 
 /// Relative gain of the sum of squares, and step, that end the search.
 const ENOUGH: f64 = 1e-2;

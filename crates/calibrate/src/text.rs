@@ -4,7 +4,7 @@ use crate::fit::Fit;
 use crate::space::Space;
 use crate::sure::Sure;
 use doorbell_lab::calibration::{Datum, Target};
-use doorbell_nic::Profile;
+use doorbell_nic::{NINETY_PERCENT, Profile};
 use std::fmt::Write;
 
 /// Changes of a datum with one standard deviation of a parameter that are told, in standard errors of the datum.
@@ -40,10 +40,10 @@ pub(crate) fn report(profile: &Profile, space: &Space, data: &[Datum], fit: &Fit
             "  {:28} {:>8}  {:>8} to {:<8}  {:>8} to {:<8}{unknown}",
             free.name,
             free.value(fit.z[i]),
-            free.value(-1.645),
-            free.value(1.645),
-            at(-1.645),
-            at(1.645)
+            free.value(-NINETY_PERCENT),
+            free.value(NINETY_PERCENT),
+            at(-NINETY_PERCENT),
+            at(NINETY_PERCENT)
         );
     }
     text += "\nData: measured, found, error, error where it is left out\n";

@@ -37,7 +37,7 @@ pub struct Met {
 }
 
 /// Standard deviations of a normal distribution between which 90% of it lies.
-const NINETY_PERCENT: f64 = 1.645;
+pub const NINETY_PERCENT: f64 = 1.645;
 
 /// A scale on which what a parameter could be is a normal distribution of mean 0 and standard deviation 1: 90% of it is the range
 /// that it is given. The scale is logarithmic where the range does not begin at 0.

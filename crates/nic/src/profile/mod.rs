@@ -11,7 +11,7 @@ mod measured;
 mod parameter;
 mod tcp;
 
-pub use calibrated::{Calibrated, Met, Spread};
+pub use calibrated::{Calibrated, Met, NINETY_PERCENT, Spread};
 pub use device::{Atomics, Caches, Device, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
 pub use device_id::DeviceId;
 pub use hierarchy::Hierarchy;
