@@ -59,9 +59,18 @@ fn binding(profile: &Profile, mix: &Mix) -> Limit {
     limits::limits(profile, mix).swap_remove(0)
 }
 
-/// How far a bound may be from what was measured where that sets it: profiles are set from many numbers at once, each of which was given
-/// an error of 3%.
-const MET: f64 = 0.045;
+/// How far a bound may be from the formula that it follows.
+const EXACT: f64 = 0.001;
+
+/// Millions per second that so many units reach which take these times for each.
+fn units(units: u32, each: &[Span]) -> f64 {
+    1e6 * f64::from(units) / each.iter().map(|span| span.as_ps() as f64).sum::<f64>()
+}
+
+/// Millions of WQEs of two lines per second that MMIO lets through.
+fn mmio(profile: &Profile) -> f64 {
+    1e6 / (2.0 * profile.mmio_time(64).as_ps() as f64)
+}
 
 #[track_caller]
 fn expect(profile: &Profile, mix: &Mix, resource: Resource, mops: f64, within: f64) {
@@ -73,31 +82,35 @@ fn expect(profile: &Profile, mix: &Mix, resource: Resource, mops: f64, within: f
 #[test]
 fn connect_ib_sends() {
     let cib = profile("cib");
-    let batched = sends(&cib);
-    expect(&cib, &batched, Resource::DmaBandwidth, 101.6, MET); // atc16-tab4-send-batch
-    expect(&cib, &Mix { payload: 0, ..batched }, Resource::TxUnits, 157.0, MET);
-    expect(&cib, &Mix { batch: 1, ..batched }, Resource::MmioBandwidth, 80.0, MET);
+    let (batched, tx) = (sends(&cib), cib.tx);
+    expect(&cib, &batched, Resource::DmaBandwidth, 101.6, 0.01); // atc16-tab4-send-batch
+    let empty = units(tx.units, &[tx.send, tx.fetched_wqe]);
+    expect(&cib, &Mix { payload: 0, ..batched }, Resource::TxUnits, empty, EXACT);
+    expect(&cib, &Mix { batch: 1, ..batched }, Resource::MmioBandwidth, mmio(&cib), EXACT);
     let two_qps = Mix { threads: 1, qps: 2, ..batched };
-    expect(&cib, &two_qps, Resource::TxUnits, 16.6, MET); // atc16-seq-batch-1core
+    expect(&cib, &two_qps, Resource::TxUnits, units(2, &[tx.send, tx.fetched_wqe, tx.extra_line]), EXACT);
 }
 
 #[test]
 fn connect_ib_receives() {
     let cib = profile("cib");
-    let inbound = Mix { pattern: Pattern::Inbound, ..sends(&cib) };
-    expect(&cib, &inbound, Resource::RxUnits, 82.0, MET);
-    expect(&cib, &Mix { payload: 0, ..inbound }, Resource::RxUnits, 122.0, MET);
+    let (inbound, rx) = (Mix { pattern: Pattern::Inbound, ..sends(&cib) }, cib.rx);
+    let regular = units(rx.units, &[rx.packet, rx.dma_write, rx.dma_write]);
+    expect(&cib, &inbound, Resource::RxUnits, regular, EXACT);
+    let one_dma = units(rx.units, &[rx.packet, rx.dma_write]);
+    expect(&cib, &Mix { payload: 0, ..inbound }, Resource::RxUnits, one_dma, EXACT);
     let write = Mix { opcode: Opcode::Write, qp_type: QpType::Uc, batch: 1, ..inbound };
-    expect(&cib, &write, Resource::RxUnits, 122.0, MET); // atc16-ho-recv-eq-write
+    expect(&cib, &write, Resource::RxUnits, one_dma, EXACT); // atc16-ho-recv-eq-write
 }
 
 #[test]
 fn connect_ib_reads() {
     let cib = profile("cib");
-    let inbound = reads(&cib);
-    expect(&cib, &inbound, Resource::RxUnits, 121.6, MET); // atc16-tab4-read-64
-    expect(&cib, &Mix { payload: 128, ..inbound }, Resource::LinkBandwidth, 76.2, MET);
-    expect(&cib, &Mix { pattern: Pattern::Outbound, ..inbound }, Resource::RxUnits, 88.0, MET);
+    let (inbound, rx) = (reads(&cib), cib.rx);
+    expect(&cib, &inbound, Resource::RxUnits, units(rx.units, &[rx.packet, rx.dma_read]), EXACT);
+    expect(&cib, &Mix { payload: 128, ..inbound }, Resource::LinkBandwidth, 76.2, 0.045); // atc16-tab4-read-128
+    let answers = units(rx.units, &[rx.packet, rx.dma_write, rx.requester_cqe]);
+    expect(&cib, &Mix { pattern: Pattern::Outbound, ..inbound }, Resource::RxUnits, answers, EXACT);
 }
 
 #[test]
@@ -112,7 +125,7 @@ fn writes_over_28_bytes_are_limited_by_mmio() {
         pattern: Pattern::Outbound,
         ..reads(&cib)
     };
-    expect(&cib, &outbound, Resource::MmioBandwidth, 80.0, MET);
+    expect(&cib, &outbound, Resource::MmioBandwidth, mmio(&cib), EXACT);
     assert_ne!(binding(&cib, &Mix { payload: 28, ..outbound }).resource, Resource::MmioBandwidth);
 }
 
@@ -120,35 +133,36 @@ fn writes_over_28_bytes_are_limited_by_mmio() {
 fn atomics_wait_for_pcie_on_one_word_and_for_units_on_many() {
     let cib = profile("cib");
     let one = Mix { opcode: Opcode::FetchAdd, payload: 8, ..reads(&cib) };
-    expect(&cib, &one, Resource::PcieLatency, 2.24, MET);
-    expect(&cib, &Mix { counters: 8, ..one }, Resource::PcieLatency, 8.0 * 2.24, MET);
+    let of_a_lock = |p: &Profile| units(1, &[p.pcie.read_latency, p.atomics.hold]);
+    expect(&cib, &one, Resource::PcieLatency, of_a_lock(&cib), EXACT);
+    expect(&cib, &Mix { counters: 8, ..one }, Resource::PcieLatency, 8.0 * of_a_lock(&cib), EXACT);
     let mut few_locks = cib.clone();
     few_locks.atomics.slots = 32;
-    expect(&few_locks, &Mix { counters: 8, ..one }, Resource::AtomicLocks, 4.0 * 2.24, MET);
-    expect(&cib, &Mix { counters: 4096, ..one }, Resource::RxUnits, 52.0, MET);
+    expect(&few_locks, &Mix { counters: 8, ..one }, Resource::AtomicLocks, 4.0 * of_a_lock(&cib), EXACT);
+    expect(&cib, &Mix { counters: 4096, ..one }, Resource::RxUnits, units(16, &[cib.rx.atomic]), EXACT);
     let cx3 = profile("cx3");
     for counters in [1, 64, 4096] {
         let mix = Mix { opcode: Opcode::FetchAdd, payload: 8, counters, ..reads(&cx3) };
-        expect(&cx3, &mix, Resource::PcieLatency, 2.7, MET); // atc16-atomics-cx3-indep-z
+        expect(&cx3, &mix, Resource::PcieLatency, of_a_lock(&cx3), EXACT); // atc16-atomics-cx3-indep-z
     }
 }
 
 #[test]
 fn older_nics_send_and_receive() {
-    for (name, send0, send1, recv0, recv1) in [("cx3", 32.1, 26.0, 34.0, 21.8), ("cx", 11.9, 11.9, 15.3, 9.6)]
-    {
+    for (name, send1, recv0) in [("cx3", 26.0, 34.0), ("cx", 11.9, 15.3)] {
         let p = profile(name);
         let regular = sends(&p);
         let empty = Mix { payload: 0, ..regular };
-        expect(&p, &empty, Resource::TxUnits, send0, MET);
+        expect(&p, &empty, Resource::TxUnits, units(p.tx.units, &[p.tx.send, p.tx.fetched_wqe]), EXACT);
         // Predictions, where the others are what the profiles were set from.
         expect(&p, &regular, Resource::TxUnits, send1, 0.05);
         expect(&p, &Mix { pattern: Pattern::Inbound, ..empty }, Resource::RxUnits, recv0, 0.06);
-        expect(&p, &Mix { pattern: Pattern::Inbound, ..regular }, Resource::RxUnits, recv1, MET);
+        let recv1 = units(p.rx.units, &[p.rx.packet, p.rx.dma_write, p.rx.dma_write]);
+        expect(&p, &Mix { pattern: Pattern::Inbound, ..regular }, Resource::RxUnits, recv1, EXACT);
     }
     let cx3 = profile("cx3");
     let inline = Mix { inline_recv: true, pattern: Pattern::Inbound, ..sends(&cx3) };
-    expect(&cx3, &inline, Resource::RxUnits, 26.0, MET);
+    expect(&cx3, &inline, Resource::RxUnits, 26.0, 0.01);
 }
 
 #[test]
