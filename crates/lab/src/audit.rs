@@ -129,11 +129,8 @@ fn busy(metrics: &Metrics) -> Option<String> {
 
 /// No PCIe link moved more payload than it can.
 fn buses(profiles: &Profiles, w: &Resolved, metrics: &Metrics) -> Option<String> {
-    let profile_of = |machine: u32| {
-        let group = w.groups().iter().position(|group| group.contains(&machine)).unwrap_or(0);
-        profiles.all().nth(group)
-    };
-    metrics.pcie.iter().find_map(|of| bus(profile_of(of.machine)?, of, metrics.window_ps as f64 / 1e12))
+    let seconds = metrics.window_ps as f64 / 1e12;
+    metrics.pcie.iter().find_map(|of| bus(profiles.of(w, of.machine), of, seconds))
 }
 
 fn bus(profile: &Profile, of: &PcieUse, seconds: f64) -> Option<String> {

@@ -179,6 +179,7 @@ fn spawn<C: Cluster>(
                     thread,
                     number: thread - threads.start,
                     threads: w.threads,
+                    own_work: profiles.of(w, machine).host.program,
                     ports,
                     counters: counters.filter(|_| counts(workload)),
                     tally: tallies[class].clone(),

@@ -124,7 +124,10 @@ impl Profile {
     fn relax_cpu(&mut self, factor: Factor) {
         let h = &mut self.host;
         factor.more_u64(&mut h.clock_hz);
+        factor.more_u32(&mut h.fill_buffers);
         factor.faster([
+            &mut h.mmio_drain,
+            &mut h.program,
             &mut h.post_call,
             &mut h.build_wqe,
             &mut h.build_line,

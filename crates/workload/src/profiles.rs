@@ -1,5 +1,6 @@
 //! The profiles of the machines of a run.
 
+use crate::Resolved;
 use doorbell_nic::{More, Profile};
 
 /// The profiles of the machines of a run: of each group of like machines one, in the order of their
@@ -47,6 +48,12 @@ impl Profiles {
     /// That of each group.
     pub fn all(&self) -> impl Iterator<Item = &Profile> + Clone {
         std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// That of a machine of the workload.
+    pub fn of(&self, w: &Resolved, machine: u32) -> &Profile {
+        let group = w.groups().iter().position(|group| group.contains(&machine)).unwrap_or(0);
+        self.all().nth(group).unwrap_or(&self.first)
     }
 
     /// The same with more of something on the machines of one group.

@@ -8,7 +8,7 @@ mod session;
 mod tally;
 
 use doorbell_systems::Measurement;
-use doorbell_verbs::{Mem, PostError, Program, Provider, Time, VerbsError, Wc, WcStatus};
+use doorbell_verbs::{Mem, PostError, Program, Provider, Span, Time, VerbsError, Wc, WcStatus};
 use doorbell_workload::Resolved;
 use doorbell_workload::topology;
 pub(crate) use pacing::Due;
@@ -80,6 +80,8 @@ pub struct Worker {
     pub number: u32,
     /// Threads of that machine.
     pub threads: u32,
+    /// What it does for each operation beside its verbs, in virtual time.
+    pub own_work: Span,
     /// Ports that every machine has and uses; the thread uses the one of its number modulo these.
     pub ports: u32,
     /// The counters of its machine that all its threads share, for atomics.

@@ -336,6 +336,7 @@ impl<'a, P: Provider> Requester<'a, P> {
     /// Posts a batch to the QP whose turn it is, with one doorbell.
     fn post(&mut self) -> Result<(), ProgramError> {
         let Lane { qp, ring, remote } = self.lanes[self.lane];
+        self.cpu.work(self.worker.own_work * u64::from(self.w.batch));
         let now = self.cpu.now();
         self.outstanding += u64::from(self.w.batch);
         let mut list = emptied(std::mem::take(&mut self.list));

@@ -6,6 +6,8 @@ use crate::{Generation, Hierarchy, Host, Nic, wqe};
 /// CPU time of the driver, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuCost {
+    /// What the program does for an operation beside its verbs.
+    pub program: u64,
     /// A call that posts, whatever it posts.
     pub post_call: u64,
     /// A line of a WQE written to the NIC.
@@ -32,6 +34,7 @@ impl CpuCost {
     /// then it is the least, of lines in the core's own cache.
     pub fn new(host: &Host, hierarchy: Option<&Hierarchy>) -> CpuCost {
         CpuCost {
+            program: host.program.as_ps(),
             post_call: host.post_call.as_ps(),
             mmio_line: host.mmio_line.as_ps(),
             doorbell: host.doorbell.as_ps(),

@@ -398,6 +398,7 @@ impl<'a> Bounds<'a> {
     fn cpu_of_posts(&self, terms: &mut Terms) {
         let core = &self.costs().cpu;
         let (lines, batch) = (self.shape().wqe_lines(self.costs().generation), f64::from(self.mix.batch));
+        terms.once("the program itself", core.program);
         terms.time("calls that post", 1.0 / batch, core.post_call);
         terms.once("WQEs built", core.build(self.shape().inlined()) + core.send_line * u64::from(lines));
         match self.shape().method {

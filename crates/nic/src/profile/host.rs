@@ -15,6 +15,14 @@ section! {
         cache_line: u32 = "cache_line_bytes" Bytes 64..=64;
         /// Write-combined MMIO lines a core may have on their way.
         wc_buffers: u32 = "wc_buffers" Count 1..=64;
+        /// From a core's MMIO until what it wrote has left it, which an atomic waits for (Intel SDM, volume 3, 11.3.1: a
+        /// locked instruction drains the write-combining buffers).
+        mmio_drain: Span = "mmio_drain_ns" Nanoseconds 0..=10000;
+        /// Lines that a core may be fetching: who prefetches one more waits.
+        fill_buffers: u32 = "fill_buffers" Count 1..=64;
+        /// CPU time of a program of a workload for each operation, beside its verbs: drawing where it goes, and filling in
+        /// its work request.
+        program: Span = "program_ns" Nanoseconds 0..=10000;
         /// CPU time of a call of ibv_post_send(3) or ibv_post_recv(3), whatever it posts.
         post_call: Span = "post_call_ns" Nanoseconds 0..=10000;
         /// CPU time to build a send WQE, without its lines and payload.

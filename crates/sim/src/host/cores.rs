@@ -28,13 +28,15 @@ pub(crate) struct Core {
     pub(crate) serialized: bool,
     /// When what it wrote by MMIO has left its write-combining buffers.
     pub(crate) mmio_left: VecDeque<u64>,
+    /// When what it wrote by MMIO last has left it.
+    pub(crate) drained: u64,
     /// What it writes by MMIO before anything is known of the link then.
     pub(crate) mmio: VecDeque<Mmio>,
 }
 
 impl Core {
     pub(crate) fn new() -> Core {
-        Core { thread: None, serialized: true, mmio_left: VecDeque::new(), mmio: VecDeque::new() }
+        Core { thread: None, serialized: true, mmio_left: VecDeque::new(), mmio: VecDeque::new(), drained: 0 }
     }
 
     /// Whether one of `buffers` write-combining buffers is known to be free at `now`.

@@ -87,9 +87,37 @@ impl Times {
     }
 }
 
+/// The buffers of a core through which lines come to it.
+#[derive(Clone, Default)]
+struct FillBuffers {
+    /// When each line that is on its way will be there.
+    there: Vec<u64>,
+}
+
+impl FillBuffers {
+    /// When one of so many is free for who asks at `at`; it is then taken until the line is `put`.
+    fn free_at(&mut self, at: u64, buffers: usize) -> u64 {
+        self.there.retain(|there| *there > at);
+        if self.there.len() < buffers {
+            return at;
+        }
+        let (first, free) = self.there.iter().copied().enumerate().min_by_key(|(_, there)| *there).expect("there are some");
+        self.there.swap_remove(first);
+        free
+    }
+
+    fn put(&mut self, there: u64) {
+        self.there.push(there);
+    }
+}
+
 /// The state of all lines of a host.
 pub(crate) struct Flat {
     times: Times,
+    /// How many a core has.
+    fill_buffers: usize,
+    /// Those of each core that has prefetched.
+    fills: Vec<FillBuffers>,
     allocations: Vec<Allocation>,
     pub(crate) sets: Sets,
 }
@@ -109,6 +137,8 @@ impl Flat {
                 send_line: driver.send_line,
                 cqe: driver.cqe,
             },
+            fill_buffers: costs.fill_buffers as usize,
+            fills: Vec::new(),
             allocations: Vec::new(),
             sets: Sets::default(),
         }
@@ -180,9 +210,7 @@ impl Flat {
             Kind::Prefetch => {
                 let mut now = at;
                 for place in lines.places() {
-                    // The line is on its way; a load finds it busy until it is there.
-                    self.reach(now, core, serialized, place, false);
-                    now += self.times.l1_hit;
+                    now = self.prefetch(now, core, serialized, place) + self.times.l1_hit;
                 }
                 Access { done: now, woken: CoreSet::EMPTY }
             }
@@ -200,6 +228,21 @@ impl Flat {
             Kind::Flush => Access { done: at, woken: CoreSet::EMPTY },
             Kind::Spin => unreachable!("only rings are spun on"),
         }
+    }
+
+    /// A line is on its way: a load finds it busy until it is there. When it begins to be.
+    fn prefetch(&mut self, at: u64, core: CoreId, serialized: &mut bool, place: Place) -> u64 {
+        if self.holds(place, core) {
+            return at;
+        }
+        let number = usize::from(core.0);
+        if self.fills.len() <= number {
+            self.fills.resize_with(number + 1, FillBuffers::default);
+        }
+        let begins = self.fills[number].free_at(at, self.fill_buffers);
+        let there = self.reach(begins, core, serialized, place, false);
+        self.fills[number].put(there);
+        begins
     }
 
     /// A core accesses a line in steps: the first reaches it, the others find it in the core's own cache.
@@ -261,7 +304,7 @@ impl Flat {
     /// When a core that begins at `at` has reached a line, after a transfer that is under way.
     #[inline]
     fn reach(&mut self, at: u64, core: CoreId, serialized: &mut bool, place: Place, store: bool) -> u64 {
-        let Flat { times, allocations, sets } = self;
+        let Flat { times, allocations, sets, .. } = self;
         let allocation = &mut allocations[place.allocation as usize];
         let number = (place.offset / LINE) as usize;
         let line = &mut allocation.lines[number];

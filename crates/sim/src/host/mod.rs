@@ -42,6 +42,8 @@ pub(crate) struct Host {
     pub(crate) pause: u64,
     /// Write-combined lines that a core may have on their way.
     pub(crate) wc_buffers: usize,
+    /// From a core's MMIO until what it wrote has left it, in picoseconds.
+    pub(crate) mmio_drain: u64,
     pub(crate) memory: Memory,
     pub(crate) cores: IdVec<CoreId, Core>,
     /// Its first device; the others follow.
@@ -78,6 +80,7 @@ impl Host {
             clocks: profile.clocks(),
             pause: profile.host.l1_hit.as_ps().max(1),
             wc_buffers: profile.host.wc_buffers as usize,
+            mmio_drain: profile.host.mmio_drain.as_ps(),
         }
     }
 

@@ -86,6 +86,9 @@ impl SimProvider<'_> {
         self.effect();
         self.with(|w| {
             let place = self.locate(w, mem, offset, 8);
+            let drained = w.hosts[self.machine].cores[self.core].drained;
+            let clock = &mut w.threads[self.thread].clock;
+            *clock = drained.max(*clock);
             let (_, access) = self.access(w, Lines::at(place), Kind::Atomic);
             let host = &mut w.hosts[self.machine];
             let mut word = [0; 8];

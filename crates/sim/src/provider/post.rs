@@ -46,8 +46,10 @@ impl SimProvider<'_> {
     #[inline]
     fn write_by_mmio(&self, w: &mut World, device: DeviceId, doorbell: bool, last: bool, then: Packed) {
         let World { env, hosts, threads, .. } = w;
-        let core = &mut hosts[self.machine].cores[self.core];
+        let host = &mut hosts[self.machine];
+        let core = &mut host.cores[self.core];
         let leaves = threads[self.thread].clock;
+        core.drained = leaves + host.mmio_drain;
         core.mmio.push_back(Mmio { leaves, doorbell, last, then });
         core.serialized = true;
         env.queue.push(leaves.max(env.now), Event::MmioOut { device, thread: self.thread });
