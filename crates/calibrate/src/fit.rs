@@ -25,6 +25,9 @@ const PATIENCE: usize = 4;
 /// How far the first step goes, in standard deviations of all parameters together.
 const FIRST_STEP: f64 = 3.0;
 
+/// How far away another valley is looked for, in standard deviations of a parameter without data.
+const FAR: f64 = 0.5;
+
 /// Finds what comes out for each datum at each of some places: parameters on their scales.
 pub(crate) type Look<'a> = dyn Fn(&[Vec<f64>]) -> Result<Vec<Vec<f64>>, String> + 'a;
 
@@ -75,13 +78,17 @@ pub(crate) fn fit(space: &Space, data: &[Datum], look: &Look<'_>) -> Result<Fit,
         .with_patience(PATIENCE)
         .with_scale_diag(false);
     let (mut least, mut looks) = (f64::INFINITY, 0);
-    // Corners can end a search early: another one begins where it ended, with longer steps again, as long as that helps.
+    // Corners can end a search early: another one begins where it ended, with longer steps again, as long as that helps;
+    // and then at what is better elsewhere, if anything.
     let ended = loop {
         let (found, report) = search.minimize(problem);
         problem = found;
         looks += report.number_of_evaluations;
         let enough = report.objective_function > (1.0 - ENOUGH) * least;
         least = least.min(report.objective_function);
+        if enough && problem.found.is_ok() && problem.goes_elsewhere()? {
+            continue;
+        }
         if enough || problem.found.is_err() {
             break format!("{:?}", report.termination);
         }
@@ -108,6 +115,38 @@ impl Problem<'_> {
 
     fn of_data(&self, found: &[f64]) -> Vec<f64> {
         self.data.iter().zip(found).map(|(datum, &found)| residual(datum, found)).collect()
+    }
+
+    /// Half the sum of squares at a place where this is found.
+    fn objective(&self, z: &[f64], found: &[f64]) -> f64 {
+        let all = self.of_data(found).into_iter().chain(z.iter().copied());
+        all.map(|residual| residual * residual).sum::<f64>() / 2.0
+    }
+
+    /// Looks far from here: at each parameter moved to both sides, with the others where slopes then have them. Goes to the best
+    /// of these places, if it is better: there is another valley. Says whether it went.
+    fn goes_elsewhere(&mut self) -> Result<bool, String> {
+        let slopes = self.slopes()?;
+        let n = self.z.len();
+        let information = slopes.transpose() * &slopes + DMatrix::identity(n, n);
+        let covariance = information.try_inverse().ok_or("the parameters' covariance cannot be computed")?;
+        let moved = |i: usize, far: f64| {
+            let along = covariance.column(i) / covariance[(i, i)];
+            (&self.z + along * far).as_slice().to_vec()
+        };
+        let places: Vec<Vec<f64>> = (0..n).flat_map(|i| [moved(i, -FAR), moved(i, FAR)]).collect();
+        let there = (self.look)(&places)?;
+        let objectives = places.iter().zip(&there).map(|(z, found)| self.objective(z, found));
+        let best = objectives.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
+        let here = self.objective(self.z.as_slice(), self.found.as_ref().map_err(Clone::clone)?);
+        match best {
+            Some((place, objective)) if objective < (1.0 - ENOUGH) * here => {
+                self.z = DVector::from(places[place].clone());
+                self.found = Ok(there[place].clone());
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 
     fn slopes(&self) -> Result<DMatrix<f64>, String> {
@@ -232,6 +271,19 @@ mod tests {
         let told = sure.errors[2].unwrap();
         assert!((told.1 - there).abs() < 0.2 * there.abs(), "{told:?}, {there}");
         assert!(told.0.abs() < told.1.abs());
+    }
+
+    /// Of two values of a that meet the data, the middle of the range is nearer to the one that meets them less well.
+    #[test]
+    fn another_valley_is_found() {
+        let data = [datum("valleys", Target::Number(10.0))];
+        let look = |z: &[Vec<f64>]| {
+            let near = |z: f64, at: f64, depth: f64| depth / (1.0 + (3.0 * (z - at)).powi(2));
+            let of = |z: &Vec<f64>| vec![10.0 * (near(z[0], -0.3, 0.05) + near(z[0], 0.8, 0.1) - 0.1).exp()];
+            Ok(z.iter().map(of).collect())
+        };
+        let fit = fit(&space(), &data, &look).unwrap();
+        assert!((fit.z[0] - 0.7).abs() < 0.2, "{}", fit.z[0]);
     }
 
     #[test]
