@@ -298,11 +298,7 @@ pub fn transfer(profile: &Profile, shape: &PostShape) -> Transactions {
         Method::Doorbell { batch } => {
             let slot = wqe::pad(shape.wqe_bytes(profile.generation));
             let fetches = doorbell_fetches(&profile.nic, batch);
-            let told = match profile.nic.list_doorbell_lines(batch, shape.wqe_lines(profile.generation)) {
-                0 => doorbell(profile),
-                lines => Transactions::mmio_write(pcie, wqe::LINE).times(lines.into()),
-            };
-            told + fetches.map(|wqes| Transactions::dma_read(pcie, wqes * slot)).sum()
+            doorbell(profile) + fetches.map(|wqes| Transactions::dma_read(pcie, wqes * slot)).sum()
         }
     }
 }

@@ -2,10 +2,12 @@
 
 mod common;
 
-use common::{PingPong, ping_pong_run, profile, read_run};
+use common::{Node, PingPong, ping_pong_run, profile, read_run};
 use doorbell_nic::Profile;
 use doorbell_sim::{SimCluster, SimConfig};
-use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, RunError, Span, Time};
+use doorbell_verbs::{
+    Cluster, Mem, PageSize, Program, Provider, RunError, SendFlags, SendOp, SendWr, Span, Time,
+};
 
 #[test]
 fn the_same_run_twice_is_the_same_event_by_event() {
@@ -222,6 +224,51 @@ fn passing_on(queued: impl Fn(&doorbell_nic::Host) -> Span) -> Profile {
     let mut profile = profile("cib");
     profile.host.line_transfer_queued = queued(&profile.host);
     profile
+}
+
+#[test]
+fn an_atomic_waits_until_what_was_written_by_mmio_has_left() {
+    let mut profile = profile("cib");
+    let mut took = |drain: u64, posts: bool, work: u64| {
+        profile.host.mmio_drain = Span::from_ns(drain);
+        let mut cluster = SimCluster::new(&profile, SimConfig::new(1));
+        let mem = cluster.alloc(0, 64, PageSize::Small).expect("memory");
+        let task = cluster.spawn(0, 0, AddsAfter { mem, posts, work: Span::from_ns(work) });
+        cluster.run().expect("the run ends");
+        task.take().expect("it ran to its end").as_ps() / 1000
+    };
+    let alone = took(500, false, 0);
+    assert_eq!(took(0, true, 0), alone);
+    assert_eq!(took(500, true, 0), alone + 500);
+    assert_eq!(took(500, true, 200), alone + 300, "what is done meanwhile costs nothing");
+    assert_eq!(took(500, true, 600), alone);
+}
+
+/// Says what an addition takes, some time after a post or none.
+struct AddsAfter {
+    mem: Mem,
+    posts: bool,
+    work: Span,
+}
+
+impl Program for AddsAfter {
+    type Output = Span;
+
+    fn run<P: Provider>(self, p: P) -> Span {
+        let node = Node::new(&p, 64, 16);
+        let remote = node.connect(&p, "me", "me");
+        p.fetch_add_u64(self.mem, 0, 1);
+        p.work(Span::from_us(1));
+        if self.posts {
+            let payload = [node.mr.sge(0, 8)];
+            let write = SendWr::new(0, SendOp::Write(remote), &payload).flags(SendFlags::INLINE);
+            node.qp.post_send(&[write]).expect("room");
+        }
+        p.work(self.work);
+        let begun = p.now();
+        p.fetch_add_u64(self.mem, 0, 1);
+        p.now() - begun
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What posting and polling costs a core.
 
 use crate::accounting::{Method, PostShape};
-use crate::{Generation, Hierarchy, Host, Nic, wqe};
+use crate::{Generation, Hierarchy, Host, wqe};
 
 /// CPU time of the driver, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,21 +68,13 @@ impl CpuCost {
         self.copy_line * u64::from(wqe::lines(bytes))
     }
 
-    /// A Doorbell for a list, in place of which so many lines are written; 0 for one of its own.
-    pub fn list_doorbell(&self, lines: u32) -> u64 {
-        if lines > 0 { self.mmio_line * u64::from(lines) } else { self.doorbell }
-    }
-
-    /// Posting the work requests of `shape` with one call to this NIC: all of them together.
-    pub fn post_send(&self, generation: Generation, nic: &Nic, shape: &PostShape) -> u64 {
+    /// Posting the work requests of `shape` with one call: all of them together.
+    pub fn post_send(&self, generation: Generation, shape: &PostShape) -> u64 {
         let lines = shape.wqe_lines(generation);
         let build = self.build(shape.inlined()) + self.send_line * u64::from(lines);
         match shape.method {
             Method::WqeByMmio => self.post_call + build + self.mmio_line * u64::from(lines),
-            Method::Doorbell { batch } => {
-                let doorbell = self.list_doorbell(nic.list_doorbell_lines(batch, lines));
-                self.post_call + build * u64::from(batch) + doorbell
-            }
+            Method::Doorbell { batch } => self.post_call + build * u64::from(batch) + self.doorbell,
         }
     }
 

@@ -82,11 +82,6 @@ impl PcieCost {
         }
     }
 
-    /// A Doorbell for a list, in place of which so many lines are written; 0 for one of its own.
-    pub(crate) fn list_doorbell(&self, lines: u32) -> u64 {
-        if lines > 0 { self.mmio_line * u64::from(lines) } else { self.doorbell }
-    }
-
     /// The requests of a DMA read of `bytes`, at least one, towards the host.
     #[inline]
     pub fn read_requests(&self, bytes: u64) -> u64 {

@@ -194,18 +194,11 @@ impl<'a> Bounds<'a> {
                     terms.time("lines of WQEs by MMIO", lines.into(), pcie.mmio_line);
                 }
                 Method::Doorbell { batch } => {
-                    let each = pcie.list_doorbell(self.list_doorbell_lines());
-                    terms.time("Doorbells", 1.0 / f64::from(batch), each);
+                    terms.time("Doorbells", 1.0 / f64::from(batch), pcie.doorbell);
                 }
             },
             |terms| terms.time("Doorbells for RECVs", self.recv_posts(), pcie.doorbell),
         )
-    }
-
-    /// Lines that are written in place of a Doorbell.
-    fn list_doorbell_lines(&self) -> u32 {
-        let lines = self.shape().wqe_lines(self.costs().generation);
-        self.profile().nic.list_doorbell_lines(self.mix.batch, lines)
     }
 
     /// Time of read completions.
@@ -404,7 +397,7 @@ impl<'a> Bounds<'a> {
         match self.shape().method {
             Method::WqeByMmio => terms.time("lines of WQEs by MMIO", lines.into(), core.mmio_line),
             Method::Doorbell { .. } => {
-                terms.time("Doorbells", 1.0 / batch, core.list_doorbell(self.list_doorbell_lines()))
+                terms.time("Doorbells", 1.0 / batch, core.doorbell)
             }
         }
         terms.time("completions of work requests", self.mix.signalled(), core.take(1));

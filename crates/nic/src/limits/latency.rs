@@ -92,19 +92,14 @@ impl<'a> Way<'a> {
         let costs = &self.requester.costs;
         self.step(
             "core: the call, building WQEs, writing to the NIC",
-            costs.cpu.post_send(costs.generation, &self.requester.profile.nic, &self.shape),
+            costs.cpu.post_send(costs.generation, &self.shape),
         );
         match self.shape.method {
             Method::WqeByMmio => {
                 self.step("PCIe: the last line of the WQE", costs.pcie.mmio_line + costs.pcie.mmio_latency);
             }
             Method::Doorbell { batch } => {
-                let lines = self.shape.wqe_lines(costs.generation);
-                let last = match self.requester.profile.nic.list_doorbell_lines(batch, lines) {
-                    0 => costs.pcie.doorbell,
-                    _ => costs.pcie.mmio_line,
-                };
-                self.step("PCIe: the Doorbell", last + costs.pcie.mmio_latency);
+                self.step("PCIe: the Doorbell", costs.pcie.doorbell + costs.pcie.mmio_latency);
                 let wqes =
                     accounting::doorbell_fetches(&self.requester.profile.nic, batch).next().unwrap_or(1);
                 let slot = wqe::pad(self.shape.wqe_bytes(costs.generation));

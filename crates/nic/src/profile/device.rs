@@ -99,9 +99,6 @@ section! {
         doorbell_reads_all: bool = "doorbell_reads_all" Flag 0..=1;
         /// Send WQEs it reads with one DMA where it does not read all.
         wqe_prefetch: u32 = "wqe_prefetch" Count 1..=4096;
-        /// Bytes that a Doorbell for a list may have: where its last WQE has no more, the driver writes that whole in
-        /// place of the Doorbell. The NIC reads it with the others all the same.
-        list_doorbell: u32 = "list_doorbell_bytes" Bytes 0..=1024;
         /// RECV WQEs it reads with one DMA.
         recv_prefetch: u32 = "recv_prefetch" Count 1..=4096;
         /// Largest inline payload in bytes.
@@ -148,8 +145,6 @@ section! {
         payload_buffer: u32 = "payload_buffer_bytes" Bytes 1..=65536;
         /// Added for a packet with more payload than that.
         larger_payload: Span = "larger_payload_ns" Nanoseconds 0..=100000;
-        /// Packets that a QP which has them sends one after another before it is the next QP's turn.
-        burst: u32 = "burst_packets" Count 1..=1024;
         /// First packet of the answer to a READ, or the answer to an atomic (responder).
         response: Span = "response_ns" Nanoseconds 0..=100000;
         /// An ACK (responder).
@@ -250,12 +245,6 @@ impl Nic {
             (_, true) => 1,
             (_, false) => wqes.div_ceil(self.wqe_prefetch),
         }
-    }
-
-    /// Lines that the driver writes by MMIO as the Doorbell of a list of `wqes` WQEs, the last of which has so many; 0 for a
-    /// Doorbell of its own.
-    pub const fn list_doorbell_lines(&self, wqes: u32, lines: u32) -> u32 {
-        if wqes > 1 && lines * crate::wqe::LINE <= self.list_doorbell { lines } else { 0 }
     }
 
     /// Whether a message of `payload` bytes arrives in the CQE where inline-receive is on.

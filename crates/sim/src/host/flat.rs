@@ -385,4 +385,23 @@ mod tests {
         assert_eq!([load(0), load(1), load(0)], [dram, own, own]);
         assert_eq!([load(2), load(1), load(0)], [dram, dram, dram]);
     }
+
+    #[test]
+    fn who_prefetches_more_lines_than_there_are_buffers_waits() {
+        let mut costs = Profile::named("cib").expect("a built-in profile").host;
+        costs.fill_buffers = 2;
+        let mut flat = Flat::new(&costs, &CpuCost::new(&costs, None));
+        flat.allocated(8 * LINE);
+        let mut now = 0;
+        let mut prefetch = |line: u64| {
+            let place = Place { allocation: 0, offset: line * LINE };
+            now = flat.core(now, CoreId(0), &mut false, Lines::at(place), Kind::Prefetch).done;
+            now
+        };
+        let (issue, dram) = (costs.l1_hit.as_ps(), costs.dram.as_ps());
+        assert_eq!([prefetch(0), prefetch(1)], [issue, 2 * issue]);
+        assert_eq!(prefetch(2), dram + issue, "when the first is there");
+        assert_eq!(prefetch(0), dram + 2 * issue, "it is there");
+        assert_eq!(prefetch(3), dram + 3 * issue, "the second is there by then");
+    }
 }

@@ -172,18 +172,17 @@ impl SimProvider<'_> {
         }
     }
 
-    /// Tells the NIC of `count` WQEs, the last of which has `lines` lines.
+    /// Tells the NIC of `count` WQEs, the only one of which has `lines` lines.
     fn announce(&self, qp: QpHandle, count: u32, lines: u32) {
         let (device, qp): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
-        let (method, instead, life) = self.with(|w| {
+        let (method, life) = self.with(|w| {
             let device = &w.devices[device];
-            let instead = device.profile.nic.list_doorbell_lines(count, lines);
-            (device.profile.generation.posting().method(count), instead, device.qps[qp].life)
+            (device.profile.generation.posting().method(count), device.qps[qp].life)
         });
         let by_mmio = method == Method::WqeByMmio;
-        let lines = if by_mmio { lines } else { instead };
+        let writes = if by_mmio { lines } else { 1 };
         let event = Event::Mmio { device, count: count as u16, qp, by_mmio, life };
-        self.mmio(device, lines.max(1), lines == 0, Packed::new(event));
+        self.mmio(device, writes, !by_mmio, Packed::new(event));
     }
 
     /// Posts RECVs to a receive queue.
