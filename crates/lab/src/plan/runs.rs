@@ -2,7 +2,8 @@
 
 use super::{NotYet, Run};
 use crate::explain::Depth;
-use crate::papers::{Check, Ctx};
+use crate::judge::claims;
+use crate::papers::{Check, Ctx, Found};
 use crate::results::Outcome;
 use doorbell_nic::Profile;
 use doorbell_schema::Duration;
@@ -109,13 +110,11 @@ pub(crate) fn percent_more(from: f64, to: f64) -> f64 {
 /// worst case.
 pub(crate) fn worst(checks: Vec<Check>) -> Check {
     let error = |c: &Check| match c.found {
-        crate::papers::Found::Number(n) => {
-            crate::judge::claims::find(c.claim).and_then(|claim| claim.error(n))
-        }
+        Found::Number(n) => claims::find(c.claim).and_then(|claim| claim.error(n)),
         _ => None,
     };
     let number = |c: &Check| match c.found {
-        crate::papers::Found::Number(n) => Some((c.profile, n)),
+        Found::Number(n) => Some((c.profile, n)),
         _ => None,
     };
     let of_each = checks.iter().filter_map(number).collect();
