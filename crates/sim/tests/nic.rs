@@ -3,6 +3,7 @@
 mod common;
 
 use common::{ALL, Node, Passive, profile};
+use doorbell_nic::Profile;
 use doorbell_sim::{Machine, SimCluster, SimConfig, Slot};
 use doorbell_verbs::{
     AccessFlags, Cluster, ConnectAttr, Context, Endpoint, Mem, PageSize, Program, Provider, QpCap,
@@ -280,7 +281,10 @@ fn unreliable_writes_complete_no_faster_than_the_link_takes_them() {
     }
 }
 
-/// Fetch-and-adds on a word of its peer, one at a time; says when it was done.
+/// Fetch-and-adds of a requester; the second half is timed, when all requesters have begun.
+const ADDS: u64 = 200;
+
+/// Fetch-and-adds on a word of its peer, one at a time; says how long the second half took.
 struct FetchAdds {
     me: String,
     peer: String,
@@ -288,27 +292,32 @@ struct FetchAdds {
 }
 
 impl Program for FetchAdds {
-    type Output = Time;
+    type Output = Span;
 
-    fn run<P: Provider>(self, p: P) -> Time {
+    fn run<P: Provider>(self, p: P) -> Span {
         let node = Node::new(&p, 4096, 16);
         let words = node.connect(&p, &self.me, &self.peer);
         let add = SendOp::FetchAdd { remote: words.at(self.offset), add: 1 };
-        for n in 0..200 {
+        let mut half = p.now();
+        for n in 0..ADDS {
+            if n == ADDS / 2 {
+                half = p.now();
+            }
             let sge = [node.mr.sge(0, 8)];
             node.qp.post_send(&[SendWr::new(n, add, &sge).flags(SendFlags::SIGNALED)]).expect("room");
             node.cq.wait(Time::NEVER).expect("a CQ");
         }
+        let took = p.now().since(half);
         p.publish(&format!("{}/over", self.me), &[]);
-        p.now()
+        took
     }
 }
 
-/// When the last of eight requesters has done its atomics, each on the word at `stride` times its
-/// number in a page of its own.
-fn atomics(name: &str, stride: u64) -> Time {
+/// How long an atomic takes so many requesters on average, in nanoseconds. Each has a word in a page of its own,
+/// at `stride` times its number.
+fn atomics(name: &str, requesters: u32, stride: u64) -> f64 {
     let mut cluster = SimCluster::new(&profile(name), SimConfig::new(2));
-    let tasks: Vec<_> = (0..8)
+    let tasks: Vec<_> = (0..requesters)
         .map(|t| {
             let (me, peer) = (format!("r{t}"), format!("p{t}"));
             cluster.spawn(1, t, Passive { me: peer.clone(), peer: me.clone() });
@@ -316,18 +325,31 @@ fn atomics(name: &str, stride: u64) -> Time {
         })
         .collect();
     cluster.run().expect("the run ends");
-    tasks.iter().map(|t| t.take().expect("a result")).max().expect("eight")
+    let took = tasks.iter().map(|t| t.take().expect("a result").as_ps() as f64 / 1e3);
+    took.sum::<f64>() / f64::from(requesters) / (ADDS / 2) as f64
+}
+
+/// How long an atomic holds its lock, in nanoseconds: while it reads its word, and a little longer.
+fn held(p: &Profile) -> f64 {
+    let read = p.read_request_time() + p.pcie.read_latency + p.completion_time(8);
+    (read + p.atomics.hold).as_ps() as f64 / 1e3
 }
 
 /// Pages of different memory, the same offset: one lock on both NICs. Other offsets: other locks,
 /// where there are any.
 #[test]
 fn atomics_on_one_lock_wait_for_each_other() {
-    let (apart, together) = (atomics("cib", 64), atomics("cib", 0));
-    // One after the other each is a round trip through the network, too.
-    assert!(together.as_ps() > 14 * apart.as_ps() / 10, "cib: {apart:?} apart, {together:?} on one lock");
-    let (apart, together) = (atomics("cx3", 64), atomics("cx3", 0));
-    assert_eq!(apart, together, "cx3 has one lock");
+    const REQUESTERS: u32 = 14;
+    for name in ["cib", "cx3"] {
+        let p = profile(name);
+        let alone = atomics(name, 1, 0);
+        let in_turn = alone.max(f64::from(REQUESTERS) * held(&p));
+        let apart = if p.atomics.slot(64) == p.atomics.slot(0) { in_turn } else { alone };
+        for (stride, expected) in [(0, in_turn), (64, apart)] {
+            let took = atomics(name, REQUESTERS, stride);
+            assert!((took / expected - 1.0).abs() < 0.001, "{name}, {stride}: {took} ns, not {expected}");
+        }
+    }
 }
 
 /// WRITEs 16 KiB once, out of so many buffers that follow each other.
