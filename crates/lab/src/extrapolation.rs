@@ -182,21 +182,39 @@ pub(crate) fn dimensions(w: &Resolved, size: u32, qps: Option<u64>) -> Vec<Dimen
     [size, batch].into_iter().chain(qps).chain([machines, threads, window]).collect()
 }
 
+/// The value of a system's parameter, as measurements state it.
+pub(crate) enum Stated {
+    /// Of which they state a range.
+    Number(u64),
+    /// Of which they state the names that were measured; a switch is one of two.
+    Name(String),
+}
+
+impl Stated {
+    /// `None` where they state nothing of its kind.
+    pub(crate) fn of(value: Value) -> Option<Stated> {
+        match value {
+            Value::Number(number) => Some(Stated::Number(number)),
+            Value::Text(name) => Some(Stated::Name(name)),
+            Value::Switch(switch) => Some(Stated::Name(switch.to_string())),
+            Value::Tables(_) | Value::Settings(_) => None,
+        }
+    }
+}
+
 fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
     let Profile { name, measured, .. } = profile;
     let all: Vec<&SystemMeasured> = measured.systems.iter().filter(|m| m.system == w.name()).collect();
     if all.is_empty() {
         return vec![format!("{name} was set from no measurement of {}", w.name())];
     }
-    let values = w.values();
-    let outside = values.iter().filter_map(|(key, value)| match value {
-        Some(Value::Number(number)) => {
-            let range = Range::of(all.iter().map(|m| (&m.source, m.within.get(*key).copied())))?;
-            range.outside(*number, &format!("{key} {number}"), "", name)
+    let stated = w.values().into_iter().filter_map(|(key, value)| Some((key, Stated::of(value?)?)));
+    let outside = stated.filter_map(|(key, value)| match value {
+        Stated::Number(number) => {
+            let range = Range::of(all.iter().map(|m| (&m.source, m.within.get(key).copied())))?;
+            range.outside(number, &format!("{key} {number}"), "", name)
         }
-        Some(Value::Text(text)) => unlike(&all, key, text, name),
-        Some(Value::Switch(switch)) => unlike(&all, key, &switch.to_string(), name),
-        _ => None,
+        Stated::Name(value) => unlike(&all, key, &value, name),
     });
     outside.collect()
 }

@@ -1,10 +1,9 @@
 //! Which data support an answer, and how far off it may be expected to be: how far those data are off that a profile was set without.
 
-use crate::extrapolation::dimensions;
+use crate::extrapolation::{Stated, dimensions};
 use crate::limits::{connected_qps, nic_pattern};
 use crate::systems::SystemWorkload;
 use doorbell_nic::{Calibrated, Profile, SystemMeasured, VerbsMeasured};
-use doorbell_schema::Value;
 use doorbell_workload::{Operation, Profiles, Resolved};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -76,17 +75,14 @@ fn of_operation(profile: &Profile, w: &Resolved, operation: &Operation, qps: Opt
 
 /// What supports an answer about a system.
 pub fn supports_system(profile: &Profile, w: &SystemWorkload) -> Vec<Support> {
-    let values = w.values();
-    let value =
-        |key: &str| values.iter().find(|(name, _)| *name == key).and_then(|(_, value)| value.as_ref());
+    let value = |key: &str| Stated::of(w.value(key)?);
     let holds = |m: &&SystemMeasured| {
         let within = m.within.iter().all(|(key, bounds)| match value(key) {
-            Some(Value::Number(number)) => bounds.side(*number).is_none(),
+            Some(Stated::Number(number)) => bounds.side(number).is_none(),
             _ => false,
         });
         let named = m.of.iter().all(|(key, names)| match value(key) {
-            Some(Value::Text(text)) => names.contains(text),
-            Some(Value::Switch(switch)) => names.contains(&switch.to_string()),
+            Some(Stated::Name(name)) => names.contains(&name),
             _ => false,
         });
         m.system == w.name() && within && named
