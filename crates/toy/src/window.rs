@@ -1,7 +1,7 @@
 //! What a client of the counter over SENDs gains by more pings outstanding, and what its server allows.
 
 use crate::ping::Ping;
-use doorbell_lab::papers::{Check, Ctx, Curve, Experiment, Findings};
+use doorbell_lab::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use doorbell_lab::{Duration, NotYet, SystemWorkload};
 use doorbell_systems::System;
 use doorbell_verbs::Span;
@@ -11,7 +11,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     paper: "toy",
     title: "rate of one client of the counter over SENDs, with more and more pings outstanding",
     claims: &["toy-window-gain", "toy-service-time"],
-    formulas: false,
+    runs: Runs::Systems,
     run,
 };
 

@@ -5,7 +5,7 @@ use crate::judge::claims::{self, Claim, Value};
 use crate::judge::report::{Basis, ClaimReport};
 use crate::judge::selector::Selection;
 use crate::judge::sensitivity::numbers;
-use crate::papers::Ctx;
+use crate::papers::{self, Ctx, Runs};
 use crate::simulate::SimulateError;
 use crate::uncertainty::Drawn;
 use crate::uncertainty::interval::{quantiles, relative};
@@ -13,10 +13,6 @@ use doorbell_nic::Profile;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Experiments whose runs are of sequencers and stores.
-const OF_SYSTEMS: [&str; 9] =
-    ["fig7", "fig8", "fig9", "fig10", "tab1", "tab3", "clients", "designs", "speculation"];
 
 /// With which draws begin.
 const SEED: u64 = 1;
@@ -71,7 +67,7 @@ pub fn intervals(
         let (Some(numbers), Some(claim)) = (by_claim.get(&*report.id), claims::find(&report.id)) else {
             continue;
         };
-        let of_system = OF_SYSTEMS.contains(&&*report.experiment);
+        let of_system = papers::checking(&report.id).is_some_and(|e| e.runs == Runs::Systems);
         let interval = of(claim, numbers, drawn.model(of_system));
         let within = holds(claim, interval);
         let half = (interval[1] - interval[0]) / (interval[1] + interval[0]).abs().max(f64::MIN_POSITIVE);

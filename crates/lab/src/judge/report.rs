@@ -7,7 +7,7 @@ use crate::judge::intervals::Intervals;
 use crate::judge::measurements::MeasuredReport;
 use crate::judge::selector::Selection;
 use crate::judge::sensitivity::{self, Sensitivity};
-use crate::papers::{Check, Ctx, Curve, Experiment, Found};
+use crate::papers::{Check, Ctx, Curve, Experiment, Found, Runs};
 use crate::results::Taken;
 use crate::simulate::SimulateError;
 use doorbell_nic::{Basis as ParameterBasis, Profile};
@@ -303,7 +303,7 @@ fn compare(experiment: &Experiment, check: &Check, claim: &Claim, settled: &BTre
         paper_value: claim.value.clone(),
         simulated,
         error,
-        basis: basis(claim, check.formula || experiment.formulas, settled),
+        basis: basis(claim, check.formula || experiment.runs == Runs::None, settled),
         holds,
         bottleneck,
         contested: claims::restatements().contested.get(id).cloned().unwrap_or_default(),

@@ -131,8 +131,7 @@ fn in_experiment(paper: &str, name: &str, claim: &Claim) -> bool {
 /// Whether `name` is an experiment, but another one checks the claim: to select a table is not to run
 /// every figure that repeats one of its numbers.
 fn shown_by_another(paper: &str, name: &str, claim: &Claim) -> bool {
-    let checks = |e: &Experiment| e.claims.contains(&claim.id.as_str());
-    named(paper, name).is_some() && papers::all().any(checks)
+    named(paper, name).is_some() && papers::checking(&claim.id).is_some()
 }
 
 /// Whether a place as the claims give it (`S5.4; Table 4`, `Fig 13b`) is the table, figure or

@@ -1,7 +1,7 @@
 //! How far numbers move with each calibrated parameter.
 
 use crate::judge::selector::Selection;
-use crate::papers::{Ctx, Experiment, Found};
+use crate::papers::{Ctx, Experiment, Found, Runs};
 use crate::simulate::SimulateError;
 use doorbell_nic::Basis;
 use schemars::JsonSchema;
@@ -55,7 +55,7 @@ pub(super) fn numbers(
     selection: &Selection,
 ) -> Result<BTreeMap<&'static str, f64>, SimulateError> {
     let mut numbers = BTreeMap::new();
-    let moving = selection.experiments.iter().filter(|e| !e.formulas && !LEFT_OUT.contains(&e.name));
+    let moving = selection.experiments.iter().filter(|e| e.runs != Runs::None && !LEFT_OUT.contains(&e.name));
     let moving: Vec<&Experiment> = moving.copied().collect();
     for check in ctx.find(&moving)?.into_iter().flatten().flat_map(|findings| findings.checks) {
         if let Found::Number(n) = check.found {

@@ -25,16 +25,34 @@ pub struct Experiment {
     pub title: &'static str,
     /// Claims that it checks.
     pub claims: &'static [&'static str],
-    /// Whether all its claims follow from formulas: it needs no run.
-    pub formulas: bool,
+    /// What its runs are of.
+    pub runs: Runs,
     /// What it finds, from runs that it asks for.
     pub run: fn(&Ctx<'_>) -> Result<Findings, NotYet>,
+}
+
+/// What an experiment's runs are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// There are none: all its claims follow from formulas.
+    None,
+    /// Verbs.
+    Verbs,
+    /// Systems, as sequencers and stores.
+    Systems,
+    /// The system of which the host's caches matter, not the NIC: a server that touches what it sends.
+    Touch,
 }
 
 /// All experiments, in the order of the papers; those beyond them, and on measurements that no paper prints, last.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
     let papers = atc16::ALL.iter().chain(conext13::ALL).chain(conext13::BEYOND);
     papers.copied().chain([&rc_swarm::EXPERIMENT])
+}
+
+/// The experiment that checks a claim.
+pub(crate) fn checking(claim: &str) -> Option<&'static Experiment> {
+    all().find(|experiment| experiment.claims.contains(&claim))
 }
 
 impl Experiment {
@@ -273,4 +291,29 @@ pub struct Curve {
     pub y: String,
     /// Points, x ascending.
     pub points: Vec<(f64, f64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Run, Work};
+
+    /// As far as they ask before they know any result.
+    #[test]
+    fn experiments_run_what_they_say() {
+        for experiment in all().filter(|experiment| !experiment.is_of_measurements()) {
+            let ctx = Ctx::new(false, Control::quiet()).unwrap();
+            let found = (experiment.run)(&ctx);
+            let of = |run: &Run| match &run.work {
+                Work::Verbs(_) => Runs::Verbs,
+                Work::System(w) if w.name() == "touch" => Runs::Touch,
+                Work::System(_) => Runs::Systems,
+            };
+            let (paper, name) = (experiment.paper, experiment.name);
+            assert_eq!(found.is_ok(), experiment.runs == Runs::None, "{paper}/{name}");
+            for run in ctx.known.wanted() {
+                assert_eq!(of(&run), experiment.runs, "{paper}/{name}");
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Other runs of ATC'16's authors on its clusters (`papers/rc-swarm.toml`) beside the model: measurements, no claims.
 
 use super::atc16::{atomics, sequencer};
-use super::{Ctx, Experiment, Findings};
+use super::{Ctx, Experiment, Findings, Runs};
 use crate::judge::measurements::{self, AllToAll, Design, Measurement, MeasurementReport, What};
 use crate::plan::{NotYet, systems};
 use doorbell_schema::Duration;
@@ -13,7 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "rc-swarm",
     title: "other runs on the clusters of ATC'16: measurements, no claims and no predictions",
     claims: &[],
-    formulas: false,
+    runs: Runs::Verbs,
     run,
 };
 

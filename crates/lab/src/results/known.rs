@@ -86,6 +86,12 @@ impl Known {
         !self.lock().wanted.is_empty()
     }
 
+    /// For tests: what is wanted.
+    #[cfg(test)]
+    pub(crate) fn wanted(&self) -> Vec<Run> {
+        self.lock().wanted.iter().map(|(run, _)| run.clone()).collect()
+    }
+
     /// Makes the runs that are wanted and not stored.
     pub(crate) fn find_out(&self, control: &Control<'_>) {
         let wanted = {

@@ -1,6 +1,6 @@
 //! ATC'16, appendix A and section 3.1: bytes on PCIe with and without a Doorbell.
 
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use doorbell_nic::accounting;
 use doorbell_nic::{Method, PostShape, Profile, Transactions, wqe};
@@ -20,7 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-appA-doorbell-size",
         "atc16-appA-linklayer-overhead",
     ],
-    formulas: true,
+    runs: Runs::None,
     run,
 };
 

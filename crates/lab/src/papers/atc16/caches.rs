@@ -1,7 +1,7 @@
 //! ATC'16, 3.5: large pages and few QPs save misses in the NIC's caches.
 
 use super::micro;
-use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::briefly;
 use crate::results::Outcome;
@@ -13,7 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "atc16",
     title: "pages, QPs and what the NIC's caches miss",
     claims: &["atc16-s35-hugepages", "atc16-s35-fewer-qps"],
-    formulas: false,
+    runs: Runs::Verbs,
     run,
 };
 

@@ -1,6 +1,6 @@
 //! ATC'16, 4.1 and 4.2.1: what a connected QP for each client costs as clients grow to thousands.
 
-use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::briefly;
 use crate::plan::systems::{curve, setting};
@@ -23,7 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-s41-herd-rpc-cost",
         "doorbell-requests-cross",
     ],
-    formulas: false,
+    runs: Runs::Systems,
     run,
 };
 

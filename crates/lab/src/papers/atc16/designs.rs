@@ -1,7 +1,7 @@
 //! ATC'16, 1: the design that is best for a key-value store is not for a sequencer.
 
 use super::fig7::{atomics, rpc, spec};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_systems::System;
@@ -15,7 +15,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "atc16",
     title: "designs of a sequencer and of a key-value store, each at its best",
     claims: &["atc16-intro-no-single-best"],
-    formulas: false,
+    runs: Runs::Systems,
     run,
 };
 

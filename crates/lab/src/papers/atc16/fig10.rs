@@ -1,6 +1,6 @@
 //! ATC'16, Figure 10 and 4.3.2: emulated DrTM-KV by share of PUTs.
 
-use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::systems::curve;
 use crate::systems::{SystemOutcome, SystemWorkload};
@@ -20,7 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-drtm-cib-100put",
         "atc16-drtm-cib-gradual",
     ],
-    formulas: false,
+    runs: Runs::Systems,
     run,
 };
 

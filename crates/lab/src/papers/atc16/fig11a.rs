@@ -1,7 +1,7 @@
 //! ATC'16, Figure 11a and 5.2.1: peak UD SEND rates on Connect-IB with their PCIe bounds.
 
 use super::micro::{self, BATCH, UD_PAYLOAD};
-use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::percent_more;
 use crate::results::Outcome;
@@ -28,7 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-seq-dma-limit",
         "atc16-seq-s0-dma-limit-higher",
     ],
-    formulas: false,
+    runs: Runs::Verbs,
     run,
 };
 

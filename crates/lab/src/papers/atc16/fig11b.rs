@@ -1,7 +1,7 @@
 //! ATC'16, Figure 11b, 3.3 and 5.2.1: what several QPs bring one core.
 
 use super::micro::{self, BATCH, CLUSTERS};
-use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::worst;
 use doorbell_verbs::Span;
@@ -22,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-intro-cpu-3p2x",
         "atc16-conc-fastest-3p2x",
     ],
-    formulas: false,
+    runs: Runs::Verbs,
     run,
 };
 

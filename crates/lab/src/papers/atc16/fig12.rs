@@ -1,7 +1,7 @@
 //! ATC'16, Figure 12, 3.2, 5.2.2 and 5.3.1: inbound READs and WRITEs by payload, and RECVs beside them.
 
 use super::micro::{self, CLUSTERS, UD_PAYLOAD};
-use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::results::{Bottleneck, Outcome};
 use doorbell_nic::{Part, Profile};
@@ -29,7 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-recv-slow-reason",
         "atc16-s32-regular-recv-lt-write",
     ],
-    formulas: false,
+    runs: Runs::Verbs,
     run,
 };
 

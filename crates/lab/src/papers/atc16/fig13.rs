@@ -1,6 +1,6 @@
 //! ATC'16, Figure 13 and 3.5: windows of READs and WRITEs, and misses in the WQE cache.
 
-use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::briefly;
 use crate::results::Outcome;
@@ -26,7 +26,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-s35-miss-estimate",
         "atc16-s35-cached-kinds",
     ],
-    formulas: false,
+    runs: Runs::Verbs,
     run,
 };
 

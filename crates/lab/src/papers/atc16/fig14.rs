@@ -1,7 +1,7 @@
 //! ATC'16, Figure 14, 3.4 and 5.4: atomics by the number of counters.
 
 use super::micro::{self, CLUSTERS};
-use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::results::Outcome;
 use doorbell_workload::{Verb, Workload};
@@ -24,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-s54-lock-service",
         "atc16-intro-best-worst-70x",
     ],
-    formulas: false,
+    runs: Runs::Verbs,
     run,
 };
 

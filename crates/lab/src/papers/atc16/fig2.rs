@@ -1,6 +1,6 @@
 //! ATC'16, Figure 2: what PCIe transactions carry beside their data.
 
-use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use doorbell_nic::{Pcie, accounting};
 
@@ -23,7 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-fig2b-dma-lt-mmio",
         "atc16-s21-counter-straddle",
     ],
-    formulas: true,
+    runs: Runs::None,
     run,
 };
 

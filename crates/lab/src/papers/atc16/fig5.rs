@@ -1,7 +1,7 @@
 //! ATC'16, Figure 5, 3.1 and 3.2: optimisations of two small UD SENDs, one upon the other.
 
 use super::micro::BATCH;
-use crate::papers::{Check, Ctx, Curve, Experiment, Findings};
+use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::briefly;
 use doorbell_nic::{Method, PostShape, Profile, RecvShape, Transactions, accounting};
@@ -32,7 +32,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-seq-reply-dma-halved",
         "atc16-seq-imm-4b",
     ],
-    formulas: false,
+    runs: Runs::Verbs,
     run,
 };
 

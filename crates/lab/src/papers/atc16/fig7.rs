@@ -1,7 +1,7 @@
 //! ATC'16, Figure 7 and 4.2: sequencers by cores of the server.
 
 use crate::judge::claims::{self, Claim};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::systems::{curve, setting};
 use crate::systems::{SystemOutcome, SystemWorkload};
@@ -31,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-seq-drop-past-6",
         "atc16-seq-s0-1core-lower",
     ],
-    formulas: false,
+    runs: Runs::Systems,
     run,
 };
 

@@ -1,7 +1,7 @@
 //! ATC'16, Figure 8 and 4.2.2: latency of Spec-S0 with and without batches of replies.
 
 use super::fig7::spec;
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::systems::curve;
 use crate::systems::{SystemOutcome, SystemWorkload};
@@ -11,7 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "atc16",
     title: "latency of Spec-S0 with and without batches of replies",
     claims: &["atc16-fig8-10cores", "atc16-fig8-batch-latency", "atc16-s41-opportunistic"],
-    formulas: false,
+    runs: Runs::Systems,
     run,
 };
 

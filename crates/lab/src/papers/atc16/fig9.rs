@@ -1,6 +1,6 @@
 //! ATC'16, Figure 9 and 4.3.1: HERD's key-value store by cores of the server.
 
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::systems::curve;
 use crate::systems::{SystemOutcome, SystemWorkload};
@@ -28,7 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-abs-herd-cpu-83pct",
         "atc16-intro-herd-tput-35pct",
     ],
-    formulas: false,
+    runs: Runs::Systems,
     run,
 };
 

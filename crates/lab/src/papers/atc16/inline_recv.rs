@@ -1,7 +1,7 @@
 //! ATC'16, footnote 4: inline-receive on ConnectX-3.
 
 use super::micro::{self, UD_PAYLOAD};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -9,7 +9,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "atc16",
     title: "regular UD RECVs with and without inline-receive on cx3",
     claims: &["atc16-inline-recv-before-cx3", "atc16-inline-recv-after-cx3"],
-    formulas: false,
+    runs: Runs::Verbs,
     run,
 };
 

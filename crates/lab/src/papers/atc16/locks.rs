@@ -1,7 +1,7 @@
 //! ATC'16, 5.4: which addresses share a lock, found from pairs of addresses alone.
 
 use super::micro;
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::briefly;
 use doorbell_nic::Profile;
@@ -14,7 +14,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "atc16",
     title: "locks for atomics, inferred from pairs of addresses",
     claims: &["atc16-atomics-buckets", "atc16-atomics-12lsb"],
-    formulas: false,
+    runs: Runs::Verbs,
     run,
 };
 

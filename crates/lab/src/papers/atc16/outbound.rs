@@ -1,6 +1,6 @@
 //! ATC'16, 5.3.2: outbound WRITEs and READs on Connect-IB, not batched.
 
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::briefly;
 use doorbell_schema::Duration;
@@ -12,7 +12,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "atc16",
     title: "outbound WRITEs and READs, not batched",
     claims: &["atc16-out-write-2line", "atc16-out-read"],
-    formulas: false,
+    runs: Runs::Verbs,
     run,
 };
 

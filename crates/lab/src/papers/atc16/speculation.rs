@@ -1,6 +1,6 @@
 //! What version-checked GETs with header-only OKs gain (ATC'16, 5.2.2 describes them). Statements of our own.
 
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::systems::{curve, setting};
 use crate::systems::{SystemOutcome, SystemWorkload};
@@ -14,7 +14,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "atc16",
     title: "HERD's key-value store with clients that cache, and GETs that ask whether a version is current",
     claims: &["doorbell-speculation-gain", "doorbell-speculation-puts"],
-    formulas: false,
+    runs: Runs::Systems,
     run,
 };
 

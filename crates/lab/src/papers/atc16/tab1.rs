@@ -1,6 +1,6 @@
 //! ATC'16, Table 1 and section 2.2: which transport has which verbs, and the sizes of WQEs.
 
-use crate::papers::{Check, Ctx, Experiment, Findings, Found};
+use crate::papers::{Check, Ctx, Experiment, Findings, Found, Runs};
 use crate::plan::NotYet;
 use doorbell_nic::generation::WqeLayout;
 use doorbell_nic::wqe::{self, Payload};
@@ -30,7 +30,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-out-write-1line-limit",
         "atc16-mq-60b",
     ],
-    formulas: true,
+    runs: Runs::None,
     run,
 };
 

@@ -1,7 +1,7 @@
 //! ATC'16, Table 2: the clusters.
 
 use super::micro::CLUSTERS;
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use doorbell_nic::Profile;
 
@@ -30,7 +30,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-tab2-cib-ghz",
         "atc16-tab2-cx-pcie-rate",
     ],
-    formulas: true,
+    runs: Runs::None,
     run,
 };
 

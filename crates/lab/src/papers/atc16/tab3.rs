@@ -1,7 +1,7 @@
 //! ATC'16, Table 3: sequencers at their best.
 
 use super::fig7::{atomics, rpc, spec};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_systems::config::Clients;
@@ -24,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-intro-rpc-16pct-lower",
         "atc16-conc-seq-scales",
     ],
-    formulas: false,
+    runs: Runs::Systems,
     run,
 };
 

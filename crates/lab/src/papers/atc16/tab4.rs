@@ -1,7 +1,7 @@
 //! ATC'16, Table 4: rates of verbs on Connect-IB and what limits each.
 
 use super::micro::{self, BATCH, UD_PAYLOAD};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use doorbell_nic::Profile;
 use doorbell_workload::{Verb, Workload};
@@ -21,7 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-tab4-atomic-z1",
         "atc16-tab4-atomic-z4096",
     ],
-    formulas: false,
+    runs: Runs::Verbs,
     run,
 };
 

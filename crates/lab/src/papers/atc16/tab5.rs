@@ -1,7 +1,7 @@
 //! ATC'16, Table 5 and 5.2.2: header-only and regular UD SENDs and RECVs on the three clusters.
 
 use super::micro::{self, BATCH, CLUSTERS, UD_PAYLOAD};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::percent_more;
 use doorbell_nic::Profile;
@@ -28,7 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "atc16-ho-send-gain-cib",
         "atc16-s6-offset",
     ],
-    formulas: false,
+    runs: Runs::Verbs,
     run,
 };
 

@@ -1,7 +1,7 @@
 //! Beyond the paper: what other machines and programs would give back of the loss.
 
 use super::runs::{self, CLUSTER, MB, Pair, SCANS, TABLE_3, touch};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use doorbell_nic::Profile;
 use doorbell_systems::touch::{Mode, Touch};
@@ -18,7 +18,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "doorbell-touch-prefetch",
         "doorbell-touch-on-chip",
     ],
-    formulas: false,
+    runs: Runs::Touch,
     run,
 };
 

@@ -1,7 +1,7 @@
 //! CoNEXT'13, Figure 1: what RDMA gains over kernel TCP, by the size of the response.
 
 use super::runs::{self, CLUSTER, SIZES, curve, phase_us, size_text, text, touch, us};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::systems::SystemOutcome;
 use doorbell_systems::touch::{Mode, Scanned, Stack, Touch};
@@ -11,7 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "conext13",
     title: "gain of RDMA over kernel TCP, Touch with Write Scan, by the size of the response",
     claims: &["conext13-fig1-sometimes-loss", "conext13-concl-app-loss"],
-    formulas: false,
+    runs: Runs::Touch,
     run,
 };
 

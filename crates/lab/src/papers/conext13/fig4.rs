@@ -1,7 +1,7 @@
 //! CoNEXT'13, Figure 4 and 3.1: how often snoops and the next scan hit the last-level cache.
 
 use super::runs::{self, CLUSTER, Pair, TABLE_3, touch};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::worst;
 use crate::results::UncoreUse;
@@ -20,7 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "conext13-s31-e-to-i",
         "conext13-s31-m-writeback",
     ],
-    formulas: false,
+    runs: Runs::Touch,
     run,
 };
 

@@ -1,7 +1,7 @@
 //! CoNEXT'13, Figure 5 and 3.2: what Touch costs, by the size of the response.
 
 use super::runs::{self, CLUSTER, MB, Pair, SCANS, SIZES, TABLE_3, curve, phase_us, text, touch, us};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::systems::SystemOutcome;
 use doorbell_systems::touch::{Mode, Scanned};
@@ -17,7 +17,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "conext13-s2-prep-dominates",
         "conext13-concl-latency-comparable",
     ],
-    formulas: false,
+    runs: Runs::Touch,
     run,
 };
 

@@ -1,7 +1,7 @@
 //! CoNEXT'13, Figure 6 and 3.3: what prefetchers bring, by the size of the response.
 
 use super::runs::{self, CLUSTER, KB, SCANS, SIZES, curve, size_text, text, touch, us};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::systems::SystemOutcome;
 use doorbell_nic::Profile;
@@ -13,7 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "conext13",
     title: "gain by prefetchers with Touch, sequential and random, by the size of the response",
     claims: &["conext13-fig6-gain", "conext13-fig6-seq-only"],
-    formulas: false,
+    runs: Runs::Touch,
     run,
 };
 

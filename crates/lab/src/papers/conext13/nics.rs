@@ -1,7 +1,7 @@
 //! CoNEXT'13, 2.1: the same with another NIC.
 
 use super::runs::{self, CLUSTER, SCANS, TABLE_3, touch};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use doorbell_nic::Profile;
 use doorbell_systems::touch::Mode;
@@ -11,7 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "conext13",
     title: "losses with another NIC on the same host",
     claims: &["conext13-m-netteffect"],
-    formulas: false,
+    runs: Runs::Touch,
     run,
 };
 

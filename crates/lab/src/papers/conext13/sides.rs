@@ -1,7 +1,7 @@
 //! CoNEXT'13, 4.1: which side pays for the NIC's accesses.
 
 use super::runs::{self, CLUSTER, TABLE_3, phase_us, touch, us};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::percent_more;
 use doorbell_systems::touch::{Mode, Reading, Scanned, Touch};
@@ -11,7 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "conext13",
     title: "who pays: a server that touches what it sends, a client that reads what it gets, both",
     claims: &["conext13-s41-who-pays"],
-    formulas: false,
+    runs: Runs::Touch,
     run,
 };
 

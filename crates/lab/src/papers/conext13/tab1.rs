@@ -1,7 +1,7 @@
 //! CoNEXT'13, Table 1: which lines the last-level cache has when the NIC begins to read, and in which state.
 
 use super::runs::{self, CLUSTER, Pair, TABLE_3, touch};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::results::UncoreUse;
 use doorbell_systems::touch::{Mode, Scanned};
@@ -16,7 +16,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "conext13-tab1-touch-write",
         "conext13-tab1-touch-read",
     ],
-    formulas: false,
+    runs: Runs::Touch,
     run,
 };
 

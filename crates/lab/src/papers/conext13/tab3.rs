@@ -2,7 +2,7 @@
 //! these four, so that nothing here is a prediction.
 
 use super::runs::{self, CLUSTER, Pair, TABLE_3, touch, us};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use doorbell_systems::touch::{Mode, Scanned};
 
@@ -20,7 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "conext13-tab3-order",
         "conext13-tab3-write-gt-read-loss",
     ],
-    formulas: false,
+    runs: Runs::Touch,
     run,
 };
 

@@ -1,7 +1,7 @@
 //! CoNEXT'13, 4.1: a tenant on the server's machine, whose warm caches serving may purge.
 
 use super::runs::{self, CLUSTER, MB, TABLE_3, phase_us, touch};
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::percent_more;
 use doorbell_systems::touch::{Mode, Scanned, Tenancy, Touch};
@@ -11,7 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "conext13",
     title: "a tenant on another core: its memory, and the buffer that is sent",
     claims: &["doorbell-tenant-own", "doorbell-tenant-shared"],
-    formulas: false,
+    runs: Runs::Touch,
     run,
 };
 

@@ -2,7 +2,7 @@
 
 use super::runs::{self, CLUSTER, SCANS, TABLE_3, measure, touch};
 use crate::Duration;
-use crate::papers::{Check, Ctx, Experiment, Findings};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use doorbell_systems::touch::{Mode, Touch};
 use doorbell_verbs::Span;
@@ -12,7 +12,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     paper: "conext13",
     title: "loss by Touch where a buffer is filled once and sent often, and where milliseconds are computed",
     claims: &["conext13-s41-unaffected"],
-    formulas: false,
+    runs: Runs::Touch,
     run,
 };
 
