@@ -223,7 +223,8 @@ fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
 fn unlike(all: &[&SystemMeasured], key: &str, value: &str, profile: &str) -> Option<String> {
     let stated = || all.iter().filter_map(|m| Some((m.source.as_str(), m.of.get(key)?)));
     let known = stated().any(|(_, values)| values.iter().any(|known| known == value));
-    let sources: Vec<&str> = stated().map(|(source, _)| source).collect();
+    let mut sources: Vec<&str> = stated().map(|(source, _)| source).collect();
+    sources.dedup();
     (!sources.is_empty() && !known)
         .then(|| format!("{key} {value} is not what {profile} was set from ({})", sources.join(" and ")))
 }

@@ -198,5 +198,9 @@ fn the_best_designs() {
 #[test]
 fn what_speculation_gains() {
     let slow_requests = |p: &mut Profile| p.rx.packet = LONG;
-    flips(&speculation::EXPERIMENT, slow_requests, &["doorbell-speculation-gain"]);
+    flips(
+        &speculation::EXPERIMENT,
+        slow_requests,
+        &["doorbell-speculation-gain", "doorbell-speculation-puts"],
+    );
 }

@@ -25,6 +25,9 @@ const KNOWING: [u64; 4] = [200, 500, 1000, 2000];
 const PUT_PERMILLE: [u32; 3] = [10, 50, 500];
 const WITH_PUTS: u64 = 1000;
 
+/// Points of percent by which a gain falls that has not fallen by chance.
+const FALL: f64 = 1.0;
+
 /// Cores of the server, pairs of each, and clients: fewer than in Figure 9, so that clients soon know what
 /// they ask for.
 const CORES: u32 = 10;
@@ -84,7 +87,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         && gets.windows(2).all(|w| w[1].confirmed() > w[0].confirmed() && w[1].gain() > w[0].gain());
     let words = |pairs: &[Pair]| pairs.iter().map(Pair::words).collect::<Vec<_>>().join(", ");
     let alone = &gets[KNOWING.iter().position(|us| *us == WITH_PUTS).unwrap_or(0)];
-    let falls = puts.iter().all(|p| p.gain() < alone.gain()) && puts[0].gain() > puts[puts.len() - 1].gain();
+    let falls = puts.windows(2).all(|w| w[1].gain() < w[0].gain() - FALL);
     let checks = vec![
         Check::statement("doorbell-speculation-gain", "cib", gains, words(&gets))
             .note(setting(&alone.caching)),
