@@ -1,20 +1,14 @@
 //! The fit: what comes out should be what was measured, and parameters what they could be.
 
-use crate::space::{Free, Space};
+use crate::narrow;
+use crate::space::Space;
 use doorbell_lab::calibration::{Datum, Target};
-use doorbell_nic::NINETY_PERCENT;
 use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
 use nalgebra::storage::Owned;
 use nalgebra::{DMatrix, DVector, Dyn};
 
-/// Standard errors that a statement counts which does not hold.
-const BROKEN: f64 = 3.0;
-
 /// How far a parameter is moved to see what it does: far enough that what a run's draws do is small beside it.
 const STEP: f64 = 0.3;
-
-/// The same of an assumed one: to the ends of its range, as what lies there may be a cliff of which nothing is seen from its value.
-const STEP_OF_ASSUMED: f64 = NINETY_PERCENT;
 
 /// Relative gain of the sum of squares, and step, that end the search.
 const ENOUGH: f64 = 1e-2;
@@ -33,19 +27,15 @@ pub(crate) type Look<'a> = dyn Fn(&[Vec<f64>]) -> Result<Vec<Vec<f64>>, String> 
 
 /// How far what was found is from what was measured, in standard errors.
 pub(crate) fn residual(datum: &Datum, found: f64) -> f64 {
-    let beyond = |target: f64| (found.max(f64::MIN_POSITIVE) / target).ln() / datum.error;
-    match datum.target {
-        Target::Number(number) => beyond(number),
-        Target::Between(least, most) => outside(beyond(most)) - outside(-beyond(least)),
-        Target::Holds if found == 0.0 => BROKEN,
-        Target::Holds => 0.0,
-    }
+    datum.target.residual(found, datum.error)
 }
 
-/// How far what lies `beyond` an end of a range counts: wholly far outside, half at the end, nothing far inside. A corner there would hide from slopes
-/// what lies behind it.
-fn outside(beyond: f64) -> f64 {
-    (beyond + (beyond * beyond + 1.0).sqrt()) / 2.0
+/// What is found, on a scale of standard errors, whatever was measured.
+pub(crate) fn scaled(datum: &Datum, found: f64) -> f64 {
+    match datum.target {
+        Target::Holds => residual(datum, found),
+        Target::Number(_) | Target::Between(..) => found.max(f64::MIN_POSITIVE).ln() / datum.error,
+    }
 }
 
 /// Where a fit has ended.
@@ -55,8 +45,12 @@ pub(crate) struct Fit {
     pub(crate) found: Vec<f64>,
     /// How residuals of the data change with each parameter there, a row for each datum.
     pub(crate) slopes: DMatrix<f64>,
+    /// How what is found moves, in standard errors of the data.
+    pub(crate) moves: DMatrix<f64>,
     /// The same of assumed parameters.
     pub(crate) assumed: DMatrix<f64>,
+    /// Between which values of each assumed one it moves in proportion, where that is not everywhere.
+    pub(crate) ranges: Vec<Option<[f64; 2]>>,
     /// How often all data were looked at, beside slopes.
     pub(crate) looks: usize,
     /// How the search ended, in its own words.
@@ -93,8 +87,20 @@ pub(crate) fn fit(space: &Space, data: &[Datum], look: &Look<'_>) -> Result<Fit,
             break format!("{:?}", report.termination);
         }
     };
-    let (slopes, assumed) = (problem.slopes()?, problem.slopes_of_assumed()?);
-    Ok(Fit { z: problem.z.as_slice().to_vec(), found: problem.found?, slopes, assumed, looks, ended })
+    let found = problem.found.clone()?;
+    let ends = problem.ends(STEP)?;
+    let (slopes, moves) = (ends.slopes(data, residual), ends.slopes(data, scaled));
+    let assumed = narrow::look(space, data, problem.z.as_slice(), &found, look)?;
+    Ok(Fit {
+        z: problem.z.as_slice().to_vec(),
+        found,
+        slopes,
+        moves,
+        assumed: assumed.moves,
+        ranges: assumed.ranges,
+        looks,
+        ended,
+    })
 }
 
 /// What is looked for: the data, then the parameters.
@@ -150,34 +156,47 @@ impl Problem<'_> {
     }
 
     fn slopes(&self) -> Result<DMatrix<f64>, String> {
-        self.slopes_of(&self.space.free, 0, STEP)
+        Ok(self.ends(STEP)?.slopes(self.data, residual))
     }
 
-    fn slopes_of_assumed(&self) -> Result<DMatrix<f64>, String> {
-        self.slopes_of(&self.space.assumed, self.space.free.len(), STEP_OF_ASSUMED)
-    }
-
-    /// How residuals of the data change with each of these parameters, which begin at this one of a place: from as far below to as far
-    /// above, so that a corner counts half.
-    fn slopes_of(&self, moving: &[Free], first: usize, step: f64) -> Result<DMatrix<f64>, String> {
-        let mut here = self.z.as_slice().to_vec();
-        here.resize(here.len().max(first + moving.len()), 0.0);
+    /// What is found with each parameter moved, from as far below to as far above, so that a corner counts half.
+    fn ends(&self, step: f64) -> Result<Ends, String> {
+        let here = self.z.as_slice();
         let steps: Vec<[(f64, f64); 2]> =
-            moving.iter().zip(&here[first..]).map(|(f, &z)| [f.step(z, -step), f.step(z, step)]).collect();
-        let moved = |i: usize, to: f64| {
-            let mut z = here.clone();
-            z[first + i] = to;
-            z
-        };
-        let ends = steps.iter().enumerate().flat_map(|(i, ends)| ends.map(|(to, _)| moved(i, to)));
-        let places: Vec<Vec<f64>> = ends.collect();
-        let there: Vec<Vec<f64>> = (self.look)(&places)?.iter().map(|found| self.of_data(found)).collect();
-        Ok(DMatrix::from_fn(self.data.len(), steps.len(), |datum, parameter| {
-            let [below, above] = [0, 1].map(|end| there[2 * parameter + end][datum]);
-            let [(_, down), (_, up)] = steps[parameter];
+            self.space.free.iter().zip(here).map(|(f, &z)| [f.step(z, -step), f.step(z, step)]).collect();
+        let ends = steps.iter().enumerate().flat_map(|(i, ends)| ends.map(|(to, _)| moved(here, i, to)));
+        let there = (self.look)(&ends.collect::<Vec<_>>())?;
+        let far = steps.iter().map(|ends| ends.map(|(_, far)| far)).collect();
+        Ok(Ends { far, there })
+    }
+}
+
+/// A place with one number of it changed; what it leaves out is 0.
+pub(crate) fn moved(here: &[f64], i: usize, to: f64) -> Vec<f64> {
+    let mut z = here.to_vec();
+    z.resize(here.len().max(i + 1), 0.0);
+    z[i] = to;
+    z
+}
+
+/// What is found where each parameter is less, and where it is more.
+pub(crate) struct Ends {
+    /// How far down and up each goes.
+    pub(crate) far: Vec<[f64; 2]>,
+    /// Of each parameter both, one after the other.
+    pub(crate) there: Vec<Vec<f64>>,
+}
+
+impl Ends {
+    /// How a measure of each datum changes with each parameter: a row for each datum.
+    pub(crate) fn slopes(&self, data: &[Datum], measure: impl Fn(&Datum, f64) -> f64) -> DMatrix<f64> {
+        DMatrix::from_fn(data.len(), self.far.len(), |datum, parameter| {
+            let [below, above] =
+                [0, 1].map(|end| measure(&data[datum], self.there[2 * parameter + end][datum]));
+            let [down, up] = self.far[parameter];
             // One that cannot be moved does nothing.
             if up == down { 0.0 } else { (above - below) / (up - down) }
-        }))
+        })
     }
 }
 
@@ -215,6 +234,7 @@ impl LeastSquaresProblem<f64, Dyn, Dyn> for Problem<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::space::Free;
     use crate::sure::Sure;
 
     fn space() -> Space {

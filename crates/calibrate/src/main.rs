@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod fit;
+mod narrow;
 mod space;
 mod sure;
 mod text;

@@ -3,7 +3,7 @@
 use crate::fit::Fit;
 use crate::space::Space;
 use crate::sure::Sure;
-use doorbell_lab::calibration::Datum;
+use doorbell_lab::calibration::{Datum, Target};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
 /// Digits after the point of what is written beside values.
@@ -67,6 +67,9 @@ fn calibrated(space: &Space, data: &[Datum], fit: &Fit, sure: &Sure) -> Table {
         met.insert("id", datum.id.as_str().into());
         met.insert("found", short(found).into());
         met.insert("within", datum.error.into());
+        if let Target::Between(least, most) = datum.target {
+            met.insert("between", Value::Array([least, most].into_iter().collect()));
+        }
         if let Some((error, left_out)) = errors {
             met.insert("error", short(*error).into());
             met.insert("left_out", short(*left_out).into());
@@ -74,13 +77,25 @@ fn calibrated(space: &Space, data: &[Datum], fit: &Fit, sure: &Sure) -> Table {
         met
     });
     table["data"] = list(met).into();
+    table["ranges"] = Item::Table(ranges(space, fit));
     table["slopes"] = Item::Table(slopes(space, data, fit));
+    table
+}
+
+/// Of assumed parameters, where they are narrower than assumed.
+fn ranges(space: &Space, fit: &Fit) -> Table {
+    let mut table = Table::new();
+    for (free, range) in space.assumed.iter().zip(&fit.ranges) {
+        if let Some(range) = range {
+            table[&free.name] = Value::Array(range.iter().copied().collect()).into();
+        }
+    }
     table
 }
 
 /// What each parameter does to each datum, as far as that is anything.
 fn slopes(space: &Space, data: &[Datum], fit: &Fit) -> Table {
-    let columns = fit.slopes.column_iter().chain(fit.assumed.column_iter());
+    let columns = fit.moves.column_iter().chain(fit.assumed.column_iter());
     let mut table = Table::new();
     for (free, column) in space.free.iter().chain(&space.assumed).zip(columns) {
         let mut own = InlineTable::new();
@@ -117,7 +132,9 @@ mod tests {
         let z: Vec<f64> = (0..space.free.len()).map(|i| i as f64 / 10.0).collect();
         let slopes = DMatrix::from_element(data.len(), z.len(), 0.5);
         let assumed = DMatrix::from_element(data.len(), space.assumed.len(), 0.001);
-        let fit = Fit { found: vec![10.0; data.len()], looks: 1, ended: String::new(), z, slopes, assumed };
+        let ranges = vec![None; space.assumed.len()];
+        let (found, moves) = (vec![10.0; data.len()], slopes.clone());
+        let fit = Fit { found, looks: 1, ended: String::new(), z, slopes, moves, assumed, ranges };
         let written = with(text, &space, &data, &fit, &Sure::of(&fit, &data).unwrap()).unwrap();
         let profile = Profile::parse("cx.toml", &written).unwrap();
         for (name, value) in space.values(&fit.z) {

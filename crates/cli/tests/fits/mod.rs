@@ -4,7 +4,7 @@ use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 /// Fields that are there only where there is something to say, or that a file may leave out.
-const OPTIONAL: [&str; 30] = [
+const OPTIONAL: [&str; 31] = [
     "overload",
     "class",
     "classes",
@@ -32,6 +32,7 @@ const OPTIONAL: [&str; 30] = [
     "intervals",
     "error",
     "left_out",
+    "between",
     "median_error",
     "largest_error",
     "runs",
@@ -91,9 +92,10 @@ pub(crate) fn only(name: &str, json: &Value) {
             change(other.pointer_mut(&at).and_then(Value::as_object_mut).expect("it is an object"));
             validator.is_valid(&other)
         };
-        // A parameter may act on any datum.
+        // A parameter may act on any datum, and any may be narrowed to other numbers.
         let more = |object: &mut Map<String, Value>| _ = object.insert("more".into(), 1.into());
-        assert!(at.contains("/slopes/") || !fits_with(&more), "{name}: {at}/more fits");
+        let takes_more = at.contains("/slopes/") || at.ends_with("/calibrated/ranges");
+        assert!(takes_more || !fits_with(&more), "{name}: {at}/more fits");
         let keys = json.pointer(&at).and_then(Value::as_object).expect("it is an object").keys();
         for key in keys.filter(|key| !is_optional(name, &at, key)) {
             assert!(!fits_with(&|object| _ = object.remove(key)), "{name}: fits without {at}/{key}");
@@ -104,7 +106,7 @@ pub(crate) fn only(name: &str, json: &Value) {
 fn is_optional(name: &str, at: &str, key: &str) -> bool {
     // A measurement may say nothing of some of these.
     // A parameter acts on some data, whichever.
-    let of_slopes = at.contains("/slopes");
+    let of_slopes = at.contains("/slopes") || at.ends_with("/calibrated/ranges");
     let of_measurements = at.contains("/measured/")
         && (["size", "batch", "qps", "machines", "threads", "window", "claims", "within", "of"]
             .contains(&key));

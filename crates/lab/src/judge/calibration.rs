@@ -29,6 +29,28 @@ pub enum Target {
     Holds,
 }
 
+impl Target {
+    /// How far what was found is from it, in relative standard errors of `error`.
+    pub fn residual(self, found: f64, error: f64) -> f64 {
+        let beyond = |target: f64| (found.max(f64::MIN_POSITIVE) / target).ln() / error;
+        match self {
+            Target::Number(number) => beyond(number),
+            Target::Between(least, most) => outside(beyond(most)) - outside(-beyond(least)),
+            Target::Holds if found == 0.0 => BROKEN,
+            Target::Holds => 0.0,
+        }
+    }
+}
+
+/// Standard errors that a statement counts which does not hold.
+const BROKEN: f64 = 3.0;
+
+/// How far what lies `beyond` an end of a range counts: wholly far outside, half at the end, nothing far inside. A corner there would hide from slopes
+/// what lies behind it.
+fn outside(beyond: f64) -> f64 {
+    (beyond + (beyond * beyond + 1.0).sqrt()) / 2.0
+}
+
 /// What is to come out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Datum {

@@ -1,10 +1,12 @@
 //! Profiles whose parameters are drawn from what they could be.
 
-use doorbell_nic::{Calibrated, Met, Profile, Spread};
-use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
-use rand_distr::{Distribution, StandardNormal};
+use crate::calibration::Target;
+use doorbell_nic::{Calibrated, Met, Parameter, Profile, Spread};
+use nalgebra::{Cholesky, DMatrix, DVector};
+use rand_distr::{Distribution, StandardNormal, StandardUniform};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeSet;
+use std::f64::consts::TAU;
 
 /// Standard errors of the model that are supposed before any datum tells of them: as many as this count as much as those
 /// that data tell of. They are those that the data were given.
@@ -13,13 +15,17 @@ const SUPPOSED: f64 = 3.0;
 /// Draws that are made for one that can be had.
 const PATIENCE: u32 = 20;
 
+/// Steps of a walk between draws, after which they have little to do with each other.
+const APART: u32 = 200;
+
 /// What a profile's parameters could be, with its data.
 pub(crate) struct Uncertain<'a> {
     pub(crate) profile: &'a Profile,
     /// Parameters that are drawn.
     pub(crate) moving: Vec<(&'a str, Spread)>,
-    /// Of the inverse of their covariance.
-    factor: Cholesky<f64, Dyn>,
+    /// What each does to each datum, in standard errors: a row for each datum.
+    slopes: DMatrix<f64>,
+    data: &'a [Met],
     model: Model,
 }
 
@@ -42,13 +48,11 @@ impl<'a> Uncertain<'a> {
                 profile.name
             ));
         };
-        let moving: Vec<(&str, Spread)> =
-            profile.parameters.iter().filter_map(|p| Some((p.name.as_str(), p.spread()?))).collect();
+        let spread = |p: &'a Parameter| Some((p.name.as_str(), profile.spread_of(p)?));
+        let moving: Vec<(&str, Spread)> = profile.parameters.iter().filter_map(spread).collect();
         let slopes = slopes(calibrated, &moving);
-        let information = slopes.transpose() * &slopes + DMatrix::identity(moving.len(), moving.len());
-        let factor = Cholesky::new(information).ok_or("slopes of [calibrated] are no numbers")?;
-        let model = Model::of(profile, calibrated, &slopes, &factor);
-        Ok(Uncertain { profile, moving, factor, model })
+        let model = Model::of(profile, calibrated, &slopes).ok_or("slopes of [calibrated] are no numbers")?;
+        Ok(Uncertain { profile, moving, slopes, data: &calibrated.data, model })
     }
 
     /// The model's own error: a relative standard error.
@@ -56,21 +60,72 @@ impl<'a> Uncertain<'a> {
         if of_system { self.model.systems } else { self.model.verbs }
     }
 
-    /// One that is drawn, with how many standard deviations each parameter is away from its value.
-    pub(crate) fn draw(&self, random: &mut Xoshiro256PlusPlus) -> Option<(Profile, Vec<f64>)> {
-        (0..PATIENCE).find_map(|_| {
-            let normal: Vec<f64> = self.moving.iter().map(|_| StandardNormal.sample(random)).collect();
-            let upper = self.factor.l().transpose();
-            let steps = upper.solve_upper_triangular(&DVector::from(normal))?;
-            // What no profile may have is drawn again: it is far out.
-            Some((self.profile(steps.as_slice()).ok()?, steps.as_slice().to_vec()))
-        })
+    /// Those that are drawn one after the other.
+    pub(crate) fn walk(&self) -> Walk<'_, 'a> {
+        Walk { uncertain: self, at: DVector::zeros(self.moving.len()) }
+    }
+
+    /// The logarithm of how likely the data are where parameters are so many standard deviations away, beside how likely they are
+    /// here: a number may be off by as much as it is here, a range is one.
+    fn likelihood(&self, steps: &DVector<f64>) -> f64 {
+        let moves = &self.slopes * steps;
+        let off = self.data.iter().zip(moves.iter()).map(|(datum, &by)| match datum.between {
+            Some([least, most]) => {
+                let found = datum.found * (by * datum.within).exp();
+                Target::Between(least, most).residual(found, datum.within)
+            }
+            None => by,
+        });
+        -off.map(|off| off * off).sum::<f64>() / 2.0
     }
 
     fn profile(&self, steps: &[f64]) -> Result<Profile, doorbell_nic::ProfileError> {
         let moved =
             self.moving.iter().zip(steps).map(|((name, spread), &steps)| (*name, spread.value(steps)));
         self.profile.with_set(&self.profile.with_followers(moved))
+    }
+}
+
+/// A walk through what parameters could be, with the data: elliptical slice sampling (Murray, Adams, MacKay, 2010).
+pub(crate) struct Walk<'u, 'a> {
+    uncertain: &'u Uncertain<'a>,
+    /// How many standard deviations each parameter is away from its value.
+    at: DVector<f64>,
+}
+
+impl Walk<'_, '_> {
+    /// Goes on to the next profile, with how many standard deviations each parameter is away from its value.
+    pub(crate) fn draw(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<(Profile, Vec<f64>)> {
+        (0..PATIENCE).find_map(|_| {
+            (0..APART).for_each(|_| self.step(random));
+            let steps = self.at.as_slice();
+            // What no profile may have is drawn again: it is far out.
+            Some((self.uncertain.profile(steps).ok()?, steps.to_vec()))
+        })
+    }
+
+    /// To a place on an ellipse through here and through one that is drawn without the data.
+    fn step(&mut self, random: &mut Xoshiro256PlusPlus) {
+        let mut normal = || -> f64 { StandardNormal.sample(random) };
+        let other = DVector::from_fn(self.at.len(), |_, _| normal());
+        let mut uniform = || -> f64 { StandardUniform.sample(random) };
+        let least = self.uncertain.likelihood(&self.at) + uniform().ln();
+        let mut angle = uniform() * TAU;
+        let (mut low, mut high) = (angle - TAU, angle);
+        loop {
+            let there = &self.at * angle.cos() + &other * angle.sin();
+            if self.uncertain.likelihood(&there) > least {
+                self.at = there;
+                return;
+            }
+            // Towards here, where it is likely enough.
+            if angle < 0.0 {
+                low = angle
+            } else {
+                high = angle
+            }
+            angle = low + uniform() * (high - low);
+        }
     }
 }
 
@@ -82,14 +137,23 @@ fn slopes(calibrated: &Calibrated, moving: &[(&str, Spread)]) -> DMatrix<f64> {
     })
 }
 
+/// Slopes of data that are numbers; a range tells of parameters only where it is left.
+fn numbers(calibrated: &Calibrated, slopes: &DMatrix<f64>) -> DMatrix<f64> {
+    let mut numbers = slopes.clone();
+    for (mut row, _) in
+        numbers.row_iter_mut().zip(&calibrated.data).filter(|(_, datum)| datum.between.is_some())
+    {
+        row.fill(0.0);
+    }
+    numbers
+}
+
 impl Model {
     /// From how far data are off that were left out, less what parameters explain of it.
-    fn of(
-        profile: &Profile,
-        calibrated: &Calibrated,
-        slopes: &DMatrix<f64>,
-        factor: &Cholesky<f64, Dyn>,
-    ) -> Model {
+    fn of(profile: &Profile, calibrated: &Calibrated, slopes: &DMatrix<f64>) -> Option<Model> {
+        let numbers = numbers(calibrated, slopes);
+        let information = numbers.transpose() * &numbers + DMatrix::identity(slopes.ncols(), slopes.ncols());
+        let factor = Cholesky::new(information)?;
         let of_systems: BTreeSet<&str> = {
             let systems = &profile.measured.systems;
             systems.iter().flat_map(|m| m.claims.iter().chain(&m.runs)).map(String::as_str).collect()
@@ -113,9 +177,40 @@ impl Model {
             let (sum, weight) = told.fold((0.0, 0.0), |(sum, all), (own, weight)| (sum + own, all + weight));
             ((sum.max(0.0) + SUPPOSED * usual.powi(2)) / (weight + SUPPOSED)).sqrt()
         };
-        Model {
+        Some(Model {
             verbs: error(&verbs, crate::calibration::ERROR_OF_VERBS),
             systems: error(&systems, crate::calibration::ERROR_OF_SYSTEMS),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_xoshiro::rand_core::SeedableRng;
+
+    /// Numbers lie about what is found as far as they may be off; ranges are kept to, softly.
+    #[test]
+    fn draws_keep_to_the_data() {
+        let profile = Profile::named("cib").unwrap();
+        let uncertain = Uncertain::of(&profile).unwrap();
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut walk = uncertain.walk();
+        let drawn: Vec<DVector<f64>> =
+            (0..200).map(|_| &uncertain.slopes * DVector::from(walk.draw(&mut random).unwrap().1)).collect();
+        for (i, datum) in uncertain.data.iter().enumerate() {
+            let square = drawn.iter().map(|moves| moves[i] * moves[i]).sum::<f64>() / drawn.len() as f64;
+            // As far as ranges alone leave it.
+            let alone = uncertain.slopes.row(i).norm();
+            match datum.between {
+                None => assert!(square.sqrt() < 1.3 && square.sqrt() < alone + 0.3, "{}: {square}", datum.id),
+                Some([least, most]) => {
+                    let found = drawn.iter().map(|moves| datum.found * (moves[i] * datum.within).exp());
+                    let far = 1.0 + 3.0 * datum.within;
+                    let kept = found.filter(|found| (least / far..=most * far).contains(found)).count();
+                    assert!(kept * 10 > drawn.len() * 9, "{}: {kept}", datum.id);
+                }
+            }
         }
     }
 }

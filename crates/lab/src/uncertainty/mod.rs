@@ -150,8 +150,9 @@ impl Drawn {
         let names = names.collect();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let (mut all, mut steps) = (Vec::new(), Vec::new());
+        let mut walks: Vec<_> = uncertain.iter().map(Uncertain::walk).collect();
         for _ in 0..DRAWS {
-            let drawn: Option<Vec<_>> = uncertain.iter().map(|u| u.draw(&mut random)).collect();
+            let drawn: Option<Vec<_>> = walks.iter_mut().map(|walk| walk.draw(&mut random)).collect();
             let drawn =
                 drawn.ok_or("values that are drawn from the profile's ranges are none that it may have")?;
             let place = |p: &Profile| uncertain.iter().position(|u| u.profile.name == p.name);

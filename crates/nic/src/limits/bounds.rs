@@ -396,9 +396,7 @@ impl<'a> Bounds<'a> {
         terms.once("WQEs built", core.build(self.shape().inlined()) + core.send_line * u64::from(lines));
         match self.shape().method {
             Method::WqeByMmio => terms.time("lines of WQEs by MMIO", lines.into(), core.mmio_line),
-            Method::Doorbell { .. } => {
-                terms.time("Doorbells", 1.0 / batch, core.doorbell)
-            }
+            Method::Doorbell { .. } => terms.time("Doorbells", 1.0 / batch, core.doorbell),
         }
         terms.time("completions of work requests", self.mix.signalled(), core.take(1));
     }

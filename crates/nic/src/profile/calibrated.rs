@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 pub struct Calibrated {
     /// The data, and what was found for each.
     pub data: Vec<Met>,
+    /// By parameter that is assumed: between which of its values the data move in proportion to it, where these are not all of
+    /// its range. Beyond lies a cliff which the data are not beyond.
+    pub ranges: BTreeMap<String, [f64; 2]>,
     /// By parameter, of those that are uncertain: how far one standard deviation more of it ([`Spread`]) moves what is found for a
     /// datum, in standard errors of that; data that it does not move are absent.
     pub slopes: BTreeMap<String, BTreeMap<String, f64>>,
@@ -28,6 +31,9 @@ pub struct Met {
     pub found: f64,
     /// How far off it may be: its relative standard error.
     pub within: f64,
+    /// Between which numbers it is to be, where that is what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<[f64; 2]>,
     /// How much more is found than was measured, relative to that; none for a statement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
@@ -79,6 +85,8 @@ pub struct Spread {
     above: f64,
     /// The least that is counted, of what is counted.
     whole: Option<f64>,
+    /// Beyond which it is not, whatever the distribution says.
+    ends: Option<[f64; 2]>,
 }
 
 /// Digits of a value that are kept.
@@ -101,7 +109,7 @@ impl Spread {
         // Of things that there may be none of, none.
         let least = range[0].min(1.0).ceil();
         let whole = matches!(unit, Unit::Count | Unit::Bytes).then_some(least);
-        Spread { scale: Scale::of(range), centre: 0.0, below: 1.0, above: 1.0, whole }
+        Spread { scale: Scale::of(range), centre: 0.0, below: 1.0, above: 1.0, whole, ends: None }
     }
 
     /// The same about a value of it, beside which there is as much of its distribution as beside the middle.
@@ -116,6 +124,7 @@ impl Spread {
     pub fn value(&self, steps: f64) -> f64 {
         let step = if steps < 0.0 { self.below } else { self.above };
         let value = self.scale.value(self.centre + steps * step);
+        let value = self.ends.map_or(value, |[least, most]| value.clamp(least, most));
         self.whole.map_or_else(|| rounded(value), |least| value.round().max(least))
     }
 
@@ -147,6 +156,13 @@ impl Parameter {
             _ if KNOWN.contains(&self.name.as_str()) => None,
             _ => Some(all.about(self.value)),
         }
+    }
+
+    /// The same where it is one of these values only; `None` where these are one.
+    pub fn spread_within(&self, [least, most]: [f64; 2]) -> Option<Spread> {
+        self.spread()?;
+        let ends = (least < most).then_some([least, most]);
+        ends.map(|ends| Spread { ends: Some(ends), ..Spread::of(ends, self.unit).about(self.value) })
     }
 
     /// What it could be, as far as that is a range.
@@ -200,6 +216,15 @@ mod tests {
     fn there_may_be_none_of_what_a_range_says_so_of() {
         let lowest = |range| Spread::of(range, Unit::Count).value(-9.0);
         assert_eq!((lowest([0.0, 16.0]), lowest([1.0, 16.0])), (0.0, 1.0));
+    }
+
+    #[test]
+    fn a_narrowed_spread_ends_where_it_is_said_to() {
+        let profile = crate::Profile::named("cib").unwrap();
+        let parameter = profile.parameters.iter().find(|p| p.name == "host.dram_ns").unwrap();
+        let spread = parameter.spread_within([80.0, 100.0]).unwrap();
+        assert_eq!([-9.0, 0.0, 9.0].map(|steps| spread.value(steps)), [80.0, parameter.value, 100.0]);
+        assert_eq!(parameter.spread_within([90.0, 90.0]), None);
     }
 
     /// About the end of its range it goes one way only, and as far as the other end.

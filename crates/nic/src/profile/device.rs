@@ -145,6 +145,8 @@ section! {
         payload_buffer: u32 = "payload_buffer_bytes" Bytes 1..=65536;
         /// Added for a packet with more payload than that.
         larger_payload: Span = "larger_payload_ns" Nanoseconds 0..=100000;
+        /// Packets that a QP which has them sends one after another before it is the next QP's turn.
+        burst: u32 = "burst_packets" Count 1..=1024;
         /// First packet of the answer to a READ, or the answer to an atomic (responder).
         response: Span = "response_ns" Nanoseconds 0..=100000;
         /// An ACK (responder).

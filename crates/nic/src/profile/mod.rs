@@ -107,6 +107,15 @@ const BUILT_IN: &[(&str, &str)] = &[
 ];
 
 impl Profile {
+    /// What a parameter could be beside its value, where that is known, as far as the profile's data leave it that.
+    pub fn spread_of(&self, parameter: &Parameter) -> Option<Spread> {
+        let range = self.calibrated.as_ref().and_then(|calibrated| calibrated.ranges.get(&parameter.name));
+        match range {
+            Some(range) => parameter.spread_within(*range),
+            None => parameter.spread(),
+        }
+    }
+
     /// Names of the built-in profiles.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)

@@ -79,6 +79,8 @@ pub(crate) struct TxUnit {
     pub(super) until: u64,
     /// Time in the metering window that it worked.
     pub(crate) busy: u64,
+    /// Packets that it has sent for the QP whose turn it is.
+    burst: u32,
 }
 
 /// The sending units, and the QPs that wait for one.
@@ -138,10 +140,14 @@ impl Device {
 
     /// A sending unit has handed the packet of a QP on.
     fn tx_goes_on(&mut self, env: &mut Env, unit: UnitId, qp: QpId) {
-        let next = match self.sending.waiting.pop_front() {
+        let burst = &mut self.sending.units[unit].burst;
+        *burst += 1;
+        let is_over = *burst >= self.profile.tx.burst;
+        let next = match is_over.then(|| self.sending.waiting.pop_front()).flatten() {
             Some(next) => {
                 // Behind the others: QPs have the units in turn.
                 self.sending.waiting.push_back(qp);
+                *burst = 0;
                 next
             }
             None => qp,
@@ -163,6 +169,7 @@ impl Device {
                 state.busy += busy;
                 return env.queue.push(end, Event::TxPu { device: self.id, unit, flight });
             }
+            self.sending.units[unit].burst = 0;
             let Some(next) = self.sending.waiting.pop_front() else { return self.sending.idle.push(unit) };
             qp = next;
         }

@@ -101,7 +101,8 @@ impl FillBuffers {
         if self.there.len() < buffers {
             return at;
         }
-        let (first, free) = self.there.iter().copied().enumerate().min_by_key(|(_, there)| *there).expect("there are some");
+        let (first, free) =
+            self.there.iter().copied().enumerate().min_by_key(|(_, there)| *there).expect("there are some");
         self.there.swap_remove(first);
         free
     }
