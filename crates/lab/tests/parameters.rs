@@ -103,8 +103,9 @@ fn a_payload_beyond_the_buffer_costs_its_sending_unit_once() {
 fn what_a_program_does_itself_takes_a_core_for_each_operation() {
     // One core that posts all the time.
     let ns = |batch: u32, set: &str| {
+        let window = 2 * batch.max(8);
         let toml = format!(
-            "verb = \"write\"\nmachines = 2\nthreads = 1\nqps = 8\nbatch = {batch}\nsignal_every = 1\nwindow = 256\npattern = \"outbound\""
+            "verb = \"write\"\nmachines = 2\nthreads = 1\nqps = 8\nbatch = {batch}\nsignal_every = 1\nwindow = {window}\npattern = \"outbound\""
         );
         1e3 / simulate(&toml, set).mops
     };
