@@ -74,21 +74,20 @@ pub(crate) fn fit(space: &Space, data: &[Datum], look: &Look<'_>) -> Result<Fit,
     let (mut least, mut looks) = (f64::INFINITY, 0);
     // Corners can end a search early: another one begins where it ended, with longer steps again, as long as that helps;
     // and then at what is better elsewhere, if anything.
-    let ended = loop {
-        let (found, report) = search.minimize(problem);
-        problem = found;
+    let (ends, found, ended) = loop {
+        let (there, report) = search.minimize(problem);
+        problem = there;
         looks += report.number_of_evaluations;
         let enough = report.objective_function > (1.0 - ENOUGH) * least;
         least = least.min(report.objective_function);
-        if enough && problem.found.is_ok() && problem.goes_elsewhere()? {
-            continue;
-        }
-        if enough || problem.found.is_err() {
-            break format!("{:?}", report.termination);
+        let found = problem.found.clone()?;
+        if enough {
+            let ends = problem.ends()?;
+            if !problem.goes_elsewhere(&ends, &found)? {
+                break (ends, found, format!("{:?}", report.termination));
+            }
         }
     };
-    let found = problem.found.clone()?;
-    let ends = problem.ends(STEP)?;
     let (slopes, moves) = (ends.slopes(data, residual), ends.slopes(data, scaled));
     let assumed = narrow::look(space, data, problem.z.as_slice(), &found, look)?;
     Ok(Fit {
@@ -129,22 +128,19 @@ impl Problem<'_> {
         all.map(|residual| residual * residual).sum::<f64>() / 2.0
     }
 
-    /// Looks far from here: at each parameter moved to both sides, with the others where slopes then have them. Goes to the best
-    /// of these places, if it is better: there is another valley. Says whether it went.
-    fn goes_elsewhere(&mut self) -> Result<bool, String> {
-        let slopes = self.slopes()?;
-        let n = self.z.len();
-        let information = slopes.transpose() * &slopes + DMatrix::identity(n, n);
-        let covariance = information.try_inverse().ok_or("the parameters' covariance cannot be computed")?;
+    /// Looks far from here, where this is found: at each parameter moved to both sides, with the others where slopes then have
+    /// them. Goes to the best of these places, if it is better: there is another valley. Says whether it went.
+    fn goes_elsewhere(&mut self, ends: &Ends, found: &[f64]) -> Result<bool, String> {
+        let covariance = covariance(&ends.slopes(self.data, residual))?;
         let moved = |i: usize, far: f64| {
             let along = covariance.column(i) / covariance[(i, i)];
             (&self.z + along * far).as_slice().to_vec()
         };
-        let places: Vec<Vec<f64>> = (0..n).flat_map(|i| [moved(i, -FAR), moved(i, FAR)]).collect();
+        let places: Vec<Vec<f64>> = (0..self.z.len()).flat_map(|i| [moved(i, -FAR), moved(i, FAR)]).collect();
         let there = (self.look)(&places)?;
         let objectives = places.iter().zip(&there).map(|(z, found)| self.objective(z, found));
         let best = objectives.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
-        let here = self.objective(self.z.as_slice(), self.found.as_ref().map_err(Clone::clone)?);
+        let here = self.objective(self.z.as_slice(), found);
         match best {
             Some((place, objective)) if objective < (1.0 - ENOUGH) * here => {
                 self.z = DVector::from(places[place].clone());
@@ -155,20 +151,26 @@ impl Problem<'_> {
         }
     }
 
-    fn slopes(&self) -> Result<DMatrix<f64>, String> {
-        Ok(self.ends(STEP)?.slopes(self.data, residual))
-    }
-
     /// What is found with each parameter moved, from as far below to as far above, so that a corner counts half.
-    fn ends(&self, step: f64) -> Result<Ends, String> {
+    fn ends(&self) -> Result<Ends, String> {
         let here = self.z.as_slice();
         let steps: Vec<[(f64, f64); 2]> =
-            self.space.free.iter().zip(here).map(|(f, &z)| [f.step(z, -step), f.step(z, step)]).collect();
+            self.space.free.iter().zip(here).map(|(f, &z)| [f.step(z, -STEP), f.step(z, STEP)]).collect();
         let ends = steps.iter().enumerate().flat_map(|(i, ends)| ends.map(|(to, _)| moved(here, i, to)));
         let there = (self.look)(&ends.collect::<Vec<_>>())?;
         let far = steps.iter().map(|ends| ends.map(|(_, far)| far)).collect();
         Ok(Ends { far, there })
     }
+}
+
+/// Of parameters that do this to the data, on their scales, on which each has a variance of 1 without data.
+///
+/// # Errors
+/// If its matrix has no inverse, which no slopes give.
+pub(crate) fn covariance(slopes: &DMatrix<f64>) -> Result<DMatrix<f64>, String> {
+    let parameters = slopes.ncols();
+    let information = slopes.transpose() * slopes + DMatrix::identity(parameters, parameters);
+    Ok(information.try_inverse().ok_or("the parameters' covariance cannot be computed")?)
 }
 
 /// A place with one number of it changed; what it leaves out is 0.
@@ -223,7 +225,7 @@ impl LeastSquaresProblem<f64, Dyn, Dyn> for Problem<'_> {
     }
 
     fn jacobian(&self) -> Option<DMatrix<f64>> {
-        let slopes = self.slopes().ok()?;
+        let slopes = self.ends().ok()?.slopes(self.data, residual);
         let (data, parameters) = slopes.shape();
         let mut all = slopes.resize_vertically(data + parameters, 0.0);
         (0..parameters).for_each(|i| all[(data + i, i)] = 1.0);

@@ -1,6 +1,6 @@
 //! How sure the values are that a fit has found.
 
-use crate::fit::{Fit, residual};
+use crate::fit::{Fit, covariance, residual};
 use doorbell_lab::calibration::{Datum, Target};
 use nalgebra::DMatrix;
 
@@ -22,11 +22,9 @@ impl Sure {
     /// Of a fit.
     ///
     /// # Errors
-    /// If its matrix has no inverse, which no slopes give.
+    /// As [`covariance`].
     pub(crate) fn of(fit: &Fit, data: &[Datum]) -> Result<Sure, String> {
-        let parameters = fit.slopes.ncols();
-        let information = fit.slopes.transpose() * &fit.slopes + DMatrix::identity(parameters, parameters);
-        let covariance = information.try_inverse().ok_or("the parameters' covariance cannot be computed")?;
+        let covariance = covariance(&fit.slopes)?;
         let error = |(i, datum): (usize, &Datum)| {
             let found = residual(datum, fit.found[i]);
             let row = fit.slopes.row(i);
