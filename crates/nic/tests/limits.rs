@@ -108,7 +108,10 @@ fn connect_ib_reads() {
     let cib = profile("cib");
     let (inbound, rx) = (reads(&cib), cib.rx);
     expect(&cib, &inbound, Resource::RxUnits, units(rx.units, &[rx.packet, rx.dma_read]), EXACT);
-    expect(&cib, &Mix { payload: 128, ..inbound }, Resource::LinkBandwidth, 76.2, 0.045); // atc16-tab4-read-128
+    // LRH, BTH, AETH, ICRC and VCRC (IB specification, volume 1, 5.2) about 128 bytes.
+    let packet = 128 + 8 + 12 + 4 + 4 + 2 + cib.link.packet_overhead;
+    let link = f64::from(cib.link.ports) * cib.link.port_bytes_per_s as f64 / 1e6 / f64::from(packet);
+    expect(&cib, &Mix { payload: 128, ..inbound }, Resource::LinkBandwidth, link, EXACT); // atc16-tab4-read-128
     let answers = units(rx.units, &[rx.packet, rx.dma_write, rx.requester_cqe]);
     expect(&cib, &Mix { pattern: Pattern::Outbound, ..inbound }, Resource::RxUnits, answers, EXACT);
 }
