@@ -1,7 +1,6 @@
 //! The fit: what comes out should be what was measured, and parameters what they could be.
 
-use crate::narrow;
-use crate::space::Space;
+use crate::space::{Free, Space};
 use doorbell_lab::calibration::{Datum, Target};
 use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
 use nalgebra::storage::Owned;
@@ -31,7 +30,7 @@ pub(crate) fn residual(datum: &Datum, found: f64) -> f64 {
 }
 
 /// What is found, on a scale of standard errors, whatever was measured.
-pub(crate) fn scaled(datum: &Datum, found: f64) -> f64 {
+fn scaled(datum: &Datum, found: f64) -> f64 {
     match datum.target {
         Target::Holds => residual(datum, found),
         Target::Number(_) | Target::Between(..) => found.max(f64::MIN_POSITIVE).ln() / datum.error,
@@ -46,11 +45,9 @@ pub(crate) struct Fit {
     /// How residuals of the data change with each parameter there, a row for each datum.
     pub(crate) slopes: DMatrix<f64>,
     /// How what is found moves, in standard errors of the data.
-    pub(crate) moves: DMatrix<f64>,
+    pub(crate) moves: Sides,
     /// The same of assumed parameters.
-    pub(crate) assumed: DMatrix<f64>,
-    /// Between which values of each assumed one it moves in proportion, where that is not everywhere.
-    pub(crate) ranges: Vec<Option<[f64; 2]>>,
+    pub(crate) assumed: Sides,
     /// How often all data were looked at, beside slopes.
     pub(crate) looks: usize,
     /// How the search ended, in its own words.
@@ -88,18 +85,9 @@ pub(crate) fn fit(space: &Space, data: &[Datum], look: &Look<'_>) -> Result<Fit,
             }
         }
     };
-    let (slopes, moves) = (ends.slopes(data, residual), ends.slopes(data, scaled));
-    let assumed = narrow::look(space, data, problem.z.as_slice(), &found, look)?;
-    Ok(Fit {
-        z: problem.z.as_slice().to_vec(),
-        found,
-        slopes,
-        moves,
-        assumed: assumed.moves,
-        ranges: assumed.ranges,
-        looks,
-        ended,
-    })
+    let (slopes, moves) = (ends.slopes(data, residual), ends.sides(data, &found, scaled));
+    let assumed = problem.ends_of_assumed()?.sides(data, &found, scaled);
+    Ok(Fit { z: problem.z.as_slice().to_vec(), found, slopes, moves, assumed, looks, ended })
 }
 
 /// What is looked for: the data, then the parameters.
@@ -161,6 +149,15 @@ impl Problem<'_> {
         let far = steps.iter().map(|ends| ends.map(|(_, far)| far)).collect();
         Ok(Ends { far, there })
     }
+
+    /// The same of assumed parameters, each as far as it is likely to be.
+    fn ends_of_assumed(&self) -> Result<Ends, String> {
+        let ends = |i: usize| [-1.0, 1.0].map(|to| moved(self.z.as_slice(), self.space.free.len() + i, to));
+        let assumed = &self.space.assumed;
+        let there = (self.look)(&(0..assumed.len()).flat_map(ends).collect::<Vec<_>>())?;
+        let far = |free: &Free| [-1.0, 1.0].map(|to| free.spread.at(free.value(to)));
+        Ok(Ends { far: assumed.iter().map(far).collect(), there })
+    }
 }
 
 /// Of parameters that do this to the data, on their scales, on which each has a variance of 1 without data.
@@ -174,32 +171,52 @@ pub(crate) fn covariance(slopes: &DMatrix<f64>) -> Result<DMatrix<f64>, String> 
 }
 
 /// A place with one number of it changed; what it leaves out is 0.
-pub(crate) fn moved(here: &[f64], i: usize, to: f64) -> Vec<f64> {
+fn moved(here: &[f64], i: usize, to: f64) -> Vec<f64> {
     let mut z = here.to_vec();
     z.resize(here.len().max(i + 1), 0.0);
     z[i] = to;
     z
 }
 
+/// How data change with each parameter, where there is less of it and where there is more: a row for each datum.
+pub(crate) type Sides = [DMatrix<f64>; 2];
+
 /// What is found where each parameter is less, and where it is more.
-pub(crate) struct Ends {
+struct Ends {
     /// How far down and up each goes.
-    pub(crate) far: Vec<[f64; 2]>,
+    far: Vec<[f64; 2]>,
     /// Of each parameter both, one after the other.
-    pub(crate) there: Vec<Vec<f64>>,
+    there: Vec<Vec<f64>>,
 }
 
 impl Ends {
     /// How a measure of each datum changes with each parameter: a row for each datum.
-    pub(crate) fn slopes(&self, data: &[Datum], measure: impl Fn(&Datum, f64) -> f64) -> DMatrix<f64> {
+    fn slopes(&self, data: &[Datum], measure: impl Fn(&Datum, f64) -> f64) -> DMatrix<f64> {
         DMatrix::from_fn(data.len(), self.far.len(), |datum, parameter| {
-            let [below, above] =
-                [0, 1].map(|end| measure(&data[datum], self.there[2 * parameter + end][datum]));
+            let [below, above] = [0, 1].map(|end| measure(&data[datum], self.at(parameter, end)[datum]));
             let [down, up] = self.far[parameter];
-            // One that cannot be moved does nothing.
-            if up == down { 0.0 } else { (above - below) / (up - down) }
+            slope(above - below, up - down)
         })
     }
+
+    /// The same to both sides of a place at which this is found.
+    fn sides(&self, data: &[Datum], found: &[f64], measure: impl Fn(&Datum, f64) -> f64) -> Sides {
+        [0, 1].map(|end| {
+            DMatrix::from_fn(data.len(), self.far.len(), |datum, parameter| {
+                let there = measure(&data[datum], self.at(parameter, end)[datum]);
+                slope(there - measure(&data[datum], found[datum]), self.far[parameter][end])
+            })
+        })
+    }
+
+    fn at(&self, parameter: usize, end: usize) -> &[f64] {
+        &self.there[2 * parameter + end]
+    }
+}
+
+/// What cannot be moved does nothing.
+fn slope(rise: f64, far: f64) -> f64 {
+    if far == 0.0 { 0.0 } else { rise / far }
 }
 
 impl LeastSquaresProblem<f64, Dyn, Dyn> for Problem<'_> {
@@ -236,13 +253,16 @@ impl LeastSquaresProblem<f64, Dyn, Dyn> for Problem<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::Free;
     use crate::sure::Sure;
 
     fn space() -> Space {
         let free = |(name, range)| Free::new(name, range);
         let [a, b, c] = [("a", [10.0, 90.0]), ("b", [0.0, 60.0]), ("c", [1.0, 100.0])].map(free);
         Space::with(vec![a, b, c], vec![free(("d", [5.0, 50.0]))])
+    }
+
+    fn profile() -> doorbell_nic::Profile {
+        doorbell_nic::Profile::named("cx").unwrap()
     }
 
     fn datum(id: &str, target: Target) -> Datum {
@@ -271,11 +291,16 @@ mod tests {
         let [a, b, c] = [0, 1, 2].map(|i| space().free[i].value(fit.z[i]));
         assert!((a - 25.0).abs() < 0.3 && (b - 35.0).abs() < 0.5, "{a}, {b}");
         assert_eq!(c, 10.0, "the middle of its range");
-        let sure = Sure::of(&fit, &data).unwrap();
+        let sure = Sure::of(&profile(), &fit, &data).unwrap();
         assert!(sure.deviation(0) < 0.05 && sure.deviation(2) == 1.0);
         assert!(sure.is_unknown(2) && !sure.is_unknown(1));
-        let per_error = fit.assumed[(0, 0)] * 0.01;
-        assert!((per_error - 10f64.ln() / 3.29).abs() < 0.01, "{per_error}: what is assumed moves data, too");
+        for side in &fit.assumed {
+            let per_error = side[(0, 0)] * 0.01;
+            assert!(
+                (per_error - 10f64.ln() / 3.29).abs() < 0.01,
+                "{per_error}: what is assumed moves data, too"
+            );
+        }
     }
 
     /// What a datum errs by without it is what a fit without it says.
@@ -286,7 +311,7 @@ mod tests {
             datum("a", Target::Number(26.0)),
             datum("twice b", Target::Number(66.0)),
         ];
-        let sure = Sure::of(&fit(&space(), &all, &found).unwrap(), &all).unwrap();
+        let sure = Sure::of(&profile(), &fit(&space(), &all, &found).unwrap(), &all).unwrap();
         let without = |z: &[Vec<f64>]| found(z).map(|f| f.into_iter().map(|f| f[..2].to_vec()).collect());
         let fit = fit(&space(), &all[..2], &without).unwrap();
         let there = found(&[fit.z]).unwrap()[0][2] / 66.0 - 1.0;

@@ -1,8 +1,8 @@
 //! Sets all calibrated parameters of a profile at once, from the data that it declares: `cargo xtask calibrate`.
 #![forbid(unsafe_code)]
 
+mod draws;
 mod fit;
-mod narrow;
 mod space;
 mod sure;
 mod text;
@@ -78,13 +78,14 @@ fn calibrate(name: &str, dry: bool) -> Result<(), String> {
         calibration::observe(&ctx, &profiles, &data).map_err(|error| error.to_string())
     };
     let fit = fit::fit(&space, &data, &look)?;
+    let sure = sure::Sure::of(&profile, &fit, &data)?;
+    let draws = draws::draw(&space, &data, &fit, &|z| space.profile(z).is_ok(), &look)?;
     bar.0.finish_and_clear();
-    let sure = sure::Sure::of(&fit, &data)?;
-    print!("{}", text::report(&profile, &space, &data, &fit, &sure));
+    print!("{}", text::report(&profile, &space, &data, &fit, &sure, &draws));
     if dry {
         return Ok(());
     }
-    let written = written::with(&text, &space, &data, &fit, &sure)?;
+    let written = written::with(&text, &space, &data, &fit, &sure, &draws)?;
     // What is written must be a profile.
     Profile::parse(&format!("{name}.toml"), &written).map_err(|e| e.to_string())?;
     std::fs::write(&path, written).map_err(|e| format!("cannot write {}: {e}", path.display()))

@@ -85,11 +85,6 @@ impl Space {
         self.profile.with_followers(moved.map(|(free, &z)| (free.name.as_str(), free.value(z))))
     }
 
-    /// What an assumed parameter could be where it is one of these values only; `None` where that is one.
-    pub(crate) fn within(&self, name: &str, range: [f64; 2]) -> Option<Spread> {
-        self.profile.parameters.iter().find(|p| p.name == name)?.spread_within(range)
-    }
-
     /// The profile with the values at a place.
     ///
     /// # Errors

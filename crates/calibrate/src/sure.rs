@@ -1,8 +1,10 @@
 //! How sure the values are that a fit has found.
 
 use crate::fit::{Fit, covariance, residual};
-use doorbell_lab::calibration::{Datum, Target};
+use doorbell_lab::calibration::{Datum, ERROR_OF_SYSTEMS, ERROR_OF_VERBS, Target};
+use doorbell_nic::{ModelError, Profile};
 use nalgebra::DMatrix;
+use std::collections::BTreeSet;
 
 /// How sure they are: to first order about the place that was found.
 pub(crate) struct Sure {
@@ -10,7 +12,13 @@ pub(crate) struct Sure {
     pub(crate) covariance: DMatrix<f64>,
     /// Of each datum: how much more is found than was measured, relative to that; and the same where the profile is set from the others.
     pub(crate) errors: Vec<Option<(f64, f64)>>,
+    /// Beside what parameters explain.
+    pub(crate) model: ModelError,
 }
+
+/// Standard errors of the model that are supposed before any datum tells of them: as many as this count as much as those
+/// that data tell of. They are those that the data were given.
+const SUPPOSED: f64 = 3.0;
 
 /// Correlation from which on two parameters cannot be told apart.
 const ALIKE: f64 = 0.8;
@@ -23,7 +31,7 @@ impl Sure {
     ///
     /// # Errors
     /// As [`covariance`].
-    pub(crate) fn of(fit: &Fit, data: &[Datum]) -> Result<Sure, String> {
+    pub(crate) fn of(profile: &Profile, fit: &Fit, data: &[Datum]) -> Result<Sure, String> {
         let covariance = covariance(&fit.slopes)?;
         let error = |(i, datum): (usize, &Datum)| {
             let found = residual(datum, fit.found[i]);
@@ -34,8 +42,9 @@ impl Sure {
             let left_out = found / (1.0 - leverage).max(f64::EPSILON);
             matches!(datum.target, Target::Number(_)).then(|| (relative(found), relative(left_out)))
         };
-        let errors = data.iter().enumerate().map(error).collect();
-        Ok(Sure { covariance, errors })
+        let errors: Vec<Option<(f64, f64)>> = data.iter().enumerate().map(error).collect();
+        let model = model(profile, fit, data, &errors)?;
+        Ok(Sure { covariance, errors, model })
     }
 
     /// Standard deviation of a parameter, on its scale.
@@ -58,4 +67,46 @@ impl Sure {
         let pairs = all.clone().flat_map(|a| (0..a).map(move |b| (b, a)));
         pairs.map(|(a, b)| (a, b, self.correlation(a, b))).filter(|(.., c)| c.abs() > ALIKE).collect()
     }
+}
+
+/// How far data are off that were left out, less what parameters explain of it.
+fn model(
+    profile: &Profile,
+    fit: &Fit,
+    data: &[Datum],
+    errors: &[Option<(f64, f64)>],
+) -> Result<ModelError, String> {
+    let slopes = slopes_of_numbers(fit, data);
+    let covariance = covariance(&slopes)?;
+    let of_systems: BTreeSet<&str> = {
+        let systems = &profile.measured.systems;
+        systems.iter().flat_map(|m| m.claims.iter().chain(&m.runs)).map(String::as_str).collect()
+    };
+    let error = |of_system: bool, usual: f64| {
+        let own = |i: usize| {
+            let left_out = (1.0 + errors[i]?.1).ln();
+            let leverage = (slopes.row(i) * &covariance * slopes.row(i).transpose())[(0, 0)];
+            let explained = leverage / (1.0 - leverage).max(f64::EPSILON) * data[i].error.powi(2);
+            // What is known little of without a datum tells little of the model.
+            let weight = (usual.powi(2) / (usual.powi(2) + explained)).powi(2);
+            Some((weight * (left_out.powi(2) - explained), weight))
+        };
+        let group = (0..data.len()).filter(|&i| of_systems.contains(&*data[i].id) == of_system);
+        let told = group.filter_map(own);
+        let (sum, weight) = told.fold((0.0, 0.0), |(sum, all), (own, weight)| (sum + own, all + weight));
+        ((sum.max(0.0) + SUPPOSED * usual.powi(2)) / (weight + SUPPOSED)).sqrt()
+    };
+    Ok(ModelError { verbs: error(false, ERROR_OF_VERBS), systems: error(true, ERROR_OF_SYSTEMS) })
+}
+
+/// What all parameters do to data that are numbers; a range tells of them only where it is left.
+fn slopes_of_numbers(fit: &Fit, data: &[Datum]) -> DMatrix<f64> {
+    let (free, assumed) = (fit.moves[0].ncols(), fit.assumed[0].ncols());
+    DMatrix::from_fn(data.len(), free + assumed, |datum, i| {
+        let (sides, i) = if i < free { (&fit.moves, i) } else { (&fit.assumed, i - free) };
+        match data[datum].target {
+            Target::Number(_) => (sides[0][(datum, i)] + sides[1][(datum, i)]) / 2.0,
+            Target::Between(..) | Target::Holds => 0.0,
+        }
+    })
 }

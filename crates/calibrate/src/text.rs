@@ -1,5 +1,6 @@
 //! What a calibration prints.
 
+use crate::draws::Draws;
 use crate::fit::Fit;
 use crate::space::Space;
 use crate::sure::Sure;
@@ -23,7 +24,14 @@ fn target(datum: &Datum) -> String {
 }
 
 /// The values, what comes out of them, and how sure they are.
-pub(crate) fn report(profile: &Profile, space: &Space, data: &[Datum], fit: &Fit, sure: &Sure) -> String {
+pub(crate) fn report(
+    profile: &Profile,
+    space: &Space,
+    data: &[Datum],
+    fit: &Fit,
+    sure: &Sure,
+    draws: &Draws,
+) -> String {
     let mut text = format!(
         "{}: {} parameters from {} data; {} looks at all data, ended: {}\n\nParameters: value, range without data, 90% interval with them\n",
         profile.name,
@@ -71,5 +79,13 @@ pub(crate) fn report(profile: &Profile, space: &Space, data: &[Datum], fit: &Fit
     if alike.is_empty() {
         text += "  none\n";
     }
+    let _ = writeln!(
+        text,
+        "\nThe model's own error: {:.1}% of verbs, {:.1}% of systems\n{} draws; what they were taken from is worth {:.0}",
+        sure.model.verbs * 100.0,
+        sure.model.systems * 100.0,
+        draws.places.len(),
+        draws.worth
+    );
     text
 }

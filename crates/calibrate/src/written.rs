@@ -1,16 +1,17 @@
 //! The profile with what was found, its other lines as they were.
 
+use crate::draws::Draws;
 use crate::fit::Fit;
 use crate::space::Space;
 use crate::sure::Sure;
-use doorbell_lab::calibration::{Datum, Target};
+use doorbell_lab::calibration::Datum;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
 /// Digits after the point of what is written beside values.
 const DIGITS: f64 = 1e4;
 
-/// Slopes that are told, in standard errors of a datum.
-const LEAST: f64 = 0.01;
+/// The same of standard deviations.
+const DIGITS_OF_STEPS: f64 = 1e2;
 
 fn short(x: f64) -> f64 {
     // Not -0.
@@ -27,12 +28,13 @@ pub(crate) fn with(
     data: &[Datum],
     fit: &Fit,
     sure: &Sure,
+    draws: &Draws,
 ) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|e| format!("the profile cannot be read: {e}"))?;
     for (name, value) in space.values(&fit.z) {
         set(&mut document, &name, value).ok_or_else(|| format!("{name} is not in the file itself"))?;
     }
-    document["calibrated"] = Item::Table(calibrated(space, data, fit, sure));
+    document["calibrated"] = Item::Table(calibrated(space, data, fit, sure, draws));
     Ok(document.to_string())
 }
 
@@ -57,7 +59,7 @@ fn list<T: Into<Value>>(items: impl IntoIterator<Item = T>) -> Array {
     list
 }
 
-fn calibrated(space: &Space, data: &[Datum], fit: &Fit, sure: &Sure) -> Table {
+fn calibrated(space: &Space, data: &[Datum], fit: &Fit, sure: &Sure, draws: &Draws) -> Table {
     let mut table = Table::new();
     table
         .decor_mut()
@@ -66,10 +68,6 @@ fn calibrated(space: &Space, data: &[Datum], fit: &Fit, sure: &Sure) -> Table {
         let mut met = InlineTable::new();
         met.insert("id", datum.id.as_str().into());
         met.insert("found", short(found).into());
-        met.insert("within", datum.error.into());
-        if let Target::Between(least, most) = datum.target {
-            met.insert("between", Value::Array([least, most].into_iter().collect()));
-        }
         if let Some((error, left_out)) = errors {
             met.insert("error", short(*error).into());
             met.insert("left_out", short(*left_out).into());
@@ -77,34 +75,22 @@ fn calibrated(space: &Space, data: &[Datum], fit: &Fit, sure: &Sure) -> Table {
         met
     });
     table["data"] = list(met).into();
-    table["ranges"] = Item::Table(ranges(space, fit));
-    table["slopes"] = Item::Table(slopes(space, data, fit));
+    table["model"] = InlineTable::from_iter([
+        ("verbs", Value::from(short(sure.model.verbs))),
+        ("systems", short(sure.model.systems).into()),
+    ])
+    .into();
+    table["draws"] = Item::Table(written(space, fit, draws));
     table
 }
 
-/// Of assumed parameters, where they are narrower than assumed.
-fn ranges(space: &Space, fit: &Fit) -> Table {
+/// How far each parameter is away from its value, by draw.
+fn written(space: &Space, fit: &Fit, draws: &Draws) -> Table {
     let mut table = Table::new();
-    for (free, range) in space.assumed.iter().zip(&fit.ranges) {
-        if let Some(range) = range {
-            table[&free.name] = Value::Array(range.iter().copied().collect()).into();
-        }
-    }
-    table
-}
-
-/// What each parameter does to each datum, as far as that is anything.
-fn slopes(space: &Space, data: &[Datum], fit: &Fit) -> Table {
-    let columns = fit.moves.column_iter().chain(fit.assumed.column_iter());
-    let mut table = Table::new();
-    for (free, column) in space.free.iter().chain(&space.assumed).zip(columns) {
-        let mut own = InlineTable::new();
-        for (datum, &slope) in data.iter().zip(column.iter()).filter(|(_, slope)| slope.abs() >= LEAST) {
-            own.insert(&datum.id, short(slope).into());
-        }
-        if !own.is_empty() {
-            table[&free.name] = own.into();
-        }
+    for (i, free) in space.free.iter().chain(&space.assumed).enumerate() {
+        let value = fit.z.get(i).copied().unwrap_or(0.0);
+        let steps = draws.places.iter().map(|z| ((z[i] - value) * DIGITS_OF_STEPS).round() / DIGITS_OF_STEPS);
+        table[&free.name] = Value::Array(steps.map(|step| step + 0.0).collect()).into();
     }
     table
 }
@@ -131,19 +117,24 @@ mod tests {
         let data = calibration::data(&Profile::named("cx").unwrap()).unwrap();
         let z: Vec<f64> = (0..space.free.len()).map(|i| i as f64 / 10.0).collect();
         let slopes = DMatrix::from_element(data.len(), z.len(), 0.5);
-        let assumed = DMatrix::from_element(data.len(), space.assumed.len(), 0.001);
-        let ranges = vec![None; space.assumed.len()];
-        let (found, moves) = (vec![10.0; data.len()], slopes.clone());
-        let fit = Fit { found, looks: 1, ended: String::new(), z, slopes, moves, assumed, ranges };
-        let written = with(text, &space, &data, &fit, &Sure::of(&fit, &data).unwrap()).unwrap();
+        let assumed =
+            [0.001, 0.002].map(|slope| DMatrix::from_element(data.len(), space.assumed.len(), slope));
+        let (found, moves) = (vec![10.0; data.len()], [slopes.clone(), slopes.clone()]);
+        let fit = Fit { found, looks: 1, ended: String::new(), z, slopes, moves, assumed };
+        let sure = Sure::of(&Profile::named("cx").unwrap(), &fit, &data).unwrap();
+        let places = vec![[fit.z.clone(), vec![0.5; space.assumed.len()]].concat(); 3];
+        let draws = Draws { places, worth: 1.0 };
+        let written = with(text, &space, &data, &fit, &sure, &draws).unwrap();
         let profile = Profile::parse("cx.toml", &written).unwrap();
         for (name, value) in space.values(&fit.z) {
             let found = profile.parameters.iter().find(|p| p.name == name).unwrap();
             assert_eq!(found.value, value, "{name}");
         }
         let calibrated = profile.calibrated.unwrap();
-        assert_eq!(calibrated.slopes.len(), space.free.len(), "what does nothing is not told");
-        assert!(calibrated.slopes.values().all(|of| of.len() == data.len()));
+        let away = |free: &[crate::space::Free], steps: f64| {
+            free.iter().all(|free| calibrated.draws[&free.name] == [steps; 3])
+        };
+        assert!(away(&space.free, 0.0) && away(&space.assumed, 0.5), "{:?}", calibrated.draws);
         assert_eq!(calibrated.data.len(), data.len());
         let lines = |text: &str| -> Vec<String> {
             let before = text.split("\n# Written by").next().unwrap_or(text);
@@ -151,7 +142,7 @@ mod tests {
         };
         assert_eq!(lines(text), lines(&written));
         // Once more, and nothing changes.
-        let again = with(&written, &space, &data, &fit, &Sure::of(&fit, &data).unwrap()).unwrap();
+        let again = with(&written, &space, &data, &fit, &sure, &draws).unwrap();
         assert_eq!(again, written);
     }
 }

@@ -25,8 +25,8 @@ pub use parts::{NicCache, Part};
 pub use pattern::Pattern;
 pub use profile::{
     Atomics, Basis, Bounds, Caches, Calibrated, Device, DeviceId, Hierarchy, Host, Link, Measured, Met,
-    NINETY_PERCENT, Nic, Parameter, Pcie, PcieSpeed, Profile, ProfileError, Rx, Spread, SystemMeasured, Tcp,
-    Tx, Unit, VerbsMeasured,
+    ModelError, NINETY_PERCENT, Nic, Parameter, Pcie, PcieSpeed, Profile, ProfileError, Rx, Spread,
+    SystemMeasured, Tcp, Tx, Unit, VerbsMeasured,
 };
 pub use relax::More;
 pub use resource::Resource;

@@ -122,6 +122,18 @@ fn wrong_values_are_refused_in_one_sentence() {
 }
 
 #[test]
+fn draws_are_of_parameters_and_as_many_of_each() {
+    let drawn = |name: &str| error_with("\"tx.send_ns\" =", &format!("\"{name}\" = [1.0]"));
+    assert!(
+        drawn("tx.sent_ns")
+            .ends_with("calibrated.draws has tx.sent_ns, which is no parameter of this profile")
+    );
+    assert!(
+        drawn("tx.send_ns").ends_with("calibrated.draws.\"tx.send_ns\" is to have 39 numbers, as the others")
+    );
+}
+
+#[test]
 fn a_basis_needs_its_own_notes() {
     let lanes = |notes: &str| error_with("lanes =", &format!("lanes = {{ value = 8, {notes} }}"));
     assert!(lanes(r#"basis = "published""#).contains("pcie.lanes is published: it needs `source`"));
@@ -572,6 +584,8 @@ fn a_profile_says_what_it_was_set_from() {
     assert_eq!((moved.moved_to.as_deref(), &moved.measured), (Some("e7520"), &profile("cx3").measured));
     assert_eq!(set(&moved, &[("tx.units", 3.0)]).unwrap().moved_to, moved.moved_to);
     assert_eq!(profile("cx3").on_host("e5-2450").unwrap().moved_to, None);
+    let drawn = &moved.calibrated.as_ref().unwrap().draws;
+    assert!(drawn.contains_key("tx.send_ns") && !drawn.keys().any(|name| name.starts_with("host.")));
     for (from, to, part) in [
         ("[8, 64]", "[64, 8]", "a range begins at 64, but ends at 8"),
         ("[8, 64]", "[8]", "invalid length 1"),

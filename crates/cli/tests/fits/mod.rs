@@ -32,7 +32,6 @@ const OPTIONAL: [&str; 31] = [
     "intervals",
     "error",
     "left_out",
-    "between",
     "median_error",
     "largest_error",
     "runs",
@@ -92,9 +91,9 @@ pub(crate) fn only(name: &str, json: &Value) {
             change(other.pointer_mut(&at).and_then(Value::as_object_mut).expect("it is an object"));
             validator.is_valid(&other)
         };
-        // A parameter may act on any datum, and any may be narrowed to other numbers.
+        // Any parameter may be drawn, or not.
         let more = |object: &mut Map<String, Value>| _ = object.insert("more".into(), 1.into());
-        let takes_more = at.contains("/slopes/") || at.ends_with("/calibrated/ranges");
+        let takes_more = at.ends_with("/calibrated/draws");
         assert!(takes_more || !fits_with(&more), "{name}: {at}/more fits");
         let keys = json.pointer(&at).and_then(Value::as_object).expect("it is an object").keys();
         for key in keys.filter(|key| !is_optional(name, &at, key)) {
@@ -104,9 +103,8 @@ pub(crate) fn only(name: &str, json: &Value) {
 }
 
 fn is_optional(name: &str, at: &str, key: &str) -> bool {
+    let of_draws = at.ends_with("/calibrated/draws");
     // A measurement may say nothing of some of these.
-    // A parameter acts on some data, whichever.
-    let of_slopes = at.contains("/slopes") || at.ends_with("/calibrated/ranges");
     let of_measurements = at.contains("/measured/")
         && (["size", "batch", "qps", "machines", "threads", "window", "claims", "within", "of"]
             .contains(&key));
@@ -121,7 +119,7 @@ fn is_optional(name: &str, at: &str, key: &str) -> bool {
     // There may be none of all processes together.
     let of_all = name == "run-stats-all" && at.is_empty() && key == "workload";
     OPTIONAL.contains(&key)
-        || of_slopes
+        || of_draws
         || of_all
         || of_measurements
         || of_a_class

@@ -5,13 +5,14 @@ mod draws;
 pub(crate) mod interval;
 
 pub use causes::Cause;
+pub use draws::DRAWS;
 
 use crate::explain::all;
 use crate::plan::{Control, Run};
 use crate::results::{MeasuredTime, Ran};
 use crate::simulate::SimulateError;
 use crate::systems::SystemWorkload;
-use doorbell_nic::Profile;
+use doorbell_nic::{ModelError, Profile};
 use doorbell_workload::{Profiles, Resolved};
 pub(crate) use draws::Uncertain;
 use interval::relative;
@@ -19,9 +20,6 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use schemars::JsonSchema;
 use serde::Serialize;
-
-/// Runs with drawn parameters: with the one whose parameters are those of the profile, at most 40.
-pub const DRAWS: usize = 39;
 
 /// Within what a result lies with 90% probability, as far as the profile's ranges and data tell.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -122,8 +120,8 @@ pub(crate) struct Drawn {
     steps: Vec<Vec<f64>>,
     /// By draw: the profiles, in their order.
     pub(crate) profiles: Vec<Vec<Profile>>,
-    /// Errors of the model, of verbs and of systems.
-    model: [f64; 2],
+    /// The largest of those of the profiles.
+    model: ModelError,
 }
 
 impl Drawn {
@@ -150,21 +148,19 @@ impl Drawn {
         let names = names.collect();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let (mut all, mut steps) = (Vec::new(), Vec::new());
-        let mut walks: Vec<_> = uncertain.iter().map(Uncertain::walk).collect();
-        for _ in 0..DRAWS {
-            let drawn: Option<Vec<_>> = walks.iter_mut().map(|walk| walk.draw(&mut random)).collect();
-            let drawn =
-                drawn.ok_or("values that are drawn from the profile's ranges are none that it may have")?;
+        for i in 0..DRAWS {
+            let drawn = uncertain.iter().map(|u| u.draw(i, &mut random)).collect::<Result<Vec<_>, _>>()?;
             let place = |p: &Profile| uncertain.iter().position(|u| u.profile.name == p.name);
             all.push(profiles.iter().filter_map(|p| Some(drawn[place(p)?].0.clone())).collect());
             steps.push(drawn.into_iter().flat_map(|(_, steps)| steps).collect());
         }
-        let largest = |of_system| uncertain.iter().map(|u| u.model(of_system)).fold(0.0, f64::max);
-        Ok(Drawn { names, steps, profiles: all, model: [largest(false), largest(true)] })
+        let largest = |of: fn(ModelError) -> f64| uncertain.iter().map(|u| of(u.model())).fold(0.0, f64::max);
+        let model = ModelError { verbs: largest(|m| m.verbs), systems: largest(|m| m.systems) };
+        Ok(Drawn { names, steps, profiles: all, model })
     }
 
     /// The model's own error: a relative standard error.
     pub(crate) fn model(&self, of_system: bool) -> f64 {
-        self.model[usize::from(of_system)]
+        if of_system { self.model.systems } else { self.model.verbs }
     }
 }

@@ -13,12 +13,27 @@ use std::collections::BTreeMap;
 pub struct Calibrated {
     /// The data, and what was found for each.
     pub data: Vec<Met>,
-    /// By parameter that is assumed: between which of its values the data move in proportion to it, where these are not all of
-    /// its range. Beyond lies a cliff which the data are not beyond.
-    pub ranges: BTreeMap<String, [f64; 2]>,
-    /// By parameter, of those that are uncertain: how far one standard deviation more of it ([`Spread`]) moves what is found for a
-    /// datum, in standard errors of that; data that it does not move are absent.
-    pub slopes: BTreeMap<String, BTreeMap<String, f64>>,
+    /// The model's own error.
+    pub model: ModelError,
+    /// By parameter, of those that are uncertain: how many standard deviations ([`Spread`]) it is away from its value in each of some draws
+    /// from what all of them could be together, with the data.
+    pub draws: BTreeMap<String, Vec<f64>>,
+}
+
+impl Calibrated {
+    /// That it is of these parameters.
+    pub(super) fn check(&self, parameters: &[Parameter]) -> Result<(), String> {
+        let draws = self.draws.values().next().map_or(0, Vec::len);
+        for (name, steps) in &self.draws {
+            if !parameters.iter().any(|parameter| parameter.name == *name) {
+                return Err(format!("calibrated.draws has {name}, which is no parameter of this profile"));
+            }
+            if steps.len() != draws || steps.iter().any(|step| !step.is_finite()) {
+                return Err(format!("calibrated.draws.\"{name}\" is to have {draws} numbers, as the others"));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// How a datum is met.
@@ -29,17 +44,22 @@ pub struct Met {
     pub id: String,
     /// What is found with the values that the profile has; 1 or 0 for a statement that holds or does not.
     pub found: f64,
-    /// How far off it may be: its relative standard error.
-    pub within: f64,
-    /// Between which numbers it is to be, where that is what was measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub between: Option<[f64; 2]>,
     /// How much more is found than was measured, relative to that; none for a statement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
     /// The same where the profile is set from the other data alone, to first order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<f64>,
+}
+
+/// How far the model is off whatever its parameters are: relative standard errors, from data that were left out.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModelError {
+    /// Of a workload of verbs.
+    pub verbs: f64,
+    /// Of a system.
+    pub systems: f64,
 }
 
 /// Standard deviations of a normal distribution between which 90% of it lies.
@@ -85,8 +105,6 @@ pub struct Spread {
     above: f64,
     /// The least that is counted, of what is counted.
     whole: Option<f64>,
-    /// Beyond which it is not, whatever the distribution says.
-    ends: Option<[f64; 2]>,
 }
 
 /// Digits of a value that are kept.
@@ -109,7 +127,7 @@ impl Spread {
         // Of things that there may be none of, none.
         let least = range[0].min(1.0).ceil();
         let whole = matches!(unit, Unit::Count | Unit::Bytes).then_some(least);
-        Spread { scale: Scale::of(range), centre: 0.0, below: 1.0, above: 1.0, whole, ends: None }
+        Spread { scale: Scale::of(range), centre: 0.0, below: 1.0, above: 1.0, whole }
     }
 
     /// The same about a value of it, beside which there is as much of its distribution as beside the middle.
@@ -124,7 +142,6 @@ impl Spread {
     pub fn value(&self, steps: f64) -> f64 {
         let step = if steps < 0.0 { self.below } else { self.above };
         let value = self.scale.value(self.centre + steps * step);
-        let value = self.ends.map_or(value, |[least, most]| value.clamp(least, most));
         self.whole.map_or_else(|| rounded(value), |least| value.round().max(least))
     }
 
@@ -156,13 +173,6 @@ impl Parameter {
             _ if KNOWN.contains(&self.name.as_str()) => None,
             _ => Some(all.about(self.value)),
         }
-    }
-
-    /// The same where it is one of these values only; `None` where these are one.
-    pub fn spread_within(&self, [least, most]: [f64; 2]) -> Option<Spread> {
-        self.spread()?;
-        let ends = (least < most).then_some([least, most]);
-        ends.map(|ends| Spread { ends: Some(ends), ..Spread::of(ends, self.unit).about(self.value) })
     }
 
     /// What it could be, as far as that is a range.
@@ -216,15 +226,6 @@ mod tests {
     fn there_may_be_none_of_what_a_range_says_so_of() {
         let lowest = |range| Spread::of(range, Unit::Count).value(-9.0);
         assert_eq!((lowest([0.0, 16.0]), lowest([1.0, 16.0])), (0.0, 1.0));
-    }
-
-    #[test]
-    fn a_narrowed_spread_ends_where_it_is_said_to() {
-        let profile = crate::Profile::named("cib").unwrap();
-        let parameter = profile.parameters.iter().find(|p| p.name == "host.dram_ns").unwrap();
-        let spread = parameter.spread_within([80.0, 100.0]).unwrap();
-        assert_eq!([-9.0, 0.0, 9.0].map(|steps| spread.value(steps)), [80.0, parameter.value, 100.0]);
-        assert_eq!(parameter.spread_within([90.0, 90.0]), None);
     }
 
     /// About the end of its range it goes one way only, and as far as the other end.

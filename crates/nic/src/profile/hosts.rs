@@ -100,6 +100,11 @@ impl Profile {
         let of_host = |name: &str| ["host.", "hierarchy.", "tcp."].iter().any(|part| name.starts_with(part));
         let theirs = other.parameters.iter().filter(|p| of_host(&p.name)).map(|p| p.inherited_from(other));
         let own = self.parameters.into_iter().filter(|p| !of_host(&p.name));
+        // What its data say of another host is nothing about this one.
+        let calibrated = self.calibrated.map(|mut calibrated| {
+            calibrated.draws.retain(|name, _| !of_host(name));
+            calibrated
+        });
         let own_host = (self.host, self.hierarchy, self.tcp) == (other.host, other.hierarchy, other.tcp);
         Profile {
             name: format!("{} on {name}", self.name),
@@ -111,7 +116,7 @@ impl Profile {
             device: self.device,
             parameters: theirs.chain(own).collect(),
             measured: self.measured,
-            calibrated: self.calibrated,
+            calibrated,
             moved_to: if own_host { self.moved_to } else { Some(name.to_owned()) },
         }
     }

@@ -11,7 +11,7 @@ mod measured;
 mod parameter;
 mod tcp;
 
-pub use calibrated::{Calibrated, Met, NINETY_PERCENT, Spread};
+pub use calibrated::{Calibrated, Met, ModelError, NINETY_PERCENT, Spread};
 pub use device::{Atomics, Caches, Device, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
 pub use device_id::DeviceId;
 pub use hierarchy::Hierarchy;
@@ -94,7 +94,7 @@ struct File {
     caches: Option<Spanned<Section>>,
     #[serde(default)]
     measured: Measured,
-    calibrated: Option<Calibrated>,
+    calibrated: Option<Spanned<Calibrated>>,
 }
 
 /// Built-in profiles, by name.
@@ -107,15 +107,6 @@ const BUILT_IN: &[(&str, &str)] = &[
 ];
 
 impl Profile {
-    /// What a parameter could be beside its value, where that is known, as far as the profile's data leave it that.
-    pub fn spread_of(&self, parameter: &Parameter) -> Option<Spread> {
-        let range = self.calibrated.as_ref().and_then(|calibrated| calibrated.ranges.get(&parameter.name));
-        match range {
-            Some(range) => parameter.spread_within(*range),
-            None => parameter.spread(),
-        }
-    }
-
     /// Names of the built-in profiles.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
@@ -199,7 +190,12 @@ impl Profile {
         let (name, title) = (parsed.name.into_inner(), parsed.title);
         // What its base was set from tells nothing of what this one changes.
         let read = sections.read(reader, Named { name, title, device_id }, generation)?;
-        Ok(Profile { measured: parsed.measured, calibrated: parsed.calibrated, ..read })
+        if let Some(calibrated) = &parsed.calibrated {
+            let wrong = |message| Reader::new(file, text).error(calibrated.span().start, message);
+            calibrated.get_ref().check(&read.parameters).map_err(wrong)?;
+        }
+        let calibrated = parsed.calibrated.map(Spanned::into_inner);
+        Ok(Profile { measured: parsed.measured, calibrated, ..read })
     }
 
     /// The same with these values of parameters, each in its unit; a flag is 0 or 1. The parameters then say that

@@ -1,0 +1,202 @@
+//! What the parameters could be, all together, with the data: draws.
+//!
+//! What slopes say of the data makes proposals; what comes out with each says how likely it is to be taken (sampling, importance
+//! resampling without replacement: Gelman and others, Bayesian Data Analysis, 10.4). Beyond a cliff of which slopes know nothing, hardly any is.
+
+use crate::fit::{Fit, Look, residual};
+use crate::space::Space;
+use doorbell_lab::calibration::{Datum, Target};
+use doorbell_lab::uncertainty::DRAWS;
+use nalgebra::DVector;
+use rand_distr::{Distribution, StandardNormal, StandardUniform};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+use std::f64::consts::TAU;
+
+/// Proposals for each draw.
+const PROPOSALS: usize = 4;
+
+/// Steps of the walk between proposals, after which they have nothing to do with each other.
+const APART: u32 = 1000;
+
+/// Proposals that are made for one that a profile may have.
+const PATIENCE: u32 = 20;
+
+/// With which the walk begins.
+const SEED: u64 = 1;
+
+/// Draws, and how they came about.
+pub(crate) struct Draws {
+    /// By draw: places of all parameters, those that are set first.
+    pub(crate) places: Vec<Vec<f64>>,
+    /// As how many draws without slopes the proposals count (Kish's effective number).
+    pub(crate) worth: f64,
+}
+
+/// Draws from what parameters could be, as who looks says, about a fit.
+///
+/// # Errors
+/// As who looks, or if hardly any place is one that a profile may have: one sentence.
+pub(crate) fn draw(
+    space: &Space,
+    data: &[Datum],
+    fit: &Fit,
+    may_be: &dyn Fn(&[f64]) -> bool,
+    look: &Look<'_>,
+) -> Result<Draws, String> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
+    let mut walk = Walk::begin(space, data, fit);
+    let far_out = "what is drawn from the parameters' ranges is nothing that a profile may have";
+    let proposals: Option<Vec<Vec<f64>>> =
+        (0..DRAWS * PROPOSALS).map(|_| walk.propose(may_be, &mut random)).collect();
+    let proposals = proposals.ok_or(far_out)?;
+    let found = look(&proposals)?;
+    // How much likelier the data are than slopes say.
+    let beyond = |(z, found): (&Vec<f64>, &Vec<f64>)| {
+        likelihood(data.iter().zip(found).map(|(datum, &found)| residual(datum, found)))
+            - walk.likelihood(&DVector::from(z.clone()))
+    };
+    let beyond: Vec<f64> = proposals.iter().zip(&found).map(beyond).collect();
+    // The largest of these is drawn first, as if by weight.
+    let gumbel = |beyond: &f64| {
+        let uniform: f64 = StandardUniform.sample(&mut random);
+        beyond - (-uniform.ln()).ln()
+    };
+    let mut keyed: Vec<(f64, Vec<f64>)> = beyond.iter().map(gumbel).zip(proposals).collect();
+    keyed.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let places = keyed.into_iter().take(DRAWS).map(|(_, z)| z).collect();
+    Ok(Draws { places, worth: worth(&beyond) })
+}
+
+/// Of weights by their logarithms.
+fn worth(logarithms: &[f64]) -> f64 {
+    let largest = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights = logarithms.iter().map(|logarithm| (logarithm - largest).exp());
+    weights.clone().sum::<f64>().powi(2) / weights.map(|weight| weight * weight).sum::<f64>()
+}
+
+/// The logarithm of how likely data are that are so many standard errors off.
+fn likelihood(off: impl Iterator<Item = f64>) -> f64 {
+    -off.map(|off| off * off).sum::<f64>() / 2.0
+}
+
+/// A walk through what parameters could be, as slopes say: elliptical slice sampling (Murray, Adams, MacKay, 2010).
+struct Walk<'a> {
+    data: &'a [Datum],
+    fit: &'a Fit,
+    /// The place of the fit.
+    fitted: DVector<f64>,
+    at: DVector<f64>,
+}
+
+impl<'a> Walk<'a> {
+    fn begin(space: &Space, data: &'a [Datum], fit: &'a Fit) -> Walk<'a> {
+        let mut fitted = DVector::zeros(space.free.len() + space.assumed.len());
+        fitted.rows_mut(0, fit.z.len()).copy_from_slice(&fit.z);
+        Walk { data, fit, at: fitted.clone(), fitted }
+    }
+
+    fn propose(
+        &mut self,
+        may_be: &dyn Fn(&[f64]) -> bool,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Option<Vec<f64>> {
+        (0..PATIENCE).find_map(|_| {
+            (0..APART).for_each(|_| self.step(random));
+            let z = self.at.as_slice();
+            may_be(z).then(|| z.to_vec())
+        })
+    }
+
+    /// To a place on an ellipse through here and through one that is drawn without the data.
+    fn step(&mut self, random: &mut Xoshiro256PlusPlus) {
+        let mut normal = || -> f64 { StandardNormal.sample(random) };
+        let other = DVector::from_fn(self.at.len(), |_, _| normal());
+        let mut uniform = || -> f64 { StandardUniform.sample(random) };
+        let least = self.likelihood(&self.at) + uniform().ln();
+        let mut angle = uniform() * TAU;
+        let (mut low, mut high) = (angle - TAU, angle);
+        loop {
+            let there = &self.at * angle.cos() + &other * angle.sin();
+            if self.likelihood(&there) > least {
+                self.at = there;
+                return;
+            }
+            // Towards here, where it is likely enough.
+            if angle < 0.0 {
+                low = angle
+            } else {
+                high = angle
+            }
+            angle = low + uniform() * (high - low);
+        }
+    }
+
+    /// The logarithm of how likely the data are at a place, as slopes say.
+    fn likelihood(&self, z: &DVector<f64>) -> f64 {
+        let steps = z - &self.fitted;
+        let (below, above) = (steps.map(|step| step.min(0.0)), steps.map(|step| step.max(0.0)));
+        let free = self.fit.z.len();
+        let of_side = |side: usize, steps: &DVector<f64>| {
+            &self.fit.moves[side] * steps.rows(0, free)
+                + &self.fit.assumed[side] * steps.rows(free, steps.len() - free)
+        };
+        let moves = of_side(0, &below) + of_side(1, &above);
+        likelihood(self.data.iter().enumerate().map(|(i, datum)| match datum.target {
+            Target::Holds => moves[i],
+            Target::Number(_) | Target::Between(..) => {
+                residual(datum, self.fit.found[i] * (moves[i] * datum.error).exp())
+            }
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::Free;
+    use nalgebra::DMatrix;
+
+    /// Of a sum of two, one of which is assumed, and of a limit of which slopes, as they were taken, know nothing.
+    fn found(z: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, String> {
+        let of = |z: &Vec<f64>| {
+            let limit = if z[1] < -1.0 { 0.5 } else { 1.0 };
+            vec![10.0 * (0.1 * (z[0] + z[1])).exp(), 10.0 * limit]
+        };
+        Ok(z.iter().map(of).collect())
+    }
+
+    fn drawn() -> Vec<Vec<f64>> {
+        let free = |name| Free::new(name, [1.0, 100.0]);
+        let space = Space::with(vec![free("a")], vec![free("b")]);
+        let data = [("sum", 10.0), ("limited", 10.0)].map(|(id, n)| Datum::new(id, Target::Number(n), 0.01));
+        let slopes = || DMatrix::from_column_slice(2, 1, &[10.0, 0.0]);
+        let fit = Fit {
+            z: vec![0.0],
+            found: vec![10.0; 2],
+            slopes: slopes(),
+            moves: [slopes(), slopes()],
+            assumed: [slopes(), slopes()],
+            looks: 1,
+            ended: String::new(),
+        };
+        draw(&space, &data, &fit, &|_| true, &found).unwrap().places
+    }
+
+    /// The sum is kept, each of the two is not.
+    #[test]
+    fn draws_keep_to_the_data() {
+        let drawn = drawn();
+        assert_eq!(drawn.len(), DRAWS);
+        let deviation = |of: fn(&Vec<f64>) -> f64| {
+            (drawn.iter().map(|z| of(z).powi(2)).sum::<f64>() / drawn.len() as f64).sqrt()
+        };
+        let (sum, one) = (deviation(|z| z[0] + z[1]), deviation(|z| z[1]));
+        assert!(sum < 0.15 && one > 0.4, "{sum} {one}");
+    }
+
+    #[test]
+    fn what_slopes_do_not_see_is_seen() {
+        assert!(drawn().iter().all(|z| z[1] >= -1.0));
+    }
+}
