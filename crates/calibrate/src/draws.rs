@@ -29,6 +29,8 @@ const SEED: u64 = 1;
 pub(crate) struct Draws {
     /// By draw: places of all parameters, those that are set first.
     pub(crate) places: Vec<Vec<f64>>,
+    /// By draw: how far off the data are with it, in standard errors: the root of the mean square.
+    pub(crate) off: Vec<f64>,
     /// As how many draws without slopes the proposals count (Kish's effective number).
     pub(crate) worth: f64,
 }
@@ -62,10 +64,21 @@ pub(crate) fn draw(
         let uniform: f64 = StandardUniform.sample(&mut random);
         beyond - (-uniform.ln()).ln()
     };
-    let mut keyed: Vec<(f64, Vec<f64>)> = beyond.iter().map(gumbel).zip(proposals).collect();
-    keyed.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let places = keyed.into_iter().take(DRAWS).map(|(_, z)| z).collect();
-    Ok(Draws { places, worth: worth(&beyond) })
+    let keys: Vec<f64> = beyond.iter().map(gumbel).collect();
+    let mut drawn: Vec<usize> = (0..keys.len()).collect();
+    drawn.sort_by(|&a, &b| keys[b].total_cmp(&keys[a]));
+    drawn.truncate(DRAWS);
+    Ok(Draws {
+        places: drawn.iter().map(|&i| proposals[i].clone()).collect(),
+        off: drawn.iter().map(|&i| off(data, &found[i])).collect(),
+        worth: worth(&beyond),
+    })
+}
+
+/// How far off data are where this is found, in standard errors: the root of the mean square.
+pub(crate) fn off(data: &[Datum], found: &[f64]) -> f64 {
+    let squares = data.iter().zip(found).map(|(datum, &found)| residual(datum, found).powi(2));
+    (squares.sum::<f64>() / data.len() as f64).sqrt()
 }
 
 /// Of weights by their logarithms.

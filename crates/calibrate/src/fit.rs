@@ -75,7 +75,7 @@ pub(crate) fn fit(space: &Space, data: &[Datum], look: &Look<'_>) -> Result<Fit,
         let (there, report) = search.minimize(problem);
         problem = there;
         looks += report.number_of_evaluations;
-        let enough = report.objective_function > (1.0 - ENOUGH) * least;
+        let enough = report.objective_function >= (1.0 - ENOUGH) * least;
         least = least.min(report.objective_function);
         let found = problem.found.clone()?;
         if enough {

@@ -65,6 +65,9 @@ fn calibrate(name: &str, dry: bool) -> Result<(), String> {
     let profile = Profile::parse(&format!("{name}.toml"), &text).map_err(|e| e.to_string())?;
     let space = space::Space::of(&profile)?;
     let data = calibration::data(&profile)?;
+    if data.is_empty() {
+        return Err(format!("{name} names no data to be set from: `[measured]` of a profile lists them"));
+    }
     let interrupt = Arc::new(AtomicBool::new(false));
     let stop = interrupt.clone();
     ctrlc::set_handler(move || stop.store(true, Ordering::Relaxed)).map_err(|e| e.to_string())?;
@@ -88,5 +91,13 @@ fn calibrate(name: &str, dry: bool) -> Result<(), String> {
     let written = written::with(&text, &space, &data, &fit, &sure, &draws)?;
     // What is written must be a profile.
     Profile::parse(&format!("{name}.toml"), &written).map_err(|e| e.to_string())?;
-    std::fs::write(&path, written).map_err(|e| format!("cannot write {}: {e}", path.display()))
+    replace(&path, &written).map_err(|e| format!("cannot write {}: {e}", path.display()))
+}
+
+/// Puts a whole file in the place of another, which stays if it cannot be written.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let beside = path.with_extension("toml.new");
+    let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
+    // What is left of it is of no use.
+    written.inspect_err(|_| _ = std::fs::remove_file(&beside))
 }

@@ -1,6 +1,6 @@
 //! What a calibration prints.
 
-use crate::draws::Draws;
+use crate::draws::{Draws, off};
 use crate::fit::Fit;
 use crate::space::Space;
 use crate::sure::Sure;
@@ -81,11 +81,15 @@ pub(crate) fn report(
     }
     let _ = writeln!(
         text,
-        "\nThe model's own error: {:.1}% of verbs, {:.1}% of systems\n{} draws; what they were taken from is worth {:.0}",
+        "\nThe model's own error: {:.1}% of verbs, {:.1}% of systems\n{} draws; what they were taken from is worth {:.0}\n\
+         With them the data are {:.1} to {:.1} standard errors off, with the values {:.1} (root mean square)",
         sure.model.verbs * 100.0,
         sure.model.systems * 100.0,
         draws.places.len(),
-        draws.worth
+        draws.worth,
+        draws.off.iter().copied().fold(f64::INFINITY, f64::min),
+        draws.off.iter().copied().fold(0.0, f64::max),
+        off(data, &fit.found)
     );
     text
 }

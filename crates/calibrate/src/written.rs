@@ -123,7 +123,7 @@ mod tests {
         let fit = Fit { found, looks: 1, ended: String::new(), z, slopes, moves, assumed };
         let sure = Sure::of(&Profile::named("cx").unwrap(), &fit, &data).unwrap();
         let places = vec![[fit.z.clone(), vec![0.5; space.assumed.len()]].concat(); 3];
-        let draws = Draws { places, worth: 1.0 };
+        let draws = Draws { places, off: Vec::new(), worth: 1.0 };
         let written = with(text, &space, &data, &fit, &sure, &draws).unwrap();
         let profile = Profile::parse("cx.toml", &written).unwrap();
         for (name, value) in space.values(&fit.z) {

@@ -112,7 +112,7 @@ fn of(
     })
 }
 
-/// Profiles that are drawn, the same for machines of the same name.
+/// Profiles that are drawn, the same for machines that are alike.
 pub(crate) struct Drawn {
     /// Parameters that are drawn, by name, with that of the profile where there are several.
     names: Vec<String>,
@@ -132,7 +132,7 @@ impl Drawn {
     pub(crate) fn of(profiles: &[Profile], seed: u64) -> Result<Drawn, String> {
         let mut distinct: Vec<&Profile> = Vec::new();
         for profile in profiles {
-            if !distinct.iter().any(|known| known.name == profile.name) {
+            if !distinct.contains(&profile) {
                 distinct.push(profile);
             }
         }
@@ -150,7 +150,7 @@ impl Drawn {
         let (mut all, mut steps) = (Vec::new(), Vec::new());
         for i in 0..DRAWS {
             let drawn = uncertain.iter().map(|u| u.draw(i, &mut random)).collect::<Result<Vec<_>, _>>()?;
-            let place = |p: &Profile| uncertain.iter().position(|u| u.profile.name == p.name);
+            let place = |p: &Profile| uncertain.iter().position(|u| u.profile == p);
             all.push(profiles.iter().filter_map(|p| Some(drawn[place(p)?].0.clone())).collect());
             steps.push(drawn.into_iter().flat_map(|(_, steps)| steps).collect());
         }
@@ -162,5 +162,24 @@ impl Drawn {
     /// The model's own error: a relative standard error.
     pub(crate) fn model(&self, of_system: bool) -> f64 {
         if of_system { self.model.systems } else { self.model.verbs }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two machines of one profile, of which one was set otherwise, are two.
+    #[test]
+    fn profiles_of_one_name_are_drawn_each() {
+        let cib = Profile::named("cib").expect("a built-in profile");
+        let other = cib.with_set(&[("rx.packet_ns".to_owned(), 1000.0)].into()).expect("a value it may have");
+        let drawn = Drawn::of(&[cib.clone(), other.clone(), cib], 1).expect("cib was calibrated");
+        for profiles in &drawn.profiles {
+            let packet =
+                |i: usize| profiles[i].parameters.iter().find(|p| p.name == "rx.packet_ns").map(|p| p.value);
+            assert_eq!((packet(1), packet(0)), (Some(1000.0), packet(2)));
+            assert_ne!(packet(0), packet(1));
+        }
     }
 }
