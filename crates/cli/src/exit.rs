@@ -1,5 +1,6 @@
 //! How the command ends.
 
+use doorbell_lab::uncertainty::UncertaintyError;
 use std::io::{ErrorKind, Write};
 
 /// An end other than success.
@@ -34,10 +35,11 @@ impl Exit {
     }
 
     /// An uncertainty that was not found.
-    pub(crate) fn of_uncertainty(error: &doorbell_lab::uncertainty::UncertaintyError) -> Exit {
+    pub(crate) fn of_uncertainty(error: &UncertaintyError) -> Exit {
         match error {
-            doorbell_lab::uncertainty::UncertaintyError::Run(error) => Exit::of_run(error),
-            error => Exit::bad_input(error),
+            UncertaintyError::Run(error) => Exit::of_run(error),
+            UncertaintyError::Cut(_) => Exit::failed(error),
+            UncertaintyError::Unknown(_) => Exit::bad_input(error),
         }
     }
 

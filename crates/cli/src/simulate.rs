@@ -62,9 +62,9 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
         exit::print(&report(&told))?;
     }
     // What was computed before is not lost.
-    uncertainty.as_ref().map_err(Exit::of_uncertainty)?;
     seen.report()?;
     stopped(&interrupt)?;
+    uncertainty.as_ref().map_err(Exit::of_uncertainty)?;
     completed(outcome.waits.as_deref(), &outcome.measured)
 }
 

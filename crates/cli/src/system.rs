@@ -56,12 +56,12 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
     } else {
         exit::print(&report(&told))?
     }
-    uncertainty.as_ref().map_err(Exit::of_uncertainty)?;
     if !over_tcp && profiles.first().hierarchy.is_some_and(|hierarchy| !hierarchy.io_coherent) {
         exit::say(STALE);
     }
     seen.report()?;
     simulate::stopped(&interrupt)?;
+    uncertainty.as_ref().map_err(Exit::of_uncertainty)?;
     simulate::completed(outcome.waits.as_deref(), &outcome.measured)
 }
 

@@ -82,6 +82,9 @@ pub enum UncertaintyError {
     /// It is not known.
     #[error("{0}")]
     Unknown(String),
+    /// Somebody stopped the runs, or they took too long.
+    #[error("of {DRAWS} runs with drawn parameters {0} came to their end, so there is no interval")]
+    Cut(usize),
     /// A run failed.
     #[error("{0}")]
     Run(#[from] SimulateError),
@@ -98,8 +101,11 @@ fn of(
     let runs: Vec<(String, Run)> =
         drawn.profiles.iter().enumerate().map(|(i, p)| (format!("draw {i}"), run(p))).collect();
     let ended = all(&runs, control)?;
-    let (steps, ended): (Vec<&Vec<f64>>, Vec<Ran>) =
-        drawn.steps.iter().zip(ended).filter_map(|(steps, ran)| Some((steps, ran?))).unzip();
+    let ended: Vec<Ran> = ended.into_iter().flatten().filter(|ran| ran.ended().is_repeatable()).collect();
+    if ended.len() < runs.len() {
+        return Err(UncertaintyError::Cut(ended.len()));
+    }
+    let steps: Vec<&Vec<f64>> = drawn.steps.iter().collect();
     let model = drawn.model(is_system);
     let rates: Vec<f64> = ended.iter().map(|ran| ran.told_rate().0).collect();
     let latencies: Option<Vec<f64>> = ended.iter().map(|ran| ran.latency_ns().mean).collect();
