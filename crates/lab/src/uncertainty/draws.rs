@@ -1,6 +1,6 @@
 //! Profiles whose parameters are drawn from what they could be.
 
-use doorbell_nic::{Calibrated, ModelError, Profile, Spread};
+use doorbell_nic::{Calibrated, ModelError, NINETY_PERCENT, Profile, Spread};
 use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -48,7 +48,7 @@ impl<'a> Uncertain<'a> {
     ) -> Result<(Profile, Vec<f64>), String> {
         let mut step = |(name, _): &(&str, Spread)| {
             let drawn = self.calibrated.draws.get(*name).and_then(|steps| steps.get(draw)).copied();
-            drawn.unwrap_or_else(|| StandardNormal.sample(random))
+            drawn.unwrap_or_else(|| within_its_range(random))
         };
         let steps: Vec<f64> = self.moving.iter().map(&mut step).collect();
         let moved =
@@ -58,6 +58,16 @@ impl<'a> Uncertain<'a> {
             format!("a draw from what {} could be is none that it may be: {e}", self.profile.name)
         })?;
         Ok((drawn, steps))
+    }
+}
+
+/// How many standard deviations away: as far as the ends of a range, beyond which a file may have none.
+fn within_its_range(random: &mut Xoshiro256PlusPlus) -> f64 {
+    loop {
+        let step: f64 = StandardNormal.sample(random);
+        if step.abs() <= NINETY_PERCENT {
+            return step;
+        }
     }
 }
 
@@ -87,6 +97,15 @@ mod tests {
             assert_eq!(value(drawn, "tx.send_ns"), spread.value(steps));
             // Its follower.
             assert_eq!(value(drawn, "tx.fetched_wqe_ns"), spread.value(steps));
+        }
+    }
+
+    /// Of another host everything is drawn anew.
+    #[test]
+    fn a_nic_in_another_host_has_draws() {
+        for name in ["cib", "cx3", "cx"] {
+            let moved = Profile::named(name).and_then(|p| p.on_host("e7520-t4")).expect("built-in profiles");
+            assert_eq!(drawn(&moved, 1).len(), DRAWS);
         }
     }
 
