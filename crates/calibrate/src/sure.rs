@@ -35,8 +35,7 @@ impl Sure {
         let covariance = covariance(&fit.slopes)?;
         let error = |(i, datum): (usize, &Datum)| {
             let found = residual(datum, fit.found[i]);
-            let row = fit.slopes.row(i);
-            let leverage = (row * &covariance * row.transpose())[(0, 0)];
+            let leverage = leverage(&fit.slopes, &covariance, i);
             let relative = |residual: f64| (residual * datum.error).exp() - 1.0;
             // Where the parameters follow a datum wholly, nothing is known of it without it.
             let left_out = found / (1.0 - leverage).max(f64::EPSILON);
@@ -69,6 +68,12 @@ impl Sure {
     }
 }
 
+/// How far parameters follow a datum: 1 where wholly.
+fn leverage(slopes: &DMatrix<f64>, covariance: &DMatrix<f64>, datum: usize) -> f64 {
+    let row = slopes.row(datum);
+    (row * covariance * row.transpose())[(0, 0)]
+}
+
 /// How far data are off that were left out, less what parameters explain of it.
 fn model(
     profile: &Profile,
@@ -85,7 +90,7 @@ fn model(
     let error = |of_system: bool, usual: f64| {
         let own = |i: usize| {
             let left_out = (1.0 + errors[i]?.1).ln();
-            let leverage = (slopes.row(i) * &covariance * slopes.row(i).transpose())[(0, 0)];
+            let leverage = leverage(&slopes, &covariance, i);
             let explained = leverage / (1.0 - leverage).max(f64::EPSILON) * data[i].error.powi(2);
             // What is known little of without a datum tells little of the model.
             let weight = (usual.powi(2) / (usual.powi(2) + explained)).powi(2);
