@@ -1,0 +1,35 @@
+//! Intervals of workloads.
+
+use doorbell_lab::uncertainty::{DRAWS, UncertaintyError, of_verbs};
+use doorbell_lab::{Control, Outcome, Profiles, Resolved, Workload};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+fn simulated() -> (Profiles, Resolved, Outcome) {
+    let toml = "verb = \"write\"\nmachines = 2\nthreads = 1\nwarmup = \"20us\"\nduration = \"50us\"";
+    let workload = Workload::from_toml("test", toml).unwrap();
+    let profiles = workload.load_profiles().unwrap();
+    let resolved = workload.resolve(&profiles).unwrap();
+    let outcome = doorbell_lab::simulate(&profiles, &resolved, &Control::quiet()).unwrap();
+    (profiles, resolved, outcome)
+}
+
+#[test]
+fn an_interval_is_of_all_draws() {
+    let (profiles, w, outcome) = simulated();
+    let found = of_verbs(&profiles, &w, &outcome.measured, &Control::quiet()).unwrap();
+    assert_eq!(found.runs, DRAWS);
+    assert!(found.mops[0] < outcome.mops && outcome.mops < found.mops[1], "{found:?}");
+}
+
+/// What was stopped before its end tells nothing.
+#[test]
+fn of_some_draws_there_is_none() {
+    let (profiles, w, outcome) = simulated();
+    let of = |control: &Control<'_>| of_verbs(&profiles, &w, &outcome.measured, control);
+    let stopped = Control::quiet();
+    stopped.interrupt.store(true, Relaxed);
+    assert_eq!(of(&stopped), Err(UncertaintyError::Cut(0)));
+    let short = Control { max_wall: Some(Duration::ZERO), ..Control::quiet() };
+    assert!(matches!(of(&short), Err(UncertaintyError::Cut(_))));
+}
