@@ -38,15 +38,19 @@ impl Exit {
     pub(crate) fn of_uncertainty(error: &UncertaintyError) -> Exit {
         match error {
             UncertaintyError::Run(error) => Exit::of_run(error),
-            UncertaintyError::Cut(_) => Exit::failed(error),
+            UncertaintyError::Itself | UncertaintyError::Cut(_) => Exit::failed(error),
             UncertaintyError::Unknown(_) => Exit::bad_input(error),
         }
     }
 
     /// No operation completed: code 3.
     pub(crate) fn without_result(waits: &str, measured: &doorbell_lab::MeasuredTime) -> Exit {
-        let time = measured.duration.span().as_ns() / 1000;
-        Exit { code: 3, message: Some(format!("no operation completed in {time} us: {waits}")) }
+        let cut = !measured.ended.is_repeatable();
+        let time = match measured.duration.span().as_ns() / 1000 {
+            0 if cut => "before the run was cut".to_owned(),
+            us => format!("in {us} us"),
+        };
+        Exit { code: 3, message: Some(format!("no operation completed {time}: {waits}")) }
     }
 
     /// Results differ from those of before by more than they may: code 4.

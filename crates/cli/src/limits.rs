@@ -32,7 +32,13 @@ pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
     let (extrapolates, supports) =
         (doorbell_lab::extrapolates(&profiles, &workload), doorbell_lab::supports(&profiles, &workload));
     let limits = Limits { schema: doorbell_lab::SCHEMA, workload, limits, classes };
-    let told = Told { result: &limits, extrapolates: &extrapolates, supports: &supports, uncertainty: None };
+    let told = Told {
+        result: &limits,
+        unit: "Mops",
+        extrapolates: &extrapolates,
+        supports: &supports,
+        uncertainty: None,
+    };
     match args.json {
         true => exit::print_json(&told),
         false => exit::print(&(report(&limits) + &told.text())),

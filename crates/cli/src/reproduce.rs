@@ -9,8 +9,8 @@ use crate::table::{self, Align};
 use doorbell_lab::claims::Value;
 use doorbell_lab::papers::{Ctx, Experiment};
 use doorbell_lab::{
-    Accuracy, Basis, ClaimReport, Control, Coverage, MeasuredReport, MeasurementReport, Report, Selection,
-    SimulateError,
+    Accuracy, Basis, ClaimReport, Control, Coverage, Intervals, MeasuredReport, MeasurementReport, Report,
+    Selection, SimulateError,
 };
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -230,24 +230,39 @@ fn value(value: &Value) -> String {
     }
 }
 
-fn median(mut errors: Vec<f64>) -> Option<f64> {
-    errors.sort_by(f64::total_cmp);
-    let middle = errors.len() / 2;
-    match errors.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(errors[middle]),
-        _ => Some((errors[middle - 1] + errors[middle]) / 2.0),
-    }
-}
-
 /// What predictions of ATC'16 are worth.
 const MECHANISMS: &str = "  The values of parameters follow from the calibrated numbers alone; which mechanisms the model has was decided with other\n  runs on the same clusters in view (reproduce rc-swarm), and by someone who had seen more of them.\n";
 
-/// How many predicted numbers lie within their intervals.
-fn coverage(all: &[Coverage]) -> String {
-    if all.is_empty() {
+/// Intervals of predicted numbers, and how many hold them.
+fn intervals(found: &Intervals, claims: &[ClaimReport]) -> String {
+    if found.coverage.is_empty() {
         return "\nNo predicted number is of a profile that says how sure it is\n".into();
     }
+    let of_claim = |c: &ClaimReport| {
+        let [least, most] = found.claims.get(&c.id)?;
+        Some(vec![
+            c.id.clone(),
+            value(&c.paper_value),
+            value(&c.simulated),
+            format!("{least:.2}"),
+            format!("{most:.2}"),
+            c.unit.clone(),
+        ])
+    };
+    let header = [
+        ("predicted", Align::Left),
+        ("paper", Align::Right),
+        ("Doorbell", Align::Right),
+        ("from", Align::Right),
+        ("to", Align::Right),
+        ("unit", Align::Left),
+    ];
+    let each = table::columns(&header, claims.iter().filter_map(of_claim).collect());
+    format!("\n90% intervals\n{each}\n{}", coverage(&found.coverage))
+}
+
+/// How many predicted numbers lie within their intervals.
+fn coverage(all: &[Coverage]) -> String {
     let percent = |share: f64| format!("{:.1}%", share * 100.0);
     let row = |c: &Coverage| {
         vec![
@@ -265,7 +280,7 @@ fn coverage(all: &[Coverage]) -> String {
         ("", Align::Right),
         ("half of the interval, median", Align::Right),
     ];
-    format!("\nWithin their 90% intervals\n{}", table::columns(&header, all.iter().map(row).collect()))
+    format!("Within their 90% intervals\n{}", table::columns(&header, all.iter().map(row).collect()))
 }
 
 fn summary(report: &Report) -> String {
@@ -275,7 +290,7 @@ fn summary(report: &Report) -> String {
         let claims: Vec<&ClaimReport> = report.claims.iter().filter(|c| c.basis == basis).collect();
         let hold = claims.iter().filter(|c| c.holds).count();
         // What the hardware is given to be says nothing about accuracy.
-        let errors =
+        let errors: Vec<f64> =
             if basis == Basis::Given { Vec::new() } else { claims.iter().filter_map(|c| c.error).collect() };
         let percent = |e: Option<f64>| e.map_or("-".to_owned(), |e| format!("{:.1}%", e * 100.0));
         let largest = errors.iter().copied().reduce(f64::max);
@@ -283,7 +298,7 @@ fn summary(report: &Report) -> String {
             basis.name().to_owned(),
             claims.len().to_string(),
             hold.to_string(),
-            percent(median(errors)),
+            percent(doorbell_lab::median(&errors)),
             percent(largest),
         ]
     });
@@ -305,8 +320,8 @@ fn summary(report: &Report) -> String {
         let same = agree.iter().filter(|a| **a).count();
         let _ = writeln!(text, "\nBottlenecks as the paper has them: {same} of {}", agree.len());
     }
-    if let Some(intervals) = &report.intervals {
-        text += &coverage(&intervals.coverage);
+    if let Some(found) = &report.intervals {
+        text += &intervals(found, &report.claims);
     }
     text += "\nParameters of the profiles\n";
     let header = [
@@ -344,17 +359,5 @@ fn times(report: &Report) -> String {
         }
         (Some(precision), 0) => format!("\nAll {runs} runs end when they are known to {precision}\n"),
         (Some(precision), n) => format!("\n{n} of {runs} runs ended before they were known to {precision}\n"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(vec![]), None);
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
     }
 }

@@ -45,13 +45,14 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
         false => outcome,
     });
     let outcome = outcome.map_err(|e| seen.without_result(&e))?;
-    // Of nothing there is no interval, and what was stopped is not repeated.
-    let asked = args.uncertainty && outcome.waits.is_none() && outcome.measured.ended.is_repeatable();
+    // Of nothing there is no interval.
+    let asked = args.uncertainty && outcome.waits.is_none();
     let uncertainty =
         asked.then(|| uncertainty::of_verbs(&profiles, &resolved, &outcome.measured, &control)).transpose();
     drop(bar);
     let told = Told {
         result: &outcome,
+        unit: "Mops",
         extrapolates: &doorbell_lab::extrapolates(&profiles, &resolved),
         supports: &doorbell_lab::supports(&profiles, &resolved),
         uncertainty: uncertainty.as_ref().ok().and_then(Option::as_ref),

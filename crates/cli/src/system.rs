@@ -40,13 +40,14 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
         false => outcome,
     });
     let outcome = outcome.map_err(|e| seen.without_result(&e))?;
-    let asked = args.uncertainty && outcome.waits.is_none() && outcome.measured.ended.is_repeatable();
+    let asked = args.uncertainty && outcome.waits.is_none();
     let uncertainty = asked
         .then(|| uncertainty::of_system(profiles.first(), system, &outcome.measured, &control))
         .transpose();
     drop(bar);
     let told = Told {
         result: &outcome,
+        unit: "Mrps",
         extrapolates: &doorbell_lab::extrapolates_system(profiles.first(), system),
         supports: &doorbell_lab::supports_system(profiles.first(), system),
         uncertainty: uncertainty.as_ref().ok().and_then(Option::as_ref),

@@ -41,7 +41,7 @@ pub use judge::report::{
 };
 pub use judge::selector::{BadSelector, Selection};
 pub use judge::sensitivity::Sensitivity;
-pub use judge::{accuracy::Accuracy, calibration, claims};
+pub use judge::{accuracy::Accuracy, accuracy::median, calibration, claims};
 pub use limits::{ClassLimits, least_latency, limits, limits_of_classes};
 pub use plan::{Control, NotYet, Watch, cores};
 pub use programs::{ProgramError, Tally, ThreadResult, Worker};

@@ -1,6 +1,7 @@
 //! Which data support an answer, and how far off it may be expected to be: how far those data are off that a profile was set without.
 
 use crate::extrapolation::{Stated, dimensions};
+use crate::judge::accuracy::median;
 use crate::limits::{connected_qps, nic_pattern};
 use crate::systems::SystemWorkload;
 use doorbell_nic::{Calibrated, Profile, SystemMeasured, VerbsMeasured};
@@ -15,7 +16,9 @@ pub struct Support {
     pub of: String,
     /// Ids of the data that are of it: claims and measurements. None where it lies outside all of them.
     pub data: Vec<String>,
-    /// Median of the relative errors of those that are numbers, each with the profile set from the others; `None` where that is not known.
+    /// How many of them are numbers of which it is known how far off the profile is without each; others are statements.
+    pub numbers: usize,
+    /// Median of the relative errors of these, each with the profile set from the others; `None` where that is not known.
     pub median_error: Option<f64>,
     /// The largest of them.
     pub largest_error: Option<f64>,
@@ -26,13 +29,13 @@ impl Support {
         // With other values, or in another host, it would be off by another number.
         let is_as_set = profile.set().next().is_none() && profile.moved_to.is_none();
         let known = profile.calibrated.as_ref().filter(|_| is_as_set);
-        let mut errors = known.map_or(Vec::new(), |known| errors(known, &ids));
-        errors.sort_by(f64::total_cmp);
+        let errors = known.map_or(Vec::new(), |known| errors(known, &ids));
         Support {
             of,
             data: ids.into_iter().cloned().collect(),
-            median_error: errors.get(errors.len() / 2).copied(),
-            largest_error: errors.last().copied(),
+            numbers: errors.len(),
+            median_error: median(&errors),
+            largest_error: errors.iter().copied().max_by(f64::total_cmp),
         }
     }
 }
@@ -172,6 +175,19 @@ mod tests {
         assert_eq!(asked("mix = \"read/64:9,read/4096:1\"").len(), 2);
         let set = &asked("verb = \"read\"\nsize = 64\nset = { tx.send_ns = 20 }")[0];
         assert_eq!((&set.data, set.median_error), (&inbound.data, None));
+    }
+
+    /// Statements are data, but not of those whose error is known.
+    #[test]
+    fn the_median_is_of_numbers() {
+        let [atomic] = &asked("verb = \"fetch-add\"")[..] else { panic!("one operation") };
+        let cib = Profile::named("cib").unwrap();
+        let known = cib.calibrated.as_ref().unwrap();
+        let mut left_out: Vec<f64> = errors(known, &atomic.data.iter().collect::<Vec<_>>());
+        left_out.sort_by(f64::total_cmp);
+        assert_eq!(left_out.len(), 2);
+        assert_eq!((atomic.numbers, atomic.largest_error), (2, Some(left_out[1])));
+        assert_eq!(atomic.median_error, Some((left_out[0] + left_out[1]) / 2.0));
     }
 
     /// `DOORBELL_BLESS=1 cargo test -p doorbell-lab` writes them.

@@ -1,13 +1,17 @@
 //! Intervals of workloads.
 
 use doorbell_lab::uncertainty::{DRAWS, UncertaintyError, of_verbs};
-use doorbell_lab::{Control, Outcome, Profiles, Resolved, Workload};
+use doorbell_lab::{Control, Ended, Outcome, Profiles, Resolved, Workload};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 fn simulated() -> (Profiles, Resolved, Outcome) {
+    simulated_with("")
+}
+
+fn simulated_with(more: &str) -> (Profiles, Resolved, Outcome) {
     let toml = "verb = \"write\"\nmachines = 2\nthreads = 1\nwarmup = \"20us\"\nduration = \"50us\"";
-    let workload = Workload::from_toml("test", toml).unwrap();
+    let workload = Workload::from_toml("test", &format!("{toml}\n{more}")).unwrap();
     let profiles = workload.load_profiles().unwrap();
     let resolved = workload.resolve(&profiles).unwrap();
     let outcome = doorbell_lab::simulate(&profiles, &resolved, &Control::quiet()).unwrap();
@@ -32,4 +36,20 @@ fn of_some_draws_there_is_none() {
     assert_eq!(of(&stopped), Err(UncertaintyError::Cut(0)));
     let short = Control { max_wall: Some(Duration::ZERO), ..Control::quiet() };
     assert!(matches!(of(&short), Err(UncertaintyError::Cut(_))));
+}
+
+#[test]
+fn of_a_run_that_was_cut_there_is_none() {
+    let (profiles, w, mut outcome) = simulated();
+    outcome.measured.ended = Ended::MaxWall;
+    let found = of_verbs(&profiles, &w, &outcome.measured, &Control::quiet());
+    assert_eq!(found, Err(UncertaintyError::Itself));
+}
+
+/// Machines that could be faster complete no more than is due.
+#[test]
+fn no_more_completes_than_is_due() {
+    let (profiles, w, outcome) = simulated_with("arrivals = \"fixed\"\nrate = 1000000");
+    let [least, most] = of_verbs(&profiles, &w, &outcome.measured, &Control::quiet()).unwrap().mops;
+    assert!(least < 1.0 && most == 1.0, "{least} to {most}");
 }

@@ -59,19 +59,20 @@ fn group<'a>(name: &str, claims: impl Iterator<Item = &'a &'a ClaimReport>) -> A
 
 /// Of a group with these relative errors, none below 0.
 pub(crate) fn of_errors(group: &str, errors: impl Iterator<Item = f64>) -> Accuracy {
-    let mut errors: Vec<f64> = errors.collect();
-    errors.sort_by(f64::total_cmp);
+    let errors: Vec<f64> = errors.collect();
     Accuracy {
         group: group.to_owned(),
         numbers: errors.len(),
         hold: errors.iter().filter(|error| **error <= TOLERANCE).count(),
         median_error: median(&errors),
-        largest_error: errors.last().copied(),
+        largest_error: errors.iter().copied().max_by(f64::total_cmp),
     }
 }
 
-/// Of numbers in order.
-fn median(sorted: &[f64]) -> Option<f64> {
+/// Of numbers in any order; `None` of none.
+pub fn median(numbers: &[f64]) -> Option<f64> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
     match sorted.len() {
         0 => None,
@@ -88,6 +89,6 @@ mod tests {
     fn medians() {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[1.0, 2.0, 3.0]), Some(2.0));
-        assert_eq!(median(&[1.0, 2.0, 3.0, 4.0]), Some(2.5));
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
     }
 }

@@ -1,11 +1,12 @@
 //! Within what each number of the papers lies by the model, with the profiles' parameters drawn from what they could be: whether the
 //! papers' numbers are there.
 
+use crate::judge::accuracy::median;
 use crate::judge::claims::{self, Claim, Value};
 use crate::judge::report::{Basis, ClaimReport};
 use crate::judge::selector::Selection;
 use crate::judge::sensitivity::numbers;
-use crate::papers::{self, Ctx, Runs};
+use crate::papers::{self, Ctx, Experiment, Runs};
 use crate::simulate::SimulateError;
 use crate::uncertainty::Drawn;
 use crate::uncertainty::interval::{quantiles, relative};
@@ -50,17 +51,21 @@ pub fn intervals(
 ) -> Result<Intervals, SimulateError> {
     let known: Vec<Profile> = ctx.profiles.iter().filter(|p| p.calibrated.is_some()).cloned().collect();
     let Ok(drawn) = Drawn::of(&known, SEED) else { return Ok(Intervals::default()) };
+    let mut seen = BTreeSet::new();
+    let told = found.iter().filter(|c| c.error.is_some() && c.basis == Basis::Predicted);
+    // What is found on other profiles rests on nothing that was drawn.
+    let told = told.filter(|c| known.iter().any(|p| p.name == c.profile));
+    let told = told.filter(|c| !claims::restatements().computed.contains_key(&c.id));
+    let told: Vec<&ClaimReport> = told.filter(|c| seen.insert(claims::first_of_group(&c.id))).collect();
+    let asked = |e: &&&Experiment| told.iter().any(|c| e.claims.contains(&&*c.id));
+    let experiments: Vec<&Experiment> = selection.experiments.iter().filter(asked).copied().collect();
     let mut by_claim: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for profiles in &drawn.profiles {
         let own = |p: &Profile| profiles.iter().find(|drawn| drawn.name == p.name).unwrap_or(p).clone();
-        let found = numbers(&ctx.of_rates(ctx.profiles.iter().map(own).collect()), selection)?;
+        let found = numbers(&ctx.of_rates(ctx.profiles.iter().map(own).collect()), &experiments)?;
         ctx.known.forget();
         found.into_iter().for_each(|(claim, number)| by_claim.entry(claim).or_default().push(number));
     }
-    let mut seen = BTreeSet::new();
-    let told = found.iter().filter(|c| c.error.is_some() && c.basis == Basis::Predicted);
-    let told = told.filter(|c| !claims::restatements().computed.contains_key(&c.id));
-    let told: Vec<&ClaimReport> = told.filter(|c| seen.insert(claims::first_of_group(&c.id))).collect();
     let mut all = Intervals::default();
     let mut groups: BTreeMap<bool, Vec<(bool, f64)>> = BTreeMap::new();
     for report in told {
@@ -99,12 +104,11 @@ fn holds(claim: &Claim, [least, most]: [f64; 2]) -> bool {
 }
 
 fn coverage(of_system: bool, numbers: Vec<(bool, f64)>) -> Coverage {
-    let mut halves: Vec<f64> = numbers.iter().map(|(_, half)| *half).collect();
-    halves.sort_by(f64::total_cmp);
+    let halves: Vec<f64> = numbers.iter().map(|(_, half)| *half).collect();
     Coverage {
         group: if of_system { "systems" } else { "verbs" }.to_owned(),
         numbers: numbers.len(),
         within: numbers.iter().filter(|(within, _)| *within).count(),
-        median_half: halves.get(halves.len() / 2).copied(),
+        median_half: median(&halves),
     }
 }

@@ -25,12 +25,16 @@ const MORE: f64 = 1.1;
 /// Smaller changes are not told.
 const LEAST: f64 = 0.001;
 
-/// Experiments whose numbers are windows and bits, which do not move by shares of 10%, or that find none.
+/// Experiments of ATC'16 whose numbers are windows and bits, which do not move by shares of 10%, or that find none.
 const LEFT_OUT: [&str; 5] = ["fig13", "locks", "clients", "designs", "speculation"];
+
+fn is_left_out(experiment: &Experiment) -> bool {
+    experiment.paper == "atc16" && LEFT_OUT.contains(&experiment.name)
+}
 
 /// Of every calibrated parameter of every profile; nothing is explained, as only rates count.
 pub(crate) fn of(ctx: &Ctx<'_>, selection: &Selection) -> Result<Vec<Sensitivity>, SimulateError> {
-    let base = numbers(&ctx.of_rates(ctx.profiles.clone()), selection)?;
+    let base = numbers(&ctx.of_rates(ctx.profiles.clone()), &selection.experiments)?;
     let mut all = Vec::new();
     for (i, profile) in ctx.profiles.iter().enumerate() {
         let calibrated = profile.parameters.iter().filter(|p| matches!(p.basis, Basis::Calibrated { .. }));
@@ -39,7 +43,7 @@ pub(crate) fn of(ctx: &Ctx<'_>, selection: &Selection) -> Result<Vec<Sensitivity
             let Ok(moved) = profile.with_more(&parameter.name, MORE) else { continue };
             let mut profiles = ctx.profiles.clone();
             profiles[i] = moved;
-            let found = numbers(&ctx.of_rates(profiles), selection)?;
+            let found = numbers(&ctx.of_rates(profiles), &selection.experiments)?;
             all.push(Sensitivity {
                 profile: profile.name.clone(),
                 parameter: parameter.name.clone(),
@@ -52,10 +56,10 @@ pub(crate) fn of(ctx: &Ctx<'_>, selection: &Selection) -> Result<Vec<Sensitivity
 
 pub(super) fn numbers(
     ctx: &Ctx<'_>,
-    selection: &Selection,
+    experiments: &[&Experiment],
 ) -> Result<BTreeMap<&'static str, f64>, SimulateError> {
     let mut numbers = BTreeMap::new();
-    let moving = selection.experiments.iter().filter(|e| e.runs != Runs::None && !LEFT_OUT.contains(&e.name));
+    let moving = experiments.iter().filter(|e| e.runs != Runs::None && !is_left_out(e));
     let moving: Vec<&Experiment> = moving.copied().collect();
     for check in ctx.find(&moving)?.into_iter().flatten().flat_map(|findings| findings.checks) {
         if let Found::Number(n) = check.found {

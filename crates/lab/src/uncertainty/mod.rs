@@ -13,6 +13,7 @@ use crate::results::{MeasuredTime, Ran};
 use crate::simulate::SimulateError;
 use crate::systems::SystemWorkload;
 use doorbell_nic::{ModelError, Profile};
+use doorbell_schema::{Arrivals, Value};
 use doorbell_workload::{Profiles, Resolved};
 pub(crate) use draws::Uncertain;
 use interval::relative;
@@ -28,7 +29,7 @@ pub struct Uncertainty {
     pub runs: usize,
     /// The rate, in millions per second.
     pub mops: [f64; 2],
-    /// The mean latency, in nanoseconds; `None` where nothing completed.
+    /// The mean latency, in nanoseconds; `None` where nothing completed in some of the runs.
     pub latency_ns: Option<[f64; 2]>,
     /// The model's own error, which is part of both: a relative standard error.
     pub model: f64,
@@ -55,7 +56,8 @@ pub fn of_verbs(
     control: &Control<'_>,
 ) -> Result<Uncertainty, UncertaintyError> {
     let groups: Vec<Profile> = profiles.all().cloned().collect();
-    of(&groups, w.seed, false, control, &|drawn| {
+    let asked = Of { profiles: &groups, seed: w.seed, is_system: false, due: due(w), measured };
+    of(&asked, control, &|drawn| {
         let (first, others) = (drawn[0].clone(), drawn[1..].to_vec());
         Run::verbs(Profiles::of_groups(first, others), w.clone()).timed_as(measured)
     })
@@ -71,9 +73,12 @@ pub fn of_system(
     measured: &MeasuredTime,
     control: &Control<'_>,
 ) -> Result<Uncertainty, UncertaintyError> {
-    of(std::slice::from_ref(profile), w.timing().seed, true, control, &|drawn| {
-        Run::system(&drawn[0], w.clone()).timed_as(measured)
-    })
+    let closed = Value::Text(Arrivals::Closed.name().into());
+    let open = w.value("arrivals").is_some_and(|arrivals| arrivals != closed);
+    let due = w.get("rate").filter(|_| open);
+    let asked =
+        Of { profiles: std::slice::from_ref(profile), seed: w.timing().seed, is_system: true, due, measured };
+    of(&asked, control, &|drawn| Run::system(&drawn[0], w.clone()).timed_as(measured))
 }
 
 /// Why there is no uncertainty.
@@ -82,6 +87,9 @@ pub enum UncertaintyError {
     /// It is not known.
     #[error("{0}")]
     Unknown(String),
+    /// The run itself was stopped, or took too long.
+    #[error("the run was cut, so there is no interval: those of drawn parameters are measured for as long")]
+    Itself,
     /// Somebody stopped the runs, or they took too long.
     #[error("of {DRAWS} runs with drawn parameters {0} came to their end, so there is no interval")]
     Cut(usize),
@@ -90,14 +98,31 @@ pub enum UncertaintyError {
     Run(#[from] SimulateError),
 }
 
-fn of(
-    profiles: &[Profile],
+/// What is asked about.
+struct Of<'a> {
+    profiles: &'a [Profile],
     seed: u64,
     is_system: bool,
+    /// Operations that are due in a second, where they are whatever becomes of them.
+    due: Option<u64>,
+    /// Time that its run took.
+    measured: &'a MeasuredTime,
+}
+
+/// Operations that are due in a second; `None` where some threads post as earlier ones end.
+fn due(w: &Resolved) -> Option<u64> {
+    w.classes().iter().map(|class| class.workload.arrivals.and(class.workload.rate)).sum()
+}
+
+fn of(
+    asked: &Of<'_>,
     control: &Control<'_>,
     run: &dyn Fn(&[Profile]) -> Run,
 ) -> Result<Uncertainty, UncertaintyError> {
-    let drawn = Drawn::of(profiles, seed).map_err(UncertaintyError::Unknown)?;
+    if !asked.measured.ended.is_repeatable() {
+        return Err(UncertaintyError::Itself);
+    }
+    let drawn = Drawn::of(asked.profiles, asked.seed).map_err(UncertaintyError::Unknown)?;
     let runs: Vec<(String, Run)> =
         drawn.profiles.iter().enumerate().map(|(i, p)| (format!("draw {i}"), run(p))).collect();
     let ended = all(&runs, control)?;
@@ -106,12 +131,14 @@ fn of(
         return Err(UncertaintyError::Cut(ended.len()));
     }
     let steps: Vec<&Vec<f64>> = drawn.steps.iter().collect();
-    let model = drawn.model(is_system);
+    let model = drawn.model(asked.is_system);
     let rates: Vec<f64> = ended.iter().map(|ran| ran.told_rate().0).collect();
     let latencies: Option<Vec<f64>> = ended.iter().map(|ran| ran.latency_ns().mean).collect();
+    // However fast the machines are, no more completes than is due.
+    let most = asked.due.map_or(f64::INFINITY, |due| due as f64 / 1e6);
     Ok(Uncertainty {
         runs: ended.len(),
-        mops: relative(&rates, model),
+        mops: relative(&rates, model).map(|mops| mops.min(most)),
         latency_ns: latencies.map(|all| relative(&all, model)),
         model,
         because: causes::of(&drawn.names, &steps, &rates),
@@ -143,13 +170,16 @@ impl Drawn {
             }
         }
         let uncertain = distinct.into_iter().map(Uncertain::of).collect::<Result<Vec<_>, _>>()?;
-        let several = uncertain.len() > 1;
-        let names = uncertain.iter().flat_map(|u| {
-            let name = move |(name, _): &(&str, _)| match several {
-                true => format!("{} of {}", name, u.profile.name),
-                false => (*name).to_owned(),
-            };
-            u.moving.iter().map(name)
+        let alike = |name: &str| uncertain.iter().filter(|u| u.profile.name == name).count();
+        let of = |i: usize, u: &Uncertain<'_>| match (uncertain.len(), alike(&u.profile.name)) {
+            (1, _) => String::new(),
+            (_, 1) => format!(" of {}", u.profile.name),
+            // Groups of machines stand in the order of the file.
+            _ => format!(" of {} (profile {} of {})", u.profile.name, i + 1, uncertain.len()),
+        };
+        let names = uncertain.iter().enumerate().flat_map(|(i, u)| {
+            let of = of(i, u);
+            u.moving.iter().map(move |(name, _)| format!("{name}{of}"))
         });
         let names = names.collect();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -187,5 +217,11 @@ mod tests {
             assert_eq!((packet(1), packet(0)), (Some(1000.0), packet(2)));
             assert_ne!(packet(0), packet(1));
         }
+        let of = |name: &str| drawn.names.iter().any(|drawn| drawn == name);
+        assert!(
+            of("tx.send_ns of cib (profile 1 of 2)") && of("tx.send_ns of cib (profile 2 of 2)"),
+            "{:?}",
+            drawn.names
+        );
     }
 }
