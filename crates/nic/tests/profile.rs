@@ -128,9 +128,22 @@ fn draws_are_of_parameters_and_as_many_of_each() {
         drawn("tx.sent_ns")
             .ends_with("calibrated.draws has tx.sent_ns, which is no parameter of this profile")
     );
-    assert!(
-        drawn("tx.send_ns").ends_with("calibrated.draws.\"tx.send_ns\" is to have 39 numbers, as the others")
-    );
+    assert!(drawn("tx.send_ns").ends_with(
+        "calibrated.draws.\"tx.send_ns\" has 1 number, but each parameter has as many, and at least one"
+    ));
+}
+
+#[test]
+fn errors_of_models_and_draws_are_numbers_that_say_something() {
+    let model =
+        |verbs: &str| error_with("model = {", &format!("model = {{ verbs = {verbs}, systems = 0.1 }}"));
+    for wrong in ["nan", "-0.1", "inf", "11"] {
+        assert!(model(wrong).ends_with("not within 0 to 10"), "{}", model(wrong));
+    }
+    let steps = CIB.lines().find(|line| line.starts_with("\"tx.send_ns\" =")).expect("draws of it");
+    let far = steps.replacen('[', "[1e300, ", 1).rsplit_once(',').map(|(first, _)| format!("{first}]"));
+    let far = error_with("\"tx.send_ns\" =", &far.expect("several"));
+    assert!(far.ends_with("not within 10 standard deviations"), "{far}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What `cargo xtask calibrate` found when it set a profile: how sure its values are, and how well they meet their data.
 
 use super::parameter::{Basis, Parameter, Unit};
+use crate::digits::counted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,18 +24,43 @@ pub struct Calibrated {
 impl Calibrated {
     /// That it is of these parameters.
     pub(super) fn check(&self, parameters: &[Parameter]) -> Result<(), String> {
+        let ModelError { verbs, systems } = self.model;
+        for (name, error) in [("verbs", verbs), ("systems", systems)] {
+            if !(0.0..=LARGEST_ERROR).contains(&error) {
+                return Err(format!("calibrated.model.{name} is {error}, not within 0 to {LARGEST_ERROR}"));
+            }
+        }
+        for Met { id, found, error, left_out } in &self.data {
+            if [Some(*found), *error, *left_out].into_iter().flatten().any(|number| !number.is_finite()) {
+                return Err(format!("calibrated.data of {id} has a number that is none"));
+            }
+        }
         let draws = self.draws.values().next().map_or(0, Vec::len);
         for (name, steps) in &self.draws {
             if !parameters.iter().any(|parameter| parameter.name == *name) {
                 return Err(format!("calibrated.draws has {name}, which is no parameter of this profile"));
             }
-            if steps.len() != draws || steps.iter().any(|step| !step.is_finite()) {
-                return Err(format!("calibrated.draws.\"{name}\" is to have {draws} numbers, as the others"));
+            if steps.len() != draws || draws == 0 {
+                return Err(format!(
+                    "calibrated.draws.\"{name}\" has {}, but each parameter has as many, and at least one",
+                    counted(steps.len() as u64, "number")
+                ));
+            }
+            if let Some(step) = steps.iter().find(|step| !(-FARTHEST..=FARTHEST).contains(*step)) {
+                return Err(format!(
+                    "calibrated.draws.\"{name}\" has {step}, not within {FARTHEST} standard deviations"
+                ));
             }
         }
         Ok(())
     }
 }
+
+/// The largest relative error of a model of which an interval still says something.
+const LARGEST_ERROR: f64 = 10.0;
+
+/// Standard deviations that a draw is away at most: of 39 none is ever as far.
+const FARTHEST: f64 = 10.0;
 
 /// How a datum is met.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
