@@ -8,6 +8,7 @@ mod sure;
 mod text;
 mod written;
 
+use clap::Parser;
 use doorbell_lab::papers::Ctx;
 use doorbell_lab::{Control, Watch, calibration};
 use doorbell_nic::Profile;
@@ -17,9 +18,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const USAGE: &str = "usage: doorbell-calibrate PROFILE [--dry]
-  sets the calibrated parameters of profiles/PROFILE.toml that have a range, and prints how sure they are;
-  --dry leaves the file as it is";
+/// Set all calibrated parameters of a profile at once, from the data that it declares, and print how sure they are
+#[derive(Parser)]
+#[command(name = "cargo xtask calibrate")]
+struct Args {
+    /// The profile: NAME of profiles/NAME.toml
+    name: String,
+    /// Leave the file as it is
+    #[arg(long)]
+    dry: bool,
+}
 
 /// Counts runs.
 struct Bar(ProgressBar);
@@ -35,17 +43,14 @@ impl Watch for Bar {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (name, dry) = match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [name] if !name.starts_with('-') => ((*name).to_owned(), false),
-        [name, "--dry"] | ["--dry", name] if !name.starts_with('-') => ((*name).to_owned(), true),
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match calibrate(&name, dry) {
+    let Args { name, dry } = Args::parse();
+    let interrupt = Arc::new(AtomicBool::new(false));
+    match calibrate(&name, dry, &interrupt) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(_) if interrupt.load(Ordering::Relaxed) => {
+            eprintln!("interrupted: the profile stays as it was");
+            ExitCode::from(130)
+        }
         Err(error) => {
             eprintln!("{error}");
             ExitCode::from(2)
@@ -58,7 +63,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles")).join(format!("{name}.toml"))
 }
 
-fn calibrate(name: &str, dry: bool) -> Result<(), String> {
+fn calibrate(name: &str, dry: bool, interrupt: &Arc<AtomicBool>) -> Result<(), String> {
     let path = file(name);
     let text =
         std::fs::read_to_string(&path).map_err(|e| format!("there is no profile {name} to set: {e}"))?;
@@ -68,13 +73,17 @@ fn calibrate(name: &str, dry: bool) -> Result<(), String> {
     if data.is_empty() {
         return Err(format!("{name} names no data to be set from: `[measured]` of a profile lists them"));
     }
-    let interrupt = Arc::new(AtomicBool::new(false));
+    if !dry {
+        // Rather now than after a quarter of an hour.
+        replace(&path, &text).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    }
     let stop = interrupt.clone();
     ctrlc::set_handler(move || stop.store(true, Ordering::Relaxed)).map_err(|e| e.to_string())?;
     let style = "{elapsed_precise} {bar:40} {pos} of {len} runs so far";
     let style = ProgressStyle::with_template(style).map_err(|e| e.to_string())?;
     let bar = Bar(ProgressBar::new(0).with_style(style));
-    let control = Control { interrupt, jobs: doorbell_lab::cores(), max_wall: None, watch: &bar };
+    let control =
+        Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), max_wall: None, watch: &bar };
     let ctx = Ctx::new(false, control).map_err(|e| e.to_string())?;
     let look = |places: &[Vec<f64>]| {
         let profiles = places.iter().map(|z| space.profile(z)).collect::<Result<Vec<_>, _>>()?;
