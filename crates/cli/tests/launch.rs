@@ -406,6 +406,11 @@ fn a_shell_with_job_control_sees_no_more_than_the_program() {
     );
     terminal.types(&format!("{counts}; echo code=$?\n"));
     terminal.shows("ready");
-    terminal.types("\x03");
-    terminal.shows("int");
+    // What comes before the shell waits in its `read` is noticed with the next that comes.
+    until("the trap is sprung", || {
+        terminal.types("\x03");
+        std::thread::sleep(Duration::from_millis(200));
+        terminal.shown.extend(terminal.shows.try_iter());
+        terminal.shown.contains("int")
+    });
 }
