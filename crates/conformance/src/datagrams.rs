@@ -3,7 +3,7 @@
 use crate::bench::{Bench, PORT, QKEY};
 use crate::step::{Step, holds, refused, same};
 use doorbell_verbs::{
-    Ah, AhAttr, GRH_BYTES, LinkLayer, Provider, QpType, SendOp, UdDest, VerbsError, WcStatus,
+    Ah, AhAttr, GRH_BYTES, GlobalRoute, LinkLayer, Provider, QpType, SendOp, UdDest, VerbsError, WcStatus,
 };
 
 /// The payload begins 40 bytes into the RECV buffer, and `byte_len` counts them
@@ -152,14 +152,17 @@ pub(crate) fn no_destination<P: Provider>(b: &Bench<P>) -> Step {
 
 /// An address handle needs a port that is there and, on Ethernet, a GID.
 pub(crate) fn bad_address_handles<P: Provider>(b: &Bench<P>) -> Step {
-    let own =
-        AhAttr { port_num: PORT, dlid: b.port.lid, dgid: Some(b.port.gid), sgid_index: b.port.gid_index };
+    let own = AhAttr {
+        port_num: PORT,
+        dlid: b.port.lid,
+        grh: Some(GlobalRoute::new(b.port.gid, b.port.gid_index)),
+    };
     b.pd.create_ah(&own)?;
     refused("an address handle on port 0", b.pd.create_ah(&AhAttr { port_num: 0, ..own }))?;
     let beyond = b.device.ports + 1;
     refused("an address handle on a port too many", b.pd.create_ah(&AhAttr { port_num: beyond, ..own }))?;
     if b.port.link_layer == LinkLayer::Ethernet {
-        refused("an address handle without GID", b.pd.create_ah(&AhAttr { dgid: None, ..own }))?;
+        refused("an address handle without GID", b.pd.create_ah(&AhAttr { grh: None, ..own }))?;
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 use crate::bench::{Bench, PORT, QKEY};
 use crate::step::{Step, holds, refused, same};
 use doorbell_verbs::{
-    AccessFlags, AhAttr, Endpoint, LinkLayer, Provider, Qp, QpAttr, QpState, QpType, RecvWr, SendOp, SendWr,
-    Span, VerbsError, WcStatus,
+    AccessFlags, AhAttr, Endpoint, Provider, Qp, QpAttr, QpState, QpType, RecvWr, SendOp, SendWr, Span,
+    VerbsError, WcStatus,
 };
 
 const TYPES: [QpType; 3] = [QpType::Rc, QpType::Uc, QpType::Ud];
@@ -44,8 +44,7 @@ fn to_state<P: Provider>(b: &Bench<P>, qp: &Qp<P>, state: QpState) -> Step<QpAtt
 }
 
 fn own_path<P: Provider>(b: &Bench<P>, own: &Endpoint) -> AhAttr {
-    let dgid = (b.port.link_layer == LinkLayer::Ethernet).then_some(own.gid);
-    AhAttr { port_num: PORT, dlid: own.lid, dgid, sgid_index: b.port.gid_index }
+    AhAttr::to_endpoint(PORT, &b.port, own)
 }
 
 /// Brings a QP in Reset to `state` by the way that leads there.

@@ -19,9 +19,6 @@ fn created<T>(verb: &'static str, object: *mut T) -> Result<NonNull<T>, VerbsErr
     NonNull::new(object).ok_or_else(|| last_refusal(verb))
 }
 
-/// Hop limit of packets with a global route, as datagrams commonly start with.
-const HOP_LIMIT: u8 = 64;
-
 macro_rules! destroyed_by {
     ($($type:ident . $function:ident $(through $parent:ident)?;)*) => {$(
         impl Drop for $type {
@@ -190,11 +187,12 @@ impl Srq {
 
 /// A path as libibverbs takes it.
 pub(crate) fn ah_attr(attr: &AhAttr) -> ibv_ah_attr {
-    let grh = attr.dgid.map(|gid| ibv_global_route {
-        dgid: ibv_gid { raw: gid.0 },
-        sgid_index: attr.sgid_index,
-        hop_limit: HOP_LIMIT,
-        ..Default::default()
+    let grh = attr.grh.map(|route| ibv_global_route {
+        dgid: ibv_gid { raw: route.dgid.0 },
+        flow_label: route.flow_label.number(),
+        sgid_index: route.sgid_index,
+        hop_limit: route.hop_limit,
+        traffic_class: route.traffic_class,
     });
     ibv_ah_attr {
         grh: grh.unwrap_or_default(),
@@ -313,13 +311,14 @@ fn qp_cap(cap: &QpCap) -> ibv_qp_cap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_verbs::Gid;
+    use doorbell_verbs::{Gid, GlobalRoute};
 
     #[test]
     fn a_path_is_global_where_it_has_a_gid() {
-        let local = ah_attr(&AhAttr { port_num: 2, dlid: 7, dgid: None, sgid_index: 3 });
+        let local = ah_attr(&AhAttr { port_num: 2, dlid: 7, grh: None });
         assert_eq!((local.is_global, local.dlid, local.port_num), (0, 7, 2));
-        let global = ah_attr(&AhAttr { port_num: 1, dlid: 0, dgid: Some(Gid([9; 16])), sgid_index: 3 });
+        let route = GlobalRoute::new(Gid([9; 16]), 3);
+        let global = ah_attr(&AhAttr { port_num: 1, dlid: 0, grh: Some(route) });
         assert_eq!((global.is_global, global.grh.dgid.raw, global.grh.sgid_index), (1, [9; 16], 3));
         assert!(global.grh.hop_limit > 1);
     }

@@ -237,16 +237,16 @@ impl PathHandle {
         if attr.port_num != PORT {
             return None;
         }
-        let Some(dgid) = attr.dgid else {
+        let Some(route) = attr.grh else {
             // A port of Ethernet has no other addresses than GIDs.
             let ib = link_layer() == LinkLayer::Infiniband;
             return ib.then_some(PathHandle(if attr.dlid == LID { REACHABLE } else { 0 }));
         };
-        gids().get(usize::from(attr.sgid_index))?;
-        let dest = gids().iter().position(|(gid, _)| *gid == dgid);
+        gids().get(usize::from(route.sgid_index))?;
+        let dest = gids().iter().position(|(gid, _)| *gid == route.dgid);
         let reachable = if dest.is_some() { REACHABLE } else { 0 };
         let dest = dest.unwrap_or(0) as u32;
-        Some(PathHandle(reachable | GLOBAL | dest << 8 | u32::from(attr.sgid_index)))
+        Some(PathHandle(reachable | GLOBAL | dest << 8 | u32::from(route.sgid_index)))
     }
 
     pub(crate) fn is_reachable(self) -> bool {

@@ -103,10 +103,57 @@ pub struct AhAttr {
     pub port_num: u8,
     /// LID of the destination; InfiniBand.
     pub dlid: u16,
-    /// GID of the destination; needed on Ethernet.
-    pub dgid: Option<Gid>,
-    /// Index of the source GID, where `dgid` is given.
+    /// By GIDs; needed on Ethernet.
+    pub grh: Option<GlobalRoute>,
+}
+
+/// A flow label: 20 bits. In three bytes, as QPs that keep their paths are many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct FlowLabel([u8; 3]);
+
+impl FlowLabel {
+    /// The lower 20 bits of a number.
+    pub const fn new(number: u32) -> FlowLabel {
+        let [_, high, middle, low] = number.to_be_bytes();
+        FlowLabel([high & 0xf, middle, low])
+    }
+
+    /// As a number.
+    pub const fn number(self) -> u32 {
+        let [high, middle, low] = self.0;
+        u32::from_be_bytes([0, high, middle, low])
+    }
+}
+
+/// What the global route header of packets on a path says (`struct ibv_global_route`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GlobalRoute {
+    /// GID of the destination.
+    pub dgid: Gid,
+    /// Index of the source GID.
     pub sgid_index: u8,
+    /// Flow label.
+    pub flow_label: FlowLabel,
+    /// Hops that packets may take.
+    pub hop_limit: u8,
+    /// Traffic class.
+    pub traffic_class: u8,
+}
+
+impl GlobalRoute {
+    /// Hops that packets take at most where nobody says otherwise: routers of a usual network are fewer.
+    const HOP_LIMIT: u8 = 64;
+
+    /// From one GID to another, with nothing said of how.
+    pub const fn new(dgid: Gid, sgid_index: u8) -> GlobalRoute {
+        GlobalRoute {
+            dgid,
+            sgid_index,
+            flow_label: FlowLabel::new(0),
+            hop_limit: GlobalRoute::HOP_LIMIT,
+            traffic_class: 0,
+        }
+    }
 }
 
 /// Changes to a QP (`struct ibv_qp_attr`): what is `Some` is what the mask of ibv_modify_qp(3)

@@ -19,7 +19,7 @@ mod time;
 mod types;
 mod wr;
 
-pub use attr::{AhAttr, DeviceAttr, PortAttr, QpAttr, QpCap, QpInitAttr, SrqAttr};
+pub use attr::{AhAttr, DeviceAttr, FlowLabel, GlobalRoute, PortAttr, QpAttr, QpCap, QpInitAttr, SrqAttr};
 pub use cluster::{Cluster, Program, RunError, Task, TaskSlot};
 pub use cpu::{Cpu, Scan, Touch};
 pub use device::{Context, Cq, Mr, Pd};

@@ -1,9 +1,9 @@
 //! Queue pairs, shared receive queues, address handles.
 
 use crate::{
-    AccessFlags, AhAttr, AhHandle, Context, Cq, Endpoint, LinkLayer, Mtu, Pd, PortAttr, PostError, Provider,
-    QpAttr, QpHandle, QpInitAttr, QpObjects, QpState, QpType, RecvWr, SendWr, SrqAttr, SrqHandle, UdDest,
-    VerbsError,
+    AccessFlags, AhAttr, AhHandle, Context, Cq, Endpoint, GlobalRoute, LinkLayer, Mtu, Pd, PortAttr,
+    PostError, Provider, QpAttr, QpHandle, QpInitAttr, QpObjects, QpState, QpType, RecvWr, SendWr, SrqAttr,
+    SrqHandle, UdDest, VerbsError,
 };
 use std::rc::Rc;
 
@@ -69,10 +69,13 @@ impl Default for ConnectAttr {
     }
 }
 
-/// Path to `remote` from a port.
-fn path(port_num: u8, local: &PortAttr, remote: &Endpoint) -> AhAttr {
-    let dgid = (local.link_layer == LinkLayer::Ethernet).then_some(remote.gid);
-    AhAttr { port_num, dlid: remote.lid, dgid, sgid_index: local.gid_index }
+impl AhAttr {
+    /// To `remote` from a port that is `local`: by GIDs where it has no LID.
+    pub fn to_endpoint(port_num: u8, local: &PortAttr, remote: &Endpoint) -> AhAttr {
+        let route = || GlobalRoute::new(remote.gid, local.gid_index);
+        let grh = (local.link_layer == LinkLayer::Ethernet).then(route);
+        AhAttr { port_num, dlid: remote.lid, grh }
+    }
 }
 
 impl<P: Provider> Qp<P> {
@@ -162,7 +165,7 @@ impl<P: Provider> Qp<P> {
         let rc = self.qp_type() == QpType::Rc;
         self.modify(&QpAttr {
             qp_state: Some(QpState::Rtr),
-            ah_attr: Some(path(port, &local, remote)),
+            ah_attr: Some(AhAttr::to_endpoint(port, &local, remote)),
             path_mtu: Some(attr.mtu.unwrap_or(local.active_mtu)),
             dest_qp_num: Some(remote.qpn),
             rq_psn: Some(attr.psn),
@@ -251,7 +254,7 @@ impl<P: Provider> Ah<P> {
     /// An address handle for the port of `remote`, reached through the local `port`.
     pub fn to_endpoint(pd: &Pd<P>, port: u8, remote: &Endpoint) -> Result<Ah<P>, VerbsError> {
         let local = pd.context().query_port(port)?;
-        Ah::create(pd, &path(port, &local, remote))
+        Ah::create(pd, &AhAttr::to_endpoint(port, &local, remote))
     }
 
     /// The destination of a datagram to QP `qpn` there.

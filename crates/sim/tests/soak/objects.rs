@@ -4,8 +4,8 @@ use crate::draw::Draw;
 use crate::ledger::Posted;
 use crate::plan::Link;
 use doorbell_verbs::{
-    AccessFlags, Ah, AhAttr, Context, Cq, DeviceAttr, Endpoint, Gid, Mem, Mr, Pd, Provider, Qp, QpCap,
-    QpInitAttr, QpType, Sge, Srq, SrqAttr, UdDest, VerbsError,
+    AccessFlags, Ah, AhAttr, Context, Cq, DeviceAttr, Endpoint, Gid, GlobalRoute, Mem, Mr, Pd, Provider, Qp,
+    QpCap, QpInitAttr, QpType, Sge, Srq, SrqAttr, UdDest, VerbsError,
 };
 
 /// The Q_Key that most UD QPs have.
@@ -133,8 +133,10 @@ impl<P: Provider> Device<P> {
         let pd = &self.pds[draw.index(self.pds.len())];
         let ah = if draw.percent(wildness) {
             let port_num = draw.below(4) as u8;
-            let dgid = draw.maybe(50, |draw| Gid(std::array::from_fn(|_| draw.any() as u8)));
-            pd.create_ah(&AhAttr { port_num, dlid: draw.any() as u16, dgid, sgid_index: draw.any() as u8 })
+            let grh = draw.maybe(50, |draw| {
+                GlobalRoute::new(Gid(std::array::from_fn(|_| draw.any() as u8)), draw.any() as u8)
+            });
+            pd.create_ah(&AhAttr { port_num, dlid: draw.any() as u16, grh })
         } else {
             Ah::to_endpoint(pd, port, to)
         };

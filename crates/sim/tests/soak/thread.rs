@@ -319,8 +319,7 @@ impl<'p, P: Provider> Thread<'p, P> {
         let path = |draw: &mut Draw| AhAttr {
             port_num: draw.below(4) as u8,
             dlid: draw.below(12) as u16,
-            dgid: None,
-            sgid_index: draw.any() as u8,
+            grh: None,
         };
         let states = [QpState::Init, QpState::Rtr, QpState::Rts, QpState::Sqd, QpState::Err, QpState::Sqe];
         let small = |draw: &mut Draw| draw.below(35) as u8;

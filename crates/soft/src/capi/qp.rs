@@ -12,7 +12,7 @@ use doorbell_abi::{
     CEnum, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap,
     ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_recv_wr, ibv_send_wr,
 };
-use doorbell_verbs::{AccessFlags, AhAttr, Gid, Mtu, QpAttr, QpCap, QpState, QpType};
+use doorbell_verbs::{AccessFlags, AhAttr, Gid, GlobalRoute, Mtu, QpAttr, QpCap, QpState, QpType};
 use libc::c_int;
 
 /// `IBV_QP_CUR_STATE`, `IBV_QP_EN_SQD_ASYNC_NOTIFY`.
@@ -243,25 +243,21 @@ pub(crate) fn rust_path(attr: &ibv_ah_attr) -> AhAttr {
     AhAttr {
         port_num: attr.port_num,
         dlid: attr.dlid,
-        dgid: (attr.is_global != 0).then_some(Gid(attr.grh.dgid.raw)),
-        sgid_index: attr.grh.sgid_index,
+        grh: (attr.is_global != 0).then(|| GlobalRoute::new(Gid(attr.grh.dgid.raw), attr.grh.sgid_index)),
     }
 }
 
 fn c_path(path: &AhAttr) -> ibv_ah_attr {
-    let grh = match path.dgid {
-        Some(dgid) => ibv_global_route {
-            dgid: ibv_gid { raw: dgid.0 },
-            sgid_index: path.sgid_index,
-            hop_limit: 64,
-            ..ibv_global_route::default()
-        },
-        None => ibv_global_route::default(),
-    };
+    let grh = path.grh.map(|route| ibv_global_route {
+        dgid: ibv_gid { raw: route.dgid.0 },
+        sgid_index: route.sgid_index,
+        hop_limit: route.hop_limit,
+        ..ibv_global_route::default()
+    });
     ibv_ah_attr {
-        grh,
+        grh: grh.unwrap_or_default(),
         dlid: path.dlid,
-        is_global: path.dgid.is_some().into(),
+        is_global: path.grh.is_some().into(),
         port_num: path.port_num,
         ..ibv_ah_attr::default()
     }

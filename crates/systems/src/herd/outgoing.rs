@@ -4,7 +4,7 @@ use super::Config;
 use crate::SystemError;
 use crate::device::{Device, QKEY};
 use crate::outbox::{self, Outbox};
-use doorbell_verbs::{Ah, AhAttr, Endpoint, LinkLayer, Provider, RemoteAddr, SendWr, UdDest};
+use doorbell_verbs::{Ah, AhAttr, Endpoint, Provider, RemoteAddr, SendWr, UdDest};
 
 /// A client as a worker knows it.
 struct Destination {
@@ -44,12 +44,7 @@ impl<P: Provider> Datagrams<P> {
         remote: &Endpoint,
     ) -> Result<(), SystemError> {
         let local = device.context.query_port(port)?;
-        let attr = AhAttr {
-            port_num: port,
-            dlid: remote.lid,
-            dgid: (local.link_layer == LinkLayer::Ethernet).then_some(remote.gid),
-            sgid_index: local.gid_index,
-        };
+        let attr = AhAttr::to_endpoint(port, &local, remote);
         // Clients on one port share an address handle.
         let ah = match self.ahs.iter().find(|(a, _)| *a == attr) {
             Some((_, ah)) => ah.clone(),

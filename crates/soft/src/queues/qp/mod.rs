@@ -310,7 +310,8 @@ fn check_device_limits(attr: &QpAttr) -> Result<(), Errno> {
         || attr.max_dest_rd_atomic.is_some_and(|n| n > device::MAX_RD_ATOMIC)
         || attr
             .ah_attr
-            .is_some_and(|ah| ah.dgid.is_some() && usize::from(ah.sgid_index) >= device::gids().len());
+            .and_then(|ah| ah.grh)
+            .is_some_and(|route| usize::from(route.sgid_index) >= device::gids().len());
     if wrong { Err(EINVAL) } else { Ok(()) }
 }
 
