@@ -15,18 +15,29 @@ pub enum Fault {
     RecvProtection,
     /// The rkey does not hold.
     Access,
+    /// The rkey of a WRITE with immediate does not hold, where the packet that says so has the immediate.
+    AccessWithImm,
     /// Malformed, out of sequence within its message, or not enabled on this QP.
     Invalid,
 }
 
 impl Fault {
+    /// The same of a message with an immediate, or without.
+    #[must_use]
+    pub const fn of_message(self, has_imm: bool) -> Fault {
+        match self {
+            Fault::Access if has_imm => Fault::AccessWithImm,
+            fault => fault,
+        }
+    }
+
     /// The NAK that RC answers with; `None` where it asks the requester to wait instead.
     pub const fn nak(self) -> Option<NakCode> {
         match self {
             Fault::NoRecv => None,
             Fault::RecvTooSmall | Fault::Invalid => Some(NakCode::InvalidRequest),
             Fault::RecvProtection => Some(NakCode::RemoteOperation),
-            Fault::Access => Some(NakCode::RemoteAccess),
+            Fault::Access | Fault::AccessWithImm => Some(NakCode::RemoteAccess),
         }
     }
 
@@ -37,6 +48,8 @@ impl Fault {
         match (self, qp_type) {
             (Fault::RecvProtection, _) => Some(WcStatus::LocProtErr),
             (Fault::RecvTooSmall, QpType::Rc) => Some(WcStatus::LocLenErr),
+            // "Local Access Error" (11.6.2).
+            (Fault::AccessWithImm, QpType::Rc) => Some(WcStatus::LocAccessErr),
             (Fault::RecvTooSmall, QpType::Uc | QpType::Ud) if uses_srq => Some(WcStatus::LocLenErr),
             _ => None,
         }

@@ -163,7 +163,9 @@ impl Qp {
         };
         // The RECV of a message that breaks off is lost.
         let broken = (fault == Fault::Invalid && self.resp.held.is_some()).then_some(WcStatus::RemInvReqErr);
-        if let Some(status) = fault.recv_status(self.qp_type, self.uses_srq).or(broken) {
+        let status = fault.recv_status(self.qp_type, self.uses_srq).or(broken);
+        // A WRITE with immediate that is refused may have had none to take.
+        if let Some(status) = status.filter(|_| self.resp.held.is_some() || rq.visible() > 0) {
             self.fail_recv(status, rq, out);
         }
         self.respond(Syndrome::Nak(code), self.resp.epsn, out);
@@ -328,14 +330,15 @@ impl Qp {
         out: &mut Vec<Action>,
     ) -> Result<u32, Fault> {
         let payload = packet.payload_len;
+        let of_message = |fault: Fault| fault.of_message(imm.is_some());
         let (va, rkey, left, total) = match (part.begins(), self.resp.inbound, reth) {
             (true, Inbound::Idle, Some(reth)) => {
-                self.check_reth(AccessFlags::REMOTE_WRITE, reth, keys)?;
+                self.check_reth(AccessFlags::REMOTE_WRITE, reth, keys).map_err(of_message)?;
                 (reth.va, reth.rkey, reth.dma_len, reth.dma_len)
             }
             (false, Inbound::Write { va, rkey, left, total }, None) => {
                 // The region may have gone since the first packet.
-                self.check_remote(rkey, va, payload, AccessFlags::REMOTE_WRITE, keys)?;
+                self.check_remote(rkey, va, payload, AccessFlags::REMOTE_WRITE, keys).map_err(of_message)?;
                 (va, rkey, left, total)
             }
             _ => return Err(Fault::Invalid),

@@ -152,7 +152,7 @@ fn has_seen(all: &Tally) {
     for status in [Success, LocProtErr, WrFlushErr].into_iter().chain(ends) {
         assert!(all.sends_completed.count(status) > 0, "no send ended with {status:?}: {all:?}");
     }
-    for status in [Success, LocLenErr, LocProtErr, WrFlushErr] {
+    for status in [Success, LocLenErr, LocProtErr, LocAccessErr, WrFlushErr] {
         assert!(all.recvs_completed.count(status) > 0, "no RECV ended with {status:?}: {all:?}");
     }
 }

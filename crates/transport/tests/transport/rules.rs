@@ -403,6 +403,24 @@ fn remote_access_errors() {
 }
 
 #[test]
+fn a_write_with_immediate_outside_its_region_is_a_local_access_error_of_the_recv() {
+    let outside = SendOp::WriteWithImm(remote(1 << 16), 7);
+    for len in [8, 600] {
+        let mut net = rc();
+        post_recv(&mut net, 5, 8);
+        post_recv(&mut net, 6, 8);
+        fails(&mut net, outside, len, WcStatus::RemAccessErr);
+        // The packet with the immediate alone completes the RECV, so longer messages only flush.
+        let first = if len == 8 { WcStatus::LocAccessErr } else { WcStatus::WrFlushErr };
+        assert_eq!(recvs(&net), [(5, first), (6, WcStatus::WrFlushErr)], "{len} bytes");
+    }
+    let mut net = rc();
+    fails(&mut net, outside, 8, WcStatus::RemAccessErr);
+    assert_eq!(recvs(&net), [], "there was none");
+    assert_eq!(net.hosts[1].qp.state(), QpState::Err);
+}
+
+#[test]
 fn what_the_qp_does_not_enable_or_align_is_an_invalid_request() {
     let access = AccessFlags::REMOTE_READ;
     let mut net = Net::new(Setup { access, ..Setup::new(QpType::Rc) });
