@@ -1,11 +1,11 @@
 //! The device as programs see it: its name, limits, port and addresses.
 
-use crate::memory::records::{CQS, MRS, QPS, RQS};
-use doorbell_abi::{
-    CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_grh, ibv_port_attr,
-};
+use crate::identity::Identity;
+use crate::memory::records::{CQS, MRS, QP_INDICES, QPS, RQS};
+use crate::memory::regions::MAX_PD;
+use doorbell_abi::{CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
 use doorbell_transport::MAX_MESSAGE_BYTES;
-use doorbell_verbs::{AhAttr, GRH_BYTES, Gid, LinkLayer, Mtu};
+use doorbell_verbs::{Gid, LinkLayer, Mtu};
 use std::sync::OnceLock;
 
 /// Name of the device.
@@ -53,11 +53,6 @@ pub(crate) const ID_VARIABLE: &str = "DOORBELL_DEVICE_ID";
 /// What the device calls itself otherwise: an OUI that nobody has (locally administered), and its first kind.
 const OWN_ID: (u32, u32) = (0x02_dbe1, 1);
 
-/// LID of the port on InfiniBand.
-const LID: u16 = 1;
-/// The node's GUID: locally administered, the same in every process, as they share the device.
-const GUID: [u8; 8] = [0x02, 0xdb, 0xe1, 0x1f, 0xfe, 0x00, 0x00, 0x01];
-
 /// `IBV_TRANSPORT_IB`, `IBV_NODE_CA`.
 pub(crate) const TRANSPORT_IB: i32 = 0;
 pub(crate) const NODE_CA: i32 = 1;
@@ -73,6 +68,12 @@ const WIDTH_4X: u8 = 2;
 const SPEED_EDR: u8 = 32;
 /// `LinkUp` of the port's physical state.
 const LINK_UP: u8 = 5;
+
+/// Address handles of a process.
+pub(crate) const MAX_AH: usize = 1 << 16;
+
+/// Prefix of link-local addresses.
+const LINK_LOCAL: [u8; 8] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0];
 
 /// Kind of a GID (`enum ibv_gid_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,19 +117,21 @@ fn id() -> (u32, u32) {
 pub(crate) fn gids() -> &'static [(Gid, GidType)] {
     static IB: OnceLock<[(Gid, GidType); 1]> = OnceLock::new();
     static ROCE: OnceLock<[(Gid, GidType); 4]> = OnceLock::new();
-    let link_local = || {
+    let identity = Identity::own();
+    let of_prefix = |prefix: [u8; 8]| {
         let mut gid = [0; 16];
-        gid[..2].copy_from_slice(&[0xfe, 0x80]);
-        gid[8..].copy_from_slice(&GUID);
+        gid[..8].copy_from_slice(&prefix);
+        gid[8..].copy_from_slice(&identity.guid());
         Gid(gid)
     };
     match link_layer() {
-        LinkLayer::Infiniband => IB.get_or_init(|| [(link_local(), GidType::Ib)]),
+        LinkLayer::Infiniband => IB.get_or_init(|| [(of_prefix(identity.prefix()), GidType::Ib)]),
         LinkLayer::Ethernet => ROCE.get_or_init(|| {
-            let ipv4 = Gid(std::net::Ipv4Addr::LOCALHOST.to_ipv6_mapped().octets());
+            let ipv4 = Gid(identity.ipv4().to_ipv6_mapped().octets());
+            let link_local = of_prefix(LINK_LOCAL);
             [
-                (link_local(), GidType::RoceV1),
-                (link_local(), GidType::RoceV2),
+                (link_local, GidType::RoceV1),
+                (link_local, GidType::RoceV2),
                 (ipv4, GidType::RoceV1),
                 (ipv4, GidType::RoceV2),
             ]
@@ -138,12 +141,12 @@ pub(crate) fn gids() -> &'static [(Gid, GidType)] {
 
 /// The port's LID; 0 on Ethernet.
 pub(crate) fn lid() -> u16 {
-    if link_layer() == LinkLayer::Infiniband { LID } else { 0 }
+    if link_layer() == LinkLayer::Infiniband { Identity::own().lid() } else { 0 }
 }
 
 /// The node's GUID in network byte order.
 pub(crate) fn guid() -> u64 {
-    u64::from_ne_bytes(GUID)
+    u64::from_ne_bytes(Identity::own().guid())
 }
 
 /// ibv_query_device(3).
@@ -160,7 +163,7 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.page_size_cap = !0xfff;
     (attr.vendor_id, attr.vendor_part_id) = id();
     attr.hw_ver = 1;
-    attr.max_qp = count(QPS) - 2;
+    attr.max_qp = QP_INDICES.len() as i32;
     attr.max_qp_wr = MAX_WR as i32;
     attr.device_cap_flags = DEVICE_CAPS;
     attr.max_sge = MAX_SGE as i32;
@@ -168,12 +171,12 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.max_cq = count(CQS);
     attr.max_cqe = MAX_CQE as i32;
     attr.max_mr = count(MRS) - 1;
-    attr.max_pd = 1 << 16;
+    attr.max_pd = count(MAX_PD);
     attr.max_qp_rd_atom = MAX_RD_ATOMIC.into();
     attr.max_res_rd_atom = count(QPS) * i32::from(MAX_RD_ATOMIC);
     attr.max_qp_init_rd_atom = MAX_RD_ATOMIC.into();
     attr.atomic_cap = ATOMIC_HCA;
-    attr.max_ah = 1 << 16;
+    attr.max_ah = count(MAX_AH);
     attr.max_srq = count(RQS - QPS);
     attr.max_srq_wr = MAX_WR as i32;
     attr.max_srq_sge = MAX_SGE as i32;
@@ -220,57 +223,5 @@ pub(crate) fn port() -> ibv_port_attr {
         phys_state: LINK_UP,
         link_layer: link_layer().to_c() as u8,
         ..ibv_port_attr::default()
-    }
-}
-
-/// A path, in the 32 bits of an address handle: whether it leads to this device, and whether its
-/// datagrams carry a global route header and from which source GID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PathHandle(pub(crate) u32);
-
-const REACHABLE: u32 = 1 << 31;
-const GLOBAL: u32 = 1 << 30;
-
-impl PathHandle {
-    /// The path that these attributes describe; `None` where they make no sense on this port.
-    pub(crate) fn new(attr: &AhAttr) -> Option<PathHandle> {
-        if attr.port_num != PORT {
-            return None;
-        }
-        let Some(route) = attr.grh else {
-            // A port of Ethernet has no other addresses than GIDs.
-            let ib = link_layer() == LinkLayer::Infiniband;
-            return ib.then_some(PathHandle(if attr.dlid == LID { REACHABLE } else { 0 }));
-        };
-        gids().get(usize::from(route.sgid_index))?;
-        let dest = gids().iter().position(|(gid, _)| *gid == route.dgid);
-        let reachable = if dest.is_some() { REACHABLE } else { 0 };
-        let dest = dest.unwrap_or(0) as u32;
-        Some(PathHandle(reachable | GLOBAL | dest << 8 | u32::from(route.sgid_index)))
-    }
-
-    pub(crate) fn is_reachable(self) -> bool {
-        self.0 & REACHABLE != 0
-    }
-
-    /// The global route header of a datagram of `payload` bytes on this path, if it has one.
-    pub(crate) fn grh(self, payload: u32) -> Option<[u8; GRH_BYTES as usize]> {
-        /// `next_hdr` that announces a base transport header.
-        const NEXT_BTH: u8 = 0x1b;
-        if self.0 & GLOBAL == 0 {
-            return None;
-        }
-        let gid = |index: u32| gids().get(index as usize & 0xff).map_or([0; 16], |(gid, _)| gid.0);
-        let grh = ibv_grh {
-            version_tclass_flow: (6u32 << 28).to_be(),
-            // Behind it: BTH, DETH, payload, padding, ICRC.
-            paylen: ((12 + 8 + payload.next_multiple_of(4) + 4) as u16).to_be(),
-            next_hdr: NEXT_BTH,
-            hop_limit: 64,
-            sgid: ibv_gid { raw: gid(self.0 & 0xff) },
-            dgid: ibv_gid { raw: gid(self.0 >> 8) },
-        };
-        // SAFETY: 40 bytes without padding (its layout is asserted), any of which are valid bytes.
-        Some(unsafe { std::mem::transmute::<ibv_grh, [u8; GRH_BYTES as usize]>(grh) })
     }
 }

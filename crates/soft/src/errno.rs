@@ -15,6 +15,12 @@ pub(crate) const ENOMEM: Errno = Errno(libc::ENOMEM);
 pub(crate) const EOPNOTSUPP: Errno = Errno(libc::EOPNOTSUPP);
 
 impl Errno {
+    /// The number, for verbs that return it; it is left in errno as well, as programs print %m whichever a verb does.
+    pub(crate) fn returned(self) -> c_int {
+        self.set();
+        self.0
+    }
+
     /// Leaves this in the thread's errno, where C looks for it.
     pub(crate) fn set(self) {
         // SAFETY: the thread's own errno.
@@ -36,6 +42,7 @@ impl From<VerbsError> for Errno {
 
 impl From<std::io::Error> for Errno {
     fn from(error: std::io::Error) -> Errno {
-        Errno(error.raw_os_error().unwrap_or(libc::EIO))
+        let told = if error.kind() == std::io::ErrorKind::FileTooLarge { libc::EFBIG } else { libc::EIO };
+        Errno(error.raw_os_error().unwrap_or(told))
     }
 }

@@ -2,11 +2,11 @@
 //! carried out, memory that is not registered stays as it was, and completions are of what was posted.
 
 use doorbell_abi::{
-    CEnum, ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_gid, ibv_global_route, ibv_mr, ibv_pd, ibv_qp,
-    ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_recv_wr, ibv_send_wr, ibv_send_wr_atomic,
-    ibv_send_wr_operands, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge, ibv_wc,
+    CEnum, ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_gid, ibv_global_route, ibv_mr, ibv_pd,
+    ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_recv_wr, ibv_send_wr,
+    ibv_send_wr_atomic, ibv_send_wr_operands, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge, ibv_wc,
 };
-use doorbell_soft::capi::{ah, cq, device, mr, qp};
+use doorbell_soft::capi::{ah, cq, device, mr, qp, query};
 use doorbell_verbs::{AccessFlags, QpState, QpType};
 use libc::c_int;
 use proptest::collection::vec;
@@ -57,6 +57,7 @@ struct Attr {
 
 #[derive(Clone, Debug)]
 struct Path {
+    /// The port's own where it is 1.
     dlid: u16,
     port: u8,
     global: bool,
@@ -180,6 +181,14 @@ struct World {
     next: u64,
 }
 
+/// The path to the device's own port.
+fn own_path() -> ibv_ah_attr {
+    let mut port = ibv_port_attr::default();
+    // SAFETY: whatever device is open has this port; the struct is ours.
+    assert_eq!(unsafe { query::ibv_query_port(null_mut(), 1, &mut port) }, 0);
+    ibv_ah_attr { dlid: port.lid, port_num: 1, ..ibv_ah_attr::default() }
+}
+
 impl World {
     fn new(qp_type: QpType) -> World {
         let mut buffer = Box::new([UNTOUCHED; BUFFER]);
@@ -193,7 +202,7 @@ impl World {
             let cq = cq::ibv_create_cq(context, 512, null_mut(), null_mut(), 0);
             let access = AccessFlags::all().bits() as c_int;
             let mr = mr::ibv_reg_mr(pd, buffer.as_mut_ptr().add(GUARD).cast(), REGISTERED, access);
-            let mut path = ibv_ah_attr { dlid: 1, port_num: 1, ..ibv_ah_attr::default() };
+            let mut path = own_path();
             let ah = ah::ibv_create_ah(pd, &mut path);
             assert!(!context.is_null() && !pd.is_null() && !cq.is_null() && !mr.is_null() && !ah.is_null());
             let cap = ibv_qp_cap {
@@ -249,7 +258,7 @@ impl World {
                 dest_qp_num: self.number(1 - qp),
                 max_dest_rd_atomic: 1,
                 min_rnr_timer: 1,
-                ah_attr: ibv_ah_attr { dlid: 1, port_num: 1, ..ibv_ah_attr::default() },
+                ah_attr: own_path(),
                 ..state(QpState::Rtr)
             };
             assert_eq!(self.modify(qp, attr, rtr), 0);
@@ -434,7 +443,7 @@ impl Attr {
             qp_access_flags: access,
             ah_attr: ibv_ah_attr {
                 grh,
-                dlid: path.dlid,
+                dlid: own_path().dlid + path.dlid - 1,
                 is_global: path.global.into(),
                 port_num: path.port,
                 ..ibv_ah_attr::default()

@@ -3,9 +3,9 @@
 
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
-    CEnum, ibv_ah_attr, ibv_context, ibv_cq, ibv_device, ibv_mr, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap,
-    ibv_qp_init_attr, ibv_recv_wr, ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_operands, ibv_send_wr_rdma,
-    ibv_sge, ibv_srq, ibv_wc,
+    CEnum, ibv_ah_attr, ibv_context, ibv_cq, ibv_device, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr,
+    ibv_qp_cap, ibv_qp_init_attr, ibv_recv_wr, ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_operands,
+    ibv_send_wr_rdma, ibv_sge, ibv_srq, ibv_wc,
 };
 use doorbell_verbs::{AccessFlags, Mtu, QpState, QpType, RemoteAddr, SendOp, WcStatus};
 use libc::{c_int, c_void};
@@ -15,6 +15,8 @@ use std::ptr::null_mut;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+/// The device's port.
+const PORT: u8 = 1;
 /// How long a completion may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 const DEPTH: u32 = 64;
@@ -46,9 +48,10 @@ pub(crate) fn fork_init() {
     assert_eq!(call!(c"ibv_fork_init"() -> c_int), 0);
 }
 
-/// What a peer has to know: a QP's number, and the memory that it may reach through it.
+/// What a peer has to know: a QP's port and number, and the memory that it may reach through it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
+    pub(crate) lid: u16,
     pub(crate) qpn: u32,
     pub(crate) memory: RemoteAddr,
 }
@@ -62,7 +65,7 @@ impl Endpoint {
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("endpoint {} {} {}", self.qpn, self.memory.addr, self.memory.rkey))
+        f.pad(&format!("endpoint {} {} {} {}", self.lid, self.qpn, self.memory.addr, self.memory.rkey))
     }
 }
 
@@ -72,9 +75,11 @@ impl FromStr for Endpoint {
     fn from_str(line: &str) -> Result<Endpoint, String> {
         let words: Vec<u64> = line.split_whitespace().skip(1).flat_map(str::parse).collect();
         match (line.starts_with("endpoint "), &words[..]) {
-            (true, &[qpn, addr, rkey]) => {
-                Ok(Endpoint { qpn: qpn as u32, memory: RemoteAddr { addr, rkey: rkey as u32 } })
-            }
+            (true, &[lid, qpn, addr, rkey]) => Ok(Endpoint {
+                lid: lid as u16,
+                qpn: qpn as u32,
+                memory: RemoteAddr { addr, rkey: rkey as u32 },
+            }),
             _ => Err(format!("no endpoint: {line:?}")),
         }
     }
@@ -103,6 +108,7 @@ pub(crate) struct Retries {
 /// An opened device with RC QPs that share a CQ and page-aligned memory.
 pub(crate) struct Node {
     context: *mut ibv_context,
+    lid: u16,
     cq: *mut ibv_cq,
     mr: *mut ibv_mr,
     qps: Vec<*mut ibv_qp>,
@@ -137,7 +143,7 @@ impl Node {
         ) -> *mut ibv_mr);
         assert!(!pd.is_null() && !cq.is_null() && !mr.is_null(), "objects cannot be made");
         let qps: Vec<_> = (0..qps).map(|_| create_qp(pd, cq)).collect();
-        let node = Node { context, cq, mr, qps, memory: memory.cast(), bytes };
+        let node = Node { context, lid: port_lid(context), cq, mr, qps, memory: memory.cast(), bytes };
         (0..node.qps.len()).for_each(|qp| node.init(qp));
         node
     }
@@ -171,7 +177,7 @@ impl Node {
     pub(crate) fn endpoint(&self, qp: usize) -> Endpoint {
         // SAFETY: live objects.
         let (qpn, rkey) = unsafe { ((*self.qps[qp]).qp_num, (*self.mr).rkey) };
-        Endpoint { qpn, memory: RemoteAddr { addr: self.memory as u64, rkey } }
+        Endpoint { lid: self.lid, qpn, memory: RemoteAddr { addr: self.memory as u64, rkey } }
     }
 
     /// Takes a QP from any state back to Init.
@@ -181,8 +187,11 @@ impl Node {
     }
 
     fn init(&self, qp: usize) {
-        let init =
-            ibv_qp_attr { port_num: 1, qp_access_flags: AccessFlags::all().bits(), ..state(QpState::Init) };
+        let init = ibv_qp_attr {
+            port_num: PORT,
+            qp_access_flags: AccessFlags::all().bits(),
+            ..state(QpState::Init)
+        };
         let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
         self.modify(qp, init, mask);
     }
@@ -199,7 +208,7 @@ impl Node {
             dest_qp_num: peer.qpn,
             max_dest_rd_atomic: 1,
             min_rnr_timer: 1,
-            ah_attr: ibv_ah_attr { dlid: 1, port_num: 1, ..ibv_ah_attr::default() },
+            ah_attr: ibv_ah_attr { dlid: peer.lid, port_num: PORT, ..ibv_ah_attr::default() },
             ..state(QpState::Rtr)
         };
         let mask = IBV_QP_STATE
@@ -305,6 +314,15 @@ impl Node {
         self.post(qp, &[Wr { op, buffers, flags: SIGNALED }]);
         self.completions(1);
     }
+}
+
+fn port_lid(context: *mut ibv_context) -> u16 {
+    let mut port = ibv_port_attr::default();
+    let errno = call!(c"ibv_query_port"(
+        context => *mut ibv_context, PORT => u8, &raw mut port => *mut ibv_port_attr
+    ) -> c_int);
+    assert_eq!(errno, 0, "the port can be asked");
+    port.lid
 }
 
 fn state(state: QpState) -> ibv_qp_attr {

@@ -6,8 +6,7 @@ use libc::{c_int, c_void};
 
 /// Stands for functions that only drivers call, and for those that other devices have.
 pub unsafe extern "C" fn not_implemented() -> c_int {
-    crate::errno::Errno(libc::ENOSYS).set();
-    libc::ENOSYS
+    crate::errno::Errno(libc::ENOSYS).returned()
 }
 
 /// Does nothing, for functions without a result that drivers call when they are loaded.
@@ -25,9 +24,9 @@ pub(crate) unsafe extern "C" fn alloc_mw(_pd: *mut ibv_pd, _kind: u32) -> *mut c
 }
 
 pub(crate) unsafe extern "C" fn bind_mw(_qp: *mut ibv_qp, _mw: *mut c_void, _bind: *mut c_void) -> c_int {
-    EOPNOTSUPP.0
+    EOPNOTSUPP.returned()
 }
 
 pub(crate) unsafe extern "C" fn dealloc_mw(_mw: *mut c_void) -> c_int {
-    EOPNOTSUPP.0
+    EOPNOTSUPP.returned()
 }

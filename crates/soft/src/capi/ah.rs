@@ -1,22 +1,25 @@
 //! Address handles, and multicast.
 
-use super::object::pd;
-use super::qp::rust_path;
+use super::object::{pd, process_of};
+use super::qp::{c_path, rust_path};
 use super::{object_or_null, status};
-use crate::device::{self, PathHandle};
+use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
-use doorbell_abi::{
-    IBV_WC_GRH, ibv_ah, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_grh, ibv_pd, ibv_qp, ibv_wc,
-};
-use doorbell_verbs::Gid;
+use crate::path::{self, Header, Path};
+use doorbell_abi::{IBV_WC_GRH, ibv_ah, ibv_ah_attr, ibv_context, ibv_gid, ibv_grh, ibv_pd, ibv_qp, ibv_wc};
+use doorbell_verbs::{AhAttr, AhHandle};
 use libc::c_int;
 
 pub unsafe extern "C" fn ibv_create_ah(pd_pointer: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
     // SAFETY: the caller's struct and PD.
-    let (attr, pd) = unsafe { (&*attr, pd(pd_pointer)) };
-    let made = PathHandle::new(&rust_path(attr)).ok_or(EINVAL).map(|path| {
+    let (attr, pd, process) = unsafe {
+        let pd = pd(pd_pointer);
+        (&*attr, pd, process_of(pd.base.context))
+    };
+    let path = Path::new(&rust_path(attr)).ok_or(EINVAL);
+    let made = path.and_then(|path| process.paths.add(path)).map(|handle| {
         pd.uses.begin();
-        Box::new(ibv_ah { context: pd.base.context, pd: pd_pointer, handle: path.0 })
+        Box::new(ibv_ah { context: pd.base.context, pd: pd_pointer, handle: handle.0 })
     });
     object_or_null(made)
 }
@@ -24,30 +27,21 @@ pub unsafe extern "C" fn ibv_create_ah(pd_pointer: *mut ibv_pd, attr: *mut ibv_a
 pub unsafe extern "C" fn ibv_destroy_ah(pointer: *mut ibv_ah) -> c_int {
     // SAFETY: an address handle of ours, not used after this, and its PD.
     unsafe {
-        pd((*pointer).pd).uses.end();
-        drop(Box::from_raw(pointer));
+        let ah = Box::from_raw(pointer);
+        process_of(ah.context).paths.remove(AhHandle(ah.handle));
+        pd(ah.pd).uses.end();
     }
     0
 }
 
 /// The way back to who sent a datagram.
-fn way_back(port: u8, wc: &ibv_wc, grh: &ibv_grh) -> Result<ibv_ah_attr, Errno> {
+fn way_back(port: u8, wc: &ibv_wc, header: &Header) -> Result<ibv_ah_attr, Errno> {
     if port != device::PORT {
         return Err(EINVAL);
     }
-    let mut attr = ibv_ah_attr { dlid: wc.slid, sl: wc.sl, port_num: port, ..ibv_ah_attr::default() };
-    if wc.wc_flags & IBV_WC_GRH != 0 {
-        let own = device::gids().iter().position(|(gid, _)| *gid == Gid(grh.dgid.raw)).ok_or(EINVAL)?;
-        attr.is_global = 1;
-        attr.grh = ibv_global_route {
-            dgid: ibv_gid { raw: grh.sgid.raw },
-            flow_label: u32::from_be(grh.version_tclass_flow) & 0xf_ffff,
-            sgid_index: own as u8,
-            hop_limit: 0xff,
-            traffic_class: (u32::from_be(grh.version_tclass_flow) >> 20) as u8,
-        };
-    }
-    Ok(attr)
+    let grh = if wc.wc_flags & IBV_WC_GRH != 0 { Some(path::way_back(header)?) } else { None };
+    let attr = c_path(&AhAttr { port_num: port, dlid: wc.slid, grh });
+    Ok(ibv_ah_attr { sl: wc.sl, ..attr })
 }
 
 pub unsafe extern "C" fn ibv_init_ah_from_wc(
@@ -57,8 +51,8 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
     grh: *mut ibv_grh,
     to: *mut ibv_ah_attr,
 ) -> c_int {
-    // SAFETY: the caller's structs; the GRH lies in a buffer of any alignment.
-    super::minus_one(unsafe { way_back(port, &*wc, &grh.read_unaligned()).map(|attr| to.write(attr)) })
+    // SAFETY: the caller's structs; the header is bytes.
+    super::minus_one(unsafe { way_back(port, &*wc, &grh.cast::<Header>().read()).map(|attr| to.write(attr)) })
 }
 
 pub unsafe extern "C" fn ibv_create_ah_from_wc(
@@ -68,7 +62,7 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     port: u8,
 ) -> *mut ibv_ah {
     // SAFETY: as above.
-    match unsafe { way_back(port, &*wc, &grh.read_unaligned()) } {
+    match unsafe { way_back(port, &*wc, &grh.cast::<Header>().read()) } {
         // SAFETY: the PD is passed on.
         Ok(mut attr) => unsafe { ibv_create_ah(pd, &mut attr) },
         Err(errno) => object_or_null::<ibv_ah>(Err(errno)),

@@ -83,7 +83,7 @@ pub unsafe extern "C" fn ibv_destroy_cq(pointer: *mut ibv_cq) -> c_int {
     unsafe {
         let object = cq(pointer);
         if let Err(busy) = object.uses.check_none() {
-            return busy.0;
+            return busy.returned();
         }
         let index = object.cq.index;
         context(object.base.context).subjects.remove(Kind::Cq, index);
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn ibv_destroy_cq(pointer: *mut ibv_cq) -> c_int {
 
 pub unsafe extern "C" fn ibv_resize_cq(pointer: *mut ibv_cq, cqe: c_int) -> c_int {
     if !(1..=device::MAX_CQE as c_int).contains(&cqe) {
-        return EINVAL.0;
+        return EINVAL.returned();
     }
     // SAFETY: a CQ of ours.
     unsafe {
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn ibv_resize_cq(pointer: *mut ibv_cq, cqe: c_int) -> c_in
 }
 
 pub(crate) unsafe extern "C" fn poll_cq(pointer: *mut ibv_cq, room: c_int, to: *mut ibv_wc) -> c_int {
-    let Ok(room) = usize::try_from(room) else { return -EINVAL.0 };
+    let Ok(room) = usize::try_from(room) else { return -EINVAL.returned() };
     if room == 0 {
         return 0;
     }
@@ -121,7 +121,7 @@ pub(crate) unsafe extern "C" fn poll_cq(pointer: *mut ibv_cq, room: c_int, to: *
     unsafe {
         match cq(pointer).cq.poll(std::slice::from_raw_parts_mut(to, room)) {
             Ok(taken) => taken as c_int,
-            Err(errno) => -errno.0,
+            Err(errno) => -errno.returned(),
         }
     }
 }

@@ -50,7 +50,7 @@ unsafe fn create(context: *mut ibv_context, attr: &ibv_cq_init_attr_ex) -> Resul
 unsafe extern "C" fn start_poll(pointer: *mut ibv_cq_ex, attr: *mut c_void) -> c_int {
     // SAFETY: the caller's struct begins with its mask, of which no bit is known.
     if unsafe { !attr.is_null() && *attr.cast::<u32>() != 0 } {
-        return crate::errno::EINVAL.0;
+        return crate::errno::EINVAL.returned();
     }
     // SAFETY: passed on.
     unsafe { next_poll(pointer) }
@@ -68,7 +68,7 @@ unsafe extern "C" fn next_poll(pointer: *mut ibv_cq_ex) -> c_int {
             object.current = wc[0];
             0
         }
-        Err(errno) => errno.0,
+        Err(errno) => errno.returned(),
     }
 }
 

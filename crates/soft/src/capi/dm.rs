@@ -82,7 +82,7 @@ unsafe extern "C" fn memcpy_to_dm(
                 std::ptr::copy(from.cast::<u8>(), to, len);
                 0
             }
-            Err(errno) => errno.0,
+            Err(errno) => errno.returned(),
         }
     }
 }
@@ -95,7 +95,7 @@ unsafe extern "C" fn memcpy_from_dm(to: *mut c_void, pointer: *mut ibv_dm, offse
                 std::ptr::copy(from, to.cast::<u8>(), len);
                 0
             }
-            Err(errno) => errno.0,
+            Err(errno) => errno.returned(),
         }
     }
 }

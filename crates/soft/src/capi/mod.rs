@@ -29,7 +29,7 @@ use libc::c_int;
 
 /// What a function that returns an errno returns.
 fn status(result: Result<(), Errno>) -> c_int {
-    result.err().map_or(0, |errno| errno.0)
+    result.err().map_or(0, Errno::returned)
 }
 
 /// What a function that returns -1 and leaves an errno returns.

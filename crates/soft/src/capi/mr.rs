@@ -4,6 +4,7 @@ use super::object::{Pd, Uses, context, pd, process_of};
 use super::wr::sges;
 use super::{minus_one, object_or_null, status};
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::memory::maps;
 use doorbell_abi::{ibv_context, ibv_mr, ibv_pd, ibv_sge};
 use doorbell_transport::Region;
 use doorbell_verbs::AccessFlags;
@@ -13,16 +14,21 @@ use libc::{c_int, c_void};
 const ZERO_BASED: u32 = 1 << 5;
 /// `IBV_ACCESS_ON_DEMAND`: the memory may be mapped later.
 const ON_DEMAND: u32 = 1 << 6;
-/// `IBV_ACCESS_MW_BIND`, `IBV_ACCESS_HUGETLB`: without effect here.
-const WITHOUT_EFFECT: u32 = 1 << 4 | 1 << 7;
+/// `IBV_ACCESS_MW_BIND`: there are no memory windows, but their memory must be one to write to.
+const MW_BIND: u32 = 1 << 4;
+/// `IBV_ACCESS_HUGETLB`: without effect here.
+const WITHOUT_EFFECT: u32 = MW_BIND | 1 << 7;
 /// `IBV_ACCESS_OPTIONAL_RANGE`: what a device may ignore.
 const OPTIONAL: u32 = 0x3ff0_0000;
 
 pub unsafe extern "C" fn ibv_alloc_pd(pointer: *mut ibv_context) -> *mut ibv_pd {
     // SAFETY: a context of ours.
     let process = unsafe { context(pointer) }.process;
-    let base = ibv_pd { context: pointer, handle: process.pds.next() };
-    object_or_null(Ok(Box::new(Pd { base, uses: Uses::default() }))).cast()
+    let made = process.pds.take().map(|handle| {
+        let base = ibv_pd { context: pointer, handle };
+        Box::new(Pd { base, uses: Uses::default() })
+    });
+    object_or_null(made).cast()
 }
 
 pub unsafe extern "C" fn ibv_dealloc_pd(pointer: *mut ibv_pd) -> c_int {
@@ -30,6 +36,7 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pointer: *mut ibv_pd) -> c_int {
     unsafe {
         let busy = pd(pointer).uses.check_none();
         if busy.is_ok() {
+            process_of((*pointer).context).pds.end();
             drop(Box::from_raw(pointer.cast::<Pd>()));
         }
         status(busy)
@@ -108,28 +115,12 @@ fn checked(pd: u32, addr: *mut c_void, len: usize, iova: u64, access: u32) -> Re
         return Err(EINVAL);
     }
     if access & ON_DEMAND == 0 {
-        check_mapped(addr as usize, len)?;
+        // What may be written must be there to be written, as the kernel has it (ib_umem_get).
+        let to_write = rights.contains(AccessFlags::LOCAL_WRITE) || access & MW_BIND != 0;
+        maps::check(addr as u64..addr as u64 + len as u64, to_write)?;
     }
     let start = if access & ZERO_BASED != 0 { 0 } else { iova };
     Ok(Region { pd, addr: start, len: len as u64, access: rights })
-}
-
-/// EFAULT where not all of the range is mapped.
-fn check_mapped(addr: usize, len: usize) -> Result<(), Errno> {
-    const PAGE: usize = 4096;
-    const STEP: usize = 1024 * PAGE;
-    let end = addr + len;
-    let mut pages = [0u8; STEP / PAGE];
-    let mut at = addr & !(PAGE - 1);
-    while at < end {
-        let step = (end - at).min(STEP);
-        // SAFETY: mincore looks at no memory but the vector, which has a byte for each page.
-        if unsafe { libc::mincore(at as *mut c_void, step, pages.as_mut_ptr()) } != 0 {
-            return Err(Errno(libc::EFAULT));
-        }
-        at += step;
-    }
-    Ok(())
 }
 
 pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
@@ -215,10 +206,10 @@ pub(crate) unsafe extern "C" fn advise_mr(
     count: u32,
 ) -> c_int {
     if advice > LAST_ADVICE {
-        return EOPNOTSUPP.0;
+        return EOPNOTSUPP.returned();
     }
     if flags & !ADVISE_FLUSH != 0 {
-        return EINVAL.0;
+        return EINVAL.returned();
     }
     // SAFETY: a PD of ours and the caller's list.
     let (pd, process, list) = unsafe {
@@ -233,7 +224,7 @@ pub(crate) unsafe extern "C" fn advise_mr(
             found.is_some_and(|place| place.check(pd.base.handle, sge.addr, sge.length.into(), need).is_ok())
         })
     });
-    if sound { 0 } else { EINVAL.0 }
+    if sound { 0 } else { EINVAL.returned() }
 }
 
 /// Registers `len` bytes of memory of this library's, as the region from address 0 on.

@@ -12,7 +12,7 @@ use doorbell_abi::{
     CEnum, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap,
     ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_recv_wr, ibv_send_wr,
 };
-use doorbell_verbs::{AccessFlags, AhAttr, Gid, GlobalRoute, Mtu, QpAttr, QpCap, QpState, QpType};
+use doorbell_verbs::{AccessFlags, AhAttr, FlowLabel, Gid, GlobalRoute, Mtu, QpAttr, QpCap, QpState, QpType};
 use libc::c_int;
 
 /// `IBV_QP_CUR_STATE`, `IBV_QP_EN_SQD_ASYNC_NOTIFY`.
@@ -243,16 +243,23 @@ pub(crate) fn rust_path(attr: &ibv_ah_attr) -> AhAttr {
     AhAttr {
         port_num: attr.port_num,
         dlid: attr.dlid,
-        grh: (attr.is_global != 0).then(|| GlobalRoute::new(Gid(attr.grh.dgid.raw), attr.grh.sgid_index)),
+        grh: (attr.is_global != 0).then_some(GlobalRoute {
+            dgid: Gid(attr.grh.dgid.raw),
+            sgid_index: attr.grh.sgid_index,
+            flow_label: FlowLabel::new(attr.grh.flow_label),
+            hop_limit: attr.grh.hop_limit,
+            traffic_class: attr.grh.traffic_class,
+        }),
     }
 }
 
-fn c_path(path: &AhAttr) -> ibv_ah_attr {
+pub(crate) fn c_path(path: &AhAttr) -> ibv_ah_attr {
     let grh = path.grh.map(|route| ibv_global_route {
         dgid: ibv_gid { raw: route.dgid.0 },
+        flow_label: route.flow_label.number(),
         sgid_index: route.sgid_index,
         hop_limit: route.hop_limit,
-        ..ibv_global_route::default()
+        traffic_class: route.traffic_class,
     });
     ibv_ah_attr {
         grh: grh.unwrap_or_default(),
@@ -331,7 +338,7 @@ pub(crate) unsafe extern "C" fn post_send(
         if let Err(errno) = posted {
             // SAFETY: the caller's variable.
             unsafe { bad.write(list) };
-            return errno.0;
+            return errno.returned();
         }
         list = wr.next;
     }
@@ -355,7 +362,7 @@ pub(crate) unsafe extern "C" fn post_recv(
             object.qp.recvs_posted(posted, most_sges);
             // SAFETY: the caller's variable.
             unsafe { bad.write(list) };
-            return errno.0;
+            return errno.returned();
         }
         (posted, most_sges) = (posted + 1, most_sges.max(wr.num_sge as u32));
         list = wr.next;

@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn query_port_op(
 
 unsafe fn write_port(port: u8, attr: *mut ibv_port_attr, size: usize) -> c_int {
     if port != device::PORT {
-        return EINVAL.0;
+        return EINVAL.returned();
     }
     let own = device::port();
     // SAFETY: vouched for by the caller.
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
     size: usize,
 ) -> c_int {
     if flags != 0 {
-        return EINVAL.0;
+        return EINVAL.returned();
     }
     match gid(port, index.into()) {
         Ok(entry) => {
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
             unsafe { copy_prefix(&entry, to.cast(), size) };
             0
         }
-        Err(errno) => errno.0,
+        Err(errno) => errno.returned(),
     }
 }
 
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
 ) -> isize {
     let count = device::gids().len();
     if flags != 0 || room < count {
-        return -(EINVAL.0 as isize);
+        return -(EINVAL.returned() as isize);
     }
     for index in 0..count {
         if let Ok(entry) = gid(device::PORT.into(), index as i64) {
@@ -185,11 +185,11 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
 }
 
 pub unsafe extern "C" fn ibv_query_ece(_qp: *mut c_void, _ece: *mut c_void) -> c_int {
-    EOPNOTSUPP.0
+    EOPNOTSUPP.returned()
 }
 
 pub unsafe extern "C" fn ibv_set_ece(_qp: *mut c_void, _ece: *mut c_void) -> c_int {
-    EOPNOTSUPP.0
+    EOPNOTSUPP.returned()
 }
 
 /// Data and its last byte are placed in order: the program need not wait for the completion.

@@ -89,7 +89,7 @@ pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
     unsafe {
         let object = srq(pointer);
         if let Err(busy) = object.uses.check_none() {
-            return busy.0;
+            return busy.returned();
         }
         let owner = context(object.base.context);
         owner.subjects.remove(Kind::Srq, object.base.handle);
@@ -109,16 +109,16 @@ pub unsafe extern "C" fn ibv_modify_srq(
 ) -> c_int {
     if mask & SRQ_MAX_WR != 0 {
         // IBV_DEVICE_SRQ_RESIZE is not among the device's capabilities.
-        return EOPNOTSUPP.0;
+        return EOPNOTSUPP.returned();
     }
     if mask & !SRQ_LIMIT != 0 {
-        return EINVAL.0;
+        return EINVAL.returned();
     }
     // SAFETY: an SRQ of ours and the caller's struct.
     let (object, limit) = unsafe { (srq(pointer), (*attr).srq_limit) };
     if mask & SRQ_LIMIT != 0 {
         if limit > object.rq.depth {
-            return EINVAL.0;
+            return EINVAL.returned();
         }
         object.rq.arm_limit(limit);
     }

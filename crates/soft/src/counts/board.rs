@@ -69,7 +69,7 @@ impl Board {
 
     /// What [`VARIABLE`] is to hold for programs to find this process's board in `file`.
     pub(crate) fn address(file: &File) -> Option<String> {
-        let member = Member::of(std::process::id(), file.as_raw_fd() as u32)?;
+        let member = Member::of(std::process::id(), file.as_raw_fd() as u32).ok()??;
         Some(format!("{}:{}:{}", member.pid, member.fd, member.start_time))
     }
 
@@ -87,7 +87,7 @@ impl Board {
         }
         let board = Board(Sealed::open(&file, BYTES)?);
         // The process was still running after its file had been opened: the number meant it.
-        if board.head().magic.load(Acquire) != MAGIC || !member.is_alive() {
+        if board.head().magic.load(Acquire) != MAGIC || !member.is_alive().unwrap_or(false) {
             return Err(missing());
         }
         Ok(Box::leak(Box::new(board)))

@@ -52,7 +52,7 @@ impl Process {
         let command = command_line();
         let (command_at, room) = board.alloc::<AtomicU8>(command.len())?;
         room.iter().zip(&command).for_each(|(to, from)| to.store(*from, Relaxed));
-        let member = Member::of(std::process::id(), 0)?;
+        let member = Member::of(std::process::id(), 0).ok()??;
         record.pid.store(member.pid.into(), Relaxed);
         record.start_time.store(member.start_time, Relaxed);
         record.command.store(command_at, Relaxed);
@@ -113,7 +113,9 @@ impl<'b> ProcessCounts<'b> {
 
     /// Whether it still runs.
     pub(crate) fn is_alive(&self) -> bool {
-        Member { pid: self.pid(), fd: 0, start_time: self.record.start_time.load(Relaxed) }.is_alive()
+        let member = Member { pid: self.pid(), fd: 0, start_time: self.record.start_time.load(Relaxed) };
+        // Where that cannot be found out it may still tell.
+        member.is_alive().unwrap_or(true)
     }
 
     /// Whether its statistics have been told.

@@ -8,9 +8,10 @@ use crate::fabric::process::Process;
 use crate::memory::records::{index_of, slot_of};
 use crate::memory::regions::RegionCache;
 use crate::memory::transfer::{Piece, Unreachable};
+use crate::path::Header;
 use doorbell_abi::CEnum;
 use doorbell_transport::{Fault, check_initiator, local_rights};
-use doorbell_verbs::{GRH_BYTES, QpType, SendFlags, WcStatus};
+use doorbell_verbs::{QpType, SendFlags, WcStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
@@ -44,8 +45,8 @@ impl Scratch {
 /// Where a work request goes, and with what rights.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
-    /// QP number of the responder.
-    pub(crate) dest_qpn: u32,
+    /// QP number of the responder; `None` where the path leads to no port of this fabric.
+    pub(crate) dest_qpn: Option<u32>,
     /// First PSN sent; RC.
     pub(crate) sq_psn: u32,
     /// Q_Key; UD.
@@ -53,7 +54,7 @@ pub(crate) struct Route {
     /// `max_rd_atomic`; RC.
     pub(crate) max_rd_atomic: u8,
     /// Global route header; UD.
-    pub(crate) grh: Option<[u8; GRH_BYTES as usize]>,
+    pub(crate) grh: Option<Header>,
 }
 
 impl Requester {
@@ -118,13 +119,12 @@ impl Requester {
         request: &Request<'_>,
         pieces: &[Piece],
     ) -> Attempt {
-        if !self.find_peer(scratch, route.dest_qpn) {
+        let Some(dest_qpn) = route.dest_qpn.filter(|qpn| self.find_peer(scratch, *qpn)) else {
             return scratch.in_turn(self.silence());
-        }
+        };
         let Scratch { caches, batch, peer, .. } = scratch;
-        let reached = self
-            .responder(peer.as_deref(), route.dest_qpn)
-            .filter(|responder| self.reaches(responder, route));
+        let reached =
+            self.responder(peer.as_deref(), dest_qpn).filter(|responder| self.reaches(responder, route));
         let Some(responder) = reached else { return scratch.in_turn(self.silence()) };
         let message =
             Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: route.grh.as_ref() };

@@ -14,6 +14,7 @@ use crate::memory::records::*;
 use crate::memory::regions::{Place, RegionCache, find_in};
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{self, Far, Piece, Unreachable};
+use crate::path::Header;
 use crate::rings::completions::{Carried, RecvDone, SOLICITED, push_recv};
 use crate::rings::recvs::{check_limit, flush, sge_record, slot};
 use doorbell_abi::{CEnum, IBV_WC_GRH, IBV_WC_WITH_IMM};
@@ -47,7 +48,7 @@ pub(super) struct Message<'a> {
     /// The requester's memory.
     pub(super) pieces: &'a [Piece],
     /// Global route header; UD.
-    pub(super) grh: Option<&'a [u8; GRH_BYTES as usize]>,
+    pub(super) grh: Option<&'a Header>,
 }
 
 /// Why the responder does not carry a message out.
@@ -59,6 +60,16 @@ pub(super) enum Refusal {
     CqFull,
     /// The process is gone, or its records make no sense.
     Silence,
+}
+
+impl Refusal {
+    /// The same of a message with an immediate.
+    fn with_imm(self) -> Refusal {
+        match self {
+            Refusal::Fault(fault) => Refusal::Fault(fault.of_message(true)),
+            refusal => refusal,
+        }
+    }
 }
 
 impl From<Fault> for Refusal {
@@ -105,10 +116,10 @@ impl Responder<'_> {
                     Far::Mapped(_) => transfer::write(pieces, far)?,
                 }
             }
-            SendOp::WriteWithImm(remote, _) => {
-                let far = self.remote(caches, remote, len, AccessFlags::REMOTE_WRITE)?;
-                self.write_with_imm(message, far)?;
-            }
+            SendOp::WriteWithImm(remote, _) => self
+                .remote(caches, remote, len, AccessFlags::REMOTE_WRITE)
+                .and_then(|far| self.write_with_imm(message, far))
+                .map_err(Refusal::with_imm)?,
             SendOp::Read(remote) => {
                 let far = self.remote(caches, remote, len, AccessFlags::REMOTE_READ)?;
                 match far {

@@ -12,12 +12,12 @@
 //! would change what its program may do. Such memory is reached like private memory.
 
 use super::registry::Member;
+use crate::memory::maps::{self, addresses};
 use crate::memory::regions::{Place, find_in};
 use crate::memory::segment::Segment;
 use crate::sync::lock;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -141,7 +141,7 @@ impl Known {
         };
         let end = u64::try_from(found.at).ok()?.checked_add(place.region.len)?;
         // What was looked at was this process's, not that of another that has got its number.
-        if end > mapping.len as u64 || !peer.is_alive() {
+        if end > mapping.len as u64 || !peer.is_alive().unwrap_or(false) {
             return None;
         }
         self.mappings.insert(found.source, Arc::downgrade(&mapping));
@@ -223,15 +223,7 @@ impl Drop for Mapping {
 
 /// The line of proc_pid_maps(5) of the mapping that the address lies in, or of the next.
 fn line_of(pid: u32, addr: u64) -> Option<String> {
-    let maps = BufReader::new(File::open(format!("/proc/{pid}/maps")).ok()?);
-    // The lines are in the order of addresses.
-    maps.lines().map_while(Result::ok).find(|line| addresses(line).is_none_or(|mapped| mapped.end > addr))
-}
-
-/// The addresses that a line is about.
-fn addresses(line: &str) -> Option<Range<u64>> {
-    let (start, end) = line.split(' ').next()?.split_once('-')?;
-    Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
+    maps::lines(pid).ok()?.find(|line| addresses(line).is_none_or(|mapped| mapped.end > addr))
 }
 
 /// What a line tells of these bytes of a process, where they all lie in shared memory that may be

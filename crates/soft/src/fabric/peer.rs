@@ -52,7 +52,7 @@ impl Peer {
         let segment = Segment::open(&file)?;
         // From here on the number is known to mean this process: it was still running after the
         // file descriptor for it had been opened.
-        if !member.is_alive() {
+        if !member.is_alive()? {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         Ok(Peer { slot, member, segment, views: Views::of(member), process, dead: AtomicBool::new(false) })

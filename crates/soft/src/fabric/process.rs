@@ -2,13 +2,16 @@
 
 use super::peer::Peer;
 use super::progress::Progress;
-use super::registry::{Member, Registry};
+use super::registry::Registry;
 use crate::errno::{ENOMEM, Errno};
-use crate::memory::records::{CQS, PROCESSES, QPS, RQS, slot_of};
+use crate::identity::Identity;
+use crate::memory::records::{CQS, PROCESSES, QP_INDICES, QPS, RQS, slot_of};
 use crate::memory::regions::{PdNumbers, Regions};
 use crate::memory::segment::{Heap, Segment};
+use crate::path::Paths;
 use crate::sync::lock;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 use std::sync::{Arc, Mutex};
@@ -23,6 +26,7 @@ pub(crate) struct Process {
     pub(crate) heap: Heap,
     pub(crate) regions: Regions,
     pub(crate) pds: PdNumbers,
+    pub(crate) paths: Paths,
     pub(crate) qp_numbers: Numbers,
     pub(crate) cq_numbers: Numbers,
     pub(crate) srq_numbers: Numbers,
@@ -56,22 +60,19 @@ impl Process {
         };
         let own = crate::memory::arena::own().map_err(explain)?;
         let fd = own.file.as_raw_fd() as u32;
-        let (registry, slot) = loop {
-            let registry = Registry::open().map_err(explain)?;
-            if let Some(slot) = registry.join(fd).map_err(explain)? {
-                break (registry, slot);
-            }
-        };
+        let registry = Registry::open().map_err(explain)?;
+        let slot = registry.join(fd).map_err(explain)?;
+        let first = |of: usize| Identity::own().first(of as u32);
         Ok(Process {
             slot,
             segment: &own.segment,
             heap: Heap::new(),
             regions: Regions::default(),
             pds: PdNumbers::default(),
-            // QP numbers 0 and 1 are those of the management QPs.
-            qp_numbers: Numbers::new(2, QPS as u32),
-            cq_numbers: Numbers::new(0, CQS as u32),
-            srq_numbers: Numbers::new(0, (RQS - QPS) as u32),
+            paths: Paths::default(),
+            qp_numbers: Numbers::new(QP_INDICES, first(QPS)),
+            cq_numbers: Numbers::new(0..CQS as u32, 0),
+            srq_numbers: Numbers::new(0..(RQS - QPS) as u32, 0),
             progress: Progress::default(),
             registry,
             peers: Mutex::default(),
@@ -89,11 +90,48 @@ impl Process {
         if let Some(peer) = peers.get(&slot).filter(|peer| !peer.is_dead()) {
             return Some(peer.clone());
         }
-        let member: Member = self.registry.find(slot).ok().flatten()?;
-        let peer = Arc::new(Peer::open(slot, member).ok()?);
-        peers.insert(slot, peer.clone());
-        self.progress.watch(peer.clone());
-        Some(peer)
+        match self.open(slot) {
+            Ok(peer) => {
+                let peer = Arc::new(peer?);
+                peers.insert(slot, peer.clone());
+                self.progress.watch(peer.clone());
+                Some(peer)
+            }
+            Err(error) => {
+                say_once(qpn, &error);
+                None
+            }
+        }
+    }
+
+    /// The process in a slot; `None` where there is none, or no longer.
+    fn open(&self, slot: u32) -> std::io::Result<Option<Peer>> {
+        let Some(member) = self.registry.find(slot)? else { return Ok(None) };
+        match Peer::open(slot, member) {
+            Ok(peer) => Ok(Some(peer)),
+            // It has ended meanwhile.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Says why a process cannot be reached that lives, for each cause once: programs see no more of it than of one that is gone.
+fn say_once(qpn: u32, error: &std::io::Error) {
+    static SAID: Mutex<BTreeSet<Option<i32>>> = Mutex::new(BTreeSet::new());
+    if lock(&SAID).insert(error.raw_os_error()) {
+        let hint = match error.raw_os_error() {
+            Some(libc::EMFILE) => {
+                "; ulimit -n says how many files a process may have open, and each peer takes one"
+            }
+            Some(libc::ENOMEM) => {
+                "; ulimit -v says how much a process may map, and each peer takes some gigabytes of addresses"
+            }
+            _ => "",
+        };
+        eprintln!(
+            "doorbell: the process of QP {qpn:#x} cannot be reached, and what is sent to it is not received: {error}{hint}"
+        );
     }
 }
 
@@ -113,7 +151,11 @@ fn prepare() {
 
 /// A child starts anew: what its parent has of the device is not the child's.
 extern "C" fn in_child() {
-    CURRENT.store(std::ptr::null_mut(), Release);
+    let parents = CURRENT.swap(std::ptr::null_mut(), AcqRel);
+    if !parents.is_null() {
+        // SAFETY: set in `current` from a leaked box.
+        unsafe { (*parents).registry.forget() };
+    }
 }
 
 /// Gives the slot back.
@@ -132,21 +174,27 @@ pub(crate) struct Numbers(Mutex<NumbersState>);
 
 #[derive(Debug)]
 struct NumbersState {
+    all: Range<u32>,
+    /// The one that is given next of those never given, and how many those are.
     next: u32,
-    end: u32,
+    left: u32,
     free: std::collections::VecDeque<u32>,
 }
 
 impl Numbers {
-    fn new(next: u32, end: u32) -> Numbers {
-        Numbers(Mutex::new(NumbersState { next, end, free: Default::default() }))
+    /// All in a range, from one on.
+    fn new(all: Range<u32>, first: u32) -> Numbers {
+        let (next, left) = (if all.contains(&first) { first } else { all.start }, all.len() as u32);
+        Numbers(Mutex::new(NumbersState { all, next, left, free: Default::default() }))
     }
 
     pub(crate) fn take(&self) -> Result<u32, Errno> {
         let mut state = lock(&self.0);
-        if state.next < state.end {
-            state.next += 1;
-            return Ok(state.next - 1);
+        if state.left > 0 {
+            let number = state.next;
+            state.left -= 1;
+            state.next = if number + 1 == state.all.end { state.all.start } else { number + 1 };
+            return Ok(number);
         }
         state.free.pop_front().ok_or(ENOMEM)
     }

@@ -4,16 +4,15 @@
 //! slot's number is part of the process's QP numbers. The file is read and written under flock(2),
 //! never mapped, so that nothing done to it can crash a reader.
 
+use crate::identity::{Identity, name, prefix, user};
 use crate::memory::records::PROCESSES;
+use crate::memory::sealed::check_file_size;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-
-/// Names the registry for programs that must not meet others of the same user.
-pub(crate) const FABRIC_VARIABLE: &str = "DOORBELL_FABRIC";
 
 /// Where the directories of all users are.
 const PLACE: &str = "/dev/shm";
@@ -34,13 +33,16 @@ pub(crate) struct Member {
 
 impl Member {
     /// The member that process `pid` is, if it lives.
-    pub(crate) fn of(pid: u32, fd: u32) -> Option<Member> {
-        start_time(pid).map(|start_time| Member { pid, fd, start_time })
+    pub(crate) fn of(pid: u32, fd: u32) -> io::Result<Option<Member>> {
+        Ok(start_time(pid)?.map(|start_time| Member { pid, fd, start_time }))
     }
 
     /// Whether it is this very process that still runs.
-    pub(crate) fn is_alive(&self) -> bool {
-        self.pid != 0 && start_time(self.pid) == Some(self.start_time)
+    ///
+    /// # Errors
+    /// If that cannot be found out: it must not be taken for dead then.
+    pub(crate) fn is_alive(&self) -> io::Result<bool> {
+        Ok(self.pid != 0 && start_time(self.pid)? == Some(self.start_time))
     }
 
     fn to_bytes(self) -> [u8; SLOT_BYTES as usize] {
@@ -61,8 +63,16 @@ impl Member {
 const FREE: Member = Member { pid: 0, fd: 0, start_time: 0 };
 
 /// When a process started, unless it is gone or waits to be collected by its parent (proc(5)).
-fn start_time(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+fn start_time(pid: u32) -> io::Result<Option<u64>> {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => Ok(start_time_in(&stat)),
+        // It ended before the file was opened, or before it was read.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn start_time_in(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     if matches!(fields.next()?, "Z" | "X") {
         return None;
@@ -70,12 +80,21 @@ fn start_time(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// The opened registry of this user.
+/// The opened registry of this process's fabric.
 #[derive(Debug)]
 pub(crate) struct Registry {
     file: File,
-    path: PathBuf,
+    /// Locked (flock(2), shared) by every process of the fabric as long as it lives, however it ends: who may lock it alone
+    /// knows that none does, whatever namespace of process numbers they were in.
+    alive: File,
+    directory: PathBuf,
+    /// Number of the process in the file's first slot.
+    first: u32,
 }
+
+/// Files of a fabric's directory.
+const REGISTRY: &str = "registry";
+const ALIVE: &str = "alive";
 
 /// The file, locked until dropped.
 struct Locked<'a>(&'a File);
@@ -98,30 +117,13 @@ fn lock(file: &File) -> io::Result<Locked<'_>> {
     Ok(Locked(file))
 }
 
-/// Whether a fabric can have this name.
-pub(crate) fn is_fabric_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
-}
-
-/// The directory of this user, and of this namespace of process numbers.
+/// The directory of this process's fabric.
 fn directory() -> io::Result<PathBuf> {
-    // SAFETY: takes nothing, cannot fail.
-    let user = unsafe { libc::geteuid() };
-    let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
-    let mut name = format!("doorbell-{user}-{namespace}");
-    if let Ok(fabric) = std::env::var(FABRIC_VARIABLE) {
-        if !is_fabric_name(&fabric) {
-            let why = format!("{FABRIC_VARIABLE} is {fabric:?}: only letters, digits, - and _ can be in it");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
-        name.push('-');
-        name.push_str(&fabric);
-    }
-    let path = PathBuf::from(PLACE).join(name);
+    let path = PathBuf::from(PLACE).join(name()?);
     let found = loop {
         match DirBuilder::new().mode(0o700).create(&path) {
             // Who begins a fabric clears away what has ended.
-            Ok(()) => sweep(&format!("doorbell-{user}-{namespace}"), &path),
+            Ok(()) => sweep(&prefix(), &path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -131,7 +133,7 @@ fn directory() -> io::Result<PathBuf> {
             found => break found?,
         }
     };
-    if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
+    if !found.is_dir() || found.uid() != user() || found.mode() & 0o077 != 0 {
         let why = format!("{} is not a directory of this user alone (mode 0700)", path.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
@@ -143,9 +145,7 @@ fn sweep(prefix: &str, own: &Path) {
     let entries = std::fs::read_dir(PLACE).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        // A fabric's name follows behind a hyphen: no other namespace's number goes on here.
-        let rest = name.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('-'));
-        if rest.is_some() && path != own {
+        if name.starts_with(prefix) && path != own {
             // What cannot be looked at or removed is no worse than before.
             let _ = remove_dead(&path);
         }
@@ -155,84 +155,102 @@ fn sweep(prefix: &str, own: &Path) {
 /// Removes the directory of a fabric, unless a process of the fabric lives.
 fn remove_dead(directory: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(directory)?;
-    // SAFETY: takes nothing, cannot fail.
-    if !found.is_dir() || found.uid() != unsafe { libc::geteuid() } {
+    if !found.is_dir() || found.uid() != user() {
         return Ok(());
     }
-    let path = directory.join("registry");
-    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    match OpenOptions::new().read(true).write(true).custom_flags(flags).open(&path) {
-        Ok(file) => {
-            let registry = Registry { file, path };
-            let _locked = lock(&registry.file)?;
-            // Where another was faster, a new file may have the name.
-            if registry.file.metadata()?.nlink() == 0 { Ok(()) } else { registry.remove_if_unused() }
-        }
+    match open(&directory.join(ALIVE), OpenOptions::new().read(true)) {
+        Ok(alive) => remove_if_unused(directory, &alive),
+        // Somebody begins it, or ended before the file was made.
         Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::remove_dir(directory),
         Err(error) => Err(error),
     }
 }
 
+/// Removes the directory of a fabric, unless a process of the fabric lives.
+fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
+    if !try_lock(alive, libc::LOCK_EX)? || alive.metadata()?.nlink() == 0 {
+        return Ok(());
+    }
+    for file in [REGISTRY, ALIVE] {
+        match std::fs::remove_file(directory.join(file)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    std::fs::remove_dir(directory)
+}
+
+/// Opens a file of a fabric's directory: no link to another, and closed where the program becomes another one.
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    options.mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC).open(path)
+}
+
+/// Takes a lock of flock(2), if nobody else has one that excludes it.
+fn try_lock(file: &File, lock: i32) -> io::Result<bool> {
+    // SAFETY: a file of our own.
+    if unsafe { libc::flock(file.as_raw_fd(), lock | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
+}
+
 impl Registry {
-    /// Opens the registry of this user, making it where it is missing.
+    /// Opens the registry of this process's fabric, making it where it is missing.
     pub(crate) fn open() -> io::Result<Registry> {
         loop {
-            let path = directory()?.join("registry");
-            let opened = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-                .open(&path);
-            match opened {
-                Ok(file) => return Ok(Registry { file, path }),
-                // The last process to leave has just removed the directory.
+            match Registry::open_in(directory()?) {
+                Ok(Some(registry)) => return Ok(registry),
+                // The last process to leave has just removed it.
+                Ok(None) => std::thread::yield_now(),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Takes a slot for this process, with this segment. `None` where the file has been removed
-    /// since it was opened.
-    pub(crate) fn join(&self, fd: u32) -> io::Result<Option<u32>> {
-        let _locked = lock(&self.file)?;
-        if self.file.metadata()?.nlink() == 0 {
+    /// The same in a directory; `None` where somebody removes it.
+    fn open_in(directory: PathBuf) -> io::Result<Option<Registry>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let alive = open(&directory.join(ALIVE), &mut options)?;
+        if !try_lock(&alive, libc::LOCK_SH)? || alive.metadata()?.nlink() == 0 {
             return Ok(None);
         }
-        let me = Member::of(std::process::id(), fd)
+        let file = open(&directory.join(REGISTRY), &mut options)?;
+        let first = Identity::own().first(PROCESSES as u32);
+        Ok(Some(Registry { file, alive, directory, first }))
+    }
+
+    /// In the child of a fork(2), which is none of the fabric's processes: it keeps nothing alive.
+    pub(crate) fn forget(&self) {
+        // SAFETY: the child's own copy of the descriptor; nobody there uses the file.
+        unsafe { libc::close(self.alive.as_raw_fd()) };
+    }
+
+    /// Takes a slot for this process, with this segment.
+    pub(crate) fn join(&self, fd: u32) -> io::Result<u32> {
+        let _locked = lock(&self.file)?;
+        let me = Member::of(std::process::id(), fd)?
             .ok_or_else(|| io::Error::other("/proc/self/stat does not tell when this process started"))?;
-        for slot in 0..PROCESSES as u32 {
-            if !self.read(slot)?.is_some_and(|member| member.is_alive()) {
+        for place in 0..PROCESSES as u32 {
+            let slot = (self.first + place) % PROCESSES as u32;
+            let taken = self.read(slot)?.map_or(Ok(false), |member| member.is_alive())?;
+            if !taken {
                 self.write(slot, me)?;
-                return Ok(Some(slot));
+                return Ok(slot);
             }
         }
         Err(io::Error::other(format!("{PROCESSES} processes use the device already")))
     }
 
-    /// Gives the slot back. The last process to leave removes the file.
+    /// Gives the slot back. The last process to leave removes the fabric.
     pub(crate) fn leave(&self, slot: u32) -> io::Result<()> {
-        let _locked = lock(&self.file)?;
-        self.write(slot, FREE)?;
-        self.remove_if_unused()
-    }
-
-    /// Removes the file and its directory, unless a process of the fabric lives. The file is locked.
-    fn remove_if_unused(&self) -> io::Result<()> {
-        let slots = self.file.metadata()?.len() / SLOT_BYTES;
-        for other in 0..slots.min(PROCESSES as u64) as u32 {
-            if self.read(other)?.is_some_and(|member| member.is_alive()) {
-                return Ok(());
-            }
+        {
+            let _locked = lock(&self.file)?;
+            self.write(slot, FREE)?;
         }
-        std::fs::remove_file(&self.path)?;
-        if let Some(directory) = self.path.parent() {
-            std::fs::remove_dir(directory)?;
-        }
-        Ok(())
+        remove_if_unused(&self.directory, &self.alive)
     }
 
     /// The process in a slot, if any; it may be dead.
@@ -241,9 +259,15 @@ impl Registry {
         Ok(self.read(slot)?.filter(|member| member.pid != 0))
     }
 
+    /// Where in the file a slot begins.
+    fn at(&self, slot: u32) -> u64 {
+        let place = (slot + PROCESSES as u32 - self.first) % PROCESSES as u32;
+        u64::from(place) * SLOT_BYTES
+    }
+
     fn read(&self, slot: u32) -> io::Result<Option<Member>> {
         let mut bytes = [0; SLOT_BYTES as usize];
-        match self.file.read_exact_at(&mut bytes, u64::from(slot) * SLOT_BYTES) {
+        match self.file.read_exact_at(&mut bytes, self.at(slot)) {
             Ok(()) => Ok(Some(Member::from_bytes(bytes))),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
             Err(error) => Err(error),
@@ -251,7 +275,9 @@ impl Registry {
     }
 
     fn write(&self, slot: u32, member: Member) -> io::Result<()> {
-        self.file.write_all_at(&member.to_bytes(), u64::from(slot) * SLOT_BYTES)
+        let at = self.at(slot);
+        check_file_size(at + SLOT_BYTES)?;
+        self.file.write_all_at(&member.to_bytes(), at)
     }
 }
 
@@ -267,10 +293,11 @@ mod tests {
 
     #[test]
     fn only_the_same_process_is_alive() {
-        let me = Member::of(std::process::id(), 0).expect("this process lives");
-        assert!(me.is_alive());
-        assert!(!Member { start_time: me.start_time + 1, ..me }.is_alive());
-        assert!(!FREE.is_alive());
+        let me = Member::of(std::process::id(), 0).expect("it can be read").expect("this process lives");
+        let is_alive = |member: Member| member.is_alive().expect("it can be read");
+        assert!(is_alive(me));
+        assert!(!is_alive(Member { start_time: me.start_time + 1, ..me }));
+        assert!(!is_alive(FREE));
     }
 
     proptest::proptest! {
@@ -279,20 +306,18 @@ mod tests {
         fn a_file_of_any_bytes_is_read(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             let directory = std::env::temp_dir().join(format!("doorbell-registry-{}", std::process::id()));
             std::fs::create_dir_all(&directory).expect("a directory can be made");
-            let path = directory.join("registry");
-            std::fs::write(&path, &bytes).expect("there is room");
-            let file = OpenOptions::new().read(true).write(true).open(&path).expect("it is there");
-            let registry = Registry { file, path };
-            for slot in 0..16 {
+            std::fs::write(directory.join(REGISTRY), &bytes).expect("there is room");
+            let registry = Registry::open_in(directory.clone()).expect("it is there").expect("nobody removes it");
+            for slot in 0..PROCESSES as u32 {
                 let found = registry.find(slot).expect("it can be read");
                 proptest::prop_assert!(found.is_none_or(|member| member.pid != 0));
             }
-            let slot = registry.join(3).expect("it can be read").expect("it has a name");
+            let slot = registry.join(3).expect("it can be read");
             let found = registry.find(slot).expect("it can be read");
-            proptest::prop_assert_eq!(found, Member::of(std::process::id(), 3));
+            proptest::prop_assert_eq!(found, Member::of(std::process::id(), 3).expect("it can be read"));
             registry.leave(slot).expect("it can be written");
             proptest::prop_assert_eq!(registry.find(slot).expect("it can be read"), None);
-            let _ = std::fs::remove_dir_all(&directory);
+            proptest::prop_assert!(!directory.exists(), "the last to leave removes it");
         }
     }
 }

@@ -125,10 +125,10 @@ impl Launch {
         }
         command.env(crate::memory::arena::VARIABLE, if self.private_buffers { "0" } else { "1" });
         if let Some(fabric) = &self.fabric {
-            if !crate::fabric::registry::is_fabric_name(fabric) {
+            if !crate::identity::is_fabric_name(fabric) {
                 return Err(LaunchError::BadFabric(fabric.clone()));
             }
-            command.env(crate::fabric::registry::FABRIC_VARIABLE, fabric);
+            command.env(crate::identity::FABRIC_VARIABLE, fabric);
         }
         if let Some(stats) = &self.stats {
             stats.set(&mut command)?;

@@ -3,6 +3,7 @@
 
 pub mod arena;
 pub(crate) mod lock;
+pub(crate) mod maps;
 pub(crate) mod records;
 pub(crate) mod regions;
 pub(crate) mod sealed;

@@ -12,6 +12,9 @@ const QP_BITS: u32 = 14;
 pub(crate) const QPS: usize = 1 << QP_BITS;
 /// Processes that may use the device at a time.
 pub(crate) const PROCESSES: usize = 1 << (24 - QP_BITS);
+/// Indices of QPs. Others would make numbers in some process that are those of management QPs (0 and 1) or of multicast (all
+/// ones).
+pub(crate) const QP_INDICES: std::ops::Range<u32> = 2..QPS as u32 - 1;
 /// Memory regions of a process.
 pub(crate) const MRS: usize = 1 << 16;
 /// Completion queues of a process.

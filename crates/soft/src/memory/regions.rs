@@ -165,15 +165,33 @@ pub(crate) fn find_in(segment: &Segment, key: u32) -> Option<Place> {
     (place.key == key && key != 0).then_some(place)
 }
 
+/// Protection domains that a process may have.
+pub(crate) const MAX_PD: usize = 1 << 16;
+
 /// Numbers for protection domains.
 #[derive(Debug, Default)]
-pub(crate) struct PdNumbers(std::sync::Mutex<u32>);
+pub(crate) struct PdNumbers(std::sync::Mutex<Pds>);
+
+#[derive(Debug, Default)]
+struct Pds {
+    last: u32,
+    living: usize,
+}
 
 impl PdNumbers {
-    /// A number not given before.
-    pub(crate) fn next(&self) -> u32 {
-        let mut last = lock(&self.0);
-        *last += 1;
-        *last
+    /// A number not given before, if there may be one more.
+    pub(crate) fn take(&self) -> Result<u32, Errno> {
+        let mut pds = lock(&self.0);
+        if pds.living == MAX_PD {
+            return Err(ENOMEM);
+        }
+        pds.living += 1;
+        pds.last += 1;
+        Ok(pds.last)
+    }
+
+    /// One ends.
+    pub(crate) fn end(&self) {
+        lock(&self.0).living -= 1;
     }
 }

@@ -6,6 +6,21 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
+/// Whether a file of this process may have so many bytes (`RLIMIT_FSIZE`): the kernel would end the process otherwise.
+pub(crate) fn check_file_size(bytes: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the struct is filled in; this cannot fail with these arguments.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    if bytes <= limit.rlim_cur {
+        return Ok(());
+    }
+    let allowed = limit.rlim_cur;
+    let why = format!(
+        "a file of {bytes} bytes is needed, most of which take no room, but ulimit -f allows {allowed}"
+    );
+    Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
+}
+
 /// A file that is mapped as a whole as long as this lives. Its pages exist when they are first touched.
 #[derive(Debug)]
 pub(crate) struct Sealed {
@@ -29,6 +44,7 @@ impl Sealed {
         }
         // SAFETY: just created, owned by nobody else.
         let file = unsafe { File::from_raw_fd(fd) };
+        check_file_size(bytes)?;
         file.set_len(bytes)?;
         // SAFETY: a command on a file of our own.
         let sealed = unsafe {

@@ -279,7 +279,8 @@ impl Cq {
     /// Asks for an event at the next completion (ibv_req_notify_cq(3)).
     pub(crate) fn request_notify(&self, solicited_only: bool) {
         let armed = if solicited_only { Armed::Solicited } else { Armed::Next };
-        self.record.armed.store(armed as u32, Relaxed);
+        // Who has asked for the next completion whatever it is still gets it (IB specification vol. 1, 11.4.2.2).
+        self.record.armed.fetch_max(armed as u32, Relaxed);
         // Whoever completes after this sees it, or the program sees the completion when it polls.
         fence(SeqCst);
     }

@@ -52,7 +52,7 @@ impl Side {
     fn connect(&self, dest: u32, patience: Patience) {
         let rc = self.qp.qp_type() == QpType::Rc;
         let when_rc = |n: u8| rc.then_some(n);
-        let path = AhAttr { port_num: 1, dlid: 1, grh: None };
+        let path = AhAttr { port_num: 1, dlid: crate::device::lid(), grh: None };
         let steps = [
             QpAttr {
                 pkey_index: Some(0),

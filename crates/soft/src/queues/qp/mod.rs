@@ -16,6 +16,7 @@ use crate::fabric::peer::Owner;
 use crate::fabric::pipe::{EventPipe, tell};
 use crate::fabric::process::Process;
 use crate::memory::records::{EventRecord, QpRecord, qp_num};
+use crate::path::Path;
 use crate::rings::recvs::flush;
 use crate::sync::lock;
 use doorbell_abi::CEnum;
@@ -65,6 +66,8 @@ pub(crate) struct Qp {
 pub(crate) struct Sends {
     state: QpState,
     attr: QpAttr,
+    /// Whether the path to the peer leads to this device; connected.
+    leads_here: bool,
     /// Send work requests posted since the QP was made or reset.
     posted: u64,
     /// Those not carried out yet.
@@ -132,6 +135,7 @@ impl Qp {
             sends: Mutex::new(Sends {
                 state: QpState::Reset,
                 attr: QpAttr::default(),
+                leads_here: false,
                 posted: 0,
                 queue: VecDeque::new(),
                 wait: None,
@@ -175,6 +179,9 @@ impl Qp {
         let next = check_modify(before, self.qp_type(), attr)?;
         check_device_limits(attr)?;
         merge(&mut sends.attr, attr);
+        if let Some(path) = attr.ah_attr {
+            sends.leads_here = Path::new(&path).is_some_and(|path| path.is_reachable);
+        }
         self.publish(&sends.attr);
         match next {
             QpState::Reset => self.reset(&mut sends),
@@ -235,6 +242,7 @@ impl Qp {
         *sends = Sends {
             state: QpState::Reset,
             attr: QpAttr::default(),
+            leads_here: false,
             posted: 0,
             queue: VecDeque::new(),
             wait: None,

@@ -2,15 +2,15 @@
 
 use super::waiting::{Queued, SILENT_RETRY, wait_again};
 use super::{Qp, Sends};
-use crate::device;
 use crate::engine::attempt::{Attempt, Outcome};
 use crate::engine::batch::Request;
 use crate::engine::requester::Route;
 use crate::fabric::progress::Waiting;
+use crate::path::Paths;
 use crate::queues::cq::Own;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
-use doorbell_verbs::{GRH_BYTES, QpAttr, QpState, SendWr, WcOpcode, WcStatus};
+use doorbell_verbs::{QpState, SendWr, WcOpcode, WcStatus};
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
@@ -49,7 +49,7 @@ impl Qp {
 
     /// Carries out a work request by itself; nothing is gathered before it.
     fn carry_out(&self, sends: &mut Sends, request: &Request<'_>) -> Outcome {
-        let route = route(&sends.attr, &request.wr, request.len);
+        let route = route(sends, &self.requester.process.paths, &request.wr, request.len);
         let attempt = self.requester.execute(&mut sends.scratch, &route, request);
         if let Attempt::Over(outcome) = attempt {
             return outcome;
@@ -58,7 +58,7 @@ impl Qp {
         let (_, cause) = sends.scratch.batch.transfer();
         sends.scratch.batch.clear();
         cause.map_or(Outcome::Done(WcStatus::Success), |cause| {
-            self.requester.not_moved(&sends.scratch, route.dest_qpn, cause)
+            self.requester.not_moved(&sends.scratch, route.dest_qpn.unwrap_or(0), cause)
         })
     }
 
@@ -98,7 +98,7 @@ impl Qp {
             self.post_behind(sends, request);
             return true;
         }
-        let route = route(&sends.attr, &request.wr, request.len);
+        let route = route(sends, &self.requester.process.paths, &request.wr, request.len);
         match self.requester.execute(&mut sends.scratch, &route, request) {
             Attempt::Gathered => {}
             Attempt::AfterGathered => return false,
@@ -175,17 +175,20 @@ impl Waiting for Qp {
 }
 
 /// Where a work request goes.
-fn route(attr: &QpAttr, wr: &SendWr<'_>, len: u32) -> Route {
+fn route(sends: &Sends, paths: &Paths, wr: &SendWr<'_>, len: u32) -> Route {
+    let attr = &sends.attr;
     let sq_psn = attr.sq_psn.unwrap_or(0);
     let max_rd_atomic = attr.max_rd_atomic.unwrap_or(0);
     match wr.dest {
-        None => Route { dest_qpn: attr.dest_qp_num.unwrap_or(0), sq_psn, qkey: 0, max_rd_atomic, grh: None },
+        None => {
+            let dest_qpn = attr.dest_qp_num.filter(|_| sends.leads_here);
+            Route { dest_qpn, sq_psn, qkey: 0, max_rd_atomic, grh: None }
+        }
         Some(dest) => {
             let qkey = sent_qkey(&dest, attr.qkey.unwrap_or(0));
-            let path = device::PathHandle(dest.ah.0);
-            // A path that leads nowhere leads to a QP that there never is.
-            let dest_qpn = if path.is_reachable() { dest.qpn } else { 0 };
-            let grh: Option<[u8; GRH_BYTES as usize]> = path.grh(len);
+            let path = paths.get(dest.ah);
+            let dest_qpn = path.filter(|path| path.is_reachable).map(|_| dest.qpn);
+            let grh = path.and_then(|path| path.header(len, wr.op.imm().is_some()));
             Route { dest_qpn, sq_psn, qkey, max_rd_atomic, grh }
         }
     }

@@ -1,0 +1,226 @@
+//! Paths: where an address handle leads, and the global route header of its datagrams.
+
+use crate::device::{GidType, MAX_AH, PORT, gids, lid, link_layer};
+use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::sync::lock;
+use doorbell_verbs::{AhAttr, AhHandle, FlowLabel, GRH_BYTES, Gid, GlobalRoute, LinkLayer};
+use std::net::Ipv4Addr;
+use std::sync::{Mutex, PoisonError, RwLock};
+
+/// A global route header as it stands before a datagram's payload: 40 bytes. Of IPv4 the last 20 are used.
+pub(crate) type Header = [u8; GRH_BYTES as usize];
+
+/// What follows the header: a base transport header (IB specification vol. 1, 8.3), or a UDP header (annex A17.3.1).
+const NEXT_BTH: u8 = 0x1b;
+const NEXT_UDP: u8 = 0x11;
+/// Bytes of BTH and DETH, of an immediate, of the ICRC; of a UDP header, and of one of IPv4.
+const TRANSPORT: usize = 12 + 8;
+const IMMEDIATE: usize = 4;
+const ICRC: usize = 4;
+const UDP: usize = 8;
+const IPV4: usize = 20;
+
+/// A path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Path {
+    /// Whether it leads to this device: others there are none.
+    pub(crate) is_reachable: bool,
+    route: Option<GlobalRoute>,
+}
+
+impl Path {
+    /// The path that these attributes describe; `None` where they make no sense on this port.
+    pub(crate) fn new(attr: &AhAttr) -> Option<Path> {
+        if attr.port_num != PORT {
+            return None;
+        }
+        let Some(route) = attr.grh else {
+            // A port of Ethernet has no other addresses than GIDs.
+            let ib = link_layer() == LinkLayer::Infiniband;
+            return ib.then(|| Path { is_reachable: attr.dlid == lid(), route: None });
+        };
+        gids().get(usize::from(route.sgid_index))?;
+        let is_reachable = gids().iter().any(|(gid, _)| *gid == route.dgid);
+        Some(Path { is_reachable, route: Some(route) })
+    }
+
+    /// The header of a datagram of `payload` bytes, if it has one.
+    pub(crate) fn header(&self, payload: u32, has_imm: bool) -> Option<Header> {
+        let route = self.route.as_ref()?;
+        let (sgid, kind) = gids().get(usize::from(route.sgid_index))?;
+        let immediate = if has_imm { IMMEDIATE } else { 0 };
+        let behind = TRANSPORT + immediate + payload.next_multiple_of(4) as usize + ICRC;
+        Some(match (kind, ipv4(sgid).zip(ipv4(&route.dgid))) {
+            (GidType::RoceV2, Some((from, to))) => ipv4_header(route, from, to, UDP + behind),
+            (GidType::RoceV2, None) => grh(route, sgid, NEXT_UDP, UDP + behind),
+            (GidType::Ib | GidType::RoceV1, _) => grh(route, sgid, NEXT_BTH, behind),
+        })
+    }
+}
+
+/// The IPv4 address that a GID is, if it is one.
+fn ipv4(gid: &Gid) -> Option<Ipv4Addr> {
+    std::net::Ipv6Addr::from(gid.0).to_ipv4_mapped()
+}
+
+/// A header as of IPv6 (IB specification vol. 1, 8.3).
+fn grh(route: &GlobalRoute, sgid: &Gid, next: u8, behind: usize) -> Header {
+    let mut header = [0; GRH_BYTES as usize];
+    let first = 6 << 28 | u32::from(route.traffic_class) << 20 | route.flow_label.number();
+    header[..4].copy_from_slice(&first.to_be_bytes());
+    header[4..6].copy_from_slice(&(behind as u16).to_be_bytes());
+    (header[6], header[7]) = (next, route.hop_limit);
+    header[8..24].copy_from_slice(&sgid.0);
+    header[24..].copy_from_slice(&route.dgid.0);
+    header
+}
+
+/// A header of IPv4 (RFC 791), with nothing in front of it.
+fn ipv4_header(route: &GlobalRoute, from: Ipv4Addr, to: Ipv4Addr, behind: usize) -> Header {
+    const VERSION_AND_WORDS: u8 = 0x45;
+    const DO_NOT_FRAGMENT: u8 = 0x40;
+    let mut header = [0; GRH_BYTES as usize];
+    let ip = &mut header[GRH_BYTES as usize - IPV4..];
+    (ip[0], ip[1]) = (VERSION_AND_WORDS, route.traffic_class);
+    ip[2..4].copy_from_slice(&((IPV4 + behind) as u16).to_be_bytes());
+    (ip[6], ip[8], ip[9]) = (DO_NOT_FRAGMENT, route.hop_limit, NEXT_UDP);
+    ip[12..16].copy_from_slice(&from.octets());
+    ip[16..].copy_from_slice(&to.octets());
+    let sum = checksum(ip);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    header
+}
+
+/// The checksum that a header of IPv4 is to have; 0 of one that has it (RFC 1071).
+fn checksum(ip: &[u8]) -> u16 {
+    let words = ip.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+    let sum: u32 = words.sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+/// The way back from the header of a datagram that came.
+pub(crate) fn way_back(header: &Header) -> Result<GlobalRoute, Errno> {
+    let ip = &header[GRH_BYTES as usize - IPV4..];
+    let is_ipv6 = header[0] >> 4 == 6;
+    // As rdma-core tells them apart: bytes of a GID may look like a header of IPv4, but for its checksum.
+    let is_ipv4 = if is_ipv6 { ip[0] == 0x45 && checksum(ip) == 0 } else { ip[0] >> 4 == 4 };
+    let own = |dgid: Gid, is_v2: bool| {
+        let is_it = |(gid, kind): &(Gid, GidType)| *gid == dgid && (*kind == GidType::RoceV2) == is_v2;
+        gids().iter().position(is_it).map(|index| index as u8).ok_or(EINVAL)
+    };
+    if is_ipv4 {
+        let gid = |at: usize| {
+            Gid(Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]).to_ipv6_mapped().octets())
+        };
+        let sgid_index = own(gid(16), true)?;
+        return Ok(GlobalRoute {
+            dgid: gid(12),
+            sgid_index,
+            flow_label: FlowLabel::default(),
+            hop_limit: u8::MAX,
+            traffic_class: ip[1],
+        });
+    }
+    if !is_ipv6 {
+        return Err(Errno(libc::EPROTONOSUPPORT));
+    }
+    let gid = |at: usize| {
+        let mut gid = [0; 16];
+        gid.copy_from_slice(&header[at..at + 16]);
+        Gid(gid)
+    };
+    let first = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
+    Ok(GlobalRoute {
+        dgid: gid(8),
+        sgid_index: own(gid(24), header[6] == NEXT_UDP)?,
+        flow_label: FlowLabel::new(first),
+        hop_limit: u8::MAX,
+        traffic_class: (first >> 20) as u8,
+    })
+}
+
+/// The paths of this process's address handles.
+#[derive(Debug, Default)]
+pub(crate) struct Paths {
+    all: RwLock<Vec<Path>>,
+    free: Mutex<Vec<u32>>,
+}
+
+impl Paths {
+    /// Room for one more.
+    pub(crate) fn add(&self, path: Path) -> Result<AhHandle, Errno> {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        let free = lock(&self.free).pop();
+        match free {
+            Some(at) => all[at as usize] = path,
+            None if all.len() < MAX_AH => all.push(path),
+            None => return Err(ENOMEM),
+        }
+        Ok(AhHandle(free.unwrap_or(all.len() as u32 - 1)))
+    }
+
+    /// Takes one away that [`Paths::add`] made.
+    pub(crate) fn remove(&self, handle: AhHandle) {
+        lock(&self.free).push(handle.0);
+    }
+
+    pub(crate) fn get(&self, handle: AhHandle) -> Option<Path> {
+        self.all.read().unwrap_or_else(PoisonError::into_inner).get(handle.0 as usize).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUTE: GlobalRoute = GlobalRoute {
+        dgid: Gid([0xee; 16]),
+        sgid_index: 0,
+        flow_label: FlowLabel::new(0x5_4321),
+        hop_limit: 7,
+        traffic_class: 0xa5,
+    };
+
+    #[test]
+    fn a_header_says_what_the_path_does() {
+        let header = grh(&ROUTE, &Gid([0x11; 16]), NEXT_UDP, 300);
+        assert_eq!(header[..8], [0x6a, 0x55, 0x43, 0x21, 1, 44, 17, 7]);
+        assert_eq!((header[8], header[39]), (0x11, 0xee));
+    }
+
+    #[test]
+    fn a_header_of_ipv4_is_valid() {
+        let (from, to) = (Ipv4Addr::new(127, 1, 2, 3), Ipv4Addr::new(127, 4, 5, 6));
+        let header = ipv4_header(&ROUTE, from, to, 300);
+        assert_eq!(header[..20], [0; 20]);
+        let ip = &header[20..];
+        assert_eq!(ip[..10], [0x45, 0xa5, 1, 64, 0, 0, 0x40, 0, 7, 17]);
+        assert_eq!(ip[12..], [127, 1, 2, 3, 127, 4, 5, 6]);
+        assert_eq!(checksum(ip), 0);
+        // By hand: words sum to 0x45a5 + 0x0140 + 0x4000 + 0x0711 + 2 * 0x7f01 + 3, ... of which this is the complement.
+        let words = [0x45a5u32, 0x140, 0, 0x4000, 0x711, 0x7f01, 0x203, 0x7f04, 0x506];
+        let sum: u32 = words.iter().sum();
+        assert_eq!(u32::from(ip[10]) << 8 | u32::from(ip[11]), 0xffff - ((sum & 0xffff) + (sum >> 16)));
+    }
+
+    #[test]
+    fn address_handles_are_as_many_as_announced() {
+        let (paths, path) = (Paths::default(), Path { is_reachable: true, route: None });
+        let all: Vec<AhHandle> = (0..MAX_AH).map(|_| paths.add(path).expect("there is room")).collect();
+        assert_eq!(paths.add(path), Err(ENOMEM));
+        paths.remove(all[77]);
+        let other = Path { is_reachable: false, route: None };
+        assert_eq!(paths.add(other), Ok(all[77]));
+        assert_eq!((paths.get(all[77]), paths.get(all[78])), (Some(other), Some(path)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_header_is_taken(bytes in proptest::collection::vec(proptest::num::u8::ANY, 40)) {
+            let mut header = [0; 40];
+            header.copy_from_slice(&bytes);
+            let _ = way_back(&header);
+        }
+    }
+}
