@@ -8,7 +8,7 @@ use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use crate::memory::records::QPS;
 use crate::queues::events::Events;
-use crate::queues::recv_queue::RecvQueue;
+use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
 use doorbell_abi::{
     ibv_context, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex,
 };
@@ -59,8 +59,8 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &mut ibv_srq_init_attr) -> Resul
     let number = owner.process.srq_numbers.take()?;
     let index = QPS as u32 + number;
     let async_fd = owner.async_pipe.in_record();
-    let made =
-        RecvQueue::new(owner.process, index, pd.base.handle, sizes.max_wr, sizes.max_sge.max(1), async_fd);
+    let room = Sizes { depth: sizes.max_wr, max_sge: sizes.max_sge.max(1) };
+    let made = RecvQueue::new(owner.process, index, pd.base.handle, room, Senders::Many, async_fd);
     let rq = match made {
         Ok(rq) => Arc::new(rq),
         Err(errno) => {

@@ -161,7 +161,11 @@ impl Requester {
             None => (Owner::This, self.process.segment),
         };
         let qp = segment.qp(index_of(qpn) as usize)?;
-        Some(Responder { process: self.process, owner, segment, qp, qpn })
+        // Before anything else is read of the QP: whoever resets it meanwhile makes another of it.
+        let rq = segment.rq(qp.rq.load(Acquire) as usize);
+        let rq_generation = rq.map_or(0, |rq| rq.generation.load(Acquire));
+        let generation = qp.generation.load(Acquire);
+        Some(Responder { process: self.process, owner, segment, qp, qpn, generation, rq_generation })
     }
 
     /// Makes `scratch.peer` the process of `qpn`, `None` for this one; `false` where there is none.

@@ -15,12 +15,14 @@ use crate::memory::regions::{Place, RegionCache, find_in};
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{self, Far, Piece, Unreachable};
 use crate::path::Header;
-use crate::rings::completions::{Carried, RecvDone, SOLICITED, push_recv};
-use crate::rings::recvs::{check_limit, flush, sge_record, slot};
+use crate::rings::completions::overrun;
+use crate::rings::recvs::{
+    CARRIED_BYTES, Carried, Completer, Front, NoRecv, RecvDone, SOLICITED, Slots, check_limit, flush,
+};
 use doorbell_abi::{CEnum, IBV_WC_GRH, IBV_WC_WITH_IMM};
 use doorbell_transport::{AtomicOp, Fault, NakCode, check_enabled, takes_requests};
 use doorbell_verbs::{
-    AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, Sge, WcOpcode, WcStatus,
+    AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, WcOpcode, WcStatus,
 };
 use std::sync::atomic::Ordering::*;
 
@@ -94,6 +96,30 @@ pub(super) struct Responder<'a> {
     pub(super) segment: &'a Segment,
     pub(super) qp: &'a QpRecord,
     pub(super) qpn: u32,
+    /// Of the QP, and of its receive queue, when it was found to take what comes.
+    pub(super) generation: u32,
+    pub(super) rq_generation: u32,
+}
+
+/// Where the bytes of a SEND go.
+struct Buffers {
+    /// As many as there are, with the header.
+    total: u32,
+    /// Whether they go with the completion; whoever takes that puts them in place.
+    carried: bool,
+    /// The places of so many bytes each, otherwise.
+    places: Vec<(Far, usize)>,
+}
+
+impl Message<'_> {
+    /// What stands before the payload of a datagram, and whether that is a global route header.
+    fn header(&self) -> (&[u8], bool) {
+        match self.grh {
+            _ if self.qp_type != QpType::Ud => (&[], false),
+            Some(grh) => (grh, true),
+            None => (&[0; GRH_BYTES as usize], false),
+        }
+    }
 }
 
 impl Responder<'_> {
@@ -231,149 +257,210 @@ impl Responder<'_> {
     /// A WRITE with immediate: it takes a RECV, whose buffers stay as they are.
     fn write_with_imm(&self, message: &Message<'_>, far: Far) -> Result<(), Refusal> {
         let rq = self.rq()?;
-        let _senders = rq.lock.lock().ok_or(Refusal::Silence)?;
-        let (head, _) = self.front(rq)?;
         let len = message.request.len;
+        // Nobody else writes there or takes from the queue between the two, as RC and UC have one sender; from an SRQ
+        // another may take the last RECV, and the WRITE is repeated then.
+        self.front(rq)?;
         if len > 0 {
             transfer::write(message.pieces, far)?;
         }
-        let done = RecvDone {
-            recv: head,
-            opcode: WcOpcode::RecvWriteWithImm.to_c(),
-            byte_len: len,
-            ..self.completion(message)
-        };
-        self.take(rq, head, &done)
+        let opcode = WcOpcode::RecvWriteWithImm.to_c() as u8;
+        let done = RecvDone { opcode, byte_len: len, ..self.completion(message) };
+        loop {
+            if self.take(rq, self.front(rq)?, done, &Carried::NONE)? {
+                return Ok(());
+            }
+        }
     }
 
     /// A SEND.
     fn receive(&self, caches: &mut Caches, message: &Message<'_>) -> Result<(), Refusal> {
         let rq = self.rq()?;
-        let _senders = rq.lock.lock().ok_or(Refusal::Silence)?;
-        let (head, slot) = self.front(rq)?;
-        let ud = message.qp_type == QpType::Ud;
-        let header: &[u8] = match message.grh {
-            Some(grh) if ud => grh,
-            _ if ud => &[0; GRH_BYTES as usize],
-            _ => &[],
-        };
-        let total = header.len() as u64 + u64::from(message.request.len);
-        if total > u64::from(slot.capacity.load(Relaxed)) {
-            return Err(Fault::RecvTooSmall.into());
+        loop {
+            let front = self.front(rq)?;
+            let taken = match self.find_buffers(caches, rq, &front, message) {
+                Ok(buffers) => self.take_and_fill(rq, front, message, &buffers)?,
+                Err(refusal) => match self.recv_status(refusal, message.qp_type) {
+                    // What is wrong is wrong with this RECV, if nobody else has taken it meanwhile.
+                    Some(status) if self.take(rq, front, self.failed(status), &Carried::NONE)? => {
+                        return Err(refusal);
+                    }
+                    Some(_) => false,
+                    // Nor was anything read of what another has put there meanwhile.
+                    None if front.is_posted() => return Err(refusal),
+                    None => false,
+                },
+            };
+            if taken {
+                return Ok(());
+            }
         }
-        let carried = if total <= CARRIED_BYTES as u64 {
-            self.check_buffers(caches, rq, slot, total, None)?;
-            Carried { header, pieces: message.pieces, len: total as usize }
-        } else {
-            self.check_buffers(caches, rq, slot, total, Some((header, message.pieces)))?;
-            Carried::default()
-        };
-        let grh = if ud && message.grh.is_some() { IBV_WC_GRH } else { 0 };
-        let common = self.completion(message);
-        let done = RecvDone {
-            recv: head,
-            opcode: WcOpcode::Recv.to_c(),
-            byte_len: total as u32,
-            flags: common.flags | grh,
-            carried,
-            ..common
-        };
-        self.take(rq, head, &done)
     }
 
     fn rq(&self) -> Result<&RqRecord, Refusal> {
         self.segment.rq(self.qp.rq.load(Relaxed) as usize).ok_or(Refusal::Silence)
     }
 
-    /// The oldest RECV, and its position.
-    fn front<'r>(&'r self, rq: &RqRecord) -> Result<(u64, &'r RqSlot), Refusal> {
-        let head = rq.head.load(Relaxed);
-        let (capacity, max_sge) = (rq.capacity.load(Acquire), rq.max_sge.load(Relaxed));
-        let slot =
-            slot(self.segment, rq.slots.load(Relaxed), capacity, max_sge, head).ok_or(Refusal::Silence)?;
-        if slot.sequence.load(Acquire) != head.wrapping_add(1) {
-            return Err(Fault::NoRecv.into());
+    /// The oldest RECV.
+    fn front<'r>(&'r self, rq: &'r RqRecord) -> Result<Front<'r>, Refusal> {
+        let slots = Slots::of(self.segment, rq).ok_or(Refusal::Silence)?;
+        let front = slots.front(self.rq_generation).map_err(|none| match none {
+            NoRecv::Empty => Fault::NoRecv.into(),
+            NoRecv::Nonsense => Refusal::Silence,
+        })?;
+        // The CQ of a lane is full where there is no room for what is in the slots.
+        if self.qp.lane.load(Relaxed) != 0 {
+            let cq = self.qp.cq.load(Relaxed);
+            let record = self.segment.cq(cq as usize).ok_or(Refusal::Silence)?;
+            if slots.is_full(front.position, record.cqe.load(Relaxed)) {
+                overrun(self.owner, record, cq);
+                return Err(Refusal::CqFull);
+            }
         }
-        Ok((head, slot))
+        Ok(front)
     }
 
-    /// Checks the buffers of a RECV for `total` bytes, and fills them where there is something to
-    /// fill them with.
-    fn check_buffers(
+    /// The buffers of a RECV, which are checked for a SEND. Nothing is changed yet.
+    fn find_buffers(
         &self,
         caches: &mut Caches,
         rq: &RqRecord,
-        slot: &RqSlot,
-        total: u64,
-        fill: Option<(&[u8], &[Piece])>,
-    ) -> Result<(), Refusal> {
-        let (pd, max_sge) = (rq.pd.load(Relaxed), rq.max_sge.load(Relaxed));
-        let mut at = 0;
-        for n in 0..slot.sges.load(Relaxed) {
+        front: &Front<'_>,
+        message: &Message<'_>,
+    ) -> Result<Buffers, Refusal> {
+        let total = message.header().0.len() as u64 + u64::from(message.request.len);
+        let (sges, capacity) = front.room();
+        if total > u64::from(capacity) {
+            return Err(Fault::RecvTooSmall.into());
+        }
+        let carried = total <= CARRIED_BYTES as u64;
+        let (pd, mut at, mut places) = (rq.pd.load(Relaxed), 0, Vec::new());
+        for n in 0..sges {
             if at == total {
                 break;
             }
-            let record = sge_record(self.segment, slot, n, max_sge).ok_or(Refusal::Silence)?;
-            let sge = Sge {
-                addr: record.addr.load(Relaxed),
-                length: record.length.load(Relaxed),
-                lkey: record.lkey.load(Relaxed),
-            };
-            let part = u64::from(sge.length).min(total - at);
-            if part == 0 {
+            let sge = front.sge(n).ok_or(Refusal::Silence)?;
+            let len = u64::from(sge.length).min(total - at);
+            if len == 0 {
                 continue;
             }
             let place = self.find(caches, sge.lkey).ok_or(Fault::RecvProtection)?;
             let offset = place
-                .check(pd, sge.addr, part, AccessFlags::LOCAL_WRITE)
+                .check(pd, sge.addr, len, AccessFlags::LOCAL_WRITE)
                 .map_err(|_| Fault::RecvProtection)?;
-            if let Some((header, pieces)) = fill {
-                let far = self.far(caches, &place, offset, part).ok_or(Fault::RecvProtection)?;
-                fill_buffer(header, pieces, at as usize, part as usize, far)?;
+            if !carried {
+                let far = self.far(caches, &place, offset, len).ok_or(Fault::RecvProtection)?;
+                places.push((far, len as usize));
             }
-            at += part;
+            at += len;
         }
-        if at < total { Err(Fault::RecvTooSmall.into()) } else { Ok(()) }
+        if at < total {
+            return Err(Fault::RecvTooSmall.into());
+        }
+        Ok(Buffers { total: total as u32, carried, places })
+    }
+
+    /// Takes a RECV, fills its buffers and completes it; `false` where somebody else has taken it.
+    fn take_and_fill(
+        &self,
+        rq: &RqRecord,
+        front: Front<'_>,
+        message: &Message<'_>,
+        buffers: &Buffers,
+    ) -> Result<bool, Refusal> {
+        let (header, has_grh) = message.header();
+        let common = self.completion(message);
+        let flags = common.flags | if has_grh { IBV_WC_GRH as u8 } else { 0 };
+        let done = RecvDone { byte_len: buffers.total, flags, ..common };
+        if buffers.carried {
+            return self.take(rq, front, done, &Carried::gather(header, message.pieces));
+        }
+        let completer = self.completer();
+        let Some(claim) = front.claim(completer.claimer) else { return Ok(false) };
+        let mut filled = Ok(());
+        let mut at = 0;
+        for (far, len) in &buffers.places {
+            filled = filled.and_then(|()| fill_buffer(header, message.pieces, at, *len, *far));
+            at += len;
+        }
+        let done = match filled {
+            Ok(()) => done,
+            Err(refusal) => {
+                let status = self.recv_status(refusal, message.qp_type).unwrap_or(WcStatus::LocProtErr);
+                self.failed(status)
+            }
+        };
+        let complete = completer.complete(&claim, done, &Carried::NONE);
+        self.after_take(rq);
+        filled?;
+        if complete { Ok(true) } else { Err(Refusal::CqFull) }
     }
 
     /// What the completions of all messages have in common.
-    fn completion(&self, message: &Message<'_>) -> RecvDone<'static> {
+    fn completion(&self, message: &Message<'_>) -> RecvDone {
         let wr = &message.request.wr;
         let imm = wr.op.imm();
         let solicited = if wr.flags.contains(SendFlags::SOLICITED) { SOLICITED } else { 0 };
         RecvDone {
             qpn: self.qpn,
-            generation: self.qp.generation.load(Relaxed),
-            status: WcStatus::Success.to_c(),
+            generation: self.generation,
+            status: WcStatus::Success.to_c() as u8,
+            opcode: WcOpcode::Recv.to_c() as u8,
             imm: imm.unwrap_or(0).to_be(),
-            flags: solicited | if imm.is_some() { IBV_WC_WITH_IMM } else { 0 },
+            flags: solicited | if imm.is_some() { IBV_WC_WITH_IMM as u8 } else { 0 },
             src_qp: if message.qp_type == QpType::Ud { message.from } else { 0 },
             ..RecvDone::default()
         }
     }
 
-    /// Takes the RECV at `head` and completes it.
-    fn take(&self, rq: &RqRecord, head: u64, done: &RecvDone<'_>) -> Result<(), Refusal> {
-        let taken = push_recv(self.owner, self.segment, self.qp.cq.load(Relaxed), done);
-        rq.head.store(head.wrapping_add(1), Relaxed);
+    fn failed(&self, status: WcStatus) -> RecvDone {
+        RecvDone::failed(self.qpn, self.generation, status)
+    }
+
+    fn completer(&self) -> Completer<'_> {
+        let Responder { owner, segment, qp, .. } = *self;
+        Completer { owner, segment, qp, claimer: self.process.claimer }
+    }
+
+    /// Takes a RECV and completes it; `false` where somebody else has taken it.
+    fn take(
+        &self,
+        rq: &RqRecord,
+        front: Front<'_>,
+        done: RecvDone,
+        carried: &Carried,
+    ) -> Result<bool, Refusal> {
+        let completer = self.completer();
+        let Some(claim) = front.claim(completer.claimer) else { return Ok(false) };
+        let complete = completer.complete(&claim, done, carried);
+        self.after_take(rq);
+        if complete { Ok(true) } else { Err(Refusal::CqFull) }
+    }
+
+    fn after_take(&self, rq: &RqRecord) {
         if rq.limit.load(Relaxed) != 0 {
             check_limit(self.owner, rq);
         }
-        if taken { Ok(()) } else { Err(Refusal::CqFull) }
+    }
+
+    /// What becomes of the RECV of a message that is refused, if anything does.
+    fn recv_status(&self, refusal: Refusal, qp_type: QpType) -> Option<WcStatus> {
+        let Refusal::Fault(fault) = refusal else { return None };
+        fault.recv_status(qp_type, self.qp.uses_srq.load(Relaxed) != 0)
     }
 
     /// What follows of a message that was not carried out, here; returns its status at the requester.
     pub(super) fn refuse(&self, refusal: Refusal, qp_type: QpType) -> WcStatus {
-        let uses_srq = self.qp.uses_srq.load(Relaxed) != 0;
         let rc = qp_type == QpType::Rc;
-        let (nak, recv, fatal) = match refusal {
-            Refusal::Fault(fault) => {
-                (fault.nak(), fault.recv_status(qp_type, uses_srq), fault.is_fatal(qp_type))
-            }
-            Refusal::CqFull => (Some(NakCode::RemoteOperation), None, rc),
-            Refusal::Silence => (None, None, false),
+        let (nak, fatal) = match refusal {
+            Refusal::Fault(fault) => (fault.nak(), fault.is_fatal(qp_type)),
+            Refusal::CqFull => (Some(NakCode::RemoteOperation), rc),
+            Refusal::Silence => (None, false),
         };
-        if let Some(status) = recv {
+        // Whatever else is wrong with a RECV was seen when there was one.
+        if let Refusal::Fault(Fault::AccessWithImm) = refusal
+            && let Some(status) = self.recv_status(refusal, qp_type)
+        {
             self.fail_recv(status);
         }
         if let Some(nak) = nak.filter(|_| fatal) {
@@ -386,18 +473,12 @@ impl Responder<'_> {
     /// Completes the oldest RECV with an error.
     fn fail_recv(&self, status: WcStatus) {
         let Ok(rq) = self.rq() else { return };
-        let Some(_senders) = rq.lock.lock() else { return };
-        let Ok((head, _)) = self.front(rq) else { return };
-        let done = RecvDone {
-            recv: head,
-            qpn: self.qpn,
-            generation: self.qp.generation.load(Relaxed),
-            status: status.to_c(),
-            opcode: WcOpcode::Recv.to_c(),
-            ..RecvDone::default()
-        };
-        // There is nobody left to tell where this fails.
-        let _ = self.take(rq, head, &done);
+        while let Ok(front) = self.front(rq) {
+            // There is nobody left to tell where this fails.
+            if let Ok(true) | Err(_) = self.take(rq, front, self.failed(status), &Carried::NONE) {
+                return;
+            }
+        }
     }
 
     /// The responder enters Err; its RECVs are flushed. Not where its owner has reset it meanwhile.
@@ -414,7 +495,7 @@ impl Responder<'_> {
             let event_type = EVENT_QP_LAST_WQE_REACHED;
             tell(self.owner, fd, EventRecord { event_type, index, generation });
         }
-        flush(self.owner, self.segment, self.qp, self.qpn);
+        flush(&self.completer(), self.qpn);
     }
 }
 

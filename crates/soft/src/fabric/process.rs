@@ -2,10 +2,10 @@
 
 use super::peer::Peer;
 use super::progress::Progress;
-use super::registry::Registry;
+use super::registry::{Member, Registry};
 use crate::errno::{ENOMEM, Errno};
 use crate::identity::Identity;
-use crate::memory::records::{CQS, PROCESSES, QP_INDICES, QPS, RQS, slot_of};
+use crate::memory::records::{CLAIMER_BITS, CQS, PROCESSES, QP_INDICES, QPS, RQS, slot_of};
 use crate::memory::regions::{PdNumbers, Regions};
 use crate::memory::segment::{Heap, Segment};
 use crate::path::Paths;
@@ -31,6 +31,8 @@ pub(crate) struct Process {
     pub(crate) cq_numbers: Numbers,
     pub(crate) srq_numbers: Numbers,
     pub(crate) progress: Progress,
+    /// Number of this process as one that takes RECVs.
+    pub(crate) claimer: u32,
     registry: Registry,
     peers: Mutex<HashMap<u32, Arc<Peer>>>,
 }
@@ -62,6 +64,7 @@ impl Process {
         let fd = own.file.as_raw_fd() as u32;
         let registry = Registry::open().map_err(explain)?;
         let slot = registry.join(fd).map_err(explain)?;
+        let claimer = registry.find(slot).map_err(explain)?.map_or(0, |me| claimer(slot, &me));
         let first = |of: usize| Identity::own().first(of as u32);
         Ok(Process {
             slot,
@@ -74,9 +77,21 @@ impl Process {
             cq_numbers: Numbers::new(0..CQS as u32, 0),
             srq_numbers: Numbers::new(0..(RQS - QPS) as u32, 0),
             progress: Progress::default(),
+            claimer,
             registry,
             peers: Mutex::default(),
         })
+    }
+
+    /// Whether the process with this number of a claimer has ended. What cannot be found out is not so.
+    pub(crate) fn is_gone(&self, who: u32) -> bool {
+        if who == self.claimer {
+            return false;
+        }
+        let slot = who & (PROCESSES as u32 - 1);
+        let Ok(found) = self.registry.find(slot) else { return false };
+        found
+            .is_none_or(|member| claimer(slot, &member) != who || member.is_alive().is_ok_and(|alive| !alive))
     }
 
     /// The process that a QP number belongs to; `None` where there is no such process, or it
@@ -114,6 +129,14 @@ impl Process {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The number of a process as one that takes RECVs: its slot, and what tells it from those that had the slot before.
+fn claimer(slot: u32, member: &Member) -> u32 {
+    const REST: u32 = CLAIMER_BITS - PROCESSES.trailing_zeros();
+    // Fibonacci hashing: start times follow each other.
+    let mixed = (member.start_time << 22 ^ u64::from(member.pid)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    slot | ((mixed >> (u64::BITS - REST)) as u32) << PROCESSES.trailing_zeros()
 }
 
 /// Says why a process cannot be reached that lives, for each cause once: programs see no more of it than of one that is gone.

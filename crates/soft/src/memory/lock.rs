@@ -10,8 +10,8 @@ const SPINS: u32 = 200;
 /// How often the holder's life is looked at.
 const LOOK: Duration = Duration::from_millis(1);
 /// When waiting for a holder that lives is given up: it holds the lock for a copy at most, so this
-/// one does not mean to let go.
-const GIVE_UP: Duration = Duration::from_secs(5);
+/// one is stopped, or does not mean to let go.
+const GIVE_UP: Duration = Duration::from_millis(50);
 
 /// Held until dropped.
 pub(crate) struct Guard<'a> {

@@ -94,15 +94,17 @@ pub(crate) struct QpRecord {
     pub(crate) async_fd: AtomicU32,
     /// 1 where the receive queue is an SRQ.
     pub(crate) uses_srq: AtomicU32,
+    /// 1 where the CQ finds what was received in the receive queue itself, and needs not be told.
+    pub(crate) lane: AtomicU32,
     /// Processor, plus 1, of the last post of a single message; 0 once the peer has taken notice.
     pub(crate) processor: AtomicU32,
 }
 
-/// A receive queue. `capacity` is a power of two.
+/// A receive queue.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct RqRecord {
-    /// The owner's part, seldom written.
+    /// Slots, a power of two; 0 where there is no queue. Seldom written, as all up to `order`.
     pub(crate) capacity: AtomicU32,
     pub(crate) max_sge: AtomicU32,
     pub(crate) pd: AtomicU32,
@@ -111,16 +113,36 @@ pub(crate) struct RqRecord {
     pub(crate) async_fd: AtomicU32,
     /// Index among the SRQs, for events.
     pub(crate) srq: AtomicU32,
-    /// Counts the queues that this record has been.
+    /// Counts the queues that this record has been, and their resets.
     pub(crate) generation: AtomicU32,
     /// Where the slots begin in the segment.
     pub(crate) slots: AtomicU64,
-    /// RECVs posted, since the queue was made; written by the owner.
-    pub(crate) tail: Line<AtomicU64>,
-    /// The senders' part.
-    pub(crate) lock: LockRecord,
-    /// RECVs taken.
+    /// Where the ring begins that tells the slot of each RECV; 0 where the slots are that ring themselves.
+    pub(crate) order: AtomicU64,
+    /// Written by the owner.
+    pub(crate) posted: Line<PostedRecvs>,
+    /// Written by senders.
+    pub(crate) taken: Line<TakenRecvs>,
+}
+
+/// RECVs counted by their owner.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct PostedRecvs {
+    /// Posted, since the queue was made.
+    pub(crate) tail: AtomicU64,
+    /// Whose completions were taken, where that is in order.
+    pub(crate) polled: AtomicU64,
+}
+
+/// RECVs counted by senders.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct TakenRecvs {
+    /// Taken by messages, at least.
     pub(crate) head: AtomicU64,
+    /// A value that `polled` had.
+    pub(crate) polled_seen: AtomicU64,
 }
 
 /// A value on a cache line of its own.
@@ -128,32 +150,25 @@ pub(crate) struct RqRecord {
 #[derive(Debug)]
 pub(crate) struct Line<T>(pub(crate) T);
 
-/// A posted RECV. The SGEs follow it.
-#[repr(C)]
+/// Bits of the number that a process has as one that takes RECVs.
+pub(crate) const CLAIMER_BITS: u32 = 22;
+/// Words of a slot behind its state: what is posted, then in its place what came of it. See `rings/recvs.rs`.
+pub(crate) const SLOT_WORDS: usize = 31;
+
+/// A posted RECV. SGEs that find no room in it follow it.
+#[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct RqSlot {
-    /// Position of the RECV in its queue plus 1, once it may be taken.
-    pub(crate) sequence: AtomicU64,
-    pub(crate) sges: AtomicU32,
-    /// Sum of their lengths, at most `u32::MAX`.
-    pub(crate) capacity: AtomicU32,
+    pub(crate) state: AtomicU64,
+    pub(crate) words: [AtomicU64; SLOT_WORDS],
 }
 
-/// An SGE of a posted RECV.
-#[repr(C)]
-#[derive(Debug)]
-pub(crate) struct SgeRecord {
-    pub(crate) addr: AtomicU64,
-    pub(crate) length: AtomicU32,
-    pub(crate) lkey: AtomicU32,
-}
-
-/// The part of a completion queue that other processes fill. `capacity` is a power of two.
+/// The part of a completion queue that other processes fill.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct CqRecord {
-    /// The owner's part, seldom written.
-    pub(crate) capacity: AtomicU32,
+    /// Its ring, as `rings/completions.rs` has it; 0 where there is no queue.
+    pub(crate) ring: AtomicU64,
     /// Completions to hold at most.
     pub(crate) cqe: AtomicU32,
     pub(crate) generation: AtomicU32,
@@ -164,45 +179,18 @@ pub(crate) struct CqRecord {
     pub(crate) armed: AtomicU32,
     /// Whether completions were lost.
     pub(crate) overrun: AtomicU32,
-    /// Where the entries begin in the segment.
-    pub(crate) entries: AtomicU64,
-    /// Completions taken; written by the owner.
-    pub(crate) head: Line<AtomicU64>,
-    /// The producers' part.
-    pub(crate) lock: LockRecord,
-    /// Completions put in.
-    pub(crate) tail: AtomicU64,
-    /// A value that `head` had.
-    pub(crate) head_seen: AtomicU64,
 }
 
-/// Payload bytes that a completion can carry itself.
-pub(crate) const CARRIED_BYTES: usize = 192;
-
-/// A completion of a RECV.
+/// The ends of a ring of completions. Its cells follow.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub(crate) struct CqEntry {
-    /// Position in the queue plus 1, once it may be taken.
-    pub(crate) sequence: AtomicU64,
-    /// Position of the RECV in its queue.
-    pub(crate) recv: AtomicU64,
-    pub(crate) qpn: AtomicU32,
-    /// The QP's generation.
-    pub(crate) generation: AtomicU32,
-    /// Number in verbs.h of its `WcStatus`.
-    pub(crate) status: AtomicU32,
-    /// Number in verbs.h of its `WcOpcode`.
-    pub(crate) opcode: AtomicU32,
-    pub(crate) byte_len: AtomicU32,
-    /// In network byte order.
-    pub(crate) imm: AtomicU32,
-    /// `IBV_WC_*` flags.
-    pub(crate) flags: AtomicU32,
-    pub(crate) src_qp: AtomicU32,
-    /// Payload bytes in `carried`, to be put in the RECV's buffers by who takes the completion.
-    pub(crate) carried_len: AtomicU32,
-    pub(crate) carried: [AtomicU64; CARRIED_BYTES / 8],
+pub(crate) struct CqRing {
+    /// Position of the oldest completion that was not taken; written by the owner.
+    pub(crate) head: Line<AtomicU64>,
+    /// Position of the next, at least; written by producers.
+    pub(crate) tail: Line<AtomicU64>,
+    /// A value that `head` had.
+    pub(crate) head_seen: AtomicU64,
 }
 
 /// An asynchronous event as it goes through the pipe.

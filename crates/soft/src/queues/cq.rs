@@ -1,27 +1,34 @@
 //! Completion queues.
 //!
-//! A CQ has two parts: completions of RECVs come through a ring in the segment, which the senders
-//! fill; those of this process's sends go through a private queue. Each of these knows how many
-//! were in the ring before it, so that completions are taken in the order in which they came.
+//! A CQ has three parts. Those of this process's sends go through a private queue. Completions of
+//! RECVs stand in the slots of their receive queues: senders tell of them through a ring in the
+//! segment, or, where a QP with a receive queue of its own is the only one that receives here, tell
+//! nothing, as the CQ looks at that queue itself: its lane. Each completion of a send knows what was
+//! there before it, so that completions are taken in the order in which they came.
 
 use super::events::Events;
-use super::recv_queue::RecvQueue;
+use super::recv_queue::{RecvQueue, Taken};
 use crate::counts::qp::RecvCounter;
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::memory::records::*;
-use crate::rings::completions::{self, Armed, SOLICITED, overrun, wake};
+use crate::rings::completions::{Armed, Place, Ring, What, overrun, wake};
+use crate::rings::recvs::SOLICITED;
 use crate::sync::lock;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_verbs::{WcOpcode, WcStatus};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// Empty polls, some 10 ns each, before the processor is offered to others, and how often then.
 const PATIENCE: u32 = 1000;
 const YIELD_EVERY: u32 = 50;
+/// How often a CQ that nothing comes to looks whether a sender has ended in the middle of a message.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// What a CQ has to know of a QP that uses it.
 #[derive(Debug)]
 pub(crate) struct QpShare {
@@ -32,6 +39,7 @@ pub(crate) struct QpShare {
     /// taken.
     pub(crate) freed: AtomicU64,
     pub(crate) rq: Arc<RecvQueue>,
+    pub(crate) uses_srq: bool,
     /// Where what the QP receives is counted, if it is.
     pub(crate) counts: Option<Mutex<RecvCounter>>,
 }
@@ -45,11 +53,14 @@ pub(crate) struct Own {
     pub(crate) sends: u64,
 }
 
-/// A completion of the private part, and how many had been put into the ring before it.
+/// A completion of the private part, and what may have been there before it.
 #[derive(Clone, Copy, Debug)]
 struct Queued {
     own: Own,
+    /// Position in the newest ring.
     after: u64,
+    /// Position of a RECV of the lane.
+    after_lane: u64,
 }
 
 /// A completion queue.
@@ -60,8 +71,14 @@ pub(crate) struct Cq {
     pub(crate) cqe: AtomicU32,
     record: &'static CqRecord,
     state: Mutex<State>,
-    /// Length of the private part, to see that there is nothing without the lock.
-    waiting: AtomicU32,
+    /// Whether something may be there that only who has the lock can see.
+    waiting: AtomicBool,
+    /// To see without the lock that there is nothing: the ring, and where in it the next completion will be, and the
+    /// slot of the lane's next RECV, with its state as long as nothing came.
+    ring: AtomicU64,
+    head: AtomicU64,
+    lane_slot: AtomicPtr<RqSlot>,
+    lane_state: AtomicU64,
     /// Polls in a row that found nothing.
     empty_polls: AtomicU32,
     pub(crate) events: Events,
@@ -71,8 +88,32 @@ pub(crate) struct Cq {
 struct State {
     own: VecDeque<Queued>,
     users: HashMap<u32, Arc<QpShare>, std::hash::BuildHasherDefault<QpnHasher>>,
-    entries: u64,
-    capacity: u32,
+    /// QPs whose RECVs complete here.
+    receivers: u32,
+    /// SRQs of QPs that receive here, and of how many.
+    srqs: Vec<(Arc<RecvQueue>, u32)>,
+    lane: Option<Lane>,
+    /// The rings, of which the last is the one in the record: who had begun to tell of something may still put it
+    /// into one before.
+    rings: Vec<OwnRing>,
+    /// Receive queues of which completions were told before they were the next, and up to which RECV.
+    owing: Vec<(Arc<QpShare>, u64)>,
+    looked: Instant,
+}
+
+/// A receive queue that the CQ looks at itself.
+#[derive(Clone, Debug)]
+struct Lane {
+    user: Arc<QpShare>,
+    /// From this RECV on senders tell of them through the ring.
+    until: u64,
+}
+
+/// One of the CQ's rings, where this process knows it to be.
+#[derive(Clone, Copy, Debug)]
+struct OwnRing {
+    place: Place,
+    head: u64,
 }
 
 /// QP numbers are their own hash.
@@ -101,31 +142,36 @@ impl Cq {
     ) -> Result<Cq, Errno> {
         let index = process.cq_numbers.take()?;
         let record = process.segment.cq(index as usize).ok_or(EINVAL)?;
-        let capacity = cqe.next_power_of_two();
-        let Some(entries) = process.heap.alloc(u64::from(capacity) * size_of::<CqEntry>() as u64) else {
-            process.cq_numbers.give_back(index);
-            return Err(ENOMEM);
-        };
-        let head = record.head.0.load(Relaxed);
-        completions::forget_sequences(process.segment, entries, capacity);
+        let ring = OwnRing::new(process, cqe.next_power_of_two())
+            .inspect_err(|_| process.cq_numbers.give_back(index))?;
         record.cqe.store(cqe, Relaxed);
         record.channel_fd.store(channel_fd, Relaxed);
         record.async_fd.store(async_fd, Relaxed);
         record.armed.store(Armed::Not as u32, Relaxed);
         record.overrun.store(0, Relaxed);
-        record.entries.store(entries, Relaxed);
-        record.tail.store(head, Relaxed);
-        record.head_seen.store(head, Relaxed);
         record.generation.fetch_add(1, Relaxed);
-        record.capacity.store(capacity, Release);
-        let state = State { own: VecDeque::with_capacity(64), users: HashMap::default(), entries, capacity };
+        record.ring.store(ring.place.in_record(), Release);
+        let state = State {
+            own: VecDeque::with_capacity(64),
+            users: HashMap::default(),
+            receivers: 0,
+            srqs: Vec::new(),
+            lane: None,
+            rings: vec![ring],
+            owing: Vec::new(),
+            looked: Instant::now(),
+        };
         Ok(Cq {
             process,
             index,
             cqe: AtomicU32::new(cqe),
             record,
             state: Mutex::new(state),
-            waiting: AtomicU32::new(0),
+            waiting: AtomicBool::new(false),
+            ring: AtomicU64::new(ring.place.in_record()),
+            head: AtomicU64::new(ring.head),
+            lane_slot: AtomicPtr::new(std::ptr::null_mut()),
+            lane_state: AtomicU64::new(0),
             empty_polls: AtomicU32::new(0),
             events: Events::default(),
         })
@@ -136,39 +182,129 @@ impl Cq {
         (self.index, self.record.generation.load(Relaxed))
     }
 
-    pub(crate) fn add_user(&self, user: Arc<QpShare>) {
-        lock(&self.state).users.insert(user.num, user);
+    /// A QP whose sends complete here.
+    pub(crate) fn add_sender(&self, user: &Arc<QpShare>) {
+        lock(&self.state).users.insert(user.num, user.clone());
+    }
+
+    /// A QP whose RECVs complete here. Says in its record whether its receive queue is the CQ's lane.
+    pub(crate) fn add_receiver(&self, user: &Arc<QpShare>, record: &QpRecord) {
+        let mut state = lock(&self.state);
+        state.users.insert(user.num, user.clone());
+        state.receivers += 1;
+        if user.uses_srq {
+            match state.srqs.iter_mut().find(|(srq, _)| Arc::ptr_eq(srq, &user.rq)) {
+                Some((_, users)) => *users += 1,
+                None => state.srqs.push((user.rq.clone(), 1)),
+            }
+        }
+        let alone = state.receivers == 1 && !user.uses_srq;
+        if alone {
+            state.lane = Some(Lane { user: user.clone(), until: u64::MAX });
+        } else {
+            self.end_lane(&mut state);
+        }
+        record.lane.store(alone.into(), SeqCst);
+        self.show(&state);
+    }
+
+    /// From here on senders tell of what they complete.
+    fn end_lane(&self, state: &mut State) {
+        let Some(lane) = state.lane.as_mut().filter(|lane| lane.until == u64::MAX) else { return };
+        if let Some(qp) = self.process.segment.qp(index_of(lane.user.num) as usize) {
+            qp.lane.store(0, SeqCst);
+        }
+        // Who claims a RECV after this sees it.
+        fence(SeqCst);
+        lane.until = lane.user.rq.first_untaken();
     }
 
     /// Forgets a QP and what has completed of it.
-    pub(crate) fn remove_user(&self, num: u32) {
+    pub(crate) fn remove_user(&self, user: &QpShare, receives: bool) {
         let mut state = lock(&self.state);
-        state.users.remove(&num);
-        state.own.retain(|queued| queued.own.wc.qp_num != num);
-        self.waiting.store(state.own.len() as u32, Release);
+        self.forget_in(&mut state, user);
+        state.users.remove(&user.num);
+        if receives {
+            state.receivers -= 1;
+            state
+                .srqs
+                .iter_mut()
+                .filter(|(srq, _)| Arc::ptr_eq(srq, &user.rq))
+                .for_each(|(_, users)| *users -= 1);
+            state.srqs.retain(|(_, users)| *users > 0);
+        }
+        if state.lane.as_ref().is_some_and(|lane| lane.user.num == user.num) {
+            state.lane = None;
+        }
+        self.show(&state);
     }
 
-    /// Forgets what has completed of a QP through the private part.
-    pub(crate) fn forget(&self, num: u32) {
+    /// Forgets what has completed of a QP. The RECVs of an SRQ among that are free again, as nobody will poll them.
+    pub(crate) fn forget(&self, user: &QpShare) {
         let mut state = lock(&self.state);
-        state.own.retain(|queued| queued.own.wc.qp_num != num);
-        self.waiting.store(state.own.len() as u32, Release);
+        self.forget_in(&mut state, user);
+        self.show(&state);
+    }
+
+    fn forget_in(&self, state: &mut State, user: &QpShare) {
+        state.own.retain(|queued| queued.own.wc.qp_num != user.num);
+        state.owing.retain(|(other, _)| other.num != user.num);
+        for own in &state.rings {
+            let Some(ring) = own.ring(self.process) else { continue };
+            for position in own.head..own.head + own.place.capacity() {
+                let Some(what) = ring.get(position) else { break };
+                if user.is_told_of(what) {
+                    ring.forget(position);
+                }
+            }
+        }
+    }
+
+    /// Shows what is to be seen without the lock.
+    fn show(&self, state: &State) {
+        let late = state.lane.as_ref().is_some_and(|lane| lane.user.rq.has_late());
+        let waiting = !state.own.is_empty() || !state.owing.is_empty() || state.rings.len() > 1 || late;
+        self.waiting.store(waiting, Release);
+        let Some(newest) = state.rings.last() else { return };
+        self.ring.store(newest.place.in_record(), Relaxed);
+        self.head.store(newest.head, Relaxed);
+        let next = state.lane.as_ref().and_then(|lane| lane.user.rq.next_slot());
+        let (slot, untaken) =
+            next.map_or((std::ptr::null(), 0), |(slot, untaken)| (&raw const *slot, untaken.word()));
+        self.lane_state.store(untaken, Relaxed);
+        self.lane_slot.store(slot.cast_mut(), Relaxed);
     }
 
     /// Adds a completion of this process.
     pub(crate) fn push(&self, own: Own) {
         let mut state = lock(&self.state);
-        let after = self.record.tail.load(Acquire);
-        let in_ring = after.wrapping_sub(self.record.head.0.load(Relaxed));
-        let held = state.own.len() as u64 + in_ring.min(u64::from(state.capacity));
-        if held >= u64::from(self.cqe.load(Relaxed)) {
+        if self.held(&state) >= u64::from(self.cqe.load(Relaxed)) {
             drop(state);
             return overrun(Owner::This, self.record, self.index);
         }
-        state.own.push_back(Queued { own, after });
-        self.waiting.store(state.own.len() as u32, Release);
+        let after = self.newest(&state).map_or(0, |ring| ring.ends.tail.0.load(Acquire));
+        let after_lane = state.lane.as_ref().map_or(0, |lane| lane.user.rq.complete_until());
+        state.own.push_back(Queued { own, after, after_lane });
+        self.waiting.store(true, Release);
         drop(state);
         wake(Owner::This, self.record, self.index, own.solicited || own.wc.status != 0);
+    }
+
+    fn newest(&self, state: &State) -> Option<Ring<'static>> {
+        state.rings.last()?.ring(self.process)
+    }
+
+    /// Completions that are there.
+    fn held(&self, state: &State) -> u64 {
+        let rings = state.rings.iter().map(|own| own.ring(self.process).map_or(0, |ring| ring.len(own.head)));
+        let others = state.own.len() as u64 + rings.sum::<u64>();
+        let cqe = u64::from(self.cqe.load(Relaxed));
+        let lane = state.lane.as_ref().map_or(0, |lane| {
+            // Mostly it is seen without counting that there is room.
+            let most = lane.user.rq.outstanding();
+            if others + most < cqe { most } else { lane.user.rq.complete() }
+        });
+        others + lane
     }
 
     /// Takes completions, oldest first, into the front of `wcs`; returns how many. An overrun CQ
@@ -180,7 +316,6 @@ impl Cq {
             self.let_others_run();
             return Ok(0);
         }
-        self.empty_polls.store(0, Relaxed);
         let mut state = lock(&self.state);
         if self.record.overrun.load(Relaxed) != 0 {
             return Err(Errno(libc::EIO));
@@ -190,7 +325,13 @@ impl Cq {
             wcs[taken] = wc;
             taken += 1;
         }
-        self.waiting.store(state.own.len() as u32, Release);
+        self.show(&state);
+        drop(state);
+        if taken == 0 {
+            self.let_others_run();
+        } else {
+            self.empty_polls.store(0, Relaxed);
+        }
         Ok(taken)
     }
 
@@ -201,79 +342,74 @@ impl Cq {
         self.empty_polls.store(polls, Relaxed);
         if polls >= PATIENCE && polls.is_multiple_of(YIELD_EVERY) {
             std::thread::yield_now();
+            self.look_after_senders();
         }
+    }
+
+    /// A sender that has ended in the middle of a message leaves it neither there nor not.
+    #[cold]
+    fn look_after_senders(&self) {
+        let mut state = lock(&self.state);
+        if state.looked.elapsed() < LOOK_EVERY {
+            return;
+        }
+        state.looked = Instant::now();
+        let users: Vec<Arc<QpShare>> = state.users.values().cloned().collect();
+        drop(state);
+        users.iter().for_each(|user| user.rq.recover());
     }
 
     fn looks_empty(&self) -> bool {
-        if self.waiting.load(Acquire) != 0 {
+        if self.waiting.load(Acquire) {
             return false;
         }
-        let head = self.record.head.0.load(Relaxed);
-        let capacity = self.record.capacity.load(Relaxed);
-        let entries = self.record.entries.load(Relaxed);
-        completions::entry(self.process.segment, entries, capacity, head)
-            .is_none_or(|e| e.sequence.load(Acquire) != head.wrapping_add(1))
+        let lane = self.lane_slot.load(Relaxed);
+        // SAFETY: null, or a slot in this process's segment, which is never unmapped.
+        if let Some(slot) = unsafe { lane.as_ref() }
+            && slot.state.load(Acquire) != self.lane_state.load(Relaxed)
+        {
+            return false;
+        }
+        let ring = Ring::at(self.process.segment, Place::of_record(self.ring.load(Relaxed)));
+        ring.is_none_or(|ring| ring.get(self.head.load(Relaxed)).is_none())
     }
 
+    /// The next completion: the oldest, as far as anybody can tell.
     fn take(&self, state: &mut State) -> Option<ibv_wc> {
         loop {
-            let head = self.record.head.0.load(Relaxed);
-            let own_is_older = state.own.front().is_some_and(|queued| queued.after <= head);
-            let Some(entry) = (if own_is_older { None } else { self.next_in_ring(state) }) else {
-                return self.take_own(state);
-            };
-            let wc = self.receive(state, entry);
-            self.record.head.0.store(head.wrapping_add(1), Release);
-            if wc.is_some() {
-                return wc;
+            let own = state.own.front().map(|queued| (queued.after, queued.after_lane));
+            if let Some(found) = state.take_from_lane(own.map(|(_, after)| after)) {
+                return Some(found);
+            }
+            if let Some(found) = state.take_owed() {
+                return Some(found);
+            }
+            match self.next_told(state, own.map(|(after, _)| after)) {
+                Some(what) => {
+                    if let Some(wc) = state.take_told(what, self.process.slot) {
+                        return Some(wc);
+                    }
+                }
+                None => return state.take_own(),
             }
         }
     }
 
-    fn take_own(&self, state: &mut State) -> Option<ibv_wc> {
-        let own = state.own.pop_front()?.own;
-        if let Some(user) = state.users.get(&own.wc.qp_num) {
-            user.freed.fetch_max(own.sends, Relaxed);
+    /// What was told next; not what was told after `before`, a position in the newest ring.
+    fn next_told(&self, state: &mut State, before: Option<u64>) -> Option<What> {
+        let last = state.rings.len() - 1;
+        for (n, own) in state.rings.iter_mut().enumerate() {
+            if n == last && before.is_some_and(|before| own.head >= before) {
+                return None;
+            }
+            let Some(ring) = own.ring(self.process) else { continue };
+            if let Some(what) = ring.get(own.head) {
+                own.head += 1;
+                ring.ends.head.0.store(own.head, Release);
+                return Some(what);
+            }
         }
-        Some(own.wc)
-    }
-
-    fn next_in_ring(&self, state: &State) -> Option<&'static CqEntry> {
-        let head = self.record.head.0.load(Relaxed);
-        let entry = completions::entry(self.process.segment, state.entries, state.capacity, head)?;
-        (entry.sequence.load(Acquire) == head.wrapping_add(1)).then_some(entry)
-    }
-
-    /// The completion that an entry stands for; `None` where it is of no QP that there is, or of no
-    /// RECV that is posted.
-    fn receive(&self, state: &State, entry: &CqEntry) -> Option<ibv_wc> {
-        let qpn = entry.qpn.load(Relaxed);
-        let user = state.users.get(&qpn)?;
-        if user.generation.load(Relaxed) != entry.generation.load(Relaxed) {
-            return None;
-        }
-        let mut wc = ibv_wc {
-            status: entry.status.load(Relaxed),
-            opcode: entry.opcode.load(Relaxed),
-            byte_len: entry.byte_len.load(Relaxed),
-            imm_data: entry.imm.load(Relaxed),
-            qp_num: qpn,
-            src_qp: entry.src_qp.load(Relaxed),
-            wc_flags: entry.flags.load(Relaxed) & !SOLICITED,
-            slid: crate::device::lid(),
-            ..ibv_wc::default()
-        };
-        let carried = (entry.carried_len.load(Relaxed) as usize).min(CARRIED_BYTES);
-        let (wr_id, placed) = user.rq.complete(entry.recv.load(Relaxed), &entry.carried, carried)?;
-        wc.wr_id = wr_id;
-        if let Some(counts) = user.counts.as_ref().filter(|_| wc.status == WcStatus::Success.to_c()) {
-            let write = wc.opcode == WcOpcode::RecvWriteWithImm.to_c();
-            lock(counts).came(wc.byte_len, write);
-        }
-        if !placed {
-            wc.status = WcStatus::LocProtErr.to_c();
-        }
-        Some(wc)
+        None
     }
 
     /// Asks for an event at the next completion (ibv_req_notify_cq(3)).
@@ -288,40 +424,140 @@ impl Cq {
     /// Gives the CQ room for `cqe` completions (ibv_resize_cq(3)).
     pub(crate) fn resize(&self, cqe: u32) -> Result<(), Errno> {
         let mut state = lock(&self.state);
-        let capacity = cqe.next_power_of_two();
-        let in_ring = self.record.tail.load(Relaxed).wrapping_sub(self.record.head.0.load(Relaxed));
-        if state.own.len() as u64 + in_ring.min(u64::from(state.capacity)) > u64::from(cqe) {
+        if self.held(&state) > u64::from(cqe) {
             return Err(EINVAL);
         }
-        if capacity > state.capacity {
-            self.grow_ring(&mut state, capacity)?;
+        let capacity = cqe.next_power_of_two();
+        if state.rings.last().is_none_or(|ring| ring.place.capacity() < u64::from(capacity)) {
+            let ring = OwnRing::new(self.process, capacity)?;
+            state.rings.push(ring);
+            self.record.ring.store(ring.place.in_record(), Release);
         }
         self.record.cqe.store(cqe, Relaxed);
         self.cqe.store(cqe, Relaxed);
+        self.show(&state);
         Ok(())
     }
+}
 
-    fn grow_ring(&self, state: &mut State, capacity: u32) -> Result<(), Errno> {
-        let bytes = |capacity: u32| u64::from(capacity) * size_of::<CqEntry>() as u64;
-        let segment = self.process.segment;
-        let _producers = self.record.lock.lock().ok_or(EINVAL)?;
-        let entries = self.process.heap.alloc(bytes(capacity)).ok_or(ENOMEM)?;
-        completions::forget_sequences(segment, entries, capacity);
-        completions::copy(segment, self.record, (state.entries, state.capacity), (entries, capacity));
-        self.record.entries.store(entries, Relaxed);
-        self.record.capacity.store(capacity, Release);
-        self.process.heap.free(state.entries, bytes(state.capacity));
-        (state.entries, state.capacity) = (entries, capacity);
-        Ok(())
+impl State {
+    /// A completion of the lane; of a RECV before `before` only, where that is given.
+    fn take_from_lane(&mut self, before: Option<u64>) -> Option<ibv_wc> {
+        let lane = self.lane.as_ref()?;
+        let mut found = None;
+        while found.is_none() && before.is_none_or(|before| lane.user.rq.next() < before) {
+            let Some(taken) = lane.user.rq.take_next() else { break };
+            found = lane.user.received(&taken);
+        }
+        if lane.until != u64::MAX && lane.user.rq.is_through(lane.until) {
+            self.lane = None;
+        }
+        found
+    }
+
+    /// A completion of which was told before it was the next of its queue.
+    fn take_owed(&mut self) -> Option<ibv_wc> {
+        for n in 0..self.owing.len() {
+            let (user, until) = &self.owing[n];
+            let Some(taken) = user.rq.take_next() else { continue };
+            let wc = user.received(&taken);
+            if user.rq.next() >= *until {
+                self.owing.swap_remove(n);
+            }
+            return wc;
+        }
+        None
+    }
+
+    /// The completion that was told of; `None` where it is of no QP that there is, of no RECV that is posted, or not
+    /// yet the next of its queue.
+    fn take_told(&mut self, what: What, slot: u32) -> Option<ibv_wc> {
+        let rq = what.rq();
+        if rq >= QPS as u32 {
+            let (srq, _) = self.srqs.iter().find(|(srq, _)| srq.index == rq)?;
+            let taken = srq.take_told(what)?;
+            return self.users.get(&taken.done.qpn)?.received(&taken);
+        }
+        let user = self.users.get(&qp_num(slot, rq))?;
+        if user.uses_srq {
+            return None;
+        }
+        let Some(position) = what.position_from(user.rq.next()) else {
+            return user.rq.take_passed_over().and_then(|taken| user.received(&taken));
+        };
+        let taken = user.rq.take_next();
+        // Those before it are complete soon, or it is passed over that they are not.
+        if user.rq.next() <= position {
+            match self.owing.iter_mut().find(|(other, _)| other.num == user.num) {
+                Some((_, until)) => *until = (*until).max(position + 1),
+                None => self.owing.push((user.clone(), position + 1)),
+            }
+        }
+        taken.and_then(|taken| user.received(&taken))
+    }
+
+    fn take_own(&mut self) -> Option<ibv_wc> {
+        let own = self.own.pop_front()?.own;
+        if let Some(user) = self.users.get(&own.wc.qp_num) {
+            user.freed.fetch_max(own.sends, Relaxed);
+        }
+        Some(own.wc)
+    }
+}
+
+impl QpShare {
+    /// The completion of a RECV; `None` where it is of a life of the QP that has ended.
+    fn received(&self, taken: &Taken) -> Option<ibv_wc> {
+        let Taken { wr_id, done, placed } = taken;
+        if done.qpn != self.num || done.generation != self.generation.load(Relaxed) {
+            return None;
+        }
+        let status = if *placed { done.status.into() } else { WcStatus::LocProtErr.to_c() };
+        let opcode = u32::from(done.opcode);
+        if let Some(counts) = self.counts.as_ref().filter(|_| done.status == 0) {
+            lock(counts).came(done.byte_len, opcode == WcOpcode::RecvWriteWithImm.to_c());
+        }
+        Some(ibv_wc {
+            wr_id: *wr_id,
+            status,
+            opcode,
+            byte_len: done.byte_len,
+            imm_data: done.imm,
+            qp_num: self.num,
+            src_qp: done.src_qp,
+            wc_flags: (done.flags & !SOLICITED).into(),
+            slid: crate::device::lid(),
+            ..ibv_wc::default()
+        })
+    }
+
+    /// Whether this tells of one of its RECVs; one of an SRQ is free then.
+    fn is_told_of(&self, what: What) -> bool {
+        what.rq() == self.rq.index && (!self.uses_srq || self.rq.drop_told(what, self.num))
+    }
+}
+
+impl OwnRing {
+    fn new(process: &Process, capacity: u32) -> Result<OwnRing, Errno> {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let at = process.heap.alloc(Place::bytes(capacity)).ok_or(ENOMEM)?;
+        let place = Place::new(at, capacity);
+        let ring = Ring::begin(process.segment, place, NUMBER.fetch_add(1, Relaxed)).ok_or(ENOMEM)?;
+        Ok(OwnRing { place, head: ring.ends.head.0.load(Relaxed) })
+    }
+
+    fn ring(&self, process: &Process) -> Option<Ring<'static>> {
+        Ring::at(process.segment, self.place)
     }
 }
 
 impl Drop for Cq {
     fn drop(&mut self) {
-        let state = lock(&self.state);
-        self.record.capacity.store(0, Release);
+        self.record.ring.store(0, Release);
         self.record.generation.fetch_add(1, Relaxed);
-        self.process.heap.free(state.entries, u64::from(state.capacity) * size_of::<CqEntry>() as u64);
+        for own in &lock(&self.state).rings {
+            self.process.heap.free(own.place.at(), Place::bytes(own.place.capacity() as u32));
+        }
         self.process.cq_numbers.give_back(self.index);
     }
 }

@@ -1,19 +1,54 @@
 //! Receive queues: those of QPs, and shared ones.
 //!
-//! The ring of posted RECVs lies in the segment, where senders take them. What the program asked
+//! The posted RECVs lie in slots in the segment, where senders take them. What the program asked
 //! for is kept in private memory as well: completions are made from that, not from what others
 //! could have changed.
+//!
+//! Only one sender takes from the queue of a connected QP, so that its slots are taken, and free
+//! again, in the order in which they are posted. Others have a ring beside them that names the slot
+//! of each RECV, as a slot is free again when its completion is taken, whatever became of those
+//! before it.
 
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
-use crate::rings::recvs::{self, limit_event, slot, stride};
+use crate::rings::completions::What;
+use crate::rings::recvs::{
+    Carried, Completer, Phase, RecvDone, SlotState, Slots, flush, limit_event, order_cell, stride,
+    write_posted,
+};
 use crate::sync::lock;
-use doorbell_verbs::{AccessFlags, Sge};
+use doorbell_abi::CEnum;
+use doorbell_verbs::{AccessFlags, QpState, Sge, WcStatus};
+use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
+use std::time::{Duration, Instant};
+
+/// How long a RECV that a sender has begun to fill keeps those behind it waiting: a copy takes less, also where the
+/// sender has to wait for a processor, unless it is stopped.
+const PATIENCE: Duration = Duration::from_millis(80);
+
+/// Who takes RECVs from a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Senders {
+    /// The peer of a connected QP.
+    One,
+    /// Those of datagrams to a QP: it completes RECVs in order all the same.
+    ManyInOrder,
+    /// Those of the QPs of an SRQ.
+    Many,
+}
+
+/// What a receive queue is made for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// RECVs.
+    pub(crate) depth: u32,
+    pub(crate) max_sge: u32,
+}
 
 /// A receive queue of this process.
 #[derive(Debug)]
@@ -23,23 +58,48 @@ pub(crate) struct RecvQueue {
     pub(crate) index: u32,
     record: &'static RqRecord,
     pd: u32,
+    senders: Senders,
     /// RECVs that it was made for.
     pub(crate) depth: u32,
     pub(crate) max_sge: u32,
     capacity: u32,
-    slots: u64,
+    /// Position of the next RECV to complete, where that is in order.
+    next: AtomicU64,
+    /// RECVs that were passed over.
+    late: AtomicU32,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
+    place: Place,
     /// RECVs posted since the queue was made.
     tail: u64,
     /// RECVs posted whose completion was not taken.
     outstanding: u32,
     entries: Box<[Entry]>,
     sges: Box<[Sge]>,
+    /// Slots that are free, where there is a ring that orders them.
+    free: VecDeque<u32>,
+    /// The slot of each position, as that ring has it.
+    order: Box<[u32]>,
+    /// Up to this position RECVs were seen complete.
+    complete: u64,
+    /// Slots of RECVs that were passed over, as their senders do not go on.
+    late: Vec<u32>,
+    /// Since when the next RECV is seen begun and not ended.
+    begun: Option<(u64, Instant)>,
     cache: RegionCache,
+}
+
+/// Where a queue lies in the segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    slots: u64,
+    /// 0 where there is none.
+    order: u64,
+    capacity: u32,
+    max_sge: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,49 +110,173 @@ struct Entry {
     sges: u32,
 }
 
+/// A completed RECV.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) wr_id: u64,
+    pub(crate) done: RecvDone,
+    /// Whether the payload that came along could be placed in its buffers.
+    pub(crate) placed: bool,
+}
+
+impl Place {
+    fn alloc(process: &Process, sizes: Sizes, senders: Senders) -> Result<Place, Errno> {
+        let capacity = sizes.depth.max(1).next_power_of_two();
+        let slots = process.heap.alloc(u64::from(capacity) * stride(sizes.max_sge)).ok_or(ENOMEM)?;
+        let order = match senders {
+            Senders::One => 0,
+            _ => process.heap.alloc(u64::from(capacity) * 8).ok_or(ENOMEM)?,
+        };
+        let place = Place { slots, order, capacity, max_sge: sizes.max_sge };
+        place.clear(process);
+        Ok(place)
+    }
+
+    /// A piece of heap may hold old slots.
+    fn clear(&self, process: &Process) {
+        for index in 0..self.capacity {
+            let at = self.slots + u64::from(index) * stride(self.max_sge);
+            if let Some(slot) = process.segment.in_heap::<RqSlot>(at) {
+                slot.set_state(SlotState::FREE);
+            }
+            if self.order != 0
+                && let Some(cell) = process.segment.in_heap::<AtomicU64>(self.order + 8 * u64::from(index))
+            {
+                cell.store(0, Relaxed);
+            }
+        }
+    }
+
+    /// Whether somebody who may go on has begun to fill a slot.
+    fn is_being_filled(&self, process: &Process) -> bool {
+        (0..self.capacity).any(|index| {
+            let at = self.slots + u64::from(index) * stride(self.max_sge);
+            let state = process.segment.in_heap::<RqSlot>(at).map(RqSlot::state);
+            matches!(state.map(SlotState::phase), Some(Phase::Claimed(who)) if !process.is_gone(who))
+        })
+    }
+
+    /// Gives it back, at once or when all have ended who fill its slots.
+    fn free(self, process: &'static Process) {
+        let begin = Instant::now();
+        while self.is_being_filled(process) {
+            if begin.elapsed() > Duration::from_millis(1) {
+                return lock(&LIMBO).push((process, self));
+            }
+            std::thread::yield_now();
+        }
+        self.free_now(process);
+    }
+
+    fn free_now(self, process: &Process) {
+        process.heap.free(self.slots, u64::from(self.capacity) * stride(self.max_sge));
+        if self.order != 0 {
+            process.heap.free(self.order, u64::from(self.capacity) * 8);
+        }
+    }
+}
+
+/// Queues that ended while somebody was filling their slots. What a forked child inherits is its parent's.
+static LIMBO: Mutex<Vec<(&Process, Place)>> = Mutex::new(Vec::new());
+
+/// Gives back what could not be given back when its queue ended.
+fn sweep(process: &'static Process) {
+    lock(&LIMBO).retain(|(owner, place)| {
+        let stays = !std::ptr::eq(*owner, process) || place.is_being_filled(process);
+        if !stays {
+            place.free_now(process);
+        }
+        stays
+    });
+}
+
+impl State {
+    fn new(place: Place, tail: u64) -> State {
+        let capacity = place.capacity as usize;
+        State {
+            place,
+            tail,
+            outstanding: 0,
+            entries: vec![Entry::default(); capacity].into(),
+            sges: vec![Sge::default(); capacity * place.max_sge as usize].into(),
+            free: (0..if place.order == 0 { 0 } else { place.capacity }).collect(),
+            order: vec![0; if place.order == 0 { 0 } else { capacity }].into(),
+            complete: tail,
+            late: Vec::new(),
+            begun: None,
+            cache: RegionCache::default(),
+        }
+    }
+
+    /// The slot that the RECV at a position is in, or was.
+    fn index_of(&self, position: u64) -> u32 {
+        let at = position & u64::from(self.place.capacity - 1);
+        if self.order.is_empty() { at as u32 } else { self.order[at as usize] }
+    }
+
+    /// Whether the RECV at a position is in this slot, and not complete for the program.
+    fn holds(&self, index: u32, position: u64) -> bool {
+        self.entries[index as usize].position == position.wrapping_add(1)
+    }
+}
+
 impl RecvQueue {
-    /// A queue for `depth` RECVs, at least 1, of up to `max_sge` SGEs, with record `index`.
+    /// A queue with record `index`.
     pub(crate) fn new(
         process: &'static Process,
         index: u32,
         pd: u32,
-        depth: u32,
-        max_sge: u32,
+        sizes: Sizes,
+        senders: Senders,
         async_fd: u32,
     ) -> Result<RecvQueue, Errno> {
+        sweep(process);
         let record = process.segment.rq(index as usize).ok_or(EINVAL)?;
-        let capacity = depth.max(1).next_power_of_two();
-        let slots = process.heap.alloc(u64::from(capacity) * stride(max_sge)).ok_or(ENOMEM)?;
-        let _senders = record.lock.lock().ok_or(EINVAL)?;
-        let tail = record.head.load(Relaxed);
-        recvs::forget_sequences(process.segment, slots, capacity, max_sge);
-        record.max_sge.store(max_sge, Relaxed);
+        let place = Place::alloc(process, sizes, senders)?;
+        let tail = record.taken.0.head.load(Relaxed);
+        record.max_sge.store(sizes.max_sge, Relaxed);
         record.pd.store(pd, Relaxed);
         record.limit.store(0, Relaxed);
         record.async_fd.store(async_fd, Relaxed);
         record.srq.store(index.saturating_sub(QPS as u32), Relaxed);
-        record.slots.store(slots, Relaxed);
-        record.tail.0.store(tail, Relaxed);
-        record.generation.fetch_add(1, Relaxed);
-        record.capacity.store(capacity, Release);
-        let state = State {
-            tail,
-            outstanding: 0,
-            entries: vec![Entry::default(); capacity as usize].into(),
-            sges: vec![Sge::default(); capacity as usize * max_sge as usize].into(),
-            cache: RegionCache::default(),
-        };
-        Ok(RecvQueue {
+        let queue = RecvQueue {
             process,
             index,
             record,
             pd,
-            depth,
-            max_sge,
-            capacity,
-            slots,
-            state: Mutex::new(state),
-        })
+            senders,
+            depth: sizes.depth,
+            max_sge: sizes.max_sge,
+            capacity: place.capacity,
+            next: AtomicU64::new(tail),
+            late: AtomicU32::new(0),
+            state: Mutex::new(State::new(place, tail)),
+        };
+        queue.begin(place, tail);
+        Ok(queue)
+    }
+
+    /// Shows senders where the queue is.
+    fn begin(&self, place: Place, tail: u64) {
+        let record = self.record;
+        record.generation.fetch_add(1, Relaxed);
+        record.slots.store(place.slots, Relaxed);
+        record.order.store(place.order, Relaxed);
+        record.posted.0.tail.store(tail, Relaxed);
+        record.posted.0.polled.store(tail, Relaxed);
+        record.taken.0.polled_seen.store(tail, Relaxed);
+        self.next.store(tail, Relaxed);
+        record.capacity.store(place.capacity, Release);
+    }
+
+    fn generation(&self) -> u32 {
+        self.record.generation.load(Relaxed)
+    }
+
+    /// The queue's slots; where they are is this process's own word, not that of its record.
+    fn slot(&self, place: Place, index: u32) -> Option<&'static RqSlot> {
+        let at = u64::from(index & (place.capacity - 1)) * stride(place.max_sge);
+        self.process.segment.in_heap(place.slots + at)
     }
 
     /// Posts a RECV.
@@ -101,73 +285,352 @@ impl RecvQueue {
             return Err(EINVAL);
         }
         let mut state = lock(&self.state);
-        let position = state.tail;
-        let at = (position & u64::from(self.capacity - 1)) as usize;
-        if state.outstanding >= self.depth || state.entries[at].position != 0 {
+        let state = &mut *state;
+        if state.outstanding >= self.depth && self.senders == Senders::Many {
+            self.reclaim(state);
+        }
+        if state.outstanding >= self.depth {
             return Err(ENOMEM);
         }
-        let slot =
-            slot(self.process.segment, self.slots, self.capacity, self.max_sge, position).ok_or(EINVAL)?;
-        state.entries[at] = Entry { position: position.wrapping_add(1), wr_id, sges: sges.len() as u32 };
-        let first = at * self.max_sge as usize;
-        state.sges[first..first + sges.len()].copy_from_slice(sges);
-        let total: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
-        slot.sges.store(sges.len() as u32, Relaxed);
-        slot.capacity.store(u32::try_from(total).unwrap_or(u32::MAX), Relaxed);
-        for (n, sge) in sges.iter().enumerate() {
-            if let Some(record) = recvs::sge_record(self.process.segment, slot, n as u32, self.max_sge) {
-                record.addr.store(sge.addr, Relaxed);
-                record.length.store(sge.length, Relaxed);
-                record.lkey.store(sge.lkey, Relaxed);
-            }
+        let position = state.tail;
+        let index = match self.senders {
+            Senders::One => state.index_of(position),
+            _ => state.free.pop_front().ok_or(ENOMEM)?,
+        };
+        if state.entries[index as usize].position != 0 {
+            return Err(ENOMEM);
         }
-        state.tail += 1;
+        state.entries[index as usize] = Entry { position: 0, wr_id, sges: sges.len() as u32 };
+        let first = index as usize * self.max_sge as usize;
+        state.sges[first..first + sges.len()].copy_from_slice(sges);
         state.outstanding += 1;
-        self.record.tail.0.store(state.tail, Relaxed);
-        slot.sequence.store(position.wrapping_add(1), Release);
+        self.offer(state, index)
+    }
+
+    /// Lets senders have the RECV of a slot, behind all others.
+    fn offer(&self, state: &mut State, index: u32) -> Result<(), Errno> {
+        let slot = self.slot(state.place, index).ok_or(EINVAL)?;
+        let position = state.tail;
+        state.tail += 1;
+        state.entries[index as usize].position = position.wrapping_add(1);
+        write_posted(self.process.segment, slot, self.sges_of(state, index));
+        // Before the RECV may be taken: whoever takes it asks how many are left.
+        self.record.posted.0.tail.store(state.tail, Relaxed);
+        slot.set_state(SlotState::posted(position, self.generation()));
+        if self.senders != Senders::One {
+            let at = position & u64::from(state.place.capacity - 1);
+            state.order[at as usize] = index;
+            let cell: Option<&AtomicU64> = self.process.segment.in_heap(state.place.order + 8 * at);
+            cell.ok_or(EINVAL)?.store(order_cell(position, index), Release);
+        }
         Ok(())
     }
 
-    /// The completion of the RECV at `position` is taken: returns its `wr_id`, and whether the
-    /// payload that came along could be placed in its buffers. `None` where no such RECV is posted.
-    pub(crate) fn complete(
-        &self,
-        position: u64,
-        carried: &[AtomicU64; CARRIED_BYTES / 8],
-        len: usize,
-    ) -> Option<(u64, bool)> {
+    fn sges_of<'s>(&self, state: &'s State, index: u32) -> &'s [Sge] {
+        let first = index as usize * self.max_sge as usize;
+        &state.sges[first..first + state.entries[index as usize].sges as usize]
+    }
+
+    /// The slot of the next RECV in order, and its state as long as nobody has a message for it.
+    pub(crate) fn next_slot(&self) -> Option<(&'static RqSlot, SlotState)> {
+        let state = lock(&self.state);
+        let position = self.next();
+        let slot = self.slot(state.place, state.index_of(position))?;
+        Some((slot, SlotState::posted(position, self.generation())))
+    }
+
+    /// Position of the next RECV to complete, where that is in order.
+    pub(crate) fn next(&self) -> u64 {
+        self.next.load(Relaxed)
+    }
+
+    /// RECVs posted since the queue was made.
+    pub(crate) fn tail(&self) -> u64 {
+        self.record.posted.0.tail.load(Relaxed)
+    }
+
+    /// Position of the first RECV that nobody has taken yet, for sure.
+    pub(crate) fn first_untaken(&self) -> u64 {
+        let state = lock(&self.state);
+        let is_posted = |position: u64| {
+            let posted = SlotState::posted(position, self.generation());
+            let slot = self.slot(state.place, state.index_of(position));
+            slot.is_some_and(|slot| slot.state().phase_of(posted) == Some(Phase::Posted))
+        };
+        (self.next()..state.tail).find(|position| is_posted(*position)).unwrap_or(state.tail)
+    }
+
+    /// Takes the completion of the next RECV in order, if there is one.
+    pub(crate) fn take_next(&self) -> Option<Taken> {
         let mut state = lock(&self.state);
         let state = &mut *state;
-        let at = (position & u64::from(self.capacity - 1)) as usize;
-        let entry = state.entries[at];
-        if entry.position != position.wrapping_add(1) {
-            return None;
+        if let Some(late) = self.take_late(state) {
+            return Some(late);
         }
-        state.entries[at].position = 0;
+        loop {
+            let position = self.next();
+            if position >= state.tail {
+                return None;
+            }
+            let index = state.index_of(position);
+            // What was posted here may have been posted again, behind the others.
+            if state.holds(index, position) {
+                let slot = self.slot(state.place, index)?;
+                match slot.state().phase_of(SlotState::posted(position, self.generation()))? {
+                    Phase::Done => {
+                        self.pass(position);
+                        return Some(self.take(state, index, slot));
+                    }
+                    Phase::Claimed(_) if self.is_stuck(state, position) => {
+                        state.late.push(index);
+                        self.late.fetch_add(1, Relaxed);
+                    }
+                    _ => return None,
+                }
+            }
+            self.pass(position);
+        }
+    }
+
+    fn pass(&self, position: u64) {
+        self.next.store(position + 1, Relaxed);
+        self.record.posted.0.polled.store(position + 1, Release);
+    }
+
+    /// Whether a RECV that is begun and not ended is to be passed over.
+    fn is_stuck(&self, state: &mut State, position: u64) -> bool {
+        if self.senders == Senders::One {
+            return false;
+        }
+        let now = Instant::now();
+        match state.begun {
+            Some((then, since)) if then == position => now - since > PATIENCE,
+            _ => {
+                state.begun = Some((position, now));
+                false
+            }
+        }
+    }
+
+    /// Takes the completion of a RECV that was passed over, if there is one.
+    pub(crate) fn take_passed_over(&self) -> Option<Taken> {
+        if self.has_late() { self.take_late(&mut lock(&self.state)) } else { None }
+    }
+
+    fn take_late(&self, state: &mut State) -> Option<Taken> {
+        for n in 0..state.late.len() {
+            let index = state.late[n];
+            let slot = self.slot(state.place, index)?;
+            if slot.state().phase() == Phase::Done {
+                state.late.swap_remove(n);
+                self.late.fetch_sub(1, Relaxed);
+                return Some(self.take(state, index, slot));
+            }
+        }
+        None
+    }
+
+    /// Takes the completion that a CQ was told of, of a RECV of an SRQ; `None` where it is no longer there.
+    pub(crate) fn take_told(&self, what: What) -> Option<Taken> {
+        let mut state = lock(&self.state);
+        let index = what.slot() & (self.capacity - 1);
+        let position = state.entries[index as usize].position.checked_sub(1)?;
+        let slot = self.slot(state.place, index)?;
+        let posted = SlotState::posted(position, self.generation());
+        let is_it = what.is_at(position) && slot.state().phase_of(posted) == Some(Phase::Done);
+        is_it.then(|| self.take(&mut state, index, slot))
+    }
+
+    /// Frees the slot of a completion that a CQ was told of, if it is one of this QP; returns whether it was.
+    pub(crate) fn drop_told(&self, what: What, qpn: u32) -> bool {
+        let slot = self.slot(lock(&self.state).place, what.slot());
+        slot.is_some_and(|slot| RecvDone::of(slot).qpn == qpn) && self.take_told(what).is_some()
+    }
+
+    /// Whether RECVs were passed over that are not complete.
+    pub(crate) fn has_late(&self) -> bool {
+        self.late.load(Relaxed) > 0
+    }
+
+    /// Whether the RECVs before this one are complete, and those that were passed over.
+    pub(crate) fn is_through(&self, until: u64) -> bool {
+        self.next() >= until && !self.has_late()
+    }
+
+    /// Position up to which RECVs are complete by now, in order.
+    pub(crate) fn complete_until(&self) -> u64 {
+        let mut state = lock(&self.state);
+        let mut position = state.complete.max(self.next());
+        while position < state.tail {
+            let posted = SlotState::posted(position, self.generation());
+            let slot = self.slot(state.place, state.index_of(position));
+            if slot.and_then(|slot| slot.state().phase_of(posted)) != Some(Phase::Done) {
+                break;
+            }
+            position += 1;
+        }
+        state.complete = position;
+        position
+    }
+
+    /// Frees the slot of a RECV that is complete, and makes its completion.
+    fn take(&self, state: &mut State, index: u32, slot: &RqSlot) -> Taken {
+        let done = RecvDone::of(slot);
+        let len = usize::from(done.carried);
+        let placed = len == 0 || {
+            let carried = Carried::of(slot, len);
+            let entry = state.entries[index as usize];
+            let first = index as usize * self.max_sge as usize;
+            let sges = &state.sges[first..first + entry.sges as usize];
+            place(&self.process.regions, self.pd, &mut state.cache, sges, &carried)
+        };
+        let wr_id = state.entries[index as usize].wr_id;
+        self.release(state, index);
+        Taken { wr_id, done, placed }
+    }
+
+    /// The slot is free.
+    fn release(&self, state: &mut State, index: u32) {
+        state.entries[index as usize].position = 0;
         state.outstanding -= 1;
-        let first = at * self.max_sge as usize;
-        let sges = &state.sges[first..first + entry.sges as usize];
-        let placed = len == 0 || place(&self.process.regions, self.pd, &mut state.cache, sges, carried, len);
-        Some((entry.wr_id, placed))
+        if self.senders != Senders::One {
+            state.free.push_back(index);
+        }
+    }
+
+    /// Frees the slots of an SRQ whose completions nobody will take: of QPs that there are no more, or whose CQ is
+    /// overrun. Lets others have the RECVs that senders had begun to fill which have ended.
+    fn reclaim(&self, state: &mut State) {
+        for index in 0..self.capacity {
+            let Some(slot) = self.slot(state.place, index) else { continue };
+            if state.entries[index as usize].position == 0 {
+                continue;
+            }
+            match slot.state().phase() {
+                Phase::Done if self.is_lost(&RecvDone::of(slot)) => self.release(state, index),
+                Phase::Claimed(who) if self.process.is_gone(who) => {
+                    let _ = self.offer(state, index);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether nobody will take a completion.
+    fn is_lost(&self, done: &RecvDone) -> bool {
+        let segment = self.process.segment;
+        let Some(qp) = segment.qp(index_of(done.qpn) as usize) else { return true };
+        let overrun =
+            || segment.cq(qp.cq.load(Relaxed) as usize).is_none_or(|cq| cq.overrun.load(Relaxed) != 0);
+        qp.generation.load(Relaxed) != done.generation || overrun()
+    }
+
+    /// Puts right what senders that have ended had begun.
+    pub(crate) fn recover(&self) {
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        if u64::from(state.outstanding) == self.posted() {
+            return;
+        }
+        for index in 0..self.capacity {
+            let Some(position) = state.entries[index as usize].position.checked_sub(1) else { continue };
+            let Some(slot) = self.slot(state.place, index) else { continue };
+            match slot.state().phase() {
+                Phase::Claimed(who) if self.process.is_gone(who) => {}
+                _ => continue,
+            }
+            if self.senders == Senders::One {
+                self.restore(state, index, slot, position);
+                continue;
+            }
+            state.late.retain(|late| *late != index);
+            self.late.store(state.late.len() as u32, Relaxed);
+            // It was posted once, so there is room for it.
+            let _ = self.offer(state, index);
+        }
+    }
+
+    /// Posts a RECV again where it was. The only sender had begun to fill it, so none behind it is taken but by who
+    /// flushes the queue; then it is flushed too.
+    fn restore(&self, state: &State, index: u32, slot: &RqSlot, position: u64) {
+        write_posted(self.process.segment, slot, self.sges_of(state, index));
+        slot.set_state(SlotState::posted(position, self.generation()));
+        let head = &self.record.taken.0.head;
+        let back = head.compare_exchange(position + 1, position, SeqCst, Relaxed);
+        let Some(qp) = self.process.segment.qp(self.index as usize) else { return };
+        let (segment, claimer) = (self.process.segment, self.process.claimer);
+        let completer = Completer { owner: Owner::This, segment, qp, claimer };
+        let qpn = qp_num(self.process.slot, self.index);
+        if back.is_err_and(|head| head != position)
+            && let Some(slots) = Slots::of(self.process.segment, self.record)
+            && let Some(front) = slots.posted_at(position, self.generation())
+            && let Some(claim) = front.claim(completer.claimer)
+        {
+            let done = RecvDone::failed(qpn, qp.generation.load(Relaxed), WcStatus::WrFlushErr);
+            completer.complete(&claim, done, &Carried::NONE);
+        }
+        if qp.state.load(SeqCst) == QpState::Err.to_c() {
+            flush(&completer, qpn);
+        }
     }
 
     /// Forgets all RECVs; the QP is reset.
-    pub(crate) fn clear(&self) {
-        let _senders = self.record.lock.lock();
+    pub(crate) fn clear(&self) -> Result<(), Errno> {
         let mut state = lock(&self.state);
-        self.record.head.store(state.tail, Relaxed);
-        state.entries.fill(Entry::default());
-        state.outstanding = 0;
+        let old = state.place;
+        let tail = state.tail;
+        // Who has seen the queue of before takes nothing from now on.
+        self.record.generation.fetch_add(1, SeqCst);
+        let mut filled = false;
+        for index in 0..self.capacity {
+            let Some(slot) = self.slot(old, index) else { continue };
+            let before = slot.state();
+            if before.phase() == Phase::Posted && slot.change(before, SlotState::FREE) {
+                continue;
+            }
+            filled |= matches!(slot.state().phase(), Phase::Claimed(_));
+        }
+        let place = if filled {
+            let sizes = Sizes { depth: self.depth, max_sge: self.max_sge };
+            let new = Place::alloc(self.process, sizes, self.senders)?;
+            old.free(self.process);
+            new
+        } else {
+            old.clear(self.process);
+            old
+        };
+        self.record.taken.0.head.store(tail, SeqCst);
+        *state = State::new(place, tail);
+        self.late.store(0, Relaxed);
+        self.begin(place, tail);
+        Ok(())
+    }
+
+    /// RECVs posted whose completion was not taken, at most, where that is in order.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.tail().saturating_sub(self.next())
+    }
+
+    /// Those of them that are complete.
+    pub(crate) fn complete(&self) -> u64 {
+        let state = lock(&self.state);
+        let is_complete = |index: &u32| {
+            let slot = self.slot(state.place, *index);
+            state.entries[*index as usize].position != 0
+                && slot.is_some_and(|s| s.state().phase() == Phase::Done)
+        };
+        (0..self.capacity).filter(is_complete).count() as u64
     }
 
     /// RECVs posted and not taken by a message.
     pub(crate) fn posted(&self) -> u64 {
-        self.record.tail.0.load(Relaxed).saturating_sub(self.record.head.load(Relaxed))
+        self.tail().saturating_sub(self.record.taken.0.head.load(Relaxed))
     }
 
     /// Arms the SRQ's limit event, or with 0 disarms it.
     pub(crate) fn arm_limit(&self, limit: u32) {
         self.record.limit.store(limit, Release);
+        fence(SeqCst);
         // It is due at once where there are fewer already.
         if self.posted() < u64::from(limit) {
             limit_event(Owner::This, self.record);
@@ -181,38 +644,34 @@ impl RecvQueue {
 
     /// Numbers that an event carries for this SRQ.
     pub(crate) fn event_identity(&self) -> (u32, u32) {
-        (self.record.srq.load(Relaxed), self.record.generation.load(Relaxed))
+        (self.record.srq.load(Relaxed), self.generation())
     }
 }
 
 impl Drop for RecvQueue {
     fn drop(&mut self) {
-        let _senders = self.record.lock.lock();
-        self.record.head.store(lock(&self.state).tail, Relaxed);
+        let state = lock(&self.state);
+        self.record.generation.fetch_add(1, SeqCst);
         self.record.capacity.store(0, Release);
-        self.record.generation.fetch_add(1, Relaxed);
-        self.process.heap.free(self.slots, u64::from(self.capacity) * stride(self.max_sge));
+        for index in 0..self.capacity {
+            if let Some(slot) = self.slot(state.place, index) {
+                let before = slot.state();
+                if before.phase() == Phase::Posted {
+                    slot.change(before, SlotState::FREE);
+                }
+            }
+        }
+        self.record.taken.0.head.store(state.tail, SeqCst);
+        state.place.free(self.process);
     }
 }
 
 /// Places payload that came with a completion into a RECV's buffers.
-fn place(
-    regions: &Regions,
-    pd: u32,
-    cache: &mut RegionCache,
-    sges: &[Sge],
-    carried: &[AtomicU64; CARRIED_BYTES / 8],
-    len: usize,
-) -> bool {
-    // Taken over first: whoever writes it now cannot change what was checked.
-    let mut payload = [0u64; CARRIED_BYTES / 8];
-    for (to, from) in payload.iter_mut().zip(carried).take(len.div_ceil(8)) {
-        *to = from.load(Relaxed);
-    }
-    let payload = payload.as_ptr().cast::<u8>();
+fn place(regions: &Regions, pd: u32, cache: &mut RegionCache, sges: &[Sge], carried: &Carried) -> bool {
+    let payload = carried.as_piece();
     let mut at = 0;
     for sge in sges {
-        let part = (sge.length as usize).min(len - at);
+        let part = (sge.length as usize).min(payload.len - at);
         if part == 0 {
             continue;
         }
@@ -220,10 +679,13 @@ fn place(
         let Ok(offset) = found.check(pd, sge.addr, part as u64, AccessFlags::LOCAL_WRITE) else {
             return false;
         };
-        // SAFETY: within `payload`, as `len` is at most its size; the buffer is within a region,
-        // which the program keeps mapped while it is registered.
-        unsafe { std::ptr::copy(payload.add(at), (found.host + offset) as *mut u8, part) };
+        // SAFETY: within the payload; the buffer is within a region, which the program keeps mapped while it is
+        // registered.
+        unsafe {
+            let from = (payload.addr as *const u8).add(at);
+            std::ptr::copy(from, (found.host + offset) as *mut u8, part);
+        }
         at += part;
     }
-    at == len
+    at == payload.len
 }

@@ -1,16 +1,17 @@
-//! The ring of a CQ: completions of RECVs.
+//! The ring of a CQ, where those who complete RECVs tell which are complete. What became of them
+//! stands in the slots of their receive queues.
+//!
+//! A cell is one word, put there by one compare-and-swap: there is never a cell that somebody has
+//! begun and not ended, for which others would have to wait.
 
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
 use crate::memory::records::*;
 use crate::memory::segment::Segment;
-use crate::memory::transfer::Piece;
-use std::sync::atomic::{AtomicU32, Ordering::*, fence};
+use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 
 /// `IBV_EVENT_CQ_ERR`.
 const EVENT_CQ_ERR: u32 = 0;
-/// Bit of an entry's flags, beside those of verbs.h: the sender asked for a solicited event.
-pub(crate) const SOLICITED: u32 = 1 << 31;
 
 /// Which completion to tell of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,135 +25,203 @@ pub(crate) enum Armed {
     Next = 2,
 }
 
-/// The entry at a position, where the numbers make sense.
-pub(crate) fn entry(segment: &Segment, entries: u64, capacity: u32, position: u64) -> Option<&CqEntry> {
-    let slot = position & u64::from(capacity.checked_sub(1)?);
-    segment.in_heap(entries.checked_add(slot * size_of::<CqEntry>() as u64)?)
+/// Which RECV is complete: its queue, the lower bits of its position, and its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct What(u64);
+
+const SLOT_BITS: u32 = 15;
+const POSITION_BITS: u32 = 16;
+const RQ_BITS: u32 = 16;
+const WHAT_BITS: u32 = SLOT_BITS + POSITION_BITS + RQ_BITS;
+const WHAT: u64 = (1 << WHAT_BITS) - 1;
+/// The lap of the ring in which a cell was written is in the other bits.
+const LAPS: u64 = 1 << (u64::BITS - WHAT_BITS);
+
+const _: () = assert!(RQS < 1 << RQ_BITS);
+
+impl What {
+    /// Nothing: what a cell told of is gone.
+    pub(crate) const NOTHING: What = What(WHAT);
+
+    pub(crate) fn new(rq: u32, position: u64, slot: u32) -> What {
+        let position = position & ((1 << POSITION_BITS) - 1);
+        let slot = u64::from(slot) & ((1 << SLOT_BITS) - 1);
+        What((u64::from(rq) << POSITION_BITS | position) << SLOT_BITS | slot)
+    }
+
+    /// Index of the receive queue; of none where this is nothing.
+    pub(crate) fn rq(self) -> u32 {
+        (self.0 >> (SLOT_BITS + POSITION_BITS)) as u32
+    }
+
+    pub(crate) fn slot(self) -> u32 {
+        self.0 as u32 & ((1 << SLOT_BITS) - 1)
+    }
+
+    /// How far it is behind this position, as far as it tells: queues are at most half as long as it can tell.
+    fn distance(self, position: u64) -> u64 {
+        (self.0 >> SLOT_BITS).wrapping_sub(position) & ((1 << POSITION_BITS) - 1)
+    }
+
+    /// Whether it is the RECV at this position.
+    pub(crate) fn is_at(self, position: u64) -> bool {
+        self.distance(position) == 0
+    }
+
+    /// Its position, where that is this one or a later one.
+    pub(crate) fn position_from(self, position: u64) -> Option<u64> {
+        let distance = self.distance(position);
+        (distance < 1 << (POSITION_BITS - 1)).then_some(position + distance)
+    }
 }
 
-/// A piece of heap may hold an old ring: its sequence numbers must not be taken for new ones.
-pub(crate) fn forget_sequences(segment: &Segment, entries: u64, capacity: u32) {
-    for position in 0..u64::from(capacity) {
-        if let Some(entry) = entry(segment, entries, capacity, position)
-            && entry.sequence.load(Relaxed) != 0
-        {
-            entry.sequence.store(0, Relaxed);
+/// A ring: where it lies in a segment, in units of cache lines, and the logarithm of its capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(u64);
+
+const SHIFT_BITS: u32 = 6;
+
+impl Place {
+    pub(crate) fn new(at: u64, capacity: u32) -> Place {
+        Place((at / 64) << SHIFT_BITS | u64::from(capacity.trailing_zeros()))
+    }
+
+    /// Bytes of a ring of this capacity.
+    pub(crate) fn bytes(capacity: u32) -> u64 {
+        size_of::<CqRing>() as u64 + 8 * u64::from(capacity)
+    }
+
+    pub(crate) fn at(self) -> u64 {
+        (self.0 >> SHIFT_BITS) * 64
+    }
+
+    pub(crate) fn capacity(self) -> u64 {
+        1 << self.shift()
+    }
+
+    fn shift(self) -> u32 {
+        // A CQ has no more entries.
+        (self.0 as u32 & ((1 << SHIFT_BITS) - 1)).min(24)
+    }
+
+    /// What stands in a record.
+    pub(crate) fn of_record(word: u64) -> Place {
+        Place(word)
+    }
+
+    /// As it stands in a record.
+    pub(crate) fn in_record(self) -> u64 {
+        self.0
+    }
+}
+
+/// A ring and its segment.
+#[derive(Clone, Copy)]
+pub(crate) struct Ring<'a> {
+    segment: &'a Segment,
+    place: Place,
+    pub(crate) ends: &'a CqRing,
+}
+
+impl<'a> Ring<'a> {
+    /// The ring at a place, where that makes sense.
+    pub(crate) fn at(segment: &'a Segment, place: Place) -> Option<Ring<'a>> {
+        Some(Ring { segment, place, ends: segment.in_heap(place.at())? })
+    }
+
+    /// Makes a ring at a place that may have held anything: no other ring, before or after, has the same positions,
+    /// so that who was stopped long ago changes nothing here.
+    pub(crate) fn begin(segment: &'a Segment, place: Place, number: u32) -> Option<Ring<'a>> {
+        let ring = Ring::at(segment, place)?;
+        let first = u64::from(number) << 32;
+        for position in first..first + place.capacity() {
+            let lap_before = position.wrapping_sub(place.capacity());
+            ring.cell(position)?.store(ring.word(lap_before, What(number.into())), Relaxed);
+        }
+        ring.ends.head_seen.store(first, Relaxed);
+        ring.ends.head.0.store(first, Relaxed);
+        ring.ends.tail.0.store(first, Release);
+        Some(ring)
+    }
+
+    fn cell(&self, position: u64) -> Option<&'a AtomicU64> {
+        let at = position & (self.place.capacity() - 1);
+        self.segment.in_heap(self.place.at() + size_of::<CqRing>() as u64 + 8 * at)
+    }
+
+    fn lap(&self, position: u64) -> u64 {
+        (position >> self.place.shift()) & (LAPS - 1)
+    }
+
+    fn word(&self, position: u64, what: What) -> u64 {
+        self.lap(position) << WHAT_BITS | what.0
+    }
+
+    /// What the cell of a position tells, once it is there.
+    pub(crate) fn get(&self, position: u64) -> Option<What> {
+        let word = self.cell(position)?.load(Acquire);
+        (word >> WHAT_BITS == self.lap(position)).then_some(What(word & WHAT))
+    }
+
+    /// Forgets what the cell of a position tells. For the owner.
+    pub(crate) fn forget(&self, position: u64) {
+        if let Some(cell) = self.cell(position) {
+            cell.store(self.word(position, What::NOTHING), Relaxed);
         }
     }
-}
 
-/// Copies what is in the ring of a CQ to another, each given by where it begins and its capacity.
-pub(crate) fn copy(segment: &Segment, record: &CqRecord, from: (u64, u32), to: (u64, u32)) {
-    let (head, tail) = (record.head.0.load(Relaxed), record.tail.load(Relaxed));
-    for position in head..tail.min(head.saturating_add(u64::from(from.1))) {
-        let old = entry(segment, from.0, from.1, position);
-        let new = entry(segment, to.0, to.1, position);
-        if let (Some(old), Some(new)) = (old, new) {
-            copy_entry(old, new);
-        }
+    /// Completions that are in it.
+    pub(crate) fn len(&self, head: u64) -> u64 {
+        self.ends.tail.0.load(Acquire).saturating_sub(head).min(self.place.capacity())
     }
-}
 
-fn copy_entry(from: &CqEntry, to: &CqEntry) {
-    fn words(e: &CqEntry) -> [&AtomicU32; 9] {
-        [
-            &e.qpn,
-            &e.generation,
-            &e.status,
-            &e.opcode,
-            &e.byte_len,
-            &e.imm,
-            &e.flags,
-            &e.src_qp,
-            &e.carried_len,
-        ]
-    }
-    for (from, to) in words(from).into_iter().zip(words(to)) {
-        to.store(from.load(Relaxed), Relaxed);
-    }
-    to.recv.store(from.recv.load(Relaxed), Relaxed);
-    for (from, to) in from.carried.iter().zip(&to.carried) {
-        to.store(from.load(Relaxed), Relaxed);
-    }
-    to.sequence.store(from.sequence.load(Acquire), Release);
-}
-
-/// A completion of a RECV, for the ring of its CQ.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RecvDone<'a> {
-    pub(crate) recv: u64,
-    pub(crate) qpn: u32,
-    pub(crate) generation: u32,
-    pub(crate) status: u32,
-    pub(crate) opcode: u32,
-    pub(crate) byte_len: u32,
-    /// In network byte order.
-    pub(crate) imm: u32,
-    pub(crate) flags: u32,
-    pub(crate) src_qp: u32,
-    /// Payload that goes along.
-    pub(crate) carried: Carried<'a>,
-}
-
-/// Payload that a completion takes along: a header, then pieces of this process's memory.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Carried<'a> {
-    pub(crate) header: &'a [u8],
-    pub(crate) pieces: &'a [Piece],
-    pub(crate) len: usize,
-}
-
-/// Puts a completion into the ring of CQ `index` of `segment`; `false` where it could not take
-/// it.
-pub(crate) fn push_recv(owner: Owner<'_>, segment: &Segment, index: u32, done: &RecvDone<'_>) -> bool {
-    let Some(record) = segment.cq(index as usize) else { return false };
-    let Some(guard) = record.lock.lock() else { return false };
-    let capacity = record.capacity.load(Acquire);
-    let tail = record.tail.load(Relaxed);
-    let limit = u64::from(record.cqe.load(Relaxed).min(capacity));
-    if tail.wrapping_sub(record.head_seen.load(Relaxed)) >= limit {
-        record.head_seen.store(record.head.0.load(Acquire), Relaxed);
-        if tail.wrapping_sub(record.head_seen.load(Relaxed)) >= limit {
-            drop(guard);
-            overrun(owner, record, index);
+    fn is_full(&self, position: u64, cqe: u64) -> bool {
+        let limit = cqe.min(self.place.capacity());
+        let full = |head: u64| position.saturating_sub(head) >= limit;
+        if !full(self.ends.head_seen.load(Relaxed)) {
             return false;
         }
+        let head = self.ends.head.0.load(Acquire);
+        self.ends.head_seen.store(head, Relaxed);
+        full(head)
     }
-    let Some(entry) = entry(segment, record.entries.load(Relaxed), capacity, tail) else { return false };
-    entry.recv.store(done.recv, Relaxed);
-    entry.qpn.store(done.qpn, Relaxed);
-    entry.generation.store(done.generation, Relaxed);
-    entry.status.store(done.status, Relaxed);
-    entry.opcode.store(done.opcode, Relaxed);
-    entry.byte_len.store(done.byte_len, Relaxed);
-    entry.imm.store(done.imm, Relaxed);
-    entry.flags.store(done.flags, Relaxed);
-    entry.src_qp.store(done.src_qp, Relaxed);
-    entry.carried_len.store(done.carried.len as u32, Relaxed);
-    carry(&done.carried, entry);
-    record.tail.store(tail.wrapping_add(1), Relaxed);
-    entry.sequence.store(tail.wrapping_add(1), Release);
-    drop(guard);
-    let solicited = done.flags & SOLICITED != 0 || done.status != 0;
-    wake(owner, record, index, solicited);
-    true
+
+    /// Puts something in; `false` where there is no room.
+    fn push(&self, cqe: u64, what: What) -> bool {
+        let tail = &self.ends.tail.0;
+        // A round is lost where another has put something in.
+        for _ in 0..ROUNDS {
+            let position = tail.load(Acquire);
+            let Some(cell) = self.cell(position) else { return false };
+            let before = cell.load(Acquire);
+            let taken = before >> WHAT_BITS == self.lap(position);
+            if !taken {
+                if self.is_full(position, cqe) {
+                    return false;
+                }
+                let free = before >> WHAT_BITS == self.lap(position.wrapping_sub(self.place.capacity()));
+                let word = self.word(position, what);
+                if !free || cell.compare_exchange(before, word, SeqCst, Relaxed).is_err() {
+                    continue;
+                }
+            }
+            let _ = tail.compare_exchange(position, position.wrapping_add(1), AcqRel, Relaxed);
+            if !taken {
+                return true;
+            }
+        }
+        false
+    }
 }
 
-fn carry(carried: &Carried<'_>, entry: &CqEntry) {
-    if carried.len == 0 {
-        return;
-    }
-    debug_assert!(carried.len <= CARRIED_BYTES);
-    let to = entry.carried.as_ptr() as *mut u8;
-    let mut at = 0;
-    let header = Piece { addr: carried.header.as_ptr() as u64, len: carried.header.len() };
-    for piece in std::iter::once(&header).chain(carried.pieces) {
-        let len = piece.len.min(CARRIED_BYTES - at);
-        // SAFETY: at most CARRIED_BYTES in all, into atomics that nobody reads before `sequence`
-        // is set; the pieces were checked against their regions.
-        unsafe { std::ptr::copy(piece.addr as *const u8, to.add(at), len) };
-        at += len;
-    }
+/// So many times others come first only where the ends of a ring make no sense.
+const ROUNDS: u32 = 1 << 20;
+
+/// Tells a CQ that a RECV is complete; `false` where it could not take that.
+pub(crate) fn push(segment: &Segment, record: &CqRecord, what: What) -> bool {
+    let place = Place::of_record(record.ring.load(Acquire));
+    place.at() != 0
+        && Ring::at(segment, place).is_some_and(|ring| ring.push(record.cqe.load(Relaxed).into(), what))
 }
 
 /// Tells the program of a completion, if it asked.

@@ -1,84 +1,452 @@
-//! The ring of a receive queue: posted RECVs.
+//! The slots of a receive queue: posted RECVs, and what comes of them.
+//!
+//! Nobody waits for anybody here, as whoever is waited for may be stopped. The owner posts a slot;
+//! who has a message for it claims it by a compare-and-swap that names the claimer, fills it, and
+//! marks it done. What a claimer that ended has left is put right by the owner.
 
-use super::completions::{RecvDone, push_recv};
+use super::completions;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
 use crate::memory::records::*;
 use crate::memory::segment::Segment;
+use crate::memory::transfer::Piece;
 use doorbell_abi::CEnum;
-use doorbell_verbs::{WcOpcode, WcStatus};
-use std::sync::atomic::Ordering::*;
+use doorbell_verbs::{Sge, WcOpcode, WcStatus};
+use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 
 /// `IBV_EVENT_SRQ_LIMIT_REACHED`.
 const EVENT_SRQ_LIMIT_REACHED: u32 = 15;
+/// Bit of a completion's flags, beside those of verbs.h: the sender asked for a solicited event.
+pub(crate) const SOLICITED: u8 = 1 << 7;
+/// Words of a completion, and payload bytes that it can carry behind them.
+const DONE_WORDS: usize = 3;
+pub(crate) const CARRIED_BYTES: usize = (SLOT_WORDS - DONE_WORDS) * 8;
+const CARRIED_WORDS: usize = SLOT_WORDS - DONE_WORDS;
+
+/// What a slot is: its RECV's position in the queue, counted in 32 bits, and the queue's generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotState(u64);
+
+/// What has become of a slot's RECV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// There is none.
+    Free,
+    /// It may be taken.
+    Posted,
+    /// A message is being put there, by the process with this number of a claimer.
+    Claimed(u32),
+    /// It is complete.
+    Done,
+}
+
+const POSITION_BITS: u32 = 32;
+const GENERATION_BITS: u32 = 8;
+const CLAIMER_AT: u32 = POSITION_BITS;
+const GENERATION_AT: u32 = CLAIMER_AT + CLAIMER_BITS;
+const PHASE_AT: u32 = GENERATION_AT + GENERATION_BITS;
+const _: () = assert!(PHASE_AT + 2 == u64::BITS);
+
+impl SlotState {
+    pub(crate) const FREE: SlotState = SlotState(0);
+
+    pub(crate) fn posted(position: u64, generation: u32) -> SlotState {
+        let generation = u64::from(generation) & ((1 << GENERATION_BITS) - 1);
+        SlotState(u64::from(position as u32) | generation << GENERATION_AT | 1 << PHASE_AT)
+    }
+
+    pub(crate) fn claimed(self, claimer: u32) -> SlotState {
+        let claimer = u64::from(claimer) & ((1 << CLAIMER_BITS) - 1);
+        SlotState(self.without_phase() | claimer << CLAIMER_AT | 2 << PHASE_AT)
+    }
+
+    fn done(self) -> SlotState {
+        SlotState(self.without_phase() | 3 << PHASE_AT)
+    }
+
+    /// As it stands in a slot.
+    pub(crate) fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Position and generation.
+    fn without_phase(self) -> u64 {
+        let claimer = ((1 << CLAIMER_BITS) - 1) << CLAIMER_AT;
+        self.0 & !claimer & !(3 << PHASE_AT)
+    }
+
+    pub(crate) fn phase(self) -> Phase {
+        match self.0 >> PHASE_AT {
+            0 => Phase::Free,
+            1 => Phase::Posted,
+            2 => Phase::Claimed((self.0 >> CLAIMER_AT) as u32 & ((1 << CLAIMER_BITS) - 1)),
+            _ => Phase::Done,
+        }
+    }
+
+    /// The phase of the RECV that was posted as this; `None` where the slot is no longer its.
+    pub(crate) fn phase_of(self, posted: SlotState) -> Option<Phase> {
+        (self.without_phase() == posted.without_phase()).then(|| self.phase())
+    }
+}
+
+impl RqSlot {
+    pub(crate) fn state(&self) -> SlotState {
+        SlotState(self.state.load(Acquire))
+    }
+
+    pub(crate) fn set_state(&self, state: SlotState) {
+        self.state.store(state.0, Release);
+    }
+
+    /// Changes the state, unless somebody else has.
+    pub(crate) fn change(&self, from: SlotState, to: SlotState) -> bool {
+        self.state.compare_exchange(from.0, to.0, SeqCst, Relaxed).is_ok()
+    }
+}
 
 /// Bytes between the slots of a queue.
 pub(crate) fn stride(max_sge: u32) -> u64 {
-    let bytes = size_of::<RqSlot>() as u64 + u64::from(max_sge) * size_of::<SgeRecord>() as u64;
-    bytes.next_multiple_of(64)
+    let words = 2 + 2 * u64::from(max_sge);
+    (words * 8).max(size_of::<RqSlot>() as u64).next_multiple_of(64)
 }
 
-/// The slot of a position, where the numbers make sense.
-pub(crate) fn slot(
-    segment: &Segment,
-    slots: u64,
+/// The slots of a queue, as its record tells them.
+#[derive(Clone, Copy)]
+pub(crate) struct Slots<'a> {
+    segment: &'a Segment,
+    record: &'a RqRecord,
     capacity: u32,
     max_sge: u32,
-    position: u64,
-) -> Option<&RqSlot> {
-    let at = position & u64::from(capacity.checked_sub(1)?);
-    segment.in_heap(slots.checked_add(at.checked_mul(stride(max_sge.min(1024)))?)?)
+    first: u64,
+    order: u64,
 }
 
-/// A piece of heap may hold an old ring: its sequence numbers must not be taken for new ones.
-pub(crate) fn forget_sequences(segment: &Segment, slots: u64, capacity: u32, max_sge: u32) {
-    for position in 0..u64::from(capacity) {
-        if let Some(slot) = slot(segment, slots, capacity, max_sge, position)
-            && slot.sequence.load(Relaxed) != 0
-        {
-            slot.sequence.store(0, Relaxed);
+/// Why a queue has no RECV for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoRecv {
+    /// None is posted.
+    Empty,
+    /// Its records make no sense.
+    Nonsense,
+}
+
+/// The oldest RECV that nobody has taken, as it was seen.
+#[derive(Clone, Copy)]
+pub(crate) struct Front<'a> {
+    slots: Slots<'a>,
+    slot: &'a RqSlot,
+    index: u32,
+    pub(crate) position: u64,
+    posted: SlotState,
+}
+
+/// A RECV that one has taken.
+pub(crate) struct Claim<'a> {
+    slot: &'a RqSlot,
+    posted: SlotState,
+    index: u32,
+    position: u64,
+}
+
+impl<'a> Slots<'a> {
+    /// Those of a queue; `None` where there is none.
+    pub(crate) fn of(segment: &'a Segment, record: &'a RqRecord) -> Option<Slots<'a>> {
+        let capacity = record.capacity.load(Acquire);
+        capacity.is_power_of_two().then(|| Slots {
+            segment,
+            record,
+            capacity,
+            max_sge: record.max_sge.load(Relaxed).min(1024),
+            first: record.slots.load(Relaxed),
+            order: record.order.load(Relaxed),
+        })
+    }
+
+    /// The slot with this index, where the numbers make sense.
+    pub(crate) fn slot(&self, index: u32) -> Option<&'a RqSlot> {
+        let at = u64::from(index & (self.capacity - 1)).checked_mul(stride(self.max_sge))?;
+        self.segment.in_heap(self.first.checked_add(at)?)
+    }
+
+    /// Which slot the RECV at a position is in; `None` where none was posted there yet.
+    fn index_of(&self, position: u64) -> Result<Option<u32>, NoRecv> {
+        let at = position & u64::from(self.capacity - 1);
+        if self.order == 0 {
+            return Ok(Some(at as u32));
+        }
+        let cell: Option<&AtomicU64> = self.order.checked_add(at * 8).and_then(|at| self.segment.in_heap(at));
+        let named = cell.ok_or(NoRecv::Nonsense)?.load(Acquire);
+        Ok(order_index(named, position))
+    }
+
+    /// The oldest RECV that nobody has taken, in a queue that is still of this generation.
+    pub(crate) fn front(&self, generation: u32) -> Result<Front<'a>, NoRecv> {
+        let head = &self.record.taken.0.head;
+        // Each round helps one claimer that has not come that far itself, of which there are no more than slots.
+        for _ in 0..=2 * self.capacity {
+            let position = head.load(Acquire);
+            let posted = SlotState::posted(position, generation);
+            if let Some(index) = self.index_of(position)? {
+                let slot = self.slot(index).ok_or(NoRecv::Nonsense)?;
+                match slot.state().phase_of(posted) {
+                    Some(Phase::Posted) => return Ok(Front { slots: *self, slot, index, position, posted }),
+                    Some(Phase::Claimed(_) | Phase::Done) => {
+                        self.advance(position);
+                        continue;
+                    }
+                    Some(Phase::Free) | None => {}
+                }
+            }
+            if head.load(Acquire) == position {
+                return Err(NoRecv::Empty);
+            }
+        }
+        Err(NoRecv::Nonsense)
+    }
+
+    /// The RECV of a position, if nobody has taken it.
+    pub(crate) fn posted_at(&self, position: u64, generation: u32) -> Option<Front<'a>> {
+        let index = self.index_of(position).ok()??;
+        let (slot, posted) = (self.slot(index)?, SlotState::posted(position, generation));
+        let is_posted = slot.state().phase_of(posted) == Some(Phase::Posted);
+        is_posted.then_some(Front { slots: *self, slot, index, position, posted })
+    }
+
+    fn advance(&self, from: u64) {
+        let head = &self.record.taken.0.head;
+        let _ = head.compare_exchange(from, from.wrapping_add(1), AcqRel, Relaxed);
+    }
+
+    /// Whether completions that are found in the slots are as many as their CQ may hold, before the one of this position.
+    pub(crate) fn is_full(&self, position: u64, cqe: u32) -> bool {
+        let full = |polled: u64| position.saturating_sub(polled) >= u64::from(cqe);
+        let seen = &self.record.taken.0.polled_seen;
+        if !full(seen.load(Relaxed)) {
+            return false;
+        }
+        let polled = self.record.posted.0.polled.load(Acquire);
+        seen.store(polled, Relaxed);
+        full(polled)
+    }
+}
+
+/// What a ring that orders slots says of one.
+pub(crate) fn order_cell(position: u64, index: u32) -> u64 {
+    (position.wrapping_add(1) << 16) | u64::from(index as u16)
+}
+
+fn order_index(cell: u64, position: u64) -> Option<u32> {
+    (cell >> 16 == position.wrapping_add(1) & (u64::MAX >> 16)).then_some(cell as u32 & 0xffff)
+}
+
+/// Writes what is posted into a slot.
+pub(crate) fn write_posted(segment: &Segment, slot: &RqSlot, sges: &[Sge]) {
+    let total: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
+    let capacity = u64::from(u32::try_from(total).unwrap_or(u32::MAX));
+    slot.words[0].store(sges.len() as u64 | capacity << 32, Relaxed);
+    for (n, sge) in sges.iter().enumerate() {
+        let halves = u64::from(sge.length) | u64::from(sge.lkey) << 32;
+        for (word, value) in [(1 + 2 * n, sge.addr), (2 + 2 * n, halves)] {
+            if let Some(to) = word_of(segment, slot, word) {
+                to.store(value, Relaxed);
+            }
         }
     }
 }
 
-/// SGE `n` of a slot, where there can be so many.
-pub(crate) fn sge_record<'a>(
-    segment: &'a Segment,
-    slot: &RqSlot,
-    n: u32,
-    max_sge: u32,
-) -> Option<&'a SgeRecord> {
+/// A word of a slot, or of what follows it.
+fn word_of<'a>(segment: &'a Segment, slot: &'a RqSlot, word: usize) -> Option<&'a AtomicU64> {
+    if let Some(word) = slot.words.get(word) {
+        return Some(word);
+    }
     let at = std::ptr::from_ref(slot) as u64 - segment.base() as u64;
-    let offset = size_of::<RqSlot>() as u64 + u64::from(n) * size_of::<SgeRecord>() as u64;
-    if n < max_sge { segment.in_heap(at + offset) } else { None }
+    segment.in_heap(at + 8 * (1 + word as u64))
+}
+
+impl<'a> Front<'a> {
+    /// How many SGEs it has, and for how many bytes.
+    pub(crate) fn room(&self) -> (u32, u32) {
+        let word = self.slot.words[0].load(Relaxed);
+        ((word as u32).min(self.slots.max_sge), (word >> 32) as u32)
+    }
+
+    /// SGE `n`.
+    pub(crate) fn sge(&self, n: u32) -> Option<Sge> {
+        let word = |n: usize| word_of(self.slots.segment, self.slot, n).map(|word| word.load(Relaxed));
+        let (addr, halves) = (word(1 + 2 * n as usize)?, word(2 + 2 * n as usize)?);
+        Some(Sge { addr, length: halves as u32, lkey: (halves >> 32) as u32 })
+    }
+
+    /// Whether nobody has taken it yet, so that all that was read of it was posted.
+    pub(crate) fn is_posted(&self) -> bool {
+        fence(Acquire);
+        self.slot.state() == self.posted
+    }
+
+    /// Takes it for this claimer; `None` where somebody else has, or the owner has taken it back. What was read of it before
+    /// was posted if this succeeds.
+    pub(crate) fn claim(self, claimer: u32) -> Option<Claim<'a>> {
+        let Front { slots, slot, index, position, posted } = self;
+        if !slot.change(posted, posted.claimed(claimer)) {
+            return None;
+        }
+        slots.advance(position);
+        Some(Claim { slot, posted, index, position })
+    }
+}
+
+/// What came of a RECV.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RecvDone {
+    pub(crate) qpn: u32,
+    pub(crate) generation: u32,
+    pub(crate) status: u8,
+    pub(crate) opcode: u8,
+    pub(crate) byte_len: u32,
+    /// In network byte order.
+    pub(crate) imm: u32,
+    pub(crate) flags: u8,
+    pub(crate) src_qp: u32,
+    /// Payload bytes that go along.
+    pub(crate) carried: u8,
+}
+
+const _: () = assert!(CARRIED_BYTES <= u8::MAX as usize);
+
+impl RecvDone {
+    /// An error.
+    pub(crate) fn failed(qpn: u32, generation: u32, status: WcStatus) -> RecvDone {
+        let opcode = WcOpcode::Recv.to_c() as u8;
+        RecvDone { qpn, generation, status: status.to_c() as u8, opcode, ..RecvDone::default() }
+    }
+
+    fn to_words(self) -> [u64; DONE_WORDS] {
+        let bytes = [self.flags, self.status, self.opcode, self.carried];
+        [
+            u64::from(self.qpn) | u64::from(self.generation) << 32,
+            u64::from(self.byte_len) | u64::from(self.imm) << 32,
+            u64::from(self.src_qp) | u64::from(u32::from_le_bytes(bytes)) << 32,
+        ]
+    }
+
+    /// What a slot says that is done.
+    pub(crate) fn of(slot: &RqSlot) -> RecvDone {
+        let [first, second, third] = std::array::from_fn(|n| slot.words[n].load(Relaxed));
+        let [flags, status, opcode, carried] = ((third >> 32) as u32).to_le_bytes();
+        RecvDone {
+            qpn: first as u32,
+            generation: (first >> 32) as u32,
+            byte_len: second as u32,
+            imm: (second >> 32) as u32,
+            src_qp: third as u32,
+            carried: carried.min(CARRIED_BYTES as u8),
+            flags,
+            status,
+            opcode,
+        }
+    }
+
+    fn wakes(&self) -> bool {
+        self.flags & SOLICITED != 0 || self.status != 0
+    }
+}
+
+/// Payload that goes along with a completion.
+pub(crate) struct Carried {
+    words: [u64; CARRIED_WORDS],
+    len: usize,
+}
+
+impl Carried {
+    pub(crate) const NONE: Carried = Carried { words: [0; CARRIED_WORDS], len: 0 };
+
+    /// A header, then pieces of this process's memory: at most [`CARRIED_BYTES`] together.
+    pub(crate) fn gather(header: &[u8], pieces: &[Piece]) -> Carried {
+        let mut words = [0u64; CARRIED_WORDS];
+        let to = words.as_mut_ptr().cast::<u8>();
+        let mut len = 0;
+        let header = Piece { addr: header.as_ptr() as u64, len: header.len() };
+        for piece in std::iter::once(&header).chain(pieces) {
+            let part = piece.len.min(CARRIED_BYTES - len);
+            // SAFETY: at most CARRIED_BYTES in all; the pieces were checked against their regions.
+            unsafe { std::ptr::copy_nonoverlapping(piece.addr as *const u8, to.add(len), part) };
+            len += part;
+        }
+        Carried { words, len }
+    }
+
+    /// What a slot carries, taken over: whoever writes it now cannot change what is checked.
+    pub(crate) fn of(slot: &RqSlot, len: usize) -> Carried {
+        let mut words = [0u64; CARRIED_WORDS];
+        for (to, from) in words.iter_mut().zip(&slot.words[DONE_WORDS..]).take(len.div_ceil(8)) {
+            *to = from.load(Relaxed);
+        }
+        Carried { words, len: len.min(CARRIED_BYTES) }
+    }
+
+    pub(crate) fn as_piece(&self) -> Piece {
+        Piece { addr: self.words.as_ptr() as u64, len: self.len }
+    }
+}
+
+/// Who completes RECVs of a QP, and where.
+#[derive(Clone, Copy)]
+pub(crate) struct Completer<'a> {
+    pub(crate) owner: Owner<'a>,
+    pub(crate) segment: &'a Segment,
+    pub(crate) qp: &'a QpRecord,
+    /// Who does it.
+    pub(crate) claimer: u32,
+}
+
+impl Completer<'_> {
+    /// Completes a RECV; `false` where its CQ could not take that.
+    pub(crate) fn complete(&self, claim: &Claim<'_>, done: RecvDone, carried: &Carried) -> bool {
+        let done = RecvDone { carried: carried.len as u8, ..done };
+        for (to, from) in claim.slot.words.iter().zip(done.to_words()) {
+            to.store(from, Relaxed);
+        }
+        for (to, from) in
+            claim.slot.words[DONE_WORDS..].iter().zip(carried.words).take(carried.len.div_ceil(8))
+        {
+            to.store(from, Relaxed);
+        }
+        // Read behind the claim: who ends a lane does that before looking for what is claimed.
+        let lane = self.qp.lane.load(SeqCst) != 0;
+        claim.slot.set_state(claim.posted.done());
+        let cq = self.qp.cq.load(Relaxed);
+        let Some(record) = self.segment.cq(cq as usize) else { return false };
+        if !lane {
+            let rq = self.qp.rq.load(Relaxed);
+            let what = completions::What::new(rq, claim.position, claim.index);
+            if !completions::push(self.segment, record, what) {
+                completions::overrun(self.owner, record, cq);
+                return false;
+            }
+        }
+        completions::wake(self.owner, record, cq, done.wakes());
+        true
+    }
 }
 
 /// Completes all RECVs of a queue with `WrFlushErr`: its QP is in Err. Done by the owner or by the
 /// peer whose request put it there.
-pub(crate) fn flush(owner: Owner<'_>, segment: &Segment, qp: &QpRecord, qpn: u32) {
+pub(crate) fn flush(completer: &Completer<'_>, qpn: u32) {
+    let Completer { segment, qp, claimer, .. } = *completer;
     let Some(record) = segment.rq(qp.rq.load(Relaxed) as usize) else { return };
     if qp.uses_srq.load(Relaxed) != 0 {
         return;
     }
-    let Some(_guard) = record.lock.lock() else { return };
-    let (capacity, max_sge) = (record.capacity.load(Acquire), record.max_sge.load(Relaxed));
-    let (slots, cq) = (record.slots.load(Relaxed), qp.cq.load(Relaxed));
-    for _ in 0..capacity {
-        let head = record.head.load(Relaxed);
-        let Some(slot) = slot(segment, slots, capacity, max_sge, head) else { return };
-        if slot.sequence.load(Acquire) != head.wrapping_add(1) {
-            return;
-        }
-        let done = RecvDone {
-            recv: head,
-            qpn,
-            generation: qp.generation.load(Relaxed),
-            status: WcStatus::WrFlushErr.to_c(),
-            opcode: WcOpcode::Recv.to_c(),
-            ..RecvDone::default()
-        };
-        record.head.store(head.wrapping_add(1), Relaxed);
-        if !push_recv(owner, segment, cq, &done) {
+    let generation = record.generation.load(Acquire);
+    let Some(slots) = Slots::of(segment, record) else { return };
+    let done = RecvDone::failed(qpn, qp.generation.load(Relaxed), WcStatus::WrFlushErr);
+    // Where the owner goes on posting it flushes what it posts.
+    for _ in 0..2 * u64::from(slots.capacity) {
+        let Ok(front) = slots.front(generation) else { return };
+        if let Some(claim) = front.claim(claimer)
+            && !completer.complete(&claim, done, &Carried::NONE)
+        {
             return;
         }
     }
@@ -90,8 +458,9 @@ pub(crate) fn check_limit(owner: Owner<'_>, record: &RqRecord) {
     if limit == 0 {
         return;
     }
-    let posted = record.tail.0.load(Relaxed).saturating_sub(record.head.load(Relaxed));
-    if posted < u64::from(limit) {
+    let posted = &record.posted.0.tail;
+    let left = posted.load(Relaxed).saturating_sub(record.taken.0.head.load(Relaxed));
+    if left < u64::from(limit) {
         limit_event(owner, record);
     }
 }

@@ -4,6 +4,7 @@
 use super::{PD, Patience, Side, scribble};
 use crate::fabric::process::Process;
 use crate::memory::records::*;
+use crate::rings::recvs::stride;
 use doorbell_abi::ibv_wc;
 use doorbell_transport::Region;
 use doorbell_verbs::*;
@@ -50,18 +51,18 @@ fn scribbled_records_neither_crash_nor_mislead() {
             let index = (qp.num() & 0x3fff) as usize;
             match random.next_u64() % 5 {
                 0 => scribble(segment.qp(index).expect("its record"), &mut random, &[]),
-                1 => scribble(segment.rq(index).expect("its record"), &mut random, &[128]),
-                2 => scribble(segment.cq(cq.index as usize).expect("its record"), &mut random, &[128]),
+                1 => scribble(segment.rq(index).expect("its record"), &mut random, &[]),
+                2 => scribble(segment.cq(cq.index as usize).expect("its record"), &mut random, &[]),
                 3 => scribble(segment.mr(0).expect("a record"), &mut random, &[0]),
                 _ => {
-                    let record = segment.cq(cq.index as usize).expect("its record");
-                    let at = record
-                        .entries
-                        .load(Relaxed)
-                        .wrapping_add((random.next_u64() % 64) * size_of::<CqEntry>() as u64);
-                    if let Some(entry) = segment.in_heap::<CqEntry>(at) {
-                        scribble(entry, &mut random, &[]);
-                        entry.sequence.store(record.head.0.load(Relaxed).wrapping_add(1), Relaxed);
+                    let record = segment.rq(index).expect("its record");
+                    let slot = random.next_u64() % 16 * stride(CAP.max_recv_sge);
+                    let at = record.slots.load(Relaxed).wrapping_add(slot);
+                    if let Some(slot) = segment.in_heap::<RqSlot>(at) {
+                        let claimed = slot.state();
+                        scribble(slot, &mut random, &[0, 4]);
+                        // As whoever claims it says that it is done, whatever it holds.
+                        slot.state.store(claimed.word() | 3 << 62, Relaxed);
                     }
                 }
             }

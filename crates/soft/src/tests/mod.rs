@@ -3,6 +3,7 @@
 mod between;
 mod hostile;
 mod peer;
+mod receiving;
 
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
@@ -35,6 +36,17 @@ impl Side {
     fn new(process: &'static Process, qp_type: QpType, cap: QpCap, cqe: u32) -> Side {
         let pipe = Arc::new(EventPipe::new().expect("a pipe"));
         let cq = Arc::new(Cq::new(process, cqe, pipe.in_record(), pipe.in_record()).expect("a CQ"));
+        Side::of(process, qp_type, cap, cq, pipe)
+    }
+
+    /// A QP of the same kind that has the same CQ.
+    fn beside(&self) -> Side {
+        let process = Process::current().expect("this process can use the device");
+        let pipe = Arc::new(EventPipe::new().expect("a pipe"));
+        Side::of(process, self.qp.qp_type(), self.qp.cap, self.cq.clone(), pipe)
+    }
+
+    fn of(process: &'static Process, qp_type: QpType, cap: QpCap, cq: Arc<Cq>, pipe: Arc<EventPipe>) -> Side {
         let parts = QpParts {
             pd: PD,
             qp_type,
@@ -81,6 +93,29 @@ impl Side {
         for step in steps {
             self.qp.modify(&step).expect("the way to Rts");
         }
+    }
+
+    /// Takes a UD QP to Rts.
+    fn connect_ud(&self) {
+        let init =
+            QpAttr { pkey_index: Some(0), port_num: Some(1), qkey: Some(7), ..QpAttr::state(QpState::Init) };
+        for step in
+            [init, QpAttr::state(QpState::Rtr), QpAttr { sq_psn: Some(0), ..QpAttr::state(QpState::Rts) }]
+        {
+            self.qp.modify(&step).expect("the way to Rts");
+        }
+    }
+
+    /// Sends an empty datagram to itself.
+    fn send_ud(&self) {
+        let process = Process::current().expect("this process can use the device");
+        let attr = AhAttr { port_num: 1, dlid: crate::device::lid(), grh: None };
+        let path = crate::path::Path::new(&attr).expect("a path");
+        let ah = process.paths.add(path).expect("an address handle");
+        let dest = UdDest { ah, qpn: self.qp.num(), qkey: 7 };
+        let wr = SendWr { dest: Some(dest), ..SendWr::new(0, SendOp::Send, &[]) };
+        self.qp.begin_post().post(&wr, None).expect("there is room");
+        process.paths.remove(ah);
     }
 }
 

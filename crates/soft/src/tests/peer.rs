@@ -1,9 +1,11 @@
 //! A process that tests start to be the other side, and what they tell it to do.
 
 use super::{PD, Patience, Side, scribble};
+use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
-use crate::memory::records::MrRecord;
+use crate::memory::records::{MrRecord, index_of};
 use crate::memory::transfer::{self, Far, Piece};
+use crate::rings::recvs::{Carried, Claim, Completer, RecvDone, Slots};
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::{Keys, Region};
 use doorbell_verbs::*;
@@ -204,6 +206,14 @@ impl Peer {
     }
 }
 
+impl Peer {
+    /// Ends it as it is.
+    pub(super) fn kill(&mut self) {
+        self.process.kill().expect("it lives");
+        self.process.wait().expect("it ends");
+    }
+}
+
 impl Drop for Peer {
     fn drop(&mut self) {
         self.to = None;
@@ -231,6 +241,14 @@ struct Told {
     memory: Buffer,
     side: Option<Side>,
     file: Option<File>,
+    begun: Option<Begun>,
+}
+
+/// A RECV that it has begun to fill, and what it needs for the rest.
+struct Begun {
+    completer: Completer<'static>,
+    claim: Claim<'static>,
+    done: RecvDone,
 }
 
 impl Told {
@@ -261,6 +279,12 @@ impl Told {
                 assert!(self.process.regions.deregister(self.process.segment, number(1) as u32));
                 return vec![register(self.process, self.memory.addr).into()];
             }
+            "begin" => self.begin(number(1) as u32),
+            "end" => {
+                let Begun { completer, claim, done } =
+                    self.begun.take().expect("a RECV that it has begun to fill");
+                completer.complete(&claim, done, &Carried::NONE);
+            }
             "recv" => self.post_recvs(number(1) as usize),
             "post-on" => self.post_on(number(1) as usize),
             // SAFETY: one of the mappings of `shared`.
@@ -280,6 +304,20 @@ impl Told {
         let num = made.qp.num();
         self.side = Some(made);
         num.into()
+    }
+
+    /// Takes the next RECV of a QP, as one does that has a message for it.
+    fn begin(&mut self, qpn: u32) {
+        let peer = Box::leak(Box::new(self.process.peer(qpn).expect("the peer lives")));
+        let (owner, segment) = (Owner::Peer(peer), &peer.segment);
+        let qp = segment.qp(index_of(qpn) as usize).expect("its record");
+        let rq = segment.rq(qp.rq.load(Relaxed) as usize).expect("its queue");
+        let slots = Slots::of(segment, rq).expect("its slots");
+        let front = slots.front(rq.generation.load(Relaxed)).ok().expect("a RECV");
+        let claim = front.claim(self.process.claimer).expect("nobody else takes it");
+        let completer = Completer { owner, segment, qp, claimer: self.process.claimer };
+        let done = RecvDone::failed(qpn, qp.generation.load(Relaxed), WcStatus::Success);
+        self.begun = Some(Begun { completer, claim, done });
     }
 
     fn post_recvs(&self, count: usize) {
@@ -322,7 +360,7 @@ fn the_peer() {
         return;
     }
     let process = Process::current().expect("this process can use the device");
-    let mut told = Told { process, memory: buffer(process), side: None, file: None };
+    let mut told = Told { process, memory: buffer(process), side: None, file: None, begun: None };
     for line in std::io::stdin().lines() {
         let line = line.expect("a line");
         let answer = told.carry_out(&line.split_whitespace().collect::<Vec<_>>());

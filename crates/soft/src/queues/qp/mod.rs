@@ -7,7 +7,7 @@ mod waiting;
 
 use super::cq::{Cq, QpShare};
 use super::events::Events;
-use super::recv_queue::RecvQueue;
+use super::recv_queue::{RecvQueue, Senders, Sizes};
 use crate::counts::{self, qp::QpCounter};
 use crate::device;
 use crate::engine::requester::{Requester, Scratch};
@@ -17,7 +17,7 @@ use crate::fabric::pipe::{EventPipe, tell};
 use crate::fabric::process::Process;
 use crate::memory::records::{EventRecord, QpRecord, qp_num};
 use crate::path::Path;
-use crate::rings::recvs::flush;
+use crate::rings::recvs::{Completer, flush};
 use crate::sync::lock;
 use doorbell_abi::CEnum;
 use doorbell_transport::{check_modify, check_post_recv};
@@ -96,8 +96,12 @@ impl Qp {
         let rq = match parts.srq {
             Some(srq) => srq,
             None => {
-                let (depth, sges) = (parts.cap.max_recv_wr, parts.cap.max_recv_sge);
-                Arc::new(RecvQueue::new(process, index, parts.pd, depth, sges, async_fd)?)
+                let sizes = Sizes { depth: parts.cap.max_recv_wr, max_sge: parts.cap.max_recv_sge };
+                let senders = match parts.qp_type {
+                    QpType::Ud => Senders::ManyInOrder,
+                    QpType::Rc | QpType::Uc => Senders::One,
+                };
+                Arc::new(RecvQueue::new(process, index, parts.pd, sizes, senders, async_fd)?)
             }
         };
         let generation = record.generation.load(Relaxed).wrapping_add(1);
@@ -116,10 +120,11 @@ impl Qp {
             generation: AtomicU32::new(generation),
             freed: AtomicU64::new(0),
             rq,
+            uses_srq,
             counts: receives.map(Mutex::new),
         });
-        parts.send_cq.add_user(share.clone());
-        parts.recv_cq.add_user(share.clone());
+        parts.send_cq.add_sender(&share);
+        parts.recv_cq.add_receiver(&share, record);
         Ok(Arc::new_cyclic(|me| Qp {
             me: me.clone(),
             requester: Requester { process, num, qp_type: parts.qp_type, pd: parts.pd },
@@ -184,7 +189,7 @@ impl Qp {
         }
         self.publish(&sends.attr);
         match next {
-            QpState::Reset => self.reset(&mut sends),
+            QpState::Reset => self.reset(&mut sends)?,
             QpState::Err => self.enter_error(&mut sends),
             QpState::Rtr if before != next => self.rtr(&mut sends),
             _ => {
@@ -228,16 +233,16 @@ impl Qp {
         record.max_dest_rd_atomic.store(attr.max_dest_rd_atomic.unwrap_or(0).into(), Relaxed);
     }
 
-    fn reset(&self, sends: &mut Sends) {
+    fn reset(&self, sends: &mut Sends) -> Result<(), Errno> {
         self.record.state.store(QpState::Reset.to_c(), SeqCst);
         let generation = self.record.generation.load(Relaxed).wrapping_add(1);
         self.record.generation.store(generation, Relaxed);
         self.share.generation.store(generation, Relaxed);
         if !self.uses_srq {
-            self.share.rq.clear();
+            self.share.rq.clear()?;
         }
-        self.send_cq.forget(self.num());
-        self.recv_cq.forget(self.num());
+        self.send_cq.forget(&self.share);
+        self.recv_cq.forget(&self.share);
         self.share.freed.store(0, Relaxed);
         *sends = Sends {
             state: QpState::Reset,
@@ -249,6 +254,7 @@ impl Qp {
             scratch: Scratch::default(),
             counts: sends.counts.take(),
         };
+        Ok(())
     }
 
     /// Err: everything posted is flushed.
@@ -256,7 +262,12 @@ impl Qp {
         sends.state = QpState::Err;
         self.record.state.store(QpState::Err.to_c(), SeqCst);
         self.flush_sends(sends);
-        flush(Owner::This, self.requester.process.segment, self.record, self.num());
+        self.flush_recvs();
+    }
+
+    fn flush_recvs(&self) {
+        let Process { segment, claimer, .. } = *self.requester.process;
+        flush(&Completer { owner: Owner::This, segment, qp: self.record, claimer }, self.num());
     }
 
     /// A peer's request has put the QP to Err, where that is so.
@@ -282,7 +293,7 @@ impl Qp {
         // Read after the RECV is there for all to see: who flushes reads them in the other order.
         std::sync::atomic::fence(SeqCst);
         if self.record.state.load(Relaxed) == QpState::Err.to_c() {
-            flush(Owner::This, self.requester.process.segment, self.record, self.num());
+            self.flush_recvs();
         }
         Ok(())
     }
@@ -299,11 +310,12 @@ impl Qp {
     /// Ends the QP's life: nothing of it is seen any more.
     pub(crate) fn destroy(&self) {
         let mut sends = self.sends();
-        self.reset(&mut sends);
+        // Where there is no room for what comes after, nothing comes after.
+        let _ = self.reset(&mut sends);
         sends.counts = None;
         drop(sends);
-        self.send_cq.remove_user(self.num());
-        self.recv_cq.remove_user(self.num());
+        self.recv_cq.remove_user(&self.share, true);
+        self.send_cq.remove_user(&self.share, false);
         self.requester.process.qp_numbers.give_back(self.index);
     }
 }

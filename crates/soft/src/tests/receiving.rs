@@ -1,0 +1,222 @@
+//! What is received: in which order, by which RECVs, and what is left by senders that stop or end in the middle
+//! of a message.
+
+use super::peer::{Buffer, Peer, buffer};
+use super::{PD, Patience, Side};
+use crate::fabric::pipe::EventPipe;
+use crate::fabric::process::Process;
+use crate::memory::records::{QPS, RQS};
+use crate::queues::cq::Cq;
+use crate::queues::qp::{Qp, QpParts};
+use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
+use doorbell_abi::CEnum;
+use doorbell_verbs::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+const DEPTH: u32 = 4;
+const CAP: QpCap =
+    QpCap { max_send_wr: 64, max_recv_wr: DEPTH, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
+
+fn process() -> &'static Process {
+    Process::current().expect("this process can use the device")
+}
+
+/// An SRQ for four RECVs. Tests that run beside this one have others.
+fn srq() -> Arc<RecvQueue> {
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let index = (QPS as u32 + TAKEN.fetch_add(1, Relaxed)).min(RQS as u32 - 1);
+    let sizes = Sizes { depth: DEPTH, max_sge: 1 };
+    Arc::new(RecvQueue::new(process(), index, PD, sizes, Senders::Many, 0).expect("an SRQ"))
+}
+
+/// An RC QP of that SRQ, with a CQ of its own, connected to itself.
+fn with_srq(srq: &Arc<RecvQueue>, cqe: u32) -> Side {
+    let pipe = Arc::new(EventPipe::new().expect("a pipe"));
+    let cq = Arc::new(Cq::new(process(), cqe, 0, pipe.in_record()).expect("a CQ"));
+    let parts = QpParts {
+        pd: PD,
+        qp_type: QpType::Rc,
+        cap: CAP,
+        sq_sig_all: false,
+        send_cq: cq.clone(),
+        recv_cq: cq.clone(),
+        srq: Some(srq.clone()),
+        async_pipe: pipe,
+    };
+    let side = Side { cq, qp: Qp::new(process(), parts).expect("a QP") };
+    side.connect(side.qp.num(), Patience { timeout: 1, rnr_retry: 1 });
+    side
+}
+
+fn recv_sge(buffer: &Buffer) -> [Sge; 1] {
+    [Sge { addr: buffer.addr, length: 64, lkey: buffer.key }]
+}
+
+fn send(side: &Side) {
+    side.qp.begin_post().post(&SendWr::new(0, SendOp::Send, &[]), None).expect("there is room");
+}
+
+/// What RECVs of these numbers come to.
+fn ended(numbers: impl IntoIterator<Item = u64>, status: WcStatus) -> Vec<[u64; 3]> {
+    let opcode = u64::from(WcOpcode::Recv.to_c());
+    numbers.into_iter().map(|n| [n, u64::from(status.to_c()), opcode]).collect()
+}
+
+#[test]
+fn a_slot_of_an_srq_is_free_when_its_completion_is_taken() {
+    let (srq, memory) = (srq(), buffer(process()));
+    let sides = [with_srq(&srq, 64), with_srq(&srq, 64)];
+    for n in 0..DEPTH.into() {
+        srq.post(n, &recv_sge(&memory)).expect("there is room");
+    }
+    for n in 0..DEPTH as usize {
+        send(&sides[n % 2]);
+    }
+    assert!(srq.post(9, &recv_sge(&memory)).is_err(), "none is free yet");
+    assert_eq!(sides[1].completions(), ended([1, 3], WcStatus::Success));
+    for n in [4, 5] {
+        srq.post(n, &recv_sge(&memory))
+            .expect("those that were taken are free, whatever those before them do");
+    }
+    assert!(srq.post(9, &recv_sge(&memory)).is_err(), "and no more");
+    (0..2).for_each(|_| send(&sides[1]));
+    assert_eq!(sides[1].completions(), ended([4, 5], WcStatus::Success));
+    assert_eq!(sides[0].completions(), ended([0, 2], WcStatus::Success));
+}
+
+#[test]
+fn slots_whose_completions_nobody_polls_are_free_again() {
+    let (srq, memory) = (srq(), buffer(process()));
+    let fill = || (0..DEPTH.into()).for_each(|n| srq.post(n, &recv_sge(&memory)).expect("all are free"));
+    // A QP that is reset, one that is destroyed, and two that share a CQ that takes no more.
+    fill();
+    let side = with_srq(&srq, 64);
+    (0..DEPTH).for_each(|_| send(&side));
+    side.qp.modify(&QpAttr::state(QpState::Reset)).expect("it can be reset");
+    fill();
+    side.connect(side.qp.num(), Patience { timeout: 1, rnr_retry: 1 });
+    (0..DEPTH).for_each(|_| send(&side));
+    drop(side);
+    fill();
+    let small = with_srq(&srq, 1);
+    (0..2).for_each(|_| send(&small));
+    let other = with_srq(&srq, 64);
+    (0..2).for_each(|_| send(&other));
+    assert_eq!(other.completions().len(), 2);
+    (0..DEPTH.into()).for_each(|n| srq.post(n, &recv_sge(&memory)).expect("all are free"));
+}
+
+/// A sender that is stopped when it has begun to fill a RECV of an SRQ.
+#[test]
+fn a_sender_that_stops_keeps_no_other_from_an_srq() {
+    let (srq, memory) = (srq(), buffer(process()));
+    let side = with_srq(&srq, 64);
+    for n in 0..DEPTH.into() {
+        srq.post(n, &recv_sge(&memory)).expect("there is room");
+    }
+    let mut peer = Peer::start();
+    peer.ask(&format!("begin {}", side.qp.num()));
+    let begin = Instant::now();
+    (0..2).for_each(|_| send(&side));
+    assert_eq!(side.completions(), ended([1, 2], WcStatus::Success));
+    assert!(begin.elapsed() < Duration::from_millis(100), "nobody waits");
+    peer.ask("end");
+    assert_eq!(side.completions(), ended([0], WcStatus::Success));
+    // One that ends then gives its RECV back.
+    peer.ask(&format!("begin {}", side.qp.num()));
+    assert!(srq.post(9, &recv_sge(&memory)).is_ok());
+    peer.kill();
+    srq.recover();
+    (0..2).for_each(|_| send(&side));
+    assert_eq!(side.completions(), ended([9, 3], WcStatus::Success));
+}
+
+#[test]
+fn datagrams_are_received_in_order_unless_a_sender_stops() {
+    let memory = buffer(process());
+    let side = Side::new(process(), QpType::Ud, CAP, 64);
+    side.connect_ud();
+    for n in 0..DEPTH.into() {
+        side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room");
+    }
+    let mut peer = Peer::start();
+    peer.ask(&format!("begin {}", side.qp.num()));
+    (0..2).for_each(|_| side.send_ud());
+    assert_eq!(side.completions(), [[0; 3]; 0], "the first is to come first");
+    let begin = Instant::now();
+    assert_eq!(side.wait_for(2), ended([1, 2], WcStatus::Success));
+    assert!(begin.elapsed() < Duration::from_secs(1));
+    peer.ask("end");
+    assert_eq!(side.completions(), ended([0], WcStatus::Success), "what is late is not lost");
+    // What one has begun who has ended is posted again.
+    peer.ask(&format!("begin {}", side.qp.num()));
+    side.qp.post_recv(4, &recv_sge(&memory)).expect("there is room");
+    side.send_ud();
+    peer.kill();
+    let begin = Instant::now();
+    assert_eq!(side.wait_for(1), ended([4], WcStatus::Success));
+    while side.cq.poll(&mut [Default::default()]).expect("a CQ") == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the RECV of the dead is lost");
+        side.send_ud();
+    }
+}
+
+#[test]
+fn what_a_peer_that_ended_has_begun_is_flushed_too() {
+    for flushed_first in [true, false] {
+        let memory = buffer(process());
+        let mut peer = Peer::start();
+        let side = peer.connect(QpType::Rc);
+        for n in 0..DEPTH.into() {
+            side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room");
+        }
+        peer.ask(&format!("begin {}", side.qp.num()));
+        let to_err = || side.qp.modify(&QpAttr::state(QpState::Err)).expect("it can be moved to Err");
+        if flushed_first {
+            to_err();
+        }
+        peer.kill();
+        if !flushed_first {
+            to_err();
+        }
+        let all = side.wait_for(DEPTH as usize);
+        assert_eq!(all, ended(0..DEPTH.into(), WcStatus::WrFlushErr), "{flushed_first}");
+    }
+}
+
+#[test]
+fn a_reset_waits_for_no_sender() {
+    let memory = buffer(process());
+    let mut peer = Peer::start();
+    let side = peer.connect(QpType::Rc);
+    (0..DEPTH.into()).for_each(|n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room"));
+    peer.ask(&format!("begin {}", side.qp.num()));
+    let begin = Instant::now();
+    side.qp.modify(&QpAttr::state(QpState::Reset)).expect("it can be reset");
+    assert!(begin.elapsed() < Duration::from_millis(100), "{:?}", begin.elapsed());
+    side.connect(side.qp.num(), Patience { timeout: 1, rnr_retry: 1 });
+    (0..DEPTH.into()).for_each(|n| side.qp.post_recv(10 + n, &recv_sge(&memory)).expect("there is room"));
+    // What it had begun is of the QP's life before.
+    peer.ask("end");
+    assert_eq!(side.completions(), [[0; 3]; 0]);
+    (0..DEPTH).for_each(|_| send(&side));
+    assert_eq!(side.completions(), ended(10..10 + u64::from(DEPTH), WcStatus::Success));
+}
+
+#[test]
+fn a_second_qp_at_a_cq_ends_its_lane_and_loses_nothing() {
+    let memory = buffer(process());
+    let first = Side::new(process(), QpType::Rc, CAP, 64);
+    first.connect(first.qp.num(), Patience { timeout: 1, rnr_retry: 1 });
+    let post = |side: &Side, n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room");
+    (0..DEPTH.into()).for_each(|n| post(&first, n));
+    (0..2).for_each(|_| send(&first));
+    let second = first.beside();
+    second.connect(second.qp.num(), Patience { timeout: 1, rnr_retry: 1 });
+    post(&second, 10);
+    send(&second);
+    (0..2).for_each(|_| send(&first));
+    assert_eq!(first.completions(), ended([0, 1, 10, 2, 3], WcStatus::Success));
+}
