@@ -3,14 +3,14 @@
 
 mod common;
 
+use common::running::{Running, end_in_time, hear, say};
 use common::verbs::{Endpoint, INLINED, Node, Retries, SIGNALED, Wr, fork_init};
-use common::{ROLE, finish, installed, launch, leaves_something, own_program, pair, text};
+use common::{ROLE, installed, launch, leaves_something, pair};
 use doorbell_soft::launch::{Launch, Link};
 use doorbell_verbs::SendOp;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout};
+use std::io::Write;
 
 /// What the programs below do; the tests run this executable once more for each.
 #[test]
@@ -28,73 +28,6 @@ fn program() {
         ["meets-scribbler"] => meet_scribbler(),
         _ => panic!("no role {role:?}"),
     }
-}
-
-/// Ends this process where it hangs.
-fn end_in_time() {
-    // SAFETY: takes a number.
-    unsafe { libc::alarm(60) };
-}
-
-/// A program of ours that runs, and what it says and hears.
-struct Running {
-    child: Child,
-    says: BufReader<ChildStdout>,
-    hears: ChildStdin,
-}
-
-impl Running {
-    fn new(launch: &Launch, role: &str) -> Running {
-        let mut command = own_program(launch, "program", role);
-        let mut child = command.stdin(std::process::Stdio::piped()).spawn().expect("it starts");
-        let says = BufReader::new(child.stdout.take().expect("it is piped"));
-        let hears = child.stdin.take().expect("it is piped");
-        Running { child, says, hears }
-    }
-
-    /// The next line that is for the test, not from its harness.
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        loop {
-            line.clear();
-            let read = self.says.read_line(&mut line).expect("it can be read");
-            if read == 0 {
-                let _ = self.child.wait();
-                let mut errors = String::new();
-                let stderr = self.child.stderr.as_mut().expect("it is piped");
-                let _ = std::io::Read::read_to_string(stderr, &mut errors);
-                panic!("the program ended: {errors}");
-            }
-            // The harness may leave its own line unfinished before ours.
-            if let Some(at) = line.find("> ") {
-                return line[at + 2..].trim().to_owned();
-            }
-        }
-    }
-
-    fn tell(&mut self, line: &str) {
-        writeln!(self.hears, "{line}").expect("it listens");
-    }
-
-    /// Waits until it ends well.
-    fn end(self, what: &str) {
-        drop(self.hears);
-        let rest: Vec<String> = self.says.lines().map_while(Result::ok).collect();
-        let output = finish(self.child, what);
-        assert!(output.status.success(), "{what}: {}{}", rest.join("\n"), text(&output));
-    }
-}
-
-/// Tells the test.
-fn say(line: impl std::fmt::Display) {
-    println!("> {line}");
-}
-
-/// What the test tells.
-fn hear() -> String {
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).expect("it can be read");
-    line.trim().to_owned()
 }
 
 const ROUNDS: u64 = 500;

@@ -1,6 +1,7 @@
 //! Running unmodified programs on the library that was built along with the tests.
 #![allow(dead_code, reason = "not every test needs all of it")]
 
+pub(crate) mod running;
 pub(crate) mod verbs;
 
 use doorbell_soft::launch::{Launch, Link};
