@@ -21,7 +21,7 @@ const BYTES: u64 = 64 << 30;
 /// What is allocated begins at multiples of this: a cache line.
 const ALIGN: u64 = 64;
 /// Says that a file is a board of this layout.
-const MAGIC: u64 = 0xd00b_e110_c027_0001;
+const MAGIC: u64 = 0xd00b_e110_c027_0002;
 
 /// Something that lies on a board.
 ///

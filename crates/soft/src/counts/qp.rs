@@ -61,6 +61,8 @@ pub(crate) struct QpRecord {
     /// Sum and greatest of the work requests outstanding when one was posted, with that one.
     outstanding_sum: AtomicU64,
     outstanding_max: AtomicU64,
+    /// Messages of UC and UD that nobody took.
+    undelivered: AtomicU64,
     /// Processes that it has sent to, a bit for each.
     peers: [AtomicU64; PROCESSES / 64],
     /// Lists of one shape, by that and their length.
@@ -132,6 +134,7 @@ pub(crate) struct QpCounts {
     pub(crate) qp_type: QpType,
     pub(crate) outstanding_sum: u64,
     pub(crate) outstanding_max: u64,
+    pub(crate) undelivered: u64,
     pub(crate) recvs: RecvCounts,
     pub(crate) threads: Vec<u32>,
     peers: [u64; PROCESSES / 64],
@@ -197,6 +200,13 @@ impl QpCounter {
         list.length += 1;
         list.outstanding_sum += outstanding;
         list.outstanding = list.outstanding.max(outstanding);
+    }
+
+    /// A message of UC or UD is complete that nobody took.
+    #[cold]
+    pub(crate) fn undelivered(&mut self) {
+        let count = &self.record.undelivered;
+        count.store(count.load(Relaxed) + 1, Relaxed);
     }
 
     /// The list ends: it took one doorbell.
@@ -280,6 +290,7 @@ impl QpCounts {
             qp_type: QpType::from_c(record.qp_type.load(Relaxed) as u32)?,
             outstanding_sum: record.outstanding_sum.load(Relaxed),
             outstanding_max: record.outstanding_max.load(Relaxed),
+            undelivered: record.undelivered.load(Relaxed),
             recvs: RecvCounts::of(board, &record.recvs),
             threads: record.threads.counts(board).into_iter().map(|(thread, _)| thread as u32).collect(),
             peers: record.peers.each_ref().map(|word| word.load(Relaxed)),

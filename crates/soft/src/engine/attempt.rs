@@ -7,6 +7,8 @@ use doorbell_verbs::WcStatus;
 pub(crate) enum Outcome {
     /// It is complete.
     Done(WcStatus),
+    /// It is complete with success, as nobody hears otherwise on UC and UD, but its message was not taken.
+    Undelivered,
     /// It is to be tried again.
     Wait(Obstacle),
 }

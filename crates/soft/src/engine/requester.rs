@@ -142,7 +142,10 @@ impl Requester {
             Refusal::Fault(Fault::NoRecv) if self.qp_type == QpType::Rc => {
                 Outcome::Wait(Obstacle::NoRecv(responder.qp.min_rnr_timer.load(Relaxed) as u8 & 31))
             }
-            refusal => Outcome::Done(responder.refuse(refusal, self.qp_type)),
+            refusal => match (responder.refuse(refusal, self.qp_type), self.qp_type) {
+                (WcStatus::Success, QpType::Uc | QpType::Ud) => Outcome::Undelivered,
+                (status, _) => Outcome::Done(status),
+            },
         }
     }
 
@@ -150,7 +153,7 @@ impl Requester {
     fn silence(&self) -> Outcome {
         match self.qp_type {
             QpType::Rc => Outcome::Wait(Obstacle::Silence),
-            QpType::Uc | QpType::Ud => Outcome::Done(WcStatus::Success),
+            QpType::Uc | QpType::Ud => Outcome::Undelivered,
         }
     }
 

@@ -89,6 +89,9 @@ fn counts(f: &mut Formatter<'_>, c: &Counts, limit: Option<&Limit>, place: &str)
         let (messages, recvs) = (c.messages_received, c.recvs);
         writeln!(f, "  received    {messages} messages, {recvs} RECVs in {} posts", c.recv_doorbells)?;
     }
+    if c.undelivered > 0 {
+        writeln!(f, "  undelivered {} of UC or UD, which nobody took", counted(c.undelivered, "message"))?;
+    }
     writeln!(f, "  PCIe        {}", pcie(&c.pcie))?;
     if c.responder_pcie != Transactions::default() {
         writeln!(f, "  at peers    {}", pcie(&c.responder_pcie))?;

@@ -105,6 +105,8 @@ pub(super) struct Counts {
     pub(super) recvs: u64,
     pub(super) recv_doorbells: u64,
     pub(super) messages_received: u64,
+    /// Messages of UC and UD that completed with success, but that nobody took.
+    pub(super) undelivered: u64,
     /// What this NIC would have spent.
     pub(super) pcie: Transactions,
     /// What the NICs that these work requests are for would have spent, RECVs apart.
@@ -184,6 +186,7 @@ impl Counts {
             wqes_per_doorbell: lists,
             outstanding_max: qp.outstanding_max,
             outstanding_sum: qp.outstanding_sum,
+            undelivered: qp.undelivered,
             ..Counts::default()
         };
         for ((shape, list), n) in qp.sends() {
@@ -253,6 +256,7 @@ impl Counts {
         self.recvs += other.recvs;
         self.recv_doorbells += other.recv_doorbells;
         self.messages_received += other.messages_received;
+        self.undelivered += other.undelivered;
         self.pcie += other.pcie;
         self.responder_pcie += other.responder_pcie;
         self.mean();

@@ -10,6 +10,7 @@ use super::events::Events;
 use super::recv_queue::{RecvQueue, Senders, Sizes};
 use crate::counts::{self, qp::QpCounter};
 use crate::device;
+use crate::engine::attempt::{Obstacle, Outcome};
 use crate::engine::requester::{Requester, Scratch};
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::peer::Owner;
@@ -76,6 +77,22 @@ pub(crate) struct Sends {
     scratch: Scratch,
     /// What was posted, if it is counted.
     counts: Option<Box<QpCounter>>,
+}
+
+impl Sends {
+    /// The status of a work request that this became of; `Err` where it waits.
+    fn status(&mut self, outcome: Outcome) -> Result<WcStatus, Obstacle> {
+        match outcome {
+            Outcome::Done(status) => Ok(status),
+            Outcome::Undelivered => {
+                if let Some(counts) = &mut self.counts {
+                    counts.undelivered();
+                }
+                Ok(WcStatus::Success)
+            }
+            Outcome::Wait(obstacle) => Err(obstacle),
+        }
+    }
 }
 
 impl Qp {

@@ -29,9 +29,10 @@ impl Qp {
             && let Some(front) = sends.queue.pop_front()
         {
             let request = front.request();
-            let status = match self.carry_out(sends, &request) {
-                Outcome::Done(status) => status,
-                Outcome::Wait(obstacle) => match wait_again(&mut sends.wait, obstacle, &sends.attr) {
+            let outcome = self.carry_out(sends, &request);
+            let status = match sends.status(outcome) {
+                Ok(status) => status,
+                Err(obstacle) => match wait_again(&mut sends.wait, obstacle, &sends.attr) {
                     Some(status) => status,
                     None => {
                         sends.queue.push_front(front);
@@ -102,16 +103,18 @@ impl Qp {
         match self.requester.execute(&mut sends.scratch, &route, request) {
             Attempt::Gathered => {}
             Attempt::AfterGathered => return false,
-            Attempt::Over(Outcome::Done(status)) => {
-                self.complete(request, status);
-                if status != WcStatus::Success {
-                    self.fail(sends);
+            Attempt::Over(outcome) => match sends.status(outcome) {
+                Ok(status) => {
+                    self.complete(request, status);
+                    if status != WcStatus::Success {
+                        self.fail(sends);
+                    }
                 }
-            }
-            Attempt::Over(Outcome::Wait(_)) => {
-                sends.queue.push_back(Queued::new(request));
-                self.run_queue(sends);
-            }
+                Err(_) => {
+                    sends.queue.push_back(Queued::new(request));
+                    self.run_queue(sends);
+                }
+            },
         }
         true
     }
@@ -138,19 +141,20 @@ impl Qp {
             }
             let Some(cause) = cause else { return batch.clear() };
             let outcome = self.requester.not_moved(&sends.scratch, dest_qpn, cause);
+            let outcome = sends.status(outcome);
             let batch = &mut sends.scratch.batch;
-            if let Outcome::Done(status) = outcome {
+            if let Ok(status) = outcome {
                 let given_up = batch.give_up();
                 for request in batch.requests(given_up) {
                     self.complete(&request, status);
                 }
             }
-            if outcome != Outcome::Done(WcStatus::Success) {
+            if outcome != Ok(WcStatus::Success) {
                 sends.queue.extend(batch.requests(batch.left()).map(|request| Queued::new(&request)));
                 batch.clear();
                 return match outcome {
-                    Outcome::Done(_) => self.fail(sends),
-                    Outcome::Wait(_) => self.run_queue(sends),
+                    Ok(_) => self.fail(sends),
+                    Err(_) => self.run_queue(sends),
                 };
             }
         }
