@@ -76,7 +76,7 @@ impl Process {
             qp_numbers: Numbers::new(QP_INDICES, first(QPS)),
             cq_numbers: Numbers::new(0..CQS as u32, 0),
             srq_numbers: Numbers::new(0..(RQS - QPS) as u32, 0),
-            progress: Progress::default(),
+            progress: Progress::new().map_err(explain)?,
             claimer,
             registry,
             peers: Mutex::default(),

@@ -5,9 +5,10 @@
 
 use super::peer::Peer;
 use crate::sync::lock;
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The longest that the thread sleeps while a work request waits: a QP may have been destroyed.
@@ -24,17 +25,40 @@ pub(crate) trait Waiting: std::fmt::Debug + Send + Sync {
 }
 
 /// What waits in this process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Progress {
     waiting: Mutex<Vec<Arc<dyn Waiting>>>,
     /// Length of `waiting`, to see without the lock that there is nothing.
     count: AtomicUsize,
     watched: Mutex<Vec<Arc<Peer>>>,
-    /// Wakes the thread.
-    wake: OnceLock<Option<OwnedFd>>,
+    /// Wakes the thread. Made before the thread is: who has no file descriptor left needs it most.
+    wake: OwnedFd,
+    /// Whether the thread runs.
+    started: Mutex<bool>,
 }
 
 impl Progress {
+    /// Without a thread.
+    ///
+    /// # Errors
+    /// As eventfd(2).
+    pub(crate) fn new() -> io::Result<Progress> {
+        // SAFETY: a new file descriptor or -1.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: just opened, owned by nobody else.
+        let wake = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Progress {
+            waiting: Mutex::default(),
+            count: AtomicUsize::new(0),
+            watched: Mutex::default(),
+            wake,
+            started: Mutex::new(false),
+        })
+    }
+
     /// Has a QP's work requests tried again until none is left.
     pub(crate) fn add(&'static self, qp: Arc<dyn Waiting>) {
         let mut waiting = lock(&self.waiting);
@@ -81,24 +105,20 @@ impl Progress {
     }
 
     fn wake(&'static self) {
-        let wake = self.wake.get_or_init(|| start(self));
-        if let Some(fd) = wake {
-            let one = 1u64;
-            // SAFETY: writes 8 bytes of `one` to an eventfd of our own.
-            unsafe { libc::write(fd.as_raw_fd(), (&raw const one).cast(), 8) };
+        let mut started = lock(&self.started);
+        if !*started {
+            // Where there is no room for a thread now there may be later; the program's polls help as well.
+            *started = start(self);
         }
+        drop(started);
+        let one = 1u64;
+        // SAFETY: writes 8 bytes of `one` to an eventfd of our own.
+        unsafe { libc::write(self.wake.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 }
 
-/// Starts the thread; returns what wakes it.
-fn start(progress: &'static Progress) -> Option<OwnedFd> {
-    // SAFETY: a new file descriptor or -1.
-    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    if fd < 0 {
-        return None;
-    }
-    // SAFETY: just opened, owned by nobody else.
-    let wake = unsafe { OwnedFd::from_raw_fd(fd) };
+/// Starts the thread, if there is room for one.
+fn start(progress: &'static Progress) -> bool {
     let builder = std::thread::Builder::new().name("doorbell".into()).stack_size(256 << 10);
     // The program's signals are for its own threads.
     // SAFETY: sets of signals on this stack, and this thread's mask, restored below.
@@ -108,13 +128,14 @@ fn start(progress: &'static Progress) -> Option<OwnedFd> {
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
         before
     };
-    let started = builder.spawn(move || run(progress, fd));
+    let started = builder.spawn(move || run(progress));
     // SAFETY: the mask that was.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
-    started.ok().map(|_| wake)
+    started.is_ok()
 }
 
-fn run(progress: &'static Progress, wake: i32) {
+fn run(progress: &'static Progress) {
+    let wake = progress.wake.as_raw_fd();
     loop {
         let due = progress.attempt();
         let mut peers = lock(&progress.watched).clone();
