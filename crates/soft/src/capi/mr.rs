@@ -90,6 +90,13 @@ unsafe fn register_buffer(
     unsafe { register(pd, addr, len, iova, access) }
 }
 
+/// A memory region, as programs hold it, and the rights that it was registered with, `IBV_ACCESS_*`.
+#[repr(C)]
+struct Mr {
+    base: ibv_mr,
+    access: u32,
+}
+
 unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, access: u32) -> *mut ibv_mr {
     // SAFETY: a PD of ours and its context.
     let (pd_object, process) = unsafe { (self::pd(pd), process_of((*pd).context)) };
@@ -98,9 +105,10 @@ unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, ac
     let made = key.map(|key| {
         pd_object.uses.begin();
         let context = pd_object.base.context;
-        Box::new(ibv_mr { context, pd, addr, length: len, handle: key, lkey: key, rkey: key })
+        let base = ibv_mr { context, pd, addr, length: len, handle: key, lkey: key, rkey: key };
+        Box::new(Mr { base, access })
     });
-    object_or_null(made)
+    object_or_null(made).cast()
 }
 
 /// The region that these arguments describe, where it can be registered.
@@ -129,7 +137,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
         let process = process_of((*mr).context);
         process.regions.deregister(process.segment, (*mr).lkey);
         pd((*mr).pd).uses.end();
-        drop(Box::from_raw(mr));
+        drop(Box::from_raw(mr.cast::<Mr>()));
     }
     0
 }
@@ -161,15 +169,28 @@ pub unsafe extern "C" fn ibv_rereg_mr(
     }
     // SAFETY: a region of ours; the PD, where it is needed, too.
     unsafe {
-        let region = &mut *mr;
+        let mr = &mut *mr.cast::<Mr>();
+        let region = &mut mr.base;
         let process = process_of(region.context);
-        let Some(old) = process.regions.find(region.lkey) else { return ERR_INPUT };
+        let Some(old) = process.regions.find(region.lkey) else {
+            EINVAL.set();
+            return ERR_INPUT;
+        };
         let to_pd = if flags & CHANGE_PD != 0 { new_pd } else { region.pd };
-        let (addr, len) =
-            if flags & CHANGE_TRANSLATION != 0 { (addr, len) } else { (region.addr, region.length) };
-        let access = if flags & CHANGE_ACCESS != 0 { access as u32 } else { old.region.access.bits() };
-        let changed = checked(pd(to_pd).base.handle, addr, len, addr as u64, access)
-            .and_then(|new| process.regions.replace(process.segment, region.lkey, new, addr as u64));
+        let (addr, len, iova) = if flags & CHANGE_TRANSLATION != 0 {
+            (addr, len, addr as u64)
+        } else {
+            (region.addr, region.length, old.region.addr)
+        };
+        let access = if flags & CHANGE_ACCESS != 0 { access as u32 } else { mr.access };
+        let handle = pd(to_pd).base.handle;
+        let changed = if flags == CHANGE_PD {
+            Ok(Region { pd: handle, ..old.region })
+        } else {
+            checked(handle, addr, len, iova, access)
+        };
+        let changed =
+            changed.and_then(|new| process.regions.replace(process.segment, region.lkey, new, addr as u64));
         if let Err(errno) = changed {
             errno.set();
             return ERR_CMD;
@@ -177,6 +198,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
         pd(to_pd).uses.begin();
         pd(region.pd).uses.end();
         *region = ibv_mr { pd: to_pd, addr, length: len, ..*region };
+        mr.access = access;
     }
     0
 }
