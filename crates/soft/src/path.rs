@@ -118,13 +118,18 @@ pub(crate) fn way_back(header: &Header) -> Result<GlobalRoute, Errno> {
             dgid: gid(12),
             sgid_index,
             flow_label: FlowLabel::default(),
-            hop_limit: u8::MAX,
+            hop_limit: ip[8],
             traffic_class: ip[1],
         });
     }
     if !is_ipv6 {
         return Err(Errno(libc::EPROTONOSUPPORT));
     }
+    let is_v2 = match header[6] {
+        NEXT_UDP => true,
+        NEXT_BTH => false,
+        _ => return Err(Errno(libc::EPROTONOSUPPORT)),
+    };
     let gid = |at: usize| {
         let mut gid = [0; 16];
         gid.copy_from_slice(&header[at..at + 16]);
@@ -133,9 +138,9 @@ pub(crate) fn way_back(header: &Header) -> Result<GlobalRoute, Errno> {
     let first = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
     Ok(GlobalRoute {
         dgid: gid(8),
-        sgid_index: own(gid(24), header[6] == NEXT_UDP)?,
+        sgid_index: own(gid(24), is_v2)?,
         flow_label: FlowLabel::new(first),
-        hop_limit: u8::MAX,
+        hop_limit: header[7],
         traffic_class: (first >> 20) as u8,
     })
 }
