@@ -1,5 +1,5 @@
 //! Running unmodified programs on the library that was built along with the tests.
-#![allow(dead_code, reason = "not every test needs all of it")]
+#![allow(dead_code, unused_imports, reason = "not every test needs all of it")]
 
 pub(crate) mod running;
 pub(crate) mod verbs;

@@ -1,7 +1,7 @@
 //! Programs of a test's own that talk with it while they run.
 
-use super::{finish, own_program, text};
-use doorbell_soft::launch::Launch;
+use super::{finish, launch, own_program, text};
+use doorbell_soft::launch::{Launch, Link};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -64,6 +64,13 @@ impl Running {
         assert!(output.status.success(), "{what}: {}{}", rest.join("\n"), text(&output));
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
+}
+
+/// Runs a program of ours that needs no other, and ends well.
+pub(crate) fn alone(link: Link, role: &str) {
+    let child = own_program(&launch(link), "program", role).spawn().expect("it starts");
+    let output = finish(child, role);
+    assert!(output.status.success(), "{role}: {}", text(&output));
 }
 
 /// Tells the test.

@@ -3,9 +3,9 @@
 
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
-    CEnum, ibv_ah_attr, ibv_context, ibv_cq, ibv_device, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr,
-    ibv_qp_cap, ibv_qp_init_attr, ibv_recv_wr, ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_operands,
-    ibv_send_wr_rdma, ibv_sge, ibv_srq, ibv_wc,
+    CEnum, ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_device, ibv_gid, ibv_global_route, ibv_mr, ibv_pd,
+    ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_recv_wr, ibv_send_wr,
+    ibv_send_wr_atomic, ibv_send_wr_operands, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge, ibv_srq, ibv_wc,
 };
 use doorbell_verbs::{AccessFlags, Mtu, QpState, QpType, RemoteAddr, SendOp, WcStatus};
 use libc::{c_int, c_void};
@@ -16,7 +16,9 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// The device's port.
-const PORT: u8 = 1;
+pub(crate) const PORT: u8 = 1;
+/// The Q_Key of all UD QPs here.
+pub(crate) const QKEY: u32 = 0x1234_5678;
 /// How long a completion may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 const DEPTH: u32 = 64;
@@ -24,7 +26,7 @@ const SGES: u32 = 4;
 const INLINE: u32 = 64;
 
 /// The function of this name in the libraries that are loaded.
-fn function(name: &CStr) -> *mut c_void {
+pub(crate) fn function(name: &CStr) -> *mut c_void {
     // SAFETY: the name is a string.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     assert!(!found.is_null(), "{name:?} is in no library");
@@ -36,11 +38,17 @@ macro_rules! call {
     ($name:literal($($argument:expr => $type:ty),*) -> $result:ty) => {{
         // SAFETY: the type is that of verbs.h; objects are live, structs the caller's.
         unsafe {
-            std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> $result>(function($name))(
-                $($argument),*
-            )
+            std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn($($type),*) -> $result>(
+                $crate::common::verbs::function($name)
+            )($($argument),*)
         }
     }};
+}
+pub(crate) use call;
+
+/// The thread's errno.
+pub(crate) fn errno() -> c_int {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
 /// ibv_fork_init(3).
@@ -105,27 +113,28 @@ pub(crate) struct Retries {
     pub(crate) rnr_retry: u8,
 }
 
-/// An opened device with RC QPs that share a CQ and page-aligned memory.
+/// An opened device with QPs that share a CQ and page-aligned memory.
 pub(crate) struct Node {
-    context: *mut ibv_context,
+    pub(crate) context: *mut ibv_context,
+    pub(crate) pd: *mut ibv_pd,
     lid: u16,
-    cq: *mut ibv_cq,
-    mr: *mut ibv_mr,
-    qps: Vec<*mut ibv_qp>,
+    pub(crate) cq: *mut ibv_cq,
+    pub(crate) mr: *mut ibv_mr,
+    pub(crate) qps: Vec<*mut ibv_qp>,
     /// Its memory, which others write too.
     memory: *mut u8,
     bytes: usize,
 }
 
 impl Node {
-    /// Opens the device, registers `bytes` zeroes and makes so many QPs, in Init.
+    /// Opens the device, registers `bytes` zeroes and makes so many RC QPs, in Init.
     pub(crate) fn open(bytes: usize, qps: usize) -> Node {
-        let mut count = 0;
-        let list = call!(c"ibv_get_device_list"(&raw mut count => *mut c_int) -> *mut *mut ibv_device);
-        assert!(!list.is_null() && count == 1, "{count} devices");
-        // SAFETY: a list with an entry.
-        let device = unsafe { *list };
-        let context = call!(c"ibv_open_device"(device => *mut ibv_device) -> *mut ibv_context);
+        Node::open_as(QpType::Rc, bytes, qps)
+    }
+
+    /// The same with QPs of a type.
+    pub(crate) fn open_as(qp_type: QpType, bytes: usize, qps: usize) -> Node {
+        let context = open_device();
         assert!(!context.is_null(), "the device cannot be opened");
         let pd = call!(c"ibv_alloc_pd"(context => *mut ibv_context) -> *mut ibv_pd);
         let cq = call!(c"ibv_create_cq"(
@@ -142,10 +151,59 @@ impl Node {
             AccessFlags::all().bits() as c_int => c_int
         ) -> *mut ibv_mr);
         assert!(!pd.is_null() && !cq.is_null() && !mr.is_null(), "objects cannot be made");
-        let qps: Vec<_> = (0..qps).map(|_| create_qp(pd, cq)).collect();
-        let node = Node { context, lid: port_lid(context), cq, mr, qps, memory: memory.cast(), bytes };
-        (0..node.qps.len()).for_each(|qp| node.init(qp));
+        let lid = port_lid(context);
+        let mut node = Node { context, pd, lid, cq, mr, qps: Vec::new(), memory: memory.cast(), bytes };
+        for _ in 0..qps {
+            node.add_qp(qp_type, cq, null_mut());
+        }
         node
+    }
+
+    /// Makes one more QP, in Init; returns its number here.
+    pub(crate) fn add_qp(&mut self, qp_type: QpType, cq: *mut ibv_cq, srq: *mut ibv_srq) -> usize {
+        self.qps.push(create_qp(self.pd, cq, qp_type, srq));
+        self.init(self.qps.len() - 1);
+        self.qps.len() - 1
+    }
+
+    fn qp_type(&self, qp: usize) -> QpType {
+        // SAFETY: a live QP.
+        QpType::from_c(unsafe { (*self.qps[qp]).qp_type }).expect("it was made of one")
+    }
+
+    /// An entry of the port's GID table.
+    pub(crate) fn gid(&self, index: u8) -> ibv_gid {
+        let mut gid = ibv_gid::default();
+        let errno = call!(c"ibv_query_gid"(
+            self.context => *mut ibv_context, PORT => u8, index.into() => c_int, &raw mut gid => *mut ibv_gid
+        ) -> c_int);
+        assert_eq!(errno, 0, "GID {index}");
+        gid
+    }
+
+    /// An address handle.
+    pub(crate) fn ah(&self, mut path: ibv_ah_attr) -> *mut ibv_ah {
+        let ah = call!(c"ibv_create_ah"(
+            self.pd => *mut ibv_pd, &raw mut path => *mut ibv_ah_attr
+        ) -> *mut ibv_ah);
+        assert!(!ah.is_null(), "an address handle cannot be made of {path:?}");
+        ah
+    }
+
+    /// Has other memory in place of its own, which stays: mapped for good.
+    pub(crate) fn register(&mut self, memory: *mut c_void, bytes: usize) {
+        self.mr = call!(c"ibv_reg_mr"(
+            self.pd => *mut ibv_pd, memory => *mut c_void, bytes => usize,
+            AccessFlags::all().bits() as c_int => c_int
+        ) -> *mut ibv_mr);
+        assert!(!self.mr.is_null(), "{bytes} bytes cannot be registered: {}", errno());
+        (self.memory, self.bytes) = (memory.cast(), bytes);
+    }
+
+    /// A place in its memory.
+    pub(crate) fn address(&self, at: usize) -> *mut u8 {
+        assert!(at < self.bytes);
+        self.memory.wrapping_add(at)
     }
 
     /// A piece of its memory, as it is now.
@@ -187,13 +245,11 @@ impl Node {
     }
 
     fn init(&self, qp: usize) {
-        let init = ibv_qp_attr {
-            port_num: PORT,
-            qp_access_flags: AccessFlags::all().bits(),
-            ..state(QpState::Init)
-        };
-        let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-        self.modify(qp, init, mask);
+        let access = AccessFlags::all().bits();
+        let init =
+            ibv_qp_attr { port_num: PORT, qkey: QKEY, qp_access_flags: access, ..state(QpState::Init) };
+        let of_type = if self.qp_type(qp) == QpType::Ud { IBV_QP_QKEY } else { IBV_QP_ACCESS_FLAGS };
+        self.modify(qp, init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | of_type);
     }
 
     /// Takes a QP from Init through Rtr to Rts.
@@ -203,31 +259,32 @@ impl Node {
 
     /// As [`Node::connect`].
     pub(crate) fn connect_with(&self, qp: usize, peer: &Endpoint, retries: Retries) {
+        self.connect_by(qp, to_lid(peer.lid), peer.qpn, retries);
+    }
+
+    /// As [`Node::connect`], by a path. A UD QP has no peer.
+    pub(crate) fn connect_by(&self, qp: usize, path: ibv_ah_attr, qpn: u32, retries: Retries) {
         let rtr = ibv_qp_attr {
             path_mtu: Mtu::Mtu4096.to_c(),
-            dest_qp_num: peer.qpn,
+            dest_qp_num: qpn,
             max_dest_rd_atomic: 1,
             min_rnr_timer: 1,
-            ah_attr: ibv_ah_attr { dlid: peer.lid, port_num: PORT, ..ibv_ah_attr::default() },
+            ah_attr: path,
             ..state(QpState::Rtr)
         };
-        let mask = IBV_QP_STATE
-            | IBV_QP_AV
-            | IBV_QP_PATH_MTU
-            | IBV_QP_DEST_QPN
-            | IBV_QP_RQ_PSN
-            | IBV_QP_MAX_DEST_RD_ATOMIC
-            | IBV_QP_MIN_RNR_TIMER;
-        self.modify(qp, rtr, mask);
         let Retries { timeout, retry_cnt, rnr_retry } = retries;
         let rts = ibv_qp_attr { timeout, retry_cnt, rnr_retry, max_rd_atomic: 1, ..state(QpState::Rts) };
-        let mask = IBV_QP_STATE
-            | IBV_QP_SQ_PSN
-            | IBV_QP_TIMEOUT
-            | IBV_QP_RETRY_CNT
-            | IBV_QP_RNR_RETRY
-            | IBV_QP_MAX_QP_RD_ATOMIC;
-        self.modify(qp, rts, mask);
+        let of_path = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+        let (to_rtr, to_rts) = match self.qp_type(qp) {
+            QpType::Rc => (
+                of_path | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+                IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+            ),
+            QpType::Uc => (of_path, 0),
+            QpType::Ud => (0, 0),
+        };
+        self.modify(qp, rtr, IBV_QP_STATE | to_rtr);
+        self.modify(qp, rts, IBV_QP_STATE | IBV_QP_SQ_PSN | to_rts);
     }
 
     fn modify(&self, qp: usize, mut attr: ibv_qp_attr, mask: c_int) {
@@ -237,7 +294,7 @@ impl Node {
         assert_eq!(errno, 0, "QP {qp} to state {}", attr.qp_state);
     }
 
-    fn sges(&self, buffers: &[(usize, u32)]) -> Vec<ibv_sge> {
+    pub(crate) fn sges(&self, buffers: &[(usize, u32)]) -> Vec<ibv_sge> {
         // SAFETY: a live region.
         let lkey = unsafe { (*self.mr).lkey };
         let begin = self.memory as u64;
@@ -246,10 +303,18 @@ impl Node {
 
     /// Posts a list; work requests are numbered from 0.
     pub(crate) fn post(&self, qp: usize, list: &[Wr<'_>]) {
+        self.post_to(qp, list, None);
+    }
+
+    /// The same, as datagrams to a QP where one is given.
+    pub(crate) fn post_to(&self, qp: usize, list: &[Wr<'_>], to: Option<(*mut ibv_ah, u32)>) {
         let mut sges: Vec<Vec<ibv_sge>> = list.iter().map(|wr| self.sges(wr.buffers)).collect();
         let mut wrs: Vec<ibv_send_wr> = list.iter().zip(&mut sges).map(|(wr, sges)| c_wr(wr, sges)).collect();
         for n in 0..wrs.len() {
             wrs[n].wr_id = n as u64;
+            if let Some((ah, remote_qpn)) = to {
+                wrs[n].wr.ud = ibv_send_wr_ud { ah, remote_qpn, remote_qkey: QKEY };
+            }
             wrs[n].next = wrs.get_mut(n + 1).map_or(null_mut(), |next| next);
         }
         let mut bad = null_mut();
@@ -261,7 +326,7 @@ impl Node {
         assert_eq!(errno, 0, "a list of {} on QP {qp}", list.len());
     }
 
-    /// Posts RECVs of the same buffer in one call.
+    /// Posts RECVs of the same buffer in one call, numbered from 0.
     pub(crate) fn post_recv(&self, qp: usize, count: usize, buffers: &[(usize, u32)]) {
         let mut sges = self.sges(buffers);
         let one = ibv_recv_wr {
@@ -272,6 +337,7 @@ impl Node {
         };
         let mut wrs = vec![one; count];
         for n in 0..count {
+            wrs[n].wr_id = n as u64;
             wrs[n].next = wrs.get_mut(n + 1).map_or(null_mut(), |next| next);
         }
         let mut bad = null_mut();
@@ -297,16 +363,19 @@ impl Node {
 
     /// The next completions, as many; all successful.
     pub(crate) fn completions(&self, count: usize) -> Vec<ibv_wc> {
+        (0..count).map(|_| self.completion(WcStatus::Success)).collect()
+    }
+
+    /// The next completion, which is to have this status.
+    pub(crate) fn completion(&self, status: WcStatus) -> ibv_wc {
         let begin = Instant::now();
-        let mut all = Vec::new();
-        while all.len() < count {
+        loop {
             if let Some(wc) = self.poll() {
-                assert_eq!(WcStatus::from_c(wc.status), Some(WcStatus::Success), "{wc:?}");
-                all.push(wc);
+                assert_eq!(WcStatus::from_c(wc.status), Some(status), "{wc:?}");
+                return wc;
             }
-            assert!(begin.elapsed() < PATIENCE, "{} of {count} completions came", all.len());
+            assert!(begin.elapsed() < PATIENCE, "no completion came");
         }
-        all
     }
 
     /// Posts one, and waits until it is done.
@@ -314,6 +383,27 @@ impl Node {
         self.post(qp, &[Wr { op, buffers, flags: SIGNALED }]);
         self.completions(1);
     }
+}
+
+/// Opens the only device; null where it cannot be.
+pub(crate) fn open_device() -> *mut ibv_context {
+    let mut count = 0;
+    let list = call!(c"ibv_get_device_list"(&raw mut count => *mut c_int) -> *mut *mut ibv_device);
+    assert!(!list.is_null() && count == 1, "{count} devices");
+    // SAFETY: a list with an entry.
+    let device = unsafe { *list };
+    call!(c"ibv_open_device"(device => *mut ibv_device) -> *mut ibv_context)
+}
+
+/// The path to the port with this LID.
+pub(crate) fn to_lid(dlid: u16) -> ibv_ah_attr {
+    ibv_ah_attr { dlid, port_num: PORT, ..ibv_ah_attr::default() }
+}
+
+/// The path to the port with this GID, from an entry of the own port's table.
+pub(crate) fn to_gid(sgid_index: u8, dgid: ibv_gid) -> ibv_ah_attr {
+    let grh = ibv_global_route { dgid, sgid_index, hop_limit: 1, ..ibv_global_route::default() };
+    ibv_ah_attr { grh, is_global: 1, port_num: PORT, ..ibv_ah_attr::default() }
 }
 
 fn port_lid(context: *mut ibv_context) -> u16 {
@@ -325,11 +415,11 @@ fn port_lid(context: *mut ibv_context) -> u16 {
     port.lid
 }
 
-fn state(state: QpState) -> ibv_qp_attr {
+pub(crate) fn state(state: QpState) -> ibv_qp_attr {
     ibv_qp_attr { qp_state: state.to_c(), ..ibv_qp_attr::default() }
 }
 
-fn create_qp(pd: *mut ibv_pd, cq: *mut ibv_cq) -> *mut ibv_qp {
+fn create_qp(pd: *mut ibv_pd, cq: *mut ibv_cq, qp_type: QpType, srq: *mut ibv_srq) -> *mut ibv_qp {
     let cap = ibv_qp_cap {
         max_send_wr: DEPTH,
         max_recv_wr: DEPTH,
@@ -341,9 +431,9 @@ fn create_qp(pd: *mut ibv_pd, cq: *mut ibv_cq) -> *mut ibv_qp {
         qp_context: null_mut(),
         send_cq: cq,
         recv_cq: cq,
-        srq: null_mut::<ibv_srq>(),
+        srq,
         cap,
-        qp_type: QpType::Rc.to_c(),
+        qp_type: qp_type.to_c(),
         sq_sig_all: 0,
     };
     let qp =
