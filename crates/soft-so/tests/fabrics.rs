@@ -187,9 +187,13 @@ fn a_peer_of_another_fabric_is_nobody_here() {
     }
 }
 
-/// A QP that takes whatever comes from the QP whose number it is told, until its input ends.
+/// A QP that takes whatever comes from the QP whose number it is told, to memory that it takes away when it is told so.
 fn be_target(qp_type: QpType, hides: bool) {
-    let node = Node::open_as(qp_type, BYTES, 1);
+    let mut node = Node::open_as(qp_type, BYTES, 1);
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: where the kernel finds room.
+    let memory = unsafe { libc::mmap(null_mut(), BYTES, protection, flags, -1, 0) };
+    node.register(memory, BYTES);
     if hides {
         // SAFETY: takes numbers.
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) }, 0);
@@ -198,7 +202,12 @@ fn be_target(qp_type: QpType, hides: bool) {
     let peer: Endpoint = hear().parse().expect("an endpoint");
     node.connect(0, &peer);
     say("ready");
-    hear();
+    if hear() == "unmap" {
+        // SAFETY: nobody here uses it any more.
+        assert_eq!(unsafe { libc::munmap(memory, BYTES) }, 0);
+        say("unmapped");
+        hear();
+    }
 }
 
 /// Sends to nobody in all the ways that UC and UD know.
@@ -215,12 +224,15 @@ fn lose() {
     // QP 0: to a port that there is not.
     node.connect_by(0, to_lid(ends[0].lid ^ 1), ends[0].qpn, SHORT);
     post(0, write(&ends[0]), 3);
-    // QP 1: to a process that ends.
+    // QP 1: to a process that takes its memory away, and ends.
     say(ends[1]);
     let peer: Endpoint = hear().parse().expect("an endpoint");
     node.connect(1, &peer);
     post(1, write(&peer), 2);
     say("written");
+    assert_eq!(hear(), "unmapped");
+    post(1, write(&peer), 2);
+    say("lost");
     assert_eq!(hear(), "ended");
     post(1, write(&peer), 4);
     post(1, SendOp::Send, 1);
@@ -280,15 +292,19 @@ fn messages_that_nobody_takes_are_counted() {
     assert_eq!(target.line(), "ready");
     loses.tell(&endpoint);
     assert_eq!(loses.line(), "written");
+    target.tell("unmap");
+    assert_eq!(target.line(), "unmapped");
+    loses.tell("unmapped");
+    assert_eq!(loses.line(), "lost");
     target.tell("enough");
     target.end("the target");
     loses.tell("ended");
     let said = loses.end("the program");
     let report = report();
-    assert_eq!(of_qps(&report, "work_requests"), json!([3, 7, 4, 5, 4]));
-    assert_eq!(of_qps(&report, "undelivered"), json!([3, 5, 3, 0, 3]));
-    assert_eq!(report["total"]["undelivered"], 14);
-    assert!(said.contains("undelivered 14 messages of UC or UD, which nobody took"), "{said}");
+    assert_eq!(of_qps(&report, "work_requests"), json!([3, 9, 4, 5, 4]));
+    assert_eq!(of_qps(&report, "undelivered"), json!([3, 7, 3, 0, 3]));
+    assert_eq!(report["total"]["undelivered"], 16);
+    assert!(said.contains("undelivered 16 messages of UC or UD, which nobody took"), "{said}");
     assert_eq!(said.matches("undelivered").count(), 1 + 4, "{said}");
 }
 

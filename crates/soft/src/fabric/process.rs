@@ -148,7 +148,7 @@ fn say_once(qpn: u32, error: &std::io::Error) {
                 "; ulimit -n says how many files a process may have open, and each peer takes one"
             }
             Some(libc::ENOMEM) => {
-                "; ulimit -v says how much a process may map, and each peer takes some gigabytes of addresses"
+                "; ulimit -v says how much a process may map, and each peer takes some hundred gigabytes of addresses"
             }
             _ => "",
         };
