@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::running::{Running, end_in_time, hear, say};
+use common::running::{Running, alone, end_in_time, hear, say};
 use common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, call, open_device, to_gid, to_lid};
 use common::{ROLE, finish, installed, launch, leaves_something, own_program, text};
 use doorbell_abi::{ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid};
@@ -28,6 +28,7 @@ fn program() {
         ["hidden"] => be_target(QpType::Rc, true),
         ["loses"] => lose(),
         ["cannot", cause] => meet_unreachable(cause),
+        ["opens"] => drop(Node::open(4096, 1)),
         ["leaves"] => leave(),
         ["limited"] => be_limited(),
         _ => panic!("no role {role:?}"),
@@ -427,9 +428,11 @@ fn a_peer_that_cannot_be_opened_is_told_of_once() {
     }
 }
 
-/// Opens the device and ends without a word to anybody.
+/// Opens the device, and when its input ends, ends without a word to the fabric.
 fn leave() {
     let _node = Node::open(4096, 1);
+    say("opened");
+    hear();
     // SAFETY: takes a number.
     unsafe { libc::_exit(0) }
 }
@@ -454,14 +457,13 @@ fn what_a_namespace_of_processes_leaves_goes_with_the_next_fabric() {
         return eprintln!("skipped: no namespace of process numbers: {}", text(&tried).trim());
     }
     let inside = launch(Link::Ib);
-    let mut command = run_by("unshare", &UNSHARE, &own_program(&inside, "program", "leaves"));
-    let output = finish(command.spawn().expect("it starts"), "the namespace");
-    assert!(output.status.success(), "{}", text(&output));
+    let mut leaves = Running::of(run_by("unshare", &UNSHARE, &own_program(&inside, "program", "leaves")));
+    assert_eq!(leaves.line(), "opened");
     let left = inside.fabric.unwrap_or_default();
+    // While it lives: then a process of another test may be the next.
     assert!(leaves_something(&left), "there is nothing to go");
-    let next = launch(Link::Ib);
-    let output = finish(own_program(&next, "program", "leaves").spawn().expect("it starts"), "the next");
-    assert!(output.status.success(), "{}", text(&output));
+    leaves.end("the namespace");
+    alone(Link::Ib, "opens");
     assert!(!leaves_something(&left), "the fabric {left} is still there");
 }
 
