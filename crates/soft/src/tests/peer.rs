@@ -313,7 +313,7 @@ impl Told {
         let qp = segment.qp(index_of(qpn) as usize).expect("its record");
         let rq = segment.rq(qp.rq.load(Relaxed) as usize).expect("its queue");
         let slots = Slots::of(segment, rq).expect("its slots");
-        let front = slots.front(rq.generation.load(Relaxed)).ok().expect("a RECV");
+        let Ok(front) = slots.front(rq.generation.load(Relaxed)) else { panic!("a RECV") };
         let claim = front.claim(self.process.claimer).expect("nobody else takes it");
         let completer = Completer { owner, segment, qp, claimer: self.process.claimer };
         let done = RecvDone::failed(qpn, qp.generation.load(Relaxed), WcStatus::Success);
