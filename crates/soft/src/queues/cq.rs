@@ -249,13 +249,17 @@ impl Cq {
     fn forget_in(&self, state: &mut State, user: &QpShare) {
         state.own.retain(|queued| queued.own.wc.qp_num != user.num);
         state.owing.retain(|(other, _)| other.num != user.num);
-        for own in &state.rings {
+        for own in &mut state.rings {
             let Some(ring) = own.ring(self.process) else { continue };
             for position in own.head..own.head + own.place.capacity() {
                 let Some(what) = ring.get(position) else { break };
                 if user.is_told_of(what) {
                     ring.forget(position);
                 }
+            }
+            // What comes next may need the room.
+            while ring.get(own.head) == Some(What::NOTHING) {
+                own.pass(&ring);
             }
         }
     }
@@ -404,8 +408,7 @@ impl Cq {
             }
             let Some(ring) = own.ring(self.process) else { continue };
             if let Some(what) = ring.get(own.head) {
-                own.head += 1;
-                ring.ends.head.0.store(own.head, Release);
+                own.pass(&ring);
                 return Some(what);
             }
         }
@@ -544,6 +547,12 @@ impl OwnRing {
         let place = Place::new(at, capacity);
         let ring = Ring::begin(process.segment, place, NUMBER.fetch_add(1, Relaxed)).ok_or(ENOMEM)?;
         Ok(OwnRing { place, head: ring.ends.head.0.load(Relaxed) })
+    }
+
+    /// The completion at its head is taken.
+    fn pass(&mut self, ring: &Ring<'_>) {
+        self.head += 1;
+        ring.ends.head.0.store(self.head, Release);
     }
 
     fn ring(&self, process: &Process) -> Option<Ring<'static>> {

@@ -92,11 +92,14 @@ fn slots_whose_completions_nobody_polls_are_free_again() {
     let fill = || (0..DEPTH.into()).for_each(|n| srq.post(n, &recv_sge(&memory)).expect("all are free"));
     // A QP that is reset, one that is destroyed, and two that share a CQ that takes no more.
     fill();
-    let side = with_srq(&srq, 64);
+    let side = with_srq(&srq, DEPTH);
     (0..DEPTH).for_each(|_| send(&side));
     side.qp.modify(&QpAttr::state(QpState::Reset)).expect("it can be reset");
     fill();
     side.connect(side.qp.num(), Patience { timeout: 1, rnr_retry: 1 });
+    (0..DEPTH).for_each(|_| send(&side));
+    assert_eq!(side.completions().len(), DEPTH as usize, "what was there before takes no room");
+    fill();
     (0..DEPTH).for_each(|_| send(&side));
     drop(side);
     fill();
@@ -165,11 +168,11 @@ fn datagrams_are_received_in_order_unless_a_sender_stops() {
 
 #[test]
 fn what_a_peer_that_ended_has_begun_is_flushed_too() {
-    for flushed_first in [true, false] {
+    for (flushed_first, recvs) in [(true, DEPTH), (false, DEPTH), (true, 1), (false, 1)] {
         let memory = buffer(process());
         let mut peer = Peer::start();
         let side = peer.connect(QpType::Rc);
-        for n in 0..DEPTH.into() {
+        for n in 0..recvs.into() {
             side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room");
         }
         peer.ask(&format!("begin {}", side.qp.num()));
@@ -181,8 +184,8 @@ fn what_a_peer_that_ended_has_begun_is_flushed_too() {
         if !flushed_first {
             to_err();
         }
-        let all = side.wait_for(DEPTH as usize);
-        assert_eq!(all, ended(0..DEPTH.into(), WcStatus::WrFlushErr), "{flushed_first}");
+        let all = side.wait_for(recvs as usize);
+        assert_eq!(all, ended(0..recvs.into(), WcStatus::WrFlushErr), "{flushed_first}");
     }
 }
 
@@ -191,18 +194,20 @@ fn a_reset_waits_for_no_sender() {
     let memory = buffer(process());
     let mut peer = Peer::start();
     let side = peer.connect(QpType::Rc);
-    (0..DEPTH.into()).for_each(|n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room"));
+    // All of its slots, so that those of afterwards are the same ones.
+    let depth = u64::from(side.qp.cap.max_recv_wr);
+    (0..depth).for_each(|n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room"));
     peer.ask(&format!("begin {}", side.qp.num()));
     let begin = Instant::now();
     side.qp.modify(&QpAttr::state(QpState::Reset)).expect("it can be reset");
     assert!(begin.elapsed() < Duration::from_millis(100), "{:?}", begin.elapsed());
     side.connect(side.qp.num(), Patience { timeout: 1, rnr_retry: 1 });
-    (0..DEPTH.into()).for_each(|n| side.qp.post_recv(10 + n, &recv_sge(&memory)).expect("there is room"));
+    (0..depth).for_each(|n| side.qp.post_recv(100 + n, &recv_sge(&memory)).expect("there is room"));
     // What it had begun is of the QP's life before.
     peer.ask("end");
     assert_eq!(side.completions(), [[0; 3]; 0]);
-    (0..DEPTH).for_each(|_| send(&side));
-    assert_eq!(side.completions(), ended(10..10 + u64::from(DEPTH), WcStatus::Success));
+    (0..depth).for_each(|_| send(&side));
+    assert_eq!(side.completions(), ended(100..100 + depth, WcStatus::Success));
 }
 
 #[test]
