@@ -9,6 +9,7 @@ use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
 use crate::queues::cq::Cq;
 use crate::queues::qp::{Qp, QpParts};
+use crate::queues::recv_queue::RecvQueue;
 use doorbell_verbs::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
@@ -36,17 +37,24 @@ impl Side {
     fn new(process: &'static Process, qp_type: QpType, cap: QpCap, cqe: u32) -> Side {
         let pipe = Arc::new(EventPipe::new().expect("a pipe"));
         let cq = Arc::new(Cq::new(process, cqe, pipe.in_record(), pipe.in_record()).expect("a CQ"));
-        Side::of(process, qp_type, cap, cq, pipe)
+        Side::of(process, qp_type, cap, cq, None, pipe)
     }
 
     /// A QP of the same kind that has the same CQ.
     fn beside(&self) -> Side {
         let process = Process::current().expect("this process can use the device");
         let pipe = Arc::new(EventPipe::new().expect("a pipe"));
-        Side::of(process, self.qp.qp_type(), self.qp.cap, self.cq.clone(), pipe)
+        Side::of(process, self.qp.qp_type(), self.qp.cap, self.cq.clone(), None, pipe)
     }
 
-    fn of(process: &'static Process, qp_type: QpType, cap: QpCap, cq: Arc<Cq>, pipe: Arc<EventPipe>) -> Side {
+    fn of(
+        process: &'static Process,
+        qp_type: QpType,
+        cap: QpCap,
+        cq: Arc<Cq>,
+        srq: Option<Arc<RecvQueue>>,
+        pipe: Arc<EventPipe>,
+    ) -> Side {
         let parts = QpParts {
             pd: PD,
             qp_type,
@@ -54,7 +62,7 @@ impl Side {
             sq_sig_all: false,
             send_cq: cq.clone(),
             recv_cq: cq.clone(),
-            srq: None,
+            srq,
             async_pipe: pipe,
         };
         Side { cq, qp: Qp::new(process, parts).expect("a QP") }
@@ -106,12 +114,24 @@ impl Side {
         }
     }
 
-    /// Sends an empty datagram to itself.
-    fn send_ud(&self) {
+    /// An address handle for the own port.
+    fn own_path(&self) -> AhHandle {
         let process = Process::current().expect("this process can use the device");
         let attr = AhAttr { port_num: 1, dlid: crate::device::lid(), grh: None };
         let path = crate::path::Path::new(&attr).expect("a path");
-        let ah = process.paths.add(path).expect("an address handle");
+        process.paths.add(path).expect("an address handle")
+    }
+
+    /// Takes a QP to Reset, and from there to Rts.
+    fn reconnect(&self, dest: u32, patience: Patience) {
+        self.qp.modify(&QpAttr::state(QpState::Reset)).expect("it can be reset");
+        self.connect(dest, patience);
+    }
+
+    /// Sends an empty datagram to itself.
+    fn send_ud(&self) {
+        let process = Process::current().expect("this process can use the device");
+        let ah = self.own_path();
         let dest = UdDest { ah, qpn: self.qp.num(), qkey: 7 };
         let wr = SendWr { dest: Some(dest), ..SendWr::new(0, SendOp::Send, &[]) };
         self.qp.begin_post().post(&wr, None).expect("there is room");

@@ -7,7 +7,6 @@ use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
 use crate::memory::records::{QPS, RQS};
 use crate::queues::cq::Cq;
-use crate::queues::qp::{Qp, QpParts};
 use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
 use doorbell_abi::CEnum;
 use doorbell_verbs::*;
@@ -35,17 +34,7 @@ fn srq() -> Arc<RecvQueue> {
 fn with_srq(srq: &Arc<RecvQueue>, cqe: u32) -> Side {
     let pipe = Arc::new(EventPipe::new().expect("a pipe"));
     let cq = Arc::new(Cq::new(process(), cqe, 0, pipe.in_record()).expect("a CQ"));
-    let parts = QpParts {
-        pd: PD,
-        qp_type: QpType::Rc,
-        cap: CAP,
-        sq_sig_all: false,
-        send_cq: cq.clone(),
-        recv_cq: cq.clone(),
-        srq: Some(srq.clone()),
-        async_pipe: pipe,
-    };
-    let side = Side { cq, qp: Qp::new(process(), parts).expect("a QP") };
+    let side = Side::of(process(), QpType::Rc, CAP, cq, Some(srq.clone()), pipe);
     side.connect(side.qp.num(), Patience { timeout: 1, rnr_retry: 1 });
     side
 }
@@ -224,4 +213,116 @@ fn a_second_qp_at_a_cq_ends_its_lane_and_loses_nothing() {
     send(&second);
     (0..2).for_each(|_| send(&first));
     assert_eq!(first.completions(), ended([0, 1, 10, 2, 3], WcStatus::Success));
+}
+
+const SENDERS: usize = 3;
+const EACH: u32 = 20_000;
+/// Messages of one sender that are not received yet, at most.
+const WINDOW: u32 = 8;
+
+/// Sends numbered messages, by `post`, as far as the receiver has come.
+fn send_all(received: &AtomicU32, post: impl Fn(u32)) {
+    for n in 0..EACH {
+        let begin = Instant::now();
+        while n - received.load(Relaxed) >= WINDOW {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{n} of {EACH}");
+            std::thread::yield_now();
+        }
+        post(n);
+    }
+}
+
+/// Receives what all senders send, each in order, with `depth` RECVs that `post` posts.
+fn receive_all(cq: &Cq, received: &[AtomicU32], depth: u32, post: impl Fn(u64)) {
+    let all = SENDERS as u32 * EACH;
+    (0..depth.into()).for_each(&post);
+    let mut posted: std::collections::HashSet<u64> = (0..depth.into()).collect();
+    let begin = Instant::now();
+    let mut wcs = [doorbell_abi::ibv_wc::default(); 16];
+    for next in (0..).map(|n| u64::from(depth) + n) {
+        if next == u64::from(depth + all) {
+            return;
+        }
+        let mut taken = 0;
+        while taken == 0 {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{}", next - u64::from(depth));
+            taken = cq.poll(&mut wcs[..1]).expect("the CQ takes all");
+        }
+        let wc = &wcs[0];
+        assert_eq!(wc.status, WcStatus::Success.to_c());
+        assert!(posted.remove(&wc.wr_id), "RECV {} completes twice", wc.wr_id);
+        let (sender, n) =
+            (u32::from_be(wc.imm_data) as usize % SENDERS, u32::from_be(wc.imm_data) / SENDERS as u32);
+        assert_eq!(n, received[sender].fetch_add(1, Relaxed), "sender {sender}");
+        posted.insert(next);
+        post(next);
+    }
+}
+
+fn numbered(sender: usize, n: u32) -> SendOp {
+    SendOp::SendWithImm(n * SENDERS as u32 + sender as u32)
+}
+
+#[test]
+fn datagrams_of_many_senders_arrive_each_once() {
+    const RECVS: u32 = 2 * SENDERS as u32 * WINDOW;
+    let memory = buffer(process());
+    let side = Side::new(process(), QpType::Ud, QpCap { max_recv_wr: RECVS, ..CAP }, 64);
+    side.connect_ud();
+    let received: [AtomicU32; SENDERS] = Default::default();
+    std::thread::scope(|scope| {
+        for sender in 0..SENDERS {
+            let (side, received) = (&side, &received[sender]);
+            scope.spawn(move || {
+                let own = Side::new(process(), QpType::Ud, CAP, 64);
+                own.connect_ud();
+                let ah = own.own_path();
+                let dest = UdDest { ah, qpn: side.qp.num(), qkey: 7 };
+                send_all(received, |n| {
+                    let wr = SendWr { dest: Some(dest), ..SendWr::new(0, numbered(sender, n), &[]) };
+                    // Nothing of it completes, so that its room is never free again.
+                    while own.qp.begin_post().post(&wr, None).is_err() {
+                        own.qp.modify(&QpAttr::state(QpState::Reset)).expect("it can be reset");
+                        own.connect_ud();
+                    }
+                });
+                process().paths.remove(ah);
+            });
+        }
+        let post = |n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room");
+        receive_all(&side.cq, &received, RECVS, post);
+    });
+}
+
+#[test]
+fn an_srq_serves_many_senders_each_in_order() {
+    let memory = buffer(process());
+    let index = QPS as u32 + 4000;
+    let sizes = Sizes { depth: SENDERS as u32 * WINDOW, max_sge: 1 };
+    let srq = Arc::new(RecvQueue::new(process(), index, PD, sizes, Senders::Many, 0).expect("an SRQ"));
+    let first = with_srq(&srq, 256);
+    let beside = || {
+        let pipe = Arc::new(EventPipe::new().expect("a pipe"));
+        Side::of(process(), QpType::Rc, CAP, first.cq.clone(), Some(srq.clone()), pipe)
+    };
+    let sides = [&first, &beside(), &beside()];
+    let received: [AtomicU32; SENDERS] = Default::default();
+    std::thread::scope(|scope| {
+        for sender in 0..SENDERS {
+            let (side, received) = (sides[sender], &received[sender]);
+            scope.spawn(move || {
+                let own = Side::new(process(), QpType::Rc, CAP, 64);
+                let patience = Patience { timeout: 14, rnr_retry: 7 };
+                side.reconnect(own.qp.num(), patience);
+                own.connect(side.qp.num(), patience);
+                send_all(received, |n| {
+                    let wr = SendWr::new(0, numbered(sender, n), &[]).flags(SendFlags::SIGNALED);
+                    own.qp.begin_post().post(&wr, None).expect("there is room");
+                    own.wait_for(1);
+                });
+            });
+        }
+        let post = |n| srq.post(n, &recv_sge(&memory)).expect("there is room");
+        receive_all(&first.cq, &received, SENDERS as u32 * WINDOW, post);
+    });
 }
