@@ -1,8 +1,9 @@
 //! Where the processes of one user find each other.
 //!
 //! One file in a directory that only this user may enter. It holds a slot for each process; the
-//! slot's number is part of the process's QP numbers. The file is read and written under flock(2),
-//! never mapped, so that nothing done to it can crash a reader.
+//! slot's number is part of the process's QP numbers. A process has its slot's bytes locked as long
+//! as it lives, and nobody waits for a lock, as who has it may be stopped. The file is never mapped,
+//! so that nothing done to it can crash a reader.
 
 use crate::identity::{Identity, name, prefix, user};
 use crate::memory::records::PROCESSES;
@@ -13,12 +14,14 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Where the directories of all users are.
 const PLACE: &str = "/dev/shm";
 
-/// Bytes of a slot in the file: process, segment's file descriptor, start time.
-const SLOT_BYTES: u64 = 16;
+/// Bytes of a slot in the file: process, segment's file descriptor, start time, and a sum of these, by which half a
+/// slot is told from a whole one.
+const SLOT_BYTES: u64 = 24;
 
 /// A process that uses the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +52,24 @@ impl Member {
         let mut bytes = [0; SLOT_BYTES as usize];
         bytes[..4].copy_from_slice(&self.pid.to_ne_bytes());
         bytes[4..8].copy_from_slice(&self.fd.to_ne_bytes());
-        bytes[8..].copy_from_slice(&self.start_time.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&self.start_time.to_ne_bytes());
+        bytes[16..].copy_from_slice(&self.sum().to_ne_bytes());
         bytes
     }
 
-    fn from_bytes(bytes: [u8; SLOT_BYTES as usize]) -> Member {
+    /// The member that a slot tells, if it tells one.
+    fn from_bytes(bytes: [u8; SLOT_BYTES as usize]) -> Option<Member> {
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let start_time = u64::from(word(8)) | u64::from(word(12)) << 32;
-        Member { pid: word(0), fd: word(4), start_time }
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let member = Member { pid: word(0), fd: word(4), start_time: long(8) };
+        (member.pid != 0 && member.sum() == long(16)).then_some(member)
+    }
+
+    fn sum(&self) -> u64 {
+        let ids = u64::from(self.pid) | u64::from(self.fd) << 32;
+        // Fibonacci hashing, of each word by itself.
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        (ids.wrapping_mul(FACTOR) ^ self.start_time).wrapping_mul(FACTOR)
     }
 }
 
@@ -93,28 +106,29 @@ pub(crate) struct Registry {
 }
 
 /// Files of a fabric's directory.
-const REGISTRY: &str = "registry";
+const REGISTRY: &str = "members";
 const ALIVE: &str = "alive";
 
-/// The file, locked until dropped.
-struct Locked<'a>(&'a File);
+/// How long a process that removes a fabric is waited for by one that begins it.
+const PATIENCE: Duration = Duration::from_millis(500);
 
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        // SAFETY: a file of our own.
-        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+/// Takes the lock of a slot's bytes for whoever has this file open, if nobody else has it. It goes when the last of them
+/// ends, however that is.
+fn lock_bytes(file: &File, at: u64) -> io::Result<bool> {
+    // SAFETY: integers, which may be zero.
+    let mut range: libc::flock = unsafe { std::mem::zeroed() };
+    range.l_type = libc::F_WRLCK as _;
+    range.l_whence = libc::SEEK_SET as _;
+    (range.l_start, range.l_len) = (at as _, SLOT_BYTES as _);
+    // SAFETY: a file of our own, and a struct that lives.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } == 0 {
+        return Ok(true);
     }
-}
-
-fn lock(file: &File) -> io::Result<Locked<'_>> {
-    // SAFETY: a file of our own.
-    while unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } != 0 {
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+        _ => Err(error),
     }
-    Ok(Locked(file))
 }
 
 /// The directory of this process's fabric.
@@ -198,9 +212,14 @@ fn try_lock(file: &File, lock: i32) -> io::Result<bool> {
 impl Registry {
     /// Opens the registry of this process's fabric, making it where it is missing.
     pub(crate) fn open() -> io::Result<Registry> {
+        let begin = Instant::now();
         loop {
             match Registry::open_in(directory()?) {
                 Ok(Some(registry)) => return Ok(registry),
+                Ok(None) if begin.elapsed() > PATIENCE => {
+                    let why = "a process that removes this fabric's folder in /dev/shm does not go on";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                }
                 // The last process to leave has just removed it.
                 Ok(None) => std::thread::yield_now(),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -224,19 +243,19 @@ impl Registry {
 
     /// In the child of a fork(2), which is none of the fabric's processes: it keeps nothing alive.
     pub(crate) fn forget(&self) {
-        // SAFETY: the child's own copy of the descriptor; nobody there uses the file.
-        unsafe { libc::close(self.alive.as_raw_fd()) };
+        for file in [&self.alive, &self.file] {
+            // SAFETY: the child's own copy of the descriptor; nobody there uses the file.
+            unsafe { libc::close(file.as_raw_fd()) };
+        }
     }
 
     /// Takes a slot for this process, with this segment.
     pub(crate) fn join(&self, fd: u32) -> io::Result<u32> {
-        let _locked = lock(&self.file)?;
         let me = Member::of(std::process::id(), fd)?
             .ok_or_else(|| io::Error::other("/proc/self/stat does not tell when this process started"))?;
         for place in 0..PROCESSES as u32 {
             let slot = (self.first + place) % PROCESSES as u32;
-            let taken = self.read(slot)?.map_or(Ok(false), |member| member.is_alive())?;
-            if !taken {
+            if lock_bytes(&self.file, self.at(slot))? {
                 self.write(slot, me)?;
                 return Ok(slot);
             }
@@ -246,32 +265,24 @@ impl Registry {
 
     /// Gives the slot back. The last process to leave removes the fabric.
     pub(crate) fn leave(&self, slot: u32) -> io::Result<()> {
-        {
-            let _locked = lock(&self.file)?;
-            self.write(slot, FREE)?;
-        }
+        self.write(slot, FREE)?;
         remove_if_unused(&self.directory, &self.alive)
     }
 
     /// The process in a slot, if any; it may be dead.
     pub(crate) fn find(&self, slot: u32) -> io::Result<Option<Member>> {
-        let _locked = lock(&self.file)?;
-        Ok(self.read(slot)?.filter(|member| member.pid != 0))
+        let mut bytes = [0; SLOT_BYTES as usize];
+        match self.file.read_exact_at(&mut bytes, self.at(slot)) {
+            Ok(()) => Ok(Member::from_bytes(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Where in the file a slot begins.
     fn at(&self, slot: u32) -> u64 {
         let place = (slot + PROCESSES as u32 - self.first) % PROCESSES as u32;
         u64::from(place) * SLOT_BYTES
-    }
-
-    fn read(&self, slot: u32) -> io::Result<Option<Member>> {
-        let mut bytes = [0; SLOT_BYTES as usize];
-        match self.file.read_exact_at(&mut bytes, self.at(slot)) {
-            Ok(()) => Ok(Some(Member::from_bytes(bytes))),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     fn write(&self, slot: u32, member: Member) -> io::Result<()> {
@@ -288,7 +299,11 @@ mod tests {
     #[test]
     fn a_member_survives_its_bytes() {
         let member = Member { pid: 77, fd: 5, start_time: 0x1122_3344_5566_7788 };
-        assert_eq!(Member::from_bytes(member.to_bytes()), member);
+        assert_eq!(Member::from_bytes(member.to_bytes()), Some(member));
+        let mut half = member.to_bytes();
+        half[..8].copy_from_slice(&[9; 8]);
+        assert_eq!(Member::from_bytes(half), None);
+        assert_eq!(Member::from_bytes(FREE.to_bytes()), None);
     }
 
     #[test]
@@ -298,6 +313,21 @@ mod tests {
         assert!(is_alive(me));
         assert!(!is_alive(Member { start_time: me.start_time + 1, ..me }));
         assert!(!is_alive(FREE));
+    }
+
+    #[test]
+    fn a_slot_is_free_when_nobody_has_the_file_open() {
+        let directory = std::env::temp_dir().join(format!("doorbell-slots-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory can be made");
+        let open = || Registry::open_in(directory.clone()).expect("it is there").expect("nobody removes it");
+        let (one, other) = (open(), open());
+        let slot = one.join(3).expect("there is one");
+        assert_ne!(other.join(3).expect("there is another"), slot);
+        // As one that is killed: it has not given the slot back.
+        drop(one);
+        assert_eq!(open().join(3).expect("there is one"), slot);
+        drop(other);
+        std::fs::remove_dir_all(&directory).expect("it can be removed");
     }
 
     proptest::proptest! {
