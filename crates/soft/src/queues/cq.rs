@@ -96,7 +96,7 @@ struct State {
     /// The rings, of which the last is the one in the record: who had begun to tell of something may still put it
     /// into one before.
     rings: Vec<OwnRing>,
-    /// Receive queues of which completions were told before they were the next, and up to which RECV.
+    /// Receive queues of which completions were told that were not the next yet, and how many.
     owing: Vec<(Arc<QpShare>, u64)>,
     looked: Instant,
 }
@@ -448,7 +448,8 @@ impl State {
     fn take_from_lane(&mut self, before: Option<u64>) -> Option<ibv_wc> {
         let lane = self.lane.as_ref()?;
         let mut found = None;
-        while found.is_none() && before.is_none_or(|before| lane.user.rq.next() < before) {
+        let before = before.unwrap_or(u64::MAX).min(lane.until);
+        while found.is_none() && (lane.user.rq.next() < before || lane.user.rq.has_late()) {
             let Some(taken) = lane.user.rq.take_next() else { break };
             found = lane.user.received(&taken);
         }
@@ -461,10 +462,11 @@ impl State {
     /// A completion of which was told before it was the next of its queue.
     fn take_owed(&mut self) -> Option<ibv_wc> {
         for n in 0..self.owing.len() {
-            let (user, until) = &self.owing[n];
+            let (user, count) = &mut self.owing[n];
             let Some(taken) = user.rq.take_next() else { continue };
             let wc = user.received(&taken);
-            if user.rq.next() >= *until {
+            *count -= 1;
+            if *count == 0 {
                 self.owing.swap_remove(n);
             }
             return wc;
@@ -485,18 +487,24 @@ impl State {
         if user.uses_srq {
             return None;
         }
-        let Some(position) = what.position_from(user.rq.next()) else {
-            return user.rq.take_passed_over().and_then(|taken| user.received(&taken));
-        };
-        let taken = user.rq.take_next();
-        // Those before it are complete soon, or it is passed over that they are not.
-        if user.rq.next() <= position {
-            match self.owing.iter_mut().find(|(other, _)| other.num == user.num) {
-                Some((_, until)) => *until = (*until).max(position + 1),
-                None => self.owing.push((user.clone(), position + 1)),
+        let is_lane = |lane: &&Lane| lane.user.num == user.num;
+        if self.lane.as_ref().filter(is_lane).is_some_and(|lane| what.is_before(lane.until)) {
+            return None;
+        }
+        // As many completions as were told of, whichever these are: no more, as the CQ has no room for what was told
+        // of what is taken already.
+        let owing = self.owing.iter_mut().find(|(other, _)| other.num == user.num);
+        match (owing, user.rq.take_next()) {
+            (_, Some(taken)) => user.received(&taken),
+            (Some((_, count)), None) => {
+                *count += 1;
+                None
+            }
+            (None, None) => {
+                self.owing.push((user.clone(), 1));
+                None
             }
         }
-        taken.and_then(|taken| user.received(&taken))
     }
 
     fn take_own(&mut self) -> Option<ibv_wc> {

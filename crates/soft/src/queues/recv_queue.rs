@@ -412,11 +412,6 @@ impl RecvQueue {
         }
     }
 
-    /// Takes the completion of a RECV that was passed over, if there is one.
-    pub(crate) fn take_passed_over(&self) -> Option<Taken> {
-        if self.has_late() { self.take_late(&mut lock(&self.state)) } else { None }
-    }
-
     fn take_late(&self, state: &mut State) -> Option<Taken> {
         for n in 0..state.late.len() {
             let index = state.late[n];
@@ -508,12 +503,18 @@ impl RecvQueue {
             }
             match slot.state().phase() {
                 Phase::Done if self.is_lost(&RecvDone::of(slot)) => self.release(state, index),
-                Phase::Claimed(who) if self.process.is_gone(who) => {
+                Phase::Claimed(_) if self.is_abandoned(slot) => {
                     let _ = self.offer(state, index);
                 }
                 _ => {}
             }
         }
+    }
+
+    /// Whether a process that has ended had begun to fill a slot, and not ended that before itself.
+    fn is_abandoned(&self, slot: &RqSlot) -> bool {
+        let state = slot.state();
+        matches!(state.phase(), Phase::Claimed(who) if self.process.is_gone(who)) && slot.state() == state
     }
 
     /// Whether nobody will take a completion.
@@ -535,9 +536,8 @@ impl RecvQueue {
         for index in 0..self.capacity {
             let Some(position) = state.entries[index as usize].position.checked_sub(1) else { continue };
             let Some(slot) = self.slot(state.place, index) else { continue };
-            match slot.state().phase() {
-                Phase::Claimed(who) if self.process.is_gone(who) => {}
-                _ => continue,
+            if !self.is_abandoned(slot) {
+                continue;
             }
             if self.senders == Senders::One {
                 self.restore(state, index, slot, position);

@@ -68,10 +68,9 @@ impl What {
         self.distance(position) == 0
     }
 
-    /// Its position, where that is this one or a later one.
-    pub(crate) fn position_from(self, position: u64) -> Option<u64> {
-        let distance = self.distance(position);
-        (distance < 1 << (POSITION_BITS - 1)).then_some(position + distance)
+    /// Whether it is a RECV before this position.
+    pub(crate) fn is_before(self, position: u64) -> bool {
+        self.distance(position) >= 1 << (POSITION_BITS - 1)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
 use doorbell_abi::CEnum;
 use doorbell_verbs::*;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::{Duration, Instant};
 
 const DEPTH: u32 = 4;
@@ -229,7 +229,7 @@ const WINDOW: u32 = 8;
 fn send_all(received: &AtomicU32, post: impl Fn(u32)) {
     for n in 0..EACH {
         let begin = Instant::now();
-        while n - received.load(Relaxed) >= WINDOW {
+        while n - received.load(Acquire) >= WINDOW {
             assert!(begin.elapsed() < Duration::from_secs(20), "{n} of {EACH}");
             std::thread::yield_now();
         }
@@ -258,9 +258,11 @@ fn receive_all(cq: &Cq, received: &[AtomicU32], depth: u32, post: impl Fn(u64)) 
         assert!(posted.remove(&wc.wr_id), "RECV {} completes twice", wc.wr_id);
         let (sender, n) =
             (u32::from_be(wc.imm_data) as usize % SENDERS, u32::from_be(wc.imm_data) / SENDERS as u32);
-        assert_eq!(n, received[sender].fetch_add(1, Relaxed), "sender {sender}");
+        assert_eq!(n, received[sender].load(Relaxed), "sender {sender}");
         posted.insert(next);
         post(next);
+        // Only now there is a RECV for what it sends next.
+        received[sender].fetch_add(1, Release);
     }
 }
 
@@ -270,14 +272,29 @@ fn numbered(sender: usize, n: u32) -> SendOp {
 
 #[test]
 fn datagrams_of_many_senders_arrive_each_once() {
-    const RECVS: u32 = 2 * SENDERS as u32 * WINDOW;
+    // The CQ has room for the completions of all RECVs, and for no more.
+    let cap = QpCap { max_recv_wr: RECVS, ..CAP };
+    let alone = Side::new(process(), QpType::Ud, cap, RECVS);
+    receive_datagrams(&alone);
+    drop(alone);
+    let (with_another, another) = {
+        let side = Side::new(process(), QpType::Ud, cap, RECVS);
+        let another = side.beside();
+        (side, another)
+    };
+    receive_datagrams(&with_another);
+    drop(another);
+}
+
+const RECVS: u32 = SENDERS as u32 * WINDOW;
+
+fn receive_datagrams(side: &Side) {
     let memory = buffer(process());
-    let side = Side::new(process(), QpType::Ud, QpCap { max_recv_wr: RECVS, ..CAP }, 64);
     side.connect_ud();
     let received: [AtomicU32; SENDERS] = Default::default();
     std::thread::scope(|scope| {
         for sender in 0..SENDERS {
-            let (side, received) = (&side, &received[sender]);
+            let received = &received[sender];
             scope.spawn(move || {
                 let own = Side::new(process(), QpType::Ud, CAP, 64);
                 own.connect_ud();
