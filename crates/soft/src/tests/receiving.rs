@@ -237,10 +237,9 @@ fn send_all(received: &AtomicU32, post: impl Fn(u32)) {
     }
 }
 
-/// Receives what all senders send, each in order, with `depth` RECVs that `post` posts.
+/// Receives what all senders send, each in order, with `depth` RECVs that are posted, and others that `post` posts.
 fn receive_all(cq: &Cq, received: &[AtomicU32], depth: u32, post: impl Fn(u64)) {
     let all = SENDERS as u32 * EACH;
-    (0..depth.into()).for_each(&post);
     let mut posted: std::collections::HashSet<u64> = (0..depth.into()).collect();
     let begin = Instant::now();
     let mut wcs = [doorbell_abi::ibv_wc::default(); 16];
@@ -292,6 +291,9 @@ fn receive_datagrams(side: &Side) {
     let memory = buffer(process());
     side.connect_ud();
     let received: [AtomicU32; SENDERS] = Default::default();
+    let post = |n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room");
+    // A datagram that finds none is lost.
+    (0..RECVS.into()).for_each(post);
     std::thread::scope(|scope| {
         for sender in 0..SENDERS {
             let received = &received[sender];
@@ -311,7 +313,6 @@ fn receive_datagrams(side: &Side) {
                 process().paths.remove(ah);
             });
         }
-        let post = |n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room");
         receive_all(&side.cq, &received, RECVS, post);
     });
 }
@@ -329,6 +330,8 @@ fn an_srq_serves_many_senders_each_in_order() {
     };
     let sides = [&first, &beside(), &beside()];
     let received: [AtomicU32; SENDERS] = Default::default();
+    let post = |n| srq.post(n, &recv_sge(&memory)).expect("there is room");
+    (0..sizes.depth.into()).for_each(post);
     std::thread::scope(|scope| {
         for sender in 0..SENDERS {
             let (side, received) = (sides[sender], &received[sender]);
@@ -344,7 +347,6 @@ fn an_srq_serves_many_senders_each_in_order() {
                 });
             });
         }
-        let post = |n| srq.post(n, &recv_sge(&memory)).expect("there is room");
         receive_all(&first.cq, &received, SENDERS as u32 * WINDOW, post);
     });
 }
