@@ -184,20 +184,23 @@ impl Responder<'_> {
     }
 
     /// [`check_enabled`] as the QP's record has it.
+    #[inline]
     fn check_enabled(&self, need: AccessFlags, va: u64) -> Result<(), Fault> {
         let access = AccessFlags::from_bits_truncate(self.qp.access.load(Relaxed));
         let max_dest_rd_atomic = self.qp.max_dest_rd_atomic.load(Relaxed).min(u8::MAX.into());
         check_enabled(need, va, access, max_dest_rd_atomic as u8)
     }
 
+    #[inline]
     fn find(&self, caches: &mut Caches, key: u32) -> Option<Place> {
         match self.owner {
-            Owner::This => caches.regions.find(&self.process.regions, key),
+            Owner::This => caches.regions.find(&self.process.regions, key).copied(),
             Owner::Peer(_) => find_in(self.segment, key),
         }
     }
 
     /// Where `len` bytes of a region are for this process.
+    #[inline]
     fn far(&self, caches: &mut Caches, place: &Place, offset: u64, len: u64) -> Option<Far> {
         match (self.owner, place.shared) {
             (Owner::This, _) => Some(Far::Mapped((place.host + offset) as *mut u8)),
@@ -376,7 +379,7 @@ impl Responder<'_> {
             return self.take(rq, front, done, &Carried::gather(header, message.pieces));
         }
         let completer = self.completer();
-        let Some(claim) = front.claim(completer.claimer) else { return Ok(false) };
+        let Some(claim) = front.claim(&completer) else { return Ok(false) };
         let mut filled = Ok(());
         let mut at = 0;
         for (far, len) in &buffers.places {
@@ -418,8 +421,8 @@ impl Responder<'_> {
     }
 
     fn completer(&self) -> Completer<'_> {
-        let Responder { owner, segment, qp, .. } = *self;
-        Completer { owner, segment, qp, claimer: self.process.claimer }
+        let Responder { owner, segment, qp, qpn, .. } = *self;
+        Completer { owner, segment, qp, qpn, claimer: self.process.claimer }
     }
 
     /// Takes a RECV and completes it; `false` where somebody else has taken it.
@@ -431,7 +434,7 @@ impl Responder<'_> {
         carried: &Carried,
     ) -> Result<bool, Refusal> {
         let completer = self.completer();
-        let Some(claim) = front.claim(completer.claimer) else { return Ok(false) };
+        let Some(claim) = front.claim(&completer) else { return Ok(false) };
         let complete = completer.complete(&claim, done, carried);
         self.after_take(rq);
         if complete { Ok(true) } else { Err(Refusal::CqFull) }
@@ -495,7 +498,7 @@ impl Responder<'_> {
             let event_type = EVENT_QP_LAST_WQE_REACHED;
             tell(self.owner, fd, EventRecord { event_type, index, generation });
         }
-        flush(&self.completer(), self.qpn);
+        flush(&self.completer());
     }
 }
 

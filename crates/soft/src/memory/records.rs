@@ -119,6 +119,8 @@ pub(crate) struct RqRecord {
     pub(crate) slots: AtomicU64,
     /// Where the ring begins that tells the slot of each RECV; 0 where the slots are that ring themselves.
     pub(crate) order: AtomicU64,
+    /// Where the only sender's `Turn` is; 0 where there may be several.
+    pub(crate) turn: AtomicU64,
     /// Written by the owner.
     pub(crate) posted: Line<PostedRecvs>,
     /// Written by senders.
@@ -139,10 +141,19 @@ pub(crate) struct PostedRecvs {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct TakenRecvs {
-    /// Taken by messages, at least.
+    /// Taken by messages, at least, where several senders take them.
     pub(crate) head: AtomicU64,
     /// A value that `polled` had.
     pub(crate) polled_seen: AtomicU64,
+}
+
+/// Which RECV is next for the only sender, and whether it is filling it. On a cache line of its own, which nobody else
+/// looks at while messages come.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Turn {
+    /// A `SlotState` of `rings/recvs.rs`, posted or claimed.
+    pub(crate) state: AtomicU64,
 }
 
 /// A value on a cache line of its own.
@@ -215,6 +226,7 @@ impl MrRecord {
     }
 
     /// Reads the record as a whole; `None` where it does not hold still.
+    #[inline]
     pub(crate) fn read<T>(&self, read: impl Fn(&MrRecord) -> T) -> Option<T> {
         for _ in 0..1000 {
             let before = self.sequence.load(Acquire);

@@ -29,6 +29,7 @@ impl Place {
     }
 
     /// Checks an access; returns the distance of its first byte from the region's.
+    #[inline]
     pub(crate) fn check(&self, pd: u32, addr: u64, len: u64, need: AccessFlags) -> Result<u64, KeyError> {
         self.region.check(pd, addr, len, need)?;
         Ok(addr - self.region.addr)
@@ -124,27 +125,34 @@ fn show(record: &MrRecord, key: u32, region: &Region, host: u64, shared: Option<
 #[derive(Debug, Default)]
 pub(crate) struct RegionCache {
     epoch: u64,
-    entries: [Option<(u32, Place)>; 4],
+    entries: [Option<Place>; 4],
 }
 
 impl RegionCache {
     /// [`Regions::find`].
-    pub(crate) fn find(&mut self, regions: &Regions, key: u32) -> Option<Place> {
+    #[inline]
+    pub(crate) fn find(&mut self, regions: &Regions, key: u32) -> Option<&Place> {
+        let at = Keys::slot_of(key)? % self.entries.len();
+        let known = self.entries[at].as_ref().is_some_and(|place| place.key == key);
+        if !known || regions.epoch.load(Acquire) != self.epoch {
+            self.look_up(regions, key, at)?;
+        }
+        self.entries[at].as_ref()
+    }
+
+    #[cold]
+    fn look_up(&mut self, regions: &Regions, key: u32, at: usize) -> Option<()> {
         let epoch = regions.epoch.load(Acquire);
         if epoch != self.epoch {
             *self = RegionCache { epoch, ..RegionCache::default() };
         }
-        let entry = &mut self.entries[Keys::slot_of(key)? % 4];
-        if let Some((_, place)) = entry.filter(|(known, _)| *known == key) {
-            return Some(place);
-        }
-        let place = regions.find(key)?;
-        *entry = Some((key, place));
-        Some(place)
+        self.entries[at] = Some(regions.find(key)?);
+        Some(())
     }
 }
 
 /// The region with this key in a peer's segment.
+#[inline]
 pub(crate) fn find_in(segment: &Segment, key: u32) -> Option<Place> {
     let record = segment.mr(Keys::slot_of(key)?)?;
     let place = record.read(|r| {

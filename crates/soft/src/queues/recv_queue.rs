@@ -16,12 +16,11 @@ use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
 use crate::rings::completions::What;
 use crate::rings::recvs::{
-    Carried, Completer, Phase, RecvDone, SlotState, Slots, flush, limit_event, order_cell, stride,
-    write_posted,
+    Carried, Completer, Phase, RecvDone, SlotState, flush, limit_event, order_cell, stride, write_posted,
 };
 use crate::sync::lock;
 use doorbell_abi::CEnum;
-use doorbell_verbs::{AccessFlags, QpState, Sge, WcStatus};
+use doorbell_verbs::{AccessFlags, QpState, Sge};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
@@ -96,8 +95,10 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     slots: u64,
-    /// 0 where there is none.
+    /// The ring that orders the slots; 0 where there is none.
     order: u64,
+    /// The turn of the only sender; 0 where there may be several.
+    turn: u64,
     capacity: u32,
     max_sge: u32,
 }
@@ -123,11 +124,11 @@ impl Place {
     fn alloc(process: &Process, sizes: Sizes, senders: Senders) -> Result<Place, Errno> {
         let capacity = sizes.depth.max(1).next_power_of_two();
         let slots = process.heap.alloc(u64::from(capacity) * stride(sizes.max_sge)).ok_or(ENOMEM)?;
-        let order = match senders {
-            Senders::One => 0,
-            _ => process.heap.alloc(u64::from(capacity) * 8).ok_or(ENOMEM)?,
+        let (order, turn) = match senders {
+            Senders::One => (0, process.heap.alloc(size_of::<Turn>() as u64).ok_or(ENOMEM)?),
+            _ => (process.heap.alloc(u64::from(capacity) * 8).ok_or(ENOMEM)?, 0),
         };
-        let place = Place { slots, order, capacity, max_sge: sizes.max_sge };
+        let place = Place { slots, order, turn, capacity, max_sge: sizes.max_sge };
         place.clear(process);
         Ok(place)
     }
@@ -145,15 +146,36 @@ impl Place {
                 cell.store(0, Relaxed);
             }
         }
+        if let Some(turn) = self.turn(process) {
+            turn.set_state(SlotState::FREE);
+        }
+    }
+
+    /// The turn of the only sender.
+    fn turn<'a>(&self, process: &'a Process) -> Option<&'a Turn> {
+        process.segment.in_heap(self.turn).filter(|_| self.turn != 0)
+    }
+
+    /// Takes the only sender its turn, if it is not filling a slot.
+    fn end_turn(&self, process: &Process) {
+        if let Some(turn) = self.turn(process) {
+            let state = turn.state();
+            if state.phase() == Phase::Posted {
+                turn.change(state, SlotState::FREE);
+            }
+        }
     }
 
     /// Whether somebody who may go on has begun to fill a slot.
     fn is_being_filled(&self, process: &Process) -> bool {
-        (0..self.capacity).any(|index| {
+        let is_filled =
+            |state: SlotState| matches!(state.phase(), Phase::Claimed(who) if !process.is_gone(who));
+        let is_slot_filled = |index: u32| {
             let at = self.slots + u64::from(index) * stride(self.max_sge);
-            let state = process.segment.in_heap::<RqSlot>(at).map(RqSlot::state);
-            matches!(state.map(SlotState::phase), Some(Phase::Claimed(who)) if !process.is_gone(who))
-        })
+            process.segment.in_heap::<RqSlot>(at).is_some_and(|slot| is_filled(slot.state()))
+        };
+        self.turn(process).is_some_and(|turn| is_filled(turn.state()))
+            || (0..self.capacity).any(is_slot_filled)
     }
 
     /// Gives it back, at once or when all have ended who fill its slots.
@@ -172,6 +194,9 @@ impl Place {
         process.heap.free(self.slots, u64::from(self.capacity) * stride(self.max_sge));
         if self.order != 0 {
             process.heap.free(self.order, u64::from(self.capacity) * 8);
+        }
+        if self.turn != 0 {
+            process.heap.free(self.turn, size_of::<Turn>() as u64);
         }
     }
 }
@@ -233,7 +258,7 @@ impl RecvQueue {
         sweep(process);
         let record = process.segment.rq(index as usize).ok_or(EINVAL)?;
         let place = Place::alloc(process, sizes, senders)?;
-        let tail = record.taken.0.head.load(Relaxed);
+        let tail = record.posted.0.tail.load(Relaxed);
         record.max_sge.store(sizes.max_sge, Relaxed);
         record.pd.store(pd, Relaxed);
         record.limit.store(0, Relaxed);
@@ -262,6 +287,11 @@ impl RecvQueue {
         record.generation.fetch_add(1, Relaxed);
         record.slots.store(place.slots, Relaxed);
         record.order.store(place.order, Relaxed);
+        record.turn.store(place.turn, Relaxed);
+        record.taken.0.head.store(tail, Relaxed);
+        if let Some(turn) = place.turn(self.process) {
+            turn.set_state(SlotState::posted(tail, self.generation()));
+        }
         record.posted.0.tail.store(tail, Relaxed);
         record.posted.0.polled.store(tail, Relaxed);
         record.taken.0.polled_seen.store(tail, Relaxed);
@@ -352,10 +382,12 @@ impl RecvQueue {
     /// Position of the first RECV that nobody has taken yet, for sure.
     pub(crate) fn first_untaken(&self) -> u64 {
         let state = lock(&self.state);
+        let turn = state.place.turn(self.process);
         let is_posted = |position: u64| {
             let posted = SlotState::posted(position, self.generation());
             let slot = self.slot(state.place, state.index_of(position));
             slot.is_some_and(|slot| slot.state().phase_of(posted) == Some(Phase::Posted))
+                && !turn.is_some_and(|turn| turn.is_at(position))
         };
         (self.next()..state.tail).find(|position| is_posted(*position)).unwrap_or(state.tail)
     }
@@ -530,8 +562,16 @@ impl RecvQueue {
     pub(crate) fn recover(&self) {
         let mut state = lock(&self.state);
         let state = &mut *state;
-        if u64::from(state.outstanding) == self.posted() {
-            return;
+        match state.place.turn(self.process) {
+            Some(turn) => {
+                self.recover_turn(state, turn);
+                // Nobody else claims slots.
+                if !self.is_in_error() {
+                    return;
+                }
+            }
+            None if u64::from(state.outstanding) == self.posted() => return,
+            None => {}
         }
         for index in 0..self.capacity {
             let Some(position) = state.entries[index as usize].position.checked_sub(1) else { continue };
@@ -540,7 +580,7 @@ impl RecvQueue {
                 continue;
             }
             if self.senders == Senders::One {
-                self.restore(state, index, slot, position);
+                self.restore(state, position);
                 continue;
             }
             state.late.retain(|late| *late != index);
@@ -550,27 +590,54 @@ impl RecvQueue {
         }
     }
 
-    /// Posts a RECV again where it was. The only sender had begun to fill it, so none behind it is taken but by who
-    /// flushes the queue; then it is flushed too.
-    fn restore(&self, state: &State, index: u32, slot: &RqSlot, position: u64) {
-        write_posted(self.process.segment, slot, self.sges_of(state, index));
-        slot.set_state(SlotState::posted(position, self.generation()));
-        let head = &self.record.taken.0.head;
-        let back = head.compare_exchange(position + 1, position, SeqCst, Relaxed);
-        let Some(qp) = self.process.segment.qp(self.index as usize) else { return };
-        let (segment, claimer) = (self.process.segment, self.process.claimer);
-        let completer = Completer { owner: Owner::This, segment, qp, claimer };
-        let qpn = qp_num(self.process.slot, self.index);
-        if back.is_err_and(|head| head != position)
-            && let Some(slots) = Slots::of(self.process.segment, self.record)
-            && let Some(front) = slots.posted_at(position, self.generation())
-            && let Some(claim) = front.claim(completer.claimer)
-        {
-            let done = RecvDone::failed(qpn, qp.generation.load(Relaxed), WcStatus::WrFlushErr);
-            completer.complete(&claim, done, &Carried::NONE);
+    /// The same of the only sender, who claims slots in its turn.
+    fn recover_turn(&self, state: &State, turn: &Turn) {
+        let before = turn.state();
+        let Phase::Claimed(who) = before.phase() else { return };
+        if !self.process.is_gone(who) {
+            return;
         }
-        if qp.state.load(SeqCst) == QpState::Err.to_c() {
-            flush(&completer, qpn);
+        let at = (self.next()..state.tail).find(|position| turn.is_at(*position));
+        let is_done = |position: u64| {
+            let slot = self.slot(state.place, state.index_of(position));
+            let posted = SlotState::posted(position, self.generation());
+            slot.and_then(|slot| slot.state().phase_of(posted)) == Some(Phase::Done)
+        };
+        let undone = at.filter(|position| !is_done(*position));
+        if let Some(position) = undone {
+            self.write_again(state, position);
+        }
+        // A RECV whose completion was taken is behind it, too.
+        turn.change(before, undone.map_or(before.next(), |at| SlotState::posted(at, self.generation())));
+        self.flush_if_in_error();
+    }
+
+    /// Posts a RECV again where it was: who flushed the queue had begun to fill it.
+    fn restore(&self, state: &State, position: u64) {
+        self.write_again(state, position);
+        self.flush_if_in_error();
+    }
+
+    fn write_again(&self, state: &State, position: u64) {
+        let index = state.index_of(position);
+        if let Some(slot) = self.slot(state.place, index) {
+            write_posted(self.process.segment, slot, self.sges_of(state, index));
+            slot.set_state(SlotState::posted(position, self.generation()));
+        }
+    }
+
+    fn is_in_error(&self) -> bool {
+        let qp = self.process.segment.qp(self.index as usize);
+        qp.is_some_and(|qp| qp.state.load(SeqCst) == QpState::Err.to_c())
+    }
+
+    fn flush_if_in_error(&self) {
+        let (segment, claimer) = (self.process.segment, self.process.claimer);
+        if self.is_in_error()
+            && let Some(qp) = segment.qp(self.index as usize)
+        {
+            let qpn = qp_num(self.process.slot, self.index);
+            flush(&Completer { owner: Owner::This, segment, qp, qpn, claimer });
         }
     }
 
@@ -581,7 +648,9 @@ impl RecvQueue {
         let tail = state.tail;
         // Who has seen the queue of before takes nothing from now on.
         self.record.generation.fetch_add(1, SeqCst);
-        let mut filled = false;
+        old.end_turn(self.process);
+        let is_claimed = |turn: &Turn| matches!(turn.state().phase(), Phase::Claimed(_));
+        let mut filled = old.turn(self.process).is_some_and(is_claimed);
         for index in 0..self.capacity {
             let Some(slot) = self.slot(old, index) else { continue };
             let before = slot.state();
@@ -599,7 +668,6 @@ impl RecvQueue {
             old.clear(self.process);
             old
         };
-        self.record.taken.0.head.store(tail, SeqCst);
         *state = State::new(place, tail);
         self.late.store(0, Relaxed);
         self.begin(place, tail);
@@ -653,6 +721,7 @@ impl Drop for RecvQueue {
         let state = lock(&self.state);
         self.record.generation.fetch_add(1, SeqCst);
         self.record.capacity.store(0, Release);
+        state.place.end_turn(self.process);
         for index in 0..self.capacity {
             if let Some(slot) = self.slot(state.place, index) {
                 let before = slot.state();
@@ -661,7 +730,6 @@ impl Drop for RecvQueue {
                 }
             }
         }
-        self.record.taken.0.head.store(state.tail, SeqCst);
         state.place.free(self.process);
     }
 }

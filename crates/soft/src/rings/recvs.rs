@@ -3,6 +3,10 @@
 //! Nobody waits for anybody here, as whoever is waited for may be stopped. The owner posts a slot;
 //! who has a message for it claims it by a compare-and-swap that names the claimer, fills it, and
 //! marks it done. What a claimer that ended has left is put right by the owner.
+//!
+//! Where only one sender takes RECVs it claims them elsewhere, in its [`Turn`], so that the cache
+//! line which the owner watches is written once for a message. Who flushes the queue claims slots,
+//! but not the one whose turn it is: the sender sees that the QP is in Err, or is seen to be there.
 
 use super::completions;
 use crate::fabric::peer::Owner;
@@ -11,7 +15,7 @@ use crate::memory::records::*;
 use crate::memory::segment::Segment;
 use crate::memory::transfer::Piece;
 use doorbell_abi::CEnum;
-use doorbell_verbs::{Sge, WcOpcode, WcStatus};
+use doorbell_verbs::{QpState, Sge, WcOpcode, WcStatus};
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 
 /// `IBV_EVENT_SRQ_LIMIT_REACHED`.
@@ -84,6 +88,17 @@ impl SlotState {
         }
     }
 
+    /// The position that it is of, as far as it is counted.
+    fn position(self) -> u64 {
+        self.0 & ((1 << POSITION_BITS) - 1)
+    }
+
+    /// The same of the RECV behind it.
+    pub(crate) fn next(self) -> SlotState {
+        let position = (self.position() as u32).wrapping_add(1);
+        SlotState(self.without_phase() & !((1 << POSITION_BITS) - 1) | u64::from(position) | 1 << PHASE_AT)
+    }
+
     /// The phase of the RECV that was posted as this; `None` where the slot is no longer its.
     pub(crate) fn phase_of(self, posted: SlotState) -> Option<Phase> {
         (self.without_phase() == posted.without_phase()).then(|| self.phase())
@@ -105,6 +120,27 @@ impl RqSlot {
     }
 }
 
+impl Turn {
+    pub(crate) fn state(&self) -> SlotState {
+        SlotState(self.state.load(Acquire))
+    }
+
+    pub(crate) fn set_state(&self, state: SlotState) {
+        self.state.store(state.0, Release);
+    }
+
+    /// Changes the state, unless somebody else has.
+    pub(crate) fn change(&self, from: SlotState, to: SlotState) -> bool {
+        self.state.compare_exchange(from.0, to.0, SeqCst, Relaxed).is_ok()
+    }
+
+    /// Whether the sender is filling the RECV at this position, or has begun to.
+    pub(crate) fn is_at(&self, position: u64) -> bool {
+        let state = SlotState(self.state.load(SeqCst));
+        matches!(state.phase(), Phase::Claimed(_)) && state.position() == u64::from(position as u32)
+    }
+}
+
 /// Bytes between the slots of a queue.
 pub(crate) fn stride(max_sge: u32) -> u64 {
     let words = 2 + 2 * u64::from(max_sge);
@@ -119,7 +155,16 @@ pub(crate) struct Slots<'a> {
     capacity: u32,
     max_sge: u32,
     first: u64,
-    order: u64,
+    takes: Takes<'a>,
+}
+
+/// How RECVs are taken.
+#[derive(Clone, Copy)]
+enum Takes<'a> {
+    /// By one sender, in its turn.
+    Alone(&'a Turn),
+    /// By whoever comes first, in the order that a ring at this place tells.
+    Together(u64),
 }
 
 /// Why a queue has no RECV for a message.
@@ -127,7 +172,7 @@ pub(crate) struct Slots<'a> {
 pub(crate) enum NoRecv {
     /// None is posted.
     Empty,
-    /// Its records make no sense.
+    /// Its records make no sense, or what a sender that has ended was doing has still to be put right.
     Nonsense,
 }
 
@@ -147,41 +192,63 @@ pub(crate) struct Claim<'a> {
     posted: SlotState,
     index: u32,
     position: u64,
+    /// Where it was claimed, if not in the slot.
+    turn: Option<&'a Turn>,
 }
 
 impl<'a> Slots<'a> {
     /// Those of a queue; `None` where there is none.
+    #[inline]
     pub(crate) fn of(segment: &'a Segment, record: &'a RqRecord) -> Option<Slots<'a>> {
         let capacity = record.capacity.load(Acquire);
-        capacity.is_power_of_two().then(|| Slots {
-            segment,
-            record,
-            capacity,
-            max_sge: record.max_sge.load(Relaxed).min(1024),
-            first: record.slots.load(Relaxed),
-            order: record.order.load(Relaxed),
-        })
+        if !capacity.is_power_of_two() {
+            return None;
+        }
+        let takes = match record.turn.load(Relaxed) {
+            0 => Takes::Together(record.order.load(Relaxed)),
+            at => Takes::Alone(segment.in_heap(at)?),
+        };
+        let max_sge = record.max_sge.load(Relaxed).min(1024);
+        let first = record.slots.load(Relaxed);
+        Some(Slots { segment, record, capacity, max_sge, first, takes })
     }
 
     /// The slot with this index, where the numbers make sense.
+    #[inline]
     pub(crate) fn slot(&self, index: u32) -> Option<&'a RqSlot> {
-        let at = u64::from(index & (self.capacity - 1)).checked_mul(stride(self.max_sge))?;
+        let at = u64::from(index & (self.capacity - 1)) * stride(self.max_sge);
         self.segment.in_heap(self.first.checked_add(at)?)
     }
 
     /// Which slot the RECV at a position is in; `None` where none was posted there yet.
     fn index_of(&self, position: u64) -> Result<Option<u32>, NoRecv> {
         let at = position & u64::from(self.capacity - 1);
-        if self.order == 0 {
-            return Ok(Some(at as u32));
-        }
-        let cell: Option<&AtomicU64> = self.order.checked_add(at * 8).and_then(|at| self.segment.in_heap(at));
+        let Takes::Together(order) = self.takes else { return Ok(Some(at as u32)) };
+        let cell: Option<&AtomicU64> = order.checked_add(at * 8).and_then(|at| self.segment.in_heap(at));
         let named = cell.ok_or(NoRecv::Nonsense)?.load(Acquire);
         Ok(order_index(named, position))
     }
 
     /// The oldest RECV that nobody has taken, in a queue that is still of this generation.
+    #[inline]
     pub(crate) fn front(&self, generation: u32) -> Result<Front<'a>, NoRecv> {
+        let Takes::Alone(turn) = self.takes else { return self.front_of_order(generation) };
+        let posted = turn.state();
+        if posted != SlotState::posted(posted.position(), generation) {
+            let is_of_now =
+                posted.without_phase() == SlotState::posted(posted.position(), generation).without_phase();
+            return Err(if is_of_now { NoRecv::Nonsense } else { NoRecv::Empty });
+        }
+        let position = posted.position();
+        let index = position as u32 & (self.capacity - 1);
+        let slot = self.slot(index).ok_or(NoRecv::Nonsense)?;
+        if slot.state() != posted {
+            return Err(NoRecv::Empty);
+        }
+        Ok(Front { slots: *self, slot, index, position, posted })
+    }
+
+    fn front_of_order(&self, generation: u32) -> Result<Front<'a>, NoRecv> {
         let head = &self.record.taken.0.head;
         // Each round helps one claimer that has not come that far itself, of which there are no more than slots.
         for _ in 0..=2 * self.capacity {
@@ -205,22 +272,42 @@ impl<'a> Slots<'a> {
         Err(NoRecv::Nonsense)
     }
 
-    /// The RECV of a position, if nobody has taken it.
-    pub(crate) fn posted_at(&self, position: u64, generation: u32) -> Option<Front<'a>> {
-        let index = self.index_of(position).ok()??;
-        let (slot, posted) = (self.slot(index)?, SlotState::posted(position, generation));
-        let is_posted = slot.state().phase_of(posted) == Some(Phase::Posted);
-        is_posted.then_some(Front { slots: *self, slot, index, position, posted })
-    }
-
     fn advance(&self, from: u64) {
         let head = &self.record.taken.0.head;
         let _ = head.compare_exchange(from, from.wrapping_add(1), AcqRel, Relaxed);
     }
 
+    /// The oldest RECV, for who flushes the queue, from this position on; not the one that the only sender fills.
+    fn to_flush(&self, generation: u32, from: &mut u64) -> Option<Front<'a>> {
+        let Takes::Alone(turn) = self.takes else { return self.front_of_order(generation).ok() };
+        for _ in 0..=self.capacity {
+            let position = *from;
+            *from = u64::from((position as u32).wrapping_add(1));
+            let index = position as u32 & (self.capacity - 1);
+            let (slot, posted) = (self.slot(index)?, SlotState::posted(position, generation));
+            match slot.state().phase_of(posted)? {
+                Phase::Free => return None,
+                Phase::Posted if !turn.is_at(position) => {
+                    return Some(Front { slots: *self, slot, index, position, posted });
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Where the only sender is.
+    fn turn_position(&self) -> u64 {
+        match self.takes {
+            Takes::Alone(turn) => turn.state().position(),
+            Takes::Together(_) => 0,
+        }
+    }
+
     /// Whether completions that are found in the slots are as many as their CQ may hold, before the one of this position.
+    #[inline]
     pub(crate) fn is_full(&self, position: u64, cqe: u32) -> bool {
-        let full = |polled: u64| position.saturating_sub(polled) >= u64::from(cqe);
+        let full = |polled: u64| (position as u32).wrapping_sub(polled as u32) >= cqe;
         let seen = &self.record.taken.0.polled_seen;
         if !full(seen.load(Relaxed)) {
             return false;
@@ -286,13 +373,32 @@ impl<'a> Front<'a> {
 
     /// Takes it for this claimer; `None` where somebody else has, or the owner has taken it back. What was read of it before
     /// was posted if this succeeds.
-    pub(crate) fn claim(self, claimer: u32) -> Option<Claim<'a>> {
+    #[inline]
+    pub(crate) fn claim(self, completer: &Completer<'_>) -> Option<Claim<'a>> {
+        let Front { slots, slot, index, position, posted } = self;
+        let Takes::Alone(turn) = slots.takes else { return self.claim_slot(completer.claimer) };
+        if !turn.change(posted, posted.claimed(completer.claimer)) {
+            return None;
+        }
+        // Who flushes sees the turn taken, or this sees the state that it has set before.
+        if completer.qp.state.load(SeqCst) == QpState::Err.to_c() {
+            turn.set_state(posted);
+            flush(completer);
+            return None;
+        }
+        Some(Claim { slot, posted, index, position, turn: Some(turn) })
+    }
+
+    /// The same in the slot itself.
+    fn claim_slot(self, claimer: u32) -> Option<Claim<'a>> {
         let Front { slots, slot, index, position, posted } = self;
         if !slot.change(posted, posted.claimed(claimer)) {
             return None;
         }
-        slots.advance(position);
-        Some(Claim { slot, posted, index, position })
+        if matches!(slots.takes, Takes::Together(_)) {
+            slots.advance(position);
+        }
+        Some(Claim { slot, posted, index, position, turn: None })
     }
 }
 
@@ -396,6 +502,7 @@ pub(crate) struct Completer<'a> {
     pub(crate) owner: Owner<'a>,
     pub(crate) segment: &'a Segment,
     pub(crate) qp: &'a QpRecord,
+    pub(crate) qpn: u32,
     /// Who does it.
     pub(crate) claimer: u32,
 }
@@ -415,6 +522,9 @@ impl Completer<'_> {
         // Read behind the claim: who ends a lane does that before looking for what is claimed.
         let lane = self.qp.lane.load(SeqCst) != 0;
         claim.slot.set_state(claim.posted.done());
+        if let Some(turn) = claim.turn {
+            turn.set_state(claim.posted.next());
+        }
         let cq = self.qp.cq.load(Relaxed);
         let Some(record) = self.segment.cq(cq as usize) else { return false };
         if !lane {
@@ -432,8 +542,8 @@ impl Completer<'_> {
 
 /// Completes all RECVs of a queue with `WrFlushErr`: its QP is in Err. Done by the owner or by the
 /// peer whose request put it there.
-pub(crate) fn flush(completer: &Completer<'_>, qpn: u32) {
-    let Completer { segment, qp, claimer, .. } = *completer;
+pub(crate) fn flush(completer: &Completer<'_>) {
+    let Completer { segment, qp, qpn, claimer, .. } = *completer;
     let Some(record) = segment.rq(qp.rq.load(Relaxed) as usize) else { return };
     if qp.uses_srq.load(Relaxed) != 0 {
         return;
@@ -441,10 +551,11 @@ pub(crate) fn flush(completer: &Completer<'_>, qpn: u32) {
     let generation = record.generation.load(Acquire);
     let Some(slots) = Slots::of(segment, record) else { return };
     let done = RecvDone::failed(qpn, qp.generation.load(Relaxed), WcStatus::WrFlushErr);
+    let mut from = slots.turn_position();
     // Where the owner goes on posting it flushes what it posts.
     for _ in 0..2 * u64::from(slots.capacity) {
-        let Ok(front) = slots.front(generation) else { return };
-        if let Some(claim) = front.claim(claimer)
+        let Some(front) = slots.to_flush(generation, &mut from) else { return };
+        if let Some(claim) = front.claim_slot(claimer)
             && !completer.complete(&claim, done, &Carried::NONE)
         {
             return;

@@ -284,7 +284,7 @@ impl Qp {
 
     fn flush_recvs(&self) {
         let Process { segment, claimer, .. } = *self.requester.process;
-        flush(&Completer { owner: Owner::This, segment, qp: self.record, claimer }, self.num());
+        flush(&Completer { owner: Owner::This, segment, qp: self.record, qpn: self.num(), claimer });
     }
 
     /// A peer's request has put the QP to Err, where that is so.
