@@ -21,22 +21,25 @@ pub struct SendShape {
 impl SendShape {
     /// The length of the message, where the state, the transport, the queue's sizes and the length
     /// allow it. lkeys are looked at when the work request is carried out.
+    #[inline(always)]
     pub fn check(&self, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
         self.check_offered(wr)?;
         // Those of a list that is too long are not looked at: they need not be there.
         let (sges, most) = (wr.sg_list.len(), self.max_send_sge);
         if sges > most as usize {
-            return Err(VerbsError::Invalid(format!("{sges} SGEs in a send work request, at most {most}")));
+            return Err(invalid(|| format!("{sges} SGEs in a send work request, at most {most}")));
         }
         self.check_message(wr, wr.length(), wr.flags.contains(SendFlags::INLINE))
     }
 
     /// The same of a work request whose payload is inline and was copied already: `len` bytes of it.
+    #[inline]
     pub fn check_copied(&self, wr: &SendWr<'_>, len: usize) -> Result<u32, VerbsError> {
         self.check_offered(wr)?;
         self.check_message(&SendWr { sg_list: &[], ..*wr }, len as u64, true)
     }
 
+    #[inline(always)]
     fn check_message(&self, wr: &SendWr<'_>, len: u64, inline: bool) -> Result<u32, VerbsError> {
         let len = self.check_length(wr, len, inline)?;
         self.check_dest(wr.dest)?;
@@ -44,55 +47,65 @@ impl SendShape {
     }
 
     /// Whether the state and the transport allow the verb.
+    #[inline(always)]
     fn check_offered(&self, wr: &SendWr<'_>) -> Result<(), VerbsError> {
         if matches!(self.state, QpState::Reset | QpState::Init | QpState::Rtr) {
-            return Err(VerbsError::Invalid(format!(
-                "ibv_post_send on a QP in state {:?}; it must be in Rts",
-                self.state
-            )));
+            return Err(invalid(|| {
+                format!("ibv_post_send on a QP in state {:?}; it must be in Rts", self.state)
+            }));
         }
         let opcode = wr.op.opcode();
         if opcode.is_offered_by(self.qp_type) { Ok(()) } else { Err(verb_not_offered(opcode, self.qp_type)) }
     }
 
     /// The length of a work request's message, where it is allowed.
+    #[inline(always)]
     fn check_length(&self, wr: &SendWr<'_>, len: u64, inline: bool) -> Result<u32, VerbsError> {
         let opcode = wr.op.opcode();
-        let refuse = |why: String| Err(VerbsError::Invalid(why));
         if len > u64::from(MAX_MESSAGE_BYTES) {
-            return refuse(format!("a message of {len} bytes, at most {MAX_MESSAGE_BYTES}"));
+            return Err(invalid(|| format!("a message of {len} bytes, at most {MAX_MESSAGE_BYTES}")));
         }
         if self.qp_type == QpType::Ud && len > u64::from(self.path_mtu.bytes()) {
             let mtu = self.path_mtu.bytes();
-            return refuse(format!("a UD message of {len} bytes, at most the MTU of {mtu}"));
+            return Err(invalid(|| format!("a UD message of {len} bytes, at most the MTU of {mtu}")));
         }
         if opcode.is_atomic() && (len != 8 || wr.sg_list.len() != 1) {
             let sges = wr.sg_list.len();
-            return refuse(format!("an atomic needs one SGE of 8 bytes, got {sges} with {len} bytes"));
+            return Err(invalid(|| {
+                format!("an atomic needs one SGE of 8 bytes, got {sges} with {len} bytes")
+            }));
         }
         if inline {
             if opcode.returns_data() {
-                return refuse(format!("{opcode:?} cannot be inline, only SEND and WRITE can"));
+                return Err(invalid(|| format!("{opcode:?} cannot be inline, only SEND and WRITE can")));
             }
             if len > u64::from(self.max_inline_data) {
-                return refuse(format!("{len} bytes inline, at most {}", self.max_inline_data));
+                return Err(invalid(|| format!("{len} bytes inline, at most {}", self.max_inline_data)));
             }
         }
         Ok(len as u32)
     }
 
+    #[inline(always)]
     fn check_dest(&self, dest: Option<UdDest>) -> Result<(), VerbsError> {
         match (self.qp_type, dest) {
-            (QpType::Ud, None) => Err(VerbsError::Invalid("a UD SEND needs a destination".into())),
+            (QpType::Ud, None) => Err(invalid(|| "a UD SEND needs a destination".into())),
             (QpType::Ud, Some(dest)) if dest.qpn > 0xff_ffff => {
-                Err(VerbsError::Invalid(format!("destination QP {:#x} is over 24 bits", dest.qpn)))
+                Err(invalid(|| format!("destination QP {:#x} is over 24 bits", dest.qpn)))
             }
             (QpType::Rc | QpType::Uc, Some(_)) => {
-                Err(VerbsError::Invalid(format!("a work request on {} takes no destination", self.qp_type)))
+                Err(invalid(|| format!("a work request on {} takes no destination", self.qp_type)))
             }
             _ => Ok(()),
         }
     }
+}
+
+/// A refusal; what it says is made out of the way of what is not refused.
+#[cold]
+#[inline(never)]
+fn invalid(why: impl FnOnce() -> String) -> VerbsError {
+    VerbsError::Invalid(why())
 }
 
 /// Whether RECVs may be posted to a QP's own receive queue: in every state but Reset.

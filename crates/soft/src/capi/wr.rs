@@ -17,6 +17,7 @@ const _: () = {
 ///
 /// # Safety
 /// The list has `count` entries and lives as long as the result.
+#[inline(always)]
 pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [Sge], Errno> {
     match usize::try_from(count) {
         Ok(0) => Ok(&[]),
@@ -30,6 +31,7 @@ pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a 
 ///
 /// # Safety
 /// As for [`sges`]; the address handle, where the QP is UD, is one of ours.
+#[inline(always)]
 pub(crate) unsafe fn rust_wr<'a>(wr: &'a ibv_send_wr, qp_type: QpType) -> Result<SendWr<'a>, Errno> {
     let imm = u32::from_be(wr.imm_data);
     // SAFETY: the members are integers and a pointer: any bytes are good for each.

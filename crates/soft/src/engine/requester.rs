@@ -82,13 +82,14 @@ impl Requester {
     pub(crate) fn not_moved(&self, scratch: &Scratch, dest_qpn: u32, cause: Unreachable) -> Outcome {
         // The process may have ended meanwhile, and another have taken its place.
         let peer = scratch.peer.as_deref().filter(|peer| peer.slot == slot_of(dest_qpn));
-        match peer.and_then(|peer| self.responder(Some(peer), dest_qpn)) {
+        match peer.and_then(|peer| self.responder(Some(peer), dest_qpn, false)) {
             Some(responder) => self.conclude(&responder, cause.into()),
             None => self.silence(),
         }
     }
 
     /// The local memory of a work request, where its lkeys hold.
+    #[inline(always)]
     fn find_pieces(&self, cache: &mut RegionCache, pieces: &mut Vec<Piece>, request: &Request<'_>) -> bool {
         if let Some(bytes) = request.inline {
             pieces.push(Piece { addr: bytes.as_ptr() as u64, len: bytes.len() });
@@ -112,6 +113,7 @@ impl Requester {
         true
     }
 
+    #[inline(always)]
     fn deliver(
         &self,
         scratch: &mut Scratch,
@@ -123,8 +125,10 @@ impl Requester {
             return scratch.in_turn(self.silence());
         };
         let Scratch { caches, batch, peer, .. } = scratch;
-        let reached =
-            self.responder(peer.as_deref(), dest_qpn).filter(|responder| self.reaches(responder, route));
+        let takes_recv = request.wr.op.opcode().consumes_recv();
+        let reached = self
+            .responder(peer.as_deref(), dest_qpn, takes_recv)
+            .filter(|responder| self.reaches(responder, route));
         let Some(responder) = reached else { return scratch.in_turn(self.silence()) };
         let message =
             Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: route.grh.as_ref() };
@@ -157,21 +161,25 @@ impl Requester {
         }
     }
 
-    /// The responder `qpn` in that process, or in this one.
-    fn responder<'a>(&self, peer: Option<&'a Peer>, qpn: u32) -> Option<Responder<'a>> {
+    /// The responder `qpn` in that process, or in this one, of a message that takes a RECV or of another.
+    #[inline(always)]
+    fn responder<'a>(&self, peer: Option<&'a Peer>, qpn: u32, takes_recv: bool) -> Option<Responder<'a>> {
         let (owner, segment) = match peer {
             Some(peer) => (Owner::Peer(peer), &peer.segment),
             None => (Owner::This, self.process.segment),
         };
         let qp = segment.qp(index_of(qpn) as usize)?;
         // Before anything else is read of the QP: whoever resets it meanwhile makes another of it.
-        let rq = segment.rq(qp.rq.load(Acquire) as usize);
-        let rq_generation = rq.map_or(0, |rq| rq.generation.load(Acquire));
+        let rq_generation = match takes_recv {
+            true => segment.rq(qp.rq.load(Acquire) as usize)?.generation.load(Acquire),
+            false => 0,
+        };
         let generation = qp.generation.load(Acquire);
         Some(Responder { process: self.process, owner, segment, qp, qpn, generation, rq_generation })
     }
 
     /// Makes `scratch.peer` the process of `qpn`, `None` for this one; `false` where there is none.
+    #[inline(always)]
     fn find_peer(&self, scratch: &mut Scratch, qpn: u32) -> bool {
         let slot = slot_of(qpn);
         if slot == self.process.slot {
@@ -188,6 +196,7 @@ impl Requester {
     }
 
     /// Whether the responder takes what this requester sends at all.
+    #[inline(always)]
     fn reaches(&self, responder: &Responder<'_>, route: &Route) -> bool {
         let qp = responder.qp;
         if !receives(qp.state.load(Acquire)) || qp.qp_type.load(Relaxed) != self.qp_type.to_c() {

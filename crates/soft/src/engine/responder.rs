@@ -96,7 +96,7 @@ pub(super) struct Responder<'a> {
     pub(super) segment: &'a Segment,
     pub(super) qp: &'a QpRecord,
     pub(super) qpn: u32,
-    /// Of the QP, and of its receive queue, when it was found to take what comes.
+    /// Of the QP, and of its receive queue where the message takes a RECV, when it was found to take what comes.
     pub(super) generation: u32,
     pub(super) rq_generation: u32,
 }
@@ -166,6 +166,7 @@ impl Responder<'_> {
 
     /// Memory that an rkey names, where the access is allowed. No rkey is looked at where no byte
     /// is accessed (IB specification vol. 1, 9.7.5.2.4).
+    #[inline(always)]
     fn remote(
         &self,
         caches: &mut Caches,
@@ -184,14 +185,14 @@ impl Responder<'_> {
     }
 
     /// [`check_enabled`] as the QP's record has it.
-    #[inline]
+    #[inline(always)]
     fn check_enabled(&self, need: AccessFlags, va: u64) -> Result<(), Fault> {
         let access = AccessFlags::from_bits_truncate(self.qp.access.load(Relaxed));
         let max_dest_rd_atomic = self.qp.max_dest_rd_atomic.load(Relaxed).min(u8::MAX.into());
         check_enabled(need, va, access, max_dest_rd_atomic as u8)
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, caches: &mut Caches, key: u32) -> Option<Place> {
         match self.owner {
             Owner::This => caches.regions.find(&self.process.regions, key).copied(),
@@ -200,7 +201,7 @@ impl Responder<'_> {
     }
 
     /// Where `len` bytes of a region are for this process.
-    #[inline]
+    #[inline(always)]
     fn far(&self, caches: &mut Caches, place: &Place, offset: u64, len: u64) -> Option<Far> {
         match (self.owner, place.shared) {
             (Owner::This, _) => Some(Far::Mapped((place.host + offset) as *mut u8)),
@@ -259,33 +260,34 @@ impl Responder<'_> {
 
     /// A WRITE with immediate: it takes a RECV, whose buffers stay as they are.
     fn write_with_imm(&self, message: &Message<'_>, far: Far) -> Result<(), Refusal> {
-        let rq = self.rq()?;
+        let slots = self.slots()?;
         let len = message.request.len;
         // Nobody else writes there or takes from the queue between the two, as RC and UC have one sender; from an SRQ
         // another may take the last RECV, and the WRITE is repeated then.
-        self.front(rq)?;
+        self.front(&slots)?;
         if len > 0 {
             transfer::write(message.pieces, far)?;
         }
         let opcode = WcOpcode::RecvWriteWithImm.to_c() as u8;
         let done = RecvDone { opcode, byte_len: len, ..self.completion(message) };
         loop {
-            if self.take(rq, self.front(rq)?, done, &Carried::NONE)? {
+            if self.take(self.front(&slots)?, done, &Carried::NONE)? {
                 return Ok(());
             }
         }
     }
 
     /// A SEND.
+    #[inline]
     fn receive(&self, caches: &mut Caches, message: &Message<'_>) -> Result<(), Refusal> {
-        let rq = self.rq()?;
+        let slots = self.slots()?;
         loop {
-            let front = self.front(rq)?;
-            let taken = match self.find_buffers(caches, rq, &front, message) {
-                Ok(buffers) => self.take_and_fill(rq, front, message, &buffers)?,
+            let front = self.front(&slots)?;
+            let taken = match self.find_buffers(caches, &slots, &front, message) {
+                Ok(buffers) => self.take_and_fill(front, message, &buffers)?,
                 Err(refusal) => match self.recv_status(refusal, message.qp_type) {
                     // What is wrong is wrong with this RECV, if nobody else has taken it meanwhile.
-                    Some(status) if self.take(rq, front, self.failed(status), &Carried::NONE)? => {
+                    Some(status) if self.take(front, self.failed(status), &Carried::NONE)? => {
                         return Err(refusal);
                     }
                     Some(_) => false,
@@ -300,13 +302,16 @@ impl Responder<'_> {
         }
     }
 
-    fn rq(&self) -> Result<&RqRecord, Refusal> {
-        self.segment.rq(self.qp.rq.load(Relaxed) as usize).ok_or(Refusal::Silence)
+    /// The receive queue.
+    #[inline(always)]
+    fn slots(&self) -> Result<Slots<'_>, Refusal> {
+        let rq = self.segment.rq(self.qp.rq.load(Relaxed) as usize);
+        rq.and_then(|rq| Slots::of(self.segment, rq)).ok_or(Refusal::Silence)
     }
 
     /// The oldest RECV.
-    fn front<'r>(&'r self, rq: &'r RqRecord) -> Result<Front<'r>, Refusal> {
-        let slots = Slots::of(self.segment, rq).ok_or(Refusal::Silence)?;
+    #[inline(always)]
+    fn front<'s>(&self, slots: &'s Slots<'s>) -> Result<Front<'s>, Refusal> {
         let front = slots.front(self.rq_generation).map_err(|none| match none {
             NoRecv::Empty => Fault::NoRecv.into(),
             NoRecv::Nonsense => Refusal::Silence,
@@ -324,10 +329,11 @@ impl Responder<'_> {
     }
 
     /// The buffers of a RECV, which are checked for a SEND. Nothing is changed yet.
+    #[inline(always)]
     fn find_buffers(
         &self,
         caches: &mut Caches,
-        rq: &RqRecord,
+        slots: &Slots<'_>,
         front: &Front<'_>,
         message: &Message<'_>,
     ) -> Result<Buffers, Refusal> {
@@ -337,7 +343,7 @@ impl Responder<'_> {
             return Err(Fault::RecvTooSmall.into());
         }
         let carried = total <= CARRIED_BYTES as u64;
-        let (pd, mut at, mut places) = (rq.pd.load(Relaxed), 0, Vec::new());
+        let (pd, mut at, mut places) = (slots.record.pd.load(Relaxed), 0, Vec::new());
         for n in 0..sges {
             if at == total {
                 break;
@@ -364,9 +370,9 @@ impl Responder<'_> {
     }
 
     /// Takes a RECV, fills its buffers and completes it; `false` where somebody else has taken it.
+    #[inline(always)]
     fn take_and_fill(
         &self,
-        rq: &RqRecord,
         front: Front<'_>,
         message: &Message<'_>,
         buffers: &Buffers,
@@ -376,7 +382,9 @@ impl Responder<'_> {
         let flags = common.flags | if has_grh { IBV_WC_GRH as u8 } else { 0 };
         let done = RecvDone { byte_len: buffers.total, flags, ..common };
         if buffers.carried {
-            return self.take(rq, front, done, &Carried::gather(header, message.pieces));
+            let mut carried = Carried::NONE;
+            carried.gather(header, message.pieces);
+            return self.take(front, done, &carried);
         }
         let completer = self.completer();
         let Some(claim) = front.claim(&completer) else { return Ok(false) };
@@ -394,12 +402,13 @@ impl Responder<'_> {
             }
         };
         let complete = completer.complete(&claim, done, &Carried::NONE);
-        self.after_take(rq);
+        self.after_take(claim.record);
         filled?;
         if complete { Ok(true) } else { Err(Refusal::CqFull) }
     }
 
     /// What the completions of all messages have in common.
+    #[inline]
     fn completion(&self, message: &Message<'_>) -> RecvDone {
         let wr = &message.request.wr;
         let imm = wr.op.imm();
@@ -420,23 +429,19 @@ impl Responder<'_> {
         RecvDone::failed(self.qpn, self.generation, status)
     }
 
+    #[inline]
     fn completer(&self) -> Completer<'_> {
         let Responder { owner, segment, qp, qpn, .. } = *self;
         Completer { owner, segment, qp, qpn, claimer: self.process.claimer }
     }
 
     /// Takes a RECV and completes it; `false` where somebody else has taken it.
-    fn take(
-        &self,
-        rq: &RqRecord,
-        front: Front<'_>,
-        done: RecvDone,
-        carried: &Carried,
-    ) -> Result<bool, Refusal> {
+    #[inline(always)]
+    fn take(&self, front: Front<'_>, done: RecvDone, carried: &Carried) -> Result<bool, Refusal> {
         let completer = self.completer();
         let Some(claim) = front.claim(&completer) else { return Ok(false) };
         let complete = completer.complete(&claim, done, carried);
-        self.after_take(rq);
+        self.after_take(claim.record);
         if complete { Ok(true) } else { Err(Refusal::CqFull) }
     }
 
@@ -475,10 +480,10 @@ impl Responder<'_> {
 
     /// Completes the oldest RECV with an error.
     fn fail_recv(&self, status: WcStatus) {
-        let Ok(rq) = self.rq() else { return };
-        while let Ok(front) = self.front(rq) {
+        let Ok(slots) = self.slots() else { return };
+        while let Ok(front) = self.front(&slots) {
             // There is nobody left to tell where this fails.
-            if let Ok(true) | Err(_) = self.take(rq, front, self.failed(status), &Carried::NONE) {
+            if let Ok(true) | Err(_) = self.take(front, self.failed(status), &Carried::NONE) {
                 return;
             }
         }

@@ -45,9 +45,15 @@ pub(crate) enum Unreachable {
 
 /// Copies the pieces to the far side, one after the other. What is written last becomes visible
 /// last: the word, or the byte, that ends the message.
+#[inline]
 pub(crate) fn write(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
     match far {
         Far::Mapped(mut to) => {
+            if let [piece] = pieces {
+                // SAFETY: as below.
+                unsafe { copy_ending_last(piece.addr as *const u8, to, piece.len) };
+                return Ok(());
+            }
             let last = pieces.iter().rposition(|piece| piece.len > 0);
             for (n, piece) in pieces.iter().enumerate() {
                 // SAFETY: both ranges were checked against their regions, which the program keeps
@@ -69,6 +75,7 @@ pub(crate) fn write(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
 }
 
 /// Copies from the far side into the pieces, one after the other.
+#[inline]
 pub(crate) fn read(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
     match far {
         Far::Mapped(mut from) => {
@@ -85,11 +92,37 @@ pub(crate) fn read(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
     }
 }
 
+/// Copies a few bytes, without a call where they are very few.
+///
+/// # Safety
+/// Both ranges are mapped, and do not overlap.
+#[inline(always)]
+pub(crate) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: all within the ranges.
+    unsafe {
+        match len {
+            0 => {}
+            4..8 => {
+                let last = from.add(len - 4).cast::<u32>().read_unaligned();
+                to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned());
+                to.add(len - 4).cast::<u32>().write_unaligned(last);
+            }
+            8..=16 => {
+                let last = from.add(len - 8).cast::<u64>().read_unaligned();
+                to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned());
+                to.add(len - 8).cast::<u64>().write_unaligned(last);
+            }
+            _ => std::ptr::copy_nonoverlapping(from, to, len),
+        }
+    }
+}
+
 /// Copies so that the last word, where it is aligned, or else the last byte is stored after all
 /// others. Aligned words of short messages are stored whole.
 ///
 /// # Safety
 /// Both ranges are mapped.
+#[inline]
 unsafe fn copy_ending_last(from: *const u8, to: *mut u8, len: usize) {
     if len == 0 {
         return;
@@ -118,6 +151,7 @@ unsafe fn copy_ending_last(from: *const u8, to: *mut u8, len: usize) {
 ///
 /// # Safety
 /// Both ranges are mapped.
+#[inline]
 unsafe fn copy_body(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: within the ranges.
     unsafe {

@@ -265,6 +265,7 @@ impl Cq {
     }
 
     /// Shows what is to be seen without the lock.
+    #[inline]
     fn show(&self, state: &State) {
         let late = state.lane.as_ref().is_some_and(|lane| lane.user.rq.has_late());
         let waiting = !state.own.is_empty() || !state.owing.is_empty() || state.rings.len() > 1 || late;
@@ -325,8 +326,9 @@ impl Cq {
             return Err(Errno(libc::EIO));
         }
         while taken < wcs.len() {
-            let Some(wc) = self.take(&mut state) else { break };
-            wcs[taken] = wc;
+            if !self.take(&mut state, &mut wcs[taken]) {
+                break;
+            }
             taken += 1;
         }
         self.show(&state);
@@ -379,22 +381,20 @@ impl Cq {
     }
 
     /// The next completion: the oldest, as far as anybody can tell.
-    fn take(&self, state: &mut State) -> Option<ibv_wc> {
+    #[inline(always)]
+    fn take(&self, state: &mut State, to: &mut ibv_wc) -> bool {
         loop {
             let own = state.own.front().map(|queued| (queued.after, queued.after_lane));
-            if let Some(found) = state.take_from_lane(own.map(|(_, after)| after)) {
-                return Some(found);
-            }
-            if let Some(found) = state.take_owed() {
-                return Some(found);
+            if state.take_from_lane(own.map(|(_, after)| after), to) || state.take_owed(to) {
+                return true;
             }
             match self.next_told(state, own.map(|(after, _)| after)) {
                 Some(what) => {
-                    if let Some(wc) = state.take_told(what, self.process.slot) {
-                        return Some(wc);
+                    if state.take_told(what, self.process.slot, to) {
+                        return true;
                     }
                 }
-                None => return state.take_own(),
+                None => return state.take_own(to),
             }
         }
     }
@@ -445,13 +445,14 @@ impl Cq {
 
 impl State {
     /// A completion of the lane; of a RECV before `before` only, where that is given.
-    fn take_from_lane(&mut self, before: Option<u64>) -> Option<ibv_wc> {
-        let lane = self.lane.as_ref()?;
-        let mut found = None;
+    #[inline(always)]
+    fn take_from_lane(&mut self, before: Option<u64>, to: &mut ibv_wc) -> bool {
+        let Some(lane) = self.lane.as_ref() else { return false };
+        let mut found = false;
         let before = before.unwrap_or(u64::MAX).min(lane.until);
-        while found.is_none() && (lane.user.rq.next() < before || lane.user.rq.has_late()) {
+        while !found && (lane.user.rq.next() < before || lane.user.rq.has_late()) {
             let Some(taken) = lane.user.rq.take_next() else { break };
-            found = lane.user.received(&taken);
+            found = lane.user.received(&taken, to);
         }
         if lane.until != u64::MAX && lane.user.rq.is_through(lane.until) {
             self.lane = None;
@@ -460,75 +461,75 @@ impl State {
     }
 
     /// A completion of which was told before it was the next of its queue.
-    fn take_owed(&mut self) -> Option<ibv_wc> {
+    fn take_owed(&mut self, to: &mut ibv_wc) -> bool {
         for n in 0..self.owing.len() {
             let (user, count) = &mut self.owing[n];
             let Some(taken) = user.rq.take_next() else { continue };
-            let wc = user.received(&taken);
+            let found = user.received(&taken, to);
             *count -= 1;
             if *count == 0 {
                 self.owing.swap_remove(n);
             }
-            return wc;
+            return found;
         }
-        None
+        false
     }
 
-    /// The completion that was told of; `None` where it is of no QP that there is, of no RECV that is posted, or not
-    /// yet the next of its queue.
-    fn take_told(&mut self, what: What, slot: u32) -> Option<ibv_wc> {
+    /// The completion that was told of; not where it is of no QP that there is, of no RECV that is posted, or not yet
+    /// the next of its queue.
+    fn take_told(&mut self, what: What, slot: u32, to: &mut ibv_wc) -> bool {
         let rq = what.rq();
         if rq >= QPS as u32 {
-            let (srq, _) = self.srqs.iter().find(|(srq, _)| srq.index == rq)?;
-            let taken = srq.take_told(what)?;
-            return self.users.get(&taken.done.qpn)?.received(&taken);
+            let srq = self.srqs.iter().find(|(srq, _)| srq.index == rq);
+            let Some(taken) = srq.and_then(|(srq, _)| srq.take_told(what)) else { return false };
+            return self.users.get(&taken.done.qpn).is_some_and(|user| user.received(&taken, to));
         }
-        let user = self.users.get(&qp_num(slot, rq))?;
-        if user.uses_srq {
-            return None;
-        }
+        let user = self.users.get(&qp_num(slot, rq)).filter(|user| !user.uses_srq);
+        let Some(user) = user else { return false };
         let is_lane = |lane: &&Lane| lane.user.num == user.num;
         if self.lane.as_ref().filter(is_lane).is_some_and(|lane| what.is_before(lane.until)) {
-            return None;
+            return false;
         }
         // As many completions as were told of, whichever these are: no more, as the CQ has no room for what was told
         // of what is taken already.
         let owing = self.owing.iter_mut().find(|(other, _)| other.num == user.num);
         match (owing, user.rq.take_next()) {
-            (_, Some(taken)) => user.received(&taken),
+            (_, Some(taken)) => user.received(&taken, to),
             (Some((_, count)), None) => {
                 *count += 1;
-                None
+                false
             }
             (None, None) => {
                 self.owing.push((user.clone(), 1));
-                None
+                false
             }
         }
     }
 
-    fn take_own(&mut self) -> Option<ibv_wc> {
-        let own = self.own.pop_front()?.own;
+    fn take_own(&mut self, to: &mut ibv_wc) -> bool {
+        let Some(Queued { own, .. }) = self.own.pop_front() else { return false };
         if let Some(user) = self.users.get(&own.wc.qp_num) {
             user.freed.fetch_max(own.sends, Relaxed);
         }
-        Some(own.wc)
+        *to = own.wc;
+        true
     }
 }
 
 impl QpShare {
-    /// The completion of a RECV; `None` where it is of a life of the QP that has ended.
-    fn received(&self, taken: &Taken) -> Option<ibv_wc> {
+    /// The completion of a RECV; `false` where it is of a life of the QP that has ended.
+    #[inline(always)]
+    fn received(&self, taken: &Taken, to: &mut ibv_wc) -> bool {
         let Taken { wr_id, done, placed } = taken;
         if done.qpn != self.num || done.generation != self.generation.load(Relaxed) {
-            return None;
+            return false;
         }
         let status = if *placed { done.status.into() } else { WcStatus::LocProtErr.to_c() };
         let opcode = u32::from(done.opcode);
         if let Some(counts) = self.counts.as_ref().filter(|_| done.status == 0) {
             lock(counts).came(done.byte_len, opcode == WcOpcode::RecvWriteWithImm.to_c());
         }
-        Some(ibv_wc {
+        *to = ibv_wc {
             wr_id: *wr_id,
             status,
             opcode,
@@ -539,7 +540,8 @@ impl QpShare {
             wc_flags: (done.flags & !SOLICITED).into(),
             slid: crate::device::lid(),
             ..ibv_wc::default()
-        })
+        };
+        true
     }
 
     /// Whether this tells of one of its RECVs; one of an SRQ is free then.

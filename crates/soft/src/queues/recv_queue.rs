@@ -14,9 +14,11 @@ use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
+use crate::memory::transfer::copy_short;
 use crate::rings::completions::What;
 use crate::rings::recvs::{
-    Carried, Completer, Phase, RecvDone, SlotState, flush, limit_event, order_cell, stride, write_posted,
+    Carried, Completer, Phase, RecvDone, SlotState, expect_write, flush, limit_event, order_cell, stride,
+    write_posted,
 };
 use crate::sync::lock;
 use doorbell_abi::CEnum;
@@ -66,6 +68,8 @@ pub(crate) struct RecvQueue {
     next: AtomicU64,
     /// RECVs that were passed over.
     late: AtomicU32,
+    /// Where the slots begin in the segment.
+    slots: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -234,12 +238,14 @@ impl State {
     }
 
     /// The slot that the RECV at a position is in, or was.
+    #[inline]
     fn index_of(&self, position: u64) -> u32 {
         let at = position & u64::from(self.place.capacity - 1);
         if self.order.is_empty() { at as u32 } else { self.order[at as usize] }
     }
 
     /// Whether the RECV at a position is in this slot, and not complete for the program.
+    #[inline]
     fn holds(&self, index: u32, position: u64) -> bool {
         self.entries[index as usize].position == position.wrapping_add(1)
     }
@@ -275,6 +281,7 @@ impl RecvQueue {
             capacity: place.capacity,
             next: AtomicU64::new(tail),
             late: AtomicU32::new(0),
+            slots: AtomicU64::new(place.slots),
             state: Mutex::new(State::new(place, tail)),
         };
         queue.begin(place, tail);
@@ -296,6 +303,7 @@ impl RecvQueue {
         record.posted.0.polled.store(tail, Relaxed);
         record.taken.0.polled_seen.store(tail, Relaxed);
         self.next.store(tail, Relaxed);
+        self.slots.store(place.slots, Relaxed);
         record.capacity.store(place.capacity, Release);
     }
 
@@ -310,6 +318,7 @@ impl RecvQueue {
     }
 
     /// Posts a RECV.
+    #[inline]
     pub(crate) fn post(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Errno> {
         if sges.len() > self.max_sge as usize {
             return Err(EINVAL);
@@ -338,6 +347,7 @@ impl RecvQueue {
     }
 
     /// Lets senders have the RECV of a slot, behind all others.
+    #[inline]
     fn offer(&self, state: &mut State, index: u32) -> Result<(), Errno> {
         let slot = self.slot(state.place, index).ok_or(EINVAL)?;
         let position = state.tail;
@@ -362,11 +372,15 @@ impl RecvQueue {
     }
 
     /// The slot of the next RECV in order, and its state as long as nobody has a message for it.
+    #[inline]
     pub(crate) fn next_slot(&self) -> Option<(&'static RqSlot, SlotState)> {
-        let state = lock(&self.state);
         let position = self.next();
-        let slot = self.slot(state.place, state.index_of(position))?;
-        Some((slot, SlotState::posted(position, self.generation())))
+        let index = match self.senders {
+            Senders::One => position as u32 & (self.capacity - 1),
+            _ => lock(&self.state).index_of(position),
+        };
+        let at = self.slots.load(Relaxed) + u64::from(index) * stride(self.max_sge);
+        Some((self.process.segment.in_heap(at)?, SlotState::posted(position, self.generation())))
     }
 
     /// Position of the next RECV to complete, where that is in order.
@@ -393,6 +407,7 @@ impl RecvQueue {
     }
 
     /// Takes the completion of the next RECV in order, if there is one.
+    #[inline(always)]
     pub(crate) fn take_next(&self) -> Option<Taken> {
         let mut state = lock(&self.state);
         let state = &mut *state;
@@ -424,6 +439,7 @@ impl RecvQueue {
         }
     }
 
+    #[inline]
     fn pass(&self, position: u64) {
         self.next.store(position + 1, Relaxed);
         self.record.posted.0.polled.store(position + 1, Release);
@@ -501,11 +517,15 @@ impl RecvQueue {
     }
 
     /// Frees the slot of a RECV that is complete, and makes its completion.
+    #[inline(always)]
     fn take(&self, state: &mut State, index: u32, slot: &RqSlot) -> Taken {
+        // It is posted again soon.
+        expect_write(slot);
         let done = RecvDone::of(slot);
         let len = usize::from(done.carried);
         let placed = len == 0 || {
-            let carried = Carried::of(slot, len);
+            let mut carried = Carried::NONE;
+            carried.take(slot, len);
             let entry = state.entries[index as usize];
             let first = index as usize * self.max_sge as usize;
             let sges = &state.sges[first..first + entry.sges as usize];
@@ -751,7 +771,7 @@ fn place(regions: &Regions, pd: u32, cache: &mut RegionCache, sges: &[Sge], carr
         // registered.
         unsafe {
             let from = (payload.addr as *const u8).add(at);
-            std::ptr::copy(from, (found.host + offset) as *mut u8, part);
+            copy_short(from, (found.host + offset) as *mut u8, part);
         }
         at += part;
     }

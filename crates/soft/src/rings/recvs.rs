@@ -13,9 +13,10 @@ use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
 use crate::memory::records::*;
 use crate::memory::segment::Segment;
-use crate::memory::transfer::Piece;
+use crate::memory::transfer::{Piece, copy_short};
 use doorbell_abi::CEnum;
 use doorbell_verbs::{QpState, Sge, WcOpcode, WcStatus};
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 
 /// `IBV_EVENT_SRQ_LIMIT_REACHED`.
@@ -74,11 +75,13 @@ impl SlotState {
     }
 
     /// Position and generation.
+    #[inline]
     fn without_phase(self) -> u64 {
         let claimer = ((1 << CLAIMER_BITS) - 1) << CLAIMER_AT;
         self.0 & !claimer & !(3 << PHASE_AT)
     }
 
+    #[inline]
     pub(crate) fn phase(self) -> Phase {
         match self.0 >> PHASE_AT {
             0 => Phase::Free,
@@ -100,6 +103,7 @@ impl SlotState {
     }
 
     /// The phase of the RECV that was posted as this; `None` where the slot is no longer its.
+    #[inline]
     pub(crate) fn phase_of(self, posted: SlotState) -> Option<Phase> {
         (self.without_phase() == posted.without_phase()).then(|| self.phase())
     }
@@ -117,6 +121,16 @@ impl RqSlot {
     /// Changes the state, unless somebody else has.
     pub(crate) fn change(&self, from: SlotState, to: SlotState) -> bool {
         self.state.compare_exchange(from.0, to.0, SeqCst, Relaxed).is_ok()
+    }
+}
+
+/// Asks for a cache line, as it will be written soon.
+#[inline]
+pub(crate) fn expect_write<T>(line: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which does nothing to memory.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
     }
 }
 
@@ -151,20 +165,14 @@ pub(crate) fn stride(max_sge: u32) -> u64 {
 #[derive(Clone, Copy)]
 pub(crate) struct Slots<'a> {
     segment: &'a Segment,
-    record: &'a RqRecord,
+    pub(crate) record: &'a RqRecord,
     capacity: u32,
     max_sge: u32,
     first: u64,
-    takes: Takes<'a>,
-}
-
-/// How RECVs are taken.
-#[derive(Clone, Copy)]
-enum Takes<'a> {
-    /// By one sender, in its turn.
-    Alone(&'a Turn),
-    /// By whoever comes first, in the order that a ring at this place tells.
-    Together(u64),
+    /// Where the ring is that orders the slots, if there is no turn.
+    order: u64,
+    /// That of the only sender, where there are not several.
+    turn: Option<&'a Turn>,
 }
 
 /// Why a queue has no RECV for a message.
@@ -179,7 +187,7 @@ pub(crate) enum NoRecv {
 /// The oldest RECV that nobody has taken, as it was seen.
 #[derive(Clone, Copy)]
 pub(crate) struct Front<'a> {
-    slots: Slots<'a>,
+    slots: &'a Slots<'a>,
     slot: &'a RqSlot,
     index: u32,
     pub(crate) position: u64,
@@ -188,29 +196,31 @@ pub(crate) struct Front<'a> {
 
 /// A RECV that one has taken.
 pub(crate) struct Claim<'a> {
+    pub(crate) record: &'a RqRecord,
     slot: &'a RqSlot,
     posted: SlotState,
     index: u32,
     position: u64,
     /// Where it was claimed, if not in the slot.
     turn: Option<&'a Turn>,
+    next: Option<&'a RqSlot>,
 }
 
 impl<'a> Slots<'a> {
     /// Those of a queue; `None` where there is none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(segment: &'a Segment, record: &'a RqRecord) -> Option<Slots<'a>> {
         let capacity = record.capacity.load(Acquire);
         if !capacity.is_power_of_two() {
             return None;
         }
-        let takes = match record.turn.load(Relaxed) {
-            0 => Takes::Together(record.order.load(Relaxed)),
-            at => Takes::Alone(segment.in_heap(at)?),
+        let turn = match record.turn.load(Relaxed) {
+            0 => None,
+            at => Some(segment.in_heap(at)?),
         };
         let max_sge = record.max_sge.load(Relaxed).min(1024);
-        let first = record.slots.load(Relaxed);
-        Some(Slots { segment, record, capacity, max_sge, first, takes })
+        let (first, order) = (record.slots.load(Relaxed), record.order.load(Relaxed));
+        Some(Slots { segment, record, capacity, max_sge, first, order, turn })
     }
 
     /// The slot with this index, where the numbers make sense.
@@ -223,16 +233,18 @@ impl<'a> Slots<'a> {
     /// Which slot the RECV at a position is in; `None` where none was posted there yet.
     fn index_of(&self, position: u64) -> Result<Option<u32>, NoRecv> {
         let at = position & u64::from(self.capacity - 1);
-        let Takes::Together(order) = self.takes else { return Ok(Some(at as u32)) };
-        let cell: Option<&AtomicU64> = order.checked_add(at * 8).and_then(|at| self.segment.in_heap(at));
+        if self.turn.is_some() {
+            return Ok(Some(at as u32));
+        }
+        let cell: Option<&AtomicU64> = self.order.checked_add(at * 8).and_then(|at| self.segment.in_heap(at));
         let named = cell.ok_or(NoRecv::Nonsense)?.load(Acquire);
         Ok(order_index(named, position))
     }
 
     /// The oldest RECV that nobody has taken, in a queue that is still of this generation.
-    #[inline]
-    pub(crate) fn front(&self, generation: u32) -> Result<Front<'a>, NoRecv> {
-        let Takes::Alone(turn) = self.takes else { return self.front_of_order(generation) };
+    #[inline(always)]
+    pub(crate) fn front(&'a self, generation: u32) -> Result<Front<'a>, NoRecv> {
+        let Some(turn) = self.turn else { return self.front_of_order(generation) };
         let posted = turn.state();
         if posted != SlotState::posted(posted.position(), generation) {
             let is_of_now =
@@ -245,10 +257,10 @@ impl<'a> Slots<'a> {
         if slot.state() != posted {
             return Err(NoRecv::Empty);
         }
-        Ok(Front { slots: *self, slot, index, position, posted })
+        Ok(Front { slots: self, slot, index, position, posted })
     }
 
-    fn front_of_order(&self, generation: u32) -> Result<Front<'a>, NoRecv> {
+    fn front_of_order(&'a self, generation: u32) -> Result<Front<'a>, NoRecv> {
         let head = &self.record.taken.0.head;
         // Each round helps one claimer that has not come that far itself, of which there are no more than slots.
         for _ in 0..=2 * self.capacity {
@@ -257,7 +269,7 @@ impl<'a> Slots<'a> {
             if let Some(index) = self.index_of(position)? {
                 let slot = self.slot(index).ok_or(NoRecv::Nonsense)?;
                 match slot.state().phase_of(posted) {
-                    Some(Phase::Posted) => return Ok(Front { slots: *self, slot, index, position, posted }),
+                    Some(Phase::Posted) => return Ok(Front { slots: self, slot, index, position, posted }),
                     Some(Phase::Claimed(_) | Phase::Done) => {
                         self.advance(position);
                         continue;
@@ -278,8 +290,8 @@ impl<'a> Slots<'a> {
     }
 
     /// The oldest RECV, for who flushes the queue, from this position on; not the one that the only sender fills.
-    fn to_flush(&self, generation: u32, from: &mut u64) -> Option<Front<'a>> {
-        let Takes::Alone(turn) = self.takes else { return self.front_of_order(generation).ok() };
+    fn unflushed(&'a self, generation: u32, from: &mut u64) -> Option<Front<'a>> {
+        let Some(turn) = self.turn else { return self.front_of_order(generation).ok() };
         for _ in 0..=self.capacity {
             let position = *from;
             *from = u64::from((position as u32).wrapping_add(1));
@@ -288,7 +300,7 @@ impl<'a> Slots<'a> {
             match slot.state().phase_of(posted)? {
                 Phase::Free => return None,
                 Phase::Posted if !turn.is_at(position) => {
-                    return Some(Front { slots: *self, slot, index, position, posted });
+                    return Some(Front { slots: self, slot, index, position, posted });
                 }
                 _ => {}
             }
@@ -298,14 +310,11 @@ impl<'a> Slots<'a> {
 
     /// Where the only sender is.
     fn turn_position(&self) -> u64 {
-        match self.takes {
-            Takes::Alone(turn) => turn.state().position(),
-            Takes::Together(_) => 0,
-        }
+        self.turn.map_or(0, |turn| turn.state().position())
     }
 
     /// Whether completions that are found in the slots are as many as their CQ may hold, before the one of this position.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_full(&self, position: u64, cqe: u32) -> bool {
         let full = |polled: u64| (position as u32).wrapping_sub(polled as u32) >= cqe;
         let seen = &self.record.taken.0.polled_seen;
@@ -353,12 +362,14 @@ fn word_of<'a>(segment: &'a Segment, slot: &'a RqSlot, word: usize) -> Option<&'
 
 impl<'a> Front<'a> {
     /// How many SGEs it has, and for how many bytes.
+    #[inline(always)]
     pub(crate) fn room(&self) -> (u32, u32) {
         let word = self.slot.words[0].load(Relaxed);
         ((word as u32).min(self.slots.max_sge), (word >> 32) as u32)
     }
 
     /// SGE `n`.
+    #[inline(always)]
     pub(crate) fn sge(&self, n: u32) -> Option<Sge> {
         let word = |n: usize| word_of(self.slots.segment, self.slot, n).map(|word| word.load(Relaxed));
         let (addr, halves) = (word(1 + 2 * n as usize)?, word(2 + 2 * n as usize)?);
@@ -366,6 +377,7 @@ impl<'a> Front<'a> {
     }
 
     /// Whether nobody has taken it yet, so that all that was read of it was posted.
+    #[inline]
     pub(crate) fn is_posted(&self) -> bool {
         fence(Acquire);
         self.slot.state() == self.posted
@@ -373,10 +385,10 @@ impl<'a> Front<'a> {
 
     /// Takes it for this claimer; `None` where somebody else has, or the owner has taken it back. What was read of it before
     /// was posted if this succeeds.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn claim(self, completer: &Completer<'_>) -> Option<Claim<'a>> {
         let Front { slots, slot, index, position, posted } = self;
-        let Takes::Alone(turn) = slots.takes else { return self.claim_slot(completer.claimer) };
+        let Some(turn) = slots.turn else { return self.claim_slot(completer.claimer) };
         if !turn.change(posted, posted.claimed(completer.claimer)) {
             return None;
         }
@@ -386,7 +398,8 @@ impl<'a> Front<'a> {
             flush(completer);
             return None;
         }
-        Some(Claim { slot, posted, index, position, turn: Some(turn) })
+        let next = slots.slot(index.wrapping_add(1));
+        Some(Claim { record: slots.record, slot, posted, index, position, turn: Some(turn), next })
     }
 
     /// The same in the slot itself.
@@ -395,10 +408,10 @@ impl<'a> Front<'a> {
         if !slot.change(posted, posted.claimed(claimer)) {
             return None;
         }
-        if matches!(slots.takes, Takes::Together(_)) {
+        if slots.turn.is_none() {
             slots.advance(position);
         }
-        Some(Claim { slot, posted, index, position, turn: None })
+        Some(Claim { record: slots.record, slot, posted, index, position, turn: None, next: None })
     }
 }
 
@@ -427,6 +440,7 @@ impl RecvDone {
         RecvDone { qpn, generation, status: status.to_c() as u8, opcode, ..RecvDone::default() }
     }
 
+    #[inline]
     fn to_words(self) -> [u64; DONE_WORDS] {
         let bytes = [self.flags, self.status, self.opcode, self.carried];
         [
@@ -460,37 +474,57 @@ impl RecvDone {
 
 /// Payload that goes along with a completion.
 pub(crate) struct Carried {
-    words: [u64; CARRIED_WORDS],
+    /// Those of the first `len` bytes are set.
+    words: [MaybeUninit<u64>; CARRIED_WORDS],
     len: usize,
 }
 
 impl Carried {
-    pub(crate) const NONE: Carried = Carried { words: [0; CARRIED_WORDS], len: 0 };
+    pub(crate) const NONE: Carried = Carried { words: [MaybeUninit::uninit(); CARRIED_WORDS], len: 0 };
 
-    /// A header, then pieces of this process's memory: at most [`CARRIED_BYTES`] together.
-    pub(crate) fn gather(header: &[u8], pieces: &[Piece]) -> Carried {
-        let mut words = [0u64; CARRIED_WORDS];
-        let to = words.as_mut_ptr().cast::<u8>();
-        let mut len = 0;
-        let header = Piece { addr: header.as_ptr() as u64, len: header.len() };
-        for piece in std::iter::once(&header).chain(pieces) {
-            let part = piece.len.min(CARRIED_BYTES - len);
-            // SAFETY: at most CARRIED_BYTES in all; the pieces were checked against their regions.
-            unsafe { std::ptr::copy_nonoverlapping(piece.addr as *const u8, to.add(len), part) };
-            len += part;
+    /// Adds a header, then pieces of this process's memory: at most [`CARRIED_BYTES`] together. In place, as a copy of all
+    /// there is room for would cost more than what is there.
+    #[inline(always)]
+    pub(crate) fn gather(&mut self, header: &[u8], pieces: &[Piece]) {
+        if !header.is_empty() {
+            self.add(Piece { addr: header.as_ptr() as u64, len: header.len() });
         }
-        Carried { words, len }
+        pieces.iter().for_each(|piece| self.add(*piece));
     }
 
-    /// What a slot carries, taken over: whoever writes it now cannot change what is checked.
-    pub(crate) fn of(slot: &RqSlot, len: usize) -> Carried {
-        let mut words = [0u64; CARRIED_WORDS];
-        for (to, from) in words.iter_mut().zip(&slot.words[DONE_WORDS..]).take(len.div_ceil(8)) {
-            *to = from.load(Relaxed);
+    #[inline(always)]
+    fn add(&mut self, piece: Piece) {
+        let part = piece.len.min(CARRIED_BYTES - self.len);
+        let last = (self.len + part).div_ceil(8);
+        if last > self.len.div_ceil(8) {
+            // Not all of its bytes need be of the payload.
+            self.words[last - 1].write(0);
         }
-        Carried { words, len: len.min(CARRIED_BYTES) }
+        // SAFETY: at most CARRIED_BYTES in all; the piece was checked against its region.
+        unsafe {
+            let to = self.words.as_mut_ptr().cast::<u8>().add(self.len);
+            copy_short(piece.addr as *const u8, to, part);
+        }
+        self.len += part;
     }
 
+    /// Takes over what a slot carries: whoever writes it now cannot change what is checked.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, slot: &RqSlot, len: usize) {
+        let words = len.min(CARRIED_BYTES).div_ceil(8);
+        for (to, from) in self.words[..words].iter_mut().zip(&slot.words[DONE_WORDS..]) {
+            to.write(from.load(Relaxed));
+        }
+        self.len = len.min(CARRIED_BYTES);
+    }
+
+    #[inline]
+    fn words(&self) -> impl Iterator<Item = u64> {
+        // SAFETY: all words are set of which a byte is.
+        self.words[..self.len.div_ceil(8)].iter().map(|word| unsafe { word.assume_init() })
+    }
+
+    #[inline]
     pub(crate) fn as_piece(&self) -> Piece {
         Piece { addr: self.words.as_ptr() as u64, len: self.len }
     }
@@ -509,14 +543,13 @@ pub(crate) struct Completer<'a> {
 
 impl Completer<'_> {
     /// Completes a RECV; `false` where its CQ could not take that.
+    #[inline(always)]
     pub(crate) fn complete(&self, claim: &Claim<'_>, done: RecvDone, carried: &Carried) -> bool {
         let done = RecvDone { carried: carried.len as u8, ..done };
         for (to, from) in claim.slot.words.iter().zip(done.to_words()) {
             to.store(from, Relaxed);
         }
-        for (to, from) in
-            claim.slot.words[DONE_WORDS..].iter().zip(carried.words).take(carried.len.div_ceil(8))
-        {
+        for (to, from) in claim.slot.words[DONE_WORDS..].iter().zip(carried.words()) {
             to.store(from, Relaxed);
         }
         // Read behind the claim: who ends a lane does that before looking for what is claimed.
@@ -524,6 +557,9 @@ impl Completer<'_> {
         claim.slot.set_state(claim.posted.done());
         if let Some(turn) = claim.turn {
             turn.set_state(claim.posted.next());
+            if let Some(next) = claim.next {
+                expect_write(next);
+            }
         }
         let cq = self.qp.cq.load(Relaxed);
         let Some(record) = self.segment.cq(cq as usize) else { return false };
@@ -554,7 +590,7 @@ pub(crate) fn flush(completer: &Completer<'_>) {
     let mut from = slots.turn_position();
     // Where the owner goes on posting it flushes what it posts.
     for _ in 0..2 * u64::from(slots.capacity) {
-        let Some(front) = slots.to_flush(generation, &mut from) else { return };
+        let Some(front) = slots.unflushed(generation, &mut from) else { return };
         if let Some(claim) = front.claim_slot(claimer)
             && !completer.complete(&claim, done, &Carried::NONE)
         {

@@ -312,7 +312,7 @@ impl Told {
         let (owner, segment) = (Owner::Peer(peer), &peer.segment);
         let qp = segment.qp(index_of(qpn) as usize).expect("its record");
         let rq = segment.rq(qp.rq.load(Relaxed) as usize).expect("its queue");
-        let slots = Slots::of(segment, rq).expect("its slots");
+        let slots = Box::leak(Box::new(Slots::of(segment, rq).expect("its slots")));
         let Ok(front) = slots.front(rq.generation.load(Relaxed)) else { panic!("a RECV") };
         let completer = Completer { owner, segment, qp, qpn, claimer: self.process.claimer };
         let claim = front.claim(&completer).expect("nobody else takes it");

@@ -288,7 +288,7 @@ impl Qp {
     }
 
     /// A peer's request has put the QP to Err, where that is so.
-    #[inline]
+    #[inline(always)]
     fn notice_error(&self, sends: &mut Sends) {
         if self.record.state.load(Relaxed) == QpState::Err.to_c() && sends.state != QpState::Err {
             self.enter_error(sends);

@@ -36,6 +36,7 @@ impl Drop for GivesWay {
 
 impl Qp {
     /// Begins a post of several send work requests; nobody else posts until it is dropped.
+    #[inline(always)]
     pub(crate) fn begin_post(&self) -> Posting<'_> {
         let mut sends = self.sends();
         self.notice_error(&mut sends);
@@ -73,6 +74,7 @@ impl Qp {
 
 impl<'a> Posting<'a> {
     /// Send work requests that still fit.
+    #[inline(always)]
     pub(crate) fn room(&self) -> u64 {
         let used = self.sends.posted.saturating_sub(self.qp.share.freed.load(Relaxed));
         u64::from(self.qp.cap.max_send_wr).saturating_sub(used)
@@ -80,6 +82,7 @@ impl<'a> Posting<'a> {
 
     /// The length of a work request's message, where it may be posted; `inline` is its payload
     /// where that has been copied already.
+    #[inline(always)]
     pub(crate) fn check(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<u32, Errno> {
         let path_mtu = match self.qp.qp_type() {
             QpType::Ud => device::MTU,
@@ -99,6 +102,7 @@ impl<'a> Posting<'a> {
     }
 
     /// Posts one; `inline` as in [`Posting::check`].
+    #[inline(always)]
     pub(crate) fn post(&mut self, wr: &SendWr<'_>, inline: Option<&'a [u8]>) -> Result<(), Errno> {
         let len = self.check(wr, inline)?;
         if self.room() == 0 {
@@ -125,10 +129,12 @@ impl<'a> Posting<'a> {
     /// looking at its memory keeps the other from running as long as the kernel lets it:
     /// milliseconds. So a program that posts one message at a time, as who waits for the answer
     /// does, gives way to a peer that posts on the same processor.
+    #[inline(always)]
     pub(crate) fn gives_way(&self) -> bool {
-        if !self.idle || !self.tells {
-            return false;
-        }
+        self.idle && self.tells && self.meets_peer()
+    }
+
+    fn meets_peer(&self) -> bool {
         let here = self.qp.show_processor();
         !self.qp.will_sleep() && self.qp.peer_posts_on(here, &self.sends)
     }
@@ -136,6 +142,7 @@ impl<'a> Posting<'a> {
 
 impl Drop for Posting<'_> {
     /// The list ends: one doorbell.
+    #[inline(always)]
     fn drop(&mut self) {
         let sends = &mut *self.sends;
         if !sends.scratch.batch.is_empty() {

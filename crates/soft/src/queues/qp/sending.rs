@@ -76,6 +76,7 @@ impl Qp {
     }
 
     /// Completes a send work request, where it asks for that or has failed.
+    #[inline]
     pub(super) fn complete(&self, request: &Request<'_>, status: WcStatus) {
         let wr = &request.wr;
         if !is_signaled(status, wr.flags, self.sq_sig_all) {
@@ -94,6 +95,7 @@ impl Qp {
 
     /// Carries out, gathers or queues a work request of the list being posted; `false` where what is
     /// gathered has to be carried out first.
+    #[inline(always)]
     pub(super) fn try_post(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
         if sends.state != QpState::Rts || !sends.queue.is_empty() {
             self.post_behind(sends, request);
@@ -179,6 +181,7 @@ impl Waiting for Qp {
 }
 
 /// Where a work request goes.
+#[inline(always)]
 fn route(sends: &Sends, paths: &Paths, wr: &SendWr<'_>, len: u32) -> Route {
     let attr = &sends.attr;
     let sq_psn = attr.sq_psn.unwrap_or(0);
