@@ -85,7 +85,7 @@ impl Board {
         if file.metadata()?.uid() != unsafe { libc::geteuid() } {
             return Err(io::Error::from_raw_os_error(libc::EPERM));
         }
-        let board = Board(Sealed::open(&file, BYTES)?);
+        let board = Board(Sealed::open(&file, BYTES, BYTES)?);
         // The process was still running after its file had been opened: the number meant it.
         if board.head().magic.load(Acquire) != MAGIC || !member.is_alive().unwrap_or(false) {
             return Err(missing());

@@ -9,10 +9,10 @@ use super::batch::{Batch, Request};
 use crate::fabric::mapping::ViewCache;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
-use crate::fabric::process::Process;
+use crate::fabric::process::{Process, say_unreachable};
 use crate::memory::records::*;
 use crate::memory::regions::{Place, RegionCache, find_in};
-use crate::memory::segment::Segment;
+use crate::memory::segment::{Segment, Unmapped};
 use crate::memory::transfer::{self, Far, Piece, Unreachable};
 use crate::path::Header;
 use crate::rings::completions::overrun;
@@ -181,7 +181,7 @@ impl Responder<'_> {
         let place = self.find(caches, remote.rkey).ok_or(Fault::Access)?;
         let pd = self.qp.pd.load(Relaxed);
         let offset = place.check(pd, remote.addr, u64::from(len), need).map_err(|_| Fault::Access)?;
-        self.far(caches, &place, offset, u64::from(len)).ok_or(Fault::Access.into())
+        self.far(caches, &place, offset, u64::from(len), Fault::Access)
     }
 
     /// [`check_enabled`] as the QP's record has it.
@@ -200,16 +200,28 @@ impl Responder<'_> {
         }
     }
 
-    /// Where `len` bytes of a region are for this process.
+    /// Where `len` bytes of a region are for this process; it is this fault that they are nowhere.
     #[inline(always)]
-    fn far(&self, caches: &mut Caches, place: &Place, offset: u64, len: u64) -> Option<Far> {
+    fn far(
+        &self,
+        caches: &mut Caches,
+        place: &Place,
+        offset: u64,
+        len: u64,
+        outside: Fault,
+    ) -> Result<Far, Refusal> {
         match (self.owner, place.shared) {
-            (Owner::This, _) => Some(Far::Mapped((place.host + offset) as *mut u8)),
-            (Owner::Peer(_), Some(at)) => {
-                self.segment.in_arena(at.checked_add(offset)?, len).map(Far::Mapped)
-            }
+            (Owner::This, _) => Ok(Far::Mapped((place.host + offset) as *mut u8)),
+            (Owner::Peer(_), Some(at)) => match self.segment.in_arena(at.saturating_add(offset), len) {
+                Ok(address) => Ok(Far::Mapped(address)),
+                Err(Unmapped::Outside) => Err(outside.into()),
+                Err(Unmapped::Refused(error)) => {
+                    say_unreachable(self.qpn, &error);
+                    Err(Refusal::Silence)
+                }
+            },
             (Owner::Peer(peer), None) => {
-                Some(match caches.views.address(&peer.views, &peer.segment, place, offset) {
+                Ok(match caches.views.address(&peer.views, &peer.segment, place, offset) {
                     Some(address) => Far::Mapped(address),
                     None => Far::Foreign { pid: peer.member.pid, addr: place.host.wrapping_add(offset) },
                 })
@@ -233,7 +245,7 @@ impl Responder<'_> {
         if !host.is_multiple_of(8) {
             return Err(Fault::Invalid.into());
         }
-        let far = self.far(caches, &place, offset, 8).ok_or(Fault::Access)?;
+        let far = self.far(caches, &place, offset, 8, Fault::Access)?;
         // Where in the segment the region lies is its owner's word, which need not be true.
         if matches!(far, Far::Mapped(word) if !word.addr().is_multiple_of(8)) {
             return Err(Fault::Access.into());
@@ -358,7 +370,7 @@ impl Responder<'_> {
                 .check(pd, sge.addr, len, AccessFlags::LOCAL_WRITE)
                 .map_err(|_| Fault::RecvProtection)?;
             if !carried {
-                let far = self.far(caches, &place, offset, len).ok_or(Fault::RecvProtection)?;
+                let far = self.far(caches, &place, offset, len, Fault::RecvProtection)?;
                 places.push((far, len as usize));
             }
             at += len;

@@ -1,7 +1,7 @@
 //! Another process that uses the device.
 
 use super::mapping::Views;
-use super::registry::Member;
+use super::registry::{Member, Registry};
 use crate::memory::segment::Segment;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -17,7 +17,9 @@ pub(crate) struct Peer {
     pub(crate) member: Member,
     pub(crate) segment: Segment,
     pub(crate) views: Views,
-    process: OwnedFd,
+    /// By which it is known at once that the process has ended. None of those for which that would take too many files.
+    process: Option<OwnedFd>,
+    registry: &'static Registry,
     dead: AtomicBool,
 }
 
@@ -32,14 +34,8 @@ pub(crate) enum Owner<'a> {
 
 impl Peer {
     /// Opens the segment of `member`, in this slot, which must be of this user.
-    pub(crate) fn open(slot: u32, member: Member) -> io::Result<Peer> {
-        // SAFETY: takes numbers only; the result is a new file descriptor or -1.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, member.pid, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: just opened, owned by nobody else.
-        let process = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+    pub(crate) fn open(slot: u32, member: Member, registry: &'static Registry) -> io::Result<Peer> {
+        let process = open_process(member.pid)?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -55,12 +51,18 @@ impl Peer {
         if !member.is_alive()? {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
-        Ok(Peer { slot, member, segment, views: Views::of(member), process, dead: AtomicBool::new(false) })
+        let (views, dead) = (Views::of(member), AtomicBool::new(false));
+        Ok(Peer { slot, member, segment, views, process, registry, dead })
     }
 
-    /// A file descriptor that becomes readable when the process ends.
-    pub(crate) fn process_fd(&self) -> RawFd {
-        self.process.as_raw_fd()
+    /// A file descriptor that becomes readable when the process ends, if it has one.
+    pub(crate) fn process_fd(&self) -> Option<RawFd> {
+        self.process.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Whether the process is found to have ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.registry.has_ended(self.slot, &self.member)
     }
 
     pub(crate) fn is_dead(&self) -> bool {
@@ -83,4 +85,22 @@ impl Peer {
             OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
         pipe.write_all(bytes)
     }
+}
+
+/// Opens a process; `None` where that would leave too few files for the program.
+fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
+    // SAFETY: takes numbers only; the result is a new file descriptor or -1.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        let error = io::Error::last_os_error();
+        let none_left = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+        return if none_left { Ok(None) } else { Err(error) };
+    }
+    // SAFETY: just opened, owned by nobody else.
+    let process = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the struct is filled in; this cannot fail with these arguments.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    // The kernel gives the lowest number that is free.
+    Ok(((fd as u64) < limit.rlim_cur / 2).then_some(process))
 }

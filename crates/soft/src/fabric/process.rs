@@ -113,16 +113,16 @@ impl Process {
                 Some(peer)
             }
             Err(error) => {
-                say_once(qpn, &error);
+                say_unreachable(qpn, &error);
                 None
             }
         }
     }
 
     /// The process in a slot; `None` where there is none, or no longer.
-    fn open(&self, slot: u32) -> std::io::Result<Option<Peer>> {
+    fn open(&'static self, slot: u32) -> std::io::Result<Option<Peer>> {
         let Some(member) = self.registry.find(slot)? else { return Ok(None) };
-        match Peer::open(slot, member) {
+        match Peer::open(slot, member, &self.registry) {
             Ok(peer) => Ok(Some(peer)),
             // It has ended meanwhile.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT)) => Ok(None),
@@ -140,15 +140,15 @@ fn claimer(slot: u32, member: &Member) -> u32 {
 }
 
 /// Says why a process cannot be reached that lives, for each cause once: programs see no more of it than of one that is gone.
-fn say_once(qpn: u32, error: &std::io::Error) {
+pub(crate) fn say_unreachable(qpn: u32, error: &std::io::Error) {
     static SAID: Mutex<BTreeSet<Option<i32>>> = Mutex::new(BTreeSet::new());
     if lock(&SAID).insert(error.raw_os_error()) {
         let hint = match error.raw_os_error() {
             Some(libc::EMFILE) => {
-                "; ulimit -n says how many files a process may have open, and each peer takes one"
+                "; ulimit -n says how many files a process may have open, and meeting a peer takes one"
             }
             Some(libc::ENOMEM) => {
-                "; ulimit -v says how much a process may map, and each peer takes some hundred gigabytes of addresses"
+                "; ulimit -v says how much a process may map, and each peer takes eight gigabytes of addresses, and those of its buffers"
             }
             _ => "",
         };

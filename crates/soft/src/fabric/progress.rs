@@ -6,13 +6,18 @@
 use super::peer::Peer;
 use crate::sync::lock;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The longest that the thread sleeps while a work request waits: a QP may have been destroyed.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
+const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
+/// The event that wakes it; those of peers are named by where these are.
+const WAKE: u64 = 0;
+/// How often it looks whether peers have ended that it is not told of.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What has work requests that could not be carried out yet.
 pub(crate) trait Waiting: std::fmt::Debug + Send + Sync {
@@ -30,31 +35,41 @@ pub(crate) struct Progress {
     waiting: Mutex<Vec<Arc<dyn Waiting>>>,
     /// Length of `waiting`, to see without the lock that there is nothing.
     count: AtomicUsize,
-    watched: Mutex<Vec<Arc<Peer>>>,
+    watched: Mutex<Vec<Watched>>,
     /// Wakes the thread. Made before the thread is: who has no file descriptor left needs it most.
     wake: OwnedFd,
+    /// All that the thread waits for (epoll(7)).
+    all: OwnedFd,
     /// Whether the thread runs.
     started: Mutex<bool>,
+}
+
+/// A peer that may end.
+#[derive(Clone, Debug)]
+struct Watched {
+    peer: Arc<Peer>,
+    /// Whether the thread is told of that.
+    told: bool,
 }
 
 impl Progress {
     /// Without a thread.
     ///
     /// # Errors
-    /// As eventfd(2).
+    /// As eventfd(2) and epoll_create1(2).
     pub(crate) fn new() -> io::Result<Progress> {
-        // SAFETY: a new file descriptor or -1.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: just opened, owned by nobody else.
-        let wake = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: new file descriptors or -1.
+        let (wake, all) = unsafe {
+            let wake = opened(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?;
+            (wake, opened(libc::epoll_create1(libc::EPOLL_CLOEXEC))?)
+        };
+        wait_for(&all, wake.as_raw_fd(), WAKE)?;
         Ok(Progress {
             waiting: Mutex::default(),
             count: AtomicUsize::new(0),
             watched: Mutex::default(),
             wake,
+            all,
             started: Mutex::new(false),
         })
     }
@@ -100,8 +115,58 @@ impl Progress {
 
     /// Learns of it when the peer ends.
     pub(crate) fn watch(&'static self, peer: Arc<Peer>) {
-        lock(&self.watched).push(peer);
+        let id = id_of(&peer);
+        let told = peer.process_fd().is_some_and(|fd| wait_for(&self.all, fd, id).is_ok());
+        lock(&self.watched).push(Watched { peer, told });
         self.wake();
+    }
+
+    /// Waits until it is woken, or a peer ends, or this time has passed; returns which peers have ended, by their ids.
+    fn wait(&self, timeout: Option<Duration>) -> Vec<u64> {
+        let span = timeout.map(|span| span.max(SHORTEST_SLEEP));
+        let timeout =
+            span.map(|s| libc::timespec { tv_sec: s.as_secs() as _, tv_nsec: s.subsec_nanos().into() });
+        let timeout_ptr = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        let mut one = libc::pollfd { fd: self.all.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // epoll_wait(2) counts in milliseconds.
+        // SAFETY: one entry; the time-out, if any, lives.
+        if unsafe { libc::ppoll(&mut one, 1, timeout_ptr, std::ptr::null()) } < 0 {
+            std::thread::sleep(SHORTEST_SLEEP);
+        }
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+        // SAFETY: room for as many entries as told.
+        let found =
+            unsafe { libc::epoll_wait(self.all.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, 0) };
+        let found = &events[..usize::try_from(found).unwrap_or(0)];
+        let mut ended: Vec<u64> = found.iter().map(|event| event.u64).collect();
+        if ended.contains(&WAKE) {
+            ended.retain(|id| *id != WAKE);
+            let mut count = 0u64;
+            // SAFETY: reads 8 bytes into `count`.
+            unsafe { libc::read(self.wake.as_raw_fd(), (&raw mut count).cast(), 8) };
+        }
+        ended
+    }
+
+    /// Lets those be known that have ended: of these ids, or that are found to have.
+    fn bury(&self, ended: &[u64], look: bool) {
+        let mut watched = lock(&self.watched);
+        for Watched { peer, told } in watched.iter() {
+            if *told && ended.contains(&id_of(peer)) || !*told && look && peer.has_ended() {
+                peer.set_dead();
+            }
+        }
+        watched.retain(|watched| {
+            let dead = watched.peer.is_dead();
+            if dead && let Some(fd) = watched.peer.process_fd().filter(|_| watched.told) {
+                // It stays open as long as somebody has the peer.
+                // SAFETY: file descriptors of our own.
+                unsafe {
+                    libc::epoll_ctl(self.all.as_raw_fd(), libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut())
+                };
+            }
+            !dead
+        });
     }
 
     fn wake(&'static self) {
@@ -135,34 +200,41 @@ fn start(progress: &'static Progress) -> bool {
 }
 
 fn run(progress: &'static Progress) {
-    let wake = progress.wake.as_raw_fd();
+    let mut looked = Instant::now();
     loop {
         let due = progress.attempt();
-        let mut peers = lock(&progress.watched).clone();
-        peers.retain(|peer| !peer.is_dead());
-        let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut fds: Vec<libc::pollfd> =
-            std::iter::once(wake).chain(peers.iter().map(|p| p.process_fd())).map(poll).collect();
         let sleep = due.map(|due| due.saturating_duration_since(Instant::now()).min(LONGEST_SLEEP));
-        let timeout =
-            sleep.map(|s| libc::timespec { tv_sec: 0, tv_nsec: s.subsec_nanos().max(50_000).into() });
-        let timeout_ptr = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: as many entries as told; the time-out, if any, lives.
-        unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as _, timeout_ptr, std::ptr::null()) };
-        let mut ended = false;
-        for (peer, fd) in peers.iter().zip(&fds[1..]) {
-            if fd.revents != 0 {
-                peer.set_dead();
-                ended = true;
-            }
+        let untold = lock(&progress.watched).iter().any(|watched| !watched.told);
+        let ended = progress.wait(sleep.into_iter().chain(untold.then_some(LOOK_EVERY)).min());
+        let look = untold && looked.elapsed() >= LOOK_EVERY;
+        if look {
+            looked = Instant::now();
         }
-        if ended {
-            lock(&progress.watched).retain(|peer| !peer.is_dead());
+        if look || !ended.is_empty() {
+            progress.bury(&ended, look);
         }
-        if fds[0].revents != 0 {
-            let mut count = 0u64;
-            // SAFETY: reads 8 bytes into `count`.
-            unsafe { libc::read(wake, (&raw mut count).cast(), 8) };
-        }
+    }
+}
+
+fn id_of(peer: &Arc<Peer>) -> u64 {
+    Arc::as_ptr(peer).addr() as u64
+}
+
+/// A file descriptor that was just opened, or why it was not.
+fn opened(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Has what can be read of a file descriptor be an event with this id.
+fn wait_for(all: &OwnedFd, fd: RawFd, id: u64) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: id };
+    // SAFETY: file descriptors of our own, and an event that lives.
+    match unsafe { libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }

@@ -112,14 +112,30 @@ const ALIVE: &str = "alive";
 /// How long a process that removes a fabric is waited for by one that begins it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Takes the lock of a slot's bytes for whoever has this file open, if nobody else has it. It goes when the last of them
-/// ends, however that is.
-fn lock_bytes(file: &File, at: u64) -> io::Result<bool> {
+/// A lock of a slot's bytes.
+fn slot_lock(at: u64) -> libc::flock {
     // SAFETY: integers, which may be zero.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
     range.l_type = libc::F_WRLCK as _;
     range.l_whence = libc::SEEK_SET as _;
     (range.l_start, range.l_len) = (at as _, SLOT_BYTES as _);
+    range
+}
+
+/// Whether somebody has the lock of a slot's bytes, but for who has this file open.
+fn is_locked(file: &File, at: u64) -> io::Result<bool> {
+    let mut range = slot_lock(at);
+    // SAFETY: a file of our own, and a struct that is filled in.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut range) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(range.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+/// Takes the lock of a slot's bytes for whoever has this file open, if nobody else has it. It goes when the last of them
+/// ends, however that is.
+fn lock_bytes(file: &File, at: u64) -> io::Result<bool> {
+    let range = slot_lock(at);
     // SAFETY: a file of our own, and a struct that lives.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } == 0 {
         return Ok(true);
@@ -277,6 +293,12 @@ impl Registry {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether this process of a slot is found to have ended: another has the slot, or none has its lock. Takes no file.
+    pub(crate) fn has_ended(&self, slot: u32, member: &Member) -> bool {
+        let is_other = self.find(slot).is_ok_and(|found| found.as_ref() != Some(member));
+        is_other || is_locked(&self.file, self.at(slot)).is_ok_and(|locked| !locked)
     }
 
     /// Where in the file a slot begins.

@@ -6,8 +6,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-/// Bits of a QP number that name the QP within its process; the other 10 name the process.
-const QP_BITS: u32 = 14;
+/// Bits of a QP number that name the QP within its process; the other 11 name the process.
+const QP_BITS: u32 = 13;
 /// QPs of a process.
 pub(crate) const QPS: usize = 1 << QP_BITS;
 /// Processes that may use the device at a time.
@@ -20,7 +20,7 @@ pub(crate) const MRS: usize = 1 << 16;
 /// Completion queues of a process.
 pub(crate) const CQS: usize = 1 << 14;
 /// Receive queues of a process: those of its QPs, then its SRQs.
-pub(crate) const RQS: usize = 1 << 15;
+pub(crate) const RQS: usize = 1 << 14;
 /// Locks for atomics.
 pub(crate) const ATOMIC_LOCKS: usize = 256;
 

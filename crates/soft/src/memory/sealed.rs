@@ -21,7 +21,7 @@ pub(crate) fn check_file_size(bytes: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }
 
-/// A file that is mapped as a whole as long as this lives. Its pages exist when they are first touched.
+/// A file of which a part is mapped as long as this lives. Its pages exist when they are first touched.
 #[derive(Debug)]
 pub(crate) struct Sealed {
     base: *mut u8,
@@ -57,14 +57,31 @@ impl Sealed {
         Ok((file, mapped))
     }
 
-    /// Another process's file; refused where it is not of the right size and sealed.
-    pub(crate) fn open(file: &File, bytes: u64) -> io::Result<Sealed> {
+    /// The first `mapped` bytes of another process's file; refused where it is not of the right size and sealed.
+    pub(crate) fn open(file: &File, bytes: u64, mapped: u64) -> io::Result<Sealed> {
         // SAFETY: a query of an open file.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
         if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 || file.metadata()?.len() != bytes {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        Sealed::map(file, bytes)
+        Sealed::map(file, mapped)
+    }
+
+    /// The `bytes` of the file from a page on that is mapped here; they may go on behind what is.
+    pub(crate) fn map_more(&self, at: u64, bytes: u64) -> io::Result<Sealed> {
+        if at >= self.bytes {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        // SAFETY: a page of our own mapping; with an old size of 0 mremap(2) leaves it as it is, and makes another
+        // mapping of the same file from there on.
+        let base = unsafe {
+            let from = self.base.add(at as usize).cast();
+            libc::mremap(from, 0, bytes as usize, libc::MREMAP_MAYMOVE)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Sealed { base: base.cast(), bytes })
     }
 
     fn map(file: &File, bytes: u64) -> io::Result<Sealed> {

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::mem::size_of;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 
 const MR_AT: u64 = 4096;
 const QP_AT: u64 = MR_AT + (MRS * size_of::<MrRecord>()) as u64;
@@ -21,27 +22,53 @@ pub(crate) const ARENA_AT: u64 = 8 << 30;
 /// Bytes of address space for them; pages exist when they are first touched.
 pub(crate) const ARENA_BYTES: u64 = 256 << 30;
 const SEGMENT_BYTES: u64 = ARENA_AT + ARENA_BYTES;
+/// Of a peer's arena so much is mapped at first. More is when it is used, so that there are addresses for many peers.
+const FIRST_OF_ARENA: u64 = 64 << 20;
 
 /// A mapped segment. Those of one's own process and of peers stay mapped as long as the process
 /// lives or the peer is used.
 #[derive(Debug)]
-pub(crate) struct Segment(Sealed);
+pub(crate) struct Segment {
+    /// From its first byte on, at least up to the arena's first page.
+    first: Sealed,
+    /// So many bytes of the arena are mapped from this address on.
+    room: AtomicU64,
+    arena: AtomicPtr<u8>,
+    /// Mappings of the arena, each longer than those before, which may be used still.
+    more: Mutex<Vec<Sealed>>,
+}
+
+/// Why bytes of the arena cannot be reached.
+#[derive(Debug)]
+pub(crate) enum Unmapped {
+    /// They are not of the arena.
+    Outside,
+    /// They cannot be mapped.
+    Refused(io::Error),
+}
 
 impl Segment {
     /// A new, empty segment. It cannot be shrunk, so that no access to it can fail later.
     pub(crate) fn create() -> io::Result<(File, Segment)> {
         let (file, mapped) = Sealed::create(c"doorbell", SEGMENT_BYTES)?;
-        Ok((file, Segment(mapped)))
+        Ok((file, Segment::new(mapped, ARENA_BYTES)))
     }
 
     /// Another process's segment; refused where it is not of the right size and sealed.
     pub(crate) fn open(file: &File) -> io::Result<Segment> {
-        Sealed::open(file, SEGMENT_BYTES).map(Segment)
+        let first = Sealed::open(file, SEGMENT_BYTES, ARENA_AT + FIRST_OF_ARENA)?;
+        Ok(Segment::new(first, FIRST_OF_ARENA))
+    }
+
+    fn new(first: Sealed, room: u64) -> Segment {
+        // SAFETY: the arena's first bytes are mapped.
+        let arena = AtomicPtr::new(unsafe { first.base().add(ARENA_AT as usize) });
+        Segment { first, room: AtomicU64::new(room), arena, more: Mutex::default() }
     }
 
     /// Address of the first byte.
     pub(crate) fn base(&self) -> *mut u8 {
-        self.0.base()
+        self.first.base()
     }
 
     /// The record of type `T` at `at`. `T` holds only atomics.
@@ -87,16 +114,41 @@ impl Segment {
     }
 
     /// `len` bytes of the arena from `at`, where they lie within it.
-    pub(crate) fn in_arena(&self, at: u64, len: u64) -> Option<*mut u8> {
-        let end = at.checked_add(len)?;
-        // SAFETY: within the mapping.
-        (at >= ARENA_AT && end <= SEGMENT_BYTES).then(|| unsafe { self.base().add(at as usize) })
+    #[inline(always)]
+    pub(crate) fn in_arena(&self, at: u64, len: u64) -> Result<*mut u8, Unmapped> {
+        let from = at.checked_sub(ARENA_AT).ok_or(Unmapped::Outside)?;
+        let end = from.checked_add(len).ok_or(Unmapped::Outside)?;
+        if end > self.room.load(Acquire) {
+            self.map_arena(end)?;
+        }
+        // SAFETY: within the mapping, which is at least as long as was seen before.
+        Ok(unsafe { self.arena.load(Acquire).add(from as usize) })
+    }
+
+    /// Maps the arena up to this byte at least.
+    #[cold]
+    fn map_arena(&self, end: u64) -> Result<(), Unmapped> {
+        if end > ARENA_BYTES {
+            return Err(Unmapped::Outside);
+        }
+        let mut more = lock(&self.more);
+        if end <= self.room.load(Acquire) {
+            return Ok(());
+        }
+        let room = end.next_power_of_two();
+        let mapped = self.first.map_more(ARENA_AT, room).map_err(Unmapped::Refused)?;
+        // Who sees the room sees where it is.
+        self.arena.store(mapped.base(), Release);
+        self.room.store(room, Release);
+        more.push(mapped);
+        Ok(())
     }
 
     /// Where in the segment the `len` bytes at `addr` lie, if they lie in the arena.
     pub(crate) fn arena_offset(&self, addr: u64, len: u64) -> Option<u64> {
         let at = addr.checked_sub(self.base() as u64)?;
-        self.in_arena(at, len).map(|_| at)
+        let end = at.checked_add(len)?;
+        (at >= ARENA_AT && end <= SEGMENT_BYTES).then_some(at)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod between;
 mod hostile;
+mod many;
 mod peer;
 mod receiving;
 
