@@ -7,6 +7,7 @@ mod command;
 mod initramfs;
 mod kernel;
 mod packages;
+mod peers;
 mod qemu;
 mod rxe;
 mod same;
@@ -25,6 +26,9 @@ const USAGE: &str = "usage: cargo xtask TASK
                   whether this tree's doorbell says the same as that of COMMIT, over many runs; COMMIT is
                   HEAD, or its parent where nothing has changed since; --faster lets events differ where
                   results do not; --list prints the runs
+  peers [--rounds N]
+                  latencies and rates of the software NIC beside those of UCX's shared memory and of the bare system
+                  call: medians of N runs, 7 if not told, and what they are to be
   asan            the software NIC under AddressSanitizer: its tests, random calls, the conformance suite
   calibrate PROFILE [--dry]
                   sets the calibrated parameters of profiles/PROFILE.toml from the data that it declares, and prints
@@ -50,6 +54,10 @@ fn main() -> ExitCode {
         ["calibrate", ref arguments @ ..] => ended(calibrate::run_with(arguments).map(|()| 0)),
         ["soak"] => ended(soak::run_parts(None).map(|()| 0)),
         ["soak", part] => ended(soak::run_parts(Some(part)).map(|()| 0)),
+        ["peers", ref options @ ..] => match peers::rounds(options) {
+            Some(rounds) => ended(peers::run_rounds(rounds).map(|()| 0)),
+            None => usage(),
+        },
         ["asan"] => ended(asan::run_all().map(|()| 0)),
         _ => usage(),
     }

@@ -43,6 +43,10 @@ const RDMA_FILES: [(&str, &str); 2] = [
     ("rdma-core", "/usr/share/doc/rdma-core/tests"),
 ];
 
+/// Packages that the software NIC is measured beside, and a program of each.
+const MEASURED_PROGRAMS: [(&str, &str); 3] =
+    [("perftest", "ib_write_bw"), ("ucx-utils", "ucx_perftest"), ("util-linux", "taskset")];
+
 fn without_program(programs: &[(&'static str, &str)]) -> Vec<&'static str> {
     let absent = programs.iter().filter(|(_, program)| find(program).is_none());
     absent.map(|(package, _)| *package).collect()
@@ -92,6 +96,11 @@ pub(crate) fn ensure() -> Task<()> {
 /// there.
 pub(crate) fn ensure_tested_programs() -> Task<()> {
     install(missing_tested_programs)
+}
+
+/// Installs what `peers` measures with, where that is possible.
+pub(crate) fn ensure_measured_programs() -> Task<()> {
+    install(|| without_program(&MEASURED_PROGRAMS))
 }
 
 fn install(missing: fn() -> Vec<&'static str>) -> Task<()> {

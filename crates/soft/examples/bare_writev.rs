@@ -1,0 +1,42 @@
+//! What process_vm_writev(2) does at best for WRITEs to private memory: `cargo xtask peers` compares the software NIC
+//! with it. Prints millions of pieces a second.
+//!
+//! Usage: bare_writev BYTES PIECES CALLS: each of CALLS calls moves PIECES pieces of BYTES bytes to a child.
+
+use std::time::Instant;
+
+fn main() {
+    let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|n| n.parse().ok()).collect();
+    let [bytes, pieces @ 1..=1024, calls] = numbers[..] else {
+        eprintln!("usage: bare_writev BYTES PIECES CALLS, with at most 1024 pieces");
+        std::process::exit(2);
+    };
+    let memory = vec![1u8; bytes];
+    // SAFETY: the child only waits until it is killed.
+    let child = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            loop {
+                libc::pause();
+            }
+        }
+        child
+    };
+    let piece = libc::iovec { iov_base: memory.as_ptr().cast_mut().cast(), iov_len: bytes };
+    let (near, far) = (vec![piece; pieces], vec![piece; pieces]);
+    let begin = Instant::now();
+    for _ in 0..calls {
+        // SAFETY: pieces of this process's memory, and of the child's, which has the same.
+        let moved = unsafe {
+            libc::process_vm_writev(child, near.as_ptr(), pieces as _, far.as_ptr(), pieces as _, 0)
+        };
+        assert_eq!(moved, (bytes * pieces) as isize, "{}", std::io::Error::last_os_error());
+    }
+    println!("{:.6}", (pieces * calls) as f64 / begin.elapsed().as_secs_f64() / 1e6);
+    // SAFETY: a child of this process.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+}
