@@ -34,3 +34,4 @@ pub mod stats;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod trust;
