@@ -26,6 +26,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         private_buffers: args.private_buffers,
         closed: args.ptrace == "no",
         fabric: args.fabric,
+        meet: args.meet,
         stats,
     };
     let Some((program, arguments)) = args.program.split_first() else {

@@ -62,10 +62,9 @@ pub(crate) fn check(path: &Path) -> Result<(), Distrust> {
 
 /// Checks that a folder, which is no link, is this user's alone, and each folder on its path as [`check`] does.
 pub(crate) fn check_private(path: &Path) -> Result<(), Distrust> {
-    check(path)?;
     let found = look(path)?;
     let is_private = found.is_dir() && found.uid() == user() && found.mode() & 0o077 == 0;
-    if is_private { Ok(()) } else { Err(Distrust::NotPrivate(path.into())) }
+    if is_private { check(path) } else { Err(Distrust::NotPrivate(path.into())) }
 }
 
 fn look(path: &Path) -> Result<std::fs::Metadata, Distrust> {

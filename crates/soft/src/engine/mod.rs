@@ -3,5 +3,7 @@
 
 pub(crate) mod attempt;
 pub(crate) mod batch;
+pub(crate) mod delivery;
 pub(crate) mod requester;
 mod responder;
+mod target;

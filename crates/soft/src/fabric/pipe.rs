@@ -1,14 +1,11 @@
 //! Pipes that wake a program: completion channels and asynchronous events.
 
 use super::peer::Owner;
-use crate::memory::records::EventRecord;
+use crate::memory::records::{EVENT_BYTES, EventRecord};
 use crate::sync::lock;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
-
-/// Bytes of an event in the pipe.
-const EVENT_BYTES: usize = size_of::<EventRecord>();
 
 /// Writing ends of all pipes of this process.
 static PIPES: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
@@ -69,37 +66,22 @@ impl Drop for EventPipe {
     }
 }
 
-impl EventRecord {
-    fn to_bytes(self) -> [u8; EVENT_BYTES] {
-        let mut bytes = [0; EVENT_BYTES];
-        for (at, word) in [self.event_type, self.index, self.generation].into_iter().enumerate() {
-            bytes[at * 4..at * 4 + 4].copy_from_slice(&word.to_ne_bytes());
-        }
-        bytes
-    }
-
-    fn from_bytes(bytes: [u8; EVENT_BYTES]) -> EventRecord {
-        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        EventRecord { event_type: word(0), index: word(4), generation: word(8) }
-    }
-}
-
 /// Writes an event to the pipe that a record of `owner` names; nothing where it names none. An
 /// event that cannot be delivered is lost, as its reader is gone or reads nothing.
 pub(crate) fn tell(owner: Owner<'_>, fd_in_record: u32, event: EventRecord) {
     let Some(fd) = fd_in_record.checked_sub(1) else { return };
-    let bytes = event.to_bytes();
     match owner {
         Owner::This => {
             // The number comes from shared memory: it must be that of one of our pipes.
             let pipes = lock(&PIPES);
             if pipes.contains(&(fd as RawFd)) {
+                let bytes = event.to_bytes();
                 // SAFETY: reads as many bytes; the pipe is open as long as it is in the list.
                 unsafe { libc::write(fd as RawFd, bytes.as_ptr().cast(), bytes.len()) };
             }
         }
         Owner::Peer(peer) => {
-            let _ = peer.write_to_pipe(fd, &bytes);
+            let _ = peer.write_to_pipe(fd, event);
         }
     }
 }
