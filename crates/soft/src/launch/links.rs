@@ -1,7 +1,6 @@
 //! A folder in which programs find the library by its names, and nothing else: whatever lay beside the library itself
 //! would be loaded as well.
 
-use super::LIBRARY;
 use crate::identity::user;
 use crate::trust::{Distrust, check, check_private};
 use sha2::{Digest, Sha256};
@@ -15,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 /// The names by which programs ask the loader for the library.
-const NAMES: [&str; 2] = [LIBRARY, "libibverbs.so.1"];
+const NAMES: [&str; 2] = ["libibverbs.so", "libibverbs.so.1"];
 /// What the names of folders begin with that are made or removed.
 const UNDER_WAY: &str = ".";
 /// After so long a folder that is made or removed is one that a killed launcher has left.
@@ -43,11 +42,16 @@ pub(super) fn folder(top: &Path, library: &Path) -> Result<PathBuf, Distrust> {
 /// Where the folders of all libraries are: below this user's folder for things of this kind if there is one, or in memory.
 pub(super) fn top() -> PathBuf {
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let own = own.and_then(|path| path.canonicalize().ok()).filter(|path| super::is_loadable(path));
+    let own = own.and_then(|path| path.canonicalize().ok()).filter(|path| is_loadable(path));
     match own.filter(|path| check_private(path).is_ok()) {
         Some(path) => path.join("doorbell-libraries"),
         None => PathBuf::from(format!("/dev/shm/doorbell-libraries-{}", user())),
     }
+}
+
+/// Whether the loader's lists can have this path.
+pub(super) fn is_loadable(path: &Path) -> bool {
+    !path.as_os_str().as_encoded_bytes().iter().any(|b| b" :;$\t\n".contains(b))
 }
 
 fn make_private(path: &Path) -> Result<(), Distrust> {

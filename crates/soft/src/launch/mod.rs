@@ -16,7 +16,7 @@ use monitor::Monitor;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -178,17 +178,12 @@ impl Launch {
             }
         };
         let path = path.canonicalize().map_err(|_| LaunchError::NoLibrary(path))?;
-        if !is_loadable(&path) {
+        if !links::is_loadable(&path) {
             return Err(LaunchError::BadPath(path));
         }
         crate::trust::check(&path).map_err(LaunchError::Untrusted)?;
         Ok(path)
     }
-}
-
-/// Whether the loader's lists can have this path.
-fn is_loadable(path: &Path) -> bool {
-    !path.as_os_str().as_encoded_bytes().iter().any(|b| b" :;$\t\n".contains(b))
 }
 
 /// Becomes the program.
