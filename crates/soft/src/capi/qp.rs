@@ -2,10 +2,11 @@
 
 use super::building::Builder;
 use super::object::{Kind, QpObject, Subject, context, cq, pd, qp, srq};
-use super::wr::{rust_wr, sges};
+use super::wr::{plain_write, rust_wr, sges};
 use super::{object_or_null, qp_ex, status};
 use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::queues::qp::posting::Posting;
 use crate::queues::qp::{Qp, QpParts};
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
@@ -329,12 +330,16 @@ pub(crate) unsafe extern "C" fn post_send(
 ) -> c_int {
     // SAFETY: a QP of ours.
     let object = unsafe { qp(pointer) };
-    let qp_type = object.qp.qp_type();
     let mut posting = object.qp.begin_post();
     // SAFETY: the caller's list, which ends with null.
     while let Some(wr) = unsafe { list.as_ref() } {
         // SAFETY: the caller's work request.
-        let posted = unsafe { rust_wr(wr, qp_type) }.and_then(|wr| posting.post(&wr, None));
+        let posted = unsafe {
+            match plain_write(wr) {
+                Some((remote, sge, flags)) if posting.write_directly(wr.wr_id, remote, sge, flags) => Ok(()),
+                _ => post_one(&mut posting, wr),
+            }
+        };
         if let Err(errno) = posted {
             // SAFETY: the caller's variable.
             unsafe { bad.write(list) };
@@ -343,6 +348,14 @@ pub(crate) unsafe extern "C" fn post_send(
         list = wr.next;
     }
     0
+}
+
+/// Posts a work request of any kind. Apart, so that what is posted the short way needs few registers.
+#[inline(never)]
+unsafe fn post_one(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result<(), Errno> {
+    // SAFETY: the caller's work request.
+    let wr = unsafe { rust_wr(wr, posting.qp_type()) }?;
+    posting.post(&wr, None)
 }
 
 pub(crate) unsafe extern "C" fn post_recv(

@@ -27,6 +27,22 @@ pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a 
     }
 }
 
+/// A WRITE of one SGE, where a work request of C's is one.
+///
+/// # Safety
+/// As for [`sges`].
+#[inline(always)]
+pub(crate) unsafe fn plain_write(wr: &ibv_send_wr) -> Option<(RemoteAddr, &Sge, SendFlags)> {
+    const IBV_WR_RDMA_WRITE: u32 = 0;
+    if wr.opcode != IBV_WR_RDMA_WRITE || wr.num_sge != 1 {
+        return None;
+    }
+    // SAFETY: vouched for by the caller; both structs are laid out alike. The members of the union are integers.
+    let (sge, rdma) = unsafe { (wr.sg_list.cast::<Sge>().as_ref()?, wr.wr.rdma) };
+    let remote = RemoteAddr { addr: rdma.remote_addr, rkey: rdma.rkey };
+    Some((remote, sge, SendFlags::from_bits_truncate(wr.send_flags)))
+}
+
 /// A send work request of C's.
 ///
 /// # Safety

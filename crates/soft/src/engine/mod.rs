@@ -3,5 +3,6 @@
 
 pub(crate) mod attempt;
 pub(crate) mod batch;
+pub(crate) mod direct;
 pub(crate) mod requester;
 mod responder;

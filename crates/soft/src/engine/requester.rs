@@ -2,6 +2,7 @@
 
 use super::attempt::{Attempt, Obstacle, Outcome};
 use super::batch::{Batch, Request};
+use super::direct::Direct;
 use super::responder::{Caches, Message, Refusal, Responder, receives};
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
@@ -11,7 +12,7 @@ use crate::memory::transfer::{Piece, Unreachable};
 use crate::path::Header;
 use doorbell_abi::CEnum;
 use doorbell_transport::{Fault, check_initiator, local_rights};
-use doorbell_verbs::{QpType, SendFlags, WcStatus};
+use doorbell_verbs::{QpType, RemoteAddr, SendFlags, SendOp, Sge, WcStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
@@ -33,9 +34,30 @@ pub(crate) struct Scratch {
     pub(crate) batch: Batch,
     /// The process that the connected peer, or the last datagram's destination, is of.
     pub(crate) peer: Option<Arc<Peer>>,
+    /// The connected peer, where the last WRITE went there and may have gone the short way.
+    direct: Option<Direct>,
 }
 
 impl Scratch {
+    /// Carries out a WRITE of one SGE the short way; `false` where it has to go the long one, and nothing was done.
+    #[inline(always)]
+    pub(crate) fn write_directly(
+        &mut self,
+        requester: &Requester,
+        remote: RemoteAddr,
+        sge: &Sge,
+        inline: bool,
+    ) -> bool {
+        let Some(direct) = &self.direct else { return false };
+        self.batch.is_empty()
+            && direct.write(&mut self.caches, requester.process, requester.pd, (remote, sge, inline))
+    }
+
+    /// The connected QP, or its peer, may be another from here on.
+    pub(crate) fn forget_peer(&mut self) {
+        (self.peer, self.direct) = (None, None);
+    }
+
     /// A work request is over without having done anything, when those before it are.
     fn in_turn(&self, outcome: Outcome) -> Attempt {
         if self.batch.is_empty() { Attempt::Over(outcome) } else { Attempt::AfterGathered }
@@ -124,16 +146,24 @@ impl Requester {
         let Some(dest_qpn) = route.dest_qpn.filter(|qpn| self.find_peer(scratch, *qpn)) else {
             return scratch.in_turn(self.silence());
         };
-        let Scratch { caches, batch, peer, .. } = scratch;
+        let Scratch { caches, batch, peer, direct, .. } = scratch;
         let takes_recv = request.wr.op.opcode().consumes_recv();
         let reached = self
             .responder(peer.as_deref(), dest_qpn, takes_recv)
             .filter(|responder| self.reaches(responder, route));
         let Some(responder) = reached else { return scratch.in_turn(self.silence()) };
+        let shown = responder.qp.shown();
         let message =
             Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: route.grh.as_ref() };
         match responder.carry_out(caches, batch, &message) {
-            Ok(attempt) => attempt,
+            Ok(attempt) => {
+                let directly =
+                    matches!(request.wr.op, SendOp::Write(_)) && matches!(attempt, Attempt::Over(_));
+                if directly && direct.as_ref().is_none_or(|direct| !direct.holds()) {
+                    *direct = peer.clone().and_then(|peer| Direct::new(peer, dest_qpn, shown));
+                }
+                attempt
+            }
             Err(_) if !batch.is_empty() => Attempt::AfterGathered,
             Err(refusal) => Attempt::Over(self.conclude(&responder, refusal)),
         }
@@ -199,7 +229,7 @@ impl Requester {
     #[inline(always)]
     fn reaches(&self, responder: &Responder<'_>, route: &Route) -> bool {
         let qp = responder.qp;
-        if !receives(qp.state.load(Acquire)) || qp.qp_type.load(Relaxed) != self.qp_type.to_c() {
+        if !receives(qp.shown().state()) || qp.qp_type.load(Relaxed) != self.qp_type.to_c() {
             return false;
         }
         match self.qp_type {

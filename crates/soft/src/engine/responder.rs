@@ -11,7 +11,7 @@ use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
 use crate::fabric::process::{Process, say_unreachable};
 use crate::memory::records::*;
-use crate::memory::regions::{Place, RegionCache, find_in};
+use crate::memory::regions::{Place, RegionCache, RemoteCache};
 use crate::memory::segment::{Segment, Unmapped};
 use crate::memory::transfer::{self, Far, Piece, Unreachable};
 use crate::path::Header;
@@ -37,6 +37,7 @@ const EVENT_QP_FATAL: u32 = 1;
 #[derive(Debug, Default)]
 pub(crate) struct Caches {
     pub(super) regions: RegionCache,
+    pub(super) remote: RemoteCache,
     views: ViewCache,
 }
 
@@ -196,7 +197,7 @@ impl Responder<'_> {
     fn find(&self, caches: &mut Caches, key: u32) -> Option<Place> {
         match self.owner {
             Owner::This => caches.regions.find(&self.process.regions, key).copied(),
-            Owner::Peer(_) => find_in(self.segment, key),
+            Owner::Peer(peer) => caches.remote.find(peer.views.number(), self.segment, key).copied(),
         }
     }
 
@@ -503,8 +504,7 @@ impl Responder<'_> {
 
     /// The responder enters Err; its RECVs are flushed. Not where its owner has reset it meanwhile.
     fn fail(&self, event_type: u32) {
-        let error = |state| receives(state).then_some(QpState::Err.to_c());
-        if self.qp.state.fetch_update(SeqCst, SeqCst, error).is_err() {
+        if !self.qp.enter_error(receives) {
             return;
         }
         let index = index_of(self.qpn);

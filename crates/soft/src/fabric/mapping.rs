@@ -97,6 +97,11 @@ impl Views {
         Views { member, number: NEXT.fetch_add(1, Relaxed), known: Mutex::default() }
     }
 
+    /// The peer's number among all that this process has had.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The view of a region, looked for where the region is new or has changed.
     fn find(&self, segment: &Segment, place: &Place) -> Option<View> {
         let mut known = lock(&self.known);

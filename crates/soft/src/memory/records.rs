@@ -4,6 +4,8 @@
 //! Nothing read here is trusted: indices and lengths are checked where they are used, and what a
 //! process needs to know of its own objects it keeps in private memory as well.
 
+use doorbell_abi::CEnum;
+use doorbell_verbs::QpState;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// Bits of a QP number that name the QP within its process; the other 11 name the process.
@@ -71,8 +73,8 @@ pub(crate) struct MrRecord {
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct QpRecord {
-    /// Number in verbs.h of its `QpState`. Requesters set Err; all else is the owner's.
-    pub(crate) state: AtomicU32,
+    /// A [`Shown`]. Requesters set Err in it; all else is the owner's.
+    shown: AtomicU32,
     /// Counts the QPs that this record has been.
     pub(crate) generation: AtomicU32,
     /// Number in verbs.h of its `QpType`.
@@ -98,6 +100,49 @@ pub(crate) struct QpRecord {
     pub(crate) lane: AtomicU32,
     /// Processor, plus 1, of the last post of a single message; 0 once the peer has taken notice.
     pub(crate) processor: AtomicU32,
+}
+
+/// The state of a QP, and how often what its record shows has changed: who finds it as it was knows that all else is, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shown(u32);
+
+const STATE_BITS: u32 = 4;
+
+impl Shown {
+    /// Number in verbs.h of its `QpState`.
+    pub(crate) fn state(self) -> u32 {
+        self.0 & ((1 << STATE_BITS) - 1)
+    }
+
+    fn with_state(self, state: QpState) -> Shown {
+        Shown(self.0 >> STATE_BITS << STATE_BITS | state.to_c())
+    }
+}
+
+impl QpRecord {
+    /// What it shows. Read before all else of the record.
+    #[inline(always)]
+    pub(crate) fn shown(&self) -> Shown {
+        Shown(self.shown.load(Acquire))
+    }
+
+    /// The state, ordered with what else is in one total order: whether the QP is in Err, and who flushes it.
+    #[inline(always)]
+    pub(crate) fn is_in_error(&self) -> bool {
+        Shown(self.shown.load(SeqCst)).state() == QpState::Err.to_c()
+    }
+
+    /// For the owner: shows a state, and all that was changed before.
+    pub(crate) fn show(&self, state: QpState) {
+        let changes = (self.shown.load(Relaxed) >> STATE_BITS).wrapping_add(1);
+        self.shown.store(Shown(changes << STATE_BITS).with_state(state).0, SeqCst);
+    }
+
+    /// For requesters: the QP enters Err, where its state is one of these; returns whether it has.
+    pub(crate) fn enter_error(&self, from: impl Fn(u32) -> bool) -> bool {
+        let error = |shown| from(Shown(shown).state()).then(|| Shown(shown).with_state(QpState::Err).0);
+        self.shown.fetch_update(SeqCst, SeqCst, error).is_ok()
+    }
 }
 
 /// A receive queue.

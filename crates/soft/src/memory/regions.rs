@@ -151,8 +151,32 @@ impl RegionCache {
     }
 }
 
+/// The regions of peers that a queue has used last, so that finding them again takes one look at their records.
+#[derive(Debug, Default)]
+pub(crate) struct RemoteCache([Option<(u64, Place)>; 4]);
+
+impl RemoteCache {
+    /// [`find_in`], of the peer with this number.
+    #[inline(always)]
+    pub(crate) fn find(&mut self, peer: u64, segment: &Segment, key: u32) -> Option<&Place> {
+        let slot = Keys::slot_of(key)?;
+        let at = slot % self.0.len();
+        let is_known = matches!(&self.0[at], Some((number, place)) if *number == peer && place.key == key
+            && segment.mr(slot).is_some_and(|record| record.sequence.load(Acquire) == place.changes));
+        if !is_known {
+            self.look_up(peer, segment, key, at)?;
+        }
+        self.0[at].as_ref().map(|(_, place)| place)
+    }
+
+    #[cold]
+    fn look_up(&mut self, peer: u64, segment: &Segment, key: u32, at: usize) -> Option<()> {
+        self.0[at] = Some((peer, find_in(segment, key)?));
+        Some(())
+    }
+}
+
 /// The region with this key in a peer's segment.
-#[inline]
 pub(crate) fn find_in(segment: &Segment, key: u32) -> Option<Place> {
     let record = segment.mr(Keys::slot_of(key)?)?;
     let place = record.read(|r| {

@@ -122,8 +122,8 @@ pub(crate) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
 ///
 /// # Safety
 /// Both ranges are mapped.
-#[inline]
-unsafe fn copy_ending_last(from: *const u8, to: *mut u8, len: usize) {
+#[inline(always)]
+pub(crate) unsafe fn copy_ending_last(from: *const u8, to: *mut u8, len: usize) {
     if len == 0 {
         return;
     }

@@ -15,6 +15,7 @@ use crate::fabric::process::Process;
 use crate::memory::records::*;
 use crate::rings::completions::{Armed, Place, Ring, What, overrun, wake};
 use crate::rings::recvs::SOLICITED;
+use crate::sync::biased::Biased;
 use crate::sync::lock;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_verbs::{WcOpcode, WcStatus};
@@ -70,7 +71,7 @@ pub(crate) struct Cq {
     pub(crate) index: u32,
     pub(crate) cqe: AtomicU32,
     record: &'static CqRecord,
-    state: Mutex<State>,
+    state: Biased<State>,
     /// Whether something may be there that only who has the lock can see.
     waiting: AtomicBool,
     /// To see without the lock that there is nothing: the ring, and where in it the next completion will be, and the
@@ -166,7 +167,7 @@ impl Cq {
             index,
             cqe: AtomicU32::new(cqe),
             record,
-            state: Mutex::new(state),
+            state: Biased::new(state),
             waiting: AtomicBool::new(false),
             ring: AtomicU64::new(ring.place.in_record()),
             head: AtomicU64::new(ring.head),
@@ -184,12 +185,12 @@ impl Cq {
 
     /// A QP whose sends complete here.
     pub(crate) fn add_sender(&self, user: &Arc<QpShare>) {
-        lock(&self.state).users.insert(user.num, user.clone());
+        self.state.lock().users.insert(user.num, user.clone());
     }
 
     /// A QP whose RECVs complete here. Says in its record whether its receive queue is the CQ's lane.
     pub(crate) fn add_receiver(&self, user: &Arc<QpShare>, record: &QpRecord) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.users.insert(user.num, user.clone());
         state.receivers += 1;
         if user.uses_srq {
@@ -221,7 +222,7 @@ impl Cq {
 
     /// Forgets a QP and what has completed of it.
     pub(crate) fn remove_user(&self, user: &QpShare, receives: bool) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         self.forget_in(&mut state, user);
         state.users.remove(&user.num);
         if receives {
@@ -241,7 +242,7 @@ impl Cq {
 
     /// Forgets what has completed of a QP. The RECVs of an SRQ among that are free again, as nobody will poll them.
     pub(crate) fn forget(&self, user: &QpShare) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         self.forget_in(&mut state, user);
         self.show(&state);
     }
@@ -282,7 +283,7 @@ impl Cq {
 
     /// Adds a completion of this process.
     pub(crate) fn push(&self, own: Own) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if self.held(&state) >= u64::from(self.cqe.load(Relaxed)) {
             drop(state);
             return overrun(Owner::This, self.record, self.index);
@@ -321,7 +322,7 @@ impl Cq {
             self.let_others_run();
             return Ok(0);
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if self.record.overrun.load(Relaxed) != 0 {
             return Err(Errno(libc::EIO));
         }
@@ -355,7 +356,7 @@ impl Cq {
     /// A sender that has ended in the middle of a message leaves it neither there nor not.
     #[cold]
     fn look_after_senders(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.looked.elapsed() < LOOK_EVERY {
             return;
         }
@@ -426,7 +427,7 @@ impl Cq {
 
     /// Gives the CQ room for `cqe` completions (ibv_resize_cq(3)).
     pub(crate) fn resize(&self, cqe: u32) -> Result<(), Errno> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if self.held(&state) > u64::from(cqe) {
             return Err(EINVAL);
         }
@@ -574,7 +575,7 @@ impl Drop for Cq {
     fn drop(&mut self) {
         self.record.ring.store(0, Release);
         self.record.generation.fetch_add(1, Relaxed);
-        for own in &lock(&self.state).rings {
+        for own in &self.state.lock().rings {
             self.process.heap.free(own.place.at(), Place::bytes(own.place.capacity() as u32));
         }
         self.process.cq_numbers.give_back(self.index);

@@ -20,9 +20,9 @@ use crate::rings::recvs::{
     Carried, Completer, Phase, RecvDone, SlotState, expect_write, flush, limit_event, order_cell, stride,
     write_posted,
 };
+use crate::sync::biased::Biased;
 use crate::sync::lock;
-use doorbell_abi::CEnum;
-use doorbell_verbs::{AccessFlags, QpState, Sge};
+use doorbell_verbs::{AccessFlags, Sge};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
@@ -70,7 +70,7 @@ pub(crate) struct RecvQueue {
     late: AtomicU32,
     /// Where the slots begin in the segment.
     slots: AtomicU64,
-    state: Mutex<State>,
+    state: Biased<State>,
 }
 
 #[derive(Debug)]
@@ -282,7 +282,7 @@ impl RecvQueue {
             next: AtomicU64::new(tail),
             late: AtomicU32::new(0),
             slots: AtomicU64::new(place.slots),
-            state: Mutex::new(State::new(place, tail)),
+            state: Biased::new(State::new(place, tail)),
         };
         queue.begin(place, tail);
         Ok(queue)
@@ -323,7 +323,7 @@ impl RecvQueue {
         if sges.len() > self.max_sge as usize {
             return Err(EINVAL);
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let state = &mut *state;
         if state.outstanding >= self.depth && self.senders == Senders::Many {
             self.reclaim(state);
@@ -377,7 +377,7 @@ impl RecvQueue {
         let position = self.next();
         let index = match self.senders {
             Senders::One => position as u32 & (self.capacity - 1),
-            _ => lock(&self.state).index_of(position),
+            _ => self.state.lock().index_of(position),
         };
         let at = self.slots.load(Relaxed) + u64::from(index) * stride(self.max_sge);
         Some((self.process.segment.in_heap(at)?, SlotState::posted(position, self.generation())))
@@ -395,7 +395,7 @@ impl RecvQueue {
 
     /// Position of the first RECV that nobody has taken yet, for sure.
     pub(crate) fn first_untaken(&self) -> u64 {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let turn = state.place.turn(self.process);
         let is_posted = |position: u64| {
             let posted = SlotState::posted(position, self.generation());
@@ -409,7 +409,7 @@ impl RecvQueue {
     /// Takes the completion of the next RECV in order, if there is one.
     #[inline(always)]
     pub(crate) fn take_next(&self) -> Option<Taken> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let state = &mut *state;
         if let Some(late) = self.take_late(state) {
             return Some(late);
@@ -475,7 +475,7 @@ impl RecvQueue {
 
     /// Takes the completion that a CQ was told of, of a RECV of an SRQ; `None` where it is no longer there.
     pub(crate) fn take_told(&self, what: What) -> Option<Taken> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
         let position = state.entries[index as usize].position.checked_sub(1)?;
         let slot = self.slot(state.place, index)?;
@@ -486,7 +486,7 @@ impl RecvQueue {
 
     /// Frees the slot of a completion that a CQ was told of, if it is one of this QP; returns whether it was.
     pub(crate) fn drop_told(&self, what: What, qpn: u32) -> bool {
-        let slot = self.slot(lock(&self.state).place, what.slot());
+        let slot = self.slot(self.state.lock().place, what.slot());
         slot.is_some_and(|slot| RecvDone::of(slot).qpn == qpn) && self.take_told(what).is_some()
     }
 
@@ -502,7 +502,7 @@ impl RecvQueue {
 
     /// Position up to which RECVs are complete by now, in order.
     pub(crate) fn complete_until(&self) -> u64 {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let mut position = state.complete.max(self.next());
         while position < state.tail {
             let posted = SlotState::posted(position, self.generation());
@@ -580,7 +580,7 @@ impl RecvQueue {
 
     /// Puts right what senders that have ended had begun.
     pub(crate) fn recover(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let state = &mut *state;
         match state.place.turn(self.process) {
             Some(turn) => {
@@ -648,7 +648,7 @@ impl RecvQueue {
 
     fn is_in_error(&self) -> bool {
         let qp = self.process.segment.qp(self.index as usize);
-        qp.is_some_and(|qp| qp.state.load(SeqCst) == QpState::Err.to_c())
+        qp.is_some_and(QpRecord::is_in_error)
     }
 
     fn flush_if_in_error(&self) {
@@ -663,7 +663,7 @@ impl RecvQueue {
 
     /// Forgets all RECVs; the QP is reset.
     pub(crate) fn clear(&self) -> Result<(), Errno> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let old = state.place;
         let tail = state.tail;
         // Who has seen the queue of before takes nothing from now on.
@@ -701,7 +701,7 @@ impl RecvQueue {
 
     /// Those of them that are complete.
     pub(crate) fn complete(&self) -> u64 {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let is_complete = |index: &u32| {
             let slot = self.slot(state.place, *index);
             state.entries[*index as usize].position != 0
@@ -738,7 +738,7 @@ impl RecvQueue {
 
 impl Drop for RecvQueue {
     fn drop(&mut self) {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         self.record.generation.fetch_add(1, SeqCst);
         self.record.capacity.store(0, Release);
         state.place.end_turn(self.process);

@@ -15,7 +15,7 @@ use crate::memory::records::*;
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{Piece, copy_short};
 use doorbell_abi::CEnum;
-use doorbell_verbs::{QpState, Sge, WcOpcode, WcStatus};
+use doorbell_verbs::{Sge, WcOpcode, WcStatus};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 
@@ -393,7 +393,7 @@ impl<'a> Front<'a> {
             return None;
         }
         // Who flushes sees the turn taken, or this sees the state that it has set before.
-        if completer.qp.state.load(SeqCst) == QpState::Err.to_c() {
+        if completer.qp.is_in_error() {
             turn.set_state(posted);
             flush(completer);
             return None;

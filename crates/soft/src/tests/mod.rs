@@ -1,6 +1,7 @@
 //! Tests of the device from inside: between two processes, and with records that lie.
 
 mod between;
+mod direct;
 mod hostile;
 mod many;
 mod peer;

@@ -167,6 +167,12 @@ impl Peer {
         panic!("the peer ended when asked {command:?}");
     }
 
+    /// Memory in its arena.
+    pub(super) fn arena(&mut self) -> Buffer {
+        let answer = self.ask("arena");
+        Buffer { addr: answer[0], key: answer[1] as u32 }
+    }
+
     pub(super) fn buffer(&mut self) -> Buffer {
         let answer = self.ask("buffer");
         Buffer { addr: answer[0], key: answer[1] as u32 }
@@ -279,6 +285,23 @@ impl Told {
                 assert!(self.process.regions.deregister(self.process.segment, number(1) as u32));
                 return vec![register(self.process, self.memory.addr).into()];
             }
+            "arena" => {
+                let addr = crate::memory::arena::alloc_own(BUFFER).expect("there is room") as u64;
+                return vec![addr, register(self.process, addr).into()];
+            }
+            "deregister" => {
+                assert!(self.process.regions.deregister(self.process.segment, number(1) as u32));
+            }
+            "rights" => self.set_rights(number(1) as u32, AccessFlags::from_bits_truncate(number(2) as u32)),
+            "allow" => {
+                let access = Some(AccessFlags::from_bits_truncate(number(1) as u32));
+                let attr = QpAttr { qp_access_flags: access, ..QpAttr::state(QpState::Rts) };
+                self.side().qp.modify(&attr).expect("rights may change");
+            }
+            "state" => {
+                let state = QpState::from_c(number(1) as u32).expect("a state");
+                self.side().qp.modify(&QpAttr::state(state)).expect("from any state");
+            }
             "begin" => self.begin(number(1) as u32),
             "end" => {
                 let Begun { completer, claim, done } =
@@ -295,6 +318,13 @@ impl Told {
             other => panic!("{other} is not known"),
         }
         vec![]
+    }
+
+    /// Registers a region anew under its key.
+    fn set_rights(&self, key: u32, access: AccessFlags) {
+        let place = self.process.regions.find(key).expect("a region");
+        let region = Region { access, ..place.region };
+        self.process.regions.replace(self.process.segment, key, region, place.host).expect("it is there");
     }
 
     fn new_qp(&mut self, qp_type: u32, dest: u32) -> u64 {

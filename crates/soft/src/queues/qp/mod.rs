@@ -1,7 +1,7 @@
 //! Queue pairs: their attributes and states. `posting` takes send work requests, `sending` carries
 //! them out.
 
-mod posting;
+pub(crate) mod posting;
 mod sending;
 mod waiting;
 
@@ -19,13 +19,14 @@ use crate::fabric::process::Process;
 use crate::memory::records::{EventRecord, QpRecord, qp_num};
 use crate::path::Path;
 use crate::rings::recvs::{Completer, flush};
+use crate::sync::biased::{Biased, Guard};
 use crate::sync::lock;
 use doorbell_abi::CEnum;
 use doorbell_transport::{check_modify, check_post_recv};
 use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcStatus};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use waiting::{Queued, Wait};
 
 /// `IBV_EVENT_SQ_DRAINED`.
@@ -58,7 +59,7 @@ pub(crate) struct Qp {
     share: Arc<QpShare>,
     async_pipe: Arc<EventPipe>,
     record: &'static QpRecord,
-    sends: Mutex<Sends>,
+    sends: Biased<Sends>,
     pub(crate) events: Events,
 }
 
@@ -80,6 +81,12 @@ pub(crate) struct Sends {
 }
 
 impl Sends {
+    /// Whether nothing waits, and nobody counts: what is posted may be carried out the short way.
+    #[inline(always)]
+    fn is_direct(&self) -> bool {
+        self.state == QpState::Rts && self.queue.is_empty() && self.counts.is_none()
+    }
+
     /// The status of a work request that this became of; `Err` where it waits.
     fn status(&mut self, outcome: Outcome) -> Result<WcStatus, Obstacle> {
         match outcome {
@@ -130,7 +137,7 @@ impl Qp {
         record.async_fd.store(async_fd, Relaxed);
         record.uses_srq.store(u32::from(uses_srq), Relaxed);
         record.processor.store(0, Relaxed);
-        record.state.store(QpState::Reset.to_c(), Release);
+        record.show(QpState::Reset);
         let (posts, receives) = counts::qp(num, parts.qp_type).unzip();
         let share = Arc::new(QpShare {
             num,
@@ -154,7 +161,7 @@ impl Qp {
             share,
             async_pipe: parts.async_pipe,
             record,
-            sends: Mutex::new(Sends {
+            sends: Biased::new(Sends {
                 state: QpState::Reset,
                 attr: QpAttr::default(),
                 leads_here: false,
@@ -189,8 +196,9 @@ impl Qp {
         (sends.state, sends.attr)
     }
 
-    fn sends(&self) -> MutexGuard<'_, Sends> {
-        lock(&self.sends)
+    #[inline(always)]
+    fn sends(&self) -> Guard<'_, Sends> {
+        self.sends.lock()
     }
 
     /// ibv_modify_qp(3).
@@ -201,6 +209,7 @@ impl Qp {
         let next = check_modify(before, self.qp_type(), attr)?;
         check_device_limits(attr)?;
         merge(&mut sends.attr, attr);
+        sends.scratch.forget_peer();
         if let Some(path) = attr.ah_attr {
             sends.leads_here = Path::new(&path).is_some_and(|path| path.is_reachable);
         }
@@ -211,7 +220,7 @@ impl Qp {
             QpState::Rtr if before != next => self.rtr(&mut sends),
             _ => {
                 sends.state = next;
-                self.record.state.store(next.to_c(), Release);
+                self.record.show(next);
             }
         }
         if before == QpState::Rts && next == QpState::Sqd && sends.queue.is_empty() {
@@ -233,9 +242,8 @@ impl Qp {
     }
 
     fn rtr(&self, sends: &mut Sends) {
-        sends.scratch.peer = None;
         sends.state = QpState::Rtr;
-        self.record.state.store(QpState::Rtr.to_c(), Release);
+        self.record.show(QpState::Rtr);
     }
 
     /// Shows peers what they have to know.
@@ -251,7 +259,7 @@ impl Qp {
     }
 
     fn reset(&self, sends: &mut Sends) -> Result<(), Errno> {
-        self.record.state.store(QpState::Reset.to_c(), SeqCst);
+        self.record.show(QpState::Reset);
         let generation = self.record.generation.load(Relaxed).wrapping_add(1);
         self.record.generation.store(generation, Relaxed);
         self.share.generation.store(generation, Relaxed);
@@ -275,9 +283,11 @@ impl Qp {
     }
 
     /// Err: everything posted is flushed.
+    #[cold]
+    #[inline(never)]
     fn enter_error(&self, sends: &mut Sends) {
         sends.state = QpState::Err;
-        self.record.state.store(QpState::Err.to_c(), SeqCst);
+        self.record.show(QpState::Err);
         self.flush_sends(sends);
         self.flush_recvs();
     }
@@ -290,7 +300,7 @@ impl Qp {
     /// A peer's request has put the QP to Err, where that is so.
     #[inline(always)]
     fn notice_error(&self, sends: &mut Sends) {
-        if self.record.state.load(Relaxed) == QpState::Err.to_c() && sends.state != QpState::Err {
+        if self.record.shown().state() == QpState::Err.to_c() && sends.state != QpState::Err {
             self.enter_error(sends);
         }
     }
@@ -304,12 +314,12 @@ impl Qp {
 
     /// ibv_post_recv(3), of one RECV.
     pub(crate) fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Errno> {
-        let state = QpState::from_c(self.record.state.load(Relaxed)).unwrap_or_default();
+        let state = QpState::from_c(self.record.shown().state()).unwrap_or_default();
         check_post_recv(state, self.uses_srq)?;
         self.share.rq.post(wr_id, sges)?;
         // Read after the RECV is there for all to see: who flushes reads them in the other order.
         std::sync::atomic::fence(SeqCst);
-        if self.record.state.load(Relaxed) == QpState::Err.to_c() {
+        if self.record.is_in_error() {
             self.flush_recvs();
         }
         Ok(())

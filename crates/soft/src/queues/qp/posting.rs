@@ -6,15 +6,15 @@ use crate::engine::batch::Request;
 use crate::errno::{ENOMEM, Errno};
 use crate::memory::records::index_of;
 use crate::rings::completions::Armed;
+use crate::sync::biased::Guard;
 use doorbell_transport::{SendShape, is_signaled};
-use doorbell_verbs::{QpType, SendWr, WcStatus};
-use std::sync::MutexGuard;
+use doorbell_verbs::{QpType, RemoteAddr, SendFlags, SendWr, Sge, WcOpcode, WcStatus};
 use std::sync::atomic::Ordering::*;
 
 /// Send work requests being posted.
 pub(crate) struct Posting<'a> {
     qp: &'a Qp,
-    sends: MutexGuard<'a, Sends>,
+    sends: Guard<'a, Sends>,
     /// Whether all completions of what was posted before have been taken.
     idle: bool,
     /// Whether a message is among them that the peer may be waiting for.
@@ -121,6 +121,37 @@ impl<'a> Posting<'a> {
             qp.carry_out_gathered(sends);
         }
         Ok(())
+    }
+
+    pub(crate) fn qp_type(&self) -> QpType {
+        self.qp.qp_type()
+    }
+
+    /// Posts a WRITE of one SGE that can be carried out at once the short way; `false` where it cannot, and nothing was done.
+    #[inline(always)]
+    pub(crate) fn write_directly(
+        &mut self,
+        wr_id: u64,
+        remote: RemoteAddr,
+        sge: &Sge,
+        flags: SendFlags,
+    ) -> bool {
+        let qp = self.qp;
+        let inline = flags.contains(SendFlags::INLINE);
+        let fits = qp.cap.max_send_sge > 0 && (!inline || sge.length <= qp.cap.max_inline_data);
+        if !fits || !self.sends.is_direct() || self.room() == 0 {
+            return false;
+        }
+        let sends = &mut *self.sends;
+        if !sends.scratch.write_directly(&qp.requester, remote, sge, inline) {
+            return false;
+        }
+        sends.posted += 1;
+        self.tells = true;
+        if is_signaled(WcStatus::Success, flags, qp.sq_sig_all) {
+            qp.push_done(wr_id, WcOpcode::Write, sge.length, sends.posted);
+        }
+        true
     }
 
     /// Whether the peer is to be let run when the list ends.

@@ -11,7 +11,6 @@ use crate::queues::cq::Own;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
 use doorbell_verbs::{QpState, SendWr, WcOpcode, WcStatus};
-use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
 impl Qp {
@@ -69,7 +68,7 @@ impl Qp {
             QpState::Err => self.enter_error(sends),
             state => {
                 sends.state = state;
-                self.record.state.store(state.to_c(), Release);
+                self.record.show(state);
                 self.flush_sends(sends);
             }
         }
@@ -82,15 +81,26 @@ impl Qp {
         if !is_signaled(status, wr.flags, self.sq_sig_all) {
             return;
         }
+        self.push(wr.wr_id, wr.op.opcode().into(), request.len, request.number, status);
+    }
+
+    /// The completion of a work request that has succeeded.
+    #[inline(never)]
+    pub(super) fn push_done(&self, wr_id: u64, opcode: WcOpcode, len: u32, number: u64) {
+        self.push(wr_id, opcode, len, number, WcStatus::Success);
+    }
+
+    #[inline(always)]
+    fn push(&self, wr_id: u64, opcode: WcOpcode, len: u32, number: u64, status: WcStatus) {
         let wc = ibv_wc {
-            wr_id: wr.wr_id,
+            wr_id,
             status: status.to_c(),
-            opcode: WcOpcode::from(wr.op.opcode()).to_c(),
-            byte_len: request.len,
+            opcode: opcode.to_c(),
+            byte_len: len,
             qp_num: self.num(),
             ..ibv_wc::default()
         };
-        self.send_cq.push(Own { wc, solicited: false, sends: request.number });
+        self.send_cq.push(Own { wc, solicited: false, sends: number });
     }
 
     /// Carries out, gathers or queues a work request of the list being posted; `false` where what is
@@ -166,7 +176,7 @@ impl Qp {
 impl Waiting for Qp {
     fn advance(&self) -> Option<Instant> {
         // Whoever holds the lock is trying, or will have it tried.
-        let Ok(mut sends) = self.sends.try_lock() else { return Some(Instant::now() + SILENT_RETRY) };
+        let Some(mut sends) = self.sends.try_lock() else { return Some(Instant::now() + SILENT_RETRY) };
         self.notice_error(&mut sends);
         self.carry_out_queue(&mut sends);
         if sends.queue.is_empty() {
@@ -176,7 +186,7 @@ impl Waiting for Qp {
     }
 
     fn waits(&self) -> bool {
-        self.sends.try_lock().map_or(true, |sends| !sends.queue.is_empty())
+        self.sends.try_lock().is_none_or(|sends| !sends.queue.is_empty())
     }
 }
 

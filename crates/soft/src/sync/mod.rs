@@ -1,5 +1,7 @@
 //! What threads of this process need of each other.
 
+pub(crate) mod biased;
+
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,0 +1,134 @@
+//! WRITEs the short way: which go it, and that none does once anything has changed that the long way checks.
+
+use super::Side;
+use super::peer::{BUFFER, Buffer, Peer, buffer};
+use crate::fabric::process::Process;
+use doorbell_abi::CEnum;
+use doorbell_verbs::*;
+use std::time::{Duration, Instant};
+
+/// A QP that has a peer, and memory on both sides.
+struct Pair {
+    peer: Peer,
+    side: Side,
+    here: Buffer,
+    there: Buffer,
+}
+
+impl Pair {
+    /// One whose WRITEs go the short way.
+    fn new() -> Pair {
+        let process = Process::current().expect("this process can use the device");
+        let mut peer = Peer::start();
+        let (there, here) = (peer.arena(), buffer(process));
+        let side = peer.connect(QpType::Rc);
+        let pair = Pair { peer, side, here, there };
+        pair.prepare();
+        pair
+    }
+
+    fn prepare(&self) {
+        assert!(!self.goes(0, 8, |_, _| {}), "nothing is known yet");
+        self.write_long();
+        assert!(self.goes(0, 8, |_, _| {}), "a WRITE like the one before");
+    }
+
+    /// Whether a WRITE of `len` bytes to offset `to`, changed like this, goes the short way; it is not posted otherwise.
+    fn goes(&self, to: usize, len: u32, change: impl Fn(&mut RemoteAddr, &mut Sge)) -> bool {
+        let mut sge = Sge { addr: self.here.addr, length: len, lkey: self.here.key };
+        let mut remote = RemoteAddr { addr: self.there.addr + to as u64, rkey: self.there.key };
+        change(&mut remote, &mut sge);
+        self.side.qp.begin_post().write_directly(0, remote, &sge, SendFlags::SIGNALED)
+    }
+
+    /// A WRITE the long way; returns its status.
+    fn write_long(&self) -> u64 {
+        self.side.completions();
+        let sge = [Sge { addr: self.here.addr, length: 8, lkey: self.here.key }];
+        let remote = RemoteAddr { addr: self.there.addr, rkey: self.there.key };
+        let wr = SendWr::new(1, SendOp::Write(remote), &sge).flags(SendFlags::SIGNALED);
+        self.side.qp.begin_post().post(&wr, None).expect("there is room");
+        self.side.wait_for(1)[0][1]
+    }
+
+    /// Asserts that what the peer is told ends the short way, and what then becomes of a WRITE.
+    fn ends(command: impl Fn(&Buffer) -> String, status: WcStatus) {
+        let mut pair = Pair::new();
+        let command = command(&pair.there);
+        pair.peer.ask(&command);
+        assert!(!pair.goes(0, 8, |_, _| {}), "after {command}");
+        assert_eq!(pair.write_long(), u64::from(status.to_c()), "after {command}");
+    }
+}
+
+#[test]
+fn a_write_goes_the_short_way_within_its_regions_alone() {
+    let pair = Pair::new();
+    // SAFETY: memory of this test.
+    unsafe { (pair.here.addr as *mut u64).write(0x0123_4567_89ab_cdef) };
+    let last = BUFFER - 8;
+    for to in [8, 65, last] {
+        assert!(pair.goes(to, 8, |_, _| {}), "to {to}");
+        let mut found = [0; 8];
+        crate::memory::transfer::read(
+            &[super::peer::all_of(&mut found)],
+            pair.peer.far(pair.there.addr + to as u64),
+        )
+        .expect("the peer lives");
+        assert_eq!(u64::from_ne_bytes(found), 0x0123_4567_89ab_cdef, "at {to}");
+    }
+    assert_eq!(pair.side.wait_for(4).len(), 4, "each has its completion");
+    assert!(!pair.goes(last + 1, 8, |_, _| {}), "behind the peer's region");
+    assert!(!pair.goes(0, 0, |_, _| {}), "without a byte no key is looked at");
+    assert!(!pair.goes(0, 8, |remote, _| remote.addr -= 1), "before the peer's region");
+    assert!(!pair.goes(0, 8, |remote, _| remote.rkey ^= 1), "another rkey");
+    assert!(!pair.goes(0, 8, |_, sge| sge.lkey ^= 1), "another lkey");
+    assert!(!pair.goes(0, 8, |_, sge| sge.addr -= 1), "before the own region");
+    assert!(!pair.goes(0, 8, |_, sge| sge.addr += BUFFER as u64 - 7), "behind the own region");
+    assert!(pair.goes(0, 8, |_, _| {}), "nothing has changed");
+}
+
+#[test]
+fn no_write_goes_the_short_way_to_what_has_changed() {
+    let read = AccessFlags::REMOTE_READ.bits();
+    Pair::ends(|there| format!("deregister {}", there.key), WcStatus::RemAccessErr);
+    Pair::ends(|there| format!("rights {} {read}", there.key), WcStatus::RemAccessErr);
+    Pair::ends(|_| format!("allow {read}"), WcStatus::RemInvReqErr);
+    for state in [QpState::Err, QpState::Reset] {
+        Pair::ends(|_| format!("state {}", state.to_c()), WcStatus::RetryExcErr);
+    }
+}
+
+#[test]
+fn no_write_goes_the_short_way_where_this_side_has_changed() {
+    let pair = Pair::new();
+    let attr = QpAttr { min_rnr_timer: Some(3), ..QpAttr::state(QpState::Rts) };
+    pair.side.qp.modify(&attr).expect("it may change");
+    pair.prepare();
+    let process = Process::current().expect("this process can use the device");
+    assert!(process.regions.deregister(process.segment, pair.here.key));
+    assert!(!pair.goes(0, 8, |_, _| {}), "the own region is gone");
+    assert_eq!(pair.write_long(), u64::from(WcStatus::LocProtErr.to_c()));
+    assert!(!pair.goes(0, 8, |_, _| {}), "the QP is in Err");
+}
+
+#[test]
+fn no_write_goes_the_short_way_to_a_process_that_has_ended() {
+    let mut pair = Pair::new();
+    pair.peer.kill();
+    let begin = Instant::now();
+    while pair.goes(0, 8, |_, _| {}) {
+        pair.side.completions();
+        assert!(begin.elapsed() < Duration::from_secs(5), "its end is not seen");
+        std::thread::yield_now();
+    }
+    assert_eq!(pair.write_long(), u64::from(WcStatus::RetryExcErr.to_c()));
+}
+
+#[test]
+fn no_more_writes_go_the_short_way_than_the_queue_has_room_for() {
+    let pair = Pair::new();
+    pair.side.completions();
+    let posted = (0..10_000).take_while(|_| pair.goes(0, 8, |_, _| {})).count();
+    assert_eq!(posted as u32, pair.side.qp.cap.max_send_wr);
+}
