@@ -8,7 +8,7 @@ use crate::fabric::peer::Peer;
 use crate::fabric::process::Process;
 use crate::memory::records::{Shown, index_of};
 use crate::memory::transfer;
-use doorbell_transport::MAX_MESSAGE_BYTES;
+use doorbell_transport::{Keys, MAX_MESSAGE_BYTES};
 use doorbell_verbs::{AccessFlags, RemoteAddr, Sge};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
@@ -22,6 +22,31 @@ pub(crate) struct Direct {
     shown: Shown,
     /// Its protection domain.
     pd: u32,
+    /// The regions of the last WRITE here and there, and what showed them to be so.
+    near: Known,
+    epoch: u64,
+    far: Known,
+    sequence: u32,
+}
+
+/// A region that WRITEs of this QP may use.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// 0 where none is known.
+    key: u32,
+    first: u64,
+    len: u64,
+    /// Where its first byte is mapped here.
+    at: u64,
+}
+
+impl Known {
+    /// Where `len` bytes from `addr` on are mapped here, if they lie within it.
+    #[inline(always)]
+    fn at(&self, addr: u64, len: u64) -> Option<u64> {
+        let offset = addr.wrapping_sub(self.first);
+        (offset <= self.len && len <= self.len - offset).then(|| self.at + offset)
+    }
 }
 
 impl Direct {
@@ -29,7 +54,16 @@ impl Direct {
     pub(super) fn new(peer: Arc<Peer>, qpn: u32, shown: Shown) -> Option<Direct> {
         let qp = index_of(qpn) as usize;
         let pd = peer.segment.qp(qp)?.pd.load(Relaxed);
-        Some(Direct { peer, qp, shown, pd })
+        Some(Direct {
+            peer,
+            qp,
+            shown,
+            pd,
+            near: Known::default(),
+            epoch: 0,
+            far: Known::default(),
+            sequence: 0,
+        })
     }
 
     /// Whether the responder is what it was.
@@ -42,32 +76,66 @@ impl Direct {
     /// nothing was done.
     #[inline(always)]
     pub(super) fn write(
-        &self,
+        &mut self,
         caches: &mut Caches,
-        process: &Process,
-        pd: u32,
+        (process, pd): (&Process, u32),
         (remote, sge, inline): (RemoteAddr, &Sge, bool),
     ) -> bool {
         let len = u64::from(sge.length);
         if !self.holds() || len == 0 || len > u64::from(MAX_MESSAGE_BYTES) {
             return false;
         }
-        let near = if inline {
+        let is_far_known = self.far.key == remote.rkey && self.is_far_as_it_was();
+        if !is_far_known && !self.find_far(caches, remote.rkey) {
+            return false;
+        }
+        let Some(to) = self.far.at(remote.addr, len) else { return false };
+        let from = if inline {
             sge.addr
         } else {
-            let Some(place) = caches.regions.find(&process.regions, sge.lkey) else { return false };
-            let Ok(offset) = place.check(pd, sge.addr, len, AccessFlags::empty()) else { return false };
-            place.host + offset
+            let is_near_known = self.near.key == sge.lkey && self.epoch == process.regions.epoch();
+            if !is_near_known && !self.find_near(caches, (process, pd), sge.lkey) {
+                return false;
+            }
+            let Some(from) = self.near.at(sge.addr, len) else { return false };
+            from
         };
-        let (number, segment) = (self.peer.views.number(), &self.peer.segment);
-        let Some(place) = caches.remote.find(number, segment, remote.rkey) else { return false };
-        let Ok(offset) = place.check(self.pd, remote.addr, len, AccessFlags::REMOTE_WRITE) else {
-            return false;
-        };
-        let Some(at) = place.shared else { return false };
-        let Ok(far) = segment.in_arena(at.saturating_add(offset), len) else { return false };
         // SAFETY: both ranges were checked against their regions, as for `transfer::write`, or are the program's own word.
-        unsafe { transfer::copy_ending_last(near as *const u8, far, len as usize) };
+        unsafe { transfer::copy_ending_last(from as *const u8, to as *mut u8, len as usize) };
+        true
+    }
+
+    #[inline(always)]
+    fn is_far_as_it_was(&self) -> bool {
+        let record = Keys::slot_of(self.far.key).and_then(|slot| self.peer.segment.mr(slot));
+        record.is_some_and(|record| record.sequence.load(Acquire) == self.sequence)
+    }
+
+    /// Looks for a region of the peer's that all of is mapped here, and that it may be written by this QP.
+    #[inline(never)]
+    fn find_far(&mut self, caches: &mut Caches, key: u32) -> bool {
+        let (number, segment) = (self.peer.views.number(), &self.peer.segment);
+        let found = caches.remote.find(number, segment, key).and_then(|place| {
+            let region = &place.region;
+            place.check(self.pd, region.addr, region.len, AccessFlags::REMOTE_WRITE).ok()?;
+            let at = segment.in_arena(place.shared?, region.len).ok()?;
+            Some((Known { key, first: region.addr, len: region.len, at: at as u64 }, place.changes))
+        });
+        let Some((far, sequence)) = found else { return false };
+        (self.far, self.sequence) = (far, sequence);
+        true
+    }
+
+    /// Looks for a region of this process that this QP may use.
+    #[inline(never)]
+    fn find_near(&mut self, caches: &mut Caches, (process, pd): (&Process, u32), key: u32) -> bool {
+        let epoch = process.regions.epoch();
+        let Some(place) = caches.regions.find(&process.regions, key) else { return false };
+        let region = &place.region;
+        if place.check(pd, region.addr, region.len, AccessFlags::empty()).is_err() {
+            return false;
+        }
+        (self.near, self.epoch) = (Known { key, first: region.addr, len: region.len, at: place.host }, epoch);
         true
     }
 }

@@ -48,9 +48,9 @@ impl Scratch {
         sge: &Sge,
         inline: bool,
     ) -> bool {
-        let Some(direct) = &self.direct else { return false };
+        let Some(direct) = &mut self.direct else { return false };
         self.batch.is_empty()
-            && direct.write(&mut self.caches, requester.process, requester.pd, (remote, sge, inline))
+            && direct.write(&mut self.caches, (requester.process, requester.pd), (remote, sge, inline))
     }
 
     /// The connected QP, or its peer, may be another from here on.

@@ -99,6 +99,12 @@ impl Regions {
         known
     }
 
+    /// Changes when a region that was found may be another, or gone.
+    #[inline(always)]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Acquire)
+    }
+
     /// The region with this key.
     pub(crate) fn find(&self, key: u32) -> Option<Place> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
@@ -134,7 +140,7 @@ impl RegionCache {
     pub(crate) fn find(&mut self, regions: &Regions, key: u32) -> Option<&Place> {
         let at = Keys::slot_of(key)? % self.entries.len();
         let known = self.entries[at].as_ref().is_some_and(|place| place.key == key);
-        if !known || regions.epoch.load(Acquire) != self.epoch {
+        if !known || regions.epoch() != self.epoch {
             self.look_up(regions, key, at)?;
         }
         self.entries[at].as_ref()
@@ -142,7 +148,7 @@ impl RegionCache {
 
     #[cold]
     fn look_up(&mut self, regions: &Regions, key: u32, at: usize) -> Option<()> {
-        let epoch = regions.epoch.load(Acquire);
+        let epoch = regions.epoch();
         if epoch != self.epoch {
             *self = RegionCache { epoch, ..RegionCache::default() };
         }
