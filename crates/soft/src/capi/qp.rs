@@ -2,7 +2,7 @@
 
 use super::building::Builder;
 use super::object::{Kind, QpObject, Subject, context, cq, pd, qp, srq};
-use super::wr::{plain_write, rust_wr, sges};
+use super::wr::{Plain, plain, rust_wr, sges};
 use super::{object_or_null, qp_ex, status};
 use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
@@ -335,10 +335,14 @@ pub(crate) unsafe extern "C" fn post_send(
     while let Some(wr) = unsafe { list.as_ref() } {
         // SAFETY: the caller's work request.
         let posted = unsafe {
-            match plain_write(wr) {
-                Some((remote, sge, flags)) if posting.write_directly(wr.wr_id, remote, sge, flags) => Ok(()),
-                _ => post_one(&mut posting, wr),
-            }
+            let done = match plain(wr) {
+                Some((Plain::Write(remote), sge, flags)) => {
+                    posting.write_directly(wr.wr_id, remote, sge, flags)
+                }
+                Some((Plain::Send, sge, flags)) => posting.send_directly(wr.wr_id, sge, flags),
+                None => false,
+            };
+            if done { Ok(()) } else { post_one(&mut posting, wr) }
         };
         if let Err(errno) = posted {
             // SAFETY: the caller's variable.

@@ -27,20 +27,31 @@ pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a 
     }
 }
 
-/// A WRITE of one SGE, where a work request of C's is one.
+/// A work request of C's that may go the short way.
+pub(crate) enum Plain {
+    Write(RemoteAddr),
+    Send,
+}
+
+/// A WRITE or SEND of one SGE, where a work request of C's is one.
 ///
 /// # Safety
 /// As for [`sges`].
 #[inline(always)]
-pub(crate) unsafe fn plain_write(wr: &ibv_send_wr) -> Option<(RemoteAddr, &Sge, SendFlags)> {
+pub(crate) unsafe fn plain(wr: &ibv_send_wr) -> Option<(Plain, &Sge, SendFlags)> {
     const IBV_WR_RDMA_WRITE: u32 = 0;
-    if wr.opcode != IBV_WR_RDMA_WRITE || wr.num_sge != 1 {
+    const IBV_WR_SEND: u32 = 2;
+    if wr.num_sge != 1 {
         return None;
     }
     // SAFETY: vouched for by the caller; both structs are laid out alike. The members of the union are integers.
     let (sge, rdma) = unsafe { (wr.sg_list.cast::<Sge>().as_ref()?, wr.wr.rdma) };
-    let remote = RemoteAddr { addr: rdma.remote_addr, rkey: rdma.rkey };
-    Some((remote, sge, SendFlags::from_bits_truncate(wr.send_flags)))
+    let plain = match wr.opcode {
+        IBV_WR_RDMA_WRITE => Plain::Write(RemoteAddr { addr: rdma.remote_addr, rkey: rdma.rkey }),
+        IBV_WR_SEND => Plain::Send,
+        _ => return None,
+    };
+    Some((plain, sge, SendFlags::from_bits_truncate(wr.send_flags)))
 }
 
 /// A send work request of C's.

@@ -1,31 +1,67 @@
-//! The short way of a WRITE: to memory that is mapped here, of a responder that took the WRITE before.
+//! The short way of a WRITE to memory that is mapped here, and of a SEND that its completion carries: to a responder that took a
+//! message before.
 //!
 //! What was found then still holds where three records show what they did: the responder's QP, its region, and this process's
 //! own regions. All that is checked on the long way is checked here, against what is remembered of them.
 
 use super::responder::Caches;
-use crate::fabric::peer::Peer;
+use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
 use crate::memory::records::{Shown, index_of};
-use crate::memory::transfer;
+use crate::memory::regions::Place;
+use crate::memory::segment::Segment;
+use crate::memory::transfer::{self, Piece};
+use crate::rings::recvs::{CARRIED_BYTES, Carried, Completer, RecvDone, SOLICITED, Slots};
 use doorbell_transport::{Keys, MAX_MESSAGE_BYTES};
 use doorbell_verbs::{AccessFlags, RemoteAddr, Sge};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
-/// A responder that took a WRITE.
+/// A responder that took a message, and the regions that the last ones were of.
 #[derive(Debug)]
 pub(crate) struct Direct {
+    to: Target,
+    regions: Regions,
+}
+
+/// A responder that took a message.
+#[derive(Debug)]
+struct Target {
     peer: Arc<Peer>,
-    qp: usize,
+    qpn: u32,
     /// What its record showed.
     shown: Shown,
-    /// Its protection domain.
+    /// Its protection domain, and which of the QPs it is that its record has been.
     pd: u32,
-    /// The regions of the last WRITE here and there, and what showed them to be so.
+    generation: u32,
+}
+
+#[derive(Debug, Default)]
+struct Regions {
+    /// Of this process, and when that was known.
     near: Known,
     epoch: u64,
-    far: Known,
+    /// Of the peer: where the last WRITE went, and the buffer of the last RECV, with the protection domain of its queue.
+    written: Far,
+    received: Far,
+    received_pd: u32,
+}
+
+/// What becomes of a SEND on the short way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// It is received.
+    Received,
+    /// It has to go the long way, and nothing was done.
+    Not,
+    /// It has taken a RECV that there was no room for a completion of.
+    CqFull,
+}
+
+/// A region of the peer's, and what showed it to be so.
+#[derive(Clone, Copy, Debug, Default)]
+struct Far {
+    known: Known,
     sequence: u32,
 }
 
@@ -49,27 +85,51 @@ impl Known {
     }
 }
 
+impl Far {
+    /// Whether it is still the region with this key.
+    #[inline(always)]
+    fn is_of(&self, segment: &Segment, key: u32) -> bool {
+        let record = Keys::slot_of(key).and_then(|slot| segment.mr(slot));
+        self.known.key == key && record.is_some_and(|record| record.sequence.load(Acquire) == self.sequence)
+    }
+
+    /// The region with this key, if all of it may be used like this by who is of protection domain `pd`; `at` says where it is
+    /// mapped here, where that matters.
+    #[inline(never)]
+    fn find(
+        caches: &mut Caches,
+        peer: &Peer,
+        (key, pd, need): (u32, u32, AccessFlags),
+        at: impl Fn(&Place) -> Option<u64>,
+    ) -> Option<Far> {
+        let place = caches.remote.find(peer.views.number(), &peer.segment, key)?;
+        let region = &place.region;
+        place.check(pd, region.addr, region.len, need).ok()?;
+        let known = Known { key, first: region.addr, len: region.len, at: at(place)? };
+        Some(Far { known, sequence: place.changes })
+    }
+}
+
+impl Target {
+    /// Whether the responder is what it was.
+    #[inline(always)]
+    fn holds(&self) -> bool {
+        let qp = self.peer.segment.qp(index_of(self.qpn) as usize);
+        !self.peer.is_dead() && qp.is_some_and(|qp| qp.shown() == self.shown)
+    }
+}
+
 impl Direct {
-    /// The responder `qpn` in a process, which has just taken a WRITE from this QP and showed this before.
+    /// The responder `qpn` in a process, which has just taken a message from this QP and showed this before.
     pub(super) fn new(peer: Arc<Peer>, qpn: u32, shown: Shown) -> Option<Direct> {
-        let qp = index_of(qpn) as usize;
-        let pd = peer.segment.qp(qp)?.pd.load(Relaxed);
-        Some(Direct {
-            peer,
-            qp,
-            shown,
-            pd,
-            near: Known::default(),
-            epoch: 0,
-            far: Known::default(),
-            sequence: 0,
-        })
+        let qp = peer.segment.qp(index_of(qpn) as usize)?;
+        let (pd, generation) = (qp.pd.load(Relaxed), qp.generation.load(Relaxed));
+        Some(Direct { to: Target { peer, qpn, shown, pd, generation }, regions: Regions::default() })
     }
 
     /// Whether the responder is what it was.
-    #[inline(always)]
     pub(super) fn holds(&self) -> bool {
-        !self.peer.is_dead() && self.peer.segment.qp(self.qp).is_some_and(|qp| qp.shown() == self.shown)
+        self.to.holds()
     }
 
     /// Carries out a WRITE of one SGE, of a requester of protection domain `pd`; `false` where it has to go the long way, and
@@ -78,52 +138,95 @@ impl Direct {
     pub(super) fn write(
         &mut self,
         caches: &mut Caches,
-        (process, pd): (&Process, u32),
+        own: (&Process, u32),
         (remote, sge, inline): (RemoteAddr, &Sge, bool),
     ) -> bool {
-        let len = u64::from(sge.length);
-        if !self.holds() || len == 0 || len > u64::from(MAX_MESSAGE_BYTES) {
+        let (Direct { to, regions }, len) = (self, u64::from(sge.length));
+        if !to.holds() || len == 0 || len > u64::from(MAX_MESSAGE_BYTES) {
             return false;
         }
-        let is_far_known = self.far.key == remote.rkey && self.is_far_as_it_was();
-        if !is_far_known && !self.find_far(caches, remote.rkey) {
+        let is_known = regions.written.is_of(&to.peer.segment, remote.rkey);
+        if !is_known && !regions.find_written(caches, to, remote.rkey) {
             return false;
         }
-        let Some(to) = self.far.at(remote.addr, len) else { return false };
-        let from = if inline {
-            sge.addr
-        } else {
-            let is_near_known = self.near.key == sge.lkey && self.epoch == process.regions.epoch();
-            if !is_near_known && !self.find_near(caches, (process, pd), sge.lkey) {
-                return false;
-            }
-            let Some(from) = self.near.at(sge.addr, len) else { return false };
-            from
-        };
+        let Some(at) = regions.written.known.at(remote.addr, len) else { return false };
+        let Some(from) = regions.source(caches, own, sge, inline) else { return false };
         // SAFETY: both ranges were checked against their regions, as for `transfer::write`, or are the program's own word.
-        unsafe { transfer::copy_ending_last(from as *const u8, to as *mut u8, len as usize) };
+        unsafe { transfer::copy_ending_last(from as *const u8, at as *mut u8, len as usize) };
         true
     }
 
+    /// Carries out a SEND of one SGE whose payload fits into its completion, to a receive queue that this QP alone sends to.
     #[inline(always)]
-    fn is_far_as_it_was(&self) -> bool {
-        let record = Keys::slot_of(self.far.key).and_then(|slot| self.peer.segment.mr(slot));
-        record.is_some_and(|record| record.sequence.load(Acquire) == self.sequence)
+    pub(super) fn send(
+        &mut self,
+        caches: &mut Caches,
+        own: (&Process, u32),
+        (sge, inline, solicited): (&Sge, bool, bool),
+    ) -> Sent {
+        let Direct { to, regions } = self;
+        let (segment, len) = (&to.peer.segment, u64::from(sge.length));
+        let Some(qp) = segment.qp(index_of(to.qpn) as usize) else { return Sent::Not };
+        let Some(rq) = segment.rq(qp.rq.load(Relaxed) as usize) else { return Sent::Not };
+        // Before it is seen that nothing has changed: a queue that is reset is another one.
+        let generation = rq.generation.load(Acquire);
+        if !to.holds() || len == 0 || len > CARRIED_BYTES as u64 {
+            return Sent::Not;
+        }
+        let Some(slots) = Slots::of_one_sender(segment, rq) else { return Sent::Not };
+        let Ok(front) = slots.front(generation) else { return Sent::Not };
+        let Some(room) = front.sge(0).filter(|room| front.room().0 > 0 && len <= room.length.into()) else {
+            return Sent::Not;
+        };
+        let pd = rq.pd.load(Relaxed);
+        let is_known = regions.received_pd == pd && regions.received.is_of(segment, room.lkey);
+        if !is_known && !regions.find_received(caches, to, (room.lkey, pd)) {
+            return Sent::Not;
+        }
+        if regions.received.known.at(room.addr, len).is_none() || front.is_beyond_lane(qp, segment) {
+            return Sent::Not;
+        }
+        let Some(from) = regions.source(caches, own, sge, inline) else { return Sent::Not };
+        let mut carried = Carried::NONE;
+        carried.gather(&[], &[Piece { addr: from, len: len as usize }]);
+        let owner = Owner::Peer(&to.peer);
+        let completer = Completer { owner, segment, qp, qpn: to.qpn, claimer: own.0.claimer };
+        let Some(claim) = front.claim(&completer) else { return Sent::Not };
+        let flags = if solicited { SOLICITED } else { 0 };
+        let done = RecvDone { byte_len: sge.length, flags, ..RecvDone::of_send(to.qpn, to.generation) };
+        if completer.complete(&claim, done, &carried) { Sent::Received } else { Sent::CqFull }
+    }
+}
+
+impl Regions {
+    /// Where the payload of a message of one SGE is.
+    #[inline(always)]
+    fn source(&mut self, caches: &mut Caches, own: (&Process, u32), sge: &Sge, inline: bool) -> Option<u64> {
+        if inline {
+            return Some(sge.addr);
+        }
+        let is_known = self.near.key == sge.lkey && self.epoch == own.0.regions.epoch();
+        if !is_known && !self.find_near(caches, own, sge.lkey) {
+            return None;
+        }
+        self.near.at(sge.addr, sge.length.into())
     }
 
-    /// Looks for a region of the peer's that all of is mapped here, and that it may be written by this QP.
+    /// Looks for a region of the peer's of which all is mapped here, and that the QP may be used to write to.
     #[inline(never)]
-    fn find_far(&mut self, caches: &mut Caches, key: u32) -> bool {
-        let (number, segment) = (self.peer.views.number(), &self.peer.segment);
-        let found = caches.remote.find(number, segment, key).and_then(|place| {
-            let region = &place.region;
-            place.check(self.pd, region.addr, region.len, AccessFlags::REMOTE_WRITE).ok()?;
-            let at = segment.in_arena(place.shared?, region.len).ok()?;
-            Some((Known { key, first: region.addr, len: region.len, at: at as u64 }, place.changes))
-        });
-        let Some((far, sequence)) = found else { return false };
-        (self.far, self.sequence) = (far, sequence);
-        true
+    fn find_written(&mut self, caches: &mut Caches, to: &Target, key: u32) -> bool {
+        let segment = &to.peer.segment;
+        let at = |place: &Place| Some(segment.in_arena(place.shared?, place.region.len).ok()? as u64);
+        let found = Far::find(caches, &to.peer, (key, to.pd, AccessFlags::REMOTE_WRITE), at);
+        found.inspect(|far| self.written = *far).is_some()
+    }
+
+    /// Looks for a region of the peer's that RECVs of a queue of this protection domain may be filled in.
+    #[inline(never)]
+    fn find_received(&mut self, caches: &mut Caches, to: &Target, (key, pd): (u32, u32)) -> bool {
+        let found =
+            Far::find(caches, &to.peer, (key, pd, AccessFlags::LOCAL_WRITE), |place| Some(place.host));
+        found.inspect(|far| (self.received, self.received_pd) = (*far, pd)).is_some()
     }
 
     /// Looks for a region of this process that this QP may use.

@@ -2,7 +2,7 @@
 
 use super::attempt::{Attempt, Obstacle, Outcome};
 use super::batch::{Batch, Request};
-use super::direct::Direct;
+use super::direct::{Direct, Sent};
 use super::responder::{Caches, Message, Refusal, Responder, receives};
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
@@ -51,6 +51,22 @@ impl Scratch {
         let Some(direct) = &mut self.direct else { return false };
         self.batch.is_empty()
             && direct.write(&mut self.caches, (requester.process, requester.pd), (remote, sge, inline))
+    }
+
+    /// The same of a SEND that may ask for a solicited event.
+    #[inline(always)]
+    pub(crate) fn send_directly(
+        &mut self,
+        requester: &Requester,
+        sge: &Sge,
+        inline: bool,
+        solicited: bool,
+    ) -> Sent {
+        let Some(direct) = &mut self.direct else { return Sent::Not };
+        if !self.batch.is_empty() {
+            return Sent::Not;
+        }
+        direct.send(&mut self.caches, (requester.process, requester.pd), (sge, inline, solicited))
     }
 
     /// The connected QP, or its peer, may be another from here on.
@@ -110,6 +126,15 @@ impl Requester {
         }
     }
 
+    /// What becomes of a SEND that has taken a RECV whose completion there was no room for.
+    #[cold]
+    pub(crate) fn found_cq_full(&self, scratch: &Scratch, dest_qpn: u32) -> Outcome {
+        match self.responder(scratch.peer.as_deref(), dest_qpn, false) {
+            Some(responder) => self.conclude(&responder, Refusal::CqFull),
+            None => self.silence(),
+        }
+    }
+
     /// The local memory of a work request, where its lkeys hold.
     #[inline(always)]
     fn find_pieces(&self, cache: &mut RegionCache, pieces: &mut Vec<Piece>, request: &Request<'_>) -> bool {
@@ -157,9 +182,10 @@ impl Requester {
             Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: route.grh.as_ref() };
         match responder.carry_out(caches, batch, &message) {
             Ok(attempt) => {
-                let directly =
-                    matches!(request.wr.op, SendOp::Write(_)) && matches!(attempt, Attempt::Over(_));
-                if directly && direct.as_ref().is_none_or(|direct| !direct.holds()) {
+                let is_like_direct = matches!(request.wr.op, SendOp::Write(_) | SendOp::Send)
+                    && matches!(attempt, Attempt::Over(_))
+                    && self.qp_type != QpType::Ud;
+                if is_like_direct && direct.as_ref().is_none_or(|direct| !direct.holds()) {
                     *direct = peer.clone().and_then(|peer| Direct::new(peer, dest_qpn, shown));
                 }
                 attempt

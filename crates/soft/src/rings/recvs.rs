@@ -223,6 +223,12 @@ impl<'a> Slots<'a> {
         Some(Slots { segment, record, capacity, max_sge, first, order, turn })
     }
 
+    /// Those of a queue that one sender alone takes RECVs from; `None` where it is none.
+    #[inline(always)]
+    pub(crate) fn of_one_sender(segment: &'a Segment, record: &'a RqRecord) -> Option<Slots<'a>> {
+        Slots::of(segment, record).filter(|slots| slots.turn.is_some())
+    }
+
     /// The slot with this index, where the numbers make sense.
     #[inline]
     pub(crate) fn slot(&self, index: u32) -> Option<&'a RqSlot> {
@@ -376,6 +382,15 @@ impl<'a> Front<'a> {
         Some(Sge { addr, length: halves as u32, lkey: (halves >> 32) as u32 })
     }
 
+    /// Whether its completion is one that a CQ would have to look for here, and has no room for.
+    #[inline(always)]
+    pub(crate) fn is_beyond_lane(&self, qp: &QpRecord, segment: &Segment) -> bool {
+        qp.lane.load(Relaxed) != 0
+            && segment
+                .cq(qp.cq.load(Relaxed) as usize)
+                .is_none_or(|cq| self.slots.is_full(self.position, cq.cqe.load(Relaxed)))
+    }
+
     /// Whether nobody has taken it yet, so that all that was read of it was posted.
     #[inline]
     pub(crate) fn is_posted(&self) -> bool {
@@ -434,6 +449,13 @@ pub(crate) struct RecvDone {
 const _: () = assert!(CARRIED_BYTES <= u8::MAX as usize);
 
 impl RecvDone {
+    /// A SEND to this QP, without an immediate.
+    #[inline(always)]
+    pub(crate) fn of_send(qpn: u32, generation: u32) -> RecvDone {
+        let (status, opcode) = (WcStatus::Success.to_c() as u8, WcOpcode::Recv.to_c() as u8);
+        RecvDone { qpn, generation, status, opcode, ..RecvDone::default() }
+    }
+
     /// An error.
     pub(crate) fn failed(qpn: u32, generation: u32, status: WcStatus) -> RecvDone {
         let opcode = WcOpcode::Recv.to_c() as u8;

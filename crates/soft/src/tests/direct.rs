@@ -1,7 +1,7 @@
-//! WRITEs the short way: which go it, and that none does once anything has changed that the long way checks.
+//! WRITEs and SENDs the short way: which go it, and that none does once anything has changed that the long way checks.
 
 use super::Side;
-use super::peer::{BUFFER, Buffer, Peer, buffer};
+use super::peer::{BUFFER, Buffer, Peer, RECV_BYTES, RECVS, buffer};
 use crate::fabric::process::Process;
 use doorbell_abi::CEnum;
 use doorbell_verbs::*;
@@ -131,4 +131,100 @@ fn no_more_writes_go_the_short_way_than_the_queue_has_room_for() {
     pair.side.completions();
     let posted = (0..10_000).take_while(|_| pair.goes(0, 8, |_, _| {})).count();
     assert_eq!(posted as u32, pair.side.qp.cap.max_send_wr);
+}
+
+impl Pair {
+    /// One whose SENDs go the short way, as long as there are RECVs.
+    fn of_sends() -> Pair {
+        let process = Process::current().expect("this process can use the device");
+        let mut peer = Peer::start();
+        let (there, here) = (peer.buffer(), buffer(process));
+        let side = peer.connect(QpType::Rc);
+        let mut pair = Pair { peer, side, here, there };
+        pair.peer.ask("recv 1");
+        assert!(!pair.sends(8), "nothing is known yet");
+        assert_eq!(pair.send_long(), u64::from(WcStatus::Success.to_c()));
+        pair.received(1);
+        pair
+    }
+
+    /// Whether a SEND of so many bytes goes the short way; it is not posted otherwise.
+    fn sends(&self, len: u32) -> bool {
+        let sge = Sge { addr: self.here.addr, length: len, lkey: self.here.key };
+        self.side.qp.begin_post().send_directly(0, &sge, SendFlags::SIGNALED)
+    }
+
+    /// A SEND of 8 bytes the long way; returns its status.
+    fn send_long(&self) -> u64 {
+        self.side.completions();
+        let sge = [Sge { addr: self.here.addr, length: 8, lkey: self.here.key }];
+        let wr = SendWr::new(1, SendOp::Send, &sge).flags(SendFlags::SIGNALED);
+        self.side.qp.begin_post().post(&wr, None).expect("there is room");
+        self.side.wait_for(1)[0][1]
+    }
+
+    /// The peer takes so many completions, all successful.
+    fn received(&mut self, count: usize) {
+        let got = self.peer.ask("poll");
+        assert_eq!(got.len(), 3 * count, "{got:?}");
+        assert!(got.chunks(3).all(|wc| wc[1] == 0), "{got:?}");
+    }
+}
+
+#[test]
+fn a_send_goes_the_short_way_where_a_recv_has_room() {
+    let mut pair = Pair::of_sends();
+    assert!(!pair.sends(8), "no RECV");
+    pair.peer.ask(&format!("recv {RECVS}"));
+    for (n, len) in [1u32, 8, 9, 63, 224].into_iter().enumerate() {
+        let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + n as u32) as u8).collect();
+        // SAFETY: memory of this test.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pair.here.addr as *mut u8, bytes.len()) };
+        assert!(pair.sends(len), "{len} bytes");
+        pair.received(1);
+        let found = pair.peer.ask(&format!("bytes {n} {len}"));
+        assert!(
+            found.iter().zip(&bytes).all(|(found, sent)| *found == u64::from(*sent)),
+            "{len} bytes: {found:?}"
+        );
+    }
+    assert_eq!(pair.side.wait_for(5).len(), 5, "each has its completion");
+    assert!(!pair.sends(225), "more than a completion carries");
+    assert!(!pair.sends(0));
+    assert!(pair.sends(8));
+}
+
+#[test]
+fn a_send_does_not_go_the_short_way_to_a_recv_that_cannot_take_it() {
+    let too_short = |there: &Buffer| format!("recv-of 7 {}", there.key);
+    let bad_key = |there: &Buffer| format!("recv-of 8 {}", there.key ^ 1);
+    type Recv<'a> = (&'a dyn Fn(&Buffer) -> String, WcStatus);
+    let cases: [Recv<'_>; 2] = [(&too_short, WcStatus::RemInvReqErr), (&bad_key, WcStatus::RemOpErr)];
+    for (recv, status) in cases {
+        let mut pair = Pair::of_sends();
+        let recv = recv(&pair.there);
+        pair.peer.ask(&recv);
+        assert!(!pair.sends(8), "{recv}");
+        assert_eq!(pair.send_long(), u64::from(status.to_c()), "{recv}");
+    }
+    // What was a good key is none any more.
+    let mut pair = Pair::of_sends();
+    pair.peer.ask("recv 1");
+    let key = pair.there.key;
+    pair.peer.ask(&format!("deregister {key}"));
+    assert!(!pair.sends(8));
+    assert_eq!(pair.send_long(), u64::from(WcStatus::RemOpErr.to_c()));
+    assert_eq!(RECV_BYTES, 256, "there is room for what a completion carries");
+}
+
+#[test]
+fn a_send_the_short_way_to_a_full_cq_fails_as_on_the_long_one() {
+    let mut pair = Pair::of_sends();
+    pair.peer.ask("crowd 1");
+    pair.peer.ask("recv 2");
+    assert!(pair.sends(8), "there is room for one");
+    assert_eq!(pair.side.wait_for(1)[0][1], 0);
+    assert!(pair.sends(8), "it takes a RECV");
+    assert_eq!(pair.side.wait_for(1)[0][1], u64::from(WcStatus::RemOpErr.to_c()));
+    assert!(!pair.sends(8), "the QP is in Err");
 }

@@ -246,6 +246,7 @@ struct Told {
     process: &'static Process,
     memory: Buffer,
     side: Option<Side>,
+    beside: Option<Side>,
     file: Option<File>,
     begun: Option<Begun>,
 }
@@ -301,6 +302,20 @@ impl Told {
             "state" => {
                 let state = QpState::from_c(number(1) as u32).expect("a state");
                 self.side().qp.modify(&QpAttr::state(state)).expect("from any state");
+            }
+            "crowd" => {
+                // Two QPs at a CQ, which has room for this many completions.
+                self.beside = Some(self.side().beside());
+                self.side().cq.resize(number(1) as u32).expect("nothing is there");
+            }
+            "bytes" => {
+                // SAFETY: the buffer of a RECV, of which completions were taken.
+                let at = (self.memory.addr + OPEN as u64 + number(1) * RECV_BYTES as u64) as *const u8;
+                return (0..number(2)).map(|n| unsafe { at.add(n as usize).read() }.into()).collect();
+            }
+            "recv-of" => {
+                let sge = [Sge { addr: self.memory.addr, length: number(1) as u32, lkey: number(2) as u32 }];
+                self.side().qp.post_recv(99, &sge).expect("a RECV");
             }
             "begin" => self.begin(number(1) as u32),
             "end" => {
@@ -390,7 +405,8 @@ fn the_peer() {
         return;
     }
     let process = Process::current().expect("this process can use the device");
-    let mut told = Told { process, memory: buffer(process), side: None, file: None, begun: None };
+    let mut told =
+        Told { process, memory: buffer(process), side: None, beside: None, file: None, begun: None };
     for line in std::io::stdin().lines() {
         let line = line.expect("a line");
         let answer = told.carry_out(&line.split_whitespace().collect::<Vec<_>>());

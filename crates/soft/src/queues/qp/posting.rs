@@ -3,6 +3,7 @@
 use super::{Qp, Sends};
 use crate::device;
 use crate::engine::batch::Request;
+use crate::engine::direct::Sent;
 use crate::errno::{ENOMEM, Errno};
 use crate::memory::records::index_of;
 use crate::rings::completions::Armed;
@@ -127,7 +128,15 @@ impl<'a> Posting<'a> {
         self.qp.qp_type()
     }
 
-    /// Posts a WRITE of one SGE that can be carried out at once the short way; `false` where it cannot, and nothing was done.
+    /// Whether a message of one SGE may be carried out at once the short way.
+    #[inline(always)]
+    fn may_go_directly(&self, sge: &Sge, flags: SendFlags) -> bool {
+        let cap = &self.qp.cap;
+        let fits = !flags.contains(SendFlags::INLINE) || sge.length <= cap.max_inline_data;
+        cap.max_send_sge > 0 && fits && self.sends.is_direct() && self.room() > 0
+    }
+
+    /// Posts a WRITE of one SGE the short way; `false` where it cannot go that, and nothing was done.
     #[inline(always)]
     pub(crate) fn write_directly(
         &mut self,
@@ -136,22 +145,40 @@ impl<'a> Posting<'a> {
         sge: &Sge,
         flags: SendFlags,
     ) -> bool {
-        let qp = self.qp;
-        let inline = flags.contains(SendFlags::INLINE);
-        let fits = qp.cap.max_send_sge > 0 && (!inline || sge.length <= qp.cap.max_inline_data);
-        if !fits || !self.sends.is_direct() || self.room() == 0 {
+        let (may, inline) = (self.may_go_directly(sge, flags), flags.contains(SendFlags::INLINE));
+        if !may || !self.sends.scratch.write_directly(&self.qp.requester, remote, sge, inline) {
             return false;
         }
-        let sends = &mut *self.sends;
-        if !sends.scratch.write_directly(&qp.requester, remote, sge, inline) {
+        self.has_gone(wr_id, WcOpcode::Write, sge.length, flags);
+        true
+    }
+
+    /// The same of a SEND.
+    #[inline(always)]
+    pub(crate) fn send_directly(&mut self, wr_id: u64, sge: &Sge, flags: SendFlags) -> bool {
+        if !self.may_go_directly(sge, flags) {
             return false;
         }
-        sends.posted += 1;
-        self.tells = true;
-        if is_signaled(WcStatus::Success, flags, qp.sq_sig_all) {
-            qp.push_done(wr_id, WcOpcode::Write, sge.length, sends.posted);
+        let (inline, solicited) = (flags.contains(SendFlags::INLINE), flags.contains(SendFlags::SOLICITED));
+        match self.sends.scratch.send_directly(&self.qp.requester, sge, inline, solicited) {
+            Sent::Not => return false,
+            Sent::Received => self.has_gone(wr_id, WcOpcode::Send, sge.length, flags),
+            Sent::CqFull => {
+                self.sends.posted += 1;
+                self.qp.send_met_full_cq(&mut self.sends, wr_id, sge.length, flags);
+            }
         }
         true
+    }
+
+    /// A message was carried out.
+    #[inline(always)]
+    fn has_gone(&mut self, wr_id: u64, opcode: WcOpcode, len: u32, flags: SendFlags) {
+        self.sends.posted += 1;
+        self.tells = true;
+        if is_signaled(WcStatus::Success, flags, self.qp.sq_sig_all) {
+            self.qp.push_done(wr_id, opcode, len, self.sends.posted);
+        }
     }
 
     /// Whether the peer is to be let run when the list ends.

@@ -10,7 +10,7 @@ use crate::path::Paths;
 use crate::queues::cq::Own;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
-use doorbell_verbs::{QpState, SendWr, WcOpcode, WcStatus};
+use doorbell_verbs::{QpState, SendFlags, SendWr, WcOpcode, WcStatus};
 use std::time::Instant;
 
 impl Qp {
@@ -88,6 +88,21 @@ impl Qp {
     #[inline(never)]
     pub(super) fn push_done(&self, wr_id: u64, opcode: WcOpcode, len: u32, number: u64) {
         self.push(wr_id, opcode, len, number, WcStatus::Success);
+    }
+
+    /// A SEND, the last work request that was posted, has taken a RECV whose completion there was no room for.
+    #[cold]
+    pub(super) fn send_met_full_cq(&self, sends: &mut Sends, wr_id: u64, len: u32, flags: SendFlags) {
+        let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
+        let outcome = self.requester.found_cq_full(&sends.scratch, dest_qpn);
+        // Nobody is silent who has taken a message.
+        let status = sends.status(outcome).unwrap_or(WcStatus::RemOpErr);
+        if is_signaled(status, flags, self.sq_sig_all) {
+            self.push(wr_id, WcOpcode::Send, len, sends.posted, status);
+        }
+        if status != WcStatus::Success {
+            self.fail(sends);
+        }
     }
 
     #[inline(always)]
