@@ -34,6 +34,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct QpShare {
     pub(crate) num: u32,
+    /// LID of the port, that of every sender, too.
+    pub(crate) lid: u16,
     /// As in the QP's record.
     pub(crate) generation: AtomicU32,
     /// Send work requests whose room is free again: those up to the last one whose completion was
@@ -539,7 +541,7 @@ impl QpShare {
             qp_num: self.num,
             src_qp: done.src_qp,
             wc_flags: (done.flags & !SOLICITED).into(),
-            slid: crate::device::lid(),
+            slid: self.lid,
             ..ibv_wc::default()
         };
         true

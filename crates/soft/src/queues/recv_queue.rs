@@ -411,7 +411,9 @@ impl RecvQueue {
     pub(crate) fn take_next(&self) -> Option<Taken> {
         let mut state = self.state.lock();
         let state = &mut *state;
-        if let Some(late) = self.take_late(state) {
+        if self.has_late()
+            && let Some(late) = self.take_late(state)
+        {
             return Some(late);
         }
         loop {

@@ -141,6 +141,7 @@ impl Qp {
         let (posts, receives) = counts::qp(num, parts.qp_type).unzip();
         let share = Arc::new(QpShare {
             num,
+            lid: device::lid(),
             generation: AtomicU32::new(generation),
             freed: AtomicU64::new(0),
             rq,
