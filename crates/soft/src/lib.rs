@@ -28,6 +28,7 @@ mod identity;
 pub mod launch;
 pub mod memory;
 mod path;
+mod point;
 mod queues;
 mod rings;
 pub mod stats;

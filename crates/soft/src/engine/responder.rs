@@ -15,6 +15,7 @@ use crate::memory::regions::{Place, RegionCache, RemoteCache};
 use crate::memory::segment::{Segment, Unmapped};
 use crate::memory::transfer::{self, Far, Piece, Unreachable};
 use crate::path::Header;
+use crate::point::{Point, reach};
 use crate::rings::completions::overrun;
 use crate::rings::recvs::{
     CARRIED_BYTES, Carried, Completer, Front, NoRecv, RecvDone, SOLICITED, Slots, check_limit, flush,
@@ -264,6 +265,7 @@ impl Responder<'_> {
             }
             (Far::Foreign { pid, addr }, _) => {
                 let _others = self.segment.atomic_lock(host).lock().ok_or(Refusal::Silence)?;
+                reach(Point::LockHeld);
                 transfer::atomic_foreign(pid, addr, op)?
             }
         };
@@ -507,6 +509,7 @@ impl Responder<'_> {
         if !self.qp.enter_error(receives) {
             return;
         }
+        reach(Point::Failed);
         let index = index_of(self.qpn);
         let generation = self.qp.generation.load(Relaxed);
         let fd = self.qp.async_fd.load(Relaxed);

@@ -9,6 +9,7 @@ use crate::memory::records::{CLAIMER_BITS, CQS, PROCESSES, QP_INDICES, QPS, RQS,
 use crate::memory::regions::{PdNumbers, Regions};
 use crate::memory::segment::{Heap, Segment};
 use crate::path::Paths;
+use crate::point::{Point, reach};
 use crate::sync::lock;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -109,6 +110,7 @@ impl Process {
             Ok(peer) => {
                 let peer = Arc::new(peer?);
                 peers.insert(slot, peer.clone());
+                reach(Point::PeerOpened);
                 self.progress.watch(peer.clone());
                 Some(peer)
             }

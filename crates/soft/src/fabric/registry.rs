@@ -8,6 +8,7 @@
 use crate::identity::{Identity, name, prefix, user};
 use crate::memory::records::PROCESSES;
 use crate::memory::sealed::check_file_size;
+use crate::point::{Point, reach};
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -153,7 +154,10 @@ fn directory() -> io::Result<PathBuf> {
     let found = loop {
         match DirBuilder::new().mode(0o700).create(&path) {
             // Who begins a fabric clears away what has ended.
-            Ok(()) => sweep(&prefix(), &path),
+            Ok(()) => {
+                reach(Point::FolderMade);
+                sweep(&prefix(), &path);
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -201,10 +205,11 @@ fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
     if !try_lock(alive, libc::LOCK_EX)? || alive.metadata()?.nlink() == 0 {
         return Ok(());
     }
+    reach(Point::AliveAlone);
     for file in [REGISTRY, ALIVE] {
         match std::fs::remove_file(directory.join(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+            _ => reach(if file == REGISTRY { Point::FileRemoved } else { Point::FilesRemoved }),
         }
     }
     std::fs::remove_dir(directory)
@@ -252,6 +257,7 @@ impl Registry {
         if !try_lock(&alive, libc::LOCK_SH)? || alive.metadata()?.nlink() == 0 {
             return Ok(None);
         }
+        reach(Point::AliveLocked);
         let file = open(&directory.join(REGISTRY), &mut options)?;
         let first = Identity::own().first(PROCESSES as u32);
         Ok(Some(Registry { file, alive, directory, first }))
@@ -272,6 +278,7 @@ impl Registry {
         for place in 0..PROCESSES as u32 {
             let slot = (self.first + place) % PROCESSES as u32;
             if lock_bytes(&self.file, self.at(slot))? {
+                reach(Point::SlotLocked);
                 self.write(slot, me)?;
                 return Ok(slot);
             }
@@ -282,6 +289,7 @@ impl Registry {
     /// Gives the slot back. The last process to leave removes the fabric.
     pub(crate) fn leave(&self, slot: u32) -> io::Result<()> {
         self.write(slot, FREE)?;
+        reach(Point::SlotFreed);
         remove_if_unused(&self.directory, &self.alive)
     }
 

@@ -6,6 +6,7 @@
 
 use doorbell_abi::CEnum;
 use doorbell_verbs::QpState;
+use crate::point::{Point, reach};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// Bits of a QP number that name the QP within its process; the other 11 name the process.
@@ -267,6 +268,7 @@ impl MrRecord {
         self.sequence.store(sequence.wrapping_add(1), Relaxed);
         std::sync::atomic::fence(Release);
         change(self);
+        reach(Point::MrOdd);
         self.sequence.store(sequence.wrapping_add(2), Release);
     }
 

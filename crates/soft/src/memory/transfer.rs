@@ -1,6 +1,7 @@
 //! Moving payload: within this process, to and from shared memory, and to and from other
 //! processes by process_vm_writev(2) and process_vm_readv(2).
 
+use crate::point::{Point, reach};
 use doorbell_transport::AtomicOp;
 use libc::iovec;
 use std::mem::{align_of, offset_of, size_of};
@@ -49,6 +50,7 @@ pub(crate) enum Unreachable {
 pub(crate) fn write(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
     match far {
         Far::Mapped(mut to) => {
+            reach(Point::BeforeCopy);
             if let [piece] = pieces {
                 // SAFETY: as below.
                 unsafe { copy_ending_last(piece.addr as *const u8, to, piece.len) };
@@ -136,6 +138,7 @@ pub(crate) unsafe fn copy_ending_last(from: *const u8, to: *mut u8, len: usize) 
             if body > 0 {
                 copy_body(from, to, body);
                 std::sync::atomic::fence(Release);
+                reach(Point::BeforeLastWord);
             }
             let word = from.add(body).cast::<u64>().read_unaligned();
             (*end.sub(8).cast::<AtomicU64>()).store(word, Release);
@@ -244,12 +247,14 @@ impl Vectors {
             Direction::Read => libc::process_vm_readv,
         };
         let (near, far) = (&self.near[self.near_at..], &self.far[self.far_at..]);
+        reach(Point::BeforeForeign);
         // SAFETY: both are lists of what is laid out as an `iovec`. The near ranges were checked
         // against their regions; the kernel checks the far ones, and both against what is mapped.
         let moved = unsafe {
             let (near_list, far_list) = (near.as_ptr().cast(), far.as_ptr().cast());
             call(pid as libc::pid_t, near_list, near.len() as _, far_list, far.len() as _, 0)
         };
+        reach(Point::AfterForeign);
         match usize::try_from(moved) {
             Ok(0) => Err(Unreachable::Memory),
             Ok(moved) => {
@@ -331,6 +336,7 @@ pub(crate) fn atomic_foreign(pid: u32, addr: u64, op: AtomicOp) -> Result<u64, U
     let here = [Piece { addr: (&raw mut word) as u64, len: 8 }];
     read(&here, far)?;
     let original = word;
+    reach(Point::AtomicRead);
     // What compares unequal is not written at all.
     if matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {
         return Ok(original);

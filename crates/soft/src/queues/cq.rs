@@ -13,6 +13,7 @@ use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::memory::records::*;
+use crate::point::{Point, reach};
 use crate::rings::completions::{Armed, Place, Ring, What, overrun, wake};
 use crate::rings::recvs::SOLICITED;
 use crate::sync::biased::Biased;
@@ -437,6 +438,7 @@ impl Cq {
         if state.rings.last().is_none_or(|ring| ring.place.capacity() < u64::from(capacity)) {
             let ring = OwnRing::new(self.process, capacity)?;
             state.rings.push(ring);
+            reach(Point::RingMade);
             self.record.ring.store(ring.place.in_record(), Release);
         }
         self.record.cqe.store(cqe, Relaxed);

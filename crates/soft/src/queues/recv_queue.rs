@@ -15,6 +15,7 @@ use crate::fabric::process::Process;
 use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
 use crate::memory::transfer::copy_short;
+use crate::point::{Point, reach};
 use crate::rings::completions::What;
 use crate::rings::recvs::{
     Carried, Completer, Phase, RecvDone, SlotState, expect_write, flush, limit_event, order_cell, stride,
@@ -354,11 +355,13 @@ impl RecvQueue {
         state.tail += 1;
         state.entries[index as usize].position = position.wrapping_add(1);
         write_posted(self.process.segment, slot, self.sges_of(state, index));
+        reach(Point::RecvWritten);
         // Before the RECV may be taken: whoever takes it asks how many are left.
         self.record.posted.0.tail.store(state.tail, Relaxed);
         slot.set_state(SlotState::posted(position, self.generation()));
         if self.senders != Senders::One {
             let at = position & u64::from(state.place.capacity - 1);
+            reach(Point::RecvUnordered);
             state.order[at as usize] = index;
             let cell: Option<&AtomicU64> = self.process.segment.in_heap(state.place.order + 8 * at);
             cell.ok_or(EINVAL)?.store(order_cell(position, index), Release);
@@ -534,6 +537,7 @@ impl RecvQueue {
             place(&self.process.regions, self.pd, &mut state.cache, sges, &carried)
         };
         let wr_id = state.entries[index as usize].wr_id;
+        reach(Point::Taking);
         self.release(state, index);
         Taken { wr_id, done, placed }
     }
@@ -670,6 +674,7 @@ impl RecvQueue {
         let tail = state.tail;
         // Who has seen the queue of before takes nothing from now on.
         self.record.generation.fetch_add(1, SeqCst);
+        reach(Point::QueueClearing);
         old.end_turn(self.process);
         let is_claimed = |turn: &Turn| matches!(turn.state().phase(), Phase::Claimed(_));
         let mut filled = old.turn(self.process).is_some_and(is_claimed);
@@ -743,6 +748,7 @@ impl Drop for RecvQueue {
         let state = self.state.lock();
         self.record.generation.fetch_add(1, SeqCst);
         self.record.capacity.store(0, Release);
+        reach(Point::QueueEnding);
         state.place.end_turn(self.process);
         for index in 0..self.capacity {
             if let Some(slot) = self.slot(state.place, index) {

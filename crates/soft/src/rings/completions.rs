@@ -8,6 +8,7 @@ use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
 use crate::memory::records::*;
 use crate::memory::segment::Segment;
+use crate::point::{Point, reach};
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 
 /// `IBV_EVENT_CQ_ERR`.
@@ -204,6 +205,7 @@ impl<'a> Ring<'a> {
                     continue;
                 }
             }
+            reach(Point::CellWritten);
             let _ = tail.compare_exchange(position, position.wrapping_add(1), AcqRel, Relaxed);
             if !taken {
                 return true;
@@ -233,6 +235,7 @@ pub(crate) fn wake(owner: Owner<'_>, record: &CqRecord, index: u32, solicited: b
     let armed = record.armed.load(Relaxed);
     let due = armed == Armed::Next as u32 || (armed == Armed::Solicited as u32 && solicited);
     if due && record.armed.compare_exchange(armed, Armed::Not as u32, Relaxed, Relaxed).is_ok() {
+        reach(Point::Disarmed);
         let generation = record.generation.load(Relaxed);
         tell(owner, fd, EventRecord { event_type: 0, index, generation });
     }

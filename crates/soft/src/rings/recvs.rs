@@ -14,6 +14,7 @@ use crate::fabric::pipe::tell;
 use crate::memory::records::*;
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{Piece, copy_short};
+use crate::point::{Point, reach};
 use doorbell_abi::CEnum;
 use doorbell_verbs::{Sge, WcOpcode, WcStatus};
 use std::mem::MaybeUninit;
@@ -413,6 +414,7 @@ impl<'a> Front<'a> {
             flush(completer);
             return None;
         }
+        reach(Point::TurnClaimed);
         let next = slots.slot(index.wrapping_add(1));
         Some(Claim { record: slots.record, slot, posted, index, position, turn: Some(turn), next })
     }
@@ -423,6 +425,7 @@ impl<'a> Front<'a> {
         if !slot.change(posted, posted.claimed(claimer)) {
             return None;
         }
+        reach(Point::SlotClaimed);
         if slots.turn.is_none() {
             slots.advance(position);
         }
@@ -574,15 +577,18 @@ impl Completer<'_> {
         for (to, from) in claim.slot.words[DONE_WORDS..].iter().zip(carried.words()) {
             to.store(from, Relaxed);
         }
+        reach(Point::Filled);
         // Read behind the claim: who ends a lane does that before looking for what is claimed.
         let lane = self.qp.lane.load(SeqCst) != 0;
         claim.slot.set_state(claim.posted.done());
+        reach(Point::Done);
         if let Some(turn) = claim.turn {
             turn.set_state(claim.posted.next());
             if let Some(next) = claim.next {
                 expect_write(next);
             }
         }
+        reach(Point::TurnPassed);
         let cq = self.qp.cq.load(Relaxed);
         let Some(record) = self.segment.cq(cq as usize) else { return false };
         if !lane {
@@ -613,6 +619,7 @@ pub(crate) fn flush(completer: &Completer<'_>) {
     // Where the owner goes on posting it flushes what it posts.
     for _ in 0..2 * u64::from(slots.capacity) {
         let Some(front) = slots.unflushed(generation, &mut from) else { return };
+        reach(Point::Flushing);
         if let Some(claim) = front.claim_slot(claimer)
             && !completer.complete(&claim, done, &Carried::NONE)
         {

@@ -6,6 +6,7 @@ mod hostile;
 mod many;
 mod peer;
 mod receiving;
+mod soak;
 
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;

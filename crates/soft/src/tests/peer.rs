@@ -142,8 +142,7 @@ pub(super) struct Peer {
 
 impl Peer {
     pub(super) fn start() -> Peer {
-        let mut process = Command::new(std::env::current_exe().expect("this test has a file"))
-            .args(["--exact", "tests::peer::the_peer", "--ignored", "--nocapture"])
+        let mut process = exact("tests::peer::the_peer")
             .env(PEER, "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -229,6 +228,13 @@ impl Drop for Peer {
 
 pub(super) fn all_of(bytes: &mut [u8]) -> Piece {
     Piece { addr: bytes.as_mut_ptr() as u64, len: bytes.len() }
+}
+
+/// This program, to do an ignored test alone.
+pub(super) fn exact(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this test has a file"));
+    command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]);
+    command
 }
 
 /// Keeps this thread on one processor.

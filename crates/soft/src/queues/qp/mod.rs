@@ -18,6 +18,7 @@ use crate::fabric::pipe::{EventPipe, tell};
 use crate::fabric::process::Process;
 use crate::memory::records::{EventRecord, QpRecord, qp_num};
 use crate::path::Path;
+use crate::point::{Point, reach};
 use crate::rings::recvs::{Completer, flush};
 use crate::sync::biased::{Biased, Guard};
 use crate::sync::lock;
@@ -132,6 +133,7 @@ impl Qp {
         record.generation.store(generation, Relaxed);
         record.qp_type.store(parts.qp_type.to_c(), Relaxed);
         record.pd.store(parts.pd, Relaxed);
+        reach(Point::QpHalfMade);
         record.rq.store(rq.index, Relaxed);
         record.cq.store(parts.recv_cq.index, Relaxed);
         record.async_fd.store(async_fd, Relaxed);
@@ -253,6 +255,7 @@ impl Qp {
         let access = attr.qp_access_flags.unwrap_or_default();
         record.access.store(access.bits(), Relaxed);
         record.dest_qpn.store(attr.dest_qp_num.unwrap_or(0), Relaxed);
+        reach(Point::QpHalfChanged);
         record.qkey.store(attr.qkey.unwrap_or(0), Relaxed);
         record.rq_psn.store(attr.rq_psn.unwrap_or(0), Relaxed);
         record.min_rnr_timer.store(attr.min_rnr_timer.unwrap_or(0).into(), Relaxed);
@@ -261,6 +264,7 @@ impl Qp {
 
     fn reset(&self, sends: &mut Sends) -> Result<(), Errno> {
         self.record.show(QpState::Reset);
+        reach(Point::Resetting);
         let generation = self.record.generation.load(Relaxed).wrapping_add(1);
         self.record.generation.store(generation, Relaxed);
         self.share.generation.store(generation, Relaxed);

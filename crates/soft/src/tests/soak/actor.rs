@@ -1,0 +1,168 @@
+//! A process of the soak: it does as it is told by lines on its standard input, and between them passes of its own.
+
+use super::client::{Client, KINDS, Remote};
+use super::harm::{self, Harm};
+use super::server::Server;
+use super::traffic::Way;
+use super::watch::Watch;
+use crate::fabric::process::Process;
+use crate::point::Point;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Set in the processes of the soak.
+pub(super) const ACTOR: &str = "DOORBELL_SOAK_ACTOR";
+/// What an answer begins with, as the test harness prints on the same pipe.
+pub(super) const ANSWER: &str = "answer:";
+/// What separates things found wrong.
+pub(super) const BETWEEN: &str = " | ";
+/// How long an actor waits for a command between two passes.
+const PAUSE: Duration = Duration::from_micros(300);
+
+struct Actor {
+    watch: Watch,
+    server: Option<Server>,
+    client: Option<Client>,
+    goes: bool,
+}
+
+/// What a process of the soak does, until its input ends.
+#[test]
+#[ignore = "a process that the soak starts"]
+fn the_actor() {
+    if std::env::var_os(ACTOR).is_none() {
+        return;
+    }
+    let mut actor = Actor { watch: Watch::new(), server: None, client: None, goes: false };
+    let mut input = Input::default();
+    while let Some(lines) = input.lines(PAUSE) {
+        for line in lines {
+            if let Some(answer) = actor.carry_out(&line.split_whitespace().collect::<Vec<_>>()) {
+                println!("\n{ANSWER} {answer}");
+            }
+        }
+        if actor.goes {
+            actor.pass();
+        }
+        harm::misbehave();
+    }
+}
+
+impl Actor {
+    fn pass(&mut self) {
+        self.watch.begin_pass();
+        if let Some(server) = &mut self.server {
+            server.pass(&mut self.watch);
+        }
+        if let Some(client) = &mut self.client {
+            client.pass(&mut self.watch);
+        }
+    }
+
+    /// Does what it is told; `None` where that is nothing it knows.
+    fn carry_out(&mut self, words: &[&str]) -> Option<String> {
+        let numbers: Vec<u64> = words.iter().skip(1).map(|word| word.parse().unwrap_or(0)).collect();
+        let number = |n: usize| numbers.get(n).copied().unwrap_or(0);
+        self.watch.begin_pass();
+        let watch = &mut self.watch;
+        match (*words.first()?, &mut self.server, &mut self.client) {
+            ("server", ..) => match Process::current() {
+                Ok(process) => return Some(told(&self.server.insert(Server::new(process)).about())),
+                Err(_) => return Some("refused".to_owned()),
+            },
+            ("client", ..) => match Process::current() {
+                Ok(process) => self.client = Some(Client::new(process, number(0) as u32)),
+                Err(_) => return Some("refused".to_owned()),
+            },
+            ("link", Some(server), _) => return Some(told(&server.link(number(0) as u32))),
+            ("join", _, Some(client)) => {
+                let memory: [Remote; KINDS] = std::array::from_fn(|n| Remote {
+                    addr: number(6 + 2 * n),
+                    key: number(7 + 2 * n) as u32,
+                });
+                return Some(told(&client.join(number(0) as u32, &numbers[1..6], memory)));
+            }
+            ("accept", Some(server), _) => server.accept(number(0) as u32, &numbers[1..], watch),
+            ("leave", Some(server), _) => server.leave(number(0) as u32, watch),
+            ("suspect", _, Some(client)) => client.suspect(number(0) as u32, number(1) != 0),
+            ("limited", _, Some(client)) => client.set_limited(),
+            ("fault", _, Some(client)) => client.fault(number(0) as u32, watch),
+            ("probe", Some(server), _) => return Some(told(&server.probe(number(0) as u32, watch))),
+            ("arm", ..) => {
+                let harm = Harm::named(words.get(3)?)?;
+                harm::prepare(point(words.get(1)?)?, number(1) as u32, harm, number(3));
+            }
+            ("relent", ..) => harm::relent(),
+            ("go", ..) => self.goes = true,
+            ("counts", ..) => return Some(self.counts()),
+            ("wrong", ..) => return Some(self.wrong()),
+            ("end", ..) => {
+                self.goes = false;
+                self.client.take().into_iter().for_each(|client| client.end(watch));
+                self.server.take().into_iter().for_each(|server| server.end(watch));
+            }
+            _ => return None,
+        }
+        Some(String::new())
+    }
+
+    /// For each way what it is to or from, and how many messages it had.
+    fn counts(&self) -> String {
+        let mut text = String::new();
+        for link in self.client.iter().flat_map(|client| &client.links) {
+            let lost = link.lost.map_or(0, |status| 1 + status as u32);
+            let _ = write!(text, "to {} {} {} {lost} ", link.server, link.way as u32, link.done);
+        }
+        if let Some(server) = &self.server {
+            for ((client, way), came) in &server.came {
+                let _ = write!(text, "of {client} {} {} 0 ", *way as u32, came.count);
+            }
+            let _ = write!(text, "of 0 {} {} 0 ", Way::Fault as u32, server.flushed);
+        }
+        text
+    }
+
+    /// The longest call in microseconds, which it was, and what was found wrong.
+    fn wrong(&mut self) -> String {
+        let watch = &mut self.watch;
+        let call = watch.longest_call.replace(' ', "-");
+        format!("{} {call} {}", watch.longest.as_micros(), std::mem::take(&mut watch.wrong).join(BETWEEN))
+    }
+}
+
+fn told(numbers: &[u64]) -> String {
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn point(name: &str) -> Option<Point> {
+    super::matrix::CELLS.iter().map(|row| row.point).find(|point| format!("{point:?}") == name)
+}
+
+/// Lines of standard input, which others may have written anything to.
+#[derive(Default)]
+struct Input(Vec<u8>);
+
+impl Input {
+    /// The lines that have come; `None` where none will.
+    fn lines(&mut self, patience: Duration) -> Option<Vec<String>> {
+        let mut one = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
+        let patience = libc::timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
+        // SAFETY: one entry, and a time-out that lives.
+        if unsafe { libc::ppoll(&mut one, 1, &patience, std::ptr::null()) } > 0 {
+            let mut bytes = [0; 4096];
+            // SAFETY: room for as many bytes.
+            let read = unsafe { libc::read(0, bytes.as_mut_ptr().cast(), bytes.len()) };
+            match usize::try_from(read) {
+                Ok(0) => return None,
+                Ok(read) => self.0.extend_from_slice(&bytes[..read]),
+                Err(_) => {}
+            }
+        }
+        let mut lines = Vec::new();
+        while let Some(end) = self.0.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.0.drain(..=end).collect();
+            lines.push(String::from_utf8_lossy(&line).into_owned());
+        }
+        Some(lines)
+    }
+}

@@ -1,0 +1,197 @@
+//! The processes of one fabric, as who tells them what to do sees them.
+
+use super::super::peer::exact;
+use super::actor::{ACTOR, ANSWER, BETWEEN};
+use super::harm::REACHED;
+use super::traffic::Way;
+use crate::identity::FABRIC_VARIABLE;
+use crate::memory::arena;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// What goes wrong, in words.
+pub(super) type Wrong = String;
+
+/// Answers come at once, as long as no call takes more than a second.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(6);
+const ENDS_WITHIN: Duration = Duration::from_secs(6);
+
+pub(super) struct Member {
+    pub(super) name: String,
+    child: Child,
+    to: Option<ChildStdin>,
+    lines: Receiver<String>,
+    said: std::thread::JoinHandle<String>,
+}
+
+/// How a process has ended, and what it said.
+pub(super) struct Ended {
+    pub(super) status: std::process::ExitStatus,
+    pub(super) said: String,
+}
+
+/// What an actor counts: by whom and by which way, how many messages and whether the way is lost.
+pub(super) type Counts = BTreeMap<(bool, u32, u32), (u64, u64)>;
+
+impl Member {
+    pub(super) fn start(name: &str, fabric: &str) -> Member {
+        let mut child = exact("tests::soak::actor::the_actor")
+            .env(ACTOR, "1")
+            .env(FABRIC_VARIABLE, fabric)
+            .env(arena::VARIABLE, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let to = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("its output"));
+        let mut errors = child.stderr.take().expect("its errors");
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            // A neighbour that was lied to may have written anything there.
+            for line in output.split(b'\n').map_while(Result::ok) {
+                let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
+            }
+        });
+        let said = std::thread::spawn(move || {
+            let mut said = Vec::new();
+            let _ = errors.read_to_end(&mut said);
+            String::from_utf8_lossy(&said).into_owned()
+        });
+        Member { name: name.to_owned(), child, to, lines, said }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(super) fn tell(&mut self, command: &str) {
+        if let Some(to) = &mut self.to {
+            // It may have ended; whoever asks finds out.
+            let _ = writeln!(to, "{command}");
+        }
+    }
+
+    pub(super) fn ask(&mut self, command: &str) -> Result<String, Wrong> {
+        self.tell(command);
+        self.wait_for(ANSWER, ANSWERS_WITHIN)
+            .map_err(|why| format!("{}, asked to {command:?}, {why}", self.name))
+    }
+
+    pub(super) fn ask_numbers(&mut self, command: &str) -> Result<Vec<u64>, Wrong> {
+        let answer = self.ask(command)?;
+        Ok(answer.split_whitespace().filter_map(|word| word.parse().ok()).collect())
+    }
+
+    /// Waits until it has been caught.
+    pub(super) fn wait_until_caught(&mut self, patience: Duration) -> Result<(), Wrong> {
+        self.wait_for(REACHED, patience)
+            .map(drop)
+            .map_err(|why| format!("{} is not caught: it {why}", self.name))
+    }
+
+    /// What follows the first line that begins so.
+    fn wait_for(&mut self, begin: &str, patience: Duration) -> Result<String, Wrong> {
+        let until = Instant::now() + patience;
+        loop {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    if let Some(rest) = line.strip_prefix(begin) {
+                        return Ok(rest.to_owned());
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => return Err(format!("does not answer within {patience:?}")),
+                Err(RecvTimeoutError::Disconnected) => return Err("has ended".to_owned()),
+            }
+        }
+    }
+
+    /// Closes its input, so that it ends when it can.
+    pub(super) fn close(&mut self) {
+        self.to = None;
+    }
+
+    pub(super) fn signal(&self, signal: i32) {
+        // SAFETY: a child that was not waited for, so that the number is still its.
+        unsafe { libc::kill(self.pid() as i32, signal) };
+    }
+
+    /// Files that it has open.
+    pub(super) fn files(&self) -> Vec<String> {
+        let of = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).into_iter().flatten().flatten();
+        let name = |path: std::path::PathBuf| std::fs::read_link(path).ok();
+        of.filter_map(|entry| name(entry.path())).map(|name| name.display().to_string()).collect()
+    }
+
+    pub(super) fn counts(&mut self) -> Result<Counts, Wrong> {
+        let text = self.ask("counts")?;
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let number = |word: &str| word.parse::<u64>().unwrap_or(0);
+        Ok(words
+            .chunks_exact(5)
+            .map(|w| ((w[0] == "to", number(w[1]) as u32, number(w[2]) as u32), (number(w[3]), number(w[4]))))
+            .collect())
+    }
+
+    /// The longest of its calls and what that was; an error of what it found wrong.
+    pub(super) fn judge(&mut self) -> Result<(Duration, String), Wrong> {
+        let text = self.ask("wrong")?;
+        let mut words = text.trim().splitn(3, ' ');
+        let longest = words.next().and_then(|number| number.parse().ok()).map(Duration::from_micros);
+        let call = words.next().unwrap_or("nothing").to_owned();
+        match words.next().map(str::trim).filter(|wrong| !wrong.is_empty()) {
+            Some(wrong) => {
+                let all: Vec<&str> = wrong.split(BETWEEN).collect();
+                Err(format!("{}: {}", self.name, all.join("; ")))
+            }
+            None => Ok((longest.unwrap_or_default(), call)),
+        }
+    }
+
+    /// Closes its input, so that it ends; or waits for one that was killed.
+    pub(super) fn end(mut self) -> Result<Ended, Wrong> {
+        self.to = None;
+        let begin = Instant::now();
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => break status,
+                _ if begin.elapsed() > ENDS_WITHIN => {
+                    let _ = self.child.kill();
+                    let _ = self.child.wait();
+                    return Err(format!("{} does not end within {ENDS_WITHIN:?}", self.name));
+                }
+                _ => std::thread::sleep(Duration::from_millis(2)),
+            }
+        };
+        Ok(Ended { status, said: self.said.join().unwrap_or_default() })
+    }
+
+    pub(super) fn kill_and_wait(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Connects a client with a server, both by name and by number.
+pub(super) fn connect(
+    client: &mut Member,
+    id: u32,
+    server: &mut Member,
+    server_id: u32,
+    about: &[u64],
+) -> Result<(), Wrong> {
+    let words = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
+    let dests = server.ask_numbers(&format!("link {id}"))?;
+    if dests.len() != Way::ALL.len() || about.len() < 7 {
+        return Err(format!("{} gives {dests:?}", server.name));
+    }
+    let own = client.ask_numbers(&format!("join {server_id} {} {}", words(&dests), words(&about[1..])))?;
+    if own.len() != Way::ALL.len() {
+        return Err(format!("{} gives {own:?}", client.name));
+    }
+    server.ask(&format!("accept {id} {}", words(&own))).map(drop)
+}

@@ -1,0 +1,172 @@
+//! What is done to a process when it reaches a point: by itself, so that it is caught there and nowhere else.
+
+use super::super::scribble;
+use crate::fabric::process::Process;
+use crate::memory::records::*;
+use crate::memory::segment::Segment;
+use crate::point::{Point, arm};
+use crate::rings::completions::Place;
+use crate::rings::recvs::stride;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Harm {
+    /// SIGSTOP, and after a while SIGCONT.
+    Stop,
+    Kill,
+    /// No file may be opened any more (`RLIMIT_NOFILE`).
+    NoFiles,
+    /// No memory may be mapped any more (`RLIMIT_AS`).
+    NoMemory,
+    /// Nothing may be written to /dev/shm any more: it is full.
+    FullShm,
+    /// It writes random words into its own segment, over and over.
+    Hostile,
+}
+
+impl Harm {
+    pub(super) const ALL: [Harm; 6] =
+        [Harm::Stop, Harm::Kill, Harm::NoFiles, Harm::NoMemory, Harm::FullShm, Harm::Hostile];
+
+    pub(super) fn named(name: &str) -> Option<Harm> {
+        Harm::ALL.into_iter().find(|harm| format!("{harm:?}") == name)
+    }
+}
+
+/// What it says when it has been caught.
+pub(super) const REACHED: &str = "reached";
+/// What fills /dev/shm.
+pub(super) const FILLER: &str = "/dev/shm/soak-filler";
+
+/// The number of the harm that is due, and its seed.
+static DUE: AtomicU32 = AtomicU32::new(0);
+static SEED: AtomicU64 = AtomicU64::new(0);
+/// Whether this process goes on writing what it should not.
+static HOSTILE: AtomicBool = AtomicBool::new(false);
+
+/// From the `nth` time on that this process is at the point, it is harmed.
+pub(super) fn prepare(point: Point, nth: u32, harm: Harm, seed: u64) {
+    DUE.store(harm as u32, SeqCst);
+    SEED.store(seed, SeqCst);
+    arm(point, nth, strike);
+}
+
+fn strike() {
+    let line = format!("\n{REACHED}\n");
+    // SAFETY: a string of this length; standard output is a pipe that is read.
+    unsafe { libc::write(1, line.as_ptr().cast(), line.len()) };
+    match Harm::ALL[DUE.load(SeqCst) as usize] {
+        // SAFETY: a signal to this process.
+        Harm::Stop => drop(unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) }),
+        // SAFETY: as above.
+        Harm::Kill => drop(unsafe { libc::kill(libc::getpid(), libc::SIGKILL) }),
+        Harm::NoFiles => limit(libc::RLIMIT_NOFILE, first_free_file()),
+        Harm::NoMemory => limit(libc::RLIMIT_AS, mapped_bytes()),
+        Harm::FullShm => fill_shm(),
+        Harm::Hostile => {
+            HOSTILE.store(true, SeqCst);
+            misbehave();
+        }
+    }
+}
+
+fn first_free_file() -> u64 {
+    // SAFETY: a duplicate of standard error, closed again.
+    unsafe {
+        let free = libc::dup(2);
+        libc::close(free);
+        free as u64
+    }
+}
+
+fn mapped_bytes() -> u64 {
+    let about = std::fs::read_to_string("/proc/self/statm").expect("it can be read");
+    4096 * about.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()).expect("a number")
+}
+
+fn limit(what: libc::__rlimit_resource_t, to: u64) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the struct is filled in, then read.
+    unsafe {
+        libc::getrlimit(what, &mut limit);
+        limit.rlim_cur = to;
+        libc::setrlimit(what, &limit);
+    }
+}
+
+/// What is limited is as it was.
+pub(super) fn relent() {
+    HOSTILE.store(false, SeqCst);
+    for what in [libc::RLIMIT_NOFILE, libc::RLIMIT_AS] {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: as above.
+        unsafe {
+            libc::getrlimit(what, &mut limit);
+            limit.rlim_cur =
+                if what == libc::RLIMIT_NOFILE { 1024.min(limit.rlim_max) } else { limit.rlim_max };
+            libc::setrlimit(what, &limit);
+        }
+    }
+}
+
+fn fill_shm() {
+    let mut filler = std::fs::File::create(FILLER).expect("a file in /dev/shm");
+    while filler.write_all(&[0; 4096]).is_ok() {}
+}
+
+/// Writes where it should not, if this process is hostile.
+pub(super) fn misbehave() {
+    if !HOSTILE.load(Relaxed) {
+        return;
+    }
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED.fetch_add(1, SeqCst));
+    let Ok(process) = Process::current() else { return };
+    for _ in 0..20 {
+        scribble_one(process.segment, &mut random);
+    }
+}
+
+/// Overwrites some words of a record, ring or slot that is in use.
+fn scribble_one(segment: &Segment, random: &mut Xoshiro256PlusPlus) {
+    let used = |all: usize| (0..all).collect::<Vec<_>>();
+    let pick = |from: Vec<usize>, random: &mut Xoshiro256PlusPlus| {
+        from.get(random.next_u64() as usize % from.len().max(1)).copied()
+    };
+    let qps = used(QPS).into_iter().filter(|&n| segment.qp(n).is_some_and(|qp| qp.shown().state() != 0));
+    let Some(index) = pick(qps.collect(), random) else { return };
+    let Some(qp) = segment.qp(index) else { return };
+    let (rq, cq) = (qp.rq.load(Relaxed) as usize, qp.cq.load(Relaxed) as usize);
+    match random.next_u64() % 12 {
+        0 => scribble(qp, random, &[]),
+        1 => segment.rq(rq).into_iter().for_each(|record| scribble(record, random, &[])),
+        2 => segment.cq(cq).into_iter().for_each(|record| scribble(record, random, &[])),
+        3 => segment.mr(random.next_u64() as usize % 8).into_iter().for_each(|r| scribble(r, random, &[])),
+        4 | 5 => scribble_ring(segment, cq, random),
+        6 => {
+            let turn = segment.rq(rq).and_then(|rq| segment.in_heap::<Turn>(rq.turn.load(Relaxed)));
+            turn.into_iter().for_each(|turn| scribble(turn, random, &[]));
+        }
+        _ => scribble_slot(segment, rq, random),
+    }
+}
+
+fn scribble_ring(segment: &Segment, cq: usize, random: &mut Xoshiro256PlusPlus) {
+    let Some(record) = segment.cq(cq) else { return };
+    let at = Place::of_record(record.ring.load(Relaxed)).at();
+    let at = at + random.next_u64() % 6 * size_of::<CqRing>() as u64 / 2 / 64 * 64;
+    if let Some(cells) = segment.in_heap::<Line<[AtomicU64; 8]>>(at) {
+        scribble(cells, random, &[]);
+    }
+}
+
+fn scribble_slot(segment: &Segment, rq: usize, random: &mut Xoshiro256PlusPlus) {
+    let Some(record) = segment.rq(rq) else { return };
+    let at = random.next_u64() % 16 * stride(record.max_sge.load(Relaxed).min(32));
+    if let Some(slot) = segment.in_heap::<RqSlot>(record.slots.load(Relaxed).wrapping_add(at)) {
+        scribble(slot, random, &[]);
+    }
+}

@@ -1,0 +1,95 @@
+//! Who is caught where: a row for each point. Every row meets every harm that can happen there.
+
+use super::harm::Harm;
+use super::traffic::Way;
+use crate::point::Point;
+
+/// What the process that is caught does on its fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It sends to a receiver, as two others do.
+    Poster,
+    /// It sends what is refused, so that it flushes its peer's queue.
+    Faulter,
+    /// It receives, as another does, from two senders.
+    Receiver,
+    /// It is the first on its fabric.
+    Joiner,
+    /// It is the last.
+    Leaver,
+}
+
+/// A row of the matrix.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) role: Role,
+    pub(super) point: Point,
+    /// How often it passes the point before, at most.
+    pub(super) passes: u32,
+}
+
+impl Row {
+    /// Why a harm makes no sense here, if it does not.
+    pub(super) fn skips(&self, harm: Harm) -> Option<&'static str> {
+        match (self.role, harm) {
+            (Role::Poster | Role::Faulter | Role::Receiver, Harm::FullShm) => Some("writes nothing there"),
+            (Role::Poster | Role::Faulter | Role::Joiner | Role::Leaver, Harm::Hostile) => {
+                Some("nobody reads its segment")
+            }
+            (Role::Leaver, Harm::NoFiles | Harm::NoMemory) => Some("needs neither"),
+            _ => None,
+        }
+    }
+
+    /// Ways that wait for who is caught here, whoever uses them: its lock is held.
+    pub(super) fn holds_up(&self, way: Way) -> bool {
+        way == Way::Rc && matches!(self.point, Point::LockHeld | Point::AtomicRead | Point::BeforeForeign)
+    }
+}
+
+const fn row(role: Role, point: Point, passes: u32) -> Row {
+    Row { role, point, passes }
+}
+
+pub(super) const CELLS: [Row; 39] = [
+    row(Role::Poster, Point::BeforeCopy, 40),
+    row(Role::Poster, Point::BeforeLastWord, 20),
+    row(Role::Poster, Point::BeforeForeign, 20),
+    row(Role::Poster, Point::AfterForeign, 20),
+    row(Role::Poster, Point::AtomicRead, 4),
+    row(Role::Poster, Point::LockHeld, 4),
+    row(Role::Poster, Point::TurnClaimed, 20),
+    row(Role::Poster, Point::SlotClaimed, 20),
+    row(Role::Poster, Point::Filled, 40),
+    row(Role::Poster, Point::Done, 40),
+    row(Role::Poster, Point::TurnPassed, 40),
+    row(Role::Poster, Point::CellWritten, 20),
+    row(Role::Poster, Point::Disarmed, 4),
+    row(Role::Poster, Point::PeerOpened, 1),
+    row(Role::Faulter, Point::Failed, 1),
+    row(Role::Faulter, Point::Flushing, 8),
+    row(Role::Faulter, Point::SlotClaimed, 8),
+    row(Role::Faulter, Point::Done, 8),
+    row(Role::Receiver, Point::RecvWritten, 40),
+    row(Role::Receiver, Point::RecvUnordered, 20),
+    row(Role::Receiver, Point::Taking, 40),
+    row(Role::Receiver, Point::MrOdd, 6),
+    row(Role::Receiver, Point::QpHalfMade, 4),
+    row(Role::Receiver, Point::QpHalfChanged, 8),
+    row(Role::Receiver, Point::Resetting, 6),
+    row(Role::Receiver, Point::QueueClearing, 6),
+    row(Role::Receiver, Point::QueueEnding, 4),
+    row(Role::Receiver, Point::RingMade, 4),
+    row(Role::Joiner, Point::FolderMade, 1),
+    row(Role::Joiner, Point::AliveLocked, 1),
+    row(Role::Joiner, Point::SlotLocked, 1),
+    row(Role::Leaver, Point::SlotFreed, 1),
+    row(Role::Leaver, Point::AliveAlone, 1),
+    row(Role::Leaver, Point::FileRemoved, 1),
+    row(Role::Leaver, Point::FilesRemoved, 1),
+    // The same again, with other numbers drawn: where most is under way.
+    row(Role::Poster, Point::SlotClaimed, 200),
+    row(Role::Poster, Point::BeforeCopy, 200),
+    row(Role::Poster, Point::Filled, 200),
+    row(Role::Receiver, Point::Taking, 200),
+];

@@ -1,0 +1,144 @@
+//! Processes that are stopped, killed and starved in the middle of what they do, while others go on: a matrix of who is
+//! caught where, and how. [`matrix`] says what there is, [`case`] what is done in each and what is looked at afterwards.
+//! `cargo xtask soak soft` runs it for as long as it is told; docs/soak-soft.md says what it has found.
+
+mod actor;
+mod case;
+mod client;
+mod crew;
+mod harm;
+mod matrix;
+mod parts;
+mod report;
+mod server;
+mod traffic;
+mod watch;
+
+use super::peer::exact;
+use case::Case;
+use harm::Harm;
+use matrix::CELLS;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use report::{Came, Report};
+use std::process::Command;
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// What the environment says of a soak that is not the test's.
+const MINUTES: &str = "DOORBELL_SOAK_MINUTES";
+const SEED: &str = "DOORBELL_SOAK_SEED";
+const CASE: &str = "DOORBELL_SOAK_CASE";
+/// Set where /dev/shm is this process's own.
+const PRIVATE: &str = "DOORBELL_SOAK_PRIVATE";
+
+/// Of the tests: always the same.
+const USUAL_SEED: u64 = 0x50a4;
+const TEST_TAKES: Duration = Duration::from_secs(60);
+/// How long who is stopped stays so, in the tests and in a long soak.
+const SHORT_STOP: Duration = Duration::from_millis(300);
+const LONG_STOP: Duration = Duration::from_secs(10);
+/// Cases at a time: they wait most of the time.
+const AT_A_TIME: usize = 3;
+
+fn from_environment<T: FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// All cases once, or as many as a minute is enough for.
+#[test]
+fn who_is_caught_harms_nobody_else() {
+    let minutes: Option<f64> = from_environment(MINUTES);
+    let seed = from_environment(SEED).unwrap_or(USUAL_SEED);
+    let only: Option<String> = from_environment(CASE);
+    let takes = minutes.map_or(TEST_TAKES, |minutes| Duration::from_secs_f64(60.0 * minutes));
+    let stop = if minutes.is_some() { LONG_STOP } else { SHORT_STOP };
+    let begin = Instant::now();
+    let report = Mutex::new(Report::default());
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    for round in 0.. {
+        let chosen = |name: &str| only.as_ref().is_none_or(|only| name.starts_with(only.as_str()));
+        let draw = &mut random;
+        // A case that is run alone has the seed that is told.
+        let mut cases: Vec<Case> =
+            cases(stop, &mut || if only.is_some() { seed } else { draw.next_u64() >> 16 });
+        cases.retain(|case| chosen(&case.name()));
+        assert!(!cases.is_empty(), "there is no case {only:?}");
+        // Not always the same are left out where time is short.
+        (1..cases.len()).rev().for_each(|n| cases.swap(n, random.next_u64() as usize % (n + 1)));
+        run_all(&cases, &report, || round == 0 && only.is_some() || begin.elapsed() < takes);
+        if only.is_some() || minutes.is_none() || begin.elapsed() >= takes {
+            break;
+        }
+    }
+    let report = report.into_inner().expect("nobody has panicked");
+    let minutes = begin.elapsed().as_secs_f64() / 60.0;
+    println!("{}", report.text(&format!("seed {seed}, {minutes:.1} minutes, stopped for {stop:?}")));
+    let wrong = report.wrong();
+    assert!(wrong.is_empty(), "{} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Every cell of the matrix, with a seed.
+fn cases(stop: Duration, draw: &mut dyn FnMut() -> u64) -> Vec<Case> {
+    let mut all = Vec::new();
+    for row in CELLS {
+        for harm in Harm::ALL.into_iter().filter(|harm| row.skips(*harm).is_none()) {
+            all.push(Case { row, harm, seed: draw(), stop });
+        }
+    }
+    all
+}
+
+fn run_all(cases: &[Case], report: &Mutex<Report>, goes_on: impl Fn() -> bool + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                while goes_on()
+                    && let Some(case) = cases.get(next.fetch_add(1, Relaxed))
+                {
+                    let came = if needs_own_shm(case) { run_apart(case) } else { run_here(case) };
+                    report.lock().expect("nobody has panicked").add(case, came);
+                }
+            });
+        }
+    });
+}
+
+fn run_here(case: &Case) -> Came {
+    case.run().map_or_else(Came::Wrong, Came::Right)
+}
+
+/// Whether a case fills /dev/shm, which must not be everybody's.
+fn needs_own_shm(case: &Case) -> bool {
+    case.harm == Harm::FullShm && std::env::var_os(PRIVATE).is_none()
+}
+
+/// Runs a case in a mount namespace of its own, with a small /dev/shm.
+fn run_apart(case: &Case) -> Came {
+    let permitted = Command::new("unshare").args(["--mount", "true"]).output();
+    if !permitted.is_ok_and(|output| output.status.success()) {
+        return Came::Skipped("no mount namespace".to_owned());
+    }
+    let test = exact("tests::soak::who_is_caught_harms_nobody_else");
+    let arguments = test.get_args().filter(|argument| *argument != "--ignored");
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", "mount -t tmpfs -o size=64k tmpfs /dev/shm && exec \"$@\"", "sh"])
+        .arg(test.get_program())
+        .args(arguments)
+        .envs([(PRIVATE, "1"), (CASE, &case.name()), (SEED, &case.seed.to_string())])
+        .env_remove(MINUTES)
+        .output();
+    match output {
+        Ok(output) if output.status.success() => Came::Right(Default::default()),
+        Ok(output) => {
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8_lossy(&said).into_owned();
+            let wrong = said.lines().find_map(|line| line.strip_prefix(&format!("{}: ", case.name())));
+            Came::Wrong(wrong.map_or(said.clone(), str::to_owned))
+        }
+        Err(error) => Came::Skipped(error.to_string()),
+    }
+}

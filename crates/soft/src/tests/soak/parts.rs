@@ -1,0 +1,63 @@
+//! What both kinds of actors are made of.
+
+use super::super::{PD, Patience, Side};
+use crate::fabric::pipe::EventPipe;
+use crate::fabric::process::Process;
+use crate::queues::cq::Cq;
+use crate::queues::recv_queue::RecvQueue;
+use doorbell_transport::Region;
+use doorbell_verbs::*;
+use std::sync::Arc;
+
+/// A QP and its CQ.
+pub(super) type Queue = Side;
+
+/// Entries of a CQ, and sizes of the queues.
+pub(super) const CQE: u32 = 256;
+pub(super) const CAP: QpCap =
+    QpCap { max_send_wr: 16, max_recv_wr: 16, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 64 };
+
+/// A CQ that tells of itself through this pipe.
+pub(super) fn cq(process: &'static Process, pipe: &EventPipe) -> Arc<Cq> {
+    Arc::new(Cq::new(process, CQE, pipe.in_record(), pipe.in_record()).expect("a CQ"))
+}
+
+/// A QP with this CQ, or one of its own.
+pub(super) fn queue(
+    process: &'static Process,
+    qp_type: QpType,
+    cq: Option<Arc<Cq>>,
+    srq: Option<Arc<RecvQueue>>,
+) -> Queue {
+    try_queue(process, qp_type, cq, srq).expect("a QP")
+}
+
+/// The same where there may be no files left for it.
+pub(super) fn try_queue(
+    process: &'static Process,
+    qp_type: QpType,
+    cq: Option<Arc<Cq>>,
+    srq: Option<Arc<RecvQueue>>,
+) -> std::io::Result<Queue> {
+    let pipe = Arc::new(EventPipe::new()?);
+    let cq = cq.unwrap_or_else(|| self::cq(process, &pipe));
+    Ok(Side::of(process, qp_type, CAP, cq, srq, pipe))
+}
+
+pub(super) fn register(process: &'static Process, addr: u64, bytes: usize) -> u32 {
+    process.regions.register(process.segment, region(addr, bytes), addr).expect("a region")
+}
+
+pub(super) fn region(addr: u64, bytes: usize) -> Region {
+    Region { pd: PD, addr, len: bytes as u64, access: AccessFlags::all() }
+}
+
+/// 2^15 times 4.096 us, so that a peer that is gone is given up after half a second.
+const TIMEOUT: u8 = 15;
+pub(super) const PATIENCE: Patience = Patience { timeout: TIMEOUT, rnr_retry: 7 };
+
+impl Side {
+    pub(super) fn connect_patiently(&self, dest: u32) {
+        self.connect(dest, PATIENCE);
+    }
+}
