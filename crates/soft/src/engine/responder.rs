@@ -11,7 +11,7 @@ use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
 use crate::fabric::process::{Process, say_unreachable};
 use crate::memory::records::*;
-use crate::memory::regions::{Place, RegionCache, RemoteCache};
+use crate::memory::regions::{Place, RegionCache, RemoteCache, Unsettled};
 use crate::memory::segment::{Segment, Unmapped};
 use crate::memory::transfer::{self, Far, Piece, Unreachable};
 use crate::path::Header;
@@ -180,7 +180,7 @@ impl Responder<'_> {
         if len == 0 {
             return Ok(Far::Mapped(std::ptr::NonNull::dangling().as_ptr()));
         }
-        let place = self.find(caches, remote.rkey).ok_or(Fault::Access)?;
+        let place = self.find(caches, remote.rkey, Fault::Access)?;
         let pd = self.qp.pd.load(Relaxed);
         let offset = place.check(pd, remote.addr, u64::from(len), need).map_err(|_| Fault::Access)?;
         self.far(caches, &place, offset, u64::from(len), Fault::Access)
@@ -195,11 +195,16 @@ impl Responder<'_> {
     }
 
     #[inline(always)]
-    fn find(&self, caches: &mut Caches, key: u32) -> Option<Place> {
-        match self.owner {
+    fn find(&self, caches: &mut Caches, key: u32, missing: Fault) -> Result<Place, Refusal> {
+        let found = match self.owner {
             Owner::This => caches.regions.find(&self.process.regions, key).copied(),
-            Owner::Peer(peer) => caches.remote.find(peer.views.number(), self.segment, key).copied(),
-        }
+            // Whether there is one is not known yet where it is being changed: the request is tried again.
+            Owner::Peer(peer) => {
+                let found = caches.remote.find(peer.views.number(), self.segment, key);
+                found.map_err(|Unsettled| Refusal::Silence)?.copied()
+            }
+        };
+        found.ok_or(missing.into())
     }
 
     /// Where `len` bytes of a region are for this process; it is this fault that they are nowhere.
@@ -239,7 +244,7 @@ impl Responder<'_> {
         pieces: &[Piece],
     ) -> Result<(), Refusal> {
         self.check_enabled(AccessFlags::REMOTE_ATOMIC, remote.addr)?;
-        let place = self.find(caches, remote.rkey).ok_or(Fault::Access)?;
+        let place = self.find(caches, remote.rkey, Fault::Access)?;
         let pd = self.qp.pd.load(Relaxed);
         let offset =
             place.check(pd, remote.addr, 8, AccessFlags::REMOTE_ATOMIC).map_err(|_| Fault::Access)?;
@@ -368,7 +373,7 @@ impl Responder<'_> {
             if len == 0 {
                 continue;
             }
-            let place = self.find(caches, sge.lkey).ok_or(Fault::RecvProtection)?;
+            let place = self.find(caches, sge.lkey, Fault::RecvProtection)?;
             let offset = place
                 .check(pd, sge.addr, len, AccessFlags::LOCAL_WRITE)
                 .map_err(|_| Fault::RecvProtection)?;

@@ -155,9 +155,8 @@ impl Known {
 
     /// Lets go of the views of regions that there are no more.
     fn drop_stale(&mut self, segment: &Segment) {
-        self.views.retain(|_, (place, view)| {
-            view.is_none() || find_in(segment, place.key).is_some_and(|now| now == *place)
-        });
+        self.views
+            .retain(|_, (place, view)| view.is_none() || find_in(segment, place.key) == Ok(Some(*place)));
         self.mappings.retain(|_, mapping| mapping.strong_count() > 0);
     }
 }

@@ -3,10 +3,12 @@
 use super::mapping::Views;
 use super::registry::{Member, Registry};
 use crate::memory::segment::Segment;
+use crate::sync::lock;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
 /// A process, and its segment.
@@ -18,7 +20,7 @@ pub(crate) struct Peer {
     pub(crate) segment: Segment,
     pub(crate) views: Views,
     /// By which it is known at once that the process has ended. None of those for which that would take too many files.
-    process: Option<OwnedFd>,
+    process: Mutex<Option<OwnedFd>>,
     registry: &'static Registry,
     dead: AtomicBool,
 }
@@ -51,13 +53,13 @@ impl Peer {
         if !member.is_alive()? {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
-        let (views, dead) = (Views::of(member), AtomicBool::new(false));
+        let (views, dead, process) = (Views::of(member), AtomicBool::new(false), Mutex::new(process));
         Ok(Peer { slot, member, segment, views, process, registry, dead })
     }
 
     /// A file descriptor that becomes readable when the process ends, if it has one.
     pub(crate) fn process_fd(&self) -> Option<RawFd> {
-        self.process.as_ref().map(AsRawFd::as_raw_fd)
+        lock(&self.process).as_ref().map(AsRawFd::as_raw_fd)
     }
 
     /// Whether the process is found to have ended.
@@ -72,6 +74,8 @@ impl Peer {
     pub(crate) fn set_dead(&self) {
         self.dead.store(true, Relaxed);
         self.views.forget();
+        // A QP that is not used any more may have the peer for long.
+        *lock(&self.process) = None;
     }
 
     /// Writes to a pipe of the process. `fd` is from its segment: what it names is looked at

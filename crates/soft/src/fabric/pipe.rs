@@ -85,9 +85,10 @@ impl EventRecord {
 }
 
 /// Writes an event to the pipe that a record of `owner` names; nothing where it names none. An
-/// event that cannot be delivered is lost, as its reader is gone or reads nothing.
-pub(crate) fn tell(owner: Owner<'_>, fd_in_record: u32, event: EventRecord) {
-    let Some(fd) = fd_in_record.checked_sub(1) else { return };
+/// event that cannot be delivered is lost, as its reader is gone or reads nothing; `false` where that is because this
+/// process may not open a file now.
+pub(crate) fn tell(owner: Owner<'_>, fd_in_record: u32, event: EventRecord) -> bool {
+    let Some(fd) = fd_in_record.checked_sub(1) else { return true };
     let bytes = event.to_bytes();
     match owner {
         Owner::This => {
@@ -97,9 +98,11 @@ pub(crate) fn tell(owner: Owner<'_>, fd_in_record: u32, event: EventRecord) {
                 // SAFETY: reads as many bytes; the pipe is open as long as it is in the list.
                 unsafe { libc::write(fd as RawFd, bytes.as_ptr().cast(), bytes.len()) };
             }
+            true
         }
         Owner::Peer(peer) => {
-            let _ = peer.write_to_pipe(fd, &bytes);
+            let error = peer.write_to_pipe(fd, &bytes).err().and_then(|error| error.raw_os_error());
+            !matches!(error, Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::memory::segment::{Heap, Segment};
 use crate::path::Paths;
 use crate::point::{Point, reach};
 use crate::sync::lock;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
@@ -35,7 +35,8 @@ pub(crate) struct Process {
     /// Number of this process as one that takes RECVs.
     pub(crate) claimer: u32,
     registry: Registry,
-    peers: Mutex<HashMap<u32, Arc<Peer>>>,
+    /// Taken by who meets a peer, so that nobody else meets it too.
+    meeting: Mutex<()>,
 }
 
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
@@ -80,7 +81,7 @@ impl Process {
             progress: Progress::new().map_err(explain)?,
             claimer,
             registry,
-            peers: Mutex::default(),
+            meeting: Mutex::default(),
         })
     }
 
@@ -102,14 +103,13 @@ impl Process {
         if slot as usize >= PROCESSES || slot == self.slot {
             return None;
         }
-        let mut peers = lock(&self.peers);
-        if let Some(peer) = peers.get(&slot).filter(|peer| !peer.is_dead()) {
-            return Some(peer.clone());
+        let _meeting = lock(&self.meeting);
+        if let Some(peer) = self.progress.peer(slot) {
+            return Some(peer);
         }
         match self.open(slot) {
             Ok(peer) => {
                 let peer = Arc::new(peer?);
-                peers.insert(slot, peer.clone());
                 reach(Point::PeerOpened);
                 self.progress.watch(peer.clone());
                 Some(peer)

@@ -5,10 +5,11 @@
 
 use super::peer::Peer;
 use crate::sync::lock;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// The longest that the thread sleeps while a work request waits: a QP may have been destroyed.
@@ -16,7 +17,7 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 /// The event that wakes it; those of peers are named by where these are.
 const WAKE: u64 = 0;
-/// How often it looks whether peers have ended that it is not told of.
+/// How often it looks whether peers have ended that it is not told of, and whether programs sleep that should not.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What has work requests that could not be carried out yet.
@@ -29,13 +30,21 @@ pub(crate) trait Waiting: std::fmt::Debug + Send + Sync {
     fn waits(&self) -> bool;
 }
 
+/// What may have completions that its sleeping program was not told of.
+pub(crate) trait Sleeping: std::fmt::Debug + Send + Sync {
+    /// Looks whether that is so, and tells it then. Called every [`LOOK_EVERY`].
+    fn look(&self);
+}
+
 /// What waits in this process.
 #[derive(Debug)]
 pub(crate) struct Progress {
     waiting: Mutex<Vec<Arc<dyn Waiting>>>,
     /// Length of `waiting`, to see without the lock that there is nothing.
     count: AtomicUsize,
-    watched: Mutex<Vec<Watched>>,
+    /// The peers that were met and live, by their slots.
+    peers: Mutex<HashMap<u32, Watched>>,
+    sleeping: Mutex<Vec<Weak<dyn Sleeping>>>,
     /// Wakes the thread. Made before the thread is: who has no file descriptor left needs it most.
     wake: OwnedFd,
     /// All that the thread waits for (epoll(7)).
@@ -67,7 +76,8 @@ impl Progress {
         Ok(Progress {
             waiting: Mutex::default(),
             count: AtomicUsize::new(0),
-            watched: Mutex::default(),
+            peers: Mutex::default(),
+            sleeping: Mutex::default(),
             wake,
             all,
             started: Mutex::new(false),
@@ -117,8 +127,27 @@ impl Progress {
     pub(crate) fn watch(&'static self, peer: Arc<Peer>) {
         let id = id_of(&peer);
         let told = peer.process_fd().is_some_and(|fd| wait_for(&self.all, fd, id).is_ok());
-        lock(&self.watched).push(Watched { peer, told });
+        lock(&self.peers).insert(peer.slot, Watched { peer, told });
         self.wake();
+    }
+
+    /// The peer in this slot, if it was met and lives.
+    pub(crate) fn peer(&self, slot: u32) -> Option<Arc<Peer>> {
+        let peers = lock(&self.peers);
+        peers.get(&slot).map(|watched| &watched.peer).filter(|peer| !peer.is_dead()).cloned()
+    }
+
+    /// Has this looked at from now on, until there is nothing of it left.
+    pub(crate) fn look_at(&'static self, what: Weak<dyn Sleeping>) {
+        lock(&self.sleeping).push(what);
+        self.wake();
+    }
+
+    /// Looks at what may sleep.
+    fn look(&self) {
+        let all = lock(&self.sleeping).clone();
+        all.iter().filter_map(Weak::upgrade).for_each(|sleeping| sleeping.look());
+        lock(&self.sleeping).retain(|sleeping| sleeping.strong_count() > 0);
     }
 
     /// Waits until it is woken, or a peer ends, or this time has passed; returns which peers have ended, by their ids.
@@ -150,22 +179,13 @@ impl Progress {
 
     /// Lets those be known that have ended: of these ids, or that are found to have.
     fn bury(&self, ended: &[u64], look: bool) {
-        let mut watched = lock(&self.watched);
-        for Watched { peer, told } in watched.iter() {
-            if *told && ended.contains(&id_of(peer)) || !*told && look && peer.has_ended() {
+        // Closed file descriptors are of no epoll(7) any more.
+        lock(&self.peers).retain(|_, Watched { peer, told }| {
+            let has_ended = *told && ended.contains(&id_of(peer)) || !*told && look && peer.has_ended();
+            if has_ended {
                 peer.set_dead();
             }
-        }
-        watched.retain(|watched| {
-            let dead = watched.peer.is_dead();
-            if dead && let Some(fd) = watched.peer.process_fd().filter(|_| watched.told) {
-                // It stays open as long as somebody has the peer.
-                // SAFETY: file descriptors of our own.
-                unsafe {
-                    libc::epoll_ctl(self.all.as_raw_fd(), libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut())
-                };
-            }
-            !dead
+            !has_ended
         });
     }
 
@@ -204,11 +224,13 @@ fn run(progress: &'static Progress) {
     loop {
         let due = progress.attempt();
         let sleep = due.map(|due| due.saturating_duration_since(Instant::now()).min(LONGEST_SLEEP));
-        let untold = lock(&progress.watched).iter().any(|watched| !watched.told);
-        let ended = progress.wait(sleep.into_iter().chain(untold.then_some(LOOK_EVERY)).min());
-        let look = untold && looked.elapsed() >= LOOK_EVERY;
+        let untold = lock(&progress.peers).values().any(|watched| !watched.told);
+        let looks = untold || !lock(&progress.sleeping).is_empty();
+        let ended = progress.wait(sleep.into_iter().chain(looks.then_some(LOOK_EVERY)).min());
+        let look = looks && looked.elapsed() >= LOOK_EVERY;
         if look {
             looked = Instant::now();
+            progress.look();
         }
         if look || !ended.is_empty() {
             progress.bury(&ended, look);

@@ -157,6 +157,10 @@ impl RegionCache {
     }
 }
 
+/// The record of a peer's region does not hold still: its owner changes it, or was stopped at that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unsettled;
+
 /// The regions of peers that a queue has used last, so that finding them again takes one look at their records.
 #[derive(Debug, Default)]
 pub(crate) struct RemoteCache([Option<(u64, Place)>; 4]);
@@ -164,27 +168,27 @@ pub(crate) struct RemoteCache([Option<(u64, Place)>; 4]);
 impl RemoteCache {
     /// [`find_in`], of the peer with this number.
     #[inline(always)]
-    pub(crate) fn find(&mut self, peer: u64, segment: &Segment, key: u32) -> Option<&Place> {
-        let slot = Keys::slot_of(key)?;
+    pub(crate) fn find(&mut self, peer: u64, segment: &Segment, key: u32) -> Result<Option<&Place>, Unsettled> {
+        let Some(slot) = Keys::slot_of(key) else { return Ok(None) };
         let at = slot % self.0.len();
         let is_known = matches!(&self.0[at], Some((number, place)) if *number == peer && place.key == key
             && segment.mr(slot).is_some_and(|record| record.sequence.load(Acquire) == place.changes));
         if !is_known {
             self.look_up(peer, segment, key, at)?;
         }
-        self.0[at].as_ref().map(|(_, place)| place)
+        Ok(self.0[at].as_ref().map(|(_, place)| place))
     }
 
     #[cold]
-    fn look_up(&mut self, peer: u64, segment: &Segment, key: u32, at: usize) -> Option<()> {
-        self.0[at] = Some((peer, find_in(segment, key)?));
-        Some(())
+    fn look_up(&mut self, peer: u64, segment: &Segment, key: u32, at: usize) -> Result<(), Unsettled> {
+        self.0[at] = find_in(segment, key)?.map(|place| (peer, place));
+        Ok(())
     }
 }
 
-/// The region with this key in a peer's segment.
-pub(crate) fn find_in(segment: &Segment, key: u32) -> Option<Place> {
-    let record = segment.mr(Keys::slot_of(key)?)?;
+/// The region with this key in a peer's segment, if there is one.
+pub(crate) fn find_in(segment: &Segment, key: u32) -> Result<Option<Place>, Unsettled> {
+    let Some(record) = Keys::slot_of(key).and_then(|slot| segment.mr(slot)) else { return Ok(None) };
     let place = record.read(|r| {
         let region = Region {
             pd: r.pd.load(Relaxed),
@@ -199,8 +203,9 @@ pub(crate) fn find_in(segment: &Segment, key: u32) -> Option<Place> {
             host: r.host.load(Relaxed),
             shared: r.shared.load(Relaxed).checked_sub(1),
         }
-    })?;
-    (place.key == key && key != 0).then_some(place)
+    });
+    let place = place.ok_or(Unsettled)?;
+    Ok((place.key == key && key != 0).then_some(place))
 }
 
 /// Protection domains that a process may have.

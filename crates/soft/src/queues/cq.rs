@@ -12,9 +12,12 @@ use crate::counts::qp::RecvCounter;
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
+use crate::fabric::progress::Sleeping;
 use crate::memory::records::*;
 use crate::point::{Point, reach};
-use crate::rings::completions::{Armed, Place, Ring, What, overrun, wake};
+use crate::rings::completions::{
+    Armed, Place, Ring, What, arm, is_armed, is_being_told, overrun, wake, wake_late,
+};
 use crate::rings::recvs::SOLICITED;
 use crate::sync::biased::Biased;
 use crate::sync::lock;
@@ -22,7 +25,7 @@ use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_verbs::{WcOpcode, WcStatus};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// Empty polls, some 10 ns each, before the processor is offered to others, and how often then.
@@ -86,6 +89,11 @@ pub(crate) struct Cq {
     /// Polls in a row that found nothing.
     empty_polls: AtomicU32,
     pub(crate) events: Events,
+    /// Whether it has a completion channel, and somebody looks whether its program is to be woken.
+    tells: bool,
+    is_looked_at: AtomicBool,
+    /// What was asked for when there were completions at the last look.
+    seen: Mutex<Option<u32>>,
 }
 
 #[derive(Debug)]
@@ -178,6 +186,9 @@ impl Cq {
             lane_state: AtomicU64::new(0),
             empty_polls: AtomicU32::new(0),
             events: Events::default(),
+            tells: channel_fd != 0,
+            is_looked_at: AtomicBool::new(false),
+            seen: Mutex::default(),
         })
     }
 
@@ -420,10 +431,13 @@ impl Cq {
     }
 
     /// Asks for an event at the next completion (ibv_req_notify_cq(3)).
-    pub(crate) fn request_notify(&self, solicited_only: bool) {
-        let armed = if solicited_only { Armed::Solicited } else { Armed::Next };
-        // Who has asked for the next completion whatever it is still gets it (IB specification vol. 1, 11.4.2.2).
-        self.record.armed.fetch_max(armed as u32, Relaxed);
+    pub(crate) fn request_notify(self: &Arc<Cq>, solicited_only: bool) {
+        if self.tells && !self.is_looked_at.swap(true, Relaxed) {
+            self.process.progress.look_at(Arc::downgrade(self) as Weak<dyn Sleeping>);
+        }
+        // From when nothing is there, something that is came after this.
+        self.empty_polls.store(self.looks_empty().into(), Relaxed);
+        arm(self.record, if solicited_only { Armed::Solicited } else { Armed::Next });
         // Whoever completes after this sees it, or the program sees the completion when it polls.
         fence(SeqCst);
     }
@@ -445,6 +459,19 @@ impl Cq {
         self.cqe.store(cqe, Relaxed);
         self.show(&state);
         Ok(())
+    }
+}
+
+impl Sleeping for Cq {
+    /// A sender may have been stopped, or have ended, before it told of what it had completed, or in the middle of that.
+    fn look(&self) {
+        if !is_armed(self.record) && !is_being_told(self.record) {
+            return;
+        }
+        self.look_after_senders();
+        let there = self.empty_polls.load(Relaxed) > 0 && !self.looks_empty();
+        let mut seen = lock(&self.seen);
+        *seen = there.then(|| wake_late(self.record, self.index, *seen));
     }
 }
 

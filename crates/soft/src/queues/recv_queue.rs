@@ -606,7 +606,8 @@ impl RecvQueue {
                 continue;
             }
             if self.senders == Senders::One {
-                self.restore(state, position);
+                // Who flushed the queue had begun to fill it.
+                self.write_again(state, position);
                 continue;
             }
             state.late.retain(|late| *late != index);
@@ -614,6 +615,8 @@ impl RecvQueue {
             // It was posted once, so there is room for it.
             let _ = self.offer(state, index);
         }
+        // Who put the QP to Err may have ended before it flushed.
+        self.flush_if_in_error();
     }
 
     /// The same of the only sender, who claims slots in its turn.
@@ -638,12 +641,7 @@ impl RecvQueue {
         self.flush_if_in_error();
     }
 
-    /// Posts a RECV again where it was: who flushed the queue had begun to fill it.
-    fn restore(&self, state: &State, position: u64) {
-        self.write_again(state, position);
-        self.flush_if_in_error();
-    }
-
+    /// Posts a RECV again where it was.
     fn write_again(&self, state: &State, position: u64) {
         let index = state.index_of(position);
         if let Some(slot) = self.slot(state.place, index) {

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 /// `IBV_EVENT_CQ_ERR`.
 const EVENT_CQ_ERR: u32 = 0;
 
-/// Which completion to tell of.
+/// Which completion to tell of, in the lower bits of a word; how often it was asked for that is in the others, so that who
+/// has been stopped while it told does not take back what was asked for since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Armed {
@@ -24,6 +25,30 @@ pub(crate) enum Armed {
     Solicited = 1,
     /// The next.
     Next = 2,
+    /// None: somebody is telling.
+    Told = 3,
+}
+
+const ARMED: u32 = 3;
+
+/// Whether the program has asked to be told of a completion, and nobody has begun to.
+pub(crate) fn is_armed(record: &CqRecord) -> bool {
+    [Armed::Solicited as u32, Armed::Next as u32].contains(&(record.armed.load(Relaxed) & ARMED))
+}
+
+/// Whether somebody has begun to tell the program, and not ended that.
+pub(crate) fn is_being_told(record: &CqRecord) -> bool {
+    record.armed.load(Relaxed) & ARMED == Armed::Told as u32
+}
+
+/// The program asks to be told of a completion. Who has asked for the next whatever it is still gets it (IB specification
+/// vol. 1, 11.4.2.2).
+pub(crate) fn arm(record: &CqRecord, which: Armed) {
+    let asked = |word: u32| {
+        let before = if word & ARMED == Armed::Told as u32 { 0 } else { word & ARMED };
+        Some((word & !ARMED).wrapping_add(ARMED + 1) | before.max(which as u32))
+    };
+    let _ = record.armed.fetch_update(Relaxed, Relaxed, asked);
 }
 
 /// Which RECV is complete: its queue, the lower bits of its position, and its slot.
@@ -232,13 +257,32 @@ pub(crate) fn wake(owner: Owner<'_>, record: &CqRecord, index: u32, solicited: b
         return;
     }
     fence(SeqCst);
-    let armed = record.armed.load(Relaxed);
+    let word = record.armed.load(Relaxed);
+    let (armed, telling) = (word & ARMED, word | Armed::Told as u32);
     let due = armed == Armed::Next as u32 || (armed == Armed::Solicited as u32 && solicited);
-    if due && record.armed.compare_exchange(armed, Armed::Not as u32, Relaxed, Relaxed).is_ok() {
+    if due && record.armed.compare_exchange(word, telling, Relaxed, Relaxed).is_ok() {
         reach(Point::Disarmed);
         let generation = record.generation.load(Relaxed);
-        tell(owner, fd, EventRecord { event_type: 0, index, generation });
+        let told = tell(owner, fd, EventRecord { event_type: 0, index, generation });
+        // Where it cannot be told from here another does, or the owner when it looks.
+        let after = if told { word & !ARMED } else { word };
+        let _ = record.armed.compare_exchange(telling, after, Relaxed, Relaxed);
     }
+}
+
+/// For the owner, of a CQ that has completions: tells its own program where whoever was to do so does not, as the word has
+/// been `before` for a while. Returns the word.
+pub(crate) fn wake_late(record: &CqRecord, index: u32, before: Option<u32>) -> u32 {
+    let word = record.armed.load(Relaxed);
+    let due = [Armed::Next as u32, Armed::Told as u32].contains(&(word & ARMED));
+    if due
+        && before == Some(word)
+        && record.armed.compare_exchange(word, word & !ARMED, Relaxed, Relaxed).is_ok()
+    {
+        let generation = record.generation.load(Relaxed);
+        tell(Owner::This, record.channel_fd.load(Relaxed), EventRecord { event_type: 0, index, generation });
+    }
+    word
 }
 
 /// A completion is lost; the CQ is of no use from here on (IB specification vol. 1, 11.6.3.1).

@@ -6,8 +6,8 @@ use crate::engine::batch::Request;
 use crate::engine::direct::Sent;
 use crate::errno::{ENOMEM, Errno};
 use crate::memory::records::index_of;
-use crate::rings::completions::Armed;
 use crate::sync::biased::Guard;
+use crate::rings::completions::is_armed;
 use doorbell_transport::{SendShape, is_signaled};
 use doorbell_verbs::{QpType, RemoteAddr, SendFlags, SendWr, Sge, WcOpcode, WcStatus};
 use std::sync::atomic::Ordering::*;
@@ -69,7 +69,7 @@ impl Qp {
     /// Whether the program has asked to be woken when a message comes, and so gives way itself.
     fn will_sleep(&self) -> bool {
         let record = self.requester.process.segment.cq(self.recv_cq.index as usize);
-        record.is_some_and(|cq| cq.armed.load(Relaxed) != Armed::Not as u32)
+        record.is_some_and(is_armed)
     }
 }
 

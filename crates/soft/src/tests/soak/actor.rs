@@ -37,8 +37,10 @@ fn the_actor() {
     let mut input = Input::default();
     while let Some(lines) = input.lines(PAUSE) {
         for line in lines {
-            if let Some(answer) = actor.carry_out(&line.split_whitespace().collect::<Vec<_>>()) {
-                println!("\n{ANSWER} {answer}");
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let Some((number, command)) = words.split_first() else { continue };
+            if let Some(answer) = actor.carry_out(command) {
+                println!("\n{ANSWER} {number} {answer}");
             }
         }
         if actor.goes {
@@ -93,6 +95,7 @@ impl Actor {
                 harm::prepare(point(words.get(1)?)?, number(1) as u32, harm, number(3));
             }
             ("relent", ..) => harm::relent(),
+            ("fork", ..) => return Some(super::forking::run(number(0)).err().unwrap_or_default()),
             ("go", ..) => self.goes = true,
             ("counts", ..) => return Some(self.counts()),
             ("wrong", ..) => return Some(self.wrong()),

@@ -28,7 +28,7 @@ pub(super) type Longest = (Duration, String);
 const HANGS: Duration = Duration::from_secs(1);
 const BLOCKS: Duration = Duration::from_millis(100);
 /// How long traffic is watched, and something is waited for.
-const WATCHED: Duration = Duration::from_millis(250);
+const WATCHED: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Numbers of clients and servers; of both the last, or the first, is caught.
 const CAUGHT_CLIENT: u32 = 3;
@@ -147,8 +147,7 @@ impl World {
         self.catch(case)?;
         let before = self.counts()?;
         std::thread::sleep(if case.harm == Harm::Stop { case.stop } else { WATCHED });
-        let after = self.counts()?;
-        check_progress(case, &before, &after)?;
+        self.wait_for_progress(case, &before)?;
         let Some(caught) = &mut self.caught else { return Ok(()) };
         match case.harm {
             Harm::Stop => caught.signal(libc::SIGCONT),
@@ -167,8 +166,6 @@ impl World {
     fn catch(&mut self, case: &Case) -> Result<(), Wrong> {
         let Some(caught) = &mut self.caught else { return Ok(()) };
         if case.row.role == Role::Faulter {
-            caught.ask("go")?;
-            std::thread::sleep(Duration::from_millis(20));
             caught.ask(&case.arm())?;
             caught.tell(&format!("fault {SERVER}"));
         } else {
@@ -213,8 +210,19 @@ impl World {
             }
         }
         let before = self.counts()?;
-        std::thread::sleep(WATCHED / 2);
-        check_progress(case, &before, &self.counts()?)
+        self.wait_for_progress(case, &before)
+    }
+
+    /// Those who were not caught go on among themselves, also while somebody is stopped.
+    fn wait_for_progress(&mut self, case: &Case, before: &[Counts]) -> Result<(), Wrong> {
+        let begin = Instant::now();
+        loop {
+            match check_progress(case, before, &self.counts()?) {
+                Err(wrong) if begin.elapsed() > PATIENCE => return Err(wrong),
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+                Ok(()) => return Ok(()),
+            }
+        }
     }
 
     /// All RECVs are flushed of a queue whose QP failed.
@@ -239,9 +247,9 @@ impl World {
         let pids: Vec<u32> = self.others.iter().chain(&caught).map(Member::pid).collect();
         let members =
             self.others.drain(..).map(|other| (other, true)).chain(caught.map(|caught| (caught, false)));
-        // All end what they have before the first leaves.
+        // All end what they have before the first leaves, and servers last.
         let mut members: Vec<(Member, bool)> = members.collect();
-        for (member, is_other) in &mut members {
+        for (member, is_other) in members.iter_mut().rev() {
             let told = member.ask("end").and_then(|_| member.judge());
             match told {
                 Ok(call) if *is_other && call.0 > longest.0 => longest = call,
@@ -307,12 +315,15 @@ impl Case {
             Err(what) => wrong.push(what),
         }
         let mut longest: Longest = (Duration::ZERO, "none".to_owned());
-        for mut other in others {
+        // The client before its server.
+        for other in others.iter_mut().rev() {
             match other.ask("end").and_then(|_| other.judge()) {
                 Ok(call) if call.0 > longest.0 => longest = call,
                 Ok(_) => {}
                 Err(what) => wrong.push(what),
             }
+        }
+        for other in others {
             match other.end() {
                 Ok(ended) if ended.status.success() => {}
                 Ok(ended) => wrong.push(format!("another ends with {}: {}", ended.status, ended.said.trim())),
@@ -371,16 +382,19 @@ impl Case {
     }
 }
 
-/// Names of files that a process has open, but for pipes: those of its queues come and go.
+/// Names of files that a process has open, but for pipes, as those of its queues come and go, and what it reads of others.
 fn lasting_files(member: &Member) -> Vec<String> {
-    let mut files: Vec<String> =
-        member.files().into_iter().filter(|name| !name.starts_with("pipe:")).collect();
+    let mut files: Vec<String> = member
+        .files()
+        .into_iter()
+        .filter(|name| !name.starts_with("pipe:") && !name.starts_with("/proc/"))
+        .collect();
     files.sort();
     files
 }
 
 /// What is left of a fabric in /dev/shm.
-fn folder(fabric: &str) -> Option<PathBuf> {
+pub(super) fn folder(fabric: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).find(|path| path.to_string_lossy().ends_with(fabric))
 }
@@ -392,7 +406,7 @@ fn system_v_of(pids: &[u32]) -> Option<String> {
     all.lines().find(|line| maker(line).is_some_and(|pid| pids.contains(&pid))).map(str::to_owned)
 }
 
-fn wait_until(mut what: impl FnMut() -> bool) -> bool {
+pub(super) fn wait_until(mut what: impl FnMut() -> bool) -> bool {
     wait_for("", || Ok(what())).is_ok()
 }
 

@@ -54,9 +54,9 @@ pub(super) struct Link {
     step: u32,
     /// Number of the next message that takes a RECV.
     number: u32,
-    /// What the words of this client hold.
-    sums: [u64; KINDS],
-    swapped: [u64; KINDS],
+    /// What the words of this client hold, once that is known: another may have had them before.
+    sums: [Option<u64>; KINDS],
+    swapped: [Option<u64>; KINDS],
     busy: Option<SendOp>,
     pub(super) done: u64,
     pub(super) lost: Option<WcStatus>,
@@ -100,8 +100,8 @@ impl Client {
                 key,
                 step: 0,
                 number: 0,
-                sums: [0; KINDS],
-                swapped: [0; KINDS],
+                sums: [None; KINDS],
+                swapped: [None; KINDS],
                 busy: None,
                 done: 0,
                 lost: None,
@@ -231,7 +231,7 @@ impl Link {
                 1 => SendOp::Read(self.area(id, WRITTEN)),
                 2 => SendOp::FetchAdd { remote: self.area(id, 0), add: 1 },
                 3 => {
-                    let (compare, swap) = (self.swapped[kind], u64::from(self.step));
+                    let (compare, swap) = (self.swapped[kind].unwrap_or(0), u64::from(self.step));
                     SendOp::CompareSwap { remote: self.area(id, 8), compare, swap }
                 }
                 4 => SendOp::Send,
@@ -267,16 +267,16 @@ impl Link {
                 let mut expected = [0; LONGEST];
                 // What the WRITE before brought; of the first round there was none.
                 let len = traffic::write(&mut expected, id, self.way, self.step - 1);
-                let same = self.step < 6 || fetched[..len] == expected[..len];
+                let same = self.step < 6 * KINDS as u32 || fetched[..len] == expected[..len];
                 (!same).then(|| "brings other bytes than were written".to_owned())
             }
             SendOp::FetchAdd { .. } => {
-                self.sums[kind] += 1;
-                (word != self.sums[kind] - 1).then(|| format!("finds {word}, not {}", self.sums[kind] - 1))
+                let expected = self.sums[kind].replace(word + 1).unwrap_or(word);
+                (word != expected).then(|| format!("finds {word}, not {expected}"))
             }
             SendOp::CompareSwap { compare, swap, .. } => {
-                self.swapped[kind] = swap;
-                (word != compare).then(|| format!("finds {word}"))
+                let known = self.swapped[kind].replace(if word == compare { swap } else { word });
+                (known.is_some() && word != compare).then(|| format!("finds {word}"))
             }
             _ => None,
         }

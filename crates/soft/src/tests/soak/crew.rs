@@ -23,6 +23,8 @@ pub(super) struct Member {
     pub(super) name: String,
     child: Child,
     to: Option<ChildStdin>,
+    /// Commands that it was told, each with its number.
+    told: u64,
     lines: Receiver<String>,
     said: std::thread::JoinHandle<String>,
 }
@@ -62,23 +64,27 @@ impl Member {
             let _ = errors.read_to_end(&mut said);
             String::from_utf8_lossy(&said).into_owned()
         });
-        Member { name: name.to_owned(), child, to, lines, said }
+        Member { name: name.to_owned(), child, to, told: 0, lines, said }
     }
 
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
+    /// Tells it something whose answer nobody waits for.
     pub(super) fn tell(&mut self, command: &str) {
+        self.told += 1;
+        let number = self.told;
         if let Some(to) = &mut self.to {
             // It may have ended; whoever asks finds out.
-            let _ = writeln!(to, "{command}");
+            let _ = writeln!(to, "{number} {command}");
         }
     }
 
     pub(super) fn ask(&mut self, command: &str) -> Result<String, Wrong> {
         self.tell(command);
-        self.wait_for(ANSWER, ANSWERS_WITHIN)
+        let answer = format!("{ANSWER} {} ", self.told);
+        self.wait_for(&answer, ANSWERS_WITHIN)
             .map_err(|why| format!("{}, asked to {command:?}, {why}", self.name))
     }
 

@@ -20,7 +20,7 @@ pub(super) enum Harm {
     Kill,
     /// No file may be opened any more (`RLIMIT_NOFILE`).
     NoFiles,
-    /// No memory may be mapped any more (`RLIMIT_AS`).
+    /// Hardly any memory may be mapped any more (`RLIMIT_AS`): less than a peer takes.
     NoMemory,
     /// Nothing may be written to /dev/shm any more: it is full.
     FullShm,
@@ -65,7 +65,7 @@ fn strike() {
         // SAFETY: as above.
         Harm::Kill => drop(unsafe { libc::kill(libc::getpid(), libc::SIGKILL) }),
         Harm::NoFiles => limit(libc::RLIMIT_NOFILE, first_free_file()),
-        Harm::NoMemory => limit(libc::RLIMIT_AS, mapped_bytes()),
+        Harm::NoMemory => limit(libc::RLIMIT_AS, mapped_bytes() + LEFT_TO_MAP),
         Harm::FullShm => fill_shm(),
         Harm::Hostile => {
             HOSTILE.store(true, SeqCst);
@@ -73,6 +73,9 @@ fn strike() {
         }
     }
 }
+
+/// What small allocations may take: where there is not even that, whoever asks for one ends, as programs in Rust do.
+const LEFT_TO_MAP: u64 = 32 << 20;
 
 fn first_free_file() -> u64 {
     // SAFETY: a duplicate of standard error, closed again.

@@ -4,13 +4,16 @@
 
 mod actor;
 mod case;
+mod churn;
 mod client;
 mod crew;
+mod forking;
 mod harm;
 mod matrix;
 mod parts;
 mod report;
 mod server;
+mod threads;
 mod traffic;
 mod watch;
 
@@ -41,7 +44,7 @@ const TEST_TAKES: Duration = Duration::from_secs(60);
 const SHORT_STOP: Duration = Duration::from_millis(300);
 const LONG_STOP: Duration = Duration::from_secs(10);
 /// Cases at a time: they wait most of the time.
-const AT_A_TIME: usize = 3;
+const AT_A_TIME: usize = 5;
 
 fn from_environment<T: FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
@@ -73,11 +76,26 @@ fn who_is_caught_harms_nobody_else() {
             break;
         }
     }
-    let report = report.into_inner().expect("nobody has panicked");
+    let mut report = report.into_inner().expect("nobody has panicked");
+    if only.is_none() {
+        report.others.push(("Churn".to_owned(), churn::run(seed, takes / 10)));
+    }
     let minutes = begin.elapsed().as_secs_f64() / 60.0;
     println!("{}", report.text(&format!("seed {seed}, {minutes:.1} minutes, stopped for {stop:?}")));
     let wrong = report.wrong();
     assert!(wrong.is_empty(), "{} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A child of fork(2) may use the device, become another program, end or be killed, whatever other threads of its parent
+/// were doing.
+#[test]
+fn children_of_fork_do_as_they_like() {
+    let fabric = format!("fork-{}", std::process::id());
+    let mut member = crew::Member::start("parent", &fabric);
+    let wrong = member.ask("fork 60").expect("it answers");
+    assert_eq!(wrong.trim(), "");
+    member.end().expect("it ends");
+    assert!(case::wait_until(|| case::folder(&fabric).is_none()), "its folder is left");
 }
 
 /// Every cell of the matrix, with a seed.

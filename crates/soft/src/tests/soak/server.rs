@@ -99,7 +99,7 @@ impl Server {
         let private = |bytes: usize| Box::leak(vec![0u8; bytes].into_boxed_slice()).as_ptr() as u64;
         let of = |addr: u64, bytes: usize| Remote { addr, key: register(process, addr, bytes) };
         let in_arena = |bytes: usize| arena::alloc_own(bytes).expect("an arena") as u64;
-        let all = 64 * RECV_BYTES;
+        let all = 160 * RECV_BYTES;
         let (a, p) = (of(in_arena(all), all), of(private(all), all));
         let memory = [of(private(bytes), bytes), of(in_arena(bytes), bytes), of(system_v(bytes), bytes)];
         let mut server = Server {
@@ -176,7 +176,7 @@ impl Server {
     fn post(&mut self, wr_id: u64, watch: &mut Watch) {
         let (way, client, buffer) = parts_of(wr_id);
         let Some(way) = way else { return };
-        let own = UD_RECVS + 2 * OWN_RECVS * u64::from(client % 5) + buffer;
+        let own = UD_RECVS + 2 * OWN_RECVS * u64::from(client % 16) + buffer;
         let (of, at, len) = match way {
             Way::Srq => (self.arena, buffer, RECV_BYTES),
             Way::Ud => (self.private, buffer, RECV_BYTES),
@@ -275,7 +275,7 @@ impl Server {
         } else {
             let header = if way == Way::Ud { 40 } else { 0 };
             let of = if way == Way::Srq { self.arena } else { self.private };
-            let own = UD_RECVS + 2 * OWN_RECVS * u64::from(client % 5) + buffer;
+            let own = UD_RECVS + 2 * OWN_RECVS * u64::from(client % 16) + buffer;
             let at = match way {
                 Way::Rc => own,
                 Way::Uc => own + OWN_RECVS,

@@ -1,0 +1,85 @@
+//! fork(2) in the middle of everything: what the child does is its own, and harms neither.
+
+use super::parts::queue;
+use crate::fabric::process::Process;
+use doorbell_abi::ibv_wc;
+use doorbell_verbs::*;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// A child that takes longer hangs.
+const HANGS: Duration = Duration::from_secs(5);
+
+/// Forks so often while other threads make and destroy what there is; an error of the first child that did not do what it
+/// should.
+pub(super) fn run(times: u64) -> Result<(), String> {
+    let process = Process::current().map_err(|errno| format!("no device: {}", errno.0))?;
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Relaxed) {
+                    send_to_itself(process);
+                    let _ = Process::current();
+                }
+            });
+        }
+        let result = (0..times).try_for_each(fork_one);
+        stop.store(true, Relaxed);
+        result
+    })
+}
+
+fn fork_one(number: u64) -> Result<(), String> {
+    // SAFETY: the child does what children do here, and ends without coming back.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        in_child(number);
+    }
+    let expected = if number % 4 == 3 { libc::SIGKILL } else { 0 };
+    let begin = Instant::now();
+    let mut status = 0;
+    // SAFETY: a child of this process.
+    while unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == 0 {
+        if begin.elapsed() > HANGS {
+            // SAFETY: as above.
+            unsafe {
+                libc::kill(child, libc::SIGKILL);
+                libc::waitpid(child, &mut status, 0);
+            }
+            return Err(format!("child {number} hangs"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    if status == expected { Ok(()) } else { Err(format!("child {number} ends with {status:#x}")) }
+}
+
+fn in_child(number: u64) -> ! {
+    let right = match number % 4 {
+        0 => true,
+        // SAFETY: a program with no arguments but its name.
+        1 => unsafe {
+            let name = c"/bin/true".as_ptr();
+            libc::execv(name, [name, std::ptr::null()].as_ptr()) == 0
+        },
+        _ => Process::current().is_ok_and(send_to_itself),
+    };
+    // SAFETY: ends this process; its parent's handlers are not run.
+    unsafe {
+        if number % 4 == 3 {
+            libc::raise(libc::SIGKILL);
+        }
+        libc::_exit(i32::from(!right));
+    }
+}
+
+/// Sends a message to a QP of its own; whether it comes.
+fn send_to_itself(process: &'static Process) -> bool {
+    let side = queue(process, QpType::Rc, None, None);
+    side.connect_patiently(side.qp.num());
+    let wr = SendWr::new(1, SendOp::Send, &[]).flags(SendFlags::SIGNALED);
+    let posted = side.qp.post_recv(2, &[]).is_ok() && side.qp.begin_post().post(&wr, None).is_ok();
+    let mut wcs = [ibv_wc::default(); 2];
+    let come = side.cq.poll(&mut wcs);
+    posted && come == Ok(2) && wcs.iter().all(|wc| wc.status == 0)
+}
