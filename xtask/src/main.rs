@@ -33,8 +33,10 @@ const USAGE: &str = "usage: cargo xtask TASK
   calibrate PROFILE [--dry]
                   sets the calibrated parameters of profiles/PROFILE.toml from the data that it declares, and prints
                   how sure they are (docs/calibration.md); --dry leaves the file as it is
-  soak [PART]     random programs, many more than the tests run; PART is sim (programs) or
-                  options (option sets), or all parts";
+  soak [PART]     random programs, many more than the tests run; PART is sim (programs), options (option sets) or
+                  soft (processes on the software NIC that are stopped, killed and starved), or all parts
+  soak soft [--minutes N] [--seed S] [--case NAME]
+                  the last for N minutes, 60 if not told, with a seed; or one case of it, or those whose names begin so";
 
 /// The workspace's root.
 fn root() -> PathBuf {
@@ -53,6 +55,10 @@ fn main() -> ExitCode {
         },
         ["calibrate", ref arguments @ ..] => ended(calibrate::run_with(arguments).map(|()| 0)),
         ["soak"] => ended(soak::run_parts(None).map(|()| 0)),
+        ["soak", "soft", ref options @ ..] => match soak::Soft::parse(options) {
+            Some(soft) => ended(soak::run_soft(&soft).map(|()| 0)),
+            None => usage(),
+        },
         ["soak", part] => ended(soak::run_parts(Some(part)).map(|()| 0)),
         ["peers", ref options @ ..] => match peers::rounds(options) {
             Some(rounds) => ended(peers::run_rounds(rounds).map(|()| 0)),

@@ -7,7 +7,7 @@ use std::process::Command;
 /// What soaks: its name, and how it is run.
 type Part = (&'static str, fn() -> Task<()>);
 
-const PARTS: [Part; 2] = [("sim", sim), ("options", options)];
+const PARTS: [Part; 3] = [("sim", sim), ("options", options), ("soft", || run_soft(&Soft::default()))];
 
 /// Cases of the simulator's part.
 const SIM_CASES: u64 = 100_000;
@@ -37,10 +37,80 @@ fn options() -> Task<()> {
     run(cargo.env("DOORBELL_CASES", OPTION_CASES.to_string()))
 }
 
+/// What is told of the software NIC's part.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Soft {
+    minutes: String,
+    seed: Option<String>,
+    /// What the names of cases begin with; all where it is missing.
+    case: Option<String>,
+}
+
+impl Default for Soft {
+    fn default() -> Soft {
+        Soft { minutes: "60".to_owned(), seed: None, case: None }
+    }
+}
+
+impl Soft {
+    /// As it stands on the command line; `None` where that is not understood.
+    pub(crate) fn parse(options: &[&str]) -> Option<Soft> {
+        let mut soft = Soft::default();
+        for pair in options.chunks(2) {
+            let [name, value] = *pair else { return None };
+            match name {
+                "--minutes" if value.parse::<f64>().is_ok_and(|n| n > 0.0 && n < 1e6) => {
+                    soft.minutes = value.to_owned();
+                }
+                "--seed" if value.parse::<u64>().is_ok() => soft.seed = Some(value.to_owned()),
+                "--case" => soft.case = Some(value.to_owned()),
+                _ => return None,
+            }
+        }
+        Some(soft)
+    }
+}
+
+/// Processes on the software NIC that are caught in the middle of what they do.
+pub(crate) fn run_soft(soft: &Soft) -> Task<()> {
+    let mut cargo = command::cargo();
+    cargo.args(["test", "--quiet", "--profile", "soak", "--package", "doorbell-soft", "--lib", "--"]);
+    cargo
+        .args(["--exact", "tests::soak::who_is_caught_harms_nobody_else", "--nocapture"])
+        .current_dir(root());
+    cargo.env("DOORBELL_SOAK_MINUTES", &soft.minutes);
+    let set = [("DOORBELL_SOAK_SEED", &soft.seed), ("DOORBELL_SOAK_CASE", &soft.case)];
+    for (name, value) in set {
+        match value {
+            Some(value) => cargo.env(name, value),
+            None => cargo.env_remove(name),
+        };
+    }
+    run(&mut cargo)
+}
+
 /// A test of a package. The profile is `release` with all checks and without what takes long to link.
 fn test(package: &str, test: &str) -> Command {
     let mut cargo = command::cargo();
     cargo.args(["test", "--quiet", "--profile", "soak", "--package", package, "--test", test]);
     cargo.args(["--", "--nocapture"]).current_dir(root());
     cargo
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_the_soft_part_are_pairs() {
+        let told =
+            Soft::parse(&["--minutes", "1.5", "--seed", "7", "--case", "Poster"]).expect("it is understood");
+        assert_eq!((told.minutes.as_str(), told.seed.as_deref()), ("1.5", Some("7")));
+        assert_eq!(Soft::parse(&[]), Some(Soft::default()));
+        for wrong in
+            [&["--minutes"][..], &["--minutes", "0"], &["--minutes", "x"], &["--seed", "-1"], &["--x", "1"]]
+        {
+            assert_eq!(Soft::parse(wrong), None, "{wrong:?}");
+        }
+    }
 }

@@ -2,16 +2,15 @@
 
 use super::peer::Owner;
 use crate::memory::records::EventRecord;
-use crate::sync::lock;
+use crate::sync::Anew;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::Mutex;
 
 /// Bytes of an event in the pipe.
 const EVENT_BYTES: usize = size_of::<EventRecord>();
 
 /// Writing ends of all pipes of this process.
-static PIPES: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
+static PIPES: Anew<Vec<RawFd>> = Anew::new(Vec::new());
 
 /// A pipe of events: the program holds the reading end, every process that fills one of its
 /// queues writes to the other. Writes are of one event and so never mix.
@@ -35,7 +34,7 @@ impl EventPipe {
         if unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        lock(&PIPES).push(write.as_raw_fd());
+        PIPES.lock().push(write.as_raw_fd());
         Ok(EventPipe { read, write })
     }
 
@@ -65,7 +64,7 @@ impl EventPipe {
 impl Drop for EventPipe {
     fn drop(&mut self) {
         let fd = self.write.as_raw_fd();
-        lock(&PIPES).retain(|other| *other != fd);
+        PIPES.lock().retain(|other| *other != fd);
     }
 }
 
@@ -93,7 +92,7 @@ pub(crate) fn tell(owner: Owner<'_>, fd_in_record: u32, event: EventRecord) -> b
     match owner {
         Owner::This => {
             // The number comes from shared memory: it must be that of one of our pipes.
-            let pipes = lock(&PIPES);
+            let pipes = PIPES.lock();
             if pipes.contains(&(fd as RawFd)) {
                 // SAFETY: reads as many bytes; the pipe is open as long as it is in the list.
                 unsafe { libc::write(fd as RawFd, bytes.as_ptr().cast(), bytes.len()) };

@@ -10,7 +10,7 @@ use crate::memory::regions::{PdNumbers, Regions};
 use crate::memory::segment::{Heap, Segment};
 use crate::path::Paths;
 use crate::point::{Point, reach};
-use crate::sync::lock;
+use crate::sync::{Anew, lock};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -44,8 +44,8 @@ static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 impl Process {
     /// The one of this process, made on first use.
     pub(crate) fn current() -> Result<&'static Process, Errno> {
-        static MAKING: Mutex<()> = Mutex::new(());
-        let _making = lock(&MAKING);
+        static MAKING: Anew<()> = Anew::new(());
+        let _making = MAKING.lock();
         let known = CURRENT.load(Acquire);
         if !known.is_null() {
             // SAFETY: set below from a leaked box.
@@ -143,8 +143,8 @@ fn claimer(slot: u32, member: &Member) -> u32 {
 
 /// Says why a process cannot be reached that lives, for each cause once: programs see no more of it than of one that is gone.
 pub(crate) fn say_unreachable(qpn: u32, error: &std::io::Error) {
-    static SAID: Mutex<BTreeSet<Option<i32>>> = Mutex::new(BTreeSet::new());
-    if lock(&SAID).insert(error.raw_os_error()) {
+    static SAID: Anew<BTreeSet<Option<i32>>> = Anew::new(BTreeSet::new());
+    if SAID.lock().insert(error.raw_os_error()) {
         let hint = match error.raw_os_error() {
             Some(libc::EMFILE) => {
                 "; ulimit -n says how many files a process may have open, and meeting a peer takes one"

@@ -22,7 +22,7 @@ use crate::rings::recvs::{
     write_posted,
 };
 use crate::sync::biased::Biased;
-use crate::sync::lock;
+use crate::sync::{Anew, lock};
 use doorbell_verbs::{AccessFlags, Sge};
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -188,7 +188,7 @@ impl Place {
         let begin = Instant::now();
         while self.is_being_filled(process) {
             if begin.elapsed() > Duration::from_millis(1) {
-                return lock(&LIMBO).push((process, self));
+                return LIMBO.lock().push((process, self));
             }
             std::thread::yield_now();
         }
@@ -206,12 +206,12 @@ impl Place {
     }
 }
 
-/// Queues that ended while somebody was filling their slots. What a forked child inherits is its parent's.
-static LIMBO: Mutex<Vec<(&Process, Place)>> = Mutex::new(Vec::new());
+/// Queues that ended while somebody was filling their slots. A child of fork(2) may end those of its parent.
+static LIMBO: Anew<Vec<(&Process, Place)>> = Anew::new(Vec::new());
 
 /// Gives back what could not be given back when its queue ended.
 fn sweep(process: &'static Process) {
-    lock(&LIMBO).retain(|(owner, place)| {
+    LIMBO.lock().retain(|(owner, place)| {
         let stays = !std::ptr::eq(*owner, process) || place.is_being_filled(process);
         if !stays {
             place.free_now(process);

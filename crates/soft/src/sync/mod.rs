@@ -2,8 +2,9 @@
 
 pub(crate) mod biased;
 
-use std::cell::Cell;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::cell::{Cell, UnsafeCell};
+use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// Locks; a thread that panicked while holding the lock left nothing half done that matters more
 /// than going on.
@@ -30,4 +31,60 @@ pub(crate) fn thread_id() -> u32 {
 /// In the child of a fork(2): its thread has another number than the parent's had.
 pub(crate) fn forget_thread_id() {
     ID.with(|id| id.set(0));
+}
+
+/// Counts the forks that this process has come out of.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+/// Added to the count while one thread begins anew.
+const BEGINNING: u32 = 1 << 31;
+
+/// What a process has one of, under a lock. In the child of a fork(2) it begins anew: the thread that had the lock may not be
+/// there to let go of it, and what it holds is the parent's.
+pub(crate) struct Anew<T> {
+    /// The fork that it is of.
+    of: AtomicU32,
+    mutex: UnsafeCell<Mutex<T>>,
+}
+
+// SAFETY: as a mutex; it is only written to by who has set `of`, before others go on.
+unsafe impl<T: Send> Sync for Anew<T> {}
+
+impl<T: Default> Anew<T> {
+    pub(crate) const fn new(value: T) -> Anew<T> {
+        Anew { of: AtomicU32::new(0), mutex: UnsafeCell::new(Mutex::new(value)) }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            // SAFETY: a function of this library, which is never unloaded.
+            unsafe { libc::pthread_atfork(None, None, Some(count_fork)) };
+        });
+        let now = FORKS.load(Acquire);
+        while self.of.load(Acquire) != now {
+            self.begin(now);
+        }
+        // SAFETY: nobody writes to it in this process any more.
+        lock(unsafe { &*self.mutex.get() })
+    }
+
+    #[cold]
+    fn begin(&self, now: u32) {
+        let before = self.of.load(Acquire);
+        let is_begun = before == now | BEGINNING;
+        if before == now
+            || is_begun
+            || self.of.compare_exchange(before, now | BEGINNING, AcqRel, Relaxed).is_err()
+        {
+            return std::thread::yield_now();
+        }
+        // SAFETY: no thread of this process has passed `lock` yet; what it held before is not dropped, as it may be half
+        // changed.
+        unsafe { self.mutex.get().write(Mutex::new(T::default())) };
+        self.of.store(now, Release);
+    }
+}
+
+extern "C" fn count_fork() {
+    FORKS.fetch_add(1, AcqRel);
 }

@@ -17,7 +17,7 @@ pub(super) const ANSWER: &str = "answer:";
 /// What separates things found wrong.
 pub(super) const BETWEEN: &str = " | ";
 /// How long an actor waits for a command between two passes.
-const PAUSE: Duration = Duration::from_micros(300);
+const PAUSE: Duration = Duration::from_micros(600);
 
 struct Actor {
     watch: Watch,

@@ -128,19 +128,18 @@ pub(super) fn misbehave() {
     }
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED.fetch_add(1, SeqCst));
     let Ok(process) = Process::current() else { return };
+    let segment = process.segment;
+    let is_used = |n: &usize| segment.qp(*n).is_some_and(|qp| qp.shown().state() != 0);
+    let used: Vec<usize> = (0..QPS).filter(is_used).collect();
     for _ in 0..20 {
-        scribble_one(process.segment, &mut random);
+        if let Some(index) = used.get(random.next_u64() as usize % used.len().max(1)) {
+            scribble_one(segment, *index, &mut random);
+        }
     }
 }
 
 /// Overwrites some words of a record, ring or slot that is in use.
-fn scribble_one(segment: &Segment, random: &mut Xoshiro256PlusPlus) {
-    let used = |all: usize| (0..all).collect::<Vec<_>>();
-    let pick = |from: Vec<usize>, random: &mut Xoshiro256PlusPlus| {
-        from.get(random.next_u64() as usize % from.len().max(1)).copied()
-    };
-    let qps = used(QPS).into_iter().filter(|&n| segment.qp(n).is_some_and(|qp| qp.shown().state() != 0));
-    let Some(index) = pick(qps.collect(), random) else { return };
+fn scribble_one(segment: &Segment, index: usize, random: &mut Xoshiro256PlusPlus) {
     let Some(qp) = segment.qp(index) else { return };
     let (rq, cq) = (qp.rq.load(Relaxed) as usize, qp.cq.load(Relaxed) as usize);
     match random.next_u64() % 12 {

@@ -44,7 +44,7 @@ const TEST_TAKES: Duration = Duration::from_secs(60);
 const SHORT_STOP: Duration = Duration::from_millis(300);
 const LONG_STOP: Duration = Duration::from_secs(10);
 /// Cases at a time: they wait most of the time.
-const AT_A_TIME: usize = 5;
+const AT_A_TIME: usize = 4;
 
 fn from_environment<T: FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
