@@ -8,6 +8,7 @@
 use crate::identity::{Identity, name, prefix, user};
 use crate::memory::records::PROCESSES;
 use crate::memory::sealed::check_file_size;
+use crate::memory::segment::layout;
 use crate::point::{Point, reach};
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -215,6 +216,27 @@ fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
     std::fs::remove_dir(directory)
 }
 
+/// Says in a fabric's file how its processes understand each other, or refuses to join those that do so in another way.
+fn check_layout(alive: &File, own: &str) -> io::Result<()> {
+    let mut bytes = [0; 100];
+    let read = alive.read_at(&mut bytes, 0)?;
+    if read == 0 {
+        check_file_size(own.len() as u64)?;
+        return alive.write_all_at(own.as_bytes(), 0);
+    }
+    let theirs = String::from_utf8_lossy(&bytes[..read]);
+    if theirs == own {
+        return Ok(());
+    }
+    let why = format!(
+        "processes of this fabric use a library of another version ({}, this one is of {}): all must use the same, or \
+         another fabric",
+        theirs.trim(),
+        own.trim()
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidData, why))
+}
+
 /// Opens a file of a fabric's directory: no link to another, and closed where the program becomes another one.
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     options.mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC).open(path)
@@ -258,6 +280,7 @@ impl Registry {
             return Ok(None);
         }
         reach(Point::AliveLocked);
+        check_layout(&alive, &layout())?;
         let file = open(&directory.join(REGISTRY), &mut options)?;
         let first = Identity::own().first(PROCESSES as u32);
         Ok(Some(Registry { file, alive, directory, first }))
@@ -343,6 +366,22 @@ mod tests {
         assert!(is_alive(me));
         assert!(!is_alive(Member { start_time: me.start_time + 1, ..me }));
         assert!(!is_alive(FREE));
+    }
+
+    #[test]
+    fn another_version_is_refused_in_words() {
+        let directory = std::env::temp_dir().join(format!("doorbell-layout-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory can be made");
+        let open = || Registry::open_in(directory.clone());
+        drop(open().expect("it is there").expect("nobody removes it"));
+        open().expect("this version may come").expect("nobody removes it");
+        std::fs::write(directory.join(ALIVE), "doorbell layout 1, 0x1").expect("it can be written");
+        let error = open().expect_err("another version").to_string();
+        assert!(
+            error.contains("another version (doorbell layout 1, 0x1, this one is of doorbell layout"),
+            "{error}"
+        );
+        std::fs::remove_dir_all(&directory).expect("it can be removed");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::records::LockRecord;
 use crate::sync::thread_id;
+use std::cell::Cell;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,14 @@ const LOOK: Duration = Duration::from_millis(1);
 /// When waiting for a holder that lives is given up: it holds the lock for a copy at most, so this
 /// one is stopped, or does not mean to let go.
 const GIVE_UP: Duration = Duration::from_millis(50);
+/// For how long one that was given up is not waited for again.
+const REMEMBERED: Duration = Duration::from_millis(500);
+
+thread_local! {
+    /// The lock that this thread has given up last, its holder, and when: for a while it is not waited for again where that
+    /// has it still, as several QPs of a program may want it one after the other.
+    static GIVEN_UP: Cell<Option<(usize, u32, Instant)>> = const { Cell::new(None) };
+}
 
 /// Held until dropped.
 pub(crate) struct Guard<'a> {
@@ -37,19 +46,28 @@ impl LockRecord {
             }
             std::hint::spin_loop();
         }
+        let this = std::ptr::from_ref(self).addr();
         let begin = Instant::now();
         let mut looked = begin;
         loop {
             let holder = self.holder.load(Relaxed);
             let take = holder == 0 || {
                 let now = Instant::now();
-                if now - begin > GIVE_UP {
+                let is_given_up = GIVEN_UP.get().is_some_and(|(lock, who, when)| {
+                    (lock, who) == (this, holder) && now - when < REMEMBERED
+                });
+                if is_given_up && is_alive(holder) {
                     return None;
                 }
-                now - looked > LOOK && {
-                    looked = now;
-                    !is_alive(holder)
+                if now - begin > GIVE_UP {
+                    GIVEN_UP.set(Some((this, holder, now)));
+                    return None;
                 }
+                is_given_up
+                    || now - looked > LOOK && {
+                        looked = now;
+                        !is_alive(holder)
+                    }
             };
             if take && self.holder.compare_exchange(holder, me, Acquire, Relaxed).is_ok() {
                 return Some(Guard { lock: self, holder: me });
@@ -87,6 +105,19 @@ mod tests {
         let lock = LockRecord { holder: AtomicU32::new(id) };
         assert!(lock.lock().is_some());
         assert_eq!(lock.holder.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn who_does_not_let_go_is_waited_for_once() {
+        let holder = AtomicU32::new(std::process::id());
+        let lock = LockRecord { holder };
+        let begin = Instant::now();
+        for _ in 0..10 {
+            assert!(lock.lock().is_none(), "this process lives, and lets go of nothing");
+        }
+        assert!(begin.elapsed() < 4 * GIVE_UP, "{:?}", begin.elapsed());
+        lock.holder.store(0, Relaxed);
+        assert!(lock.lock().is_some());
     }
 
     #[test]

@@ -17,6 +17,14 @@ const CQ_AT: u64 = RQ_AT + (RQS * size_of::<RqRecord>()) as u64;
 const ATOMIC_AT: u64 = CQ_AT + (CQS * size_of::<CqRecord>()) as u64;
 const HEAP_AT: u64 = ATOMIC_AT + (ATOMIC_LOCKS * size_of::<LockRecord>()) as u64;
 
+/// Raised where what stands in the registry or in a segment changes its meaning, but not its size.
+const LAYOUT: u32 = 2;
+
+/// What processes must have in common to understand each other's segments.
+pub(crate) fn layout() -> String {
+    format!("doorbell layout {LAYOUT}, {HEAP_AT:#x}, {} {}\n", size_of::<RqSlot>(), size_of::<CqRing>())
+}
+
 /// Where the buffers of the program begin.
 pub(crate) const ARENA_AT: u64 = 8 << 30;
 /// Bytes of address space for them; pages exist when they are first touched.

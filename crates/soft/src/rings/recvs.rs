@@ -323,7 +323,9 @@ impl<'a> Slots<'a> {
     /// Whether completions that are found in the slots are as many as their CQ may hold, before the one of this position.
     #[inline(always)]
     pub(crate) fn is_full(&self, position: u64, cqe: u32) -> bool {
-        let full = |polled: u64| (position as u32).wrapping_sub(polled as u32) >= cqe;
+        // Not where it is behind: the queue was reset meanwhile.
+        let full =
+            |polled: u64| i64::from((position as u32).wrapping_sub(polled as u32) as i32) >= i64::from(cqe);
         let seen = &self.record.taken.0.polled_seen;
         if !full(seen.load(Relaxed)) {
             return false;

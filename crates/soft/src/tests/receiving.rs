@@ -5,9 +5,10 @@ use super::peer::{Buffer, Peer, buffer};
 use super::{PD, Patience, Side};
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
-use crate::memory::records::{QPS, RQS};
+use crate::memory::records::{QPS, RQS, index_of};
 use crate::queues::cq::Cq;
 use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
+use crate::rings::recvs::Slots;
 use doorbell_abi::CEnum;
 use doorbell_verbs::*;
 use std::sync::Arc;
@@ -28,6 +29,19 @@ fn srq() -> Arc<RecvQueue> {
     let index = (QPS as u32 + TAKEN.fetch_add(1, Relaxed)).min(RQS as u32 - 1);
     let sizes = Sizes { depth: DEPTH, max_sge: 1 };
     Arc::new(RecvQueue::new(process(), index, PD, sizes, Senders::Many, 0).expect("an SRQ"))
+}
+
+/// Who has a message for a RECV of before the queue was reset does not take the CQ for full.
+#[test]
+fn a_reset_queue_is_not_full() {
+    let side = Side::new(process(), QpType::Rc, CAP, DEPTH);
+    let record = process().segment.rq(index_of(side.qp.num()) as usize).expect("its record");
+    let slots = Slots::of(process().segment, record).expect("its slots");
+    record.posted.0.polled.store(5, Relaxed);
+    record.taken.0.polled_seen.store(5, Relaxed);
+    for (position, is_full) in [(2, false), (5, false), (8, false), (9, true)] {
+        assert_eq!(slots.is_full(position, DEPTH), is_full, "{position}");
+    }
 }
 
 /// An RC QP of that SRQ, with a CQ of its own, connected to itself.

@@ -250,11 +250,20 @@ impl Server {
                     wcs[..n].iter().for_each(|wc| self.receive(wc, watch));
                 }
                 Err(errno) => {
-                    watch.say(format!("poll gives {}", errno.0));
+                    watch.say(format!("polling {} gives {}", self.about_cq(&cq), errno.0));
                     return all;
                 }
             }
         }
+    }
+
+    /// Which CQ it is, and what its record says.
+    fn about_cq(&self, cq: &Arc<Cq>) -> String {
+        let which = [("the shared CQ", &self.shared), ("the CQ beside", &self.beside)];
+        let which =
+            which.iter().find(|(_, other)| Arc::ptr_eq(other, cq)).map_or("a CQ of a QP", |(name, _)| name);
+        let record = self.process.segment.cq(cq.index as usize);
+        format!("{which} ({record:?}, resized {} times, pass {})", self.resized, self.passes)
     }
 
     fn receive(&mut self, wc: &ibv_wc, watch: &mut Watch) {
