@@ -4,9 +4,9 @@
 //! Nothing read here is trusted: indices and lengths are checked where they are used, and what a
 //! process needs to know of its own objects it keeps in private memory as well.
 
+use crate::point::{Point, reach};
 use doorbell_abi::CEnum;
 use doorbell_verbs::QpState;
-use crate::point::{Point, reach};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// Bits of a QP number that name the QP within its process; the other 11 name the process.

@@ -168,7 +168,12 @@ pub(crate) struct RemoteCache([Option<(u64, Place)>; 4]);
 impl RemoteCache {
     /// [`find_in`], of the peer with this number.
     #[inline(always)]
-    pub(crate) fn find(&mut self, peer: u64, segment: &Segment, key: u32) -> Result<Option<&Place>, Unsettled> {
+    pub(crate) fn find(
+        &mut self,
+        peer: u64,
+        segment: &Segment,
+        key: u32,
+    ) -> Result<Option<&Place>, Unsettled> {
         let Some(slot) = Keys::slot_of(key) else { return Ok(None) };
         let at = slot % self.0.len();
         let is_known = matches!(&self.0[at], Some((number, place)) if *number == peer && place.key == key

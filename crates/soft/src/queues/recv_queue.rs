@@ -21,11 +21,10 @@ use crate::rings::recvs::{
     Carried, Completer, Phase, RecvDone, SlotState, expect_write, flush, limit_event, order_cell, stride,
     write_posted,
 };
+use crate::sync::Anew;
 use crate::sync::biased::Biased;
-use crate::sync::{Anew, lock};
 use doorbell_verbs::{AccessFlags, Sge};
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use std::time::{Duration, Instant};
 
