@@ -1,7 +1,7 @@
 //! What happens between two processes.
 
-use super::Side;
 use super::peer::{BUFFER, Buffer, HOLE, OPEN, Peer, RECV_BYTES, RECVS, all_of, buffer, run_on};
+use super::{Patience, Side};
 use crate::fabric::process::Process;
 use crate::memory::transfer;
 use doorbell_abi::CEnum;
@@ -347,6 +347,24 @@ fn post_one(side: &Side, op: &Op, buffers: &Buffers) -> u64 {
     let mut sges = [Sge::default(); 2];
     side.qp.begin_post().post(&request(op, 0, buffers, &mut sges), None).expect("there is room");
     side.wait_for(1)[0][1]
+}
+
+/// Whether an access is allowed is not known while its region is being changed: it is tried again, as long as the time-out
+/// lets it.
+#[test]
+fn a_region_that_is_being_changed_is_waited_for() {
+    let (mut peer, buffers) = begin();
+    let write = write(0, 0, 20);
+    let side = peer.connect(QpType::Rc);
+    peer.ask(&format!("change {}", buffers.there.key));
+    assert_eq!(post_one(&side, &write, &buffers), status(WcStatus::RetryExcErr));
+    let side = peer.connect(QpType::Rc);
+    let dest = side.qp.query().1.dest_qp_num.expect("it is connected");
+    side.reconnect(dest, Patience { timeout: 19, rnr_retry: 7 });
+    let mut sges = [Sge::default(); 2];
+    side.qp.begin_post().post(&request(&write, 0, &buffers, &mut sges), None).expect("there is room");
+    peer.ask(&format!("change {}", buffers.there.key));
+    assert_eq!(side.wait_for(1)[0][1], 0);
 }
 
 /// Where the fast way ends, what is not mapped in the peer any more cannot be accessed.

@@ -335,6 +335,10 @@ impl Told {
             "unmap" => assert_eq!(unsafe { libc::munmap(number(1) as *mut libc::c_void, BUFFER) }, 0),
             "truncate" => self.file.as_ref().expect("a file").set_len(0).expect("it can be truncated"),
             "scribble" => self.scribble(number(1), number(2)),
+            // As one that is stopped while it changes a region, and goes on.
+            "change" => {
+                self.region(number(1)).sequence.fetch_add(1, Relaxed);
+            }
             "lie" => self.region(number(1)).change(|r| r.len.store(1 << 40, Relaxed)),
             other => panic!("{other} is not known"),
         }

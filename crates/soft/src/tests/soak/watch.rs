@@ -6,12 +6,16 @@ use std::time::{Duration, Instant};
 
 /// From here on it is asked how much of a call was waiting for a processor.
 const SLOW: Duration = Duration::from_millis(20);
+/// How many passes a new thread may not be known.
+const LIST_EVERY: u32 = 32;
 /// So many things found wrong are told.
 const MOST: usize = 8;
 
 pub(super) struct Watch {
-    /// This thread's schedstat (proc(5)), of which the second number counts nanoseconds of waiting for a processor.
-    schedule: Option<File>,
+    /// The schedstat (proc(5)) of each thread of this process, of which the second number counts nanoseconds of waiting for a
+    /// processor. The device's own thread is one: where it has a lock and no processor, who wants the lock waits too.
+    schedules: Vec<File>,
+    passes: u32,
     waited: Duration,
     pub(super) longest: Duration,
     pub(super) longest_call: &'static str,
@@ -20,22 +24,28 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new() -> Watch {
-        let schedule = File::open("/proc/thread-self/schedstat").ok();
         let none = Duration::ZERO;
-        Watch { schedule, waited: none, longest: none, longest_call: "none", wrong: Vec::new() }
+        Watch {
+            schedules: Vec::new(),
+            passes: 0,
+            waited: none,
+            longest: none,
+            longest_call: "none",
+            wrong: Vec::new(),
+        }
     }
 
-    /// How long this thread has waited for a processor.
+    /// How long the threads of this process have waited for a processor.
     fn waited(&self) -> Duration {
-        let mut bytes = [0; 64];
-        let read = self.schedule.as_ref().and_then(|file| file.read_at(&mut bytes, 0).ok()).unwrap_or(0);
-        let text = String::from_utf8_lossy(&bytes[..read]);
-        let nanoseconds = text.split_whitespace().nth(1).and_then(|number| number.parse().ok());
-        Duration::from_nanos(nanoseconds.unwrap_or(0))
+        self.schedules.iter().map(waited).sum()
     }
 
     /// A pass begins: what is waited for from here on is known to be of its calls, at most.
     pub(super) fn begin_pass(&mut self) {
+        if self.passes.is_multiple_of(LIST_EVERY) {
+            self.schedules = schedules();
+        }
+        self.passes = self.passes.wrapping_add(1);
         self.waited = self.waited();
     }
 
@@ -58,4 +68,18 @@ impl Watch {
             self.wrong.push(what);
         }
     }
+}
+
+/// The schedstat of each thread.
+fn schedules() -> Vec<File> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    threads.filter_map(|thread| File::open(thread.path().join("schedstat")).ok()).collect()
+}
+
+fn waited(schedule: &File) -> Duration {
+    let mut bytes = [0; 64];
+    let read = schedule.read_at(&mut bytes, 0).unwrap_or(0);
+    let text = String::from_utf8_lossy(&bytes[..read]);
+    let nanoseconds = text.split_whitespace().nth(1).and_then(|number| number.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or(0))
 }
