@@ -33,6 +33,9 @@ fn the_actor() {
     if std::env::var_os(ACTOR).is_none() {
         return;
     }
+    // Who is stopped would not learn that nobody is left to tell it anything.
+    // SAFETY: a number.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let mut actor = Actor { watch: Watch::new(), server: None, client: None, goes: false };
     let mut input = Input::default();
     while let Some(lines) = input.lines(PAUSE) {
