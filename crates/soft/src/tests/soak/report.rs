@@ -10,7 +10,8 @@ use std::time::Duration;
 
 /// What a case came to.
 pub(super) enum Came {
-    Right(Longest),
+    /// With the longest call, and whether a call had taken too long when the case was run before.
+    Right(Longest, bool),
     Wrong(Wrong),
     /// It cannot be run here.
     Skipped(String),
@@ -30,6 +31,7 @@ pub(super) struct Report {
     skipped: BTreeMap<String, String>,
     /// Of cases that were run, in all.
     pub(super) cases: u32,
+    slow_once: u32,
     pub(super) others: Vec<(String, Result<String, Wrong>)>,
 }
 
@@ -37,7 +39,8 @@ impl Report {
     pub(super) fn add(&mut self, case: &Case, came: Came) {
         let name = case.name();
         match came {
-            Came::Right(longest) => {
+            Came::Right(longest, was_slow) => {
+                self.slow_once += u32::from(was_slow);
                 let cell = self.cells.entry(name).or_default();
                 cell.right += 1;
                 if longest.0 > cell.longest.0 {
@@ -79,6 +82,13 @@ impl Report {
         if let Some((name, Cell { longest: (took, call), .. })) = longest {
             let _ =
                 writeln!(text, "\nThe longest call of another: {}, {call} in {name}.", milliseconds(*took));
+        }
+        if self.slow_once > 0 {
+            let _ = writeln!(
+                text,
+                "A call took too long in {} cases, and not when they were run again.",
+                self.slow_once
+            );
         }
         for (name, told) in &self.others {
             let _ = writeln!(
