@@ -25,7 +25,7 @@ pub(super) const FAULT_RECVS: u64 = 8;
 /// Bytes of a RECV's buffer: a header, and the longest message.
 const RECV_BYTES: usize = 40 + LONGEST + 24;
 /// Without an event for so long it looks whether one was forgotten.
-const FORGOTTEN: Duration = Duration::from_millis(400);
+const FORGOTTEN: Duration = Duration::from_secs(2);
 
 pub(super) struct Server {
     process: &'static Process,
