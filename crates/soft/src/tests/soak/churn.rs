@@ -36,7 +36,9 @@ pub(super) fn run(seed: u64, takes: Duration) -> Result<String, Wrong> {
         there.push_back((id, member));
         std::thread::sleep(Duration::from_millis(random.next_u64() % 40));
         if there.len() == AT_A_TIME {
-            let which = random.next_u64() as usize % there.len();
+            // Nobody stays until another comes that has the same part.
+            let is_old = there.front().is_some_and(|(first, _)| first + 8 < id);
+            let which = if is_old { 0 } else { random.next_u64() as usize % there.len() };
             if let Some((id, member)) = there.remove(which) {
                 killed += u32::from(let_go(member, &mut random)?);
                 server.ask(&format!("leave {id}"))?;
