@@ -30,6 +30,8 @@ const BLOCKS: Duration = Duration::from_millis(100);
 /// How long traffic is watched, and something is waited for.
 const WATCHED: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How long it may take until a point is passed: a busy machine takes its time.
+const CAUGHT_WITHIN: Duration = Duration::from_secs(15);
 /// Numbers of clients and servers; of both the last, or the first, is caught.
 const CAUGHT_CLIENT: u32 = 3;
 const CAUGHT_SERVER: u32 = 101;
@@ -173,7 +175,7 @@ impl World {
             caught.ask(&case.arm())?;
             caught.tell("go");
         }
-        caught.wait_until_caught(PATIENCE)
+        caught.wait_until_caught(CAUGHT_WITHIN)
     }
 
     fn counts(&mut self) -> Result<Vec<Counts>, Wrong> {
@@ -345,7 +347,7 @@ impl Case {
             caught.ask(&self.arm())?;
             caught.close();
         }
-        caught.wait_until_caught(PATIENCE)?;
+        caught.wait_until_caught(CAUGHT_WITHIN)?;
         if self.harm == Harm::FullShm {
             std::thread::sleep(Duration::from_millis(50));
             let _ = std::fs::remove_file(FILLER);
