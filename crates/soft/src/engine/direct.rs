@@ -102,7 +102,7 @@ impl Far {
         (key, pd, need): (u32, u32, AccessFlags),
         at: impl Fn(&Place) -> Option<u64>,
     ) -> Option<Far> {
-        let place = caches.remote.find(peer.views.number(), &peer.segment, key)?;
+        let place = caches.remote.find(peer.views.number(), &peer.segment, key).ok()??;
         let region = &place.region;
         place.check(pd, region.addr, region.len, need).ok()?;
         let known = Known { key, first: region.addr, len: region.len, at: at(place)? };
