@@ -70,6 +70,9 @@ pub(crate) struct RunArgs {
     /// Only programs run with the same name reach each other
     #[arg(long, value_name = "NAME")]
     pub(crate) fabric: Option<String>,
+    /// Do not say on standard error why a QP is in error
+    #[arg(long)]
+    pub(crate) quiet: bool,
     /// Profile of the NIC that statistics are for [default: that of --as, else cib]
     #[arg(long)]
     pub(crate) profile: Option<String>,

@@ -25,6 +25,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         library: args.lib,
         private_buffers: args.private_buffers,
         fabric: args.fabric,
+        quiet: args.quiet,
         stats,
     };
     let Some((program, arguments)) = args.program.split_first() else {

@@ -31,6 +31,7 @@ mod path;
 mod point;
 mod queues;
 mod rings;
+mod say;
 pub mod stats;
 mod sync;
 #[cfg(test)]

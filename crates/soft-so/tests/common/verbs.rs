@@ -244,6 +244,11 @@ impl Node {
         self.init(qp);
     }
 
+    /// Takes a QP to a state that needs nothing more.
+    pub(crate) fn set_state(&self, qp: usize, next: QpState) {
+        self.modify(qp, state(next), IBV_QP_STATE);
+    }
+
     fn init(&self, qp: usize) {
         let access = AccessFlags::all().bits();
         let init =
@@ -264,7 +269,19 @@ impl Node {
 
     /// As [`Node::connect`], by a path. A UD QP has no peer.
     pub(crate) fn connect_by(&self, qp: usize, path: ibv_ah_attr, qpn: u32, retries: Retries) {
-        let rtr = ibv_qp_attr {
+        self.connect_altered(qp, path, qpn, retries, |_| 0);
+    }
+
+    /// The same with other attributes, which `alter` sets on both ways, and of which it tells what the mask has besides.
+    pub(crate) fn connect_altered(
+        &self,
+        qp: usize,
+        path: ibv_ah_attr,
+        qpn: u32,
+        retries: Retries,
+        alter: impl Fn(&mut ibv_qp_attr) -> c_int,
+    ) {
+        let mut rtr = ibv_qp_attr {
             path_mtu: Mtu::Mtu4096.to_c(),
             dest_qp_num: qpn,
             max_dest_rd_atomic: 1,
@@ -273,7 +290,7 @@ impl Node {
             ..state(QpState::Rtr)
         };
         let Retries { timeout, retry_cnt, rnr_retry } = retries;
-        let rts = ibv_qp_attr { timeout, retry_cnt, rnr_retry, max_rd_atomic: 1, ..state(QpState::Rts) };
+        let mut rts = ibv_qp_attr { timeout, retry_cnt, rnr_retry, max_rd_atomic: 1, ..state(QpState::Rts) };
         let of_path = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
         let (to_rtr, to_rts) = match self.qp_type(qp) {
             QpType::Rc => (
@@ -283,8 +300,9 @@ impl Node {
             QpType::Uc => (of_path, 0),
             QpType::Ud => (0, 0),
         };
-        self.modify(qp, rtr, IBV_QP_STATE | to_rtr);
-        self.modify(qp, rts, IBV_QP_STATE | IBV_QP_SQ_PSN | to_rts);
+        let more = [alter(&mut rtr), alter(&mut rts)];
+        self.modify(qp, rtr, IBV_QP_STATE | to_rtr | more[0]);
+        self.modify(qp, rts, IBV_QP_STATE | IBV_QP_SQ_PSN | to_rts | more[1]);
     }
 
     fn modify(&self, qp: usize, mut attr: ibv_qp_attr, mask: c_int) {

@@ -34,6 +34,8 @@ pub unsafe extern "C" fn ibv_get_async_event(pointer: *mut ibv_context, to: *mut
                 pointer.cast()
             }
             Subject::Qp(pointer, qp) => {
+                // It may be in Err by a peer's request, which is said before the program is told.
+                qp.query();
                 qp.events.delivered();
                 pointer.cast()
             }

@@ -134,6 +134,11 @@ impl Batch {
         self.next..self.requests.len()
     }
 
+    /// The first that has been neither moved nor given up.
+    pub(crate) fn first_left(&self) -> Option<Request<'_>> {
+        self.requests(self.left()).next()
+    }
+
     /// The work requests of these indices.
     pub(crate) fn requests(&self, range: Range<usize>) -> impl Iterator<Item = Request<'_>> {
         self.requests[range].iter().map(|request| Request {

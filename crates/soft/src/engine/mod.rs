@@ -3,6 +3,7 @@
 
 pub(crate) mod attempt;
 pub(crate) mod batch;
+pub(crate) mod diagnosis;
 pub(crate) mod direct;
 pub(crate) mod requester;
 mod responder;

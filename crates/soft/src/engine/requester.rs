@@ -121,7 +121,10 @@ impl Requester {
         // The process may have ended meanwhile, and another have taken its place.
         let peer = scratch.peer.as_deref().filter(|peer| peer.slot == slot_of(dest_qpn));
         match peer.and_then(|peer| self.responder(Some(peer), dest_qpn, false)) {
-            Some(responder) => self.conclude(&responder, cause.into()),
+            Some(responder) => match scratch.batch.first_left() {
+                Some(request) => self.conclude(&responder, cause.into(), &request),
+                None => self.silence(),
+            },
             None => self.silence(),
         }
     }
@@ -191,21 +194,24 @@ impl Requester {
                 attempt
             }
             Err(_) if !batch.is_empty() => Attempt::AfterGathered,
-            Err(refusal) => Attempt::Over(self.conclude(&responder, refusal)),
+            Err(refusal) => Attempt::Over(self.conclude(&responder, refusal, request)),
         }
     }
 
     /// What becomes of a work request that the responder did not carry out.
-    fn conclude(&self, responder: &Responder<'_>, refusal: Refusal) -> Outcome {
+    fn conclude(&self, responder: &Responder<'_>, refusal: Refusal, request: &Request<'_>) -> Outcome {
         match refusal {
             Refusal::Silence => self.silence(),
             Refusal::Fault(Fault::NoRecv) if self.qp_type == QpType::Rc => {
                 Outcome::Wait(Obstacle::NoRecv(responder.qp.min_rnr_timer.load(Relaxed) as u8 & 31))
             }
-            refusal => match (responder.refuse(refusal, self.qp_type), self.qp_type) {
-                (WcStatus::Success, QpType::Uc | QpType::Ud) => Outcome::Undelivered,
-                (status, _) => Outcome::Done(status),
-            },
+            refusal => {
+                responder.blame_for(refusal, self.num, request, self.qp_type);
+                match (responder.refuse(refusal, self.qp_type), self.qp_type) {
+                    (WcStatus::Success, QpType::Uc | QpType::Ud) => Outcome::Undelivered,
+                    (status, _) => Outcome::Done(status),
+                }
+            }
         }
     }
 

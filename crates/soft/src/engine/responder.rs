@@ -6,10 +6,12 @@
 
 use super::attempt::{Attempt, Outcome};
 use super::batch::{Batch, Request};
+use super::diagnosis::There;
 use crate::fabric::mapping::ViewCache;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
 use crate::fabric::process::{Process, say_unreachable};
+use crate::memory::cause::{Blame, Cause, Check, Memory};
 use crate::memory::records::*;
 use crate::memory::regions::{Place, RegionCache, RemoteCache, Unsettled};
 use crate::memory::segment::{Segment, Unmapped};
@@ -305,7 +307,7 @@ impl Responder<'_> {
             let front = self.front(&slots)?;
             let taken = match self.find_buffers(caches, &slots, &front, message) {
                 Ok(buffers) => self.take_and_fill(front, message, &buffers)?,
-                Err(refusal) => match self.recv_status(refusal, message.qp_type) {
+                Err(refusal) => match self.recv_refuses(refusal, &slots, &front, message) {
                     // What is wrong is wrong with this RECV, if nobody else has taken it meanwhile.
                     Some(status) if self.take(front, self.failed(status), &Carried::NONE)? => {
                         return Err(refusal);
@@ -418,6 +420,8 @@ impl Responder<'_> {
             Ok(()) => done,
             Err(refusal) => {
                 let status = self.recv_status(refusal, message.qp_type).unwrap_or(WcStatus::LocProtErr);
+                let not_there = Cause::of(Check::NotThere(Memory::Recv), 0);
+                self.blame(message.from, message.request, Cause { len: buffers.total.into(), ..not_there });
                 self.failed(status)
             }
         };
@@ -468,6 +472,53 @@ impl Responder<'_> {
     fn after_take(&self, rq: &RqRecord) {
         if rq.limit.load(Relaxed) != 0 {
             check_limit(self.owner, rq);
+        }
+    }
+
+    /// [`Responder::recv_status`] of the oldest RECV; says why before the RECV is gone.
+    #[cold]
+    fn recv_refuses(
+        &self,
+        refusal: Refusal,
+        slots: &Slots<'_>,
+        front: &Front<'_>,
+        message: &Message<'_>,
+    ) -> Option<WcStatus> {
+        let status = self.recv_status(refusal, message.qp_type)?;
+        if matches!(refusal, Refusal::Fault(fault) if fault.is_fatal(message.qp_type)) {
+            let total = message.header().0.len() as u64 + u64::from(message.request.len);
+            let cause = self.there().recv(front, slots.record.pd.load(Relaxed), total);
+            self.blame(message.from, message.request, cause);
+        }
+        Some(status)
+    }
+
+    fn there(&self) -> There<'_> {
+        There { process: self.process, owner: self.owner, segment: self.segment }
+    }
+
+    /// Leaves in the responder's segment why it refuses a work request of QP `from`.
+    fn blame(&self, from: u32, request: &Request<'_>, cause: Cause) {
+        if let Some(record) = self.segment.cause(index_of(self.qpn) as usize) {
+            let (opcode, number) = (request.wr.op.opcode(), request.number);
+            record.write(&Blame { from, pid: std::process::id(), opcode, number, cause });
+        }
+    }
+
+    /// The same of a refusal by which it goes to Err. What is wrong with its RECV was left already.
+    #[cold]
+    pub(super) fn blame_for(&self, refusal: Refusal, from: u32, request: &Request<'_>, qp_type: QpType) {
+        match refusal {
+            Refusal::Fault(Fault::RecvTooSmall | Fault::RecvProtection) | Refusal::Silence => {}
+            Refusal::Fault(fault) if !fault.is_fatal(qp_type) => {}
+            Refusal::Fault(_) => {
+                self.blame(from, request, self.there().remote(self.qp, &request.wr.op, request.len))
+            }
+            Refusal::CqFull => {
+                let cq = self.segment.cq(self.qp.cq.load(Relaxed) as usize);
+                let cqe = cq.map_or(0, |cq| cq.cqe.load(Relaxed));
+                self.blame(from, request, Cause::of(Check::CqFull, cqe.into()));
+            }
         }
     }
 

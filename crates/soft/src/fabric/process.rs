@@ -121,6 +121,27 @@ impl Process {
         }
     }
 
+    /// Whether a QP number is of this process.
+    pub(crate) fn is_own(&self, qpn: u32) -> bool {
+        slot_of(qpn) == self.slot
+    }
+
+    /// Whether a process has the slot that a QP number belongs to, and runs.
+    pub(crate) fn has_peer(&self, qpn: u32) -> bool {
+        let member = self.registry.find(slot_of(qpn)).ok().flatten();
+        member.is_some_and(|member| member.is_alive().unwrap_or(true))
+    }
+
+    /// Number of the process that a QP number belongs to, or was last seen to belong to.
+    pub(crate) fn last_seen(&self, qpn: u32) -> Option<u32> {
+        if self.is_own(qpn) {
+            return Some(std::process::id());
+        }
+        let slot = slot_of(qpn);
+        let met = lock(&self.peers).get(&slot).map(|peer| peer.member.pid);
+        met.or_else(|| self.registry.find(slot).ok().flatten().map(|member| member.pid))
+    }
+
     /// The process in a slot; `None` where there is none, or no longer.
     fn open(&'static self, slot: u32) -> std::io::Result<Option<Peer>> {
         let Some(member) = self.registry.find(slot)? else { return Ok(None) };

@@ -46,6 +46,8 @@ pub struct Launch {
     pub private_buffers: bool,
     /// Only processes with the same name here reach each other; letters, digits, `-` and `_`.
     pub fabric: Option<String>,
+    /// Whether it is not said why a QP is in error.
+    pub quiet: bool,
     /// What to count, and for which NIC.
     pub stats: Option<Stats>,
 }
@@ -129,6 +131,9 @@ impl Launch {
                 return Err(LaunchError::BadFabric(fabric.clone()));
             }
             command.env(crate::identity::FABRIC_VARIABLE, fabric);
+        }
+        if self.quiet {
+            command.env(crate::queues::errors::QUIET_VARIABLE, "1");
         }
         if let Some(stats) = &self.stats {
             stats.set(&mut command)?;

@@ -2,6 +2,7 @@
 //! how bytes are moved.
 
 pub mod arena;
+pub(crate) mod cause;
 pub(crate) mod lock;
 pub(crate) mod maps;
 pub(crate) mod records;

@@ -146,6 +146,25 @@ impl QpRecord {
     }
 }
 
+/// Why a QP has gone to Err by a peer's request; left by the peer. See `cause.rs`.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct CauseRecord {
+    /// Number of a `Check`; 0 where nothing is left.
+    pub(crate) check: AtomicU32,
+    /// The requester's QP number and process.
+    pub(crate) from: AtomicU32,
+    pub(crate) pid: AtomicU32,
+    /// Number in verbs.h of its `Opcode`.
+    pub(crate) opcode: AtomicU32,
+    pub(crate) number: AtomicU64,
+    pub(crate) key: AtomicU32,
+    pub(crate) addr: AtomicU64,
+    pub(crate) len: AtomicU64,
+    pub(crate) found: AtomicU64,
+    pub(crate) other: AtomicU64,
+}
+
 /// A receive queue.
 #[repr(C, align(64))]
 #[derive(Debug)]

@@ -15,7 +15,8 @@ const QP_AT: u64 = MR_AT + (MRS * size_of::<MrRecord>()) as u64;
 const RQ_AT: u64 = QP_AT + (QPS * size_of::<QpRecord>()) as u64;
 const CQ_AT: u64 = RQ_AT + (RQS * size_of::<RqRecord>()) as u64;
 const ATOMIC_AT: u64 = CQ_AT + (CQS * size_of::<CqRecord>()) as u64;
-const HEAP_AT: u64 = ATOMIC_AT + (ATOMIC_LOCKS * size_of::<LockRecord>()) as u64;
+const CAUSE_AT: u64 = ATOMIC_AT + (ATOMIC_LOCKS * size_of::<LockRecord>()) as u64;
+const HEAP_AT: u64 = CAUSE_AT + (QPS * size_of::<CauseRecord>()) as u64;
 
 /// Raised where what stands in the registry or in a segment changes its meaning, but not its size.
 const LAYOUT: u32 = 2;
@@ -96,6 +97,11 @@ impl Segment {
     /// QP `index`.
     pub(crate) fn qp(&self, index: usize) -> Option<&QpRecord> {
         (index < QPS).then(|| self.record(QP_AT + (index * size_of::<QpRecord>()) as u64))
+    }
+
+    /// Why QP `index` is in Err.
+    pub(crate) fn cause(&self, index: usize) -> Option<&CauseRecord> {
+        (index < QPS).then(|| self.record(CAUSE_AT + (index * size_of::<CauseRecord>()) as u64))
     }
 
     /// Receive queue `index`.

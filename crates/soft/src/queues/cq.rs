@@ -6,6 +6,7 @@
 //! nothing, as the CQ looks at that queue itself: its lane. Each completion of a send knows what was
 //! there before it, so that completions are taken in the order in which they came.
 
+use super::errors::{Said, say_of_responder};
 use super::events::Events;
 use super::recv_queue::{RecvQueue, Taken};
 use crate::counts::qp::RecvCounter;
@@ -37,6 +38,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// What a CQ has to know of a QP that uses it.
 #[derive(Debug)]
 pub(crate) struct QpShare {
+    pub(crate) process: &'static Process,
     pub(crate) num: u32,
     /// LID of the port, that of every sender, too.
     pub(crate) lid: u16,
@@ -47,6 +49,8 @@ pub(crate) struct QpShare {
     pub(crate) freed: AtomicU64,
     pub(crate) rq: Arc<RecvQueue>,
     pub(crate) uses_srq: bool,
+    /// Whether it was said why it is in error.
+    pub(crate) said: Said,
     /// Where what the QP receives is counted, if it is.
     pub(crate) counts: Option<Mutex<RecvCounter>>,
 }
@@ -558,6 +562,9 @@ impl QpShare {
         }
         let status = if *placed { done.status.into() } else { WcStatus::LocProtErr.to_c() };
         let opcode = u32::from(done.opcode);
+        if done.status != 0 {
+            self.look_at_error();
+        }
         if let Some(counts) = self.counts.as_ref().filter(|_| done.status == 0) {
             lock(counts).came(done.byte_len, opcode == WcOpcode::RecvWriteWithImm.to_c());
         }
@@ -574,6 +581,12 @@ impl QpShare {
             ..ibv_wc::default()
         };
         true
+    }
+
+    /// A RECV has failed: perhaps as a peer's request has put the QP to Err.
+    #[cold]
+    fn look_at_error(&self) {
+        say_of_responder(self.process, self.num, &self.said);
     }
 
     /// Whether this tells of one of its RECVs; one of an SRQ is free then.

@@ -3,9 +3,11 @@
 
 pub(crate) mod posting;
 mod sending;
+mod telling;
 mod waiting;
 
 use super::cq::{Cq, QpShare};
+use super::errors::{Said, say_of_responder};
 use super::events::Events;
 use super::recv_queue::{RecvQueue, Senders, Sizes};
 use crate::counts::{self, qp::QpCounter};
@@ -142,14 +144,17 @@ impl Qp {
         record.show(QpState::Reset);
         let (posts, receives) = counts::qp(num, parts.qp_type).unzip();
         let share = Arc::new(QpShare {
+            process,
             num,
             lid: device::lid(),
             generation: AtomicU32::new(generation),
             freed: AtomicU64::new(0),
             rq,
             uses_srq,
+            said: Said::default(),
             counts: receives.map(Mutex::new),
         });
+        process.segment.cause(index as usize).ok_or(EINVAL)?.clear();
         parts.send_cq.add_sender(&share);
         parts.recv_cq.add_receiver(&share, record);
         Ok(Arc::new_cyclic(|me| Qp {
@@ -219,7 +224,10 @@ impl Qp {
         self.publish(&sends.attr);
         match next {
             QpState::Reset => self.reset(&mut sends)?,
-            QpState::Err => self.enter_error(&mut sends),
+            QpState::Err => {
+                self.share.said.set();
+                self.enter_error(&mut sends);
+            }
             QpState::Rtr if before != next => self.rtr(&mut sends),
             _ => {
                 sends.state = next;
@@ -274,6 +282,10 @@ impl Qp {
         self.send_cq.forget(&self.share);
         self.recv_cq.forget(&self.share);
         self.share.freed.store(0, Relaxed);
+        self.share.said.forget();
+        if let Some(cause) = self.requester.process.segment.cause(self.index as usize) {
+            cause.clear();
+        }
         *sends = Sends {
             state: QpState::Reset,
             attr: QpAttr::default(),
@@ -306,8 +318,14 @@ impl Qp {
     #[inline(always)]
     fn notice_error(&self, sends: &mut Sends) {
         if self.record.shown().state() == QpState::Err.to_c() && sends.state != QpState::Err {
-            self.enter_error(sends);
+            self.put_to_error(sends);
         }
+    }
+
+    #[cold]
+    fn put_to_error(&self, sends: &mut Sends) {
+        say_of_responder(self.requester.process, self.num(), &self.share.said);
+        self.enter_error(sends);
     }
 
     fn flush_sends(&self, sends: &mut Sends) {

@@ -39,6 +39,9 @@ impl Qp {
                     }
                 },
             };
+            if status != WcStatus::Success {
+                self.tell_failure(sends, &request, status);
+            }
             sends.wait = None;
             self.complete(&request, status);
             if status != WcStatus::Success {
@@ -56,10 +59,11 @@ impl Qp {
         }
         debug_assert_eq!(attempt, Attempt::Gathered);
         let (_, cause) = sends.scratch.batch.transfer();
-        sends.scratch.batch.clear();
-        cause.map_or(Outcome::Done(WcStatus::Success), |cause| {
+        let outcome = cause.map_or(Outcome::Done(WcStatus::Success), |cause| {
             self.requester.not_moved(&sends.scratch, route.dest_qpn.unwrap_or(0), cause)
-        })
+        });
+        sends.scratch.batch.clear();
+        outcome
     }
 
     /// After a failed work request.
@@ -132,6 +136,9 @@ impl Qp {
             Attempt::AfterGathered => return false,
             Attempt::Over(outcome) => match sends.status(outcome) {
                 Ok(status) => {
+                    if status != WcStatus::Success {
+                        self.tell_failure(sends, request, status);
+                    }
                     self.complete(request, status);
                     if status != WcStatus::Success {
                         self.fail(sends);
@@ -169,6 +176,11 @@ impl Qp {
             let Some(cause) = cause else { return batch.clear() };
             let outcome = self.requester.not_moved(&sends.scratch, dest_qpn, cause);
             let outcome = sends.status(outcome);
+            if let Ok(status) = outcome
+                && let Some(failed) = sends.scratch.batch.first_left()
+            {
+                self.tell_failure(sends, &failed, status);
+            }
             let batch = &mut sends.scratch.batch;
             if let Ok(status) = outcome {
                 let given_up = batch.give_up();

@@ -1,0 +1,193 @@
+//! Why a work request was refused or not answered, found again by the same checks once more: nobody keeps what each check
+//! has seen, as nearly all succeed.
+
+use crate::fabric::peer::Owner;
+use crate::fabric::process::Process;
+use crate::memory::cause::{Cause, Check, Memory};
+use crate::memory::records::QpRecord;
+use crate::memory::regions::{Place, find_in};
+use crate::memory::segment::Segment;
+use crate::rings::recvs::Front;
+use doorbell_abi::CEnum;
+use doorbell_transport::{KeyError, check_enabled, local_rights, takes_requests};
+use doorbell_verbs::{AccessFlags, AhAttr, QpState, QpType, SendFlags, SendOp, SendWr};
+use std::sync::atomic::Ordering::*;
+
+/// An access to memory.
+#[derive(Clone, Copy)]
+struct Access {
+    memory: Memory,
+    pd: u32,
+    key: u32,
+    addr: u64,
+    len: u64,
+    need: AccessFlags,
+}
+
+impl Access {
+    fn cause(&self, check: Check, found: u64, other: u64) -> Cause {
+        Cause { check, key: self.key, addr: self.addr, len: self.len, found, other }
+    }
+
+    /// Why it is refused, in the order in which it is checked; of `place` is what the key names. `None` where it is not.
+    fn refused(&self, place: Option<Place>) -> Option<Cause> {
+        let key = |error| Check::Key(self.memory, error);
+        let Some(place) = place else { return Some(self.cause(key(KeyError::Unknown), 0, 0)) };
+        let error = place.check(self.pd, self.addr, self.len, self.need).err()?;
+        let region = place.region;
+        let (found, other) = match error {
+            KeyError::Unknown => (0, 0),
+            KeyError::ProtectionDomain => (region.pd.into(), self.pd.into()),
+            KeyError::Bounds => (region.addr, region.len),
+            KeyError::Rights => ((self.need - region.access).bits().into(), 0),
+        };
+        Some(self.cause(key(error), found, other))
+    }
+
+    /// The same where it was refused: if all checks hold, the memory itself was not there.
+    fn must_be_refused(&self, place: Option<Place>) -> Cause {
+        self.refused(place).unwrap_or_else(|| self.cause(Check::NotThere(self.memory), 0, 0))
+    }
+}
+
+/// Why the requester's own memory cannot be used.
+pub(crate) fn local(process: &Process, pd: u32, wr: &SendWr<'_>) -> Cause {
+    let need = local_rights(wr.op.opcode());
+    let used = wr.sg_list.iter().filter(|sge| sge.length > 0 && !wr.flags.contains(SendFlags::INLINE));
+    let mut causes = used.filter_map(|sge| {
+        let len = sge.length.into();
+        let access = Access { memory: Memory::Local, pd, key: sge.lkey, addr: sge.addr, len, need };
+        access.refused(process.regions.find(sge.lkey))
+    });
+    causes.next().unwrap_or(Cause::of(Check::Changed, 0))
+}
+
+/// Where a responder's regions are.
+#[derive(Clone, Copy)]
+pub(super) struct There<'a> {
+    pub(super) process: &'static Process,
+    pub(super) owner: Owner<'a>,
+    pub(super) segment: &'a Segment,
+}
+
+impl There<'_> {
+    fn region(&self, key: u32) -> Option<Place> {
+        match self.owner {
+            Owner::This => self.process.regions.find(key),
+            Owner::Peer(_) => find_in(self.segment, key),
+        }
+    }
+
+    /// Why a QP refuses a one-sided request of so many bytes.
+    pub(super) fn remote(&self, qp: &QpRecord, op: &SendOp, len: u32) -> Cause {
+        let (remote, need, len) = match *op {
+            SendOp::Send | SendOp::SendWithImm(_) => return Cause::of(Check::Changed, 0),
+            SendOp::Write(remote) | SendOp::WriteWithImm(remote, _) => {
+                (remote, AccessFlags::REMOTE_WRITE, u64::from(len))
+            }
+            SendOp::Read(remote) => (remote, AccessFlags::REMOTE_READ, u64::from(len)),
+            SendOp::CompareSwap { remote, .. } | SendOp::FetchAdd { remote, .. } => {
+                (remote, AccessFlags::REMOTE_ATOMIC, 8)
+            }
+        };
+        let pd = qp.pd.load(Relaxed);
+        let access = Access { memory: Memory::Remote, pd, key: remote.rkey, addr: remote.addr, len, need };
+        let enabled = AccessFlags::from_bits_truncate(qp.access.load(Relaxed));
+        let most = qp.max_dest_rd_atomic.load(Relaxed).min(u8::MAX.into()) as u8;
+        if check_enabled(need, remote.addr, enabled, most).is_err() {
+            return match enabled.contains(need) {
+                false => access.cause(Check::NotEnabled, (need - enabled).bits().into(), 0),
+                true if most == 0 && need != AccessFlags::REMOTE_WRITE => {
+                    access.cause(Check::NoResources, 0, 0)
+                }
+                true => access.cause(Check::Misaligned, 0, 0),
+            };
+        }
+        let place = self.region(remote.rkey);
+        if need == AccessFlags::REMOTE_ATOMIC
+            && let Some(offset) = place.and_then(|place| place.check(pd, remote.addr, 8, need).ok())
+            && !place.is_some_and(|place| place.host.wrapping_add(offset).is_multiple_of(8))
+        {
+            return access.cause(Check::Misaligned, 0, 0);
+        }
+        access.must_be_refused(place)
+    }
+
+    /// Why the oldest RECV cannot take a message of `total` bytes; `pd` is its queue's.
+    pub(super) fn recv(&self, front: &Front<'_>, pd: u32, total: u64) -> Cause {
+        let (sges, room) = front.room();
+        let mut left = total;
+        for sge in (0..sges).map_while(|n| front.sge(n)) {
+            let len = left.min(sge.length.into());
+            left -= len;
+            let need = AccessFlags::LOCAL_WRITE;
+            let access = Access { memory: Memory::Recv, pd, key: sge.lkey, addr: sge.addr, len, need };
+            // That a message does not fit is looked at before its keys.
+            if len > 0
+                && total <= room.into()
+                && let Some(cause) = access.refused(self.region(sge.lkey))
+            {
+                return cause;
+            }
+        }
+        match total > room.into() {
+            true => Cause { len: total, ..Cause::of(Check::RecvTooSmall, room.into()) },
+            false => Cause { len: total, ..Cause::of(Check::NotThere(Memory::Recv), 0) },
+        }
+    }
+}
+
+/// What a requester that is not answered sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unanswered {
+    pub(crate) from: u32,
+    pub(crate) qp_type: QpType,
+    pub(crate) dest_qpn: u32,
+    pub(crate) psn: u32,
+    pub(crate) qkey: u32,
+}
+
+/// A path that leads to no port.
+pub(crate) fn nowhere(path: &AhAttr) -> Cause {
+    let Some(route) = path.grh else { return Cause::of(Check::Lid, path.dlid.into()) };
+    let gid = u128::from_be_bytes(route.dgid.0);
+    Cause { other: gid as u64, ..Cause::of(Check::Gid, (gid >> 64) as u64) }
+}
+
+/// Why nobody answers a request whose path leads to this fabric's port.
+pub(crate) fn silent(process: &'static Process, sent: &Unanswered) -> Cause {
+    if process.is_own(sent.dest_qpn) {
+        return deaf(process.segment, sent);
+    }
+    if let Some(peer) = process.peer(sent.dest_qpn) {
+        return deaf(&peer.segment, sent);
+    }
+    match process.last_seen(sent.dest_qpn) {
+        Some(pid) if process.has_peer(sent.dest_qpn) => Cause::of(Check::OutOfReach, pid.into()),
+        Some(pid) => Cause::of(Check::Ended, pid.into()),
+        None => Cause::of(Check::NoProcess, 0),
+    }
+}
+
+/// Why a QP does not take what is sent to it.
+fn deaf(segment: &Segment, sent: &Unanswered) -> Cause {
+    let Some(qp) = segment.qp(crate::memory::records::index_of(sent.dest_qpn) as usize) else {
+        return Cause::of(Check::NoProcess, 0);
+    };
+    let (state, qp_type) = (qp.shown().state(), qp.qp_type.load(Relaxed));
+    let (dest, psn, qkey) = (qp.dest_qpn.load(Relaxed), qp.rq_psn.load(Relaxed), qp.qkey.load(Relaxed));
+    let connected = sent.qp_type != QpType::Ud;
+    if !QpState::from_c(state).is_some_and(takes_requests) {
+        Cause::of(Check::State, state.into())
+    } else if qp_type != sent.qp_type.to_c() {
+        Cause::of(Check::Type, qp_type.into())
+    } else if connected && dest != sent.from {
+        Cause::of(Check::Dest, dest.into())
+    } else if sent.qp_type == QpType::Rc && psn != sent.psn {
+        Cause { other: sent.psn.into(), ..Cause::of(Check::Psn, psn.into()) }
+    } else if !connected && qkey != sent.qkey {
+        Cause { other: sent.qkey.into(), ..Cause::of(Check::Qkey, qkey.into()) }
+    } else {
+        Cause::of(Check::Changed, 0)
+    }
+}

@@ -1,0 +1,378 @@
+//! Why a work request was refused, or not answered: what was looked at, and what was found there.
+//!
+//! Nothing here decides anything. Whoever refuses has done so by the checks of `doorbell_transport`; a cause is found
+//! again afterwards, for people, and is a line of text in the end. A responder's is left in its process's segment, so
+//! that this process can say it too.
+
+use super::records::CauseRecord;
+use doorbell_abi::CEnum;
+use doorbell_transport::KeyError;
+use doorbell_verbs::{AccessFlags, Opcode, QpState, QpType, WcStatus};
+use std::fmt::{self, Display, Formatter};
+use std::net::Ipv6Addr;
+use std::sync::atomic::Ordering::*;
+
+/// Whose memory a key names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// The requester's: an lkey of the work request.
+    Local,
+    /// The responder's: an rkey.
+    Remote,
+    /// The responder's: an lkey of its RECV.
+    Recv,
+}
+
+/// What did not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// It holds by now, or nobody can tell.
+    Changed,
+    /// A key; `found` and `other` are the protection domains of region and QP, or the region's first byte and length, or
+    /// in `found` the rights that are missing.
+    Key(Memory, KeyError),
+    /// The region has the bytes, but no memory is there.
+    NotThere(Memory),
+    /// The responder's `qp_access_flags` lack `found`.
+    NotEnabled,
+    /// The responder's `max_dest_rd_atomic` is 0.
+    NoResources,
+    /// The requester's `max_rd_atomic` is 0.
+    NoInitiator,
+    /// An atomic's word lies across two.
+    Misaligned,
+    /// The RECV has room for `found` bytes.
+    RecvTooSmall,
+    /// The CQ holds `found` completions already.
+    CqFull,
+    /// No RECV was posted within `found` RNR retries.
+    NoRecv,
+    /// No port has the LID `found`.
+    Lid,
+    /// No port has the GID whose halves are `found` and `other`.
+    Gid,
+    /// There is no process to which the QP number belongs.
+    NoProcess,
+    /// That process, `found`, has ended.
+    Ended,
+    /// That process cannot be reached, which was said with the cause.
+    OutOfReach,
+    /// The QP is in state `found`.
+    State,
+    /// It is of type `found`.
+    Type,
+    /// It is connected to QP `found`.
+    Dest,
+    /// It expects PSN `found`, where `other` is sent.
+    Psn,
+    /// Its Q_Key is `found`, where `other` is sent.
+    Qkey,
+    /// `--fault` has lost the message, so often.
+    Lost,
+    /// `--fault` has the port down.
+    PortDown,
+    /// `--fault` has killed the QP.
+    Killed,
+}
+
+/// The checks whose number is their place here, behind 0 for none and those of keys.
+const PLAIN: [Check; 20] = [
+    Check::Changed,
+    Check::NotEnabled,
+    Check::NoResources,
+    Check::NoInitiator,
+    Check::Misaligned,
+    Check::RecvTooSmall,
+    Check::CqFull,
+    Check::NoRecv,
+    Check::Lid,
+    Check::Gid,
+    Check::NoProcess,
+    Check::Ended,
+    Check::OutOfReach,
+    Check::State,
+    Check::Type,
+    Check::Dest,
+    Check::Psn,
+    Check::Qkey,
+    Check::Lost,
+    Check::PortDown,
+];
+const MEMORIES: [Memory; 3] = [Memory::Local, Memory::Remote, Memory::Recv];
+const KEYS: [KeyError; 4] =
+    [KeyError::Unknown, KeyError::ProtectionDomain, KeyError::Bounds, KeyError::Rights];
+const KILLED: u32 = 31;
+const KEYS_AT: u32 = 32;
+const THERE_AT: u32 = 48;
+
+impl Check {
+    /// Its number in a record; 0 is none's.
+    fn to_word(self) -> u32 {
+        let place = |all: &[Memory], one| all.iter().position(|other| *other == one).unwrap_or(0) as u32;
+        match self {
+            Check::Key(memory, error) => {
+                let error = KEYS.iter().position(|other| *other == error).unwrap_or(0) as u32;
+                KEYS_AT + 4 * place(&MEMORIES, memory) + error
+            }
+            Check::NotThere(memory) => THERE_AT + place(&MEMORIES, memory),
+            Check::Killed => KILLED,
+            plain => 1 + PLAIN.iter().position(|other| *other == plain).unwrap_or(0) as u32,
+        }
+    }
+
+    fn from_word(word: u32) -> Option<Check> {
+        let memory = |n: u32| MEMORIES.get(n as usize).copied();
+        match word {
+            0 => None,
+            KILLED => Some(Check::Killed),
+            KEYS_AT..THERE_AT => {
+                let at = word - KEYS_AT;
+                Some(Check::Key(memory(at / 4)?, KEYS[at as usize % 4]))
+            }
+            THERE_AT.. => memory(word - THERE_AT).map(Check::NotThere),
+            plain => PLAIN.get(plain as usize - 1).copied(),
+        }
+    }
+}
+
+/// Why a work request was refused, or not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cause {
+    pub(crate) check: Check,
+    /// The access: the key that it names, its first byte, and bytes.
+    pub(crate) key: u32,
+    pub(crate) addr: u64,
+    pub(crate) len: u64,
+    /// What the check has met, as it says.
+    pub(crate) found: u64,
+    pub(crate) other: u64,
+}
+
+impl Cause {
+    /// Of no memory.
+    pub(crate) fn of(check: Check, found: u64) -> Cause {
+        Cause { check, key: 0, addr: 0, len: 0, found, other: 0 }
+    }
+}
+
+/// A work request that put a QP of another process to Err, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blame {
+    /// The requester: its QP number and process.
+    pub(crate) from: u32,
+    pub(crate) pid: u32,
+    pub(crate) opcode: Opcode,
+    /// Number of the work request among those of its QP, from 1.
+    pub(crate) number: u64,
+    pub(crate) cause: Cause,
+}
+
+impl CauseRecord {
+    /// Leaves a cause, for a QP that goes to Err by it.
+    pub(crate) fn write(&self, blame: &Blame) {
+        let Cause { check, key, addr, len, found, other } = blame.cause;
+        self.check.store(0, Release);
+        self.from.store(blame.from, Relaxed);
+        self.pid.store(blame.pid, Relaxed);
+        self.opcode.store(blame.opcode.to_c(), Relaxed);
+        self.number.store(blame.number, Relaxed);
+        self.key.store(key, Relaxed);
+        self.addr.store(addr, Relaxed);
+        self.len.store(len, Relaxed);
+        self.found.store(found, Relaxed);
+        self.other.store(other, Relaxed);
+        self.check.store(check.to_word(), Release);
+    }
+
+    /// The QP is made anew.
+    pub(crate) fn clear(&self) {
+        self.check.store(0, Release);
+    }
+
+    /// What was left, if that makes sense.
+    pub(crate) fn read(&self) -> Option<Blame> {
+        let check = Check::from_word(self.check.load(Acquire))?;
+        let cause = Cause {
+            check,
+            key: self.key.load(Relaxed),
+            addr: self.addr.load(Relaxed),
+            len: self.len.load(Relaxed),
+            found: self.found.load(Relaxed),
+            other: self.other.load(Relaxed),
+        };
+        Some(Blame {
+            from: self.from.load(Relaxed),
+            pid: self.pid.load(Relaxed),
+            opcode: Opcode::from_c(self.opcode.load(Relaxed))?,
+            number: self.number.load(Relaxed),
+            cause,
+        })
+    }
+}
+
+impl Display for Cause {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Cause { check, key, addr, len, found, other } = *self;
+        match check {
+            Check::Changed => {
+                f.write_str("the cause could not be found again, as something has changed meanwhile")
+            }
+            Check::Key(memory, error) => self.key_text(memory, error, f),
+            Check::NotThere(memory) => write!(
+                f,
+                "the region of {} {key:#x} has the {len} bytes at {addr:#x}, but no memory is mapped for all of them, or \
+                 not for that access",
+                key_name(memory)
+            ),
+            Check::NotEnabled => write!(f, "its qp_access_flags lack {}", rights(found)),
+            Check::NoResources => f.write_str("its max_dest_rd_atomic is 0"),
+            Check::NoInitiator => f.write_str("the QP's max_rd_atomic is 0"),
+            Check::Misaligned => write!(f, "{addr:#x} is no address of 8 aligned bytes, as an atomic needs"),
+            Check::RecvTooSmall => {
+                write!(f, "its RECV has room for {found} bytes, and the message has {len}")
+            }
+            Check::CqFull => write!(f, "the CQ of its RECVs was full, with {found} completions"),
+            Check::NoRecv if found == 0 => f.write_str("no RECV was posted there"),
+            Check::NoRecv => write!(f, "no RECV was posted there, nor within {found} RNR retries"),
+            Check::Lid => write!(f, "the path leads nowhere: no port has LID {found:#x}"),
+            Check::Gid => {
+                let gid = Ipv6Addr::from(u128::from(found) << 64 | u128::from(other));
+                write!(f, "the path leads nowhere: no port has GID {gid}")
+            }
+            Check::NoProcess => f.write_str("no process has a QP of that number"),
+            Check::Ended => write!(f, "its process {found} has ended"),
+            Check::OutOfReach => {
+                f.write_str("its process is out of reach, as was said, or shows nothing that makes sense")
+            }
+            Check::State => write!(f, "it is in state {}", state_name(found)),
+            Check::Type => {
+                let name = QpType::from_c(found as u32).map_or("unknown".into(), |known| known.to_string());
+                write!(f, "it is of type {name}")
+            }
+            Check::Dest => write!(f, "its dest_qp_num is {found:#x}"),
+            Check::Psn => write!(f, "its rq_psn is {found:#x}, and sq_psn here is {other:#x}"),
+            Check::Qkey => write!(f, "its Q_Key is {found:#x}, and the datagram's {other:#x}"),
+            Check::Lost => write!(f, "--fault drop has lost it {found} times"),
+            Check::PortDown => f.write_str("--fault port-down has the port down"),
+            Check::Killed => f.write_str("--fault kill-qp has killed the QP"),
+        }
+    }
+}
+
+impl Cause {
+    fn key_text(&self, memory: Memory, error: KeyError, f: &mut Formatter<'_>) -> fmt::Result {
+        let (Cause { key, addr, len, found, other, .. }, name) = (*self, key_name(memory));
+        let end = |from: u64, len: u64| u128::from(from) + u128::from(len);
+        match error {
+            KeyError::Unknown => write!(f, "no region has {name} {key:#x}"),
+            KeyError::ProtectionDomain => {
+                write!(f, "the region of {name} {key:#x} is of protection domain {found}, the QP of {other}")
+            }
+            KeyError::Bounds => write!(
+                f,
+                "[{addr:#x}, {:#x}) is not all within the region of {name} {key:#x}, which is [{found:#x}, {:#x})",
+                end(addr, len),
+                end(found, other)
+            ),
+            KeyError::Rights => write!(f, "the region of {name} {key:#x} lacks {}", rights(found)),
+        }
+    }
+}
+
+/// What man pages call a key of such memory.
+fn key_name(memory: Memory) -> &'static str {
+    match memory {
+        Memory::Local => "lkey",
+        Memory::Remote => "rkey",
+        Memory::Recv => "the RECV's lkey",
+    }
+}
+
+/// Rights as verbs.h names them.
+fn rights(bits: u64) -> String {
+    let names = AccessFlags::from_bits_truncate(bits as u32).iter_names();
+    names.map(|(name, _)| format!("IBV_ACCESS_{name}")).collect::<Vec<_>>().join(" and ")
+}
+
+fn state_name(state: u64) -> &'static str {
+    match QpState::from_c(state as u32) {
+        Some(QpState::Reset) => "IBV_QPS_RESET",
+        Some(QpState::Init) => "IBV_QPS_INIT",
+        Some(QpState::Rtr) => "IBV_QPS_RTR",
+        Some(QpState::Rts) => "IBV_QPS_RTS",
+        Some(QpState::Sqd) => "IBV_QPS_SQD",
+        Some(QpState::Sqe) => "IBV_QPS_SQE",
+        Some(QpState::Err) => "IBV_QPS_ERR",
+        None => "unknown",
+    }
+}
+
+/// A work request's opcode as verbs.h names it, without what all have in front.
+pub(crate) fn opcode_name(opcode: Opcode) -> &'static str {
+    match opcode {
+        Opcode::Send => "SEND",
+        Opcode::SendWithImm => "SEND_WITH_IMM",
+        Opcode::Write => "RDMA_WRITE",
+        Opcode::WriteWithImm => "RDMA_WRITE_WITH_IMM",
+        Opcode::Read => "RDMA_READ",
+        Opcode::CompareSwap => "ATOMIC_CMP_AND_SWP",
+        Opcode::FetchAdd => "ATOMIC_FETCH_AND_ADD",
+    }
+}
+
+/// A status as verbs.h names it.
+pub(crate) fn status_name(status: WcStatus) -> &'static str {
+    match status {
+        WcStatus::Success => "IBV_WC_SUCCESS",
+        WcStatus::LocLenErr => "IBV_WC_LOC_LEN_ERR",
+        WcStatus::LocQpOpErr => "IBV_WC_LOC_QP_OP_ERR",
+        WcStatus::LocProtErr => "IBV_WC_LOC_PROT_ERR",
+        WcStatus::WrFlushErr => "IBV_WC_WR_FLUSH_ERR",
+        WcStatus::BadRespErr => "IBV_WC_BAD_RESP_ERR",
+        WcStatus::LocAccessErr => "IBV_WC_LOC_ACCESS_ERR",
+        WcStatus::RemInvReqErr => "IBV_WC_REM_INV_REQ_ERR",
+        WcStatus::RemAccessErr => "IBV_WC_REM_ACCESS_ERR",
+        WcStatus::RemOpErr => "IBV_WC_REM_OP_ERR",
+        WcStatus::RetryExcErr => "IBV_WC_RETRY_EXC_ERR",
+        WcStatus::RnrRetryExcErr => "IBV_WC_RNR_RETRY_EXC_ERR",
+        WcStatus::GeneralErr => "IBV_WC_GENERAL_ERR",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_survives_its_record() {
+        let keys = MEMORIES.into_iter().flat_map(|memory| KEYS.map(|error| Check::Key(memory, error)));
+        let there = MEMORIES.map(Check::NotThere);
+        let all: Vec<Check> = PLAIN.into_iter().chain([Check::Killed]).chain(keys).chain(there).collect();
+        let record = CauseRecord::default();
+        assert_eq!(record.read(), None);
+        for check in all {
+            let cause = Cause { check, key: 5, addr: 1 << 40, len: 7, found: u64::MAX, other: 3 };
+            let blame = Blame { from: 9, pid: 77, opcode: Opcode::FetchAdd, number: 1 << 33, cause };
+            record.write(&blame);
+            assert_eq!(record.read(), Some(blame));
+            assert!(!cause.to_string().is_empty());
+        }
+        record.clear();
+        assert_eq!(record.read(), None);
+    }
+
+    proptest::proptest! {
+        /// A peer writes the record.
+        #[test]
+        fn any_record_is_read(words in proptest::collection::vec(proptest::num::u64::ANY, 10)) {
+            let record = CauseRecord::default();
+            record.check.store(words[0] as u32 % 64, Relaxed);
+            record.opcode.store(words[1] as u32 % 8, Relaxed);
+            let to = [&record.number, &record.addr, &record.len, &record.found, &record.other];
+            to.into_iter().zip(&words[2..]).for_each(|(to, word)| to.store(*word, Relaxed));
+            if let Some(blame) = record.read() {
+                let _ = blame.cause.to_string();
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Why a QP is in error, said on standard error: one line for each life of a QP, which a NIC does not have.
+
+use crate::fabric::process::Process;
+use crate::memory::cause::{Blame, Cause, Check, opcode_name, status_name};
+use crate::memory::records::{CauseRecord, index_of};
+use crate::say::say;
+use doorbell_abi::CEnum;
+use doorbell_verbs::{QpState, QpType, SendOp, SendWr, WcStatus};
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+
+/// 1 where nothing is to be said.
+pub(crate) const QUIET_VARIABLE: &str = "DOORBELL_QUIET";
+/// QPs of which a process says why they are in error.
+const MOST: u32 = 20;
+
+/// What has been said of a QP.
+#[derive(Debug, Default)]
+pub(crate) struct Said(AtomicBool);
+
+impl Said {
+    /// Whether this is the first error of the QP's life, and to be said.
+    pub(crate) fn is_first(&self) -> bool {
+        !self.0.load(Relaxed) && !self.0.swap(true, Relaxed) && !is_quiet()
+    }
+
+    /// Nothing more is to be said of its life: the program itself ends it.
+    pub(crate) fn set(&self) {
+        self.0.store(true, Relaxed);
+    }
+
+    /// It has another life.
+    pub(crate) fn forget(&self) {
+        self.0.store(false, Relaxed);
+    }
+}
+
+fn is_quiet() -> bool {
+    static QUIET: OnceLock<bool> = OnceLock::new();
+    *QUIET.get_or_init(|| std::env::var_os(QUIET_VARIABLE).is_some_and(|value| value == "1"))
+}
+
+/// Says a line of a QP, unless it was said of many.
+fn say_line(line: &str) {
+    static LINES: AtomicU32 = AtomicU32::new(0);
+    match LINES.fetch_add(1, Relaxed) {
+        0..MOST => say(line),
+        MOST => say("of further QPs in error is not said why"),
+        _ => {}
+    }
+}
+
+/// A send work request that has failed.
+pub(crate) struct Failed<'a> {
+    pub(crate) num: u32,
+    pub(crate) qp_type: QpType,
+    pub(crate) wr: &'a SendWr<'a>,
+    pub(crate) len: u32,
+    /// Its number among those of the QP, from 1, and the PSN of the first.
+    pub(crate) number: u64,
+    pub(crate) sq_psn: u32,
+    pub(crate) status: WcStatus,
+    /// QP number of the responder, and its process, where they are known.
+    pub(crate) dest_qpn: u32,
+    pub(crate) pid: Option<u32>,
+    /// How long it was waited for an answer.
+    pub(crate) patience: String,
+    pub(crate) cause: Cause,
+}
+
+impl Failed<'_> {
+    /// Says it, as the requester sees it.
+    pub(crate) fn say(&self) {
+        let Failed { num, qp_type, wr, len, number, status, .. } = self;
+        let mut line = format!(
+            "QP {num:#x} ({qp_type}) is in error: its work request {number} ({}, wr_id {:#x}, {len} bytes",
+            opcode_name(wr.op.opcode()),
+            wr.wr_id
+        );
+        // Writing to a string does not fail.
+        let _ = match wr.op {
+            SendOp::Send | SendOp::SendWithImm(_) => Ok(()),
+            SendOp::Write(at) | SendOp::WriteWithImm(at, _) | SendOp::Read(at) => {
+                write!(line, " at {:#x} of rkey {:#x}", at.addr, at.rkey)
+            }
+            SendOp::CompareSwap { remote: at, .. } | SendOp::FetchAdd { remote: at, .. } => {
+                write!(line, " at {:#x} of rkey {:#x}", at.addr, at.rkey)
+            }
+        };
+        if *qp_type != QpType::Ud {
+            let _ = write!(line, "; first PSN of the QP {:#x}", self.sq_psn);
+        }
+        let _ = write!(line, ") ended with {}. {}: {}", status_name(*status), self.who(), self.cause);
+        say_line(&line);
+    }
+
+    /// Which side has refused it, or not answered.
+    fn who(&self) -> String {
+        let process = self.pid.map_or(String::new(), |pid| format!(" of process {pid}"));
+        let peer = format!("QP {:#x}{process}", self.dest_qpn);
+        match self.status {
+            _ if matches!(self.cause.check, Check::Killed | Check::NoInitiator) => "Here".into(),
+            WcStatus::LocProtErr | WcStatus::LocQpOpErr => "Here".into(),
+            WcStatus::RetryExcErr => format!("{peer} did not answer{}", self.patience),
+            _ => format!("{peer} refused it"),
+        }
+    }
+}
+
+/// Says why a QP of this process is in Err by a peer's request, where that was left.
+pub(crate) fn say_of_responder(process: &Process, num: u32, said: &Said) {
+    let index = index_of(num) as usize;
+    let (Some(qp), Some(record)) = (process.segment.qp(index), process.segment.cause(index)) else { return };
+    if qp.shown().state() != QpState::Err.to_c() {
+        return;
+    }
+    if let Some(blame) = record.read()
+        && said.is_first()
+    {
+        let qp_type = QpType::from_c(qp.qp_type.load(Relaxed)).unwrap_or(QpType::Rc);
+        say_line(&line_of_responder(num, qp_type, &blame));
+    }
+}
+
+fn line_of_responder(num: u32, qp_type: QpType, blame: &Blame) -> String {
+    let Blame { from, pid, opcode, number, cause } = blame;
+    let opcode = opcode_name(*opcode);
+    let mut line = format!(
+        "QP {num:#x} ({qp_type}) is in error by work request {number} ({opcode}) of QP {from:#x} of process {pid}"
+    );
+    if cause.key != 0 || cause.addr != 0 {
+        let _ = write!(line, " for {} bytes at {:#x} of key {:#x}", cause.len, cause.addr, cause.key);
+    }
+    let _ = write!(line, ": {cause}");
+    line
+}
+
+/// Why the responder has refused a work request, as it was left in its segment.
+pub(crate) fn left_by(record: &CauseRecord, from: u32, number: u64) -> Option<Cause> {
+    let blame = record.read()?;
+    (blame.from == from && blame.number == number && blame.pid == std::process::id()).then_some(blame.cause)
+}

@@ -1,0 +1,81 @@
+//! Why a send work request has failed, found out and said.
+
+use super::{Qp, Sends};
+use crate::engine::batch::Request;
+use crate::engine::diagnosis::{self, Unanswered};
+use crate::memory::cause::{Cause, Check};
+use crate::memory::records::{CauseRecord, index_of};
+use crate::queues::errors::{Failed, left_by};
+use doorbell_transport::ack_timeout;
+use doorbell_verbs::{QpType, Span, WcStatus};
+
+impl Qp {
+    /// A send work request ends the QP's life in this status.
+    #[cold]
+    pub(super) fn tell_failure(&self, sends: &Sends, request: &Request<'_>, status: WcStatus) {
+        let is_none = matches!(status, WcStatus::Success | WcStatus::WrFlushErr);
+        if is_none || !self.share.said.is_first() {
+            return;
+        }
+        let attr = &sends.attr;
+        let process = self.requester.process;
+        let dest_qpn = request.wr.dest.map_or(attr.dest_qp_num.unwrap_or(0), |dest| dest.qpn);
+        let patience = match ack_timeout(attr.timeout.unwrap_or(0)) {
+            Span::ZERO => String::new(),
+            timeout => {
+                let (times, ms) = (attr.retry_cnt.unwrap_or(0), timeout.as_ps() as f64 / 1e9);
+                format!(" within {ms:.3} ms, nor to any of {times} retries")
+            }
+        };
+        Failed {
+            num: self.num(),
+            qp_type: self.qp_type(),
+            wr: &request.wr,
+            len: request.len,
+            number: request.number,
+            sq_psn: attr.sq_psn.unwrap_or(0),
+            status,
+            dest_qpn,
+            pid: process.last_seen(dest_qpn),
+            patience,
+            cause: self.cause(sends, request, status, dest_qpn),
+        }
+        .say();
+    }
+
+    fn cause(&self, sends: &Sends, request: &Request<'_>, status: WcStatus, dest_qpn: u32) -> Cause {
+        let attr = &sends.attr;
+        let process = self.requester.process;
+        match status {
+            WcStatus::LocProtErr => diagnosis::local(process, self.requester.pd, &request.wr),
+            WcStatus::LocQpOpErr => Cause::of(Check::NoInitiator, 0),
+            WcStatus::RnrRetryExcErr => Cause::of(Check::NoRecv, attr.rnr_retry.unwrap_or(0).into()),
+            WcStatus::RetryExcErr => match attr.ah_attr.filter(|_| !sends.leads_here) {
+                Some(path) => diagnosis::nowhere(&path),
+                None => diagnosis::silent(process, &self.unanswered(sends, dest_qpn)),
+            },
+            _ => {
+                let left = |record: &CauseRecord| left_by(record, self.num(), request.number);
+                let index = index_of(dest_qpn) as usize;
+                let found = match process.is_own(dest_qpn) {
+                    true => process.segment.cause(index).and_then(left),
+                    false => process.peer(dest_qpn).and_then(|peer| peer.segment.cause(index).and_then(left)),
+                };
+                found.unwrap_or(Cause::of(Check::Changed, 0))
+            }
+        }
+    }
+
+    fn unanswered(&self, sends: &Sends, dest_qpn: u32) -> Unanswered {
+        Unanswered {
+            from: self.num(),
+            qp_type: self.qp_type(),
+            dest_qpn,
+            psn: sends.attr.sq_psn.unwrap_or(0),
+            qkey: match self.qp_type() {
+                QpType::Ud => sends.attr.qkey.unwrap_or(0),
+                QpType::Rc | QpType::Uc => 0,
+            },
+        }
+    }
+}
