@@ -73,6 +73,13 @@ pub(crate) struct RunArgs {
     /// Do not say on standard error why a QP is in error
     #[arg(long)]
     pub(crate) quiet: bool,
+    /// Have faults come to what the program posts, with commas between: drop=P, delay=T or T1..T2, rnr or rnr=P,
+    /// kill-qp@N (each QP's N-th), port-down@T or T1..T2 (since the device was opened); as drop=1e-4,delay=10us
+    #[arg(long, value_name = "FAULTS")]
+    pub(crate) fault: Option<String>,
+    /// Seed of the faults: with the same one they come to the same work requests [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
     /// Profile of the NIC that statistics are for [default: that of --as, else cib]
     #[arg(long)]
     pub(crate) profile: Option<String>,

@@ -3,10 +3,13 @@
 use crate::args::RunArgs;
 use crate::exit::Exit;
 use crate::mistake;
-use doorbell_soft::launch::{Launch, LaunchError, Link, Stats};
+use doorbell_soft::launch::{BadFaults, Launch, LaunchError, Link, Stats};
 
 /// The profile that statistics are for, unless one is given here or by `--as`.
 const USUAL_PROFILE: &str = "cib";
+
+/// The seed of faults, unless one is given.
+const USUAL_SEED: u64 = 1;
 
 /// Runs the program, and ends as it does; returns only where it does not start.
 pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
@@ -19,6 +22,15 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         print: args.stats,
         json: args.stats_json,
     });
+    let faults = match (args.fault, args.seed) {
+        (Some(text), seed) => {
+            let faults =
+                text.parse().map_err(|error: BadFaults| Exit::bad_input(format!("--fault: {error}")))?;
+            Some((faults, seed.unwrap_or(USUAL_SEED)))
+        }
+        (None, Some(_)) => return Err(Exit::bad_input("--seed is for faults: give --fault too")),
+        (None, None) => None,
+    };
     let launch = Launch {
         link: if args.link == "roce" { Link::Roce } else { Link::Ib },
         presented_as: args.presented_as,
@@ -26,6 +38,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         private_buffers: args.private_buffers,
         fabric: args.fabric,
         quiet: args.quiet,
+        faults,
         stats,
     };
     let Some((program, arguments)) = args.program.split_first() else {

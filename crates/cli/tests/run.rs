@@ -186,3 +186,27 @@ fn results_are_a_workload_again() {
     let mops = |json: &[u8]| serde_json::from_slice::<Value>(json).expect("it is JSON")["mops"].clone();
     assert_eq!(mops(&first), mops(&again));
 }
+
+/// What `doorbell run` says of these options, with which it runs nothing.
+#[track_caller]
+fn refused(options: &[&str]) -> String {
+    let mut command = doorbell();
+    command.args(["run", "--lib"]).arg(library()).args(options).args(["--", "true"]);
+    let output = command.output().expect("doorbell runs");
+    assert_eq!(output.status.code(), Some(2), "{options:?}: {}", text(&output));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn faults_that_are_none_are_refused() {
+    for (options, why) in [
+        (&["--fault", "drop=2"][..], "--fault: drop=2: \"2\" is no probability from 0 to 1, as 1e-4"),
+        (&["--fault", "dorp=0.1"], "--fault: \"dorp=0.1\" is no fault: give drop=P, delay=T"),
+        (&["--fault", "port-down@5"], "--fault: port-down: \"5\" is no time up to an hour"),
+        (&["--seed", "7"], "--seed is for faults: give --fault too"),
+        (&["--fault", "rnr", "--seed", "x"], "--seed"),
+    ] {
+        let said = refused(options);
+        assert!(said.contains(why), "{options:?}: {said}");
+    }
+}

@@ -12,6 +12,7 @@
 //! - `rings`: the queues in a segment, as senders and owner work on them;
 //! - `engine`: carrying out a work request;
 //! - `counts`: what is posted, counted;
+//! - `watch`: what is counted of a QP, and the faults that come to it;
 //! - `queues`: CQs, receive queues and QPs;
 //! - `stats`: what the counts would cost a NIC, told when a process ends;
 //! - `capi`: the functions of libibverbs.so.1 under their C names, which `doorbell-soft-so` exports.
@@ -36,3 +37,4 @@ pub mod stats;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod watch;

@@ -7,6 +7,7 @@ use crate::errno::{EINVAL, Errno};
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
 use crate::stats;
+use crate::watch::{faults, port};
 use doorbell_abi::{ibv_context, ibv_device, verbs_context};
 use libc::{c_char, c_int};
 use std::mem::offset_of;
@@ -94,7 +95,9 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
     }
     let process = Process::current()?;
     stats::tell_at_exit();
+    faults::tell_at_exit();
     let async_pipe = Arc::new(EventPipe::new()?);
+    port::opened(async_pipe.in_record());
     let device_file = std::fs::File::open("/dev/null")?;
     // SAFETY: integers, pointers and optional functions, which may be zero.
     let mut verbs: verbs_context = unsafe { std::mem::zeroed() };

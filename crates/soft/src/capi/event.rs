@@ -2,6 +2,8 @@
 
 use super::minus_one;
 use super::object::{Kind, Subject, context, cq, qp, srq};
+use crate::device;
+use crate::watch::port::{EVENT_PORT_ACTIVE, EVENT_PORT_ERR};
 use doorbell_abi::{ibv_async_event, ibv_context};
 use libc::c_int;
 
@@ -23,6 +25,13 @@ pub unsafe extern "C" fn ibv_get_async_event(pointer: *mut ibv_context, to: *mut
             Ok(event) => event,
             Err(error) => return minus_one(Err(error.into())),
         };
+        if matches!(event.event_type, EVENT_PORT_ACTIVE | EVENT_PORT_ERR) {
+            // The union's port number, in as many bytes as the pointer has.
+            let element = std::ptr::without_provenance_mut(device::PORT.into());
+            // SAFETY: the caller's struct.
+            unsafe { to.write(ibv_async_event { element, event_type: event.event_type }) };
+            return 0;
+        }
         let identity = (event.index, event.generation);
         let Some(subject) = kind(event.event_type).and_then(|kind| context.subjects.find(kind, identity))
         else {

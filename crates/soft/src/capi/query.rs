@@ -5,6 +5,10 @@ use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use doorbell_abi::{ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_gid_entry, ibv_port_attr};
 use libc::{c_char, c_int, c_void};
 
+/// `IBV_PORT_DOWN`, and `Polling` of the physical state: what a port has whose cable is out.
+const PORT_DOWN: u32 = 1;
+const POLLING: u8 = 2;
+
 /// Bytes of `struct ibv_port_attr` that the exported ibv_query_port writes: later fields came with
 /// the operation that verbs.h calls.
 const OLD_PORT_ATTR: usize = 48;
@@ -63,7 +67,10 @@ unsafe fn write_port(port: u8, attr: *mut ibv_port_attr, size: usize) -> c_int {
     if port != device::PORT {
         return EINVAL.returned();
     }
-    let own = device::port();
+    let mut own = device::port();
+    if crate::watch::port::is_down() {
+        (own.state, own.phys_state) = (PORT_DOWN, POLLING);
+    }
     // SAFETY: vouched for by the caller.
     unsafe { copy_prefix(&own, attr.cast(), size) };
     0

@@ -6,9 +6,11 @@ mod monitor;
 mod signals;
 
 pub use crate::stats::Stats;
+pub use crate::watch::faults::{BadFaults, Faults};
 
 use crate::counts::board::{self, Board};
 use crate::counts::process::ProcessCounts;
+use crate::watch::faults::{FAULTS_VARIABLE, SEED_VARIABLE};
 use monitor::Monitor;
 
 use std::ffi::{OsStr, OsString};
@@ -48,6 +50,8 @@ pub struct Launch {
     pub fabric: Option<String>,
     /// Whether it is not said why a QP is in error.
     pub quiet: bool,
+    /// The faults that come to the program, and their seed.
+    pub faults: Option<(Faults, u64)>,
     /// What to count, and for which NIC.
     pub stats: Option<Stats>,
 }
@@ -134,6 +138,9 @@ impl Launch {
         }
         if self.quiet {
             command.env(crate::queues::errors::QUIET_VARIABLE, "1");
+        }
+        if let Some((faults, seed)) = &self.faults {
+            command.env(FAULTS_VARIABLE, faults.to_string()).env(SEED_VARIABLE, seed.to_string());
         }
         if let Some(stats) = &self.stats {
             stats.set(&mut command)?;

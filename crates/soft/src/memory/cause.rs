@@ -69,6 +69,8 @@ pub(crate) enum Check {
     Qkey,
     /// `--fault` has lost the message, so often.
     Lost,
+    /// `--fault` has it answered as if no RECV were posted, so often.
+    Feigned,
     /// `--fault` has the port down.
     PortDown,
     /// `--fault` has killed the QP.
@@ -76,7 +78,7 @@ pub(crate) enum Check {
 }
 
 /// The checks whose number is their place here, behind 0 for none and those of keys.
-const PLAIN: [Check; 20] = [
+const PLAIN: [Check; 21] = [
     Check::Changed,
     Check::NotEnabled,
     Check::NoResources,
@@ -96,6 +98,7 @@ const PLAIN: [Check; 20] = [
     Check::Psn,
     Check::Qkey,
     Check::Lost,
+    Check::Feigned,
     Check::PortDown,
 ];
 const MEMORIES: [Memory; 3] = [Memory::Local, Memory::Remote, Memory::Recv];
@@ -252,7 +255,10 @@ impl Display for Cause {
             Check::Dest => write!(f, "its dest_qp_num is {found:#x}"),
             Check::Psn => write!(f, "its rq_psn is {found:#x}, and sq_psn here is {other:#x}"),
             Check::Qkey => write!(f, "its Q_Key is {found:#x}, and the datagram's {other:#x}"),
-            Check::Lost => write!(f, "--fault drop has lost it {found} times"),
+            Check::Lost => write!(f, "--fault drop has lost it each of {found} times"),
+            Check::Feigned => {
+                write!(f, "--fault rnr has it answered each of {found} times as if no RECV were posted")
+            }
             Check::PortDown => f.write_str("--fault port-down has the port down"),
             Check::Killed => f.write_str("--fault kill-qp has killed the QP"),
         }

@@ -5,12 +5,13 @@ pub(crate) mod posting;
 mod sending;
 mod telling;
 mod waiting;
+mod watching;
 
 use super::cq::{Cq, QpShare};
 use super::errors::{Said, say_of_responder};
 use super::events::Events;
 use super::recv_queue::{RecvQueue, Senders, Sizes};
-use crate::counts::{self, qp::QpCounter};
+use crate::counts;
 use crate::device;
 use crate::engine::attempt::{Obstacle, Outcome};
 use crate::engine::requester::{Requester, Scratch};
@@ -24,6 +25,7 @@ use crate::point::{Point, reach};
 use crate::rings::recvs::{Completer, flush};
 use crate::sync::biased::{Biased, Guard};
 use crate::sync::lock;
+use crate::watch::Watch;
 use doorbell_abi::CEnum;
 use doorbell_transport::{check_modify, check_post_recv};
 use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcStatus};
@@ -32,7 +34,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 use waiting::{Queued, Wait};
 
-/// `IBV_EVENT_SQ_DRAINED`.
+/// `IBV_EVENT_QP_FATAL`, `IBV_EVENT_SQ_DRAINED`.
+const EVENT_QP_FATAL: u32 = 1;
 const EVENT_SQ_DRAINED: u32 = 5;
 
 /// What a QP is created from.
@@ -79,15 +82,15 @@ pub(crate) struct Sends {
     queue: VecDeque<Queued>,
     wait: Option<Wait>,
     scratch: Scratch,
-    /// What was posted, if it is counted.
-    counts: Option<Box<QpCounter>>,
+    /// What is wanted of what is posted, if anything is.
+    watch: Option<Box<Watch>>,
 }
 
 impl Sends {
     /// Whether nothing waits, and nobody counts: what is posted may be carried out the short way.
     #[inline(always)]
     fn is_direct(&self) -> bool {
-        self.state == QpState::Rts && self.queue.is_empty() && self.counts.is_none()
+        self.state == QpState::Rts && self.queue.is_empty() && self.watch.is_none()
     }
 
     /// The status of a work request that this became of; `Err` where it waits.
@@ -95,8 +98,8 @@ impl Sends {
         match outcome {
             Outcome::Done(status) => Ok(status),
             Outcome::Undelivered => {
-                if let Some(counts) = &mut self.counts {
-                    counts.undelivered();
+                if let Some(watch) = &mut self.watch {
+                    watch.undelivered();
                 }
                 Ok(WcStatus::Success)
             }
@@ -177,7 +180,7 @@ impl Qp {
                 queue: VecDeque::new(),
                 wait: None,
                 scratch: Scratch::default(),
-                counts: posts.map(Box::new),
+                watch: Watch::new(posts),
             }),
             events: Events::default(),
         }))
@@ -286,6 +289,10 @@ impl Qp {
         if let Some(cause) = self.requester.process.segment.cause(self.index as usize) {
             cause.clear();
         }
+        let mut watch = sends.watch.take();
+        if let Some(watch) = &mut watch {
+            watch.begin_again();
+        }
         *sends = Sends {
             state: QpState::Reset,
             attr: QpAttr::default(),
@@ -294,7 +301,7 @@ impl Qp {
             queue: VecDeque::new(),
             wait: None,
             scratch: Scratch::default(),
-            counts: sends.counts.take(),
+            watch,
         };
         Ok(())
     }
@@ -362,7 +369,7 @@ impl Qp {
         let mut sends = self.sends();
         // Where there is no room for what comes after, nothing comes after.
         let _ = self.reset(&mut sends);
-        sends.counts = None;
+        sends.watch = None;
         drop(sends);
         self.recv_cq.remove_user(&self.share, true);
         self.send_cq.remove_user(&self.share, false);

@@ -112,12 +112,10 @@ impl<'a> Posting<'a> {
         let (qp, sends) = (self.qp, &mut *self.sends);
         sends.posted += 1;
         self.tells |= !wr.op.opcode().returns_data();
-        if let Some(counts) = &mut sends.counts {
-            let outstanding = sends.posted.saturating_sub(qp.share.freed.load(Relaxed));
-            let signaled = is_signaled(WcStatus::Success, wr.flags, qp.sq_sig_all);
-            counts.posted(wr, len, inline.is_some(), signaled, outstanding);
-        }
         let request = Request { wr: *wr, len, inline, number: sends.posted };
+        if sends.watch.is_some() && qp.post_watched(sends, &request) {
+            return Ok(());
+        }
         while !qp.try_post(sends, &request) {
             qp.carry_out_gathered(sends);
         }
@@ -206,9 +204,9 @@ impl Drop for Posting<'_> {
         if !sends.scratch.batch.is_empty() {
             self.qp.carry_out_gathered(sends);
         }
-        if let Some(counts) = &mut sends.counts {
+        if let Some(watch) = &mut sends.watch {
             let peer = sends.scratch.peer.as_ref().map_or(self.qp.requester.process.slot, |peer| peer.slot);
-            counts.list_ends(peer);
+            watch.list_ends(peer);
         }
         self.gives_way.0 = self.gives_way();
     }

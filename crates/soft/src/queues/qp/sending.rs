@@ -1,6 +1,7 @@
 //! Carrying out what is posted to a QP: at once, with others of its list, or later.
 
 use super::waiting::{Queued, SILENT_RETRY, wait_again};
+use super::watching::Turn;
 use super::{Qp, Sends};
 use crate::engine::attempt::{Attempt, Outcome};
 use crate::engine::batch::Request;
@@ -28,7 +29,15 @@ impl Qp {
             && let Some(front) = sends.queue.pop_front()
         {
             let request = front.request();
-            let outcome = self.carry_out(sends, &request);
+            let outcome = match self.turn(sends, &request) {
+                Turn::Go => self.carry_out(sends, &request),
+                Turn::Over(outcome) => outcome,
+                Turn::Ended => return,
+                Turn::Later => {
+                    sends.queue.push_front(front);
+                    return;
+                }
+            };
             let status = match sends.status(outcome) {
                 Ok(status) => status,
                 Err(obstacle) => match wait_again(&mut sends.wait, obstacle, &sends.attr) {
@@ -209,7 +218,7 @@ impl Waiting for Qp {
         if sends.queue.is_empty() {
             return None;
         }
-        Some(sends.wait.map_or_else(|| Instant::now() + SILENT_RETRY, |wait| wait.until))
+        Some(self.next_try(&sends))
     }
 
     fn waits(&self) -> bool {

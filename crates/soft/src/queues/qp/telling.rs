@@ -46,6 +46,9 @@ impl Qp {
     fn cause(&self, sends: &Sends, request: &Request<'_>, status: WcStatus, dest_qpn: u32) -> Cause {
         let attr = &sends.attr;
         let process = self.requester.process;
+        if let Some(fault) = self.fault(sends, request.number, status) {
+            return fault;
+        }
         match status {
             WcStatus::LocProtErr => diagnosis::local(process, self.requester.pd, &request.wr),
             WcStatus::LocQpOpErr => Cause::of(Check::NoInitiator, 0),

@@ -1,0 +1,71 @@
+//! The port, which `--fault port-down` takes down and up.
+
+use super::faults::port_down;
+use crate::fabric::peer::Owner;
+use crate::fabric::pipe::tell;
+use crate::memory::records::EventRecord;
+use crate::sync::lock;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// `IBV_EVENT_PORT_ACTIVE`, `IBV_EVENT_PORT_ERR`.
+pub(crate) const EVENT_PORT_ACTIVE: u32 = 9;
+pub(crate) const EVENT_PORT_ERR: u32 = 10;
+
+/// The device as this process has it open.
+struct Opened {
+    pid: u32,
+    /// When it was opened first.
+    since: Instant,
+    /// Where events go, as records have it.
+    pipes: Vec<u32>,
+}
+
+static OPENED: Mutex<Option<Opened>> = Mutex::new(None);
+
+/// The device is opened; its events go there.
+pub(crate) fn opened(pipe: u32) {
+    let Some((down, up)) = port_down() else { return };
+    let mut opened = lock(&OPENED);
+    let pid = std::process::id();
+    match opened.as_mut().filter(|opened| opened.pid == pid) {
+        Some(opened) => opened.pipes.push(pipe),
+        None => {
+            *opened = Some(Opened { pid, since: Instant::now(), pipes: vec![pipe] });
+            let run = move || {
+                sleep_until(down);
+                tell_all(EVENT_PORT_ERR);
+                if let Some(up) = up {
+                    sleep_until(up);
+                    tell_all(EVENT_PORT_ACTIVE);
+                }
+            };
+            // Where there is no room for a thread the port is down all the same, and nobody is told.
+            let _ = std::thread::Builder::new().name("doorbell-port".into()).stack_size(64 << 10).spawn(run);
+        }
+    }
+}
+
+/// How long the device has been open.
+fn age() -> Option<Duration> {
+    lock(&OPENED).as_ref().map(|opened| opened.since.elapsed())
+}
+
+fn sleep_until(when: Duration) {
+    while let Some(left) = age().and_then(|age| when.checked_sub(age)).filter(|left| !left.is_zero()) {
+        std::thread::sleep(left);
+    }
+}
+
+fn tell_all(event_type: u32) {
+    let pipes = lock(&OPENED).as_ref().map(|opened| opened.pipes.clone()).unwrap_or_default();
+    for pipe in pipes {
+        tell(Owner::This, pipe, EventRecord { event_type, index: 0, generation: 0 });
+    }
+}
+
+/// Whether the port is down.
+pub(crate) fn is_down() -> bool {
+    let Some((down, up)) = port_down() else { return false };
+    age().is_some_and(|age| age >= down && up.is_none_or(|up| age < up))
+}
