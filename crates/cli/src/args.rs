@@ -80,6 +80,11 @@ pub(crate) struct RunArgs {
     /// Seed of the faults: with the same one they come to the same work requests [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    /// End the program by SIGABRT, or warn, where it does what works here and would not on a NIC [if no word is given:
+    /// fail]
+    #[arg(long, value_name = "THEN", value_parser = PossibleValuesParser::new(["fail", "warn"]), num_args = 0..=1,
+          require_equals = true, default_missing_value = "fail")]
+    pub(crate) strict: Option<String>,
     /// Profile of the NIC that statistics are for [default: that of --as, else cib]
     #[arg(long)]
     pub(crate) profile: Option<String>,

@@ -3,7 +3,7 @@
 use crate::args::RunArgs;
 use crate::exit::Exit;
 use crate::mistake;
-use doorbell_soft::launch::{BadFaults, Launch, LaunchError, Link, Stats};
+use doorbell_soft::launch::{BadFaults, Launch, LaunchError, Link, Stats, Strict};
 
 /// The profile that statistics are for, unless one is given here or by `--as`.
 const USUAL_PROFILE: &str = "cib";
@@ -39,6 +39,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         fabric: args.fabric,
         quiet: args.quiet,
         faults,
+        strict: args.strict.map(|then| if then == "warn" { Strict::Warn } else { Strict::Fail }),
         stats,
     };
     let Some((program, arguments)) = args.program.split_first() else {

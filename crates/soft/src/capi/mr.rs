@@ -5,6 +5,7 @@ use super::wr::sges;
 use super::{minus_one, object_or_null, status};
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use crate::memory::maps;
+use crate::watch::strict;
 use doorbell_abi::{ibv_context, ibv_mr, ibv_pd, ibv_sge};
 use doorbell_transport::Region;
 use doorbell_verbs::AccessFlags;
@@ -135,6 +136,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     // SAFETY: a region of ours, not used after this.
     unsafe {
         let process = process_of((*mr).context);
+        strict::deregistered((*mr).lkey);
         process.regions.deregister(process.segment, (*mr).lkey);
         pd((*mr).pd).uses.end();
         drop(Box::from_raw(mr.cast::<Mr>()));

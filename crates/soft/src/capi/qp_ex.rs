@@ -53,7 +53,7 @@ fn post_all(object: &QpObject, list: &List) -> Result<(), Errno> {
     }
     let mut posting = object.qp.begin_post();
     if posting.room() < list.wrs.len() as u64 {
-        return Err(ENOMEM);
+        return Err(posting.full());
     }
     for building in &list.wrs {
         let (wr, inline) = building.wr(list);

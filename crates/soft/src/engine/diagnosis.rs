@@ -10,7 +10,7 @@ use crate::memory::segment::Segment;
 use crate::rings::recvs::Front;
 use doorbell_abi::CEnum;
 use doorbell_transport::{KeyError, check_enabled, local_rights, takes_requests};
-use doorbell_verbs::{AccessFlags, AhAttr, QpState, QpType, SendFlags, SendOp, SendWr};
+use doorbell_verbs::{AccessFlags, AhAttr, QpState, QpType, SendFlags, SendOp, SendWr, Sge};
 use std::sync::atomic::Ordering::*;
 
 /// An access to memory.
@@ -54,12 +54,21 @@ impl Access {
 pub(crate) fn local(process: &Process, pd: u32, wr: &SendWr<'_>) -> Cause {
     let need = local_rights(wr.op.opcode());
     let used = wr.sg_list.iter().filter(|sge| sge.length > 0 && !wr.flags.contains(SendFlags::INLINE));
-    let mut causes = used.filter_map(|sge| {
-        let len = sge.length.into();
-        let access = Access { memory: Memory::Local, pd, key: sge.lkey, addr: sge.addr, len, need };
-        access.refused(process.regions.find(sge.lkey))
-    });
+    let mut causes = used.filter_map(|sge| of_sge(process, Memory::Local, pd, sge, need));
     causes.next().unwrap_or(Cause::of(Check::Changed, 0))
+}
+
+/// Why this process's own piece of memory cannot be used so.
+pub(crate) fn of_sge(
+    process: &Process,
+    memory: Memory,
+    pd: u32,
+    sge: &Sge,
+    need: AccessFlags,
+) -> Option<Cause> {
+    let len = sge.length.into();
+    let access = Access { memory, pd, key: sge.lkey, addr: sge.addr, len, need };
+    access.refused(process.regions.find(sge.lkey))
 }
 
 /// Where a responder's regions are.

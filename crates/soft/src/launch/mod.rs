@@ -7,6 +7,7 @@ mod signals;
 
 pub use crate::stats::Stats;
 pub use crate::watch::faults::{BadFaults, Faults};
+pub use crate::watch::strict::Strict;
 
 use crate::counts::board::{self, Board};
 use crate::counts::process::ProcessCounts;
@@ -52,6 +53,8 @@ pub struct Launch {
     pub quiet: bool,
     /// The faults that come to the program, and their seed.
     pub faults: Option<(Faults, u64)>,
+    /// What follows where the program does what would not work on a NIC; without it, nothing.
+    pub strict: Option<Strict>,
     /// What to count, and for which NIC.
     pub stats: Option<Stats>,
 }
@@ -141,6 +144,9 @@ impl Launch {
         }
         if let Some((faults, seed)) = &self.faults {
             command.env(FAULTS_VARIABLE, faults.to_string()).env(SEED_VARIABLE, seed.to_string());
+        }
+        if let Some(strict) = self.strict {
+            command.env(crate::watch::strict::VARIABLE, strict.name());
         }
         if let Some(stats) = &self.stats {
             stats.set(&mut command)?;

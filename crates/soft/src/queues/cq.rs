@@ -22,6 +22,7 @@ use crate::rings::completions::{
 use crate::rings::recvs::SOLICITED;
 use crate::sync::biased::Biased;
 use crate::sync::lock;
+use crate::watch::flights::Flights;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_verbs::{WcOpcode, WcStatus};
 use std::collections::{HashMap, VecDeque};
@@ -51,6 +52,8 @@ pub(crate) struct QpShare {
     pub(crate) uses_srq: bool,
     /// Whether it was said why it is in error.
     pub(crate) said: Said,
+    /// Its send work requests that are outstanding, if somebody wants to know of them.
+    pub(crate) flights: Option<Flights>,
     /// Where what the QP receives is counted, if it is.
     pub(crate) counts: Option<Mutex<RecvCounter>>,
 }
@@ -546,6 +549,9 @@ impl State {
         let Some(Queued { own, .. }) = self.own.pop_front() else { return false };
         if let Some(user) = self.users.get(&own.wc.qp_num) {
             user.freed.fetch_max(own.sends, Relaxed);
+            if let Some(flights) = &user.flights {
+                flights.polled(own.sends, own.wc.status == 0);
+            }
         }
         *to = own.wc;
         true

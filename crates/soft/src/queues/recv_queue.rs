@@ -9,9 +9,11 @@
 //! of each RECV, as a slot is free again when its completion is taken, whatever became of those
 //! before it.
 
+use crate::engine::diagnosis::of_sge;
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
+use crate::memory::cause::Memory;
 use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
 use crate::memory::transfer::copy_short;
@@ -23,6 +25,7 @@ use crate::rings::recvs::{
 };
 use crate::sync::Anew;
 use crate::sync::biased::Biased;
+use crate::watch::strict::{Held, Holder, Strict, violated};
 use doorbell_verbs::{AccessFlags, Sge};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
@@ -93,6 +96,8 @@ struct State {
     /// Since when the next RECV is seen begun and not ended.
     begun: Option<(u64, Instant)>,
     cache: RegionCache,
+    /// The regions that the RECV of each slot uses, in strict mode.
+    held: Option<Vec<Option<Held>>>,
 }
 
 /// Where a queue lies in the segment.
@@ -234,6 +239,7 @@ impl State {
             late: Vec::new(),
             begun: None,
             cache: RegionCache::default(),
+            held: Strict::own().map(|_| (0..capacity).map(|_| None).collect()),
         }
     }
 
@@ -343,7 +349,25 @@ impl RecvQueue {
         let first = index as usize * self.max_sge as usize;
         state.sges[first..first + sges.len()].copy_from_slice(sges);
         state.outstanding += 1;
+        if let Some(held) = &mut state.held {
+            self.check_strictly(wr_id, sges);
+            held[index as usize] = Some(Held::new(sges, Holder::Recvs(self.index)));
+        }
         self.offer(state, index)
+    }
+
+    /// In strict mode, whether a RECV may use all of its memory; else that is seen of what is used.
+    #[cold]
+    fn check_strictly(&self, wr_id: u64, sges: &[Sge]) {
+        let need = AccessFlags::LOCAL_WRITE;
+        let used = sges.iter().filter(|sge| sge.length > 0);
+        let causes = used.filter_map(|sge| of_sge(self.process, Memory::Recv, self.pd, sge, need));
+        for cause in causes {
+            violated(format_args!(
+                "the RECV with wr_id {wr_id:#x} of receive queue {} cannot use its memory: {cause} (ibv_post_recv(3))",
+                self.index
+            ));
+        }
     }
 
     /// Lets senders have the RECV of a slot, behind all others.
@@ -545,6 +569,9 @@ impl RecvQueue {
     fn release(&self, state: &mut State, index: u32) {
         state.entries[index as usize].position = 0;
         state.outstanding -= 1;
+        if let Some(held) = &mut state.held {
+            held[index as usize] = None;
+        }
         if self.senders != Senders::One {
             state.free.push_back(index);
         }

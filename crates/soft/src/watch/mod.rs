@@ -3,23 +3,40 @@
 //! A QP of which nothing is wanted has none of it, and its posts look at that once.
 
 pub(crate) mod faults;
+pub(crate) mod flights;
 pub(crate) mod port;
+pub(crate) mod strict;
 
 use crate::counts::qp::QpCounter;
+use crate::say::say;
 use faults::QpFaults;
+use strict::Strict;
 
 /// What is wanted of a QP's send work requests.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) counts: Option<Box<QpCounter>>,
     pub(crate) faults: Option<QpFaults>,
+    pub(crate) strict: Option<QpStrict>,
+}
+
+/// What strict mode has to remember of a QP.
+#[derive(Debug, Default)]
+pub(crate) struct QpStrict {
+    /// Number of the last work request that asked for a completion.
+    pub(crate) signaled: u64,
+    /// Whether both sides' limits of READs and atomics were compared.
+    pub(crate) compared: bool,
+    /// Whether it was said that nobody took a message.
+    undelivered: bool,
 }
 
 impl Watch {
     /// That of a new QP; `None` where nothing is wanted.
     pub(crate) fn new(counts: Option<QpCounter>) -> Option<Box<Watch>> {
-        let watch = Watch { counts: counts.map(Box::new), faults: QpFaults::wanted() };
-        let is_any = watch.counts.is_some() || watch.faults.is_some();
+        let strict = Strict::own().map(|_| QpStrict::default());
+        let watch = Watch { counts: counts.map(Box::new), faults: QpFaults::wanted(), strict };
+        let is_any = watch.counts.is_some() || watch.faults.is_some() || watch.strict.is_some();
         is_any.then(|| Box::new(watch))
     }
 
@@ -28,11 +45,21 @@ impl Watch {
         if let Some(faults) = &mut self.faults {
             faults.begin_again();
         }
+        if let Some(strict) = &mut self.strict {
+            *strict = QpStrict { undelivered: strict.undelivered, ..QpStrict::default() };
+        }
     }
 
     /// A message of UC or UD is complete that nobody took.
     #[cold]
     pub(crate) fn undelivered(&mut self) {
+        if let Some(strict) = self.strict.as_mut().filter(|strict| !strict.undelivered) {
+            strict.undelivered = true;
+            say(
+                "strict: a message of UC or UD was taken by nobody, and completed with success as on a wire: there was no \
+                 RECV for it, or no QP that it fits; said once for each QP",
+            );
+        }
         if let Some(counts) = &mut self.counts {
             counts.undelivered();
         }

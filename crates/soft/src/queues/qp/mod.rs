@@ -26,6 +26,7 @@ use crate::rings::recvs::{Completer, flush};
 use crate::sync::biased::{Biased, Guard};
 use crate::sync::lock;
 use crate::watch::Watch;
+use crate::watch::flights::Flights;
 use doorbell_abi::CEnum;
 use doorbell_transport::{check_modify, check_post_recv};
 use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcStatus};
@@ -87,7 +88,7 @@ pub(crate) struct Sends {
 }
 
 impl Sends {
-    /// Whether nothing waits, and nobody counts: what is posted may be carried out the short way.
+    /// Whether nothing waits, and nobody watches: what is posted may be carried out the short way.
     #[inline(always)]
     fn is_direct(&self) -> bool {
         self.state == QpState::Rts && self.queue.is_empty() && self.watch.is_none()
@@ -155,6 +156,7 @@ impl Qp {
             rq,
             uses_srq,
             said: Said::default(),
+            flights: Flights::wanted(),
             counts: receives.map(Mutex::new),
         });
         process.segment.cause(index as usize).ok_or(EINVAL)?.clear();
@@ -286,6 +288,9 @@ impl Qp {
         self.recv_cq.forget(&self.share);
         self.share.freed.store(0, Relaxed);
         self.share.said.forget();
+        if let Some(flights) = &self.share.flights {
+            flights.clear();
+        }
         if let Some(cause) = self.requester.process.segment.cause(self.index as usize) {
             cause.clear();
         }

@@ -81,6 +81,13 @@ impl<'a> Posting<'a> {
         u64::from(self.qp.cap.max_send_wr).saturating_sub(used)
     }
 
+    /// There is no room.
+    #[cold]
+    pub(crate) fn full(&self) -> Errno {
+        self.qp.tell_full(&self.sends);
+        ENOMEM
+    }
+
     /// The length of a work request's message, where it may be posted; `inline` is its payload
     /// where that has been copied already.
     #[inline(always)]
@@ -107,7 +114,7 @@ impl<'a> Posting<'a> {
     pub(crate) fn post(&mut self, wr: &SendWr<'_>, inline: Option<&'a [u8]>) -> Result<(), Errno> {
         let len = self.check(wr, inline)?;
         if self.room() == 0 {
-            return Err(ENOMEM);
+            return Err(self.full());
         }
         let (qp, sends) = (self.qp, &mut *self.sends);
         sends.posted += 1;

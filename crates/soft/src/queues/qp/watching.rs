@@ -4,14 +4,18 @@ use super::waiting::{SILENT_RETRY, wait_again};
 use super::{EVENT_QP_FATAL, Qp, Queued, Sends};
 use crate::engine::attempt::{Obstacle, Outcome};
 use crate::engine::batch::Request;
+use crate::engine::diagnosis;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
-use crate::memory::cause::{Cause, Check};
+use crate::memory::cause::{Cause, Check, Memory, opcode_name};
 use crate::memory::records::{EventRecord, QpRecord, index_of};
 use crate::watch::faults::{QpFaults, Verdict};
+use crate::watch::flights::{Awaited, Flight};
 use crate::watch::port;
-use doorbell_transport::is_signaled;
-use doorbell_verbs::{QpState, QpType, WcStatus};
+use crate::watch::strict::{self, Held, Holder, violated};
+use doorbell_abi::CEnum;
+use doorbell_transport::{is_signaled, local_rights, takes_requests};
+use doorbell_verbs::{QpState, QpType, SendFlags, SendWr, Sge, WcStatus};
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
@@ -37,7 +41,15 @@ impl Qp {
             let signaled = is_signaled(WcStatus::Success, wr.flags, self.sq_sig_all);
             counts.posted(wr, request.len, request.inline.is_some(), signaled, outstanding);
         }
-        let Some(faults) = &mut watch.faults else { return false };
+        if watch.strict.is_some() {
+            return self.post_strictly(sends, request);
+        }
+        self.post_to_faults(sends, request)
+    }
+
+    /// The same where faults may come to it.
+    fn post_to_faults(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
+        let Some(faults) = faults(sends) else { return false };
         faults.posted(request.number);
         if sends.state != QpState::Rts {
             return false;
@@ -45,6 +57,102 @@ impl Qp {
         sends.queue.push_back(Queued::new(request));
         self.run_queue(sends);
         true
+    }
+
+    /// The same in strict mode.
+    fn post_strictly(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
+        let (wr, number) = (&request.wr, request.number);
+        let opcode = wr.op.opcode();
+        let has_lkeys = request.inline.is_none() && !wr.flags.contains(SendFlags::INLINE);
+        let sges = if has_lkeys { wr.sg_list } else { &[] };
+        let (process, pd) = (self.requester.process, self.requester.pd);
+        let need = local_rights(opcode);
+        let used = sges.iter().filter(|sge| sge.length > 0);
+        let wrong = used.filter_map(|sge| diagnosis::of_sge(process, Memory::Local, pd, sge, need)).next();
+        if let Some(cause) = &wrong {
+            violated(format_args!(
+                "work request {number} ({}) of QP {:#x} cannot use its memory: {cause} (ibv_post_send(3))",
+                opcode_name(opcode),
+                self.num()
+            ));
+        }
+        if opcode.returns_data() {
+            self.compare_limits(sends);
+        }
+        if let Some(strict) = sends.watch.as_mut().and_then(|watch| watch.strict.as_mut())
+            && is_signaled(WcStatus::Success, wr.flags, self.sq_sig_all)
+        {
+            strict.signaled = number;
+        }
+        let Some(flights) = &self.share.flights else { return self.post_to_faults(sends, request) };
+        let _held = Some(Held::new(sges, Holder::Sends(self.num())));
+        let everywhere = match opcode.returns_data() && wrong.is_none() && request.len > 0 {
+            true => strict::everywhere(&process.regions, process.segment, pd),
+            false => None,
+        };
+        let Some(lkey) = everywhere else {
+            flights.posted(Flight { number, _held, awaited: None });
+            return self.post_to_faults(sends, request);
+        };
+        // SAFETY: buffers of the program's that it has registered to be written, and says are there for the result.
+        let mut awaited = unsafe { Awaited::new(sges, request.len) };
+        let instead = [Sge { addr: awaited.place(), length: request.len, lkey }];
+        flights.posted(Flight { number, _held, awaited: Some(awaited) });
+        let request = Request { wr: SendWr { sg_list: &instead, ..*wr }, ..*request };
+        if !self.post_to_faults(sends, &request) {
+            while !self.try_post(sends, &request) {
+                self.carry_out_gathered(sends);
+            }
+            // What is gathered must not outlive the memory that it names.
+            if !sends.scratch.batch.is_empty() {
+                self.carry_out_gathered(sends);
+            }
+        }
+        true
+    }
+
+    /// More READs and atomics than the responder has room for are an error on a NIC, when they come at once.
+    fn compare_limits(&self, sends: &mut Sends) {
+        let compared =
+            sends.watch.as_mut().and_then(|watch| watch.strict.as_mut()).map(|strict| &mut strict.compared);
+        let Some(compared) = compared.filter(|compared| !**compared) else { return };
+        let (process, dest_qpn) = (self.requester.process, sends.attr.dest_qp_num.unwrap_or(0));
+        let limit = |qp: &QpRecord| {
+            let is_connected = qp.dest_qpn.load(Relaxed) == self.num()
+                && QpState::from_c(qp.shown().state()).is_some_and(takes_requests);
+            is_connected.then(|| qp.max_dest_rd_atomic.load(Relaxed))
+        };
+        let index = index_of(dest_qpn) as usize;
+        let found = match process.is_own(dest_qpn) {
+            true => process.segment.qp(index).and_then(limit),
+            false => process.peer(dest_qpn).and_then(|peer| peer.segment.qp(index).and_then(limit)),
+        };
+        let own = u32::from(sends.attr.max_rd_atomic.unwrap_or(0));
+        // Who is not ready yet is asked the next time.
+        let Some(there) = found else { return };
+        *compared = true;
+        if own > there {
+            violated(format_args!(
+                "QP {:#x} may have {own} READs and atomics outstanding (max_rd_atomic), and QP {dest_qpn:#x} has room for {there} \
+                 (max_dest_rd_atomic): a NIC refuses those beyond (ibv_modify_qp(3); IB specification vol. 1, 9.7.4.1)",
+                self.num()
+            ));
+        }
+    }
+
+    /// The send queue is full: in strict mode it is told where nothing can ever make room.
+    #[cold]
+    pub(super) fn tell_full(&self, sends: &Sends) {
+        let strict = sends.watch.as_ref().and_then(|watch| watch.strict.as_ref());
+        let freed = self.share.freed.load(Relaxed);
+        if strict.is_some_and(|strict| strict.signaled <= freed) {
+            violated(format_args!(
+                "the send queue of QP {:#x} is full with {} work requests of which none is signalled: no completion will ever \
+                 make room (ibv_post_send(3); IB specification vol. 1, 10.8.6)",
+                self.num(),
+                sends.posted - freed
+            ));
+        }
     }
 
     /// Whether the oldest work request is to be carried out now.

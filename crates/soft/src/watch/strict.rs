@@ -1,0 +1,133 @@
+//! What works here and not on a NIC, where `doorbell run --strict` wants to know of it.
+
+use crate::memory::regions::Regions;
+use crate::say::say;
+use crate::sync::lock;
+use doorbell_transport::Region;
+use doorbell_verbs::{AccessFlags, Sge};
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::sync::{Mutex, OnceLock};
+
+/// `fail` or `warn`; nothing is looked for where it is not set.
+pub(crate) const VARIABLE: &str = "DOORBELL_STRICT";
+
+/// What follows where a program does what would not work on a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strict {
+    /// It is said, and the program is ended by SIGABRT.
+    Fail,
+    /// It is said.
+    Warn,
+}
+
+impl Strict {
+    /// As the environment has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Strict::Fail => "fail",
+            Strict::Warn => "warn",
+        }
+    }
+
+    /// What this process was told.
+    pub(crate) fn own() -> Option<Strict> {
+        static OWN: OnceLock<Option<Strict>> = OnceLock::new();
+        *OWN.get_or_init(|| {
+            let value = std::env::var(VARIABLE).ok()?;
+            [Strict::Fail, Strict::Warn].into_iter().find(|strict| strict.name() == value)
+        })
+    }
+}
+
+/// The program has done what would not work on a NIC.
+#[cold]
+pub(crate) fn violated(what: impl Display) {
+    say(format_args!("strict: {what}"));
+    if Strict::own() == Some(Strict::Fail) {
+        std::process::abort();
+    }
+}
+
+/// Who uses memory regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Holder {
+    /// Send work requests of a QP.
+    Sends(u32),
+    /// RECVs of the receive queue with this index.
+    Recvs(u32),
+}
+
+/// Outstanding work requests by the key of a region that they use.
+static HELD: Mutex<Option<HashMap<(u32, Holder), u32>>> = Mutex::new(None);
+
+/// The regions that an outstanding work request uses, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    keys: Vec<u32>,
+    holder: Holder,
+}
+
+impl Held {
+    pub(crate) fn new(sges: &[Sge], holder: Holder) -> Held {
+        let mut keys: Vec<u32> = sges.iter().filter(|sge| sge.length > 0).map(|sge| sge.lkey).collect();
+        keys.dedup();
+        let mut held = lock(&HELD);
+        let held = held.get_or_insert_default();
+        keys.iter().for_each(|key| *held.entry((*key, holder)).or_default() += 1);
+        Held { keys, holder }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut held = lock(&HELD);
+        let Some(held) = held.as_mut() else { return };
+        for key in &self.keys {
+            if let Some(count) = held.get_mut(&(*key, self.holder)) {
+                *count -= 1;
+                if *count == 0 {
+                    held.remove(&(*key, self.holder));
+                }
+            }
+        }
+    }
+}
+
+/// A region is deregistered.
+pub(crate) fn deregistered(key: u32) {
+    if Strict::own().is_none() {
+        return;
+    }
+    let found = lock(&HELD).as_ref().and_then(|held| {
+        held.iter().find(|((other, _), _)| *other == key).map(|((_, holder), count)| (*holder, *count))
+    });
+    let Some((holder, count)) = found else { return };
+    let who = match holder {
+        Holder::Sends(qpn) => format!("{count} send work requests of QP {qpn:#x}"),
+        Holder::Recvs(index) => format!("{count} RECVs of receive queue {index}"),
+    };
+    violated(format_args!(
+        "the memory region of lkey {key:#x} is deregistered while {who} use it whose completions were not polled \
+         (ibv_dereg_mr(3); IB specification vol. 1, 10.6.7)"
+    ));
+}
+
+/// The lkey, of a protection domain, of a region of all memory: for what a program is not to see yet.
+pub(crate) fn everywhere(
+    regions: &Regions,
+    segment: &crate::memory::segment::Segment,
+    pd: u32,
+) -> Option<u32> {
+    static KEYS: Mutex<Vec<(u32, u32, u32)>> = Mutex::new(Vec::new());
+    // A child of fork(2) has regions of its own.
+    let pid = std::process::id();
+    let mut keys = lock(&KEYS);
+    if let Some((_, _, key)) = keys.iter().find(|known| (known.0, known.1) == (pid, pd)) {
+        return Some(*key);
+    }
+    let region = Region { pd, addr: 0, len: u64::MAX, access: AccessFlags::LOCAL_WRITE };
+    let key = regions.register(segment, region, 0).ok()?;
+    keys.push((pid, pd, key));
+    Some(key)
+}
