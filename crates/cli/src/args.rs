@@ -85,6 +85,12 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "THEN", value_parser = PossibleValuesParser::new(["fail", "warn"]), num_args = 0..=1,
           require_equals = true, default_missing_value = "fail")]
     pub(crate) strict: Option<String>,
+    /// Write posts and completions of all QPs to this file, as a trace that ui.perfetto.dev opens
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Work requests of a process to trace, those posted first [default: 100000]
+    #[arg(long, value_name = "N", requires = "trace", value_parser = operations, allow_negative_numbers = true)]
+    pub(crate) trace_ops: Option<u64>,
     /// Profile of the NIC that statistics are for [default: that of --as, else cib]
     #[arg(long)]
     pub(crate) profile: Option<String>,

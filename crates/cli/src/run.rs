@@ -8,6 +8,9 @@ use doorbell_soft::launch::{BadFaults, Launch, LaunchError, Link, Stats, Strict}
 /// The profile that statistics are for, unless one is given here or by `--as`.
 const USUAL_PROFILE: &str = "cib";
 
+/// Work requests of a process that are traced, unless it is said of how many.
+const USUAL_TRACE: u64 = 100_000;
+
 /// The seed of faults, unless one is given.
 const USUAL_SEED: u64 = 1;
 
@@ -39,6 +42,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         fabric: args.fabric,
         quiet: args.quiet,
         faults,
+        trace: args.trace.map(|path| (path, args.trace_ops.unwrap_or(USUAL_TRACE))),
         strict: args.strict.map(|then| if then == "warn" { Strict::Warn } else { Strict::Fail }),
         stats,
     };

@@ -12,6 +12,7 @@ pub use crate::watch::strict::Strict;
 use crate::counts::board::{self, Board};
 use crate::counts::process::ProcessCounts;
 use crate::watch::faults::{FAULTS_VARIABLE, SEED_VARIABLE};
+use crate::watch::trace;
 use monitor::Monitor;
 
 use std::ffi::{OsStr, OsString};
@@ -55,6 +56,8 @@ pub struct Launch {
     pub faults: Option<(Faults, u64)>,
     /// What follows where the program does what would not work on a NIC; without it, nothing.
     pub strict: Option<Strict>,
+    /// A file for posts and completions, and of how many work requests of each process.
+    pub trace: Option<(PathBuf, u64)>,
     /// What to count, and for which NIC.
     pub stats: Option<Stats>,
 }
@@ -80,6 +83,14 @@ pub enum LaunchError {
     /// The profile.
     #[error(transparent)]
     Profile(#[from] doorbell_nic::ProfileError),
+    /// The file for the trace.
+    #[error("cannot write the trace to {}: {cause}", path.display())]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        cause: std::io::Error,
+    },
     /// Nobody can count beside the program.
     #[error("cannot count what the program posts: {0}")]
     Counting(std::io::Error),
@@ -147,6 +158,11 @@ impl Launch {
         }
         if let Some(strict) = self.strict {
             command.env(crate::watch::strict::VARIABLE, strict.name());
+        }
+        if let Some((path, most)) = &self.trace {
+            let begun = trace::begin(path, *most)
+                .map_err(|cause| LaunchError::Trace { path: path.clone(), cause })?;
+            command.env(trace::VARIABLE, begun);
         }
         if let Some(stats) = &self.stats {
             stats.set(&mut command)?;

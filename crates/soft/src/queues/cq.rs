@@ -550,7 +550,7 @@ impl State {
         if let Some(user) = self.users.get(&own.wc.qp_num) {
             user.freed.fetch_max(own.sends, Relaxed);
             if let Some(flights) = &user.flights {
-                flights.polled(own.sends, own.wc.status == 0);
+                flights.polled(own.sends, own.wc.status, own.wc.byte_len);
             }
         }
         *to = own.wc;

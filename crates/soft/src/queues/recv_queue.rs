@@ -13,7 +13,7 @@ use crate::engine::diagnosis::of_sge;
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
-use crate::memory::cause::Memory;
+use crate::memory::cause::{Memory, status_name};
 use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
 use crate::memory::transfer::copy_short;
@@ -26,7 +26,9 @@ use crate::rings::recvs::{
 use crate::sync::Anew;
 use crate::sync::biased::Biased;
 use crate::watch::strict::{Held, Holder, Strict, violated};
-use doorbell_verbs::{AccessFlags, Sge};
+use crate::watch::trace::{self, Slice};
+use doorbell_abi::CEnum;
+use doorbell_verbs::{AccessFlags, Sge, WcStatus};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use std::time::{Duration, Instant};
@@ -96,8 +98,13 @@ struct State {
     /// Since when the next RECV is seen begun and not ended.
     begun: Option<(u64, Instant)>,
     cache: RegionCache,
-    /// The regions that the RECV of each slot uses, in strict mode.
-    held: Option<Vec<Option<Held>>>,
+    /// What is wanted of the RECV of each slot: the regions that it uses, in strict mode, and its slice of a trace.
+    watched: Option<Vec<(Option<Held>, Option<Slice>)>>,
+}
+
+/// Whether somebody wants to know of each RECV.
+fn is_watched() -> bool {
+    Strict::own().is_some() || trace::is_wanted()
 }
 
 /// Where a queue lies in the segment.
@@ -239,7 +246,7 @@ impl State {
             late: Vec::new(),
             begun: None,
             cache: RegionCache::default(),
-            held: Strict::own().map(|_| (0..capacity).map(|_| None).collect()),
+            watched: is_watched().then(|| (0..capacity).map(|_| (None, None)).collect()),
         }
     }
 
@@ -349,11 +356,25 @@ impl RecvQueue {
         let first = index as usize * self.max_sge as usize;
         state.sges[first..first + sges.len()].copy_from_slice(sges);
         state.outstanding += 1;
-        if let Some(held) = &mut state.held {
-            self.check_strictly(wr_id, sges);
-            held[index as usize] = Some(Held::new(sges, Holder::Recvs(self.index)));
+        if let Some(watched) = &mut state.watched {
+            watched[index as usize] = self.watch(wr_id, sges);
         }
         self.offer(state, index)
+    }
+
+    /// What is wanted of a RECV that is posted.
+    #[cold]
+    fn watch(&self, wr_id: u64, sges: &[Sge]) -> (Option<Held>, Option<Slice>) {
+        let held = Strict::own().map(|_| {
+            self.check_strictly(wr_id, sges);
+            Held::new(sges, Holder::Recvs(self.index))
+        });
+        let track = match self.index.checked_sub(QPS as u32) {
+            Some(srq) => format!("SRQ {srq} RECVs"),
+            None => format!("QP {:#x} RECVs", qp_num(self.process.slot, self.index)),
+        };
+        let room: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
+        (held, Slice::begin(track, "RECV", wr_id, &format!("\"room\":{room}")))
     }
 
     /// In strict mode, whether a RECV may use all of its memory; else that is seen of what is used.
@@ -560,6 +581,11 @@ impl RecvQueue {
             place(&self.process.regions, self.pd, &mut state.cache, sges, &carried)
         };
         let wr_id = state.entries[index as usize].wr_id;
+        if let Some(watched) = &mut state.watched
+            && let Some(slice) = watched[index as usize].1.take()
+        {
+            slice.end(status_name(WcStatus::from_c(done.status.into()).unwrap_or_default()), done.byte_len);
+        }
         reach(Point::Taking);
         self.release(state, index);
         Taken { wr_id, done, placed }
@@ -569,8 +595,8 @@ impl RecvQueue {
     fn release(&self, state: &mut State, index: u32) {
         state.entries[index as usize].position = 0;
         state.outstanding -= 1;
-        if let Some(held) = &mut state.held {
-            held[index as usize] = None;
+        if let Some(watched) = &mut state.watched {
+            watched[index as usize] = (None, None);
         }
         if self.senders != Senders::One {
             state.free.push_back(index);

@@ -4,8 +4,11 @@
 //! sooner, as it may on a NIC.
 
 use super::strict::{Held, Strict};
+use super::trace::{self, Slice};
+use crate::memory::cause::status_name;
 use crate::sync::lock;
-use doorbell_verbs::Sge;
+use doorbell_abi::CEnum;
+use doorbell_verbs::{Sge, WcStatus};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
@@ -20,6 +23,7 @@ pub(crate) struct Flight {
     /// The regions that it uses.
     pub(crate) _held: Option<Held>,
     pub(crate) awaited: Option<Awaited>,
+    pub(crate) slice: Option<Slice>,
 }
 
 /// A result that is not to be seen yet.
@@ -66,7 +70,7 @@ pub(crate) struct Flights(Mutex<VecDeque<Flight>>);
 impl Flights {
     /// Those of a new QP, where they are wanted.
     pub(crate) fn wanted() -> Option<Flights> {
-        Strict::own().map(|_| Flights::default())
+        (Strict::own().is_some() || trace::is_wanted()).then(Flights::default)
     }
 
     pub(crate) fn posted(&self, flight: Flight) {
@@ -74,12 +78,18 @@ impl Flights {
     }
 
     /// The completion of one is polled; those before it are complete with it.
-    pub(crate) fn polled(&self, number: u64, success: bool) {
+    pub(crate) fn polled(&self, number: u64, status: u32, bytes: u32) {
+        let success = status == 0;
         let mut flights = lock(&self.0);
         while flights.front().is_some_and(|flight| flight.number <= number) {
             let Some(flight) = flights.pop_front() else { return };
             if let Some(awaited) = flight.awaited.filter(|_| success || flight.number < number) {
                 awaited.arrive();
+            }
+            if let Some(slice) = flight.slice {
+                let is_it = flight.number == number;
+                let status = WcStatus::from_c(status).filter(|_| is_it).unwrap_or_default();
+                slice.end(status_name(status), bytes);
             }
         }
     }

@@ -6,9 +6,11 @@ pub(crate) mod faults;
 pub(crate) mod flights;
 pub(crate) mod port;
 pub(crate) mod strict;
+pub(crate) mod trace;
 
 use crate::counts::qp::QpCounter;
 use crate::say::say;
+use doorbell_verbs::QpType;
 use faults::QpFaults;
 use strict::Strict;
 
@@ -18,6 +20,16 @@ pub(crate) struct Watch {
     pub(crate) counts: Option<Box<QpCounter>>,
     pub(crate) faults: Option<QpFaults>,
     pub(crate) strict: Option<QpStrict>,
+    pub(crate) traced: Option<QpTraced>,
+}
+
+/// What is to be traced of the list being posted.
+#[derive(Debug)]
+pub(crate) struct QpTraced {
+    /// The QP's track.
+    pub(crate) track: String,
+    /// Work requests of the list.
+    pub(crate) list: u32,
 }
 
 /// What strict mode has to remember of a QP.
@@ -33,10 +45,15 @@ pub(crate) struct QpStrict {
 
 impl Watch {
     /// That of a new QP; `None` where nothing is wanted.
-    pub(crate) fn new(counts: Option<QpCounter>) -> Option<Box<Watch>> {
+    pub(crate) fn new(num: u32, qp_type: QpType, counts: Option<QpCounter>) -> Option<Box<Watch>> {
         let strict = Strict::own().map(|_| QpStrict::default());
-        let watch = Watch { counts: counts.map(Box::new), faults: QpFaults::wanted(), strict };
-        let is_any = watch.counts.is_some() || watch.faults.is_some() || watch.strict.is_some();
+        let track = format!("QP {num:#x} {qp_type} sends");
+        let traced = trace::is_wanted().then_some(QpTraced { track, list: 0 });
+        let watch = Watch { counts: counts.map(Box::new), faults: QpFaults::wanted(), strict, traced };
+        let is_any = watch.counts.is_some()
+            || watch.faults.is_some()
+            || watch.strict.is_some()
+            || watch.traced.is_some();
         is_any.then(|| Box::new(watch))
     }
 
@@ -70,6 +87,10 @@ impl Watch {
     pub(crate) fn list_ends(&mut self, peer: u32) {
         if let Some(counts) = &mut self.counts {
             counts.list_ends(peer);
+        }
+        if let Some(traced) = self.traced.as_mut().filter(|traced| traced.list > 0) {
+            trace::instant(&traced.track, "doorbell", &format!("\"wqes\":{}", traced.list));
+            traced.list = 0;
         }
     }
 }

@@ -182,7 +182,7 @@ impl Qp {
                 queue: VecDeque::new(),
                 wait: None,
                 scratch: Scratch::default(),
-                watch: Watch::new(posts),
+                watch: Watch::new(num, parts.qp_type, posts),
             }),
             events: Events::default(),
         }))

@@ -13,6 +13,7 @@ use crate::watch::faults::{QpFaults, Verdict};
 use crate::watch::flights::{Awaited, Flight};
 use crate::watch::port;
 use crate::watch::strict::{self, Held, Holder, violated};
+use crate::watch::trace::Slice;
 use doorbell_abi::CEnum;
 use doorbell_transport::{is_signaled, local_rights, takes_requests};
 use doorbell_verbs::{QpState, QpType, SendFlags, SendWr, Sge, WcStatus};
@@ -41,8 +42,18 @@ impl Qp {
             let signaled = is_signaled(WcStatus::Success, wr.flags, self.sq_sig_all);
             counts.posted(wr, request.len, request.inline.is_some(), signaled, outstanding);
         }
+        let slice = watch.traced.as_mut().and_then(|traced| {
+            traced.list += 1;
+            let (wr, number, bytes) = (&request.wr, request.number, request.len);
+            let signaled = is_signaled(WcStatus::Success, wr.flags, self.sq_sig_all);
+            let args = format!("\"number\":{number},\"bytes\":{bytes},\"signaled\":{signaled}");
+            Slice::begin(traced.track.clone(), opcode_name(wr.op.opcode()), wr.wr_id, &args)
+        });
         if watch.strict.is_some() {
-            return self.post_strictly(sends, request);
+            return self.post_strictly(sends, request, slice);
+        }
+        if let Some(flights) = self.share.flights.as_ref().filter(|_| slice.is_some()) {
+            flights.posted(Flight { number: request.number, _held: None, awaited: None, slice });
         }
         self.post_to_faults(sends, request)
     }
@@ -60,7 +71,7 @@ impl Qp {
     }
 
     /// The same in strict mode.
-    fn post_strictly(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
+    fn post_strictly(&self, sends: &mut Sends, request: &Request<'_>, slice: Option<Slice>) -> bool {
         let (wr, number) = (&request.wr, request.number);
         let opcode = wr.op.opcode();
         let has_lkeys = request.inline.is_none() && !wr.flags.contains(SendFlags::INLINE);
@@ -91,13 +102,13 @@ impl Qp {
             false => None,
         };
         let Some(lkey) = everywhere else {
-            flights.posted(Flight { number, _held, awaited: None });
+            flights.posted(Flight { number, _held, awaited: None, slice });
             return self.post_to_faults(sends, request);
         };
         // SAFETY: buffers of the program's that it has registered to be written, and says are there for the result.
         let mut awaited = unsafe { Awaited::new(sges, request.len) };
         let instead = [Sge { addr: awaited.place(), length: request.len, lkey }];
-        flights.posted(Flight { number, _held, awaited: Some(awaited) });
+        flights.posted(Flight { number, _held, awaited: Some(awaited), slice });
         let request = Request { wr: SendWr { sg_list: &instead, ..*wr }, ..*request };
         if !self.post_to_faults(sends, &request) {
             while !self.try_post(sends, &request) {
@@ -134,7 +145,7 @@ impl Qp {
         if own > there {
             violated(format_args!(
                 "QP {:#x} may have {own} READs and atomics outstanding (max_rd_atomic), and QP {dest_qpn:#x} has room for {there} \
-                 (max_dest_rd_atomic): a NIC refuses those beyond (ibv_modify_qp(3); IB specification vol. 1, 9.7.4.1)",
+                 (max_dest_rd_atomic): a NIC refuses those beyond (ibv_modify_qp(3))",
                 self.num()
             ));
         }
@@ -148,7 +159,7 @@ impl Qp {
         if strict.is_some_and(|strict| strict.signaled <= freed) {
             violated(format_args!(
                 "the send queue of QP {:#x} is full with {} work requests of which none is signalled: no completion will ever \
-                 make room (ibv_post_send(3); IB specification vol. 1, 10.8.6)",
+                 make room (ibv_post_send(3))",
                 self.num(),
                 sends.posted - freed
             ));

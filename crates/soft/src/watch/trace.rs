@@ -1,0 +1,173 @@
+//! Posts and completions as a trace that ui.perfetto.dev opens: events of its JSON format, a line each, put at the end of
+//! one file by all processes of a run as they happen. That format needs no end, so that a program may end as it likes.
+
+use crate::say::say;
+use crate::sync::lock;
+use std::fmt::{Display, Write as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use std::sync::{Mutex, OnceLock};
+
+/// The file, behind the time at which its run began and how many work requests of a process are traced, as
+/// `nanoseconds:number:file`.
+pub(crate) const VARIABLE: &str = "DOORBELL_TRACE";
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a struct of ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Begins a file; returns what [`VARIABLE`] is to hold.
+pub(crate) fn begin(path: &Path, most: u64) -> io::Result<String> {
+    File::create(path)?.write_all(b"[\n")?;
+    Ok(format!("{}:{most}:{}", now(), std::path::absolute(path)?.display()))
+}
+
+struct Tracer {
+    file: File,
+    since: u64,
+    most: u64,
+}
+
+fn tracer() -> Option<&'static Tracer> {
+    static TRACER: OnceLock<Option<Tracer>> = OnceLock::new();
+    let open = || {
+        let value = std::env::var(VARIABLE).ok()?;
+        let mut parts = value.splitn(3, ':');
+        let (since, most) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let file = OpenOptions::new().append(true).open(parts.next()?);
+        let file = file.inspect_err(|error| say(format_args!("nothing is traced: {error}"))).ok()?;
+        Some(Tracer { file, since, most })
+    };
+    TRACER.get_or_init(open).as_ref()
+}
+
+/// Whether posts and completions are traced.
+pub(crate) fn is_wanted() -> bool {
+    tracer().is_some()
+}
+
+/// Work requests that this process has traced, or would have.
+static TRACED: AtomicU64 = AtomicU64::new(0);
+/// Process whose name stands in the file.
+static NAMED: AtomicU32 = AtomicU32::new(0);
+
+impl Tracer {
+    /// Puts an event of this process there: `rest` is its fields behind process and time.
+    fn put(&self, kind: char, track: &str, name: &str, rest: &str) {
+        let pid = std::process::id();
+        let mut line = String::new();
+        if NAMED.swap(pid, Relaxed) != pid {
+            let program = std::env::current_exe().unwrap_or_default();
+            let program = program.file_name().unwrap_or_default().to_string_lossy();
+            let name = serde_json::Value::from(format!("{program} {pid}"));
+            let _ =
+                writeln!(line, r#"{{"ph":"M","name":"process_name","pid":{pid},"args":{{"name":{name}}}}},"#);
+        }
+        let ns = now().saturating_sub(self.since);
+        // Names are ours, and need no escaping; writing to a string does not fail.
+        let _ = writeln!(
+            line,
+            r#"{{"ph":"{kind}","cat":"{track}","name":"{name}","pid":{pid},"ts":{}.{:03}{rest}}},"#,
+            ns / 1000,
+            ns % 1000
+        );
+        // In one piece, at the file's end, wherever other processes are. Nobody is told where the disk is full.
+        let _ = (&self.file).write_all(line.as_bytes());
+    }
+}
+
+/// A work request from its post on. It ends when its completion is polled, or with its queue.
+#[derive(Debug)]
+pub(crate) struct Slice {
+    track: String,
+    name: &'static str,
+    id: u64,
+    end: Option<String>,
+}
+
+impl Slice {
+    /// Begins one, of a queue; `None` where so many were traced as are to be.
+    pub(crate) fn begin(track: String, name: &'static str, wr_id: u64, args: &str) -> Option<Slice> {
+        let tracer = tracer()?;
+        let id = TRACED.fetch_add(1, Relaxed);
+        if id >= tracer.most {
+            if id == tracer.most {
+                say(format_args!(
+                    "the trace ends: process {} has posted {id} work requests",
+                    std::process::id()
+                ));
+            }
+            return None;
+        }
+        tracer.put(
+            'b',
+            &track,
+            name,
+            &format!(r#","id":"{}.{id}","args":{{"wr_id":{wr_id},{args}}}"#, std::process::id()),
+        );
+        Some(Slice { track, name, id, end: None })
+    }
+
+    /// Ends it, as its completion says.
+    pub(crate) fn end(mut self, status: impl Display, bytes: u32) {
+        self.end = Some(format!(r#""status":"{status}","byte_len":{bytes}"#));
+    }
+
+    /// An event in the middle of it.
+    fn instant(&self, name: &str) {
+        instant(&self.track, name, "");
+    }
+}
+
+impl Drop for Slice {
+    fn drop(&mut self) {
+        let Some(tracer) = tracer() else { return };
+        let args = self.end.take().unwrap_or(r#""status":"never polled""#.into());
+        if args.contains("_ERR\"") {
+            self.instant("error");
+        }
+        tracer.put(
+            'e',
+            &self.track,
+            self.name,
+            &format!(r#","id":"{}.{}","args":{{{args}}}"#, std::process::id(), self.id),
+        );
+    }
+}
+
+/// Something that happens on a track at once.
+pub(crate) fn instant(track: &str, name: &str, args: &str) {
+    if let Some(tracer) = tracer().filter(|tracer| TRACED.load(Relaxed) <= tracer.most) {
+        let tid = lock(&TRACKS).number(track);
+        tracer.put('i', track, name, &format!(r#","s":"t","tid":{tid},"args":{{{args}}}"#));
+    }
+}
+
+static TRACKS: Mutex<Tracks> = Mutex::new(Tracks(Vec::new()));
+
+/// Tracks of instants, which have numbers.
+struct Tracks(Vec<(u32, String)>);
+
+impl Tracks {
+    fn number(&mut self, track: &str) -> usize {
+        let pid = std::process::id();
+        let known = self.0.iter().position(|(of, name)| *of == pid && name == track);
+        known.unwrap_or_else(|| {
+            self.0.push((pid, track.to_owned()));
+            let tid = self.0.len();
+            if let Some(tracer) = tracer() {
+                let line = format!(
+                    "{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{pid},\"tid\":{tid},\"args\":{{\"name\":\"{track}\"}}}},\n"
+                );
+                let _ = (&tracer.file).write_all(line.as_bytes());
+            }
+            tid - 1
+        }) + 1
+    }
+}
