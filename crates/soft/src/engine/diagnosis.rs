@@ -83,7 +83,7 @@ impl There<'_> {
     fn region(&self, key: u32) -> Option<Place> {
         match self.owner {
             Owner::This => self.process.regions.find(key),
-            Owner::Peer(_) => find_in(self.segment, key),
+            Owner::Peer(_) => find_in(self.segment, key).ok().flatten(),
         }
     }
 

@@ -131,9 +131,9 @@ impl Requester {
 
     /// What becomes of a SEND that has taken a RECV whose completion there was no room for.
     #[cold]
-    pub(crate) fn found_cq_full(&self, scratch: &Scratch, dest_qpn: u32) -> Outcome {
+    pub(crate) fn found_cq_full(&self, scratch: &Scratch, dest_qpn: u32, request: &Request<'_>) -> Outcome {
         match self.responder(scratch.peer.as_deref(), dest_qpn, false) {
-            Some(responder) => self.conclude(&responder, Refusal::CqFull),
+            Some(responder) => self.conclude(&responder, Refusal::CqFull, request),
             None => self.silence(),
         }
     }

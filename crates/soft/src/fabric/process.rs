@@ -11,7 +11,7 @@ use crate::memory::segment::{Heap, Segment};
 use crate::path::Paths;
 use crate::point::{Point, reach};
 use crate::sync::{Anew, lock};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
@@ -37,6 +37,8 @@ pub(crate) struct Process {
     registry: Registry,
     /// Taken by who meets a peer, so that nobody else meets it too.
     meeting: Mutex<()>,
+    /// The process that was met last in each slot.
+    met: Mutex<HashMap<u32, u32>>,
 }
 
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
@@ -82,6 +84,7 @@ impl Process {
             claimer,
             registry,
             meeting: Mutex::default(),
+            met: Mutex::default(),
         })
     }
 
@@ -111,6 +114,7 @@ impl Process {
             Ok(peer) => {
                 let peer = Arc::new(peer?);
                 reach(Point::PeerOpened);
+                lock(&self.met).insert(slot, peer.member.pid);
                 self.progress.watch(peer.clone());
                 Some(peer)
             }
@@ -138,7 +142,7 @@ impl Process {
             return Some(std::process::id());
         }
         let slot = slot_of(qpn);
-        let met = lock(&self.peers).get(&slot).map(|peer| peer.member.pid);
+        let met = lock(&self.met).get(&slot).copied();
         met.or_else(|| self.registry.find(slot).ok().flatten().map(|member| member.pid))
     }
 

@@ -11,7 +11,7 @@ use crate::path::Paths;
 use crate::queues::cq::Own;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
-use doorbell_verbs::{QpState, SendFlags, SendWr, WcOpcode, WcStatus};
+use doorbell_verbs::{QpState, SendFlags, SendOp, SendWr, WcOpcode, WcStatus};
 use std::time::Instant;
 
 impl Qp {
@@ -107,9 +107,12 @@ impl Qp {
     #[cold]
     pub(super) fn send_met_full_cq(&self, sends: &mut Sends, wr_id: u64, len: u32, flags: SendFlags) {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
-        let outcome = self.requester.found_cq_full(&sends.scratch, dest_qpn);
+        let wr = SendWr { flags, ..SendWr::new(wr_id, SendOp::Send, &[]) };
+        let request = Request { wr, len, inline: None, number: sends.posted };
+        let outcome = self.requester.found_cq_full(&sends.scratch, dest_qpn, &request);
         // Nobody is silent who has taken a message.
         let status = sends.status(outcome).unwrap_or(WcStatus::RemOpErr);
+        self.tell_failure(sends, &request, status);
         if is_signaled(status, flags, self.sq_sig_all) {
             self.push(wr_id, WcOpcode::Send, len, sends.posted, status);
         }
