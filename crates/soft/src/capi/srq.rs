@@ -96,6 +96,7 @@ pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
         object.events.wait_for_all();
         pd(object.base.pd).uses.end();
         let number = object.base.handle;
+        srq(pointer).rq.end_watch();
         drop(Box::from_raw(pointer.cast::<SrqObject>()));
         owner.process.srq_numbers.give_back(number);
     }

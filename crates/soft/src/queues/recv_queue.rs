@@ -717,6 +717,13 @@ impl RecvQueue {
         }
     }
 
+    /// The program ends the queue: nothing is wanted of its RECVs any more, whoever else still has it for a moment.
+    pub(crate) fn end_watch(&self) {
+        if let Some(watched) = &mut self.state.lock().watched {
+            watched.iter_mut().for_each(|slot| *slot = (None, None));
+        }
+    }
+
     /// Forgets all RECVs; the QP is reset.
     pub(crate) fn clear(&self) -> Result<(), Errno> {
         let mut state = self.state.lock();
