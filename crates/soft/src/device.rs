@@ -3,6 +3,7 @@
 use crate::identity::Identity;
 use crate::memory::records::{CQS, MRS, QP_INDICES, QPS, RQS};
 use crate::memory::regions::MAX_PD;
+use crate::say::say;
 use doorbell_abi::{CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
 use doorbell_transport::MAX_MESSAGE_BYTES;
 use doorbell_verbs::{Gid, LinkLayer, Mtu};
@@ -94,7 +95,7 @@ pub(crate) fn link_layer() -> LinkLayer {
         Ok("roce") => LinkLayer::Ethernet,
         Err(_) | Ok("ib") => LinkLayer::Infiniband,
         Ok(other) => {
-            eprintln!("doorbell: {LINK_VARIABLE} is {other:?}, must be ib or roce; the port is InfiniBand");
+            say(format_args!("{LINK_VARIABLE} is {other:?}, must be ib or roce; the port is InfiniBand"));
             LinkLayer::Infiniband
         }
     })
@@ -105,9 +106,12 @@ fn id() -> (u32, u32) {
     static ID: OnceLock<(u32, u32)> = OnceLock::new();
     *ID.get_or_init(|| {
         let Ok(text) = std::env::var(ID_VARIABLE) else { return OWN_ID };
-        let told = text.split_once(':').and_then(|(vendor, part)| Some((vendor.parse().ok()?, part.parse().ok()?)));
+        let told =
+            text.split_once(':').and_then(|(vendor, part)| Some((vendor.parse().ok()?, part.parse().ok()?)));
         told.unwrap_or_else(|| {
-            eprintln!("doorbell: {ID_VARIABLE} is {text:?}, must be two numbers as 713:4113; the device says what it is");
+            say(format_args!(
+                "{ID_VARIABLE} is {text:?}, must be two numbers as 713:4113; the device says what it is"
+            ));
             OWN_ID
         })
     })

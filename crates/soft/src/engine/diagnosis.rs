@@ -165,11 +165,8 @@ pub(crate) fn nowhere(path: &AhAttr) -> Cause {
 
 /// Why nobody answers a request whose path leads to this fabric's port.
 pub(crate) fn silent(process: &'static Process, sent: &Unanswered) -> Cause {
-    if process.is_own(sent.dest_qpn) {
-        return deaf(process.segment, sent);
-    }
-    if let Some(peer) = process.peer(sent.dest_qpn) {
-        return deaf(&peer.segment, sent);
+    if let Some(cause) = process.look_at(sent.dest_qpn, |segment| Some(deaf(segment, sent))) {
+        return cause;
     }
     match process.last_seen(sent.dest_qpn) {
         Some(pid) if process.has_peer(sent.dest_qpn) => Cause::of(Check::OutOfReach, pid.into()),

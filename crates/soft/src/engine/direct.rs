@@ -65,7 +65,7 @@ struct Far {
     sequence: u32,
 }
 
-/// A region that WRITEs of this QP may use.
+/// A region that messages of this QP may use.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     /// 0 where none is known.

@@ -34,7 +34,7 @@ pub(crate) struct Scratch {
     pub(crate) batch: Batch,
     /// The process that the connected peer, or the last datagram's destination, is of.
     pub(crate) peer: Option<Arc<Peer>>,
-    /// The connected peer, where the last WRITE went there and may have gone the short way.
+    /// The connected responder, where it took the last WRITE or SEND.
     direct: Option<Direct>,
 }
 

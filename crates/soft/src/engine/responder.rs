@@ -33,8 +33,6 @@ use std::sync::atomic::Ordering::*;
 const EVENT_QP_REQ_ERR: u32 = 2;
 const EVENT_QP_ACCESS_ERR: u32 = 3;
 const EVENT_QP_LAST_WQE_REACHED: u32 = 16;
-/// `IBV_EVENT_QP_FATAL`.
-const EVENT_QP_FATAL: u32 = 1;
 
 /// What was found last: regions of this process, and those of peers that are mapped here.
 #[derive(Debug, Default)]
@@ -339,13 +337,10 @@ impl Responder<'_> {
             NoRecv::Nonsense => Refusal::Silence,
         })?;
         // The CQ of a lane is full where there is no room for what is in the slots.
-        if self.qp.lane.load(Relaxed) != 0 {
+        if front.is_beyond_lane(self.qp, self.segment) {
             let cq = self.qp.cq.load(Relaxed);
-            let record = self.segment.cq(cq as usize).ok_or(Refusal::Silence)?;
-            if slots.is_full(front.position, record.cqe.load(Relaxed)) {
-                overrun(self.owner, record, cq);
-                return Err(Refusal::CqFull);
-            }
+            overrun(self.owner, self.segment.cq(cq as usize).ok_or(Refusal::Silence)?, cq);
+            return Err(Refusal::CqFull);
         }
         Ok(front)
     }
@@ -438,14 +433,10 @@ impl Responder<'_> {
         let imm = wr.op.imm();
         let solicited = if wr.flags.contains(SendFlags::SOLICITED) { SOLICITED } else { 0 };
         RecvDone {
-            qpn: self.qpn,
-            generation: self.generation,
-            status: WcStatus::Success.to_c() as u8,
-            opcode: WcOpcode::Recv.to_c() as u8,
             imm: imm.unwrap_or(0).to_be(),
             flags: solicited | if imm.is_some() { IBV_WC_WITH_IMM as u8 } else { 0 },
             src_qp: if message.qp_type == QpType::Ud { message.from } else { 0 },
-            ..RecvDone::default()
+            ..RecvDone::of_send(self.qpn, self.generation)
         }
     }
 

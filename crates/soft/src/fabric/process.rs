@@ -10,6 +10,7 @@ use crate::memory::regions::{PdNumbers, Regions};
 use crate::memory::segment::{Heap, Segment};
 use crate::path::Paths;
 use crate::point::{Point, reach};
+use crate::say::say;
 use crate::sync::{Anew, lock};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -61,7 +62,7 @@ impl Process {
     fn new() -> Result<Process, Errno> {
         prepare();
         let explain = |error: std::io::Error| {
-            eprintln!("doorbell: this process cannot use the software NIC: {error}");
+            say(format_args!("this process cannot use the software NIC: {error}"));
             Errno::from(error)
         };
         let own = crate::memory::arena::own().map_err(explain)?;
@@ -130,6 +131,11 @@ impl Process {
         slot_of(qpn) == self.slot
     }
 
+    /// Looks at the segment of the process that a QP number belongs to; `None` where that cannot be reached either.
+    pub(crate) fn look_at<T>(&'static self, qpn: u32, look: impl FnOnce(&Segment) -> Option<T>) -> Option<T> {
+        if self.is_own(qpn) { look(self.segment) } else { look(&self.peer(qpn)?.segment) }
+    }
+
     /// Whether a process has the slot that a QP number belongs to, and runs.
     pub(crate) fn has_peer(&self, qpn: u32) -> bool {
         let member = self.registry.find(slot_of(qpn)).ok().flatten();
@@ -179,9 +185,9 @@ pub(crate) fn say_unreachable(qpn: u32, error: &std::io::Error) {
             }
             _ => "",
         };
-        eprintln!(
-            "doorbell: the process of QP {qpn:#x} cannot be reached, and what is sent to it is not received: {error}{hint}"
-        );
+        say(format_args!(
+            "the process of QP {qpn:#x} cannot be reached, and what is sent to it is not received: {error}{hint}"
+        ));
     }
 }
 

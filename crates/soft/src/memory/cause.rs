@@ -78,7 +78,7 @@ pub(crate) enum Check {
 }
 
 /// The checks whose number is their place here, behind 0 for none and those of keys.
-const PLAIN: [Check; 21] = [
+const PLAIN: [Check; 22] = [
     Check::Changed,
     Check::NotEnabled,
     Check::NoResources,
@@ -100,11 +100,11 @@ const PLAIN: [Check; 21] = [
     Check::Lost,
     Check::Feigned,
     Check::PortDown,
+    Check::Killed,
 ];
 const MEMORIES: [Memory; 3] = [Memory::Local, Memory::Remote, Memory::Recv];
 const KEYS: [KeyError; 4] =
     [KeyError::Unknown, KeyError::ProtectionDomain, KeyError::Bounds, KeyError::Rights];
-const KILLED: u32 = 31;
 const KEYS_AT: u32 = 32;
 const THERE_AT: u32 = 48;
 
@@ -118,7 +118,6 @@ impl Check {
                 KEYS_AT + 4 * place(&MEMORIES, memory) + error
             }
             Check::NotThere(memory) => THERE_AT + place(&MEMORIES, memory),
-            Check::Killed => KILLED,
             plain => 1 + PLAIN.iter().position(|other| *other == plain).unwrap_or(0) as u32,
         }
     }
@@ -127,7 +126,6 @@ impl Check {
         let memory = |n: u32| MEMORIES.get(n as usize).copied();
         match word {
             0 => None,
-            KILLED => Some(Check::Killed),
             KEYS_AT..THERE_AT => {
                 let at = word - KEYS_AT;
                 Some(Check::Key(memory(at / 4)?, KEYS[at as usize % 4]))
@@ -353,7 +351,7 @@ mod tests {
     fn a_cause_survives_its_record() {
         let keys = MEMORIES.into_iter().flat_map(|memory| KEYS.map(|error| Check::Key(memory, error)));
         let there = MEMORIES.map(Check::NotThere);
-        let all: Vec<Check> = PLAIN.into_iter().chain([Check::Killed]).chain(keys).chain(there).collect();
+        let all: Vec<Check> = PLAIN.into_iter().chain(keys).chain(there).collect();
         let record = CauseRecord::default();
         assert_eq!(record.read(), None);
         for check in all {

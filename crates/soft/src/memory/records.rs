@@ -269,6 +269,9 @@ pub(crate) struct CqRing {
     pub(crate) head_seen: AtomicU64,
 }
 
+/// `IBV_EVENT_QP_FATAL`.
+pub(crate) const EVENT_QP_FATAL: u32 = 1;
+
 /// An asynchronous event as it goes through the pipe.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //! processes by process_vm_writev(2) and process_vm_readv(2).
 
 use crate::point::{Point, reach};
+use crate::say::say;
 use doorbell_transport::AtomicOp;
 use libc::iovec;
 use std::mem::{align_of, offset_of, size_of};
@@ -303,10 +304,10 @@ fn refusal(error: std::io::Error) -> Unreachable {
         Some(libc::EPERM) => {
             static ONCE: std::sync::Once = std::sync::Once::new();
             ONCE.call_once(|| {
-                eprintln!(
-                    "doorbell: the kernel does not let this process at another's memory (process_vm_writev: {error}); \
+                say(format_args!(
+                    "the kernel does not let this process at another's memory (process_vm_writev: {error}); \
                      run both as the same user, without setuid, and with Yama's ptrace_scope at most 1"
-                );
+                ));
             });
             Unreachable::Memory
         }

@@ -463,8 +463,7 @@ impl RecvDone {
 
     /// An error.
     pub(crate) fn failed(qpn: u32, generation: u32, status: WcStatus) -> RecvDone {
-        let opcode = WcOpcode::Recv.to_c() as u8;
-        RecvDone { qpn, generation, status: status.to_c() as u8, opcode, ..RecvDone::default() }
+        RecvDone { status: status.to_c() as u8, ..RecvDone::of_send(qpn, generation) }
     }
 
     #[inline]

@@ -14,6 +14,7 @@ pub use report::Report;
 pub use together::Together;
 
 use crate::counts::{self, process::ProcessCounts};
+use crate::say::say;
 use doorbell_nic::{Profile, ProfileError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -67,11 +68,11 @@ impl Stats {
     /// Tells what a process has counted.
     pub(crate) fn tell(&self, counts: &ProcessCounts<'_>) {
         if counts.is_incomplete() {
-            return eprintln!("doorbell: no statistics: more was posted than there is room to count");
+            return say("no statistics: more was posted than there is room to count");
         }
         let profile = match Profile::named_or_file(&self.profile) {
             Ok(profile) => profile,
-            Err(error) => return eprintln!("doorbell: no statistics: {error}"),
+            Err(error) => return say(format_args!("no statistics: {error}")),
         };
         let report = Report::new(&self.profile, &profile, counts);
         if self.print {
@@ -81,7 +82,7 @@ impl Stats {
         if let Some(path) = &self.json
             && let Err(error) = write_json(path, counts.pid(), &report)
         {
-            eprintln!("doorbell: cannot write {}: {error}", path.display());
+            say(format_args!("cannot write {}: {error}", path.display()));
         }
         counts.set_told();
     }
@@ -101,7 +102,7 @@ impl Stats {
         if let Some(path) = self.json.as_ref().map(|path| of_all(path))
             && let Err(error) = replace_json(&path, &together)
         {
-            eprintln!("doorbell: cannot write {}: {error}", path.display());
+            say(format_args!("cannot write {}: {error}", path.display()));
         }
     }
 }

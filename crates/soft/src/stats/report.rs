@@ -4,6 +4,7 @@ use super::posting::Posting;
 use super::workload::as_posted;
 use crate::counts::process::ProcessCounts;
 use crate::counts::qp::{QpCounts, RecvCounts, Shape};
+use crate::memory::cause::opcode_name;
 use doorbell_nic::accounting::{self, Transactions};
 use doorbell_nic::limits::Limit;
 use doorbell_nic::{PostShape, Profile, RecvShape};
@@ -165,19 +166,6 @@ fn bucket(bytes: u32) -> u32 {
     if bytes == 0 { 0 } else { bytes.checked_next_power_of_two().unwrap_or(1 << 31) }
 }
 
-/// Name of a verb as verbs.h's, without prefix.
-fn name(opcode: Opcode) -> &'static str {
-    match opcode {
-        Opcode::Send => "SEND",
-        Opcode::SendWithImm => "SEND_WITH_IMM",
-        Opcode::Write => "RDMA_WRITE",
-        Opcode::WriteWithImm => "RDMA_WRITE_WITH_IMM",
-        Opcode::Read => "RDMA_READ",
-        Opcode::CompareSwap => "ATOMIC_CMP_AND_SWP",
-        Opcode::FetchAdd => "ATOMIC_FETCH_AND_ADD",
-    }
-}
-
 impl Counts {
     fn of(profile: &Profile, qp: &QpCounts) -> Counts {
         let lists = qp.doorbells();
@@ -213,7 +201,7 @@ impl Counts {
     }
 
     fn add(&mut self, shape: &Shape, n: u64) {
-        *self.verbs.entry(name(shape.opcode)).or_default() += n;
+        *self.verbs.entry(opcode_name(shape.opcode)).or_default() += n;
         *self.sizes.entry(bucket(shape.payload)).or_default() += n;
         *self.sges_per_work_request.entry(shape.sges).or_default() += n;
         self.work_requests += n;

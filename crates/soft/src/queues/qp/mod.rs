@@ -35,8 +35,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 use waiting::{Queued, Wait};
 
-/// `IBV_EVENT_QP_FATAL`, `IBV_EVENT_SQ_DRAINED`.
-const EVENT_QP_FATAL: u32 = 1;
+/// `IBV_EVENT_SQ_DRAINED`.
 const EVENT_SQ_DRAINED: u32 = 5;
 
 /// What a QP is created from.

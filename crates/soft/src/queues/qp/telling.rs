@@ -60,10 +60,7 @@ impl Qp {
             _ => {
                 let left = |record: &CauseRecord| left_by(record, self.num(), request.number);
                 let index = index_of(dest_qpn) as usize;
-                let found = match process.is_own(dest_qpn) {
-                    true => process.segment.cause(index).and_then(left),
-                    false => process.peer(dest_qpn).and_then(|peer| peer.segment.cause(index).and_then(left)),
-                };
+                let found = process.look_at(dest_qpn, |segment| segment.cause(index).and_then(left));
                 found.unwrap_or(Cause::of(Check::Changed, 0))
             }
         }

@@ -1,14 +1,14 @@
 //! Posts of a QP that is watched, and the faults that come to them.
 
 use super::waiting::{SILENT_RETRY, wait_again};
-use super::{EVENT_QP_FATAL, Qp, Queued, Sends};
+use super::{Qp, Queued, Sends};
 use crate::engine::attempt::{Obstacle, Outcome};
 use crate::engine::batch::Request;
 use crate::engine::diagnosis;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
 use crate::memory::cause::{Cause, Check, Memory, opcode_name};
-use crate::memory::records::{EventRecord, QpRecord, index_of};
+use crate::memory::records::{EVENT_QP_FATAL, EventRecord, QpRecord, index_of};
 use crate::watch::faults::{QpFaults, Verdict};
 use crate::watch::flights::{Awaited, Flight};
 use crate::watch::port;
@@ -134,10 +134,7 @@ impl Qp {
             is_connected.then(|| qp.max_dest_rd_atomic.load(Relaxed))
         };
         let index = index_of(dest_qpn) as usize;
-        let found = match process.is_own(dest_qpn) {
-            true => process.segment.qp(index).and_then(limit),
-            false => process.peer(dest_qpn).and_then(|peer| peer.segment.qp(index).and_then(limit)),
-        };
+        let found = process.look_at(dest_qpn, |segment| segment.qp(index).and_then(limit));
         let own = u32::from(sends.attr.max_rd_atomic.unwrap_or(0));
         // Who is not ready yet is asked the next time.
         let Some(there) = found else { return };
@@ -209,10 +206,7 @@ impl Qp {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         let (process, index) = (self.requester.process, index_of(dest_qpn) as usize);
         let timer = |qp: &QpRecord| qp.min_rnr_timer.load(Relaxed) as u8 & 31;
-        let found = match process.is_own(dest_qpn) {
-            true => process.segment.qp(index).map(timer),
-            false => process.peer(dest_qpn).and_then(|peer| peer.segment.qp(index).map(timer)),
-        };
+        let found = process.look_at(dest_qpn, |segment| segment.qp(index).map(timer));
         // Where nobody is there, nobody answers.
         let Some(timer) = found else { return Turn::Go };
         match wait_again(&mut sends.wait, Obstacle::NoRecv(timer), &sends.attr) {
