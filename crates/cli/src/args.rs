@@ -78,7 +78,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FAULTS")]
     pub(crate) fault: Option<String>,
     /// Seed of the faults: with the same one they come to the same work requests [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = seed, allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// End the program by SIGABRT, or warn, where it does what works here and would not on a NIC [if no word is given:
     /// fail]
@@ -316,6 +316,10 @@ pub(crate) enum CacheCommand {
 
 fn operations(text: &str) -> Result<u64, String> {
     whole(text, 1, u64::MAX)
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a whole number from 0 to {}", u64::MAX))
 }
 
 fn jobs(text: &str) -> Result<usize, String> {

@@ -201,6 +201,11 @@ fn refused(options: &[&str]) -> String {
 fn faults_that_are_none_are_refused() {
     for (options, why) in [
         (&["--fault", "drop=2"][..], "--fault: drop=2: \"2\" is no probability from 0 to 1, as 1e-4"),
+        (
+            &["--fault", "rnr", "--seed", "18446744073709551616"],
+            "`18446744073709551616` is not a whole number from 0 to 18446744073709551615",
+        ),
+        (&["--fault", "rnr", "--seed", "-1"], "`-1` is not a whole number from 0 to 18446744073709551615"),
         (&["--fault", "dorp=0.1"], "--fault: \"dorp=0.1\" is no fault: give drop=P, delay=T"),
         (&["--fault", "port-down@5"], "--fault: port-down: \"5\" is no time up to an hour"),
         (&["--seed", "7"], "--seed is for faults: give --fault too"),
