@@ -67,6 +67,10 @@ pub(crate) struct RunArgs {
     /// Leave the program's page-aligned buffers in private memory
     #[arg(long)]
     pub(crate) private_buffers: bool,
+    /// Whether all processes of this user may read and write the program's memory, where Yama keeps them out (its
+    /// ptrace_scope is 1); else a thread of its own serves its peers what they cannot reach, which is slower
+    #[arg(long, value_parser = PossibleValuesParser::new(["yes", "no"]), default_value = "yes")]
+    pub(crate) ptrace: String,
     /// Only programs run with the same name reach each other
     #[arg(long, value_name = "NAME")]
     pub(crate) fabric: Option<String>,

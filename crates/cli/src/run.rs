@@ -39,6 +39,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         presented_as: args.presented_as,
         library: args.lib,
         private_buffers: args.private_buffers,
+        closed: args.ptrace == "no",
         fabric: args.fabric,
         quiet: args.quiet,
         faults,

@@ -37,4 +37,5 @@ pub mod stats;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod watch;

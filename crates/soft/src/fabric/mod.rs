@@ -6,4 +6,5 @@ pub(crate) mod peer;
 pub(crate) mod pipe;
 pub(crate) mod process;
 pub(crate) mod progress;
+pub(crate) mod ptrace;
 pub(crate) mod registry;

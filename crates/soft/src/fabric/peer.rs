@@ -2,6 +2,7 @@
 
 use super::mapping::Views;
 use super::registry::{Member, Registry};
+use crate::identity::user;
 use crate::memory::segment::Segment;
 use crate::sync::lock;
 use std::fs::{File, OpenOptions};
@@ -43,8 +44,7 @@ impl Peer {
             .write(true)
             .custom_flags(libc::O_CLOEXEC)
             .open(format!("/proc/{}/fd/{}", member.pid, member.fd))?;
-        // SAFETY: takes nothing, cannot fail.
-        if file.metadata()?.uid() != unsafe { libc::geteuid() } {
+        if file.metadata()?.uid() != user() {
             return Err(io::Error::from_raw_os_error(libc::EPERM));
         }
         let segment = Segment::open(&file)?;
@@ -82,11 +82,17 @@ impl Peer {
     /// before it is opened.
     pub(crate) fn write_to_pipe(&self, fd: u32, bytes: &[u8]) -> io::Result<()> {
         let path = format!("/proc/{}/fd/{fd}", self.member.pid);
-        if !std::fs::metadata(&path)?.file_type().is_fifo() {
-            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        let is_pipe = |about: &std::fs::Metadata| about.file_type().is_fifo() && about.uid() == user();
+        let refused = || io::Error::from_raw_os_error(libc::EINVAL);
+        if !is_pipe(&std::fs::metadata(&path)?) {
+            return Err(refused());
         }
         let mut pipe: File =
             OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
+        // The number may have come to name something else meanwhile.
+        if !is_pipe(&pipe.metadata()?) {
+            return Err(refused());
+        }
         pipe.write_all(bytes)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::peer::Peer;
 use super::progress::Progress;
+use super::ptrace;
 use super::registry::{Member, Registry};
 use crate::errno::{ENOMEM, Errno};
 use crate::identity::Identity;
@@ -195,10 +196,9 @@ pub(crate) fn say_unreachable(qpn: u32, error: &std::io::Error) {
 fn prepare() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        // SAFETY: lets processes of this user read and write this one, where Yama would not; the
-        // handlers are functions of this library, which is never unloaded.
+        ptrace::open();
+        // SAFETY: functions of this library, which is never unloaded.
         unsafe {
-            libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0);
             libc::pthread_atfork(None, None, Some(in_child));
             libc::atexit(at_exit);
         }

@@ -237,9 +237,17 @@ fn check_layout(alive: &File, own: &str) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
-/// Opens a file of a fabric's directory: no link to another, and closed where the program becomes another one.
+/// Opens a file of a fabric's directory: this user's alone, no link to another nor anything else than a file, and closed
+/// where the program becomes another one.
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    options.mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC).open(path)
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let file = options.mode(0o600).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() || found.uid() != user() || found.mode() & 0o077 != 0 {
+        let why = format!("{} is not a file of this user alone (mode 0600)", path.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(file)
 }
 
 /// Takes a lock of flock(2), if nobody else has one that excludes it.
@@ -399,13 +407,30 @@ mod tests {
         std::fs::remove_dir_all(&directory).expect("it can be removed");
     }
 
+    #[test]
+    fn a_file_that_is_anothers_or_a_link_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, link) = (directory.path().join("members"), directory.path().join("link"));
+        let opened = |path: &Path| open(path, OpenOptions::new().read(true).write(true).create(true));
+        drop(opened(&path).expect("it is made"));
+        std::os::unix::fs::symlink(&path, &link).expect("a link");
+        assert_eq!(opened(&link).expect_err("a link").raw_os_error(), Some(libc::ELOOP));
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o620);
+        std::fs::set_permissions(&path, mode).expect("its mode");
+        let refused = opened(&path).expect_err("others may write it").to_string();
+        assert!(refused.ends_with("is not a file of this user alone (mode 0600)"), "{refused}");
+        assert!(open(Path::new("/dev/null"), OpenOptions::new().read(true)).is_err(), "no file");
+    }
+
     proptest::proptest! {
         /// Whatever is in the file, slots are found, taken and given back.
         #[test]
         fn a_file_of_any_bytes_is_read(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             let directory = std::env::temp_dir().join(format!("doorbell-registry-{}", std::process::id()));
             std::fs::create_dir_all(&directory).expect("a directory can be made");
-            std::fs::write(directory.join(REGISTRY), &bytes).expect("there is room");
+            let mut options = OpenOptions::new();
+            let file = open(&directory.join(REGISTRY), options.write(true).create(true).truncate(true));
+            file.and_then(|file| file.write_all_at(&bytes, 0)).expect("there is room");
             let registry = Registry::open_in(directory.clone()).expect("it is there").expect("nobody removes it");
             for slot in 0..PROCESSES as u32 {
                 let found = registry.find(slot).expect("it can be read");

@@ -2,10 +2,12 @@
 //! statistics are wanted its parent.
 
 mod front;
+mod links;
 mod monitor;
 mod signals;
 
 pub use crate::stats::Stats;
+pub use crate::trust::Distrust;
 pub use crate::watch::faults::{BadFaults, Faults};
 pub use crate::watch::strict::Strict;
 
@@ -18,7 +20,7 @@ use monitor::Monitor;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -48,6 +50,9 @@ pub struct Launch {
     pub library: Option<PathBuf>,
     /// Whether page-aligned allocations of the program stay in private memory.
     pub private_buffers: bool,
+    /// Whether the program's memory stays closed to processes that are not its parents, where Yama closes it: its own
+    /// thread serves its peers then.
+    pub closed: bool,
     /// Only processes with the same name here reach each other; letters, digits, `-` and `_`.
     pub fabric: Option<String>,
     /// Whether it is not said why a QP is in error.
@@ -68,9 +73,15 @@ pub enum LaunchError {
     /// The library is not where it should be.
     #[error("there is no library at {}: build it with `cargo build --release`, or name one with --lib", .0.display())]
     NoLibrary(PathBuf),
-    /// The loader separates the libraries of LD_PRELOAD by spaces and colons.
-    #[error("the loader cannot take a library from {}: the path holds a space or a colon", .0.display())]
+    /// The loader separates what its lists have by these, and replaces words with a $.
+    #[error("the loader cannot take a library from {}: the path holds a space, a colon, a semicolon or a $", .0.display())]
     BadPath(PathBuf),
+    /// Another user may have put something into the library, or beside it.
+    #[error("the library is not loaded, as others may change it: {0}")]
+    Untrusted(Distrust),
+    /// Another user may have put something into the folder of links to it.
+    #[error("there is no folder for the links by which programs find the library: {0}")]
+    NoLinks(Distrust),
     /// No name for a fabric.
     #[error("a fabric's name has letters, digits, - and _ only, got {0:?}")]
     BadFabric(String),
@@ -130,13 +141,13 @@ impl Launch {
     /// The program with the environment that it needs.
     pub fn command(&self, program: &OsStr, arguments: &[OsString]) -> Result<Command, LaunchError> {
         let library = self.find_library()?;
-        let directory = library.parent().unwrap_or(Path::new("/"));
+        let links = links::folder(&links::top(), &library).map_err(LaunchError::NoLinks)?;
         let mut command = Command::new(program);
         command.args(arguments);
         // The program finds the library by the name that it was linked with as it is loaded
-        // already, and by any other name in its directory.
+        // already, and by its other names in a folder that has nothing else.
         command.env("LD_PRELOAD", in_front_of("LD_PRELOAD", library.as_os_str()));
-        command.env("LD_LIBRARY_PATH", in_front_of("LD_LIBRARY_PATH", directory.as_os_str()));
+        command.env("LD_LIBRARY_PATH", in_front_of("LD_LIBRARY_PATH", links.as_os_str()));
         command.env(crate::device::LINK_VARIABLE, if self.link == Link::Roce { "roce" } else { "ib" });
         if let Some(name) = &self.presented_as {
             let id = doorbell_nic::Profile::named_or_file(name)?.device_id;
@@ -144,6 +155,7 @@ impl Launch {
             command.env(crate::device::ID_VARIABLE, format!("{}:{}", id.vendor_id, id.vendor_part_id));
         }
         command.env(crate::memory::arena::VARIABLE, if self.private_buffers { "0" } else { "1" });
+        command.env(crate::fabric::ptrace::VARIABLE, if self.closed { "no" } else { "yes" });
         if let Some(fabric) = &self.fabric {
             if !crate::identity::is_fabric_name(fabric) {
                 return Err(LaunchError::BadFabric(fabric.clone()));
@@ -173,7 +185,7 @@ impl Launch {
     /// The library's file.
     ///
     /// # Errors
-    /// If it is not there, or where the loader cannot take it from.
+    /// If it is not there, or where the loader cannot take it from, or others than this user and root may change it.
     pub fn find_library(&self) -> Result<PathBuf, LaunchError> {
         let path = match &self.library {
             Some(path) => path.clone(),
@@ -183,9 +195,10 @@ impl Launch {
             }
         };
         let path = path.canonicalize().map_err(|_| LaunchError::NoLibrary(path))?;
-        if path.as_os_str().as_encoded_bytes().iter().any(|b| b" :\t\n".contains(b)) {
+        if !links::is_loadable(&path) {
             return Err(LaunchError::BadPath(path));
         }
+        crate::trust::check(&path).map_err(LaunchError::Untrusted)?;
         Ok(path)
     }
 }

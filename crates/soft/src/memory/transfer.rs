@@ -306,7 +306,8 @@ fn refusal(error: std::io::Error) -> Unreachable {
             ONCE.call_once(|| {
                 say(format_args!(
                     "the kernel does not let this process at another's memory (process_vm_writev: {error}); \
-                     run both as the same user, without setuid, and with Yama's ptrace_scope at most 1"
+                     run the other by `doorbell run --ptrace no`, whose own thread serves its memory, or both as the same \
+                     user, without setuid, and with Yama's ptrace_scope at most 1"
                 ));
             });
             Unreachable::Memory

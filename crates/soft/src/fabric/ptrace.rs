@@ -1,0 +1,70 @@
+//! Whether the memory of this process is opened to others of its user, where Yama closes it.
+//!
+//! Peers move bytes to and from private memory by process_vm_writev(2), which needs the right to ptrace(2) its process.
+//! With a `ptrace_scope` of 1 Yama gives that to parents alone, and a process may give it to one other or to all, but not
+//! to those of a fabric.
+
+use crate::say::say;
+
+/// Whether it may be opened: `yes`, which is usual, or `no`.
+pub(crate) const VARIABLE: &str = "DOORBELL_PTRACE";
+
+/// Where the kernel says what Yama allows; absent without Yama.
+const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
+
+/// Opens this process where that helps, and says so.
+pub(crate) fn open() {
+    let scope = std::fs::read_to_string(SCOPE).unwrap_or_default();
+    // SAFETY: takes numbers.
+    if is_wanted()
+        && helps(&scope)
+        && unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) } == 0
+    {
+        say(format_args!(
+            "every process of this user may now read and write process {} (PR_SET_PTRACER_ANY), as its peers do; \
+             `doorbell run --ptrace no` leaves it closed, and has its own thread serve them",
+            std::process::id()
+        ));
+    }
+}
+
+/// Whether it may be opened.
+pub(crate) fn is_wanted() -> bool {
+    match std::env::var(VARIABLE).as_deref() {
+        Ok("no") => false,
+        Err(_) | Ok("yes") => true,
+        Ok(other) => {
+            static ONCE: std::sync::Once = std::sync::Once::new();
+            ONCE.call_once(|| {
+                say(format_args!("{VARIABLE} is {other:?}, must be yes or no; memory stays closed"));
+            });
+            false
+        }
+    }
+}
+
+/// Whether a process that opens itself is open then: with 0 it is open already, and 2 and 3 keep all out but
+/// administrators.
+fn helps(scope: &str) -> bool {
+    scope.trim() == "1"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_scope_that_a_process_may_widen_is_widened() {
+        for (scope, expected) in [
+            ("1\n", true),
+            ("1", true),
+            ("0\n", false),
+            ("2\n", false),
+            ("3\n", false),
+            ("", false),
+            ("11", false),
+        ] {
+            assert_eq!(helps(scope), expected, "{scope:?}");
+        }
+    }
+}

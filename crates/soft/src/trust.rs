@@ -1,0 +1,133 @@
+//! Which files and folders are trusted: those that nobody but this user and root may have put something into.
+
+use crate::identity::user;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Why a file or folder is not trusted.
+#[derive(Debug, Error)]
+pub enum Distrust {
+    /// Whoever it belongs to may change it at any time.
+    #[error("{} belongs to user {owner}, and must be of this user ({}) or of root{}", path.display(), user(), unmapped(*owner))]
+    Owner {
+        /// What belongs to another.
+        path: PathBuf,
+        /// To whom.
+        owner: u32,
+    },
+    /// Everyone may change it.
+    #[error("{} may be written by everyone (mode {mode:04o}): `chmod o-w` ends that", path.display())]
+    Everyone {
+        /// What may be written.
+        path: PathBuf,
+        /// The permissions that it has.
+        mode: u32,
+    },
+    /// Others may enter a folder that is to be of this user alone.
+    #[error("{} must be a folder of this user ({}) alone, mode 0700", .0.display(), user())]
+    NotPrivate(PathBuf),
+    /// It cannot be looked at.
+    #[error("{} cannot be used: {cause}", path.display())]
+    Unknown {
+        /// What cannot.
+        path: PathBuf,
+        /// Why not.
+        cause: io::Error,
+    },
+}
+
+/// Bits of a mode: folders whose entries only their owners may rename or remove, and what everyone may write.
+const STICKY: u32 = 0o1000;
+const EVERYONE: u32 = 0o002;
+
+/// What the owner of all files is in a user namespace that does not know their users.
+fn unmapped(owner: u32) -> &'static str {
+    const OVERFLOW: u32 = 65534;
+    if owner == OVERFLOW {
+        "; in a user namespace this number stands for all users that it does not have"
+    } else {
+        ""
+    }
+}
+
+/// Checks a path and each folder on it. It is to be canonical: links are not followed.
+pub(crate) fn check(path: &Path) -> Result<(), Distrust> {
+    path.ancestors().try_for_each(|path| {
+        let found = look(path)?;
+        judge(path, found.is_dir(), found.mode() & 0o7777, found.uid())
+    })
+}
+
+/// Checks that a folder, which is no link, is this user's alone, and each folder on its path as [`check`] does.
+pub(crate) fn check_private(path: &Path) -> Result<(), Distrust> {
+    let found = look(path)?;
+    let is_private = found.is_dir() && found.uid() == user() && found.mode() & 0o077 == 0;
+    if is_private { check(path) } else { Err(Distrust::NotPrivate(path.into())) }
+}
+
+fn look(path: &Path) -> Result<std::fs::Metadata, Distrust> {
+    std::fs::symlink_metadata(path).map_err(|cause| Distrust::Unknown { path: path.into(), cause })
+}
+
+fn judge(path: &Path, is_folder: bool, mode: u32, owner: u32) -> Result<(), Distrust> {
+    if owner != user() && owner != 0 {
+        return Err(Distrust::Owner { path: path.into(), owner });
+    }
+    // Of a folder as /tmp nobody takes away or replaces what is another's.
+    if mode & EVERYONE != 0 && !(is_folder && mode & STICKY != 0) {
+        return Err(Distrust::Everyone { path: path.into(), mode });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_own_or_everyone_may_write_is_not_trusted() {
+        let judged = |is_folder, mode, owner| match judge(Path::new("/x"), is_folder, mode, owner) {
+            Ok(()) => "trusted",
+            Err(Distrust::Owner { .. }) => "owner",
+            Err(Distrust::Everyone { .. }) => "everyone",
+            Err(_) => "else",
+        };
+        for owner in [0, user()] {
+            assert_eq!(judged(false, 0o755, owner), "trusted");
+            assert_eq!(judged(true, 0o775, owner), "trusted");
+            assert_eq!(judged(true, 0o1777, owner), "trusted");
+            assert_eq!(judged(true, 0o777, owner), "everyone");
+            assert_eq!(judged(false, 0o646, owner), "everyone");
+            assert_eq!(judged(false, 0o1777, owner), "everyone", "a sticky file is no folder");
+        }
+        assert_eq!(judged(true, 0o700, user() + 1), "owner");
+        assert_eq!(judged(true, 0o1777, user() + 1), "owner");
+    }
+
+    #[test]
+    fn each_folder_on_the_path_counts() {
+        let top = tempfile::tempdir().expect("a folder");
+        let top_path = top.path().canonicalize().expect("it is there");
+        let inner = top_path.join("open/inner");
+        std::fs::create_dir_all(&inner).expect("folders");
+        let mode = |path: &Path, mode| {
+            let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(path, permissions).expect("they can be set");
+        };
+        check(&inner).expect("all are ours or root's");
+        mode(&top_path.join("open"), 0o777);
+        let refused = check(&inner).expect_err("everyone may write to one").to_string();
+        assert!(
+            refused.starts_with(&format!("{} may be written by everyone", top_path.join("open").display())),
+            "{refused}"
+        );
+        mode(&top_path.join("open"), 0o1777);
+        check(&inner).expect("it is sticky");
+        mode(&inner, 0o750);
+        assert!(matches!(check_private(&inner), Err(Distrust::NotPrivate(_))));
+        mode(&inner, 0o700);
+        check_private(&inner).expect("it is ours alone");
+    }
+}
