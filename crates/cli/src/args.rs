@@ -74,6 +74,10 @@ pub(crate) struct RunArgs {
     /// Only programs run with the same name reach each other
     #[arg(long, value_name = "NAME")]
     pub(crate) fabric: Option<String>,
+    /// A folder of this user alone (mode 0700): programs of whatever containers whose runs name it and the same fabric
+    /// reach each other, private memory by a thread of its owner, which is slower
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, requires = "fabric")]
+    pub(crate) meet: Option<PathBuf>,
     /// Do not say on standard error why a QP is in error
     #[arg(long)]
     pub(crate) quiet: bool,

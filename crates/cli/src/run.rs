@@ -41,6 +41,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         private_buffers: args.private_buffers,
         closed: args.ptrace == "no",
         fabric: args.fabric,
+        meet: args.meet,
         quiet: args.quiet,
         faults,
         trace: args.trace.map(|path| (path, args.trace_ops.unwrap_or(USUAL_TRACE))),

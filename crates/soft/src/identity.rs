@@ -4,10 +4,17 @@
 use sha2::{Digest, Sha256};
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// Names the registry for programs that must not meet others of the same user.
 pub(crate) const FABRIC_VARIABLE: &str = "DOORBELL_FABRIC";
+
+/// A folder that processes of several namespaces share, who are of one fabric where both name it and the fabric.
+pub(crate) const MEET_VARIABLE: &str = "DOORBELL_MEET";
+
+/// Where the folders of all fabrics are that are of one namespace of process numbers.
+const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Numbers that tell a fabric from others. The same in all its processes, and whenever it is made again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +36,7 @@ impl Identity {
     pub(crate) fn own() -> &'static Identity {
         static OWN: OnceLock<Identity> = OnceLock::new();
         // A name that no fabric can have is refused when the device is opened.
-        OWN.get_or_init(|| Identity::of(&name().unwrap_or_default()))
+        OWN.get_or_init(|| Identity::of(&Place::own().and_then(|place| place.name()).unwrap_or_default()))
     }
 
     fn number(&self, at: usize) -> u32 {
@@ -76,23 +83,63 @@ pub(crate) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// The name of this process's fabric among all: with its user, and the namespace of process numbers.
-pub(crate) fn name() -> io::Result<String> {
-    let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
-    let name = format!("{}{namespace}", prefix());
-    let Some(fabric) = std::env::var_os(FABRIC_VARIABLE) else { return Ok(name) };
+/// Where the processes of a fabric find each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The folder that has those of fabrics.
+    pub(crate) folder: PathBuf,
+    /// What the names of this user's fabrics begin with there.
+    pub(crate) prefix: String,
+    /// The rest of this one's.
+    rest: String,
+    /// Whether its processes may be in several namespaces: numbers of processes mean nothing to each other then.
+    pub(crate) is_joined: bool,
+}
+
+impl Place {
+    /// That of this process's fabric.
+    pub(crate) fn own() -> io::Result<Place> {
+        let fabric = fabric()?;
+        let Some(folder) = std::env::var_os(MEET_VARIABLE) else {
+            let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
+            let rest = namespace.to_string() + &fabric.map_or(String::new(), |fabric| format!("-{fabric}"));
+            let prefix = format!("doorbell-{}-", user());
+            return Ok(Place { folder: SHARED_MEMORY.into(), prefix, rest, is_joined: false });
+        };
+        let rest = fabric.ok_or_else(|| {
+            let why = format!(
+                "{MEET_VARIABLE} is set without {FABRIC_VARIABLE}, which names the fabric that meets there"
+            );
+            io::Error::new(io::ErrorKind::InvalidInput, why)
+        })?;
+        Ok(Place { folder: folder.into(), prefix: "doorbell-fabric-".into(), rest, is_joined: true })
+    }
+
+    /// The fabric's own folder.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.join(format!("{}{}", self.prefix, self.rest))
+    }
+
+    /// The name of the fabric among all: the same for all its processes, by whatever path they come to the folder.
+    fn name(&self) -> io::Result<String> {
+        if !self.is_joined {
+            return Ok(format!("{}{}", self.prefix, self.rest));
+        }
+        let folder = std::fs::metadata(&self.folder)?;
+        Ok(format!("{}{}-{}-{}", self.prefix, folder.dev(), folder.ino(), self.rest))
+    }
+}
+
+/// The fabric's name, if it has one.
+fn fabric() -> io::Result<Option<String>> {
+    let Some(fabric) = std::env::var_os(FABRIC_VARIABLE) else { return Ok(None) };
     match fabric.to_str().filter(|fabric| is_fabric_name(fabric)) {
-        Some(fabric) => Ok(format!("{name}-{fabric}")),
+        Some(fabric) => Ok(Some(fabric.to_owned())),
         None => {
             let why = format!("{FABRIC_VARIABLE} is {fabric:?}: only letters, digits, - and _ can be in it");
             Err(io::Error::new(io::ErrorKind::InvalidInput, why))
         }
     }
-}
-
-/// What the names of this user's fabrics begin with.
-pub(crate) fn prefix() -> String {
-    format!("doorbell-{}-", user())
 }
 
 #[cfg(test)]
@@ -108,6 +155,22 @@ mod tests {
         assert_ne!(one.prefix(), other.prefix());
         assert_ne!(one.ipv4(), other.ipv4());
         assert_ne!(one.first(1 << 14), other.first(1 << 14));
+    }
+
+    #[test]
+    fn a_joined_fabric_is_told_by_its_folder_and_its_name() {
+        let place = |folder: &std::path::Path, rest: &str, is_joined| {
+            let place = Place { folder: folder.into(), prefix: "p-".into(), rest: rest.into(), is_joined };
+            Identity::of(&place.name().expect("the folder is there"))
+        };
+        let [one, other] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let link = other.path().join("link");
+        std::os::unix::fs::symlink(one.path(), &link).expect("a link");
+        let joined = place(one.path(), "ci", true);
+        assert_eq!(place(&link, "ci", true), joined, "by another path");
+        assert_ne!(place(one.path(), "cd", true), joined);
+        assert_ne!(place(other.path(), "ci", true), joined);
+        assert_ne!(place(one.path(), "ci", false), joined);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 
 pub(crate) mod attempt;
 pub(crate) mod batch;
+pub(crate) mod delivery;
 pub(crate) mod diagnosis;
 pub(crate) mod direct;
 pub(crate) mod requester;
 mod responder;
+mod target;

@@ -7,6 +7,8 @@
 use super::attempt::{Attempt, Outcome};
 use super::batch::{Batch, Request};
 use super::diagnosis::There;
+use super::target::{Served, Target, ticket};
+use crate::fabric::link::{Delivery, Link, Ticket};
 use crate::fabric::mapping::ViewCache;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
@@ -76,6 +78,26 @@ impl Refusal {
     }
 }
 
+/// Refusals as processes tell them each other: each by its place.
+const REFUSALS: [Refusal; 6] = [
+    Refusal::Silence,
+    Refusal::CqFull,
+    Refusal::Fault(Fault::NoRecv),
+    Refusal::Fault(Fault::RecvTooSmall),
+    Refusal::Fault(Fault::RecvProtection),
+    Refusal::Fault(Fault::Access),
+];
+
+impl Refusal {
+    pub(super) fn to_word(self) -> u64 {
+        REFUSALS.iter().position(|known| *known == self).unwrap_or(0) as u64
+    }
+
+    fn from_word(word: u64) -> Refusal {
+        usize::try_from(word).ok().and_then(|at| REFUSALS.get(at)).copied().unwrap_or(Refusal::Silence)
+    }
+}
+
 impl From<Fault> for Refusal {
     fn from(fault: Fault) -> Refusal {
         Refusal::Fault(fault)
@@ -104,13 +126,15 @@ pub(super) struct Responder<'a> {
 }
 
 /// Where the bytes of a SEND go.
-struct Buffers {
+struct Buffers<'a> {
     /// As many as there are, with the header.
     total: u32,
     /// Whether they go with the completion; whoever takes that puts them in place.
     carried: bool,
     /// The places of so many bytes each, otherwise.
     places: Vec<(Far, usize)>,
+    /// Who has to fill them, where this process reaches not all.
+    served: Option<&'a Link>,
 }
 
 impl Message<'_> {
@@ -124,7 +148,7 @@ impl Message<'_> {
     }
 }
 
-impl Responder<'_> {
+impl<'a> Responder<'a> {
     /// Carries a message out, or gathers it.
     pub(super) fn carry_out(
         &self,
@@ -136,34 +160,36 @@ impl Responder<'_> {
         let len = request.len;
         match request.wr.op {
             SendOp::Send | SendOp::SendWithImm(_) => self.receive(caches, message)?,
-            SendOp::Write(remote) => {
-                let far = self.remote(caches, remote, len, AccessFlags::REMOTE_WRITE)?;
-                match far {
-                    Far::Foreign { pid, addr } => return Ok(gather(batch, request, pieces, pid, addr)),
-                    Far::Mapped(_) if !batch.is_empty() => return Ok(Attempt::AfterGathered),
-                    Far::Mapped(_) => transfer::write(pieces, far)?,
+            SendOp::Write(remote) => match self.remote(caches, remote, len, AccessFlags::REMOTE_WRITE)? {
+                Target::Reached(Far::Foreign { pid, addr }) => {
+                    return Ok(gather(batch, request, pieces, pid, addr));
                 }
-            }
+                _ if !batch.is_empty() => return Ok(Attempt::AfterGathered),
+                target => target.write(pieces, || self.ticket(message))?,
+            },
             SendOp::WriteWithImm(remote, _) => self
                 .remote(caches, remote, len, AccessFlags::REMOTE_WRITE)
-                .and_then(|far| self.write_with_imm(message, far))
+                .and_then(|target| self.write_with_imm(message, target))
                 .map_err(Refusal::with_imm)?,
-            SendOp::Read(remote) => {
-                let far = self.remote(caches, remote, len, AccessFlags::REMOTE_READ)?;
-                match far {
-                    Far::Foreign { pid, addr } => return Ok(gather(batch, request, pieces, pid, addr)),
-                    Far::Mapped(_) if !batch.is_empty() => return Ok(Attempt::AfterGathered),
-                    Far::Mapped(_) => transfer::read(pieces, far)?,
+            SendOp::Read(remote) => match self.remote(caches, remote, len, AccessFlags::REMOTE_READ)? {
+                Target::Reached(Far::Foreign { pid, addr }) => {
+                    return Ok(gather(batch, request, pieces, pid, addr));
                 }
-            }
+                _ if !batch.is_empty() => return Ok(Attempt::AfterGathered),
+                target => target.read(pieces, || self.ticket(message))?,
+            },
             SendOp::CompareSwap { remote, compare, swap } => {
-                self.atomic(caches, remote, AtomicOp::CompareSwap { compare, swap }, pieces)?;
+                self.atomic(caches, remote, AtomicOp::CompareSwap { compare, swap }, message)?;
             }
             SendOp::FetchAdd { remote, add } => {
-                self.atomic(caches, remote, AtomicOp::FetchAdd { add }, pieces)?;
+                self.atomic(caches, remote, AtomicOp::FetchAdd { add }, message)?;
             }
         }
         Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
+    }
+
+    fn ticket(&self, message: &Message<'_>) -> Ticket {
+        ticket(self.process, message.from, message.request.number)
     }
 
     /// Memory that an rkey names, where the access is allowed. No rkey is looked at where no byte
@@ -175,10 +201,10 @@ impl Responder<'_> {
         remote: RemoteAddr,
         len: u32,
         need: AccessFlags,
-    ) -> Result<Far, Refusal> {
+    ) -> Result<Target<'a>, Refusal> {
         self.check_enabled(need, remote.addr)?;
         if len == 0 {
-            return Ok(Far::Mapped(std::ptr::NonNull::dangling().as_ptr()));
+            return Ok(Target::Reached(Far::Mapped(std::ptr::NonNull::dangling().as_ptr())));
         }
         let place = self.find(caches, remote.rkey, Fault::Access)?;
         let pd = self.qp.pd.load(Relaxed);
@@ -216,11 +242,11 @@ impl Responder<'_> {
         offset: u64,
         len: u64,
         outside: Fault,
-    ) -> Result<Far, Refusal> {
+    ) -> Result<Target<'a>, Refusal> {
         match (self.owner, place.shared) {
-            (Owner::This, _) => Ok(Far::Mapped((place.host + offset) as *mut u8)),
+            (Owner::This, _) => Ok(Target::Reached(Far::Mapped((place.host + offset) as *mut u8))),
             (Owner::Peer(_), Some(at)) => match self.segment.in_arena(at.saturating_add(offset), len) {
-                Ok(address) => Ok(Far::Mapped(address)),
+                Ok(address) => Ok(Target::Reached(Far::Mapped(address))),
                 Err(Unmapped::Outside) => Err(outside.into()),
                 Err(Unmapped::Refused(error)) => {
                     say_unreachable(self.qpn, &error);
@@ -228,10 +254,13 @@ impl Responder<'_> {
                 }
             },
             (Owner::Peer(peer), None) => {
-                Ok(match caches.views.address(&peer.views, &peer.segment, place, offset) {
+                if let Some(link) = &peer.link {
+                    return Ok(Target::Served(link, Served { place: *place, offset }));
+                }
+                Ok(Target::Reached(match caches.views.address(&peer.views, &peer.segment, place, offset) {
                     Some(address) => Far::Mapped(address),
                     None => Far::Foreign { pid: peer.member.pid, addr: place.host.wrapping_add(offset) },
-                })
+                }))
             }
         }
     }
@@ -241,7 +270,7 @@ impl Responder<'_> {
         caches: &mut Caches,
         remote: RemoteAddr,
         op: AtomicOp,
-        pieces: &[Piece],
+        message: &Message<'_>,
     ) -> Result<(), Refusal> {
         self.check_enabled(AccessFlags::REMOTE_ATOMIC, remote.addr)?;
         let place = self.find(caches, remote.rkey, Fault::Access)?;
@@ -252,41 +281,44 @@ impl Responder<'_> {
         if !host.is_multiple_of(8) {
             return Err(Fault::Invalid.into());
         }
-        let far = self.far(caches, &place, offset, 8, Fault::Access)?;
+        let target = self.far(caches, &place, offset, 8, Fault::Access)?;
         // Where in the segment the region lies is its owner's word, which need not be true.
-        if matches!(far, Far::Mapped(word) if !word.addr().is_multiple_of(8)) {
+        if matches!(target, Target::Reached(Far::Mapped(word)) if !word.addr().is_multiple_of(8)) {
             return Err(Fault::Access.into());
         }
-        let original = match (far, place.shared) {
+        let original = match (target, place.shared) {
             // The processor's own atomics are enough where everybody can use them.
-            (Far::Mapped(word), Some(_)) => {
+            (Target::Reached(Far::Mapped(word)), Some(_)) => {
                 // SAFETY: within a region or segment that is mapped, and aligned.
                 unsafe { transfer::atomic_mapped(word, op) }
             }
-            (Far::Mapped(word), None) => {
+            (Target::Reached(Far::Mapped(word)), None) => {
                 let _others = self.segment.atomic_lock(host).lock().ok_or(Refusal::Silence)?;
                 // SAFETY: as above.
                 unsafe { transfer::atomic_mapped(word, op) }
             }
-            (Far::Foreign { pid, addr }, _) => {
+            (Target::Reached(Far::Foreign { pid, addr }), _) => {
                 let _others = self.segment.atomic_lock(host).lock().ok_or(Refusal::Silence)?;
                 reach(Point::LockHeld);
                 transfer::atomic_foreign(pid, addr, op)?
             }
+            (Target::Served(link, Served { place, offset }), _) => {
+                link.atomic(self.ticket(message), op, &place, offset)?
+            }
         };
-        transfer::read(pieces, Far::Mapped((&raw const original).cast_mut().cast()))?;
+        transfer::read(message.pieces, Far::Mapped((&raw const original).cast_mut().cast()))?;
         Ok(())
     }
 
     /// A WRITE with immediate: it takes a RECV, whose buffers stay as they are.
-    fn write_with_imm(&self, message: &Message<'_>, far: Far) -> Result<(), Refusal> {
+    fn write_with_imm(&self, message: &Message<'_>, target: Target<'_>) -> Result<(), Refusal> {
         let slots = self.slots()?;
         let len = message.request.len;
         // Nobody else writes there or takes from the queue between the two, as RC and UC have one sender; from an SRQ
         // another may take the last RECV, and the WRITE is repeated then.
         self.front(&slots)?;
         if len > 0 {
-            transfer::write(message.pieces, far)?;
+            target.write(message.pieces, || self.ticket(message))?;
         }
         let opcode = WcOpcode::RecvWriteWithImm.to_c() as u8;
         let done = RecvDone { opcode, byte_len: len, ..self.completion(message) };
@@ -299,11 +331,12 @@ impl Responder<'_> {
 
     /// A SEND.
     #[inline]
-    fn receive(&self, caches: &mut Caches, message: &Message<'_>) -> Result<(), Refusal> {
+    pub(super) fn receive(&self, caches: &mut Caches, message: &Message<'_>) -> Result<(), Refusal> {
         let slots = self.slots()?;
         loop {
             let front = self.front(&slots)?;
             let taken = match self.find_buffers(caches, &slots, &front, message) {
+                Ok(Buffers { served: Some(link), .. }) => return self.have_delivered(link, message),
                 Ok(buffers) => self.take_and_fill(front, message, &buffers)?,
                 Err(refusal) => match self.recv_refuses(refusal, &slots, &front, message) {
                     // What is wrong is wrong with this RECV, if nobody else has taken it meanwhile.
@@ -319,6 +352,29 @@ impl Responder<'_> {
             if taken {
                 return Ok(());
             }
+        }
+    }
+
+    /// Has the thread of the responder's process receive a message, whose RECV was checked.
+    #[cold]
+    fn have_delivered(&self, link: &Link, message: &Message<'_>) -> Result<(), Refusal> {
+        let (header, has_grh) = message.header();
+        let wr = &message.request.wr;
+        let delivery = Delivery {
+            to: self.qpn,
+            generation: self.generation,
+            from: message.from,
+            imm: wr.op.imm(),
+            solicited: wr.flags.contains(SendFlags::SOLICITED),
+            has_grh,
+            header: header.len() as u32,
+            len: message.request.len,
+        };
+        let first = Piece { addr: header.as_ptr() as u64, len: header.len() };
+        let pieces: Vec<Piece> = std::iter::once(first).chain(message.pieces.iter().copied()).collect();
+        match link.deliver(self.ticket(message), &pieces, delivery)? {
+            None => Ok(()),
+            Some(why) => Err(Refusal::from_word(why)),
         }
     }
 
@@ -353,7 +409,7 @@ impl Responder<'_> {
         slots: &Slots<'_>,
         front: &Front<'_>,
         message: &Message<'_>,
-    ) -> Result<Buffers, Refusal> {
+    ) -> Result<Buffers<'a>, Refusal> {
         let total = message.header().0.len() as u64 + u64::from(message.request.len);
         let (sges, capacity) = front.room();
         if total > u64::from(capacity) {
@@ -361,6 +417,7 @@ impl Responder<'_> {
         }
         let carried = total <= CARRIED_BYTES as u64;
         let (pd, mut at, mut places) = (slots.record.pd.load(Relaxed), 0, Vec::new());
+        let mut served = None;
         for n in 0..sges {
             if at == total {
                 break;
@@ -375,15 +432,17 @@ impl Responder<'_> {
                 .check(pd, sge.addr, len, AccessFlags::LOCAL_WRITE)
                 .map_err(|_| Fault::RecvProtection)?;
             if !carried {
-                let far = self.far(caches, &place, offset, len, Fault::RecvProtection)?;
-                places.push((far, len as usize));
+                match self.far(caches, &place, offset, len, Fault::RecvProtection)? {
+                    Target::Reached(far) => places.push((far, len as usize)),
+                    Target::Served(link, _) => served = Some(link),
+                }
             }
             at += len;
         }
         if at < total {
             return Err(Fault::RecvTooSmall.into());
         }
-        Ok(Buffers { total: total as u32, carried, places })
+        Ok(Buffers { total: total as u32, carried, places, served })
     }
 
     /// Takes a RECV, fills its buffers and completes it; `false` where somebody else has taken it.
@@ -392,7 +451,7 @@ impl Responder<'_> {
         &self,
         front: Front<'_>,
         message: &Message<'_>,
-        buffers: &Buffers,
+        buffers: &Buffers<'_>,
     ) -> Result<bool, Refusal> {
         let (header, has_grh) = message.header();
         let common = self.completion(message);

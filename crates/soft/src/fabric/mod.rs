@@ -1,6 +1,7 @@
 //! The processes that use the device: how they find, map and wake each other, and how one learns
 //! that another has ended.
 
+pub(crate) mod link;
 pub(crate) mod mapping;
 pub(crate) mod peer;
 pub(crate) mod pipe;
@@ -8,3 +9,5 @@ pub(crate) mod process;
 pub(crate) mod progress;
 pub(crate) mod ptrace;
 pub(crate) mod registry;
+pub(crate) mod service;
+pub(crate) mod wire;

@@ -1,8 +1,10 @@
 //! Another process that uses the device.
 
+use super::link::{Link, Met};
 use super::mapping::Views;
 use super::registry::{Member, Registry};
 use crate::identity::user;
+use crate::memory::records::EventRecord;
 use crate::memory::segment::Segment;
 use crate::sync::lock;
 use std::fs::{File, OpenOptions};
@@ -20,6 +22,9 @@ pub(crate) struct Peer {
     pub(crate) member: Member,
     pub(crate) segment: Segment,
     pub(crate) views: Views,
+    /// By which its own thread does what this process cannot do to its memory itself. None of those whose memory the
+    /// kernel lets this process at.
+    pub(crate) link: Option<Link>,
     /// By which it is known at once that the process has ended. None of those for which that would take too many files.
     process: Mutex<Option<OwnedFd>>,
     registry: &'static Registry,
@@ -54,7 +59,18 @@ impl Peer {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         let (views, dead, process) = (Views::of(member), AtomicBool::new(false), Mutex::new(process));
-        Ok(Peer { slot, member, segment, views, process, registry, dead })
+        Ok(Peer { slot, member, segment, views, link: None, process, registry, dead })
+    }
+
+    /// A process that has answered, in this slot.
+    pub(crate) fn met(slot: u32, member: Member, met: Met, registry: &'static Registry) -> io::Result<Peer> {
+        if met.segment.metadata()?.uid() != user() {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        let segment = Segment::open(&met.segment)?;
+        let process = Mutex::new(leaves_room(met.process.as_raw_fd()).then_some(met.process));
+        let (views, dead) = (Views::of(member), AtomicBool::new(false));
+        Ok(Peer { slot, member, segment, views, link: Some(met.link), process, registry, dead })
     }
 
     /// A file descriptor that becomes readable when the process ends, if it has one.
@@ -78,9 +94,12 @@ impl Peer {
         *lock(&self.process) = None;
     }
 
-    /// Writes to a pipe of the process. `fd` is from its segment: what it names is looked at
+    /// Writes an event to a pipe of the process. `fd` is from its segment: what it names is looked at
     /// before it is opened.
-    pub(crate) fn write_to_pipe(&self, fd: u32, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write_to_pipe(&self, fd: u32, event: EventRecord) -> io::Result<()> {
+        if let Some(link) = &self.link {
+            return link.wake(fd, event);
+        }
         let path = format!("/proc/{}/fd/{fd}", self.member.pid);
         let is_pipe = |about: &std::fs::Metadata| about.file_type().is_fifo() && about.uid() == user();
         let refused = || io::Error::from_raw_os_error(libc::EINVAL);
@@ -93,7 +112,7 @@ impl Peer {
         if !is_pipe(&pipe.metadata()?) {
             return Err(refused());
         }
-        pipe.write_all(bytes)
+        pipe.write_all(&event.to_bytes())
     }
 }
 
@@ -108,9 +127,14 @@ fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
     }
     // SAFETY: just opened, owned by nobody else.
     let process = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+    Ok(leaves_room(fd as RawFd).then_some(process))
+}
+
+/// Whether as many files are left for the program as are open.
+fn leaves_room(fd: RawFd) -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the struct is filled in; this cannot fail with these arguments.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
     // The kernel gives the lowest number that is free.
-    Ok(((fd as u64) < limit.rlim_cur / 2).then_some(process))
+    (fd as u64) < limit.rlim_cur / 2
 }

@@ -1,13 +1,10 @@
 //! Pipes that wake a program: completion channels and asynchronous events.
 
 use super::peer::Owner;
-use crate::memory::records::EventRecord;
+use crate::memory::records::{EVENT_BYTES, EventRecord};
 use crate::sync::Anew;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-
-/// Bytes of an event in the pipe.
-const EVENT_BYTES: usize = size_of::<EventRecord>();
 
 /// Writing ends of all pipes of this process.
 static PIPES: Anew<Vec<RawFd>> = Anew::new(Vec::new());
@@ -68,40 +65,30 @@ impl Drop for EventPipe {
     }
 }
 
-impl EventRecord {
-    fn to_bytes(self) -> [u8; EVENT_BYTES] {
-        let mut bytes = [0; EVENT_BYTES];
-        for (at, word) in [self.event_type, self.index, self.generation].into_iter().enumerate() {
-            bytes[at * 4..at * 4 + 4].copy_from_slice(&word.to_ne_bytes());
-        }
-        bytes
-    }
-
-    fn from_bytes(bytes: [u8; EVENT_BYTES]) -> EventRecord {
-        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        EventRecord { event_type: word(0), index: word(4), generation: word(8) }
-    }
-}
-
 /// Writes an event to the pipe that a record of `owner` names; nothing where it names none. An
 /// event that cannot be delivered is lost, as its reader is gone or reads nothing; `false` where that is because this
-/// process may not open a file now.
+/// process may not open a file now, or too many ask the other's thread at once.
 pub(crate) fn tell(owner: Owner<'_>, fd_in_record: u32, event: EventRecord) -> bool {
     let Some(fd) = fd_in_record.checked_sub(1) else { return true };
-    let bytes = event.to_bytes();
     match owner {
         Owner::This => {
             // The number comes from shared memory: it must be that of one of our pipes.
             let pipes = PIPES.lock();
             if pipes.contains(&(fd as RawFd)) {
+                let bytes = event.to_bytes();
                 // SAFETY: reads as many bytes; the pipe is open as long as it is in the list.
                 unsafe { libc::write(fd as RawFd, bytes.as_ptr().cast(), bytes.len()) };
             }
             true
         }
         Owner::Peer(peer) => {
-            let error = peer.write_to_pipe(fd, &bytes).err().and_then(|error| error.raw_os_error());
-            !matches!(error, Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+            let error = peer.write_to_pipe(fd, event).err().and_then(|error| error.raw_os_error());
+            match error {
+                Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => false,
+                // Of a pipe it means that nobody reads it.
+                Some(libc::EAGAIN) => peer.link.is_none(),
+                _ => true,
+            }
         }
     }
 }

@@ -1,9 +1,11 @@
 //! This process as a user of the device.
 
+use super::link::Meeting;
 use super::peer::Peer;
 use super::progress::Progress;
 use super::ptrace;
 use super::registry::{Member, Registry};
+use super::service::{self, Served};
 use crate::errno::{ENOMEM, Errno};
 use crate::identity::Identity;
 use crate::memory::records::{CLAIMER_BITS, CQS, PROCESSES, QP_INDICES, QPS, RQS, slot_of};
@@ -15,8 +17,8 @@ use crate::say::say;
 use crate::sync::{Anew, lock};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
-use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicPtr, Ordering::*};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
 use std::sync::{Arc, Mutex};
 
 /// Everything that this process has of the device, apart from its objects. Made when the first
@@ -37,9 +39,13 @@ pub(crate) struct Process {
     /// Number of this process as one that takes RECVs.
     pub(crate) claimer: u32,
     registry: Registry,
-    /// Taken by who meets a peer, so that nobody else meets it too.
-    meeting: Mutex<()>,
-    /// The process that was met last in each slot.
+    /// What this process is in the registry.
+    member: Member,
+    /// Who asks this process to do something; -1 where it does not listen.
+    listener: AtomicI32,
+    /// Those that have not answered yet, by their slots. Locked by who meets a peer, so that nobody else meets it too.
+    meetings: Mutex<HashMap<u32, Meeting>>,
+    /// Number of the process that was met last in each slot; 0 where it means nothing here.
     met: Mutex<HashMap<u32, u32>>,
 }
 
@@ -55,24 +61,31 @@ impl Process {
             // SAFETY: set below from a leaked box.
             return Ok(unsafe { &*known });
         }
-        let process = Box::leak(Box::new(Process::new()?));
-        CURRENT.store(process, Release);
+        let (process, listener) = Process::new()?;
+        let process: &'static Process = Box::leak(Box::new(process));
+        if let Some(listener) = listener {
+            process.listener.store(listener.as_raw_fd(), Release);
+            let Process { slot, member, segment, ref regions, .. } = *process;
+            service::start(Served { slot, member, segment, regions }, listener).map_err(explain)?;
+        }
+        CURRENT.store(std::ptr::from_ref(process).cast_mut(), Release);
         Ok(process)
     }
 
-    fn new() -> Result<Process, Errno> {
+    /// It, and the socket where others ask it to do something, if they have to.
+    fn new() -> Result<(Process, Option<OwnedFd>), Errno> {
         prepare();
-        let explain = |error: std::io::Error| {
-            say(format_args!("this process cannot use the software NIC: {error}"));
-            Errno::from(error)
-        };
         let own = crate::memory::arena::own().map_err(explain)?;
         let fd = own.file.as_raw_fd() as u32;
         let registry = Registry::open().map_err(explain)?;
         let slot = registry.join(fd).map_err(explain)?;
-        let claimer = registry.find(slot).map_err(explain)?.map_or(0, |me| claimer(slot, &me));
+        let listens = registry.is_joined() || !ptrace::is_wanted();
+        let listener =
+            listens.then(|| service::listen(registry.folder(), slot)).transpose().map_err(explain)?;
+        let member = registry.find(slot).map_err(explain)?.ok_or(ENOMEM)?;
+        let claimer = claimer(slot, &member);
         let first = |of: usize| Identity::own().first(of as u32);
-        Ok(Process {
+        let process = Process {
             slot,
             segment: &own.segment,
             heap: Heap::new(),
@@ -85,9 +98,12 @@ impl Process {
             progress: Progress::new().map_err(explain)?,
             claimer,
             registry,
-            meeting: Mutex::default(),
+            member,
+            listener: AtomicI32::new(-1),
+            meetings: Mutex::default(),
             met: Mutex::default(),
-        })
+        };
+        Ok((process, listener))
     }
 
     /// Whether the process with this number of a claimer has ended. What cannot be found out is not so.
@@ -97,8 +113,7 @@ impl Process {
         }
         let slot = who & (PROCESSES as u32 - 1);
         let Ok(found) = self.registry.find(slot) else { return false };
-        found
-            .is_none_or(|member| claimer(slot, &member) != who || member.is_alive().is_ok_and(|alive| !alive))
+        found.is_none_or(|member| claimer(slot, &member) != who || !self.registry.is_alive(slot, &member))
     }
 
     /// The process that a QP number belongs to; `None` where there is no such process, or it
@@ -108,15 +123,15 @@ impl Process {
         if slot as usize >= PROCESSES || slot == self.slot {
             return None;
         }
-        let _meeting = lock(&self.meeting);
+        let mut meetings = lock(&self.meetings);
         if let Some(peer) = self.progress.peer(slot) {
             return Some(peer);
         }
-        match self.open(slot) {
+        match self.open(slot, &mut meetings) {
             Ok(peer) => {
                 let peer = Arc::new(peer?);
                 reach(Point::PeerOpened);
-                lock(&self.met).insert(slot, peer.member.pid);
+                lock(&self.met).insert(slot, peer.member.number());
                 self.progress.watch(peer.clone());
                 Some(peer)
             }
@@ -139,30 +154,55 @@ impl Process {
 
     /// Whether a process has the slot that a QP number belongs to, and runs.
     pub(crate) fn has_peer(&self, qpn: u32) -> bool {
-        let member = self.registry.find(slot_of(qpn)).ok().flatten();
-        member.is_some_and(|member| member.is_alive().unwrap_or(true))
+        self.member_of(qpn).is_some_and(|member| self.registry.is_alive(slot_of(qpn), &member))
     }
 
-    /// Number of the process that a QP number belongs to, or was last seen to belong to.
+    /// What the process that a QP number belongs to is in the registry.
+    fn member_of(&self, qpn: u32) -> Option<Member> {
+        self.registry.find(slot_of(qpn)).ok().flatten()
+    }
+
+    /// Number of the process that a QP number belongs to, or was last seen to belong to; 0 where it means nothing here.
     pub(crate) fn last_seen(&self, qpn: u32) -> Option<u32> {
         if self.is_own(qpn) {
             return Some(std::process::id());
         }
-        let slot = slot_of(qpn);
-        let met = lock(&self.met).get(&slot).copied();
-        met.or_else(|| self.registry.find(slot).ok().flatten().map(|member| member.pid))
+        let met = lock(&self.met).get(&slot_of(qpn)).copied();
+        met.or_else(|| self.member_of(qpn).map(|member| member.number()))
     }
 
-    /// The process in a slot; `None` where there is none, or no longer.
-    fn open(&'static self, slot: u32) -> std::io::Result<Option<Peer>> {
+    /// The process in a slot; `None` where there is none, or no longer, or it has not answered yet.
+    fn open(&'static self, slot: u32, meetings: &mut HashMap<u32, Meeting>) -> std::io::Result<Option<Peer>> {
         let Some(member) = self.registry.find(slot)? else { return Ok(None) };
-        match Peer::open(slot, member, &self.registry) {
+        let meeting = match meetings.remove(&slot).filter(|meeting| meeting.is_with(&member)) {
+            None if member.has_pid() || !self.registry.has_ended(slot, &member) => {
+                Meeting::begin(self.registry.folder(), slot, member)?
+            }
+            meeting => meeting,
+        };
+        let opened = match meeting.map(Meeting::end) {
+            Some(Ok(met)) => Peer::met(slot, member, met, &self.registry),
+            Some(Err(Ok(waits))) => {
+                meetings.insert(slot, waits);
+                return Ok(None);
+            }
+            Some(Err(Err(error))) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
+            Some(Err(Err(error))) => Err(error),
+            None if member.has_pid() => Peer::open(slot, member, &self.registry),
+            None => return Ok(None),
+        };
+        match opened {
             Ok(peer) => Ok(Some(peer)),
             // It has ended meanwhile.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT)) => Ok(None),
             Err(error) => Err(error),
         }
     }
+}
+
+fn explain(error: std::io::Error) -> Errno {
+    say(format_args!("this process cannot use the software NIC: {error}"));
+    Errno::from(error)
 }
 
 /// The number of a process as one that takes RECVs: its slot, and what tells it from those that had the slot before.
@@ -210,7 +250,13 @@ extern "C" fn in_child() {
     let parents = CURRENT.swap(std::ptr::null_mut(), AcqRel);
     if !parents.is_null() {
         // SAFETY: set in `current` from a leaked box.
-        unsafe { (*parents).registry.forget() };
+        let parents = unsafe { &*parents };
+        parents.registry.forget();
+        let listener = parents.listener.load(Acquire);
+        if listener >= 0 {
+            // SAFETY: the child's own copy; the thread that uses it is the parent's.
+            unsafe { libc::close(listener) };
+        }
     }
 }
 

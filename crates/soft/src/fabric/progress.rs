@@ -204,6 +204,11 @@ impl Progress {
 
 /// Starts the thread, if there is room for one.
 fn start(progress: &'static Progress) -> bool {
+    spawn(move || run(progress)).is_ok()
+}
+
+/// Starts a thread of this library in a program that knows nothing of it.
+pub(crate) fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let builder = std::thread::Builder::new().name("doorbell".into()).stack_size(256 << 10);
     // The program's signals are for its own threads.
     // SAFETY: sets of signals on this stack, and this thread's mask, restored below.
@@ -213,10 +218,10 @@ fn start(progress: &'static Progress) -> bool {
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
         before
     };
-    let started = builder.spawn(move || run(progress));
+    let started = builder.spawn(run);
     // SAFETY: the mask that was.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
-    started.is_ok()
+    started.map(drop)
 }
 
 fn run(progress: &'static Progress) {

@@ -5,11 +5,12 @@
 //! as it lives, and nobody waits for a lock, as who has it may be stopped. The file is never mapped,
 //! so that nothing done to it can crash a reader.
 
-use crate::identity::{Identity, name, prefix, user};
+use crate::identity::{Identity, Place, user};
 use crate::memory::records::PROCESSES;
 use crate::memory::sealed::check_file_size;
 use crate::memory::segment::layout;
 use crate::point::{Point, reach};
+use crate::trust::check_private;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -17,9 +18,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-/// Where the directories of all users are.
-const PLACE: &str = "/dev/shm";
 
 /// Bytes of a slot in the file: process, segment's file descriptor, start time, and a sum of these, by which half a
 /// slot is told from a whole one.
@@ -32,11 +30,34 @@ pub(crate) struct Member {
     pub(crate) pid: u32,
     /// Its file descriptor of its segment.
     pub(crate) fd: u32,
-    /// When it started, in clock ticks since boot.
+    /// When it started, in clock ticks since boot; of a member without a process number a random one.
     pub(crate) start_time: u64,
 }
 
+/// Process number of a member that is found by its slot and a random number alone: no process has it.
+const NO_PID: u32 = u32::MAX;
+
 impl Member {
+    /// A member of a fabric whose processes do not know each other's numbers.
+    fn joined() -> io::Result<Member> {
+        let mut random = [0; 8];
+        // SAFETY: room for as many bytes.
+        match unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) } {
+            8 => Ok(Member { pid: NO_PID, fd: 0, start_time: u64::from_ne_bytes(random) }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Whether its process is known by its number.
+    pub(crate) fn has_pid(&self) -> bool {
+        self.pid != NO_PID
+    }
+
+    /// The number of its process; 0 where that means nothing here.
+    pub(crate) fn number(&self) -> u32 {
+        if self.has_pid() { self.pid } else { 0 }
+    }
+
     /// The member that process `pid` is, if it lives.
     pub(crate) fn of(pid: u32, fd: u32) -> io::Result<Option<Member>> {
         Ok(start_time(pid)?.map(|start_time| Member { pid, fd, start_time }))
@@ -103,6 +124,9 @@ pub(crate) struct Registry {
     /// knows that none does, whatever namespace of process numbers they were in.
     alive: File,
     directory: PathBuf,
+    /// The directory itself, by which sockets in it are named.
+    folder: File,
+    is_joined: bool,
     /// Number of the process in the file's first slot.
     first: u32,
 }
@@ -150,14 +174,18 @@ fn lock_bytes(file: &File, at: u64) -> io::Result<bool> {
 }
 
 /// The directory of this process's fabric.
-fn directory() -> io::Result<PathBuf> {
-    let path = PathBuf::from(PLACE).join(name()?);
+fn directory(place: &Place) -> io::Result<PathBuf> {
+    if place.is_joined {
+        let folder = place.folder.canonicalize()?;
+        check_private(&folder).map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, why))?;
+    }
+    let path = place.path();
     let found = loop {
         match DirBuilder::new().mode(0o700).create(&path) {
             // Who begins a fabric clears away what has ended.
             Ok(()) => {
                 reach(Point::FolderMade);
-                sweep(&prefix(), &path);
+                sweep(place, &path);
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -176,11 +204,11 @@ fn directory() -> io::Result<PathBuf> {
 }
 
 /// Removes what processes of other fabrics have left that were killed, all of them.
-fn sweep(prefix: &str, own: &Path) {
-    let entries = std::fs::read_dir(PLACE).into_iter().flatten().flatten();
+fn sweep(place: &Place, own: &Path) {
+    let entries = std::fs::read_dir(&place.folder).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        if name.starts_with(prefix) && path != own {
+        if name.starts_with(&place.prefix) && path != own {
             // What cannot be looked at or removed is no worse than before.
             let _ = remove_dead(&path);
         }
@@ -207,6 +235,9 @@ fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
         return Ok(());
     }
     reach(Point::AliveAlone);
+    for socket in sockets(directory)? {
+        let _ = std::fs::remove_file(socket);
+    }
     for file in [REGISTRY, ALIVE] {
         match std::fs::remove_file(directory.join(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -214,6 +245,14 @@ fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
         }
     }
     std::fs::remove_dir(directory)
+}
+
+/// The sockets of a fabric's processes, named as their slots.
+fn sockets(directory: &Path) -> io::Result<impl Iterator<Item = PathBuf>> {
+    let is_slot = |path: &PathBuf| {
+        path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.parse::<u32>().is_ok())
+    };
+    Ok(std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).filter(is_slot))
 }
 
 /// Says in a fabric's file how its processes understand each other, or refuses to join those that do so in another way.
@@ -265,10 +304,11 @@ impl Registry {
     pub(crate) fn open() -> io::Result<Registry> {
         let begin = Instant::now();
         loop {
-            match Registry::open_in(directory()?) {
+            let place = Place::own()?;
+            match Registry::open_in(directory(&place)?, place.is_joined) {
                 Ok(Some(registry)) => return Ok(registry),
                 Ok(None) if begin.elapsed() > PATIENCE => {
-                    let why = "a process that removes this fabric's folder in /dev/shm does not go on";
+                    let why = "a process that removes this fabric's folder does not go on";
                     return Err(io::Error::new(io::ErrorKind::TimedOut, why));
                 }
                 // The last process to leave has just removed it.
@@ -280,7 +320,9 @@ impl Registry {
     }
 
     /// The same in a directory; `None` where somebody removes it.
-    fn open_in(directory: PathBuf) -> io::Result<Option<Registry>> {
+    fn open_in(directory: PathBuf, is_joined: bool) -> io::Result<Option<Registry>> {
+        let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        let folder = OpenOptions::new().read(true).custom_flags(flags).open(&directory)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let alive = open(&directory.join(ALIVE), &mut options)?;
@@ -291,21 +333,34 @@ impl Registry {
         check_layout(&alive, &layout())?;
         let file = open(&directory.join(REGISTRY), &mut options)?;
         let first = Identity::own().first(PROCESSES as u32);
-        Ok(Some(Registry { file, alive, directory, first }))
+        Ok(Some(Registry { file, alive, directory, folder, is_joined, first }))
     }
 
     /// In the child of a fork(2), which is none of the fabric's processes: it keeps nothing alive.
     pub(crate) fn forget(&self) {
-        for file in [&self.alive, &self.file] {
+        for file in [&self.alive, &self.file, &self.folder] {
             // SAFETY: the child's own copy of the descriptor; nobody there uses the file.
             unsafe { libc::close(file.as_raw_fd()) };
         }
     }
 
+    /// Whether processes of other namespaces are in the fabric.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.is_joined
+    }
+
+    /// The fabric's directory: members that listen have sockets there, named as their slots.
+    pub(crate) fn folder(&self) -> &File {
+        &self.folder
+    }
+
     /// Takes a slot for this process, with this segment.
     pub(crate) fn join(&self, fd: u32) -> io::Result<u32> {
-        let me = Member::of(std::process::id(), fd)?
-            .ok_or_else(|| io::Error::other("/proc/self/stat does not tell when this process started"))?;
+        let me = match self.is_joined {
+            true => Member::joined()?,
+            false => Member::of(std::process::id(), fd)?
+                .ok_or_else(|| io::Error::other("/proc/self/stat does not tell when this process started"))?,
+        };
         for place in 0..PROCESSES as u32 {
             let slot = (self.first + place) % PROCESSES as u32;
             if lock_bytes(&self.file, self.at(slot))? {
@@ -321,6 +376,7 @@ impl Registry {
     pub(crate) fn leave(&self, slot: u32) -> io::Result<()> {
         self.write(slot, FREE)?;
         reach(Point::SlotFreed);
+        let _ = std::fs::remove_file(self.directory.join(slot.to_string()));
         remove_if_unused(&self.directory, &self.alive)
     }
 
@@ -331,6 +387,14 @@ impl Registry {
             Ok(()) => Ok(Member::from_bytes(bytes)),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Whether this process of a slot lives; what cannot be found out is so.
+    pub(crate) fn is_alive(&self, slot: u32, member: &Member) -> bool {
+        match member.has_pid() {
+            true => member.is_alive().unwrap_or(true),
+            false => !self.has_ended(slot, member),
         }
     }
 
@@ -380,7 +444,7 @@ mod tests {
     fn another_version_is_refused_in_words() {
         let directory = std::env::temp_dir().join(format!("doorbell-layout-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory can be made");
-        let open = || Registry::open_in(directory.clone());
+        let open = || Registry::open_in(directory.clone(), false);
         drop(open().expect("it is there").expect("nobody removes it"));
         open().expect("this version may come").expect("nobody removes it");
         std::fs::write(directory.join(ALIVE), "doorbell layout 1, 0x1").expect("it can be written");
@@ -396,7 +460,8 @@ mod tests {
     fn a_slot_is_free_when_nobody_has_the_file_open() {
         let directory = std::env::temp_dir().join(format!("doorbell-slots-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory can be made");
-        let open = || Registry::open_in(directory.clone()).expect("it is there").expect("nobody removes it");
+        let open =
+            || Registry::open_in(directory.clone(), false).expect("it is there").expect("nobody removes it");
         let (one, other) = (open(), open());
         let slot = one.join(3).expect("there is one");
         assert_ne!(other.join(3).expect("there is another"), slot);
@@ -431,7 +496,7 @@ mod tests {
             let mut options = OpenOptions::new();
             let file = open(&directory.join(REGISTRY), options.write(true).create(true).truncate(true));
             file.and_then(|file| file.write_all_at(&bytes, 0)).expect("there is room");
-            let registry = Registry::open_in(directory.clone()).expect("it is there").expect("nobody removes it");
+            let registry = Registry::open_in(directory.clone(), false).expect("it is there").expect("nobody removes it");
             for slot in 0..PROCESSES as u32 {
                 let found = registry.find(slot).expect("it can be read");
                 proptest::prop_assert!(found.is_none_or(|member| member.pid != 0));

@@ -55,6 +55,8 @@ pub struct Launch {
     pub closed: bool,
     /// Only processes with the same name here reach each other; letters, digits, `-` and `_`.
     pub fabric: Option<String>,
+    /// A folder of this user alone: processes that name it and the fabric are of one, in whatever namespaces they are.
+    pub meet: Option<PathBuf>,
     /// Whether it is not said why a QP is in error.
     pub quiet: bool,
     /// The faults that come to the program, and their seed.
@@ -85,6 +87,12 @@ pub enum LaunchError {
     /// No name for a fabric.
     #[error("a fabric's name has letters, digits, - and _ only, got {0:?}")]
     BadFabric(String),
+    /// A folder to meet in, and no fabric.
+    #[error("{} is to be met in by no fabric: name one by --fabric, the same for all who meet there", .0.display())]
+    MeetAlone(PathBuf),
+    /// Another user may come to the folder to meet in.
+    #[error("nobody can meet there: {0}")]
+    BadMeeting(Distrust),
     /// The profile says nothing that a device could present.
     #[error(
         "profile {0} has no device_id, so no program can be shown its NIC's: give one that has, as cib, or add vendor_id, \
@@ -161,6 +169,15 @@ impl Launch {
                 return Err(LaunchError::BadFabric(fabric.clone()));
             }
             command.env(crate::identity::FABRIC_VARIABLE, fabric);
+        }
+        if let Some(folder) = &self.meet {
+            if self.fabric.is_none() {
+                return Err(LaunchError::MeetAlone(folder.clone()));
+            }
+            let unknown = |cause| LaunchError::BadMeeting(Distrust::Unknown { path: folder.clone(), cause });
+            let folder = folder.canonicalize().map_err(unknown)?;
+            crate::trust::check_private(&folder).map_err(LaunchError::BadMeeting)?;
+            command.env(crate::identity::MEET_VARIABLE, folder);
         }
         if self.quiet {
             command.env(crate::queues::errors::QUIET_VARIABLE, "1");

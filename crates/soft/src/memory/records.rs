@@ -283,6 +283,25 @@ pub(crate) struct EventRecord {
     pub(crate) generation: u32,
 }
 
+/// Bytes of an event in the pipe.
+pub(crate) const EVENT_BYTES: usize = size_of::<EventRecord>();
+
+impl EventRecord {
+    /// It as it goes through the pipe.
+    pub(crate) fn to_bytes(self) -> [u8; EVENT_BYTES] {
+        let mut bytes = [0; EVENT_BYTES];
+        for (at, word) in [self.event_type, self.index, self.generation].into_iter().enumerate() {
+            bytes[at * 4..at * 4 + 4].copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: [u8; EVENT_BYTES]) -> EventRecord {
+        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        EventRecord { event_type: word(0), index: word(4), generation: word(8) }
+    }
+}
+
 impl MrRecord {
     /// Changes the record so that no reader takes half of it.
     pub(crate) fn change(&self, change: impl FnOnce(&MrRecord)) {

@@ -14,11 +14,13 @@ use super::recv_queue::{RecvQueue, Senders, Sizes};
 use crate::counts;
 use crate::device;
 use crate::engine::attempt::{Obstacle, Outcome};
+use crate::engine::delivery::Engine;
 use crate::engine::requester::{Requester, Scratch};
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::{EventPipe, tell};
 use crate::fabric::process::Process;
+use crate::fabric::service::deliver_by;
 use crate::memory::records::{EventRecord, QpRecord, qp_num};
 use crate::path::Path;
 use crate::point::{Point, reach};
@@ -110,6 +112,7 @@ impl Sends {
 
 impl Qp {
     pub(crate) fn new(process: &'static Process, parts: QpParts) -> Result<Arc<Qp>, Errno> {
+        deliver_by(&Engine);
         let index = process.qp_numbers.take()?;
         let num = qp_num(process.slot, index);
         let made = Qp::with_index(process, parts, index, num);

@@ -1,0 +1,49 @@
+//! Memory at the far side, of whichever kind.
+
+use crate::fabric::link::{Link, Ticket};
+use crate::fabric::process::Process;
+use crate::memory::records::index_of;
+use crate::memory::regions::Place;
+use crate::memory::transfer::{self, Far, Piece, Unreachable};
+use std::sync::atomic::Ordering::*;
+
+/// Where bytes of a region are.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Target<'a> {
+    /// Where this process reaches them.
+    Reached(Far),
+    /// Where the thread of their own process does, which is asked.
+    Served(&'a Link, Served),
+}
+
+/// Bytes of a region, from this one on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Served {
+    pub(super) place: Place,
+    pub(super) offset: u64,
+}
+
+impl Target<'_> {
+    /// [`transfer::write`], for this work request.
+    pub(super) fn write(self, pieces: &[Piece], ticket: impl FnOnce() -> Ticket) -> Result<(), Unreachable> {
+        match self {
+            Target::Reached(far) => transfer::write(pieces, far),
+            Target::Served(link, Served { place, offset }) => link.write(ticket(), pieces, &place, offset),
+        }
+    }
+
+    /// [`transfer::read`], for this work request.
+    pub(super) fn read(self, pieces: &[Piece], ticket: impl FnOnce() -> Ticket) -> Result<(), Unreachable> {
+        match self {
+            Target::Reached(far) => transfer::read(pieces, far),
+            Target::Served(link, Served { place, offset }) => link.read(ticket(), pieces, &place, offset),
+        }
+    }
+}
+
+/// Names a work request of a QP of this process.
+#[cold]
+pub(super) fn ticket(process: &Process, qpn: u32, number: u64) -> Ticket {
+    let own = process.segment.qp(index_of(qpn) as usize);
+    Ticket { qpn, generation: own.map_or(0, |qp| qp.generation.load(Relaxed)), number }
+}

@@ -1,0 +1,367 @@
+//! The way to the thread of another process that does what this one cannot do to its memory itself.
+//!
+//! One request is under way at a time. Who waits for its answer gives up after a while, as that process may be stopped; the
+//! request stays under way, nothing else is sent meanwhile, and whoever asks next looks for that answer first. So a request
+//! is carried out once, however often its work request is tried.
+
+use super::registry::Member;
+use super::wire::{self, Head, PIECE, Received, kind, outcome};
+use crate::memory::records::EventRecord;
+use crate::memory::regions::Place;
+use crate::memory::transfer::{Piece, Unreachable};
+use crate::sync::lock;
+use doorbell_transport::AtomicOp;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// When waiting for an answer is given up.
+const GIVE_UP: Duration = Duration::from_millis(50);
+/// Answers that came after they were waited for, at most; of those that nobody asks for any more the oldest go.
+const LATE: usize = 1024;
+
+/// Names a work request among all that this process has had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    /// The QP that it was posted to, and how many QPs that number has been.
+    pub(crate) qpn: u32,
+    pub(crate) generation: u32,
+    /// Its number among those of the QP.
+    pub(crate) number: u64,
+}
+
+/// A request: of which work request, and which byte of that comes first in it.
+type Name = (Ticket, usize);
+
+/// How a message that was brought in parts is to be received. Laid out as the words of a DELIVER.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Delivery {
+    /// The QP that receives, and how many QPs that has been.
+    pub(crate) to: u32,
+    pub(crate) generation: u32,
+    /// The QP that sends.
+    pub(crate) from: u32,
+    /// Its immediate.
+    pub(crate) imm: Option<u32>,
+    pub(crate) solicited: bool,
+    /// Whether its header is a global route header, rather than room for one.
+    pub(crate) has_grh: bool,
+    /// Bytes of global route header at the message's beginning.
+    pub(crate) header: u32,
+    /// Bytes of payload behind them.
+    pub(crate) len: u32,
+}
+
+impl Delivery {
+    pub(crate) fn to_words(self) -> [u64; 6] {
+        let two = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let flags =
+            u32::from(self.imm.is_some()) | u32::from(self.solicited) << 1 | u32::from(self.has_grh) << 2;
+        [
+            two(self.to, self.generation),
+            two(self.from, flags),
+            two(self.imm.unwrap_or(0), self.header),
+            self.len.into(),
+            0,
+            0,
+        ]
+    }
+
+    pub(crate) fn from_words(words: [u64; 6]) -> Delivery {
+        let [low, high] = [|word: u64| word as u32, |word: u64| (word >> 32) as u32];
+        let flags = high(words[1]);
+        Delivery {
+            to: low(words[0]),
+            generation: high(words[0]),
+            from: low(words[1]),
+            imm: (flags & 1 != 0).then_some(low(words[2])),
+            solicited: flags & 2 != 0,
+            has_grh: flags & 4 != 0,
+            header: high(words[2]),
+            len: low(words[3]),
+        }
+    }
+}
+
+/// A connection to the thread of a process.
+#[derive(Debug)]
+pub(crate) struct Link {
+    socket: OwnedFd,
+    asked: Mutex<Asked>,
+}
+
+/// What was asked.
+#[derive(Debug, Default)]
+struct Asked {
+    sequence: u64,
+    /// The request under way whose answer nobody waits for any more.
+    left: Option<Name>,
+    late: VecDeque<(Name, Received)>,
+}
+
+/// A process that was asked who it is, and may not have answered yet.
+#[derive(Debug)]
+pub(crate) struct Meeting {
+    socket: OwnedFd,
+    /// Who it has to be.
+    member: Member,
+    waited: bool,
+}
+
+/// Who has answered.
+#[derive(Debug)]
+pub(crate) struct Met {
+    pub(crate) link: Link,
+    /// Its segment.
+    pub(crate) segment: File,
+    /// What becomes readable when it ends.
+    pub(crate) process: OwnedFd,
+}
+
+impl Meeting {
+    /// Asks the process whose socket this is in an open folder; `None` where nobody listens.
+    pub(crate) fn begin(folder: &File, slot: u32, member: Member) -> io::Result<Option<Meeting>> {
+        let socket = wire::socket()?;
+        let (address, len) = wire::address(folder, slot);
+        // SAFETY: an address that lives.
+        if unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
+            let error = io::Error::last_os_error();
+            return match error.raw_os_error() {
+                // Nobody is there, or too many ask a process that is stopped.
+                Some(libc::ENOENT | libc::ECONNREFUSED | libc::EAGAIN) => Ok(None),
+                _ => Err(error),
+            };
+        }
+        if !wire::is_own(&socket) {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        let head = Head {
+            kind: kind::HELLO,
+            sequence: 1,
+            words: [wire::VERSION, slot.into(), member.start_time, 0, 0, 0],
+        };
+        wire::send(&socket, head, &[], &[])?;
+        Ok(Some(Meeting { socket, member, waited: false }))
+    }
+
+    /// Whether it is this process that was asked.
+    pub(crate) fn is_with(&self, member: &Member) -> bool {
+        self.member == *member
+    }
+
+    /// Its answer; `Err(Ok(self))` where there is none yet. It is waited for once.
+    pub(crate) fn end(mut self) -> Result<Met, io::Result<Meeting>> {
+        let time = if std::mem::replace(&mut self.waited, true) { Duration::ZERO } else { GIVE_UP };
+        wire::wait(&self.socket, time);
+        let Some(received) = wire::receive(&self.socket).map_err(Err)? else { return Err(Ok(self)) };
+        let is_it = received.head.kind == outcome::DONE
+            && received.head.words[..2] == [wire::VERSION, self.member.start_time];
+        let mut files = received.files.into_iter();
+        match (is_it, files.next(), files.next()) {
+            (true, Some(segment), Some(process)) => {
+                let asked = Mutex::new(Asked { sequence: 1, ..Asked::default() });
+                Ok(Met { link: Link { socket: self.socket, asked }, segment: segment.into(), process })
+            }
+            _ => Err(Err(io::Error::other("it is of another version of the library"))),
+        }
+    }
+}
+
+impl Link {
+    /// Writes the pieces to a region of the process, from this byte of the region on. The last is written last.
+    pub(crate) fn write(
+        &self,
+        ticket: Ticket,
+        pieces: &[Piece],
+        place: &Place,
+        offset: u64,
+    ) -> Result<(), Unreachable> {
+        self.bring(ticket, pieces, |at| (kind::WRITE, [place.key.into(), offset + at as u64, 0, 0, 0, 0]))
+    }
+
+    /// Reads a region of the process into the pieces.
+    pub(crate) fn read(
+        &self,
+        ticket: Ticket,
+        pieces: &[Piece],
+        place: &Place,
+        offset: u64,
+    ) -> Result<(), Unreachable> {
+        let len = length(pieces);
+        let mut at = 0;
+        while at < len {
+            let part = wire::part(pieces, at, PIECE);
+            let part_len = length(&part);
+            let words = [place.key.into(), offset + at as u64, part_len as u64, 0, 0, 0];
+            let received = self.ask((ticket, at), kind::READ, words, &[])?;
+            if received.bytes.len() != part_len {
+                return Err(Unreachable::Memory);
+            }
+            let mut from = received.bytes.as_slice();
+            for piece in part {
+                // SAFETY: as in `transfer::read`: within a region of this process, which the program keeps mapped.
+                unsafe { std::ptr::copy(from.as_ptr(), piece.addr as *mut u8, piece.len) };
+                from = &from[piece.len..];
+            }
+            at += part_len;
+        }
+        Ok(())
+    }
+
+    /// An atomic on a word of a region; what it was.
+    pub(crate) fn atomic(
+        &self,
+        ticket: Ticket,
+        op: AtomicOp,
+        place: &Place,
+        offset: u64,
+    ) -> Result<u64, Unreachable> {
+        let (kind, first, second) = match op {
+            AtomicOp::CompareSwap { compare, swap } => (kind::COMPARE_SWAP, compare, swap),
+            AtomicOp::FetchAdd { add } => (kind::FETCH_ADD, add, 0),
+        };
+        let words = [place.key.into(), offset, first, second, 0, 0];
+        Ok(self.ask((ticket, 0), kind, words, &[])?.head.words[0])
+    }
+
+    /// Has a message received; what it was refused for, if it was.
+    pub(crate) fn deliver(
+        &self,
+        ticket: Ticket,
+        pieces: &[Piece],
+        delivery: Delivery,
+    ) -> Result<Option<u64>, Unreachable> {
+        let len = length(pieces);
+        // What was asked last may be the end of it.
+        if self.reached(ticket).is_none_or(|at| at < len) {
+            self.bring(ticket, pieces, |at| {
+                (kind::PART, [at as u64, ticket.qpn.into(), ticket.number, 0, 0, 0])
+            })?;
+        }
+        let mut words = delivery.to_words();
+        (words[4], words[5]) = (ticket.qpn.into(), ticket.number);
+        let head = self.ask((ticket, len), kind::DELIVER, words, &[])?.head;
+        Ok((head.kind == outcome::REFUSED).then_some(head.words[0]))
+    }
+
+    /// Writes an event to a pipe of the process, which is not waited for.
+    pub(crate) fn wake(&self, fd: u32, event: EventRecord) -> io::Result<()> {
+        let words = [fd.into(), event.event_type.into(), event.index.into(), event.generation.into(), 0, 0];
+        wire::send(&self.socket, Head { kind: kind::WAKE, sequence: 0, words }, &[], &[])
+    }
+
+    /// Sends the bytes of pieces, a request for each part, from where that was left.
+    fn bring(
+        &self,
+        ticket: Ticket,
+        pieces: &[Piece],
+        request: impl Fn(usize) -> (u64, [u64; 6]),
+    ) -> Result<(), Unreachable> {
+        let len = length(pieces);
+        let mut at = self.reached(ticket).unwrap_or(0);
+        while at < len {
+            let part = wire::part(pieces, at, PIECE);
+            let (kind, words) = request(at);
+            self.ask((ticket, at), kind, words, &part)?;
+            at += length(&part);
+        }
+        Ok(())
+    }
+
+    /// The byte of a work request from which on it is to go on, where a request of it was left under way.
+    fn reached(&self, ticket: Ticket) -> Option<usize> {
+        let asked = lock(&self.asked);
+        let left = asked.left.iter().chain(asked.late.iter().map(|(name, _)| name));
+        left.filter(|(of, _)| *of == ticket).map(|(_, at)| *at).next()
+    }
+
+    /// Asks, and waits for the answer; `Gone` where none comes in time, or ever.
+    fn ask(&self, name: Name, kind: u64, words: [u64; 6], pieces: &[Piece]) -> Result<Received, Unreachable> {
+        let mut asked = lock(&self.asked);
+        if let Some(left) = asked.left {
+            let received = self.answer(asked.sequence, Duration::ZERO)?;
+            asked.left = None;
+            if left == name {
+                return judged(received);
+            }
+            // What was read may be read again.
+            if received.bytes.is_empty() {
+                asked.late.truncate(LATE - 1);
+                asked.late.push_front((left, received));
+            }
+        }
+        if let Some(at) = asked.late.iter().position(|(late, _)| *late == name)
+            && let Some((_, received)) = asked.late.remove(at)
+        {
+            return judged(received);
+        }
+        let head = Head { kind, sequence: asked.sequence + 1, words };
+        match wire::send(&self.socket, head, pieces, &[]) {
+            Ok(()) => asked.sequence += 1,
+            Err(error) if error.raw_os_error() == Some(libc::EFAULT) => return Err(Unreachable::Memory),
+            Err(_) => return Err(Unreachable::Gone),
+        }
+        let answer = self.answer(asked.sequence, GIVE_UP);
+        if answer.is_err() {
+            asked.left = Some(name);
+        }
+        answer.and_then(judged)
+    }
+
+    /// The answer to a request, if it comes in this time.
+    fn answer(&self, sequence: u64, time: Duration) -> Result<Received, Unreachable> {
+        let until = Instant::now() + time;
+        loop {
+            match wire::receive(&self.socket) {
+                Ok(Some(received)) if received.head.sequence == sequence => return Ok(received),
+                Ok(Some(_)) => {}
+                Err(_) => return Err(Unreachable::Gone),
+                Ok(None) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() || !wire::wait(&self.socket, left) && Instant::now() >= until {
+                        return Err(Unreachable::Gone);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// An answer, where it is one to what was asked.
+fn judged(received: Received) -> Result<Received, Unreachable> {
+    match received.head.kind {
+        outcome::DONE | outcome::REFUSED => Ok(received),
+        outcome::MEMORY => Err(Unreachable::Memory),
+        _ => Err(Unreachable::Gone),
+    }
+}
+
+fn length(pieces: &[Piece]) -> usize {
+    pieces.iter().map(|piece| piece.len).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delivery_survives_its_words() {
+        for (imm, solicited) in [(None, false), (Some(7), true), (Some(0), false), (None, true)] {
+            let has_grh = imm.is_none();
+            let all = Delivery {
+                to: 1,
+                generation: 2,
+                from: 0xff_fffe,
+                imm,
+                solicited,
+                has_grh,
+                header: 40,
+                len: u32::MAX,
+            };
+            assert_eq!(Delivery::from_words(all.to_words()), all);
+        }
+    }
+}

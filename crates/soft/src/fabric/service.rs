@@ -1,0 +1,309 @@
+//! The thread of this process that does for others what they cannot do to its memory themselves: those that are in another
+//! namespace of process numbers, or that the kernel keeps out.
+//!
+//! It waits for nobody, and trusts nobody: whatever is asked for is looked up in this process's own regions.
+
+use super::link::Delivery;
+use super::peer::Owner;
+use super::pipe::tell;
+use super::progress;
+use super::registry::Member;
+use super::wire::{self, Head, PIECE, Received, kind, outcome};
+use crate::memory::records::EventRecord;
+use crate::memory::regions::{Place, Regions};
+use crate::memory::segment::Segment;
+use crate::memory::transfer::{self, Direction, Far, Piece, Unreachable};
+use doorbell_transport::AtomicOp;
+use doorbell_verbs::AccessFlags;
+use std::collections::HashMap;
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// How long it sleeps where it has no file left for who asks.
+const NO_FILE: Duration = Duration::from_millis(20);
+/// Bytes of a message that is brought in parts, at most.
+const LONGEST: usize = doorbell_transport::MAX_MESSAGE_BYTES as usize + 64;
+
+/// Has a message received as if this process had sent it to itself.
+pub(crate) trait Delivers: Sync {
+    /// `message` is a header and the payload; says what it is refused for, if it is.
+    fn deliver(&self, delivery: &Delivery, message: &[u8]) -> Option<u64>;
+}
+
+static DELIVERS: OnceLock<&'static dyn Delivers> = OnceLock::new();
+
+/// Says who delivers messages in this process.
+pub(crate) fn deliver_by(delivers: &'static dyn Delivers) {
+    let _ = DELIVERS.set(delivers);
+}
+
+/// A socket that listens in an open folder, under the number of a slot.
+pub(crate) fn listen(folder: &File, slot: u32) -> io::Result<OwnedFd> {
+    let socket = wire::socket()?;
+    let (address, len) = wire::address(folder, slot);
+    let path = format!("/proc/self/fd/{}/{slot}", folder.as_raw_fd());
+    // One that had the slot before, and was killed.
+    let _ = std::fs::remove_file(&path);
+    // SAFETY: an address that lives, and numbers.
+    let listens = unsafe {
+        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) == 0
+            && libc::listen(socket.as_raw_fd(), libc::SOMAXCONN) == 0
+    };
+    if !listens {
+        return Err(io::Error::last_os_error());
+    }
+    std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(socket)
+}
+
+/// What others are served of this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Served {
+    pub(crate) slot: u32,
+    pub(crate) member: Member,
+    pub(crate) segment: &'static Segment,
+    pub(crate) regions: &'static Regions,
+}
+
+/// Starts the thread.
+pub(crate) fn start(served: Served, listener: OwnedFd) -> io::Result<()> {
+    progress::spawn(move || Service { served, listener, callers: Vec::new() }.run())
+}
+
+struct Service {
+    served: Served,
+    listener: OwnedFd,
+    callers: Vec<Caller>,
+}
+
+/// A process that asks.
+struct Caller {
+    socket: OwnedFd,
+    /// Whether it has said who it is.
+    is_known: bool,
+    /// What it has brought of messages: by the QP that sends, with the number of the work request.
+    parts: HashMap<u64, (u64, Vec<u8>)>,
+}
+
+/// The connection is to be closed.
+struct Hangup;
+
+impl Service {
+    fn run(mut self) {
+        loop {
+            let ready = self.wait();
+            let mut nth = 0;
+            self.callers.retain_mut(|caller| {
+                nth += 1;
+                !ready[nth] || caller.serve(&self.served).is_ok()
+            });
+            if ready[0] {
+                self.accept();
+            }
+        }
+    }
+
+    /// Waits until there is something to do; for whom, the listener first.
+    fn wait(&self) -> Vec<bool> {
+        let sockets = std::iter::once(&self.listener).chain(self.callers.iter().map(|caller| &caller.socket));
+        let entry =
+            |socket: &OwnedFd| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut all: Vec<libc::pollfd> = sockets.map(entry).collect();
+        // SAFETY: as many entries as told.
+        unsafe { libc::poll(all.as_mut_ptr(), all.len() as _, -1) };
+        all.iter().map(|entry| entry.revents != 0).collect()
+    }
+
+    fn accept(&mut self) {
+        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: a socket of our own; the result is a new file descriptor or -1.
+        let accepted = wire::opened(unsafe {
+            libc::accept4(self.listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags)
+        });
+        match accepted {
+            Ok(socket) if wire::is_own(&socket) => {
+                self.callers.push(Caller { socket, is_known: false, parts: HashMap::new() });
+            }
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
+                std::thread::sleep(NO_FILE);
+            }
+            // Another user, or one that has gone meanwhile.
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+impl Caller {
+    /// Answers what has come.
+    fn serve(&mut self, served: &Served) -> Result<(), Hangup> {
+        while let Some(received) = wire::receive(&self.socket).map_err(|_| Hangup)? {
+            let sequence = received.head.sequence;
+            match received.head.kind {
+                kind::HELLO => self.welcome(served, &received)?,
+                _ if !self.is_known => return Err(Hangup),
+                kind::WAKE => wake(&received.head),
+                _ => {
+                    let (kind, word, bytes) = self.answer(served, received);
+                    let head = Head { kind, sequence, words: [word, 0, 0, 0, 0, 0] };
+                    self.send(head, &bytes, &[])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Who does not take its answers is not served.
+    fn send(&self, head: Head, bytes: &[u8], files: &[RawFd]) -> Result<(), Hangup> {
+        let piece = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
+        wire::send(&self.socket, head, &[piece], files).map_err(|_| Hangup)
+    }
+
+    fn welcome(&mut self, served: &Served, received: &Received) -> Result<(), Hangup> {
+        let [version, slot, number, ..] = received.head.words;
+        let me = served.member;
+        if (version, slot, number) != (wire::VERSION, served.slot.into(), me.start_time) {
+            return Err(Hangup);
+        }
+        let segment = crate::memory::arena::own().map_err(|_| Hangup)?.file.as_raw_fd();
+        // SAFETY: takes numbers; the result is a new file descriptor or -1.
+        let own = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) };
+        let own = wire::opened(own as RawFd).map_err(|_| Hangup)?;
+        let head = Head { kind: outcome::DONE, sequence: 1, words: [wire::VERSION, number, 0, 0, 0, 0] };
+        self.is_known = true;
+        self.send(head, &[], &[segment, own.as_raw_fd()])
+    }
+
+    /// What came of a request, a word and bytes for who asks.
+    fn answer(&mut self, served: &Served, received: Received) -> (u64, u64, Vec<u8>) {
+        let Received { head, bytes, .. } = received;
+        let words = head.words;
+        let atomic = |op| match carry_out_atomic(served, words[0], words[1], op) {
+            Ok(Some(original)) => (outcome::DONE, original, Vec::new()),
+            Ok(None) => (outcome::AGAIN, 0, Vec::new()),
+            Err(Refused) => (outcome::MEMORY, 0, Vec::new()),
+        };
+        match head.kind {
+            kind::WRITE => (write(served, words[0], words[1], &bytes), 0, Vec::new()),
+            kind::READ => match read(served, words[0], words[1], words[2]) {
+                Ok(bytes) => (outcome::DONE, 0, bytes),
+                Err(Refused) => (outcome::MEMORY, 0, Vec::new()),
+            },
+            kind::COMPARE_SWAP => atomic(AtomicOp::CompareSwap { compare: words[2], swap: words[3] }),
+            kind::FETCH_ADD => atomic(AtomicOp::FetchAdd { add: words[2] }),
+            kind::PART => (self.take_part(words, &bytes), 0, Vec::new()),
+            kind::DELIVER => {
+                let (kind, word) = self.deliver(words);
+                (kind, word, Vec::new())
+            }
+            _ => (outcome::MEMORY, 0, Vec::new()),
+        }
+    }
+
+    fn take_part(&mut self, words: [u64; 6], bytes: &[u8]) -> u64 {
+        let [at, qpn, number, ..] = words;
+        if at == 0 {
+            self.parts.insert(qpn, (number, Vec::new()));
+        }
+        match self.parts.get_mut(&qpn) {
+            Some((of, all))
+                if *of == number && all.len() as u64 == at && all.len() + bytes.len() <= LONGEST =>
+            {
+                all.extend_from_slice(bytes);
+                outcome::DONE
+            }
+            _ => outcome::AGAIN,
+        }
+    }
+
+    fn deliver(&mut self, words: [u64; 6]) -> (u64, u64) {
+        let (delivery, [.., qpn, number]) = (Delivery::from_words(words), words);
+        let whole = u64::from(delivery.header) + u64::from(delivery.len);
+        let message = self.parts.remove(&qpn).filter(|(of, all)| *of == number && all.len() as u64 == whole);
+        let (Some((_, message)), Some(delivers)) = (message, DELIVERS.get()) else {
+            return (outcome::AGAIN, 0);
+        };
+        match delivers.deliver(&delivery, &message) {
+            None => (outcome::DONE, 0),
+            Some(why) => (outcome::REFUSED, why),
+        }
+    }
+}
+
+/// The memory is not what it was taken for.
+struct Refused;
+
+/// Address of `len` bytes of a region of this process that may be used so.
+fn find(served: &Served, key: u64, offset: u64, len: u64, need: AccessFlags) -> Result<u64, Refused> {
+    let key = u32::try_from(key).map_err(|_| Refused)?;
+    let place = served.regions.find(key).ok_or(Refused)?;
+    let Place { region, host, .. } = place;
+    let addr = region.addr.checked_add(offset).ok_or(Refused)?;
+    place.check(region.pd, addr, len, need).map_err(|_| Refused)?;
+    host.checked_add(offset).ok_or(Refused)
+}
+
+fn write(served: &Served, key: u64, offset: u64, bytes: &[u8]) -> u64 {
+    let moved = find(served, key, offset, bytes.len() as u64, AccessFlags::REMOTE_WRITE)
+        .and_then(|addr| move_bytes(Direction::Write, bytes.as_ptr() as u64, addr, bytes.len()));
+    if moved.is_ok() { outcome::DONE } else { outcome::MEMORY }
+}
+
+fn read(served: &Served, key: u64, offset: u64, len: u64) -> Result<Vec<u8>, Refused> {
+    let len = usize::try_from(len).ok().filter(|len| *len <= PIECE).ok_or(Refused)?;
+    let addr = find(served, key, offset, len as u64, AccessFlags::REMOTE_READ)?;
+    let mut bytes = vec![0u8; len];
+    move_bytes(Direction::Read, bytes.as_mut_ptr() as u64, addr, len)?;
+    Ok(bytes)
+}
+
+/// Moves bytes between a buffer of this thread and the program's memory as if that were another process's: what is not mapped
+/// any more does not end the process then.
+fn move_bytes(direction: Direction, buffer: u64, addr: u64, len: usize) -> Result<(), Refused> {
+    let pieces = [Piece { addr: buffer, len }];
+    let far = match reaches_itself() {
+        true => Far::Foreign { pid: std::process::id(), addr },
+        false => Far::Mapped(addr as *mut u8),
+    };
+    let moved = match direction {
+        Direction::Write => transfer::write(&pieces, far),
+        Direction::Read => transfer::read(&pieces, far),
+    };
+    moved.map_err(|_: Unreachable| Refused)
+}
+
+/// Whether the kernel lets this process at itself as at others, which filters of system calls may keep it from.
+fn reaches_itself() -> bool {
+    static REACHES: OnceLock<bool> = OnceLock::new();
+    *REACHES.get_or_init(|| {
+        let (from, mut to) = (1u8, 0u8);
+        let local = libc::iovec { iov_base: (&raw mut to).cast(), iov_len: 1 };
+        let remote = libc::iovec { iov_base: (&raw const from).cast_mut().cast(), iov_len: 1 };
+        // SAFETY: a byte of this function's own on each side.
+        unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) == 1 }
+    })
+}
+
+/// What the word was; `None` where another thread keeps it locked.
+fn carry_out_atomic(served: &Served, key: u64, offset: u64, op: AtomicOp) -> Result<Option<u64>, Refused> {
+    let addr = find(served, key, offset, 8, AccessFlags::REMOTE_ATOMIC)?;
+    if !addr.is_multiple_of(8) {
+        return Err(Refused);
+    }
+    let Some(_others) = served.segment.atomic_lock(addr).lock() else { return Ok(None) };
+    if !reaches_itself() {
+        // SAFETY: within a region, which the program keeps mapped while it is registered, and aligned.
+        return Ok(Some(unsafe { transfer::atomic_mapped(addr as *mut u8, op) }));
+    }
+    transfer::atomic_foreign(std::process::id(), addr, op).map(Some).map_err(|_| Refused)
+}
+
+/// Wakes who waits at a pipe of this process.
+fn wake(head: &Head) {
+    let [fd, event_type, index, generation, ..] = head.words.map(|word| word as u32);
+    // An event of a full pipe is lost here as anywhere.
+    tell(Owner::This, fd.wrapping_add(1), EventRecord { event_type, index, generation });
+}

@@ -1,0 +1,285 @@
+//! What a process and the thread of another that serves it say to each other: one message of a SOCK_SEQPACKET socket each,
+//! a head of words and what follows it.
+
+use crate::identity::user;
+use crate::memory::transfer::Piece;
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Bytes of payload in a message at most: several of these fit into what a socket holds.
+pub(crate) const PIECE: usize = 32 << 10;
+/// Of this language. Who speaks another one is not met.
+pub(crate) const VERSION: u64 = 1;
+/// Words of a head.
+const WORDS: usize = 8;
+const HEAD_BYTES: usize = WORDS * size_of::<u64>();
+
+/// The head of a message. What its words mean, its kind says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// A [`kind`], or of an answer what came of the request.
+    pub(crate) kind: u64,
+    /// Number of a request on its connection, from 1, and of its answer; 0 of what is not answered.
+    pub(crate) sequence: u64,
+    pub(crate) words: [u64; WORDS - 2],
+}
+
+/// Kinds of requests, and their words.
+pub(crate) mod kind {
+    /// Version, slot and number of who asks, and the number of who is asked. Answered with version, slot and number, the
+    /// segment's file, and a file of the process.
+    pub(crate) const HELLO: u64 = 1;
+    /// Key and offset in the region. The bytes follow.
+    pub(crate) const WRITE: u64 = 2;
+    /// Key, offset in the region and length. The bytes follow the answer's head.
+    pub(crate) const READ: u64 = 3;
+    /// Key, offset, what to compare with, what to put there. Answered with what was there.
+    pub(crate) const COMPARE_SWAP: u64 = 4;
+    /// Key, offset, what to add. Answered with what was there.
+    pub(crate) const FETCH_ADD: u64 = 5;
+    /// Where in a message the bytes that follow belong.
+    pub(crate) const PART: u64 = 6;
+    /// How the message that was brought in parts is to be received: see `Delivery`.
+    pub(crate) const DELIVER: u64 = 7;
+    /// Number of a pipe, and an event. Not answered.
+    pub(crate) const WAKE: u64 = 8;
+}
+
+/// What came of a request.
+pub(crate) mod outcome {
+    pub(crate) const DONE: u64 = 0;
+    /// The memory is not what it was taken for.
+    pub(crate) const MEMORY: u64 = 1;
+    /// Nothing was done; it may be asked again.
+    pub(crate) const AGAIN: u64 = 2;
+    /// Of a DELIVER: not received, as the next word says.
+    pub(crate) const REFUSED: u64 = 3;
+}
+
+impl Head {
+    fn to_bytes(self) -> [u8; HEAD_BYTES] {
+        let mut bytes = [0; HEAD_BYTES];
+        let all = [self.kind, self.sequence].into_iter().chain(self.words);
+        for (to, word) in bytes.chunks_exact_mut(size_of::<u64>()).zip(all) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Head> {
+        let mut words = [0; WORDS];
+        for (word, from) in words.iter_mut().zip(bytes.get(..HEAD_BYTES)?.chunks_exact(size_of::<u64>())) {
+            *word = u64::from_ne_bytes(from.try_into().ok()?);
+        }
+        let [kind, sequence, words @ ..] = words;
+        Some(Head { kind, sequence, words })
+    }
+}
+
+/// A message that came.
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    pub(crate) head: Head,
+    /// What follows the head.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) files: Vec<OwnedFd>,
+}
+
+/// A new socket that never blocks.
+pub(crate) fn socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: takes numbers; the result is a new file descriptor or -1.
+    opened(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })
+}
+
+pub(crate) fn opened(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: just opened, owned by nobody else.
+    if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
+}
+
+/// The address of a socket in an open folder: its own path may be longer than an address.
+pub(crate) fn address(folder: &impl AsRawFd, name: u32) -> (libc::sockaddr_un, libc::socklen_t) {
+    // SAFETY: numbers, which may be zero.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as _;
+    let path = format!("/proc/self/fd/{}/{name}", folder.as_raw_fd());
+    for (to, from) in address.sun_path.iter_mut().zip(path.bytes()) {
+        *to = from as libc::c_char;
+    }
+    (address, size_of::<libc::sockaddr_un>() as libc::socklen_t)
+}
+
+/// Whether the other end is of this user.
+pub(crate) fn is_own(socket: &OwnedFd) -> bool {
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: room for what is asked for.
+    let told = unsafe {
+        let to = (&raw mut peer).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &mut len)
+    };
+    told == 0 && peer.uid == user()
+}
+
+/// Room for the control message of two files.
+type Control = [u64; 8];
+
+/// Sends a message: a head, pieces of this process's memory, and files. Never blocks.
+pub(crate) fn send(socket: &OwnedFd, head: Head, pieces: &[Piece], files: &[RawFd]) -> io::Result<()> {
+    let bytes = head.to_bytes();
+    let head = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
+    let mut parts: Vec<Piece> = std::iter::once(head).chain(pieces.iter().copied()).collect();
+    let mut control: Control = [0; 8];
+    // SAFETY: numbers and null pointers, which may be zero.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr().cast(), parts.len() as _);
+    if !files.is_empty() {
+        let len = size_of_val(files) as u32;
+        // SAFETY: `control` has room for the files, of which there are two at most.
+        unsafe {
+            debug_assert!(libc::CMSG_SPACE(len) as usize <= size_of::<Control>());
+            message.msg_control = control.as_mut_ptr().cast();
+            message.msg_controllen = libc::CMSG_SPACE(len) as _;
+            let first = libc::CMSG_FIRSTHDR(&message);
+            (*first).cmsg_level = libc::SOL_SOCKET;
+            (*first).cmsg_type = libc::SCM_RIGHTS;
+            (*first).cmsg_len = libc::CMSG_LEN(len) as _;
+            std::ptr::copy_nonoverlapping(files.as_ptr().cast::<u8>(), libc::CMSG_DATA(first), len as usize);
+        }
+    }
+    // SAFETY: all that the message names lives; the kernel checks the pieces.
+    let sent =
+        unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The next message; `None` where there is none yet.
+///
+/// # Errors
+/// As recvmsg(2); of kind `UnexpectedEof` where the other end is closed, of kind `InvalidData` where there is no room for a
+/// file that came, or what came is no message.
+pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Option<Received>> {
+    let mut bytes = vec![0; HEAD_BYTES + PIECE];
+    let mut control: Control = [0; 8];
+    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: numbers and null pointers, which may be zero.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&mut part, 1);
+    (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of::<Control>() as _);
+    // SAFETY: room as told.
+    let got = unsafe {
+        libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC)
+    };
+    let Ok(got) = usize::try_from(got) else {
+        let error = io::Error::last_os_error();
+        return match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+            _ => Err(error),
+        };
+    };
+    if got == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let files = files_of(&message);
+    if message.msg_flags & libc::MSG_CTRUNC != 0 {
+        return Err(io::Error::from_raw_os_error(libc::EMFILE));
+    }
+    let head = Head::from_bytes(&bytes[..got]).ok_or(io::ErrorKind::InvalidData)?;
+    bytes.truncate(got);
+    bytes.drain(..HEAD_BYTES);
+    Ok(Some(Received { head, bytes, files }))
+}
+
+/// The files that came with a message.
+fn files_of(message: &libc::msghdr) -> Vec<OwnedFd> {
+    let mut files = Vec::new();
+    // SAFETY: the kernel has filled the control messages in; each file is new and owned by nobody else.
+    unsafe {
+        let mut at = libc::CMSG_FIRSTHDR(message);
+        while !at.is_null() {
+            if (*at).cmsg_level == libc::SOL_SOCKET && (*at).cmsg_type == libc::SCM_RIGHTS {
+                let len = (*at).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                let data = libc::CMSG_DATA(at).cast::<RawFd>();
+                files.extend(
+                    (0..len / size_of::<RawFd>()).map(|n| OwnedFd::from_raw_fd(data.add(n).read_unaligned())),
+                );
+            }
+            at = libc::CMSG_NXTHDR(message, at);
+        }
+    }
+    files
+}
+
+/// Waits until there is something to receive, or the other end is closed; `false` where neither comes in this time.
+pub(crate) fn wait(socket: &OwnedFd, time: Duration) -> bool {
+    let mut one = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let time = libc::timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos().into() };
+    // SAFETY: one entry, and a time that lives.
+    unsafe { libc::ppoll(&mut one, 1, &time, std::ptr::null()) > 0 }
+}
+
+/// `len` bytes of pieces, from byte `from` on.
+pub(crate) fn part(pieces: &[Piece], from: usize, len: usize) -> Vec<Piece> {
+    let (mut skip, mut left, mut parts) = (from, len, Vec::with_capacity(pieces.len()));
+    for piece in pieces {
+        let skipped = skip.min(piece.len);
+        skip -= skipped;
+        let len = (piece.len - skipped).min(left);
+        if len > 0 {
+            parts.push(Piece { addr: piece.addr + skipped as u64, len });
+            left -= len;
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let mut ends = [0; 2];
+        // SAFETY: room for two file descriptors, which are new.
+        unsafe {
+            assert_eq!(libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, ends.as_mut_ptr()), 0);
+            (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
+        }
+    }
+
+    #[test]
+    fn a_message_comes_as_it_was_sent() {
+        let (one, other) = pair();
+        let bytes: Vec<u8> = (0..PIECE).map(|n| n as u8).collect();
+        let whole = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
+        let head = Head { kind: 7, sequence: 9, words: [1, 2, 3, 4, 5, u64::MAX] };
+        assert!(receive(&other).expect("nothing yet").is_none());
+        send(&one, head, &[whole], &[one.as_raw_fd(), other.as_raw_fd()]).expect("there is room");
+        let received = receive(&other).expect("it is there").expect("it is there");
+        assert_eq!((received.head, received.files.len()), (head, 2));
+        assert!(received.bytes == bytes);
+        assert!(is_own(&one));
+        drop((one, received));
+        let ended = receive(&other).expect_err("nobody sends");
+        assert_eq!(ended.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn what_is_no_message_is_an_error() {
+        let (one, other) = pair();
+        // SAFETY: sends the bytes of a string.
+        unsafe { libc::send(one.as_raw_fd(), c"short".as_ptr().cast(), 5, 0) };
+        assert_eq!(receive(&other).expect_err("too short").kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn parts_of_pieces_are_those_bytes() {
+        let pieces: Vec<Piece> = [(100, 3), (200, 0), (300, 5)].map(|(addr, len)| Piece { addr, len }).into();
+        let parts = |from, len| part(&pieces, from, len).iter().map(|p| (p.addr, p.len)).collect::<Vec<_>>();
+        assert_eq!(parts(0, 8), [(100, 3), (300, 5)]);
+        assert_eq!(parts(2, 3), [(102, 1), (300, 2)]);
+        assert_eq!(parts(4, 9), [(301, 4)]);
+        assert_eq!(parts(8, 1), []);
+    }
+}
