@@ -29,6 +29,8 @@ fn program() {
         ["outlives"] => outlive(),
         ["waits"] => wait_for_stopped(),
         ["lost"] => find_nobody(),
+        ["counts"] => count(),
+        ["counted"] => be_counted(),
         _ => panic!("no role {role:?}"),
     }
 }
@@ -289,11 +291,8 @@ fn stand() {
     say(node.endpoint(0));
     node.connect(0, &hear().parse().expect("an endpoint"));
     say(std::fs::read_link("/proc/self").expect("a process").display());
-    loop {
-        match hear().as_str() {
-            "word" => say(node.first_word()),
-            _ => break,
-        }
+    while hear() == "word" {
+        say(node.first_word());
     }
 }
 
@@ -393,6 +392,100 @@ fn nobody_waits_for_a_process_that_is_stopped_and_an_atomic_is_done_once() {
     stands.tell("enough");
     stands.end("who was stopped");
     is_left_empty(&folder);
+}
+
+/// What [`count`] does with each of its QPs, so many times.
+const ROUNDS: usize = 60;
+const COUNTERS: usize = 3;
+
+/// Counts, writes and sends by several QPs, whatever stops the other side, which is to see each of it once.
+fn count() {
+    let node = Node::open(BYTES, COUNTERS);
+    (0..COUNTERS).for_each(|qp| say(node.endpoint(qp)));
+    let peers: Vec<Endpoint> = (0..COUNTERS).map(|_| hear().parse().expect("an endpoint")).collect();
+    for (qp, peer) in peers.iter().enumerate() {
+        node.connect_with(qp, peer, Retries { timeout: 14, retry_cnt: 7, rnr_retry: 7 });
+    }
+    say("met");
+    let len = 100_000;
+    put(&node, INTO, &pattern(1, len));
+    for _ in 0..ROUNDS {
+        for (qp, peer) in peers.iter().enumerate() {
+            let add = SendOp::FetchAdd { remote: peer.at(0), add: 1 };
+            let write = SendOp::Write(peer.at(INTO + qp));
+            let read = SendOp::Read(peer.at(INTO + qp));
+            node.post(
+                qp,
+                &[
+                    Wr { op: add, buffers: &[(8, 8)], flags: SIGNALED },
+                    Wr { op: write, buffers: &[(INTO, len as u32 - 8)], flags: SIGNALED },
+                    Wr { op: SendOp::Send, buffers: &[(INTO, 1000)], flags: SIGNALED },
+                    Wr { op: read, buffers: &[(BACK, 40_000)], flags: SIGNALED },
+                    Wr { op: add, buffers: &[(8, 8)], flags: SIGNALED },
+                ],
+            );
+        }
+        node.completions(5 * COUNTERS);
+    }
+    say("done");
+    assert_eq!(hear(), "enough");
+}
+
+/// Receives what [`count`] sends, and knows how much that was.
+fn be_counted() {
+    let node = Node::open(BYTES, COUNTERS);
+    (0..COUNTERS).for_each(|qp| say(node.endpoint(qp)));
+    for qp in 0..COUNTERS {
+        node.connect(qp, &hear().parse().expect("an endpoint"));
+        node.post_recv(qp, 8, &[(4096, 1000)]);
+    }
+    say("ready");
+    for _ in 0..ROUNDS * COUNTERS {
+        let wc = node.completions(1)[0];
+        assert_eq!(wc.byte_len, 1000);
+        let qp = (0..COUNTERS).find(|qp| node.endpoint(*qp).qpn == wc.qp_num).expect("a QP");
+        node.post_recv(qp, 1, &[(4096, 1000)]);
+    }
+    assert_eq!(hear(), "enough");
+    assert!(node.poll().is_none(), "more has come");
+    assert_eq!(node.first_word() as usize, 2 * ROUNDS * COUNTERS);
+}
+
+#[test]
+fn whoever_is_stopped_whenever_each_request_is_carried_out_once() {
+    for (joins, of) in [(false, "closed"), (true, "joined")] {
+        let (joined, folder) = joined(&format!("stops-{of}"));
+        let meet = joined.meet.clone().filter(|_| joins);
+        let launch = Launch { meet, closed: !joins, private_buffers: true, ..joined };
+        let (mut counted, mut counts) = (start(&launch, "counted", false), start(&launch, "counts", false));
+        introduce(&mut counted, &mut counts, COUNTERS);
+        assert_eq!((counted.line().as_str(), counts.line().as_str()), ("ready", "met"));
+        let targets = [counted.child.id(), counts.child.id()];
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut nth = 0;
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    // For longer than who asks waits, and for less.
+                    let (target, span) = (targets[nth % 2] as c_int, [3, 70, 20, 1][nth / 2 % 4]);
+                    // SAFETY: takes numbers.
+                    unsafe { libc::kill(target, libc::SIGSTOP) };
+                    std::thread::sleep(Duration::from_millis(span));
+                    // SAFETY: takes numbers.
+                    unsafe { libc::kill(target, libc::SIGCONT) };
+                    std::thread::sleep(Duration::from_micros(300 * (nth % 7) as u64));
+                    nth += 1;
+                }
+            });
+            assert_eq!(counts.line(), "done");
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        for mut side in [counts, counted] {
+            side.tell("enough");
+            side.end(of);
+        }
+        is_left_empty(&folder);
+    }
 }
 
 /// Sends to a process that is of another fabric.

@@ -255,7 +255,7 @@ impl<'a> Responder<'a> {
             },
             (Owner::Peer(peer), None) => {
                 if let Some(link) = &peer.link {
-                    return Ok(Target::Served(link, Served { place: *place, offset }));
+                    return Ok(Target::Served(link, Served { key: place.key, offset }));
                 }
                 Ok(Target::Reached(match caches.views.address(&peer.views, &peer.segment, place, offset) {
                     Some(address) => Far::Mapped(address),
@@ -302,8 +302,8 @@ impl<'a> Responder<'a> {
                 reach(Point::LockHeld);
                 transfer::atomic_foreign(pid, addr, op)?
             }
-            (Target::Served(link, Served { place, offset }), _) => {
-                link.atomic(self.ticket(message), op, &place, offset)?
+            (Target::Served(link, Served { key, offset }), _) => {
+                link.atomic(self.ticket(message), op, key, offset)?
             }
         };
         transfer::read(message.pieces, Far::Mapped((&raw const original).cast_mut().cast()))?;

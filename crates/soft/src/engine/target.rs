@@ -3,7 +3,6 @@
 use crate::fabric::link::{Link, Ticket};
 use crate::fabric::process::Process;
 use crate::memory::records::index_of;
-use crate::memory::regions::Place;
 use crate::memory::transfer::{self, Far, Piece, Unreachable};
 use std::sync::atomic::Ordering::*;
 
@@ -19,7 +18,7 @@ pub(super) enum Target<'a> {
 /// Bytes of a region, from this one on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Served {
-    pub(super) place: Place,
+    pub(super) key: u32,
     pub(super) offset: u64,
 }
 
@@ -28,7 +27,7 @@ impl Target<'_> {
     pub(super) fn write(self, pieces: &[Piece], ticket: impl FnOnce() -> Ticket) -> Result<(), Unreachable> {
         match self {
             Target::Reached(far) => transfer::write(pieces, far),
-            Target::Served(link, Served { place, offset }) => link.write(ticket(), pieces, &place, offset),
+            Target::Served(link, Served { key, offset }) => link.write(ticket(), pieces, key, offset),
         }
     }
 
@@ -36,7 +35,7 @@ impl Target<'_> {
     pub(super) fn read(self, pieces: &[Piece], ticket: impl FnOnce() -> Ticket) -> Result<(), Unreachable> {
         match self {
             Target::Reached(far) => transfer::read(pieces, far),
-            Target::Served(link, Served { place, offset }) => link.read(ticket(), pieces, &place, offset),
+            Target::Served(link, Served { key, offset }) => link.read(ticket(), pieces, key, offset),
         }
     }
 }

@@ -7,7 +7,6 @@
 use super::registry::Member;
 use super::wire::{self, Head, PIECE, Received, kind, outcome};
 use crate::memory::records::EventRecord;
-use crate::memory::regions::Place;
 use crate::memory::transfer::{Piece, Unreachable};
 use crate::sync::lock;
 use doorbell_transport::AtomicOp;
@@ -176,10 +175,10 @@ impl Link {
         &self,
         ticket: Ticket,
         pieces: &[Piece],
-        place: &Place,
+        key: u32,
         offset: u64,
     ) -> Result<(), Unreachable> {
-        self.bring(ticket, pieces, |at| (kind::WRITE, [place.key.into(), offset + at as u64, 0, 0, 0, 0]))
+        self.bring(ticket, pieces, |at| (kind::WRITE, [key.into(), offset + at as u64, 0, 0, 0, 0]))
     }
 
     /// Reads a region of the process into the pieces.
@@ -187,7 +186,7 @@ impl Link {
         &self,
         ticket: Ticket,
         pieces: &[Piece],
-        place: &Place,
+        key: u32,
         offset: u64,
     ) -> Result<(), Unreachable> {
         let len = length(pieces);
@@ -195,7 +194,7 @@ impl Link {
         while at < len {
             let part = wire::part(pieces, at, PIECE);
             let part_len = length(&part);
-            let words = [place.key.into(), offset + at as u64, part_len as u64, 0, 0, 0];
+            let words = [key.into(), offset + at as u64, part_len as u64, 0, 0, 0];
             let received = self.ask((ticket, at), kind::READ, words, &[])?;
             if received.bytes.len() != part_len {
                 return Err(Unreachable::Memory);
@@ -216,14 +215,14 @@ impl Link {
         &self,
         ticket: Ticket,
         op: AtomicOp,
-        place: &Place,
+        key: u32,
         offset: u64,
     ) -> Result<u64, Unreachable> {
         let (kind, first, second) = match op {
             AtomicOp::CompareSwap { compare, swap } => (kind::COMPARE_SWAP, compare, swap),
             AtomicOp::FetchAdd { add } => (kind::FETCH_ADD, add, 0),
         };
-        let words = [place.key.into(), offset, first, second, 0, 0];
+        let words = [key.into(), offset, first, second, 0, 0];
         Ok(self.ask((ticket, 0), kind, words, &[])?.head.words[0])
     }
 
