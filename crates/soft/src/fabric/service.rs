@@ -101,8 +101,8 @@ impl Service {
                 nth += 1;
                 !ready[nth] || caller.serve(&self.served).is_ok()
             });
-            if ready[0] {
-                self.accept();
+            if ready[0] && !self.accept() {
+                return;
             }
         }
     }
@@ -118,7 +118,8 @@ impl Service {
         all.iter().map(|entry| entry.revents != 0).collect()
     }
 
-    fn accept(&mut self) {
+    /// Takes who asks; `false` where nobody can ask any more, as the program has closed what is not its own.
+    fn accept(&mut self) -> bool {
         let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: a socket of our own; the result is a new file descriptor or -1.
         let accepted = wire::opened(unsafe {
@@ -126,18 +127,28 @@ impl Service {
         });
         match accepted {
             Ok(socket) if wire::is_own(&socket) => {
-                self.callers.push(Caller { socket, is_known: false, parts: HashMap::new() });
+                self.callers.push(Caller::new(socket));
             }
             Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
                 std::thread::sleep(NO_FILE);
             }
+            Err(error)
+                if matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOTSOCK | libc::EINVAL)) =>
+            {
+                return false;
+            }
             // Another user, or one that has gone meanwhile.
             Ok(_) | Err(_) => {}
         }
+        true
     }
 }
 
 impl Caller {
+    fn new(socket: OwnedFd) -> Caller {
+        Caller { socket, is_known: false, parts: HashMap::new() }
+    }
+
     /// Answers what has come.
     fn serve(&mut self, served: &Served) -> Result<(), Hangup> {
         while let Some(received) = wire::receive(&self.socket).map_err(|_| Hangup)? {
@@ -165,6 +176,15 @@ impl Caller {
     fn welcome(&mut self, served: &Served, received: &Received) -> Result<(), Hangup> {
         let [version, slot, number, ..] = received.head.words;
         let me = served.member;
+        if version != wire::VERSION {
+            // It is told which one this is.
+            self.send(
+                Head { kind: outcome::DONE, sequence: 1, words: [wire::VERSION, 0, 0, 0, 0, 0] },
+                &[],
+                &[],
+            )?;
+            return Err(Hangup);
+        }
         if (version, slot, number) != (wire::VERSION, served.slot.into(), me.start_time) {
             return Err(Hangup);
         }
@@ -306,4 +326,178 @@ fn wake(head: &Head) {
     let [fd, event_type, index, generation, ..] = head.words.map(|word| word as u32);
     // An event of a full pipe is lost here as anywhere.
     tell(Owner::This, fd.wrapping_add(1), EventRecord { event_type, index, generation });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_transport::Region;
+    use std::os::fd::FromRawFd;
+
+    const MEMBER: Member = Member { pid: 1, fd: 0, start_time: 77 };
+    const PAGE: usize = 4096;
+
+    /// A caller as the thread has it, and the other end.
+    struct Asking {
+        served: Served,
+        caller: Caller,
+        other: OwnedFd,
+        sequence: u64,
+    }
+
+    impl Asking {
+        fn new() -> Asking {
+            let mut ends = [0; 2];
+            let kind = libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK;
+            // SAFETY: room for two file descriptors, which are new.
+            let [one, other] = unsafe {
+                assert_eq!(libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()), 0);
+                ends.map(|end| OwnedFd::from_raw_fd(end))
+            };
+            // One takes hundreds of gigabytes of addresses.
+            static SEGMENT: OnceLock<Segment> = OnceLock::new();
+            let segment = SEGMENT.get_or_init(|| Segment::create().expect("a segment").1);
+            let regions = Box::leak(Box::default());
+            let served = Served { slot: 5, member: MEMBER, segment, regions };
+            Asking { served, caller: Caller::new(one), other, sequence: 0 }
+        }
+
+        fn register(&self, memory: &[u8], access: AccessFlags) -> u64 {
+            let region = Region { pd: 1, addr: 0x1000, len: memory.len() as u64, access };
+            let host = memory.as_ptr() as u64;
+            self.served.regions.register(self.served.segment, region, host).expect("a region").into()
+        }
+
+        /// What comes of a request; `None` where the connection is closed.
+        fn ask(&mut self, kind: u64, words: [u64; 6], bytes: &[u8]) -> Option<Received> {
+            self.sequence += 1;
+            let piece = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
+            wire::send(&self.other, Head { kind, sequence: self.sequence, words }, &[piece], &[])
+                .expect("there is room");
+            self.caller.serve(&self.served).ok()?;
+            let received = wire::receive(&self.other).expect("it is open").expect("an answer");
+            assert_eq!(received.head.sequence, self.sequence);
+            Some(received)
+        }
+
+        fn hello(mut self) -> Asking {
+            let welcome = self.ask(kind::HELLO, [wire::VERSION, 5, 77, 0, 0, 0], &[]).expect("it is met");
+            assert_eq!((welcome.head.kind, welcome.files.len()), (outcome::DONE, 2));
+            self
+        }
+
+        fn comes_to(&mut self, kind: u64, words: [u64; 6], bytes: &[u8]) -> u64 {
+            self.ask(kind, words, bytes).expect("it is answered").head.kind
+        }
+    }
+
+    #[test]
+    fn who_does_not_say_whom_it_means_is_not_served() {
+        for words in [
+            [wire::VERSION, 6, 77, 0, 0, 0],
+            [wire::VERSION, 5, 78, 0, 0, 0],
+            [wire::VERSION + 1, 5, 77, 0, 0, 0],
+        ] {
+            assert!(Asking::new().ask(kind::HELLO, words, &[]).is_none(), "{words:?}");
+        }
+        assert!(Asking::new().ask(kind::READ, [0; 6], &[]).is_none(), "before it has said who it is");
+    }
+
+    #[test]
+    fn only_what_a_region_allows_is_done_whatever_is_asked() {
+        let mut asking = Asking::new().hello();
+        let memory = vec![7u8; PAGE];
+        let all = asking.register(&memory, AccessFlags::all());
+        let local = asking.register(&memory, AccessFlags::LOCAL_WRITE);
+        let page = PAGE as u64;
+        assert_eq!(asking.comes_to(kind::WRITE, [all, page - 2, 0, 0, 0, 0], &[1, 2]), outcome::DONE);
+        let read = asking.ask(kind::READ, [all, page - 3, 3, 0, 0, 0], &[]).expect("it is answered");
+        assert_eq!((read.head.kind, read.bytes), (outcome::DONE, vec![7, 1, 2]));
+        let added = asking.ask(kind::FETCH_ADD, [all, 8, 1, 0, 0, 0], &[]).expect("it is answered").head;
+        assert_eq!((added.kind, added.words[0]), (outcome::DONE, u64::from_ne_bytes([7; 8])));
+        let before = memory.clone();
+        for (key, offset) in
+            [(all, page - 1), (all, page), (all, u64::MAX), (local, 0), (all + 1, 0), (0, 0), (u64::MAX, 0)]
+        {
+            for (kind, third, bytes) in
+                [(kind::WRITE, 0, &[9u8, 9][..]), (kind::READ, 2, &[]), (kind::FETCH_ADD, 1, &[])]
+            {
+                let words = [key, offset, third, 0, 0, 0];
+                assert_eq!(asking.comes_to(kind, words, bytes), outcome::MEMORY, "{kind} {words:x?}");
+            }
+        }
+        assert_eq!(
+            asking.comes_to(kind::FETCH_ADD, [all, 4, 1, 0, 0, 0], &[]),
+            outcome::MEMORY,
+            "not aligned"
+        );
+        assert_eq!(
+            asking.comes_to(kind::READ, [all, 0, u64::MAX, 0, 0, 0], &[]),
+            outcome::MEMORY,
+            "too long"
+        );
+        assert_eq!(asking.comes_to(99, [0; 6], &[]), outcome::MEMORY, "no such kind");
+        assert!(memory == before);
+    }
+
+    #[test]
+    fn memory_that_the_program_has_unmapped_is_an_answer() {
+        let mut asking = Asking::new().hello();
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, which nobody uses.
+        let memory = unsafe {
+            let memory = libc::mmap(std::ptr::null_mut(), PAGE, protection, flags, -1, 0);
+            std::slice::from_raw_parts(memory.cast::<u8>(), PAGE)
+        };
+        let key = asking.register(memory, AccessFlags::all());
+        assert_eq!(asking.comes_to(kind::WRITE, [key, 0, 0, 0, 0, 0], &[1]), outcome::DONE);
+        // SAFETY: nobody looks there any more.
+        unsafe { libc::munmap(memory.as_ptr().cast_mut().cast(), PAGE) };
+        if !reaches_itself() {
+            return eprintln!("skipped: the kernel does not let this process at its own memory");
+        }
+        for (kind, third, bytes) in
+            [(kind::WRITE, 0, &[9u8, 9][..]), (kind::READ, 2, &[]), (kind::FETCH_ADD, 1, &[])]
+        {
+            assert_eq!(asking.comes_to(kind, [key, 0, third, 0, 0, 0], bytes), outcome::MEMORY, "{kind}");
+        }
+    }
+
+    #[test]
+    fn parts_that_do_not_follow_each_other_are_asked_for_again() {
+        let mut asking = Asking::new().hello();
+        let part = |at: u64, number: u64| [at, 3, number, 0, 0, 0];
+        assert_eq!(asking.comes_to(kind::PART, part(0, 1), &[1; 10]), outcome::DONE);
+        assert_eq!(asking.comes_to(kind::PART, part(11, 1), &[1; 10]), outcome::AGAIN);
+        assert_eq!(asking.comes_to(kind::PART, part(10, 2), &[1; 10]), outcome::AGAIN);
+        assert_eq!(asking.comes_to(kind::PART, part(10, 1), &[1; 10]), outcome::DONE);
+        let delivery = Delivery {
+            to: 9,
+            generation: 0,
+            from: 3,
+            imm: None,
+            solicited: false,
+            has_grh: false,
+            header: 0,
+            len: 21,
+        };
+        let mut words = delivery.to_words();
+        (words[4], words[5]) = (3, 1);
+        assert_eq!(asking.comes_to(kind::DELIVER, words, &[]), outcome::AGAIN, "a byte is missing");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_request_is_answered_or_closes(kind in 0u64..12, words: [u64; 6], small: [u8; 6], bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..100)) {
+            for words in [words, small.map(u64::from)] {
+                let mut asking = Asking::new().hello();
+                let memory = vec![0u8; PAGE];
+                asking.register(&memory, AccessFlags::all());
+                if kind != kind::WAKE {
+                    asking.ask(kind, words, &bytes);
+                }
+            }
+        }
+    }
 }

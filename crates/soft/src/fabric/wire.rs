@@ -266,6 +266,40 @@ mod tests {
     }
 
     #[test]
+    fn another_user_is_not_this_one() {
+        // SAFETY: takes nothing.
+        if unsafe { libc::geteuid() } != 0 {
+            return eprintln!("skipped: only root can be another user");
+        }
+        let (folder, listener) = (tempfile::tempdir().expect("a folder"), socket().expect("a socket"));
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(folder.path(), open).expect("its mode");
+        let opened_folder = std::fs::File::open(folder.path()).expect("it is there");
+        let (address, len) = address(&opened_folder, 1);
+        let own = |socket: &OwnedFd, as_user: u32| {
+            // SAFETY: takes numbers and an address that lives. The system call is of this thread alone, unlike setresuid(3).
+            unsafe {
+                libc::syscall(libc::SYS_setresuid, -1, as_user, -1);
+                let connected = libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len);
+                libc::syscall(libc::SYS_setresuid, -1, 0, -1);
+                assert_eq!(connected, 0, "{}", io::Error::last_os_error());
+                let accepted =
+                    libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), 0);
+                is_own(&opened(accepted).expect("it is accepted"))
+            }
+        };
+        // SAFETY: an address that lives, and numbers.
+        unsafe {
+            assert_eq!(libc::bind(listener.as_raw_fd(), (&raw const address).cast(), len), 0);
+            assert_eq!(libc::listen(listener.as_raw_fd(), 8), 0);
+        }
+        let anyone = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(folder.path().join("1"), anyone).expect("its mode");
+        assert!(own(&socket().expect("a socket"), 0));
+        assert!(!own(&socket().expect("a socket"), 4711));
+    }
+
+    #[test]
     fn what_is_no_message_is_an_error() {
         let (one, other) = pair();
         // SAFETY: sends the bytes of a string.

@@ -305,9 +305,9 @@ fn refusal(error: std::io::Error) -> Unreachable {
             static ONCE: std::sync::Once = std::sync::Once::new();
             ONCE.call_once(|| {
                 say(format_args!(
-                    "the kernel does not let this process at another's memory (process_vm_writev: {error}); \
-                     run the other by `doorbell run --ptrace no`, whose own thread serves its memory, or both as the same \
-                     user, without setuid, and with Yama's ptrace_scope at most 1"
+                    "the kernel does not let this process at another's memory (process_vm_writev: {error}); run the other \
+                     by `doorbell run --ptrace no`, or both with --meet, so that its own thread serves its memory, or both as \
+                     the same user, without setuid, and with Yama's ptrace_scope at most 1"
                 ));
             });
             Unreachable::Memory
