@@ -125,3 +125,37 @@ fn a_program_finds_the_library_by_its_name_without_preloading_it() {
     }
     assert!(output.status.success() && text(&output).contains("doorbell0"), "{}", text(&output));
 }
+
+#[test]
+fn a_folder_to_meet_in_is_this_users_alone() {
+    let (folder, copy) = copied("meets");
+    let place = folder.join("place");
+    std::fs::create_dir(&place).expect("a folder can be made");
+    let meet = |place: &Path, fabric: &[&str]| {
+        let mut command = doorbell();
+        command.args(["run", "--meet"]).arg(place).args(fabric).arg("--lib").arg(&copy).args([
+            "--",
+            "printenv",
+            "DOORBELL_MEET",
+        ]);
+        command.output().expect("doorbell runs")
+    };
+    let named = ["--fabric", "trust"];
+    for (mode, is_private) in [(0o755, false), (0o710, false), (0o1777, false), (0o700, true)] {
+        set_mode(&place, mode);
+        let output = meet(&place, &named);
+        match is_private {
+            true => assert_eq!(text(&output).trim(), place.to_str().expect("text")),
+            false => is_refused(&output, &format!("{} must be a folder of this user", place.display())),
+        }
+    }
+    is_refused(&meet(&place, &[]), "--fabric");
+    is_refused(&meet(&folder.join("nowhere"), &named), "nowhere cannot be used: No such file");
+    is_refused(&meet(&copy, &named), "must be a folder of this user");
+    set_mode(&folder, 0o777);
+    let (library, _) = copied("meets-library");
+    let mut command = doorbell();
+    command.args(["run", "--meet"]).arg(&place).args(named).arg("--lib").arg(library.join("libibverbs.so"));
+    is_refused(&command.args(["--", "true"]).output().expect("doorbell runs"), "may be written by everyone");
+    set_mode(&folder, 0o755);
+}
