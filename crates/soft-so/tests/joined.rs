@@ -113,6 +113,7 @@ fn take() {
     let wc = node.completions(1)[0];
     assert_eq!((u32::from_be(wc.imm_data), wc.byte_len), (77, 5000));
     assert!(node.read(INTO, 5000) == pattern(5, 5000), "a WRITE with immediate");
+    node.post_recv(RC, 1, &[]);
     say("sleeps");
     let (mut woken, mut context) = (null_mut(), null_mut());
     let got = call!(c"ibv_get_cq_event"(
@@ -121,6 +122,8 @@ fn take() {
     assert_eq!((got, woken), (0, cq));
     say("woken");
     assert_eq!(hear(), "enough");
+    // The other side has asked for too much meanwhile.
+    node.completion(WcStatus::WrFlushErr);
 }
 
 /// Does to another process's memory whatever verbs do.
@@ -246,10 +249,17 @@ fn exchange(launch: &Launch, apart: [bool; 2], what: &str) {
     assert_eq!(takes.line(), "sleeps", "{what}");
     asks.tell("wake");
     assert_eq!(takes.line(), "woken", "{what}");
-    for mut side in [takes, asks] {
+    for mut side in [asks, takes] {
         side.tell("enough");
         let said = side.end(what);
-        assert!(!said.contains("doorbell: "), "{what}: {said}");
+        let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("doorbell: ")).collect();
+        let [line] = lines[..] else { panic!("{what}: {said}") };
+        assert!(
+            line.contains("is in error") && line.contains("is not all within the region of rkey"),
+            "{line}"
+        );
+        // Of another namespace its number means nothing.
+        assert_eq!(line.contains("of process "), launch.meet.is_none(), "{line}");
     }
 }
 

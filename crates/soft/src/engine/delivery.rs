@@ -45,7 +45,7 @@ fn receive(delivery: &Delivery, message: &[u8]) -> Result<(), Refusal> {
     let op = delivery.imm.map_or(SendOp::Send, SendOp::SendWithImm);
     let flags = if delivery.solicited { SendFlags::SOLICITED } else { SendFlags::empty() };
     let wr = SendWr { wr_id: 0, op, sg_list: &[], flags, dest: None };
-    let request = Request { wr, len: delivery.len, inline: None, number: 0 };
+    let request = Request { wr, len: delivery.len, inline: None, number: delivery.number };
     let pieces = [Piece { addr: payload.as_ptr() as u64, len: payload.len() }];
     let responder =
         Responder { process, owner: Owner::This, segment, qp, qpn: delivery.to, generation, rq_generation };

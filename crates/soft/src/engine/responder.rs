@@ -332,6 +332,9 @@ impl<'a> Responder<'a> {
     /// A SEND.
     #[inline]
     pub(super) fn receive(&self, caches: &mut Caches, message: &Message<'_>) -> Result<(), Refusal> {
+        if let Some(link) = self.has_asked(message) {
+            return self.have_delivered(link, message);
+        }
         let slots = self.slots()?;
         loop {
             let front = self.front(&slots)?;
@@ -355,6 +358,13 @@ impl<'a> Responder<'a> {
         }
     }
 
+    /// Whom a message was brought to already, whose answer did not come in time: the RECV that it takes may be gone.
+    #[inline(always)]
+    fn has_asked(&self, message: &Message<'_>) -> Option<&'a Link> {
+        let Owner::Peer(peer) = self.owner else { return None };
+        peer.link.as_ref().filter(|link| link.has_asked(self.ticket(message)))
+    }
+
     /// Has the thread of the responder's process receive a message, whose RECV was checked.
     #[cold]
     fn have_delivered(&self, link: &Link, message: &Message<'_>) -> Result<(), Refusal> {
@@ -369,6 +379,7 @@ impl<'a> Responder<'a> {
             has_grh,
             header: header.len() as u32,
             len: message.request.len,
+            number: message.request.number,
         };
         let first = Piece { addr: header.as_ptr() as u64, len: header.len() };
         let pieces: Vec<Piece> = std::iter::once(first).chain(message.pieces.iter().copied()).collect();
@@ -551,7 +562,8 @@ impl<'a> Responder<'a> {
     fn blame(&self, from: u32, request: &Request<'_>, cause: Cause) {
         if let Some(record) = self.segment.cause(index_of(self.qpn) as usize) {
             let (opcode, number) = (request.wr.op.opcode(), request.number);
-            record.write(&Blame { from, pid: std::process::id(), opcode, number, cause });
+            let (pid, claimer) = self.process.known_as(from);
+            record.write(&Blame { from, pid, claimer, opcode, number, cause });
         }
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct Delivery {
     pub(crate) header: u32,
     /// Bytes of payload behind them.
     pub(crate) len: u32,
+    /// Number of the work request among those of its QP.
+    pub(crate) number: u64,
 }
 
 impl Delivery {
@@ -64,7 +66,7 @@ impl Delivery {
             two(self.from, flags),
             two(self.imm.unwrap_or(0), self.header),
             self.len.into(),
-            0,
+            self.number,
             0,
         ]
     }
@@ -81,6 +83,7 @@ impl Delivery {
             has_grh: flags & 4 != 0,
             header: high(words[2]),
             len: low(words[3]),
+            number: words[4],
         }
     }
 }
@@ -226,7 +229,7 @@ impl Link {
         Ok(self.ask((ticket, 0), kind, words, &[])?.head.words[0])
     }
 
-    /// Has a message received; what it was refused for, if it was.
+    /// Has a message of this work request received; what it was refused for, if it was.
     pub(crate) fn deliver(
         &self,
         ticket: Ticket,
@@ -240,9 +243,7 @@ impl Link {
                 (kind::PART, [at as u64, ticket.qpn.into(), ticket.number, 0, 0, 0])
             })?;
         }
-        let mut words = delivery.to_words();
-        (words[4], words[5]) = (ticket.qpn.into(), ticket.number);
-        let head = self.ask((ticket, len), kind::DELIVER, words, &[])?.head;
+        let head = self.ask((ticket, len), kind::DELIVER, delivery.to_words(), &[])?.head;
         Ok((head.kind == outcome::REFUSED).then_some(head.words[0]))
     }
 
@@ -268,6 +269,12 @@ impl Link {
             at += length(&part);
         }
         Ok(())
+    }
+
+    /// Whether a request of this work request was left under way, or its answer has come late.
+    #[cold]
+    pub(crate) fn has_asked(&self, ticket: Ticket) -> bool {
+        self.reached(ticket).is_some()
     }
 
     /// The byte of a work request from which on it is to go on, where a request of it was left under way.
@@ -359,6 +366,7 @@ mod tests {
                 has_grh,
                 header: 40,
                 len: u32::MAX,
+                number: 1 << 40,
             };
             assert_eq!(Delivery::from_words(all.to_words()), all);
         }

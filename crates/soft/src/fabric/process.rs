@@ -162,6 +162,13 @@ impl Process {
         self.registry.find(slot_of(qpn)).ok().flatten()
     }
 
+    /// The process that a QP number belongs to: its number, 0 where that means nothing to others, and that as one that takes
+    /// RECVs.
+    pub(crate) fn known_as(&self, qpn: u32) -> (u32, u32) {
+        let member = if self.is_own(qpn) { Some(self.member) } else { self.member_of(qpn) };
+        member.map_or((0, 0), |member| (member.number(), claimer(slot_of(qpn), &member)))
+    }
+
     /// Number of the process that a QP number belongs to, or was last seen to belong to; 0 where it means nothing here.
     pub(crate) fn last_seen(&self, qpn: u32) -> Option<u32> {
         if self.is_own(qpn) {

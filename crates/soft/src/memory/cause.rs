@@ -53,7 +53,7 @@ pub(crate) enum Check {
     Gid,
     /// There is no process to which the QP number belongs.
     NoProcess,
-    /// That process, `found`, has ended.
+    /// That process, `found` where its number means something here, has ended.
     Ended,
     /// That process cannot be reached, which was said with the cause.
     OutOfReach,
@@ -159,9 +159,11 @@ impl Cause {
 /// A work request that put a QP of another process to Err, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Blame {
-    /// The requester: its QP number and process.
+    /// The requester: its QP number and process, 0 where that one's number means nothing to others.
     pub(crate) from: u32,
     pub(crate) pid: u32,
+    /// Its process as one that takes RECVs.
+    pub(crate) claimer: u32,
     pub(crate) opcode: Opcode,
     /// Number of the work request among those of its QP, from 1.
     pub(crate) number: u64,
@@ -175,6 +177,7 @@ impl CauseRecord {
         self.check.store(0, Release);
         self.from.store(blame.from, Relaxed);
         self.pid.store(blame.pid, Relaxed);
+        self.claimer.store(blame.claimer, Relaxed);
         self.opcode.store(blame.opcode.to_c(), Relaxed);
         self.number.store(blame.number, Relaxed);
         self.key.store(key, Relaxed);
@@ -204,6 +207,7 @@ impl CauseRecord {
         Some(Blame {
             from: self.from.load(Relaxed),
             pid: self.pid.load(Relaxed),
+            claimer: self.claimer.load(Relaxed),
             opcode: Opcode::from_c(self.opcode.load(Relaxed))?,
             number: self.number.load(Relaxed),
             cause,
@@ -241,6 +245,7 @@ impl Display for Cause {
                 write!(f, "the path leads nowhere: no port has GID {gid}")
             }
             Check::NoProcess => f.write_str("no process has a QP of that number"),
+            Check::Ended if found == 0 => f.write_str("its process has ended"),
             Check::Ended => write!(f, "its process {found} has ended"),
             Check::OutOfReach => {
                 f.write_str("its process is out of reach, as was said, or shows nothing that makes sense")
@@ -356,7 +361,8 @@ mod tests {
         assert_eq!(record.read(), None);
         for check in all {
             let cause = Cause { check, key: 5, addr: 1 << 40, len: 7, found: u64::MAX, other: 3 };
-            let blame = Blame { from: 9, pid: 77, opcode: Opcode::FetchAdd, number: 1 << 33, cause };
+            let blame =
+                Blame { from: 9, pid: 77, claimer: 78, opcode: Opcode::FetchAdd, number: 1 << 33, cause };
             record.write(&blame);
             assert_eq!(record.read(), Some(blame));
             assert!(!cause.to_string().is_empty());

@@ -152,12 +152,14 @@ impl QpRecord {
 pub(crate) struct CauseRecord {
     /// Number of a `Check`; 0 where nothing is left.
     pub(crate) check: AtomicU32,
-    /// The requester's QP number and process.
+    /// The requester's QP number and process; 0 where that one's number means nothing to others.
     pub(crate) from: AtomicU32,
     pub(crate) pid: AtomicU32,
     /// Number in verbs.h of its `Opcode`.
     pub(crate) opcode: AtomicU32,
     pub(crate) number: AtomicU64,
+    /// The requester's process as one that takes RECVs.
+    pub(crate) claimer: AtomicU32,
     pub(crate) key: AtomicU32,
     pub(crate) addr: AtomicU64,
     pub(crate) len: AtomicU64,

@@ -19,7 +19,7 @@ const CAUSE_AT: u64 = ATOMIC_AT + (ATOMIC_LOCKS * size_of::<LockRecord>()) as u6
 const HEAP_AT: u64 = CAUSE_AT + (QPS * size_of::<CauseRecord>()) as u64;
 
 /// Raised where what stands in the registry or in a segment changes its meaning, but not its size.
-const LAYOUT: u32 = 2;
+const LAYOUT: u32 = 3;
 
 /// What processes must have in common to understand each other's segments.
 pub(crate) fn layout() -> String {

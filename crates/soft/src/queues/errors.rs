@@ -61,7 +61,7 @@ pub(crate) struct Failed<'a> {
     pub(crate) number: u64,
     pub(crate) sq_psn: u32,
     pub(crate) status: WcStatus,
-    /// QP number of the responder, and its process, where they are known.
+    /// QP number of the responder, and its process, where that is known; 0 where its number means nothing here.
     pub(crate) dest_qpn: u32,
     pub(crate) pid: Option<u32>,
     /// How long it was waited for an answer.
@@ -97,8 +97,7 @@ impl Failed<'_> {
 
     /// Which side has refused it, or not answered.
     fn who(&self) -> String {
-        let process = self.pid.map_or(String::new(), |pid| format!(" of process {pid}"));
-        let peer = format!("QP {:#x}{process}", self.dest_qpn);
+        let peer = format!("QP {:#x}{}", self.dest_qpn, of_process(self.pid.unwrap_or(0)));
         match self.status {
             _ if matches!(self.cause.check, Check::Killed | Check::NoInitiator) => "Here".into(),
             WcStatus::LocProtErr | WcStatus::LocQpOpErr => "Here".into(),
@@ -106,6 +105,11 @@ impl Failed<'_> {
             _ => format!("{peer} refused it"),
         }
     }
+}
+
+/// Whose a QP is, behind its number; nothing for 0.
+fn of_process(pid: u32) -> String {
+    if pid == 0 { String::new() } else { format!(" of process {pid}") }
 }
 
 /// Says why a QP of this process is in Err by a peer's request, where that was left.
@@ -124,10 +128,10 @@ pub(crate) fn say_of_responder(process: &Process, num: u32, said: &Said) {
 }
 
 fn line_of_responder(num: u32, qp_type: QpType, blame: &Blame) -> String {
-    let Blame { from, pid, opcode, number, cause } = blame;
-    let opcode = opcode_name(*opcode);
+    let Blame { from, pid, claimer: _, opcode, number, cause } = blame;
+    let (opcode, process) = (opcode_name(*opcode), of_process(*pid));
     let mut line = format!(
-        "QP {num:#x} ({qp_type}) is in error by work request {number} ({opcode}) of QP {from:#x} of process {pid}"
+        "QP {num:#x} ({qp_type}) is in error by work request {number} ({opcode}) of QP {from:#x}{process}"
     );
     if cause.key != 0 || cause.addr != 0 {
         let _ = write!(line, " for {} bytes at {:#x} of key {:#x}", cause.len, cause.addr, cause.key);
@@ -136,8 +140,8 @@ fn line_of_responder(num: u32, qp_type: QpType, blame: &Blame) -> String {
     line
 }
 
-/// Why the responder has refused a work request, as it was left in its segment.
-pub(crate) fn left_by(record: &CauseRecord, from: u32, number: u64) -> Option<Cause> {
+/// Why the responder has refused a work request of a QP of this process, as it was left in its segment.
+pub(crate) fn left_by(record: &CauseRecord, process: &Process, from: u32, number: u64) -> Option<Cause> {
     let blame = record.read()?;
-    (blame.from == from && blame.number == number && blame.pid == std::process::id()).then_some(blame.cause)
+    (blame.from == from && blame.number == number && blame.claimer == process.claimer).then_some(blame.cause)
 }

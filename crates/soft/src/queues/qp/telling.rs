@@ -58,7 +58,7 @@ impl Qp {
                 None => diagnosis::silent(process, &self.unanswered(sends, dest_qpn)),
             },
             _ => {
-                let left = |record: &CauseRecord| left_by(record, self.num(), request.number);
+                let left = |record: &CauseRecord| left_by(record, process, self.num(), request.number);
                 let index = index_of(dest_qpn) as usize;
                 let found = process.look_at(dest_qpn, |segment| segment.cause(index).and_then(left));
                 found.unwrap_or(Cause::of(Check::Changed, 0))
