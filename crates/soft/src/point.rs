@@ -31,6 +31,8 @@ pub(crate) enum Point {
     Flushing,
     /// A peer is opened and not watched.
     PeerOpened,
+    /// The thread of another process has been asked, whose answer is not here.
+    Asked,
 
     // Of who receives.
     /// A RECV is written and not shown, or shown and not in the ring that orders the slots.
@@ -50,6 +52,9 @@ pub(crate) enum Point {
     QueueEnding,
     /// A ring is made and not shown.
     RingMade,
+    /// Another process's request is read, and not carried out; or is carried out, and not answered.
+    RequestRead,
+    RequestDone,
 
     // Of who joins a fabric or leaves it.
     /// The folder is made, and has no file.

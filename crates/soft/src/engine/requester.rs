@@ -189,7 +189,8 @@ impl Requester {
                     && matches!(attempt, Attempt::Over(_))
                     && self.qp_type != QpType::Ud;
                 if is_like_direct && direct.as_ref().is_none_or(|direct| !direct.holds()) {
-                    *direct = peer.clone().and_then(|peer| Direct::new(peer, dest_qpn, shown));
+                    let peer = peer.clone().filter(|peer| self.qp_type == QpType::Rc || peer.link.is_none());
+                    *direct = peer.and_then(|peer| Direct::new(peer, dest_qpn, shown));
                 }
                 attempt
             }

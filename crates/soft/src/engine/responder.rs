@@ -158,6 +158,12 @@ impl<'a> Responder<'a> {
     ) -> Result<Attempt, Refusal> {
         let Message { request, pieces, .. } = *message;
         let len = request.len;
+        // RC waits for what is under way; on UC a message that cannot come in its turn is lost.
+        if message.qp_type == QpType::Uc
+            && self.link().is_some_and(|link| link.is_behind(self.ticket(message)))
+        {
+            return Err(Refusal::Silence);
+        }
         match request.wr.op {
             SendOp::Send | SendOp::SendWithImm(_) => self.receive(caches, message)?,
             SendOp::Write(remote) => match self.remote(caches, remote, len, AccessFlags::REMOTE_WRITE)? {
@@ -186,6 +192,15 @@ impl<'a> Responder<'a> {
             }
         }
         Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
+    }
+
+    /// By which the thread of the responder's process is asked, where this process does not reach all of its memory.
+    #[inline(always)]
+    fn link(&self) -> Option<&'a Link> {
+        match self.owner {
+            Owner::Peer(peer) => peer.link.as_ref(),
+            Owner::This => None,
+        }
     }
 
     fn ticket(&self, message: &Message<'_>) -> Ticket {
@@ -361,8 +376,7 @@ impl<'a> Responder<'a> {
     /// Whom a message was brought to already, whose answer did not come in time: the RECV that it takes may be gone.
     #[inline(always)]
     fn has_asked(&self, message: &Message<'_>) -> Option<&'a Link> {
-        let Owner::Peer(peer) = self.owner else { return None };
-        peer.link.as_ref().filter(|link| link.has_asked(self.ticket(message)))
+        self.link().filter(|link| link.has_asked(self.ticket(message)))
     }
 
     /// Has the thread of the responder's process receive a message, whose RECV was checked.

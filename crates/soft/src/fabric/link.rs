@@ -8,13 +8,14 @@ use super::registry::Member;
 use super::wire::{self, Head, PIECE, Received, kind, outcome};
 use crate::memory::records::EventRecord;
 use crate::memory::transfer::{Piece, Unreachable};
+use crate::point::{Point, reach};
 use crate::sync::lock;
 use doorbell_transport::AtomicOp;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// When waiting for an answer is given up.
@@ -91,7 +92,8 @@ impl Delivery {
 /// A connection to the thread of a process.
 #[derive(Debug)]
 pub(crate) struct Link {
-    socket: OwnedFd,
+    /// `None` when the process has ended.
+    socket: Mutex<Option<Arc<OwnedFd>>>,
     asked: Mutex<Asked>,
 }
 
@@ -165,7 +167,8 @@ impl Meeting {
         match (is_it, files.next(), files.next()) {
             (true, Some(segment), Some(process)) => {
                 let asked = Mutex::new(Asked { sequence: 1, ..Asked::default() });
-                Ok(Met { link: Link { socket: self.socket, asked }, segment: segment.into(), process })
+                let link = Link { socket: Mutex::new(Some(Arc::new(self.socket))), asked };
+                Ok(Met { link, segment: segment.into(), process })
             }
             _ => Err(Err(io::Error::other("it is of another version of the library"))),
         }
@@ -173,6 +176,15 @@ impl Meeting {
 }
 
 impl Link {
+    /// The process has ended.
+    pub(crate) fn close(&self) {
+        *lock(&self.socket) = None;
+    }
+
+    fn socket(&self) -> Option<Arc<OwnedFd>> {
+        lock(&self.socket).clone()
+    }
+
     /// Writes the pieces to a region of the process, from this byte of the region on. The last is written last.
     pub(crate) fn write(
         &self,
@@ -250,7 +262,8 @@ impl Link {
     /// Writes an event to a pipe of the process, which is not waited for.
     pub(crate) fn wake(&self, fd: u32, event: EventRecord) -> io::Result<()> {
         let words = [fd.into(), event.event_type.into(), event.index.into(), event.generation.into(), 0, 0];
-        wire::send(&self.socket, Head { kind: kind::WAKE, sequence: 0, words }, &[], &[])
+        let Some(socket) = self.socket() else { return Ok(()) };
+        wire::send(&socket, Head { kind: kind::WAKE, sequence: 0, words }, &[], &[])
     }
 
     /// Sends the bytes of pieces, a request for each part, from where that was left.
@@ -277,6 +290,14 @@ impl Link {
         self.reached(ticket).is_some()
     }
 
+    /// Whether another work request of its QP is still under way: what overtakes it would come out of order.
+    #[cold]
+    pub(crate) fn is_behind(&self, ticket: Ticket) -> bool {
+        let mut asked = lock(&self.asked);
+        let other = asked.left.is_some_and(|(of, _)| of.qpn == ticket.qpn && of != ticket);
+        other && self.take_left(&mut asked, None).is_err()
+    }
+
     /// The byte of a work request from which on it is to go on, where a request of it was left under way.
     fn reached(&self, ticket: Ticket) -> Option<usize> {
         let asked = lock(&self.asked);
@@ -287,29 +308,20 @@ impl Link {
     /// Asks, and waits for the answer; `Gone` where none comes in time, or ever.
     fn ask(&self, name: Name, kind: u64, words: [u64; 6], pieces: &[Piece]) -> Result<Received, Unreachable> {
         let mut asked = lock(&self.asked);
-        if let Some(left) = asked.left {
-            let received = self.answer(asked.sequence, Duration::ZERO)?;
-            asked.left = None;
-            if left == name {
-                return judged(received);
-            }
-            // What was read may be read again.
-            if received.bytes.is_empty() {
-                asked.late.truncate(LATE - 1);
-                asked.late.push_front((left, received));
-            }
-        }
+        self.take_left(&mut asked, Some(name))?;
         if let Some(at) = asked.late.iter().position(|(late, _)| *late == name)
             && let Some((_, received)) = asked.late.remove(at)
         {
             return judged(received);
         }
         let head = Head { kind, sequence: asked.sequence + 1, words };
-        match wire::send(&self.socket, head, pieces, &[]) {
+        let socket = self.socket().ok_or(Unreachable::Gone)?;
+        match wire::send(&socket, head, pieces, &[]) {
             Ok(()) => asked.sequence += 1,
             Err(error) if error.raw_os_error() == Some(libc::EFAULT) => return Err(Unreachable::Memory),
             Err(_) => return Err(Unreachable::Gone),
         }
+        reach(Point::Asked);
         let answer = self.answer(asked.sequence, GIVE_UP);
         if answer.is_err() {
             asked.left = Some(name);
@@ -317,17 +329,31 @@ impl Link {
         answer.and_then(judged)
     }
 
+    /// Takes the answer that nobody waits for any more, if one is missing; `Gone` where it has not come. What was read is kept
+    /// for this request alone, as others may read it again.
+    fn take_left(&self, asked: &mut Asked, name: Option<Name>) -> Result<(), Unreachable> {
+        let Some(left) = asked.left else { return Ok(()) };
+        let received = self.answer(asked.sequence, Duration::ZERO)?;
+        asked.left = None;
+        if received.bytes.is_empty() || Some(left) == name {
+            asked.late.truncate(LATE - 1);
+            asked.late.push_front((left, received));
+        }
+        Ok(())
+    }
+
     /// The answer to a request, if it comes in this time.
     fn answer(&self, sequence: u64, time: Duration) -> Result<Received, Unreachable> {
+        let socket = self.socket().ok_or(Unreachable::Gone)?;
         let until = Instant::now() + time;
         loop {
-            match wire::receive(&self.socket) {
+            match wire::receive(&socket) {
                 Ok(Some(received)) if received.head.sequence == sequence => return Ok(received),
                 Ok(Some(_)) => {}
                 Err(_) => return Err(Unreachable::Gone),
                 Ok(None) => {
                     let left = until.saturating_duration_since(Instant::now());
-                    if left.is_zero() || !wire::wait(&self.socket, left) && Instant::now() >= until {
+                    if left.is_zero() || !wire::wait(&socket, left) && Instant::now() >= until {
                         return Err(Unreachable::Gone);
                     }
                 }

@@ -92,6 +92,7 @@ impl Peer {
         self.views.forget();
         // A QP that is not used any more may have the peer for long.
         *lock(&self.process) = None;
+        self.link.iter().for_each(Link::close);
     }
 
     /// Writes an event to a pipe of the process. `fd` is from its segment: what it names is looked at

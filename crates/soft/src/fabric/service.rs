@@ -13,6 +13,7 @@ use crate::memory::records::EventRecord;
 use crate::memory::regions::{Place, Regions};
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{self, Direction, Far, Piece, Unreachable};
+use crate::point::{Point, reach};
 use doorbell_transport::AtomicOp;
 use doorbell_verbs::AccessFlags;
 use std::collections::HashMap;
@@ -158,7 +159,9 @@ impl Caller {
                 _ if !self.is_known => return Err(Hangup),
                 kind::WAKE => wake(&received.head),
                 _ => {
+                    reach(Point::RequestRead);
                     let (kind, word, bytes) = self.answer(served, received);
+                    reach(Point::RequestDone);
                     let head = Head { kind, sequence, words: [word, 0, 0, 0, 0, 0] };
                     self.send(head, &bytes, &[])?;
                 }
@@ -317,6 +320,7 @@ fn carry_out_atomic(served: &Served, key: u64, offset: u64, op: AtomicOp) -> Res
         return Err(Refused);
     }
     let Some(_others) = served.segment.atomic_lock(addr).lock() else { return Ok(None) };
+    reach(Point::LockHeld);
     if !reaches_itself() {
         // SAFETY: within a region, which the program keeps mapped while it is registered, and aligned.
         return Ok(Some(unsafe { transfer::atomic_mapped(addr as *mut u8, op) }));

@@ -41,7 +41,8 @@ const WATCHED_WAYS: [Way; 4] = [Way::Srq, Way::Ud, Way::Rc, Way::Uc];
 
 impl Case {
     pub(super) fn name(&self) -> String {
-        format!("{:?}-{:?}-{}-{:?}", self.row.role, self.row.point, self.row.passes, self.harm)
+        let Row { role, point, passes, closed } = self.row;
+        format!("{role:?}-{point:?}-{passes}{}-{:?}", if closed { "-closed" } else { "" }, self.harm)
     }
 
     pub(super) fn run(&self) -> Result<Longest, Wrong> {
@@ -99,8 +100,9 @@ struct World {
 
 impl World {
     fn begin(case: &Case, fabric: &str) -> Result<World, Wrong> {
-        let others = ["server", "client 1", "client 2"].map(|name| Member::start(name, fabric));
-        let caught = Some(Member::start("who is caught", fabric));
+        let start = |name| Member::start_with(name, fabric, case.row.closed);
+        let others = ["server", "client 1", "client 2"].map(start);
+        let caught = Some(start("who is caught"));
         let mut world = World { others: others.into(), caught, files: Vec::new() };
         match world.set_up(case) {
             Ok(()) => Ok(world),
@@ -122,7 +124,15 @@ impl World {
         for member in [&mut *server, one, two] {
             member.ask("go")?;
         }
-        std::thread::sleep(Duration::from_millis(40));
+        for client in [&mut *one, two] {
+            // Its files are those that it keeps from here on.
+            let name = client.name.clone();
+            let has_sent = |counts: &Counts| {
+                let count = |way: Way| counts.get(&(true, SERVER, way as u32)).map_or(0, |count| count.0);
+                WATCHED_WAYS.into_iter().all(|way| count(way) > 0)
+            };
+            wait_for(&format!("{name} does not begin"), || client.counts().map(|counts| has_sent(&counts)))?;
+        }
         self.files = [&*server, one, two].map(lasting_files).into();
         if case.row.role == Role::Receiver {
             let about = caught.ask_numbers("server")?;

@@ -4,6 +4,7 @@ use super::super::peer::exact;
 use super::actor::{ACTOR, ANSWER, BETWEEN};
 use super::harm::REACHED;
 use super::traffic::Way;
+use crate::fabric::ptrace;
 use crate::identity::FABRIC_VARIABLE;
 use crate::memory::arena;
 use std::collections::BTreeMap;
@@ -40,10 +41,16 @@ pub(super) type Counts = BTreeMap<(bool, u32, u32), (u64, u64)>;
 
 impl Member {
     pub(super) fn start(name: &str, fabric: &str) -> Member {
+        Member::start_with(name, fabric, false)
+    }
+
+    /// The same with its memory closed to others, or not.
+    pub(super) fn start_with(name: &str, fabric: &str, closed: bool) -> Member {
         let mut child = exact("tests::soak::actor::the_actor")
             .env(ACTOR, "1")
             .env(FABRIC_VARIABLE, fabric)
             .env(arena::VARIABLE, "1")
+            .env(ptrace::VARIABLE, if closed { "no" } else { "yes" })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -26,6 +26,8 @@ pub(super) struct Row {
     pub(super) point: Point,
     /// How often it passes the point before, at most.
     pub(super) passes: u32,
+    /// Whether all processes are closed: the thread of each does what others cannot do to its private memory.
+    pub(super) closed: bool,
 }
 
 impl Row {
@@ -43,15 +45,22 @@ impl Row {
 
     /// Ways that wait for who is caught here, whoever uses them: its lock is held.
     pub(super) fn holds_up(&self, way: Way) -> bool {
-        way == Way::Rc && matches!(self.point, Point::LockHeld | Point::AtomicRead | Point::BeforeForeign)
+        let is_its_own = self.closed;
+        way == Way::Rc
+            && !is_its_own
+            && matches!(self.point, Point::LockHeld | Point::AtomicRead | Point::BeforeForeign)
     }
 }
 
 const fn row(role: Role, point: Point, passes: u32) -> Row {
-    Row { role, point, passes }
+    Row { role, point, passes, closed: false }
 }
 
-pub(super) const CELLS: [Row; 39] = [
+const fn closed(role: Role, point: Point, passes: u32) -> Row {
+    Row { closed: true, ..row(role, point, passes) }
+}
+
+pub(super) const CELLS: [Row; 49] = [
     row(Role::Poster, Point::BeforeCopy, 40),
     row(Role::Poster, Point::BeforeLastWord, 20),
     row(Role::Poster, Point::BeforeForeign, 20),
@@ -87,6 +96,16 @@ pub(super) const CELLS: [Row; 39] = [
     row(Role::Leaver, Point::AliveAlone, 1),
     row(Role::Leaver, Point::FileRemoved, 1),
     row(Role::Leaver, Point::FilesRemoved, 1),
+    closed(Role::Poster, Point::PeerOpened, 1),
+    closed(Role::Poster, Point::Asked, 40),
+    closed(Role::Poster, Point::Filled, 40),
+    closed(Role::Faulter, Point::Failed, 1),
+    closed(Role::Receiver, Point::RequestRead, 40),
+    closed(Role::Receiver, Point::RequestDone, 40),
+    closed(Role::Receiver, Point::LockHeld, 4),
+    closed(Role::Receiver, Point::Filled, 20),
+    closed(Role::Receiver, Point::Taking, 40),
+    closed(Role::Receiver, Point::MrOdd, 6),
     // The same again, with other numbers drawn: where most is under way.
     row(Role::Poster, Point::SlotClaimed, 200),
     row(Role::Poster, Point::BeforeCopy, 200),

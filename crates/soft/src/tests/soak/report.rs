@@ -74,7 +74,8 @@ impl Report {
         text.extend(Harm::ALL.iter().map(|harm| format!(" {harm:?} |")));
         let _ = write!(text, "\n|---|{}\n", "---|".repeat(Harm::ALL.len()));
         for row in &CELLS {
-            let _ = write!(text, "| {:?}, {:?} (1 of {}) |", row.role, row.point, row.passes);
+            let closed = if row.closed { ", closed" } else { "" };
+            let _ = write!(text, "| {:?}, {:?} (1 of {}){closed} |", row.role, row.point, row.passes);
             text.extend(Harm::ALL.iter().map(|harm| format!(" {} |", self.cell(row, *harm))));
             text.push('\n');
         }
