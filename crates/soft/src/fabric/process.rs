@@ -181,11 +181,14 @@ impl Process {
     /// The process in a slot; `None` where there is none, or no longer, or it has not answered yet.
     fn open(&'static self, slot: u32, meetings: &mut HashMap<u32, Meeting>) -> std::io::Result<Option<Peer>> {
         let Some(member) = self.registry.find(slot)? else { return Ok(None) };
-        let meeting = match meetings.remove(&slot).filter(|meeting| meeting.is_with(&member)) {
-            None if member.has_pid() || !self.registry.has_ended(slot, &member) => {
-                Meeting::begin(self.registry.folder(), slot, member)?
-            }
-            meeting => meeting,
+        let known = meetings.remove(&slot).filter(|meeting| meeting.is_with(&member));
+        // Looked at first: who is told to open files of one that has ended, over and over, keeps the kernel from removing it.
+        if self.registry.has_ended(slot, &member) {
+            return Ok(None);
+        }
+        let meeting = match known {
+            None => Meeting::begin(self.registry.folder(), slot, member)?,
+            known => known,
         };
         let opened = match meeting.map(Meeting::end) {
             Some(Ok(met)) => Peer::met(slot, member, met, &self.registry),
