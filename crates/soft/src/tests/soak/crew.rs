@@ -9,7 +9,8 @@ use crate::identity::FABRIC_VARIABLE;
 use crate::memory::arena;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,9 @@ pub(super) type Wrong = String;
 /// Answers come at once, as long as no call takes more than a second.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(6);
 const ENDS_WITHIN: Duration = Duration::from_secs(6);
+
+/// One child at a time: where several threads remove processes from proc(5) at once, the kernel may take seconds for it.
+static REAPING: Mutex<()> = Mutex::new(());
 
 pub(super) struct Member {
     pub(super) name: String,
@@ -32,7 +36,7 @@ pub(super) struct Member {
 
 /// How a process has ended, and what it said.
 pub(super) struct Ended {
-    pub(super) status: std::process::ExitStatus,
+    pub(super) status: ExitStatus,
     pub(super) said: String,
 }
 
@@ -170,7 +174,7 @@ impl Member {
         self.to = None;
         let begin = Instant::now();
         let status = loop {
-            match self.child.try_wait() {
+            match self.reap() {
                 Ok(Some(status)) => break status,
                 _ if begin.elapsed() > ENDS_WITHIN => {
                     let _ = self.child.kill();
@@ -181,6 +185,11 @@ impl Member {
             }
         };
         Ok(Ended { status, said: self.said.join().unwrap_or_default() })
+    }
+
+    fn reap(&mut self) -> std::io::Result<Option<ExitStatus>> {
+        let _others = REAPING.lock();
+        self.child.try_wait()
     }
 
     pub(super) fn kill_and_wait(mut self) {
