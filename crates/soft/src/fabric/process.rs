@@ -14,6 +14,7 @@ use crate::memory::segment::{Heap, Segment};
 use crate::path::Paths;
 use crate::point::{Point, reach};
 use crate::say::say;
+use crate::sync::biased::can_order_all_threads;
 use crate::sync::{Anew, lock};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -252,6 +253,7 @@ fn prepare() {
             libc::pthread_atfork(None, None, Some(in_child));
             libc::atexit(at_exit);
         }
+        can_order_all_threads();
     });
 }
 

@@ -218,7 +218,10 @@ fn membarrier(command: libc::c_int) -> bool {
 }
 
 /// Whether this system can do what favourites need; asked for once.
-fn can_order_all_threads() -> bool {
+///
+/// To ask is cheap as long as the process has one thread. With several the kernel waits until all processors have been
+/// through its scheduler, milliseconds, so it is asked when the device is first used and not amid a program's messages.
+pub(crate) fn can_order_all_threads() -> bool {
     static CAN: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *CAN.get_or_init(|| membarrier(REGISTER_PRIVATE_EXPEDITED))
 }
