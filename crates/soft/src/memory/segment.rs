@@ -10,7 +10,9 @@ use std::mem::size_of;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 
-const MR_AT: u64 = 4096;
+// Not where a page begins, as buffers do: a processor tells loads from stores that are under way by their places within pages
+// first, and a record that is read right after a program has written the first bytes of its buffer would wait for that.
+const MR_AT: u64 = 4096 + 2048;
 const QP_AT: u64 = MR_AT + (MRS * size_of::<MrRecord>()) as u64;
 const RQ_AT: u64 = QP_AT + (QPS * size_of::<QpRecord>()) as u64;
 const CQ_AT: u64 = RQ_AT + (RQS * size_of::<RqRecord>()) as u64;

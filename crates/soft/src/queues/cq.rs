@@ -61,8 +61,11 @@ pub(crate) struct QpShare {
 /// A completion of the private part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Own {
-    pub(crate) wc: ibv_wc,
-    pub(crate) solicited: bool,
+    pub(crate) wr_id: u64,
+    pub(crate) status: WcStatus,
+    pub(crate) opcode: WcOpcode,
+    pub(crate) byte_len: u32,
+    pub(crate) qp_num: u32,
     /// Send work requests of the QP up to and with this one.
     pub(crate) sends: u64,
 }
@@ -269,7 +272,7 @@ impl Cq {
     }
 
     fn forget_in(&self, state: &mut State, user: &QpShare) {
-        state.own.retain(|queued| queued.own.wc.qp_num != user.num);
+        state.own.retain(|queued| queued.own.qp_num != user.num);
         state.owing.retain(|(other, _)| other.num != user.num);
         for own in &mut state.rings {
             let Some(ring) = own.ring(self.process) else { continue };
@@ -302,7 +305,10 @@ impl Cq {
         self.lane_slot.store(slot.cast_mut(), Relaxed);
     }
 
-    /// Adds a completion of this process.
+    /// Adds a completion of this process. Inlined, so that its parts are stored where they stay: a struct that goes through
+    /// memory is read there in larger pieces than it was written, which waits until the message before it has reached the
+    /// peer.
+    #[inline(always)]
     pub(crate) fn push(&self, own: Own) {
         let mut state = self.state.lock();
         if self.held(&state) >= u64::from(self.cqe.load(Relaxed)) {
@@ -314,7 +320,7 @@ impl Cq {
         state.own.push_back(Queued { own, after, after_lane });
         self.waiting.store(true, Release);
         drop(state);
-        wake(Owner::This, self.record, self.index, own.solicited || own.wc.status != 0);
+        wake(Owner::This, self.record, self.index, own.status != WcStatus::Success);
     }
 
     fn newest(&self, state: &State) -> Option<Ring<'static>> {
@@ -547,13 +553,24 @@ impl State {
 
     fn take_own(&mut self, to: &mut ibv_wc) -> bool {
         let Some(Queued { own, .. }) = self.own.pop_front() else { return false };
-        if let Some(user) = self.users.get(&own.wc.qp_num) {
-            user.freed.fetch_max(own.sends, Relaxed);
+        let status = own.status.to_c();
+        if let Some(user) = self.users.get(&own.qp_num) {
+            // Only who has the lock does this, or has seen to it that there is nothing to take. An atomic operation would wait
+            // for the message that was just stored to reach the peer.
+            let freed = user.freed.load(Relaxed).max(own.sends);
+            user.freed.store(freed, Relaxed);
             if let Some(flights) = &user.flights {
-                flights.polled(own.sends, own.wc.status, own.wc.byte_len);
+                flights.polled(own.sends, status, own.byte_len);
             }
         }
-        *to = own.wc;
+        *to = ibv_wc {
+            wr_id: own.wr_id,
+            status,
+            opcode: own.opcode.to_c(),
+            byte_len: own.byte_len,
+            qp_num: own.qp_num,
+            ..ibv_wc::default()
+        };
         true
     }
 }

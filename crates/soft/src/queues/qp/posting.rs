@@ -182,7 +182,7 @@ impl<'a> Posting<'a> {
         self.sends.posted += 1;
         self.tells = true;
         if is_signaled(WcStatus::Success, flags, self.qp.sq_sig_all) {
-            self.qp.push_done(wr_id, opcode, len, self.sends.posted);
+            self.qp.push(wr_id, opcode, len, self.sends.posted, WcStatus::Success);
         }
     }
 

@@ -9,7 +9,6 @@ use crate::engine::requester::Route;
 use crate::fabric::progress::Waiting;
 use crate::path::Paths;
 use crate::queues::cq::Own;
-use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
 use doorbell_verbs::{QpState, SendFlags, SendOp, SendWr, WcOpcode, WcStatus};
 use std::time::Instant;
@@ -97,12 +96,6 @@ impl Qp {
         self.push(wr.wr_id, wr.op.opcode().into(), request.len, request.number, status);
     }
 
-    /// The completion of a work request that has succeeded.
-    #[inline(never)]
-    pub(super) fn push_done(&self, wr_id: u64, opcode: WcOpcode, len: u32, number: u64) {
-        self.push(wr_id, opcode, len, number, WcStatus::Success);
-    }
-
     /// A SEND, the last work request that was posted, has taken a RECV whose completion there was no room for.
     #[cold]
     pub(super) fn send_met_full_cq(&self, sends: &mut Sends, wr_id: u64, len: u32, flags: SendFlags) {
@@ -121,17 +114,10 @@ impl Qp {
         }
     }
 
-    #[inline(always)]
-    fn push(&self, wr_id: u64, opcode: WcOpcode, len: u32, number: u64, status: WcStatus) {
-        let wc = ibv_wc {
-            wr_id,
-            status: status.to_c(),
-            opcode: opcode.to_c(),
-            byte_len: len,
-            qp_num: self.num(),
-            ..ibv_wc::default()
-        };
-        self.send_cq.push(Own { wc, solicited: false, sends: number });
+    /// Adds a completion. What it takes goes by registers.
+    #[inline(never)]
+    pub(super) fn push(&self, wr_id: u64, opcode: WcOpcode, len: u32, number: u64, status: WcStatus) {
+        self.send_cq.push(Own { wr_id, status, opcode, byte_len: len, qp_num: self.num(), sends: number });
     }
 
     /// Carries out, gathers or queues a work request of the list being posted; `false` where what is
