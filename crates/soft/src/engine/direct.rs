@@ -187,7 +187,7 @@ impl Direct {
             return Sent::Not;
         }
         let Some(from) = regions.source(caches, own, sge, inline) else { return Sent::Not };
-        let mut carried = Carried::NONE;
+        let mut carried = Carried::none();
         carried.gather(&[], &[Piece { addr: from, len: len as usize }]);
         let owner = Owner::Peer(&to.peer);
         let completer = Completer { owner, segment, qp, qpn: to.qpn, claimer: own.0.claimer };

@@ -338,7 +338,7 @@ impl<'a> Responder<'a> {
         let opcode = WcOpcode::RecvWriteWithImm.to_c() as u8;
         let done = RecvDone { opcode, byte_len: len, ..self.completion(message) };
         loop {
-            if self.take(self.front(&slots)?, done, &Carried::NONE)? {
+            if self.take(self.front(&slots)?, done, &Carried::none())? {
                 return Ok(());
             }
         }
@@ -358,7 +358,7 @@ impl<'a> Responder<'a> {
                 Ok(buffers) => self.take_and_fill(front, message, &buffers)?,
                 Err(refusal) => match self.recv_refuses(refusal, &slots, &front, message) {
                     // What is wrong is wrong with this RECV, if nobody else has taken it meanwhile.
-                    Some(status) if self.take(front, self.failed(status), &Carried::NONE)? => {
+                    Some(status) if self.take(front, self.failed(status), &Carried::none())? => {
                         return Err(refusal);
                     }
                     Some(_) => false,
@@ -483,7 +483,7 @@ impl<'a> Responder<'a> {
         let flags = common.flags | if has_grh { IBV_WC_GRH as u8 } else { 0 };
         let done = RecvDone { byte_len: buffers.total, flags, ..common };
         if buffers.carried {
-            let mut carried = Carried::NONE;
+            let mut carried = Carried::none();
             carried.gather(header, message.pieces);
             return self.take(front, done, &carried);
         }
@@ -504,7 +504,7 @@ impl<'a> Responder<'a> {
                 self.failed(status)
             }
         };
-        let complete = completer.complete(&claim, done, &Carried::NONE);
+        let complete = completer.complete(&claim, done, &Carried::none());
         self.after_take(claim.record);
         filled?;
         if complete { Ok(true) } else { Err(Refusal::CqFull) }
@@ -630,7 +630,7 @@ impl<'a> Responder<'a> {
         let Ok(slots) = self.slots() else { return };
         while let Ok(front) = self.front(&slots) {
             // There is nobody left to tell where this fails.
-            if let Ok(true) | Err(_) = self.take(front, self.failed(status), &Carried::NONE) {
+            if let Ok(true) | Err(_) = self.take(front, self.failed(status), &Carried::none()) {
                 return;
             }
         }

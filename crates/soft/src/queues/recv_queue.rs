@@ -573,7 +573,7 @@ impl RecvQueue {
         let done = RecvDone::of(slot);
         let len = usize::from(done.carried);
         let placed = len == 0 || {
-            let mut carried = Carried::NONE;
+            let mut carried = Carried::none();
             carried.take(slot, len);
             let entry = state.entries[index as usize];
             let first = index as usize * self.max_sge as usize;

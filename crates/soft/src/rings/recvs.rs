@@ -204,7 +204,7 @@ pub(crate) struct Claim<'a> {
     position: u64,
     /// Where it was claimed, if not in the slot.
     turn: Option<&'a Turn>,
-    next: Option<&'a RqSlot>,
+    slots: &'a Slots<'a>,
 }
 
 impl<'a> Slots<'a> {
@@ -417,8 +417,7 @@ impl<'a> Front<'a> {
             return None;
         }
         reach(Point::TurnClaimed);
-        let next = slots.slot(index.wrapping_add(1));
-        Some(Claim { record: slots.record, slot, posted, index, position, turn: Some(turn), next })
+        Some(Claim { record: slots.record, slot, posted, index, position, turn: Some(turn), slots })
     }
 
     /// The same in the slot itself.
@@ -431,7 +430,7 @@ impl<'a> Front<'a> {
         if slots.turn.is_none() {
             slots.advance(position);
         }
-        Some(Claim { record: slots.record, slot, posted, index, position, turn: None, next: None })
+        Some(Claim { record: slots.record, slot, posted, index, position, turn: None, slots })
     }
 }
 
@@ -506,7 +505,11 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    pub(crate) const NONE: Carried = Carried { words: [MaybeUninit::uninit(); CARRIED_WORDS], len: 0 };
+    /// Nothing yet. A function, as a constant would be copied, words that are not set and all.
+    #[inline(always)]
+    pub(crate) fn none() -> Carried {
+        Carried { words: [MaybeUninit::uninit(); CARRIED_WORDS], len: 0 }
+    }
 
     /// Adds a header, then pieces of this process's memory: at most [`CARRIED_BYTES`] together. In place, as a copy of all
     /// there is room for would cost more than what is there.
@@ -515,7 +518,9 @@ impl Carried {
         if !header.is_empty() {
             self.add(Piece { addr: header.as_ptr() as u64, len: header.len() });
         }
-        pieces.iter().for_each(|piece| self.add(*piece));
+        for piece in pieces {
+            self.add(*piece);
+        }
     }
 
     #[inline(always)]
@@ -544,7 +549,7 @@ impl Carried {
         self.len = len.min(CARRIED_BYTES);
     }
 
-    #[inline]
+    #[inline(always)]
     fn words(&self) -> impl Iterator<Item = u64> {
         // SAFETY: all words are set of which a byte is.
         self.words[..self.len.div_ceil(8)].iter().map(|word| unsafe { word.assume_init() })
@@ -585,7 +590,7 @@ impl Completer<'_> {
         reach(Point::Done);
         if let Some(turn) = claim.turn {
             turn.set_state(claim.posted.next());
-            if let Some(next) = claim.next {
+            if let Some(next) = claim.slots.slot(claim.index.wrapping_add(1)) {
                 expect_write(next);
             }
         }
@@ -622,7 +627,7 @@ pub(crate) fn flush(completer: &Completer<'_>) {
         let Some(front) = slots.unflushed(generation, &mut from) else { return };
         reach(Point::Flushing);
         if let Some(claim) = front.claim_slot(claimer)
-            && !completer.complete(&claim, done, &Carried::NONE)
+            && !completer.complete(&claim, done, &Carried::none())
         {
             return;
         }

@@ -327,7 +327,7 @@ impl Told {
             "end" => {
                 let Begun { completer, claim, done } =
                     self.begun.take().expect("a RECV that it has begun to fill");
-                completer.complete(&claim, done, &Carried::NONE);
+                completer.complete(&claim, done, &Carried::none());
             }
             "recv" => self.post_recvs(number(1) as usize),
             "post-on" => self.post_on(number(1) as usize),
