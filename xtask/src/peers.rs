@@ -152,12 +152,15 @@ pub(crate) fn run_rounds(rounds: usize) -> Task<()> {
         "Medians of {rounds} runs of each side, by turns, and the least and the most. Latency one way in us, rates in millions a second."
     );
     println!(
+        "Paired is the median of the ratios of each run to the one beside it, which moves less where the machine is slower for a while."
+    );
+    println!(
         "The software NIC's numbers are perftest's; those beside them are UCX's shared memory ({}), or the bare system call.\n",
         version()?
     );
     println!(
-        "{:<28} {:<8} {:>24} {:>24} {:>6}  {:<14}",
-        "", "", "software NIC", "beside it", "ratio", "to be"
+        "{:<28} {:<8} {:>24} {:>24} {:>6} {:>6}  {:<14}",
+        "", "", "software NIC", "beside it", "ratio", "paired", "to be"
     );
     let mut missed = 0;
     for row in &ROWS {
@@ -202,6 +205,7 @@ fn build() -> Task<PathBuf> {
 
 /// Prints a row; returns whether it holds.
 fn print(row: &Row, mut ours: Vec<f64>, mut theirs: Vec<f64>) -> bool {
+    let mut paired: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
     let ratio = median(&mut ours) / median(&mut theirs);
     let (holds, sign) = match row.statistic {
         Latency => (ratio <= row.must, "<="),
@@ -212,10 +216,11 @@ fn print(row: &Row, mut ours: Vec<f64>, mut theirs: Vec<f64>) -> bool {
         Rate => "rate",
     };
     println!(
-        "{:<28} {statistic:<8} {:>24} {:>24} {ratio:>6.2}  {sign} {:.2} {}",
+        "{:<28} {statistic:<8} {:>24} {:>24} {ratio:>6.2} {:>6.2}  {sign} {:.2} {}",
         row.what,
         spread(&mut ours),
         spread(&mut theirs),
+        median(&mut paired),
         row.must,
         if holds { "holds" } else { "MISSED" }
     );
