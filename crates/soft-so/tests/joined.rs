@@ -6,7 +6,7 @@ mod common;
 use common::running::{Running, end_in_time, hear, say};
 use common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, call, to_lid};
 use common::{ROLE, command, finish, free_port, installed, launch, own_program, text, wait_for_listener};
-use doorbell_abi::{ibv_comp_channel, ibv_context, ibv_cq};
+use doorbell_abi::{CEnum, ibv_comp_channel, ibv_context, ibv_cq};
 use doorbell_soft::launch::{Launch, Link};
 use doorbell_verbs::{QpType, SendOp, WcStatus};
 use libc::{c_int, c_void};
@@ -316,11 +316,20 @@ fn outlive() {
     say("met");
     assert_eq!(hear(), "killed");
     let begin = Instant::now();
-    node.post(
-        0,
-        &[Wr { op: SendOp::FetchAdd { remote: peer.at(0), add: 1 }, buffers: &[(8, 8)], flags: SIGNALED }],
-    );
-    node.completion(WcStatus::RetryExcErr);
+    let add = Wr { op: SendOp::FetchAdd { remote: peer.at(0), add: 1 }, buffers: &[(8, 8)], flags: SIGNALED };
+    // What it had shared is there until this process has learned of its end.
+    let status = loop {
+        node.post(0, std::slice::from_ref(&add));
+        let wc = loop {
+            if let Some(wc) = node.poll() {
+                break wc;
+            }
+        };
+        if wc.status != WcStatus::Success.to_c() {
+            break wc.status;
+        }
+    };
+    assert_eq!(status, WcStatus::RetryExcErr.to_c());
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
 }
 
@@ -346,8 +355,25 @@ fn kill_program(running: &Running, signal: c_int) {
     let children = format!("/proc/{0}/task/{0}/children", running.child.id());
     let child = std::fs::read_to_string(children).ok();
     let child = child.and_then(|all| all.split_whitespace().next().and_then(|pid| pid.parse().ok()));
+    let pid = child.unwrap_or(running.child.id() as i32);
     // SAFETY: takes numbers.
-    assert_eq!(unsafe { libc::kill(child.unwrap_or(running.child.id() as i32), signal) }, 0);
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+    let begin = Instant::now();
+    while signal == libc::SIGSTOP && !is_stopped(pid) {
+        assert!(begin.elapsed() < Duration::from_secs(10), "it does not stop");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether all threads of a process are stopped, which the signal has them be one after the other.
+fn is_stopped(pid: i32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it is there").flatten();
+    threads.map(|thread| std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default()).all(
+        |stat| {
+            // The name before it may have spaces and parentheses.
+            stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+        },
+    )
 }
 
 /// Posts to a process that is stopped, and polls: neither waits for it.
