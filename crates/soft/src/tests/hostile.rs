@@ -48,7 +48,7 @@ fn scribbled_records_neither_crash_nor_mislead() {
                 expected.insert(wr_id);
             }
             let segment = process.segment;
-            let index = (qp.num() & 0x3fff) as usize;
+            let index = index_of(qp.num()) as usize;
             match random.next_u64() % 5 {
                 0 => scribble(segment.qp(index).expect("its record"), &mut random, &[]),
                 1 => scribble(segment.rq(index).expect("its record"), &mut random, &[]),
