@@ -42,17 +42,27 @@ fn is_refused(output: &Output, saying: &str) {
 }
 
 #[test]
+fn what_is_no_file_is_no_library() {
+    let (folder, copy) = copied("no-file");
+    is_refused(&run(&folder, None, &["true"]), "there is no library at");
+    std::fs::remove_file(&copy).expect("it is there");
+    let fifo = std::process::Command::new("mkfifo").arg(&copy).status().expect("it starts");
+    assert!(fifo.success());
+    is_refused(&run(&copy, None, &["true"]), "there is no library at");
+}
+
+#[test]
 fn a_library_that_others_may_change_is_not_loaded() {
     let (folder, copy) = copied("change");
     assert!(run(&copy, None, &["true"]).status.success());
     set_mode(&copy, 0o666);
     is_refused(
         &run(&copy, None, &["true"]),
-        &format!("{} may be written by everyone (mode 0666)", copy.display()),
+        &format!("{} may be written by others (mode 0666)", copy.display()),
     );
     set_mode(&copy, 0o644);
     set_mode(&folder, 0o777);
-    is_refused(&run(&copy, None, &["true"]), &format!("{} may be written by everyone", folder.display()));
+    is_refused(&run(&copy, None, &["true"]), &format!("{} may be written by others", folder.display()));
     set_mode(&folder, 0o1777);
     assert!(
         run(&copy, None, &["true"]).status.success(),
@@ -156,6 +166,6 @@ fn a_folder_to_meet_in_is_this_users_alone() {
     let (library, _) = copied("meets-library");
     let mut command = doorbell();
     command.args(["run", "--meet"]).arg(&place).args(named).arg("--lib").arg(library.join("libibverbs.so"));
-    is_refused(&command.args(["--", "true"]).output().expect("doorbell runs"), "may be written by everyone");
+    is_refused(&command.args(["--", "true"]).output().expect("doorbell runs"), "may be written by others");
     set_mode(&folder, 0o755);
 }

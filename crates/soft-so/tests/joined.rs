@@ -28,6 +28,7 @@ fn program() {
         ["stands"] => stand(),
         ["outlives"] => outlive(),
         ["waits"] => wait_for_stopped(),
+        ["tires"] => tire(),
         ["lost"] => find_nobody(),
         ["counts"] => count(),
         ["counted"] => be_counted(),
@@ -405,6 +406,35 @@ fn wait_for_stopped() {
     node.completions(2);
     say("goes on");
     assert_eq!(hear(), "enough");
+}
+
+/// Posts to a process that is stopped, for longer than its retries take.
+fn tire() {
+    let node = Node::open(BYTES, 1);
+    say(node.endpoint(0));
+    let peer: Endpoint = hear().parse().expect("an endpoint");
+    node.connect_with(0, &peer, Retries { timeout: 14, retry_cnt: 2, rnr_retry: 0 });
+    let write = SendOp::Write(peer.at(INTO));
+    node.carry_out(0, write, &[(FROM, 8)]);
+    say("met");
+    assert_eq!(hear(), "stopped");
+    node.carry_out_failing(0, write, &[(FROM, 8)], WcStatus::RetryExcErr);
+}
+
+#[test]
+fn that_a_process_does_not_answer_is_said() {
+    let closed = Launch { closed: true, private_buffers: true, ..launch(Link::Ib) };
+    let (mut stands, mut tires) = (start(&closed, "stands", false), start(&closed, "tires", false));
+    introduce(&mut stands, &mut tires, 1);
+    stands.line();
+    assert_eq!(tires.line(), "met");
+    kill_program(&stands, libc::SIGSTOP);
+    tires.tell("stopped");
+    let said = tires.end("who tires");
+    assert!(said.contains("has not answered: it is stopped, or has no processor"), "{said}");
+    kill_program(&stands, libc::SIGCONT);
+    stands.tell("enough");
+    stands.end("who was stopped");
 }
 
 #[test]

@@ -72,9 +72,9 @@ impl Identity {
     }
 }
 
-/// Whether a fabric can have this name.
+/// Whether a fabric can have this name, which becomes that of a folder.
 pub(crate) fn is_fabric_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+    (1..=100).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
 }
 
 /// This user, whose processes alone meet.
@@ -136,7 +136,9 @@ fn fabric() -> io::Result<Option<String>> {
     match fabric.to_str().filter(|fabric| is_fabric_name(fabric)) {
         Some(fabric) => Ok(Some(fabric.to_owned())),
         None => {
-            let why = format!("{FABRIC_VARIABLE} is {fabric:?}: only letters, digits, - and _ can be in it");
+            let why = format!(
+                "{FABRIC_VARIABLE} is {fabric:?}: only 1 to 100 letters, digits, - and _ can be in it"
+            );
             Err(io::Error::new(io::ErrorKind::InvalidInput, why))
         }
     }

@@ -17,9 +17,9 @@ pub enum Distrust {
         /// To whom.
         owner: u32,
     },
-    /// Everyone may change it.
-    #[error("{} may be written by everyone (mode {mode:04o}): `chmod o-w` ends that", path.display())]
-    Everyone {
+    /// Everyone may change it, or those of a group that is neither this user's nor root's.
+    #[error("{} may be written by others (mode {mode:04o}): `chmod go-w` ends that", path.display())]
+    Others {
         /// What may be written.
         path: PathBuf,
         /// The permissions that it has.
@@ -38,9 +38,16 @@ pub enum Distrust {
     },
 }
 
-/// Bits of a mode: folders whose entries only their owners may rename or remove, and what everyone may write.
+/// Bits of a mode: folders whose entries only their owners may rename or remove, and what everyone, or a group, may write.
 const STICKY: u32 = 0o1000;
 const EVERYONE: u32 = 0o002;
+const GROUP: u32 = 0o020;
+
+/// The group of this process, which many systems give to each user alone.
+fn group() -> u32 {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::getegid() }
+}
 
 /// What the owner of all files is in a user namespace that does not know their users.
 fn unmapped(owner: u32) -> &'static str {
@@ -56,7 +63,7 @@ fn unmapped(owner: u32) -> &'static str {
 pub(crate) fn check(path: &Path) -> Result<(), Distrust> {
     path.ancestors().try_for_each(|path| {
         let found = look(path)?;
-        judge(path, found.is_dir(), found.mode() & 0o7777, found.uid())
+        judge(path, found.is_dir(), found.mode() & 0o7777, (found.uid(), found.gid()))
     })
 }
 
@@ -71,13 +78,14 @@ fn look(path: &Path) -> Result<std::fs::Metadata, Distrust> {
     std::fs::symlink_metadata(path).map_err(|cause| Distrust::Unknown { path: path.into(), cause })
 }
 
-fn judge(path: &Path, is_folder: bool, mode: u32, owner: u32) -> Result<(), Distrust> {
+fn judge(path: &Path, is_folder: bool, mode: u32, (owner, of): (u32, u32)) -> Result<(), Distrust> {
     if owner != user() && owner != 0 {
         return Err(Distrust::Owner { path: path.into(), owner });
     }
+    let by_others = mode & EVERYONE != 0 || mode & GROUP != 0 && of != group() && of != 0;
     // Of a folder as /tmp nobody takes away or replaces what is another's.
-    if mode & EVERYONE != 0 && !(is_folder && mode & STICKY != 0) {
-        return Err(Distrust::Everyone { path: path.into(), mode });
+    if by_others && !(is_folder && mode & STICKY != 0) {
+        return Err(Distrust::Others { path: path.into(), mode });
     }
     Ok(())
 }
@@ -87,20 +95,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_own_or_everyone_may_write_is_not_trusted() {
-        let judged = |is_folder, mode, owner| match judge(Path::new("/x"), is_folder, mode, owner) {
-            Ok(()) => "trusted",
-            Err(Distrust::Owner { .. }) => "owner",
-            Err(Distrust::Everyone { .. }) => "everyone",
-            Err(_) => "else",
-        };
+    fn what_others_own_or_may_write_is_not_trusted() {
+        let judged_of =
+            |is_folder, mode, owner, of| match judge(Path::new("/x"), is_folder, mode, (owner, of)) {
+                Ok(()) => "trusted",
+                Err(Distrust::Owner { .. }) => "owner",
+                Err(Distrust::Others { .. }) => "others",
+                Err(_) => "else",
+            };
+        let judged = |is_folder, mode, owner| judged_of(is_folder, mode, owner, group());
         for owner in [0, user()] {
             assert_eq!(judged(false, 0o755, owner), "trusted");
             assert_eq!(judged(true, 0o775, owner), "trusted");
+            assert_eq!(judged_of(true, 0o775, owner, group() + 1), "others");
+            assert_eq!(judged_of(false, 0o664, owner, group() + 1), "others");
+            assert_eq!(judged_of(true, 0o1775, owner, group() + 1), "trusted");
+            assert_eq!(judged_of(false, 0o755, owner, group() + 1), "trusted");
             assert_eq!(judged(true, 0o1777, owner), "trusted");
-            assert_eq!(judged(true, 0o777, owner), "everyone");
-            assert_eq!(judged(false, 0o646, owner), "everyone");
-            assert_eq!(judged(false, 0o1777, owner), "everyone", "a sticky file is no folder");
+            assert_eq!(judged(true, 0o777, owner), "others");
+            assert_eq!(judged(false, 0o646, owner), "others");
+            assert_eq!(judged(false, 0o1777, owner), "others", "a sticky file is no folder");
         }
         assert_eq!(judged(true, 0o700, user() + 1), "owner");
         assert_eq!(judged(true, 0o1777, user() + 1), "owner");
@@ -120,7 +134,7 @@ mod tests {
         mode(&top_path.join("open"), 0o777);
         let refused = check(&inner).expect_err("everyone may write to one").to_string();
         assert!(
-            refused.starts_with(&format!("{} may be written by everyone", top_path.join("open").display())),
+            refused.starts_with(&format!("{} may be written by others", top_path.join("open").display())),
             "{refused}"
         );
         mode(&top_path.join("open"), 0o1777);

@@ -1,6 +1,7 @@
 //! Why a work request was refused or not answered, found again by the same checks once more: nobody keeps what each check
 //! has seen, as nearly all succeed.
 
+use crate::fabric::link::Link;
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::memory::cause::{Cause, Check, Memory};
@@ -166,7 +167,9 @@ pub(crate) fn nowhere(path: &AhAttr) -> Cause {
 /// Why nobody answers a request whose path leads to this fabric's port.
 pub(crate) fn silent(process: &'static Process, sent: &Unanswered) -> Cause {
     if let Some(cause) = process.look_at(sent.dest_qpn, |segment| Some(deaf(segment, sent))) {
-        return cause;
+        let waits =
+            || process.peer(sent.dest_qpn).is_some_and(|peer| peer.link.as_ref().is_some_and(Link::waits));
+        return if cause.check == Check::Changed && waits() { Cause::of(Check::NoAnswer, 0) } else { cause };
     }
     match process.last_seen(sent.dest_qpn) {
         Some(pid) if process.has_peer(sent.dest_qpn) => Cause::of(Check::OutOfReach, pid.into()),

@@ -284,6 +284,11 @@ impl Link {
         Ok(())
     }
 
+    /// Whether an answer is missing.
+    pub(crate) fn waits(&self) -> bool {
+        lock(&self.asked).left.is_some()
+    }
+
     /// Whether a request of this work request was left under way, or its answer has come late.
     #[cold]
     pub(crate) fn has_asked(&self, ticket: Ticket) -> bool {

@@ -53,7 +53,7 @@ pub struct Launch {
     /// Whether the program's memory stays closed to processes that are not its parents, where Yama closes it: its own
     /// thread serves its peers then.
     pub closed: bool,
-    /// Only processes with the same name here reach each other; letters, digits, `-` and `_`.
+    /// Only processes with the same name here reach each other; 1 to 100 letters, digits, `-` and `_`.
     pub fabric: Option<String>,
     /// A folder of this user alone: processes that name it and the fabric are of one, in whatever namespaces they are.
     pub meet: Option<PathBuf>,
@@ -85,7 +85,7 @@ pub enum LaunchError {
     #[error("there is no folder for the links by which programs find the library: {0}")]
     NoLinks(Distrust),
     /// No name for a fabric.
-    #[error("a fabric's name has letters, digits, - and _ only, got {0:?}")]
+    #[error("a fabric's name has 1 to 100 letters, digits, - and _, got {0:?}")]
     BadFabric(String),
     /// A folder to meet in, and no fabric.
     #[error("{} is to be met in by no fabric: name one by --fabric, the same for all who meet there", .0.display())]
@@ -211,7 +211,10 @@ impl Launch {
                 executable.with_file_name(LIBRARY)
             }
         };
-        let path = path.canonicalize().map_err(|_| LaunchError::NoLibrary(path))?;
+        let path = match path.canonicalize() {
+            Ok(found) if found.is_file() => found,
+            _ => return Err(LaunchError::NoLibrary(path)),
+        };
         if !links::is_loadable(&path) {
             return Err(LaunchError::BadPath(path));
         }

@@ -57,6 +57,8 @@ pub(crate) enum Check {
     Ended,
     /// That process cannot be reached, which was said with the cause.
     OutOfReach,
+    /// The thread of that process was asked, and has not answered.
+    NoAnswer,
     /// The QP is in state `found`.
     State,
     /// It is of type `found`.
@@ -78,7 +80,7 @@ pub(crate) enum Check {
 }
 
 /// The checks whose number is their place here, behind 0 for none and those of keys.
-const PLAIN: [Check; 22] = [
+const PLAIN: [Check; 23] = [
     Check::Changed,
     Check::NotEnabled,
     Check::NoResources,
@@ -92,6 +94,7 @@ const PLAIN: [Check; 22] = [
     Check::NoProcess,
     Check::Ended,
     Check::OutOfReach,
+    Check::NoAnswer,
     Check::State,
     Check::Type,
     Check::Dest,
@@ -249,6 +252,9 @@ impl Display for Cause {
             Check::Ended => write!(f, "its process {found} has ended"),
             Check::OutOfReach => {
                 f.write_str("its process is out of reach, as was said, or shows nothing that makes sense")
+            }
+            Check::NoAnswer => {
+                f.write_str("the thread of its process that serves others has not answered: it is stopped, or has no processor")
             }
             Check::State => write!(f, "it is in state {}", state_name(found)),
             Check::Type => {
