@@ -6,8 +6,7 @@ use common::running::{Running, alone, end_in_time, hear, say};
 use common::verbs::{Endpoint, Node, SIGNALED, Wr, call, errno};
 use common::{ROLE, launch};
 use doorbell_abi::{
-    CEnum, ibv_comp_channel, ibv_context, ibv_cq, ibv_mr, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr,
-    ibv_srq_init_attr,
+    CEnum, ibv_comp_channel, ibv_cq, ibv_mr, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
 };
 use doorbell_soft::launch::{Launch, Link};
 use doorbell_verbs::{AccessFlags, QpType, RemoteAddr, SendOp, WcStatus};
@@ -38,13 +37,8 @@ const BYTES: usize = 8192;
 /// A QP connected to itself completes its RECVs on a CQ with a channel.
 fn be_notified() {
     let mut node = Node::open(BYTES, 0);
-    let channel = call!(c"ibv_create_comp_channel"(
-        node.context => *mut ibv_context
-    ) -> *mut ibv_comp_channel);
-    node.cq = call!(c"ibv_create_cq"(
-        node.context => *mut ibv_context, 64 => c_int, null_mut() => *mut c_void,
-        channel => *mut ibv_comp_channel, 0 => c_int
-    ) -> *mut ibv_cq);
+    let (channel, cq) = node.sleeping_cq(64);
+    node.cq = cq;
     node.add_qp(QpType::Rc, node.cq, null_mut());
     node.connect(0, &node.endpoint(0));
     let arm = |solicited_only: c_int| {

@@ -3,12 +3,12 @@
 mod common;
 
 use common::running::{Running, alone, end_in_time, hear, say};
-use common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, call, open_device, to_gid, to_lid};
+use common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, open_device, to_gid, to_lid};
 use common::{ROLE, finish, installed, launch, leaves_something, own_program, text};
-use doorbell_abi::{ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid};
+use doorbell_abi::{ibv_ah_attr, ibv_gid};
 use doorbell_soft::launch::{Launch, Link, Stats};
 use doorbell_verbs::{QpType, SendOp, WcStatus};
-use libc::{c_int, c_void};
+use libc::c_int;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -348,13 +348,7 @@ fn drop_capabilities() {
 /// Sends to a process that it cannot open.
 fn meet_unreachable(cause: &str) {
     let mut node = Node::open(BYTES, 1);
-    let channel = call!(c"ibv_create_comp_channel"(
-        node.context => *mut ibv_context
-    ) -> *mut ibv_comp_channel);
-    let sleeps = call!(c"ibv_create_cq"(
-        node.context => *mut ibv_context, 8 => c_int, null_mut() => *mut c_void,
-        channel => *mut ibv_comp_channel, 0 => c_int
-    ) -> *mut ibv_cq);
+    let (channel, sleeps) = node.sleeping_cq(8);
     node.add_qp(QpType::Rc, sleeps, null_mut());
     node.add_qp(QpType::Uc, node.cq, null_mut());
     node.add_qp(QpType::Ud, node.cq, null_mut());

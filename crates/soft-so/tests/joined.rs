@@ -6,7 +6,7 @@ mod common;
 use common::running::{Running, end_in_time, hear, say};
 use common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, call, to_lid};
 use common::{ROLE, command, finish, free_port, installed, launch, own_program, text, wait_for_listener};
-use doorbell_abi::{CEnum, ibv_comp_channel, ibv_context, ibv_cq};
+use doorbell_abi::{CEnum, ibv_comp_channel, ibv_cq};
 use doorbell_soft::launch::{Launch, Link};
 use doorbell_verbs::{QpType, SendOp, WcStatus};
 use libc::{c_int, c_void};
@@ -69,13 +69,7 @@ fn put(node: &Node, at: usize, bytes: &[u8]) {
 fn meet() -> (Node, Vec<Endpoint>, *mut ibv_comp_channel, *mut ibv_cq) {
     let mut node = Node::open(BYTES, 1);
     node.add_qp(QpType::Ud, node.cq, null_mut());
-    let channel = call!(c"ibv_create_comp_channel"(
-        node.context => *mut ibv_context
-    ) -> *mut ibv_comp_channel);
-    let cq = call!(c"ibv_create_cq"(
-        node.context => *mut ibv_context, 8 => c_int, null_mut() => *mut c_void,
-        channel => *mut ibv_comp_channel, 0 => c_int
-    ) -> *mut ibv_cq);
+    let (channel, cq) = node.sleeping_cq(8);
     node.add_qp(QpType::Rc, cq, null_mut());
     (0..QPS).for_each(|qp| say(node.endpoint(qp)));
     let peers: Vec<Endpoint> = (0..QPS).map(|_| hear().parse().expect("an endpoint")).collect();

@@ -3,9 +3,10 @@
 
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
-    CEnum, ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_device, ibv_gid, ibv_global_route, ibv_mr, ibv_pd,
-    ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_recv_wr, ibv_send_wr,
-    ibv_send_wr_atomic, ibv_send_wr_operands, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge, ibv_srq, ibv_wc,
+    CEnum, ibv_ah, ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_gid, ibv_global_route,
+    ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_recv_wr,
+    ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_operands, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge,
+    ibv_srq, ibv_wc,
 };
 use doorbell_verbs::{AccessFlags, Mtu, QpState, QpType, RemoteAddr, SendOp, WcStatus};
 use libc::{c_int, c_void};
@@ -164,6 +165,18 @@ impl Node {
         self.qps.push(create_qp(self.pd, cq, qp_type, srq));
         self.init(self.qps.len() - 1);
         self.qps.len() - 1
+    }
+
+    /// A CQ of so many completions for which a program sleeps, and its channel.
+    pub(crate) fn sleeping_cq(&self, cqe: c_int) -> (*mut ibv_comp_channel, *mut ibv_cq) {
+        let channel = call!(c"ibv_create_comp_channel"(
+            self.context => *mut ibv_context
+        ) -> *mut ibv_comp_channel);
+        let cq = call!(c"ibv_create_cq"(
+            self.context => *mut ibv_context, cqe => c_int, null_mut() => *mut c_void,
+            channel => *mut ibv_comp_channel, 0 => c_int
+        ) -> *mut ibv_cq);
+        (channel, cq)
     }
 
     fn qp_type(&self, qp: usize) -> QpType {

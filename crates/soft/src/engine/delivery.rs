@@ -6,7 +6,6 @@ use crate::fabric::link::Delivery;
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::fabric::service::Delivers;
-use crate::memory::records::index_of;
 use crate::memory::transfer::Piece;
 use doorbell_abi::CEnum;
 use doorbell_verbs::{GRH_BYTES, QpType, SendFlags, SendOp, SendWr};
@@ -25,14 +24,11 @@ impl Delivers for Engine {
 /// Receives a message as a QP of this process, with that in its memory already.
 fn receive(delivery: &Delivery, message: &[u8]) -> Result<(), Refusal> {
     let process = Process::current().map_err(|_| Refusal::Silence)?;
-    let segment = process.segment;
-    let qp = segment.qp(index_of(delivery.to) as usize).ok_or(Refusal::Silence)?;
-    let shown = qp.shown();
-    let rq = segment.rq(qp.rq.load(Acquire) as usize).ok_or(Refusal::Silence)?;
-    let rq_generation = rq.generation.load(Acquire);
-    let generation = qp.generation.load(Acquire);
-    let qp_type = QpType::from_c(qp.qp_type.load(Relaxed)).ok_or(Refusal::Silence)?;
-    if generation != delivery.generation || !receives(shown.state()) {
+    let place = (Owner::This, process.segment);
+    let responder = Responder::of(process, place, delivery.to, true).ok_or(Refusal::Silence)?;
+    let state = responder.qp.shown().state();
+    let qp_type = QpType::from_c(responder.qp.qp_type.load(Relaxed)).ok_or(Refusal::Silence)?;
+    if responder.generation != delivery.generation || !receives(state) {
         return Err(Refusal::Silence);
     }
     let (header, payload) = message.split_at_checked(delivery.header as usize).ok_or(Refusal::Silence)?;
@@ -47,8 +43,6 @@ fn receive(delivery: &Delivery, message: &[u8]) -> Result<(), Refusal> {
     let wr = SendWr { wr_id: 0, op, sg_list: &[], flags, dest: None };
     let request = Request { wr, len: delivery.len, inline: None, number: delivery.number };
     let pieces = [Piece { addr: payload.as_ptr() as u64, len: payload.len() }];
-    let responder =
-        Responder { process, owner: Owner::This, segment, qp, qpn: delivery.to, generation, rq_generation };
     let message =
         Message { from: delivery.from, qp_type, request: &request, pieces: &pieces, grh: grh.as_ref() };
     responder.receive(&mut Default::default(), &message)

@@ -6,7 +6,7 @@ use super::direct::{Direct, Sent};
 use super::responder::{Caches, Message, Refusal, Responder, receives};
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
-use crate::memory::records::{index_of, slot_of};
+use crate::memory::records::slot_of;
 use crate::memory::regions::RegionCache;
 use crate::memory::transfer::{Piece, Unreachable};
 use crate::path::Header;
@@ -227,18 +227,11 @@ impl Requester {
     /// The responder `qpn` in that process, or in this one, of a message that takes a RECV or of another.
     #[inline(always)]
     fn responder<'a>(&self, peer: Option<&'a Peer>, qpn: u32, takes_recv: bool) -> Option<Responder<'a>> {
-        let (owner, segment) = match peer {
+        let place = match peer {
             Some(peer) => (Owner::Peer(peer), &peer.segment),
             None => (Owner::This, self.process.segment),
         };
-        let qp = segment.qp(index_of(qpn) as usize)?;
-        // Before anything else is read of the QP: whoever resets it meanwhile makes another of it.
-        let rq_generation = match takes_recv {
-            true => segment.rq(qp.rq.load(Acquire) as usize)?.generation.load(Acquire),
-            false => 0,
-        };
-        let generation = qp.generation.load(Acquire);
-        Some(Responder { process: self.process, owner, segment, qp, qpn, generation, rq_generation })
+        Responder::of(self.process, place, qpn, takes_recv)
     }
 
     /// Makes `scratch.peer` the process of `qpn`, `None` for this one; `false` where there is none.

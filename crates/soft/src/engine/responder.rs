@@ -7,7 +7,7 @@
 use super::attempt::{Attempt, Outcome};
 use super::batch::{Batch, Request};
 use super::diagnosis::There;
-use super::target::{Served, Target, ticket};
+use super::target::{Served, Target};
 use crate::fabric::link::{Delivery, Link, Ticket};
 use crate::fabric::mapping::ViewCache;
 use crate::fabric::peer::Owner;
@@ -149,6 +149,24 @@ impl Message<'_> {
 }
 
 impl<'a> Responder<'a> {
+    /// The QP with this number of who owns the segment, for a message that takes a RECV or another; `None` where there is none.
+    #[inline(always)]
+    pub(super) fn of(
+        process: &'static Process,
+        (owner, segment): (Owner<'a>, &'a Segment),
+        qpn: u32,
+        takes_recv: bool,
+    ) -> Option<Responder<'a>> {
+        let qp = segment.qp(index_of(qpn) as usize)?;
+        // Before anything else is read of the QP: whoever resets it meanwhile makes another of it.
+        let rq_generation = match takes_recv {
+            true => segment.rq(qp.rq.load(Acquire) as usize)?.generation.load(Acquire),
+            false => 0,
+        };
+        let generation = qp.generation.load(Acquire);
+        Some(Responder { process, owner, segment, qp, qpn, generation, rq_generation })
+    }
+
     /// Carries a message out, or gathers it.
     pub(super) fn carry_out(
         &self,
@@ -203,8 +221,12 @@ impl<'a> Responder<'a> {
         }
     }
 
+    /// Names a work request of a QP of this process.
+    #[cold]
     fn ticket(&self, message: &Message<'_>) -> Ticket {
-        ticket(self.process, message.from, message.request.number)
+        let own = self.process.segment.qp(index_of(message.from) as usize);
+        let generation = own.map_or(0, |qp| qp.generation.load(Relaxed));
+        Ticket { qpn: message.from, generation, number: message.request.number }
     }
 
     /// Memory that an rkey names, where the access is allowed. No rkey is looked at where no byte

@@ -1,10 +1,7 @@
 //! Memory at the far side, of whichever kind.
 
 use crate::fabric::link::{Link, Ticket};
-use crate::fabric::process::Process;
-use crate::memory::records::index_of;
 use crate::memory::transfer::{self, Far, Piece, Unreachable};
-use std::sync::atomic::Ordering::*;
 
 /// Where bytes of a region are.
 #[derive(Clone, Copy, Debug)]
@@ -38,11 +35,4 @@ impl Target<'_> {
             Target::Served(link, Served { key, offset }) => link.read(ticket(), pieces, key, offset),
         }
     }
-}
-
-/// Names a work request of a QP of this process.
-#[cold]
-pub(super) fn ticket(process: &Process, qpn: u32, number: u64) -> Ticket {
-    let own = process.segment.qp(index_of(qpn) as usize);
-    Ticket { qpn, generation: own.map_or(0, |qp| qp.generation.load(Relaxed)), number }
 }

@@ -49,10 +49,7 @@ impl Peer {
             .write(true)
             .custom_flags(libc::O_CLOEXEC)
             .open(format!("/proc/{}/fd/{}", member.pid, member.fd))?;
-        if file.metadata()?.uid() != user() {
-            return Err(io::Error::from_raw_os_error(libc::EPERM));
-        }
-        let segment = Segment::open(&file)?;
+        let segment = segment_of(&file)?;
         // From here on the number is known to mean this process: it was still running after the
         // file descriptor for it had been opened.
         if !member.is_alive()? {
@@ -64,10 +61,7 @@ impl Peer {
 
     /// A process that has answered, in this slot.
     pub(crate) fn met(slot: u32, member: Member, met: Met, registry: &'static Registry) -> io::Result<Peer> {
-        if met.segment.metadata()?.uid() != user() {
-            return Err(io::Error::from_raw_os_error(libc::EPERM));
-        }
-        let segment = Segment::open(&met.segment)?;
+        let segment = segment_of(&met.segment)?;
         let process = Mutex::new(leaves_room(met.process.as_raw_fd()).then_some(met.process));
         let (views, dead) = (Views::of(member), AtomicBool::new(false));
         Ok(Peer { slot, member, segment, views, link: Some(met.link), process, registry, dead })
@@ -114,6 +108,14 @@ impl Peer {
             return Err(refused());
         }
         pipe.write_all(&event.to_bytes())
+    }
+}
+
+/// The segment in a file, which must be of this user.
+fn segment_of(file: &File) -> io::Result<Segment> {
+    match file.metadata()?.uid() == user() {
+        true => Segment::open(file),
+        false => Err(io::Error::from_raw_os_error(libc::EPERM)),
     }
 }
 

@@ -18,8 +18,8 @@ use crate::sync::biased::can_order_all_threads;
 use crate::sync::{Anew, lock};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicPtr, Ordering::*};
 use std::sync::{Arc, Mutex};
 
 /// Everything that this process has of the device, apart from its objects. Made when the first
@@ -42,8 +42,8 @@ pub(crate) struct Process {
     registry: Registry,
     /// What this process is in the registry.
     member: Member,
-    /// Who asks this process to do something; -1 where it does not listen.
-    listener: AtomicI32,
+    /// Where others ask this process to do something, if they have to.
+    listener: Option<RawFd>,
     /// Those that have not answered yet, by their slots. Locked by who meets a peer, so that nobody else meets it too.
     meetings: Mutex<HashMap<u32, Meeting>>,
     /// Number of the process that was met last in each slot; 0 where it means nothing here.
@@ -65,7 +65,6 @@ impl Process {
         let (process, listener) = Process::new()?;
         let process: &'static Process = Box::leak(Box::new(process));
         if let Some(listener) = listener {
-            process.listener.store(listener.as_raw_fd(), Release);
             let Process { slot, member, segment, ref regions, .. } = *process;
             service::start(Served { slot, member, segment, regions }, listener).map_err(explain)?;
         }
@@ -100,7 +99,7 @@ impl Process {
             claimer,
             registry,
             member,
-            listener: AtomicI32::new(-1),
+            listener: listener.as_ref().map(AsRawFd::as_raw_fd),
             meetings: Mutex::default(),
             met: Mutex::default(),
         };
@@ -264,8 +263,7 @@ extern "C" fn in_child() {
         // SAFETY: set in `current` from a leaked box.
         let parents = unsafe { &*parents };
         parents.registry.forget();
-        let listener = parents.listener.load(Acquire);
-        if listener >= 0 {
+        if let Some(listener) = parents.listener {
             // SAFETY: the child's own copy; the thread that uses it is the parent's.
             unsafe { libc::close(listener) };
         }

@@ -4,10 +4,11 @@
 //! when it first needs it. The same thread learns of peers that end.
 
 use super::peer::Peer;
+use super::wire::opened;
 use crate::sync::lock;
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -245,15 +246,6 @@ fn run(progress: &'static Progress) {
 
 fn id_of(peer: &Arc<Peer>) -> u64 {
     Arc::as_ptr(peer).addr() as u64
-}
-
-/// A file descriptor that was just opened, or why it was not.
-fn opened(fd: RawFd) -> io::Result<OwnedFd> {
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: owned by nobody else.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Has what can be read of a file descriptor be an event with this id.

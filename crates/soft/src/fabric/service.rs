@@ -178,7 +178,6 @@ impl Caller {
 
     fn welcome(&mut self, served: &Served, received: &Received) -> Result<(), Hangup> {
         let [version, slot, number, ..] = received.head.words;
-        let me = served.member;
         if version != wire::VERSION {
             // It is told which one this is.
             self.send(
@@ -188,7 +187,7 @@ impl Caller {
             )?;
             return Err(Hangup);
         }
-        if (version, slot, number) != (wire::VERSION, served.slot.into(), me.start_time) {
+        if (slot, number) != (served.slot.into(), served.member.start_time) {
             return Err(Hangup);
         }
         let segment = crate::memory::arena::own().map_err(|_| Hangup)?.file.as_raw_fd();

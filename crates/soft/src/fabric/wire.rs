@@ -94,6 +94,7 @@ pub(crate) fn socket() -> io::Result<OwnedFd> {
     opened(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })
 }
 
+/// A file descriptor that was just opened, or why it was not.
 pub(crate) fn opened(fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: just opened, owned by nobody else.
     if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
