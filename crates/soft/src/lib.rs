@@ -37,5 +37,6 @@ pub mod stats;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod thread;
 mod trust;
 mod watch;

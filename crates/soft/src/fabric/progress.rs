@@ -6,6 +6,7 @@
 use super::peer::Peer;
 use super::wire::opened;
 use crate::sync::lock;
+use crate::thread::spawn;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -205,24 +206,7 @@ impl Progress {
 
 /// Starts the thread, if there is room for one.
 fn start(progress: &'static Progress) -> bool {
-    spawn(move || run(progress)).is_ok()
-}
-
-/// Starts a thread of this library in a program that knows nothing of it.
-pub(crate) fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let builder = std::thread::Builder::new().name("doorbell".into()).stack_size(256 << 10);
-    // The program's signals are for its own threads.
-    // SAFETY: sets of signals on this stack, and this thread's mask, restored below.
-    let before = unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        before
-    };
-    let started = builder.spawn(run);
-    // SAFETY: the mask that was.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
-    started.map(drop)
+    spawn(c"doorbell", move || run(progress)).is_ok()
 }
 
 fn run(progress: &'static Progress) {

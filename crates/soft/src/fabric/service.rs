@@ -6,7 +6,6 @@
 use super::link::Delivery;
 use super::peer::Owner;
 use super::pipe::tell;
-use super::progress;
 use super::registry::Member;
 use super::wire::{self, Head, PIECE, Received, kind, outcome};
 use crate::memory::records::EventRecord;
@@ -14,6 +13,7 @@ use crate::memory::regions::{Place, Regions};
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{self, Direction, Far, Piece, Unreachable};
 use crate::point::{Point, reach};
+use crate::thread::spawn;
 use doorbell_transport::AtomicOp;
 use doorbell_verbs::AccessFlags;
 use std::collections::HashMap;
@@ -72,7 +72,7 @@ pub(crate) struct Served {
 
 /// Starts the thread.
 pub(crate) fn start(served: Served, listener: OwnedFd) -> io::Result<()> {
-    progress::spawn(move || Service { served, listener, callers: Vec::new() }.run())
+    spawn(c"doorbell", move || Service { served, listener, callers: Vec::new() }.run())
 }
 
 struct Service {

@@ -5,6 +5,7 @@ use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
 use crate::memory::records::EventRecord;
 use crate::sync::lock;
+use crate::thread::spawn;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -41,7 +42,7 @@ pub(crate) fn opened(pipe: u32) {
                 }
             };
             // Where there is no room for a thread the port is down all the same, and nobody is told.
-            let _ = std::thread::Builder::new().name("doorbell-port".into()).stack_size(64 << 10).spawn(run);
+            let _ = spawn(c"doorbell-port", run);
         }
     }
 }

@@ -122,8 +122,26 @@ impl Member {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => return Err(format!("does not answer within {patience:?}")),
-                Err(RecvTimeoutError::Disconnected) => return Err("has ended".to_owned()),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.how_it_ended()),
             }
+        }
+    }
+
+    /// Of one that closed its output: how it ended, and its last words.
+    fn how_it_ended(&mut self) -> String {
+        let until = Instant::now() + ENDS_WITHIN;
+        while !self.said.is_finished() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let said = match self.said.is_finished() {
+            true => {
+                std::mem::replace(&mut self.said, std::thread::spawn(String::new)).join().unwrap_or_default()
+            }
+            false => "what is not known yet".to_owned(),
+        };
+        match self.reap() {
+            Ok(Some(status)) => format!("has ended ({status}), having said {:?}", said.trim_end()),
+            _ => format!("has closed its output, having said {:?}", said.trim_end()),
         }
     }
 
