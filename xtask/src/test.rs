@@ -3,6 +3,7 @@
 use crate::command::{self, Problem, failed, run};
 use crate::{packages, root, rxe};
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 /// How a step ended.
 enum Ended {
@@ -61,16 +62,18 @@ pub(crate) fn run_all() -> ExitCode {
     let mut summary = Vec::new();
     for (name, step) in STEPS {
         println!("== {name}");
-        summary.push((name, ended(step())));
+        let begin = Instant::now();
+        summary.push((name, ended(step()), begin.elapsed().as_secs()));
     }
     println!("== summary");
-    for (name, ended) in &summary {
+    for (name, ended, seconds) in &summary {
+        let took = format!("{}:{:02}", seconds / 60, seconds % 60);
         match ended {
-            Ended::Passed => println!("passed   {name}"),
-            Ended::Failed(why) => println!("FAILED   {name}: {why}"),
+            Ended::Passed => println!("passed   {name} ({took})"),
+            Ended::Failed(why) => println!("FAILED   {name} ({took}): {why}"),
             Ended::Skipped(why) => println!("skipped  {name}: {why}"),
         }
     }
-    let failed = summary.iter().any(|(_, ended)| matches!(ended, Ended::Failed(_)));
+    let failed = summary.iter().any(|(_, ended, _)| matches!(ended, Ended::Failed(_)));
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
