@@ -215,3 +215,16 @@ fn faults_that_are_none_are_refused() {
         assert!(said.contains(why), "{options:?}: {said}");
     }
 }
+
+#[test]
+fn places_where_no_statistics_can_be_written_are_refused() {
+    for (place, why) in [
+        ("/nonexistent/stats.json", "cannot write the statistics to /nonexistent/stats.json: No such file"),
+        ("/dev/full", "cannot write the statistics to /dev/full: it is there already, and no file"),
+        ("/tmp", "cannot write the statistics to /tmp: it is there already, and no file"),
+        ("..", "cannot write the statistics to ..: that is no name of a file"),
+    ] {
+        let said = refused(&["--stats-json", place]);
+        assert!(said.contains(why), "{place}: {said}");
+    }
+}

@@ -52,6 +52,17 @@ fn what_is_no_file_is_no_library() {
 }
 
 #[test]
+fn what_is_no_library_of_ours_is_not_loaded() {
+    let (_, copy) = copied("not-ours");
+    for other in ["/bin/true", file!()] {
+        let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(other);
+        std::fs::copy(&other, &copy).expect("it can be copied");
+        set_mode(&copy, 0o644);
+        is_refused(&run(&copy, None, &["true"]), "is not the software NIC's library");
+    }
+}
+
+#[test]
 fn a_library_that_others_may_change_is_not_loaded() {
     let (folder, copy) = copied("change");
     assert!(run(&copy, None, &["true"]).status.success());

@@ -26,8 +26,13 @@ pub enum Distrust {
         mode: u32,
     },
     /// Others may enter a folder that is to be of this user alone.
-    #[error("{} must be a folder of this user ({}) alone, mode 0700", .0.display(), user())]
-    NotPrivate(PathBuf),
+    #[error("{} must be a folder of this user ({}) alone, mode 0700: it is {found}", path.display(), user())]
+    NotPrivate {
+        /// What is no such folder.
+        path: PathBuf,
+        /// What it is instead.
+        found: String,
+    },
     /// It cannot be looked at.
     #[error("{} cannot be used: {cause}", path.display())]
     Unknown {
@@ -69,9 +74,15 @@ pub(crate) fn check(path: &Path) -> Result<(), Distrust> {
 
 /// Checks that a folder, which is no link, is this user's alone, and each folder on its path as [`check`] does.
 pub(crate) fn check_private(path: &Path) -> Result<(), Distrust> {
-    let found = look(path)?;
-    let is_private = found.is_dir() && found.uid() == user() && found.mode() & 0o077 == 0;
-    if is_private { check(path) } else { Err(Distrust::NotPrivate(path.into())) }
+    let about = look(path)?;
+    let (owner, mode) = (about.uid(), about.mode() & 0o7777);
+    let found = match about.is_dir() {
+        true if owner == user() && mode & 0o777 == 0o700 => return check(path),
+        true => format!("a folder of user {owner}, mode {mode:04o}"),
+        false if about.is_symlink() => "a symbolic link".to_owned(),
+        false => "no folder".to_owned(),
+    };
+    Err(Distrust::NotPrivate { path: path.into(), found })
 }
 
 fn look(path: &Path) -> Result<std::fs::Metadata, Distrust> {
@@ -139,8 +150,14 @@ mod tests {
         );
         mode(&top_path.join("open"), 0o1777);
         check(&inner).expect("it is sticky");
-        mode(&inner, 0o750);
-        assert!(matches!(check_private(&inner), Err(Distrust::NotPrivate(_))));
+        for (wrong, found) in [(0o750, "0750"), (0o500, "0500")] {
+            mode(&inner, wrong);
+            let refused = check_private(&inner).expect_err("it is not so").to_string();
+            assert!(
+                refused.ends_with(&format!("it is a folder of user {}, mode {found}", user())),
+                "{refused}"
+            );
+        }
         mode(&inner, 0o700);
         check_private(&inner).expect("it is ours alone");
     }

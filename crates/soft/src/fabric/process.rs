@@ -7,7 +7,7 @@ use super::ptrace;
 use super::registry::{Member, Registry};
 use super::service::{self, Served};
 use crate::errno::{ENOMEM, Errno};
-use crate::identity::Identity;
+use crate::identity::{Identity, Place};
 use crate::memory::records::{CLAIMER_BITS, CQS, PROCESSES, QP_INDICES, QPS, RQS, slot_of};
 use crate::memory::regions::{PdNumbers, Regions};
 use crate::memory::segment::{Heap, Segment};
@@ -77,7 +77,7 @@ impl Process {
         prepare();
         let own = crate::memory::arena::own().map_err(explain)?;
         let fd = own.file.as_raw_fd() as u32;
-        let registry = Registry::open().map_err(explain)?;
+        let registry = Registry::open().map_err(explain_fabric)?;
         let slot = registry.join(fd).map_err(explain)?;
         let listens = registry.is_joined() || !ptrace::is_wanted();
         let listener =
@@ -213,6 +213,18 @@ impl Process {
 fn explain(error: std::io::Error) -> Errno {
     say(format_args!("this process cannot use the software NIC: {error}"));
     Errno::from(error)
+}
+
+/// The same of the fabric's folder, which the system does not name.
+fn explain_fabric(error: std::io::Error) -> Errno {
+    let folder = Place::own().map(|place| place.path());
+    match (error.raw_os_error(), folder) {
+        (Some(errno), Ok(folder)) => {
+            say(format_args!("this process cannot use the software NIC: {}: {error}", folder.display()));
+            Errno(errno)
+        }
+        _ => explain(error),
+    }
 }
 
 /// The number of a process as one that takes RECVs: its slot, and what tells it from those that had the slot before.

@@ -168,10 +168,10 @@ mod tests {
     fn a_folder_that_others_may_enter_is_refused() {
         let (_place, top, library) = place();
         DirBuilder::new().mode(0o755).create(&top).expect("a folder");
-        assert!(matches!(folder(&top, &library), Err(Distrust::NotPrivate(_))));
+        assert!(matches!(folder(&top, &library), Err(Distrust::NotPrivate { .. })));
         std::fs::remove_dir(&top).expect("it is empty");
         symlink(library.parent().expect("a folder"), &top).expect("a link");
-        assert!(matches!(folder(&top, &library), Err(Distrust::NotPrivate(_))), "a link is not followed");
+        assert!(matches!(folder(&top, &library), Err(Distrust::NotPrivate { .. })), "a link is not followed");
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub use crate::watch::strict::Strict;
 
 use crate::counts::board::{self, Board};
 use crate::counts::process::ProcessCounts;
+use crate::stats::check_place;
 use crate::watch::faults::{FAULTS_VARIABLE, SEED_VARIABLE};
 use crate::watch::trace;
 use monitor::Monitor;
@@ -20,7 +21,7 @@ use monitor::Monitor;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -75,6 +76,9 @@ pub enum LaunchError {
     /// The library is not where it should be.
     #[error("there is no library at {}: build it with `cargo build --release`, or name one with --lib", .0.display())]
     NoLibrary(PathBuf),
+    /// What is there is not the library.
+    #[error("{} is not the software NIC's library: name the {LIBRARY} that `cargo build --release` makes", .0.display())]
+    NoLibraryOfOurs(PathBuf),
     /// The loader separates what its lists have by these, and replaces words with a $.
     #[error("the loader cannot take a library from {}: the path holds a space, a colon, a semicolon or a $", .0.display())]
     BadPath(PathBuf),
@@ -82,7 +86,10 @@ pub enum LaunchError {
     #[error("the library is not loaded, as others may change it: {0}")]
     Untrusted(Distrust),
     /// Another user may have put something into the folder of links to it.
-    #[error("there is no folder for the links by which programs find the library: {0}")]
+    #[error(
+        "there is no folder for the links by which programs find the library: {0}; XDG_RUNTIME_DIR may name another \
+         place for it, a folder of your own with mode 0700"
+    )]
     NoLinks(Distrust),
     /// No name for a fabric.
     #[error("a fabric's name has 1 to 100 letters, digits, - and _, got {0:?}")]
@@ -102,6 +109,14 @@ pub enum LaunchError {
     /// The profile.
     #[error(transparent)]
     Profile(#[from] doorbell_nic::ProfileError),
+    /// The file for the statistics.
+    #[error("cannot write the statistics to {}: {cause}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        cause: std::io::Error,
+    },
     /// The file for the trace.
     #[error("cannot write the trace to {}: {cause}", path.display())]
     Trace {
@@ -177,6 +192,8 @@ impl Launch {
             let unknown = |cause| LaunchError::BadMeeting(Distrust::Unknown { path: folder.clone(), cause });
             let folder = folder.canonicalize().map_err(unknown)?;
             crate::trust::check_private(&folder).map_err(LaunchError::BadMeeting)?;
+            // Each fabric makes a folder there.
+            tempfile::tempdir_in(&folder).map_err(|error| unknown(error.kind().into()))?;
             command.env(crate::identity::MEET_VARIABLE, folder);
         }
         if self.quiet {
@@ -194,6 +211,9 @@ impl Launch {
             command.env(trace::VARIABLE, begun);
         }
         if let Some(stats) = &self.stats {
+            if let Some(path) = &stats.json {
+                check_place(path).map_err(|cause| LaunchError::Json { path: path.clone(), cause })?;
+            }
             stats.set(&mut command)?;
         }
         Ok(command)
@@ -219,8 +239,22 @@ impl Launch {
             return Err(LaunchError::BadPath(path));
         }
         crate::trust::check(&path).map_err(LaunchError::Untrusted)?;
+        // Of one that was named: that beside this executable was built with it.
+        if self.library.is_some() && !is_ours(&path) {
+            return Err(LaunchError::NoLibraryOfOurs(path));
+        }
         Ok(path)
     }
+}
+
+/// Whether a file is a library that knows the variables set here. The loader goes on without one that it cannot load, and
+/// with any that it can.
+fn is_ours(path: &Path) -> bool {
+    let known = crate::memory::arena::VARIABLE.as_bytes();
+    let is_library = |bytes: Vec<u8>| {
+        bytes.starts_with(b"\x7fELF") && bytes.windows(known.len()).any(|part| part == known)
+    };
+    std::fs::read(path).is_ok_and(is_library)
 }
 
 /// Becomes the program.

@@ -49,9 +49,7 @@ impl Stats {
         if let Some(path) = &self.json {
             // What an earlier run has left would keep this one from using the name.
             for path in [path, &of_all(path)] {
-                if path.is_file() {
-                    let _ = std::fs::remove_file(path);
-                }
+                let _ = std::fs::remove_file(path);
             }
             command.env(JSON_VARIABLE, std::path::absolute(path).unwrap_or(path.clone()));
         }
@@ -132,10 +130,24 @@ extern "C" fn at_exit() {
     }
 }
 
+/// Looks whether a file with this name can be made, or be replaced.
+pub(crate) fn check_place(path: &Path) -> std::io::Result<()> {
+    if path.file_name().is_none() {
+        return Err(std::io::Error::other("that is no name of a file"));
+    }
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(std::io::Error::other("it is there already, and no file"));
+    }
+    tempfile::tempfile_in(directory_of(path)).map(drop)
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// A file with this JSON, which has no name yet: it is there when it is whole, as who writes may be killed.
 fn written(path: &Path, report: &impl serde::Serialize) -> std::io::Result<tempfile::NamedTempFile> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().permissions(readable()).tempfile_in(directory)?;
+    let mut file = tempfile::Builder::new().permissions(readable()).tempfile_in(directory_of(path))?;
     serde_json::to_writer_pretty(&mut file, report)?;
     file.write_all(b"\n")?;
     Ok(file)
