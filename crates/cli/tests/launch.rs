@@ -340,6 +340,17 @@ impl Terminal {
         self.typed.write_all(text.as_bytes()).expect("the terminal is there");
     }
 
+    /// Types something over and over until something is shown.
+    fn shows_when_typed(&mut self, text: &str, typed: &str, pause: Duration) {
+        let begin = Instant::now();
+        while !self.shown.contains(text) {
+            assert!(begin.elapsed() < PATIENCE, "{text:?} is not shown, but {:?}", self.shown);
+            self.types(typed);
+            std::thread::sleep(pause);
+            self.shown.extend(self.shows.try_iter());
+        }
+    }
+
     /// Waits until this is shown, and forgets what is up to it.
     fn shows(&mut self, text: &str) {
         loop {
@@ -390,12 +401,7 @@ fn a_shell_with_job_control_sees_no_more_than_the_program() {
     terminal.types(&format!("{reads} &\n"));
     terminal.shows("ready");
     terminal.types("\n\n");
-    until("it is stopped", || {
-        terminal.types("jobs\n");
-        std::thread::sleep(Duration::from_millis(50));
-        terminal.shown.extend(terminal.shows.try_iter());
-        terminal.shown.contains("Stopped")
-    });
+    terminal.shows_when_typed("Stopped", "jobs\n", Duration::from_millis(50));
     terminal.types("fg; echo after=$?\n");
     terminal.types("three\nfour\n");
     terminal.shows("got-four");
@@ -407,10 +413,5 @@ fn a_shell_with_job_control_sees_no_more_than_the_program() {
     terminal.types(&format!("{counts}; echo code=$?\n"));
     terminal.shows("ready");
     // What comes before the shell waits in its `read` is noticed with the next that comes.
-    until("the trap is sprung", || {
-        terminal.types("\x03");
-        std::thread::sleep(Duration::from_millis(200));
-        terminal.shown.extend(terminal.shows.try_iter());
-        terminal.shown.contains("int")
-    });
+    terminal.shows_when_typed("int", "\x03", Duration::from_millis(200));
 }
