@@ -243,10 +243,10 @@ impl<'a> Responder<'a> {
         if len == 0 {
             return Ok(Target::Reached(Far::Mapped(std::ptr::NonNull::dangling().as_ptr())));
         }
-        let place = self.find(caches, remote.rkey, Fault::Access)?;
+        let (place, views) = self.find(caches, remote.rkey, Fault::Access)?;
         let pd = self.qp.pd.load(Relaxed);
         let offset = place.check(pd, remote.addr, u64::from(len), need).map_err(|_| Fault::Access)?;
-        self.far(caches, &place, offset, u64::from(len), Fault::Access)
+        self.far(views, place, offset, u64::from(len), Fault::Access)
     }
 
     /// [`check_enabled`] as the QP's record has it.
@@ -257,24 +257,31 @@ impl<'a> Responder<'a> {
         check_enabled(need, va, access, max_dest_rd_atomic as u8)
     }
 
+    /// The region with this key, and what [`Self::far`] needs to find where it is.
     #[inline(always)]
-    fn find(&self, caches: &mut Caches, key: u32, missing: Fault) -> Result<Place, Refusal> {
+    fn find<'c>(
+        &self,
+        caches: &'c mut Caches,
+        key: u32,
+        missing: Fault,
+    ) -> Result<(&'c Place, &'c mut ViewCache), Refusal> {
+        let Caches { regions, remote, views } = caches;
         let found = match self.owner {
-            Owner::This => caches.regions.find(&self.process.regions, key).copied(),
+            Owner::This => regions.find(&self.process.regions, key),
             // Whether there is one is not known yet where it is being changed: the request is tried again.
             Owner::Peer(peer) => {
-                let found = caches.remote.find(peer.views.number(), self.segment, key);
-                found.map_err(|Unsettled| Refusal::Silence)?.copied()
+                let found = remote.find(peer.views.number(), self.segment, key);
+                found.map_err(|Unsettled| Refusal::Silence)?
             }
         };
-        found.ok_or(missing.into())
+        Ok((found.ok_or(missing)?, views))
     }
 
     /// Where `len` bytes of a region are for this process; it is this fault that they are nowhere.
     #[inline(always)]
     fn far(
         &self,
-        caches: &mut Caches,
+        views: &mut ViewCache,
         place: &Place,
         offset: u64,
         len: u64,
@@ -294,7 +301,7 @@ impl<'a> Responder<'a> {
                 if let Some(link) = &peer.link {
                     return Ok(Target::Served(link, Served { key: place.key, offset }));
                 }
-                Ok(Target::Reached(match caches.views.address(&peer.views, &peer.segment, place, offset) {
+                Ok(Target::Reached(match views.address(&peer.views, &peer.segment, place, offset) {
                     Some(address) => Far::Mapped(address),
                     None => Far::Foreign { pid: peer.member.pid, addr: place.host.wrapping_add(offset) },
                 }))
@@ -310,7 +317,7 @@ impl<'a> Responder<'a> {
         message: &Message<'_>,
     ) -> Result<(), Refusal> {
         self.check_enabled(AccessFlags::REMOTE_ATOMIC, remote.addr)?;
-        let place = self.find(caches, remote.rkey, Fault::Access)?;
+        let (place, views) = self.find(caches, remote.rkey, Fault::Access)?;
         let pd = self.qp.pd.load(Relaxed);
         let offset =
             place.check(pd, remote.addr, 8, AccessFlags::REMOTE_ATOMIC).map_err(|_| Fault::Access)?;
@@ -318,7 +325,7 @@ impl<'a> Responder<'a> {
         if !host.is_multiple_of(8) {
             return Err(Fault::Invalid.into());
         }
-        let target = self.far(caches, &place, offset, 8, Fault::Access)?;
+        let target = self.far(views, place, offset, 8, Fault::Access)?;
         // Where in the segment the region lies is its owner's word, which need not be true.
         if matches!(target, Target::Reached(Far::Mapped(word)) if !word.addr().is_multiple_of(8)) {
             return Err(Fault::Access.into());
@@ -474,12 +481,12 @@ impl<'a> Responder<'a> {
             if len == 0 {
                 continue;
             }
-            let place = self.find(caches, sge.lkey, Fault::RecvProtection)?;
+            let (place, views) = self.find(caches, sge.lkey, Fault::RecvProtection)?;
             let offset = place
                 .check(pd, sge.addr, len, AccessFlags::LOCAL_WRITE)
                 .map_err(|_| Fault::RecvProtection)?;
             if !carried {
-                match self.far(caches, &place, offset, len, Fault::RecvProtection)? {
+                match self.far(views, place, offset, len, Fault::RecvProtection)? {
                     Target::Reached(far) => places.push((far, len as usize)),
                     Target::Served(link, _) => served = Some(link),
                 }

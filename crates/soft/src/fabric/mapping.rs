@@ -115,6 +115,11 @@ impl Views {
         view
     }
 
+    #[cold]
+    fn entry(&self, segment: &Segment, place: &Place) -> Option<Viewed> {
+        Some((self.number, *place, self.find(segment, place)))
+    }
+
     /// Unmaps what nobody uses any more.
     pub(crate) fn forget(&self) {
         *lock(&self.known) = Known::default();
@@ -260,11 +265,15 @@ fn parse(line: &str, device: u64, bytes: &Range<u64>) -> Option<Found> {
 
 /// The peers' regions that a queue has used last, so that finding them again takes no lock.
 #[derive(Debug, Default)]
-pub(crate) struct ViewCache([Option<(u64, Place, Option<View>)>; 4]);
+pub(crate) struct ViewCache([Option<Viewed>; 4]);
+
+/// The peer's number, its region, and where that is mapped here, if it is.
+type Viewed = (u64, Place, Option<View>);
 
 impl ViewCache {
     /// Where the byte at `offset` of a peer's region is mapped here, if it is. The address holds
     /// until the cache is used again; `offset` was checked against the region.
+    #[inline(always)]
     pub(crate) fn address(
         &mut self,
         views: &Views,
@@ -275,7 +284,7 @@ impl ViewCache {
         let entry = &mut self.0[place.slot() % 4];
         let known = matches!(entry, Some((number, then, _)) if *number == views.number && then == place);
         if !known {
-            *entry = Some((views.number, *place, views.find(segment, place)));
+            *entry = views.entry(segment, place);
         }
         entry.as_ref()?.2.as_ref().map(|view| view.address(offset))
     }

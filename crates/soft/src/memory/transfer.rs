@@ -214,13 +214,16 @@ impl Vectors {
 
     /// Adds a message between these pieces and `addr` in the other process. Nothing has been moved
     /// yet.
+    #[inline]
     pub(crate) fn push(&mut self, direction: Direction, pieces: &[Piece], addr: u64) {
-        let filled = pieces.iter().filter(|piece| piece.len > 0);
-        let len: usize = filled.clone().map(|piece| piece.len).sum();
+        let mut len = 0;
+        for piece in pieces.iter().filter(|piece| piece.len > 0) {
+            self.near.push(*piece);
+            len += piece.len;
+        }
         if len == 0 {
             return;
         }
-        self.near.extend(filled);
         // The kernel copies piece by piece, so what is a piece of its own at the end comes last.
         if direction == Direction::Write
             && let Some(last) = self.near.last_mut()
