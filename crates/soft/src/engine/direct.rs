@@ -1,10 +1,11 @@
-//! The short way of a WRITE to memory that is mapped here, and of a SEND that its completion carries: to a responder that took a
-//! message before.
+//! The short way of a WRITE, and of a SEND that its completion carries: to a responder that took a message before.
 //!
 //! What was found then still holds where three records show what they did: the responder's QP, its region, and this process's
 //! own regions. All that is checked on the long way is checked here, against what is remembered of them.
 
+use super::batch::{Batch, Request};
 use super::responder::Caches;
+use crate::fabric::mapping::ViewCache;
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
 use crate::memory::records::{Shown, index_of};
@@ -13,7 +14,7 @@ use crate::memory::segment::Segment;
 use crate::memory::transfer::{self, Piece};
 use crate::rings::recvs::{CARRIED_BYTES, Carried, Completer, RecvDone, SOLICITED, Slots};
 use doorbell_transport::{Keys, MAX_MESSAGE_BYTES};
-use doorbell_verbs::{AccessFlags, RemoteAddr, Sge};
+use doorbell_verbs::{AccessFlags, RemoteAddr, SendFlags, SendOp, SendWr, Sge};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
@@ -47,6 +48,17 @@ struct Regions {
     received_pd: u32,
 }
 
+/// What becomes of a WRITE on the short way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// It is in place.
+    Placed,
+    /// It is gathered with others of the list, as it goes to private memory.
+    Gathered,
+    /// It has to go the long way, and nothing was done.
+    Not,
+}
+
 /// What becomes of a SEND on the short way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
@@ -63,6 +75,8 @@ pub(crate) enum Sent {
 struct Far {
     known: Known,
     sequence: u32,
+    /// Whether it is private memory of the peer's, so that where it is mapped is said of the peer.
+    is_foreign: bool,
 }
 
 /// A region that messages of this QP may use.
@@ -94,19 +108,46 @@ impl Far {
     }
 
     /// The region with this key, if all of it may be used like this by who is of protection domain `pd`; `at` says where it is
-    /// mapped here, where that matters.
+    /// mapped, where that matters, and whether at the peer.
     #[inline(never)]
     fn find(
         caches: &mut Caches,
         peer: &Peer,
         (key, pd, need): (u32, u32, AccessFlags),
-        at: impl Fn(&Place) -> Option<u64>,
+        at: impl Fn(&Place, &mut ViewCache) -> Option<(u64, bool)>,
     ) -> Option<Far> {
-        let place = caches.remote.find(peer.views.number(), &peer.segment, key).ok()??;
+        let Caches { remote, views, .. } = caches;
+        let place = remote.find(peer.views.number(), &peer.segment, key).ok()??;
         let region = &place.region;
         place.check(pd, region.addr, region.len, need).ok()?;
-        let known = Known { key, first: region.addr, len: region.len, at: at(place)? };
-        Some(Far { known, sequence: place.changes })
+        let (at, is_foreign) = at(place, views)?;
+        let known = Known { key, first: region.addr, len: region.len, at };
+        Some(Far { known, sequence: place.changes, is_foreign })
+    }
+}
+
+/// A WRITE of one SGE without immediate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlainWrite<'a> {
+    pub(crate) wr_id: u64,
+    pub(crate) remote: RemoteAddr,
+    pub(crate) sge: &'a Sge,
+    pub(crate) flags: SendFlags,
+    /// Its number among those of its QP, from 1.
+    pub(crate) number: u64,
+}
+
+impl PlainWrite<'_> {
+    /// Adds it to what is gathered, if it goes along.
+    #[inline(always)]
+    fn gather(&self, batch: &mut Batch, from: u64, pid: u32, at: u64) -> Written {
+        let PlainWrite { wr_id, remote, sge, flags, number } = *self;
+        let wr = SendWr { flags, ..SendWr::new(wr_id, SendOp::Write(remote), std::slice::from_ref(sge)) };
+        let request = Request { wr, len: sge.length, inline: None, number };
+        match batch.add(&request, &[Piece { addr: from, len: sge.length as usize }], pid, at) {
+            true => Written::Gathered,
+            false => Written::Not,
+        }
     }
 }
 
@@ -132,28 +173,36 @@ impl Direct {
         self.to.holds()
     }
 
-    /// Carries out a WRITE of one SGE, of a requester of protection domain `pd`; `false` where it has to go the long way, and
-    /// nothing was done.
+    /// Carries out a WRITE of one SGE, of a requester of protection domain `pd`, or gathers it; `number` is its among those of
+    /// its QP.
     #[inline(always)]
     pub(super) fn write(
         &mut self,
-        caches: &mut Caches,
+        (caches, batch): (&mut Caches, &mut Batch),
         own: (&Process, u32),
-        (remote, sge, inline): (RemoteAddr, &Sge, bool),
-    ) -> bool {
+        write: &PlainWrite<'_>,
+    ) -> Written {
+        let PlainWrite { remote, sge, flags, .. } = *write;
         let (Direct { to, regions }, len) = (self, u64::from(sge.length));
         if !to.holds() || len == 0 || len > u64::from(MAX_MESSAGE_BYTES) {
-            return false;
+            return Written::Not;
         }
         let is_known = regions.written.is_of(&to.peer.segment, remote.rkey);
         if !is_known && !regions.find_written(caches, to, remote.rkey) {
-            return false;
+            return Written::Not;
         }
-        let Some(at) = regions.written.known.at(remote.addr, len) else { return false };
-        let Some(from) = regions.source(caches, own, sge, inline) else { return false };
+        let Some(at) = regions.written.known.at(remote.addr, len) else { return Written::Not };
+        let inline = flags.contains(SendFlags::INLINE);
+        let Some(from) = regions.source(caches, own, sge, inline) else { return Written::Not };
+        if regions.written.is_foreign {
+            return write.gather(batch, from, to.peer.member.pid, at);
+        }
+        if !batch.is_empty() {
+            return Written::Not;
+        }
         // SAFETY: both ranges were checked against their regions, as for `transfer::write`, or are the program's own word.
         unsafe { transfer::copy_ending_last(from as *const u8, at as *mut u8, len as usize) };
-        true
+        Written::Placed
     }
 
     /// Carries out a SEND of one SGE whose payload fits into its completion, to a receive queue that this QP alone sends to.
@@ -212,11 +261,16 @@ impl Regions {
         self.near.at(sge.addr, sge.length.into())
     }
 
-    /// Looks for a region of the peer's of which all is mapped here, and that the QP may be used to write to.
+    /// Looks for a region of the peer's that the QP may be used to write to, and of which all is mapped here, or private memory
+    /// of a peer that lets others to it.
     #[inline(never)]
     fn find_written(&mut self, caches: &mut Caches, to: &Target, key: u32) -> bool {
-        let segment = &to.peer.segment;
-        let at = |place: &Place| Some(segment.in_arena(place.shared?, place.region.len).ok()? as u64);
+        let Peer { segment, views, link, .. } = &*to.peer;
+        let at = |place: &Place, cache: &mut ViewCache| match place.shared {
+            Some(shared) => Some((segment.in_arena(shared, place.region.len).ok()? as u64, false)),
+            None if link.is_some() || cache.address(views, segment, place, 0).is_some() => None,
+            None => Some((place.host, true)),
+        };
         let found = Far::find(caches, &to.peer, (key, to.pd, AccessFlags::REMOTE_WRITE), at);
         found.inspect(|far| self.written = *far).is_some()
     }
@@ -224,8 +278,9 @@ impl Regions {
     /// Looks for a region of the peer's that RECVs of a queue of this protection domain may be filled in.
     #[inline(never)]
     fn find_received(&mut self, caches: &mut Caches, to: &Target, (key, pd): (u32, u32)) -> bool {
-        let found =
-            Far::find(caches, &to.peer, (key, pd, AccessFlags::LOCAL_WRITE), |place| Some(place.host));
+        let found = Far::find(caches, &to.peer, (key, pd, AccessFlags::LOCAL_WRITE), |place, _| {
+            Some((place.host, false))
+        });
         found.inspect(|far| (self.received, self.received_pd) = (*far, pd)).is_some()
     }
 

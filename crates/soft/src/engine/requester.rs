@@ -2,7 +2,7 @@
 
 use super::attempt::{Attempt, Obstacle, Outcome};
 use super::batch::{Batch, Request};
-use super::direct::{Direct, Sent};
+use super::direct::{Direct, PlainWrite, Sent, Written};
 use super::responder::{Caches, Message, Refusal, Responder, receives};
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
@@ -12,7 +12,7 @@ use crate::memory::transfer::{Piece, Unreachable};
 use crate::path::Header;
 use doorbell_abi::CEnum;
 use doorbell_transport::{Fault, check_initiator, local_rights};
-use doorbell_verbs::{QpType, RemoteAddr, SendFlags, SendOp, Sge, WcStatus};
+use doorbell_verbs::{QpType, SendFlags, SendOp, Sge, WcStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
@@ -39,18 +39,11 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Carries out a WRITE of one SGE the short way; `false` where it has to go the long one, and nothing was done.
+    /// Carries out a WRITE the short way, or gathers it.
     #[inline(always)]
-    pub(crate) fn write_directly(
-        &mut self,
-        requester: &Requester,
-        remote: RemoteAddr,
-        sge: &Sge,
-        inline: bool,
-    ) -> bool {
-        let Some(direct) = &mut self.direct else { return false };
-        self.batch.is_empty()
-            && direct.write(&mut self.caches, (requester.process, requester.pd), (remote, sge, inline))
+    pub(crate) fn write_directly(&mut self, requester: &Requester, write: &PlainWrite<'_>) -> Written {
+        let Some(direct) = &mut self.direct else { return Written::Not };
+        direct.write((&mut self.caches, &mut self.batch), (requester.process, requester.pd), write)
     }
 
     /// The same of a SEND that may ask for a solicited event.
@@ -186,7 +179,7 @@ impl Requester {
         match responder.carry_out(caches, batch, &message) {
             Ok(attempt) => {
                 let is_like_direct = matches!(request.wr.op, SendOp::Write(_) | SendOp::Send)
-                    && matches!(attempt, Attempt::Over(_))
+                    && matches!(attempt, Attempt::Over(_) | Attempt::Gathered)
                     && self.qp_type != QpType::Ud;
                 if is_like_direct && direct.as_ref().is_none_or(|direct| !direct.holds()) {
                     let peer = peer.clone().filter(|peer| self.qp_type == QpType::Rc || peer.link.is_none());

@@ -41,7 +41,7 @@ const EVENT_QP_LAST_WQE_REACHED: u32 = 16;
 pub(crate) struct Caches {
     pub(super) regions: RegionCache,
     pub(super) remote: RemoteCache,
-    views: ViewCache,
+    pub(super) views: ViewCache,
 }
 
 /// A message on its way.

@@ -1,7 +1,7 @@
 //! WRITEs and SENDs the short way: which go it, and that none does once anything has changed that the long way checks.
 
 use super::Side;
-use super::peer::{BUFFER, Buffer, Peer, RECV_BYTES, RECVS, buffer};
+use super::peer::{BUFFER, Buffer, HOLE, Peer, RECV_BYTES, RECVS, buffer};
 use crate::fabric::process::Process;
 use doorbell_abi::CEnum;
 use doorbell_verbs::*;
@@ -18,9 +18,14 @@ struct Pair {
 impl Pair {
     /// One whose WRITEs go the short way.
     fn new() -> Pair {
+        Pair::to(Peer::arena)
+    }
+
+    /// The same to memory of the peer's.
+    fn to(there: impl Fn(&mut Peer) -> Buffer) -> Pair {
         let process = Process::current().expect("this process can use the device");
         let mut peer = Peer::start();
-        let (there, here) = (peer.arena(), buffer(process));
+        let (there, here) = (there(&mut peer), buffer(process));
         let side = peer.connect(QpType::Rc);
         let pair = Pair { peer, side, here, there };
         pair.prepare();
@@ -86,6 +91,55 @@ fn a_write_goes_the_short_way_within_its_regions_alone() {
     assert!(!pair.goes(0, 8, |_, sge| sge.addr -= 1), "before the own region");
     assert!(!pair.goes(0, 8, |_, sge| sge.addr += BUFFER as u64 - 7), "behind the own region");
     assert!(pair.goes(0, 8, |_, _| {}), "nothing has changed");
+}
+
+#[test]
+fn writes_to_private_memory_are_gathered_the_short_way() {
+    let mut pair = Pair::to(Peer::buffer);
+    let arena = pair.peer.arena();
+    pair.side.completions();
+    // SAFETY: memory of this test.
+    unsafe { (pair.here.addr as *mut u64).write(0x0123_4567_89ab_cdef) };
+    let sge = Sge { addr: pair.here.addr, length: 8, lkey: pair.here.key };
+    let to = |there: &Buffer, at: usize| RemoteAddr { addr: there.addr + at as u64, rkey: there.key };
+    let signaled = SendFlags::SIGNALED;
+    let mut posting = pair.side.qp.begin_post();
+    assert!(posting.write_directly(1, to(&pair.there, 0), &sge, signaled));
+    assert!(posting.write_directly(2, to(&pair.there, 64), &sge, SendFlags::empty()));
+    assert!(posting.write_directly(3, to(&pair.there, BUFFER - 8), &sge, signaled | SendFlags::INLINE));
+    assert!(!posting.write_directly(4, to(&pair.there, BUFFER - 7), &sge, signaled), "behind the region");
+    assert!(!posting.write_directly(4, to(&arena, 0), &sge, signaled), "not before those that are gathered");
+    assert_eq!(pair.side.completions().len(), 0, "nothing is moved yet");
+    drop(posting);
+    let ids: Vec<u64> = pair.side.wait_for(2).iter().map(|wc| wc[0]).collect();
+    assert_eq!(ids, [1, 3]);
+    for at in [0, 64, BUFFER - 8] {
+        let mut found = [0; 8];
+        let there = pair.peer.far(pair.there.addr + at as u64);
+        crate::memory::transfer::read(&[super::peer::all_of(&mut found)], there).expect("the peer lives");
+        assert_eq!(u64::from_ne_bytes(found), 0x0123_4567_89ab_cdef, "at {at}");
+    }
+    // What no memory is mapped for ends the QP, and those behind it.
+    let mut posting = pair.side.qp.begin_post();
+    for (wr_id, at) in [(5, 8), (6, HOLE), (7, 16)] {
+        assert!(posting.write_directly(wr_id, to(&pair.there, at), &sge, signaled));
+    }
+    drop(posting);
+    let ends = pair.side.wait_for(3).iter().map(|wc| (wc[0], wc[1])).collect::<Vec<_>>();
+    let status = |status: WcStatus| u64::from(status.to_c());
+    let expected = [WcStatus::Success, WcStatus::RemAccessErr, WcStatus::WrFlushErr].map(status);
+    assert_eq!(ends, [(5, expected[0]), (6, expected[1]), (7, expected[2])]);
+}
+
+#[test]
+fn no_write_goes_the_short_way_to_private_memory_that_has_changed() {
+    let read = AccessFlags::REMOTE_READ.bits();
+    for command in ["deregister", "rights"] {
+        let mut pair = Pair::to(Peer::buffer);
+        pair.peer.ask(&format!("{command} {} {read}", pair.there.key));
+        assert!(!pair.goes(0, 8, |_, _| {}), "after {command}");
+        assert_eq!(pair.write_long(), u64::from(WcStatus::RemAccessErr.to_c()), "after {command}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Qp, Sends};
 use crate::device;
 use crate::engine::batch::Request;
-use crate::engine::direct::Sent;
+use crate::engine::direct::{PlainWrite, Sent, Written};
 use crate::errno::{ENOMEM, Errno};
 use crate::memory::records::index_of;
 use crate::rings::completions::is_armed;
@@ -150,11 +150,16 @@ impl<'a> Posting<'a> {
         sge: &Sge,
         flags: SendFlags,
     ) -> bool {
-        let (may, inline) = (self.may_go_directly(sge, flags), flags.contains(SendFlags::INLINE));
-        if !may || !self.sends.scratch.write_directly(&self.qp.requester, remote, sge, inline) {
+        if !self.may_go_directly(sge, flags) {
             return false;
         }
-        self.has_gone(wr_id, WcOpcode::Write, sge.length, flags);
+        let write = PlainWrite { wr_id, remote, sge, flags, number: self.sends.posted + 1 };
+        match self.sends.scratch.write_directly(&self.qp.requester, &write) {
+            Written::Not => return false,
+            Written::Placed => self.has_gone(wr_id, WcOpcode::Write, sge.length, flags),
+            // It completes with the others.
+            Written::Gathered => (self.sends.posted, self.tells) = (write.number, true),
+        }
         true
     }
 
