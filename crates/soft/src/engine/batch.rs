@@ -82,7 +82,9 @@ impl Batch {
         }
         self.vectors.push(direction, pieces, addr);
         let first = self.sges.len();
-        self.sges.extend_from_slice(request.wr.sg_list);
+        for sge in request.wr.sg_list {
+            self.sges.push(*sge);
+        }
         self.requests.push(Gathered {
             wr_id: request.wr.wr_id,
             op: request.wr.op,
