@@ -3,7 +3,7 @@
 use crate::core::index::{CoreId, IdVec, MachineId, ThreadId};
 use crate::core::spare::Spare;
 use crate::core::thread::{Thread, Waiting};
-use crate::host::{Host, MAX_CORES, Place};
+use crate::host::{Host, MAX_CORES};
 use crate::metrics::Metrics;
 use crate::provider::SimProvider;
 use crate::see::Tracer;
@@ -245,9 +245,7 @@ impl Cluster for SimCluster {
 
     fn preset<R>(&mut self, machine: u32, mem: Mem, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let mut world = self.world.borrow_mut();
-        let memory = &mut world.hosts[machine_id(machine)].memory;
-        let place = Place { allocation: mem.allocation(), offset: mem.start() };
-        Some(fill(memory.bytes_mut(place, mem.len())))
+        Some(fill(world.hosts[machine_id(machine)].memory.whole(mem)))
     }
 
     fn stopped(&self) -> impl Fn() -> bool + Send + Sync + 'static {

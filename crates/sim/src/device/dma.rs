@@ -111,8 +111,8 @@ impl Device {
                 done =
                     host.access(env.now, self.agent(), Lines::of(place, u64::from(bytes)), Kind::Load).done;
                 let payload = env.flights[flight].payload;
-                env.payloads.bytes_mut(payload)[into as usize..][..bytes as usize]
-                    .copy_from_slice(host.memory.bytes(place, u64::from(bytes)));
+                let to = &mut env.payloads.bytes_mut(payload)[into as usize..][..bytes as usize];
+                host.memory.read(place, to);
             }
             ReadPurpose::Atomic { flight } => {
                 let atomic = env.flights[flight].atomic.as_mut().expect(IS_ATOMIC);

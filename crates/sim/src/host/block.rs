@@ -1,23 +1,34 @@
 //! The bytes of an allocation.
 
+use super::touched::Touched;
 use crate::core::spare::Spare;
-use std::ops::{Deref, DerefMut};
+use std::ops::Range;
 
 /// From so many bytes on the C library has every block of its own from the system, and gives it back at once.
 const LARGE: usize = 1 << 25;
 /// Blocks that are kept, and the bytes of the largest of them.
 const MOST: usize = 4;
 const LARGEST: usize = 1 << 27;
+/// Bytes of a larger block that come into being together: some lines, much less than a page, as operations at random places
+/// touch a line or two each.
+const PART: usize = 256;
 
 static SPARE: Spare<Vec<u8>> = Spare::new(MOST);
 
-/// Bytes that are zero at first. A large block is used again: to write zeros takes less than the system's pages.
-pub(super) struct Block(Vec<u8>);
+/// Bytes that are zero at first. A large block is used again: to write zeros takes less than the system's pages. Of one that is
+/// larger only what is touched takes memory.
+pub(super) enum Block {
+    Whole(Vec<u8>),
+    Touched(Touched<u8, PART>),
+}
 
 impl Block {
     pub(super) fn zeroed(len: usize) -> Block {
+        if len > LARGEST {
+            return Block::Touched(Touched::zeroed(len));
+        }
         let spare = if len < LARGE { None } else { SPARE.take(|block| block.capacity() >= len) };
-        Block(match spare {
+        Block::Whole(match spare {
             Some(mut bytes) => {
                 bytes.clear();
                 bytes.resize(len, 0);
@@ -26,43 +37,125 @@ impl Block {
             None => vec![0; len],
         })
     }
-}
 
-impl Drop for Block {
-    fn drop(&mut self) {
-        if (LARGE..=LARGEST).contains(&self.0.capacity()) {
-            SPARE.give(std::mem::take(&mut self.0));
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Block::Whole(bytes) => bytes.len(),
+            Block::Touched(touched) => touched.len(),
+        }
+    }
+
+    /// Fills `into` with the bytes from `at` on.
+    #[inline]
+    pub(super) fn read(&self, at: usize, into: &mut [u8]) {
+        match self {
+            Block::Whole(bytes) => into.copy_from_slice(&bytes[at..][..into.len()]),
+            Block::Touched(touched) => read_touched(touched, at, into),
+        }
+    }
+
+    /// Replaces the bytes from `at` on.
+    #[inline]
+    pub(super) fn write(&mut self, at: usize, from: &[u8]) {
+        match self {
+            Block::Whole(bytes) => bytes[at..][..from.len()].copy_from_slice(from),
+            Block::Touched(touched) => {
+                for part in Touched::<u8, PART>::parts(at..at + from.len()) {
+                    touched.get_mut(part.clone()).copy_from_slice(&from[part.start - at..part.end - at]);
+                }
+            }
+        }
+    }
+
+    /// Bytes of one line, to be changed.
+    #[inline]
+    pub(super) fn in_line(&mut self, range: Range<usize>) -> &mut [u8] {
+        match self {
+            Block::Whole(bytes) => &mut bytes[range],
+            Block::Touched(touched) => touched.get_mut(range),
+        }
+    }
+
+    /// All bytes side by side, to be changed: they all take memory from then on.
+    pub(super) fn whole(&mut self) -> &mut [u8] {
+        if let Block::Touched(touched) = self {
+            let mut bytes = vec![0; touched.len()];
+            read_touched(touched, 0, &mut bytes);
+            *self = Block::Whole(bytes);
+        }
+        let Block::Whole(bytes) = self else { unreachable!("it was made whole") };
+        bytes
+    }
+
+    /// Where our own processor has the bytes from `at` on, as far as that is known without looking.
+    #[inline]
+    pub(super) fn address(&self, at: usize) -> Option<usize> {
+        match self {
+            Block::Whole(bytes) => Some(bytes.as_ptr().addr() + at),
+            Block::Touched(_) => None,
         }
     }
 }
 
-impl Deref for Block {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        &self.0
+#[inline(never)]
+fn read_touched(touched: &Touched<u8, PART>, at: usize, into: &mut [u8]) {
+    for part in Touched::<u8, PART>::parts(at..at + into.len()) {
+        let to = &mut into[part.start - at..part.end - at];
+        match touched.get(part) {
+            Some(bytes) => to.copy_from_slice(bytes),
+            None => to.fill(0),
+        }
     }
 }
 
-impl DerefMut for Block {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Block::Whole(bytes) = self
+            && (LARGE..=LARGEST).contains(&bytes.capacity())
+        {
+            SPARE.give(std::mem::take(bytes));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_block_that_is_used_again_is_zero() {
         for len in [LARGE, LARGE + 1, LARGE] {
             let mut block = Block::zeroed(len);
             assert_eq!(block.len(), len);
-            assert!(block.iter().all(|byte| *byte == 0));
-            block.fill(7);
+            assert!(block.whole().iter().all(|byte| *byte == 0));
+            block.whole().fill(7);
+        }
+    }
+
+    fn both() -> [Block; 2] {
+        [Block::Whole(vec![0; 1000]), Block::Touched(Touched::zeroed(1000))]
+    }
+
+    proptest! {
+        /// However a block keeps its bytes, they are those that were written.
+        #[test]
+        fn both_kinds_keep_what_is_written(
+            writes in prop::collection::vec((0usize..1000, prop::collection::vec(any::<u8>(), 0..600)), 0..8),
+            read in (0usize..1000, 0usize..600),
+            line in 0usize..15,
+        ) {
+            let found = both().map(|mut block| {
+                for (at, bytes) in &writes {
+                    block.write(*at, &bytes[..bytes.len().min(1000 - at)]);
+                }
+                block.in_line(line * 64 + 3..line * 64 + 60).fill(9);
+                let mut part = vec![1; read.1.min(1000 - read.0)];
+                block.read(read.0, &mut part);
+                (part, block.whole().to_vec())
+            });
+            prop_assert_eq!(&found[0], &found[1]);
+            prop_assert_eq!(&found[0].0, &found[0].1[read.0..][..found[0].0.len()]);
         }
     }
 }

@@ -11,17 +11,17 @@ impl Host {
     /// What a core finds at a place.
     #[inline]
     pub(crate) fn read_bytes(&self, place: Place, into: &mut [u8]) {
-        into.copy_from_slice(self.memory.bytes(place, into.len() as u64));
+        self.memory.read(place, into);
         if self.caches_apart() {
             self.read_copies(place, into);
         }
     }
 
-    /// A core changes what it finds at a place.
+    /// A core changes what it finds at a place, within a line.
     #[inline]
     pub(crate) fn change_bytes(&mut self, place: Place, len: u64, change: impl FnOnce(&mut [u8])) {
         if !self.caches_apart() {
-            return change(self.memory.bytes_mut(place, len));
+            return change(self.memory.in_line(place, len));
         }
         let mut bytes = vec![0; len as usize];
         self.read_bytes(place, &mut bytes);
@@ -58,7 +58,7 @@ impl Host {
             let bytes = &bytes[part];
             match hierarchy.copy_mut(at, || memory.line(at)) {
                 Some(copy) => copy[(at.offset % LINE) as usize..][..bytes.len()].copy_from_slice(bytes),
-                None => memory.bytes_mut(at, bytes.len() as u64).copy_from_slice(bytes),
+                None => memory.write(at, bytes),
             }
         }
     }

@@ -5,6 +5,7 @@ use super::access::{Access, Kind, Lines, Steps};
 use super::lines::{CoreSet, Line, Sets};
 use super::memory::{LINE, Place};
 use super::rings::{Entry, Queue};
+use super::touched::Touched;
 use crate::core::fetch::fetch;
 use crate::core::index::CoreId;
 use doorbell_nic::Host as Costs;
@@ -45,9 +46,52 @@ impl Cached {
     }
 }
 
+/// Lines of an allocation from which on only those that somebody has touched are known of.
+const MANY: usize = 1 << 21;
+/// Lines of such an allocation of which something is known once one of them is touched.
+const TOGETHER: usize = 4;
+
+/// What is known of the lines of an allocation.
+enum Known {
+    All(Vec<Line>),
+    Touched(Touched<Line, TOGETHER>),
+}
+
+impl Known {
+    fn of(lines: usize) -> Known {
+        match lines {
+            ..=MANY => Known::All(vec![Line::default(); lines]),
+            _ => Known::Touched(Touched::zeroed(lines)),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Known::All(lines) => lines.len(),
+            Known::Touched(lines) => lines.len(),
+        }
+    }
+
+    #[inline]
+    fn get(&self, line: usize) -> Line {
+        match self {
+            Known::All(lines) => lines[line],
+            Known::Touched(lines) => lines.get(line..line + 1).map_or(Line::default(), |line| line[0]),
+        }
+    }
+
+    #[inline]
+    fn get_mut(&mut self, line: usize) -> &mut Line {
+        match self {
+            Known::All(lines) => &mut lines[line],
+            Known::Touched(lines) => &mut lines.get_mut(line..line + 1)[0],
+        }
+    }
+}
+
 /// The lines of an allocation.
 struct Allocation {
-    lines: Vec<Line>,
+    lines: Known,
     /// Where caches do not hold all of it.
     cached: Option<Cached>,
 }
@@ -56,7 +100,7 @@ impl Allocation {
     /// A line has come from DRAM: another may have to go.
     fn fetched(&mut self, line: usize, sets: &mut Sets) {
         if let Some(evicted) = self.cached.as_mut().and_then(|cached| cached.fetched(line as u32)) {
-            self.lines[evicted as usize].evicted(sets);
+            self.lines.get_mut(evicted as usize).evicted(sets);
         }
     }
 }
@@ -147,7 +191,7 @@ impl Flat {
 
     /// The next allocation has `len` bytes.
     pub(crate) fn allocated(&mut self, len: u64) {
-        let lines = vec![Line::default(); len.div_ceil(LINE) as usize];
+        let lines = Known::of(len.div_ceil(LINE) as usize);
         self.allocations.push(Allocation { lines, cached: None });
     }
 
@@ -158,17 +202,17 @@ impl Flat {
         let held = capacity.min(all);
         let lines: Vec<u32> = (0..held).map(|i| (i * all / held) as u32).collect();
         for line in &lines {
-            allocation.lines[*line as usize].in_last_level(&mut self.sets);
+            allocation.lines.get_mut(*line as usize).in_last_level(&mut self.sets);
         }
         allocation.cached = Some(Cached { lines, capacity, next: 0 });
     }
 
-    fn line(&self, place: Place) -> &Line {
-        &self.allocations[place.allocation as usize].lines[(place.offset / LINE) as usize]
+    fn line(&self, place: Place) -> Line {
+        self.allocations[place.allocation as usize].lines.get((place.offset / LINE) as usize)
     }
 
     fn line_mut(&mut self, place: Place) -> &mut Line {
-        &mut self.allocations[place.allocation as usize].lines[(place.offset / LINE) as usize]
+        self.allocations[place.allocation as usize].lines.get_mut((place.offset / LINE) as usize)
     }
 
     pub(crate) fn holds(&self, place: Place, core: CoreId) -> bool {
@@ -181,8 +225,9 @@ impl Flat {
     }
 
     pub(crate) fn watch(&mut self, place: Place, core: CoreId) {
-        let line = &mut self.allocations[place.allocation as usize].lines[(place.offset / LINE) as usize];
-        self.sets.insert(&mut line.watchers, core);
+        let Flat { allocations, sets, .. } = self;
+        let line = allocations[place.allocation as usize].lines.get_mut((place.offset / LINE) as usize);
+        sets.insert(&mut line.watchers, core);
     }
 
     /// A core reaches lines. `serialized`: its next load from the last level does not overlap with
@@ -281,7 +326,7 @@ impl Flat {
         if kind == Kind::Store {
             let Flat { allocations, sets, .. } = self;
             let Place { allocation, offset } = lines.first;
-            let line = &mut allocations[allocation as usize].lines[(offset / LINE) as usize];
+            let line = allocations[allocation as usize].lines.get_mut((offset / LINE) as usize);
             line.in_last_level(sets);
             woken = std::mem::take(&mut line.watchers);
         }
@@ -291,8 +336,9 @@ impl Flat {
     /// Asks our own processor for what is known of a line.
     #[inline]
     pub(super) fn fetch(&self, place: Place) {
-        let lines = &self.allocations[place.allocation as usize].lines;
-        if let Some(line) = lines.get((place.offset / LINE) as usize) {
+        if let Known::All(lines) = &self.allocations[place.allocation as usize].lines
+            && let Some(line) = lines.get((place.offset / LINE) as usize)
+        {
             fetch(line);
         }
     }
@@ -308,7 +354,7 @@ impl Flat {
         let Flat { times, allocations, sets, .. } = self;
         let allocation = &mut allocations[place.allocation as usize];
         let number = (place.offset / LINE) as usize;
-        let line = &mut allocation.lines[number];
+        let line = allocation.lines.get_mut(number);
         let begins = line.busy_until.max(at);
         let reach = if store { store_to(line, core, sets) } else { load_from(line, core, sets) };
         let cost = match reach {

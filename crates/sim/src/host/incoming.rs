@@ -113,7 +113,7 @@ impl Host {
         let begin = write.addr + u64::from(done);
         let part = (LINE - begin % LINE).min(u64::from(write.len - done)) as u32;
         let place = self.memory.place(begin, part.into()).expect(ALLOCATED);
-        let to = self.memory.bytes_mut(place, part.into());
+        let to = self.memory.in_line(place, part.into());
         match write.data {
             Data::Payload(payload, offset) => {
                 to.copy_from_slice(&payloads.bytes(payload)[(offset + done) as usize..][..part as usize]);

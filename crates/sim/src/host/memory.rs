@@ -85,33 +85,52 @@ impl Memory {
         a.first_page + (place.offset >> a.page.bytes().trailing_zeros()) as u32
     }
 
-    pub(crate) fn bytes(&self, place: Place, len: u64) -> &[u8] {
-        &self.allocations[place.allocation as usize].bytes[place.offset as usize..][..len as usize]
+    /// Fills `into` with the bytes from a place on.
+    #[inline]
+    pub(crate) fn read(&self, place: Place, into: &mut [u8]) {
+        self.allocations[place.allocation as usize].bytes.read(place.offset as usize, into);
+    }
+
+    /// Replaces the bytes from a place on.
+    #[inline]
+    pub(crate) fn write(&mut self, place: Place, from: &[u8]) {
+        self.allocations[place.allocation as usize].bytes.write(place.offset as usize, from);
+    }
+
+    /// `len` bytes of one line, to be changed.
+    #[inline]
+    pub(crate) fn in_line(&mut self, place: Place, len: u64) -> &mut [u8] {
+        let range = place.offset as usize..(place.offset + len) as usize;
+        self.allocations[place.allocation as usize].bytes.in_line(range)
+    }
+
+    /// The bytes of a range, side by side, to be changed; from then on all of its allocation takes memory.
+    pub(crate) fn whole(&mut self, mem: Mem) -> &mut [u8] {
+        let whole = self.allocations[mem.allocation() as usize].bytes.whole();
+        &mut whole[mem.start() as usize..][..mem.len() as usize]
     }
 
     /// Asks the processor for the first line of a place ahead of its use.
     #[inline]
     pub(crate) fn fetch(&self, place: Place) {
-        let bytes = self.allocations[place.allocation as usize].bytes.as_ptr().addr();
-        fetch_lines(bytes + place.offset as usize, 1);
-    }
-
-    pub(crate) fn bytes_mut(&mut self, place: Place, len: u64) -> &mut [u8] {
-        &mut self.allocations[place.allocation as usize].bytes[place.offset as usize..][..len as usize]
+        let bytes = &self.allocations[place.allocation as usize].bytes;
+        if let Some(address) = bytes.address(place.offset as usize) {
+            fetch_lines(address, 1);
+        }
     }
 
     /// The line of a place; beyond the end of its allocation, zeros.
     pub(super) fn line(&self, place: Place) -> LineBytes {
         let mut line = [0; LINE as usize];
         let (begins, len) = self.allocated_of_line(place);
-        line[..len].copy_from_slice(self.bytes(begins, len as u64));
+        self.read(begins, &mut line[..len]);
         line
     }
 
     /// Writes a line, as far as it is allocated.
     pub(super) fn put_line(&mut self, place: Place, line: &LineBytes) {
         let (begins, len) = self.allocated_of_line(place);
-        self.bytes_mut(begins, len as u64).copy_from_slice(&line[..len]);
+        self.write(begins, &line[..len]);
     }
 
     /// Where the line of a place begins, and how many bytes of it are allocated.
@@ -122,7 +141,8 @@ impl Memory {
     }
 
     pub(crate) fn load_u64(&self, place: Place) -> u64 {
-        let b = self.bytes(place, 8);
-        u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])
+        let mut word = [0; 8];
+        self.read(place, &mut word);
+        u64::from_le_bytes(word)
     }
 }

@@ -11,6 +11,7 @@ mod lines;
 mod memory;
 mod model;
 mod rings;
+mod touched;
 
 pub(crate) use access::{Access, Agent, Kind, Lines, Steps};
 pub(crate) use cores::{Core, MAX_CORES, Mmio};

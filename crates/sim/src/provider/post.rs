@@ -119,7 +119,7 @@ impl SimProvider<'_> {
                 let place =
                     host.memory.place(s.addr, u64::from(s.length)).expect("inline data was looked for");
                 let to = &mut payloads.bytes_mut(inline)[into..][..s.length as usize];
-                to.copy_from_slice(host.memory.bytes(place, u64::from(s.length)));
+                host.memory.read(place, to);
                 into += s.length as usize;
             }
         }

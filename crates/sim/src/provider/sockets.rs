@@ -150,8 +150,8 @@ impl SimProvider<'_> {
                 let memory = &mut w.hosts[self.machine].memory;
                 let mut line = [0; LINE as usize];
                 let bytes = &mut line[..part as usize];
-                bytes.copy_from_slice(memory.bytes(from, part));
-                memory.bytes_mut(to, part).copy_from_slice(bytes);
+                memory.read(from, bytes);
+                memory.write(to, bytes);
                 w.wake(self.machine, stored.woken);
             });
             done += part;
