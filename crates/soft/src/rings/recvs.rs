@@ -9,6 +9,7 @@
 //! but not the one whose turn it is: the sender sees that the QP is in Err, or is seen to be there.
 
 use super::completions;
+use crate::device::MAX_WR;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
 use crate::memory::records::*;
@@ -212,7 +213,8 @@ impl<'a> Slots<'a> {
     #[inline(always)]
     pub(crate) fn of(segment: &'a Segment, record: &'a RqRecord) -> Option<Slots<'a>> {
         let capacity = record.capacity.load(Acquire);
-        if !capacity.is_power_of_two() {
+        // Who looks for a RECV goes by all slots at most: their number must not be whatever somebody wrote there.
+        if !capacity.is_power_of_two() || capacity > MAX_WR {
             return None;
         }
         let turn = match record.turn.load(Relaxed) {

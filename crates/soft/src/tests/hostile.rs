@@ -3,8 +3,9 @@
 
 use super::{PD, Patience, Side, scribble};
 use crate::fabric::process::Process;
+use crate::device::MAX_WR;
 use crate::memory::records::*;
-use crate::rings::recvs::stride;
+use crate::rings::recvs::{Slots, stride};
 use doorbell_abi::ibv_wc;
 use doorbell_transport::Region;
 use doorbell_verbs::*;
@@ -79,4 +80,20 @@ fn scribbled_records_neither_crash_nor_mislead() {
             }
         }
     }
+}
+
+/// A queue has as many slots as its record says: of more than a device has nobody looks for a RECV.
+#[test]
+fn no_number_of_slots_misleads_a_sender() {
+    let process = Process::current().expect("this process can use the device");
+    let side = Side::new(process, QpType::Ud, CAP, CQE);
+    let record = process.segment.rq(index_of(side.qp.num()) as usize).expect("its record");
+    let (own, generation) = (record.capacity.load(Relaxed), record.generation.load(Relaxed));
+    for capacity in (0..u32::BITS).map(|bit| 1 << bit) {
+        record.capacity.store(capacity, Relaxed);
+        let slots = Slots::of(process.segment, record);
+        assert_eq!(slots.is_some(), capacity <= MAX_WR, "{capacity} slots");
+        assert!(slots.is_none_or(|slots| slots.front(generation).is_err()), "{capacity} slots hold a RECV");
+    }
+    record.capacity.store(own, Relaxed);
 }
