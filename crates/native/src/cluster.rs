@@ -96,6 +96,11 @@ impl Cluster for NativeCluster {
         self.shared.memory.alloc(machine, len, page)
     }
 
+    /// Memory is where it is touched first.
+    fn alloc_near(&mut self, machine: u32, _: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+        self.alloc(machine, len, page)
+    }
+
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output> {
         let (task, slot) = Task::new();
         let body: Body = Box::new(move |provider| slot.put(program.run(provider)));

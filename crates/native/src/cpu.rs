@@ -52,6 +52,11 @@ impl Cpu for NativeProvider {
         self.view().alloc(len, page)
     }
 
+    /// Memory is where it is touched first.
+    fn alloc_near(&self, _: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+        self.alloc(len, page)
+    }
+
     fn load_u8(&self, mem: Mem, offset: u64) -> u8 {
         word!(self, AtomicU8, mem, offset).load(Ordering::Acquire)
     }

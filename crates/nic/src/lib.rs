@@ -25,7 +25,7 @@ pub use parts::{NicCache, Part};
 pub use pattern::Pattern;
 pub use profile::{
     Atomics, Basis, Bounds, Caches, Calibrated, Device, DeviceId, Hierarchy, Host, Link, Measured, Met,
-    ModelError, NINETY_PERCENT, Nic, Parameter, Pcie, PcieSpeed, Profile, ProfileError, Rx, Spread,
+    ModelError, NINETY_PERCENT, Nic, Parameter, Pcie, PcieSpeed, Profile, ProfileError, Rx, Sockets, Spread,
     SystemMeasured, Tcp, Tx, Unit, VerbsMeasured,
 };
 pub use relax::More;

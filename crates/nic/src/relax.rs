@@ -98,6 +98,9 @@ impl Profile {
             Resource::PcieLatency => {
                 let p = &mut self.device.pcie;
                 factor.faster([&mut p.read_latency, &mut p.write_latency, &mut p.mmio_latency]);
+                if let Some(sockets) = &mut self.sockets {
+                    factor.faster([&mut sockets.pcie_hop]);
+                }
             }
             Resource::TxUnits => self.relax_tx(factor),
             Resource::RxUnits => self.relax_rx(factor),
@@ -146,6 +149,9 @@ impl Profile {
             &mut h.dram,
             &mut h.copy_line,
         ]);
+        if let Some(sockets) = &mut self.sockets {
+            factor.faster([&mut sockets.hop]);
+        }
         if let Some(c) = &mut self.hierarchy {
             factor.faster([
                 &mut c.instruction,
@@ -202,6 +208,9 @@ impl Profile {
             &mut r.ack,
             &mut r.requester_cqe,
         ]);
+        if let Some(sockets) = &mut self.sockets {
+            factor.faster([&mut sockets.unit_write, &mut sockets.unit_read]);
+        }
     }
 }
 

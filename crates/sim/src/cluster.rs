@@ -8,7 +8,7 @@ use crate::metrics::Metrics;
 use crate::provider::SimProvider;
 use crate::see::Tracer;
 use crate::world::{Next, World};
-use crate::{Look, Machine, SimConfig, Slot, Steer, Traced, Tracing};
+use crate::{Look, Machine, SimConfig, Steer, Traced, Tracing, devices};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use doorbell_nic::Profile;
@@ -38,12 +38,12 @@ pub struct SimCluster {
 }
 
 impl SimCluster {
-    /// `config.machines` machines of this profile, with a device each.
+    /// `config.machines` machines of this profile, with its [`devices`] each.
     ///
     /// # Panics
     /// If there are none, or their ports are more than there are LIDs (48 K).
     pub fn new(profile: &Profile, config: SimConfig) -> SimCluster {
-        let devices = [Slot { profile, socket: 0 }];
+        let devices = devices(profile);
         let machine = Machine { host: profile, devices: &devices };
         SimCluster::of(&vec![machine; config.machines as usize], config)
     }
@@ -200,11 +200,13 @@ impl Cluster for SimCluster {
     }
 
     fn alloc(&mut self, machine: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+        self.alloc_near(machine, 0, len, page)
+    }
+
+    fn alloc_near(&mut self, machine: u32, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         let mut w = self.world.borrow_mut();
-        match find(&mut w, machine) {
-            Ok(host) => host.alloc(len, page),
-            Err(why) => Err(VerbsError::Invalid(why)),
-        }
+        let host = find(&mut w, machine).map_err(VerbsError::Invalid)?;
+        host.alloc_near(core, len, page)
     }
 
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output> {

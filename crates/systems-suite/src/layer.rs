@@ -101,6 +101,7 @@ impl<P: Provider, L: Layer> Cpu for Layered<P, L> {
         fn work(&self, span: Span);
         fn compute(&self, span: Span);
         fn alloc(&self, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
+        fn alloc_near(&self, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
         fn load_u8(&self, mem: Mem, offset: u64) -> u8;
         fn load_u32(&self, mem: Mem, offset: u64) -> u32;
         fn load_u64(&self, mem: Mem, offset: u64) -> u64;

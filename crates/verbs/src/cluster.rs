@@ -19,8 +19,12 @@ pub trait Cluster {
     /// Number of machines.
     fn machines(&self) -> u32;
 
-    /// Allocates memory for several threads of a machine to share; see [`crate::Cpu::alloc`].
+    /// Allocates memory for several threads of a machine to share; see [`crate::Cpu::alloc`]. Where sockets are told
+    /// apart, it is at the first.
     fn alloc(&mut self, machine: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
+
+    /// The same at the socket of a core; see [`crate::Cpu::alloc_near`].
+    fn alloc_near(&mut self, machine: u32, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
 
     /// Adds a thread to `core` of `machine`; it starts with [`Cluster::run`].
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output>;

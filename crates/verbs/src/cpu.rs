@@ -62,8 +62,12 @@ pub trait Cpu {
     /// `deadline` only).
     fn pause(&self, deadline: Time);
 
-    /// Allocates zeroed memory of this machine, aligned to `page`, that lives as long as the run.
+    /// Allocates zeroed memory of this machine, aligned to `page`, that lives as long as the run: at the socket of this
+    /// thread's core, where sockets are told apart.
     fn alloc(&self, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
+
+    /// The same at the socket of another core. On hardware memory is where it is touched first.
+    fn alloc_near(&self, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
 
     /// Loads one byte.
     fn load_u8(&self, mem: Mem, offset: u64) -> u8;

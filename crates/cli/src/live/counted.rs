@@ -102,6 +102,10 @@ impl Cluster for Counted {
         self.threads.alloc(machine, len, page)
     }
 
+    fn alloc_near(&mut self, machine: u32, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+        self.threads.alloc_near(machine, core, len, page)
+    }
+
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output> {
         self.spawned += 1;
         self.threads.spawn(machine, core, Counting { program, machine, counts: self.counts.clone() })

@@ -56,6 +56,10 @@ impl Cluster for FlawedCluster {
         self.0.alloc(machine, len, page)
     }
 
+    fn alloc_near(&mut self, machine: u32, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+        self.0.alloc_near(machine, core, len, page)
+    }
+
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output> {
         self.0.spawn(machine, core, OnFlawed(program, self.1, self.2.clone()))
     }
@@ -97,6 +101,7 @@ impl<P: Provider> Cpu for Flawed<P> {
         fn compute(span: Span);
         fn pause(deadline: Time);
         fn alloc(len: u64, page: PageSize) -> Result<Mem, VerbsError>;
+        fn alloc_near(core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
         fn load_u8(mem: Mem, offset: u64) -> u8;
         fn load_u32(mem: Mem, offset: u64) -> u32;
         fn load_u64(mem: Mem, offset: u64) -> u64;

@@ -174,6 +174,10 @@ impl Cluster for Process {
         self.threads.alloc(machine, len, page)
     }
 
+    fn alloc_near(&mut self, machine: u32, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+        self.threads.alloc_near(machine, core, len, page)
+    }
+
     /// Threads of other machines are other processes' to start.
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output> {
         if machine != self.machine {

@@ -1,7 +1,8 @@
 //! What packets cost a receiving unit, and what they make it do.
 
 use super::{Kind, Packet};
-use crate::{Nic, Profile, RecvShape};
+use crate::{Nic, Profile, RecvShape, Sockets};
+use doorbell_verbs::Span;
 
 /// What a packet makes the NIC do that receives it, beside looking at it. A CQE of the requester is not
 /// among it: it has a cost of its own, [`ReceiveCost::requester_cqe`].
@@ -42,6 +43,10 @@ pub struct ReceiveCost {
     pub inline: u64,
     /// The CQE of a signalled work request that an answer completes.
     pub requester_cqe: u64,
+    /// What a DMA write that leaves the NIC's socket takes more.
+    pub crossing_write: u64,
+    /// The same of a read.
+    pub crossing_read: u64,
     packet: u64,
     atomic: u64,
     ack: u64,
@@ -50,11 +55,14 @@ pub struct ReceiveCost {
 impl ReceiveCost {
     pub(super) fn new(profile: &Profile) -> ReceiveCost {
         let rx = &profile.rx;
+        let crossing = |span: fn(&Sockets) -> Span| profile.sockets.as_ref().map_or(0, |s| span(s).as_ps());
         ReceiveCost {
             dma_write: rx.dma_write.as_ps(),
             dma_read: rx.dma_read.as_ps(),
             inline: rx.inline_recv.as_ps(),
             requester_cqe: rx.requester_cqe.as_ps(),
+            crossing_write: crossing(|sockets| sockets.unit_write),
+            crossing_read: crossing(|sockets| sockets.unit_read),
             packet: rx.packet.as_ps(),
             atomic: rx.atomic.as_ps(),
             ack: rx.ack.as_ps(),

@@ -97,21 +97,25 @@ impl Profile {
 
     /// This NIC in the host of another profile, which reports then call `name`.
     pub(super) fn in_host_of(self, other: &Profile, name: &str) -> Profile {
-        let of_host = |name: &str| ["host.", "hierarchy.", "tcp."].iter().any(|part| name.starts_with(part));
+        let of_host = |name: &str| {
+            ["host.", "hierarchy.", "sockets.", "tcp."].iter().any(|part| name.starts_with(part))
+        };
         let theirs = other.parameters.iter().filter(|p| of_host(&p.name)).map(|p| p.inherited_from(other));
+        let parts = |p: &Profile| (p.host, p.hierarchy, p.sockets, p.tcp);
+        let own_host = parts(&self) == parts(other);
         let own = self.parameters.into_iter().filter(|p| !of_host(&p.name));
         // What its data say of another host is nothing about this one.
         let calibrated = self.calibrated.map(|mut calibrated| {
             calibrated.draws.retain(|name, _| !of_host(name));
             calibrated
         });
-        let own_host = (self.host, self.hierarchy, self.tcp) == (other.host, other.hierarchy, other.tcp);
         Profile {
             name: format!("{} on {name}", self.name),
             title: format!("{}; in the host of: {}", self.title, other.title),
             device_id: self.device_id,
             host: other.host,
             hierarchy: other.hierarchy,
+            sockets: other.sockets,
             tcp: other.tcp,
             device: self.device,
             parameters: theirs.chain(own).collect(),

@@ -9,6 +9,7 @@ mod host;
 mod hosts;
 mod measured;
 mod parameter;
+mod sockets;
 mod tcp;
 
 pub use calibrated::{Calibrated, Met, ModelError, NINETY_PERCENT, Spread};
@@ -18,6 +19,7 @@ pub use hierarchy::Hierarchy;
 pub use host::Host;
 pub use measured::{Bounds, Measured, SystemMeasured, VerbsMeasured};
 pub use parameter::{Basis, Parameter, ProfileError, Unit};
+pub use sockets::Sockets;
 pub use tcp::Tcp;
 
 use crate::Generation;
@@ -44,6 +46,8 @@ pub struct Profile {
     pub host: Host,
     /// Its caches, where they have sizes.
     pub hierarchy: Option<Hierarchy>,
+    /// Its sockets, where it has several.
+    pub sockets: Option<Sockets>,
     /// TCP of its kernel, where it has that.
     pub tcp: Option<Tcp>,
     /// Its NIC.
@@ -84,6 +88,7 @@ struct File {
     device_id: Option<DeviceId>,
     host: Option<Spanned<hosts::Told>>,
     hierarchy: Option<Spanned<Section>>,
+    sockets: Option<Spanned<Section>>,
     tcp: Option<Spanned<Section>>,
     pcie: Option<Spanned<Section>>,
     link: Option<Spanned<Section>>,
@@ -178,6 +183,7 @@ impl Profile {
             hierarchy_at,
             host,
             hierarchy: parsed.hierarchy,
+            sockets: parsed.sockets,
             tcp: parsed.tcp,
             pcie: parsed.pcie,
             link: parsed.link,
@@ -258,6 +264,7 @@ struct Sections {
     hierarchy_at: usize,
     host: Option<Spanned<Section>>,
     hierarchy: Option<Spanned<Section>>,
+    sockets: Option<Spanned<Section>>,
     tcp: Option<Spanned<Section>>,
     pcie: Option<Spanned<Section>>,
     link: Option<Spanned<Section>>,
@@ -290,6 +297,16 @@ impl Sections {
             let message =
                 format!("host.cores is {}, but a host with [hierarchy] has at most {most}", host.cores);
             return Err(reader.error(self.host_at, message));
+        }
+        let inherited = reader.base.as_ref().is_some_and(|base| base.sockets.is_some());
+        let sockets_at = self.sockets.as_ref().map_or(self.hierarchy_at, |sockets| sockets.span().start);
+        let sockets = match self.sockets {
+            None if !inherited => None,
+            section => Some(Sockets::read(&mut reader, section)?),
+        };
+        if let Some(Err(message)) = sockets.as_ref().map(|sockets| sockets.check(&host, hierarchy.is_some()))
+        {
+            return Err(reader.error(sockets_at, message));
         }
         let inherited = reader.base.as_ref().is_some_and(|base| base.tcp.is_some());
         let tcp = match self.tcp {
@@ -329,6 +346,7 @@ impl Sections {
             device_id,
             host,
             hierarchy,
+            sockets,
             tcp,
             device,
             parameters,

@@ -75,7 +75,8 @@ impl Device {
     /// Starts the DMA write of a completion.
     pub(super) fn write_cqe(&mut self, env: &mut Env, cq: CqId, cqe: Cqe) {
         let bytes = u64::from(self.costs.cqe);
-        let (_, visible) = self.pcie.write(env.now, 0, bytes, env.window);
+        let hop = self.cqs[cq].as_ref().map_or(0, |slot| slot.hop);
+        let (_, visible) = self.pcie.write(env.now, (0, bytes), hop, env.window);
         let Some(slot) = &mut self.cqs[cq] else { return };
         if slot.send(visible, cqe) {
             env.queue.push(visible, Event::Completion { device: self.id, cq });

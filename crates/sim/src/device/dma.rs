@@ -123,6 +123,7 @@ impl Device {
             }
             // Elsewhere the lines of a ring have no state that a device could change.
             _ if host.is_written_at_once() => done = self.load_ring(host, env.now, purpose),
+            _ if host.has_sockets() => done += self.ring_hop(host, purpose),
             _ => {}
         }
         if done > env.now {
@@ -220,7 +221,8 @@ impl Device {
         (payload, payload_offset): (Payload, u32),
         len: u32,
     ) {
-        let (first, last) = self.pcie.write(env.now, addr % LINE, u64::from(len), env.window);
+        let hop = self.dma_hop(host, addr, u64::from(len));
+        let (first, last) = self.pcie.write(env.now, (addr % LINE, u64::from(len)), hop, env.window);
         let lines = lines_touched(addr % LINE, u64::from(len)).max(1);
         let (first, per_line) = match lines {
             1 => (last, 0),
@@ -232,7 +234,8 @@ impl Device {
 
     /// Starts a DMA write of a word.
     pub(super) fn write_word(&mut self, host: &mut Host, env: &mut Env, addr: u64, value: u64) {
-        let (_, last) = self.pcie.write(env.now, addr % LINE, 8, env.window);
+        let hop = self.dma_hop(host, addr, 8);
+        let (_, last) = self.pcie.write(env.now, (addr % LINE, 8), hop, env.window);
         self.send_write(host, env, Write::new(last, 0, addr, Data::Word(value), 8));
     }
 
@@ -242,6 +245,30 @@ impl Device {
         if host.incoming(self.attached.local, write) {
             env.queue.push(write.at, Event::Visible { device: self.id });
         }
+    }
+
+    /// How much longer it takes to reach so many bytes at an address, where these are at another socket.
+    #[inline]
+    pub(super) fn dma_hop(&self, host: &Host, addr: u64, len: u64) -> u64 {
+        if !host.has_sockets() {
+            return 0;
+        }
+        let place = host.memory.place(addr, len).expect(ALLOCATED);
+        host.dma_hop(self.attached.socket, place, len)
+    }
+
+    /// The same of the WQEs that a read is for.
+    fn ring_hop(&self, host: &Host, purpose: ReadPurpose) -> u64 {
+        let ring = match purpose {
+            ReadPurpose::SendWqes { qp, .. } | ReadPurpose::WqeAgain { qp, .. } => &self.qps[qp].ring,
+            ReadPurpose::RecvWqes { recv_queue, .. } => &self.recv_queues[recv_queue].ring,
+            // The driver has the tables of the NIC, and the rings of TCP, at its socket.
+            ReadPurpose::Refetch | ReadPurpose::Segment => return 0,
+            ReadPurpose::Payload { .. } | ReadPurpose::Atomic { .. } => {
+                unreachable!("it is for no WQE")
+            }
+        };
+        host.ring_hop(self.attached.socket, ring)
     }
 
     /// Who it is that reaches memory.

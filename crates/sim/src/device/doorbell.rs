@@ -14,7 +14,7 @@ const POSTED: &str = "a doorbell tells of WQEs that are posted";
 impl Device {
     /// What a core writes by MMIO leaves it.
     pub(crate) fn mmio_out(&mut self, env: &mut Env, core: &mut Core) {
-        let Mmio { leaves, doorbell, last, then } =
+        let Mmio { leaves, hop, doorbell, last, then } =
             core.mmio.pop_front().expect("a core writes what leaves it");
         let left = match doorbell {
             true => self.pcie.doorbell(leaves, env.window),
@@ -22,7 +22,7 @@ impl Device {
         };
         core.mmio_left.push_back(left);
         if last {
-            env.queue.push_packed(self.pcie.mmio_arrives(left), then);
+            env.queue.push_packed(self.pcie.mmio_arrives(left) + hop, then);
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::Device;
 use super::dma::{DmaRead, ReadPurpose};
-use crate::core::index::{DeviceId, FlightId, Maybe, PortId};
+use crate::core::index::{CoreId, DeviceId, FlightId, Maybe, PortId};
 use crate::core::payload::Payload;
 use crate::core::queue::{Event, Step};
 use crate::fabric::{Flight, Row, Segment};
@@ -110,8 +110,8 @@ impl Ethernet {
             descriptor_in: tcp.descriptor_in,
             descriptor_out: tcp.descriptor_out,
             buffer: frame.next_power_of_two(),
-            out_ring: host.add_ring(Queue::Send, ENTRIES, tcp.descriptor_out),
-            in_ring: host.add_ring(Queue::Completion, ENTRIES, tcp.descriptor_in),
+            out_ring: host.add_ring(CoreId(0), Queue::Send, ENTRIES, tcp.descriptor_out),
+            in_ring: host.add_ring(CoreId(0), Queue::Completion, ENTRIES, tcp.descriptor_in),
             nic_out: 0,
             nic_in: 0,
             driver_out: 0,
@@ -146,8 +146,9 @@ impl Ethernet {
     fn take_buffer(&mut self, host: &mut Host) -> u64 {
         if self.buffers.is_empty() {
             let bytes = MORE_BUFFERS * self.buffer;
-            let more =
-                host.alloc(bytes, PageSize::Small).expect("an allocation of this size is never refused");
+            let more = host
+                .alloc_near(0, bytes, PageSize::Small)
+                .expect("an allocation of this size is never refused");
             self.buffers.extend((0..MORE_BUFFERS).rev().map(|i| more.addr(i * self.buffer)));
             // Room for each of them to be given back.
             self.buffers.reserve(self.buffers.capacity());
@@ -317,7 +318,7 @@ impl Device {
         let buffer = ethernet.take_buffer(host);
         ethernet.arriving.push_back(Received { segment, buffer, from });
         self.write_payload(host, env, buffer + FRAME_AT, (payload, 0), bytes);
-        let (_, visible) = self.pcie.write(env.now, 0, descriptor.into(), env.window);
+        let (_, visible) = self.pcie.write(env.now, (0, descriptor.into()), 0, env.window);
         env.queue.push(visible, tcp(self.id, Step::FrameVisible));
         env.fabric.make_room(into, link_bytes);
     }

@@ -107,8 +107,15 @@ impl PcieLink {
         self.costs.write_latency
     }
 
-    /// The NIC writes `bytes` to `offset`; returns when the first and the last byte become visible.
-    pub(crate) fn write(&mut self, now: u64, offset: u64, bytes: u64, window: Window) -> (u64, u64) {
+    /// The NIC writes `bytes` to `offset`, which takes `hop` longer to get there; returns when the first and the last byte
+    /// become visible.
+    pub(crate) fn write(
+        &mut self,
+        now: u64,
+        (offset, bytes): (u64, u64),
+        hop: u64,
+        window: Window,
+    ) -> (u64, u64) {
         let time = self.costs.write(bytes);
         let end = self.to_host.serve(now, time, window);
         let lines = lines_touched(offset, bytes);
@@ -116,7 +123,8 @@ impl PcieLink {
             self.traffic.dma_write_bytes += bytes;
             self.traffic.lines_written += lines;
         }
-        self.last_visible = end + self.costs.write_latency;
+        // None overtakes another.
+        self.last_visible = self.last_visible.max(end + self.costs.write_latency + hop);
         let rest = if lines <= 1 { 0 } else { time * (lines - 1) / lines };
         (self.last_visible - rest, self.last_visible)
     }

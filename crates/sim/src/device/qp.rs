@@ -264,6 +264,8 @@ pub(crate) struct Cqe {
 /// A completion queue.
 pub(crate) struct CqSlot {
     pub(crate) ring: Ring,
+    /// How much longer a completion takes to it, in picoseconds.
+    pub(super) hop: u64,
     /// The entry of the ring that becomes visible next, and the one that is polled next.
     written: u32,
     pub(crate) polled: u32,
@@ -282,10 +284,11 @@ pub(crate) struct CqSlot {
 }
 
 impl CqSlot {
-    /// Empty; `at_once`: completions must be taken in when they come.
-    pub(crate) fn new(capacity: u32, ring: Ring, at_once: bool) -> CqSlot {
+    /// Empty, to which a completion takes `hop` longer; `at_once`: completions must be taken in when they come.
+    pub(crate) fn new(capacity: u32, (ring, hop): (Ring, u64), at_once: bool) -> CqSlot {
         CqSlot {
             ring,
+            hop,
             written: 0,
             polled: 0,
             cqes: VecDeque::new(),

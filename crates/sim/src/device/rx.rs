@@ -267,13 +267,13 @@ impl Device {
                 }
                 Action::Place { addr, payload_offset, len } => {
                     env.totals.placed_bytes += u64::from(len);
-                    busy += self.costs.receive.dma_write;
+                    busy += self.costs.receive.dma_write + self.crossing_write(host, addr, len.into());
                     let last = !rest.iter().any(|a| matches!(a, Action::Place { .. }));
                     self.place(host, env, received, addr, payload_offset, len, last);
                 }
                 Action::PlaceAtomic { addr, original } => {
                     env.totals.placed_bytes += ATOMIC_BYTES;
-                    busy += self.costs.receive.dma_write;
+                    busy += self.costs.receive.dma_write + self.crossing_write(host, addr, ATOMIC_BYTES);
                     self.translate(host, env, addr);
                     self.write_word(host, env, addr, original);
                 }
@@ -287,7 +287,7 @@ impl Device {
                 Action::RespondRead(stream) => {
                     // Each packet of the answer takes a DMA read.
                     for answer in stream {
-                        busy += self.costs.receive.dma_read;
+                        busy += self.costs.receive.dma_read + self.crossing_read(host, &answer);
                         self.respond(host, env, qp, received, answer);
                     }
                 }
@@ -299,6 +299,23 @@ impl Device {
             }
         }
         (busy, blocked)
+    }
+
+    /// What a receiving unit spends more on a DMA write to another socket.
+    #[inline]
+    fn crossing_write(&self, host: &Host, addr: u64, len: u64) -> u64 {
+        if self.dma_hop(host, addr, len) > 0 { self.costs.receive.crossing_write } else { 0 }
+    }
+
+    /// What it spends more on the DMA read of an answer from another socket.
+    #[inline]
+    fn crossing_read(&self, host: &Host, answer: &TxPacket) -> u64 {
+        match answer.source {
+            Source::Memory { addr, len } if self.dma_hop(host, addr, len.into()) > 0 => {
+                self.costs.receive.crossing_read
+            }
+            _ => 0,
+        }
     }
 
     /// Does what a QP asks for when it has received nothing.

@@ -3,6 +3,7 @@
 use super::memory::{LINE, Place, lines_touched};
 use super::model::Model;
 use super::rings::Entry;
+use super::sockets::Socket;
 use super::{CoreSet, Host};
 use crate::core::index::CoreId;
 use doorbell_verbs::Touch;
@@ -13,7 +14,7 @@ pub(crate) enum Agent {
     /// A core.
     Core(CoreId),
     /// A device at this socket, by DMA.
-    Device { socket: u8 },
+    Device { socket: Socket },
 }
 
 /// What is done to lines.
@@ -85,8 +86,7 @@ impl Host {
         let Model::Flat(flat) = model else { return self.access_sized(at, who, lines, kind) };
         match who {
             Agent::Core(core) => flat.core(at, core, &mut cores[core].serialized, lines, kind),
-            // All lines are equally far from all sockets.
-            Agent::Device { socket: _ } => flat.device(at, lines, kind),
+            Agent::Device { socket } => flat.device(at, socket, lines, kind),
         }
     }
 

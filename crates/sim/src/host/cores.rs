@@ -11,6 +11,8 @@ pub(crate) const MAX_CORES: u32 = 256;
 pub(crate) struct Mmio {
     /// When it does, in picoseconds.
     pub(crate) leaves: u64,
+    /// How much longer it is on its way, as the device is at another socket.
+    pub(crate) hop: u64,
     /// A doorbell, rather than a line of a WQE.
     pub(crate) doorbell: bool,
     /// The last of what was written together.

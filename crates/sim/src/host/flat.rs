@@ -5,6 +5,7 @@ use super::access::{Access, Kind, Lines, Steps};
 use super::lines::{CoreSet, Line, Sets};
 use super::memory::{LINE, Place};
 use super::rings::{Entry, Queue};
+use super::sockets::{Socket, Sockets};
 use super::touched::Touched;
 use crate::core::fetch::fetch;
 use crate::core::index::CoreId;
@@ -91,6 +92,8 @@ impl Known {
 
 /// The lines of an allocation.
 struct Allocation {
+    /// The socket that its memory is at.
+    home: Socket,
     lines: Known,
     /// Where caches do not hold all of it.
     cached: Option<Cached>,
@@ -113,6 +116,8 @@ struct Times {
     line_transfer: u64,
     line_transfer_queued: u64,
     dram: u64,
+    /// What it takes more where another socket has the line.
+    hop: u64,
     atomic_op: u64,
     copy_line: u64,
     /// Writing a line of a send WQE into its ring.
@@ -159,6 +164,7 @@ impl FillBuffers {
 /// The state of all lines of a host.
 pub(crate) struct Flat {
     times: Times,
+    sockets: Sockets,
     /// How many a core has.
     fill_buffers: usize,
     /// Those of each core that has prefetched.
@@ -168,8 +174,9 @@ pub(crate) struct Flat {
 }
 
 impl Flat {
-    pub(crate) fn new(costs: &Costs, driver: &CpuCost) -> Flat {
+    pub(crate) fn new(costs: &Costs, sockets: Sockets, driver: &CpuCost) -> Flat {
         Flat {
+            sockets,
             times: Times {
                 l1_hit: costs.l1_hit.as_ps(),
                 llc_hit: costs.llc_hit.as_ps(),
@@ -177,6 +184,7 @@ impl Flat {
                 line_transfer: costs.line_transfer.as_ps(),
                 line_transfer_queued: costs.line_transfer_queued.as_ps(),
                 dram: costs.dram.as_ps(),
+                hop: sockets.hop,
                 atomic_op: costs.atomic_op.as_ps(),
                 copy_line: costs.copy_line.as_ps(),
                 send_line: driver.send_line,
@@ -189,10 +197,10 @@ impl Flat {
         }
     }
 
-    /// The next allocation has `len` bytes.
-    pub(crate) fn allocated(&mut self, len: u64) {
+    /// The next allocation has `len` bytes at a socket.
+    pub(crate) fn allocated(&mut self, home: Socket, len: u64) {
         let lines = Known::of(len.div_ceil(LINE) as usize);
-        self.allocations.push(Allocation { lines, cached: None });
+        self.allocations.push(Allocation { home, lines, cached: None });
     }
 
     pub(crate) fn limit_cached(&mut self, allocation: u32, bytes: u64) {
@@ -202,7 +210,7 @@ impl Flat {
         let held = capacity.min(all);
         let lines: Vec<u32> = (0..held).map(|i| (i * all / held) as u32).collect();
         for line in &lines {
-            allocation.lines.get_mut(*line as usize).in_last_level(&mut self.sets);
+            allocation.lines.get_mut(*line as usize).in_last_level(allocation.home, &mut self.sets);
         }
         allocation.cached = Some(Cached { lines, capacity, next: 0 });
     }
@@ -318,19 +326,34 @@ impl Flat {
         }
     }
 
-    /// A device reaches lines. What it writes goes to the last-level cache, and no core holds it any
-    /// more; what it reads stays where it is.
+    /// A device reaches lines. What it writes goes to a last-level cache, and no core holds it any
+    /// more; what it reads stays where it is. How much longer a write takes to another socket is known when it sets out.
     #[inline]
-    pub(crate) fn device(&mut self, at: u64, lines: Lines, kind: Kind) -> Access {
+    pub(crate) fn device(&mut self, at: u64, socket: Socket, lines: Lines, kind: Kind) -> Access {
         let mut woken = CoreSet::EMPTY;
+        if kind == Kind::Load {
+            return Access { done: at + self.dma_hop(socket, lines), woken };
+        }
         if kind == Kind::Store {
             let Flat { allocations, sets, .. } = self;
             let Place { allocation, offset } = lines.first;
-            let line = allocations[allocation as usize].lines.get_mut((offset / LINE) as usize);
-            line.in_last_level(sets);
+            let Allocation { home, lines, .. } = &mut allocations[allocation as usize];
+            let line = lines.get_mut((offset / LINE) as usize);
+            line.in_last_level(line.written_at(socket, *home), sets);
             woken = std::mem::take(&mut line.watchers);
         }
         Access { done: at, woken }
+    }
+
+    /// How much longer a device at a socket takes to reach lines of which another socket has one, in caches or else in memory.
+    #[inline]
+    pub(super) fn dma_hop(&self, device: Socket, lines: Lines) -> u64 {
+        if !self.sockets.are_several() {
+            return 0;
+        }
+        let home = self.allocations[lines.first.allocation as usize].home;
+        let elsewhere = |place| is_elsewhere(&self.line(place), device, home, false);
+        if lines.places().any(elsewhere) { self.sockets.dma(home != device) } else { 0 }
     }
 
     /// Asks our own processor for what is known of a line.
@@ -351,11 +374,13 @@ impl Flat {
     /// When a core that begins at `at` has reached a line, after a transfer that is under way.
     #[inline]
     fn reach(&mut self, at: u64, core: CoreId, serialized: &mut bool, place: Place, store: bool) -> u64 {
-        let Flat { times, allocations, sets, .. } = self;
+        let Flat { times, allocations, sets, sockets, .. } = self;
         let allocation = &mut allocations[place.allocation as usize];
         let number = (place.offset / LINE) as usize;
         let line = allocation.lines.get_mut(number);
         let begins = line.busy_until.max(at);
+        let core = (core, sockets.of_core(core));
+        let hop = if is_elsewhere(line, core.1, allocation.home, store) { times.hop } else { 0 };
         let reach = if store { store_to(line, core, sets) } else { load_from(line, core, sets) };
         let cost = match reach {
             Reach::Own => return begins + times.l1_hit,
@@ -365,7 +390,7 @@ impl Flat {
             Reach::OtherCore => times.transfer_after(begins - at),
             Reach::Dram => times.dram,
         };
-        let done = begins + cost;
+        let done = begins + cost + hop;
         line.busy_until = done;
         *serialized = false;
         if reach == Reach::Dram {
@@ -375,14 +400,25 @@ impl Flat {
     }
 }
 
+/// Whether a core at this socket has to go to another one to load from the line or store to it, where it is not in its own cache.
+#[inline]
+fn is_elsewhere(line: &Line, socket: Socket, home: Socket, store: bool) -> bool {
+    match line.is_cached() {
+        // Copies must go.
+        true if store => line.is_cached_beside(socket),
+        true => !line.is_cached_at(socket),
+        false => home != socket,
+    }
+}
+
 /// A core loads from the line.
 #[inline]
-fn load_from(line: &mut Line, core: CoreId, sets: &mut Sets) -> Reach {
-    let reach = if sets.contains(line.holders, core) {
+fn load_from(line: &mut Line, core: (CoreId, Socket), sets: &mut Sets) -> Reach {
+    let reach = if sets.contains(line.holders, core.0) {
         return Reach::Own;
     } else if line.is_modified() {
         Reach::OtherCore
-    } else if line.is_touched() {
+    } else if line.is_cached() {
         Reach::LastLevel
     } else {
         Reach::Dram
@@ -393,13 +429,13 @@ fn load_from(line: &mut Line, core: CoreId, sets: &mut Sets) -> Reach {
 
 /// A core stores to the line, and becomes its only holder.
 #[inline]
-fn store_to(line: &mut Line, core: CoreId, sets: &mut Sets) -> Reach {
-    let reach = if sets.is_only(line.holders, core) {
+fn store_to(line: &mut Line, core: (CoreId, Socket), sets: &mut Sets) -> Reach {
+    let reach = if sets.is_only(line.holders, core.0) {
         Reach::Own
     } else if !line.holders.is_empty() {
         // Changed by another core, or shared: the other copies must go.
         Reach::OtherCore
-    } else if line.is_touched() {
+    } else if line.is_cached() {
         Reach::LastLevel
     } else {
         Reach::Dram
@@ -417,8 +453,8 @@ mod tests {
     fn what_is_fetched_evicts_the_oldest() {
         let profile = Profile::named("cib").expect("a built-in profile");
         let costs = profile.host;
-        let mut flat = Flat::new(&costs, &CpuCost::new(&costs, None));
-        flat.allocated(8 * LINE);
+        let mut flat = Flat::new(&costs, Sockets::of(&profile), &CpuCost::new(&costs, None));
+        flat.allocated(0, 8 * LINE);
         flat.limit_cached(0, 2 * LINE);
         let mut now = 0;
         let mut load = |line: u64| {
@@ -435,10 +471,11 @@ mod tests {
 
     #[test]
     fn who_prefetches_more_lines_than_there_are_buffers_waits() {
-        let mut costs = Profile::named("cib").expect("a built-in profile").host;
+        let profile = Profile::named("cib").expect("a built-in profile");
+        let mut costs = profile.host;
         costs.fill_buffers = 2;
-        let mut flat = Flat::new(&costs, &CpuCost::new(&costs, None));
-        flat.allocated(8 * LINE);
+        let mut flat = Flat::new(&costs, Sockets::of(&profile), &CpuCost::new(&costs, None));
+        flat.allocated(0, 8 * LINE);
         let mut now = 0;
         let mut prefetch = |line: u64| {
             let place = Place { allocation: 0, offset: line * LINE };

@@ -6,6 +6,7 @@
 
 use super::access::{Agent, Kind, Lines};
 use super::memory::LINE;
+use super::sockets::Socket;
 use super::{ALLOCATED, CoreSet, Host};
 use crate::core::payload::{Payload, PayloadPool};
 use std::collections::VecDeque;
@@ -41,12 +42,12 @@ impl Write {
 
 /// The writes of a device.
 pub(super) struct Lane {
-    socket: u8,
+    socket: Socket,
     writes: VecDeque<Write>,
 }
 
 impl Lane {
-    pub(super) fn new(socket: u8) -> Lane {
+    pub(super) fn new(socket: Socket) -> Lane {
         Lane { socket, writes: VecDeque::new() }
     }
 }

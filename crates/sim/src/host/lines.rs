@@ -1,11 +1,12 @@
 //! What is known of a cache line, and small sets of cores.
 
+use super::sockets::Socket;
 use crate::core::index::CoreId;
 
 /// Cores that hold a line, or wait for one: up to three by number, more as a bit set elsewhere.
 ///
 /// From the lowest bit: three numbers, the lowest first, or the place of the bit set; how many numbers;
-/// whether there is a bit set; room for two marks.
+/// whether there is a bit set; room for five marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoreSet(u32);
 
@@ -14,7 +15,7 @@ const FEW: u32 = 3;
 const NUMBERS: u32 = 0xff_ffff;
 const COUNT: u32 = 24;
 const MANY: u32 = 1 << 26;
-const MARKS: u32 = 0b11 << 30;
+const MARKS: u32 = 0b11111 << 27;
 
 impl CoreSet {
     pub(crate) const EMPTY: CoreSet = CoreSet(0);
@@ -176,7 +177,7 @@ impl Iterator for Cores {
 pub(crate) struct Line {
     /// Until when a transfer of it is under way.
     pub(crate) busy_until: u64,
-    /// Which cores hold it, with the marks [`Line::MODIFIED`] and [`Line::TOUCHED`].
+    /// Which cores hold it, with the mark [`Line::MODIFIED`] and one for each socket whose last-level cache has it.
     pub(crate) holders: CoreSet,
     /// Which cores' threads sleep until it is written.
     pub(crate) watchers: CoreSet,
@@ -185,38 +186,68 @@ pub(crate) struct Line {
 impl Line {
     /// The one core that holds the line has changed it.
     const MODIFIED: u32 = 1 << 31;
-    /// The line has been in the last-level cache.
-    const TOUCHED: u32 = 1 << 30;
+    /// The mark of the first socket; those of three others follow.
+    const SOCKET: u32 = 27;
+    const SOCKETS: u32 = 0b1111 << Line::SOCKET;
+
+    /// The mark of a socket.
+    const fn mark(socket: Socket) -> u32 {
+        1 << (Line::SOCKET + socket as u32)
+    }
 
     #[inline]
     pub(crate) const fn is_modified(&self) -> bool {
         self.holders.0 & Line::MODIFIED != 0
     }
 
+    /// Whether it is in some cache.
     #[inline]
-    pub(crate) const fn is_touched(&self) -> bool {
-        self.holders.0 & Line::TOUCHED != 0
+    pub(crate) const fn is_cached(&self) -> bool {
+        self.holders.0 & Line::SOCKETS != 0
     }
 
-    /// A core has fetched it and left it as it was.
+    /// Whether it is in a cache of this socket.
     #[inline]
-    pub(crate) fn loaded_by(&mut self, core: CoreId, sets: &mut Sets) {
+    pub(crate) const fn is_cached_at(&self, socket: Socket) -> bool {
+        self.holders.0 & Line::mark(socket) != 0
+    }
+
+    /// Whether it is in a cache of another socket than this one.
+    #[inline]
+    pub(crate) const fn is_cached_beside(&self, socket: Socket) -> bool {
+        self.holders.0 & Line::SOCKETS & !Line::mark(socket) != 0
+    }
+
+    /// Where a device at `device` writes it: into a cache that has it, rather its own socket's, and else to where its
+    /// home is.
+    #[inline]
+    pub(crate) const fn written_at(&self, device: Socket, home: Socket) -> Socket {
+        match (self.holders.0 & Line::SOCKETS) >> Line::SOCKET {
+            0 => home,
+            _ if self.is_cached_at(device) => device,
+            caches => caches.trailing_zeros() as Socket,
+        }
+    }
+
+    /// A core at this socket has fetched it and left it as it was.
+    #[inline]
+    pub(crate) fn loaded_by(&mut self, (core, socket): (CoreId, Socket), sets: &mut Sets) {
         sets.insert(&mut self.holders, core);
-        self.holders.0 = self.holders.0 & !Line::MODIFIED | Line::TOUCHED;
+        self.holders.0 = self.holders.0 & !Line::MODIFIED | Line::mark(socket);
     }
 
-    /// A core has changed it: nobody else holds it.
+    /// A core at this socket has changed it: nobody else holds it.
     #[inline]
-    pub(crate) fn stored_by(&mut self, core: CoreId, sets: &mut Sets) {
+    pub(crate) fn stored_by(&mut self, (core, socket): (CoreId, Socket), sets: &mut Sets) {
         sets.clear(&mut self.holders);
-        self.holders = CoreSet(CoreSet::only(core).0 | Line::MODIFIED | Line::TOUCHED);
+        self.holders = CoreSet(CoreSet::only(core).0 | Line::MODIFIED | Line::mark(socket));
     }
 
-    /// It is in the last-level cache, and no core holds it.
+    /// It is in the last-level cache of a socket, and no core holds it.
     #[inline]
-    pub(crate) fn in_last_level(&mut self, sets: &mut Sets) {
+    pub(crate) fn in_last_level(&mut self, socket: Socket, sets: &mut Sets) {
         sets.clear(&mut self.holders);
-        self.holders.0 = Line::TOUCHED;
+        self.holders.0 = Line::mark(socket);
     }
 
     /// It is in no cache.
@@ -245,9 +276,9 @@ mod tests {
                 let mut line = Line::default();
                 let mut model = BTreeSet::new();
                 for &core in &adds {
-                    line.loaded_by(CoreId(core), &mut sets);
+                    line.loaded_by((CoreId(core), core % 4), &mut sets);
                     model.insert(core);
-                    prop_assert!(line.is_touched() && !line.is_modified());
+                    prop_assert!(line.is_cached_at(core % 4) && !line.is_modified());
                     prop_assert_eq!(line.holders.is_empty(), model.is_empty());
                 }
                 prop_assert_eq!(sets.contains(line.holders, CoreId(probe)), model.contains(&probe));

@@ -11,6 +11,7 @@ mod lines;
 mod memory;
 mod model;
 mod rings;
+mod sockets;
 mod touched;
 
 pub(crate) use access::{Access, Agent, Kind, Lines, Steps};
@@ -20,6 +21,7 @@ pub(crate) use incoming::{Data, Write};
 pub(crate) use lines::{CoreSet, Cores};
 pub(crate) use memory::{LINE, Memory, Place, lines_touched};
 pub(crate) use rings::{Queue, Ring};
+pub(crate) use sockets::Socket;
 
 use crate::core::index::{CoreId, DeviceId, IdVec};
 use crate::core::server::Window;
@@ -29,6 +31,7 @@ use doorbell_verbs::{Mem, PageSize, VerbsError};
 use incoming::Lane;
 use model::Model;
 use rings::Rings;
+use sockets::Sockets;
 
 /// Why a checked address has memory behind it.
 pub(crate) const ALLOCATED: &str = "memory lives as long as the run, and regions lie within it";
@@ -52,6 +55,7 @@ pub(crate) struct Host {
     /// Memory regions by handle: their device and key.
     pub(crate) regions: Vec<(DeviceId, u32)>,
     rings: Rings,
+    sockets: Sockets,
     /// DMA writes under way, of each device.
     lanes: Vec<Lane>,
     /// Some thread has slept until a line was written.
@@ -64,7 +68,7 @@ impl Host {
         profile: &Profile,
         costs: CpuCost,
         first_device: DeviceId,
-        sockets: impl Iterator<Item = u8>,
+        devices: impl Iterator<Item = Socket>,
         measured: Window,
     ) -> Host {
         Host {
@@ -73,7 +77,8 @@ impl Host {
             first_device,
             regions: Vec::new(),
             rings: Rings::default(),
-            lanes: sockets.map(Lane::new).collect(),
+            sockets: Sockets::of(profile),
+            lanes: devices.map(Lane::new).collect(),
             // Where caches have sizes, a write changes what others find there, when it comes.
             lines_are_watched: profile.hierarchy.is_some(),
             model: Model::new(profile, &costs, measured),
@@ -85,9 +90,14 @@ impl Host {
         }
     }
 
-    pub(crate) fn alloc(&mut self, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+    /// Allocates memory at the socket of a core.
+    pub(crate) fn alloc_near(&mut self, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+        if core >= MAX_CORES {
+            return Err(VerbsError::Invalid(format!("there is no core {core} to allocate memory near")));
+        }
+        let home = self.sockets.of_core(CoreId(core as u8));
         let mem = self.memory.alloc(len, page)?;
-        self.model.allocated(len, page);
+        self.model.allocated(home, len, page);
         Ok(mem)
     }
 
@@ -114,9 +124,9 @@ impl Host {
         DeviceId(self.first_device.0 + u16::from(local))
     }
 
-    /// Makes a ring of the driver of `entries` entries of `bytes` each.
-    pub(crate) fn add_ring(&mut self, queue: Queue, entries: u32, bytes: u32) -> Ring {
-        self.rings.add(queue, entries, bytes)
+    /// Makes a ring of the driver of `entries` entries of `bytes` each, at the socket of the core that asks for it.
+    pub(crate) fn add_ring(&mut self, core: CoreId, queue: Queue, entries: u32, bytes: u32) -> Ring {
+        self.rings.add(self.sockets.of_core(core), queue, entries, bytes)
     }
 
     /// The core with this number, which is below [`MAX_CORES`].

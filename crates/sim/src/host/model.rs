@@ -4,6 +4,7 @@ use super::flat::Flat;
 use super::hierarchy::{Hierarchy, Uncore};
 use super::lines::{CoreSet, Sets};
 use super::memory::Place;
+use super::sockets::{Socket, Sockets};
 use crate::core::index::CoreId;
 use crate::core::server::Window;
 use doorbell_nic::Profile;
@@ -21,7 +22,7 @@ pub(crate) enum Model {
 impl Model {
     pub(super) fn new(profile: &Profile, driver: &CpuCost, measured: Window) -> Model {
         match &profile.hierarchy {
-            None => Model::Flat(Flat::new(&profile.host, driver)),
+            None => Model::Flat(Flat::new(&profile.host, Sockets::of(profile), driver)),
             Some(costs) => Model::Hierarchy(Box::new(Hierarchy::new(costs, &profile.host, measured))),
         }
     }
@@ -32,9 +33,9 @@ impl Model {
         }
     }
 
-    pub(super) fn allocated(&mut self, len: u64, page: PageSize) {
+    pub(super) fn allocated(&mut self, home: Socket, len: u64, page: PageSize) {
         match self {
-            Model::Flat(flat) => flat.allocated(len),
+            Model::Flat(flat) => flat.allocated(home, len),
             Model::Hierarchy(hierarchy) => hierarchy.allocated(page),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::access::Lines;
 use super::memory::{LINE, Place};
+use super::sockets::Socket;
 
 /// What a ring holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ impl Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ring {
     queue: Queue,
+    /// Where the core is that has it, and so its memory and the cache that holds it.
+    home: Socket,
     /// Its first byte among all rings of its kind.
     first: u64,
     entries: u32,
@@ -37,6 +40,11 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
+    #[inline]
+    pub(super) fn home(&self) -> Socket {
+        self.home
+    }
+
     /// The first `bytes` bytes of an entry.
     #[inline]
     pub(crate) fn entry(&self, number: u32, bytes: u32) -> Entry<'_> {
@@ -90,7 +98,7 @@ pub(super) struct Rings {
 
 impl Rings {
     /// Makes a ring of `entries` entries of `bytes` each.
-    pub(super) fn add(&mut self, queue: Queue, entries: u32, bytes: u32) -> Ring {
+    pub(super) fn add(&mut self, home: Socket, queue: Queue, entries: u32, bytes: u32) -> Ring {
         let entries = entries.max(1);
         let taken = match queue {
             Queue::Send => &mut self.send,
@@ -99,7 +107,7 @@ impl Rings {
         };
         let first = *taken;
         *taken += (u64::from(entries) * u64::from(bytes)).next_multiple_of(LINE);
-        Ring { queue, first, entries, bytes }
+        Ring { queue, home, first, entries, bytes }
     }
 }
 
@@ -110,8 +118,8 @@ mod tests {
     #[test]
     fn rings_lie_side_by_side() {
         let mut rings = Rings::default();
-        let first = rings.add(Queue::Receive, 5, 16);
-        let second = rings.add(Queue::Receive, 4, 128);
+        let first = rings.add(0, Queue::Receive, 5, 16);
+        let second = rings.add(0, Queue::Receive, 4, 128);
         assert_eq!(first.whole(3).lines().first, Place { allocation: u32::MAX - 1, offset: 48 });
         assert_eq!(second.whole(1).lines().first.offset, 2 * LINE + 128);
         assert_eq!((second.entry(1, 64).lines().count(), second.whole(1).lines().count()), (1, 2));

@@ -45,12 +45,13 @@ impl SimProvider<'_> {
     /// Writes a line or a doorbell at this thread's clock. It leaves the core in an event of its own.
     #[inline]
     fn write_by_mmio(&self, w: &mut World, device: DeviceId, doorbell: bool, last: bool, then: Packed) {
-        let World { env, hosts, threads, .. } = w;
+        let World { env, hosts, threads, devices, .. } = w;
         let host = &mut hosts[self.machine];
+        let hop = host.mmio_hop(self.core, devices[device].attached.socket);
         let core = &mut host.cores[self.core];
         let leaves = threads[self.thread].clock;
         core.drained = leaves + host.mmio_drain;
-        core.mmio.push_back(Mmio { leaves, doorbell, last, then });
+        core.mmio.push_back(Mmio { leaves, hop, doorbell, last, then });
         core.serialized = true;
         env.queue.push(leaves.max(env.now), Event::MmioOut { device, thread: self.thread });
     }

@@ -174,8 +174,9 @@ impl Provider for SimProvider<'_> {
             if cqe == 0 || cqe > max {
                 return invalid(format!("a CQ has 1 to {max} entries, not {cqe}"));
             }
-            let ring = host.add_ring(Queue::Completion, cqe, d.profile.nic.cqe);
-            Ok(d.cqs.push(Some(CqSlot::new(cqe, ring, host.is_written_at_once()))))
+            let ring = host.add_ring(self.core, Queue::Completion, cqe, d.profile.nic.cqe);
+            let hop = host.ring_hop(d.attached.socket, &ring);
+            Ok(d.cqs.push(Some(CqSlot::new(cqe, (ring, hop), host.is_written_at_once()))))
         })?;
         Ok(CqHandle(self.handle(self.device_of(device.0), cq)))
     }
@@ -197,7 +198,7 @@ impl Provider for SimProvider<'_> {
                 return invalid(format!("an SRQ holds 1 to {max_wr} RECVs of at most {max_sge} SGEs"));
             }
             let wqe_bytes = d.profile.generation.wqe().recv_bytes(attr.max_sge);
-            let ring = host.add_ring(Queue::Receive, attr.max_wr, wqe_bytes);
+            let ring = host.add_ring(self.core, Queue::Receive, attr.max_wr, wqe_bytes);
             let queue = RecvQueue::new(pd.0, attr.max_wr, attr.max_sge);
             Ok(d.recv_queues.push(RecvSlot::new(queue, ring, wqe_bytes, Maybe::NONE)))
         })?;
@@ -265,7 +266,7 @@ impl Provider for SimProvider<'_> {
                 }
                 None => {
                     let wqe_bytes = d.profile.generation.wqe().recv_bytes(cap.max_recv_sge);
-                    let ring = host.add_ring(Queue::Receive, cap.max_recv_wr, wqe_bytes);
+                    let ring = host.add_ring(self.core, Queue::Receive, cap.max_recv_wr, wqe_bytes);
                     let queue = RecvQueue::new(pd.0, cap.max_recv_wr, cap.max_recv_sge);
                     d.recv_queues.push(RecvSlot::new(queue, ring, wqe_bytes, Maybe::some(id)))
                 }
@@ -276,7 +277,7 @@ impl Provider for SimProvider<'_> {
                 qp.set_segment(d.profile.link.mtu as u16);
             }
             let entry = largest_wqe(d.profile.generation, attr);
-            let ring = host.add_ring(Queue::Send, cap.max_send_wr, entry);
+            let ring = host.add_ring(self.core, Queue::Send, cap.max_send_wr, entry);
             Ok(d.qps.push(QpSlot::new(qp, attr, send_cq, recv_cq, recv_queue, ring)))
         })?;
         Ok((QpHandle(self.handle(number, id)), FIRST_QPN + id.0))

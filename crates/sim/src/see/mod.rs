@@ -251,7 +251,7 @@ impl Tracer {
             self.drawing.slice(Place::Mmio(device.id), name, from, left, None);
         }
         if let (true, Event::Mmio { qp, count, .. }) = (mmio.last, mmio.then.event()) {
-            let at = device.pcie.mmio_arrives(left);
+            let at = device.pcie.mmio_arrives(left) + mmio.hop;
             self.announced(core, (device.id, qp), count.into(), mmio.leaves, at);
         }
     }

@@ -2,8 +2,8 @@
 //! that it has no work requests for.
 
 use super::{PD, Patience, Side, scribble};
-use crate::fabric::process::Process;
 use crate::device::MAX_WR;
+use crate::fabric::process::Process;
 use crate::memory::records::*;
 use crate::rings::recvs::{Slots, stride};
 use doorbell_abi::ibv_wc;

@@ -46,6 +46,10 @@ impl Cpu for Plain<'_> {
         Err(VerbsError::NoRoom("a partition that is being filled has no other memory".into()))
     }
 
+    fn alloc_near(&self, _: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+        self.alloc(len, page)
+    }
+
     fn load_u8(&self, _: Mem, offset: u64) -> u8 {
         self.get::<1>(offset)[0]
     }
