@@ -1,6 +1,8 @@
 //! Experiments: a folder for each paper, in it a file for each table or figure.
 
 pub(crate) mod atc16;
+#[cfg(test)]
+mod cluster21;
 mod conext13;
 pub(crate) mod rc_swarm;
 
