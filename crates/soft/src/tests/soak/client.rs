@@ -9,6 +9,7 @@ use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_verbs::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What a server tells of its memory: three kinds of it, private, in the arena, and System V.
 pub(super) const KINDS: usize = 3;
@@ -177,10 +178,11 @@ impl Client {
         let (way, server) = (link.way, link.server);
         let about = |what: &str| format!("client {id}, {way:?} to {server}: {op:?} {what}");
         if status != WcStatus::Success {
+            let held_up = status == WcStatus::RetryExcErr && is_held_up(self.process, link.dest, &op);
             let known = match link.way {
                 Way::Fault => status == WcStatus::RemAccessErr || self.suspects.contains(&link.server),
                 _ => {
-                    self.liars.contains(&link.server) || self.limited || {
+                    self.liars.contains(&link.server) || self.limited || held_up || {
                         use WcStatus::*;
                         self.suspects.contains(&link.server)
                             && matches!(status, RetryExcErr | RnrRetryExcErr | WrFlushErr)
@@ -208,6 +210,15 @@ impl Client {
         }
         watch.timed("destroy", || drop(self.ud));
     }
+}
+
+/// Whether an atomic waits for a lock whose holder is stopped: whatever point a process is caught at, another of its threads may
+/// have it, as the one that tries again what could not be done at once.
+fn is_held_up(process: &'static Process, dest: u32, op: &SendOp) -> bool {
+    let (SendOp::FetchAdd { remote, .. } | SendOp::CompareSwap { remote, .. }) = op else { return false };
+    let holder = process.look_at(dest, |segment| Some(segment.atomic_lock(remote.addr).holder.load(Relaxed)));
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", holder.unwrap_or(0))).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
 }
 
 impl Link {

@@ -48,7 +48,10 @@ impl Row {
         let is_its_own = self.closed;
         way == Way::Rc
             && !is_its_own
-            && matches!(self.point, Point::LockHeld | Point::AtomicRead | Point::BeforeForeign)
+            && matches!(
+                self.point,
+                Point::LockHeld | Point::AtomicRead | Point::BeforeForeign | Point::AfterForeign
+            )
     }
 }
 
