@@ -6,8 +6,9 @@ use crate::plan::Watch;
 use crate::programs::{Due, OfKind, ProgramError, Tally, ThreadResult, Worker};
 use crate::results::{Shown, ShownOfClass};
 use crate::steady::{Course, Ending, Stop, Wanted};
+use doorbell_nic::Profile;
 use doorbell_schema::Duration;
-use doorbell_sim::{Machine, Metrics, SimCluster, SimConfig, Slot};
+use doorbell_sim::{Machine, Metrics, SimCluster, SimConfig, Slot, devices};
 use doorbell_systems::site::SiteError;
 use doorbell_systems::{Measurement, SystemError};
 use doorbell_verbs::{Cluster, RunError, SocketError, Span, Task, Time, VerbsError};
@@ -148,7 +149,7 @@ impl Run {
 
 type WorkerTask = Task<Result<ThreadResult, ProgramError>>;
 
-/// Starts the threads of the workload; thread i of a machine has core i.
+/// Starts the threads of the workload.
 fn spawn<C: Cluster>(
     cluster: &mut C,
     profiles: &Profiles,
@@ -161,10 +162,13 @@ fn spawn<C: Cluster>(
         w.classes().into_iter().map(|class| (class.clone(), Arc::new(class.workload))).collect();
     let mut tasks = Vec::new();
     for machine in 0..w.machines {
+        let profile = profiles.of(w, machine);
+        let memory_near = w.memory_near(profile, machine);
         let counts = |own: &Resolved| own.counters.is_some() && topology::responds(own, machine);
         let counters = match w.counter_bytes() {
             Some(bytes) if classes.iter().any(|(_, own)| counts(own)) => {
-                Some(cluster.alloc(machine, bytes, w.page_size())?)
+                let near = memory_near.unwrap_or_else(|| w.core(profile, machine, 0));
+                Some(cluster.alloc_near(machine, near, bytes, w.page_size())?)
             }
             _ => None,
         };
@@ -179,16 +183,25 @@ fn spawn<C: Cluster>(
                     thread,
                     number: thread - threads.start,
                     threads: w.threads,
-                    own_work: profiles.of(w, machine).host.program,
+                    device: device_of(profile, w.core(profile, machine, thread)),
+                    memory_near,
+                    own_work: profile.host.program,
                     ports,
                     counters: counters.filter(|_| counts(workload)),
                     tally: tallies[class].clone(),
                 };
-                tasks.push((machine, thread, cluster.spawn(machine, thread, worker)));
+                let core = w.core(profile, machine, thread);
+                tasks.push((machine, thread, cluster.spawn(machine, core, worker)));
             }
         }
     }
     Ok(tasks)
+}
+
+/// The NIC that a thread on a core uses: that of its socket, where each has one.
+fn device_of(profile: &Profile, core: u32) -> u32 {
+    let adapters = profile.sockets.map_or(1, |sockets| sockets.adapters);
+    (core / profile.host.cores).min(adapters - 1)
 }
 
 /// What the threads measured; else what kept one from its end. That one gave up says more than that others,
@@ -206,14 +219,14 @@ fn collect(tasks: Vec<(u32, u32, WorkerTask)>) -> Result<Vec<(u32, ThreadResult)
     unfinished.map_or(Ok(results), Err)
 }
 
-/// The device of the machines of each group.
-fn slots(profiles: &Profiles) -> Vec<[Slot<'_>; 1]> {
-    profiles.all().map(|profile| [Slot { profile, socket: 0 }]).collect()
+/// The devices of the machines of each group.
+fn slots(profiles: &Profiles) -> Vec<Vec<Slot<'_>>> {
+    profiles.all().map(devices).collect()
 }
 
 /// The machines that the groups consist of.
-fn machines<'a>(slots: &'a [[Slot<'a>; 1]], w: &Resolved) -> Vec<Machine<'a>> {
-    let like = |devices: &'a [Slot<'a>; 1]| Machine { host: devices[0].profile, devices };
+fn machines<'a>(slots: &'a [Vec<Slot<'a>>], w: &Resolved) -> Vec<Machine<'a>> {
+    let like = |devices: &'a Vec<Slot<'a>>| Machine { host: devices[0].profile, devices };
     let groups = slots.iter().zip(w.groups());
     groups.flat_map(|(devices, group)| group.map(move |_| like(devices))).collect()
 }

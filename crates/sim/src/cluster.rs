@@ -206,7 +206,8 @@ impl Cluster for SimCluster {
     fn alloc_near(&mut self, machine: u32, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         let mut w = self.world.borrow_mut();
         let host = find(&mut w, machine).map_err(VerbsError::Invalid)?;
-        host.alloc_near(core, len, page)
+        // By a thread of that socket, which is gone.
+        host.alloc_near(core, CoreId(u8::try_from(core).unwrap_or(u8::MAX)), len, page)
     }
 
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output> {

@@ -18,6 +18,7 @@ fn two_sockets(adapters: u32) -> Profile {
     let sockets = Sockets {
         count: 2,
         adapters,
+        llc: 0,
         hop: Span::from_ns(HOP),
         pcie_hop: Span::from_ns(PCIE_HOP),
         unit_write: Span::from_ns(0),
@@ -149,6 +150,18 @@ fn a_responder_pays_for_lines_that_another_socket_holds() {
     let untouched = Placed { memory: FAR, fills: false, ..near };
     about(adds(READ, near, untouched), PCIE_HOP + HOP, "memory has it");
     about(adds(WRITE, near, Placed::at(FAR)), 0, "an ACK does not wait until a WRITE is in memory");
+}
+
+/// What fits into a cache is there from the beginning, where it was zeroed.
+#[test]
+fn memory_is_in_the_cache_of_who_allocated_it() {
+    let near = Placed::at(NEAR);
+    let sockets = Sockets { llc: 4096, ..two_sockets(1).sockets.expect("sockets") };
+    let cached = Profile { sockets: Some(sockets), ..profile("cx3") };
+    let untouched = |core, memory| Placed { core, memory, fills: false, device: 0 };
+    let adds = |responder| takes(&cached, READ, near, responder) - takes(&cached, READ, near, near);
+    about(adds(untouched(NEAR, FAR)), 0, "zeroed by a near core");
+    about(adds(untouched(FAR, NEAR)), PCIE_HOP, "zeroed by a far core");
 }
 
 /// The second NIC is at the second socket.

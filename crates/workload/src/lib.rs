@@ -10,6 +10,7 @@ mod classes;
 mod kinds;
 mod mix;
 mod older;
+mod placement;
 mod profiles;
 mod queues;
 mod resolve;

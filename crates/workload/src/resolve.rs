@@ -75,6 +75,10 @@ impl Workload {
             window_per_qp,
             max_rd_atomic: self.max_rd_atomic,
             ports: self.ports,
+            socket: self.socket,
+            memory_socket: self.memory_socket,
+            peer_socket: self.peer_socket,
+            peer_memory_socket: self.peer_memory_socket,
             batch,
             signal_every,
             cq_per_qp: self.cq_per_qp.filter(|own| *own),
@@ -106,6 +110,7 @@ impl Workload {
         resolved.check_ranges().map_err(WorkloadError::Invalid)?;
         self.check_combinations(&resolved)?;
         resolved.check_links(&taking)?;
+        resolved.check_placement(&taking)?;
         resolved.check_threads(&taking)?;
         resolved.check_counts()?;
         resolved.check_ports(&taking)?;

@@ -89,7 +89,7 @@ schema! {
     /// Machines, at least 2.
     machines: u32 = Field::count(2, 1024).shown("M").usual("8"),
     /// Threads of each machine, one per core.
-    threads: u32 = Field::count(1, ANY).shown("T").usual("all cores"),
+    threads: u32 = Field::count(1, ANY).shown("T").usual("all cores of a socket"),
     /// QPs of each thread that posts.
     qps: u32 = Field::count(1, ANY).shown("Q").usual("one per peer, on UD one"),
     /// Operations outstanding per thread, on all its QPs together.
@@ -104,6 +104,15 @@ schema! {
     max_rd_atomic: u32 | absent = Field::count(1, 255).shown("N").usual("as many as the NICs can"),
     /// Ports of each machine that its threads use; thread t uses port t mod so many.
     ports: u32 | absent = Field::count(1, ANY).shown("P").usual("as many as each machine has"),
+    /// Socket whose cores run the threads that post, from 0; the first NIC is at 0, and where each socket has one its threads
+    /// use that.
+    socket: u32 | absent = Field::count(0, 3).shown("S").usual("the first, and where there are more threads the next, too"),
+    /// Socket whose memory they have.
+    memory_socket: u32 | absent = Field::count(0, 3).shown("S").usual("each its own core's"),
+    /// Socket whose cores run the threads that are posted to.
+    peer_socket: u32 | absent = Field::count(0, 3).shown("S").usual("the first, and where there are more threads the next, too"),
+    /// Socket whose memory these have.
+    peer_memory_socket: u32 | absent = Field::count(0, 3).shown("S").usual("each its own core's"),
     /// Work requests per doorbell, at most the window.
     batch: u32 = Field::count(1, ANY).shown("B").usual("1"),
     /// Each so many-th operation of a QP is signalled.

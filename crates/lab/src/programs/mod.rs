@@ -80,6 +80,10 @@ pub struct Worker {
     pub number: u32,
     /// Threads of that machine.
     pub threads: u32,
+    /// The NIC that it uses.
+    pub device: u32,
+    /// A core at whose socket its memory is, where that is not its own.
+    pub memory_near: Option<u32>,
     /// What it does for each operation beside its verbs, in virtual time.
     pub own_work: Span,
     /// Ports that every machine has and uses; the thread uses the one of its number modulo these.

@@ -142,7 +142,7 @@ impl<'a, P: Provider> Session<'a, P> {
     /// Makes everything that takes no peer. QPs are in Init, so that RECVs can be posted.
     pub(super) fn open(worker: &'a Worker, provider: &'a P) -> Result<Session<'a, P>, ProgramError> {
         let w = &*worker.workload;
-        let context = Context::open(provider, 0)?;
+        let context = Context::open(provider, worker.device)?;
         let attr = context.query_device()?;
         let port = 1 + (worker.thread % worker.ports.clamp(1, attr.ports.into())) as u8;
         let pd = context.alloc_pd()?;
@@ -200,7 +200,11 @@ impl<'a, P: Provider> Session<'a, P> {
     }
 
     fn registered(&self, len: u64, access: AccessFlags) -> Result<Mr<P>, ProgramError> {
-        let mem = self.provider.alloc(len, self.w().page_size())?;
+        let page = self.w().page_size();
+        let mem = match self.worker.memory_near {
+            None => self.provider.alloc(len, page)?,
+            Some(core) => self.provider.alloc_near(core, len, page)?,
+        };
         Ok(self.pd.reg_mr(mem, access)?)
     }
 

@@ -43,7 +43,7 @@ pub struct ReceiveCost {
     pub inline: u64,
     /// The CQE of a signalled work request that an answer completes.
     pub requester_cqe: u64,
-    /// What a DMA write that leaves the NIC's socket takes more.
+    /// What a request takes more whose DMA write leaves the NIC's socket.
     pub crossing_write: u64,
     /// The same of a read.
     pub crossing_read: u64,

@@ -10,8 +10,13 @@ use std::path::PathBuf;
 use toml::Spanned;
 
 /// Hosts by the names of their processors, each with the profile that tells of it.
-const HOSTS: &[(&str, &str)] =
-    &[("opteron-8354", "cx"), ("e5-2450", "cx3"), ("e5-2683-v3", "cib"), ("e7520", "e7520-t4")];
+const HOSTS: &[(&str, &str)] = &[
+    ("opteron-8354", "cx"),
+    ("e5-2450", "cx3"),
+    ("e5-2640-v2", "cx3-dual"),
+    ("e5-2683-v3", "cib"),
+    ("e7520", "e7520-t4"),
+];
 
 /// What a file says of its host: parameters, or whose host it is.
 pub(super) enum Told {

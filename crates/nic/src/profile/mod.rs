@@ -109,6 +109,8 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("cib", include_str!("../../../../profiles/cib.toml")),
     ("e7520-t4", include_str!("../../../../profiles/e7520-t4.toml")),
     ("e7520-on-die", include_str!("../../../../profiles/e7520-on-die.toml")),
+    ("cx3-dual", include_str!("../../../../profiles/cx3-dual.toml")),
+    ("cx3-dual-split", include_str!("../../../../profiles/cx3-dual-split.toml")),
 ];
 
 impl Profile {

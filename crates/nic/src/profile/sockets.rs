@@ -13,11 +13,14 @@ section! {
         count: u32 = "count" Count 1..=4;
         /// NICs of a machine, the n-th at socket n.
         adapters: u32 = "adapters" Count 1..=4;
+        /// Bytes of the last-level cache of each: memory that takes no more is in that of the core which allocated it, as its
+        /// kernel has zeroed it there; of more nothing is in a cache before somebody reaches it.
+        llc: u64 = "llc_bytes" Bytes 0..=1073741824;
         /// What a core's load or store takes longer where another socket's memory, or a cache there, has the line.
         hop: Span = "hop_ns" Nanoseconds 0..=10000;
         /// What an MMIO, a DMA read or a DMA write takes longer to get to the other end where that is at another socket.
         pcie_hop: Span = "pcie_hop_ns" Nanoseconds 0..=100000;
-        /// How much longer a receiving unit takes for a DMA write to another socket.
+        /// How much longer a receiving unit takes for a request that makes a DMA write to another socket.
         unit_write: Span = "unit_write_ns" Nanoseconds 0..=100000;
         /// How much longer it takes for a DMA read from another socket.
         unit_read: Span = "unit_read_ns" Nanoseconds 0..=100000;

@@ -147,7 +147,7 @@ impl Ethernet {
         if self.buffers.is_empty() {
             let bytes = MORE_BUFFERS * self.buffer;
             let more = host
-                .alloc_near(0, bytes, PageSize::Small)
+                .alloc_near(0, CoreId(0), bytes, PageSize::Small)
                 .expect("an allocation of this size is never refused");
             self.buffers.extend((0..MORE_BUFFERS).rev().map(|i| more.addr(i * self.buffer)));
             // Room for each of them to be given back.

@@ -256,6 +256,7 @@ impl Device {
         actions: &[Action],
     ) -> (u64, bool) {
         let (mut busy, mut blocked) = (0, false);
+        let is_answer = env.flights[received].packet.is_answer();
         let mut rest = actions;
         while let [action, behind @ ..] = rest {
             rest = behind;
@@ -267,13 +268,16 @@ impl Device {
                 }
                 Action::Place { addr, payload_offset, len } => {
                     env.totals.placed_bytes += u64::from(len);
-                    busy += self.costs.receive.dma_write + self.crossing_write(host, addr, len.into());
+                    busy += self.costs.receive.dma_write;
+                    if !is_answer {
+                        busy += self.crossing_write(host, addr, len.into());
+                    }
                     let last = !rest.iter().any(|a| matches!(a, Action::Place { .. }));
                     self.place(host, env, received, addr, payload_offset, len, last);
                 }
                 Action::PlaceAtomic { addr, original } => {
                     env.totals.placed_bytes += ATOMIC_BYTES;
-                    busy += self.costs.receive.dma_write + self.crossing_write(host, addr, ATOMIC_BYTES);
+                    busy += self.costs.receive.dma_write;
                     self.translate(host, env, addr);
                     self.write_word(host, env, addr, original);
                 }
@@ -301,7 +305,7 @@ impl Device {
         (busy, blocked)
     }
 
-    /// What a receiving unit spends more on a DMA write to another socket.
+    /// What a receiving unit spends more on a request's DMA write to another socket.
     #[inline]
     fn crossing_write(&self, host: &Host, addr: u64, len: u64) -> u64 {
         if self.dma_hop(host, addr, len) > 0 { self.costs.receive.crossing_write } else { 0 }

@@ -132,7 +132,7 @@ mod tests {
         let costs = CpuCost::new(&profile.host, profile.hierarchy.as_ref());
         let window = Window { from: 0, to: u64::MAX };
         let mut host = Host::new(&profile, costs, DeviceId(0), std::iter::once(0), window);
-        let mem = host.alloc_near(0, LINES * LINE, PageSize::Huge).expect("memory");
+        let mem = host.alloc_near(0, CoreId(0), LINES * LINE, PageSize::Huge).expect("memory");
         (host, mem)
     }
 

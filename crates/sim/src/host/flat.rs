@@ -94,12 +94,24 @@ impl Known {
 struct Allocation {
     /// The socket that its memory is at.
     home: Socket,
+    /// The socket in whose last-level cache lines are that nobody has touched, as they were zeroed there.
+    zeroed_at: Option<Socket>,
     lines: Known,
     /// Where caches do not hold all of it.
     cached: Option<Cached>,
 }
 
 impl Allocation {
+    /// What is known of a line that somebody reaches.
+    #[inline]
+    fn reached(&mut self, line: usize, sets: &mut Sets) -> &mut Line {
+        let line = self.lines.get_mut(line);
+        if let Some(socket) = self.zeroed_at.filter(|_| !line.is_cached()) {
+            line.in_last_level(socket, sets);
+        }
+        line
+    }
+
     /// A line has come from DRAM: another may have to go.
     fn fetched(&mut self, line: usize, sets: &mut Sets) {
         if let Some(evicted) = self.cached.as_mut().and_then(|cached| cached.fetched(line as u32)) {
@@ -197,10 +209,11 @@ impl Flat {
         }
     }
 
-    /// The next allocation has `len` bytes at a socket.
-    pub(crate) fn allocated(&mut self, home: Socket, len: u64) {
+    /// The next allocation has `len` bytes at a socket, and was zeroed by a core of one.
+    pub(crate) fn allocated(&mut self, home: Socket, zeroed: Socket, len: u64) {
         let lines = Known::of(len.div_ceil(LINE) as usize);
-        self.allocations.push(Allocation { home, lines, cached: None });
+        let zeroed_at = (len <= self.sockets.llc).then_some(zeroed);
+        self.allocations.push(Allocation { home, zeroed_at, lines, cached: None });
     }
 
     pub(crate) fn limit_cached(&mut self, allocation: u32, bytes: u64) {
@@ -213,6 +226,7 @@ impl Flat {
             allocation.lines.get_mut(*line as usize).in_last_level(allocation.home, &mut self.sets);
         }
         allocation.cached = Some(Cached { lines, capacity, next: 0 });
+        allocation.zeroed_at = None;
     }
 
     fn line(&self, place: Place) -> Line {
@@ -337,9 +351,10 @@ impl Flat {
         if kind == Kind::Store {
             let Flat { allocations, sets, .. } = self;
             let Place { allocation, offset } = lines.first;
-            let Allocation { home, lines, .. } = &mut allocations[allocation as usize];
-            let line = lines.get_mut((offset / LINE) as usize);
-            line.in_last_level(line.written_at(socket, *home), sets);
+            let allocation = &mut allocations[allocation as usize];
+            let home = allocation.home;
+            let line = allocation.reached((offset / LINE) as usize, sets);
+            line.in_last_level(line.written_at(socket, home), sets);
             woken = std::mem::take(&mut line.watchers);
         }
         Access { done: at, woken }
@@ -351,8 +366,9 @@ impl Flat {
         if !self.sockets.are_several() {
             return 0;
         }
-        let home = self.allocations[lines.first.allocation as usize].home;
-        let elsewhere = |place| is_elsewhere(&self.line(place), device, home, false);
+        let Allocation { home, zeroed_at, .. } = self.allocations[lines.first.allocation as usize];
+        let begins = zeroed_at.unwrap_or(home);
+        let elsewhere = |place| is_elsewhere(&self.line(place), device, begins, false);
         if lines.places().any(elsewhere) { self.sockets.dma(home != device) } else { 0 }
     }
 
@@ -377,10 +393,11 @@ impl Flat {
         let Flat { times, allocations, sets, sockets, .. } = self;
         let allocation = &mut allocations[place.allocation as usize];
         let number = (place.offset / LINE) as usize;
-        let line = allocation.lines.get_mut(number);
+        let home = allocation.home;
+        let line = allocation.reached(number, sets);
         let begins = line.busy_until.max(at);
         let core = (core, sockets.of_core(core));
-        let hop = if is_elsewhere(line, core.1, allocation.home, store) { times.hop } else { 0 };
+        let hop = if is_elsewhere(line, core.1, home, store) { times.hop } else { 0 };
         let reach = if store { store_to(line, core, sets) } else { load_from(line, core, sets) };
         let cost = match reach {
             Reach::Own => return begins + times.l1_hit,
@@ -454,7 +471,7 @@ mod tests {
         let profile = Profile::named("cib").expect("a built-in profile");
         let costs = profile.host;
         let mut flat = Flat::new(&costs, Sockets::of(&profile), &CpuCost::new(&costs, None));
-        flat.allocated(0, 8 * LINE);
+        flat.allocated(0, 0, 8 * LINE);
         flat.limit_cached(0, 2 * LINE);
         let mut now = 0;
         let mut load = |line: u64| {
@@ -475,7 +492,7 @@ mod tests {
         let mut costs = profile.host;
         costs.fill_buffers = 2;
         let mut flat = Flat::new(&costs, Sockets::of(&profile), &CpuCost::new(&costs, None));
-        flat.allocated(0, 8 * LINE);
+        flat.allocated(0, 0, 8 * LINE);
         let mut now = 0;
         let mut prefetch = |line: u64| {
             let place = Place { allocation: 0, offset: line * LINE };

@@ -90,14 +90,20 @@ impl Host {
         }
     }
 
-    /// Allocates memory at the socket of a core.
-    pub(crate) fn alloc_near(&mut self, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
+    /// Allocates memory at the socket of a core, which a core zeroes.
+    pub(crate) fn alloc_near(
+        &mut self,
+        core: u32,
+        by: CoreId,
+        len: u64,
+        page: PageSize,
+    ) -> Result<Mem, VerbsError> {
         if core >= MAX_CORES {
             return Err(VerbsError::Invalid(format!("there is no core {core} to allocate memory near")));
         }
-        let home = self.sockets.of_core(CoreId(core as u8));
+        let [home, zeroed] = [CoreId(core as u8), by].map(|core| self.sockets.of_core(core));
         let mem = self.memory.alloc(len, page)?;
-        self.model.allocated(home, len, page);
+        self.model.allocated((home, zeroed), len, page);
         Ok(mem)
     }
 

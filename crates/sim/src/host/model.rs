@@ -33,9 +33,9 @@ impl Model {
         }
     }
 
-    pub(super) fn allocated(&mut self, home: Socket, len: u64, page: PageSize) {
+    pub(super) fn allocated(&mut self, (home, zeroed): (Socket, Socket), len: u64, page: PageSize) {
         match self {
-            Model::Flat(flat) => flat.allocated(home, len),
+            Model::Flat(flat) => flat.allocated(home, zeroed, len),
             Model::Hierarchy(hierarchy) => hierarchy.allocated(page),
         }
     }

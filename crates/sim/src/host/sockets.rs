@@ -20,16 +20,22 @@ pub(crate) struct Sockets {
     pub(super) hop: u64,
     /// What an MMIO or a DMA takes longer to another socket, in picoseconds.
     pcie_hop: u64,
+    /// Bytes of the last-level cache of each.
+    pub(super) llc: u64,
 }
 
 impl Sockets {
     pub(super) fn of(profile: &Profile) -> Sockets {
         let cores = profile.host.cores as u16;
         match &profile.sockets {
-            None => Sockets { count: 1, cores, hop: 0, pcie_hop: 0 },
-            Some(s) => {
-                Sockets { count: s.count as u8, cores, hop: s.hop.as_ps(), pcie_hop: s.pcie_hop.as_ps() }
-            }
+            None => Sockets { count: 1, cores, hop: 0, pcie_hop: 0, llc: 0 },
+            Some(s) => Sockets {
+                count: s.count as u8,
+                cores,
+                hop: s.hop.as_ps(),
+                pcie_hop: s.pcie_hop.as_ps(),
+                llc: s.llc,
+            },
         }
     }
 

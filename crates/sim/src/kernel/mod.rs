@@ -156,7 +156,7 @@ impl Kernel {
 
 fn new_buffer(host: &mut Host, bytes: u64) -> Circle {
     let mem = host
-        .alloc_near(0, bytes, PageSize::Small)
+        .alloc_near(0, CoreId(0), bytes, PageSize::Small)
         .expect("a profile's buffers are smaller than an allocation may be");
     Circle { addr: mem.addr(0), bytes }
 }

@@ -207,12 +207,12 @@ impl Cpu for SimProvider<'_> {
 
     fn alloc(&self, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         self.make_in_turn();
-        self.with(|w| w.hosts[self.machine].alloc_near(self.core.0.into(), len, page))
+        self.with(|w| w.hosts[self.machine].alloc_near(self.core.0.into(), self.core, len, page))
     }
 
     fn alloc_near(&self, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         self.make_in_turn();
-        self.with(|w| w.hosts[self.machine].alloc_near(core, len, page))
+        self.with(|w| w.hosts[self.machine].alloc_near(core, self.core, len, page))
     }
 
     fn load_u8(&self, mem: Mem, offset: u64) -> u8 {

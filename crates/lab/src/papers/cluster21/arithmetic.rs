@@ -50,7 +50,15 @@ fn two_sets_of_numbers() {
     let [w, r, own] = pairs.map(|(slow, fast)| (ns(slow), ns(fast)));
     told(&format!(
         "{:.0} against {:.0} ns, {:.0} against {:.0} ns, and {:.0} against {:.0} ns: {:.0}, {:.0} and {:.0} ns more",
-        w.0, w.1, r.0, r.1, own.0, own.1, w.0 - w.1, r.0 - r.1, own.0 - own.1
+        w.0,
+        w.1,
+        r.0,
+        r.1,
+        own.0,
+        own.1,
+        w.0 - w.1,
+        r.0 - r.1,
+        own.0 - own.1
     ));
     for cell in ["r1c4", "r2c4"] {
         let of = |what: &str| claim(&format!("tab3-{cell}-{what}"));
@@ -73,11 +81,17 @@ fn step(cell: &str, verb: &str) -> f64 {
 fn steps_of_table_3() {
     told(&format!(
         "the rows' steps are {:.2} and {:.2} us (core, core and memory), the columns' {:.2} and {:.2}",
-        step("r3c1", "write"), step("r4c1", "write"), step("r1c3", "write"), step("r1c4", "write")
+        step("r3c1", "write"),
+        step("r4c1", "write"),
+        step("r1c3", "write"),
+        step("r1c4", "write")
     ));
     told(&format!(
         "{:.2} and {:.2} us by rows, {:.2} and {:.2} by columns",
-        step("r3c1", "read"), step("r4c1", "read"), step("r1c3", "read"), step("r1c4", "read")
+        step("r3c1", "read"),
+        step("r4c1", "read"),
+        step("r1c3", "read"),
+        step("r1c4", "read")
     ));
     assert!((step("r3c1", "read") / 2.0 - step("r3c1", "write")).abs() < 0.005);
     for cell in ["r1c2", "r2c1"] {
@@ -89,7 +103,10 @@ fn steps_of_table_3() {
 fn rates_of_table_3() {
     let of = |cell: &str, verb: &str| ns(claim(&format!("tab3-{cell}-{verb}-tput")));
     let (read, far) = (of("r1c1", "read"), of("r1c4", "read"));
-    told(&format!("READs {read:.0} ns, with the responder's core on the other socket {:.0}", of("r1c3", "read")));
+    told(&format!(
+        "READs {read:.0} ns, with the responder's core on the other socket {:.0}",
+        of("r1c3", "read")
+    ));
     assert!((far - read - 159.0).abs() < 3.0);
     let (write, far) = (of("r1c1", "write"), of("r1c3", "write"));
     told(&format!("WRITEs {write:.0} and {far:.0}, {:.0} more", far - write));
@@ -131,7 +148,10 @@ fn gains_of_figure_4() {
         let sp = high * doorbell / low;
         (sp, sp * sgl_low / sgl_high)
     });
-    told(&format!("SP gains {:.1} or {:.1} times, and SGL {:.1} or {:.1}", gains[0].0, gains[1].0, gains[0].1, gains[1].1));
+    told(&format!(
+        "SP gains {:.1} or {:.1} times, and SGL {:.1} or {:.1}",
+        gains[0].0, gains[1].0, gains[0].1, gains[1].1
+    ));
     told(&format!("link carries {:.1} M/s", kilobytes()));
     told(&format!("at most {:.1} times over 7.06 M/s", 32.0 * kilobytes() / claim("tab3-r1c1-write-tput")));
 }
