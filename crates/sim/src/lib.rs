@@ -20,7 +20,7 @@ mod world;
 
 pub use cluster::SimCluster;
 pub use fabric::Layers;
-pub use host::Uncore;
+pub use host::{Uncore, memory_bytes};
 pub use metrics::{Accounts, CacheUse, Metrics, PcieUse, ResourceUse, SentAgain, TcpUse};
 pub use provider::SimProvider;
 pub use see::{Traced, Tracing};

@@ -8,6 +8,7 @@ use crate::systems::{self, SystemWorkload};
 use crate::{limits, programs, simulate};
 use doorbell_nic::{More, Profile, Resource};
 use doorbell_schema::Duration;
+use doorbell_sim::memory_bytes;
 use doorbell_systems::config::Timing;
 use doorbell_verbs::{QpType, UdDest};
 use doorbell_workload::{Class, Profiles, QueueLimits, Queues, Resolved, topology};
@@ -138,14 +139,12 @@ impl Run {
     pub(crate) fn cost(&self) -> f64 {
         match &self.work {
             Work::Verbs(w) => {
-                let us = microseconds(w.warmup, w.duration);
-                let rate = limits(&self.profiles, w).first().map_or(0.0, |least| least.mops);
                 let qps: f64 = w
                     .classes()
                     .iter()
                     .map(|c| f64::from(c.workload.threads) * f64::from(c.workload.qps))
                     .sum();
-                rate * us + SET_UP * f64::from(w.machines) * qps
+                self.operations(w) + SET_UP * f64::from(w.machines) * qps
             }
             Work::System(system) => {
                 let Timing { warmup, duration, .. } = system.timing();
@@ -158,11 +157,21 @@ impl Run {
     pub(crate) fn bytes(&self) -> u64 {
         match &self.work {
             Work::Verbs(w) => {
+                let operations = self.operations(w) as u64;
                 let groups = self.profiles.all().zip(w.groups());
-                groups.map(|(profile, machines)| machines.map(|m| bytes_of(w, profile, m)).sum::<u64>()).sum()
+                let of_group = |(profile, machines): (_, std::ops::Range<u32>)| {
+                    machines.map(|m| bytes_of(w, profile, m, operations)).sum::<u64>()
+                };
+                groups.map(of_group).sum()
             }
             Work::System(system) => system.server_bytes() + CLIENT * u64::from(system.clients().clients),
         }
+    }
+
+    /// How many operations are done in it at most, about.
+    fn operations(&self, w: &Resolved) -> f64 {
+        let rate = limits(&self.profiles, w).first().map_or(0.0, |least| least.mops);
+        rate * microseconds(w.warmup, w.duration)
     }
 
     /// Whether this machine has the memory for it.
@@ -210,17 +219,18 @@ fn microseconds(warmup: Option<Duration>, duration: Option<Duration>) -> f64 {
     us(warmup) + us(duration)
 }
 
-/// Bytes that a machine takes.
-fn bytes_of(w: &Resolved, profile: &Profile, machine: u32) -> u64 {
+/// Bytes that a machine takes in a run of so many operations.
+fn bytes_of(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u64 {
     let counts =
         |class: &Class| class.workload.counters.is_some() && topology::responds(&class.workload, machine);
     let counters = w.counter_bytes().filter(|_| w.classes().iter().any(counts)).unwrap_or(0);
     let classes = w.classes();
-    counters + classes.iter().map(|class| bytes_of_class(&class.workload, profile, machine)).sum::<u64>()
+    let of_class = |class: &Class| bytes_of_class(&class.workload, profile, machine, operations);
+    counters + classes.iter().map(of_class).sum::<u64>()
 }
 
 /// Bytes that the threads of a class take there.
-fn bytes_of_class(w: &Resolved, profile: &Profile, machine: u32) -> u64 {
+fn bytes_of_class(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u64 {
     let targets = topology::targets(w, machine).len() as u64;
     let threads = (0..w.threads).map(|thread| {
         let limits = QueueLimits { max_qp_wr: profile.nic.max_qp_wr, max_cqe: profile.nic.max_cqe };
@@ -232,7 +242,9 @@ fn bytes_of_class(w: &Resolved, profile: &Profile, machine: u32) -> u64 {
             + u64::from(cqs) * (CQ + queues.send_cqe * CQE)
             + u64::from(queues.qps) * (QP + work_requests * WORK_REQUEST)
             + dests * size_of::<UdDest>() as u64
-            + programs::buffer_bytes(w, machine, &queues)
+            + programs::buffers(w, machine, &queues)
+                .map(|len| memory_bytes(len, operations, w.longest().into()))
+                .sum::<u64>()
     });
     threads.sum::<u64>()
 }

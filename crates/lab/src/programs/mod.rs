@@ -15,7 +15,7 @@ pub(crate) use pacing::Due;
 use requester::Requester;
 use responder::Responder;
 use session::Session;
-pub(crate) use session::buffer_bytes;
+pub(crate) use session::buffers;
 use std::sync::Arc;
 pub(crate) use tally::OfKind;
 pub use tally::Tally;

@@ -109,15 +109,15 @@ fn recv_length(w: &Resolved) -> u32 {
     w.longest_send() + if ud(w) { GRH_BYTES } else { 0 }
 }
 
-/// Bytes of the buffers of a thread of `machine`.
-pub(crate) fn buffer_bytes(w: &Resolved, machine: u32, queues: &Queues) -> u64 {
+/// Bytes of each of the allocations of a thread of `machine`.
+pub(crate) fn buffers(w: &Resolved, machine: u32, queues: &Queues) -> impl Iterator<Item = u64> {
     let own = if topology::requests(w, machine) { Buffers::local(w).bytes() } else { 0 };
     let exposed = if topology::responds(w, machine) { Buffers::remote(w).bytes() } else { 0 };
     let recvs = match queues.recv_depth {
         0 => 0,
         depth => u64::from(queues.qps) * Buffers::received(w, depth).bytes(),
     };
-    own + exposed + recvs
+    [own, exposed, recvs].into_iter()
 }
 
 /// What peers read and write.

@@ -51,6 +51,8 @@ pub struct Costs {
     pub wire: WireCost,
     /// How long a lock is held beyond the PCIe read of its word.
     pub lock_hold: u64,
+    /// How long a unit stands still for a translation that it has to read.
+    pub translation_stall: u64,
     /// Bytes of a CQE.
     pub cqe: u32,
 }
@@ -66,6 +68,7 @@ impl Costs {
             receive: ReceiveCost::new(profile),
             wire: WireCost::new(&profile.link, profile.generation),
             lock_hold: profile.atomics.hold.as_ps(),
+            translation_stall: (profile.caches.translation_stall + profile.pcie.read_latency).as_ps(),
             cqe: profile.nic.cqe,
         }
     }

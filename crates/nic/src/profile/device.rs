@@ -212,6 +212,8 @@ section! {
         context_reads: u32 = "context_reads" Count 1..=256;
         /// Address translations.
         translation_entries: u32 = "translation_entries" Count 1..=16777216;
+        /// How long a unit stands still for a missing translation beyond the PCIe read.
+        translation_stall: Span = "translation_stall_ns" Nanoseconds 0..=100000;
         /// Bytes read over PCIe for a translation.
         translation: u32 = "translation_bytes" Bytes 1..=4096;
     }

@@ -90,6 +90,8 @@ pub(crate) enum Event {
     Unlock { device: DeviceId, lock: LockId },
     /// A processing unit for sending is done with a packet.
     TxPu { device: DeviceId, unit: UnitId, flight: FlightId },
+    /// A processing unit for sending, which stood still after a packet of a QP, goes on.
+    TxOn { device: DeviceId, unit: UnitId, qp: QpId },
     /// A port that had too much to send may take more.
     PortOut { device: DeviceId, port: u8 },
     /// A transport timer of a QP.
@@ -161,6 +163,7 @@ mod kind {
     pub(super) const TIMER: u8 = 13;
     pub(super) const READ_FETCHED: u8 = 14;
     pub(super) const TCP: u8 = 15;
+    pub(super) const TX_ON: u8 = 16;
     /// Where [`super::THREAD`] is set.
     pub(super) const MMIO_OUT: u8 = 32;
 }
@@ -209,6 +212,7 @@ impl Packed {
             Event::RxDone { device, unit, flight } => of(kind::RX_DONE, device, unit.0.into(), flight.0),
             Event::Unlock { device, lock } => of(kind::UNLOCK, device, lock.0, 0),
             Event::TxPu { device, unit, flight } => of(kind::TX_UNIT, device, unit.0.into(), flight.0),
+            Event::TxOn { device, unit, qp } => of(kind::TX_ON, device, unit.0.into(), qp.0),
             Event::PortOut { device, port } => of(kind::PORT_OUT, device, port.into(), 0),
             Event::Timer { device, qp } => of(kind::TIMER, device, qp.0, 0),
             Event::MmioOut { device, thread } => of(kind::MMIO_OUT, DeviceId(0), thread.0, device.0.into()),
@@ -243,6 +247,7 @@ impl Packed {
             kind::RX_DONE => Event::RxDone { device, unit, flight },
             kind::UNLOCK => Event::Unlock { device, lock: LockId(entity) },
             kind::TX_UNIT => Event::TxPu { device, unit, flight },
+            kind::TX_ON => Event::TxOn { device, unit, qp: QpId(rest) },
             kind::PORT_OUT => Event::PortOut { device, port },
             kind::TIMER => Event::Timer { device, qp },
             kind::TCP => Event::Tcp { device, step: Step::ALL[entity as usize], number: rest },
@@ -670,6 +675,7 @@ mod tests {
             Event::RxDone { device, unit, flight },
             Event::Unlock { device, lock: LockId(u32::MAX) },
             Event::TxPu { device, unit, flight },
+            Event::TxOn { device, unit, qp },
             Event::PortOut { device, port },
             Event::Timer { device, qp },
             Event::MmioOut { device, thread: ThreadId(u32::MAX) },

@@ -98,8 +98,8 @@ impl Device {
         lock.held = true;
         lock.since = env.now;
         let addr = env.flights[flight].atomic.expect(IS_ATOMIC).addr;
-        self.translate(host, env, addr);
-        self.start_read(env, DmaRead { bytes: 8, purpose: ReadPurpose::Atomic { flight } });
+        let (_, stall) = self.translate(host, env, addr, 8);
+        self.start_read(env, DmaRead::of(8, ReadPurpose::Atomic { flight }).late(stall));
     }
 
     /// The word of an atomic is in the NIC: it is changed, written and answered.
@@ -109,7 +109,7 @@ impl Device {
         let new = op.apply(original);
         // A compare-and-swap that fails has nothing to write.
         if !matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {
-            self.write_word(host, env, addr, new);
+            self.write_word(host, env, addr, new, 0);
         }
         env.after(self.costs.lock_hold, Event::Unlock { device: self.id, lock: self.lock_of(addr) });
         let f = &mut env.flights[flight];

@@ -32,7 +32,7 @@ impl Device {
         let slot = &mut self.qps[qp];
         slot.leaving += 1;
         let life = slot.life;
-        self.start_read(env, DmaRead { bytes, purpose: ReadPurpose::WqeAgain { qp, life, ended } });
+        self.start_read(env, DmaRead::of(bytes, ReadPurpose::WqeAgain { qp, life, ended }));
     }
 
     /// A packet that completes its work request has left, or its WQE was read again, in one of the lives of its QP.

@@ -133,18 +133,28 @@ impl Device {
         self.caches.context_read(env.now, self.costs.send.context_stall) - env.now
     }
 
-    /// Looks up the translation of an address, and reads it where it is missing; returns the place.
-    pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64) -> Place {
+    /// Looks up the translations of the pages that `len` bytes lie in, and reads those that are missing; returns the place, and
+    /// for how long the unit that needs them stands still.
+    #[inline]
+    pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64, len: u64) -> (Place, u64) {
         let place = host.memory.place(addr, 0).expect(ALLOCATED);
-        if !self.caches.translations.touch(host.memory.page(place), env.counts()) {
-            self.refetch(env, self.profile.caches.translation);
+        let last = Place { offset: place.offset + len.max(1) - 1, ..place };
+        let stalls =
+            (host.memory.page(place)..=host.memory.page(last)).map(|page| self.translation(env, page));
+        (place, stalls.sum())
+    }
+
+    fn translation(&mut self, env: &mut Env, page: u32) -> u64 {
+        if self.caches.translations.touch(page, env.counts()) {
+            return 0;
         }
-        place
+        self.refetch(env, self.profile.caches.translation);
+        self.costs.translation_stall
     }
 
     /// Reads again what fell out of a cache; only its traffic matters.
     pub(super) fn refetch(&mut self, env: &mut Env, bytes: u32) {
-        self.start_read(env, DmaRead { bytes, purpose: ReadPurpose::Refetch });
+        self.start_read(env, DmaRead::of(bytes, ReadPurpose::Refetch));
     }
 }
 

@@ -34,10 +34,21 @@ pub(crate) enum ReadPurpose {
 #[derive(Clone, Copy)]
 pub(crate) struct DmaRead {
     pub(crate) bytes: u32,
+    /// How much later it is there, in picoseconds, as its address had to be translated first.
+    late: u32,
     pub(crate) purpose: ReadPurpose,
 }
 
 impl DmaRead {
+    pub(super) const fn of(bytes: u32, purpose: ReadPurpose) -> DmaRead {
+        DmaRead { bytes, late: 0, purpose }
+    }
+
+    /// The same, so much later.
+    pub(super) fn late(self, late: u64) -> DmaRead {
+        DmaRead { late: u32::try_from(late).unwrap_or(u32::MAX), ..self }
+    }
+
     /// Where it begins, as far as that matters to completions: the entries of rings and the words of atomics cross no boundary.
     pub(crate) fn addr(&self) -> u64 {
         if let ReadPurpose::Payload { addr, .. } = self.purpose { addr } else { 0 }
@@ -55,7 +66,7 @@ pub(super) struct Dma {
 impl Default for Dma {
     fn default() -> Dma {
         Dma {
-            reads: Slab::new(DmaRead { bytes: 0, purpose: ReadPurpose::Refetch }),
+            reads: Slab::new(DmaRead::of(0, ReadPurpose::Refetch)),
             outstanding: 0,
             waiting: VecDeque::new(),
         }
@@ -101,7 +112,7 @@ impl Device {
 
     /// A read request is at memory: the data is taken now.
     pub(crate) fn read_at_host(&mut self, host: &mut Host, env: &mut Env, read: ReadId) {
-        let DmaRead { bytes, purpose } = self.dma.reads[read];
+        let DmaRead { bytes, late, purpose } = self.dma.reads[read];
         host.settle(env.now, &mut env.payloads);
         let (mut done, mut offset) = (env.now, 0);
         match purpose {
@@ -126,6 +137,7 @@ impl Device {
             _ if host.has_sockets() => done += self.ring_hop(host, purpose),
             _ => {}
         }
+        done += u64::from(late);
         if done > env.now {
             // Others' completions may go before.
             env.queue.push(done, Event::ReadFetched { device: self.id, read });
@@ -153,7 +165,7 @@ impl Device {
     /// The lines of a read have been fetched.
     #[cold]
     pub(crate) fn read_fetched(&mut self, env: &mut Env, read: ReadId) {
-        let DmaRead { bytes, purpose } = self.dma.reads[read];
+        let DmaRead { bytes, purpose, .. } = self.dma.reads[read];
         // Rings' entries begin where a line does.
         let addr = match purpose {
             ReadPurpose::Payload { addr, .. } => addr,
@@ -198,7 +210,8 @@ impl Device {
         }
     }
 
-    /// Starts a DMA write of part of a payload, whose buffer then belongs to the write.
+    /// Starts a DMA write of part of a payload, whose buffer then belongs to the write; returns for how long its unit stands
+    /// still before.
     pub(super) fn write_data(
         &mut self,
         host: &mut Host,
@@ -206,12 +219,13 @@ impl Device {
         addr: u64,
         (payload, payload_offset): (Payload, u32),
         len: u32,
-    ) {
-        self.translate(host, env, addr);
-        self.write_payload(host, env, addr, (payload, payload_offset), len);
+    ) -> u64 {
+        let (_, stall) = self.translate(host, env, addr, len.into());
+        self.write_payload(host, env, addr, (payload, payload_offset), len, stall);
+        stall
     }
 
-    /// The same of an address that needs no translation.
+    /// The same of an address that needs no translation, so much later.
     #[inline]
     pub(super) fn write_payload(
         &mut self,
@@ -220,8 +234,9 @@ impl Device {
         addr: u64,
         (payload, payload_offset): (Payload, u32),
         len: u32,
+        late: u64,
     ) {
-        let hop = self.dma_hop(host, addr, u64::from(len));
+        let hop = late + self.dma_hop(host, addr, u64::from(len));
         let (first, last) = self.pcie.write(env.now, (addr % LINE, u64::from(len)), hop, env.window);
         let lines = lines_touched(addr % LINE, u64::from(len)).max(1);
         let (first, per_line) = match lines {
@@ -232,9 +247,9 @@ impl Device {
         self.send_write(host, env, Write::new(first, per_line, addr, data, len));
     }
 
-    /// Starts a DMA write of a word.
-    pub(super) fn write_word(&mut self, host: &mut Host, env: &mut Env, addr: u64, value: u64) {
-        let hop = self.dma_hop(host, addr, 8);
+    /// Starts a DMA write of a word, so much later.
+    pub(super) fn write_word(&mut self, host: &mut Host, env: &mut Env, addr: u64, value: u64, late: u64) {
+        let hop = late + self.dma_hop(host, addr, 8);
         let (_, last) = self.pcie.write(env.now, (addr % LINE, 8), hop, env.window);
         self.send_write(host, env, Write::new(last, 0, addr, Data::Word(value), 8));
     }

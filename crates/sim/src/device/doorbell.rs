@@ -42,7 +42,7 @@ impl Device {
             let slots = announced.map(|number| slot.wqes.posted(number).expect(POSTED));
             let bytes = slots.map(|s| wqe::pad(slot.wqes.bytes(s))).sum();
             let purpose = ReadPurpose::SendWqes { qp, life, first, count: group as u16 };
-            self.start_read(env, DmaRead { bytes, purpose });
+            self.start_read(env, DmaRead::of(bytes, purpose));
         }
     }
 
@@ -114,7 +114,7 @@ impl Device {
             let part = left.min(per_read);
             left -= part;
             let purpose = ReadPurpose::RecvWqes { recv_queue, count: part as u16 };
-            self.start_read(env, DmaRead { bytes: part * wqe, purpose });
+            self.start_read(env, DmaRead::of(part * wqe, purpose));
         }
     }
 

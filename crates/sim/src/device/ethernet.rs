@@ -198,7 +198,7 @@ impl Device {
     /// A doorbell for a segment is at the NIC, which reads its descriptor.
     pub(crate) fn segment_posted(&mut self, env: &mut Env) {
         let bytes = self.ethernet().descriptor_out;
-        self.start_read(env, DmaRead { bytes, purpose: ReadPurpose::Segment });
+        self.start_read(env, DmaRead::of(bytes, ReadPurpose::Segment));
     }
 
     /// The NIC reads a descriptor where the driver has written it; returns when it has it.
@@ -258,7 +258,7 @@ impl Device {
             let part = until_end.min(u64::from(segment.len - done)) as u32;
             env.flights[flight].reads += 1;
             let purpose = ReadPurpose::Payload { flight, addr, into: FRAME_HEADERS + done };
-            self.start_read(env, DmaRead { bytes: part, purpose });
+            self.start_read(env, DmaRead::of(part, purpose));
             done += part;
         }
         if segment.len == 0 {
@@ -317,7 +317,7 @@ impl Device {
         let descriptor = ethernet.descriptor_in;
         let buffer = ethernet.take_buffer(host);
         ethernet.arriving.push_back(Received { segment, buffer, from });
-        self.write_payload(host, env, buffer + FRAME_AT, (payload, 0), bytes);
+        self.write_payload(host, env, buffer + FRAME_AT, (payload, 0), bytes, 0);
         let (_, visible) = self.pcie.write(env.now, (0, descriptor.into()), 0, env.window);
         env.queue.push(visible, tcp(self.id, Step::FrameVisible));
         env.fabric.make_room(into, link_bytes);
@@ -338,7 +338,7 @@ impl Device {
     pub(crate) fn refill(&mut self, env: &mut Env, buffers: u32) {
         self.pcie.doorbell(env.now, env.window);
         let bytes = buffers * size_of::<u64>() as u32;
-        self.start_read(env, DmaRead { bytes, purpose: ReadPurpose::Refetch });
+        self.start_read(env, DmaRead::of(bytes, ReadPurpose::Refetch));
     }
 
     /// When an interrupt that the NIC raises now is at a core: behind all that it has written.

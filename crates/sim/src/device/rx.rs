@@ -273,13 +273,14 @@ impl Device {
                         busy += self.crossing_write(host, addr, len.into());
                     }
                     let last = !rest.iter().any(|a| matches!(a, Action::Place { .. }));
-                    self.place(host, env, received, addr, payload_offset, len, last);
+                    busy += self.place(host, env, received, addr, payload_offset, len, last);
                 }
                 Action::PlaceAtomic { addr, original } => {
                     env.totals.placed_bytes += ATOMIC_BYTES;
                     busy += self.costs.receive.dma_write;
-                    self.translate(host, env, addr);
-                    self.write_word(host, env, addr, original);
+                    let (_, stall) = self.translate(host, env, addr, ATOMIC_BYTES);
+                    busy += stall;
+                    self.write_word(host, env, addr, original, stall);
                 }
                 Action::Complete { queue: Queue::Recv, wc, .. } => {
                     env.totals.received += u64::from(wc.status == WcStatus::Success);
@@ -287,12 +288,16 @@ impl Device {
                     let wc = Wc { slid: sender_lid(env, received), ..wc };
                     self.complete_recv(env, qp, wc, inline);
                 }
-                Action::Respond(answer) => blocked |= self.respond(host, env, qp, received, answer),
+                Action::Respond(answer) => {
+                    let (waits, stall) = self.respond(host, env, qp, received, answer);
+                    blocked |= waits;
+                    busy += stall;
+                }
                 Action::RespondRead(stream) => {
                     // Each packet of the answer takes a DMA read.
                     for answer in stream {
                         busy += self.costs.receive.dma_read + self.crossing_read(host, &answer);
-                        self.respond(host, env, qp, received, answer);
+                        busy += self.respond(host, env, qp, received, answer).1;
                     }
                 }
                 Action::Complete { queue: Queue::Send, signaled, .. } => {
@@ -362,7 +367,8 @@ impl Device {
         self.write_cqe(env, cq, Cqe { wc, qp, life, wqe: Maybe::NONE, inline });
     }
 
-    /// Writes part of the received payload to memory; `last` where no other part follows.
+    /// Writes part of the received payload to memory; `last` where no other part follows. Returns for how long its unit stands
+    /// still before.
     #[allow(clippy::too_many_arguments)]
     fn place(
         &mut self,
@@ -373,7 +379,7 @@ impl Device {
         offset: u32,
         len: u32,
         last: bool,
-    ) {
+    ) -> u64 {
         let payload = env.flights[received].payload;
         let part = if last {
             env.flights[received].payload = Payload::EMPTY;
@@ -383,7 +389,7 @@ impl Device {
             env.payloads.copy(copy, payload, offset, len);
             (copy, 0)
         };
-        self.write_data(host, env, addr, part, len);
+        self.write_data(host, env, addr, part, len)
     }
 
     /// Payload that travels in the CQE, for which no TLP of its own is sent. The driver copies it when
@@ -403,7 +409,8 @@ impl Device {
         self.send_write(host, env, Write::new(visible, 0, addr, Data::Payload(copy, 0), len));
     }
 
-    /// Makes the packet of an answer. Returns whether the receiving unit must stand still for it.
+    /// Makes the packet of an answer. Returns whether the receiving unit must stand still until it is there, and for how long it
+    /// does before.
     #[inline]
     fn respond(
         &mut self,
@@ -412,7 +419,7 @@ impl Device {
         qp: QpId,
         received: FlightId,
         answer: TxPacket,
-    ) -> bool {
+    ) -> (bool, u64) {
         let Flight { out, into, rx_unit: unit, .. } = env.flights[received];
         let TxPacket { packet, source } = answer;
         let by = into.expect(CAME_IN);
@@ -423,18 +430,17 @@ impl Device {
         match source {
             Source::Memory { addr, len } => {
                 env.flights[flight].payload = env.payloads.take(len);
-                self.read_payload(host, env, flight, addr, len, 0);
-                false
+                (false, self.read_payload(host, env, flight, addr, len, 0))
             }
             Source::Atomic { addr, op, resource } => {
                 let life = self.qps[qp].life;
                 env.flights[flight].atomic = Some(PendingAtomic { addr, op, resource, life, original: 0 });
-                self.lock(host, env, flight, addr, unit)
+                (self.lock(host, env, flight, addr, unit), 0)
             }
             Source::None | Source::Wqe { .. } => {
                 env.flights[flight].ready = true;
                 self.answers_ready(env, qp);
-                false
+                (false, 0)
             }
         }
     }

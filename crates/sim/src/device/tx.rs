@@ -128,18 +128,31 @@ impl Device {
     pub(crate) fn tx_done(&mut self, host: &Host, env: &mut Env, unit: UnitId, flight: FlightId) {
         let Flight { packet, qp, .. } = &env.flights[flight];
         let qp = *qp;
-        let left = if packet.is_answer() {
-            self.depart(env, flight, Maybe::some(unit))
+        let (left, stall) = if packet.is_answer() {
+            (self.depart(env, flight, Maybe::some(unit)), 0)
         } else {
             self.request_made(host, env, flight, unit)
         };
-        if left {
-            self.tx_goes_on(env, unit, qp);
+        match (left, stall) {
+            (true, 0) => self.tx_goes_on(env, unit, qp),
+            (true, _) => self.tx_stands_still(env, unit, qp, stall),
+            (false, _) => {}
         }
     }
 
+    /// A sending unit goes on only when the translations are there that the packet needs which it has made.
+    fn tx_stands_still(&mut self, env: &mut Env, unit: UnitId, qp: QpId, stall: u64) {
+        let end = env.now + stall;
+        let busy = env.window.overlap(env.now, end);
+        self.qps[qp].tx_busy += busy;
+        let state = &mut self.sending.units[unit];
+        state.until = end;
+        state.busy += busy;
+        env.queue.push(end, Event::TxOn { device: self.id, unit, qp });
+    }
+
     /// A sending unit has handed the packet of a QP on.
-    fn tx_goes_on(&mut self, env: &mut Env, unit: UnitId, qp: QpId) {
+    pub(crate) fn tx_goes_on(&mut self, env: &mut Env, unit: UnitId, qp: QpId) {
         let burst = &mut self.sending.units[unit].burst;
         *burst += 1;
         let is_over = *burst >= self.profile.tx.burst;
@@ -280,20 +293,22 @@ impl Device {
         (out, ah.map_or(Maybe::NONE, |ah| fabric.reached(out, ah.dlid)))
     }
 
-    /// A request is made and needs its payload; false where its sending unit must wait with it.
-    fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> bool {
+    /// A request is made and needs its payload; false where its sending unit must wait with it. Also for how long the unit stands
+    /// still otherwise.
+    fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> (bool, u64) {
         let Flight { qp, gather, .. } = env.flights[flight];
         let slot = &mut self.qps[qp];
         let Gather { wqe, offset, len, entered } = gather;
         // Its QP was destroyed or reset, or the message was acknowledged while it was sent again.
         if !slot.alive || slot.wqe(wqe).entered != entered {
             env.drop_flight(flight);
-            return true;
+            return (true, 0);
         }
+        let mut stall = 0;
         if len > 0 {
             let inline = slot.wqe(wqe).inline;
             if inline == Payload::EMPTY {
-                self.gather(host, env, flight, gather);
+                stall = self.gather(host, env, flight, gather);
             } else if env.flights[flight].completion.is_some() && offset == 0 {
                 // The only packet is sent once and for all: the bytes need not be kept.
                 slot.wqe(wqe).inline = Payload::EMPTY;
@@ -309,19 +324,19 @@ impl Device {
         if waits || !slot.requests.is_empty() {
             slot.requests.push(flight, &mut env.flights);
             env.flights[flight].ready = !waits;
-            true
+            (true, stall)
         } else {
-            self.depart(env, flight, Maybe::some(unit))
+            (self.depart(env, flight, Maybe::some(unit)), stall)
         }
     }
 
-    /// Reads what a packet carries of a message from the buffers of its work request.
-    fn gather(&mut self, host: &Host, env: &mut Env, flight: FlightId, gather: Gather) {
+    /// Reads what a packet carries of a message from the buffers of its work request; returns for how long the unit stands still.
+    fn gather(&mut self, host: &Host, env: &mut Env, flight: FlightId, gather: Gather) -> u64 {
         let Gather { wqe, offset, len, .. } = gather;
         let qp = env.flights[flight].qp;
         env.flights[flight].payload = env.payloads.take(len);
         let (mut skip, mut into) = (offset, 0);
-        let mut sge = 0;
+        let (mut sge, mut stall) = (0, 0);
         while into < len {
             let s = self.qps[qp].qp.send_wqe(wqe.0).sges[sge];
             sge += 1;
@@ -332,12 +347,13 @@ impl Device {
             let part = (s.length - skip).min(len - into);
             let addr = s.addr + u64::from(skip);
             skip = 0;
-            self.read_payload(host, env, flight, addr, part, into);
+            stall += self.read_payload(host, env, flight, addr, part, into);
             into += part;
         }
+        stall
     }
 
-    /// Starts the DMA read of part of a packet's payload.
+    /// Starts the DMA read of part of a packet's payload; returns for how long the unit stands still before.
     pub(super) fn read_payload(
         &mut self,
         host: &Host,
@@ -346,11 +362,13 @@ impl Device {
         addr: u64,
         len: u32,
         into: u32,
-    ) {
-        let place = self.translate(host, env, addr);
+    ) -> u64 {
+        let (place, stall) = self.translate(host, env, addr, len.into());
         host.memory.fetch(place);
         env.flights[flight].reads += 1;
-        self.start_read(env, DmaRead { bytes: len, purpose: ReadPurpose::Payload { flight, addr, into } });
+        let read = DmaRead::of(len, ReadPurpose::Payload { flight, addr, into });
+        self.start_read(env, read.late(stall));
+        stall
     }
 
     /// One of the DMA reads of a packet is done.

@@ -22,6 +22,17 @@ pub(super) enum Block {
     Touched(Touched<u8, PART>),
 }
 
+/// Bytes that a block of `len` takes at most, with what is known of its lines, after so many accesses of so many bytes.
+pub(super) fn bytes(len: u64, accesses: u64, each: u64) -> u64 {
+    let with_lines = |bytes: u64| bytes + bytes / 4;
+    if len <= LARGEST as u64 {
+        return with_lines(len);
+    }
+    let numbers = 2 * 4 * len / PART as u64;
+    let parts = accesses.saturating_mul(each.div_ceil(PART as u64) + 1);
+    numbers + with_lines(len.min(parts.saturating_mul(PART as u64)))
+}
+
 impl Block {
     pub(super) fn zeroed(len: usize) -> Block {
         if len > LARGEST {
@@ -131,6 +142,14 @@ mod tests {
             assert!(block.whole().iter().all(|byte| *byte == 0));
             block.whole().fill(7);
         }
+    }
+
+    #[test]
+    fn a_large_block_takes_what_is_touched() {
+        let large = LARGEST as u64 + 1;
+        assert_eq!(bytes(1000, 0, 0), 1250, "a small one is there from the beginning");
+        assert_eq!(bytes(large, 1000, 32), 8 * large / 256 + 2 * 1000 * 320);
+        assert_eq!(bytes(large, u64::MAX, 32), 8 * large / 256 + large + large / 4, "all of it");
     }
 
     fn both() -> [Block; 2] {

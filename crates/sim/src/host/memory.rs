@@ -1,6 +1,6 @@
 //! A machine's memory: allocations, their addresses, and their bytes.
 
-use super::block::Block;
+use super::block::{self, Block};
 use crate::core::fetch::fetch_lines;
 use doorbell_verbs::{Mem, PageSize, VerbsError};
 
@@ -32,6 +32,11 @@ pub(crate) struct Place {
 pub(crate) struct Memory {
     allocations: Vec<Allocation>,
     pages: u32,
+}
+
+/// Bytes that an allocation of `len` takes of our own memory at most, after so many accesses at random places of so many bytes.
+pub fn memory_bytes(len: u64, accesses: u64, each: u64) -> u64 {
+    block::bytes(len, accesses, each)
 }
 
 /// Number of cache lines that `len` bytes from `offset` touch.

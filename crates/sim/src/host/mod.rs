@@ -19,6 +19,7 @@ pub(crate) use cores::{Core, MAX_CORES, Mmio};
 pub use hierarchy::Uncore;
 pub(crate) use incoming::{Data, Write};
 pub(crate) use lines::{CoreSet, Cores};
+pub use memory::memory_bytes;
 pub(crate) use memory::{LINE, Memory, Place, lines_touched};
 pub(crate) use rings::{Queue, Ring};
 pub(crate) use sockets::Socket;

@@ -166,6 +166,7 @@ impl World {
                 let device = &mut devices[device];
                 device.tx_done(&hosts[device.machine], env, unit, flight);
             }
+            Event::TxOn { device, unit, qp } => devices[device].tx_goes_on(env, unit, qp),
             Event::PortOut { device, port } => {
                 let device = &mut devices[device];
                 device.drain_port(env, device.port(port), false);
