@@ -124,8 +124,9 @@ impl PcieLink {
             self.traffic.lines_written += lines;
         }
         // None overtakes another.
-        self.last_visible = self.last_visible.max(end + self.costs.write_latency + hop);
+        let before = self.last_visible;
+        self.last_visible = before.max(end + self.costs.write_latency + hop);
         let rest = if lines <= 1 { 0 } else { time * (lines - 1) / lines };
-        (self.last_visible - rest, self.last_visible)
+        (before.max(self.last_visible - rest), self.last_visible)
     }
 }
