@@ -268,7 +268,7 @@ pub(crate) struct ProfilesArgs {
 #[derive(clap::Args)]
 pub(crate) struct ReproduceArgs {
     /// A paper (atc16), a table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA), the id
-    /// of a claim, or other measurements on a paper's clusters (rc-swarm); all papers if none is given
+    /// of a claim, or other measurements on a paper's clusters (rc-swarm, cluster21-reads); all papers if none is given
     pub(crate) selector: Vec<String>,
     /// Refused, with why
     #[arg(long, hide = true, value_name = "NAME=NUMBER")]

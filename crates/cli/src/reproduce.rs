@@ -117,18 +117,18 @@ fn text(report: &Report, experiments: &[&Experiment]) -> String {
             text += "\n";
         }
     }
-    if let Some(measured) = &report.measured {
+    for measured in &report.measured {
         text += &measured_text(measured);
-        if report.claims.is_empty() {
-            return text + &times(report) + &report.stored.as_ref().map_or(String::new(), cache::told);
-        }
+    }
+    if report.claims.is_empty() && !report.measured.is_empty() {
+        return text + &times(report) + &report.stored.as_ref().map_or(String::new(), cache::told);
     }
     text + &summary(report)
 }
 
 /// What is no claim, and says so.
 fn measured_text(of: &MeasuredReport) -> String {
-    let mut text = String::from("rc-swarm: measurements that are no claims\n");
+    let mut text = format!("{}: measurements that are no claims\n", of.set);
     text += &table::prose(&[("", Align::Left)], vec![vec![of.about.clone()]]);
     let header = [
         ("measurement", Align::Left),

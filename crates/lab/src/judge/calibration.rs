@@ -2,7 +2,7 @@
 
 use crate::judge::claims::{self, Claim, Qualifier, Value};
 use crate::judge::measurements::{self, Measurement, Role};
-use crate::papers::{self, Check, Ctx, Experiment, Found, atc16, rc_swarm};
+use crate::papers::{self, Check, Ctx, Experiment, Found, atc16, measured};
 use crate::plan::NotYet;
 use crate::simulate::SimulateError;
 use doorbell_nic::{Basis, Parameter, Profile};
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// Relative standard error that a measurement of verbs is given: of how it was taken, and of the model.
 pub const ERROR_OF_VERBS: f64 = 0.03;
 
-/// That of one of `papers/rc-swarm.toml`: its programs are known, but not all of their settings.
+/// That of a measurement that no paper prints: its programs are known, but not all of their settings.
 pub const ERROR_OF_RUNS: f64 = 0.05;
 
 /// That of a system: much of what its program does is not stated.
@@ -175,7 +175,7 @@ fn observed(ctx: &Ctx<'_>, profile: &Profile, data: &[Datum]) -> Result<Vec<f64>
 fn alone(ctx: &Ctx<'_>, profile: &Profile, datum: &Datum) -> Option<Result<f64, NotYet>> {
     match datum.source {
         Source::Claim => atc16::number(ctx, &datum.id, &profile.name),
-        Source::Run(m) => match rc_swarm::found(ctx, m) {
+        Source::Run(m) => match measured::found(ctx, m) {
             Ok(found) => found.map(|(mops, _)| Ok(mops)),
             Err(not_yet) => Some(Err(not_yet)),
         },

@@ -1,4 +1,5 @@
-//! Measurements that no paper prints (`papers/rc-swarm.toml`): which of them may set parameters, and which are for checking.
+//! Measurements that no paper prints (`papers/rc-swarm.toml`, `papers/cluster21-reads.toml`): which of them may set parameters, and
+//! which are for checking.
 
 use crate::judge::accuracy::{self, Accuracy};
 use crate::judge::claims;
@@ -58,6 +59,8 @@ pub(crate) enum What {
     /// A run of rc-swarm.
     #[serde(rename_all = "kebab-case")]
     AllToAll(AllToAll),
+    /// READs of one QP.
+    OneQp(OneQp),
     /// A run of ws-sequencer.
     Sequencer {
         /// Which.
@@ -85,6 +88,14 @@ pub(crate) struct AllToAll {
     pub(crate) size: u32,
     /// Operations that a thread has outstanding.
     pub(crate) window: u32,
+}
+
+/// READs of one QP, as perftest's `ib_read_bw` posts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OneQp {
+    /// Bytes of each.
+    pub(crate) size: u32,
 }
 
 /// A measurement that is no claim.
@@ -116,41 +127,60 @@ struct Systems {
     calibration: BTreeSet<String>,
 }
 
+/// What is in all files.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     measurement: Vec<Measurement>,
-    systems: Systems,
+    systems: Option<Systems>,
 }
 
-/// What the file says, with what each measurement is for.
-struct Measurements {
+/// A set of measurements, with what each is for.
+struct Set {
+    /// Its name, after which its file is named.
+    name: &'static str,
+    /// What a report says of them first.
+    about: &'static str,
     all: Vec<(Measurement, Role)>,
+}
+
+/// What the files say.
+struct Measurements {
+    sets: Vec<Set>,
     systems: Systems,
 }
 
 impl Measurements {
     fn read() -> Result<Measurements, String> {
-        let file: File =
+        let swarm: File =
             claims::read("papers/rc-swarm.toml", include_str!("../../../../papers/rc-swarm.toml"))?;
-        let calibration = file.systems.calibration.len();
+        let reads: File = claims::read(
+            "papers/cluster21-reads.toml",
+            include_str!("../../../../papers/cluster21-reads.toml"),
+        )?;
+        let systems = swarm.systems.ok_or("papers/rc-swarm.toml: systems is missing")?;
+        let calibration = systems.calibration.len();
         if calibration > MOST_OF_SYSTEMS {
             return Err(format!(
                 "papers/rc-swarm.toml: calibration names {calibration} numbers of systems, but at most {MOST_OF_SYSTEMS} may become calibration data"
             ));
         }
-        let usable = usable(&file.measurement);
-        let role = |m: &Measurement| match &m.exempt {
+        let usable = usable(&swarm.measurement);
+        let of_swarm = |m: &Measurement| match &m.exempt {
             Some(_) => Role::Exempt,
-            None if m.earlier.is_some() => Role::Usable,
-            None if usable.contains(&m.id) => Role::Usable,
+            None if m.earlier.is_some() || usable.contains(&m.id) => Role::Usable,
             None => Role::Checking,
         };
-        let with_role = |m: Measurement| {
-            let role = role(&m);
-            (m, role)
+        let set = |name, about, all: Vec<Measurement>, role: &dyn Fn(&Measurement) -> Role| Set {
+            name,
+            about,
+            all: all.into_iter().map(|m| (m.clone(), role(&m))).collect(),
         };
-        Ok(Measurements { all: file.measurement.into_iter().map(with_role).collect(), systems: file.systems })
+        let sets = vec![
+            set("rc-swarm", ABOUT, swarm.measurement, &of_swarm),
+            set("cluster21-reads", ABOUT_READS, reads.measurement, &|_| Role::Usable),
+        ];
+        Ok(Measurements { sets, systems })
     }
 }
 
@@ -170,17 +200,27 @@ fn measurements() -> &'static Measurements {
     MEASUREMENTS.as_ref().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Whether the file that the program was built with can be read.
+/// Whether the files that the program was built with can be read.
 ///
 /// # Errors
-/// If it is malformed: one sentence, with the line.
+/// If one is malformed: one sentence, with the line.
 pub(crate) fn check() -> Result<(), String> {
     MEASUREMENTS.as_ref().map(|_| ()).map_err(String::clone)
 }
 
-/// All of them, in the order of the file, with what they are for.
+/// All of them, in the order of the files, with what they are for.
 pub(crate) fn all() -> impl Iterator<Item = (&'static Measurement, Role)> {
-    measurements().all.iter().map(|(measurement, role)| (measurement, *role))
+    measurements().sets.iter().flat_map(|set| &set.all).map(|(measurement, role)| (measurement, *role))
+}
+
+/// Those of a set.
+pub(crate) fn of_set(name: &str) -> impl Iterator<Item = (&'static Measurement, Role)> {
+    set(name).all.iter().map(|(measurement, role)| (measurement, *role))
+}
+
+fn set(name: &str) -> &'static Set {
+    let found = measurements().sets.iter().find(|set| set.name == name);
+    found.unwrap_or_else(|| panic!("there is no set of measurements {name}"))
 }
 
 /// Ids of the claims about systems that were predicted before these measurements were handed out and still are.
@@ -189,7 +229,12 @@ pub(crate) fn predicted_of_systems() -> impl Iterator<Item = &'static str> {
     predicted.difference(calibration).map(String::as_str)
 }
 
-/// What a report says of them first.
+/// What a report says of CLUSTER'21's run first.
+const ABOUT_READS: &str = "A run of READs by the first author of CLUSTER'21 that no paper prints. None is a claim, and what is found for them is no \
+                           prediction: they were in view. At most three parameters are set from them; other sizes of the same \
+                           run are kept for a check.";
+
+/// What a report says of rc-swarm's first.
 const ABOUT: &str = "Measurements by the authors of ATC'16 that no paper prints. None is a claim, and what is found for them is no \
                      prediction: they were in view. Parameters may be set from those that are usable, and from no other. \
                      The mechanisms that were proposed together with these numbers are by someone who had seen further \
@@ -252,6 +297,9 @@ impl What {
                 };
                 format!("sequencer over HERD's RPCs, {name}: {}", counted(u64::from(*cores), "core"))
             }
+            What::OneQp(OneQp { size }) => {
+                format!("outbound read of {size} B over RC: one QP, 128 outstanding")
+            }
             What::Atomics {} => "inbound atomics".into(),
             What::NotRun(_) => String::new(),
         }
@@ -261,6 +309,8 @@ impl What {
 /// Measurements that no paper prints, beside the model.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MeasuredReport {
+    /// Name of the set.
+    pub set: String,
     /// What they are, and are not.
     pub about: String,
     /// Each of them.
@@ -270,14 +320,14 @@ pub struct MeasuredReport {
 }
 
 impl MeasuredReport {
-    /// Of all of them.
-    pub(crate) fn of(measurements: Vec<MeasurementReport>) -> MeasuredReport {
+    /// Of all of a set.
+    pub(crate) fn of(name: &str, measurements: Vec<MeasurementReport>) -> MeasuredReport {
         let of_role = |role: Role| {
             let errors = measurements.iter().filter(|m| m.role == role).filter_map(|m| m.error);
             accuracy::of_errors(role.name(), errors.map(f64::abs))
         };
         let accuracy = [Role::Usable, Role::Checking].map(of_role).into();
-        MeasuredReport { about: ABOUT.into(), measurements, accuracy }
+        MeasuredReport { set: name.to_owned(), about: set(name).about.into(), measurements, accuracy }
     }
 }
 
@@ -296,20 +346,37 @@ mod tests {
         }
     }
 
+    fn swarm() -> impl Iterator<Item = (&'static Measurement, Role)> {
+        of_set("rc-swarm")
+    }
+
+    #[test]
+    fn at_most_three_parameters_are_set_from_the_reads() {
+        let names = |measurements: &[String]| {
+            of_set("cluster21-reads").any(|(m, _)| measurements.iter().any(|said| said.contains(&m.id)))
+        };
+        let profiles = Profile::names().map(|name| Profile::named(name).unwrap());
+        // What a profile has from its base is the same parameter.
+        let own = profiles.flat_map(|p| p.parameters).filter(|p| p.base.is_none());
+        let set =
+            own.filter(|p| matches!(&p.basis, Basis::Calibrated { measurements, .. } if names(measurements)));
+        assert!(set.count() <= 3);
+    }
+
     #[test]
     fn at_most_a_third_may_be_used() {
-        let of = |role| all().filter(move |(m, r)| *r == role && m.earlier.is_none()).count();
+        let of = |role| swarm().filter(move |(m, r)| *r == role && m.earlier.is_none()).count();
         let (usable, checking) = (of(Role::Usable), of(Role::Checking));
         assert!(usable > 0 && usable * PARTS <= usable + checking, "{usable} of {}", usable + checking);
-        assert!(all().all(|(m, role)| m.known.is_none() || role == Role::Usable), "what is known was used");
+        assert!(swarm().all(|(m, role)| m.known.is_none() || role == Role::Usable), "what is known was used");
     }
 
     #[test]
     fn the_hash_says_which_may_be_used() {
         let known =
-            |id: &str| all().find(|(m, _)| m.id == id).map(|(m, role)| (m.known.is_some(), role)).unwrap();
+            |id: &str| swarm().find(|(m, _)| m.id == id).map(|(m, role)| (m.known.is_some(), role)).unwrap();
         let highest =
-            all().filter(|(m, role)| *role == Role::Usable && m.known.is_none() && m.earlier.is_none());
+            swarm().filter(|(m, role)| *role == Role::Usable && m.known.is_none() && m.earlier.is_none());
         let highest = highest.map(|(m, _)| hash(&m.id)).max().unwrap();
         assert!(all().filter(|(_, role)| *role == Role::Checking).all(|(m, _)| hash(&m.id) > highest));
         assert_eq!(known("rc-swarm-cib-read-6x14-q30-w16-32b"), (true, Role::Usable));
@@ -370,8 +437,8 @@ mod tests {
             let is_run = !matches!(m.what, What::NotRun(_));
             MeasurementReport::of(m, role, is_run.then(|| (simulated, String::new())))
         };
-        let report = MeasuredReport::of(all().map(found).collect());
-        assert_eq!(report.measurements.len(), all().count());
+        let report = MeasuredReport::of("rc-swarm", swarm().map(found).collect());
+        assert_eq!(report.measurements.len(), swarm().count());
         for group in &report.accuracy {
             let of = report.measurements.iter().filter(|m| m.role.name() == group.group);
             let run: Vec<&MeasurementReport> = of.filter(|m| m.simulated.is_some()).collect();

@@ -16,8 +16,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Version of the JSON of a [`Report`]; fields are only ever added.
-pub const REPORT_SCHEMA: u32 = 1;
+/// Version of the JSON of a [`Report`]; within one, fields are only ever added. Since 2 `measured` is a list.
+pub const REPORT_SCHEMA: u32 = 2;
 
 /// How much a finding says about the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -161,9 +161,9 @@ pub struct Report {
     /// Within what predicted numbers lie; absent unless asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<Intervals>,
-    /// Measurements that no paper prints, beside the model; absent where none were asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub measured: Option<MeasuredReport>,
+    /// Measurements that no paper prints, beside the model, set by set; absent where none were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<MeasuredReport>,
     /// Parameters of each profile.
     pub parameters: BTreeMap<String, ParameterCounts>,
     /// To which precision each run was to know its answer; `None` where runs take the times that experiments say.
@@ -193,7 +193,7 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
         accuracy: Vec::new(),
         sensitivity: Vec::new(),
         intervals: None,
-        measured: None,
+        measured: Vec::new(),
         parameters: ctx.profiles.iter().map(|p| (p.name.clone(), count(p))).collect(),
         precision: ctx.precision,
         runs: 0,
@@ -211,7 +211,7 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
         report.claims.extend(wanted.map(|c| compare(experiment, c, known(c), &settled)));
         report.curves.extend(findings.curves);
         if experiment.is_of_measurements() {
-            report.measured = Some(MeasuredReport::of(findings.measured));
+            report.measured.push(MeasuredReport::of(experiment.paper, findings.measured));
         }
     }
     report.accuracy = accuracy::of(&report.claims);

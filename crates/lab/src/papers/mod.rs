@@ -1,10 +1,10 @@
 //! Experiments: a folder for each paper, in it a file for each table or figure.
 
 pub(crate) mod atc16;
-#[cfg(test)]
 mod cluster21;
 mod conext13;
-pub(crate) mod rc_swarm;
+pub(crate) mod measured;
+mod rc_swarm;
 
 use crate::judge::measurements::MeasurementReport;
 use crate::plan::{Control, NotYet};
@@ -49,7 +49,7 @@ pub enum Runs {
 /// All experiments, in the order of the papers; those beyond them, and on measurements that no paper prints, last.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
     let papers = atc16::ALL.iter().chain(conext13::ALL).chain(conext13::BEYOND);
-    papers.copied().chain([&rc_swarm::EXPERIMENT])
+    papers.copied().chain([&rc_swarm::EXPERIMENT, &cluster21::reads::EXPERIMENT])
 }
 
 /// The experiment that checks a claim.

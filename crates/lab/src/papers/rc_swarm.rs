@@ -1,8 +1,8 @@
 //! Other runs of ATC'16's authors on its clusters (`papers/rc-swarm.toml`) beside the model: measurements, no claims.
 
 use super::atc16::{atomics, sequencer};
-use super::{Ctx, Experiment, Findings, Runs};
-use crate::judge::measurements::{self, AllToAll, Design, Measurement, MeasurementReport, What};
+use super::{Ctx, Experiment, Findings, Runs, measured};
+use crate::judge::measurements::{AllToAll, Design, Measurement, What};
 use crate::plan::{NotYet, systems};
 use doorbell_schema::Duration;
 use doorbell_verbs::{QpType, Span};
@@ -49,8 +49,9 @@ fn all_to_all(cluster: &str, of: AllToAll) -> Workload {
     }
 }
 
-/// What the model makes of it, in millions per second, and with what that is not stated; `None` where it is not run.
-pub(crate) fn found(ctx: &Ctx<'_>, m: &Measurement) -> Result<Option<(f64, String)>, NotYet> {
+/// What the model makes of a measurement of the file, in millions per second, and with what that is not stated; `None` where it is
+/// not run.
+pub(super) fn found(ctx: &Ctx<'_>, m: &Measurement) -> Result<Option<(f64, String)>, NotYet> {
     let what = format!("rc-swarm: {}", m.id);
     let of_verbs = |workload: Workload, machines: f64| {
         let outcome = &ctx.measure(&m.cluster, &what, &[workload])?[0];
@@ -68,31 +69,10 @@ pub(crate) fn found(ctx: &Ctx<'_>, m: &Measurement) -> Result<Option<(f64, Strin
             let outcome = &ctx.systems(&m.cluster, &what, &[sequencer(*cores, batching, queues).into()])?[0];
             Ok(Some((outcome.mrps, systems::setting(outcome))))
         }
-        What::NotRun(_) => Ok(None),
+        What::NotRun(_) | What::OneQp(_) => Ok(None),
     }
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    // All are asked for before the first that is not known ends this.
-    let all: Vec<_> = measurements::all().map(|(m, role)| (m, role, found(ctx, m))).collect();
-    let report = |(m, role, found)| Ok(MeasurementReport::of(m, role, found?));
-    let measured = all.into_iter().map(report).collect::<Result<_, NotYet>>()?;
-    Ok(Findings { measured, ..Findings::default() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::Control;
-
-    /// None is refused: an experiment whose workload cannot be panics when it asks for it.
-    #[test]
-    fn each_measurement_can_be_asked_for() {
-        let ctx = Ctx::new(false, Control::quiet()).unwrap();
-        for (m, _) in measurements::all() {
-            let found = found(&ctx, m);
-            let is_run = !matches!(m.what, What::NotRun(_));
-            assert_eq!(found == Err(NotYet::Wanted), is_run, "{}: {found:?}", m.id);
-        }
-    }
+    measured::all_of(ctx, EXPERIMENT.paper)
 }

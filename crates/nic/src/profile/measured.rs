@@ -31,7 +31,7 @@ pub struct VerbsMeasured {
     /// Ids of the claims that it is, as parameters name them.
     #[serde(default)]
     pub claims: Vec<String>,
-    /// Ids of the measurements of `papers/rc-swarm.toml` that it is.
+    /// Ids of the measurements that it is, of `papers/rc-swarm.toml` or `papers/cluster21-reads.toml`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<String>,
     /// Verb; one with an immediate is the same without.
@@ -72,7 +72,7 @@ pub struct SystemMeasured {
     /// Ids of the claims that it is, as parameters name them.
     #[serde(default)]
     pub claims: Vec<String>,
-    /// Ids of the measurements of `papers/rc-swarm.toml` that it is.
+    /// Ids of the measurements that it is, of `papers/rc-swarm.toml` or `papers/cluster21-reads.toml`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<String>,
     /// Its name.
@@ -156,7 +156,7 @@ impl Measured {
         of_verbs.chain(self.systems.iter().flat_map(|m| &m.claims)).map(String::as_str)
     }
 
-    /// Ids of the measurements of `papers/rc-swarm.toml` that they are.
+    /// Ids of the measurements that they are, of `papers/rc-swarm.toml` or `papers/cluster21-reads.toml`.
     pub fn runs(&self) -> impl Iterator<Item = &str> {
         let of_verbs = self.verbs.iter().flat_map(|m| &m.runs);
         of_verbs.chain(self.systems.iter().flat_map(|m| &m.runs)).map(String::as_str)

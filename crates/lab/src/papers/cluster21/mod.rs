@@ -2,3 +2,4 @@
 
 #[cfg(test)]
 mod arithmetic;
+pub(super) mod reads;
