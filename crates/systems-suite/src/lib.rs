@@ -28,6 +28,7 @@ pub mod rpc_sequencer;
 pub mod spec_sequencer;
 pub mod stage;
 pub mod touch;
+pub mod vector_io;
 
 pub use check::{Check, MACHINES, Scale, run_all};
 pub use faults::Faults;

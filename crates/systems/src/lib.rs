@@ -8,6 +8,7 @@
 //! - [`rpc`]: any RPC.
 //! - [`touch`]: a server that scans a buffer before it answers, over RDMA or kernel TCP.
 //! - [`ping_pong`]: messages that wait for each other, as in latency tests.
+//! - [`vector_io`]: writes of many small pieces.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
 //! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
@@ -40,6 +41,7 @@ pub mod site;
 pub mod spec_sequencer;
 mod system;
 pub mod touch;
+pub mod vector_io;
 mod work;
 
 pub use drawing::Drawing;

@@ -1,0 +1,157 @@
+//! Vector I/O: pieces arrive byte by byte, whatever the strategy.
+
+use crate::check::{Check, Scale, Trouble};
+use crate::deployed;
+use crate::stage::{self, place, text};
+use doorbell_systems::device::{self, Device, check};
+use doorbell_systems::random::Random;
+use doorbell_systems::vector_io::{Piece, SERVICE, Server, Strategy, VectorIo, Writer};
+use doorbell_systems::{Interval, Measured, SystemError};
+use doorbell_verbs::{
+    AccessFlags, Cluster, Program, Provider, QpCap, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp,
+    SendWr, Time,
+};
+
+const STRATEGIES: [Strategy; 3] = [Strategy::Sp, Strategy::Doorbell, Strategy::Sgl];
+
+/// Bytes that each client has at the server, and to take pieces from.
+const MEMORY: u64 = 16 << 10;
+/// Calls that may be under way.
+const WINDOW: u32 = 3;
+
+/// What calls look like.
+#[derive(Clone, Copy)]
+struct Case {
+    /// Clients.
+    clients: u32,
+    /// Calls of each.
+    calls: u64,
+    /// Pieces of a call at most: more than an SGE list holds.
+    pieces: u64,
+    /// Bytes of a piece at most; some have none.
+    longest: u64,
+    /// Bytes that are inlined.
+    inline: u32,
+    /// Seed of what is drawn.
+    seed: u64,
+}
+
+/// A client that writes pieces of its memory to drawn places of the server's, and compares with what should be there.
+struct Checker {
+    case: Case,
+    number: u32,
+    interval: Interval,
+}
+
+impl Checker {
+    fn qp<P: Provider>(
+        &self,
+        device: &Device<P>,
+        number: u32,
+        queue: u32,
+    ) -> Result<(doorbell_verbs::Qp<P>, doorbell_verbs::Cq<P>, u32), SystemError> {
+        let sges = device.attr.max_sge.min(8);
+        let inline = device.inline(self.case.inline);
+        let cq = device.context.create_cq(WINDOW)?;
+        let cap = QpCap {
+            max_send_wr: queue,
+            max_recv_wr: 1,
+            max_send_sge: sges,
+            max_inline_data: inline,
+            ..QpCap::default()
+        };
+        let qp = device.pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Rc, cap))?;
+        device::connect_qp(device, &qp, number, SERVICE)?;
+        Ok((qp, cq, sges))
+    }
+}
+
+impl Program for Checker {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let Case { clients, calls, pieces, longest, seed, .. } = self.case;
+        let device = Device::open(&p)?;
+        // As few as hold the longest call: others wait for room.
+        let queue = pieces as u32;
+        let (qp, cq, sges) = self.qp(&device, self.number, queue)?;
+        let inline = device.inline(self.case.inline);
+        let mut writer = Writer::new(&device, (qp, cq), (queue, sges, inline), pieces * longest, WINDOW)?;
+        let (reader, reads, _) = self.qp(&device, clients + self.number, 1)?;
+        let source = device.registered(MEMORY, AccessFlags::LOCAL_WRITE)?;
+        let back = device.registered(MEMORY, AccessFlags::LOCAL_WRITE)?;
+        let memory = RemoteAddr::from_bytes(&p.lookup(&format!("{SERVICE}/memory")))?;
+        let memory = memory.at(MEMORY * u64::from(self.number));
+        let interval = self.interval.begin(&p);
+        let mut random = Random::new(seed, self.number.into());
+        let mut bytes = vec![0; MEMORY as usize];
+        let mut expected = bytes.clone();
+        let mut measured = Measured::default();
+        for call in 0..calls {
+            // What is not copied may change only when nothing is under way; now and then.
+            if call % 8 == 0 {
+                writer.wait(writer.begun())?;
+                random.fill(&mut bytes);
+                p.write(source.mem(), 0, &bytes);
+            }
+            let strategy = STRATEGIES[random.below(3) as usize];
+            let count = 1 + random.below(pieces);
+            let mut list = Vec::new();
+            let mut together = Vec::new();
+            for n in 0..count {
+                // The first has some, so that a call is never of nothing.
+                let len = if n == 0 { 1 + random.below(longest) } else { random.below(longest + 1) };
+                let at = random.below(MEMORY - len);
+                if len > 0 {
+                    list.push(Piece::of(&source, at, len as u32));
+                    together.extend_from_slice(&bytes[at as usize..][..len as usize]);
+                }
+            }
+            let to = random.below(MEMORY - together.len() as u64);
+            writer.write(&list, memory.at(to), strategy)?;
+            expected[to as usize..][..together.len()].copy_from_slice(&together);
+            if call % 8 == 7 || call + 1 == calls {
+                writer.wait(writer.begun())?;
+                let sge = [back.sge(0, MEMORY as u32)];
+                reader.post_send(&[SendWr::new(0, SendOp::Read(memory), &sge).flags(SendFlags::SIGNALED)])?;
+                while reads.wait(Time::NEVER)?.map(|wc| check(&wc)).transpose()?.is_none() {}
+                let mut found = vec![0; MEMORY as usize];
+                p.read(back.mem(), 0, &mut found);
+                if let Some(at) = found.iter().zip(&expected).position(|(found, expected)| found != expected)
+                {
+                    let why = format!("after call {call} byte {at} is {}, not {}", found[at], expected[at]);
+                    return Err(SystemError::Protocol(why));
+                }
+            }
+            measured.done += 1;
+            if interval.end() <= p.now() {
+                let why = format!("only {call} of {calls} calls in time");
+                return Err(SystemError::Protocol(why));
+            }
+        }
+        Ok(measured)
+    }
+}
+
+/// Runs a case; what is wrong where memory has something else, or a call does not end.
+fn run<C: Cluster>(cluster: &mut C, case: Case, trouble: Trouble, scale: &Scale) -> Result<(), String> {
+    let mut stage = stage::stage::<C, Measured>(cluster, trouble.faults(scale), scale.patience)?;
+    let interval = stage.server_interval();
+    stage.add_server(Server { clients: 2 * case.clients, bytes: MEMORY, interval });
+    let machines = stage.cluster().machines();
+    for number in 0..case.clients {
+        let interval = stage.client_interval();
+        stage.add_client(place(machines, number), Checker { case, number, interval });
+    }
+    stage::run(stage).map(drop).map_err(text)
+}
+
+/// Its checks.
+pub fn checks<C: Cluster>() -> Vec<Check<C>> {
+    let arrives = Check::new("systems/vector-io/pieces_arrive", |cluster: &mut C, scale: &Scale| {
+        let calls = u64::from(scale.requests) / 4;
+        let case = Case { clients: 2, calls, pieces: 70, longest: 90, inline: 64, seed: 1 };
+        run(cluster, case, Trouble::None, scale)
+    });
+    vec![arrives, deployed::check::<VectorIo, C>()]
+}

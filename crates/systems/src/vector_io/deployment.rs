@@ -1,0 +1,60 @@
+//! Vector I/O on machines.
+
+use super::config::{Strategy, VectorIo};
+use super::protocol::{Client, Server, places};
+use crate::config::{Clients, Timing};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Measured, System};
+use doorbell_verbs::Cluster;
+
+impl System for VectorIo {
+    const NAME: &'static str = "vector-io";
+    const ABOUT: &'static str = "Calls that write many small pieces side by side: copied, as a list of WRITEs, or gathered by the NIC";
+
+    /// One thread and one machine to write to, as the paper's Figures 3 and 4 have it; how many calls are outstanding is not stated.
+    fn usual() -> VectorIo {
+        VectorIo {
+            clients: Clients::new(1, 16, 4, false),
+            timing: Timing::USUAL,
+            strategy: Strategy::Sp,
+            pieces: 16,
+            size: 32,
+            inline: 64,
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.refuse()
+    }
+
+    fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    fn store_bytes(&self) -> u64 {
+        places(self).1 * u64::from(self.clients.clients)
+    }
+
+    fn latency_of(&self) -> Option<&'static str> {
+        Some("a call, from before its pieces are copied or its list is made")
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let clients = self.clients.clients;
+        let interval = site.server_interval();
+        site.add_server(Server { clients, bytes: places(self).1, interval });
+        for number in 0..clients {
+            let interval = site.client_interval();
+            site.add_client(self.clients.place(number), Client { number, io: self.clone(), interval });
+        }
+        Ok(())
+    }
+}

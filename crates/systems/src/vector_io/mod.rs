@@ -1,0 +1,14 @@
+//! Vector I/O: one call "write these pieces there" (CLUSTER'21, III-A, Algorithm 1).
+//!
+//! [`Writer`] is the piece for other programs; [`VectorIo`] a benchmark of it. [`Strategy`] says how pieces come together: copied by the
+//! core (SP), as a list of WRITEs with one doorbell, or gathered by the NIC (SGL). Whatever the strategy, the pieces lie side by side in
+//! the target's memory once the call has completed.
+
+mod config;
+mod deployment;
+mod protocol;
+mod writer;
+
+pub use config::{Strategy, VectorIo};
+pub use protocol::{Client, SERVICE, Server};
+pub use writer::{Piece, Writer};

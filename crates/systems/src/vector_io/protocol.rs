@@ -1,0 +1,119 @@
+//! A client that writes pieces without end, and the server whose memory they go to.
+
+use super::config::{Strategy, VectorIo};
+use super::writer::{Piece, Writer};
+use crate::device::{self, Device};
+use crate::drawing::{Drawer, Drawing};
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{AccessFlags, Program, Provider, QpCap, QpInitAttr, QpType, RemoteAddr, Time};
+
+/// What is published is below this.
+pub const SERVICE: &str = "vector-io";
+
+/// The server's thread: it has memory for all clients, then only waits.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Number of clients.
+    pub clients: u32,
+    /// Bytes of each client's memory.
+    pub bytes: u64,
+    /// When it ends.
+    pub interval: Interval,
+}
+
+impl Program for Server {
+    type Output = Result<(), SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let device = Device::open(&p)?;
+        let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
+        let mr = device.registered(self.bytes * u64::from(self.clients), access)?;
+        p.publish(&format!("{SERVICE}/memory"), &mr.remote(0).to_bytes());
+        let qps = device::serve_rc(&device, self.clients, SERVICE)?;
+        while !self.interval.is_over(&p) {
+            p.pause(self.interval.look());
+        }
+        drop(qps);
+        Ok(())
+    }
+}
+
+/// A client.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Number of this client.
+    pub number: u32,
+    /// What it writes, and how.
+    pub io: VectorIo,
+    /// When it measures, and when it ends at the latest.
+    pub interval: Interval,
+}
+
+/// Bytes from one call's place in the server's memory to the next, and of a client's all.
+pub(super) fn places(io: &VectorIo) -> (u64, u64) {
+    let each = io.bytes().next_multiple_of(64);
+    (each, each * u64::from(io.clients.outstanding))
+}
+
+impl Client {
+    fn writer<P: Provider>(&self, device: &Device<P>) -> Result<Writer<P>, SystemError> {
+        let VectorIo { pieces, strategy, inline, clients, .. } = &self.io;
+        let cq = device.context.create_cq(clients.outstanding)?;
+        let sges = (*pieces).min(device.attr.max_sge);
+        let of_call = if *strategy == Strategy::Doorbell { *pieces } else { pieces.div_ceil(sges) };
+        let queue = of_call.saturating_mul(clients.outstanding).clamp(of_call, device.attr.max_qp_wr.max(1));
+        let inline = device.inline(*inline);
+        let cap = QpCap {
+            max_send_wr: queue,
+            max_recv_wr: 1,
+            max_send_sge: if *strategy == Strategy::Sgl { sges } else { 1 },
+            max_inline_data: inline,
+            ..QpCap::default()
+        };
+        let qp = device.pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Rc, cap))?;
+        device::connect_qp(device, &qp, self.number, SERVICE)?;
+        Writer::new(device, (qp, cq), (queue, sges, inline), self.io.bytes(), clients.outstanding)
+    }
+}
+
+impl Program for Client {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let device = Device::open(&p)?;
+        let mut writer = self.writer(&device)?;
+        let VectorIo { pieces, size, strategy, ref clients, .. } = self.io;
+        // Each piece begins with a line of its own, as pieces that belong together by chance do.
+        let apart = u64::from(size).next_multiple_of(64);
+        let source = device.registered(apart * u64::from(pieces), AccessFlags::LOCAL_WRITE)?;
+        let pieces: Vec<Piece> =
+            (0..u64::from(pieces)).map(|n| Piece::of(&source, n * apart, size)).collect();
+        let memory = RemoteAddr::from_bytes(&p.lookup(&format!("{SERVICE}/memory")))?;
+        let (each, all) = places(&self.io);
+        let memory = memory.at(all * u64::from(self.number));
+        let interval = self.interval.begin(&p);
+        let drawing = Drawing { record: false, limit: 0, ..clients.drawing() };
+        let mut drawer = Drawer::new(drawing, &interval);
+        let mut began = vec![Time::START; clients.outstanding as usize];
+        let slot = |call: u64| (call % u64::from(clients.outstanding)) as usize;
+        let mut ended = 0;
+        while !drawer.is_done(p.now()) {
+            let wanted = drawer.wanted();
+            for _ in 0..wanted {
+                let call = writer.begun();
+                began[slot(call)] = p.now();
+                writer.write(&pieces, memory.at(each * slot(call) as u64), strategy)?;
+                drawer.sent(1);
+            }
+            let completed = writer.completed()?;
+            for call in ended..completed {
+                drawer.got(call, began[slot(call)], p.now(), false);
+            }
+            if wanted == 0 && completed == ended {
+                p.pause(interval.look());
+            }
+            ended = completed;
+        }
+        Ok(drawer.drawn.measured)
+    }
+}

@@ -1,0 +1,231 @@
+//! The call itself.
+
+use super::config::Strategy;
+use crate::SystemError;
+use crate::device::{Device, check};
+use doorbell_verbs::{
+    AccessFlags, Cq, Mem, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time, Wc,
+};
+
+/// Work requests that go with one doorbell at most.
+const LIST: usize = 64;
+
+/// A piece of registered memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    mem: Mem,
+    offset: u64,
+    sge: Sge,
+}
+
+impl Piece {
+    /// `len` bytes of a region from `offset` on.
+    pub fn of<P: Provider>(mr: &Mr<P>, offset: u64, len: u32) -> Piece {
+        Piece { mem: mr.mem(), offset, sge: mr.sge(offset, len) }
+    }
+
+    /// Its bytes.
+    pub fn len(&self) -> u32 {
+        self.sge.length
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What a writer may use of its device.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// SGEs of a work request.
+    sges: usize,
+    /// Work requests of the send queue.
+    queue: u32,
+    /// Payload that is inlined.
+    inline: u32,
+}
+
+/// Writes pieces to memory of the machine that its QP leads to. Calls complete in their order.
+pub struct Writer<P: Provider> {
+    cpu: P,
+    qp: Qp<P>,
+    cq: Cq<P>,
+    limits: Limits,
+    /// Where pieces are copied to: a place for each call that may be under way.
+    copies: Mr<P>,
+    /// Bytes of a place.
+    longest: u64,
+    /// Calls that may be under way.
+    window: u64,
+    begun: u64,
+    ended: u64,
+    /// Work requests that each call under way has in the send queue, by its number.
+    taken: Vec<u32>,
+    /// All of them.
+    queued: u32,
+}
+
+/// Work requests that a call of so many pieces takes.
+const fn work_requests(strategy: Strategy, pieces: usize, sges: usize) -> u32 {
+    match strategy {
+        Strategy::Sp => 1,
+        Strategy::Doorbell => pieces as u32,
+        Strategy::Sgl => pieces.div_ceil(sges) as u32,
+    }
+}
+
+impl<P: Provider> Writer<P> {
+    /// Of calls of at most `longest` bytes, `window` of which may be under way, by a connected QP with `queue` send work requests of
+    /// `sges` SGEs and `inline` bytes of inline payload, and the CQ of what it sends, which has room for as many completions as calls.
+    ///
+    /// # Errors
+    /// If there is no memory for copies.
+    pub fn new(
+        device: &Device<P>,
+        (qp, cq): (Qp<P>, Cq<P>),
+        (queue, sges, inline): (u32, u32, u32),
+        longest: u64,
+        window: u32,
+    ) -> Result<Writer<P>, SystemError> {
+        let window = window.max(1);
+        // Each begins with a line.
+        let longest = longest.next_multiple_of(64);
+        let copies = device.registered(longest * u64::from(window), AccessFlags::LOCAL_WRITE)?;
+        Ok(Writer {
+            cpu: device.cpu.clone(),
+            qp,
+            cq,
+            limits: Limits { sges: sges.max(1) as usize, queue, inline },
+            copies,
+            longest,
+            window: window.into(),
+            begun: 0,
+            ended: 0,
+            taken: vec![0; window as usize],
+            queued: 0,
+        })
+    }
+
+    /// Calls that have been begun.
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Calls that have completed, as far as the CQ says by now.
+    ///
+    /// # Errors
+    /// If one has failed.
+    pub fn completed(&mut self) -> Result<u64, SystemError> {
+        let mut wc = [Wc::default(); 16];
+        let ended = self.cq.poll(&mut wc)?;
+        for wc in ended {
+            check(wc)?;
+        }
+        let ended = ended.len() as u64;
+        (0..ended).for_each(|_| self.ended());
+        Ok(self.ended)
+    }
+
+    /// Another call has completed.
+    fn ended(&mut self) {
+        let slot = (self.ended % self.window) as usize;
+        self.queued -= std::mem::take(&mut self.taken[slot]);
+        self.ended += 1;
+    }
+
+    /// Waits until this many calls have completed.
+    ///
+    /// # Errors
+    /// If one has failed.
+    pub fn wait(&mut self, completed: u64) -> Result<(), SystemError> {
+        while self.ended < completed {
+            if let Some(wc) = self.cq.wait(Time::NEVER)? {
+                check(&wc)?;
+                self.ended();
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes pieces side by side to `to` and returns the number of the call, from 1: it has completed when so many have. Pieces
+    /// that are not copied must not change before. Waits for room.
+    ///
+    /// # Errors
+    /// If there are no bytes, more than a call may have, or more work requests than fit the send queue; if the device refuses one, or a
+    /// call before has failed.
+    pub fn write(
+        &mut self,
+        pieces: &[Piece],
+        to: RemoteAddr,
+        strategy: Strategy,
+    ) -> Result<u64, SystemError> {
+        let bytes: u64 = pieces.iter().map(|piece| u64::from(piece.len())).sum();
+        if bytes == 0 || bytes > self.longest {
+            let why = format!("a call of {bytes} bytes, where there may be 1 to {}", self.longest);
+            return Err(SystemError::Protocol(why));
+        }
+        let needed = work_requests(strategy, pieces.len(), self.limits.sges);
+        if needed > self.limits.queue {
+            let why = format!("a call of {needed} WRITEs, but the send queue has {}", self.limits.queue);
+            return Err(SystemError::Protocol(why));
+        }
+        while self.begun - self.ended >= self.window || self.queued + needed > self.limits.queue {
+            self.wait(self.ended + 1)?;
+        }
+        match strategy {
+            Strategy::Sp => self.write_copied(pieces, bytes as u32, to)?,
+            Strategy::Doorbell => self.write_list(pieces, to, 1)?,
+            Strategy::Sgl => self.write_list(pieces, to, self.limits.sges)?,
+        }
+        self.taken[(self.begun % self.window) as usize] = needed;
+        self.queued += needed;
+        self.begun += 1;
+        Ok(self.begun)
+    }
+
+    fn write_copied(&mut self, pieces: &[Piece], bytes: u32, to: RemoteAddr) -> Result<(), SystemError> {
+        let place = self.begun % self.window * self.longest;
+        let mut at = place;
+        for piece in pieces {
+            let len = piece.len().into();
+            self.cpu.copy(self.copies.mem(), at, piece.mem, piece.offset, len);
+            at += len;
+        }
+        let sge = [self.copies.sge(place, bytes)];
+        let wr = SendWr::new(0, SendOp::Write(to), &sge).flags(SendFlags::SIGNALED | self.inlined(bytes));
+        Ok(self.qp.post_send(&[wr])?)
+    }
+
+    /// Posts WRITEs of `each` pieces; the last one tells of all.
+    fn write_list(&mut self, pieces: &[Piece], to: RemoteAddr, each: usize) -> Result<(), SystemError> {
+        let wrs = pieces.len().div_ceil(each);
+        let mut sges = Vec::with_capacity(pieces.len());
+        sges.extend(pieces.iter().map(|piece| piece.sge));
+        let mut list = [SendWr::new(0, SendOp::Send, &[]); LIST];
+        let (mut offset, mut posted) = (0, 0);
+        while posted < wrs {
+            let count = LIST.min(wrs - posted);
+            for (n, wr) in list[..count].iter_mut().enumerate() {
+                let from = (posted + n) * each;
+                let own = &sges[from..(from + each).min(pieces.len())];
+                let bytes: u32 = own.iter().map(|sge| sge.length).sum();
+                *wr = SendWr::new(0, SendOp::Write(to.at(offset)), own);
+                if own.len() == 1 {
+                    wr.flags |= self.inlined(bytes);
+                }
+                if posted + n + 1 == wrs {
+                    wr.flags |= SendFlags::SIGNALED;
+                }
+                offset += u64::from(bytes);
+            }
+            self.qp.post_send(&list[..count])?;
+            posted += count;
+        }
+        Ok(())
+    }
+
+    fn inlined(&self, bytes: u32) -> SendFlags {
+        if bytes <= self.limits.inline { SendFlags::INLINE } else { SendFlags::empty() }
+    }
+}
