@@ -735,7 +735,7 @@ fn reproduce_compares() {
     assert!(text.contains("atc16-appA-tdb") && text.contains("1534") && text.contains("Summary"), "{text}");
     let output = words("reproduce atc16/appA --json");
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(json["schema"], 1);
+    assert_eq!(json["schema"], 2);
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod support;
 pub mod sweep;
 mod systems;
 pub mod uncertainty;
+pub mod vector_io;
 
 pub use asked::{Asked, both, fields, say, system_fields, system_of, systems_with, usual_of_systems};
 pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share};

@@ -103,7 +103,7 @@ fn json_has_the_fields_of_the_interface() {
     profiles.sort();
     assert_eq!(keys(&json["parameters"]), profiles);
     assert_eq!(keys(&json["parameters"]["cib"]).join(" "), "assumed calibrated published");
-    assert_eq!(json["schema"], 1);
+    assert_eq!(json["schema"], 2);
     let curve = &json["curves"][0];
     assert_eq!(keys(curve).join(" "), "experiment name points profile x y");
     assert!(curve["points"].as_array().unwrap().len() >= 64);

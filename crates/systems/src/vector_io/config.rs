@@ -31,8 +31,8 @@ schema! {
         }
         /// How the pieces of a call come together.
         strategy: Strategy = Field::name(Strategy::NAMES),
-        /// Pieces of a call.
-        pieces: u32 = Field::count(1, MOST_PIECES),
+        /// Pieces of a call, as iovcnt of writev(2).
+        iovcnt: u32 = Field::count(1, MOST_PIECES),
         /// Bytes of a piece.
         size: u32 = Field::bytes(1, LARGEST),
         /// Bytes up to which a WRITE is inline, where its pieces are copied or single.
@@ -43,15 +43,15 @@ schema! {
 impl VectorIo {
     /// Bytes of a call.
     pub fn bytes(&self) -> u64 {
-        u64::from(self.pieces) * u64::from(self.size)
+        u64::from(self.iovcnt) * u64::from(self.size)
     }
 
     /// What does not go together: one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
         if self.bytes() > LARGEST {
-            let VectorIo { pieces, size, .. } = self;
+            let VectorIo { iovcnt, size, .. } = self;
             return Err(format!(
-                "{pieces} pieces of {size} bytes are {} bytes, but a call of vector-io has at most {LARGEST}",
+                "{iovcnt} pieces of {size} bytes are {} bytes, but a call of vector-io has at most {LARGEST}",
                 self.bytes()
             ));
         }

@@ -17,7 +17,7 @@ impl System for VectorIo {
             clients: Clients::new(1, 16, 4, false),
             timing: Timing::USUAL,
             strategy: Strategy::Sp,
-            pieces: 16,
+            iovcnt: 16,
             size: 32,
             inline: 64,
         }

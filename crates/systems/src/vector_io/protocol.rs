@@ -57,7 +57,7 @@ pub(super) fn places(io: &VectorIo) -> (u64, u64) {
 
 impl Client {
     fn writer<P: Provider>(&self, device: &Device<P>) -> Result<Writer<P>, SystemError> {
-        let VectorIo { pieces, strategy, inline, clients, .. } = &self.io;
+        let VectorIo { iovcnt: pieces, strategy, inline, clients, .. } = &self.io;
         let cq = device.context.create_cq(clients.outstanding)?;
         let sges = (*pieces).min(device.attr.max_sge);
         let of_call = if *strategy == Strategy::Doorbell { *pieces } else { pieces.div_ceil(sges) };
@@ -82,12 +82,12 @@ impl Program for Client {
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let device = Device::open(&p)?;
         let mut writer = self.writer(&device)?;
-        let VectorIo { pieces, size, strategy, ref clients, .. } = self.io;
+        let VectorIo { iovcnt, size, strategy, ref clients, .. } = self.io;
         // Each piece begins with a line of its own, as pieces that belong together by chance do.
         let apart = u64::from(size).next_multiple_of(64);
-        let source = device.registered(apart * u64::from(pieces), AccessFlags::LOCAL_WRITE)?;
+        let source = device.registered(apart * u64::from(iovcnt), AccessFlags::LOCAL_WRITE)?;
         let pieces: Vec<Piece> =
-            (0..u64::from(pieces)).map(|n| Piece::of(&source, n * apart, size)).collect();
+            (0..u64::from(iovcnt)).map(|n| Piece::of(&source, n * apart, size)).collect();
         let memory = RemoteAddr::from_bytes(&p.lookup(&format!("{SERVICE}/memory")))?;
         let (each, all) = places(&self.io);
         let memory = memory.at(all * u64::from(self.number));

@@ -1,0 +1,84 @@
+//! Which strategy of vector I/O is fastest, by what things cost on a profile: nothing is simulated.
+
+use doorbell_nic::Profile;
+use doorbell_nic::limits::{self, Mix, Pattern};
+use doorbell_systems::System;
+use doorbell_systems::vector_io::{Strategy, VectorIo};
+use doorbell_verbs::{Opcode, QpType, Span};
+
+/// All of them, the first of equally fast ones first: copies take a core's time, lists the NIC's.
+const ALL: [Strategy; 3] = [Strategy::Sp, Strategy::Sgl, Strategy::Doorbell];
+
+/// Bytes of a cache line.
+const LINE: u32 = 64;
+
+/// Millions of calls a second that each strategy allows at most, the fastest first.
+pub fn rates(profile: &Profile, io: &VectorIo) -> [(Strategy, f64); 3] {
+    let mut rates = ALL.map(|strategy| (strategy, rate(profile, io, strategy)));
+    rates.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    rates
+}
+
+/// The strategy with which most calls are done in a second.
+pub fn best(profile: &Profile, io: &VectorIo) -> Strategy {
+    rates(profile, io)[0].0
+}
+
+/// Millions of calls a second at most: the least bound of the WRITEs that a call consists of.
+fn rate(profile: &Profile, io: &VectorIo, strategy: Strategy) -> f64 {
+    let copying = match strategy {
+        Strategy::Sp => copying(profile, io),
+        Strategy::Doorbell | Strategy::Sgl => Span::ZERO,
+    };
+    // The system's program is the calls themselves, and the copies.
+    let mut host = profile.clone();
+    host.host.program = copying;
+    let mix = mix(profile, io, strategy, copying);
+    let least = limits::limits(&host, &mix).first().map_or(0.0, |least| least.mops);
+    least / f64::from(mix.batch)
+}
+
+/// How long a core copies the pieces of a call: of each line that a piece touches at the target's place it loads and stores a part.
+fn copying(profile: &Profile, io: &VectorIo) -> Span {
+    let lines = u64::from(io.size.div_ceil(LINE)) * u64::from(io.iovcnt);
+    profile.host.l1_hit * (2 * lines)
+}
+
+/// The WRITEs of a call.
+fn mix(profile: &Profile, io: &VectorIo, strategy: Strategy, copying: Span) -> Mix {
+    let clients = io.clients();
+    let bytes = io.iovcnt * io.size;
+    let (batch, sges) = match strategy {
+        Strategy::Sp => (1, 1),
+        Strategy::Doorbell => (io.iovcnt, 1),
+        Strategy::Sgl => {
+            let most = io.iovcnt.min(profile.nic.max_sge);
+            (io.iovcnt.div_ceil(most), most)
+        }
+    };
+    let payload = bytes.div_ceil(batch);
+    Mix {
+        opcode: Opcode::Write,
+        qp_type: QpType::Rc,
+        payload,
+        inline: sges == 1 && payload <= io.inline.min(profile.nic.max_inline),
+        sges,
+        batch,
+        signal_every: batch,
+        window: clients.outstanding * batch,
+        window_per_qp: true,
+        drain: false,
+        pattern: Pattern::Inbound,
+        machines: clients.machines(),
+        threads: clients.clients.min(clients.clients_per_machine),
+        qps: 1,
+        ports: u32::MAX,
+        max_rd_atomic: u32::MAX,
+        counters: 1,
+        counter_stride: 8,
+        inline_recv: false,
+        recv_batch: 1,
+        think: copying,
+        mixed_lists: false,
+    }
+}
