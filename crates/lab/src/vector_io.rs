@@ -40,14 +40,14 @@ fn rate(profile: &Profile, io: &VectorIo, strategy: Strategy) -> f64 {
 
 /// How long a core copies the pieces of a call: of each line that a piece touches at the target's place it loads and stores a part.
 fn copying(profile: &Profile, io: &VectorIo) -> Span {
-    let lines = u64::from(io.size.div_ceil(LINE)) * u64::from(io.iovcnt);
+    let lines = u64::from(io.piece.div_ceil(LINE)) * u64::from(io.iovcnt);
     profile.host.l1_hit * (2 * lines)
 }
 
 /// The WRITEs of a call.
 fn mix(profile: &Profile, io: &VectorIo, strategy: Strategy, copying: Span) -> Mix {
     let clients = io.clients();
-    let bytes = io.iovcnt * io.size;
+    let bytes = io.iovcnt * io.piece;
     let (batch, sges) = match strategy {
         Strategy::Sp => (1, 1),
         Strategy::Doorbell => (io.iovcnt, 1),
@@ -61,7 +61,7 @@ fn mix(profile: &Profile, io: &VectorIo, strategy: Strategy, copying: Span) -> M
         opcode: Opcode::Write,
         qp_type: QpType::Rc,
         payload,
-        inline: sges == 1 && payload <= io.inline.min(profile.nic.max_inline),
+        inline: sges == 1 && payload <= io.inline_bytes.min(profile.nic.max_inline),
         sges,
         batch,
         signal_every: batch,

@@ -12,6 +12,7 @@ use doorbell_nic::cost::CpuCost;
 use doorbell_verbs::PageSize;
 
 /// What a profile's host has.
+#[expect(clippy::large_enum_variant, reason = "a host has one, and reaches lines through it at each access")]
 pub(crate) enum Model {
     /// Caches have no size.
     Flat(Flat),

@@ -34,24 +34,24 @@ schema! {
         /// Pieces of a call, as iovcnt of writev(2).
         iovcnt: u32 = Field::count(1, MOST_PIECES),
         /// Bytes of a piece.
-        size: u32 = Field::bytes(1, LARGEST),
+        piece: u32 = Field::bytes(1, LARGEST),
         /// Bytes up to which a WRITE is inline, where its pieces are copied or single.
-        inline: u32 = Field::bytes(0, 1024),
+        inline_bytes: u32 = Field::bytes(0, 1024),
     }
 }
 
 impl VectorIo {
     /// Bytes of a call.
     pub fn bytes(&self) -> u64 {
-        u64::from(self.iovcnt) * u64::from(self.size)
+        u64::from(self.iovcnt) * u64::from(self.piece)
     }
 
     /// What does not go together: one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
         if self.bytes() > LARGEST {
-            let VectorIo { iovcnt, size, .. } = self;
+            let VectorIo { iovcnt, piece, .. } = self;
             return Err(format!(
-                "{iovcnt} pieces of {size} bytes are {} bytes, but a call of vector-io has at most {LARGEST}",
+                "{iovcnt} pieces of {piece} bytes are {} bytes, but a call of vector-io has at most {LARGEST}",
                 self.bytes()
             ));
         }

@@ -18,8 +18,8 @@ impl System for VectorIo {
             timing: Timing::USUAL,
             strategy: Strategy::Sp,
             iovcnt: 16,
-            size: 32,
-            inline: 64,
+            piece: 32,
+            inline_bytes: 64,
         }
     }
 

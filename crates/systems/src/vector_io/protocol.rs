@@ -57,12 +57,12 @@ pub(super) fn places(io: &VectorIo) -> (u64, u64) {
 
 impl Client {
     fn writer<P: Provider>(&self, device: &Device<P>) -> Result<Writer<P>, SystemError> {
-        let VectorIo { iovcnt: pieces, strategy, inline, clients, .. } = &self.io;
+        let VectorIo { iovcnt: pieces, strategy, inline_bytes, clients, .. } = &self.io;
         let cq = device.context.create_cq(clients.outstanding)?;
         let sges = (*pieces).min(device.attr.max_sge);
         let of_call = if *strategy == Strategy::Doorbell { *pieces } else { pieces.div_ceil(sges) };
         let queue = of_call.saturating_mul(clients.outstanding).clamp(of_call, device.attr.max_qp_wr.max(1));
-        let inline = device.inline(*inline);
+        let inline = device.inline(*inline_bytes);
         let cap = QpCap {
             max_send_wr: queue,
             max_recv_wr: 1,
@@ -82,7 +82,7 @@ impl Program for Client {
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let device = Device::open(&p)?;
         let mut writer = self.writer(&device)?;
-        let VectorIo { iovcnt, size, strategy, ref clients, .. } = self.io;
+        let VectorIo { iovcnt, piece: size, strategy, ref clients, .. } = self.io;
         // Each piece begins with a line of its own, as pieces that belong together by chance do.
         let apart = u64::from(size).next_multiple_of(64);
         let source = device.registered(apart * u64::from(iovcnt), AccessFlags::LOCAL_WRITE)?;
