@@ -4,8 +4,9 @@ use crate::check::Check;
 use crate::deployed;
 use crate::drawing::{Case, Draws, Keeping, Sequencer, Shape};
 use crate::stage::{Stage, place, text};
-use doorbell_systems::atomics_sequencer::{AtomicsSequencer, Client, Server};
-use doorbell_verbs::Cluster;
+use doorbell_systems::atomics_sequencer::{AtomicsSequencer, Client, SERVICE};
+use doorbell_systems::memory_server;
+use doorbell_verbs::{AccessFlags, Cluster};
 
 /// RDMA fetch-and-add; of a case's server it has none of the switches.
 #[derive(Clone, Copy, Debug)]
@@ -14,8 +15,7 @@ pub struct Atomics;
 impl Sequencer for Atomics {
     fn put_up<C: Cluster>(case: &Case<Atomics>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
         let counter = stage.counter(case.first).map_err(text)?;
-        let interval = stage.server_interval();
-        stage.add_server(Server { clients: case.clients, counter, interval });
+        memory_server::put_up(stage, SERVICE, case.clients, counter, AccessFlags::REMOTE_ATOMIC);
         let (drawing, interval) = (case.drawing(), stage.client_interval());
         let machines = stage.cluster().machines();
         for number in 0..case.clients {

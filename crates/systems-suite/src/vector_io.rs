@@ -5,11 +5,10 @@ use crate::deployed;
 use crate::stage::{self, place, text};
 use doorbell_systems::device::{self, Device, check};
 use doorbell_systems::random::Random;
-use doorbell_systems::vector_io::{Piece, SERVICE, Server, Strategy, VectorIo, Writer};
-use doorbell_systems::{Interval, Measured, SystemError};
+use doorbell_systems::vector_io::{Piece, SERVICE, Strategy, VectorIo, Writer};
+use doorbell_systems::{Interval, Measured, SystemError, memory_server};
 use doorbell_verbs::{
-    AccessFlags, Cluster, Program, Provider, QpCap, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp,
-    SendWr, Time,
+    AccessFlags, Cluster, Program, Provider, QpCap, QpInitAttr, QpType, SendFlags, SendOp, SendWr, Time,
 };
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Sp, Strategy::Doorbell, Strategy::Sgl];
@@ -80,7 +79,7 @@ impl Program for Checker {
         let (reader, reads, _) = self.qp(&device, clients + self.number, 1)?;
         let source = device.registered(MEMORY, AccessFlags::LOCAL_WRITE)?;
         let back = device.registered(MEMORY, AccessFlags::LOCAL_WRITE)?;
-        let memory = RemoteAddr::from_bytes(&p.lookup(&format!("{SERVICE}/memory")))?;
+        let memory = memory_server::find(&p, SERVICE)?;
         let memory = memory.at(MEMORY * u64::from(self.number));
         let interval = self.interval.begin(&p);
         let mut random = Random::new(seed, self.number.into());
@@ -136,8 +135,9 @@ impl Program for Checker {
 /// Runs a case; what is wrong where memory has something else, or a call does not end.
 fn run<C: Cluster>(cluster: &mut C, case: Case, trouble: Trouble, scale: &Scale) -> Result<(), String> {
     let mut stage = stage::stage::<C, Measured>(cluster, trouble.faults(scale), scale.patience)?;
-    let interval = stage.server_interval();
-    stage.add_server(Server { clients: 2 * case.clients, bytes: MEMORY, interval });
+    let memory = stage.alloc(MEMORY * u64::from(case.clients)).map_err(text)?;
+    let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
+    memory_server::put_up(&mut stage, SERVICE, 2 * case.clients, memory, access);
     let machines = stage.cluster().machines();
     for number in 0..case.clients {
         let interval = stage.client_interval();

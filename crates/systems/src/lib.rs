@@ -27,6 +27,7 @@ pub mod kv;
 mod latencies;
 mod measure;
 mod measurement;
+pub mod memory_server;
 pub mod outbox;
 pub mod pace;
 pub mod ping_pong;

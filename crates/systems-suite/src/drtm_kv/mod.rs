@@ -8,9 +8,9 @@ use crate::check::{Check, Trouble};
 use crate::deployed;
 use crate::kv::{Case, Event, History, KEYS, Op, Script, Shape, Store, number, wait};
 use crate::stage::{Stage, text};
-use doorbell_systems::drtm_kv::{DrtmKv, ITEM, Items, Server, VALUE};
+use doorbell_systems::drtm_kv::{self, DrtmKv, ITEM, Items, VALUE};
 use doorbell_systems::kv::numbered;
-use doorbell_systems::{Record, SystemError};
+use doorbell_systems::{Record, SystemError, memory_server};
 use doorbell_verbs::{Cluster, Program, Provider, Time};
 use std::collections::HashMap;
 
@@ -38,9 +38,9 @@ impl Store for Drtm {
 
 /// Adds the server's thread.
 fn serve<C: Cluster, R: Record>(clients: u32, stage: &mut Stage<'_, C, R>) -> Result<(), String> {
-    let interval = stage.server_interval();
     let items = stage.alloc(KEYS * ITEM).map_err(text)?;
-    stage.add_server(Server { clients, items, fill: true, interval });
+    stage.cluster().preset(0, items, drtm_kv::fill);
+    memory_server::put_up(stage, drtm_kv::SERVICE, clients, items, drtm_kv::ACCESS);
     Ok(())
 }
 

@@ -1,11 +1,11 @@
 //! The sequencer by fetch-and-add on machines.
 
 use super::config::AtomicsSequencer;
-use super::protocol::{Client, Server};
+use super::protocol::{Client, SERVICE};
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System};
-use doorbell_verbs::Cluster;
+use crate::{Measured, System, memory_server};
+use doorbell_verbs::{AccessFlags, Cluster};
 
 impl System for AtomicsSequencer {
     const NAME: &'static str = "atomics-sequencer";
@@ -30,8 +30,7 @@ impl System for AtomicsSequencer {
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let counter = site.counter(0)?;
-        let interval = site.server_interval();
-        site.add_server(Server { clients: self.clients.clients, counter, interval });
+        memory_server::put_up(site, SERVICE, self.clients.clients, counter, AccessFlags::REMOTE_ATOMIC);
         for number in 0..self.clients.clients {
             let (drawing, interval) = (self.clients.drawing(), site.client_interval());
             site.add_client(self.clients.place(number), Client { number, drawing, interval });

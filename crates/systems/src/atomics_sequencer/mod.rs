@@ -6,4 +6,4 @@ mod deployment;
 mod protocol;
 
 pub use config::AtomicsSequencer;
-pub use protocol::{Client, Server};
+pub use protocol::{Client, SERVICE};

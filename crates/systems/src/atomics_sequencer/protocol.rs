@@ -2,35 +2,11 @@
 
 use crate::device::{self, Device, check};
 use crate::drawing::{Drawer, Drawing, Drawn};
-use crate::{Interval, SystemError};
-use doorbell_verbs::{AccessFlags, Mem, Program, Provider, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc};
+use crate::{Interval, SystemError, memory_server};
+use doorbell_verbs::{AccessFlags, Program, Provider, SendFlags, SendOp, SendWr, Time, Wc};
 
-/// The server's thread: it connects its clients, then only waits.
-#[derive(Clone, Debug)]
-pub struct Server {
-    /// Number of clients.
-    pub clients: u32,
-    /// The 8-byte counter: the next number.
-    pub counter: Mem,
-    /// When it ends.
-    pub interval: Interval,
-}
-
-impl Program for Server {
-    type Output = Result<(), SystemError>;
-
-    fn run<P: Provider>(self, p: P) -> Self::Output {
-        let opened = Device::open(&p)?;
-        let mr = opened.register(self.counter, AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_ATOMIC)?;
-        p.publish("atomics/counter", &mr.remote(0).to_bytes());
-        let qps = device::serve_rc(&opened, self.clients, "atomics")?;
-        while !self.interval.is_over(&p) {
-            p.pause(self.interval.look());
-        }
-        drop(qps);
-        Ok(())
-    }
-}
+/// What is published is below this.
+pub const SERVICE: &str = "atomics";
 
 /// A client.
 #[derive(Clone, Debug)]
@@ -50,8 +26,8 @@ impl Program for Client {
         let opened = Device::open(&p)?;
         let depth = self.drawing.outstanding.max(1);
         let cq = opened.context.create_cq(depth)?;
-        let qp = device::connect_rc(&opened, &cq, depth, self.number, "atomics")?;
-        let counter = RemoteAddr::from_bytes(&p.lookup("atomics/counter"))?;
+        let qp = device::connect_rc(&opened, &cq, depth, self.number, SERVICE)?;
+        let counter = memory_server::find(&p, SERVICE)?;
         let results = opened.registered(8 * u64::from(depth), AccessFlags::LOCAL_WRITE)?;
         let mut began = vec![Time::START; depth as usize];
         let mut free: Vec<u64> = (0..u64::from(depth)).collect();

@@ -1,10 +1,10 @@
 //! DrTM-KV on machines.
 
 use super::config::DrtmKv;
-use super::protocol::{Client, ITEM, Server, VALUE};
+use super::protocol::{ACCESS, Client, ITEM, SERVICE, VALUE};
 use crate::config::{Clients, Pairs, Timing};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System};
+use crate::{Measured, System, memory_server};
 use doorbell_verbs::Cluster;
 
 impl System for DrtmKv {
@@ -38,9 +38,8 @@ impl System for DrtmKv {
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let items = site.alloc(self.store_bytes())?;
-        let interval = site.server_interval();
-        // A GET does not look at the key.
-        site.add_server(Server { clients: self.clients.clients, items, fill: false, interval });
+        // A GET does not look at the key, so items have none.
+        memory_server::put_up(site, SERVICE, self.clients.clients, items, ACCESS);
         let load = self.pairs.load(1, VALUE, &self.clients, &self.timing);
         for number in 0..self.clients.clients {
             let interval = site.client_interval();

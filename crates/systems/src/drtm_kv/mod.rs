@@ -6,4 +6,4 @@ mod deployment;
 mod protocol;
 
 pub use config::DrtmKv;
-pub use protocol::{Client, Done, ITEM, Items, Server, VALUE};
+pub use protocol::{ACCESS, Client, Done, ITEM, Items, SERVICE, VALUE, fill};

@@ -16,9 +16,9 @@ use crate::device::{self, Device, check};
 use crate::kv::load::Draws;
 use crate::kv::{Key, Load, numbered};
 use crate::measure::How;
-use crate::{Interval, Measured, SystemError, work};
+use crate::{Interval, Measured, SystemError, memory_server, work};
 use doorbell_verbs::{
-    AccessFlags, Cq, Mem, Mr, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc,
+    AccessFlags, Cq, Mr, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc,
 };
 
 /// Bytes of an item.
@@ -38,41 +38,17 @@ fn version_word(version: u32, value: &[u8]) -> u64 {
     sum >> 32 << 32 | u64::from(version)
 }
 
-/// The server's thread: it fills the items and connects its clients, then only waits.
-#[derive(Clone, Debug)]
-pub struct Server {
-    /// Number of clients.
-    pub clients: u32,
-    /// The items, [`ITEM`] bytes each.
-    pub items: Mem,
-    /// Whether to write the keys into them; a GET does not look at them.
-    pub fill: bool,
-    /// When it ends.
-    pub interval: Interval,
-}
+/// What is published is below this.
+pub const SERVICE: &str = "drtm";
+/// What clients do with the items.
+pub const ACCESS: AccessFlags =
+    AccessFlags::REMOTE_READ.union(AccessFlags::REMOTE_WRITE).union(AccessFlags::REMOTE_ATOMIC);
 
-impl Program for Server {
-    type Output = Result<(), SystemError>;
-
-    fn run<P: Provider>(self, p: P) -> Self::Output {
-        if self.fill {
-            for n in 0..self.items.len() / ITEM {
-                p.write(self.items, n * ITEM, &numbered(n));
-            }
-        }
-        let opened = Device::open(&p)?;
-        let access = AccessFlags::LOCAL_WRITE
-            | AccessFlags::REMOTE_READ
-            | AccessFlags::REMOTE_WRITE
-            | AccessFlags::REMOTE_ATOMIC;
-        let mr = opened.register(self.items, access)?;
-        p.publish("drtm/items", &mr.remote(0).to_bytes());
-        let qps = device::serve_rc(&opened, self.clients, "drtm")?;
-        while !self.interval.is_over(&p) {
-            p.pause(self.interval.look());
-        }
-        drop(qps);
-        Ok(())
+/// Items as nobody has written them yet, with their keys.
+pub fn fill(items: &mut [u8]) {
+    for (n, item) in (0..).zip(items.chunks_exact_mut(ITEM as usize)) {
+        let key = numbered(n);
+        item[..key.len()].copy_from_slice(&key);
     }
 }
 
@@ -126,8 +102,8 @@ impl<P: Provider> Items<P> {
     pub fn start(cpu: &P, number: u32, outstanding: u32, update: bool) -> Result<Items<P>, SystemError> {
         let device = Device::open(cpu)?;
         let cq = device.context.create_cq(outstanding)?;
-        let qp = device::connect_rc(&device, &cq, 2 * outstanding, number, "drtm")?;
-        let items = RemoteAddr::from_bytes(&cpu.lookup("drtm/items"))?;
+        let qp = device::connect_rc(&device, &cq, 2 * outstanding, number, SERVICE)?;
+        let items = memory_server::find(cpu, SERVICE)?;
         let buffers = device.registered(u64::from(outstanding) * BUFFER, AccessFlags::LOCAL_WRITE)?;
         let operations = (0..outstanding).map(|_| None).collect();
         Ok(Items {

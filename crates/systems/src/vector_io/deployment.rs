@@ -1,11 +1,11 @@
 //! Vector I/O on machines.
 
 use super::config::{Strategy, VectorIo};
-use super::protocol::{Client, Server, places};
+use super::protocol::{Client, SERVICE, places};
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, System};
-use doorbell_verbs::Cluster;
+use crate::{Measured, System, memory_server};
+use doorbell_verbs::{AccessFlags, Cluster};
 
 impl System for VectorIo {
     const NAME: &'static str = "vector-io";
@@ -49,8 +49,8 @@ impl System for VectorIo {
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let clients = self.clients.clients;
-        let interval = site.server_interval();
-        site.add_server(Server { clients, bytes: places(self).1, interval });
+        let memory = site.alloc(self.store_bytes())?;
+        memory_server::put_up(site, SERVICE, clients, memory, AccessFlags::REMOTE_WRITE);
         for number in 0..clients {
             let interval = site.client_interval();
             site.add_client(self.clients.place(number), Client { number, io: self.clone(), interval });

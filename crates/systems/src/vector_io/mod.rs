@@ -10,5 +10,5 @@ mod protocol;
 mod writer;
 
 pub use config::{Strategy, VectorIo};
-pub use protocol::{Client, SERVICE, Server};
+pub use protocol::{Client, SERVICE};
 pub use writer::{Piece, Writer};

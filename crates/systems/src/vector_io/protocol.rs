@@ -1,42 +1,14 @@
-//! A client that writes pieces without end, and the server whose memory they go to.
+//! A client that writes pieces without end.
 
 use super::config::{Strategy, VectorIo};
 use super::writer::{Piece, Writer};
 use crate::device::{self, Device};
 use crate::drawing::{Drawer, Drawing};
-use crate::{Interval, Measured, SystemError};
-use doorbell_verbs::{AccessFlags, Program, Provider, QpCap, QpInitAttr, QpType, RemoteAddr, Time};
+use crate::{Interval, Measured, SystemError, memory_server};
+use doorbell_verbs::{AccessFlags, Program, Provider, QpCap, QpInitAttr, QpType, Time};
 
 /// What is published is below this.
 pub const SERVICE: &str = "vector-io";
-
-/// The server's thread: it has memory for all clients, then only waits.
-#[derive(Clone, Debug)]
-pub struct Server {
-    /// Number of clients.
-    pub clients: u32,
-    /// Bytes of each client's memory.
-    pub bytes: u64,
-    /// When it ends.
-    pub interval: Interval,
-}
-
-impl Program for Server {
-    type Output = Result<(), SystemError>;
-
-    fn run<P: Provider>(self, p: P) -> Self::Output {
-        let device = Device::open(&p)?;
-        let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
-        let mr = device.registered(self.bytes * u64::from(self.clients), access)?;
-        p.publish(&format!("{SERVICE}/memory"), &mr.remote(0).to_bytes());
-        let qps = device::serve_rc(&device, self.clients, SERVICE)?;
-        while !self.interval.is_over(&p) {
-            p.pause(self.interval.look());
-        }
-        drop(qps);
-        Ok(())
-    }
-}
 
 /// A client.
 #[derive(Clone, Debug)]
@@ -88,7 +60,7 @@ impl Program for Client {
         let source = device.registered(apart * u64::from(iovcnt), AccessFlags::LOCAL_WRITE)?;
         let pieces: Vec<Piece> =
             (0..u64::from(iovcnt)).map(|n| Piece::of(&source, n * apart, size)).collect();
-        let memory = RemoteAddr::from_bytes(&p.lookup(&format!("{SERVICE}/memory")))?;
+        let memory = memory_server::find(&p, SERVICE)?;
         let (each, all) = places(&self.io);
         let memory = memory.at(all * u64::from(self.number));
         let interval = self.interval.begin(&p);

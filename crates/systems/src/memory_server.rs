@@ -1,0 +1,56 @@
+//! A server whose processor takes no part: clients reach its memory by one-sided verbs.
+
+use crate::device::{self, Device};
+use crate::site::{Dress, Site};
+use crate::{Interval, Record, SystemError};
+use doorbell_verbs::{AccessFlags, Cluster, Mem, Program, Provider, RemoteAddr};
+
+/// Adds it to a site: memory with which `clients` QPs may do what `access` says.
+pub fn put_up<C: Cluster, R: Record, D: Dress>(
+    site: &mut Site<'_, C, R, D>,
+    service: &'static str,
+    clients: u32,
+    memory: Mem,
+    access: AccessFlags,
+) {
+    let interval = site.server_interval();
+    site.add_server(MemoryServer { service, clients, memory, access, interval });
+}
+
+/// The server's thread: it registers the memory and connects its clients, then only waits.
+struct MemoryServer {
+    /// What is published is below this.
+    service: &'static str,
+    clients: u32,
+    memory: Mem,
+    access: AccessFlags,
+    interval: Interval,
+}
+
+impl Program for MemoryServer {
+    type Output = Result<(), SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let device = Device::open(&p)?;
+        let mr = device.register(self.memory, AccessFlags::LOCAL_WRITE | self.access)?;
+        p.publish(&key(self.service), &mr.remote(0).to_bytes());
+        let qps = device::serve_rc(&device, self.clients, self.service)?;
+        while !self.interval.is_over(&p) {
+            p.pause(self.interval.look());
+        }
+        drop(qps);
+        Ok(())
+    }
+}
+
+/// Where a client finds the memory; waits until it is registered.
+///
+/// # Errors
+/// If what the server published is no address.
+pub fn find<P: Provider>(cpu: &P, service: &str) -> Result<RemoteAddr, SystemError> {
+    Ok(RemoteAddr::from_bytes(&cpu.lookup(&key(service)))?)
+}
+
+fn key(service: &str) -> String {
+    format!("{service}/memory")
+}
