@@ -2,6 +2,9 @@
 //! with it. Prints millions of pieces a second.
 //!
 //! Usage: bare_writev BYTES PIECES CALLS: each of CALLS calls moves PIECES pieces of BYTES bytes to a child.
+//!
+//! The child has used its memory on processor 0, as the software NIC's peer has: a page that another processor has just
+//! taken into use costs the kernel more each time it is written (`workingset_activation`).
 
 use std::time::Instant;
 
@@ -11,16 +14,24 @@ fn main() {
         eprintln!("usage: bare_writev BYTES PIECES CALLS, with at most 1024 pieces");
         std::process::exit(2);
     };
-    let memory = vec![1u8; bytes];
-    // SAFETY: the child only waits until it is killed.
+    let mut memory = vec![1u8; bytes];
+    let (mut ready, mut byte) = ([0; 2], [0u8]);
+    // SAFETY: the child writes to its copy of the memory, tells of it, and waits until it is killed.
     let child = unsafe {
+        assert_eq!(libc::pipe(ready.as_mut_ptr()), 0, "{}", std::io::Error::last_os_error());
         let child = libc::fork();
         if child == 0 {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            let mut processor: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(0, &mut processor);
+            libc::sched_setaffinity(0, size_of_val(&processor), &processor);
+            std::hint::black_box(&mut memory).fill(2);
+            libc::write(ready[1], byte.as_ptr().cast(), 1);
             loop {
                 libc::pause();
             }
         }
+        assert_eq!(libc::read(ready[0], byte.as_mut_ptr().cast(), 1), 1, "the child is not ready");
         child
     };
     let piece = libc::iovec { iov_base: memory.as_ptr().cast_mut().cast(), iov_len: bytes };
