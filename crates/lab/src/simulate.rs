@@ -200,8 +200,7 @@ fn spawn<C: Cluster>(
 
 /// The NIC that a thread on a core uses: that of its socket, where each has one.
 fn device_of(profile: &Profile, core: u32) -> u32 {
-    let adapters = profile.sockets.map_or(1, |sockets| sockets.adapters);
-    (core / profile.host.cores).min(adapters - 1)
+    (core / profile.host.cores).min(profile.adapters() - 1)
 }
 
 /// What the threads measured; else what kept one from its end. That one gave up says more than that others,

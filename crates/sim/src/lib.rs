@@ -40,10 +40,9 @@ pub struct Slot<'a> {
     pub socket: u8,
 }
 
-/// The devices of a machine of this profile: one, or as many as its sockets have ([`doorbell_nic::Sockets::adapters`]).
+/// The devices of a machine of this profile: one, or as many as its sockets have ([`Profile::adapters`]).
 pub fn devices(profile: &Profile) -> Vec<Slot<'_>> {
-    let adapters = profile.sockets.as_ref().map_or(1, |sockets| sockets.adapters);
-    (0..adapters as u8).map(|socket| Slot { profile, socket }).collect()
+    (0..profile.adapters() as u8).map(|socket| Slot { profile, socket }).collect()
 }
 
 /// A machine of a cluster.

@@ -1,7 +1,7 @@
 //! What a workload that is filled in asks of its machines, and of the simulator: not more than they have.
 
 use crate::resolve::at_most;
-use crate::taking::{Taking, all_cores, cores, inlined, least, mtu, ports, rd_atomic};
+use crate::taking::{Taking, cores, inlined, least, mtu, ports, rd_atomic};
 use crate::workload::invalid;
 use crate::{Operation, Pattern, Profiles, QueueLimits, Queues, Resolved, Window, WorkloadError, topology};
 use doorbell_nic::Profile;
@@ -52,7 +52,7 @@ impl Resolved {
     /// There are no more threads than cores, and stacks.
     pub(crate) fn check_threads(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let (what, of): (_, fn(&Profile) -> u32) =
-            if self.is_placed() { ("socket", cores) } else { ("machine", all_cores) };
+            if self.is_placed() { ("socket", cores) } else { ("machine", Profile::all_cores) };
         let (profile, cores) = least(&taking.all, of);
         at_most("threads", self.threads, cores, &format!("a {what} of profile {} has cores", profile.name))?;
         let threads = u64::from(self.machines) * u64::from(self.threads);

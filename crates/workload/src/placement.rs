@@ -1,6 +1,6 @@
 //! At which sockets threads and their memory are.
 
-use crate::taking::{Taking, least, sockets};
+use crate::taking::{Taking, least};
 use crate::workload::invalid;
 use crate::{Pattern, Resolved, WorkloadError, topology};
 use doorbell_nic::Profile;
@@ -40,7 +40,7 @@ impl Resolved {
             .map(|said| (said, &taking.posters))
             .chain(of_peers.iter().map(|said| (said, &taking.responders)))
         {
-            let (profile, there) = least(profiles, sockets);
+            let (profile, there) = least(profiles, Profile::socket_count);
             if let Some(socket) = socket.filter(|socket| *socket >= there) {
                 let name_of = &profile.name;
                 return invalid(match there {

@@ -45,14 +45,6 @@ pub(crate) fn cores(profile: &Profile) -> u32 {
     profile.host.cores
 }
 
-pub(crate) fn sockets(profile: &Profile) -> u32 {
-    profile.sockets.map_or(1, |sockets| sockets.count)
-}
-
-pub(crate) fn all_cores(profile: &Profile) -> u32 {
-    profile.host.cores * sockets(profile)
-}
-
 pub(crate) fn ports(profile: &Profile) -> u32 {
     profile.link.ports
 }
