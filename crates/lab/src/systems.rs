@@ -41,6 +41,7 @@ trait Simulated: Debug + Send + Sync {
     fn store_bytes(&self) -> u64;
     fn warmed_bytes(&self) -> u64;
     fn datagram(&self) -> Option<(&'static str, u32)>;
+    fn cores(&self) -> Vec<(&'static str, u32)>;
     fn latency_of(&self) -> Option<&'static str>;
     fn beside(&self) -> Option<u32>;
     fn needs_sizes(&self) -> Option<(&'static str, String)>;
@@ -83,6 +84,10 @@ impl<S: System> Simulated for S {
 
     fn datagram(&self) -> Option<(&'static str, u32)> {
         System::datagram(self)
+    }
+
+    fn cores(&self) -> Vec<(&'static str, u32)> {
+        System::cores(self)
     }
 
     fn latency_of(&self) -> Option<&'static str> {
@@ -224,6 +229,11 @@ impl SystemWorkload {
         let Profile { name, host, .. } = profile;
         if let Some(cores) = self.get("cores").filter(|cores| *cores > host.cores.into()) {
             let why = format!("cores is {cores}, but a machine of profile {name} has cores {}", host.cores);
+            return Err(WorkloadError::Invalid(why));
+        }
+        let last = profile.all_cores() - 1;
+        if let Some((key, core)) = self.system.cores().into_iter().find(|(_, core)| *core > last) {
+            let why = format!("{key} is {core}, but a machine of profile {name} has cores 0 to {last}");
             return Err(WorkloadError::Invalid(why));
         }
         let tcp = Some(Value::Text("tcp".into()));

@@ -55,6 +55,15 @@ impl<P: Provider> Device<P> {
         Ok(self.pd.reg_mr(mem, access)?)
     }
 
+    /// The same at the socket of a core.
+    ///
+    /// # Errors
+    /// As [`Device::registered`].
+    pub fn registered_near(&self, core: u32, len: u64, access: AccessFlags) -> Result<Mr<P>, SystemError> {
+        let mem = self.cpu.alloc_near(core, len.max(1), PageSize::Huge)?;
+        Ok(self.pd.reg_mr(mem, access)?)
+    }
+
     /// Memory that is there, registered.
     ///
     /// # Errors

@@ -115,6 +115,8 @@ pub struct Site<'c, C: Cluster, R, D = Plain> {
     clients: Vec<Started<R>>,
     /// Threads of the server, here or elsewhere.
     server_threads: u32,
+    /// The server's first core behind those of its threads.
+    free_core: u32,
     /// Clients, here or elsewhere.
     client_count: u32,
 }
@@ -140,7 +142,17 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
             Course::Together { .. } | Course::Patience(_) => Some(cluster.alloc(0, 64, PageSize::Small)?),
         };
         let (servers, clients) = Default::default();
-        Ok(Site { cluster, dress, course, stop, servers, clients, server_threads: 0, client_count: 0 })
+        Ok(Site {
+            cluster,
+            dress,
+            course,
+            stop,
+            servers,
+            clients,
+            server_threads: 0,
+            free_core: 0,
+            client_count: 0,
+        })
     }
 
     /// The cluster.
@@ -193,16 +205,26 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         T: Program<Output = Result<S, SystemError>>,
         S: Into<Measured> + Send + 'static,
     {
+        self.add_server_on(self.server_threads, program);
+    }
+
+    /// The same on a core, which no other thread of the server runs on.
+    pub fn add_server_on<T, S>(&mut self, core: u32, program: T)
+    where
+        T: Program<Output = Result<S, SystemError>>,
+        S: Into<Measured> + Send + 'static,
+    {
         let thread = self.server_threads;
         self.server_threads += 1;
+        self.free_core = self.free_core.max(core + 1);
         let program = self.dress.clone().server(thread, program);
         match self.course {
             Course::Fixed(_) => {
-                let task = self.cluster.spawn(0, thread, As(program, PhantomData));
-                self.servers.push((0, thread, task));
+                let task = self.cluster.spawn(0, core, As(program, PhantomData));
+                self.servers.push((0, core, task));
             }
             Course::Together { .. } | Course::Patience(_) => {
-                self.cluster.spawn(0, thread, Server { program, thread });
+                self.cluster.spawn(0, core, Server { program, thread });
             }
         }
     }
@@ -232,7 +254,8 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
     /// # Errors
     /// If the run does not reach its end, or a thread gives up.
     pub fn run(self) -> Result<Option<Ended<R>>, SiteError> {
-        let Site { cluster, stop, servers, clients, server_threads, client_count, course, .. } = self;
+        let Site { cluster, stop, servers, clients, server_threads, free_core, client_count, course, .. } =
+            self;
         let Some(stop) = stop else {
             match cluster.run() {
                 // Who waits for a thread that gave up is not what is wrong.
@@ -253,7 +276,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         let together = matches!(course, Course::Together { .. });
         let collector = Collector { server_threads, client_count, stop, together };
         // After the server's threads: hosts whose caches have sizes have a bit for each core, and few bits.
-        let task = cluster.spawn(0, server_threads, collector);
+        let task = cluster.spawn(0, free_core, collector);
         cluster.run()?;
         let Some((served, results)) = task.take() else { return Ok(None) };
         let mut all = Measured::default();

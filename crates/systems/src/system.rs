@@ -65,6 +65,11 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Cores that parameters name, each with its parameter.
+    fn cores(&self) -> Vec<(&'static str, u32)> {
+        Vec::new()
+    }
+
     /// What a latency is of, where it is not from the start of an operation to its end.
     fn latency_of(&self) -> Option<&'static str> {
         None

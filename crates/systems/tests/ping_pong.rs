@@ -16,7 +16,7 @@ const MEASURED: Span = Span::from_ms(1);
 /// What the client and the server measured.
 fn run(message: Message, size: u32) -> (Measured, Measured) {
     let warmup = Span::from_us(100);
-    let game = PingPong { timing: Timing::of(warmup, MEASURED), message, size };
+    let game = PingPong::of(message, size, Timing::of(warmup, MEASURED));
     // An RC QP that plays ping-pong is always idle, others never are: what that costs is no part of what is compared here.
     let mut profile = Profile::named("cib").expect("a built-in profile");
     profile.tx.idle_qp = Span::ZERO;
@@ -62,7 +62,7 @@ fn longer_messages_take_longer_and_datagrams_as_long_as_their_header() {
 #[test]
 fn what_cannot_be_is_refused_in_one_sentence() {
     let refused =
-        |message, size| PingPong { timing: Timing::USUAL, message, size }.check().expect_err("it cannot be");
+        |message, size| PingPong::of(message, size, Timing::USUAL).check().expect_err("it cannot be");
     assert_eq!(
         refused(Message::WriteUc, 0),
         "size is 0, but who waits for a WRITE looks at its last byte: use at least 1"

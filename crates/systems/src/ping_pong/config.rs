@@ -6,6 +6,8 @@ use doorbell_verbs::QpType;
 
 /// Bytes of a message at most, where it is not a datagram.
 const LARGEST: u32 = 64 << 20;
+/// The last core that a machine may have.
+const CORES: u64 = 255;
 
 named! {
     /// How messages travel.
@@ -36,6 +38,14 @@ schema! {
         message: Message = Field::name(Message::NAMES),
         /// Payload in bytes.
         size: u32 = Field::bytes(0, u32::MAX as u64),
+        /// Core of the client; cores are numbered socket by socket.
+        core: u32 = Field::count(0, CORES),
+        /// A core at whose socket the client's buffers are.
+        memory_core: u32 = Field::count(0, CORES),
+        /// Core of who answers.
+        peer_core: u32 = Field::count(0, CORES),
+        /// A core at whose socket the buffers of who answers are.
+        peer_memory_core: u32 = Field::count(0, CORES),
     }
 }
 
@@ -61,6 +71,11 @@ impl Message {
 }
 
 impl PingPong {
+    /// By these messages, of two threads at the first cores of their machines.
+    pub const fn of(message: Message, size: u32, timing: Timing) -> PingPong {
+        PingPong { timing, message, size, core: 0, memory_core: 0, peer_core: 0, peer_memory_core: 0 }
+    }
+
     /// What does not go together: one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
         let PingPong { message, size, .. } = *self;

@@ -17,7 +17,7 @@ impl System for PingPong {
 
     /// As perftest has it.
     fn usual() -> PingPong {
-        PingPong { timing: Timing::USUAL, message: Message::WriteRc, size: 2 }
+        PingPong::of(Message::WriteRc, 2, Timing::USUAL)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -36,6 +36,12 @@ impl System for PingPong {
         &mut self.timing
     }
 
+    fn cores(&self) -> Vec<(&'static str, u32)> {
+        let PingPong { core, memory_core, peer_core, peer_memory_core, .. } = *self;
+        let peer = [("peer_core", peer_core), ("peer_memory_core", peer_memory_core)];
+        [("core", core), ("memory_core", memory_core)].into_iter().chain(peer).collect()
+    }
+
     /// A buffer for each way, on both machines.
     fn store_bytes(&self) -> u64 {
         4 * u64::from(self.size)
@@ -50,11 +56,11 @@ impl System for PingPong {
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
-        let PingPong { message, size, .. } = *self;
+        let PingPong { message, size, core, memory_core, peer_core, peer_memory_core, .. } = *self;
         let interval = site.server_interval();
-        site.add_server(Server { message, size, interval });
+        site.add_server_on(peer_core, Server { message, size, near: peer_memory_core, interval });
         let interval = site.client_interval();
-        site.add_client((1, 0), Client { message, size, interval });
+        site.add_client((1, core), Client { message, size, near: memory_core, interval });
         Ok(())
     }
 }

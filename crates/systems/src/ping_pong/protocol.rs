@@ -48,13 +48,13 @@ struct End<P: Provider> {
 }
 
 impl<P: Provider> End<P> {
-    /// Ready, as the other side is.
-    fn meet(p: &P, message: Message, size: u32, own: u32) -> Result<End<P>, SystemError> {
+    /// Ready, as the other side is; its buffers are at the socket of core `near`.
+    fn meet(p: &P, (message, size): (Message, u32), near: u32, own: u32) -> Result<End<P>, SystemError> {
         let device = Device::open(p)?;
         let header = if message == Message::SendUd { GRH_BYTES } else { 0 };
         let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE;
-        let out = device.registered(size.into(), AccessFlags::LOCAL_WRITE)?;
-        let inbox = device.registered((size + header).into(), access)?;
+        let out = device.registered_near(near, size.into(), AccessFlags::LOCAL_WRITE)?;
+        let inbox = device.registered_near(near, (size + header).into(), access)?;
         let received = device.context.create_cq(RECVS)?;
         let sent = device.context.create_cq(outbox::depth(1))?;
         let inline = size.min(INLINE).min(device.attr.max_inline_data.unwrap_or(64));
@@ -173,6 +173,8 @@ pub struct Server {
     pub message: Message,
     /// Their bytes.
     pub size: u32,
+    /// A core at whose socket its buffers are.
+    pub near: u32,
     /// When it ends.
     pub interval: Interval,
 }
@@ -181,7 +183,7 @@ impl Program for Server {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let mut end = End::meet(&p, self.message, self.size, SERVER)?;
+        let mut end = End::meet(&p, (self.message, self.size), self.near, SERVER)?;
         let (mut measured, mut number) = (Measured::default(), 1);
         while !self.interval.is_over(&p) {
             if self.message != Message::ReadRc && end.came(number)? {
@@ -203,6 +205,8 @@ pub struct Client {
     pub message: Message,
     /// Their bytes.
     pub size: u32,
+    /// A core at whose socket its buffers are.
+    pub near: u32,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,
 }
@@ -211,7 +215,7 @@ impl Program for Client {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let mut end = End::meet(&p, self.message, self.size, CLIENT)?;
+        let mut end = End::meet(&p, (self.message, self.size), self.near, CLIENT)?;
         let interval = self.interval.begin(&p);
         let mut measured = Measured::default();
         for number in 1.. {
