@@ -68,7 +68,7 @@ fn calibrate(name: &str, dry: bool, interrupt: &Arc<AtomicBool>) -> Result<(), S
     let text =
         std::fs::read_to_string(&path).map_err(|e| format!("there is no profile {name} to set: {e}"))?;
     let profile = Profile::parse(&format!("{name}.toml"), &text).map_err(|e| e.to_string())?;
-    let space = space::Space::of(&profile)?;
+    let space = space::Space::of(&profile, &text)?;
     let data = calibration::data(&profile)?;
     if data.is_empty() {
         return Err(format!("{name} names no data to be set from: `[measured]` of a profile lists them"));

@@ -2,6 +2,7 @@
 
 use doorbell_nic::{Basis, Parameter, Profile, Spread};
 use std::collections::BTreeMap;
+use toml_edit::DocumentMut;
 
 /// A parameter that is moved.
 pub(crate) struct Free {
@@ -54,16 +55,23 @@ impl Space {
         Space { free, assumed, profile: Profile::named("cx").expect("a built-in profile") }
     }
 
-    /// Of a profile.
+    /// Of a profile with this text. What it has from its base was set there: of that it is as unsure as of what it assumes.
     ///
     /// # Errors
     /// If it has none: one sentence.
-    pub(crate) fn of(profile: &Profile) -> Result<Space, String> {
+    pub(crate) fn of(profile: &Profile, text: &str) -> Result<Space, String> {
+        let document: DocumentMut = text.parse().map_err(|e| format!("the profile cannot be read: {e}"))?;
+        let is_own = |p: &Parameter| {
+            let (section, key) = p.name.split_once('.').unwrap_or_default();
+            document.get(section).is_some_and(|section| section.get(key).is_some())
+        };
         let of = |p: &Parameter| match p.basis {
-            Basis::Calibrated { range: Some(range), .. } => {
+            Basis::Calibrated { range: Some(range), .. } if is_own(p) => {
                 Some((true, Free::of(p, Spread::of(range, p.unit))))
             }
-            Basis::Assumed { .. } => Some((false, Free::of(p, p.spread()?))),
+            Basis::Calibrated { range: Some(_), .. } | Basis::Assumed { .. } => {
+                Some((false, Free::of(p, p.spread()?)))
+            }
             _ => None,
         };
         let (free, assumed): (Vec<_>, Vec<_>) =

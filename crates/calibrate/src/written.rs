@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn values_change_and_other_lines_stay() {
         let text = include_str!("../../../profiles/cx.toml");
-        let space = Space::of(&Profile::parse("cx.toml", text).unwrap()).unwrap();
+        let space = Space::of(&Profile::parse("cx.toml", text).unwrap(), text).unwrap();
         let data = calibration::data(&Profile::named("cx").unwrap()).unwrap();
         let z: Vec<f64> = (0..space.free.len()).map(|i| i as f64 / 10.0).collect();
         let slopes = DMatrix::from_element(data.len(), z.len(), 0.5);

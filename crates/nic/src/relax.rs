@@ -190,6 +190,7 @@ impl Profile {
             &mut t.extra_line,
             &mut t.idle_qp,
             &mut t.payload_dma,
+            &mut t.gather,
             &mut t.extra_packet,
             &mut t.larger_payload,
             &mut t.response,

@@ -1,6 +1,6 @@
 //! What packets cost a sending unit.
 
-use super::{Kind, Packet};
+use super::{Kind, Packet, WireCost};
 use crate::Profile;
 
 /// A send WQE, as far as its requests' cost depends on it.
@@ -27,11 +27,14 @@ pub struct SendCost {
     fetched: u64,
     extra_line: u64,
     dma: u64,
+    gather: u64,
     extra_packet: u64,
     buffer: u32,
     larger_payload: u64,
     response: u64,
     ack: u64,
+    /// Of the port, where units are busy until a packet has left.
+    wire: Option<WireCost>,
 }
 
 impl SendCost {
@@ -47,11 +50,13 @@ impl SendCost {
             fetched: tx.fetched_wqe.as_ps(),
             extra_line: tx.extra_line.as_ps(),
             dma: tx.payload_dma.as_ps(),
+            gather: tx.gather.as_ps(),
             extra_packet: tx.extra_packet.as_ps(),
             buffer: tx.payload_buffer,
             larger_payload: tx.larger_payload.as_ps(),
             response: tx.response.as_ps(),
             ack: tx.ack.as_ps(),
+            wire: tx.holds_until_sent.then(|| WireCost::new(&profile.link, profile.generation)),
         }
     }
 
@@ -59,7 +64,7 @@ impl SendCost {
     /// bytes need ([`super::dmas`]; none of inline payload). What caches miss comes on top.
     #[inline]
     pub fn request(&self, packet: &Packet, wqe: Wqe, dmas: u32) -> u64 {
-        let reading = self.dma * u64::from(dmas) + if dmas > 0 { self.of_buffer(packet) } else { 0 };
+        let reading = self.reading(packet, dmas) + self.leaving(packet);
         if !packet.begins {
             return reading + self.extra_packet;
         }
@@ -72,14 +77,30 @@ impl SendCost {
         reading + base + fetched + self.extra_line * u64::from(wqe.lines.saturating_sub(1))
     }
 
+    /// What the DMA reads of its payload add.
+    #[inline]
+    fn reading(&self, packet: &Packet, dmas: u32) -> u64 {
+        match dmas {
+            0 => 0,
+            _ => self.dma + self.gather * u64::from(dmas - 1) + self.of_buffer(packet),
+        }
+    }
+
     /// A packet of an answer.
     #[inline]
     pub fn answer(&self, packet: &Packet) -> u64 {
-        match packet.kind {
+        let made = match packet.kind {
             Kind::Ack => self.ack,
             Kind::ReadResponse if !packet.begins => self.extra_packet + self.of_buffer(packet),
             _ => self.response + self.of_buffer(packet),
-        }
+        };
+        made + self.leaving(packet)
+    }
+
+    /// Until it has left by the port.
+    #[inline]
+    fn leaving(&self, packet: &Packet) -> u64 {
+        self.wire.as_ref().map_or(0, |wire| wire.time(wire.bytes(packet).into()))
     }
 
     /// Added where a payload does not fit the buffer.

@@ -137,14 +137,18 @@ section! {
         extra_line: Span = "extra_line_ns" Nanoseconds 0..=100000;
         /// Added for a request of an RC QP that had nothing queued or outstanding when its WQE came.
         idle_qp: Span = "idle_qp_ns" Nanoseconds 0..=100000;
-        /// Added for each DMA read of payload.
+        /// Added for the first DMA read of a packet's payload.
         payload_dma: Span = "payload_dma_ns" Nanoseconds 0..=100000;
+        /// Added for each further one: that of another SGE.
+        gather: Span = "gather_ns" Nanoseconds 0..=100000;
         /// Added for each packet of a message after the first.
         extra_packet: Span = "extra_packet_ns" Nanoseconds 0..=100000;
         /// Payload of a packet that a unit has a buffer for, where it is read by DMA.
         payload_buffer: u32 = "payload_buffer_bytes" Bytes 1..=65536;
         /// Added for a packet with more payload than that.
         larger_payload: Span = "larger_payload_ns" Nanoseconds 0..=100000;
+        /// Whether a unit that has made a packet is busy until this has left by the port.
+        holds_until_sent: bool = "holds_until_sent" Flag 0..=1;
         /// Packets that a QP which has them sends one after another before it is the next QP's turn.
         burst: u32 = "burst_packets" Count 1..=1024;
         /// First packet of the answer to a READ, or the answer to an atomic (responder).
