@@ -194,6 +194,8 @@ fn number(checks: &[Check], datum: &Datum, profile: &Profile) -> f64 {
     let of_cluster = check.of_each.iter().find(|(cluster, _)| *cluster == profile.name);
     match (&check.found, of_cluster) {
         (_, Some((_, number))) | (Found::Number(number), None) => *number,
+        // Of both ends the one that more is said of.
+        (Found::Range { low, high }, None) => high.or(*low).unwrap_or(f64::NAN),
         (Found::Flag(holds) | Found::Statement { holds, .. }, None) => f64::from(u8::from(*holds)),
     }
 }

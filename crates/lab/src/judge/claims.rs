@@ -147,6 +147,14 @@ impl Claim {
         let distance = (found - nearest).abs();
         Some(if distance == 0.0 { 0.0 } else { distance / nearest.abs().max(f64::MIN_POSITIVE) })
     }
+
+    /// How far the ends of what was found are from those that the claim states: the larger relative distance; `None` if it
+    /// does not state those that were found.
+    pub fn error_of_ends(&self, low: Option<f64>, high: Option<f64>) -> Option<f64> {
+        let distance = |found: f64, stated: f64| (found / stated - 1.0).abs();
+        let ends = [(low, self.value_lo), (high, self.value_hi)].into_iter();
+        ends.filter_map(|(found, stated)| Some(distance(found?, stated?))).reduce(f64::max)
+    }
 }
 
 #[derive(Deserialize)]
@@ -362,6 +370,16 @@ mod tests {
         let mut claim = find("atc16-appA-tbf").unwrap().clone();
         (claim.value, claim.qualifier) = (Value::Number(value), qualifier);
         claim
+    }
+
+    #[test]
+    fn both_ends_of_a_range_are_met() {
+        let mut claim = number(0.0, None);
+        (claim.value_lo, claim.value_hi) = (Some(2.0), Some(10.0));
+        assert_eq!(claim.error_of_ends(Some(2.0), Some(9.0)), Some(0.09999999999999998));
+        assert_eq!(claim.error_of_ends(Some(1.0), Some(10.0)), Some(0.5));
+        assert_eq!(claim.error_of_ends(None, Some(10.0)), Some(0.0));
+        assert_eq!(claim.error_of_ends(None, None), None);
     }
 
     #[test]

@@ -280,12 +280,22 @@ fn basis(claim: &Claim, formula: bool, settled: &BTreeSet<String>) -> Basis {
     }
 }
 
+/// As the papers' ranges are written; an end that is exempt is left out.
+fn ends(low: Option<f64>, high: Option<f64>) -> String {
+    let end = |end: Option<f64>| end.map_or_else(String::new, |end| format!("{end:.2}"));
+    format!("{}..{}", end(low), end(high))
+}
+
 fn compare(experiment: &Experiment, check: &Check, claim: &Claim, settled: &BTreeSet<String>) -> ClaimReport {
     let id = claim.id.as_str();
     let (simulated, error, holds) = match &check.found {
         Found::Number(n) => {
             let error = claim.error(*n);
             (Value::Number(*n), error, error.is_some_and(|e| e <= TOLERANCE))
+        }
+        Found::Range { low, high } => {
+            let error = claim.error_of_ends(*low, *high);
+            (Value::Text(ends(*low, *high)), error, error.is_some_and(|e| e <= TOLERANCE))
         }
         Found::Flag(flag) => (Value::Flag(*flag), None, claim.value == Value::Flag(*flag)),
         Found::Statement { holds, seen } => (Value::Text(seen.clone()), None, *holds),

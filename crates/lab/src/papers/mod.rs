@@ -48,7 +48,7 @@ pub enum Runs {
 
 /// All experiments, in the order of the papers; those beyond them, and on measurements that no paper prints, last.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    let papers = atc16::ALL.iter().chain(conext13::ALL).chain(conext13::BEYOND);
+    let papers = atc16::ALL.iter().chain(cluster21::ALL).chain(conext13::ALL).chain(conext13::BEYOND);
     papers.copied().chain([&rc_swarm::EXPERIMENT, &cluster21::reads::EXPERIMENT])
 }
 
@@ -215,6 +215,13 @@ pub struct Check {
 pub enum Found {
     /// A number in the claim's unit.
     Number(f64),
+    /// The least and the most of several numbers, of a claim that states both ends; `None` is an end that is exempt.
+    Range {
+        /// The least.
+        low: Option<f64>,
+        /// The most.
+        high: Option<f64>,
+    },
     /// Yes or no.
     Flag(bool),
     /// Whether a statement in words holds, and what was seen.

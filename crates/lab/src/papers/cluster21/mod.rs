@@ -2,4 +2,29 @@
 
 #[cfg(test)]
 mod arithmetic;
+mod fig1;
+mod fig1_latency;
+mod fig3;
+mod fig4;
+mod fig5;
+mod perftest;
 pub(super) mod reads;
+mod tab3;
+mod tab3_latency;
+mod vectors;
+
+use super::Experiment;
+
+/// Its experiments, in its order.
+pub(super) const ALL: &[&Experiment] = &[
+    &fig1_latency::EXPERIMENT,
+    &fig1::EXPERIMENT,
+    &fig3::EXPERIMENT,
+    &fig4::EXPERIMENT,
+    &fig5::EXPERIMENT,
+    &tab3_latency::EXPERIMENT,
+    &tab3::EXPERIMENT,
+];
+
+/// The cluster: one adapter, at the first of two sockets.
+const CLUSTER: &str = "cx3-dual";
