@@ -33,7 +33,7 @@ pub struct SendCost {
     larger_payload: u64,
     response: u64,
     ack: u64,
-    /// Of the port, where units are busy until a packet has left.
+    /// Of the port, where units are busy until the packet of an answer has left.
     wire: Option<WireCost>,
 }
 
@@ -56,7 +56,7 @@ impl SendCost {
             larger_payload: tx.larger_payload.as_ps(),
             response: tx.response.as_ps(),
             ack: tx.ack.as_ps(),
-            wire: tx.holds_until_sent.then(|| WireCost::new(&profile.link, profile.generation)),
+            wire: tx.response_until_sent.then(|| WireCost::new(&profile.link, profile.generation)),
         }
     }
 
@@ -64,7 +64,7 @@ impl SendCost {
     /// bytes need ([`super::dmas`]; none of inline payload). What caches miss comes on top.
     #[inline]
     pub fn request(&self, packet: &Packet, wqe: Wqe, dmas: u32) -> u64 {
-        let reading = self.reading(packet, dmas) + self.leaving(packet);
+        let reading = self.reading(packet, dmas);
         if !packet.begins {
             return reading + self.extra_packet;
         }
@@ -90,11 +90,11 @@ impl SendCost {
     #[inline]
     pub fn answer(&self, packet: &Packet) -> u64 {
         let made = match packet.kind {
-            Kind::Ack => self.ack,
-            Kind::ReadResponse if !packet.begins => self.extra_packet + self.of_buffer(packet),
-            _ => self.response + self.of_buffer(packet),
+            Kind::Ack => return self.ack,
+            Kind::ReadResponse if !packet.begins => self.extra_packet,
+            _ => self.response,
         };
-        made + self.leaving(packet)
+        made + self.of_buffer(packet) + self.leaving(packet)
     }
 
     /// Until it has left by the port.

@@ -147,8 +147,8 @@ section! {
         payload_buffer: u32 = "payload_buffer_bytes" Bytes 1..=65536;
         /// Added for a packet with more payload than that.
         larger_payload: Span = "larger_payload_ns" Nanoseconds 0..=100000;
-        /// Whether a unit that has made a packet is busy until this has left by the port.
-        holds_until_sent: bool = "holds_until_sent" Flag 0..=1;
+        /// Whether a unit that has made a packet of the answer to a READ or an atomic is busy until this has left by the port.
+        response_until_sent: bool = "response_until_sent" Flag 0..=1;
         /// Packets that a QP which has them sends one after another before it is the next QP's turn.
         burst: u32 = "burst_packets" Count 1..=1024;
         /// First packet of the answer to a READ, or the answer to an atomic (responder).
