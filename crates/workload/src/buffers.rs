@@ -180,6 +180,11 @@ impl Resolved {
         self.addresses.unwrap_or(Addresses::Sequential)
     }
 
+    /// The same of the memory of those who are posted to.
+    pub fn remote_addresses(&self) -> Addresses {
+        self.remote_addresses.unwrap_or(self.addresses())
+    }
+
     /// What is said of buffers has an effect, and they fit.
     pub(crate) fn check_buffers(&self, given: &Workload, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let said = [
@@ -268,6 +273,14 @@ impl Resolved {
                 "addresses says how operations go over a region, but neither local_region nor remote_region is given"
                     .into(),
             );
+        }
+        if self.remote_addresses.is_some() && self.remote_region.is_none() {
+            return invalid(
+                "remote_addresses says how operations go over remote_region, but that is not given".into(),
+            );
+        }
+        if self.remote_addresses.is_some() && self.addresses() == Addresses::AnyByte {
+            return invalid("addresses is any-byte, at both ends: leave remote_addresses out".into());
         }
         if given.inline == Some(true) && self.local_region.is_some() {
             return invalid(

@@ -170,4 +170,6 @@ impl Addresses {
         ("any-byte", Addresses::AnyByte),
     ];
     pub(crate) const NAMES: &'static [&'static str] = &names(Addresses::ALL);
+    /// Those that keep to buffers.
+    pub(crate) const IN_BUFFERS: &'static [&'static str] = Addresses::NAMES.split_at(2).0;
 }

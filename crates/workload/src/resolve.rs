@@ -91,6 +91,7 @@ impl Workload {
             local_region: self.local_region,
             remote_region: self.remote_region,
             addresses: self.addresses,
+            remote_addresses: self.remote_addresses,
             header_only,
             inline_recv: self.inline_recv.unwrap_or(false),
             drain: self.drain.unwrap_or(false),

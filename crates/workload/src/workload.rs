@@ -141,6 +141,8 @@ schema! {
     remote_region: u64 | absent = Field::bytes(1, 4 << 30).usual("a buffer for each operation of the window, to 1 MiB"),
     /// Whether operations take the buffers of a region one after the other or at random, or begin at any byte of it, drawn for each.
     addresses: Addresses | absent = Field::name(Addresses::NAMES).usual("sequential"),
+    /// How operations take the buffers of remote_region, where that is otherwise than those of local_region.
+    remote_addresses: Addresses | absent = Field::name(Addresses::IN_BUFFERS).usual("as addresses"),
     /// SEND an immediate and no payload.
     header_only: bool = Field::switch().usual("false"),
     /// Receive payload in the CQE (inline-receive), on NICs that can.

@@ -253,7 +253,7 @@ impl<'a, P: Provider> Requester<'a, P> {
             payload: Payload::of(w, session, sges),
             local: Walk::over(Buffers::local(w).count, w.local_region.map(|_| w.addresses())),
             buffers: Buffers::remote(w),
-            remote: Walk::over(Buffers::remote(w).count, w.remote_region.map(|_| w.addresses())),
+            remote: Walk::over(Buffers::remote(w).count, w.remote_region.map(|_| w.remote_addresses())),
             list: Vec::with_capacity(w.batch as usize),
             drawn: Vec::new(),
             wc: [Wc::default(); POLL],

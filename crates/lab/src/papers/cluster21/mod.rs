@@ -7,6 +7,7 @@ mod fig1_latency;
 mod fig3;
 mod fig4;
 mod fig5;
+mod fig6;
 mod perftest;
 pub(super) mod reads;
 mod tab3;
@@ -22,6 +23,7 @@ pub(super) const ALL: &[&Experiment] = &[
     &fig3::EXPERIMENT,
     &fig4::EXPERIMENT,
     &fig5::EXPERIMENT,
+    &fig6::EXPERIMENT,
     &tab3_latency::EXPERIMENT,
     &tab3::EXPERIMENT,
 ];
