@@ -126,8 +126,9 @@ fn missed(outcome: &Outcome) -> f64 {
     translations.map(|c| c.misses as f64 / (c.hits + c.misses).max(1) as f64).fold(0.0, f64::max)
 }
 
-/// A rate is flat while it keeps so much of that of the smallest payload.
-const FLAT: f64 = 0.8;
+/// A rate is flat while it keeps so much of that of the smallest payload: as much as READs of 512 bytes keep in the authors' own run (4.41 of 6.24 M/s),
+/// up to which the paper calls rates almost stable.
+const FLAT: f64 = 0.7;
 
 fn flat_to(rates: &[f64; SIZES.len()]) -> u32 {
     let flat = SIZES.iter().zip(rates).take_while(|(_, rate)| **rate >= FLAT * rates[0]);
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_flat_until_it_falls() {
-        assert_eq!(flat_to(&[5.0, 5.0, 4.2, 4.0, 3.9, 1.0]), 512);
+        assert_eq!(flat_to(&[5.0, 5.0, 4.2, 3.5, 3.4, 1.0]), 512);
     }
 
     #[test]
