@@ -26,11 +26,12 @@ mod register;
 pub mod rpc;
 pub mod rpc_sequencer;
 pub mod spec_sequencer;
+pub mod spinlock;
 pub mod stage;
 pub mod touch;
 pub mod vector_io;
 
 pub use check::{Check, MACHINES, Scale, run_all};
-pub use faults::Faults;
+pub use faults::{Faults, LateWrite, Stop};
 pub use layer::{Layer, Layered};
 pub use register::checks;

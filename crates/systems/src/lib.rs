@@ -9,6 +9,7 @@
 //! - [`touch`]: a server that scans a buffer before it answers, over RDMA or kernel TCP.
 //! - [`ping_pong`]: messages that wait for each other, as in latency tests.
 //! - [`vector_io`]: writes of many small pieces.
+//! - [`spinlock`]: locks, in memory of this machine or another, or kept by a server's thread.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
 //! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
@@ -40,6 +41,7 @@ pub mod rpc_sequencer;
 pub mod series;
 pub mod site;
 pub mod spec_sequencer;
+pub mod spinlock;
 mod system;
 pub mod touch;
 pub mod vector_io;
