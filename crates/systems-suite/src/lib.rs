@@ -20,6 +20,7 @@ pub mod herd;
 pub mod herd_kv;
 pub mod kv;
 mod layer;
+pub mod local_sequencer;
 pub mod ping_pong;
 pub mod read_kv;
 mod register;

@@ -4,7 +4,7 @@ use crate::Drawing;
 use crate::herd;
 use crate::kv::{Distribution, Load};
 use doorbell_schema::{Duration, Field, Flag, Given, Schema, Share, Value, schema};
-use doorbell_verbs::Span;
+use doorbell_verbs::{QpType, Span};
 
 /// Declares names of a parameter: the type, and the names that its field takes.
 macro_rules! named {
@@ -190,6 +190,23 @@ impl Workers {
     /// Passes take up to 32 requests.
     pub(crate) const fn new(queues: u32) -> Workers {
         Workers { cores: 6, gather: 32, batching: true, queues }
+    }
+
+    /// Refuses what workers cannot do that reply so to such requests.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub(crate) fn refuse(&self, request: herd::Requests, reply: herd::Replies) -> Result<(), String> {
+        reply
+            .to(request)
+            .map_err(|why| format!("reply is {}, request {}: {why}", reply.name(), request.name()))?;
+        if reply.transport() != QpType::Ud && self.queues > 1 {
+            let (queues, reply) = (self.queues, reply.name());
+            return Err(format!(
+                "queues is {queues}, but replies by {reply} go by the client's connection: queues are for send-ud"
+            ));
+        }
+        Ok(())
     }
 }
 

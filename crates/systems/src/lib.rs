@@ -3,7 +3,7 @@
 //! They are plain poll loops over a [`doorbell_verbs::Provider`]: one source runs in virtual time
 //! and on real devices. Threads share nothing but [`doorbell_verbs::Mem`].
 //!
-//! - [`rpc_sequencer`], [`spec_sequencer`], [`atomics_sequencer`]: a counter that clients draw numbers from.
+//! - [`rpc_sequencer`], [`spec_sequencer`], [`atomics_sequencer`], [`local_sequencer`]: a counter that clients draw numbers from.
 //! - [`herd_kv`], [`read_kv`], [`drtm_kv`]: key-value stores.
 //! - [`rpc`]: any RPC.
 //! - [`touch`]: a server that scans a buffer before it answers, over RDMA or kernel TCP.
@@ -26,6 +26,7 @@ pub mod herd;
 pub mod herd_kv;
 pub mod kv;
 mod latencies;
+pub mod local_sequencer;
 mod measure;
 mod measurement;
 pub mod memory_server;

@@ -3,8 +3,8 @@
 use crate::config::{Clients, Timing};
 use crate::site::{Course, Dress, Ended, Site, SiteError};
 use crate::{
-    Measured, atomics_sequencer, drtm_kv, herd_kv, ping_pong, read_kv, rpc, rpc_sequencer, spec_sequencer,
-    spinlock, touch, vector_io,
+    Measured, atomics_sequencer, drtm_kv, herd_kv, local_sequencer, ping_pong, read_kv, rpc, rpc_sequencer,
+    spec_sequencer, spinlock, touch, vector_io,
 };
 use doorbell_schema::{Given, Schema};
 use doorbell_verbs::{Cluster, Span, Time};
@@ -131,6 +131,7 @@ pub fn visit_all(visitor: &mut impl Visit) {
     visitor.visit::<rpc_sequencer::RpcSequencer>();
     visitor.visit::<spec_sequencer::SpecSequencer>();
     visitor.visit::<atomics_sequencer::AtomicsSequencer>();
+    visitor.visit::<local_sequencer::LocalSequencer>();
     visitor.visit::<herd_kv::HerdKv>();
     visitor.visit::<read_kv::ReadKv>();
     visitor.visit::<drtm_kv::DrtmKv>();
