@@ -196,13 +196,18 @@ impl Case {
 
 /// A case of the lists.
 fn case(kind: Kind, trouble: Trouble, scale: &Scale) -> Case {
+    // Threads of a machine would be done before others have begun.
+    let (sections, hold) = match kind {
+        Kind::Local(_) => (scale.draws, Span::from_us(2)),
+        _ => (scale.operations, Span::ZERO),
+    };
     Case {
         kind,
         clients: scale.clients,
         locks: 1,
         data: 128,
-        sections: scale.operations / u64::from(trouble.part()),
-        hold: Span::ZERO,
+        sections: sections / u64::from(trouble.part()),
+        hold,
         waits: Waits { first: Span::from_us(1), most: scale.hesitation },
         dies: false,
         faults: trouble.faults(scale),

@@ -84,11 +84,9 @@ impl<P: Provider> Words<P> {
         let takes = known.holder == 0 || known.has_ended(self.cpu.now(), self.locks.drift);
         if takes { known } else { self.locks.given_back(known) }
     }
-}
 
-impl<P: Provider> Lock for Words<P> {
-    /// A failure tells what is there, so that the next attempt may hit.
-    fn attempt(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
+    /// One compare-and-swap; a failure tells what is there.
+    fn swap(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
         let expected = self.expected(lock);
         // From before the lock is had: by this clock it ends no later than others see it end.
         let taken = expected.taken(self.client, self.cpu.now() + self.locks.lease);
@@ -98,6 +96,18 @@ impl<P: Provider> Lock for Words<P> {
         let is_taken = seen == expected.bits();
         self.known[lock as usize] = if is_taken { taken } else { Word::of(seen) };
         Ok(is_taken)
+    }
+}
+
+impl<P: Provider> Lock for Words<P> {
+    /// Where others have had the lock since it was last seen, the first compare-and-swap can but tell so; only another one has the chance
+    /// that one has on a lock whose word is 0 whenever it is free.
+    fn attempt(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
+        let before = self.known[lock as usize];
+        if self.swap(lock, interval)? {
+            return Ok(true);
+        }
+        if self.known[lock as usize] == before { Ok(false) } else { self.swap(lock, interval) }
     }
 
     fn read(&mut self, lock: u32, into: &mut [u8], interval: &Interval) -> Result<bool, SystemError> {

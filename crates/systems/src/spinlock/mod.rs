@@ -39,7 +39,7 @@
 //! The word that has been read is compared as a whole: a word that is the same again says the same, so nothing depends on how far the token counts before it begins anew.
 //!
 //! What fencing costs: two slots for each client and lock, 2 x clients + 1 instead of one; and the lock goes back by a compare-and-swap, on which the NIC's
-//! atomic unit spends as much as on taking it, never by a WRITE. It costs no round trip: WRITE and compare-and-swap go with one doorbell, and the answer that gives the lock says
+//! atomic unit spends as much as on taking it, never by a WRITE. The lease costs another compare-and-swap where others have had the lock since this client saw its word. Fencing costs no round trip: WRITE and compare-and-swap go with one doorbell, and the answer that gives the lock says
 //! where the data are. Without fencing ([`Leased::fencing`]) data are WRITTEN in place, as if the bound always held.
 //!
 //! Alternatives: a QP or region for each holder, which the server takes away, needs the server's processor for each take-over and a round trip to it; slots
