@@ -551,3 +551,16 @@ pub(crate) fn run_once(
     };
     Ok((outcome, m.without_effect))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_by_what_is_even() {
+        let of = |done: &[u64]| Served::of(done.iter().copied());
+        assert_eq!(of(&[3, 3, 3]), Some(Served { least: 1.0, most: 1.0 }));
+        assert_eq!(of(&[0, 2, 4, 2]), Some(Served { least: 0.0, most: 2.0 }));
+        assert_eq!((of(&[0, 0]), of(&[])), (None, None));
+    }
+}

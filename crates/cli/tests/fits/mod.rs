@@ -27,6 +27,7 @@ const OPTIONAL: [&str; 30] = [
     "stored",
     "uncore",
     "phases",
+    "served",
     "calibrated",
     "uncertainty",
     "intervals",
