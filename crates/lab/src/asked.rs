@@ -18,17 +18,9 @@ pub enum Asked {
 /// Fields that a system has beside its parameters.
 const BESIDE: [&str; 5] = ["system", "design", "profile", "host", "set"];
 
-/// Names of the systems, and of what several designs do.
-static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    let mut names: Vec<&str> = Vec::new();
-    for entry in SYSTEMS.iter() {
-        if let Some((does, _)) = entry.design.filter(|(does, _)| !names.contains(does)) {
-            names.insert(0, does);
-        }
-        names.push(entry.name);
-    }
-    names
-});
+/// Names of the systems, those of what several designs do first.
+static NAMES: LazyLock<Vec<&str>> =
+    LazyLock::new(|| designed().into_iter().chain(SYSTEMS.iter().map(|entry| entry.name)).collect());
 
 /// Names of their designs; several things may have one of the same name.
 static DESIGNS: LazyLock<Vec<&str>> = LazyLock::new(|| each_once(|(_, design)| design));
