@@ -9,7 +9,7 @@ use crate::simulate::{self, percentile, within};
 use crate::table::{self, Align};
 use crate::trace::{self, Watched};
 use doorbell_lab::uncertainty;
-use doorbell_lab::{PhaseTime, SystemOutcome, SystemWorkload, Timing, Workload};
+use doorbell_lab::{PhaseTime, Served, SystemOutcome, SystemWorkload, Timing, Workload};
 use doorbell_nic::{Digits, counted};
 use doorbell_schema::Value;
 use std::fmt::Write;
@@ -101,6 +101,10 @@ fn report(told: &Told<'_, SystemOutcome>) -> String {
     }
     if o.again > 0.0 {
         rows.push(("begun again", format!("{} times per operation", Digits(o.again, 4))));
+    }
+    if let Some(Served { least, most }) = o.served {
+        let parts = format!("{} to {} of an even share", Digits(least, 2), Digits(most, 2));
+        rows.push(("served, by client", parts));
     }
     if o.dropped > 0 {
         rows.push(("dropped", counted(o.dropped, "message")));

@@ -844,7 +844,7 @@ fn systems_are_simulated() {
     }
     for (line, what) in [
         ("simulate --system herd-kv --verb read", "verb (--verb) means nothing to herd-kv"),
-        ("simulate --system herd-kv --design atomics", "--system sequencer only"),
+        ("simulate --system herd-kv --design atomics", "--system sequencer or spinlock only"),
         (
             "simulate --system herd-kv --clients-per-machine 0",
             "clients_per_machine is 0, but must be at least 1",
@@ -869,6 +869,15 @@ fn systems_are_simulated() {
         ("simulate --system touch --order random", "order is random, but means nothing on profile cib"),
         ("simulate --system atomics-sequencer --profile e7520-t4", "iWARP has no FetchAdd"),
         ("simulate --system drtm-kv --put-permille 100 --profile e7520-t4", "iWARP has no CompareSwap"),
+        ("simulate --system spinlock --profile e7520-t4", "iWARP has no CompareSwap"),
+        (
+            "simulate --system spinlock --lease 30us --release write",
+            "release is write, but a lock with a lease",
+        ),
+        (
+            "simulate --system local-spinlock --clients 300",
+            "clients are 300, but on the one machine that they share",
+        ),
         ("simulate --system touch --stack tcp --profile e7520-t4 --pcap x", "--pcap is for what QPs send"),
         ("simulate --system sequencer --zipf", "zipf (--zipf) means nothing to rpc-sequencer"),
         (

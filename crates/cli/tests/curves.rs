@@ -1,4 +1,4 @@
-//! `doorbell sweep` and `doorbell compare`; docs/curves.md and docs/explain.md, which show what is printed: `DOORBELL_BLESS=1 cargo test -p
+//! `doorbell sweep` and `doorbell compare`; docs/curves.md, docs/explain.md and docs/locks.md, which show what is printed: `DOORBELL_BLESS=1 cargo test -p
 //! doorbell-cli --test curves` writes them anew.
 
 use std::path::{Path, PathBuf};
@@ -101,6 +101,11 @@ fn the_page_of_curves_shows_what_is_printed() {
 #[test]
 fn the_page_of_explanations_shows_what_is_printed() {
     page("explain.md");
+}
+
+#[test]
+fn the_page_of_locks_shows_what_is_printed() {
+    page("locks.md");
 }
 
 #[test]

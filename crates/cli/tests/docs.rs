@@ -25,7 +25,7 @@ fn fields() {
     let systems = doorbell_lab::system_fields().into_iter().map(|field| {
         let of = match field.key {
             "system" => "all".into(),
-            "design" => "sequencer".into(),
+            "design" => doorbell_lab::designed().join(", "),
             key => doorbell_lab::systems_with(key).join(", "),
         };
         let usual = if field.usual.is_empty() {

@@ -18,21 +18,28 @@ pub enum Asked {
 /// Fields that a system has beside its parameters.
 const BESIDE: [&str; 5] = ["system", "design", "profile", "host", "set"];
 
-/// Names of the systems, and of what several designs do.
-static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    let mut names: Vec<&str> = Vec::new();
-    for entry in SYSTEMS.iter() {
-        if let Some((does, _)) = entry.design.filter(|(does, _)| !names.contains(does)) {
-            names.insert(0, does);
-        }
-        names.push(entry.name);
-    }
-    names
-});
+/// Names of the systems, those of what several designs do first.
+static NAMES: LazyLock<Vec<&str>> =
+    LazyLock::new(|| designed().into_iter().chain(SYSTEMS.iter().map(|entry| entry.name)).collect());
 
-/// Names of their designs.
-static DESIGNS: LazyLock<Vec<&str>> =
-    LazyLock::new(|| SYSTEMS.iter().filter_map(|entry| Some(entry.design?.1)).collect());
+/// Names of their designs; several things may have one of the same name.
+static DESIGNS: LazyLock<Vec<&str>> = LazyLock::new(|| each_once(|(_, design)| design));
+
+/// What several designs do.
+pub fn designed() -> Vec<&'static str> {
+    each_once(|(does, _)| does)
+}
+
+/// What `of` makes of each design, without what was there before.
+fn each_once(of: impl Fn((&'static str, &'static str)) -> &'static str) -> Vec<&'static str> {
+    let mut all: Vec<&str> = Vec::new();
+    for name in SYSTEMS.iter().filter_map(|entry| entry.design).map(of) {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all
+}
 
 /// The field that names a system.
 static SYSTEM: LazyLock<Field> = LazyLock::new(|| {
@@ -43,7 +50,8 @@ static SYSTEM: LazyLock<Field> = LazyLock::new(|| {
 
 /// The field that names its design.
 static DESIGN: LazyLock<Field> = LazyLock::new(|| {
-    Field::name(&DESIGNS).shown("DESIGN").usual("rpc").named("design", "Design of the sequencer")
+    let usual = "rpc; spinlock remote";
+    Field::name(&DESIGNS).shown("DESIGN").usual(usual).named("design", "Design of the sequencer or spinlock")
 });
 
 /// All fields: those of workloads of verbs, then those that only systems have.
@@ -160,7 +168,10 @@ fn entry(name: &str, design: Option<String>) -> Result<&'static Entry, WorkloadE
     if let Some(entry) = SYSTEMS.iter().find(|entry| entry.name == name) {
         return match design {
             None => Ok(entry),
-            Some(_) => invalid("design (--design) goes with --system sequencer only".into()),
+            Some(_) => {
+                let designed = designed().join(" or ");
+                invalid(format!("design (--design) goes with --system {designed} only"))
+            }
         };
     }
     let is_it =

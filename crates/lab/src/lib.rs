@@ -22,7 +22,9 @@ mod systems;
 pub mod uncertainty;
 pub mod vector_io;
 
-pub use asked::{Asked, both, fields, say, system_fields, system_of, systems_with, usual_of_systems};
+pub use asked::{
+    Asked, both, designed, fields, say, system_fields, system_of, systems_with, usual_of_systems,
+};
 pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;
@@ -54,4 +56,4 @@ pub use results::{
 pub use simulate::SimulateError;
 pub use steady::Ended;
 pub use support::{Support, name_of, page, supports, supports_system};
-pub use systems::{Entry, SYSTEM_SCHEMA, SYSTEMS, SystemOutcome, SystemWorkload};
+pub use systems::{Entry, SYSTEM_SCHEMA, SYSTEMS, Served, SystemOutcome, SystemWorkload};

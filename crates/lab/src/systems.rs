@@ -44,6 +44,7 @@ trait Simulated: Debug + Send + Sync {
     fn cores(&self) -> Vec<(&'static str, u32)>;
     fn latency_of(&self) -> Option<&'static str>;
     fn beside(&self) -> Option<u32>;
+    fn competes(&self) -> bool;
     fn needs_sizes(&self) -> Option<(&'static str, String)>;
     fn timed(&self, timing: Timing) -> Arc<dyn Simulated>;
     fn run(
@@ -96,6 +97,10 @@ impl<S: System> Simulated for S {
 
     fn beside(&self) -> Option<u32> {
         System::beside(self)
+    }
+
+    fn competes(&self) -> bool {
+        System::competes(self)
     }
 
     fn needs_sizes(&self) -> Option<(&'static str, String)> {
@@ -405,8 +410,11 @@ pub struct SystemOutcome {
     pub missed: f64,
     /// Share of operations answered without payload.
     pub header_only: f64,
-    /// Torn and stale reads, and locks that others held, per operation.
+    /// Torn and stale reads, and locks that others held or took over, per operation.
     pub again: f64,
+    /// How evenly clients were served that compete; absent where they do not, or nothing was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<Served>,
     /// Messages dropped for want of a RECV, whole run.
     pub dropped: u64,
     /// What reliable connections had to send again.
@@ -439,6 +447,24 @@ pub struct SystemOutcome {
     pub event_hash: String,
     /// Wall-clock seconds of the run.
     pub wall_seconds: f64,
+}
+
+/// How evenly clients that compete were served.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Served {
+    /// Operations of the client that saw fewest done, by those of a client on average.
+    pub least: f64,
+    /// Operations of the client that saw most done, by those of a client on average.
+    pub most: f64,
+}
+
+impl Served {
+    /// Of operations that each client saw done; `None` where none did.
+    fn of(done: impl Iterator<Item = u64> + Clone) -> Option<Served> {
+        let (all, clients) = (done.clone().sum::<u64>(), done.clone().count());
+        let part = |done: Option<u64>| done.unwrap_or(0) as f64 * clients as f64 / all as f64;
+        (all > 0).then(|| Served { least: part(done.clone().min()), most: part(done.max()) })
+    }
 }
 
 impl SystemOutcome {
@@ -492,6 +518,7 @@ pub(crate) fn run_once(
     let site::Ended { server: servers, clients: all } = ended?.expect("all machines are in this process");
     let mut clients = Measured::default();
     all.iter().for_each(|client| clients.add(client));
+    let served = w.system.competes().then(|| Served::of(all.iter().map(|client| client.done))).flatten();
     let mut everybody = servers.clone();
     everybody.add(&clients);
     drop(all);
@@ -514,6 +541,7 @@ pub(crate) fn run_once(
         missed: share(clients.missed),
         header_only: share(clients.header_only),
         again: share(clients.again),
+        served,
         dropped: m.dropped,
         sent_again: SentAgain::from(&m.sent_again),
         bottleneck: explain::busiest(&w.of_operations(&resources), shown.waits.is_none(), &|machine| {
@@ -532,4 +560,17 @@ pub(crate) fn run_once(
         wall_seconds: begun.elapsed().as_secs_f64(),
     };
     Ok((outcome, m.without_effect))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_by_what_is_even() {
+        let of = |done: &[u64]| Served::of(done.iter().copied());
+        assert_eq!(of(&[3, 3, 3]), Some(Served { least: 1.0, most: 1.0 }));
+        assert_eq!(of(&[0, 2, 4, 2]), Some(Served { least: 0.0, most: 2.0 }));
+        assert_eq!((of(&[0, 0]), of(&[])), (None, None));
+    }
 }

@@ -1,6 +1,6 @@
 //! A check by its name, how much it does, and what goes wrong in it.
 
-use crate::faults::Faults;
+use crate::faults::{Faults, Stop};
 use doorbell_conformance::{CheckResult, Outcome, Report};
 use doorbell_verbs::{Cluster, Span};
 
@@ -61,6 +61,9 @@ impl Scale {
 /// Messages lost in a million, where some are.
 const LOSS_PPM: u32 = 30_000;
 
+/// Where clients stop, they do so before one in so many things that they do.
+const STOPS: u32 = 40;
+
 /// What goes wrong in a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
@@ -71,6 +74,8 @@ pub(crate) enum Trouble {
     Hesitation,
     /// Clients repeat far too early, and the device reads late what it sends.
     Late,
+    /// Clients stop for longer than what they ask for takes.
+    Stops,
 }
 
 impl Trouble {
@@ -84,6 +89,8 @@ impl Trouble {
             loss_ppm: if self == Trouble::Loss { LOSS_PPM } else { 0 },
             hesitation: (self == Trouble::Hesitation).then_some(scale.hesitation),
             late: (self == Trouble::Late).then_some(Trouble::lateness(scale)),
+            stop: (self == Trouble::Stops).then_some(Stop { one_in: STOPS, span: scale.retry * 2 }),
+            late_write: None,
             seed: 1,
         }
     }
@@ -91,7 +98,7 @@ impl Trouble {
     /// After how long clients send again.
     pub(crate) fn retry(self, scale: &Scale) -> Option<Span> {
         match self {
-            Trouble::None | Trouble::Hesitation => None,
+            Trouble::None | Trouble::Hesitation | Trouble::Stops => None,
             Trouble::Loss => Some(scale.retry),
             Trouble::Late => Some(Trouble::lateness(scale)),
         }
@@ -101,7 +108,7 @@ impl Trouble {
     pub(crate) fn part(self) -> u32 {
         match self {
             Trouble::None | Trouble::Loss => 1,
-            Trouble::Hesitation | Trouble::Late => 4,
+            Trouble::Hesitation | Trouble::Late | Trouble::Stops => 4,
         }
     }
 }

@@ -23,6 +23,7 @@ fn small<S: System>(machines: u32, scale: &Scale) -> Result<S, String> {
         ("put_permille", Value::Number(300)),
         ("update", Value::Switch(true)),
         ("size", Value::Number(1000)),
+        ("data", Value::Number(64)),
     ];
     let mut given = Given::default();
     for (key, value) in parameters {

@@ -25,8 +25,33 @@ pub struct Faults {
     /// The device comes to a part of a UC WRITE in so much time only, and reads it then: what a request
     /// holds, and its last four bytes. A WRITE takes two messages; the fabric must not lose anything.
     pub late: Option<Span>,
-    /// For the draws of what is lost.
+    /// Clients stop now and then.
+    pub stop: Option<Stop>,
+    /// One WRITE leaves late.
+    pub late_write: Option<LateWrite>,
+    /// For the draws of what is lost, and when clients stop.
     pub seed: u64,
+}
+
+/// For so long a client stops before one in so many of its posts, compare-and-swaps and 64-bit stores, as a thread does that the
+/// operating system takes the processor from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// One in so many.
+    pub one_in: u32,
+    /// For so long.
+    pub span: Span,
+}
+
+/// For so long a list of a client with a WRITE is held back: to others that is as if the WRITE were on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateWrite {
+    /// Whose.
+    pub client: u32,
+    /// Which of them, from 0.
+    pub number: u32,
+    /// For so long.
+    pub span: Span,
 }
 
 /// Part of a WRITE that waits for its turn.
@@ -46,6 +71,10 @@ struct Inner {
     faults: Faults,
     /// Of stores.
     hesitation: Option<Span>,
+    /// Of a client.
+    stop: Option<Stop>,
+    /// Which of its lists with a WRITE is late, if one is to come.
+    late_write: Cell<Option<LateWrite>>,
     random: RefCell<Xoshiro256PlusPlus>,
     transports: RefCell<HashMap<QpHandle, QpType>>,
     late: RefCell<VecDeque<Late>>,
@@ -54,19 +83,41 @@ struct Inner {
 }
 
 impl Faulty {
-    fn new(faults: Faults, hesitation: Option<Span>, stream: u64) -> Faulty {
+    fn new(faults: Faults, hesitation: Option<Span>, (client, stream): (Option<u32>, u64)) -> Faulty {
+        let stop = faults.stop.filter(|_| client.is_some());
+        let late_write = Cell::new(faults.late_write.filter(|late| Some(late.client) == client));
         let random = RefCell::new(Xoshiro256PlusPlus::seed_from_u64(faults.seed ^ stream << 32));
         let (transports, late) = Default::default();
         let due = Cell::new(Time::START);
-        Faulty(Rc::new(Inner { faults, hesitation, random, transports, late, due }))
+        Faulty(Rc::new(Inner { faults, hesitation, stop, late_write, random, transports, late, due }))
     }
 
     pub(crate) fn server(faults: Faults, thread: u32) -> Faulty {
-        Faulty::new(faults, faults.hesitation, u64::from(thread) << 1)
+        Faulty::new(faults, faults.hesitation, (None, u64::from(thread) << 1))
     }
 
     pub(crate) fn client(faults: Faults, number: u32) -> Faulty {
-        Faulty::new(faults, None, u64::from(number) << 1 | 1)
+        Faulty::new(faults, None, (Some(number), u64::from(number) << 1 | 1))
+    }
+
+    /// A client stops, if it is its turn.
+    fn stop<P: Provider>(&self, below: &P) {
+        let Some(Stop { one_in, span }) = self.0.stop else { return };
+        if self.0.random.borrow_mut().next_u64().is_multiple_of(one_in.into()) {
+            hesitate(below, Some(span));
+        }
+    }
+
+    /// Holds a list back, if it is the one.
+    fn hold_back<P: Provider>(&self, below: &P, list: &[SendWr<'_>]) {
+        let Some(late) = self.0.late_write.get() else { return };
+        if list.iter().all(|wr| wr.op.opcode() != Opcode::Write) {
+            return;
+        }
+        self.0.late_write.set(late.number.checked_sub(1).map(|number| LateWrite { number, ..late }));
+        if late.number == 0 {
+            hesitate(below, Some(late.span));
+        }
     }
 
     fn loses(&self) -> bool {
@@ -165,7 +216,20 @@ impl Layer for Faulty {
         }
     }
 
+    fn compare_swap_u64<P: Provider>(
+        &self,
+        below: &P,
+        mem: Mem,
+        offset: u64,
+        expected: u64,
+        new: u64,
+    ) -> u64 {
+        self.stop(below);
+        below.compare_swap_u64(mem, offset, expected, new)
+    }
+
     fn store_u64<P: Provider>(&self, below: &P, mem: Mem, offset: u64, value: u64) {
+        self.stop(below);
         hesitate(below, self.0.hesitation);
         below.store_u64(mem, offset, value);
     }
@@ -202,6 +266,8 @@ impl Layer for Faulty {
     fn post_send<P: Provider>(&self, below: &P, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
         let transport = self.0.transports.borrow().get(&qp).copied();
         let reliable = transport == Some(QpType::Rc);
+        self.stop(below);
+        self.hold_back(below, list);
         match self.0.faults {
             Faults { late: Some(_), .. } if transport == Some(QpType::Uc) => self.post_late(below, qp, list),
             Faults { loss_ppm: 1.., .. } if !reliable => self.post_without_the_lost(below, qp, list),

@@ -29,6 +29,18 @@ pub trait Layer: Clone {
         below.write(mem, offset, from);
     }
 
+    /// [`Cpu::compare_swap_u64`].
+    fn compare_swap_u64<P: Provider>(
+        &self,
+        below: &P,
+        mem: Mem,
+        offset: u64,
+        expected: u64,
+        new: u64,
+    ) -> u64 {
+        below.compare_swap_u64(mem, offset, expected, new)
+    }
+
     /// [`Provider::publish`].
     fn publish<P: Provider>(&self, below: &P, key: &str, value: &[u8]) {
         below.publish(key, value);
@@ -97,6 +109,10 @@ impl<P: Provider, L: Layer> Cpu for Layered<P, L> {
         self.layer.write(&self.below, mem, offset, from);
     }
 
+    fn compare_swap_u64(&self, mem: Mem, offset: u64, expected: u64, new: u64) -> u64 {
+        self.layer.compare_swap_u64(&self.below, mem, offset, expected, new)
+    }
+
     as_below! {
         fn work(&self, span: Span);
         fn compute(&self, span: Span);
@@ -113,7 +129,6 @@ impl<P: Provider, L: Layer> Cpu for Layered<P, L> {
         fn scan(&self, mem: Mem, offset: u64, len: u64, scan: Scan);
         fn flush(&self, mem: Mem, offset: u64, len: u64);
         fn fetch_add_u64(&self, mem: Mem, offset: u64, add: u64) -> u64;
-        fn compare_swap_u64(&self, mem: Mem, offset: u64, expected: u64, new: u64) -> u64;
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::check::Check;
 use crate::{
-    atomics_sequencer, drtm_kv, herd, herd_kv, ping_pong, read_kv, rpc, rpc_sequencer, spec_sequencer, touch,
-    vector_io,
+    atomics_sequencer, drtm_kv, herd, herd_kv, local_sequencer, ping_pong, read_kv, rpc, rpc_sequencer,
+    spec_sequencer, spinlock, touch, vector_io,
 };
 use doorbell_verbs::Cluster;
 
@@ -13,6 +13,7 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     all.extend(rpc_sequencer::checks());
     all.extend(spec_sequencer::checks());
     all.extend(atomics_sequencer::checks());
+    all.extend(local_sequencer::checks());
     all.extend(herd_kv::checks());
     all.extend(read_kv::checks());
     all.extend(drtm_kv::checks());
@@ -20,5 +21,6 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     all.extend(touch::checks());
     all.extend(ping_pong::checks());
     all.extend(vector_io::checks());
+    all.extend(spinlock::checks());
     all
 }

@@ -12,25 +12,46 @@ use doorbell_verbs::Cluster;
 #[derive(Clone, Copy, Debug)]
 pub struct HerdRpc;
 
+/// The same by RC SENDs both ways.
+#[derive(Clone, Copy, Debug)]
+pub struct RcSends;
+
 impl Sequencer for HerdRpc {
     fn put_up<C: Cluster>(case: &Case<HerdRpc>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
+        case.put_up_by((herd::Requests::WriteUc, herd::Replies::SendUd), case.queues, stage)
+    }
+}
+
+impl Sequencer for RcSends {
+    fn put_up<C: Cluster>(case: &Case<RcSends>, stage: &mut Stage<'_, C, Draws>) -> Result<(), String> {
+        case.put_up_by((herd::Requests::SendRc, herd::Replies::SendRc), 1, stage)
+    }
+}
+
+impl<S: Sequencer> Case<S> {
+    fn put_up_by<C: Cluster>(
+        &self,
+        (requests, replies): (herd::Requests, herd::Replies),
+        queues: u32,
+        stage: &mut Stage<'_, C, Draws>,
+    ) -> Result<(), String> {
         let config = herd::Config {
-            requests: herd::Requests::WriteUc,
-            replies: herd::Replies::SendUd,
-            workers: case.workers,
-            clients: case.clients,
-            window: case.outstanding,
+            requests,
+            replies,
+            workers: self.workers,
+            clients: self.clients,
+            window: self.outstanding,
             max_request: MAX_REQUEST,
             max_reply: MAX_REPLY,
-            gather: case.gather,
-            doorbell: case.doorbell,
-            queues: case.queues,
-            retry: case.retry,
+            gather: self.gather,
+            doorbell: self.doorbell,
+            queues,
+            retry: self.retry,
         };
         let region = stage.alloc(config.region_bytes()).map_err(text)?;
-        let counter = stage.counter(case.first).map_err(text)?;
+        let counter = stage.counter(self.first).map_err(text)?;
         let interval = stage.server_interval();
-        for number in 0..case.workers {
+        for number in 0..self.workers {
             stage.add_server(Server {
                 config: config.clone(),
                 number,
@@ -39,9 +60,9 @@ impl Sequencer for HerdRpc {
                 interval: interval.clone(),
             });
         }
-        let (drawing, interval) = (case.drawing(), stage.client_interval());
+        let (drawing, interval) = (self.drawing(), stage.client_interval());
         let machines = stage.cluster().machines();
-        for number in 0..case.clients {
+        for number in 0..self.clients {
             let client = Client { config: config.clone(), number, drawing, interval: interval.clone() };
             stage.add_client(place(machines, number), Keeping(client));
         }
@@ -57,6 +78,7 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
         with(8).batched().check("systems/sequencer/herd_rpc_batching"),
         with(4).batched().across_2_32().check("systems/sequencer/herd_rpc_across_2_32"),
         with(4).batched().across_2_32().losing().check("systems/sequencer/herd_rpc_lost_messages"),
+        Shape::new(RcSends, 1).check("systems/sequencer/rc_sends"),
         deployed::check::<RpcSequencer, C>(),
     ]
 }

@@ -3,8 +3,8 @@
 use crate::Drawing;
 use crate::herd;
 use crate::kv::{Distribution, Load};
-use doorbell_schema::{Duration, Field, Flag, Share, schema};
-use doorbell_verbs::Span;
+use doorbell_schema::{Duration, Field, Flag, Given, Schema, Share, Value, schema};
+use doorbell_verbs::{QpType, Span};
 
 /// Declares names of a parameter: the type, and the names that its field takes.
 macro_rules! named {
@@ -27,13 +27,16 @@ macro_rules! named {
 }
 pub(crate) use named;
 
+/// Clients of a machine at most.
+const MOST_OF_MACHINE: u32 = 256;
+
 schema! {
     /// Clients; each is a thread, with a core of its own.
     pub struct Clients {
         /// Clients.
         clients: u32 = Field::count(1, 16_384),
         /// Clients of a machine.
-        clients_per_machine: u32 = Field::count(1, 256),
+        clients_per_machine: u32 = Field::count(1, MOST_OF_MACHINE as u64),
         /// Operations that a client has outstanding.
         outstanding: u32 = Field::count(1, 512),
         /// Clients send a window of operations, wait for all, and send the next.
@@ -132,10 +135,78 @@ impl Clients {
     }
 }
 
+/// Clients that have one operation outstanding each, as threads that wait for what they ask; where `TOGETHER`, all on one machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneByOne<const TOGETHER: bool>(Clients);
+
+impl<const TOGETHER: bool> OneByOne<TOGETHER> {
+    /// So many, and how many of them are on a machine.
+    pub const fn new(clients: u32, per_machine: u32) -> OneByOne<TOGETHER> {
+        OneByOne(Clients::new(clients, if TOGETHER { clients } else { per_machine }, 1, false))
+    }
+
+    /// As clients of any system.
+    pub const fn clients(&self) -> &Clients {
+        &self.0
+    }
+
+    /// Refuses more on one machine than it may have.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub(crate) fn refuse(&self) -> Result<(), String> {
+        let clients = self.0.clients;
+        match TOGETHER && clients > MOST_OF_MACHINE {
+            true => Err(format!(
+                "clients are {clients}, but on the one machine that they share are {MOST_OF_MACHINE} at most"
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Keys of what can be said of them.
+    const fn keys() -> &'static [&'static str] {
+        if TOGETHER { &["clients"] } else { &["clients", "clients_per_machine"] }
+    }
+}
+
+impl<const TOGETHER: bool> Schema for OneByOne<TOGETHER> {
+    fn fields() -> Vec<&'static Field> {
+        Clients::fields().into_iter().filter(|field| Self::keys().contains(&field.key)).collect()
+    }
+
+    fn values(&self) -> Vec<(&'static str, Option<Value>)> {
+        self.0.values().into_iter().filter(|(key, _)| Self::keys().contains(key)).collect()
+    }
+
+    fn apply(&mut self, given: &Given) -> Result<(), String> {
+        self.0.apply(given)?;
+        *self = OneByOne::new(self.0.clients, self.0.clients_per_machine);
+        Ok(())
+    }
+}
+
 impl Workers {
     /// Passes take up to 32 requests.
     pub(crate) const fn new(queues: u32) -> Workers {
         Workers { cores: 6, gather: 32, batching: true, queues }
+    }
+
+    /// Refuses what workers cannot do that reply so to such requests.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub(crate) fn refuse(&self, request: herd::Requests, reply: herd::Replies) -> Result<(), String> {
+        reply
+            .to(request)
+            .map_err(|why| format!("reply is {}, request {}: {why}", reply.name(), request.name()))?;
+        if reply.transport() != QpType::Ud && self.queues > 1 {
+            let (queues, reply) = (self.queues, reply.name());
+            return Err(format!(
+                "queues is {queues}, but replies by {reply} go by the client's connection: queues are for send-ud"
+            ));
+        }
+        Ok(())
     }
 }
 

@@ -3,12 +3,13 @@
 //! They are plain poll loops over a [`doorbell_verbs::Provider`]: one source runs in virtual time
 //! and on real devices. Threads share nothing but [`doorbell_verbs::Mem`].
 //!
-//! - [`rpc_sequencer`], [`spec_sequencer`], [`atomics_sequencer`]: a counter that clients draw numbers from.
+//! - [`rpc_sequencer`], [`spec_sequencer`], [`atomics_sequencer`], [`local_sequencer`]: a counter that clients draw numbers from.
 //! - [`herd_kv`], [`read_kv`], [`drtm_kv`]: key-value stores.
 //! - [`rpc`]: any RPC.
 //! - [`touch`]: a server that scans a buffer before it answers, over RDMA or kernel TCP.
 //! - [`ping_pong`]: messages that wait for each other, as in latency tests.
 //! - [`vector_io`]: writes of many small pieces.
+//! - [`spinlock`]: locks, in memory of this machine or another, or kept by a server's thread.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
 //! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
@@ -25,6 +26,7 @@ pub mod herd;
 pub mod herd_kv;
 pub mod kv;
 mod latencies;
+pub mod local_sequencer;
 mod measure;
 mod measurement;
 pub mod memory_server;
@@ -40,6 +42,7 @@ pub mod rpc_sequencer;
 pub mod series;
 pub mod site;
 pub mod spec_sequencer;
+pub mod spinlock;
 mod system;
 pub mod touch;
 pub mod vector_io;

@@ -3,8 +3,8 @@
 use crate::config::{Clients, Timing};
 use crate::site::{Course, Dress, Ended, Site, SiteError};
 use crate::{
-    Measured, atomics_sequencer, drtm_kv, herd_kv, ping_pong, read_kv, rpc, rpc_sequencer, spec_sequencer,
-    touch, vector_io,
+    Measured, atomics_sequencer, drtm_kv, herd_kv, local_sequencer, ping_pong, read_kv, rpc, rpc_sequencer,
+    spec_sequencer, spinlock, touch, vector_io,
 };
 use doorbell_schema::{Given, Schema};
 use doorbell_verbs::{Cluster, Span, Time};
@@ -80,6 +80,11 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Whether clients want what one has at a time: how evenly they get it is told.
+    fn competes(&self) -> bool {
+        false
+    }
+
     /// A parameter, with its value, that changes nothing on a host of the model whose caches have no sizes.
     fn needs_sizes(&self) -> Option<(&'static str, String)> {
         None
@@ -131,6 +136,7 @@ pub fn visit_all(visitor: &mut impl Visit) {
     visitor.visit::<rpc_sequencer::RpcSequencer>();
     visitor.visit::<spec_sequencer::SpecSequencer>();
     visitor.visit::<atomics_sequencer::AtomicsSequencer>();
+    visitor.visit::<local_sequencer::LocalSequencer>();
     visitor.visit::<herd_kv::HerdKv>();
     visitor.visit::<read_kv::ReadKv>();
     visitor.visit::<drtm_kv::DrtmKv>();
@@ -138,4 +144,7 @@ pub fn visit_all(visitor: &mut impl Visit) {
     visitor.visit::<touch::Touch>();
     visitor.visit::<ping_pong::PingPong>();
     visitor.visit::<vector_io::VectorIo>();
+    visitor.visit::<spinlock::RemoteSpinlock>();
+    visitor.visit::<spinlock::LocalSpinlock>();
+    visitor.visit::<spinlock::RpcSpinlock>();
 }

@@ -8,6 +8,7 @@ use common::{PATIENCE, cluster};
 use doorbell_systems_suite::Faults;
 use doorbell_systems_suite::atomics_sequencer::Atomics;
 use doorbell_systems_suite::drawing::{Case, Draws, Sequencer};
+use doorbell_systems_suite::local_sequencer::Local;
 use doorbell_systems_suite::rpc_sequencer::HerdRpc;
 use doorbell_systems_suite::spec_sequencer::SpecS0;
 use doorbell_verbs::Span;
@@ -92,6 +93,11 @@ proptest! {
 
     #[test]
     fn atomics_draw(run in runs(|_| Atomics)) {
+        tested(run)?;
+    }
+
+    #[test]
+    fn threads_draw(run in runs(|_| Local)) {
         tested(run)?;
     }
 }

@@ -185,7 +185,7 @@ const RARE: [&str; 17] = [
 ];
 
 /// Every system in each design, and what its options change.
-const SYSTEMS: [&str; 49] = [
+const SYSTEMS: [&str; 57] = [
     "sequencer --cores 2",
     "sequencer --cores 1 --no-batching",
     "sequencer --cores 2 --datagrams",
@@ -193,6 +193,7 @@ const SYSTEMS: [&str; 49] = [
     "sequencer --cores 2 --continuous",
     "sequencer --cores 2 --multi-queue 1 --gather 8",
     "sequencer --cores 2 --outstanding 1",
+    "sequencer --cores 1 --no-batching --request send-rc --reply send-rc --outstanding 1 --continuous",
     "sequencer --design spec-s0 --cores 2",
     "sequencer --design spec-s0 --cores 2 --no-batching",
     "sequencer --design spec-s0 --cores 1 --multi-queue 1 --outstanding 4",
@@ -235,6 +236,21 @@ const SYSTEMS: [&str; 49] = [
     "rpc --cores 2 --request send-rc --reply send-rc --arrivals poisson --rate 4000000",
     "rpc --cores 2 --request write-rc --reply write-rc --arrivals fixed --rate 4000000 --handler 300ns",
     "rpc --cores 2 --request write-rc --reply read-rc --reply-size 300",
+    "spinlock",
+    "spinlock --release cas --data 64 --locks 3",
+    "spinlock --backoff 2us",
+    "spinlock --lease 30us --data 64",
+    "spinlock --lease 30us --data 64 --no-fencing --hold 1us",
+    "spinlock --design rpc",
+    "spinlock --design rpc --data 64 --locks 3",
+];
+
+/// Systems whose clients are on one machine.
+const TOGETHER: [&str; 4] = [
+    "sequencer --design local",
+    "spinlock --design local",
+    "spinlock --design local --release cas --data 64 --locks 3 --hold 100ns",
+    "spinlock --design local --backoff 200ns",
 ];
 
 /// The server that scans, on hosts whose caches have sizes and on others; what means something only there, there.
@@ -370,10 +386,16 @@ fn systems(profile: &str) -> Vec<String> {
     };
     let touch = |run: &&str| format!("simulate --profile {profile} --system touch {run} --json");
     let drawn = SYSTEMS.iter().flat_map(|system| [1, 2, 3].map(|seed| (system, seed))).map(one);
+    let together = |run: &&str| {
+        format!(
+            "simulate --profile {profile} --system {run} --clients 12 --warmup 20us --duration 300us --json"
+        )
+    };
     let game = |run: &&str| {
         format!("simulate --profile {profile} --system ping-pong --message {run} --duration 300us --json")
     };
-    drawn.chain(TOUCH.iter().map(touch)).chain(PING_PONG.iter().map(game)).collect()
+    let others = TOUCH.iter().map(touch).chain(TOGETHER.iter().map(together));
+    drawn.chain(others).chain(PING_PONG.iter().map(game)).collect()
 }
 
 fn limits(profile: &str) -> Vec<String> {

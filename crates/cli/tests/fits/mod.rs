@@ -4,7 +4,7 @@ use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 /// Fields that are there only where there is something to say, or that a file may leave out.
-const OPTIONAL: [&str; 30] = [
+const OPTIONAL: [&str; 31] = [
     "overload",
     "class",
     "classes",
@@ -27,6 +27,7 @@ const OPTIONAL: [&str; 30] = [
     "stored",
     "uncore",
     "phases",
+    "served",
     "calibrated",
     "uncertainty",
     "intervals",

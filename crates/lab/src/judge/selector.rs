@@ -12,7 +12,7 @@ use thiserror::Error;
 pub enum BadSelector {
     /// A selector that selects nothing.
     #[error(
-        "`{0}` is no paper (atc16, conext13), table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA), id of a claim or set of other measurements (rc-swarm, cluster21-reads)"
+        "`{0}` is no paper (atc16, conext13, cluster21), table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA), id of a claim or set of other measurements (rc-swarm, cluster21-reads)"
     )]
     Unknown(String),
     /// The files that the program was built with do not say what to select from.

@@ -4,7 +4,6 @@ use super::sizes::Sizes;
 use crate::config::{Clients, Timing, Workers, named};
 use crate::herd::{Replies, Requests};
 use doorbell_schema::{Arrivals, Duration, Field, schema};
-use doorbell_verbs::QpType;
 
 named! {
     /// How spans vary.
@@ -51,20 +50,9 @@ schema! {
 impl Rpc {
     /// What does not go together: one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
-        let Rpc { request, reply, .. } = self;
-        reply
-            .to(*request)
-            .map_err(|why| format!("reply is {}, request {}: {why}", reply.name(), request.name()))?;
+        self.workers.refuse(self.request, self.reply)?;
         self.refuse_sizes()?;
-        self.refuse_times()?;
-        if reply.transport() != QpType::Ud && self.workers.queues > 1 {
-            let queues = self.workers.queues;
-            return Err(format!(
-                "queues is {queues}, but replies by {} go by the client's connection: queues are for send-ud",
-                reply.name()
-            ));
-        }
-        Ok(())
+        self.refuse_times()
     }
 
     fn refuse_sizes(&self) -> Result<(), String> {

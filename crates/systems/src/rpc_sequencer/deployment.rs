@@ -3,14 +3,15 @@
 use super::config::RpcSequencer;
 use super::protocol::{Client, Server};
 use crate::config::{Clients, Timing, Travel, Workers};
+use crate::herd::{Replies, Requests};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System};
 use doorbell_schema::Given;
-use doorbell_verbs::Cluster;
+use doorbell_verbs::{Cluster, QpType};
 
 impl System for RpcSequencer {
     const NAME: &'static str = "rpc-sequencer";
-    const ABOUT: &'static str = "Sequencer over HERD's RPCs";
+    const ABOUT: &'static str = "Sequencer over HERD's RPCs, or by other verbs";
     const DESIGN: Option<(&'static str, &'static str)> = Some(("sequencer", "rpc"));
 
     /// Clients send windows of 32; multi-queue means 3 QPs per port.
@@ -20,14 +21,26 @@ impl System for RpcSequencer {
             workers: Workers::new(3),
             travel: Travel::WRITES,
             timing: Timing::USUAL,
+            request: Requests::WriteUc,
+            reply: Replies::SendUd,
         }
     }
 
-    /// Without batching a worker replies to a request before it looks for the next.
+    /// Without batching a worker replies to a request before it looks for the next; queues are for datagrams.
     fn settle(&mut self, given: &Given) {
         if !self.workers.batching && given.get("gather").is_none() {
             self.workers.gather = 1;
         }
+        if self.travel.datagrams && given.get("request").is_none() {
+            self.request = Requests::SendUd;
+        }
+        if self.reply.transport() != QpType::Ud && given.get("queues").is_none() {
+            self.workers.queues = 1;
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.refuse()
     }
 
     fn clients(&self) -> &Clients {

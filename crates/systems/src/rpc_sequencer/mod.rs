@@ -1,4 +1,4 @@
-//! The sequencer over HERD's RPCs (ATC'16, 4.2). Numbers are unique and, where no client gives up, dense.
+//! The sequencer over HERD's RPCs (ATC'16, 4.2), or by other verbs, as RC SENDs both ways (CLUSTER'21, III-E). Numbers are unique and, where no client gives up, dense.
 
 mod config;
 mod deployment;

@@ -70,8 +70,9 @@ fn with_cores(design: &Design, clients: u32, workers: impl Fn(Workers) -> Worker
     let asking = |usual: Clients| Clients { clients, outstanding, windows: false, ..usual };
     match design.rpc.clone() {
         Some(travel) => {
-            let RpcSequencer { clients, workers: usual, timing, .. } = RpcSequencer::usual();
-            RpcSequencer { clients: asking(clients), workers: workers(usual), travel, timing }.into()
+            let usual = RpcSequencer::usual();
+            let (clients, workers) = (asking(usual.clients.clone()), workers(usual.workers.clone()));
+            RpcSequencer { clients, workers, travel, ..usual }.into()
         }
         None => {
             let SpecSequencer { clients, workers: usual, timing } = SpecSequencer::usual();

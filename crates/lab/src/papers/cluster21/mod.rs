@@ -2,7 +2,10 @@
 
 #[cfg(test)]
 mod arithmetic;
+mod atomics;
 mod fig1;
+mod fig10a;
+mod fig10b;
 mod fig1_latency;
 mod fig3;
 mod fig4;
@@ -26,6 +29,9 @@ pub(super) const ALL: &[&Experiment] = &[
     &fig6::EXPERIMENT,
     &tab3_latency::EXPERIMENT,
     &tab3::EXPERIMENT,
+    &fig10a::EXPERIMENT,
+    &fig10b::EXPERIMENT,
+    &atomics::EXPERIMENT,
 ];
 
 /// The cluster: one adapter, at the first of two sockets.

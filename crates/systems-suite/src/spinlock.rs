@@ -1,0 +1,264 @@
+//! One client at a time has a lock: what it guards is counted up by reading it, adding one and writing it, and no count is lost.
+
+use crate::check::{Check, Scale, Trouble};
+use crate::deployed;
+use crate::faults::Faults;
+use crate::stage::{self, Stage, place, text};
+use doorbell_systems::spinlock::{
+    Client, Design, Held, Layout, Leased, Local, LocalSpinlock, Lock, Release, Remote, RemoteSpinlock, Rpc,
+    RpcSpinlock, Section, Waits,
+};
+use doorbell_systems::{Interval, Record, SystemError};
+use doorbell_verbs::{Cluster, Program, Provider, Span};
+
+/// Which lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Of threads of one machine.
+    Local(Release),
+    /// In the server's memory.
+    Remote(Release),
+    /// The same with a lease.
+    Leased {
+        /// How long it is.
+        lease: Span,
+        /// How long after its end it is taken over.
+        drift: Span,
+        /// What it guards is published.
+        fencing: bool,
+    },
+    /// Kept by a thread of the server.
+    Rpc,
+}
+
+/// Clients that count.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// By which lock.
+    pub kind: Kind,
+    /// Clients; where one dies, it is another one.
+    pub clients: u32,
+    /// Locks.
+    pub locks: u32,
+    /// Bytes that each guards.
+    pub data: u32,
+    /// Sections of each client.
+    pub sections: u64,
+    /// For how long it computes in each.
+    pub hold: Span,
+    /// How it waits.
+    pub waits: Waits,
+    /// Whether another client takes the first lock and ends with it.
+    pub dies: bool,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// Seed of what clients draw.
+    pub seed: u64,
+}
+
+/// What a client had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Attempts that failed.
+    pub again: u64,
+    /// Sections.
+    pub sections: u64,
+    /// Of each lock the highest count.
+    pub counts: Vec<u64>,
+}
+
+impl Record for Counted {
+    fn to_words(&self) -> Vec<u64> {
+        [self.again, self.sections].into_iter().chain(self.counts.iter().copied()).collect()
+    }
+
+    fn from_words(words: &[u64]) -> Option<Counted> {
+        let (&[again, sections], counts) = words.split_first_chunk()?;
+        Some(Counted { again, sections, counts: counts.to_vec() })
+    }
+}
+
+/// A client that has all its sections, or has not in time.
+struct Counting<D> {
+    client: Client<D>,
+}
+
+impl<D: Design> Program for Counting<D> {
+    type Output = Result<Counted, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let limit = self.client.section.limit;
+        let Held { measured, sections, counts } = self.client.run(p)?;
+        if sections < limit {
+            return Err(SystemError::Timeout(format!("only {sections} of {limit} sections in time")));
+        }
+        Ok(Counted { again: measured.again, sections, counts })
+    }
+}
+
+/// A client that takes the first lock and ends with it.
+struct Dying<D> {
+    design: D,
+    number: u32,
+    locks: u32,
+    interval: Interval,
+}
+
+impl<D: Design> Program for Dying<D> {
+    type Output = Result<Counted, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut lock = self.design.open(&p, self.number)?;
+        let interval = self.interval.begin(&p);
+        while !lock.attempt(0, &interval)? {
+            if p.now() >= interval.end() {
+                return Err(SystemError::Timeout("never had the lock".into()));
+            }
+            p.pause(p.now());
+        }
+        Ok(Counted { again: 0, sections: 0, counts: vec![0; self.locks as usize] })
+    }
+}
+
+impl Case {
+    /// A client, with the number of those that the lock knows of.
+    fn all(&self) -> u32 {
+        self.clients + u32::from(self.dies)
+    }
+
+    /// Runs it and compares counts with sections. Returns what each client had; nothing where machine 0 is in another process.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<Counted>, String> {
+        let mut stage = stage::stage::<C, Counted>(cluster, self.faults, patience)?;
+        let layout = Layout { locks: self.locks, data: self.data, slots: 1 };
+        match self.kind {
+            Kind::Local(release) => {
+                let design = Local::put_up(&mut stage, layout, release).map_err(text)?;
+                self.add_clients(&mut stage, &design, |number| (1, number));
+            }
+            Kind::Remote(release) => {
+                let design = Remote::put_up(&mut stage, self.all(), layout, release).map_err(text)?;
+                self.add_spread(&mut stage, &design);
+            }
+            Kind::Leased { lease, drift, fencing } => {
+                let (locks, terms) = ((self.locks, self.data), (lease, drift, fencing));
+                let design = Leased::put_up(&mut stage, self.all(), locks, terms).map_err(text)?;
+                self.add_spread(&mut stage, &design);
+            }
+            Kind::Rpc => {
+                let design = Rpc::put_up(&mut stage, self.all(), layout).map_err(text)?;
+                self.add_spread(&mut stage, &design);
+            }
+        }
+        let counted = stage::run(stage)?;
+        if !counted.is_empty() {
+            self.check(&counted)?;
+        }
+        Ok(counted)
+    }
+
+    fn add_spread<C: Cluster>(&self, stage: &mut Stage<'_, C, Counted>, design: &impl Design) {
+        let machines = stage.cluster().machines();
+        self.add_clients(stage, design, |number| place(machines, number));
+    }
+
+    fn add_clients<C: Cluster>(
+        &self,
+        stage: &mut Stage<'_, C, Counted>,
+        design: &impl Design,
+        place: impl Fn(u32) -> (u32, u32),
+    ) {
+        let Case { locks, hold, data, waits, seed, .. } = *self;
+        let section = Section { locks, hold, data, waits, limit: self.sections, seed };
+        for number in 0..self.clients {
+            let (design, interval) = (design.clone(), stage.client_interval());
+            stage
+                .add_client(place(number), Counting { client: Client { design, number, section, interval } });
+        }
+        if self.dies {
+            let (number, design, interval) = (self.clients, design.clone(), stage.client_interval());
+            stage.add_client(place(number), Dying { design, number, locks, interval });
+        }
+    }
+
+    fn check(&self, counted: &[Counted]) -> Result<(), String> {
+        let sections: u64 = counted.iter().map(|client| client.sections).sum();
+        let highest = |lock| counted.iter().map(|client| client.counts[lock]).max().unwrap_or(0);
+        let counts: u64 = (0..self.locks as usize).map(highest).sum();
+        match counts == sections {
+            true => Ok(()),
+            false => Err(format!("{sections} sections were counted as {counts}")),
+        }
+    }
+}
+
+/// A case of the lists.
+fn case(kind: Kind, trouble: Trouble, scale: &Scale) -> Case {
+    // Threads of a machine would be done before others have begun.
+    let (sections, hold) = match kind {
+        Kind::Local(_) => (scale.draws, Span::from_us(2)),
+        _ => (scale.operations, Span::ZERO),
+    };
+    Case {
+        kind,
+        clients: scale.clients,
+        locks: 1,
+        data: 128,
+        sections: sections / u64::from(trouble.part()),
+        hold,
+        waits: Waits { first: Span::from_us(1), most: scale.hesitation },
+        dies: false,
+        faults: trouble.faults(scale),
+        seed: 1,
+    }
+}
+
+fn check<C: Cluster>(
+    name: &'static str,
+    kind: impl Fn(&Scale) -> Kind + 'static,
+    change: impl Fn(&mut Case) + 'static,
+    trouble: Trouble,
+) -> Check<C> {
+    Check::new(format!("systems/spinlock/{name}"), move |cluster: &mut C, scale: &Scale| {
+        let mut case = case(kind(scale), trouble, scale);
+        change(&mut case);
+        case.run(cluster, scale.patience).map(drop)
+    })
+}
+
+/// A lease that is seldom taken over but from who stops, or is dead.
+fn leased(scale: &Scale) -> Kind {
+    Kind::Leased { lease: scale.retry, drift: Span::from_ps(scale.retry.as_ps() / 5), fencing: true }
+}
+
+/// Its checks.
+pub fn checks<C: Cluster>() -> Vec<Check<C>> {
+    let same = |_: &mut Case| {};
+    let local = |release| move |_: &Scale| Kind::Local(release);
+    let remote = |release| move |_: &Scale| Kind::Remote(release);
+    let rpc = |_: &Scale| Kind::Rpc;
+    let several = |case: &mut Case| case.locks = 3;
+    let at_once = |case: &mut Case| case.waits.first = Span::ZERO;
+    vec![
+        check("local", local(Release::Write), same, Trouble::None),
+        check("local_cas", local(Release::Cas), several, Trouble::None),
+        check("local_stops", local(Release::Write), same, Trouble::Stops),
+        check("remote", remote(Release::Write), same, Trouble::None),
+        check("remote_at_once", remote(Release::Write), at_once, Trouble::None),
+        check("remote_cas", remote(Release::Cas), several, Trouble::None),
+        check("remote_writes_in_parts", remote(Release::Write), same, Trouble::Hesitation),
+        check("remote_stops", remote(Release::Write), same, Trouble::Stops),
+        check("rpc", rpc, same, Trouble::None),
+        check("rpc_writes_in_parts", rpc, several, Trouble::Hesitation),
+        check("rpc_stops", rpc, same, Trouble::Stops),
+        check("leased", leased, several, Trouble::None),
+        check("leased_writes_in_parts", leased, same, Trouble::Hesitation),
+        check("leased_stops", leased, same, Trouble::Stops),
+        check("leased_holder_dies", leased, |case: &mut Case| case.dies = true, Trouble::None),
+        deployed::check::<LocalSpinlock, C>(),
+        deployed::check::<RemoteSpinlock, C>(),
+        deployed::check::<RpcSpinlock, C>(),
+    ]
+}

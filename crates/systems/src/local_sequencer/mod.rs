@@ -1,0 +1,10 @@
+//! A sequencer of the threads of one machine: they fetch-and-add a word of its memory (CLUSTER'21, III-E, Figure 10b).
+//! Numbers are unique and dense.
+
+mod config;
+mod deployment;
+mod protocol;
+
+pub use config::LocalSequencer;
+pub use deployment::MACHINE;
+pub use protocol::Client;

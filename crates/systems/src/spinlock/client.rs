@@ -1,0 +1,152 @@
+//! A client that takes locks without end.
+
+use super::backoff::{Backoff, Waits};
+use super::lock::{Design, Lock};
+use crate::measure::How;
+use crate::random::Random;
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{Program, Provider, Span};
+
+/// What a client does with locks.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    /// Locks, of which it takes one by chance each time.
+    pub locks: u32,
+    /// For how long it computes while it has one.
+    pub hold: Span,
+    /// Bytes that it then reads, and writes with each word counted up by one; a multiple of 8.
+    pub data: u32,
+    /// What it does where it fails.
+    pub waits: Waits,
+    /// Sections after which it ends; 0 for no end.
+    pub limit: u64,
+    /// Seed of the draws of all clients.
+    pub seed: u64,
+}
+
+/// No count, but that words were not alike.
+const HALF_WRITTEN: u64 = u64::MAX;
+
+/// What a client had.
+#[derive(Clone, Debug, Default)]
+pub struct Held {
+    /// What it measured.
+    pub measured: Measured,
+    /// All sections that it ended, whenever.
+    pub sections: u64,
+    /// Of each lock the highest count that it wrote.
+    pub counts: Vec<u64>,
+}
+
+impl From<Held> for Measured {
+    fn from(held: Held) -> Measured {
+        held.measured
+    }
+}
+
+/// A client.
+#[derive(Clone, Debug)]
+pub struct Client<D> {
+    /// How it locks.
+    pub design: D,
+    /// Number of this client.
+    pub number: u32,
+    /// What it does.
+    pub section: Section,
+    /// When it measures, and when it ends at the latest.
+    pub interval: Interval,
+}
+
+impl<D: Design> Program for Client<D> {
+    type Output = Result<Held, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let Client { design, number, section, interval } = self;
+        let lock = design.open(&p, number)?;
+        let random = Random::new(section.seed, number.into());
+        let interval = interval.begin(&p);
+        let held = Held { counts: vec![0; section.locks as usize], ..Held::default() };
+        let data = vec![0; section.data as usize];
+        let mut holder = Holder { p, lock, section, random, interval, held, data };
+        while !holder.is_done() {
+            holder.operation()?;
+        }
+        Ok(holder.held)
+    }
+}
+
+/// The state of a client.
+struct Holder<P: Provider, L> {
+    p: P,
+    lock: L,
+    section: Section,
+    random: Random,
+    interval: Interval,
+    held: Held,
+    data: Vec<u8>,
+}
+
+impl<P: Provider, L: Lock> Holder<P, L> {
+    fn is_over(&self) -> bool {
+        self.p.now() >= self.interval.end()
+    }
+
+    fn is_done(&self) -> bool {
+        let Section { limit, .. } = self.section;
+        limit > 0 && self.held.sections == limit || self.is_over()
+    }
+
+    /// Takes a lock and gives it back, unless its time is over before.
+    fn operation(&mut self) -> Result<(), SystemError> {
+        let lock = self.random.below(self.section.locks.into()) as u32;
+        let began = self.p.now();
+        let mut backoff = Backoff::new(self.section.waits);
+        let mut again = 0;
+        while !self.once(lock)? {
+            if self.is_over() {
+                return Ok(());
+            }
+            again += 1;
+            backoff.wait(&self.p, &mut self.random, &self.interval);
+        }
+        self.held.sections += 1;
+        let how = How { again, ..How::default() };
+        self.held.measured.operation(&self.interval, began, self.p.now(), how);
+        Ok(())
+    }
+
+    /// Asks for a lock, and holds it if it gets it; whether it did, to the end.
+    fn once(&mut self, lock: u32) -> Result<bool, SystemError> {
+        if !self.lock.attempt(lock, &self.interval)? {
+            return Ok(false);
+        }
+        let Some(count) = self.read(lock)? else { return Ok(false) };
+        if self.section.hold > Span::ZERO {
+            self.p.compute(self.section.hold);
+        }
+        if !self.lock.release(lock, &self.data, &self.interval)? {
+            return Ok(false);
+        }
+        // Who has lost the lock may have read anything; who has it to the end may not.
+        if count == HALF_WRITTEN {
+            return Err(SystemError::Protocol(format!("what lock {lock} guards was half written")));
+        }
+        self.held.counts[lock as usize] = count;
+        Ok(true)
+    }
+
+    /// Reads what a lock guards, and counts it up: the new count; none where its time is over.
+    fn read(&mut self, lock: u32) -> Result<Option<u64>, SystemError> {
+        if self.data.is_empty() {
+            return Ok(Some(0));
+        }
+        if !self.lock.read(lock, &mut self.data, &self.interval)? {
+            return Ok(None);
+        }
+        let words = self.data.as_chunks_mut::<8>().0;
+        let alike = words.iter().all(|word| *word == words[0]);
+        let count = u64::from_le_bytes(words[0]).wrapping_add(1);
+        words.fill(count.to_le_bytes());
+        Ok(Some(if alike { count } else { HALF_WRITTEN }))
+    }
+}

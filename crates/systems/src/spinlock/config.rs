@@ -1,0 +1,195 @@
+//! Parameters of spinlocks.
+
+use super::word;
+use crate::config::{OneByOne, Timing, named};
+use doorbell_schema::{Duration, Field, Flag, schema};
+use doorbell_verbs::Span;
+
+named! {
+    /// How a lock is given back.
+    Release {
+        /// By a store or WRITE of 0.
+        Write = "write",
+        /// By a compare-and-swap.
+        Cas = "cas",
+    }
+}
+
+schema! {
+    /// Locks, and what is done with them.
+    pub struct Locks {
+        /// Locks, of which each operation takes one by chance.
+        locks: u32 = Field::count(1, 4096),
+        /// Time that a client computes while it has a lock, as 500ns.
+        hold: Duration = Field::time(),
+        /// Bytes that a lock guards, a multiple of 8: whoever has it reads them, counts each word up and writes them.
+        data: u32 = Field::bytes(0, 4096),
+        /// First wait after a failed attempt, of which half or more is drawn; it doubles with each failure. 0 for none ever.
+        backoff: Duration = Field::time(),
+        /// Longest wait after a failed attempt.
+        backoff_most: Duration = Field::time(),
+    }
+}
+
+schema! {
+    /// A spinlock of the threads of a machine.
+    pub struct LocalSpinlock {
+        groups {
+            /// Clients.
+            clients: OneByOne<true>,
+            /// Locks.
+            locks: Locks,
+            /// What is measured.
+            timing: Timing,
+        }
+        /// How a lock is given back: by a write of 0, or by compare-and-swap.
+        release: Release = Field::name(Release::NAMES),
+    }
+}
+
+schema! {
+    /// A spinlock in the server's memory.
+    pub struct RemoteSpinlock {
+        groups {
+            /// Clients.
+            clients: OneByOne<false>,
+            /// Locks.
+            locks: Locks,
+            /// What is measured.
+            timing: Timing,
+        }
+        /// How a lock is given back: by a write of 0, or by compare-and-swap.
+        release: Release = Field::name(Release::NAMES),
+        /// For how long a lock is taken, after which others may take it over; 0 for as long as its holder wants.
+        lease: Duration = Field::time(),
+        /// Assumed bound on how far clocks are apart and holders stop: a lease is taken over so long after its end.
+        drift: Duration = Field::time(),
+        /// What a lock with a lease guards is published when it is given back, rather than written in place.
+        fencing: bool = Field::switch()
+            .flags(&[Flag::no("no-fencing", "Write what a lock with a lease guards in place, as if no holder were ever late")]),
+    }
+}
+
+schema! {
+    /// A spinlock that a thread of the server keeps.
+    pub struct RpcSpinlock {
+        groups {
+            /// Clients.
+            clients: OneByOne<false>,
+            /// Locks.
+            locks: Locks,
+            /// What is measured.
+            timing: Timing,
+        }
+    }
+}
+
+impl Locks {
+    /// One that guards nothing, and is asked for again at once.
+    pub(super) const USUAL: Locks = Locks {
+        locks: 1,
+        hold: Duration::new(Span::ZERO),
+        data: 0,
+        backoff: Duration::new(Span::ZERO),
+        backoff_most: Duration::new(Span::from_us(64)),
+    };
+
+    /// What does not go together: one sentence.
+    pub(super) fn refuse(&self) -> Result<(), String> {
+        let Locks { data, backoff, backoff_most, .. } = self;
+        if !data.is_multiple_of(8) {
+            return Err(format!("data is {data}, but what a lock guards are words: use a multiple of 8"));
+        }
+        if backoff > backoff_most {
+            return Err(format!(
+                "backoff is {backoff}, longer than the longest wait, backoff_most: {backoff_most}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl RemoteSpinlock {
+    /// Whether a lock ends by itself.
+    pub(super) fn is_leased(&self) -> bool {
+        self.lease.span() > Span::ZERO
+    }
+
+    /// What does not go together: one sentence.
+    pub(super) fn refuse(&self) -> Result<(), String> {
+        self.locks.refuse()?;
+        let RemoteSpinlock { lease, drift, release, fencing, clients, .. } = self;
+        if !self.is_leased() {
+            return match fencing {
+                true => Ok(()),
+                false => {
+                    Err("fencing (--no-fencing) is turned off, but means nothing without a lease".into())
+                }
+            };
+        }
+        if *release == Release::Write {
+            return Err(
+                "release is write, but a lock with a lease may have been taken over: only cas sees that"
+                    .into(),
+            );
+        }
+        let (clients, most) = (clients.clients().clients, word::CLIENTS);
+        if clients > most {
+            return Err(format!("clients are {clients}, but a lock with a lease has {most} at most"));
+        }
+        if lease.span().as_ps().saturating_add(drift.span().as_ps()) > word::LONGEST.as_ps() {
+            let longest = Duration::new(word::LONGEST);
+            return Err(format!(
+                "lease is {lease} and drift {drift}, but together they are {longest} at most"
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::System;
+
+    #[test]
+    fn what_cannot_be_is_refused_in_one_sentence() {
+        let us = |us| Duration::new(Span::from_us(us));
+        let usual = RemoteSpinlock::usual;
+        let leased = || RemoteSpinlock { lease: us(50), release: Release::Cas, ..usual() };
+        let locks = |change: fn(&mut Locks)| {
+            let mut spinlock = usual();
+            change(&mut spinlock.locks);
+            spinlock
+        };
+        for (spinlock, said) in [
+            (
+                locks(|locks| locks.data = 12),
+                "data is 12, but what a lock guards are words: use a multiple of 8",
+            ),
+            (
+                locks(|locks| locks.backoff = Duration::new(Span::from_us(65))),
+                "backoff is 65us, longer than the longest wait, backoff_most: 64us",
+            ),
+            (
+                RemoteSpinlock { fencing: false, ..usual() },
+                "fencing (--no-fencing) is turned off, but means nothing without a lease",
+            ),
+            (
+                RemoteSpinlock { release: Release::Write, ..leased() },
+                "release is write, but a lock with a lease may have been taken over: only cas sees that",
+            ),
+            (
+                RemoteSpinlock { clients: OneByOne::new(600, 16), ..leased() },
+                "clients are 600, but a lock with a lease has 511 at most",
+            ),
+            (
+                RemoteSpinlock { drift: us(500_000), ..leased() },
+                "lease is 50us and drift 500ms, but together they are 500ms at most",
+            ),
+        ] {
+            assert_eq!(spinlock.check().unwrap_err(), said);
+        }
+        assert!(leased().check().is_ok() && RemoteSpinlock { fencing: false, ..leased() }.check().is_ok());
+    }
+}

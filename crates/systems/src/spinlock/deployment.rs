@@ -1,0 +1,222 @@
+//! Spinlocks on machines.
+
+use super::Waits;
+use super::client::{Client, Section};
+use super::config::{LocalSpinlock, Locks, Release, RemoteSpinlock, RpcSpinlock};
+use super::layout::Layout;
+use super::leased::Leased;
+use super::local::{self, Local};
+use super::lock::Design;
+use super::remote::Remote;
+use super::rpc::Rpc;
+use crate::config::{Clients, OneByOne, Timing};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Measured, System};
+use doorbell_schema::{Duration, Given};
+use doorbell_verbs::{Cluster, Span};
+
+/// What a latency is of.
+const LATENCY: &str = "a lock, from the first attempt to where it has been given back";
+
+impl Locks {
+    /// What each client does.
+    fn section(&self, timing: &Timing) -> Section {
+        Section {
+            locks: self.locks,
+            hold: self.hold.span(),
+            data: self.data,
+            waits: Waits { first: self.backoff.span(), most: self.backoff_most.span() },
+            limit: 0,
+            seed: timing.seed,
+        }
+    }
+
+    /// Where they lie, with one place for what each guards.
+    fn layout(&self) -> Layout {
+        Layout { locks: self.locks, data: self.data, slots: 1 }
+    }
+}
+
+/// Adds the clients.
+fn add_clients<C: Cluster, D: Dress>(
+    site: &mut Site<'_, C, Measured, D>,
+    design: &impl Design,
+    section: Section,
+    places: impl Iterator<Item = (u32, u32)>,
+) {
+    for (number, place) in (0..).zip(places) {
+        let interval = site.client_interval();
+        site.add_client(place, Client { design: design.clone(), number, section, interval });
+    }
+}
+
+/// Machines and cores of clients that may be on several.
+fn spread(clients: &Clients) -> impl Iterator<Item = (u32, u32)> {
+    (0..clients.clients).map(|number| clients.place(number))
+}
+
+impl System for LocalSpinlock {
+    const NAME: &'static str = "local-spinlock";
+    const ABOUT: &'static str =
+        "Spinlock by compare-and-swap of threads of one machine; the server takes no part";
+    const DESIGN: Option<(&'static str, &'static str)> = Some(("spinlock", "local"));
+
+    fn usual() -> LocalSpinlock {
+        let clients = OneByOne::new(8, 8);
+        LocalSpinlock { clients, locks: Locks::USUAL, timing: Timing::USUAL, release: Release::Write }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.clients.refuse()?;
+        self.locks.refuse()
+    }
+
+    fn clients(&self) -> &Clients {
+        self.clients.clients()
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    fn store_bytes(&self) -> u64 {
+        self.locks.layout().bytes()
+    }
+
+    fn latency_of(&self) -> Option<&'static str> {
+        Some(LATENCY)
+    }
+
+    fn competes(&self) -> bool {
+        true
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let local = Local::put_up(site, self.locks.layout(), self.release)?;
+        let places = (0..self.clients().clients).map(|number| (local::MACHINE, number));
+        add_clients(site, &local, self.locks.section(&self.timing), places);
+        Ok(())
+    }
+}
+
+impl System for RemoteSpinlock {
+    const NAME: &'static str = "remote-spinlock";
+    const ABOUT: &'static str =
+        "Spinlock by RDMA compare-and-swap on the server's memory, with a lease or without";
+    const DESIGN: Option<(&'static str, &'static str)> = Some(("spinlock", "remote"));
+
+    /// The paper does not say how a lock is given back: by what an NIC does with less.
+    fn usual() -> RemoteSpinlock {
+        RemoteSpinlock {
+            clients: OneByOne::new(8, 16),
+            locks: Locks::USUAL,
+            timing: Timing::USUAL,
+            release: Release::Write,
+            lease: Duration::new(Span::ZERO),
+            drift: Duration::new(Span::from_us(10)),
+            fencing: true,
+        }
+    }
+
+    /// What has a lease goes back by compare-and-swap.
+    fn settle(&mut self, given: &Given) {
+        if self.is_leased() && given.get("release").is_none() {
+            self.release = Release::Cas;
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.refuse()
+    }
+
+    fn clients(&self) -> &Clients {
+        self.clients.clients()
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    fn store_bytes(&self) -> u64 {
+        let Locks { locks, data, .. } = self.locks;
+        match self.is_leased() {
+            true => Leased::layout(self.clients().clients, (locks, data), self.fencing).bytes(),
+            false => self.locks.layout().bytes(),
+        }
+    }
+
+    fn latency_of(&self) -> Option<&'static str> {
+        Some(LATENCY)
+    }
+
+    fn competes(&self) -> bool {
+        true
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let (clients, section) = (self.clients(), self.locks.section(&self.timing));
+        if self.is_leased() {
+            let locks = (self.locks.locks, self.locks.data);
+            let terms = (self.lease.span(), self.drift.span(), self.fencing);
+            let leased = Leased::put_up(site, clients.clients, locks, terms)?;
+            add_clients(site, &leased, section, spread(clients));
+        } else {
+            let remote = Remote::put_up(site, clients.clients, self.locks.layout(), self.release)?;
+            add_clients(site, &remote, section, spread(clients));
+        }
+        Ok(())
+    }
+}
+
+impl System for RpcSpinlock {
+    const NAME: &'static str = "rpc-spinlock";
+    const ABOUT: &'static str = "Spinlock that a thread of the server keeps, asked by RC SEND";
+    const DESIGN: Option<(&'static str, &'static str)> = Some(("spinlock", "rpc"));
+
+    fn usual() -> RpcSpinlock {
+        RpcSpinlock { clients: OneByOne::new(8, 16), locks: Locks::USUAL, timing: Timing::USUAL }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.locks.refuse()
+    }
+
+    fn clients(&self) -> &Clients {
+        self.clients.clients()
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    fn store_bytes(&self) -> u64 {
+        self.locks.layout().bytes()
+    }
+
+    fn latency_of(&self) -> Option<&'static str> {
+        Some(LATENCY)
+    }
+
+    fn competes(&self) -> bool {
+        true
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let (clients, section) = (self.clients(), self.locks.section(&self.timing));
+        let rpc = Rpc::put_up(site, clients.clients, self.locks.layout())?;
+        add_clients(site, &rpc, section, spread(clients));
+        Ok(())
+    }
+}

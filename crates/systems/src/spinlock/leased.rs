@@ -1,0 +1,132 @@
+//! The lock in the server's memory with a lease, and fencing: see the module.
+
+use super::layout::Layout;
+use super::lock::{Design, Lock};
+use super::reach::{Last, Reach};
+use super::remote;
+use super::word::{self, Word};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Interval, Record, SystemError};
+use doorbell_verbs::{Cluster, Provider, Span};
+
+/// Locks in the server's memory, which end by themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Leased {
+    layout: Layout,
+    /// For how long a lock is taken.
+    pub lease: Span,
+    /// For how long after its end, by the holder's clock, a lease may be in use by anybody else's: how far two clocks are apart at most, and how
+    /// long a holder may stop. Who waits takes over after that.
+    pub drift: Span,
+    /// Data are published by giving the lock back, rather than WRITTEN in place.
+    pub fencing: bool,
+}
+
+impl Leased {
+    /// Puts them there: so many, each with so many bytes of data.
+    ///
+    /// # Errors
+    /// If the server has no more memory, or there are more clients than a word can name.
+    pub fn put_up<C: Cluster, R: Record, D: Dress>(
+        site: &mut Site<'_, C, R, D>,
+        clients: u32,
+        (locks, data): (u32, u32),
+        (lease, drift, fencing): (Span, Span, bool),
+    ) -> Result<Leased, SiteError> {
+        if clients > word::CLIENTS {
+            let most = word::CLIENTS;
+            return Err(SiteError::Said(format!(
+                "a lock with a lease has {most} clients at most, not {clients}"
+            )));
+        }
+        let layout = Leased::layout(clients, (locks, data), fencing);
+        remote::put_up(site, clients, &layout)?;
+        Ok(Leased { layout, lease, drift, fencing })
+    }
+
+    /// Where they lie.
+    pub(super) fn layout(clients: u32, (locks, data): (u32, u32), fencing: bool) -> Layout {
+        Layout { locks, data, slots: if fencing { word::slots(clients) } else { 1 } }
+    }
+
+    /// What the holder leaves when it gives the lock back.
+    fn given_back(&self, word: Word) -> Word {
+        let publishes = self.fencing && self.layout.data > 0;
+        word.free(if publishes { word.next_slot() } else { word.slot })
+    }
+}
+
+impl Design for Leased {
+    type Lock<P: Provider> = Words<P>;
+
+    fn open<P: Provider>(&self, cpu: &P, number: u32) -> Result<Words<P>, SystemError> {
+        let reach = remote::reach(cpu, number, &self.layout)?;
+        let known = vec![Word::default(); self.layout.locks as usize];
+        Ok(Words { cpu: cpu.clone(), reach, locks: *self, client: number + 1, known })
+    }
+}
+
+/// A client's way to them.
+pub struct Words<P: Provider> {
+    cpu: P,
+    reach: Reach<P>,
+    locks: Leased,
+    /// This client, from 1.
+    client: u32,
+    /// Each lock's word, as it was seen last, or left.
+    known: Vec<Word>,
+}
+
+impl<P: Provider> Words<P> {
+    /// What an attempt compares with: a free word as it is, one whose lease has ended as it is, else as its holder will leave it.
+    fn expected(&self, lock: u32) -> Word {
+        let known = self.known[lock as usize];
+        let takes = known.holder == 0 || known.has_ended(self.cpu.now(), self.locks.drift);
+        if takes { known } else { self.locks.given_back(known) }
+    }
+
+    /// One compare-and-swap; a failure tells what is there.
+    fn swap(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
+        let expected = self.expected(lock);
+        // From before the lock is had: by this clock it ends no later than others see it end.
+        let taken = expected.taken(self.client, self.cpu.now() + self.locks.lease);
+        let take = Last::CompareSwap { compare: expected.bits(), swap: taken.bits() };
+        let word = self.locks.layout.word(lock);
+        let Some(seen) = self.reach.write_then((0, &[]), word, take, interval)? else { return Ok(false) };
+        let is_taken = seen == expected.bits();
+        self.known[lock as usize] = if is_taken { taken } else { Word::of(seen) };
+        Ok(is_taken)
+    }
+}
+
+impl<P: Provider> Lock for Words<P> {
+    /// Where others have had the lock since it was last seen, the first compare-and-swap can but tell so; only another one has the chance
+    /// that one has on a lock whose word is 0 whenever it is free.
+    fn attempt(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
+        let before = self.known[lock as usize];
+        if self.swap(lock, interval)? {
+            return Ok(true);
+        }
+        if self.known[lock as usize] == before { Ok(false) } else { self.swap(lock, interval) }
+    }
+
+    fn read(&mut self, lock: u32, into: &mut [u8], interval: &Interval) -> Result<bool, SystemError> {
+        let slot = self.known[lock as usize].slot;
+        self.reach.read(self.locks.layout.data(lock, slot), into, interval)
+    }
+
+    /// Fails where another has taken the lock over.
+    fn release(&mut self, lock: u32, data: &[u8], interval: &Interval) -> Result<bool, SystemError> {
+        let Leased { layout, .. } = self.locks;
+        let mine = self.known[lock as usize];
+        let free = self.locks.given_back(mine);
+        let give = Last::CompareSwap { compare: mine.bits(), swap: free.bits() };
+        let written = (layout.data(lock, free.slot), data);
+        let Some(seen) = self.reach.write_then(written, layout.word(lock), give, interval)? else {
+            return Ok(false);
+        };
+        let is_mine = seen == mine.bits();
+        self.known[lock as usize] = if is_mine { free } else { Word::of(seen) };
+        Ok(is_mine)
+    }
+}

@@ -1,0 +1,78 @@
+//! Threads of one machine compare-and-swap a word of its memory (CLUSTER'21, III-E: `__sync_compare_and_swap`).
+
+use super::config::Release;
+use super::layout::Layout;
+use super::lock::{Design, Lock};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Interval, Record, SystemError};
+use doorbell_verbs::{Cluster, Mem, PageSize, Provider};
+
+/// The machine of the threads, which is that of the first clients.
+pub(super) const MACHINE: u32 = 1;
+
+/// Locks in a machine's memory, near its first core.
+#[derive(Clone, Copy, Debug)]
+pub struct Local {
+    memory: Mem,
+    layout: Layout,
+    release: Release,
+}
+
+impl Local {
+    /// Allocates them.
+    ///
+    /// # Errors
+    /// If the machine has no more memory.
+    pub fn put_up<C: Cluster, R: Record, D: Dress>(
+        site: &mut Site<'_, C, R, D>,
+        layout: Layout,
+        release: Release,
+    ) -> Result<Local, SiteError> {
+        let memory = site.cluster().alloc_near(MACHINE, 0, layout.bytes(), PageSize::Huge)?;
+        Ok(Local { memory, layout, release })
+    }
+}
+
+impl Design for Local {
+    type Lock<P: Provider> = Words<P>;
+
+    fn open<P: Provider>(&self, cpu: &P, number: u32) -> Result<Words<P>, SystemError> {
+        Ok(Words { cpu: cpu.clone(), locks: *self, mark: u64::from(number) + 1 })
+    }
+}
+
+/// A thread's way to them.
+pub struct Words<P> {
+    cpu: P,
+    locks: Local,
+    mark: u64,
+}
+
+impl<P: Provider> Lock for Words<P> {
+    fn attempt(&mut self, lock: u32, _: &Interval) -> Result<bool, SystemError> {
+        let Local { memory, layout, .. } = self.locks;
+        Ok(self.cpu.compare_swap_u64(memory, layout.word(lock), 0, self.mark) == 0)
+    }
+
+    fn read(&mut self, lock: u32, into: &mut [u8], _: &Interval) -> Result<bool, SystemError> {
+        let Local { memory, layout, .. } = self.locks;
+        self.cpu.read(memory, layout.data(lock, 0), into);
+        Ok(true)
+    }
+
+    fn release(&mut self, lock: u32, data: &[u8], _: &Interval) -> Result<bool, SystemError> {
+        let Local { memory, layout, release } = self.locks;
+        if !data.is_empty() {
+            self.cpu.write(memory, layout.data(lock, 0), data);
+        }
+        let word = layout.word(lock);
+        match release {
+            Release::Write => self.cpu.store_u64(memory, word, 0),
+            Release::Cas => {
+                let seen = self.cpu.compare_swap_u64(memory, word, self.mark, 0);
+                super::remote::given_back(lock, seen, self.mark)?;
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,120 @@
+//! What a client reaches of the server's memory by one-sided verbs, one list of them at a time.
+
+use crate::device::{self, Device, check};
+use crate::{Interval, SystemError, memory_server};
+use doorbell_verbs::{AccessFlags, Cq, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr};
+
+/// Work requests of a list at most.
+const LIST: u32 = 2;
+
+/// Where the answer of an atomic comes to.
+const ANSWER: u64 = 0;
+/// A word that is 0 always.
+const ZERO: u64 = 8;
+/// Where what is READ comes to; what is WRITTEN is behind it.
+const READ: u64 = 64;
+
+/// How a list ends, after its WRITE.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Last {
+    /// By a WRITE of a word that is 0.
+    Zero,
+    /// By a compare-and-swap.
+    CompareSwap { compare: u64, swap: u64 },
+}
+
+/// A QP to the memory server, and where its answers come to.
+pub(super) struct Reach<P: Provider> {
+    device: Device<P>,
+    qp: Qp<P>,
+    cq: Cq<P>,
+    memory: RemoteAddr,
+    buffers: Mr<P>,
+    /// Bytes of a READ or a WRITE at most.
+    longest: u64,
+    /// Bytes up to which a WRITE is inline.
+    inline: u32,
+}
+
+impl<P: Provider> Reach<P> {
+    /// Client `number` of a memory server, for READs and WRITEs of so many bytes.
+    pub(super) fn open(cpu: &P, service: &str, number: u32, longest: u64) -> Result<Reach<P>, SystemError> {
+        let device = Device::open(cpu)?;
+        let cq = device.context.create_cq(1)?;
+        let qp = device::connect_rc(&device, &cq, LIST, number, service)?;
+        let memory = memory_server::find(cpu, service)?;
+        let buffers = device.registered(READ + 2 * longest, AccessFlags::LOCAL_WRITE)?;
+        let inline = device.inline(64);
+        Ok(Reach { device, qp, cq, memory, buffers, longest, inline })
+    }
+
+    /// Posts a list, of which the last tells of all; whether it has completed before the time was over.
+    fn post(&self, list: &mut [SendWr<'_>], interval: &Interval) -> Result<bool, SystemError> {
+        if let Some(last) = list.last_mut() {
+            last.flags |= SendFlags::SIGNALED;
+        }
+        self.qp.post_send(list)?;
+        loop {
+            match self.cq.wait(interval.look())? {
+                Some(wc) => return check(&wc).map(|()| true),
+                None if self.device.cpu.now() >= interval.end() => return Ok(false),
+                None => {}
+            }
+        }
+    }
+
+    /// READs what is there; whether that was before the time was over.
+    pub(super) fn read(&self, at: u64, into: &mut [u8], interval: &Interval) -> Result<bool, SystemError> {
+        let sge = [self.buffers.sge(READ, into.len() as u32)];
+        let op = SendOp::Read(self.memory.at(at));
+        let ended = self.post(&mut [SendWr::new(0, op, &sge)], interval)?;
+        if ended {
+            self.device.cpu.read(self.buffers.mem(), READ, into);
+        }
+        Ok(ended)
+    }
+
+    /// WRITEs, and waits until that is placed; whether that was before the time was over.
+    pub(super) fn write(&self, at: u64, data: &[u8], interval: &Interval) -> Result<bool, SystemError> {
+        let sge = [self.to_write(data)];
+        self.post(&mut [self.writing(at, &sge)], interval)
+    }
+
+    /// WRITEs, where there is anything to, and ends with something on a word; what that was, where an atomic tells it. `None` where the time was
+    /// over before.
+    pub(super) fn write_then(
+        &self,
+        (at, data): (u64, &[u8]),
+        word: u64,
+        last: Last,
+        interval: &Interval,
+    ) -> Result<Option<u64>, SystemError> {
+        let remote = self.memory.at(word);
+        let (op, from) = match last {
+            Last::Zero => (SendOp::Write(remote), ZERO),
+            Last::CompareSwap { compare, swap } => (SendOp::CompareSwap { remote, compare, swap }, ANSWER),
+        };
+        let own = [self.buffers.sge(from, 8)];
+        let last = SendWr::new(0, op, &own);
+        let last = if from == ZERO { last.flags(SendFlags::INLINE) } else { last };
+        let ended = if data.is_empty() {
+            self.post(&mut [last], interval)?
+        } else {
+            let sge = [self.to_write(data)];
+            self.post(&mut [self.writing(at, &sge), last], interval)?
+        };
+        Ok(ended.then(|| self.device.cpu.load_u64(self.buffers.mem(), from)))
+    }
+
+    /// Puts what is to be written where the device finds it.
+    fn to_write(&self, data: &[u8]) -> doorbell_verbs::Sge {
+        let from = READ + self.longest;
+        self.device.cpu.write(self.buffers.mem(), from, data);
+        self.buffers.sge(from, data.len() as u32)
+    }
+
+    fn writing<'a>(&self, at: u64, sge: &'a [doorbell_verbs::Sge; 1]) -> SendWr<'a> {
+        let wr = SendWr::new(0, SendOp::Write(self.memory.at(at)), sge);
+        if sge[0].length <= self.inline { wr.flags(SendFlags::INLINE) } else { wr }
+    }
+}

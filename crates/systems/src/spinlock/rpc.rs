@@ -1,0 +1,208 @@
+//! A thread of the server says who has which lock (CLUSTER'21, III-E: channel semantic verbs).
+
+use super::layout::Layout;
+use super::lock::{Design, Lock};
+use super::reach::Reach;
+use super::remote;
+use crate::herd::{self, Config, Done, Handler, Outcome, Replies, Requests, Worker};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Interval, Measured, Record, SystemError};
+use doorbell_verbs::{Cluster, Cpu, Mem, Program, Provider};
+
+/// The one worker.
+const WORKER: u32 = 0;
+
+/// What is asked: a lock, for whom, and whether it is given back. On its way it is one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    lock: u32,
+    /// Client, from 1.
+    client: u32,
+    gives: bool,
+}
+
+impl Asked {
+    fn of(number: u64) -> Asked {
+        Asked { lock: (number >> 32) as u32, client: number as u32 >> 1, gives: number & 1 == 1 }
+    }
+
+    fn number(self) -> u64 {
+        u64::from(self.lock) << 32 | u64::from(self.client) << 1 | u64::from(self.gives)
+    }
+}
+
+/// Who has each lock; 0 for nobody.
+struct Holders(Vec<u32>);
+
+impl Holders {
+    /// Whether what is asked was done.
+    fn did(&mut self, asked: Asked) -> bool {
+        let (from, to) = if asked.gives { (asked.client, 0) } else { (0, asked.client) };
+        match self.0.get_mut(asked.lock as usize) {
+            Some(holder) if *holder == from => {
+                *holder = to;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Handler for Holders {
+    type Request = u64;
+    type Reply = u64;
+
+    fn handle<C: Cpu>(&mut self, _: &C, requests: &[u64], replies: &mut Vec<u64>) {
+        replies.extend(requests.iter().map(|asked| u64::from(self.did(Asked::of(*asked)))));
+    }
+}
+
+/// The server's thread.
+struct Server {
+    config: Config,
+    locks: u32,
+    region: Mem,
+    interval: Interval,
+}
+
+impl Program for Server {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut measured = Measured::default();
+        let mut holders = Holders(vec![0; self.locks as usize]);
+        let mut worker = Worker::start(&p, &self.config, WORKER, self.region)?;
+        while !self.interval.is_over(&p) {
+            if !worker.pass(&mut holders, &self.interval, &mut measured)? {
+                p.pause(self.interval.look());
+            }
+        }
+        Ok(measured)
+    }
+}
+
+/// Locks of which a thread of the server knows who has them. What they guard, if anything, is in its memory.
+#[derive(Clone, Debug)]
+pub struct Rpc {
+    config: Config,
+    layout: Layout,
+}
+
+impl Rpc {
+    /// Adds that thread; where locks guard anything, another that makes it reachable.
+    ///
+    /// # Errors
+    /// If the server has no more memory.
+    pub fn put_up<C: Cluster, R: Record, D: Dress>(
+        site: &mut Site<'_, C, R, D>,
+        clients: u32,
+        layout: Layout,
+    ) -> Result<Rpc, SiteError> {
+        let config = Config {
+            requests: Requests::SendRc,
+            replies: Replies::SendRc,
+            workers: 1,
+            clients,
+            window: 1,
+            max_request: 8,
+            max_reply: 8,
+            gather: 1,
+            doorbell: false,
+            queues: 1,
+            retry: None,
+        };
+        let (region, interval) = (site.alloc(config.region_bytes())?, site.server_interval());
+        site.add_server(Server { config: config.clone(), locks: layout.locks, region, interval });
+        if layout.data > 0 {
+            remote::put_up(site, clients, &layout)?;
+        }
+        Ok(Rpc { config, layout })
+    }
+}
+
+impl Design for Rpc {
+    type Lock<P: Provider> = Asker<P>;
+
+    fn open<P: Provider>(&self, cpu: &P, number: u32) -> Result<Asker<P>, SystemError> {
+        let caller = herd::Client::start(cpu, &self.config, number, 1)?;
+        let guarded = self.layout.data > 0;
+        let reach = guarded.then(|| remote::reach(cpu, number, &self.layout)).transpose()?;
+        Ok(Asker { cpu: cpu.clone(), caller, reach, layout: self.layout, client: number + 1 })
+    }
+}
+
+/// A client's way to them.
+pub struct Asker<P: Provider> {
+    cpu: P,
+    caller: herd::Client<P>,
+    /// To what they guard.
+    reach: Option<Reach<P>>,
+    layout: Layout,
+    /// This client, from 1.
+    client: u32,
+}
+
+impl<P: Provider> Asker<P> {
+    /// Asks, and waits for the answer; `None` where the time was over before.
+    fn ask(&mut self, lock: u32, gives: bool, interval: &Interval) -> Result<Option<bool>, SystemError> {
+        let asked = Asked { lock, client: self.client, gives };
+        self.caller.send(WORKER, &asked.number(), 0)?;
+        let mut done: Vec<Done<u64>> = Vec::with_capacity(1);
+        while !self.caller.poll(&mut done)? {
+            if self.cpu.now() >= interval.end() {
+                return Ok(None);
+            }
+            self.cpu.pause(interval.look());
+        }
+        match done.first().map(|done| &done.outcome) {
+            Some(Outcome::Reply(did)) => Ok(Some(*did == 1)),
+            _ => Err(SystemError::Protocol("the server did not understand what it was asked".into())),
+        }
+    }
+}
+
+impl<P: Provider> Lock for Asker<P> {
+    fn attempt(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
+        Ok(self.ask(lock, false, interval)? == Some(true))
+    }
+
+    fn read(&mut self, lock: u32, into: &mut [u8], interval: &Interval) -> Result<bool, SystemError> {
+        let Some(reach) = &self.reach else { return Ok(true) };
+        reach.read(self.layout.data(lock, 0), into, interval)
+    }
+
+    /// The lock goes by another QP than the data, so these must be there before.
+    fn release(&mut self, lock: u32, data: &[u8], interval: &Interval) -> Result<bool, SystemError> {
+        if let Some(reach) = &self.reach
+            && !reach.write(self.layout.data(lock, 0), data, interval)?
+        {
+            return Ok(false);
+        }
+        match self.ask(lock, true, interval)? {
+            Some(false) => {
+                Err(SystemError::Protocol(format!("lock {lock} was taken away from {}", self.client)))
+            }
+            answered => Ok(answered.is_some()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_one_clients_until_it_gives_it_back() {
+        let mut holders = Holders(vec![0; 2]);
+        let mut did = |lock, client, gives| {
+            let asked = Asked { lock, client, gives };
+            assert_eq!(Asked::of(asked.number()), asked);
+            holders.did(asked)
+        };
+        assert!(did(1, 7, false) && !did(1, 8, false) && !did(1, 7, false));
+        assert!(did(0, 8, false));
+        assert!(!did(1, 8, true) && did(1, 7, true) && !did(1, 7, true) && did(1, 8, false));
+        // There is no such lock.
+        assert!(!did(2, 7, false));
+    }
+}

@@ -1,0 +1,120 @@
+//! The word of a lock that has a lease.
+
+use doorbell_verbs::{Span, Time};
+
+/// Bits of each part, from the lowest.
+const HOLDER: u32 = 9;
+const SLOT: u32 = 10;
+const TOKEN: u32 = 25;
+const END: u32 = 20;
+
+/// Picoseconds of a tick, about 2 us, as a power of two: ends of leases are counted in ticks, and begin anew after 2.2 s.
+const TICK: u32 = 21;
+
+/// Clients at most.
+pub(super) const CLIENTS: u32 = (1 << HOLDER) - 1;
+
+/// The longest lease, with what is added to it: an end is told from one that is past as long as it is in the nearer half of all.
+pub(super) const LONGEST: Span = Span::from_ms(500);
+
+/// Who has the lock, and where the data are that it guards. At first all is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Word {
+    /// Client, from 1; 0 where it is free.
+    pub(super) holder: u32,
+    /// Grows by one with each time that it is taken.
+    pub(super) token: u32,
+    /// When the lease ends, in ticks.
+    end: u32,
+    /// Slot of the data: the first, or one of a client's two.
+    pub(super) slot: u32,
+}
+
+fn low(word: u64, bits: u32) -> u32 {
+    (word & ((1 << bits) - 1)) as u32
+}
+
+impl Word {
+    pub(super) fn of(word: u64) -> Word {
+        Word {
+            holder: low(word, HOLDER),
+            slot: low(word >> HOLDER, SLOT),
+            token: low(word >> (HOLDER + SLOT), TOKEN),
+            end: low(word >> (HOLDER + SLOT + TOKEN), END),
+        }
+    }
+
+    pub(super) fn bits(self) -> u64 {
+        let Word { holder, slot, token, end } = self;
+        let high = u64::from(end) << TOKEN | u64::from(token);
+        (high << SLOT | u64::from(slot)) << HOLDER | u64::from(holder)
+    }
+
+    /// The same, taken by a client, from 1, until a time.
+    pub(super) fn taken(self, holder: u32, until: Time) -> Word {
+        let token = low(u64::from(self.token) + 1, TOKEN);
+        Word { holder, token, end: low(until.as_ps().div_ceil(1 << TICK), END), slot: self.slot }
+    }
+
+    /// The same, given back with the data in this slot.
+    pub(super) fn free(self, slot: u32) -> Word {
+        Word { holder: 0, end: 0, slot, ..self }
+    }
+
+    /// The slot that its holder WRITEs to: of its two that which the word does not name.
+    pub(super) fn next_slot(self) -> u32 {
+        let first = 2 * self.holder - 1;
+        if self.slot == first { first + 1 } else { first }
+    }
+
+    /// Whether the lease has ended so long before `now`.
+    pub(super) fn has_ended(self, now: Time, by: Span) -> bool {
+        let now = now.as_ps().saturating_sub(by.as_ps()) >> TICK;
+        low(now.wrapping_sub(self.end.into()), END) < 1 << (END - 1)
+    }
+}
+
+/// Slots for so many clients.
+pub(super) const fn slots(clients: u32) -> u32 {
+    2 * clients + 1
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_slot_has_room_in_the_word() {
+        assert!(slots(CLIENTS) <= 1 << SLOT);
+        assert_eq!(HOLDER + SLOT + TOKEN + END, 64);
+        assert_eq!(Word::of(0), Word::default());
+        assert!(LONGEST.as_ps() >> TICK < 1 << (END - 2));
+    }
+
+    proptest! {
+        #[test]
+        fn a_word_says_what_was_put_into_it(bits: u64) {
+            prop_assert_eq!(Word::of(bits).bits(), bits);
+        }
+
+        /// Whenever that is, and however long ago the clock began.
+        #[test]
+        fn a_lease_ends_when_it_is_to(now in 0..u64::MAX / 2, lease in 0..LONGEST.as_ps(), by in 0..1_000_000_000u64) {
+            let (now, lease, by) = (Time::from_ps(now), Span::from_ps(lease), Span::from_ps(by));
+            let word = Word::of(7).taken(3, now + lease);
+            let tick = Span::from_ps(2 << TICK);
+            prop_assert!(!word.has_ended(now, by));
+            prop_assert!(word.has_ended(now + lease + by + tick, by));
+            prop_assert!(word.has_ended(now + lease + by + LONGEST, by));
+        }
+
+        #[test]
+        fn no_two_clients_write_to_one_slot(slot in 0..slots(CLIENTS), one in 1..=CLIENTS, other in 1..=CLIENTS) {
+            let next = |holder| Word { holder, slot, ..Word::default() }.next_slot();
+            prop_assert!(next(one) != slot && next(one) < slots(one) && next(one) > 0);
+            prop_assert!(one == other || next(one) != next(other));
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! One client at a time has a lock, whatever the schedule; and what becomes of a holder that is late.
+
+#![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
+
+mod common;
+
+use common::{PATIENCE, cluster};
+use doorbell_systems::spinlock::{Release, Waits};
+use doorbell_systems_suite::spinlock::{Case, Counted, Kind};
+use doorbell_systems_suite::{Faults, LateWrite, Stop};
+use doorbell_verbs::{Span, Time};
+use proptest::prelude::*;
+
+/// Longer than an operation without contention, shorter than stops and than a WRITE that is late.
+const LEASE: Span = Span::from_us(30);
+const LATE: Span = Span::from_us(200);
+
+fn leased(fencing: bool) -> Kind {
+    Kind::Leased { lease: LEASE, drift: Span::from_us(5), fencing }
+}
+
+/// Longer than an operation whose WRITE hesitates: a lease that ends before nobody can keep.
+const LONGER: Span = Span::from_us(80);
+
+fn case(kind: Kind) -> Case {
+    Case {
+        kind,
+        clients: 4,
+        locks: 1,
+        data: 128,
+        sections: 40,
+        hold: Span::ZERO,
+        waits: Waits { first: Span::ZERO, most: Span::ZERO },
+        dies: false,
+        faults: Faults::default(),
+        seed: 1,
+    }
+}
+
+fn run(case: Case) -> Result<Vec<Counted>, String> {
+    case.run(&mut cluster("cib", 4, |c| c.seed = case.seed), PATIENCE)
+}
+
+fn kinds() -> impl Strategy<Value = Kind> {
+    let leased = Kind::Leased { lease: LONGER, drift: Span::from_us(5), fencing: true };
+    prop_oneof![
+        1 => Just(Kind::Local(Release::Write)),
+        1 => Just(Kind::Local(Release::Cas)),
+        1 => Just(Kind::Remote(Release::Write)),
+        1 => Just(Kind::Remote(Release::Cas)),
+        1 => Just(Kind::Rpc),
+        2 => Just(leased),
+    ]
+}
+
+fn faults() -> impl Strategy<Value = Faults> {
+    // Who stops before each thing that he does has no lease to the end.
+    let stop = (8..40u32, 1..160u64).prop_map(|(one_in, us)| Stop { one_in, span: Span::from_us(us) });
+    let hesitation = prop::option::weighted(0.3, (1..30u64).prop_map(Span::from_us));
+    (prop::option::weighted(0.5, stop), hesitation, any::<u64>())
+        .prop_map(|(stop, hesitation, seed)| Faults { stop, hesitation, seed, ..Faults::default() })
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let shape = (1..7u32, 1..4u32, prop_oneof![Just(8u32), Just(64), Just(400)], 1..20u64);
+    let waits = prop_oneof![Just(0u64), 1..20u64];
+    (kinds(), shape, waits, prop_oneof![Just(0u64), 1..3000u64], faults(), any::<u64>()).prop_map(
+        |(kind, (clients, locks, data, sections), first, hold, faults, seed)| Case {
+            clients,
+            locks,
+            data,
+            sections,
+            hold: Span::from_ns(hold),
+            waits: Waits { first: Span::from_us(first), most: Span::from_us(40) },
+            faults,
+            seed,
+            ..case(kind)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_count_is_lost(case in cases()) {
+        run(case).map_err(TestCaseError::fail)?;
+    }
+
+    /// RC sends again; an atomic whose answer was lost is not done twice.
+    #[test]
+    fn no_count_is_lost_where_packets_are(case in cases(), loss_ppm in 1..20_000u32) {
+        let patience = Span::from_ms(60_000);
+        let mut cluster = cluster("cib", 4, |c| {
+            c.seed = case.seed;
+            (c.layers.loss_ppm, c.layers.duplicate_ppm, c.layers.reliable) = (loss_ppm, loss_ppm, true);
+            c.end = Time::START + patience;
+        });
+        // What is lost last is missed after tens of milliseconds only: no lease is that long, and few sections do.
+        let sections = case.sections.min(6);
+        let kind = if let Kind::Leased { .. } = case.kind { Kind::Remote(Release::Cas) } else { case.kind };
+        // Spinning for so long takes long.
+        let waits = Waits { first: Span::from_us(5), most: Span::from_ms(10) };
+        let case = Case { kind, sections, waits, ..case };
+        case.run(&mut cluster, patience).map_err(TestCaseError::fail)?;
+    }
+}
+
+/// A client whose WRITE comes after its lease was taken over, by chance and by what others have done meanwhile.
+fn late(fencing: bool, number: u32) -> Result<Vec<Counted>, String> {
+    let late_write = Some(LateWrite { client: 0, number, span: LATE });
+    run(Case { faults: Faults { late_write, ..Faults::default() }, ..case(leased(fencing)) })
+}
+
+#[test]
+fn a_late_write_harms_nothing_where_it_is_fenced() {
+    for number in 0..20 {
+        let counted = late(true, number).unwrap();
+        // It was late: the others went on without it.
+        assert!(counted[0].again > 0, "{counted:?}");
+    }
+}
+
+/// The test above says little if such a WRITE harms nothing anyway. It may by luck, between another's READ and WRITE.
+#[test]
+fn a_late_write_takes_counts_back_where_it_is_not() {
+    let harmed = (0..20).filter_map(|number| late(false, number).err());
+    let counted = |wrong: &String| wrong.contains("sections were counted as");
+    let harmed = harmed.filter(counted).count();
+    assert!(harmed >= 10, "{harmed} of 20");
+}
+
+#[test]
+fn stops_take_locks_away_that_have_leases() {
+    let faults = Faults { stop: Some(Stop { one_in: 20, span: LATE }), ..Faults::default() };
+    run(Case { faults, ..case(leased(true)) }).unwrap();
+    run(Case { faults, ..case(leased(false)) }).unwrap_err();
+}
+
+#[test]
+fn a_dead_holders_lock_is_taken_over_where_it_has_a_lease() {
+    run(Case { dies: true, ..case(leased(true)) }).unwrap();
+    for kind in [Kind::Remote(Release::Cas), Kind::Rpc, Kind::Local(Release::Write)] {
+        let waits = Waits { first: Span::from_us(10), most: Span::from_ms(10) };
+        let wrong = run(Case { dies: true, waits, ..case(kind) }).unwrap_err();
+        assert!(wrong.contains("sections in time"), "{kind:?}: {wrong}");
+    }
+}
