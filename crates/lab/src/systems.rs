@@ -9,13 +9,14 @@ use crate::results::{
 };
 use crate::simulate::{self, SimulateError};
 use crate::steady::{Stop, Wanted};
-use crate::{asked, explain};
+use crate::{asked, explain, vector_io};
 use doorbell_nic::{Profile, Resource};
 use doorbell_schema::json_schema::{self, Presence};
 use doorbell_schema::{Duration, Field, Given, Settings, Value};
 use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::site::{self, SiteError};
+use doorbell_systems::vector_io::{Chosen, VectorIo};
 use doorbell_systems::{Interval, Measured, System, Visit};
 use doorbell_verbs::{RunError, Span, Time};
 use doorbell_workload::{Workload, WorkloadError};
@@ -23,6 +24,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::json;
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
@@ -32,7 +34,7 @@ use std::time::Instant;
 pub const SYSTEM_SCHEMA: u32 = 1;
 
 /// A system with its parameters, whichever it is.
-trait Simulated: Debug + Send + Sync {
+trait Simulated: Any + Debug + Send + Sync {
     fn name(&self) -> &'static str;
     fn values(&self) -> Vec<(&'static str, Option<Value>)>;
     fn clients(&self) -> &Clients;
@@ -200,6 +202,19 @@ impl SystemWorkload {
     /// The same, of which that is measured.
     pub(crate) fn timed(&self, timing: Timing) -> SystemWorkload {
         SystemWorkload { system: self.system.timed(timing), ..self.clone() }
+    }
+
+    /// The same with what the profile is to decide decided.
+    pub(crate) fn decided(self, profile: &Profile) -> SystemWorkload {
+        let vectors = (&*self.system as &dyn Any).downcast_ref::<VectorIo>();
+        match vectors.filter(|io| io.strategy == Chosen::Auto) {
+            None => self,
+            Some(io) => {
+                let strategy = vector_io::best(profile, io).into();
+                let system = Arc::new(VectorIo { strategy, ..io.clone() });
+                SystemWorkload { system, ..self }
+            }
+        }
     }
 
     /// From when to when is measured, as far as that is said.

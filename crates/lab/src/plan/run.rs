@@ -78,7 +78,8 @@ impl Run {
     }
 
     pub(crate) fn system(profile: &Profile, workload: SystemWorkload) -> Run {
-        Run { profiles: Arc::new(Profiles::from(profile)), work: Work::System(workload) }
+        let work = Work::System(workload.decided(profile));
+        Run { profiles: Arc::new(Profiles::from(profile)), work }
     }
 
     /// The same with more of some resources on all machines.

@@ -18,6 +18,40 @@ named! {
         /// Each is an SGE of one WRITE, or of as few as an SGE limit allows; the NIC gathers them.
         Sgl = "sgl",
     }
+
+    /// Who says how they do.
+    Chosen {
+        /// The profile that it runs on: what is fastest by its costs.
+        Auto = "auto",
+        /// Copied.
+        Sp = "sp",
+        /// A list of WRITEs.
+        Doorbell = "doorbell",
+        /// Gathered.
+        Sgl = "sgl",
+    }
+}
+
+impl Chosen {
+    /// The strategy, where that is said.
+    pub const fn strategy(self) -> Option<Strategy> {
+        match self {
+            Chosen::Auto => None,
+            Chosen::Sp => Some(Strategy::Sp),
+            Chosen::Doorbell => Some(Strategy::Doorbell),
+            Chosen::Sgl => Some(Strategy::Sgl),
+        }
+    }
+}
+
+impl From<Strategy> for Chosen {
+    fn from(strategy: Strategy) -> Chosen {
+        match strategy {
+            Strategy::Sp => Chosen::Sp,
+            Strategy::Doorbell => Chosen::Doorbell,
+            Strategy::Sgl => Chosen::Sgl,
+        }
+    }
 }
 
 schema! {
@@ -29,8 +63,8 @@ schema! {
             /// What is measured.
             timing: Timing,
         }
-        /// How the pieces of a call come together.
-        strategy: Strategy = Field::name(Strategy::NAMES),
+        /// How the pieces of a call come together; with auto as is fastest by what things cost on the profile.
+        strategy: Chosen = Field::name(Chosen::NAMES),
         /// Pieces of a call, as iovcnt of writev(2).
         iovcnt: u32 = Field::count(1, MOST_PIECES),
         /// Bytes of a piece.

@@ -1,6 +1,6 @@
 //! Vector I/O on machines.
 
-use super::config::{Strategy, VectorIo};
+use super::config::{Chosen, VectorIo};
 use super::protocol::{Client, SERVICE, places};
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
@@ -16,7 +16,7 @@ impl System for VectorIo {
         VectorIo {
             clients: Clients::new(1, 16, 4, false),
             timing: Timing::USUAL,
-            strategy: Strategy::Sp,
+            strategy: Chosen::Sp,
             iovcnt: 16,
             piece: 32,
             inline_bytes: 64,
@@ -43,17 +43,30 @@ impl System for VectorIo {
         places(self).1 * u64::from(self.clients.clients)
     }
 
+    /// The pieces, and their copies.
+    fn warmed_bytes(&self) -> u64 {
+        let apart = u64::from(self.piece).next_multiple_of(64) * u64::from(self.iovcnt);
+        apart + places(self).1
+    }
+
     fn latency_of(&self) -> Option<&'static str> {
         Some("a call, from before its pieces are copied or its list is made")
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let Some(strategy) = self.strategy.strategy() else {
+            let why = "strategy is auto, which a profile decides, but nothing here says what things cost: use sp, doorbell or sgl";
+            return Err(SiteError::Said(why.into()));
+        };
         let clients = self.clients.clients;
         let memory = site.alloc(self.store_bytes())?;
         memory_server::put_up(site, SERVICE, clients, memory, AccessFlags::REMOTE_WRITE);
         for number in 0..clients {
             let interval = site.client_interval();
-            site.add_client(self.clients.place(number), Client { number, io: self.clone(), interval });
+            site.add_client(
+                self.clients.place(number),
+                Client { number, io: self.clone(), strategy, interval },
+            );
         }
         Ok(())
     }

@@ -9,6 +9,6 @@ mod deployment;
 mod protocol;
 mod writer;
 
-pub use config::{Strategy, VectorIo};
+pub use config::{Chosen, Strategy, VectorIo};
 pub use protocol::{Client, SERVICE};
 pub use writer::{Piece, Writer};

@@ -15,8 +15,10 @@ pub const SERVICE: &str = "vector-io";
 pub struct Client {
     /// Number of this client.
     pub number: u32,
-    /// What it writes, and how.
+    /// What it writes.
     pub io: VectorIo,
+    /// How its pieces come together.
+    pub strategy: Strategy,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,
 }
@@ -29,16 +31,16 @@ pub(super) fn places(io: &VectorIo) -> (u64, u64) {
 
 impl Client {
     fn writer<P: Provider>(&self, device: &Device<P>) -> Result<Writer<P>, SystemError> {
-        let VectorIo { iovcnt: pieces, strategy, inline_bytes, clients, .. } = &self.io;
+        let VectorIo { iovcnt: pieces, inline_bytes, clients, .. } = &self.io;
         let cq = device.context.create_cq(clients.outstanding)?;
         let sges = (*pieces).min(device.attr.max_sge);
-        let of_call = if *strategy == Strategy::Doorbell { *pieces } else { pieces.div_ceil(sges) };
+        let of_call = if self.strategy == Strategy::Doorbell { *pieces } else { pieces.div_ceil(sges) };
         let queue = of_call.saturating_mul(clients.outstanding).clamp(of_call, device.attr.max_qp_wr.max(1));
         let inline = device.inline(*inline_bytes);
         let cap = QpCap {
             max_send_wr: queue,
             max_recv_wr: 1,
-            max_send_sge: if *strategy == Strategy::Sgl { sges } else { 1 },
+            max_send_sge: if self.strategy == Strategy::Sgl { sges } else { 1 },
             max_inline_data: inline,
             ..QpCap::default()
         };
@@ -54,10 +56,11 @@ impl Program for Client {
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let device = Device::open(&p)?;
         let mut writer = self.writer(&device)?;
-        let VectorIo { iovcnt, piece: size, strategy, ref clients, .. } = self.io;
+        let VectorIo { iovcnt, piece: size, ref clients, .. } = self.io;
         // Each piece begins with a line of its own, as pieces that belong together by chance do.
         let apart = u64::from(size).next_multiple_of(64);
         let source = device.registered(apart * u64::from(iovcnt), AccessFlags::LOCAL_WRITE)?;
+        device::warm(&p, source.mem());
         let pieces: Vec<Piece> =
             (0..u64::from(iovcnt)).map(|n| Piece::of(&source, n * apart, size)).collect();
         let memory = memory_server::find(&p, SERVICE)?;
@@ -74,7 +77,7 @@ impl Program for Client {
             for _ in 0..wanted {
                 let call = writer.begun();
                 began[slot(call)] = p.now();
-                writer.write(&pieces, memory.at(each * slot(call) as u64), strategy)?;
+                writer.write(&pieces, memory.at(each * slot(call) as u64), self.strategy)?;
                 drawer.sent(1);
             }
             let completed = writer.completed()?;

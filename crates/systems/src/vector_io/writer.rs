@@ -2,7 +2,7 @@
 
 use super::config::Strategy;
 use crate::SystemError;
-use crate::device::{Device, check};
+use crate::device::{self, Device, check};
 use doorbell_verbs::{
     AccessFlags, Cq, Mem, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time, Wc,
 };
@@ -92,6 +92,7 @@ impl<P: Provider> Writer<P> {
         // Each begins with a line.
         let longest = longest.next_multiple_of(64);
         let copies = device.registered(longest * u64::from(window), AccessFlags::LOCAL_WRITE)?;
+        device::warm(&device.cpu, copies.mem());
         Ok(Writer {
             cpu: device.cpu.clone(),
             qp,

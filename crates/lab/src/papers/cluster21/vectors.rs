@@ -33,7 +33,7 @@ impl Calls {
         VectorIo {
             clients: Clients::new(threads, THREADS, OUTSTANDING, false),
             timing: Timing::of(Span::from_us(100), Span::from_us(300)),
-            strategy,
+            strategy: strategy.into(),
             iovcnt: pieces,
             piece: bytes,
             inline_bytes: 0,

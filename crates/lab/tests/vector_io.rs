@@ -1,0 +1,88 @@
+//! The strategy of vector I/O that is chosen by what things cost, without a run, beside what runs say.
+
+use doorbell_lab::{Control, Timing, simulate_system, vector_io};
+use doorbell_nic::Profile;
+use doorbell_systems::System;
+use doorbell_systems::config::Clients;
+use doorbell_systems::vector_io::{Chosen, Strategy, VectorIo};
+use doorbell_verbs::Span;
+
+const STRATEGIES: [Strategy; 3] = [Strategy::Sp, Strategy::Sgl, Strategy::Doorbell];
+
+/// Bytes of a piece, pieces, threads.
+const SIZES: [u32; 5] = [8, 32, 128, 512, 2048];
+const COUNTS: [u32; 5] = [2, 4, 8, 16, 32];
+const THREADS: [u32; 3] = [1, 4, 8];
+
+/// Some dozens of calls, which a link of 4 GB/s passes.
+fn measured(call_bytes: u32) -> Span {
+    Span::from_us(200 + u64::from(call_bytes) / 100)
+}
+
+fn io(piece: u32, iovcnt: u32, threads: u32) -> VectorIo {
+    VectorIo {
+        clients: Clients::new(threads, 16, 4, false),
+        timing: Timing::of(Span::from_us(60), measured(piece * iovcnt)),
+        iovcnt,
+        piece,
+        ..VectorIo::usual()
+    }
+}
+
+fn simulated(profile: &Profile, io: &VectorIo, strategy: Chosen) -> f64 {
+    let io = VectorIo { strategy, ..io.clone() };
+    simulate_system(profile, &io.into(), &Control::quiet()).unwrap().mrps
+}
+
+/// What the chosen strategy lacks of the best, by point.
+fn lacks(name: &str) -> Vec<(String, f64)> {
+    let profile = Profile::named(name).unwrap();
+    let points = SIZES.iter().flat_map(|size| COUNTS.iter().map(move |count| (*size, *count)));
+    let points = points.flat_map(|(size, count)| THREADS.map(|threads| (size, count, threads)));
+    let lack = |(size, count, threads)| {
+        let io = io(size, count, threads);
+        let rates = STRATEGIES.map(|strategy| simulated(&profile, &io, strategy.into()));
+        let chosen = vector_io::best(&profile, &io);
+        let of_chosen = rates[STRATEGIES.iter().position(|s| *s == chosen).unwrap()];
+        let best = rates.into_iter().fold(0.0, f64::max);
+        let limits: Vec<String> =
+            vector_io::rates(&profile, &io).map(|(s, mops)| format!("{} {mops:.2}", s.name())).into();
+        let text = format!(
+            "{name}: {threads} threads, {count} pieces of {size} B: {} chosen; sp, sgl, doorbell {rates:.2?}; limits {}",
+            chosen.name(),
+            limits.join(", ")
+        );
+        (text, 1.0 - of_chosen / best)
+    };
+    points.map(lack).collect()
+}
+
+#[test]
+fn the_choice_is_nearly_the_best() {
+    let of_all = std::thread::scope(|scope| {
+        let all = ["cx3-dual", "cx3", "cib"].map(|name| scope.spawn(move || lacks(name)));
+        all.map(|one| one.join().unwrap())
+    });
+    let all: Vec<&(String, f64)> = of_all.iter().flatten().collect();
+    let beyond = |share: f64| all.iter().filter(|(_, lack)| *lack > share).collect::<Vec<_>>();
+    let (few, none) = (beyond(0.05), beyond(0.15));
+    for (text, lack) in &few {
+        println!("{:.1}% less than the best: {text}", lack * 100.0);
+    }
+    assert!(few.len() * 10 <= all.len(), "{} of {} are beyond 5%", few.len(), all.len());
+    assert!(none.is_empty(), "{} are beyond 15%", none.len());
+}
+
+#[test]
+fn auto_is_what_is_chosen() {
+    let profile = Profile::named("cx3-dual").unwrap();
+    let io = io(32, 16, 1);
+    let outcome = simulate_system(
+        &profile,
+        &VectorIo { strategy: Chosen::Auto, ..io.clone() }.into(),
+        &Control::quiet(),
+    );
+    let chosen = vector_io::best(&profile, &io);
+    let value = outcome.unwrap().workload.value("strategy").unwrap().to_string();
+    assert!(value.contains(chosen.name()), "{value} is not {}", chosen.name());
+}
