@@ -193,7 +193,7 @@ mod tests {
     /// `DOORBELL_BLESS=1 cargo test -p doorbell-lab` writes them.
     #[test]
     fn pages_say_what_profiles_say() {
-        for profile in ["cx", "cx3", "cib"].map(|name| Profile::named(name).unwrap()) {
+        for profile in ["cx", "cx3", "cx3-dual", "cib"].map(|name| Profile::named(name).unwrap()) {
             let path = format!("{}/../../docs/data-{}.md", env!("CARGO_MANIFEST_DIR"), profile.name);
             if std::env::var_os("DOORBELL_BLESS").is_some() {
                 std::fs::write(&path, page(&profile)).unwrap();

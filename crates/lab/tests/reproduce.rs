@@ -59,9 +59,9 @@ fn one_claim_alone() {
 
 #[test]
 fn what_is_not_checked_comes_with_its_reason() {
-    let report = reproduce(&ctx(), &["cluster21"]);
+    let report = reproduce(&ctx(), &["cluster21/fig12"]);
     assert!(report.claims.is_empty());
-    assert!(report.not_checked.len() > 50);
+    assert!(report.not_checked.len() > 5);
     assert!(report.not_checked.iter().all(|n| n.id.starts_with("cluster21-") && !n.reason.is_empty()));
 }
 
@@ -80,6 +80,17 @@ fn table_3_of_conext13_is_met() {
         assert!(claim.error.is_some_and(|error| error < 0.05), "{claim:?}");
     }
     assert!(report.claims.iter().all(|c| c.basis == Basis::Calibrated), "none of them is a prediction");
+}
+
+/// Where one core is at the NIC's socket, rates are met; where both are elsewhere, those of WRITEs are not, which is told.
+#[test]
+fn table_iii_of_cluster21_is_met_but_for_four() {
+    let report = reproduce(&ctx(), &["cluster21/tab3", "cluster21/tab3-latency"]);
+    let cells: Vec<_> = report.claims.iter().filter(|c| c.id.starts_with("cluster21-tab3-r")).collect();
+    assert_eq!(cells.len(), 64);
+    let missed: Vec<_> = cells.iter().filter(|c| c.error.is_none_or(|error| error > 0.15)).collect();
+    assert_eq!(missed.len(), 4, "{missed:?}");
+    assert!(missed.iter().all(|c| c.id.ends_with("write-tput") && c.explanation.is_some()));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! CLUSTER'21, III-E: atomics of one port, beside READs and WRITEs.
 
+use super::CLUSTER;
 use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::{briefly, setting};
@@ -13,8 +14,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     runs: Runs::Verbs,
     run,
 };
-
-const CLUSTER: &str = "cx3-dual";
 
 /// Words that atomics take by chance: more than two threads meet at seldom.
 const WORDS: u32 = 1024;

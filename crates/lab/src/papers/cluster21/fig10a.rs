@@ -4,6 +4,7 @@
 //! reading: acquisitions of all threads, of one, and attempts. The rates with a unit are judged as acquisitions of all threads, as throughput mostly is meant; of the
 //! two of the remote lock, the share that remains is judged by nobody (`papers/not_checked.toml`), as it does not say of what it is.
 
+use super::CLUSTER;
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::worst;
@@ -31,8 +32,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     runs: Runs::Systems,
     run,
 };
-
-const CLUSTER: &str = "cx3-dual";
 
 /// Threads of the curves, and of dense ones; the claims are of 1, 8 and 14. Cores are numbered socket by socket, so the ninth is on the other one.
 const THREADS: [u32; 8] = [1, 2, 4, 6, 8, 9, 11, 14];

@@ -1,5 +1,6 @@
 //! CLUSTER'21, Figure 10b and III-E: sequencers by threads of one machine, each with one number outstanding.
 
+use super::CLUSTER;
 use super::fig10a::MOST;
 use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
@@ -26,8 +27,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     runs: Runs::Systems,
     run,
 };
-
-const CLUSTER: &str = "cx3-dual";
 
 /// Threads; the claims are of more than five and of all.
 const THREADS: [u32; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
