@@ -2,8 +2,8 @@
 
 use crate::check::Check;
 use crate::{
-    atomics_sequencer, drtm_kv, herd, herd_kv, ping_pong, read_kv, rpc, rpc_sequencer, spec_sequencer, touch,
-    vector_io,
+    atomics_sequencer, consolidate, drtm_kv, herd, herd_kv, ping_pong, read_kv, rpc, rpc_sequencer,
+    spec_sequencer, touch, vector_io,
 };
 use doorbell_verbs::Cluster;
 
@@ -20,5 +20,6 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     all.extend(touch::checks());
     all.extend(ping_pong::checks());
     all.extend(vector_io::checks());
+    all.extend(consolidate::checks());
     all
 }

@@ -9,6 +9,7 @@
 //! - [`touch`]: a server that scans a buffer before it answers, over RDMA or kernel TCP.
 //! - [`ping_pong`]: messages that wait for each other, as in latency tests.
 //! - [`vector_io`]: writes of many small pieces.
+//! - [`consolidate`]: small writes that are held back, and posted block by block.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
 //! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
@@ -17,6 +18,7 @@
 pub mod atomics_sequencer;
 mod checksum;
 pub mod config;
+pub mod consolidate;
 pub mod device;
 pub mod drawing;
 pub mod drtm_kv;

@@ -185,7 +185,7 @@ const RARE: [&str; 17] = [
 ];
 
 /// Every system in each design, and what its options change.
-const SYSTEMS: [&str; 49] = [
+const SYSTEMS: [&str; 53] = [
     "sequencer --cores 2",
     "sequencer --cores 1 --no-batching",
     "sequencer --cores 2 --datagrams",
@@ -235,6 +235,10 @@ const SYSTEMS: [&str; 49] = [
     "rpc --cores 2 --request send-rc --reply send-rc --arrivals poisson --rate 4000000",
     "rpc --cores 2 --request write-rc --reply write-rc --arrivals fixed --rate 4000000 --handler 300ns",
     "rpc --cores 2 --request write-rc --reply read-rc --reply-size 300",
+    "consolidate --theta 1 --outstanding 4",
+    "consolidate --blocks 40",
+    "consolidate --holding shared --theta 5 --blocks 200 --hold 20us",
+    "consolidate --marked 4 --modification 8 --block 256",
 ];
 
 /// The server that scans, on hosts whose caches have sizes and on others; what means something only there, there.
