@@ -48,7 +48,7 @@ pub enum Runs {
 
 /// All experiments, in the order of the papers; those beyond them, and on measurements that no paper prints, last.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    let papers = atc16::ALL.iter().chain(conext13::ALL).chain(conext13::BEYOND);
+    let papers = atc16::ALL.iter().chain(conext13::ALL).chain(cluster21::ALL).chain(conext13::BEYOND);
     papers.copied().chain([&rc_swarm::EXPERIMENT, &cluster21::reads::EXPERIMENT])
 }
 

@@ -2,4 +2,10 @@
 
 #[cfg(test)]
 mod arithmetic;
+mod fig8;
 pub(super) mod reads;
+
+use super::Experiment;
+
+/// Its experiments, in its order.
+pub(super) const ALL: &[&Experiment] = &[&fig8::EXPERIMENT];
