@@ -99,6 +99,11 @@ fn the_page_of_curves_shows_what_is_printed() {
 }
 
 #[test]
+fn the_page_of_consolidation_shows_what_is_printed() {
+    page("consolidation.md");
+}
+
+#[test]
 fn the_page_of_explanations_shows_what_is_printed() {
     page("explain.md");
 }

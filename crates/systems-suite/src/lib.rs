@@ -12,6 +12,7 @@
 
 pub mod atomics_sequencer;
 mod check;
+pub mod consolidate;
 pub mod deployed;
 pub mod drawing;
 pub mod drtm_kv;

@@ -2,8 +2,8 @@
 
 use crate::check::Check;
 use crate::{
-    atomics_sequencer, drtm_kv, herd, herd_kv, local_sequencer, ping_pong, read_kv, rpc, rpc_sequencer,
-    spec_sequencer, spinlock, touch, vector_io,
+    atomics_sequencer, consolidate, drtm_kv, herd, herd_kv, local_sequencer, ping_pong, read_kv, rpc,
+    rpc_sequencer, spec_sequencer, spinlock, touch, vector_io,
 };
 use doorbell_verbs::Cluster;
 
@@ -22,5 +22,6 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     all.extend(ping_pong::checks());
     all.extend(vector_io::checks());
     all.extend(spinlock::checks());
+    all.extend(consolidate::checks());
     all
 }

@@ -10,6 +10,7 @@
 //! - [`ping_pong`]: messages that wait for each other, as in latency tests.
 //! - [`vector_io`]: writes of many small pieces.
 //! - [`spinlock`]: locks, in memory of this machine or another, or kept by a server's thread.
+//! - [`consolidate`]: small writes that are held back, and posted block by block.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
 //! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
@@ -18,6 +19,7 @@
 pub mod atomics_sequencer;
 mod checksum;
 pub mod config;
+pub mod consolidate;
 pub mod device;
 pub mod drawing;
 pub mod drtm_kv;

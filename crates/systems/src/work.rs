@@ -10,6 +10,9 @@ pub(crate) const SCAN: Span = Span::from_ns(1);
 /// Taking a request and filling in the work request of its reply: a dozen words, one a cycle.
 pub(crate) const REQUEST: Span = Span::from_ns(6);
 
+/// Finding what is held of a block and counting a modification of it: a dozen words, one a cycle.
+pub(crate) const HOLD: Span = Span::from_ns(6);
+
 /// A hash of 16 bytes, and the steps of an index operation.
 pub(crate) const INDEX: Span = Span::from_ns(8);
 

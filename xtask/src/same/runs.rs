@@ -185,7 +185,7 @@ const RARE: [&str; 17] = [
 ];
 
 /// Every system in each design, and what its options change.
-const SYSTEMS: [&str; 57] = [
+const SYSTEMS: [&str; 61] = [
     "sequencer --cores 2",
     "sequencer --cores 1 --no-batching",
     "sequencer --cores 2 --datagrams",
@@ -243,6 +243,10 @@ const SYSTEMS: [&str; 57] = [
     "spinlock --lease 30us --data 64 --no-fencing --hold 1us",
     "spinlock --design rpc",
     "spinlock --design rpc --data 64 --locks 3",
+    "consolidate --theta 1 --outstanding 4",
+    "consolidate --blocks 40",
+    "consolidate --holding shared --theta 5 --blocks 200 --hold 20us",
+    "consolidate --marked 4 --modification 8 --block 256",
 ];
 
 /// Systems whose clients are on one machine.

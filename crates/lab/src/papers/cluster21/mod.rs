@@ -11,6 +11,7 @@ mod fig3;
 mod fig4;
 mod fig5;
 mod fig6;
+mod fig8;
 mod perftest;
 pub(super) mod reads;
 mod tab3;
@@ -27,6 +28,7 @@ pub(super) const ALL: &[&Experiment] = &[
     &fig4::EXPERIMENT,
     &fig5::EXPERIMENT,
     &fig6::EXPERIMENT,
+    &fig8::EXPERIMENT,
     &tab3_latency::EXPERIMENT,
     &tab3::EXPERIMENT,
     &fig10a::EXPERIMENT,

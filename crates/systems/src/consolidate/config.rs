@@ -1,0 +1,77 @@
+//! Parameters of IO consolidation.
+
+use super::rules::{Holding, Rules};
+use crate::config::{Clients, Timing};
+use doorbell_schema::{Duration, Field, schema};
+
+/// Blocks of a client at most, and bytes of all of them.
+const MOST_BLOCKS: u64 = 1 << 16;
+const LARGEST: u64 = 1 << 28;
+
+schema! {
+    /// Writes of small ranges, held back.
+    pub struct Consolidate {
+        groups {
+            /// Clients, each a thread with a QP and blocks of its own; what they have outstanding are posts.
+            clients: Clients,
+            /// What is measured.
+            timing: Timing,
+        }
+        /// Bytes of an aligned block whose writes are held back together, the paper's S.
+        block: u32 = Field::bytes(8, 1 << 20),
+        /// Modifications of a block after which it is posted; with 1 each write goes direct.
+        theta: u32 = Field::count(1, 4096),
+        /// After how long a block is posted that has fewer.
+        hold: Duration = Field::positive_time(),
+        /// Bytes of a write, which is aligned to as many.
+        modification: u32 = Field::bytes(1, 1 << 20),
+        /// Blocks of a client, which its writes spread over, each as likely.
+        blocks: u32 = Field::count(1, MOST_BLOCKS),
+        /// Who else may write a block: nobody, so that it is posted whole; or others, so that only what was written is.
+        holding: Holding = Field::name(Holding::NAMES),
+        /// The hint: so many blocks, the first ones, are consolidated, and writes to the others go direct; 0 for all.
+        marked: u32 = Field::count(0, MOST_BLOCKS),
+    }
+}
+
+impl Consolidate {
+    /// Bytes of a client's blocks.
+    pub(super) fn region(&self) -> u64 {
+        u64::from(self.blocks) * u64::from(self.block)
+    }
+
+    /// What the writes of a client go by.
+    pub(super) fn rules(&self) -> Rules {
+        let marked = u64::from(self.marked) * u64::from(self.block);
+        Rules {
+            block: self.block,
+            theta: self.theta,
+            timeout: self.hold.span(),
+            holding: self.holding,
+            held: self.blocks,
+            outstanding: self.clients.outstanding,
+            marked: if self.marked == 0 { Vec::new() } else { std::iter::once(0..marked).collect() },
+        }
+    }
+
+    /// What does not go together: one sentence.
+    pub(super) fn refuse(&self) -> Result<(), String> {
+        let Consolidate { block, modification, blocks, marked, clients, .. } = self;
+        if !block.is_multiple_of(*modification) {
+            return Err(format!("a block of {block} bytes does not consist of writes of {modification}"));
+        }
+        if marked > blocks {
+            return Err(format!("{marked} blocks are marked, but there are {blocks}"));
+        }
+        let all = self.region().saturating_mul(clients.clients.into());
+        if all > LARGEST {
+            return Err(format!(
+                "the blocks of all clients are {all} bytes, but at most {LARGEST} are possible"
+            ));
+        }
+        if clients.windows {
+            return Err("consolidate has no windows: a client writes as soon as there is room".into());
+        }
+        Ok(())
+    }
+}

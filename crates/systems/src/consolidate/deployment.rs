@@ -1,0 +1,74 @@
+//! IO consolidation on machines.
+
+use super::config::Consolidate;
+use super::protocol::{Client, SERVICE};
+use super::rules::Holding;
+use crate::config::{Clients, Timing};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Measured, System, memory_server};
+use doorbell_schema::Duration;
+use doorbell_verbs::{AccessFlags, Cluster, Span};
+
+impl System for Consolidate {
+    const NAME: &'static str = "consolidate";
+    const ABOUT: &'static str =
+        "Small writes that are held back, and posted block by block (IO consolidation)";
+
+    /// As the paper's Figure 8 has it: writes of 32 bytes, blocks of 1 kB, one thread. It does not say how many blocks its random writes
+    /// spread over, how many are outstanding, or how long the time-out is. Here there are 16 blocks, a small range as the paper's
+    /// discussion has it, whose bytes stay in the core's own caches; the time-out is longer than theta writes to each of them take.
+    fn usual() -> Consolidate {
+        Consolidate {
+            clients: Clients::new(1, 16, 16, false),
+            timing: Timing::USUAL,
+            block: 1024,
+            theta: 16,
+            hold: Duration::new(Span::from_ms(1)),
+            modification: 32,
+            blocks: 16,
+            holding: Holding::Exclusive,
+            marked: 0,
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.refuse()
+    }
+
+    fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    fn store_bytes(&self) -> u64 {
+        self.region() * u64::from(self.clients.clients)
+    }
+
+    /// A client READs and writes each of its blocks once, one after the other.
+    fn warmed_bytes(&self) -> u64 {
+        u64::from(self.blocks) * u64::from(self.block.max(2048))
+    }
+
+    fn latency_of(&self) -> Option<&'static str> {
+        Some("a write, from when it is held back until its block is at the target")
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let clients = self.clients.clients;
+        let memory = site.alloc(self.store_bytes())?;
+        let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
+        memory_server::put_up(site, SERVICE, clients, memory, access);
+        for number in 0..clients {
+            let interval = site.client_interval();
+            site.add_client(self.clients.place(number), Client { number, io: self.clone(), interval });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! A client that writes small ranges without end.
+
+use super::config::Consolidate;
+use super::consolidator::Consolidator;
+use crate::device::Device;
+use crate::measure::How;
+use crate::random::Random;
+use crate::{Interval, Measured, SystemError, memory_server};
+use doorbell_verbs::{Program, Provider};
+use std::collections::VecDeque;
+
+/// What is published is below this.
+pub const SERVICE: &str = "consolidate";
+
+/// Bytes up to which a WRITE is inline.
+const INLINE: u32 = 64;
+
+/// A client.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Number of this client.
+    pub number: u32,
+    /// What it writes, and how that is held back.
+    pub io: Consolidate,
+    /// When it measures, and when it ends at the latest.
+    pub interval: Interval,
+}
+
+impl Program for Client {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let Client { number, ref io, .. } = self;
+        let device = Device::open(&p)?;
+        let memory = memory_server::find(&p, SERVICE)?.at(io.region() * u64::from(number));
+        let region = (memory, io.region());
+        let mut consolidator = Consolidator::connect(&device, (number, SERVICE), region, io.rules(), INLINE)?;
+        let bytes = vec![0x5a; io.modification as usize];
+        let (block, size) = (u64::from(io.block), u64::from(io.modification));
+        let mut random = Random::new(io.timing.seed, number.into());
+        // So that each block is in a frame.
+        for at in (0..io.region()).step_by(io.block as usize) {
+            consolidator.write(at, &bytes)?;
+        }
+        consolidator.flush()?;
+        consolidator.fence()?;
+        consolidator.poll()?;
+        // When the writes of each block began that have not completed.
+        let mut begun = vec![VecDeque::new(); io.blocks as usize];
+        let mut measured = Measured::default();
+        let interval = self.interval.begin(&p);
+        while p.now() < interval.end() {
+            let mut written = 0;
+            // It looks for completions about once for each post.
+            while written < io.theta && consolidator.has_room() {
+                let offset = random.below(io.region() / size) * size;
+                begun[(offset / block) as usize].push_back(p.now());
+                consolidator.write(offset, &bytes)?;
+                written += 1;
+            }
+            let polled = consolidator.poll()?;
+            let idle = written == 0 && polled.is_idle();
+            for done in polled.completed {
+                let now = p.now();
+                for began in begun[done.block as usize].drain(..done.writes as usize) {
+                    measured.operation(&interval, began, now, How::default());
+                }
+            }
+            if idle {
+                p.pause(interval.look().min(consolidator.due()));
+            }
+        }
+        Ok(measured)
+    }
+}

@@ -1,0 +1,91 @@
+//! What is held back, for how long, and how it is posted.
+
+use crate::SystemError;
+use crate::config::named;
+use crate::device::Device;
+use doorbell_verbs::{Provider, QpCap, Span};
+use std::ops::Range;
+
+named! {
+    /// Who else writes the blocks that a writer writes.
+    Holding {
+        /// Nobody: a block is posted whole, by one WRITE. Two writers of a block that both say so undo each other's modifications.
+        Exclusive = "exclusive",
+        /// Others may, other bytes of them: only what was written is posted, each span by a WRITE, with one doorbell.
+        Shared = "shared",
+    }
+}
+
+/// What is held back, for how long, and how it is posted.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Bytes of a block, S. Blocks are aligned in the region: the first begins with it.
+    pub block: u32,
+    /// Modifications of a block after which it is posted; with 1 nothing is held back.
+    pub theta: u32,
+    /// After how long a block is posted that has fewer.
+    pub timeout: Span,
+    /// Who else writes the blocks.
+    pub holding: Holding,
+    /// Blocks that are held at most; with one more, that which is held longest is posted.
+    pub held: u32,
+    /// Blocks and direct writes that are posted and have not completed, at most.
+    pub outstanding: u32,
+    /// The hint: bytes of the region whose writes are consolidated; none for all. Blocks go as a whole: one that has a marked byte is
+    /// consolidated, and writes to the others go direct.
+    pub marked: Vec<Range<u64>>,
+}
+
+impl Rules {
+    /// WRITEs of a post at most.
+    pub(super) fn writes(&self) -> u32 {
+        match self.holding {
+            Holding::Exclusive => 1,
+            Holding::Shared => self.theta.min(self.block.div_ceil(2)).max(1),
+        }
+    }
+
+    /// What a connected QP has to have for it, with up to `inline` bytes of a WRITE inline. Its CQ has to have room for
+    /// `outstanding` completions.
+    pub fn cap<P: Provider>(&self, device: &Device<P>, inline: u32) -> QpCap {
+        let most = device.attr.max_qp_wr.max(1);
+        QpCap {
+            max_send_wr: self.writes().saturating_mul(self.outstanding).min(most),
+            max_recv_wr: 1,
+            max_inline_data: device.inline(inline),
+            ..QpCap::default()
+        }
+    }
+
+    /// Whether a region of so many bytes can be written by them over a send queue of so many work requests.
+    ///
+    /// # Errors
+    /// One sentence where it cannot.
+    pub(super) fn check(&self, region: u64, queue: u32) -> Result<(), SystemError> {
+        let Rules { block, theta, held, outstanding, .. } = self;
+        if [*block, *theta, *held, *outstanding].contains(&0) {
+            return SystemError::config(
+                "block, theta, held and outstanding of a consolidator are at least 1",
+            );
+        }
+        if region == 0 || !region.is_multiple_of(u64::from(*block)) {
+            return SystemError::config(format!(
+                "a region of {region} bytes is not of blocks of {block} bytes"
+            ));
+        }
+        if self.writes() > queue {
+            return SystemError::config(format!(
+                "a block may be posted by {} WRITEs, but the send queue has {queue}",
+                self.writes()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether writes to a block are held back.
+    pub(super) fn holds(&self, block: u64) -> bool {
+        let (begin, end) = (block * u64::from(self.block), (block + 1) * u64::from(self.block));
+        let marked = self.marked.iter().any(|range| range.start < end && begin < range.end);
+        self.theta > 1 && (self.marked.is_empty() || marked)
+    }
+}

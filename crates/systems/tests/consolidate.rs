@@ -1,0 +1,77 @@
+//! IO consolidation in virtual time: any schedule, by seeds.
+#![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
+
+mod common;
+
+use common::cluster;
+use doorbell_systems::consolidate::{Holding, Rules};
+use doorbell_systems_suite::Faults;
+use doorbell_systems_suite::consolidate::{Case, two_writers, written_again};
+use doorbell_verbs::{Span, Time};
+use proptest::prelude::*;
+
+/// Lost packets are sent again after a local ACK time-out of 67 ms.
+const PATIENCE: Span = Span::from_ms(60_000);
+
+/// Packets lost in a million, where some are: enough to lose a few of each case.
+const LOSS_PPM: u32 = 2_000;
+
+/// A case and its loss.
+fn cases() -> impl Strategy<Value = (Case, u32)> {
+    let rules = (
+        prop_oneof![Just(64u32), Just(100), Just(1024)],
+        1..20u32,
+        prop_oneof![Just(Holding::Exclusive), Just(Holding::Shared)],
+        1..8u32,
+        1..6u32,
+        prop_oneof![Just(Vec::new()), (0..2000u64).prop_map(|at| std::iter::once(at..at + 300).collect())],
+    );
+    let rules = rules.prop_map(|(block, theta, holding, held, outstanding, marked)| Rules {
+        block,
+        theta,
+        timeout: Span::from_us(30),
+        holding,
+        held,
+        outstanding,
+        marked,
+    });
+    let shape = (1..4u32, 2..12u64, 1..300u64);
+    let trouble = prop_oneof![Just((0, None)), Just((LOSS_PPM, None)), Just((0, Some(Span::from_us(2)))),];
+    (rules, shape, trouble, any::<u64>()).prop_map(|(rules, (clients, blocks, longest), trouble, seed)| {
+        let (loss, hesitation) = trouble;
+        let faults = Faults { hesitation, ..Faults::default() };
+        // By what a full queue and a READ take, unless packets are lost; waits for what else is posted come to that.
+        let late = (loss == 0).then_some(Span::from_us(400));
+        (Case { clients, steps: 150, blocks, longest, rules, late, seed, faults }, loss)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_target_has_what_was_written((case, loss_ppm) in cases()) {
+        let mut cluster = cluster("cx3", 3, |config| {
+            config.end = Time::START + PATIENCE + Span::from_ms(10);
+            config.layers.loss_ppm = loss_ppm;
+            config.seed = case.seed;
+        });
+        let ran = case.run(&mut cluster, PATIENCE);
+        prop_assert!(ran.is_ok(), "{:?}", ran);
+    }
+}
+
+/// Why only who holds a block exclusively may post all of it.
+#[test]
+fn whole_blocks_of_a_shared_block_undo_what_another_wrote() {
+    let survive = |holding| two_writers(&mut cluster("cx3", 3, |_| ()), holding, common::PATIENCE).unwrap();
+    assert_eq!(survive(Holding::Shared), Some(2));
+    assert_eq!(survive(Holding::Exclusive), Some(1));
+}
+
+#[test]
+fn the_time_out_is_of_the_first_write() {
+    let (took, timeout) = written_again(&mut cluster("cx3", 2, |_| ()), common::PATIENCE).unwrap();
+    let took = took.expect("all machines are in this process");
+    assert!(timeout <= took && took < timeout + Span::from_us(3), "{} ns", took.as_ns());
+}
