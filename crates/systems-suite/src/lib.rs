@@ -22,6 +22,7 @@ pub mod herd_kv;
 pub mod kv;
 mod layer;
 pub mod ping_pong;
+pub mod proxy;
 pub mod read_kv;
 mod register;
 pub mod rpc;

@@ -2,7 +2,7 @@
 
 use crate::check::Check;
 use crate::{
-    atomics_sequencer, consolidate, drtm_kv, herd, herd_kv, ping_pong, read_kv, rpc, rpc_sequencer,
+    atomics_sequencer, consolidate, drtm_kv, herd, herd_kv, ping_pong, proxy, read_kv, rpc, rpc_sequencer,
     spec_sequencer, touch, vector_io,
 };
 use doorbell_verbs::Cluster;
@@ -21,5 +21,6 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     all.extend(ping_pong::checks());
     all.extend(vector_io::checks());
     all.extend(consolidate::checks());
+    all.extend(proxy::checks());
     all
 }

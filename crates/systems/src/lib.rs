@@ -9,6 +9,7 @@
 //! - [`touch`]: a server that scans a buffer before it answers, over RDMA or kernel TCP.
 //! - [`ping_pong`]: messages that wait for each other, as in latency tests.
 //! - [`vector_io`]: writes of many small pieces.
+//! - [`proxy`]: READs of memory at sockets that do not match one's own.
 //! - [`consolidate`]: small writes that are held back, and posted block by block.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
@@ -33,6 +34,7 @@ pub mod memory_server;
 pub mod outbox;
 pub mod pace;
 pub mod ping_pong;
+pub mod proxy;
 pub mod random;
 pub mod read_kv;
 mod record;

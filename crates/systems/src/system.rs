@@ -3,8 +3,8 @@
 use crate::config::{Clients, Timing};
 use crate::site::{Course, Dress, Ended, Site, SiteError};
 use crate::{
-    Measured, atomics_sequencer, consolidate, drtm_kv, herd_kv, ping_pong, read_kv, rpc, rpc_sequencer,
-    spec_sequencer, touch, vector_io,
+    Measured, atomics_sequencer, consolidate, drtm_kv, herd_kv, ping_pong, proxy, read_kv, rpc,
+    rpc_sequencer, spec_sequencer, touch, vector_io,
 };
 use doorbell_schema::{Given, Schema};
 use doorbell_verbs::{Cluster, Span, Time};
@@ -134,4 +134,5 @@ pub fn visit_all(visitor: &mut impl Visit) {
     visitor.visit::<ping_pong::PingPong>();
     visitor.visit::<vector_io::VectorIo>();
     visitor.visit::<consolidate::Consolidate>();
+    visitor.visit::<proxy::Proxy>();
 }

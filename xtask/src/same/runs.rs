@@ -185,7 +185,7 @@ const RARE: [&str; 17] = [
 ];
 
 /// Every system in each design, and what its options change.
-const SYSTEMS: [&str; 53] = [
+const SYSTEMS: [&str; 56] = [
     "sequencer --cores 2",
     "sequencer --cores 1 --no-batching",
     "sequencer --cores 2 --datagrams",
@@ -239,6 +239,9 @@ const SYSTEMS: [&str; 53] = [
     "consolidate --blocks 40",
     "consolidate --holding shared --theta 5 --blocks 200 --hold 20us",
     "consolidate --marked 4 --modification 8 --block 256",
+    "proxy --path direct",
+    "proxy --path home --unmatched-permille 1000",
+    "proxy --read-bytes 300 --outstanding 8",
 ];
 
 /// The server that scans, on hosts whose caches have sizes and on others; what means something only there, there.

@@ -3,9 +3,10 @@
 #[cfg(test)]
 mod arithmetic;
 mod fig8;
+mod fig9;
 pub(super) mod reads;
 
 use super::Experiment;
 
 /// Its experiments, in its order.
-pub(super) const ALL: &[&Experiment] = &[&fig8::EXPERIMENT];
+pub(super) const ALL: &[&Experiment] = &[&fig8::EXPERIMENT, &fig9::EXPERIMENT];
