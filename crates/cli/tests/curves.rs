@@ -104,6 +104,11 @@ fn the_page_of_consolidation_shows_what_is_printed() {
 }
 
 #[test]
+fn the_page_of_proxies_shows_what_is_printed() {
+    page("proxy.md");
+}
+
+#[test]
 fn the_page_of_explanations_shows_what_is_printed() {
     page("explain.md");
 }

@@ -23,6 +23,7 @@ pub mod kv;
 mod layer;
 pub mod local_sequencer;
 pub mod ping_pong;
+pub mod proxy;
 pub mod read_kv;
 mod register;
 pub mod rpc;

@@ -2,7 +2,7 @@
 
 use crate::check::Check;
 use crate::{
-    atomics_sequencer, consolidate, drtm_kv, herd, herd_kv, local_sequencer, ping_pong, read_kv, rpc,
+    atomics_sequencer, consolidate, drtm_kv, herd, herd_kv, local_sequencer, ping_pong, proxy, read_kv, rpc,
     rpc_sequencer, spec_sequencer, spinlock, touch, vector_io,
 };
 use doorbell_verbs::Cluster;
@@ -23,5 +23,6 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     all.extend(vector_io::checks());
     all.extend(spinlock::checks());
     all.extend(consolidate::checks());
+    all.extend(proxy::checks());
     all
 }

@@ -30,7 +30,15 @@ impl<P: Provider> Device<P> {
     /// # Errors
     /// If it cannot be opened.
     pub fn open(cpu: &P) -> Result<Device<P>, SystemError> {
-        let context = Context::open(cpu, 0)?;
+        Device::open_nth(cpu, 0)
+    }
+
+    /// Opens the device of this number, from 0.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be opened.
+    pub fn open_nth(cpu: &P, number: u32) -> Result<Device<P>, SystemError> {
+        let context = Context::open(cpu, number)?;
         let pd = context.alloc_pd()?;
         let attr = context.query_device()?;
         Ok(Device { cpu: cpu.clone(), context, pd, attr })
@@ -186,7 +194,7 @@ pub fn connect_qp<P: Provider>(
     Ok(())
 }
 
-fn connect_attr<P: Provider>(device: &Device<P>) -> ConnectAttr {
+pub(crate) fn connect_attr<P: Provider>(device: &Device<P>) -> ConnectAttr {
     let most = device.attr.max_qp_rd_atom.min(device.attr.max_qp_init_rd_atom);
     ConnectAttr { max_rd_atomic: most, ..ConnectAttr::default() }
 }

@@ -10,6 +10,7 @@
 //! - [`ping_pong`]: messages that wait for each other, as in latency tests.
 //! - [`vector_io`]: writes of many small pieces.
 //! - [`spinlock`]: locks, in memory of this machine or another, or kept by a server's thread.
+//! - [`proxy`]: READs of memory at sockets that do not match one's own.
 //! - [`consolidate`]: small writes that are held back, and posted block by block.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
@@ -35,6 +36,7 @@ pub mod memory_server;
 pub mod outbox;
 pub mod pace;
 pub mod ping_pong;
+pub mod proxy;
 pub mod random;
 pub mod read_kv;
 mod record;

@@ -185,7 +185,7 @@ const RARE: [&str; 17] = [
 ];
 
 /// Every system in each design, and what its options change.
-const SYSTEMS: [&str; 61] = [
+const SYSTEMS: [&str; 64] = [
     "sequencer --cores 2",
     "sequencer --cores 1 --no-batching",
     "sequencer --cores 2 --datagrams",
@@ -247,6 +247,9 @@ const SYSTEMS: [&str; 61] = [
     "consolidate --blocks 40",
     "consolidate --holding shared --theta 5 --blocks 200 --hold 20us",
     "consolidate --marked 4 --modification 8 --block 256",
+    "proxy --path direct",
+    "proxy --path home --unmatched-permille 1000",
+    "proxy --read-bytes 300 --outstanding 8",
 ];
 
 /// Systems whose clients are on one machine.

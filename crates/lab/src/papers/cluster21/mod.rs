@@ -12,6 +12,7 @@ mod fig4;
 mod fig5;
 mod fig6;
 mod fig8;
+mod fig9;
 mod perftest;
 pub(super) mod reads;
 mod tab3;
@@ -29,6 +30,7 @@ pub(super) const ALL: &[&Experiment] = &[
     &fig5::EXPERIMENT,
     &fig6::EXPERIMENT,
     &fig8::EXPERIMENT,
+    &fig9::EXPERIMENT,
     &tab3_latency::EXPERIMENT,
     &tab3::EXPERIMENT,
     &fig10a::EXPERIMENT,

@@ -1,0 +1,72 @@
+//! Requests from one thread of a machine to another, and their results, in shared memory.
+
+use doorbell_verbs::{Cpu, Mem};
+
+/// Bytes of a request's slot, and of what tells that a result is there: a cache line.
+pub(super) const LINE: u64 = 64;
+
+/// Two queues of as many slots as requests may be under way: of requests, and of results. Requests are numbered from 0; each uses
+/// the slot of its number in both. A slot holds the number after the request's once it is there, which is stored last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Channel {
+    requests: Mem,
+    results: Mem,
+    slots: u64,
+    /// Bytes of the longest result, in whole lines.
+    longest: u64,
+}
+
+impl Channel {
+    /// Bytes of the queues of requests and of results.
+    pub(super) fn bytes(slots: u64, longest: u64) -> (u64, u64) {
+        (slots * LINE, slots * (longest.next_multiple_of(LINE) + LINE))
+    }
+
+    /// With memory of [`Channel::bytes`].
+    pub(super) fn new((requests, results): (Mem, Mem), slots: u64, longest: u64) -> Channel {
+        Channel { requests, results, slots, longest: longest.next_multiple_of(LINE) }
+    }
+
+    fn result(&self, number: u64) -> u64 {
+        number % self.slots * (self.longest + LINE)
+    }
+
+    /// Where results are, to be registered.
+    pub(super) fn results(&self) -> Mem {
+        self.results
+    }
+
+    /// Where in that the result of a request goes.
+    pub(super) fn result_at(&self, number: u64) -> u64 {
+        self.result(number)
+    }
+
+    /// Requests what lies at an offset.
+    pub(super) fn ask<C: Cpu>(&self, cpu: &C, number: u64, offset: u64) {
+        let slot = number % self.slots * LINE;
+        cpu.store_u64(self.requests, slot + 8, offset);
+        cpu.store_u64(self.requests, slot, number + 1);
+    }
+
+    /// The offset that a request asks for, once it is there.
+    pub(super) fn asked<C: Cpu>(&self, cpu: &C, number: u64) -> Option<u64> {
+        let slot = number % self.slots * LINE;
+        let there = cpu.load_u64(self.requests, slot) == number + 1;
+        there.then(|| cpu.load_u64(self.requests, slot + 8))
+    }
+
+    /// Says that a request's result is where it goes.
+    pub(super) fn answer<C: Cpu>(&self, cpu: &C, number: u64) {
+        cpu.store_u64(self.results, self.result(number) + self.longest, number + 1);
+    }
+
+    /// Takes a request's result, once it is there.
+    pub(super) fn take<C: Cpu>(&self, cpu: &C, number: u64, into: &mut [u8]) -> bool {
+        let slot = self.result(number);
+        let there = cpu.load_u64(self.results, slot + self.longest) == number + 1;
+        if there {
+            cpu.read(self.results, slot, into);
+        }
+        there
+    }
+}

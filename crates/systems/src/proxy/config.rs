@@ -1,0 +1,113 @@
+//! Parameters of READs of other sockets' memory.
+
+use crate::config::{Clients, Timing, named};
+use doorbell_schema::{Field, schema};
+
+named! {
+    /// How a thread reaches memory at a remote socket that is not its own's match.
+    Path {
+        /// By a QP to the NIC of that socket.
+        Direct = "direct",
+        /// By the QP to the remote socket that matches its own.
+        Home = "home",
+        /// By a thread of its machine at the socket that matches.
+        Proxy = "proxy",
+    }
+}
+
+schema! {
+    /// READs of the memory of a machine's sockets.
+    pub struct Proxy {
+        groups {
+            /// Clients, threads that take turns with the sockets of their machine.
+            clients: Clients,
+            /// What is measured.
+            timing: Timing,
+        }
+        /// How a thread reaches memory at a remote socket that does not match its own.
+        path: Path = Field::name(Path::NAMES),
+        /// Sockets of each machine, by whose numbers they match.
+        sockets: u32 = Field::count(1, 8),
+        /// Cores of a socket: cores are numbered socket by socket.
+        cores_per_socket: u32 = Field::count(1, 64),
+        /// Bytes of a READ.
+        read_bytes: u32 = Field::bytes(1, 4096),
+        /// Of a thousand READs, those of memory at sockets that do not match.
+        unmatched_permille: u32 = Field::count(0, 1000),
+    }
+}
+
+impl Proxy {
+    /// The socket of a client.
+    pub(super) fn socket(&self, client: u32) -> u32 {
+        client % self.clients.clients_per_machine % self.sockets
+    }
+
+    /// Machine and core of a client.
+    pub(super) fn place(&self, client: u32) -> (u32, u32) {
+        let (machine, thread) = self.clients.place(client);
+        (machine, thread % self.sockets * self.cores_per_socket + thread / self.sockets)
+    }
+
+    /// The clients of a machine, by the first and the number.
+    pub(super) fn clients_of(&self, machine: u32) -> (u32, u32) {
+        let first = (machine - 1) * self.clients.clients_per_machine;
+        (first, self.clients.clients_per_machine.min(self.clients.clients - first))
+    }
+
+    /// The client that is the proxy of another for a socket, if its machine has one there: those at a socket take turns.
+    pub(super) fn proxy(&self, client: u32, socket: u32) -> Option<u32> {
+        let (first, count) = self.clients_of(self.clients.place(client).0);
+        let there = count.saturating_sub(socket).div_ceil(self.sockets);
+        (there > 0).then(|| first + socket + (client - first) / self.sockets % there * self.sockets)
+    }
+
+    /// The remote sockets that a client has QPs to.
+    pub(super) fn ends(&self, client: u32) -> Vec<u32> {
+        match self.path {
+            Path::Direct => (0..self.sockets).collect(),
+            Path::Home | Path::Proxy => vec![self.socket(client)],
+        }
+    }
+
+    /// What does not go together: one sentence.
+    pub(super) fn refuse(&self) -> Result<(), String> {
+        let Proxy { sockets, cores_per_socket, clients, .. } = self;
+        if clients.clients_per_machine > sockets * cores_per_socket {
+            return Err(format!(
+                "{} clients of a machine need as many cores, but {sockets} sockets of {cores_per_socket} have {}",
+                clients.clients_per_machine,
+                sockets * cores_per_socket
+            ));
+        }
+        if clients.windows {
+            return Err("proxy has no windows: a client reads as soon as a READ has ended".into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::System;
+
+    #[test]
+    fn a_proxy_is_at_the_socket_of_the_same_machine() {
+        for (clients, clients_per_machine, sockets) in [(1, 1, 2), (7, 5, 2), (9, 3, 4), (12, 6, 3)] {
+            let mut proxy = Proxy { sockets, ..Proxy::usual() };
+            (proxy.clients.clients, proxy.clients.clients_per_machine) = (clients, clients_per_machine);
+            for client in 0..clients {
+                for socket in 0..sockets {
+                    let machine = proxy.place(client).0;
+                    let (first, count) = proxy.clients_of(machine);
+                    let there = (first..first + count).any(|other| proxy.socket(other) == socket);
+                    let found = proxy.proxy(client, socket);
+                    assert_eq!(found.is_some(), there, "{client} of {clients}, socket {socket}");
+                    let Some(found) = found else { continue };
+                    assert_eq!((proxy.place(found).0, proxy.socket(found)), (machine, socket));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! READs of other sockets' memory on machines.
+
+use super::channel::Channel;
+use super::config::{Path, Proxy};
+use super::connections::Server;
+use super::protocol::{Client, MEMORY, fill};
+use crate::config::{Clients, Timing};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Measured, System};
+use doorbell_verbs::{Cluster, Mem, PageSize};
+
+impl System for Proxy {
+    const NAME: &'static str = "proxy";
+    const ABOUT: &'static str = "READs of the memory of a machine's sockets: by QPs to each, by that to one's own match, or by a proxy socket";
+
+    /// Two machines of two sockets, a thread at each of the client's. The paper says neither how many are outstanding nor what a READ's size is.
+    fn usual() -> Proxy {
+        Proxy {
+            clients: Clients::new(2, 2, 4, false),
+            timing: Timing::USUAL,
+            path: Path::Proxy,
+            sockets: 2,
+            cores_per_socket: 8,
+            read_bytes: 32,
+            unmatched_permille: 500,
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.refuse()
+    }
+
+    fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    fn store_bytes(&self) -> u64 {
+        MEMORY * u64::from(self.sockets)
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        put_up(site, self, 0)
+    }
+}
+
+/// Memory of a machine at the socket of a core.
+fn near<C: Cluster, D: Dress>(
+    site: &mut Site<'_, C, Measured, D>,
+    (machine, core): (u32, u32),
+    len: u64,
+) -> Result<Mem, SiteError> {
+    Ok(site.cluster().alloc_near(machine, core, len, PageSize::Huge)?)
+}
+
+/// The channels of all clients: to the proxy of each for each socket.
+fn channels<C: Cluster, D: Dress>(
+    site: &mut Site<'_, C, Measured, D>,
+    config: &Proxy,
+) -> Result<Vec<Vec<Option<Channel>>>, SiteError> {
+    let (slots, longest) = (u64::from(config.clients.outstanding), u64::from(config.read_bytes));
+    let (requests, results) = Channel::bytes(slots, longest);
+    let mut all = Vec::new();
+    for client in 0..config.clients.clients {
+        let mut own = vec![None; config.sockets as usize];
+        for socket in (0..config.sockets).filter(|socket| *socket != config.socket(client)) {
+            let proxy = config.proxy(client, socket).filter(|_| config.path == Path::Proxy);
+            let Some(proxy) = proxy else { continue };
+            // Near the proxy: it looks for requests all the time, and its NIC writes results without a way across.
+            let at = config.place(proxy);
+            let memory = (near(site, at, requests)?, near(site, at, results)?);
+            own[socket as usize] = Some(Channel::new(memory, slots, longest));
+        }
+        all.push(own);
+    }
+    Ok(all)
+}
+
+/// Puts it up; clients end after `limit` READs, where that is not 0.
+///
+/// # Errors
+/// If a machine has no more memory.
+pub fn put_up<C: Cluster, D: Dress>(
+    site: &mut Site<'_, C, Measured, D>,
+    config: &Proxy,
+    limit: u64,
+) -> Result<(), SiteError> {
+    let mut memories = Vec::new();
+    for socket in 0..config.sockets {
+        let memory = near(site, (0, socket * config.cores_per_socket), MEMORY)?;
+        site.cluster().preset(0, memory, |bytes| fill(socket, 0, bytes));
+        memories.push(memory);
+    }
+    let interval = site.server_interval();
+    site.add_server(Server { config: config.clone(), memories, interval });
+    let to = channels(site, config)?;
+    let machines = 1 + config.clients.clients.div_ceil(config.clients.clients_per_machine);
+    let mut done = Vec::new();
+    for machine in 1..machines {
+        done.push((site.cluster().alloc(machine, 64, PageSize::Small)?, config.clients_of(machine).1));
+    }
+    for number in 0..config.clients.clients {
+        let others = (0..config.clients.clients).filter(|other| *other != number);
+        let mine = |other: &u32| config.proxy(*other, config.socket(number)) == Some(number);
+        let of = |other: u32| to[other as usize][config.socket(number) as usize];
+        let client = Client {
+            number,
+            config: config.clone(),
+            limit,
+            interval: site.client_interval(),
+            to: to[number as usize].clone(),
+            from: others.filter(mine).filter_map(of).collect(),
+            done: done[config.clients.place(number).0 as usize - 1],
+        };
+        site.add_client(config.place(number), client);
+    }
+    Ok(())
+}

@@ -1,0 +1,303 @@
+//! A thread that reads memory of remote sockets without end, and is a proxy of others.
+
+use super::channel::Channel;
+use super::config::{Path, Proxy};
+use super::connections::{End, memory};
+use crate::device::check;
+use crate::measure::How;
+use crate::random::Random;
+use crate::{Interval, Measured, SystemError, work};
+use doorbell_verbs::{
+    AccessFlags, Cq, Mem, Mr, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc,
+};
+use std::collections::VecDeque;
+
+/// Bytes of the server's memory at each socket.
+pub(super) const MEMORY: u64 = 1 << 20;
+
+/// The bytes of that from an offset on, as they are from the beginning.
+pub(super) fn fill(socket: u32, offset: u64, bytes: &mut [u8]) {
+    for (at, byte) in (offset..).zip(bytes) {
+        let word = ((at / 8) ^ (u64::from(socket) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        *byte = (word >> 24 >> (at % 8)) as u8;
+    }
+}
+
+/// A client.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    pub(super) number: u32,
+    pub(super) config: Proxy,
+    /// Ends after so many READs; 0 for no end.
+    pub(super) limit: u64,
+    pub(super) interval: Interval,
+    /// To its proxy for each socket, if it has one.
+    pub(super) to: Vec<Option<Channel>>,
+    /// From those whose proxy it is.
+    pub(super) from: Vec<Channel>,
+    /// How many clients of this machine are done, and how many there are.
+    pub(super) done: (Mem, u32),
+}
+
+/// A READ of its own.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    socket: u32,
+    offset: u64,
+    began: Time,
+}
+
+/// What another asked for, which is read.
+#[derive(Clone, Copy, Debug)]
+struct Served {
+    channel: usize,
+    number: u64,
+}
+
+/// A client under way.
+struct Running<'a, P: Provider> {
+    cpu: &'a P,
+    client: &'a Client,
+    socket: u32,
+    interval: Interval,
+    random: Random,
+    cq: Cq<P>,
+    /// By remote socket, with where the memory that it reads begins.
+    ways: Vec<(Option<Qp<P>>, RemoteAddr)>,
+    /// A slot for each READ of its own that it posts.
+    buffers: Mr<P>,
+    own: Vec<Option<Read>>,
+    /// READs of its own that a proxy has, by socket, and the number of the first of them.
+    asked: Vec<(u64, VecDeque<Read>)>,
+    /// Where results for others go, by channel, and how many of its requests were taken.
+    results: Vec<(Mr<P>, u64)>,
+    served: VecDeque<Served>,
+    /// READs that may be posted for others at a time.
+    most_served: usize,
+    begun: u64,
+    ended: u64,
+    bytes: Vec<u8>,
+    measured: Measured,
+}
+
+/// `wr_id` of READs for others.
+const FOR_OTHERS: u64 = u64::MAX;
+
+impl Program for Client {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut said = false;
+        let ended = Running::start(&p, &self).and_then(|mut running| running.run(&mut said));
+        if !said {
+            p.fetch_add_u64(self.done.0, 0, 1);
+        }
+        ended
+    }
+}
+
+impl<'a, P: Provider> Running<'a, P> {
+    fn start(cpu: &'a P, client: &'a Client) -> Result<Running<'a, P>, SystemError> {
+        let Client { number, config, .. } = client;
+        let socket = config.socket(*number);
+        let end = End::open(cpu, socket)?;
+        let outstanding = config.clients.outstanding;
+        // Its own QP has READs of others, too, as many as it is asked for or fit.
+        let asked = outstanding.saturating_mul(client.from.len() as u32);
+        let depth = outstanding.saturating_add(asked).min(end.device.attr.max_qp_wr.max(outstanding));
+        let ends = config.ends(*number);
+        let cq = end.device.context.create_cq(outstanding + depth)?;
+        let mut ways = Vec::new();
+        for to in 0..config.sockets {
+            let qp = if ends.contains(&to) { Some(end.reach(&cq, *number, to, depth)?) } else { None };
+            let by = if qp.is_some() { to } else { socket };
+            ways.push((qp, memory(cpu, by, to)?));
+        }
+        let bytes = u64::from(config.read_bytes);
+        let buffers = end
+            .device
+            .registered(bytes.next_multiple_of(64) * u64::from(outstanding), AccessFlags::LOCAL_WRITE)?;
+        let registered =
+            |channel: &Channel| Ok((end.device.register(channel.results(), AccessFlags::LOCAL_WRITE)?, 0));
+        Ok(Running {
+            results: client.from.iter().map(registered).collect::<Result<_, SystemError>>()?,
+            cpu,
+            socket,
+            interval: client.interval.begin(cpu),
+            random: Random::new(config.timing.seed, u64::from(*number)),
+            cq,
+            ways,
+            buffers,
+            own: vec![None; outstanding as usize],
+            asked: vec![(0, VecDeque::new()); config.sockets as usize],
+            served: VecDeque::new(),
+            most_served: (depth - outstanding) as usize,
+            begun: 0,
+            ended: 0,
+            bytes: vec![0; bytes as usize],
+            measured: Measured::default(),
+            client,
+        })
+    }
+
+    fn run(&mut self, said: &mut bool) -> Result<Measured, SystemError> {
+        let Client { limit, done: (done, clients), .. } = *self.client;
+        loop {
+            let over = self.cpu.now() >= self.interval.end() || limit > 0 && self.ended == limit;
+            if over && !*said {
+                self.cpu.fetch_add_u64(done, 0, 1);
+                *said = true;
+            }
+            // Others may still need it.
+            if *said && self.cpu.load_u64(done, 0) >= u64::from(clients) {
+                return Ok(std::mem::take(&mut self.measured));
+            }
+            let mut busy = false;
+            while !*said && self.wants_more() {
+                self.begin()?;
+                busy = true;
+            }
+            busy |= self.serve()?;
+            busy |= self.completed()?;
+            busy |= self.take_results()?;
+            if !busy {
+                self.cpu.pause(if *said { Time::NEVER } else { self.interval.look() });
+            }
+        }
+    }
+
+    fn wants_more(&self) -> bool {
+        let Client { config, limit, .. } = self.client;
+        let under_way = self.begun - self.ended;
+        under_way < u64::from(config.clients.outstanding) && (*limit == 0 || self.begun < *limit)
+    }
+
+    /// The socket whose memory is read next.
+    fn drawn(&mut self) -> u32 {
+        let Proxy { sockets, unmatched_permille, .. } = self.client.config;
+        if sockets > 1 && self.random.below(1000) < u64::from(unmatched_permille) {
+            return (self.socket + 1 + self.random.below(u64::from(sockets) - 1) as u32) % sockets;
+        }
+        self.socket
+    }
+
+    fn begin(&mut self) -> Result<(), SystemError> {
+        let socket = self.drawn();
+        let offset = self.random.below((MEMORY - self.bytes.len() as u64) / 8 + 1) * 8;
+        let read = Read { socket, offset, began: self.cpu.now() };
+        self.begun += 1;
+        let channel = self.client.to[socket as usize];
+        match channel.filter(|_| self.client.config.path == Path::Proxy && socket != self.socket) {
+            Some(channel) => {
+                let (first, asked) = &mut self.asked[socket as usize];
+                channel.ask(self.cpu, *first + asked.len() as u64, offset);
+                asked.push_back(read);
+                Ok(())
+            }
+            None => self.post(read),
+        }
+    }
+
+    /// Posts a READ of its own.
+    fn post(&mut self, read: Read) -> Result<(), SystemError> {
+        let Some(slot) = self.own.iter().position(Option::is_none) else {
+            return SystemError::config("more READs than are outstanding");
+        };
+        let each = (self.bytes.len() as u64).next_multiple_of(64);
+        let sge = self.buffers.sge(slot as u64 * each, self.bytes.len() as u32);
+        self.own[slot] = Some(read);
+        self.read(read.socket, read.offset, sge, slot as u64)
+    }
+
+    /// Posts a READ by the QP that leads to a socket's memory.
+    fn read(
+        &self,
+        socket: u32,
+        offset: u64,
+        sge: doorbell_verbs::Sge,
+        wr_id: u64,
+    ) -> Result<(), SystemError> {
+        let (qp, memory) = &self.ways[socket as usize];
+        let Some(qp) = qp.as_ref().or(self.ways[self.socket as usize].0.as_ref()) else {
+            return SystemError::config("a thread has a QP to its own socket's match");
+        };
+        let sge = [sge];
+        let wr = SendWr::new(wr_id, SendOp::Read(memory.at(offset)), &sge);
+        Ok(qp.post_send(&[wr.flags(SendFlags::SIGNALED)])?)
+    }
+
+    /// Takes requests of others; returns whether there was one.
+    fn serve(&mut self) -> Result<bool, SystemError> {
+        let mut any = false;
+        for (n, channel) in self.client.from.iter().enumerate() {
+            while self.served.len() < self.most_served {
+                let number = self.results[n].1;
+                let Some(offset) = channel.asked(self.cpu, number) else { break };
+                self.cpu.work(work::REQUEST);
+                // Of this machine, but not of this thread: what it asks for may be wrong.
+                if offset > MEMORY - self.bytes.len() as u64 {
+                    return Err(SystemError::Protocol(format!("a request for offset {offset}")));
+                }
+                let sge = self.results[n].0.sge(channel.result_at(number), self.bytes.len() as u32);
+                self.read(self.socket, offset, sge, FOR_OTHERS)?;
+                self.results[n].1 += 1;
+                self.served.push_back(Served { channel: n, number });
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Goes on with READs that have completed; those for others complete in their order, as one QP has them.
+    fn completed(&mut self) -> Result<bool, SystemError> {
+        let mut wc = [Wc::default(); 16];
+        let found = self.cq.poll(&mut wc)?.len();
+        for wc in &wc[..found] {
+            check(wc)?;
+            if wc.wr_id == FOR_OTHERS {
+                let Some(Served { channel, number }) = self.served.pop_front() else { continue };
+                self.client.from[channel].answer(self.cpu, number);
+                self.measured.post(&self.interval, self.cpu.now(), 1);
+            } else if let Some(read) = self.own.get_mut(wc.wr_id as usize).and_then(Option::take) {
+                let each = (self.bytes.len() as u64).next_multiple_of(64);
+                self.cpu.read(self.buffers.mem(), wc.wr_id * each, &mut self.bytes);
+                self.ended(read)?;
+            }
+        }
+        Ok(found > 0)
+    }
+
+    /// Takes what proxies have read.
+    fn take_results(&mut self) -> Result<bool, SystemError> {
+        let mut any = false;
+        for socket in 0..self.asked.len() {
+            let Some(channel) = self.client.to[socket] else { continue };
+            while let (number, Some(read)) = (self.asked[socket].0, self.asked[socket].1.front().copied()) {
+                if !channel.take(self.cpu, number, &mut self.bytes) {
+                    break;
+                }
+                self.asked[socket].0 += 1;
+                self.asked[socket].1.pop_front();
+                self.ended(read)?;
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    /// A READ has ended, whose bytes are there.
+    fn ended(&mut self, read: Read) -> Result<(), SystemError> {
+        let mut expected = vec![0; self.bytes.len()];
+        fill(read.socket, read.offset, &mut expected);
+        if self.bytes != expected {
+            let why = format!(
+                "memory at socket {} from {} on was read as {:?}",
+                read.socket, read.offset, self.bytes
+            );
+            return Err(SystemError::Protocol(why));
+        }
+        self.ended += 1;
+        self.measured.operation(&self.interval, read.began, self.cpu.now(), How::default());
+        Ok(())
+    }
+}
