@@ -2,7 +2,7 @@
 
 use super::pacing::Pacing;
 use super::ring::Ring;
-use super::session::{Paths, Remote, Session, any_byte};
+use super::session::{Paths, Remote, Session, makes_sges};
 use super::tally::Tally;
 use super::{Accounts, ProgramError, ThreadResult, Worker, check, from_wr_id, wr_id, wrap};
 use doorbell_systems::Measurement;
@@ -57,7 +57,7 @@ pub(super) struct Requester<'a, P: Provider> {
     remote: Walk,
     /// Empty between posts.
     list: Vec<SendWr<'a>>,
-    /// SGEs of a batch whose payload begins at any byte.
+    /// SGEs of a batch, where each operation makes its own.
     drawn: Vec<Sge>,
     wc: [Wc; POLL],
     random: Xoshiro256PlusPlus,
@@ -77,14 +77,14 @@ pub(super) struct Requester<'a, P: Provider> {
 enum Payload<'a, P: Provider> {
     /// SGEs of each buffer, by kinds of operations.
     InBuffers(&'a [Vec<Sge>]),
-    /// It begins at any byte of a region.
-    AtAnyByte { region: &'a Mr<P>, buffers: Buffers },
+    /// SGEs are made for each operation.
+    Made { region: &'a Mr<P>, buffers: Buffers },
 }
 
 impl<'a, P: Provider> Payload<'a, P> {
     fn of(w: &Resolved, session: &'a Session<'a, P>, sges: &'a [Vec<Sge>]) -> Payload<'a, P> {
-        match session.send_mr.as_ref().filter(|_| any_byte(w)) {
-            Some(region) => Payload::AtAnyByte { region, buffers: Buffers::local(w) },
+        match session.send_mr.as_ref().filter(|_| makes_sges(w)) {
+            Some(region) => Payload::Made { region, buffers: Buffers::local(w) },
             None => Payload::InBuffers(sges),
         }
     }
@@ -93,7 +93,7 @@ impl<'a, P: Provider> Payload<'a, P> {
     fn drawn(&self, w: &Resolved) -> usize {
         match self {
             Payload::InBuffers(_) => 0,
-            Payload::AtAnyByte { .. } => w.batch as usize * w.sges() as usize,
+            Payload::Made { .. } => w.batch as usize * w.sges() as usize,
         }
     }
 
@@ -111,7 +111,7 @@ impl<'a, P: Provider> Payload<'a, P> {
         let pieces = operation.sges as usize;
         match self {
             Payload::InBuffers(sges) => &sges[kind][buffer * pieces..][..pieces],
-            Payload::AtAnyByte { region, buffers } => {
+            Payload::Made { region, buffers } => {
                 let (own, rest) = std::mem::take(room).split_at_mut(pieces);
                 *room = rest;
                 let places = buffers.pieces(w, operation, buffer as u64);

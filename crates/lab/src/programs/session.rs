@@ -100,9 +100,13 @@ fn ud(w: &Resolved) -> bool {
     w.transport == QpType::Ud
 }
 
-/// Whether payload at those who post begins at any byte of a region.
-pub(super) fn any_byte(w: &Resolved) -> bool {
-    w.local_region.is_some() && w.addresses() == Addresses::AnyByte
+/// Buffers of which the SGEs are kept: of more each operation makes its own.
+const KEPT: u64 = 1 << 16;
+
+/// Whether SGEs are made anew for each operation: there would be too many to keep, or one for any byte.
+pub(super) fn makes_sges(w: &Resolved) -> bool {
+    let any_byte = w.local_region.is_some() && w.addresses() == Addresses::AnyByte;
+    any_byte || Buffers::local(w).count > KEPT
 }
 
 fn recv_length(w: &Resolved) -> u32 {
@@ -252,9 +256,9 @@ impl<'a, P: Provider> Session<'a, P> {
         sends.map(|(kind, operation)| (operation.size + header, kind)).collect()
     }
 
-    /// The SGEs of each local buffer, for an operation of each kind; of none where operations begin at any byte.
+    /// The SGEs of each local buffer, for an operation of each kind; of none where each operation makes its own.
     pub(super) fn send_sges(&self) -> Vec<Vec<Sge>> {
-        let Some(mr) = self.send_mr.as_ref().filter(|_| !any_byte(self.w())) else { return Vec::new() };
+        let Some(mr) = self.send_mr.as_ref().filter(|_| !makes_sges(self.w())) else { return Vec::new() };
         let (w, buffers) = (self.w(), Buffers::local(self.w()));
         let of_kind = |operation: Operation| {
             let pieces = (0..buffers.count).flat_map(|number| buffers.pieces(w, operation, number));
