@@ -364,6 +364,9 @@ impl Program for Stopping {
                 consolidator.write(at, &bytes)?;
             }
             consolidator.fence()?;
+            if consolidator.held() == 0 {
+                return wrong("nothing is held that could be lost".into());
+            }
             drop(consolidator);
             p.publish(STOPPED, &[]);
             return Ok(Measured::default());
@@ -505,7 +508,8 @@ fn listed<C: Cluster>(
 }
 
 fn stops<C: Cluster>(cluster: &mut C, scale: &Scale, holding: Holding) -> Result<(), String> {
-    let stop = Stop { holding, theta: 5, writes: u64::from(scale.requests), seed: 1 };
+    // No multiple of theta: something is held.
+    let stop = Stop { holding, theta: 5, writes: u64::from(scale.requests / 5 * 5 + 3), seed: 1 };
     let mut stage = stage::stage::<C, Measured>(cluster, Faults::default(), scale.patience)?;
     let memory = stage.alloc(BLOCKS * u64::from(BLOCK)).map_err(text)?;
     put_up(&mut stage, memory, 2);

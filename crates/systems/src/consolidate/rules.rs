@@ -85,7 +85,30 @@ impl Rules {
     /// Whether writes to a block are held back.
     pub(super) fn holds(&self, block: u64) -> bool {
         let (begin, end) = (block * u64::from(self.block), (block + 1) * u64::from(self.block));
-        let marked = self.marked.iter().any(|range| range.start < end && begin < range.end);
+        let marked = self.marked.iter().any(|range| range.start.max(begin) < range.end.min(end));
         self.theta > 1 && (self.marked.is_empty() || marked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_with_a_marked_byte_is_consolidated() {
+        let rules = |theta, marked| Rules {
+            block: 100,
+            theta,
+            timeout: Span::from_us(1),
+            holding: Holding::Shared,
+            held: 1,
+            outstanding: 1,
+            marked,
+        };
+        let held = |rules: Rules| -> Vec<u64> { (0..6).filter(|block| rules.holds(*block)).collect() };
+        assert_eq!(held(rules(2, vec![150..151, 299..401])), [1, 2, 3, 4]);
+        assert_eq!(held(rules(2, vec![200..300, 450..450])), [2]);
+        assert_eq!(held(rules(2, Vec::new())), [0, 1, 2, 3, 4, 5]);
+        assert!(held(rules(1, Vec::new())).is_empty());
     }
 }

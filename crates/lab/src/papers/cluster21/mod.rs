@@ -13,8 +13,10 @@ mod fig5;
 mod fig6;
 mod fig8;
 mod fig9;
+mod operations;
 mod perftest;
 pub(super) mod reads;
+mod tab2;
 mod tab3;
 mod tab3_latency;
 mod vectors;
@@ -25,12 +27,14 @@ use super::Experiment;
 pub(super) const ALL: &[&Experiment] = &[
     &fig1_latency::EXPERIMENT,
     &fig1::EXPERIMENT,
+    &operations::EXPERIMENT,
     &fig3::EXPERIMENT,
     &fig4::EXPERIMENT,
     &fig5::EXPERIMENT,
     &fig6::EXPERIMENT,
     &fig8::EXPERIMENT,
     &fig9::EXPERIMENT,
+    &tab2::EXPERIMENT,
     &tab3_latency::EXPERIMENT,
     &tab3::EXPERIMENT,
     &fig10a::EXPERIMENT,

@@ -5,7 +5,6 @@ use super::CLUSTER;
 use crate::papers::Ctx;
 use crate::plan::NotYet;
 use crate::systems::SystemOutcome;
-use doorbell_systems::System;
 use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::vector_io::{Strategy, VectorIo};
 use doorbell_verbs::Span;
@@ -37,7 +36,6 @@ impl Calls {
             iovcnt: pieces,
             piece: bytes,
             inline_bytes: 0,
-            ..VectorIo::usual()
         }
     }
 }
