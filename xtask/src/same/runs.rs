@@ -245,7 +245,7 @@ const SYSTEMS: [&str; 64] = [
     "spinlock --design rpc --data 64 --locks 3",
     "consolidate --theta 1 --outstanding 4",
     "consolidate --blocks 40",
-    "consolidate --holding shared --theta 5 --blocks 200 --hold 20us",
+    "consolidate --holding shared --theta 5 --blocks 200 --time-out 20us",
     "consolidate --marked 4 --modification 8 --block 256",
     "proxy --path direct",
     "proxy --path home --unmatched-permille 1000",

@@ -22,7 +22,7 @@ schema! {
         /// Modifications of a block after which it is posted; with 1 each write goes direct.
         theta: u32 = Field::count(1, 4096),
         /// After how long a block is posted that has fewer.
-        hold: Duration = Field::positive_time(),
+        time_out: Duration = Field::positive_time(),
         /// Bytes of a write, which is aligned to as many.
         modification: u32 = Field::bytes(1, 1 << 20),
         /// Blocks of a client, which its writes spread over, each as likely.
@@ -46,7 +46,7 @@ impl Consolidate {
         Rules {
             block: self.block,
             theta: self.theta,
-            timeout: self.hold.span(),
+            timeout: self.time_out.span(),
             holding: self.holding,
             held: self.blocks,
             outstanding: self.clients.outstanding,

@@ -23,7 +23,7 @@ impl System for Consolidate {
             timing: Timing::USUAL,
             block: 1024,
             theta: 16,
-            hold: Duration::new(Span::from_ms(1)),
+            time_out: Duration::new(Span::from_ms(1)),
             modification: 32,
             blocks: 16,
             holding: Holding::Exclusive,

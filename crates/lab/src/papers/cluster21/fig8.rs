@@ -56,7 +56,7 @@ impl Setting {
         let mut io = Consolidate { theta, holding, blocks, ..Consolidate::usual() };
         io.clients.outstanding = outstanding;
         // Blocks that only the time-out posts do so all the time.
-        let warmup = io.hold.span() + Span::from_us(500);
+        let warmup = io.time_out.span() + Span::from_us(500);
         io.timing = Timing::of(warmup, Span::from_ms(1));
         io.into()
     }
