@@ -3,8 +3,9 @@
 use super::CLUSTER;
 use super::fig1_latency::RESPONDER;
 use super::perftest::{Place, rate};
-use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
+use crate::plan::systems::curve;
 use crate::results::Outcome;
 use doorbell_workload::Verb;
 use std::sync::Arc;
@@ -83,19 +84,15 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
             format!("READs of 64 B have {little:.0}% of a port's bandwidth, of {LARGE} B {most:.0}%"),
         ),
     ];
-    let curve = |name: &str, outcomes: &[Arc<Outcome>]| Curve {
-        experiment: "cluster21/fig1".into(),
-        name: name.into(),
-        profile: CLUSTER.into(),
-        x: "payload, bytes".into(),
-        y: "M/s".into(),
-        points: SIZES.iter().map(|size| f64::from(*size)).zip(outcomes.iter().map(|o| o.mops)).collect(),
+    let line = |name, outcomes: &[Arc<Outcome>]| {
+        let points = SIZES.iter().map(|size| f64::from(*size)).zip(outcomes.iter().map(|o| o.mops)).collect();
+        curve("cluster21/fig1", name, CLUSTER, "payload, bytes", "M/s", points)
     };
     let curves = vec![
-        curve("WRITE", &write),
-        curve("READ", &read),
-        curve("WRITE, responder beside its NIC", &write_own),
-        curve("READ, responder beside its NIC", &read_own),
+        line("WRITE", &write),
+        line("READ", &read),
+        line("WRITE, responder beside its NIC", &write_own),
+        line("READ, responder beside its NIC", &read_own),
     ];
     Ok(Findings { checks, curves, ..Findings::default() })
 }

@@ -3,8 +3,9 @@
 
 use super::CLUSTER;
 use super::perftest::{Place, latency};
-use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
+use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
+use crate::plan::systems::curve;
 use doorbell_workload::Verb;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -71,19 +72,15 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         check("cluster21-fig1-read-lat-256", &read, &read_own, 256),
         Check::number("cluster21-fig1-knee", CLUSTER, knee_of(&read)).note(rule),
     ];
-    let curve = |name: &str, us: &[f64]| Curve {
-        experiment: "cluster21/fig1-latency".into(),
-        name: name.into(),
-        profile: CLUSTER.into(),
-        x: "payload, bytes".into(),
-        y: "latency, us".into(),
-        points: SIZES.iter().map(|size| f64::from(*size)).zip(us.iter().copied()).collect(),
+    let line = |name, us: &[f64]| {
+        let points = SIZES.iter().map(|size| f64::from(*size)).zip(us.iter().copied()).collect();
+        curve("cluster21/fig1-latency", name, CLUSTER, "payload, bytes", "latency, us", points)
     };
     let curves = vec![
-        curve("WRITE, half a round trip", &write),
-        curve("READ", &read),
-        curve("WRITE, responder beside its NIC", &write_own),
-        curve("READ, responder beside its NIC", &read_own),
+        line("WRITE, half a round trip", &write),
+        line("READ", &read),
+        line("WRITE, responder beside its NIC", &write_own),
+        line("READ, responder beside its NIC", &read_own),
     ];
     Ok(Findings { checks, curves, ..Findings::default() })
 }

@@ -5,6 +5,7 @@ use super::CLUSTER;
 use super::perftest::{Place, rate};
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Found, Runs};
 use crate::plan::NotYet;
+use crate::plan::systems::curve;
 use crate::results::Outcome;
 use doorbell_nic::Resource;
 use doorbell_schema::Duration;
@@ -59,7 +60,7 @@ const HELD_PAGES: u64 = 2048;
 const PAGE: u64 = 4096;
 
 fn warmup(region: u64, size: u32, pattern: Pattern) -> Span {
-    let pages = (region / PAGE).min(HELD_PAGES);
+    let pages = region / PAGE;
     let operations = pages * PAGE / u64::from(size.max(LINE));
     // A page is missed with probability e^-8 after as many draws as eight times the pages.
     let draws = 8 * pages;
@@ -199,7 +200,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
 }
 
 fn line(name: &str, x: &str, points: Vec<(f64, f64)>) -> Curve {
-    crate::plan::systems::curve("cluster21/fig6", name, CLUSTER, x, "M/s", points)
+    curve("cluster21/fig6", name, CLUSTER, x, "M/s", points)
 }
 
 #[cfg(test)]
