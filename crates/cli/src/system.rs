@@ -42,20 +42,20 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
     let outcome = outcome.map_err(|e| seen.without_result(&e))?;
     let asked = args.uncertainty && outcome.waits.is_none();
     let uncertainty = asked
-        .then(|| uncertainty::of_system(profiles.first(), system, &outcome.measured, &control))
+        .then(|| uncertainty::of_system(profiles.first(), &outcome.workload, &outcome.measured, &control))
         .transpose();
     drop(bar);
     let told = Told {
         result: &outcome,
         unit: "Mrps",
-        extrapolates: &doorbell_lab::extrapolates_system(profiles.first(), system),
-        supports: &doorbell_lab::supports_system(profiles.first(), system),
+        extrapolates: &doorbell_lab::extrapolates_system(profiles.first(), &outcome.workload),
+        supports: &doorbell_lab::supports_system(profiles.first(), &outcome.workload),
         uncertainty: uncertainty.as_ref().ok().and_then(Option::as_ref),
     };
     if args.json {
         exit::print_json(&told)?
     } else {
-        exit::print(&report(&told))?
+        exit::print(&report(&told, system))?
     }
     if !over_tcp && profiles.first().hierarchy.is_some_and(|hierarchy| !hierarchy.io_coherent) {
         exit::say(STALE);
@@ -66,7 +66,16 @@ pub(crate) fn run(system: &SystemWorkload, args: &SimulateArgs) -> Result<(), Ex
     simulate::completed(outcome.waits.as_deref(), &outcome.measured)
 }
 
-fn report(told: &Told<'_, SystemOutcome>) -> String {
+/// What was asked for that the profile decided, as it did.
+fn decided(asked: &SystemWorkload, run: &SystemWorkload) -> Vec<(&'static str, String)> {
+    let differ = |(name, value): (&'static str, Option<Value>)| {
+        let (asked, run) = (asked.value(name)?, value?);
+        (asked != run).then(|| (name, format!("{run}, which {asked} comes to on this profile")))
+    };
+    run.values().into_iter().filter_map(differ).collect()
+}
+
+fn report(told: &Told<'_, SystemOutcome>, asked: &SystemWorkload) -> String {
     let o = told.result;
     let w = &o.workload;
     let (rate, latency) = (within(o.interval.mops), within(o.interval.latency_ns));
@@ -84,6 +93,9 @@ fn report(told: &Told<'_, SystemOutcome>) -> String {
     ];
     if let Some(of) = w.latency_of() {
         rows.push(("latency is of", of.to_owned()));
+    }
+    for row in decided(asked, w) {
+        rows.insert(0, row);
     }
     if let Some(set) = &w.set {
         rows.insert(0, ("set by you", simulate::settings(set)));

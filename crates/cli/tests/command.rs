@@ -485,6 +485,13 @@ fn parameters_are_set_and_said_to_be() {
     let system = json(&format!("simulate {system} --json"));
     assert_eq!(system["workload"]["set"]["tx.send_ns"], 2000);
 
+    let asked = "simulate --system vector-io --strategy auto --warmup 10us --duration 20us";
+    let text = words(asked);
+    let chosen = json(&format!("{asked} --json"))["workload"]["strategy"].as_str().unwrap().to_owned();
+    let row = format!("strategy       `{chosen}`, which `auto` comes to on this profile");
+    assert!(chosen != "auto" && stdout(&text).contains(&row), "{text:?}");
+    assert!(!stdout(&text).contains("strategy auto"), "{text:?}");
+
     let groups = file("set.toml", "[[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cx3\"\n");
     let of_group = json(&format!("limits {} --set 1:tx.send_ns=20 --json", groups.display()));
     assert_eq!(of_group["workload"]["machine"][1]["set"].to_string(), r#"{"tx.send_ns":20}"#);

@@ -159,7 +159,7 @@ impl SystemWorkload {
     }
 
     /// Its parameters with their values.
-    pub(crate) fn values(&self) -> Vec<(&'static str, Option<Value>)> {
+    pub fn values(&self) -> Vec<(&'static str, Option<Value>)> {
         self.system.values()
     }
 

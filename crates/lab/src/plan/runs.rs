@@ -61,7 +61,23 @@ impl Ctx<'_> {
         self.measure_on(self.profile(profile), what, workloads)
     }
 
-    /// The same on a profile that is none of the clusters.
+    /// The same of workloads whose warm-up brings them to where they are to be measured: they are measured after it, also where runs end when they
+    /// know their answer. What comes slower than a run can tell would be measured with the rest.
+    ///
+    /// # Errors
+    /// Where a run is not known yet, or fails.
+    pub(crate) fn measure_warmed(
+        &self,
+        profile: &str,
+        what: &str,
+        workloads: &[Workload],
+    ) -> Result<Vec<Arc<Outcome>>, NotYet> {
+        let profile = self.profile(profile);
+        let runs = workloads.iter().map(|w| self.run_warmed(profile, what, w));
+        self.outcomes(what, runs.collect())
+    }
+
+    /// [`Ctx::measure`] on a profile that is none of the clusters.
     ///
     /// # Errors
     /// Where a run is not known yet, or fails.
@@ -71,9 +87,12 @@ impl Ctx<'_> {
         what: &str,
         workloads: &[Workload],
     ) -> Result<Vec<Arc<Outcome>>, NotYet> {
+        self.outcomes(what, workloads.iter().map(|w| self.run_of(profile, what, w)).collect())
+    }
+
+    fn outcomes(&self, what: &str, runs: Vec<Run>) -> Result<Vec<Arc<Outcome>>, NotYet> {
         // All are asked for before the first that is not known ends this.
-        let all: Vec<_> =
-            workloads.iter().map(|w| self.known.of(&self.run_of(profile, what, w), what)).collect();
+        let all: Vec<_> = runs.iter().map(|run| self.known.of(run, what)).collect();
         all.into_iter().map(|ran| Ok(ran?.verbs())).collect()
     }
 
@@ -91,10 +110,31 @@ impl Ctx<'_> {
     }
 
     fn run_of(&self, profile: &Profile, what: &str, workload: &Workload) -> Run {
+        self.run(profile, what, workload, |timing| self.timing(timing, USUAL))
+    }
+
+    /// The same, but measured after its warm-up.
+    fn run_warmed(&self, profile: &Profile, what: &str, workload: &Workload) -> Run {
+        self.run(profile, what, workload, |said| {
+            let warmup = said.warmup;
+            let timing = self.timing(said, USUAL);
+            let (Some(warmup), None) = (warmup, timing.duration) else { return timing };
+            let max_time = Duration::new(warmup.span() + timing.max_time.span());
+            Timing { warmup: Some(warmup), max_time, ..timing }
+        })
+    }
+
+    fn run(
+        &self,
+        profile: &Profile,
+        what: &str,
+        workload: &Workload,
+        timing: impl Fn(Timing) -> Timing,
+    ) -> Run {
         let profiles = Profiles::from(profile);
         let mut workload = workload.resolve(&profiles).unwrap_or_else(|e| panic!("workload of {what}: {e}"));
         let Resolved { warmup, duration, precision, max_time, seed, .. } = workload;
-        let timing = self.timing(Timing { warmup, duration, precision, max_time, seed }, USUAL);
+        let timing = timing(Timing { warmup, duration, precision, max_time, seed });
         (workload.warmup, workload.duration) = (timing.warmup, timing.duration);
         (workload.precision, workload.max_time) = (timing.precision, timing.max_time);
         Run::verbs(profiles, workload)
@@ -120,4 +160,30 @@ pub(crate) fn worst(checks: Vec<Check>) -> Check {
     let of_each = checks.iter().filter_map(number).collect();
     let worst = checks.into_iter().max_by(|a, b| error(a).unwrap_or(0.0).total_cmp(&error(b).unwrap_or(0.0)));
     Check { of_each, ..worst.expect("a claim is about at least one cluster") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Control;
+    use crate::plan::run::Work;
+
+    #[test]
+    fn what_a_warm_up_brings_about_is_waited_for_to_any_precision() {
+        let said = Duration::new(Span::from_ms(15));
+        let workload = Workload { warmup: Some(said), duration: Some(said), ..Workload::default() };
+        let precise = Ctx::new(false, Control::quiet()).unwrap().with_precision("3%".parse().unwrap());
+        let of = |run: Run| match run.work {
+            Work::Verbs(w) => (w.warmup, w.duration, w.max_time.span()),
+            Work::System(_) => unreachable!("it is of verbs"),
+        };
+        let profile = precise.profile("cx3");
+        assert_eq!(of(precise.run_of(profile, "it", &workload)), (None, None, PATIENCE.span()));
+        let longer = said.span() + PATIENCE.span();
+        assert_eq!(of(precise.run_warmed(profile, "it", &workload)), (Some(said), None, longer));
+        let own = Ctx::new(false, Control::quiet()).unwrap();
+        let timed = of(own.run_warmed(profile, "it", &workload));
+        assert_eq!(timed, of(own.run_of(profile, "it", &workload)));
+        assert_eq!((timed.0, timed.1), (Some(said), Some(said)));
+    }
 }

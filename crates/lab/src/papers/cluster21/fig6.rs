@@ -104,7 +104,7 @@ fn by_size(ctx: &Ctx<'_>, verb: Verb) -> Result<[[f64; SIZES.len()]; 4], NotYet>
 fn by_region(ctx: &Ctx<'_>, verb: Verb) -> Result<[Vec<Arc<Outcome>>; 2], NotYet> {
     let of = |pattern| {
         let all = REGIONS.map(|region| workload(verb, LINE, region, pattern));
-        ctx.measure(CLUSTER, "fig6", &all)
+        ctx.measure_warmed(CLUSTER, "fig6", &all)
     };
     let [sequential, random] = [(Sequential, Sequential), (Random, Random)].map(of);
     Ok([sequential?, random?])
