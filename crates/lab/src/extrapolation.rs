@@ -9,8 +9,10 @@
 use crate::limits::{connected_qps, nic_pattern};
 use crate::systems::SystemWorkload;
 use doorbell_nic::{Bounds, Profile, SystemMeasured, VerbsMeasured, counted};
-use doorbell_schema::Value;
-use doorbell_verbs::QpType;
+use doorbell_schema::{Duration, Value};
+use doorbell_systems::System;
+use doorbell_systems::spinlock::LocalSpinlock;
+use doorbell_verbs::{QpType, Span};
 use doorbell_workload::{Operation, Pattern, Profiles, Resolved, Window};
 
 /// What of a workload of verbs lies outside the measurements that its profiles were set from.
@@ -34,8 +36,21 @@ pub fn extrapolates(profiles: &Profiles, w: &Resolved) -> Vec<String> {
 
 /// What of a system lies outside the measurements that its profile was set from.
 pub fn extrapolates_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
-    let basis = basis_of(profile);
-    distinct(if known(profile) { [basis, of_system(profile, w)].concat() } else { basis })
+    let basis = basis_of(profile).into_iter().chain(order_of_threads(profile, w));
+    let system = if known(profile) { of_system(profile, w) } else { Vec::new() };
+    distinct(basis.chain(system))
+}
+
+/// Threads that wait for one line get it in the order in which they asked, and ask again in the same: which of them are on which socket is
+/// drawn once.
+fn order_of_threads(profile: &Profile, w: &SystemWorkload) -> Option<String> {
+    let (threads, cores) = (w.clients().clients, profile.host.cores);
+    let backoff = w.value("backoff").and_then(|value| value.read::<Duration>().ok());
+    let at_once = backoff.is_some_and(|wait| wait.span() == Span::ZERO);
+    let in_one_order = w.name() == LocalSpinlock::NAME && at_once;
+    (in_one_order && threads > cores && profile.socket_count() > 1).then(|| {
+        format!("the order in which {threads} threads of several sockets get the lock's line is drawn once: another seed may give more or less by more than the interval")
+    })
 }
 
 fn known(profile: &Profile) -> bool {
@@ -235,6 +250,7 @@ mod tests {
     use crate::systems::SYSTEMS;
     use crate::{Asked, Workload};
     use doorbell_schema::Given;
+    use doorbell_systems::config::OneByOne;
     use std::collections::BTreeSet;
 
     fn asked(toml: &str) -> Vec<String> {
@@ -347,6 +363,21 @@ mod tests {
         ] {
             assert_eq!(asked(toml), [wanted], "{toml}");
         }
+    }
+
+    #[test]
+    fn the_order_of_threads_on_several_sockets_is_said_to_be_drawn() {
+        let of = |profile: &str, clients: u32, backoff: Span| {
+            let mut lock = LocalSpinlock::usual();
+            lock.clients = OneByOne::new(clients, clients);
+            lock.locks.backoff = Duration::new(backoff);
+            let all = extrapolates_system(&Profile::named(profile).unwrap(), &lock.into());
+            all.iter().any(|sentence| sentence.contains("is drawn once"))
+        };
+        assert!(of("cx3-dual", 9, Span::ZERO));
+        assert!(!of("cx3-dual", 8, Span::ZERO));
+        assert!(!of("cx3-dual", 9, Span::from_us(2)));
+        assert!(!of("cx3", 9, Span::ZERO));
     }
 
     #[test]

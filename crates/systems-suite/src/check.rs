@@ -29,6 +29,9 @@ pub struct Scale {
     pub patience: Span,
     /// How long clients of deployed systems measure.
     pub deployed: Span,
+    /// Whether a WRITE to a word may be lost which others compare-and-swap, as the device writes back what it has compared in vain. No specification
+    /// forbids that: atomics are atomic to each other.
+    pub writes_back: bool,
 }
 
 impl Scale {
@@ -43,8 +46,9 @@ impl Scale {
         hesitation: Span::from_us(100),
         patience: Span::from_ms(60_000),
         deployed: Span::from_ms(100),
+        writes_back: false,
     };
-    /// For processors that are emulated.
+    /// For processors that are emulated, and the Soft-RoCE of Linux 6.1 on them.
     pub const SMALL: Scale = Scale {
         draws: 60,
         requests: 40,
@@ -55,6 +59,7 @@ impl Scale {
         hesitation: Span::from_us(500),
         patience: Span::from_ms(60_000),
         deployed: Span::from_ms(2_000),
+        writes_back: true,
     };
 }
 

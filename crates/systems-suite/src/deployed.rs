@@ -14,7 +14,9 @@ const VIRTUAL: Span = Span::from_us(50);
 /// A small one, for as many machines as there are.
 fn small<S: System>(machines: u32, scale: &Scale) -> Result<S, String> {
     let clients = u64::from(scale.clients);
+    let release = if scale.writes_back { "cas" } else { "write" };
     let parameters = [
+        ("release", Value::Text(release.into())),
         ("clients", Value::Number(clients)),
         ("clients_per_machine", Value::Number(clients.div_ceil(u64::from(machines - 1)))),
         ("outstanding", Value::Number(4)),

@@ -24,6 +24,9 @@ pub struct Section {
     pub seed: u64,
 }
 
+/// Clients begin within this: threads that do the same from one moment on would go on in step.
+const APART: Span = Span::from_us(10);
+
 /// No count, but that words were not alike.
 const HALF_WRITTEN: u64 = u64::MAX;
 
@@ -63,8 +66,9 @@ impl<D: Design> Program for Client<D> {
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let Client { design, number, section, interval } = self;
         let lock = design.open(&p, number)?;
-        let random = Random::new(section.seed, number.into());
+        let mut random = Random::new(section.seed, number.into());
         let interval = interval.begin(&p);
+        p.compute(Span::from_ps(random.below(APART.as_ps())));
         let held = Held { counts: vec![0; section.locks as usize], ..Held::default() };
         let data = vec![0; section.data as usize];
         let mut holder = Holder { p, lock, section, random, interval, held, data };

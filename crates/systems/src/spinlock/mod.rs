@@ -18,6 +18,10 @@
 //! RC places WRITEs in the order in which they were posted, and before an atomic that follows; where the lock goes by another way than
 //! the data, the WRITE has completed before. RC loses nothing and does an atomic once, however often a packet is sent again.
 //!
+//! **A lock that is given back by a WRITE** ([`Release::Write`]) is so only where a compare-and-swap that fails leaves the word alone. An HCA's atomics are atomic to each other
+//! (IBV_ATOMIC_HCA, ibv_query_device(3)), not to a WRITE: one that stores what it has compared in vain may undo a WRITE that came in between, and the lock stays taken for
+//! ever. The Soft-RoCE of Linux 6.1 does. There, and wherever the vendor does not promise it, [`Release::Cas`] is right.
+//!
 //! Nobody is served in turn: a client may be passed over for as long as others come before it. The result says how unevenly clients were served.
 //!
 //! Nobody frees the lock of a client that has ended or stopped, unless it has a **lease** ([`Leased`]).
