@@ -5,7 +5,7 @@ use crate::deployed;
 use crate::stage::{self, place, text};
 use doorbell_systems::device::{self, Device, check};
 use doorbell_systems::random::Random;
-use doorbell_systems::vector_io::{Piece, SERVICE, Strategy, VectorIo, Writer};
+use doorbell_systems::vector_io::{Piece, SERVICE, Strategy, VectorIo, Writer, by_hand};
 use doorbell_systems::{Interval, Measured, SystemError, memory_server};
 use doorbell_verbs::{
     AccessFlags, Cluster, Program, Provider, QpCap, QpInitAttr, QpType, SendFlags, SendOp, SendWr, Time,
@@ -146,6 +146,90 @@ fn run<C: Cluster>(cluster: &mut C, case: Case, trouble: Trouble, scale: &Scale)
     stage::run(stage).map(drop).map_err(text)
 }
 
+/// Writes records as each of the programs of [`by_hand`] does, and finds them where it says.
+struct ByHand {
+    number: u32,
+    interval: Interval,
+}
+
+/// Bytes that each of these programs has at the server.
+const OWN: u64 = 4 << 10;
+
+/// Where records are after one of the programs has written them to memory of its own.
+macro_rules! places {
+    ($module:ident, $p:ty, $device:expr, $number:expr, $memory:expr, $records:expr) => {{
+        let store = by_hand::$module::Store::open($device, $number, $memory.at(OWN * u64::from($number)))?;
+        store.write($records)?;
+        (0..$records.len())
+            .map(|n| by_hand::$module::Store::<$p>::place($records, n) + OWN * u64::from($number))
+            .collect::<Vec<u64>>()
+    }};
+}
+
+impl ByHand {
+    /// Programs, each with a QP; one more READs.
+    const PROGRAMS: u32 = 4;
+}
+
+impl Program for ByHand {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let device = Device::open(&p)?;
+        let memory = memory_server::find(&p, SERVICE)?;
+        let source = device.registered(MEMORY, AccessFlags::LOCAL_WRITE)?;
+        let mut random = Random::new(1, self.number.into());
+        let mut bytes = vec![0; MEMORY as usize];
+        random.fill(&mut bytes);
+        p.write(source.mem(), 0, &bytes);
+        let longest = u64::from(by_hand::LONGEST);
+        let records: Vec<by_hand::Record> = (0..by_hand::RECORDS as u64)
+            .map(|n| {
+                let (offset, len) = (random.below(MEMORY - longest), 1 + random.below(longest));
+                let sge = source.sge(offset, len as u32);
+                by_hand::Record { mem: source.mem(), offset, sge, to: 2 * longest * n }
+            })
+            .collect();
+        let all = [
+            places!(each, P, &device, 0u32, memory, &records),
+            places!(doorbell, P, &device, 1u32, memory, &records),
+            places!(sgl, P, &device, 2u32, memory, &records),
+            places!(sp, P, &device, 3u32, memory, &records),
+        ];
+        self.interval.begin(&p);
+        let (cq, back) = (device.context.create_cq(1)?, device.registered(OWN, AccessFlags::LOCAL_WRITE)?);
+        let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, ..QpCap::default() };
+        let reader = device.pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Rc, cap))?;
+        device::connect_qp(&device, &reader, ByHand::PROGRAMS, SERVICE)?;
+        for ((name, _), places) in by_hand::SOURCES.iter().zip(&all) {
+            for (record, place) in records.iter().zip(places) {
+                let len = record.sge.length;
+                let sge = [back.sge(0, len)];
+                let read = SendWr::new(0, SendOp::Read(memory.at(*place)), &sge);
+                reader.post_send(&[read.flags(SendFlags::SIGNALED)])?;
+                while cq.wait(Time::NEVER)?.map(|wc| check(&wc)).transpose()?.is_none() {}
+                let mut found = vec![0; len as usize];
+                p.read(back.mem(), 0, &mut found);
+                if found != bytes[record.offset as usize..][..len as usize] {
+                    return Err(SystemError::Protocol(format!("{name}: other bytes at {place}")));
+                }
+            }
+        }
+        Ok(Measured::default())
+    }
+}
+
+fn run_by_hand<C: Cluster>(cluster: &mut C, scale: &Scale) -> Result<(), String> {
+    let mut stage = stage::stage::<C, Measured>(cluster, Trouble::None.faults(scale), scale.patience)?;
+    let memory = stage.alloc(OWN * u64::from(ByHand::PROGRAMS)).map_err(text)?;
+    let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
+    memory_server::put_up(&mut stage, SERVICE, ByHand::PROGRAMS + 1, memory, access);
+    let machines = stage.cluster().machines();
+    let interval = stage.client_interval();
+    stage.add_client(place(machines, 0), ByHand { number: 0, interval });
+    stage::run(stage).map(drop).map_err(text)
+}
+
 /// Its checks.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let arrives = Check::new("systems/vector-io/pieces_arrive", |cluster: &mut C, scale: &Scale| {
@@ -153,5 +237,7 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
         let case = Case { clients: 2, calls, pieces: 70, longest: 90, inline: 64, seed: 1 };
         run(cluster, case, Trouble::None, scale)
     });
-    vec![arrives, deployed::check::<VectorIo, C>()]
+    let by_hand =
+        Check::new("systems/vector-io/by_hand", |cluster: &mut C, scale: &Scale| run_by_hand(cluster, scale));
+    vec![arrives, by_hand, deployed::check::<VectorIo, C>()]
 }

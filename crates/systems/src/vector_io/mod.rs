@@ -4,6 +4,7 @@
 //! core (SP), as a list of WRITEs with one doorbell, or gathered by the NIC (SGL). Whatever the strategy, the pieces lie side by side in
 //! the target's memory once the call has completed.
 
+pub mod by_hand;
 mod config;
 mod deployment;
 mod protocol;

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod arithmetic;
 mod atomics;
+mod decomposition;
 mod fig1;
 mod fig10a;
 mod fig10b;
@@ -16,6 +17,7 @@ mod fig9;
 mod operations;
 mod perftest;
 pub(super) mod reads;
+mod tab1;
 mod tab2;
 mod tab3;
 mod tab3_latency;
@@ -31,10 +33,12 @@ pub(super) const ALL: &[&Experiment] = &[
     &fig3::EXPERIMENT,
     &fig4::EXPERIMENT,
     &fig5::EXPERIMENT,
+    &tab1::EXPERIMENT,
     &fig6::EXPERIMENT,
     &fig8::EXPERIMENT,
     &fig9::EXPERIMENT,
     &tab2::EXPERIMENT,
+    &decomposition::EXPERIMENT,
     &tab3_latency::EXPERIMENT,
     &tab3::EXPERIMENT,
     &fig10a::EXPERIMENT,

@@ -1,4 +1,5 @@
-//! CLUSTER'21, III-A: what N pieces take of the network and of PCIe with each strategy, by the accounting alone.
+//! CLUSTER'21, II-A and III-A: which transport has which verbs, and what N pieces take of the network and of PCIe with each strategy, by the
+//! accounting alone.
 
 use super::CLUSTER;
 use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
@@ -9,8 +10,8 @@ use doorbell_verbs::{Opcode, QpType};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "operations",
     paper: "cluster21",
-    title: "network operations, MMIOs and DMAs of vector I/O",
-    claims: &["cluster21-s3a-network-rtts", "cluster21-s3a-mmio-dma"],
+    title: "verbs of each transport; network operations, MMIOs and DMAs of vector I/O",
+    claims: &["cluster21-s2-transports", "cluster21-s3a-network-rtts", "cluster21-s3a-mmio-dma"],
     runs: Runs::None,
     run,
 };
@@ -32,6 +33,17 @@ fn write(sges: u32, method: Method) -> PostShape {
     }
 }
 
+/// Verbs and the transports that have them.
+fn transports() -> Check {
+    const ALL: [QpType; 3] = [QpType::Rc, QpType::Uc, QpType::Ud];
+    let on = |verb: Opcode| ALL.map(|transport| verb.is_offered_by(transport));
+    let [send, write, read, atomic] = [Opcode::Send, Opcode::Write, Opcode::Read, Opcode::FetchAdd].map(on);
+    let holds =
+        send == [true; 3] && write == [true, true, false] && [read, atomic] == [[true, false, false]; 2];
+    let seen = format!("on RC, UC, UD: SEND {send:?}, WRITE {write:?}, READ {read:?}, atomics {atomic:?}");
+    Check::statement("cluster21-s2-transports", CLUSTER, holds, seen)
+}
+
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let profile = ctx.profile(CLUSTER);
     // One WQE with as many SGEs, and a list of WQEs of one each.
@@ -47,6 +59,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     );
     let one_each = (of_gathered.mmio_writes, of_gathered.dma_reads, of_listed.mmio_writes) == (1, 1, 1);
     let checks = vec![
+        transports(),
         Check::statement("cluster21-s3a-network-rtts", CLUSTER, operations == [1, 1, PIECES], network),
         Check::statement("cluster21-s3a-mmio-dma", CLUSTER, one_each, pcie),
     ];

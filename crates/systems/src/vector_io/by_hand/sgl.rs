@@ -1,0 +1,49 @@
+//! Records gathered by the NIC: a WRITE of as many as it has SGEs for.
+
+use super::{RECORDS, Record, completed, connected};
+use crate::SystemError;
+use crate::device::Device;
+use doorbell_verbs::{Cq, Provider, Qp, QpCap, RemoteAddr, SendFlags, SendOp, SendWr, Sge};
+
+/// Writes records to the memory server.
+pub struct Store<P: Provider> {
+    qp: Qp<P>,
+    cq: Cq<P>,
+    memory: RemoteAddr,
+    /// SGEs of a WRITE at most.
+    sges: usize,
+}
+
+impl<P: Provider> Store<P> {
+    /// Of client `number`.
+    ///
+    /// # Errors
+    /// If a QP cannot be had or connected.
+    pub fn open(device: &Device<P>, number: u32, memory: RemoteAddr) -> Result<Store<P>, SystemError> {
+        let sges = device.attr.max_sge.min(RECORDS as u32);
+        let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, max_send_sge: sges, ..QpCap::default() };
+        let (qp, cq) = connected(device, number, cap)?;
+        Ok(Store { qp, cq, memory, sges: sges as usize })
+    }
+
+    /// Writes records side by side, from the place of the first on; they are there when it returns.
+    ///
+    /// # Errors
+    /// If a WRITE fails.
+    pub fn write(&self, records: &[Record]) -> Result<(), SystemError> {
+        for (number, some) in records.chunks(self.sges).enumerate() {
+            let sges: Vec<Sge> = some.iter().map(|record| record.sge).collect();
+            let to = Store::<P>::place(records, number * self.sges);
+            let wr = SendWr::new(0, SendOp::Write(self.memory.at(to)), &sges);
+            self.qp.post_send(&[wr.flags(SendFlags::SIGNALED)])?;
+            completed(&self.cq)?;
+        }
+        Ok(())
+    }
+
+    /// Where a record of a call is found: behind those before it.
+    pub fn place(records: &[Record], number: usize) -> u64 {
+        let before: u64 = records[..number].iter().map(|record| u64::from(record.sge.length)).sum();
+        records[0].to + before
+    }
+}

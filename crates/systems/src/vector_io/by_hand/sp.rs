@@ -1,0 +1,53 @@
+//! Records copied together by the core, and one WRITE of all.
+
+use super::{LONGEST, RECORDS, Record, completed, connected};
+use crate::SystemError;
+use crate::device::Device;
+use doorbell_verbs::{AccessFlags, Cq, Mr, Provider, Qp, QpCap, RemoteAddr, SendFlags, SendOp, SendWr};
+
+/// Writes records to the memory server.
+pub struct Store<P: Provider> {
+    cpu: P,
+    qp: Qp<P>,
+    cq: Cq<P>,
+    memory: RemoteAddr,
+    /// Where records are copied to. It is the device's until the WRITE has completed.
+    copies: Mr<P>,
+}
+
+impl<P: Provider> Store<P> {
+    /// Of client `number`.
+    ///
+    /// # Errors
+    /// If a QP cannot be had or connected, or there is no memory for copies.
+    pub fn open(device: &Device<P>, number: u32, memory: RemoteAddr) -> Result<Store<P>, SystemError> {
+        let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, ..QpCap::default() };
+        let (qp, cq) = connected(device, number, cap)?;
+        let copies = device.registered(RECORDS as u64 * u64::from(LONGEST), AccessFlags::LOCAL_WRITE)?;
+        Ok(Store { cpu: device.cpu.clone(), qp, cq, memory, copies })
+    }
+
+    /// Writes records side by side, from the place of the first on; they are there when it returns.
+    ///
+    /// # Errors
+    /// If the WRITE fails.
+    pub fn write(&self, records: &[Record]) -> Result<(), SystemError> {
+        let Some(first) = records.first() else { return Ok(()) };
+        let mut bytes = 0;
+        for record in records {
+            let length = u64::from(record.sge.length);
+            self.cpu.copy(self.copies.mem(), bytes, record.mem, record.offset, length);
+            bytes += length;
+        }
+        let sge = [self.copies.sge(0, bytes as u32)];
+        let wr = SendWr::new(0, SendOp::Write(self.memory.at(first.to)), &sge);
+        self.qp.post_send(&[wr.flags(SendFlags::SIGNALED)])?;
+        completed(&self.cq)
+    }
+
+    /// Where a record of a call is found: behind those before it.
+    pub fn place(records: &[Record], number: usize) -> u64 {
+        let before: u64 = records[..number].iter().map(|record| u64::from(record.sge.length)).sum();
+        records[0].to + before
+    }
+}
