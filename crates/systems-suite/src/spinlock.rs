@@ -87,8 +87,8 @@ impl<D: Design> Program for Counting<D> {
     type Output = Result<Counted, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Held { measured, sections, counts } = self.client.run(p)?;
-        Ok(Counted { again: measured.again, sections, counts })
+        let Held { failed, sections, counts, .. } = self.client.run(p)?;
+        Ok(Counted { again: failed, sections, counts })
     }
 }
 
