@@ -18,6 +18,10 @@
 //! RC places WRITEs in the order in which they were posted, and before an atomic that follows; where the lock goes by another way than
 //! the data, the WRITE has completed before. RC loses nothing and does an atomic once, however often a packet is sent again.
 //!
+//! To give a lock back by a WRITE is safe only where a compare-and-swap that fails stores nothing: the specification promises that atomics are atomic among
+//! themselves. Soft-RoCE of Linux 6.1 stores what it has read, so that a WRITE in between is undone and the lock stays taken; given back
+//! by a compare-and-swap it does not.
+//!
 //! Nobody is served in turn: a client may be passed over for as long as others come before it. The result says how unevenly clients were served.
 //!
 //! Nobody frees the lock of a client that has ended or stopped, unless it has a **lease** ([`Leased`]).
