@@ -4,7 +4,7 @@ use crate::faults::{Faults, Stop};
 use doorbell_conformance::{CheckResult, Outcome, Report};
 use doorbell_verbs::{Cluster, Span};
 
-/// Machines that a check needs: a server and two with clients.
+/// Machines that a check needs, unless it says otherwise: a server and two with clients.
 pub const MACHINES: u32 = 3;
 
 /// How much each check does; those in which threads hesitate, or the device does, do a quarter.
@@ -96,6 +96,7 @@ impl Trouble {
             late: (self == Trouble::Late).then_some(Trouble::lateness(scale)),
             stop: (self == Trouble::Stops).then_some(Stop { one_in: STOPS, span: scale.retry * 2 }),
             late_write: None,
+            kill: None,
             seed: 1,
         }
     }
@@ -124,6 +125,7 @@ type Run<C> = dyn Fn(&mut C, &Scale) -> Result<(), String>;
 /// A check with its name.
 pub struct Check<C> {
     name: String,
+    machines: (u32, u32),
     run: Box<Run<C>>,
 }
 
@@ -133,7 +135,13 @@ impl<C: Cluster> Check<C> {
         name: impl Into<String>,
         run: impl Fn(&mut C, &Scale) -> Result<(), String> + 'static,
     ) -> Check<C> {
-        Check { name: name.into(), run: Box::new(run) }
+        Check { name: name.into(), machines: (MACHINES, MACHINES), run: Box::new(run) }
+    }
+
+    /// The same on so many machines, each of which has to be a process: of them so many are there at first, and another one comes with each
+    /// that is killed.
+    pub(crate) fn of_processes(self, all: u32, at_first: u32) -> Check<C> {
+        Check { machines: (all, at_first), ..self }
     }
 
     /// Its name: `systems/`, what it is about, `/`, what it checks of that.
@@ -141,7 +149,12 @@ impl<C: Cluster> Check<C> {
         &self.name
     }
 
-    /// Runs it on a fresh cluster of [`MACHINES`] machines with cores 0 to 29.
+    /// Machines that it needs, and those that are there at first.
+    pub fn machines(&self) -> (u32, u32) {
+        self.machines
+    }
+
+    /// Runs it on a fresh cluster of [`Check::machines`] with cores 0 to 29.
     ///
     /// # Errors
     /// What is wrong.

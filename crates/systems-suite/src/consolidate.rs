@@ -14,10 +14,10 @@ use doorbell_verbs::{
 };
 
 /// Bytes of a shared region that belong to one writer, one after the other's: not a part of any block size.
-const STRIPE: u64 = 40;
+pub(crate) const STRIPE: u64 = 40;
 
 /// Bytes that are inlined.
-const INLINE: u32 = 64;
+pub(crate) const INLINE: u32 = 64;
 
 /// After the time-out, on machines that may be slow.
 const VERY_LATE: Span = Span::from_ms(10_000);
@@ -44,21 +44,21 @@ pub struct Case {
 }
 
 impl Case {
-    fn region(&self) -> u64 {
+    pub(crate) fn region(&self) -> u64 {
         self.blocks * u64::from(self.rules.block)
     }
 
-    fn shared(&self) -> bool {
+    pub(crate) fn shared(&self) -> bool {
         self.rules.holding == Holding::Shared
     }
 
     /// Bytes of all regions.
-    fn memory(&self) -> u64 {
+    pub(crate) fn memory(&self) -> u64 {
         if self.shared() { self.region() } else { self.region() * u64::from(self.clients) }
     }
 
     /// A range that is this client's.
-    fn range(&self, number: u32, random: &mut Random) -> (u64, u64) {
+    pub(crate) fn range(&self, number: u32, random: &mut Random) -> (u64, u64) {
         let (begin, bytes) = if self.shared() {
             let own = (self.region() / STRIPE - u64::from(number)).div_ceil(u64::from(self.clients));
             let stripe = random.below(own) * u64::from(self.clients) + u64::from(number);
@@ -87,7 +87,7 @@ impl Case {
     }
 }
 
-fn put_up<C: Cluster>(stage: &mut stage::Stage<'_, C, Measured>, memory: Mem, qps: u32) {
+pub(crate) fn put_up<C: Cluster>(stage: &mut stage::Stage<'_, C, Measured>, memory: Mem, qps: u32) {
     memory_server::put_up(stage, SERVICE, qps, memory, AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ);
 }
 

@@ -1,5 +1,6 @@
 //! Faults that a layer can bring about on any provider.
 
+use crate::kill::{Death, Kill};
 use crate::layer::Layer;
 use doorbell_verbs::{
     CqHandle, Mem, Opcode, PostError, Provider, QpCap, QpHandle, QpInitAttr, QpType, RemoteAddr, SendFlags,
@@ -29,7 +30,9 @@ pub struct Faults {
     pub stop: Option<Stop>,
     /// One WRITE leaves late.
     pub late_write: Option<LateWrite>,
-    /// For the draws of what is lost, and when clients stop.
+    /// Clients are killed.
+    pub kill: Option<Kill>,
+    /// For the draws of what is lost, and when clients stop or are killed.
     pub seed: u64,
 }
 
@@ -75,6 +78,7 @@ struct Inner {
     stop: Option<Stop>,
     /// Which of its lists with a WRITE is late, if one is to come.
     late_write: Cell<Option<LateWrite>>,
+    death: Option<Death>,
     random: RefCell<Xoshiro256PlusPlus>,
     transports: RefCell<HashMap<QpHandle, QpType>>,
     late: RefCell<VecDeque<Late>>,
@@ -88,8 +92,8 @@ impl Faulty {
         let late_write = Cell::new(faults.late_write.filter(|late| Some(late.client) == client));
         let random = RefCell::new(Xoshiro256PlusPlus::seed_from_u64(faults.seed ^ stream << 32));
         let (transports, late) = Default::default();
-        let due = Cell::new(Time::START);
-        Faulty(Rc::new(Inner { faults, hesitation, stop, late_write, random, transports, late, due }))
+        let (due, death) = (Cell::new(Time::START), Death::of(faults.kill, faults.seed, client));
+        Faulty(Rc::new(Inner { faults, hesitation, stop, late_write, death, random, transports, late, due }))
     }
 
     pub(crate) fn server(faults: Faults, thread: u32) -> Faulty {
@@ -106,6 +110,45 @@ impl Faulty {
         if self.0.random.borrow_mut().next_u64().is_multiple_of(one_in.into()) {
             hesitate(below, Some(span));
         }
+    }
+
+    /// Comes to a thing that others may see, before which it may be killed.
+    fn step<P: Provider>(&self, below: &P) {
+        let qps = || {
+            let mut all: Vec<QpHandle> = self.0.transports.borrow().keys().copied().collect();
+            all.sort_unstable_by_key(|qp| qp.0);
+            all
+        };
+        if let Some(death) = &self.0.death {
+            death.step(below, qps);
+        }
+    }
+
+    /// Posts one after the other, and RC WRITEs in two parts: it may be killed before each.
+    fn post_step_by_step<P: Provider>(
+        &self,
+        below: &P,
+        qp: QpHandle,
+        list: &[SendWr<'_>],
+        reliable: bool,
+    ) -> Result<(), PostError> {
+        for (index, wr) in list.iter().enumerate() {
+            self.step(below);
+            let posted = match parts(wr, true).filter(|_| reliable) {
+                Some((sges, remotes)) => {
+                    let flags = wr.flags - SendFlags::SIGNALED;
+                    let front = SendWr { op: SendOp::Write(remotes[0]), sg_list: &sges[..1], flags, ..*wr };
+                    let back = SendWr { op: SendOp::Write(remotes[1]), sg_list: &sges[1..], ..*wr };
+                    below.post_send(qp, &[front]).and_then(|()| {
+                        self.step(below);
+                        below.post_send(qp, &[back])
+                    })
+                }
+                None => below.post_send(qp, &[*wr]),
+            };
+            posted.map_err(|error| PostError { index, ..error })?;
+        }
+        Ok(())
     }
 
     /// Holds a list back, if it is the one.
@@ -225,11 +268,13 @@ impl Layer for Faulty {
         new: u64,
     ) -> u64 {
         self.stop(below);
+        self.step(below);
         below.compare_swap_u64(mem, offset, expected, new)
     }
 
     fn store_u64<P: Provider>(&self, below: &P, mem: Mem, offset: u64, value: u64) {
         self.stop(below);
+        self.step(below);
         hesitate(below, self.0.hesitation);
         below.store_u64(mem, offset, value);
     }
@@ -247,7 +292,9 @@ impl Layer for Faulty {
 
     /// A WRITE in two parts takes twice the room.
     fn creating(&self, attr: &QpInitAttr) -> QpInitAttr {
-        let times = if self.0.faults.hesitation.is_some() || self.0.faults.late.is_some() { 2 } else { 1 };
+        let Faults { hesitation, late, .. } = self.0.faults;
+        let parts = hesitation.is_some() || late.is_some() || self.0.death.is_some();
+        let times = if parts { 2 } else { 1 };
         QpInitAttr { cap: QpCap { max_send_wr: attr.cap.max_send_wr * times, ..attr.cap }, ..*attr }
     }
 
@@ -268,6 +315,9 @@ impl Layer for Faulty {
         let reliable = transport == Some(QpType::Rc);
         self.stop(below);
         self.hold_back(below, list);
+        if self.0.death.is_some() {
+            return self.post_step_by_step(below, qp, list, reliable);
+        }
         match self.0.faults {
             Faults { late: Some(_), .. } if transport == Some(QpType::Uc) => self.post_late(below, qp, list),
             Faults { loss_ppm: 1.., .. } if !reliable => self.post_without_the_lost(below, qp, list),

@@ -5,6 +5,8 @@
 //! of what several systems have. What rooms share: [`drawing`] (numbers are unique, dense and monotone), [`kv`]
 //! (histories are linearizable), [`deployed`] (a system as it is deployed serves its clients), [`stage`] and [`Faults`].
 //!
+//! What becomes of clients that are killed is in [`kills`], whose checks need a process for each machine.
+//!
 //! The cases ([`herd::Case`], [`drawing::Case`], [`kv::Case`]) take their parameters; tests in virtual time draw
 //! them at random. [`checks`] is a fixed list of them for devices where time is real. No check
 //! depends on how long something takes; what does not end gives up after [`Scale::patience`].
@@ -19,6 +21,8 @@ pub mod drtm_kv;
 mod faults;
 pub mod herd;
 pub mod herd_kv;
+mod kill;
+pub mod kills;
 pub mod kv;
 mod layer;
 pub mod local_sequencer;
@@ -36,5 +40,6 @@ pub mod vector_io;
 
 pub use check::{Check, MACHINES, Scale, run_all};
 pub use faults::{Faults, LateWrite, Stop};
+pub use kill::{ASKS, DEAD, Kill, Way};
 pub use layer::{Layer, Layered};
 pub use register::checks;

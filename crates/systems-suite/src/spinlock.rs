@@ -87,8 +87,8 @@ impl<D: Design> Program for Counting<D> {
     type Output = Result<Counted, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Held { measured, sections, counts } = self.client.run(p)?;
-        Ok(Counted { again: measured.again, sections, counts })
+        let Held { failed, sections, counts, .. } = self.client.run(p)?;
+        Ok(Counted { again: failed, sections, counts })
     }
 }
 
@@ -195,7 +195,8 @@ impl Case {
         if clients.clone().all(|client| client.sections == self.sections) {
             return Ok(());
         }
-        let each = clients.map(|client| client.sections.to_string()).collect::<Vec<_>>().join(", ");
+        let each = clients.map(|client| format!("{} ({} attempts failed)", client.sections, client.again));
+        let each = each.collect::<Vec<_>>().join(", ");
         Err(format!("clients had {each} sections in time, but all were to have {}", self.sections))
     }
 }

@@ -43,6 +43,10 @@ impl Dress for Faults {
     fn client<T: Program>(self, number: u32, program: T) -> impl Program<Output = T::Output> {
         WithFaults { program, faults: self, side: Side::Client(number) }
     }
+
+    fn hands_back(&self, number: u32) -> bool {
+        !self.kill.is_some_and(|kill| kill.concerns(number))
+    }
 }
 
 /// A site whose threads give up after `patience`.

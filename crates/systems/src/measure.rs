@@ -59,8 +59,8 @@ impl Interval {
     }
 
     /// Waits until all clients are ready, and lets them begin.
-    pub(crate) fn let_all_begin<P: Provider>(p: &P, clients: u32) {
-        (0..clients).for_each(|client| drop(p.lookup(&ready_key(client))));
+    pub(crate) fn let_all_begin<P: Provider>(p: &P, clients: &[u32]) {
+        clients.iter().for_each(|client| drop(p.lookup(&ready_key(*client))));
         p.publish(BEGIN, &[]);
     }
 

@@ -25,6 +25,11 @@ pub trait Dress: Clone + Send + 'static {
 
     /// Around a client.
     fn client<T: Program>(self, number: u32, program: T) -> impl Program<Output = T::Output>;
+
+    /// Whether a client hands back anything. One that is to be gone before its end does not: nobody waits for it.
+    fn hands_back(&self, _number: u32) -> bool {
+        true
+    }
 }
 
 /// Programs as they are.
@@ -96,7 +101,7 @@ pub enum SiteError {
 pub struct Ended<R> {
     /// The server's threads together.
     pub server: Measured,
-    /// Each client.
+    /// Each client that was to hand back anything.
     pub clients: Vec<R>,
 }
 
@@ -119,6 +124,8 @@ pub struct Site<'c, C: Cluster, R, D = Plain> {
     free_core: u32,
     /// Clients, here or elsewhere.
     client_count: u32,
+    /// Those of them that hand back anything.
+    awaited: Vec<u32>,
 }
 
 impl<'c, C: Cluster, R: Record> Site<'c, C, R> {
@@ -141,7 +148,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
             Course::Fixed(_) => None,
             Course::Together { .. } | Course::Patience(_) => Some(cluster.alloc(0, 64, PageSize::Small)?),
         };
-        let (servers, clients) = Default::default();
+        let (servers, clients, awaited) = Default::default();
         Ok(Site {
             cluster,
             dress,
@@ -152,6 +159,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
             server_threads: 0,
             free_core: 0,
             client_count: 0,
+            awaited,
         })
     }
 
@@ -237,7 +245,13 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
     {
         let number = self.client_count;
         self.client_count += 1;
+        let hands_back = self.dress.hands_back(number);
         let program = As(self.dress.clone().client(number, program), PhantomData);
+        if !hands_back {
+            self.cluster.spawn(machine, core, program);
+            return;
+        }
+        self.awaited.push(number);
         match self.course {
             Course::Fixed(_) => {
                 let task = self.cluster.spawn(machine, core, program);
@@ -254,8 +268,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
     /// # Errors
     /// If the run does not reach its end, or a thread gives up.
     pub fn run(self) -> Result<Option<Ended<R>>, SiteError> {
-        let Site { cluster, stop, servers, clients, server_threads, free_core, client_count, course, .. } =
-            self;
+        let Site { cluster, stop, servers, clients, server_threads, free_core, course, awaited, .. } = self;
         let Some(stop) = stop else {
             match cluster.run() {
                 // Who waits for a thread that gave up is not what is wrong.
@@ -274,7 +287,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
             return Ok(Some(Ended { server: all, clients }));
         };
         let together = matches!(course, Course::Together { .. });
-        let collector = Collector { server_threads, client_count, stop, together };
+        let collector = Collector { server_threads, clients: awaited.clone(), stop, together };
         // After the server's threads: hosts whose caches have sizes have a bit for each core, and few bits.
         let task = cluster.spawn(0, free_core, collector);
         cluster.run()?;
@@ -283,7 +296,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         for (thread, bytes) in served.iter().enumerate() {
             all.add(&said(bytes, || format!("thread {thread} of the server"))?);
         }
-        let clients = results.iter().enumerate();
+        let clients = awaited.iter().zip(&results);
         let clients = clients.map(|(n, bytes)| said(bytes, || format!("client {n}")));
         Ok(Some(Ended { server: all, clients: clients.collect::<Result<_, _>>()? }))
     }
@@ -366,7 +379,7 @@ where
 /// Lets clients begin, waits for their results, stops the server, and waits for its threads'.
 struct Collector {
     server_threads: u32,
-    client_count: u32,
+    clients: Vec<u32>,
     stop: Mem,
     together: bool,
 }
@@ -376,9 +389,9 @@ impl Program for Collector {
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         if self.together {
-            Interval::let_all_begin(&p, self.client_count);
+            Interval::let_all_begin(&p, &self.clients);
         }
-        let results = (0..self.client_count).map(|client| p.lookup(&result_key(client))).collect();
+        let results = self.clients.iter().map(|client| p.lookup(&result_key(*client))).collect();
         p.store_u64(self.stop, 0, 1);
         let served = (0..self.server_threads).map(|thread| p.lookup(&served_key(thread))).collect();
         (served, results)

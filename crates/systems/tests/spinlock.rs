@@ -144,5 +144,7 @@ fn a_dead_holders_lock_is_taken_over_where_it_has_a_lease() {
         let waits = Waits { first: Span::from_us(10), most: Span::from_ms(10) };
         let wrong = run(Case { dies: true, waits, ..case(kind) }).unwrap_err();
         assert!(wrong.contains("sections in time"), "{kind:?}: {wrong}");
+        // Those that nobody answered are told as well: by them one sees whether a lock stayed taken.
+        assert!(!wrong.contains("(0 attempts failed)"), "{kind:?}: {wrong}");
     }
 }

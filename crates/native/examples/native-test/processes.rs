@@ -2,26 +2,34 @@
 //!
 //! Each process runs the same check and only the threads of its own machine. What is published goes by
 //! pipes from every process to this one, and from here to all; clocks count from the same moment.
+//!
+//! A machine may ask to be killed ([`ASKS`]): its process gets SIGKILL, once it is gone the others are told ([`DEAD`]), and the next
+//! machine that was not there at first comes in a process of its own.
 
 use doorbell_native::{NativeCluster, NativeDevice};
-use doorbell_systems_suite::{Layer, Layered, MACHINES, Scale};
+use doorbell_systems_suite::{ASKS, Check, DEAD, Layer, Layered, Scale, kills};
 use doorbell_toy::checks;
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, RunError, Task, Time, VerbsError};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::ops::Range;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Which machine of which check a process that was started runs, and the moment from which it counts.
+#[derive(Clone)]
 pub(crate) struct Part {
     pub(crate) machine: u32,
     pub(crate) epoch: u64,
     pub(crate) check: String,
 }
 
+/// The signal that nobody can catch.
+const SIGKILL: i32 = 9;
 /// What a process says last, with what was wrong.
 const ENDED: &str = "!";
 /// How often a thread that waits for a value looks whether the run has ended.
@@ -64,7 +72,7 @@ impl Board {
 
     /// Tells the others a line. One that is gone is noticed by who reads from it.
     fn tell(&self, key: &str, value: &[u8]) {
-        let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = hex(value);
         for other in lock(&self.others).iter_mut() {
             let _ = writeln!(other, "{key} {hex}").and_then(|()| other.flush());
         }
@@ -86,22 +94,34 @@ impl Board {
         }
     }
 
-    /// Takes what comes through a pipe until its other end is closed; `relays` tells it the others.
-    /// Returns what the process said last.
-    fn listen(&self, pipe: impl Read, relays: bool) -> Option<String> {
+    /// Takes what comes through a pipe until its other end is closed, and shows it to `hear`. Returns what the
+    /// process said last.
+    fn listen(&self, pipe: impl Read, mut hear: impl FnMut(&str, &[u8])) -> Option<String> {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
             let (key, hex) = line.split_once(' ')?;
             let value = unhex(hex)?;
             if key == ENDED {
                 return Some(String::from_utf8_lossy(&value).into_owned());
             }
-            if relays {
-                self.tell(key, &value);
-            }
-            self.insert(key, value);
+            self.insert(key, value.clone());
+            hear(key, &value);
         }
         None
     }
+
+    /// Tells another process what is known, and what will be.
+    fn join(&self, mut pipe: Box<dyn Write + Send>) {
+        let mut others = lock(&self.others);
+        for (key, value) in &lock(&self.state).values {
+            let _ = writeln!(pipe, "{key} {}", hex(value));
+        }
+        let _ = pipe.flush();
+        others.push(pipe);
+    }
+}
+
+fn hex(value: &[u8]) -> String {
+    value.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unhex(hex: &str) -> Option<Vec<u8>> {
@@ -161,13 +181,14 @@ impl<T: Program> Program for Member<T> {
 /// The machine of this process, in a cluster of several.
 struct Process {
     threads: NativeCluster,
+    machines: u32,
     machine: u32,
     joined: Joined,
 }
 
 impl Cluster for Process {
     fn machines(&self) -> u32 {
-        MACHINES
+        self.machines
     }
 
     fn alloc(&mut self, machine: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
@@ -199,13 +220,28 @@ impl Cluster for Process {
     }
 }
 
+/// The checks that run with a process for each machine.
+pub(crate) fn all() -> Vec<Check<NativeCluster>> {
+    of_any()
+}
+
+/// The same on any cluster.
+fn of_any<C: Cluster>() -> Vec<Check<C>> {
+    let mut all = checks();
+    all.extend(kills::checks());
+    all
+}
+
 /// Runs one machine of a check.
 fn run_machine(device: &NativeDevice, board: Arc<Board>, part: &Part, scale: &Scale) -> Result<(), String> {
-    let threads = NativeCluster::new(device, MACHINES);
     let joined = Joined { board, epoch: part.epoch };
-    let mut cluster = Process { threads, machine: part.machine, joined };
-    match checks().iter().find(|check| check.name() == part.check) {
-        Some(check) => check.run(&mut cluster, scale),
+    match of_any().iter().find(|check| check.name() == part.check) {
+        Some(check) => {
+            let machines = check.machines().0;
+            let threads = NativeCluster::new(device, machines);
+            let mut cluster = Process { threads, machines, machine: part.machine, joined };
+            check.run(&mut cluster, scale)
+        }
         None => Err(format!("no check is called {}", part.check)),
     }
 }
@@ -216,7 +252,7 @@ pub(crate) fn run_part(device: &NativeDevice, part: &Part, scale: &Scale) {
     let hears = board.clone();
     // Not joined: it ends with the process.
     std::thread::spawn(move || {
-        hears.listen(std::io::stdin(), false);
+        hears.listen(std::io::stdin(), |_, _| ());
         hears.give_up("the process that started this one is gone".into());
     });
     let ended = run_machine(device, board.clone(), part, scale);
@@ -226,46 +262,115 @@ pub(crate) fn run_part(device: &NativeDevice, part: &Part, scale: &Scale) {
 /// Runs a check, each of its machines as a process: this one, and others started with `arguments`.
 pub(crate) fn run(
     device: &NativeDevice,
-    check: &str,
+    check: &Check<NativeCluster>,
     arguments: &[String],
     scale: &Scale,
 ) -> Result<(), String> {
-    let part = Part { machine: 0, epoch: clock(), check: check.into() };
-    let mut processes = Vec::new();
-    for machine in 1..MACHINES {
-        let started = start(machine, &part, arguments);
-        processes.push(started.map_err(|error| format!("a process cannot be started: {error}"))?);
-    }
-    let inputs = processes.iter_mut().filter_map(|process| process.stdin.take());
-    let board = Board::new(inputs.map(|pipe| Box::new(pipe) as Box<dyn Write + Send>).collect());
-    let outputs = processes.iter_mut().map(|process| process.stdout.take());
-    let listeners: Vec<_> = (1..).zip(outputs).map(|(machine, pipe)| listen(machine, pipe, &board)).collect();
-    let mut ended = run_machine(device, board.clone(), &part, scale);
+    let part = Part { machine: 0, epoch: clock(), check: check.name().into() };
+    let board = Board::new(Vec::new());
+    let (machines, at_first) = check.machines();
+    let others = Others {
+        board: board.clone(),
+        part: part.clone(),
+        arguments: arguments.to_vec(),
+        late: Arc::new(Mutex::new(at_first..machines)),
+        started: Arc::default(),
+    };
+    let started = (1..at_first).try_for_each(|machine| others.start(machine));
+    let mut ended = started.and_then(|()| run_machine(device, board.clone(), &part, scale));
     // What another process has said explains why this one gave up.
     if let Some(why) = board.over() {
         ended = Err(why);
     }
-    for (mut process, listener) in processes.into_iter().zip(listeners) {
-        if ended.is_err() {
-            let _ = process.kill();
-        }
-        let _ = (process.wait(), listener.join());
-    }
+    others.end(ended.is_err());
     ended.and_then(|()| board.over().map_or(Ok(()), Err))
 }
 
-fn start(machine: u32, part: &Part, arguments: &[String]) -> std::io::Result<Child> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(arguments).args(["--machine", &machine.to_string(), "--epoch", &part.epoch.to_string()]);
-    command.arg(&part.check).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+/// A process, and who listens to it.
+struct Started {
+    process: Arc<Mutex<Child>>,
+    listener: JoinHandle<()>,
 }
 
-/// Listens to a process until it has ended.
-fn listen(machine: u32, pipe: Option<ChildStdout>, board: &Arc<Board>) -> JoinHandle<()> {
-    let board = board.clone();
-    std::thread::spawn(move || match pipe.and_then(|pipe| board.listen(pipe, true)) {
-        Some(why) if why.is_empty() => {}
-        Some(why) => board.give_up(format!("machine {machine}: {why}")),
-        None => board.give_up(format!("the process of machine {machine} ended before its time")),
-    })
+/// The processes of a check beside this one.
+#[derive(Clone)]
+struct Others {
+    board: Arc<Board>,
+    part: Part,
+    arguments: Vec<String>,
+    /// Machines whose processes have not been started.
+    late: Arc<Mutex<Range<u32>>>,
+    started: Arc<Mutex<Vec<Started>>>,
+}
+
+impl Others {
+    /// Starts the process of a machine.
+    fn start(&self, machine: u32) -> Result<(), String> {
+        let mut process =
+            self.command(machine).map_err(|error| format!("a process cannot be started: {error}"))?;
+        if let Some(pipe) = process.stdin.take() {
+            self.board.join(Box::new(pipe));
+        }
+        let pipe = process.stdout.take();
+        let process = Arc::new(Mutex::new(process));
+        let (others, child) = (self.clone(), process.clone());
+        let listener = std::thread::spawn(move || others.listen(machine, pipe, &child));
+        lock(&self.started).push(Started { process, listener });
+        Ok(())
+    }
+
+    fn command(&self, machine: u32) -> std::io::Result<Child> {
+        let mut command = Command::new(std::env::current_exe()?);
+        let (machine, epoch) = (machine.to_string(), self.part.epoch.to_string());
+        command.args(&self.arguments).args(["--machine", &machine, "--epoch", &epoch]);
+        command.arg(&self.part.check).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+    }
+
+    /// Listens to a process until it has ended, and kills it where it asks for that.
+    fn listen(&self, machine: u32, pipe: Option<ChildStdout>, process: &Mutex<Child>) {
+        let asks = format!("{ASKS}{machine}");
+        let mut killed = false;
+        let hear = |key: &str, value: &[u8]| {
+            self.board.tell(key, value);
+            if key == asks {
+                let us = value.try_into().map_or(0, u64::from_le_bytes);
+                std::thread::sleep(Duration::from_micros(us));
+                killed = lock(process).kill().is_ok();
+            }
+        };
+        match pipe.and_then(|pipe| self.board.listen(pipe, hear)) {
+            Some(why) if why.is_empty() => {}
+            Some(why) => self.board.give_up(format!("machine {machine}: {why}")),
+            None if killed => self.is_dead(machine, lock(process).wait()),
+            None => self.board.give_up(format!("the process of machine {machine} ended before its time")),
+        }
+    }
+
+    /// The process of a machine was killed and is gone: another one comes.
+    fn is_dead(&self, machine: u32, ended: std::io::Result<ExitStatus>) {
+        if !ended.as_ref().is_ok_and(|status| status.signal() == Some(SIGKILL)) {
+            return self
+                .board
+                .give_up(format!("machine {machine} was to be killed, but ended so: {ended:?}"));
+        }
+        let key = format!("{DEAD}{machine}");
+        self.board.insert(&key, Vec::new());
+        self.board.tell(&key, &[]);
+        let next = lock(&self.late).next();
+        if let Some(Err(why)) = next.map(|machine| self.start(machine)) {
+            self.board.give_up(why);
+        }
+    }
+
+    /// Waits for all; kills those that are left where something went wrong.
+    fn end(&self, kill: bool) {
+        loop {
+            let Some(Started { process, listener }) = lock(&self.started).pop() else { return };
+            if kill {
+                let _ = lock(&process).kill();
+            }
+            // The listener may be about to kill it.
+            let _ = (listener.join(), lock(&process).wait());
+        }
+    }
 }

@@ -8,7 +8,8 @@
 //! - `proxy`: it hands the request to a thread of its machine at socket b, which reads by its own QP to the remote socket b, and hands the result
 //!   back: two queues in shared memory for each pair of threads, one of requests and one of results. No NIC reaches memory of another socket.
 //!
-//! Every thread is a proxy beside its own work, so none stands idle, and none is one more to be connected. One whose work is done goes on until all of its machine are.
+//! Every thread is a proxy beside its own work, so none stands idle, and none is one more to be connected. One whose work is done goes on until all of its machine are,
+//! or until long after its time is over: one that has stopped for ever is never done, and what it was asked for is not answered.
 //! Where a machine has no thread at a socket, requests for it go by `home`.
 //!
 //! **QPs.** The paper counts s * 2m with a proxy and s * s * 2m where all sockets are connected to all, m machines of s sockets, "for each socket". What is

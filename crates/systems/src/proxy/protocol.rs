@@ -8,7 +8,7 @@ use crate::measure::How;
 use crate::random::Random;
 use crate::{Interval, Measured, SystemError, work};
 use doorbell_verbs::{
-    AccessFlags, Cq, Mem, Mr, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc,
+    AccessFlags, Cq, Mem, Mr, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Span, Time, Wc,
 };
 use std::collections::VecDeque;
 
@@ -80,6 +80,9 @@ struct Running<'a, P: Provider> {
     measured: Measured,
 }
 
+/// How long after the end a thread waits for others of its machine: by far longer than they begin one after the other.
+const LATE: Span = Span::from_ms(1_000);
+
 /// `wr_id` of READs for others.
 const FOR_OTHERS: u64 = u64::MAX;
 
@@ -148,8 +151,9 @@ impl<'a, P: Provider> Running<'a, P> {
                 self.cpu.fetch_add_u64(done, 0, 1);
                 *said = true;
             }
-            // Others may still need it.
-            if *said && self.cpu.load_u64(done, 0) >= u64::from(clients) {
+            // Others may still need it, but not for ever: one that has stopped is never done.
+            let all = *said && self.cpu.load_u64(done, 0) >= u64::from(clients);
+            if all || self.cpu.now() >= self.interval.end() + LATE {
                 return Ok(std::mem::take(&mut self.measured));
             }
             let mut busy = false;
@@ -161,7 +165,7 @@ impl<'a, P: Provider> Running<'a, P> {
             busy |= self.completed()?;
             busy |= self.take_results()?;
             if !busy {
-                self.cpu.pause(if *said { Time::NEVER } else { self.interval.look() });
+                self.cpu.pause(if *said { self.interval.end() + LATE } else { self.interval.look() });
             }
         }
     }

@@ -37,6 +37,8 @@ pub struct Held {
     pub measured: Measured,
     /// All sections that it ended, whenever.
     pub sections: u64,
+    /// All attempts that failed, whenever, of a section that never ended too.
+    pub failed: u64,
     /// Of each lock the highest count that it wrote.
     pub counts: Vec<u64>,
 }
@@ -107,6 +109,7 @@ impl<P: Provider, L: Lock> Holder<P, L> {
         let mut backoff = Backoff::new(self.section.waits);
         let mut again = 0;
         while !self.once(lock)? {
+            self.held.failed += 1;
             if self.is_over() {
                 return Ok(());
             }

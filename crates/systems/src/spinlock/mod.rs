@@ -37,8 +37,8 @@
 //! connected QP, with a valid key, whenever it comes. So it is let land where nobody reads. Each client has two slots of its own for what a lock
 //! guards; it WRITEs to the one that the word does not name, and publishes it by the compare-and-swap that gives the lock back, of the very word with which it took the lock. Where the lock has been taken
 //! over that compare-and-swap fails: nobody ever reads the slot, and the operation begins again. A WRITE that is still on its way then is overtaken by none that the same client posts later, as
-//! these go by the same QP; and nobody else writes to its slots. No bound on how late it comes is needed. (Who comes back by a new QP after its end must be let
-//! in only when the server has destroyed the old one.)
+//! these go by the same QP; and nobody else writes to its slots. No bound on how late it comes is needed. (Who comes back after its end
+//! has a new number, and so slots of its own; by a new QP with the old number it must be let in only when the server has destroyed the old one.)
 //!
 //! The word that has been read is compared as a whole: a word that is the same again says the same, so nothing depends on how far the token counts before it begins anew.
 //!

@@ -1,0 +1,106 @@
+//! What becomes of clients that are killed, and of what they share with those that live.
+//!
+//! Each client is alone on a machine. Two live; three are killed, each at a drawn point; for each of the first two of these one with a number of its own comes once
+//! it is gone: the server keeps its end of a QP of a client that is gone, so nobody comes back by that. Who looks in the end is on the server's machine.
+//!
+//! Where time is virtual a client that is killed stops for ever ([`Way::Stops`]), or loses its QPs as well. With a process for each machine it is killed by
+//! SIGKILL ([`Way::Process`]); that is what [`checks`] are for, which need somebody who does it.
+
+pub mod locks;
+pub mod proxies;
+pub mod writers;
+
+use crate::check::Check;
+use crate::faults::Faults;
+use crate::kill::{DEAD, Kill, Way};
+use doorbell_verbs::{Cluster, Provider};
+
+/// Clients that live, that are killed, and that come later, in this order.
+const LIVE: u32 = 2;
+const KILLED: u32 = 3;
+const LATE: u32 = 2;
+
+/// All of them, and the number of who looks in the end.
+const CLIENTS: u32 = LIVE + KILLED + LATE;
+
+/// Machines of a check: the server's, and one for each client.
+pub const MACHINES: u32 = 1 + CLIENTS;
+/// Those that are there at first.
+const AT_FIRST: u32 = MACHINES - LATE;
+
+/// Where who looks in the end runs, on a core that no thread of the server has.
+const LOOKS: (u32, u32) = (0, 9);
+
+/// Machine and core of a client.
+fn place(client: u32) -> (u32, u32) {
+    (1 + client, 0)
+}
+
+/// Steps of a client before one of which it is killed.
+const STEPS: (u64, u64) = (0, 60);
+
+/// What goes wrong.
+fn faults(way: Way, seed: u64) -> Faults {
+    let kill = Some(Kill { clients: (LIVE, KILLED), steps: STEPS, way });
+    Faults { kill, seed, ..Faults::default() }
+}
+
+/// Whether a client is one of those that are killed.
+fn is_killed(client: u32) -> bool {
+    (LIVE..LIVE + KILLED).contains(&client)
+}
+
+/// Waits until a client is gone.
+fn lookup_death<P: Provider>(p: &P, client: u32) {
+    p.lookup(&format!("{DEAD}{}", place(client).0));
+}
+
+/// Returns when a client may begin.
+fn wait_to_come<P: Provider>(p: &P, client: u32) {
+    if let Some(before) = client.checked_sub(KILLED).filter(|before| *before >= LIVE) {
+        lookup_death(p, before);
+    }
+}
+
+fn done_key(client: u32) -> String {
+    format!("kills/done/{client}")
+}
+
+/// Says that a client has done all.
+fn say_done<P: Provider>(p: &P, client: u32) {
+    p.publish(&done_key(client), &[]);
+}
+
+/// Waits until each client has done all, or is gone.
+fn wait_for_all<P: Provider>(p: &P) {
+    for client in 0..CLIENTS {
+        if is_killed(client) {
+            lookup_death(p, client);
+        } else {
+            p.lookup(&done_key(client));
+        }
+    }
+}
+
+fn told_key(client: u32) -> String {
+    format!("kills/told/{client}")
+}
+
+/// Says how far a client is, before it goes further: the last that it says outlives it.
+fn tell<P: Provider>(p: &P, client: u32, words: &[u64]) {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    p.publish(&told_key(client), &bytes);
+}
+
+/// How far a client was.
+fn told<P: Provider>(p: &P, client: u32) -> Vec<u64> {
+    p.lookup(&told_key(client)).as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}
+
+/// Checks with a process for each machine, some of which are killed.
+pub fn checks<C: Cluster>() -> Vec<Check<C>> {
+    let mut all = locks::checks();
+    all.extend(writers::checks());
+    all.extend(proxies::checks());
+    all
+}

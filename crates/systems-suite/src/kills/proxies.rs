@@ -1,0 +1,81 @@
+//! A proxy that is killed answers nothing any more; whoever does not need it has all its READs.
+
+use super::LOOKS;
+use crate::check::{Check, MACHINES, Scale};
+use crate::faults::Faults;
+use crate::kill::{DEAD, Kill, Way};
+use crate::stage::{self, text};
+use doorbell_systems::proxy::{Path, Proxy, put_up};
+use doorbell_systems::{Measured, System, SystemError};
+use doorbell_verbs::{Cluster, Program, Provider, Span};
+
+/// Two machines with a thread at each of two sockets, each of which is the proxy of the other; all READs go by a proxy.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// READs of each client.
+    pub reads: u64,
+    /// Clients that are killed, of the second machine: the first, and how many.
+    pub clients: (u32, u32),
+    /// How.
+    pub way: Way,
+    /// Seed of what is drawn.
+    pub seed: u64,
+}
+
+/// The machine of those that are killed.
+const MACHINE: u32 = 2;
+
+/// Clients of a machine.
+pub const OF_A_MACHINE: u32 = 2;
+
+impl Case {
+    /// Runs it. Returns how many READs each client had that was not killed; nothing where machine 0 is in another process.
+    ///
+    /// # Errors
+    /// If a READ had wrong bytes, or a verb fails.
+    pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<u64>, String> {
+        let mut config =
+            Proxy { path: Path::Proxy, read_bytes: 200, unmatched_permille: 1000, ..Proxy::usual() };
+        (config.clients.clients, config.clients.clients_per_machine) = (2 * OF_A_MACHINE, OF_A_MACHINE);
+        let kill = Some(Kill { clients: self.clients, steps: (0, self.reads), way: self.way });
+        let faults = Faults { kill, seed: self.seed, ..Faults::default() };
+        let mut stage = stage::stage::<C, Measured>(cluster, faults, patience)?;
+        put_up(&mut stage, &config, self.reads).map_err(text)?;
+        stage.add_client(LOOKS, Looker);
+        let mut done: Vec<u64> = stage::run(stage)?.iter().map(|client| client.done).collect();
+        done.pop();
+        Ok(done)
+    }
+}
+
+/// Ends once somebody was killed: nobody may be spared because the others are done.
+struct Looker;
+
+impl Program for Looker {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        p.lookup(&format!("{DEAD}{MACHINE}"));
+        Ok(Measured::default())
+    }
+}
+
+/// The process of a machine is killed, with both of its threads and what was in their queues; the other machine has all its READs.
+fn run<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
+    let reads = u64::from(scale.requests) / 4;
+    let case = Case { reads, clients: (OF_A_MACHINE, OF_A_MACHINE), way: Way::Process, seed };
+    let done = case.run(cluster, scale.patience)?;
+    match done.iter().all(|done| *done == reads) {
+        true => Ok(()),
+        false => Err(format!("clients had {done:?} READs, not {reads} each")),
+    }
+}
+
+/// Its checks.
+pub fn checks<C: Cluster>() -> Vec<Check<C>> {
+    let check = |seed| {
+        let run = move |cluster: &mut C, scale: &Scale| run(cluster, scale, seed);
+        Check::new(format!("systems/kills/proxy_{seed}"), run).of_processes(MACHINES, MACHINES)
+    };
+    (1..=2).map(check).collect()
+}

@@ -1,0 +1,121 @@
+//! Clients that are killed at any point of what others may see of them, by seeds: what becomes of locks, of writes that are held back, and of
+//! what was asked of a proxy.
+#![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
+
+mod common;
+
+use common::{PATIENCE, cluster};
+use doorbell_sim::SimCluster;
+use doorbell_systems::consolidate::Holding;
+use doorbell_systems::spinlock::Release;
+use doorbell_systems_suite::Way;
+use doorbell_systems_suite::kills::{self, MACHINES, locks, proxies, writers};
+use doorbell_verbs::Span;
+use proptest::prelude::*;
+
+const WAYS: [Way; 2] = [Way::Stops, Way::LosesQps];
+
+fn machines(seed: u64) -> SimCluster {
+    cluster("cib", MACHINES, |config| config.seed = seed)
+}
+
+/// A lease is longer than what anybody does who lives.
+fn locked(way: Way, seed: u64) -> locks::Case {
+    locks::Case {
+        lease: Span::from_us(200),
+        drift: Span::from_us(5),
+        fencing: true,
+        data: 400,
+        sections: 4,
+        hold: Span::ZERO,
+        way,
+        seed,
+    }
+}
+
+fn locks() -> impl Strategy<Value = locks::Case> {
+    let shape = (prop_oneof![Just(8u32), Just(64), Just(400), Just(5000)], 1..8u64, 0..3000u64);
+    (shape, prop::sample::select(&WAYS), any::<u64>()).prop_map(|((data, sections, hold), way, seed)| {
+        locks::Case { data, sections, hold: Span::from_ns(hold), ..locked(way, seed) }
+    })
+}
+
+fn writers() -> impl Strategy<Value = writers::Case> {
+    let holding = prop_oneof![Just(Holding::Exclusive), Just(Holding::Shared)];
+    let shape = (prop_oneof![Just(64u32), Just(100), Just(1024)], 6..12u32, 1..8u32, 1..300u64);
+    (holding, shape, 1..60u64, 1..30u64, prop::sample::select(&WAYS), any::<u64>()).prop_map(
+        |(holding, (block, blocks, theta, longest), writes, flushes, way, seed)| writers::Case {
+            block,
+            blocks,
+            theta,
+            holding,
+            longest,
+            writes,
+            flushes,
+            way,
+            seed,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// Nobody takes over from who lives.
+    #[test]
+    fn each_section_is_counted_once_whoever_is_killed(case in locks()) {
+        let lost = case.run(&mut machines(case.seed), PATIENCE).map_err(TestCaseError::fail)?;
+        prop_assert!(!lost.is_empty() && lost.iter().all(|lost| *lost == 0), "{:?}", lost);
+    }
+
+    #[test]
+    fn of_what_a_killed_writer_wrote_only_what_it_held_is_lost(case in writers()) {
+        case.run(&mut machines(case.seed), PATIENCE).map_err(TestCaseError::fail)?;
+    }
+}
+
+/// The property above says little if half a WRITE harms nothing anyway.
+#[test]
+fn half_a_write_is_left_where_it_is_not_fenced() {
+    let harmed = |seed: &u64| {
+        let case = locks::Case { fencing: false, ..locked(Way::Stops, *seed) };
+        let ended = case.run(&mut machines(*seed), PATIENCE);
+        ended.is_err_and(|why| why.contains("half written"))
+    };
+    let harmed = (0..20).filter(harmed).count();
+    assert!(harmed >= 5, "{harmed} of 20");
+}
+
+#[test]
+fn the_lock_of_a_killed_holder_stays_taken_where_it_has_no_lease() {
+    for release in [Release::Write, Release::Cas] {
+        for (way, seed) in WAYS.into_iter().flat_map(|way| (0..5).map(move |seed| (way, seed))) {
+            let ended = locks::Taken { release, way, seed }.run(&mut machines(seed), PATIENCE);
+            assert_eq!(ended, Ok(()), "{release:?}, {way:?}, seed {seed}");
+        }
+    }
+}
+
+/// One of the four threads is gone. Who asks it waits until its time is over, and no longer; the threads of the other machine have all READs.
+#[test]
+fn who_asks_a_killed_proxy_waits_in_vain_and_nobody_else_does() {
+    const READS: u64 = 40;
+    for (way, seed) in WAYS.into_iter().flat_map(|way| (0..10).map(move |seed| (way, seed))) {
+        let mut cluster = cluster("cx3-dual-split", 3, |config| config.end += Span::from_ms(2_000));
+        let clients = (proxies::OF_A_MACHINE + 1, 1);
+        let done = proxies::Case { reads: READS, clients, way, seed }.run(&mut cluster, PATIENCE).unwrap();
+        let [one, other, asks] = done[..] else { panic!("{way:?}, seed {seed}: {done:?}") };
+        assert!((one, other) == (READS, READS) && asks < READS, "{way:?}, seed {seed}: {done:?}");
+    }
+}
+
+/// They run on software and kernel NICs only, by name.
+#[test]
+fn checks_with_processes_have_names_of_their_own() {
+    let mut names: Vec<String> =
+        kills::checks::<SimCluster>().iter().map(|check| check.name().to_owned()).collect();
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
