@@ -39,7 +39,7 @@ fn effects(ctx: &Ctx<'_>, place: Place) -> Result<[f64; 4], NotYet> {
     let [network, rnic, memory] = TERMS;
     let changed = [&[network][..], &[rnic], &[memory], &TERMS].map(|terms| longer(profile, terms));
     let of = |profile: &Profile| {
-        let read = latency(profile, Verb::Read, SIZE, place, place).into();
+        let read = latency(profile, Verb::Read, SIZE, place, place);
         let outcome = ctx.systems_on(profile, "decomposition", &[read])?;
         Ok(outcome[0].latency_ns.mean.unwrap_or(f64::NAN))
     };
