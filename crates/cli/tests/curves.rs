@@ -104,6 +104,16 @@ fn the_page_of_consolidation_shows_what_is_printed() {
 }
 
 #[test]
+fn the_page_on_vector_io_shows_what_is_printed() {
+    page("vector-io.md");
+}
+
+#[test]
+fn the_page_on_random_access_shows_what_is_printed() {
+    page("random-access.md");
+}
+
+#[test]
 fn the_page_of_proxies_shows_what_is_printed() {
     page("proxy.md");
 }
