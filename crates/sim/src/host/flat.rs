@@ -2,6 +2,7 @@
 //! way to a line takes the same time always.
 
 use super::access::{Access, Kind, Lines, Steps};
+use super::fills::FillBuffers;
 use super::lines::{CoreSet, Line, Sets};
 use super::memory::{LINE, Place};
 use super::rings::{Entry, Queue};
@@ -24,6 +25,29 @@ enum Reach {
     OtherCore,
     /// Nobody has touched it yet.
     Dram,
+}
+
+/// How a core comes to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Load,
+    Store,
+    Prefetch,
+}
+
+impl By {
+    const fn storing(store: bool) -> By {
+        if store { By::Store } else { By::Load }
+    }
+}
+
+/// A line that a core has reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reached {
+    /// From where.
+    from: Reach,
+    /// When.
+    there: u64,
 }
 
 /// The lines that caches hold of memory that is larger than they are: the last that were fetched
@@ -148,31 +172,6 @@ impl Times {
     }
 }
 
-/// The buffers of a core through which lines come to it.
-#[derive(Clone, Default)]
-struct FillBuffers {
-    /// When each line that is on its way will be there.
-    there: Vec<u64>,
-}
-
-impl FillBuffers {
-    /// When one of so many is free for who asks at `at`; it is then taken until the line is `put`.
-    fn free_at(&mut self, at: u64, buffers: usize) -> u64 {
-        self.there.retain(|there| *there > at);
-        if self.there.len() < buffers {
-            return at;
-        }
-        let (first, free) =
-            self.there.iter().copied().enumerate().min_by_key(|(_, there)| *there).expect("there are some");
-        self.there.swap_remove(first);
-        free
-    }
-
-    fn put(&mut self, there: u64) {
-        self.there.push(there);
-    }
-}
-
 /// The state of all lines of a host.
 pub(crate) struct Flat {
     times: Times,
@@ -267,10 +266,10 @@ impl Flat {
         match kind {
             Kind::Load if lines.count() == 0 => Access { done: at, woken: CoreSet::EMPTY },
             Kind::Load => {
-                let mut done = self.reach(at, core, serialized, first, false);
+                let mut done = self.reach(at, core, serialized, first, By::Load).there;
                 for place in lines.places().skip(1) {
                     // The hardware prefetcher fetches the lines after the first while they are copied.
-                    self.reach(at, core, serialized, place, false);
+                    self.reach(at, core, serialized, place, By::Load);
                     done += self.times.copy_line;
                 }
                 Access { done, woken: CoreSet::EMPTY }
@@ -283,11 +282,11 @@ impl Flat {
                 Access { done: now, woken: CoreSet::EMPTY }
             }
             Kind::Store => {
-                let done = self.reach(at, core, serialized, first, true);
+                let done = self.reach(at, core, serialized, first, By::Store).there;
                 Access { done, woken: self.take_watchers(first) }
             }
             Kind::Atomic => {
-                let done = self.reach(at, core, serialized, first, true) + self.times.atomic_op;
+                let done = self.reach(at, core, serialized, first, By::Store).there + self.times.atomic_op;
                 *serialized = true;
                 self.line_mut(first).busy_until = done;
                 Access { done, woken: self.take_watchers(first) }
@@ -308,7 +307,7 @@ impl Flat {
             self.fills.resize_with(number + 1, FillBuffers::default);
         }
         let begins = self.fills[number].free_at(at, self.fill_buffers);
-        let there = self.reach(begins, core, serialized, place, false);
+        let there = self.reach(begins, core, serialized, place, By::Prefetch).there;
         self.fills[number].put(there);
         begins
     }
@@ -323,7 +322,7 @@ impl Flat {
         Steps { touch, accesses, .. }: Steps,
     ) -> Access {
         let store = touch != Touch::Load;
-        let done = self.reach(at, core, serialized, line, store);
+        let done = self.reach(at, core, serialized, line, By::storing(store)).there;
         let done = done + self.times.l1_hit * u64::from(accesses.max(1) - 1);
         let woken = if store { self.take_watchers(line) } else { CoreSet::EMPTY };
         Access { done, woken }
@@ -389,7 +388,7 @@ impl Flat {
 
     /// When a core that begins at `at` has reached a line, after a transfer that is under way.
     #[inline]
-    fn reach(&mut self, at: u64, core: CoreId, serialized: &mut bool, place: Place, store: bool) -> u64 {
+    fn reach(&mut self, at: u64, core: CoreId, serialized: &mut bool, place: Place, by: By) -> Reached {
         let Flat { times, allocations, sets, sockets, .. } = self;
         let allocation = &mut allocations[place.allocation as usize];
         let number = (place.offset / LINE) as usize;
@@ -397,23 +396,24 @@ impl Flat {
         let line = allocation.reached(number, sets);
         let begins = line.busy_until.max(at);
         let core = (core, sockets.of_core(core));
+        let store = by == By::Store;
         let hop = if is_elsewhere(line, core.1, home, store) { times.hop } else { 0 };
-        let reach = if store { store_to(line, core, sets) } else { load_from(line, core, sets) };
-        let cost = match reach {
-            Reach::Own => return begins + times.l1_hit,
+        let from = if store { store_to(line, core, sets) } else { load_from(line, core, sets) };
+        let cost = match from {
+            Reach::Own => return Reached { from, there: begins + times.l1_hit },
             Reach::LastLevel if store => times.llc_hit,
             Reach::LastLevel if !*serialized => times.dma_line,
             Reach::LastLevel => times.llc_hit.max(times.dma_line),
             Reach::OtherCore => times.transfer_after(begins - at),
             Reach::Dram => times.dram,
         };
-        let done = begins + cost + hop;
-        line.busy_until = done;
+        let there = begins + cost + hop;
+        line.busy_until = there;
         *serialized = false;
-        if reach == Reach::Dram {
+        if from == Reach::Dram {
             allocation.fetched(number, sets);
         }
-        done
+        Reached { from, there }
     }
 }
 

@@ -4,6 +4,7 @@ mod access;
 mod block;
 mod bytes;
 mod cores;
+mod fills;
 mod flat;
 mod hierarchy;
 mod incoming;
