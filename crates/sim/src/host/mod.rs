@@ -13,6 +13,7 @@ mod memory;
 mod model;
 mod rings;
 mod sockets;
+mod streams;
 mod touched;
 
 pub(crate) use access::{Access, Agent, Kind, Lines, Steps};
