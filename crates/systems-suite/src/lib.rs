@@ -21,6 +21,7 @@ pub mod herd;
 pub mod herd_kv;
 pub mod kv;
 mod layer;
+pub mod local_memory;
 pub mod local_sequencer;
 pub mod ping_pong;
 pub mod proxy;
