@@ -75,6 +75,11 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Bytes that an operation moves, where how many a second is what is asked for.
+    fn moved_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// A thread of the server that is no part of any operation: how busy its core is says nothing of the rate.
     fn beside(&self) -> Option<u32> {
         None

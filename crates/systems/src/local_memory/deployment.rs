@@ -29,7 +29,7 @@ impl System for LocalMemory {
             op: Op::Read,
             size: 64,
             addresses: Addresses::Sequential,
-            region: 2 << 30,
+            region: 256 << 20,
             memory_core: 0,
         }
     }
@@ -62,6 +62,10 @@ impl System for LocalMemory {
 
     fn latency_of(&self) -> Option<&'static str> {
         Some("an operation, with the clock that is read for it")
+    }
+
+    fn moved_bytes(&self) -> Option<u64> {
+        Some(self.size.into())
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
