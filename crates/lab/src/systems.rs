@@ -45,6 +45,7 @@ trait Simulated: Any + Debug + Send + Sync {
     fn datagram(&self) -> Option<(&'static str, u32)>;
     fn cores(&self) -> Vec<(&'static str, u32)>;
     fn latency_of(&self) -> Option<&'static str>;
+    fn moved_bytes(&self) -> Option<u64>;
     fn beside(&self) -> Option<u32>;
     fn competes(&self) -> bool;
     fn needs_sizes(&self) -> Option<(&'static str, String)>;
@@ -97,6 +98,10 @@ impl<S: System> Simulated for S {
         System::latency_of(self)
     }
 
+    fn moved_bytes(&self) -> Option<u64> {
+        System::moved_bytes(self)
+    }
+
     fn beside(&self) -> Option<u32> {
         System::beside(self)
     }
@@ -146,6 +151,11 @@ impl SystemWorkload {
     /// What a latency is of, where it is not from the start of an operation to its end.
     pub fn latency_of(&self) -> Option<&'static str> {
         self.system.latency_of()
+    }
+
+    /// Bytes that an operation moves, where how many a second is what is asked for.
+    pub fn moved_bytes(&self) -> Option<u64> {
+        self.system.moved_bytes()
     }
 
     /// Its clients.

@@ -147,6 +147,7 @@ impl Profile {
             &mut h.line_transfer_queued,
             &mut h.atomic_op,
             &mut h.dram,
+            &mut h.stream_line,
             &mut h.copy_line,
         ]);
         if let Some(sockets) = &mut self.sockets {

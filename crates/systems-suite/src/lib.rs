@@ -25,6 +25,7 @@ mod kill;
 pub mod kills;
 pub mod kv;
 mod layer;
+pub mod local_memory;
 pub mod local_sequencer;
 pub mod ping_pong;
 pub mod proxy;

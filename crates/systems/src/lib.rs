@@ -9,6 +9,7 @@
 //! - [`touch`]: a server that scans a buffer before it answers, over RDMA or kernel TCP.
 //! - [`ping_pong`]: messages that wait for each other, as in latency tests.
 //! - [`vector_io`]: writes of many small pieces.
+//! - [`local_memory`]: loads and stores of a machine's own memory.
 //! - [`spinlock`]: locks, in memory of this machine or another, or kept by a server's thread.
 //! - [`proxy`]: READs of memory at sockets that do not match one's own.
 //! - [`consolidate`]: small writes that are held back, and posted block by block.
@@ -29,6 +30,7 @@ pub mod herd;
 pub mod herd_kv;
 pub mod kv;
 mod latencies;
+pub mod local_memory;
 pub mod local_sequencer;
 mod measure;
 mod measurement;

@@ -3,8 +3,8 @@
 use crate::config::{Clients, Timing};
 use crate::site::{Course, Dress, Ended, Site, SiteError};
 use crate::{
-    Measured, atomics_sequencer, consolidate, drtm_kv, herd_kv, local_sequencer, ping_pong, proxy, read_kv,
-    rpc, rpc_sequencer, spec_sequencer, spinlock, touch, vector_io,
+    Measured, atomics_sequencer, consolidate, drtm_kv, herd_kv, local_memory, local_sequencer, ping_pong,
+    proxy, read_kv, rpc, rpc_sequencer, spec_sequencer, spinlock, touch, vector_io,
 };
 use doorbell_schema::{Given, Schema};
 use doorbell_verbs::{Cluster, Span, Time};
@@ -72,6 +72,11 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
 
     /// What a latency is of, where it is not from the start of an operation to its end.
     fn latency_of(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Bytes that an operation moves, where how many a second is what is asked for.
+    fn moved_bytes(&self) -> Option<u64> {
         None
     }
 
@@ -144,6 +149,7 @@ pub fn visit_all(visitor: &mut impl Visit) {
     visitor.visit::<touch::Touch>();
     visitor.visit::<ping_pong::PingPong>();
     visitor.visit::<vector_io::VectorIo>();
+    visitor.visit::<local_memory::LocalMemory>();
     visitor.visit::<spinlock::RemoteSpinlock>();
     visitor.visit::<spinlock::LocalSpinlock>();
     visitor.visit::<spinlock::RpcSpinlock>();

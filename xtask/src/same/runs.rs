@@ -253,7 +253,9 @@ const SYSTEMS: [&str; 64] = [
 ];
 
 /// Systems whose clients are on one machine.
-const TOGETHER: [&str; 4] = [
+const TOGETHER: [&str; 6] = [
+    "local-memory --region 1048576 --size 100",
+    "local-memory --region 268435456 --op write --addresses random",
     "sequencer --design local",
     "spinlock --design local",
     "spinlock --design local --release cas --data 64 --locks 3 --hold 100ns",

@@ -55,6 +55,9 @@ section! {
         atomic_op: Span = "atomic_op_ns" Nanoseconds 0..=1000;
         /// Load of a line from DRAM.
         dram: Span = "dram_ns" Nanoseconds 0..=1000;
+        /// From one line of a sequential walk to the next, where they come from DRAM of the core's own socket: dram_ns by this are the
+        /// lines that a core has under way, of a longer way as many.
+        stream_line: Span = "stream_line_ns" Nanoseconds 0..=1000;
         /// Copy of a line between buffers in the core's own cache.
         copy_line: Span = "copy_line_ns" Nanoseconds 0..=1000;
     }

@@ -2,10 +2,12 @@
 //! way to a line takes the same time always.
 
 use super::access::{Access, Kind, Lines, Steps};
+use super::fills::FillBuffers;
 use super::lines::{CoreSet, Line, Sets};
 use super::memory::{LINE, Place};
 use super::rings::{Entry, Queue};
 use super::sockets::{Socket, Sockets};
+use super::streams::{At, Streams, Way};
 use super::touched::Touched;
 use crate::core::fetch::fetch;
 use crate::core::index::CoreId;
@@ -24,6 +26,29 @@ enum Reach {
     OtherCore,
     /// Nobody has touched it yet.
     Dram,
+}
+
+/// How a core comes to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Load,
+    Store,
+    Prefetch,
+}
+
+impl By {
+    const fn storing(store: bool) -> By {
+        if store { By::Store } else { By::Load }
+    }
+}
+
+/// A line that a core has reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reached {
+    /// From where.
+    from: Reach,
+    /// When.
+    there: u64,
 }
 
 /// The lines that caches hold of memory that is larger than they are: the last that were fetched
@@ -127,7 +152,10 @@ struct Times {
     dma_line: u64,
     line_transfer: u64,
     line_transfer_queued: u64,
-    dram: u64,
+    /// From the core's own socket.
+    dram: Way,
+    /// From another.
+    dram_elsewhere: Way,
     /// What it takes more where another socket has the line.
     hop: u64,
     atomic_op: u64,
@@ -148,31 +176,6 @@ impl Times {
     }
 }
 
-/// The buffers of a core through which lines come to it.
-#[derive(Clone, Default)]
-struct FillBuffers {
-    /// When each line that is on its way will be there.
-    there: Vec<u64>,
-}
-
-impl FillBuffers {
-    /// When one of so many is free for who asks at `at`; it is then taken until the line is `put`.
-    fn free_at(&mut self, at: u64, buffers: usize) -> u64 {
-        self.there.retain(|there| *there > at);
-        if self.there.len() < buffers {
-            return at;
-        }
-        let (first, free) =
-            self.there.iter().copied().enumerate().min_by_key(|(_, there)| *there).expect("there are some");
-        self.there.swap_remove(first);
-        free
-    }
-
-    fn put(&mut self, there: u64) {
-        self.there.push(there);
-    }
-}
-
 /// The state of all lines of a host.
 pub(crate) struct Flat {
     times: Times,
@@ -181,12 +184,16 @@ pub(crate) struct Flat {
     fill_buffers: usize,
     /// Those of each core that has prefetched.
     fills: Vec<FillBuffers>,
+    /// What each core walks through that has reached DRAM.
+    streams: Vec<Streams>,
     allocations: Vec<Allocation>,
     pub(crate) sets: Sets,
 }
 
 impl Flat {
     pub(crate) fn new(costs: &Costs, sockets: Sockets, driver: &CpuCost) -> Flat {
+        let dram = costs.dram.as_ps();
+        let stream = (dram, costs.stream_line.as_ps());
         Flat {
             sockets,
             times: Times {
@@ -195,7 +202,8 @@ impl Flat {
                 dma_line: costs.dma_line.as_ps(),
                 line_transfer: costs.line_transfer.as_ps(),
                 line_transfer_queued: costs.line_transfer_queued.as_ps(),
-                dram: costs.dram.as_ps(),
+                dram: Way::of(dram, stream),
+                dram_elsewhere: Way::of(dram + sockets.hop, stream),
                 hop: sockets.hop,
                 atomic_op: costs.atomic_op.as_ps(),
                 copy_line: costs.copy_line.as_ps(),
@@ -204,6 +212,7 @@ impl Flat {
             },
             fill_buffers: costs.fill_buffers as usize,
             fills: Vec::new(),
+            streams: Vec::new(),
             allocations: Vec::new(),
             sets: Sets::default(),
         }
@@ -267,11 +276,15 @@ impl Flat {
         match kind {
             Kind::Load if lines.count() == 0 => Access { done: at, woken: CoreSet::EMPTY },
             Kind::Load => {
-                let mut done = self.reach(at, core, serialized, first, false);
+                let mut done = self.reach(at, core, serialized, first, By::Load).there;
                 for place in lines.places().skip(1) {
-                    // The hardware prefetcher fetches the lines after the first while they are copied.
-                    self.reach(at, core, serialized, place, false);
+                    // The hardware prefetcher fetches the lines after the first while they are copied: from DRAM no faster
+                    // than it has them under way.
+                    let next = self.reach(at, core, serialized, place, By::Load);
                     done += self.times.copy_line;
+                    if next.from == Reach::Dram {
+                        done = done.max(next.there);
+                    }
                 }
                 Access { done, woken: CoreSet::EMPTY }
             }
@@ -283,11 +296,11 @@ impl Flat {
                 Access { done: now, woken: CoreSet::EMPTY }
             }
             Kind::Store => {
-                let done = self.reach(at, core, serialized, first, true);
+                let done = self.reach(at, core, serialized, first, By::Store).there;
                 Access { done, woken: self.take_watchers(first) }
             }
             Kind::Atomic => {
-                let done = self.reach(at, core, serialized, first, true) + self.times.atomic_op;
+                let done = self.reach(at, core, serialized, first, By::Store).there + self.times.atomic_op;
                 *serialized = true;
                 self.line_mut(first).busy_until = done;
                 Access { done, woken: self.take_watchers(first) }
@@ -303,13 +316,9 @@ impl Flat {
         if self.holds(place, core) {
             return at;
         }
-        let number = usize::from(core.0);
-        if self.fills.len() <= number {
-            self.fills.resize_with(number + 1, FillBuffers::default);
-        }
-        let begins = self.fills[number].free_at(at, self.fill_buffers);
-        let there = self.reach(begins, core, serialized, place, false);
-        self.fills[number].put(there);
+        let begins = of_core(&mut self.fills, core).free_at(at, self.fill_buffers);
+        let there = self.reach(begins, core, serialized, place, By::Prefetch).there;
+        of_core(&mut self.fills, core).put(there);
         begins
     }
 
@@ -323,7 +332,7 @@ impl Flat {
         Steps { touch, accesses, .. }: Steps,
     ) -> Access {
         let store = touch != Touch::Load;
-        let done = self.reach(at, core, serialized, line, store);
+        let done = self.reach(at, core, serialized, line, By::storing(store)).there;
         let done = done + self.times.l1_hit * u64::from(accesses.max(1) - 1);
         let woken = if store { self.take_watchers(line) } else { CoreSet::EMPTY };
         Access { done, woken }
@@ -389,32 +398,48 @@ impl Flat {
 
     /// When a core that begins at `at` has reached a line, after a transfer that is under way.
     #[inline]
-    fn reach(&mut self, at: u64, core: CoreId, serialized: &mut bool, place: Place, store: bool) -> u64 {
-        let Flat { times, allocations, sets, sockets, .. } = self;
+    fn reach(&mut self, at: u64, core: CoreId, serialized: &mut bool, place: Place, by: By) -> Reached {
+        let Flat { times, streams, allocations, sets, sockets, .. } = self;
         let allocation = &mut allocations[place.allocation as usize];
         let number = (place.offset / LINE) as usize;
         let home = allocation.home;
         let line = allocation.reached(number, sets);
         let begins = line.busy_until.max(at);
         let core = (core, sockets.of_core(core));
+        let store = by == By::Store;
         let hop = if is_elsewhere(line, core.1, home, store) { times.hop } else { 0 };
-        let reach = if store { store_to(line, core, sets) } else { load_from(line, core, sets) };
-        let cost = match reach {
-            Reach::Own => return begins + times.l1_hit,
-            Reach::LastLevel if store => times.llc_hit,
-            Reach::LastLevel if !*serialized => times.dma_line,
-            Reach::LastLevel => times.llc_hit.max(times.dma_line),
-            Reach::OtherCore => times.transfer_after(begins - at),
-            Reach::Dram => times.dram,
+        let from = if store { store_to(line, core, sets) } else { load_from(line, core, sets) };
+        let there = match from {
+            Reach::Own => return Reached { from, there: begins + times.l1_hit },
+            Reach::LastLevel if store => begins + times.llc_hit + hop,
+            Reach::LastLevel if !*serialized => begins + times.dma_line + hop,
+            Reach::LastLevel => begins + times.llc_hit.max(times.dma_line) + hop,
+            Reach::OtherCore => begins + times.transfer_after(begins - at) + hop,
+            // What instructions ask for takes fill buffers, and is in no stream.
+            Reach::Dram if by == By::Prefetch => begins + times.dram.whole + hop,
+            Reach::Dram => {
+                let way = if hop == 0 { times.dram } else { times.dram_elsewhere };
+                let at = At { allocation: place.allocation, line: number as u32 };
+                of_core(streams, core.0).there(begins, at, way).max(begins + times.l1_hit)
+            }
         };
-        let done = begins + cost + hop;
-        line.busy_until = done;
+        line.busy_until = there;
         *serialized = false;
-        if reach == Reach::Dram {
+        if from == Reach::Dram {
             allocation.fetched(number, sets);
         }
-        done
+        Reached { from, there }
     }
+}
+
+/// What there is of a core, which comes into being with its first use.
+#[inline]
+fn of_core<T: Default>(all: &mut Vec<T>, core: CoreId) -> &mut T {
+    let number = usize::from(core.0);
+    if all.len() <= number {
+        all.resize_with(number + 1, T::default);
+    }
+    &mut all[number]
 }
 
 /// Whether a core at this socket has to go to another one to load from the line or store to it, where it is not in its own cache.
@@ -466,24 +491,84 @@ mod tests {
     use super::*;
     use doorbell_nic::Profile;
 
+    /// Memory of a profile's host that nobody has touched: so many lines at each of two sockets.
+    fn memory(profile: &Profile, lines: u64) -> Flat {
+        let mut flat = Flat::new(&profile.host, Sockets::of(profile), &CpuCost::new(&profile.host, None));
+        for socket in [0, 1] {
+            flat.allocated(socket, 0, lines * LINE);
+            flat.allocations[usize::from(socket)].zeroed_at = None;
+        }
+        flat
+    }
+
+    /// How long a core takes for so many lines from one on, of the memory at a socket.
+    fn takes(flat: &mut Flat, now: &mut u64, (socket, line): (u32, u64), lines: u64, kind: Kind) -> u64 {
+        let place = Place { allocation: socket, offset: line * LINE };
+        let begun = *now;
+        *now = flat.core(begun, CoreId(0), &mut false, Lines::of(place, lines * LINE), kind).done;
+        *now - begun
+    }
+
+    fn of_two_sockets() -> Profile {
+        Profile::named("cx3-dual").expect("a built-in profile")
+    }
+
     #[test]
     fn what_is_fetched_evicts_the_oldest() {
         let profile = Profile::named("cib").expect("a built-in profile");
         let costs = profile.host;
-        let mut flat = Flat::new(&costs, Sockets::of(&profile), &CpuCost::new(&costs, None));
-        flat.allocated(0, 0, 8 * LINE);
+        let mut flat = memory(&profile, 800);
         flat.limit_cached(0, 2 * LINE);
         let mut now = 0;
-        let mut load = |line: u64| {
-            let place = Place { allocation: 0, offset: line * LINE };
-            let begun = now;
-            now = flat.core(now, CoreId(0), &mut false, Lines::at(place), Kind::Load).done;
-            now - begun
-        };
+        let mut load = |line: u64| takes(&mut flat, &mut now, (0, line), 1, Kind::Load);
         let (own, llc, dram) = (costs.l1_hit.as_ps(), costs.dma_line.as_ps(), costs.dram.as_ps());
-        assert_eq!([load(4), load(1)], [llc, dram], "0 and 4 were there, 0 went");
-        assert_eq!([load(0), load(1), load(0)], [dram, own, own]);
-        assert_eq!([load(2), load(1), load(0)], [dram, dram, dram]);
+        assert_eq!([load(400), load(100)], [llc, dram], "0 and 400 were there, 0 went");
+        assert_eq!([load(0), load(100), load(0)], [dram, own, own]);
+        assert_eq!([load(200), load(100), load(0)], [dram, dram, dram]);
+    }
+
+    #[test]
+    fn a_walk_goes_at_the_pace_of_its_lines_and_steps_at_random_do_not() {
+        let profile = of_two_sockets();
+        let (dram, line) = (profile.host.dram.as_ps(), profile.host.stream_line.as_ps());
+        let hop = profile.sockets.expect("two").hop.as_ps();
+        let far = line * (dram + hop) / dram;
+        for kind in [Kind::Load, Kind::Store] {
+            for (socket, way, interval) in [(0, dram, line), (1, dram + hop, far)] {
+                let (mut flat, mut now) = (memory(&profile, 1000), 0);
+                let mut one = |line: u64| takes(&mut flat, &mut now, (socket, line), 1, kind);
+                assert_eq!([one(10), one(11), one(12)], [way, interval, interval], "{kind:?}");
+                assert_eq!([one(500), one(100), one(900)], [way; 3], "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_of_a_block_come_no_faster_than_those_of_a_walk() {
+        let profile = of_two_sockets();
+        let (dram, line) = (profile.host.dram.as_ps(), profile.host.stream_line.as_ps());
+        let (mut flat, mut now) = (memory(&profile, 1000), 0);
+        let mut block = |from: u64| takes(&mut flat, &mut now, (0, from), 8, Kind::Load);
+        assert_eq!([block(0), block(8), block(500)], [dram + 7 * line, 8 * line, dram + 7 * line]);
+        let at_hand = flat.at_hand(8);
+        assert_eq!(takes(&mut flat, &mut now, (0, 0), 8, Kind::Load), at_hand, "the core has them");
+        // Its copy takes longer than lines that come so fast.
+        let mut quick = profile;
+        quick.host.stream_line = doorbell_verbs::Span::from_ps(1);
+        let (mut flat, mut now) = (memory(&quick, 1000), 0);
+        let copied = dram + 7 * quick.host.copy_line.as_ps();
+        assert_eq!(takes(&mut flat, &mut now, (0, 0), 8, Kind::Load), copied);
+    }
+
+    #[test]
+    fn what_instructions_prefetch_is_in_no_stream() {
+        let profile = of_two_sockets();
+        let (dram, issue) = (profile.host.dram.as_ps(), profile.host.l1_hit.as_ps());
+        let (mut flat, mut now) = (memory(&profile, 1000), 0);
+        assert_eq!(takes(&mut flat, &mut now, (0, 0), 4, Kind::Prefetch), 4 * issue);
+        let last = takes(&mut flat, &mut now, (0, 3), 1, Kind::Load);
+        assert_eq!(last, dram, "as it was asked for, not behind the first three");
+        assert_eq!(takes(&mut flat, &mut now, (0, 4), 1, Kind::Load), dram, "nothing goes on from them");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod access;
 mod block;
 mod bytes;
 mod cores;
+mod fills;
 mod flat;
 mod hierarchy;
 mod incoming;
@@ -12,6 +13,7 @@ mod memory;
 mod model;
 mod rings;
 mod sockets;
+mod streams;
 mod touched;
 
 pub(crate) use access::{Access, Agent, Kind, Lines, Steps};

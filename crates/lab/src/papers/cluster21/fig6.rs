@@ -110,6 +110,13 @@ fn by_region(ctx: &Ctx<'_>, verb: Verb) -> Result<[Vec<Arc<Outcome>>; 2], NotYet
     Ok([sequential?, random?])
 }
 
+/// How many times faster remote memory is where both ends are gone over in turn rather than at random, at a line.
+pub(super) fn asymmetry(ctx: &Ctx<'_>, verb: Verb) -> Result<f64, NotYet> {
+    let of = |pattern| workload(verb, LINE, REGION, pattern);
+    let found = ctx.measure(CLUSTER, "fig6", &[(Sequential, Sequential), (Random, Random)].map(of))?;
+    Ok(found[0].mops / found[1].mops)
+}
+
 /// How much less a random rate is, in percent.
 fn gap([sequential, random]: &[Vec<Arc<Outcome>>; 2], at: usize) -> f64 {
     (1.0 - random[at].mops / sequential[at].mops) * 100.0

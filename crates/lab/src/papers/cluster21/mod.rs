@@ -12,13 +12,16 @@ mod fig3;
 mod fig4;
 mod fig5;
 mod fig6;
+mod fig6c;
 mod fig8;
 mod fig9;
+mod local;
 mod operations;
 mod perftest;
 pub(super) mod reads;
 mod tab1;
 mod tab2;
+mod tab2_bandwidth;
 mod tab3;
 mod tab3_latency;
 mod vectors;
@@ -35,9 +38,11 @@ pub(super) const ALL: &[&Experiment] = &[
     &fig5::EXPERIMENT,
     &tab1::EXPERIMENT,
     &fig6::EXPERIMENT,
+    &fig6c::EXPERIMENT,
     &fig8::EXPERIMENT,
     &fig9::EXPERIMENT,
     &tab2::EXPERIMENT,
+    &tab2_bandwidth::EXPERIMENT,
     &decomposition::EXPERIMENT,
     &tab3_latency::EXPERIMENT,
     &tab3::EXPERIMENT,

@@ -1,5 +1,5 @@
-//! CLUSTER'21, Table II and III: what the machines are, as the profile has it. Of Table II the latencies alone: how many lines one thread has
-//! under way, which its bandwidths follow from, is in no model of several sockets.
+//! CLUSTER'21, Table II and III: what the machines are, as the profile has it. Of Table II the latencies alone: its bandwidths are run
+//! ([`super::tab2_bandwidth`]).
 
 use super::CLUSTER;
 use crate::papers::{Check, Ctx, Experiment, Findings, Runs};

@@ -1,0 +1,82 @@
+//! Parameters of a machine's own memory.
+
+use crate::config::{OneByOne, Timing, named};
+use doorbell_schema::{Field, schema};
+
+/// Bytes of a piece at most, and of the memory of a client.
+const LARGEST: u32 = 1 << 20;
+const LARGEST_REGION: u64 = 4 << 30;
+
+named! {
+    /// What an operation does with its piece.
+    Op {
+        /// Loads it.
+        Read = "read",
+        /// Stores it.
+        Write = "write",
+    }
+
+    /// Which piece is next.
+    Addresses {
+        /// The one that lies behind the last, and again the first.
+        Sequential = "sequential",
+        /// Any of them, drawn for each operation.
+        Random = "random",
+        /// As many bytes from any byte on, drawn for each operation.
+        AnyByte = "any-byte",
+    }
+}
+
+schema! {
+    /// Loads and stores of a machine's own memory.
+    pub struct LocalMemory {
+        groups {
+            /// Clients.
+            clients: OneByOne<true>,
+            /// What is measured.
+            timing: Timing,
+        }
+        /// What an operation does with the payload: reads it from memory, or writes it there.
+        op: Op = Field::name(Op::NAMES),
+        /// Payload in bytes.
+        size: u32 = Field::bytes(0, u32::MAX as u64),
+        /// Whether operations take the buffers of a region one after the other or at random, or begin at any byte of it, drawn for each.
+        addresses: Addresses = Field::name(Addresses::NAMES),
+        /// Bytes of memory of each client, over which its operations go.
+        region: u64 = Field::bytes(1, LARGEST_REGION),
+        /// A core at whose socket the client's buffers are.
+        memory_core: u32 = Field::count(0, 255),
+    }
+}
+
+impl LocalMemory {
+    /// What does not go together: one sentence.
+    pub(super) fn refuse(&self) -> Result<(), String> {
+        let LocalMemory { size, region, .. } = *self;
+        if !(1..=LARGEST).contains(&size) {
+            return Err(format!("size is {size}, but an operation of local-memory has 1 to {LARGEST} bytes"));
+        }
+        if region < size.into() {
+            return Err(format!("region is {region}, but one buffer takes {size} bytes"));
+        }
+        self.clients.refuse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::System;
+
+    #[test]
+    fn what_cannot_be_is_refused_in_one_sentence() {
+        let usual = LocalMemory::usual();
+        for (size, region, said) in [
+            (0, 64, "size is 0, but an operation of local-memory has 1 to 1048576 bytes"),
+            (65, 64, "region is 64, but one buffer takes 65 bytes"),
+        ] {
+            assert_eq!(LocalMemory { size, region, ..usual.clone() }.refuse().unwrap_err(), said);
+        }
+        assert!(LocalMemory { size: 64, region: 64, ..usual }.refuse().is_ok());
+    }
+}

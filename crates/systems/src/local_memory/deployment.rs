@@ -1,0 +1,85 @@
+//! A machine's own memory, on it.
+
+use super::config::{Addresses, LocalMemory, Op};
+use super::pieces::Pieces;
+use super::protocol::Client;
+use crate::config::{Clients, OneByOne, Timing};
+use crate::site::{Dress, Site, SiteError};
+use crate::{Measured, System};
+use doorbell_verbs::{Cluster, PageSize};
+
+/// The machine of the threads, which is that of the first clients.
+pub const MACHINE: u32 = 1;
+
+/// Bytes of a region that may take memory all at once where time is virtual; of a larger one only what is touched does, but for a
+/// number in so many bytes.
+const WHOLE: u64 = 1 << 27;
+const NUMBERED: u64 = 16;
+
+impl System for LocalMemory {
+    const NAME: &'static str = "local-memory";
+    const ABOUT: &'static str =
+        "Loads or stores of pieces of a machine's own memory; the server takes no part";
+
+    /// A thread that goes over memory of its socket line by line, as Intel's Memory Latency Checker does.
+    fn usual() -> LocalMemory {
+        LocalMemory {
+            clients: OneByOne::new(1, 1),
+            timing: Timing::USUAL,
+            op: Op::Read,
+            size: 64,
+            addresses: Addresses::Sequential,
+            region: 256 << 20,
+            memory_core: 0,
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.refuse()
+    }
+
+    fn clients(&self) -> &Clients {
+        self.clients.clients()
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    fn cores(&self) -> Vec<(&'static str, u32)> {
+        vec![("memory_core", self.memory_core)]
+    }
+
+    /// The clients' machine has it, not the server.
+    fn store_bytes(&self) -> u64 {
+        let each = if self.region <= WHOLE { self.region } else { WHOLE + self.region / NUMBERED };
+        each * u64::from(self.clients().clients)
+    }
+
+    fn latency_of(&self) -> Option<&'static str> {
+        Some("an operation, with the clock that is read for it")
+    }
+
+    fn moved_bytes(&self) -> Option<u64> {
+        Some(self.size.into())
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let LocalMemory { op, size, addresses, region, memory_core, .. } = *self;
+        let touch = !site.cluster().is_virtual();
+        for number in 0..self.clients().clients {
+            let memory = site.cluster().alloc_near(MACHINE, memory_core, region, PageSize::Huge)?;
+            let pieces = Pieces::new(addresses, size, region, (self.timing.seed, number));
+            let (interval, limit) = (site.client_interval(), 0);
+            site.add_client(
+                (MACHINE, number),
+                Client { op, size, pieces, region: memory, touch, limit, interval },
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! A thread that loads or stores piece after piece.
+
+use super::config::Op;
+use super::pieces::Pieces;
+use crate::measure::How;
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{Mem, Program, Provider};
+
+/// What memory has a page of, at the least.
+const PAGE: u64 = 4096;
+
+/// A thread and its memory.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// What it does with a piece.
+    pub op: Op,
+    /// Bytes of a piece.
+    pub size: u32,
+    /// Where its pieces are.
+    pub pieces: Pieces,
+    /// Its memory.
+    pub region: Mem,
+    /// Whether it stores to each page before it begins, as memory of a real machine is there only then. A byte of each becomes 0.
+    pub touch: bool,
+    /// Stop after so many operations; 0 for no end.
+    pub limit: u64,
+    /// When it measures, and when it ends at the latest.
+    pub interval: Interval,
+}
+
+/// What a write stores: the operation's number, all over the piece.
+pub fn written(operation: u64) -> u8 {
+    operation as u8
+}
+
+impl Client {
+    /// Does what it is to do; `saw` is shown each operation's number, its place and what was read or written.
+    ///
+    /// # Errors
+    /// None; programs hand back a result.
+    pub fn go<P: Provider>(
+        mut self,
+        p: &P,
+        mut saw: impl FnMut(u64, u64, &[u8]),
+    ) -> Result<Measured, SystemError> {
+        if self.touch {
+            (0..self.region.len()).step_by(PAGE as usize).for_each(|at| p.store_u8(self.region, at, 0));
+        }
+        let interval = self.interval.begin(p);
+        let mut measured = Measured::default();
+        let mut piece = vec![0; self.size as usize];
+        let (mut now, mut operation) = (p.now(), 0);
+        while now < interval.end() && (self.limit == 0 || operation < self.limit) {
+            let began = now;
+            let offset = self.pieces.next_offset();
+            match self.op {
+                Op::Read => p.read(self.region, offset, &mut piece),
+                Op::Write => {
+                    piece.fill(written(operation));
+                    p.write(self.region, offset, &piece);
+                }
+            }
+            now = p.now();
+            saw(operation, offset, &piece);
+            measured.operation(&interval, began, now, How::default());
+            operation += 1;
+        }
+        Ok(measured)
+    }
+}
+
+impl Program for Client {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        self.go(&p, |_, _, _| ())
+    }
+}
