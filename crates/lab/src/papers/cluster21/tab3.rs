@@ -3,6 +3,7 @@
 
 use super::CLUSTER;
 use super::perftest::{Place, rate};
+use crate::judge::claims;
 use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::results::Outcome;
@@ -80,6 +81,27 @@ impl<T> Table<T> {
     }
 }
 
+/// How far the table's cells are from what was found, where rows are who initiates, and where columns are.
+pub(super) fn readings(claims: &[&str], number: impl Fn(Verb, usize, usize) -> f64) -> String {
+    let cells = || (1..=4).flat_map(|row| (1..=4).map(move |column| (row, column)));
+    let of = |swapped: bool| {
+        let numbers = cells().flat_map(|(row, column)| {
+            let (row, column) = if swapped { (column, row) } else { (row, column) };
+            [Verb::Read, Verb::Write].map(|verb| number(verb, row, column))
+        });
+        let error = |(id, number): (&&str, f64)| claims::find(id).and_then(|claim| claim.error(number));
+        let mut errors: Vec<f64> = claims.iter().zip(numbers).filter_map(error).collect();
+        errors.sort_by(f64::total_cmp);
+        let near = errors.iter().filter(|error| **error <= NEAR).count();
+        let median = errors.get(errors.len() / 2).copied().unwrap_or(f64::NAN);
+        format!("{near} of {} cells within {:.0}%, median {:.1}%", errors.len(), NEAR * 100.0, median * 100.0)
+    };
+    format!("rows as who initiates {}; columns {}", of(false), of(true))
+}
+
+/// What is near a cell.
+const NEAR: f64 = 0.15;
+
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let workload = |(verb, row, column)| rate(verb, SIZE, row, column);
     let all: Vec<Workload> = cells().map(workload).collect();
@@ -90,7 +112,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     checks.push(core_effect(&table));
     let (best, worst) = (table.at(Verb::Read, 1, 1).mops, table.at(Verb::Read, 4, 4).mops);
     let writes = (1.0 - table.at(Verb::Write, 4, 4).mops / table.at(Verb::Write, 1, 1).mops) * 100.0;
-    let note = format!("of READs, whose figure it is in the table; of WRITEs {writes:.1}%");
+    let readings = readings(CLAIMS, |verb, row, column| table.at(verb, row, column).mops);
+    let note = format!("of READs, whose figure it is in the table; of WRITEs {writes:.1}%; {readings}");
     let less = (1.0 - worst / best) * 100.0;
     checks.push(Check::number("cluster21-tab3-worst-tput-49", CLUSTER, less).note(note));
     Ok(Findings { checks, ..Findings::default() })

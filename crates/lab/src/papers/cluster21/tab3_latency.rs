@@ -3,7 +3,7 @@
 
 use super::CLUSTER;
 use super::perftest::latency;
-use super::tab3::{SIZE, Table, cells};
+use super::tab3::{SIZE, Table, cells, readings};
 use crate::papers::{Check, Ctx, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::systems::SystemOutcome;
@@ -111,6 +111,7 @@ fn amplified(table: &Table<f64>) -> Check {
         initiator > 0.0 && responder > 0.0 && together > 0.8 * (initiator + responder)
     };
     let of = |verb| format!("{:.2} + {:.2} to {:.2}", more(verb, 4, 1), more(verb, 1, 4), more(verb, 4, 4));
-    let seen = format!("READ {}, WRITE {} us", of(Verb::Read), of(Verb::Write));
+    let readings = readings(CLAIMS, |verb, row, column| *table.at(verb, row, column));
+    let seen = format!("READ {}, WRITE {} us; {readings}", of(Verb::Read), of(Verb::Write));
     Check::statement("cluster21-s3d-numa-amplified", CLUSTER, both.into_iter().all(adds), seen)
 }
