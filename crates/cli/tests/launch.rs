@@ -344,11 +344,27 @@ impl Terminal {
     fn shows_when_typed(&mut self, text: &str, typed: &str, pause: Duration) {
         let begin = Instant::now();
         while !self.shown.contains(text) {
-            assert!(begin.elapsed() < PATIENCE, "{text:?} is not shown, but {:?}", self.shown);
+            let shown = &self.shown;
+            assert!(begin.elapsed() < PATIENCE, "{text:?} is not shown, but {shown:?}; {}", self.processes());
             self.types(typed);
             std::thread::sleep(pause);
             self.shown.extend(self.shows.try_iter());
         }
+    }
+
+    /// The processes of the shell's session, for who wants to know why something is not shown: of each its name, state, group and
+    /// the terminal's, and what it does with signals.
+    fn processes(&self) -> String {
+        let session = |stat: &str| stat.rsplit(')').next()?.split(' ').nth(4)?.parse::<u32>().ok();
+        let own = |stat: &str| session(stat) == Some(self.shell.id());
+        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok().filter(|stat| own(stat))?;
+            let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
+            let signals: Vec<&str> = status.lines().filter(|line| line.starts_with("Sig")).collect();
+            let begin: Vec<&str> = stat.split(' ').take(8).collect();
+            Some(format!("{}: {}", begin.join(" "), signals.join(" ")))
+        });
+        all.collect::<Vec<_>>().join("\n")
     }
 
     /// Waits until this is shown, and forgets what is up to it.
