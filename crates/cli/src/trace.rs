@@ -182,6 +182,11 @@ impl Files {
         let us = |time: Time| (time - Time::START).as_ps() as f64 / 1e6;
         let Traced { operations, unfinished, from, until, reached_limit, .. } = traced;
         let (files, from_us, until_us) = (files.join(", "), us(*from), us(*until));
+        if *from == Time::NEVER {
+            return format!(
+                "{files}: no operation, as the run ended at {until_us:.3} us of virtual time, before its warm-up did"
+            );
+        }
         if until < from {
             return format!(
                 "{files}: no operation, as the run ended at {until_us:.3} us of virtual time, before {from_us} us"

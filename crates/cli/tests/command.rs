@@ -76,6 +76,22 @@ fn bad_input_gets_one_sentence_and_exit_2() {
         ("limits --set 1:tx.send_ns=20", "--set 1: names a group of machines, but all machines are alike"),
         ("profiles cx --set tx.send=1", "set: tx.send is not a parameter of cx, is tx.send_ns meant?"),
         (
+            "simulate --system local-memory --region 1MiB",
+            "region is 1048576, within what caches may hold (below 67108864), but means nothing on profile cib",
+        ),
+        (
+            "simulate --system local-spinlock --clients 15",
+            "clients is 15, all threads of one machine, but one of profile cib has 14 cores",
+        ),
+        (
+            "simulate --system proxy --sockets 2",
+            "a machine is to have 2 sockets of 14 cores (--sockets, --cores-per-socket), but one of profile cib has 1 of 14",
+        ),
+        (
+            "simulate --system spinlock --design spec-s0",
+            "design is spec-s0, but those of spinlock are remote, local, rpc",
+        ),
+        (
             "simulate --system herd-kv --clients 16384 --clients-per-machine 256 --cores 14 --value 3900 --outstanding 512",
             "the run may take ",
         ),

@@ -178,19 +178,30 @@ fn entry(name: &str, design: Option<String>) -> Result<&'static Entry, WorkloadE
         |entry: &&Entry| design.as_deref().is_none_or(|d| entry.design.is_some_and(|(_, own)| own == d));
     match SYSTEMS.iter().filter(does).find(is_it) {
         Some(entry) => Ok(entry),
-        None => invalid(format!("there is no system {name} of this design")),
+        None => {
+            let designs = SYSTEMS.iter().filter(does).filter_map(|entry| Some(entry.design?.1));
+            let designs: Vec<&str> = designs.collect();
+            let asked = design.unwrap_or_default();
+            invalid(format!("design is {asked}, but those of {name} are {}", designs.join(", ")))
+        }
     }
 }
 
-/// What is given, and no more cores of the server than it has where that is not given.
+/// What is given, and where that is not: no more cores of the server than it has, and the sockets of its machines.
 fn usual_on(profile: &Profile, entry: &Entry, given: &Given) -> Given {
-    let mut given = given.clone();
-    let field = entry.fields.iter().find(|field| field.key == "cores" && given.get("cores").is_none());
-    if let (Some(field), Some(Value::Number(usual))) = (field, entry.usual.get("cores")) {
-        let cores = (*usual).min(profile.host.cores.into());
-        given.set(field, Value::Number(cores)).expect("a profile has cores, and what is usual is in range");
-    }
-    given
+    let mut all = given.clone();
+    let mut usually = |key: &str, on_profile: &dyn Fn(u64) -> u64| {
+        let field = entry.fields.iter().find(|field| field.key == key && given.get(key).is_none());
+        if let (Some(field), Some(Value::Number(usual))) = (field, entry.usual.get(key)) {
+            let number = Value::Number(on_profile(*usual));
+            all.set(field, number).expect("a profile has cores, and what is usual is in range");
+        }
+    };
+    let cores = u64::from(profile.host.cores);
+    usually("cores", &|usual| usual.min(cores));
+    usually("sockets", &|_| profile.socket_count().into());
+    usually("cores_per_socket", &|_| cores);
+    all
 }
 
 fn read(given: &Given, key: &str) -> Result<Option<String>, WorkloadError> {

@@ -49,6 +49,8 @@ trait Simulated: Any + Debug + Send + Sync {
     fn beside(&self) -> Option<u32>;
     fn competes(&self) -> bool;
     fn needs_sizes(&self) -> Option<(&'static str, String)>;
+    fn is_of_one_machine(&self) -> bool;
+    fn sockets(&self) -> Option<(u32, u32)>;
     fn timed(&self, timing: Timing) -> Arc<dyn Simulated>;
     fn run(
         &self,
@@ -112,6 +114,14 @@ impl<S: System> Simulated for S {
 
     fn needs_sizes(&self) -> Option<(&'static str, String)> {
         System::needs_sizes(self)
+    }
+
+    fn is_of_one_machine(&self) -> bool {
+        System::is_of_one_machine(self)
+    }
+
+    fn sockets(&self) -> Option<(u32, u32)> {
+        System::sockets(self)
     }
 
     fn timed(&self, timing: Timing) -> Arc<dyn Simulated> {
@@ -264,6 +274,22 @@ impl SystemWorkload {
         let last = profile.all_cores() - 1;
         if let Some((key, core)) = self.system.cores().into_iter().find(|(_, core)| *core > last) {
             let why = format!("{key} is {core}, but a machine of profile {name} has cores 0 to {last}");
+            return Err(WorkloadError::Invalid(why));
+        }
+        let threads = self.clients().clients;
+        if self.system.is_of_one_machine() && threads > profile.all_cores() {
+            let why = format!(
+                "clients is {threads}, all threads of one machine, but one of profile {name} has {} cores",
+                profile.all_cores()
+            );
+            return Err(WorkloadError::Invalid(why));
+        }
+        let own = (profile.socket_count(), host.cores);
+        if let Some((sockets, cores)) = self.system.sockets().filter(|asked| *asked != own) {
+            let why = format!(
+                "a machine is to have {sockets} sockets of {cores} cores (--sockets, --cores-per-socket), but one of profile {name} has {} of {}; those of cx3-dual and cx3-dual-split have 2 of 8",
+                own.0, own.1
+            );
             return Err(WorkloadError::Invalid(why));
         }
         let tcp = Some(Value::Text("tcp".into()));
@@ -492,6 +518,9 @@ impl Served {
     }
 }
 
+/// Latencies from this on, in nanoseconds, tell more than rates: they are cut to whole nanoseconds.
+const FINE: f64 = 200.0;
+
 impl SystemOutcome {
     /// Its rate in millions per second, as reruns are compared by. One client with one operation at a time does few in
     /// the time that is measured; its latency tells the same, and finer than their number.
@@ -510,8 +539,20 @@ impl SystemOutcome {
     /// The mean latency of one client with one operation at a time.
     fn mean_alone(&self) -> Option<f64> {
         let Clients { clients, outstanding, .. } = self.workload.clients();
-        self.latency_ns.mean.filter(|_| (*clients, *outstanding) == (1, 1))
+        let alone = (*clients, *outstanding) == (1, 1);
+        self.latency_ns.mean.filter(|mean| alone && *mean >= FINE)
     }
+}
+
+/// That some clients of those that compete saw nothing done, if so.
+fn starved(done: impl Iterator<Item = u64>) -> Option<String> {
+    let (mut clients, mut never) = (0, 0);
+    for done in done {
+        clients += 1;
+        never += u32::from(done == 0);
+    }
+    (0 < never && never < clients)
+        .then(|| format!("{never} of {clients} clients were never served, and the latency is of the others"))
 }
 
 /// Runs a system once. Its bottleneck is the resource that was busiest, not confirmed. Also says of which
@@ -546,6 +587,7 @@ pub(crate) fn run_once(
     let served = w.system.competes().then(|| Served::of(all.iter().map(|client| client.done))).flatten();
     let mut everybody = servers.clone();
     everybody.add(&clients);
+    let starved = served.and_then(|_| starved(all.iter().map(|client| client.done)));
     drop(all);
     let m = cluster.metrics();
     if let Some(what) = audit::fault_of_devices(&m) {
@@ -558,7 +600,10 @@ pub(crate) fn run_once(
         schema: SYSTEM_SCHEMA,
         workload: w.clone(),
         mrps: clients.done as f64 / shown.span().as_secs_f64() / 1e6,
-        interval: shown.certainty.clone(),
+        interval: Certainty {
+            unsettled: shown.certainty.unsettled.clone().or(starved),
+            ..shown.certainty.clone()
+        },
         measured: shown.measured.clone(),
         waits: shown.waits.clone(),
         replies_per_post: (servers.posts > 0).then(|| servers.replies as f64 / servers.posts as f64),

@@ -90,6 +90,16 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether all clients are threads of one machine, whatever clients_per_machine is.
+    fn is_of_one_machine(&self) -> bool {
+        false
+    }
+
+    /// Sockets of a machine and cores of each, where parameters say them.
+    fn sockets(&self) -> Option<(u32, u32)> {
+        None
+    }
+
     /// A parameter, with its value, that changes nothing on a host of the model whose caches have no sizes.
     fn needs_sizes(&self) -> Option<(&'static str, String)> {
         None

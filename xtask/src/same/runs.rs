@@ -254,7 +254,7 @@ const SYSTEMS: [&str; 64] = [
 
 /// Systems whose clients are on one machine.
 const TOGETHER: [&str; 6] = [
-    "local-memory --region 1048576 --size 100",
+    "local-memory --region 67108864 --size 100",
     "local-memory --region 268435456 --op write --addresses random",
     "sequencer --design local",
     "spinlock --design local",

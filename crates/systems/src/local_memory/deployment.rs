@@ -16,6 +16,12 @@ pub const MACHINE: u32 = 1;
 const WHOLE: u64 = 1 << 27;
 const NUMBERED: u64 = 16;
 
+/// Bytes of a region that stay in caches where these have no sizes: the pages' lines that a core was at last.
+const KEPT: u64 = 4096;
+
+/// Bytes of a region that no cache holds, of whatever processor.
+const BEYOND_CACHES: u64 = 64 << 20;
+
 impl System for LocalMemory {
     const NAME: &'static str = "local-memory";
     const ABOUT: &'static str =
@@ -61,7 +67,18 @@ impl System for LocalMemory {
     }
 
     fn latency_of(&self) -> Option<&'static str> {
-        Some("an operation, with the clock that is read for it")
+        Some("an operation; on a device with the clock that is read for it")
+    }
+
+    fn needs_sizes(&self) -> Option<(&'static str, String)> {
+        let small = self.region < BEYOND_CACHES;
+        small.then(|| {
+            ("region", format!("{}, within what caches may hold (below {BEYOND_CACHES})", self.region))
+        })
+    }
+
+    fn is_of_one_machine(&self) -> bool {
+        true
     }
 
     fn moved_bytes(&self) -> Option<u64> {
@@ -73,6 +90,7 @@ impl System for LocalMemory {
         let touch = !site.cluster().is_virtual();
         for number in 0..self.clients().clients {
             let memory = site.cluster().alloc_near(MACHINE, memory_core, region, PageSize::Huge)?;
+            site.cluster().limit_cached(MACHINE, memory, KEPT);
             let pieces = Pieces::new(addresses, size, region, (self.timing.seed, number));
             let (interval, limit) = (site.client_interval(), 0);
             site.add_client(

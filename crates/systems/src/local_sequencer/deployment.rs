@@ -36,6 +36,10 @@ impl System for LocalSequencer {
         &mut self.timing
     }
 
+    fn is_of_one_machine(&self) -> bool {
+        true
+    }
+
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let counter = site.cluster().alloc_near(MACHINE, 0, 64, PageSize::Huge)?;
         for core in 0..self.clients().clients {

@@ -29,7 +29,7 @@ schema! {
         /// Sockets of each machine, by whose numbers they match.
         sockets: u32 = Field::count(1, 8),
         /// Cores of a socket: cores are numbered socket by socket.
-        cores_per_socket: u32 = Field::count(1, 64),
+        cores_per_socket: u32 = Field::count(1, 256),
         /// Bytes of a READ.
         read_bytes: u32 = Field::bytes(1, 4096),
         /// Of a thousand READs, those of memory at sockets that do not match.

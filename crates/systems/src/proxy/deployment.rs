@@ -46,6 +46,10 @@ impl System for Proxy {
         MEMORY * u64::from(self.sockets)
     }
 
+    fn sockets(&self) -> Option<(u32, u32)> {
+        Some((self.sockets, self.cores_per_socket))
+    }
+
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         put_up(site, self, 0)
     }

@@ -91,6 +91,10 @@ impl System for LocalSpinlock {
         Some(LATENCY)
     }
 
+    fn is_of_one_machine(&self) -> bool {
+        true
+    }
+
     fn competes(&self) -> bool {
         true
     }
