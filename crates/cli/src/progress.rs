@@ -13,7 +13,7 @@ use std::time::Duration;
 /// What takes less is over before anybody asks how long it takes.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A flag that the first Ctrl-C, SIGTERM or SIGHUP sets; the second ends the program at once.
+/// A flag that the first Ctrl-C sets; the second ends the program at once.
 pub(crate) fn interrupt() -> Result<Arc<AtomicBool>, Exit> {
     let flag = Arc::new(AtomicBool::new(false));
     let set = flag.clone();

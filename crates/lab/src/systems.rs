@@ -643,4 +643,14 @@ mod tests {
         assert_eq!(of(&[0, 2, 4, 2]), Some(Served { least: 0.0, most: 2.0 }));
         assert_eq!((of(&[0, 0]), of(&[])), (None, None));
     }
+
+    #[test]
+    fn clients_that_are_never_served_are_told_where_others_are() {
+        let of = |done: &[u64]| starved(done.iter().copied());
+        assert_eq!(
+            of(&[0, 2, 0]).unwrap(),
+            "2 of 3 clients were never served, and the latency is of the others"
+        );
+        assert_eq!((of(&[1, 2]), of(&[0, 0]), of(&[])), (None, None, None));
+    }
 }
