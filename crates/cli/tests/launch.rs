@@ -314,8 +314,11 @@ impl Terminal {
         command.args(["--norc", "--noprofile", "-i"]).env("PS1", "").env("PS2", "").env("TERM", "dumb");
         command.stdin(same()).stdout(same()).stderr(same());
         let takes = || {
-            // SAFETY: takes numbers: standard input is the terminal.
+            // SAFETY: takes numbers: standard input is the terminal. What whoever runs the tests ignores, no shell below could trap.
             unsafe {
+                for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
                 libc::setsid();
                 libc::ioctl(0, libc::TIOCSCTTY, 0);
             }

@@ -313,7 +313,14 @@ mod tests {
     #[test]
     fn a_system_that_is_printed_can_be_asked_for_again() {
         for entry in SYSTEMS.iter() {
-            let mut system = entry.with(&entry.usual).unwrap();
+            let named = Workload {
+                profile: Some("cx3".into()),
+                host: Some("e5-2683-v3".into()),
+                ..Workload::default()
+            };
+            let profiles = named.load_profiles().unwrap();
+            let usual = usual_on(profiles.first(), entry, &Given::default());
+            let mut system = entry.with(&usual).unwrap();
             (system.profile, system.host) = (Some("cx3".into()), Some("e5-2683-v3".into()));
             system.set = Some([("tx.send_ns".to_owned(), "20.5".parse().unwrap())].into());
             let json = serde_json::to_string(&system).unwrap();
