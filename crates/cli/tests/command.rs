@@ -677,7 +677,7 @@ fn interrupt(process: u32) {
 fn what_is_interrupted_says_so() {
     for line in [
         "simulate --machines 2 --threads 1 --duration 1000s",
-        "simulate --system herd-kv --pairs 5000000 --cores 14",
+        "simulate --system herd-kv --pairs 500000 --cores 14",
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
         command.args(line.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped());

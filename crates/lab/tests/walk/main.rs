@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const PROFILES: [&str; 3] = ["cx", "cx3", "cib"];
 
 /// Steps that are drawn.
-const CASES: u64 = 40;
+const CASES: u64 = 24;
 
 /// The next value is at most so many times the one before. Of small numbers it is the next number, from which falls are not judged.
 const NEAR: f64 = 1.1;
