@@ -10,8 +10,6 @@ use crate::limits::{connected_qps, nic_pattern};
 use crate::systems::SystemWorkload;
 use doorbell_nic::{Bounds, Profile, SystemMeasured, VerbsMeasured, counted};
 use doorbell_schema::{Duration, Value};
-use doorbell_systems::System;
-use doorbell_systems::spinlock::LocalSpinlock;
 use doorbell_verbs::{QpType, Span};
 use doorbell_workload::{Operation, Pattern, Profiles, Resolved, Window};
 
@@ -47,8 +45,7 @@ fn order_of_threads(profile: &Profile, w: &SystemWorkload) -> Option<String> {
     let (threads, cores) = (w.clients().clients, profile.host.cores);
     let backoff = w.value("backoff").and_then(|value| value.read::<Duration>().ok());
     let at_once = backoff.is_some_and(|wait| wait.span() == Span::ZERO);
-    let in_one_order = w.name() == LocalSpinlock::NAME && at_once;
-    (in_one_order && threads > cores && profile.socket_count() > 1).then(|| {
+    (w.competes_on_one_machine() && at_once && threads > cores && profile.socket_count() > 1).then(|| {
         format!("the order in which {threads} threads of several sockets get the lock's line is drawn once: another seed may give more or less by more than the interval")
     })
 }
@@ -250,7 +247,9 @@ mod tests {
     use crate::systems::SYSTEMS;
     use crate::{Asked, Workload};
     use doorbell_schema::Given;
+    use doorbell_systems::System;
     use doorbell_systems::config::OneByOne;
+    use doorbell_systems::spinlock::LocalSpinlock;
     use std::collections::BTreeSet;
 
     fn asked(toml: &str) -> Vec<String> {

@@ -258,6 +258,11 @@ impl SystemWorkload {
         }
     }
 
+    /// Whether its clients are threads of one machine that want what one has at a time.
+    pub(crate) fn competes_on_one_machine(&self) -> bool {
+        self.system.competes() && self.system.is_of_one_machine()
+    }
+
     /// Bytes that the server takes: its store, and what each of its threads has for the clients.
     pub(crate) fn server_bytes(&self) -> u64 {
         self.system.store_bytes() + self.system.warmed_bytes() * self.get("cores").unwrap_or(1)

@@ -1,8 +1,8 @@
 //! What a lock guards is whole, and each section is counted once, whoever is killed at whichever point; and a lock without a lease stays taken.
 
 use super::{
-    AT_FIRST, CLIENTS, LIVE, LOOKS, MACHINES, faults, is_killed, lookup_death, place, say_done, tell, told,
-    wait_for_all, wait_to_come,
+    AT_FIRST, CLIENTS, LIVE, LOOKS, MACHINES, faults, live, lookup_death, place, tell, told, until_killed,
+    wait_for_all,
 };
 use crate::check::{Check, Scale};
 use crate::faults::Faults;
@@ -70,18 +70,10 @@ impl Program for Counter {
 
     /// How often it lost the lock.
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        if is_killed(self.number) {
-            // Others wait for its death: it must not end otherwise.
-            let ended = self.count(&p, u64::MAX);
-            panic!("a client that is to be killed ended: {ended:?}");
-        }
         if self.number == CLIENTS {
             return self.look(&p);
         }
-        wait_to_come(&p, self.number);
-        let ended = self.count(&p, self.case.sections);
-        say_done(&p, self.number);
-        ended
+        live(&p, self.number, self.case.sections, |sections| self.count(&p, sections))
     }
 }
 
@@ -227,8 +219,7 @@ impl Program for Wants {
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let mut lock = self.design.open(&p, self.number)?;
         if self.number == HOLDER {
-            let ended = self.hold(&mut lock);
-            panic!("a client that is to be killed ended: {ended:?}");
+            until_killed(self.hold(&mut lock));
         }
         lookup_death(&p, HOLDER);
         for _ in 0..ATTEMPTS {

@@ -13,7 +13,9 @@ pub mod writers;
 use crate::check::Check;
 use crate::faults::Faults;
 use crate::kill::{DEAD, Kill, Way};
+use doorbell_systems::SystemError;
 use doorbell_verbs::{Cluster, Provider};
+use std::fmt::Debug;
 
 /// Clients that live, that are killed, and that come later, in this order.
 const LIVE: u32 = 2;
@@ -80,6 +82,27 @@ fn wait_for_all<P: Provider>(p: &P) {
             p.lookup(&done_key(client));
         }
     }
+}
+
+/// What a client does: one that lives begins when it may, does so many things, and says when it has done all.
+fn live<P: Provider, T: Debug>(
+    p: &P,
+    client: u32,
+    things: u64,
+    does: impl FnOnce(u64) -> Result<T, SystemError>,
+) -> Result<T, SystemError> {
+    if is_killed(client) {
+        until_killed(does(u64::MAX));
+    }
+    wait_to_come(p, client);
+    let ended = does(things);
+    say_done(p, client);
+    ended
+}
+
+/// Others wait for the death of a client that is to be killed: it must not end otherwise.
+fn until_killed<T: Debug>(ended: Result<T, SystemError>) -> ! {
+    panic!("a client that is to be killed ended: {ended:?}");
 }
 
 fn told_key(client: u32) -> String {

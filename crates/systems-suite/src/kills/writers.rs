@@ -1,9 +1,6 @@
 //! Of what a killed writer held back, what it had not posted is lost, and nothing else: not what had completed, nor what others wrote.
 
-use super::{
-    AT_FIRST, CLIENTS, LOOKS, MACHINES, faults, is_killed, place, say_done, tell, told, wait_for_all,
-    wait_to_come,
-};
+use super::{AT_FIRST, CLIENTS, LOOKS, MACHINES, faults, live, place, tell, told, wait_for_all};
 use crate::check::{Check, Scale};
 use crate::consolidate::{self, INLINE, STRIPE};
 use crate::faults::Faults;
@@ -140,14 +137,7 @@ impl Program for Writer {
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let Writer { case, number } = self;
-        if is_killed(number) {
-            let ended = self.write(&p, u64::MAX);
-            panic!("a writer that is to be killed ended: {ended:?}");
-        }
-        wait_to_come(&p, number);
-        let ended = self.write(&p, case.writes);
-        say_done(&p, number);
-        ended.map(|()| Measured::default())
+        live(&p, number, case.writes, |writes| self.write(&p, writes)).map(|()| Measured::default())
     }
 }
 
