@@ -330,6 +330,11 @@ pub(crate) fn percentile(value: Option<u64>, interval: Option<(u64, u64)>) -> St
     value.map_or("-".to_owned(), |ns| format!("{ns}{interval} ns"))
 }
 
+/// A mean latency in nanoseconds with half of its interval, to three digits.
+pub(crate) fn mean(mean: Option<f64>, half: Option<f64>) -> String {
+    mean.map_or("-".to_owned(), |ns| format!("{}{} ns", Digits(ns, 0), within(half)))
+}
+
 /// Half of an interval, to two digits.
 pub(crate) fn within(half: Option<f64>) -> String {
     let Some(half) = half else { return String::new() };
@@ -339,8 +344,7 @@ pub(crate) fn within(half: Option<f64>) -> String {
 
 fn results(o: &Outcome) -> Vec<(&'static str, String)> {
     let busiest = o.mops_per_machine.iter().copied().fold(0.0, f64::max);
-    let latency = within(o.interval.latency_ns);
-    let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0}{latency} ns"));
+    let mean = mean(o.latency_ns.mean, o.interval.latency_ns);
     let payload = Digits(posted::gigabits(o), 2);
     let mut rows = vec![
         ("rate", format!("{}{} Mops, {payload} Gb/s of payload", Digits(o.mops, 2), within(o.interval.mops))),

@@ -152,7 +152,7 @@ fn table(sweep: &Sweep, points: &[&Point]) -> String {
     let row = |point: &&Point| {
         let mut cells: Vec<String> = sweep.over.iter().map(|axis| point.value(&axis.option)).collect();
         let mark = if point.found.interval.unsettled.is_some() { " *" } else { "" };
-        let mean = point.found.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
+        let mean = simulate::mean(point.found.latency_ns.mean, None);
         cells.extend([
             Digits(point.found.mops, 2).to_string(),
             format!("{}{mark}", simulate::within(point.found.interval.mops)).trim().to_owned(),

@@ -78,8 +78,8 @@ fn decided(asked: &SystemWorkload, run: &SystemWorkload) -> Vec<(&'static str, S
 fn report(told: &Told<'_, SystemOutcome>, asked: &SystemWorkload) -> String {
     let o = told.result;
     let w = &o.workload;
-    let (rate, latency) = (within(o.interval.mops), within(o.interval.latency_ns));
-    let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0}{latency} ns"));
+    let rate = within(o.interval.mops);
+    let mean = simulate::mean(o.latency_ns.mean, o.interval.latency_ns);
     let c = w.clients();
     let how = if c.windows { "in windows of" } else { "each with" };
     let clients =

@@ -523,7 +523,7 @@ impl Served {
     }
 }
 
-/// Latencies from this on, in nanoseconds, tell more than rates: they are cut to whole nanoseconds.
+/// Latencies from this on, in nanoseconds, tell more than rates: of shorter operations enough complete to be counted as finely.
 const FINE: f64 = 200.0;
 
 impl SystemOutcome {

@@ -569,6 +569,22 @@ fn a_run_ends_at_its_latest_and_is_told_to_be_unsettled() {
 }
 
 #[test]
+fn a_mean_is_not_cut_to_whole_nanoseconds() {
+    let text = "system = \"local-memory\"\nprofile = \"cx3\"\nsize = 4\nwarmup = \"1us\"\nduration = \"20us\"";
+    let outcome = system(text);
+    let mean = outcome.latency_ns.mean.unwrap();
+    assert!((mean * outcome.mrps / 1e3 - 1.0).abs() < 1e-3, "{mean} ns, {} Mrps", outcome.mrps);
+    assert!(mean.fract() > 0.1, "{mean}");
+}
+
+fn system(toml: &str) -> doorbell_lab::SystemOutcome {
+    let given = doorbell_lab::Given::from_toml("w.toml", toml, &doorbell_lab::fields()).unwrap();
+    let Ok(doorbell_lab::Asked::System(system)) = doorbell_lab::Asked::of(&given) else { panic!("a system") };
+    let profile = doorbell_nic::Profile::named(system.profile.as_deref().unwrap_or("cib")).unwrap();
+    doorbell_lab::simulate_system(&profile, &system, &Control::quiet()).unwrap()
+}
+
+#[test]
 fn nothing_completes_where_operations_are_rare() {
     let nothing = |how: &str| simulate(&format!("verb = \"write\"\n{how}")).waits.unwrap();
     let rare = nothing("arrivals = \"poisson\"\nrate = 1\nmax_time = \"100us\"");
@@ -584,9 +600,6 @@ fn usual_reads() -> f64 {
 #[test]
 fn a_response_that_is_read_when_the_server_ends_is_no_failure() {
     let text = "system = \"touch\"\nprofile = \"e7520-t4\"\nresponse = \"read\"\nwarmup = \"7us\"\nduration = \"80us\"";
-    let given = doorbell_lab::Given::from_toml("w.toml", text, &doorbell_lab::fields()).unwrap();
-    let Ok(doorbell_lab::Asked::System(system)) = doorbell_lab::Asked::of(&given) else { panic!("a system") };
-    let profile = doorbell_nic::Profile::named("e7520-t4").unwrap();
-    let outcome = doorbell_lab::simulate_system(&profile, &system, &Control::quiet()).unwrap();
+    let outcome = system(text);
     assert!(outcome.waits.is_some(), "a response takes 200 us on the wire");
 }

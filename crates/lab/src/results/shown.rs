@@ -93,7 +93,7 @@ impl ShownOfClass {
         }
         let series = measurement.series_of(number)?;
         let certainty = intervals(&series.until(measurement.end()));
-        Some(ShownOfClass { latency: Latency::from(&series.latency()), certainty })
+        Some(ShownOfClass { latency: Latency::from(&*series), certainty })
     }
 }
 
@@ -113,7 +113,7 @@ impl Shown {
             },
             evened: series.is_evened(end).then(|| seen.rate() * 1e6),
             // Of what waits longer and longer no time is one in the long run.
-            latency: if overload.is_some() { Latency::none() } else { Latency::from(&series.latency()) },
+            latency: if overload.is_some() { Latency::none() } else { Latency::from(&*series) },
             certainty: match (certainty(&seen, end - from, ended, wanted), overload) {
                 (certainty, Some(due)) => certainty.of_overload(due),
                 (certainty, None) => certainty,
