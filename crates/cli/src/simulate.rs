@@ -11,7 +11,7 @@ use crate::trace::{self, Watched};
 use doorbell_lab::uncertainty;
 use doorbell_lab::{
     Addresses, Asked, Certainty, Class, Control, Duration, Ended, MeasuredTime, Outcome, Pattern, Pieces,
-    Resolved, Share, Window,
+    Resolved, Share, Warmed, Window,
 };
 use doorbell_nic::{Digits, counted};
 use doorbell_schema::Settings;
@@ -86,16 +86,31 @@ pub(crate) fn completed(waits: Option<&str>, measured: &MeasuredTime) -> Result<
 
 /// A time, as warm-up and duration are shown: what was asked for, else what came of it.
 fn time(asked: Option<Duration>, came: Duration, how: &str) -> String {
-    asked.map_or_else(|| format!("{} us, {how}", came.span().as_ns() / 1000), |asked| asked.to_string())
+    asked.map_or_else(|| format!("{}, {how}", exit::in_words(came)), |asked| asked.to_string())
+}
+
+/// Why a warm-up ended; one that was said beforehand is shown as it was said.
+fn warmed(measured: &MeasuredTime) -> &'static str {
+    match measured.warmed {
+        None => "as asked for",
+        Some(Warmed::Steady) => "until steady",
+        Some(Warmed::Overload) => "until more was seen to be due than completes",
+        Some(Warmed::MaxTime) => "not steady when two thirds of --max-time were over",
+        Some(Warmed::MaxWall) => "not steady when --max-wall was over",
+    }
 }
 
 /// Why a run ended.
-fn because(ended: Ended, precision: Share) -> String {
-    match ended {
+fn because(measured: &MeasuredTime, precision: Share) -> String {
+    let overrun = measured.overrun;
+    match measured.ended {
         Ended::Duration => "as asked for".into(),
         Ended::Settled => format!("until known to {precision}"),
         Ended::Overload => "until more was seen to be due than completes".into(),
-        Ended::MaxTime => "up to --max-time".into(),
+        Ended::MaxTime => match overrun {
+            Some(over) => format!("up to --max-time, and {} more", exit::in_words(over)),
+            None => "up to --max-time".into(),
+        },
         Ended::MaxWall => "up to --max-wall".into(),
         Ended::Interrupted => "interrupted".into(),
     }
@@ -107,12 +122,11 @@ pub(crate) fn times(
     precision: Share,
     measured: &MeasuredTime,
 ) -> [(&'static str, String); 2] {
-    let ended = measured.ended;
     // What was cut did not last as asked for.
-    let duration = duration.filter(|_| ended.is_repeatable());
+    let duration = duration.filter(|_| measured.ended.is_repeatable());
     [
-        ("warmup", time(warmup, measured.warmup, "until steady")),
-        ("duration", time(duration, measured.duration, &because(ended, precision))),
+        ("warmup", time(warmup, measured.warmup, warmed(measured))),
+        ("duration", time(duration, measured.duration, &because(measured, precision))),
     ]
 }
 

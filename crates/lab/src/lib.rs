@@ -54,6 +54,6 @@ pub use results::{
     TimePart, TogetherLift, UncoreUse, Utilization,
 };
 pub use simulate::SimulateError;
-pub use steady::Ended;
+pub use steady::{Ended, Warmed};
 pub use support::{Support, name_of, page, supports, supports_system};
 pub use systems::{Entry, SYSTEM_SCHEMA, SYSTEMS, Served, SystemOutcome, SystemWorkload};

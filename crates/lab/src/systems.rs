@@ -46,6 +46,7 @@ trait Simulated: Any + Debug + Send + Sync {
     fn cores(&self) -> Vec<(&'static str, u32)>;
     fn latency_of(&self) -> Option<&'static str>;
     fn moved_bytes(&self) -> Option<u64>;
+    fn held_back(&self) -> Option<(&'static str, Span)>;
     fn beside(&self) -> Option<u32>;
     fn competes(&self) -> bool;
     fn needs_sizes(&self) -> Option<(&'static str, String)>;
@@ -102,6 +103,10 @@ impl<S: System> Simulated for S {
 
     fn moved_bytes(&self) -> Option<u64> {
         System::moved_bytes(self)
+    }
+
+    fn held_back(&self) -> Option<(&'static str, Span)> {
+        System::held_back(self)
     }
 
     fn beside(&self) -> Option<u32> {
@@ -255,6 +260,7 @@ impl SystemWorkload {
                 .into_iter()
                 .collect(),
             think: self.think().unwrap_or(Span::ZERO),
+            held: self.system.held_back(),
         }
     }
 
