@@ -10,7 +10,7 @@ use crate::results::{
 use crate::simulate::{self, SimulateError};
 use crate::steady::{Stop, Wanted};
 use crate::{asked, explain, vector_io};
-use doorbell_nic::{Profile, Resource};
+use doorbell_nic::{Profile, Resource, counted};
 use doorbell_schema::json_schema::{self, Presence};
 use doorbell_schema::{Duration, Field, Given, Settings, Value};
 use doorbell_sim::{SimCluster, SimConfig};
@@ -143,6 +143,9 @@ impl<S: System> Simulated for S {
         System::run(self, cluster, course)
     }
 }
+
+/// The parameter that says up to how many bytes are copied into WQEs, which a device bounds.
+const INLINE: &str = "inline_bytes";
 
 /// A system with its parameters, whichever it is. Machine 0 is the server.
 #[derive(Clone, Debug)]
@@ -279,7 +282,16 @@ impl SystemWorkload {
     pub(crate) fn check(&self, profile: &Profile) -> Result<(), WorkloadError> {
         let Profile { name, host, .. } = profile;
         if let Some(cores) = self.get("cores").filter(|cores| *cores > host.cores.into()) {
-            let why = format!("cores is {cores}, but a machine of profile {name} has cores {}", host.cores);
+            let whose = if profile.socket_count() > 1 { "socket" } else { "machine" };
+            let has = counted(host.cores.into(), "core");
+            let why = format!("cores is {cores}, but a {whose} of profile {name} has {has}");
+            return Err(WorkloadError::Invalid(why));
+        }
+        let most = profile.nic.max_inline;
+        let usual = SYSTEMS.iter().find(|entry| entry.name == self.name()).map(|entry| &entry.usual);
+        let is_usual = |key| usual.is_some_and(|usual| usual.get(key).cloned() == self.value(key));
+        if let Some(bytes) = self.get(INLINE).filter(|bytes| *bytes > most.into() && !is_usual(INLINE)) {
+            let why = format!("{INLINE} is {bytes}, but a device of profile {name} inlines at most {most}");
             return Err(WorkloadError::Invalid(why));
         }
         let last = profile.all_cores() - 1;
