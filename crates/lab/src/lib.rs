@@ -39,8 +39,8 @@ pub use extrapolation::{extrapolates, extrapolates_system};
 pub use judge::intervals::{Coverage, Intervals, intervals};
 pub use judge::measurements::{MeasuredReport, MeasurementReport, Role};
 pub use judge::report::{
-    Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report, judge,
-    reproduce,
+    Basis, BottleneckPair, ClaimReport, Explained, MissingExperiment, NotChecked, ParameterCounts,
+    REPORT_SCHEMA, Report, judge, reproduce,
 };
 pub use judge::selector::{BadSelector, Selection};
 pub use judge::sensitivity::Sensitivity;
