@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// What scripts ask for.
 const EXIT_CODES: &str = "Exit codes: 0 done; 2 bad input, of which standard error says in one sentence what would be \
                           right; 3 no operation completed; 4 compare: beyond the \
-                          tolerance; 130 interrupted, what was known being printed; 127 run: no such program; 1 anything else";
+                          tolerance; 130 interrupted, or 143 by SIGTERM, what was known being printed; 127 run: no such program; 1 anything else";
 
 /// A workbench for people who build systems on RDMA.
 #[derive(Parser)]

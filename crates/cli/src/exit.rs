@@ -69,9 +69,9 @@ impl Exit {
         if error.is_bad_input() { Exit::bad_input(error) } else { Exit::failed(error) }
     }
 
-    /// Stopped by Ctrl-C: code 130, as shells have it.
+    /// Stopped by Ctrl-C, code 130, or SIGTERM, code 143.
     pub(crate) fn interrupted() -> Exit {
-        Exit { code: 130, message: Some("interrupted".into()) }
+        Exit { code: crate::progress::interrupted(), message: Some("interrupted".into()) }
     }
 }
 

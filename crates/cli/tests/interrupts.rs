@@ -1,9 +1,9 @@
-//! Ctrl-C: what is known is printed, and the shell is told.
+//! Ctrl-C and SIGTERM: what is known is printed, and the shell is told.
 
 mod ctrl_c;
 mod fits;
 
-use ctrl_c::interrupted;
+use ctrl_c::{interrupted, signalled};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -69,4 +69,19 @@ fn a_sweep_says_what_is_missing() {
     let text = interrupted(&mut doorbell(line));
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.contains(" of 2 points are not made: ") && text.contains("duration=901s; where"), "{text}");
+}
+
+#[test]
+fn sigterm_is_an_interruption_of_its_own_code() {
+    let output = signalled(&mut doorbell("reproduce conext13 --json --jobs 1"), "TERM");
+    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(report["interrupted"], true);
+}
+
+#[test]
+fn sighup_is_left_to_who_started_it() {
+    use std::os::unix::process::ExitStatusExt;
+    let output = signalled(&mut doorbell("simulate --verb read --duration 900s"), "HUP");
+    assert_eq!(output.status.signal(), Some(libc::SIGHUP), "{output:?}");
 }
