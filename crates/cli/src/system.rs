@@ -91,8 +91,8 @@ fn report(told: &Told<'_, SystemOutcome>, asked: &SystemWorkload) -> String {
         ("latency, p50", percentile(o.latency_ns.p50, o.interval.p50_ns)),
         ("latency, p99", percentile(o.latency_ns.p99, o.interval.p99_ns)),
     ];
-    if let Some(bytes) = w.moved_bytes() {
-        rows.insert(2, ("bandwidth", format!("{} GB/s", Digits(o.mrps * bytes as f64 / 1e3, 2))));
+    if let Some(bandwidth) = o.gb_per_s {
+        rows.insert(2, ("bandwidth", format!("{} GB/s", Digits(bandwidth, 2))));
     }
     if let Some(of) = w.latency_of() {
         rows.push(("latency is of", of.to_owned()));

@@ -172,7 +172,7 @@ impl SystemWorkload {
     }
 
     /// Bytes that an operation moves, where how many a second is what is asked for.
-    pub fn moved_bytes(&self) -> Option<u64> {
+    pub(crate) fn moved_bytes(&self) -> Option<u64> {
         self.system.moved_bytes()
     }
 
@@ -469,6 +469,9 @@ pub struct SystemOutcome {
     #[serde(with = "rate")]
     #[schemars(with = "Option<f64>")]
     pub mrps: f64,
+    /// Bytes that operations moved, in GB per second; absent where the system moves none that are asked for, or nothing was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gb_per_s: Option<f64>,
     /// Mean number of replies that the server posted at a time; `None` where it posts none.
     pub replies_per_post: Option<f64>,
     /// How sure the rate and the mean latency are.
@@ -619,10 +622,12 @@ pub(crate) fn run_once(
     let shown = Shown::of(&measurement, &wanted, &course);
     let share = |n: u64| n as f64 / clients.done.max(1) as f64;
     let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
+    let mrps = clients.done as f64 / shown.span().as_secs_f64() / 1e6;
     let outcome = SystemOutcome {
         schema: SYSTEM_SCHEMA,
         workload: w.clone(),
-        mrps: clients.done as f64 / shown.span().as_secs_f64() / 1e6,
+        mrps,
+        gb_per_s: w.moved_bytes().filter(|_| mrps > 0.0).map(|bytes| mrps * bytes as f64 / 1e3),
         interval: Certainty {
             unsettled: shown.certainty.unsettled.clone().or(starved),
             ..shown.certainty.clone()

@@ -590,6 +590,7 @@ fn a_mean_is_not_cut_to_whole_nanoseconds() {
     let text =
         "system = \"local-memory\"\nprofile = \"cx3\"\nsize = 4\nwarmup = \"1us\"\nduration = \"20us\"";
     let outcome = system(text);
+    assert_eq!(outcome.gb_per_s, Some(outcome.mrps * 4.0 / 1e3));
     let mean = outcome.latency_ns.mean.unwrap();
     assert!((mean * outcome.mrps / 1e3 - 1.0).abs() < 1e-3, "{mean} ns, {} Mrps", outcome.mrps);
     assert!(mean.fract() > 0.1, "{mean}");
