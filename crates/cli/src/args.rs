@@ -233,7 +233,8 @@ pub(crate) struct TraceArgs {
     /// Write the packets as RoCEv2, for Wireshark (pcapng)
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
-    /// Virtual time from which on to trace [default: the end of the warm-up]
+    /// Virtual time from which on to trace, since the threads of all machines started; clients of a system begin
+    /// 1.5 ms later, or more [default: the end of the warm-up]
     #[arg(long, value_name = "TIME")]
     pub(crate) trace_from: Option<Duration>,
     /// Operations to trace, those posted first; both files end with the last of them [default: 1000]
