@@ -13,6 +13,7 @@ use doorbell_lab::papers::Ctx;
 use doorbell_lab::{Control, Watch, calibration};
 use doorbell_nic::Profile;
 use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::SIGINT;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -77,8 +78,7 @@ fn calibrate(name: &str, dry: bool, interrupt: &Arc<AtomicBool>) -> Result<(), S
         // Rather now than after a quarter of an hour.
         replace(&path, &text).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     }
-    let stop = interrupt.clone();
-    ctrlc::set_handler(move || stop.store(true, Ordering::Relaxed)).map_err(|e| e.to_string())?;
+    signal_hook::flag::register(SIGINT, interrupt.clone()).map_err(|e| e.to_string())?;
     let style = "{elapsed_precise} {bar:40} {pos} of {len} runs so far";
     let style = ProgressStyle::with_template(style).map_err(|e| e.to_string())?;
     let bar = Bar(ProgressBar::new(0).with_style(style));

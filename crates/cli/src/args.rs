@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// What scripts ask for.
 const EXIT_CODES: &str = "Exit codes: 0 done; 2 bad input, of which standard error says in one sentence what would be \
                           right; 3 no operation completed; 4 compare: beyond the \
-                          tolerance; 130 interrupted, what was known being printed; 127 run: no such program; 1 anything else";
+                          tolerance; 130 interrupted, or 143 by SIGTERM, what was known being printed; 127 run: no such program; 1 anything else";
 
 /// A workbench for people who build systems on RDMA.
 #[derive(Parser)]
@@ -233,7 +233,8 @@ pub(crate) struct TraceArgs {
     /// Write the packets as RoCEv2, for Wireshark (pcapng)
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
-    /// Virtual time from which on to trace [default: the end of the warm-up]
+    /// Virtual time from which on to trace, since the threads of all machines started; clients of a system begin
+    /// 1.5 ms later, or more [default: the end of the warm-up]
     #[arg(long, value_name = "TIME")]
     pub(crate) trace_from: Option<Duration>,
     /// Operations to trace, those posted first; both files end with the last of them [default: 1000]

@@ -155,7 +155,7 @@ fn results(sides: &[Side]) -> String {
                 None if side.change.is_some() => "intervals not known".into(),
                 None => String::new(),
             },
-            latency.mean.map_or("-".to_owned(), |ns| format!("{ns:.0} ns")),
+            simulate::mean(latency.mean, None),
             ns(latency.p50),
             ns(latency.p99),
             found.bottleneck.class.clone(),

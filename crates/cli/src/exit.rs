@@ -1,6 +1,7 @@
 //! How the command ends.
 
 use doorbell_lab::uncertainty::UncertaintyError;
+use doorbell_lab::{Duration, Ended, MeasuredTime};
 use std::io::{ErrorKind, Write};
 
 /// An end other than success.
@@ -44,13 +45,18 @@ impl Exit {
     }
 
     /// No operation completed: code 3.
-    pub(crate) fn without_result(waits: &str, measured: &doorbell_lab::MeasuredTime) -> Exit {
-        let cut = !measured.ended.is_repeatable();
-        let time = match measured.duration.span().as_ns() / 1000 {
-            0 if cut => "before the run was cut".to_owned(),
-            us => format!("in {us} us"),
+    pub(crate) fn without_result(waits: &str, measured: &MeasuredTime) -> Exit {
+        let MeasuredTime { warmup, duration, ended, .. } = measured;
+        let (warmup, duration) = (in_words(*warmup), in_words(*duration));
+        let (up_to, hint) = match ended {
+            Ended::MaxTime => (", up to --max-time", "; a longer --max-time may see one"),
+            Ended::MaxWall => (", up to --max-wall", "; a longer --max-wall may see one"),
+            Ended::Interrupted => (", until it was interrupted", ""),
+            Ended::Duration | Ended::Settled | Ended::Overload => ("", "; a longer --duration may see one"),
         };
-        Exit { code: 3, message: Some(format!("no operation completed {time}: {waits}")) }
+        let message =
+            format!("no operation completed in {duration} after a warm-up of {warmup}{up_to}: {waits}{hint}");
+        Exit { code: 3, message: Some(message) }
     }
 
     /// Results differ from those of before by more than they may: code 4.
@@ -63,9 +69,18 @@ impl Exit {
         if error.is_bad_input() { Exit::bad_input(error) } else { Exit::failed(error) }
     }
 
-    /// Stopped by Ctrl-C: code 130, as shells have it.
+    /// Stopped by Ctrl-C, code 130, or SIGTERM, code 143.
     pub(crate) fn interrupted() -> Exit {
-        Exit { code: 130, message: Some("interrupted".into()) }
+        Exit { code: crate::progress::interrupted(), message: Some("interrupted".into()) }
+    }
+}
+
+/// A time in whole microseconds, where it has some, else nanoseconds.
+pub(crate) fn in_words(time: Duration) -> String {
+    match time.span().as_ns() {
+        0 => time.to_string(),
+        ns @ 1..1000 => format!("{ns} ns"),
+        ns => format!("{} us", ns / 1000),
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn time(time: &OperationTime) -> String {
         vec![part.to_owned(), format!("{} ns", Digits(ns, 0)), format!("{}%", Digits(ns / all * 100.0, 1))]
     };
     let mut rows: Vec<_> = time.parts.iter().map(|part| row(&part.part, part.ns)).collect();
-    rows.push(row("waiting for others", time.waiting_ns));
+    rows.push(row("waits and idle QPs", time.waiting_ns));
     let header = [("", Align::Left), ("takes", Align::Right), ("of all", Align::Right)];
     format!("\nTime of an operation\n{}", table::columns(&header, rows))
 }

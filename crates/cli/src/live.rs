@@ -200,7 +200,7 @@ fn run_system<S: System>(
     Ok(Some(Run {
         done: all.done,
         mrps: all.done as f64 / duration.span().as_secs_f64() / 1e6,
-        latency_ns: Latency::from(&all.latency.histogram()),
+        latency_ns: Latency::from(&all.latency),
         missed: share(all.missed),
         header_only: share(all.header_only),
         again: share(all.again),

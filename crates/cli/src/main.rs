@@ -8,6 +8,7 @@ mod exit;
 mod explained;
 mod extrapolation;
 mod flags;
+mod help;
 mod limits;
 mod live;
 mod man;
@@ -28,6 +29,7 @@ mod table;
 mod trace;
 
 use args::{Args, Command};
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use exit::Exit;
 use std::process::ExitCode;
@@ -41,6 +43,9 @@ fn completions(shell: clap_complete::Shell) -> String {
 /// What clap says of a command line: help, or what is wrong with it.
 fn refused(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
+        if let Some(text) = help::of_system().filter(|_| error.kind() == ErrorKind::DisplayHelp) {
+            return exit::print(&text).map_or_else(ended, |()| ExitCode::SUCCESS);
+        }
         error.exit();
     }
     ended(Exit::bad_input(mistake::sentence(error)))

@@ -88,7 +88,7 @@ fn row(
 ) -> Vec<String> {
     let Latency { mean, p50, p99, p999, .. } = latency;
     let known = |ns: &Option<u64>| ns.map_or("-".to_owned(), |ns| ns.to_string());
-    let mean = mean.map_or("-".to_owned(), |ns| format!("{ns:.0}{mean_within}"));
+    let mean = mean.map_or("-".to_owned(), |ns| format!("{}{mean_within}", Digits(ns, 0)));
     let rate = format!("{}{rate_within}", Digits(mops, 2));
     [name, rate].into_iter().chain(share).chain([mean, known(p50), known(p99), known(p999)]).collect()
 }

@@ -1,11 +1,13 @@
-//! Progress on stderr, and Ctrl-C.
+//! Progress on stderr, and what interrupts.
 
 use crate::exit::Exit;
 use doorbell_lab::Watch;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -13,17 +15,37 @@ use std::time::Duration;
 /// What takes less is over before anybody asks how long it takes.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A flag that the first Ctrl-C sets; the second ends the program at once.
+/// Ctrl-C, and what kill(1) and service managers send. SIGHUP is left as it is: nohup(1) has it ignored.
+const INTERRUPTS: [i32; 2] = [SIGINT, SIGTERM];
+
+/// The signal that interrupted.
+static CAME: AtomicI32 = AtomicI32::new(SIGINT);
+
+/// A flag that the first Ctrl-C or SIGTERM sets; the second ends the program at once.
 pub(crate) fn interrupt() -> Result<Arc<AtomicBool>, Exit> {
     let flag = Arc::new(AtomicBool::new(false));
     let set = flag.clone();
-    let handler = move || {
-        if set.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
+    let mut signals = Signals::new(INTERRUPTS)
+        .map_err(|e| Exit::failed(format!("cannot watch for Ctrl-C and SIGTERM: {e}")))?;
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            if set.load(Ordering::Acquire) {
+                std::process::exit(code_of(signal).into());
+            }
+            CAME.store(signal, Ordering::Relaxed);
+            set.store(true, Ordering::Release);
         }
-    };
-    ctrlc::set_handler(handler).map_err(|e| Exit::failed(format!("cannot watch for Ctrl-C: {e}")))?;
+    });
     Ok(flag)
+}
+
+/// The exit code of a program that a signal interrupted, as shells have it.
+pub(crate) fn interrupted() -> u8 {
+    code_of(CAME.load(Ordering::Relaxed))
+}
+
+fn code_of(signal: i32) -> u8 {
+    128 + signal as u8
 }
 
 /// Shows how much is done of what is planned, and how long the rest may take; nothing for the first two

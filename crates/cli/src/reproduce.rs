@@ -12,6 +12,7 @@ use doorbell_lab::{
     Accuracy, Basis, ClaimReport, Control, Coverage, Intervals, MeasuredReport, MeasurementReport, Report,
     Selection, SimulateError,
 };
+use doorbell_nic::counted;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,7 +122,10 @@ fn text(report: &Report, experiments: &[&Experiment]) -> String {
         text += &measured_text(measured);
     }
     if report.claims.is_empty() && !report.measured.is_empty() {
-        return text + &times(report) + &report.stored.as_ref().map_or(String::new(), cache::told);
+        return text
+            + &missing(report)
+            + &times(report)
+            + &report.stored.as_ref().map_or(String::new(), cache::told);
     }
     text + &summary(report)
 }
@@ -341,11 +345,30 @@ fn summary(report: &Report) -> String {
         };
         let _ = writeln!(text, "\n{claims} not checked; --json lists them with the reasons");
     }
+    text += &missing(report);
     text += &times(report);
     if let Some(taken) = &report.stored {
         text += &cache::told(taken);
     }
     text
+}
+
+/// What has no result as it was stopped, in words.
+fn missing(report: &Report) -> String {
+    let names: Vec<&str> = report.missing.iter().map(|missing| missing.experiment.as_str()).collect();
+    let claims: usize = report.missing.iter().map(|missing| missing.claims.len()).sum();
+    match (report.interrupted, &names[..]) {
+        (false, _) => String::new(),
+        (true, []) => {
+            "\nInterrupted: all experiments are here, but not all that was asked for beside them\n".into()
+        }
+        (true, names) => format!(
+            "\nInterrupted: without result are {} with {}: {}; where results are kept, the same command goes on from here\n",
+            counted(names.len() as u64, "experiment"),
+            counted(claims as u64, "claim"),
+            names.join(", ")
+        ),
+    }
 }
 
 /// From when to when runs were measured, in words.

@@ -11,7 +11,7 @@ use crate::trace::{self, Watched};
 use doorbell_lab::uncertainty;
 use doorbell_lab::{
     Addresses, Asked, Certainty, Class, Control, Duration, Ended, MeasuredTime, Outcome, Pattern, Pieces,
-    Resolved, Share, Window,
+    Resolved, Share, Warmed, Window,
 };
 use doorbell_nic::{Digits, counted};
 use doorbell_schema::Settings;
@@ -86,16 +86,31 @@ pub(crate) fn completed(waits: Option<&str>, measured: &MeasuredTime) -> Result<
 
 /// A time, as warm-up and duration are shown: what was asked for, else what came of it.
 fn time(asked: Option<Duration>, came: Duration, how: &str) -> String {
-    asked.map_or_else(|| format!("{} us, {how}", came.span().as_ns() / 1000), |asked| asked.to_string())
+    asked.map_or_else(|| format!("{}, {how}", exit::in_words(came)), |asked| asked.to_string())
+}
+
+/// Why a warm-up ended; one that was said beforehand is shown as it was said.
+fn warmed(measured: &MeasuredTime) -> &'static str {
+    match measured.warmed {
+        None => "as asked for",
+        Some(Warmed::Steady) => "until steady",
+        Some(Warmed::Overload) => "until more was seen to be due than completes",
+        Some(Warmed::MaxTime) => "not steady when two thirds of --max-time were over",
+        Some(Warmed::MaxWall) => "not steady when --max-wall was over",
+    }
 }
 
 /// Why a run ended.
-fn because(ended: Ended, precision: Share) -> String {
-    match ended {
+fn because(measured: &MeasuredTime, precision: Share) -> String {
+    let overrun = measured.overrun;
+    match measured.ended {
         Ended::Duration => "as asked for".into(),
         Ended::Settled => format!("until known to {precision}"),
         Ended::Overload => "until more was seen to be due than completes".into(),
-        Ended::MaxTime => "up to --max-time".into(),
+        Ended::MaxTime => match overrun {
+            Some(over) => format!("up to --max-time, and {} more", exit::in_words(over)),
+            None => "up to --max-time".into(),
+        },
         Ended::MaxWall => "up to --max-wall".into(),
         Ended::Interrupted => "interrupted".into(),
     }
@@ -107,12 +122,11 @@ pub(crate) fn times(
     precision: Share,
     measured: &MeasuredTime,
 ) -> [(&'static str, String); 2] {
-    let ended = measured.ended;
     // What was cut did not last as asked for.
-    let duration = duration.filter(|_| ended.is_repeatable());
+    let duration = duration.filter(|_| measured.ended.is_repeatable());
     [
-        ("warmup", time(warmup, measured.warmup, "until steady")),
-        ("duration", time(duration, measured.duration, &because(ended, precision))),
+        ("warmup", time(warmup, measured.warmup, warmed(measured))),
+        ("duration", time(duration, measured.duration, &because(measured, precision))),
     ]
 }
 
@@ -330,6 +344,11 @@ pub(crate) fn percentile(value: Option<u64>, interval: Option<(u64, u64)>) -> St
     value.map_or("-".to_owned(), |ns| format!("{ns}{interval} ns"))
 }
 
+/// A mean latency in nanoseconds with half of its interval, to three digits.
+pub(crate) fn mean(mean: Option<f64>, half: Option<f64>) -> String {
+    mean.map_or("-".to_owned(), |ns| format!("{}{} ns", Digits(ns, 0), within(half)))
+}
+
 /// Half of an interval, to two digits.
 pub(crate) fn within(half: Option<f64>) -> String {
     let Some(half) = half else { return String::new() };
@@ -339,8 +358,7 @@ pub(crate) fn within(half: Option<f64>) -> String {
 
 fn results(o: &Outcome) -> Vec<(&'static str, String)> {
     let busiest = o.mops_per_machine.iter().copied().fold(0.0, f64::max);
-    let latency = within(o.interval.latency_ns);
-    let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0}{latency} ns"));
+    let mean = mean(o.latency_ns.mean, o.interval.latency_ns);
     let payload = Digits(posted::gigabits(o), 2);
     let mut rows = vec![
         ("rate", format!("{}{} Mops, {payload} Gb/s of payload", Digits(o.mops, 2), within(o.interval.mops))),

@@ -105,8 +105,32 @@ fn cannot_write(file: &Path, error: &std::io::Error) -> Exit {
 
 /// What a point is called.
 fn name(sweep: &Sweep, point: &Point) -> String {
-    let each = sweep.over.iter().map(|axis| format!("{}={}", axis.option, point.value(&axis.option)));
+    name_of(sweep, |option| point.value(option))
+}
+
+/// The same of a point with these values of options.
+fn name_of(sweep: &Sweep, value: impl Fn(&str) -> String) -> String {
+    let each = sweep.over.iter().map(|axis| format!("{}={}", axis.option, value(&axis.option)));
     each.collect::<Vec<_>>().join(" ")
+}
+
+/// Points that are named where some are not made, at most.
+const NAMED: usize = 5;
+
+/// Which points are not made, if some are not.
+fn missing(sweep: &Sweep) -> Option<String> {
+    let missing = &sweep.missing;
+    let mut names: Vec<String> =
+        missing.iter().take(NAMED).map(|point| name_of(sweep, |option| point.value(option))).collect();
+    names.extend((missing.len() > NAMED).then(|| format!("{} more", missing.len() - NAMED)));
+    let all = missing.len() + sweep.points.len();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "\n{} of {all} points are not made: {}; where results are kept, the same command goes on from here\n",
+            missing.len(),
+            names.join(", ")
+        )
+    })
 }
 
 fn report(sweep: &Sweep) -> String {
@@ -126,15 +150,7 @@ fn report(sweep: &Sweep) -> String {
     if let Some(knee) = &sweep.knee {
         let _ = write!(text, "\n{}", told(knee));
     }
-    let missing = sweep.missing().len();
-    if missing > 0 {
-        let _ = writeln!(
-            text,
-            "\n{missing} of {} points are not made; where results are kept, the same command goes on from here",
-            missing + sweep.points.len()
-        );
-    }
-    text
+    text + &missing(sweep).unwrap_or_default()
 }
 
 fn table(sweep: &Sweep, points: &[&Point]) -> String {
@@ -152,7 +168,7 @@ fn table(sweep: &Sweep, points: &[&Point]) -> String {
     let row = |point: &&Point| {
         let mut cells: Vec<String> = sweep.over.iter().map(|axis| point.value(&axis.option)).collect();
         let mark = if point.found.interval.unsettled.is_some() { " *" } else { "" };
-        let mean = point.found.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
+        let mean = simulate::mean(point.found.latency_ns.mean, None);
         cells.extend([
             Digits(point.found.mops, 2).to_string(),
             format!("{}{mark}", simulate::within(point.found.interval.mops)).trim().to_owned(),

@@ -78,8 +78,8 @@ fn decided(asked: &SystemWorkload, run: &SystemWorkload) -> Vec<(&'static str, S
 fn report(told: &Told<'_, SystemOutcome>, asked: &SystemWorkload) -> String {
     let o = told.result;
     let w = &o.workload;
-    let (rate, latency) = (within(o.interval.mops), within(o.interval.latency_ns));
-    let mean = o.latency_ns.mean.map_or("-".to_owned(), |ns| format!("{ns:.0}{latency} ns"));
+    let rate = within(o.interval.mops);
+    let mean = simulate::mean(o.latency_ns.mean, o.interval.latency_ns);
     let c = w.clients();
     let how = if c.windows { "in windows of" } else { "each with" };
     let clients =
@@ -91,8 +91,8 @@ fn report(told: &Told<'_, SystemOutcome>, asked: &SystemWorkload) -> String {
         ("latency, p50", percentile(o.latency_ns.p50, o.interval.p50_ns)),
         ("latency, p99", percentile(o.latency_ns.p99, o.interval.p99_ns)),
     ];
-    if let Some(bytes) = w.moved_bytes() {
-        rows.insert(2, ("bandwidth", format!("{} GB/s", Digits(o.mrps * bytes as f64 / 1e3, 2))));
+    if let Some(bandwidth) = o.gb_per_s {
+        rows.insert(2, ("bandwidth", format!("{} GB/s", Digits(bandwidth, 2))));
     }
     if let Some(of) = w.latency_of() {
         rows.push(("latency is of", of.to_owned()));

@@ -194,7 +194,7 @@ impl Files {
         }
         if *operations == 0 {
             return format!(
-                "{files}: no operation, as none was posted from {from_us} us to {until_us:.3} us of virtual time"
+                "{files}: no operation, as none was posted to a NIC from {from_us} us to {until_us:.3} us of virtual time, and what threads do otherwise is not traced"
             );
         }
         let operations = counted(*operations, "operation");

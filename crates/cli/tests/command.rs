@@ -49,11 +49,31 @@ fn explains_itself_in_one_screen() {
 fn bad_input_gets_one_sentence_and_exit_2() {
     for (line, part) in [
         ("simulate --profile cx9", "no profile cx9"),
+        ("reproduce fig10a", "; is cluster21/fig10a meant?"),
+        (
+            "simulate --system vector-io --inline-bytes 901",
+            "inline_bytes is 901, but a device of profile cib inlines at most 900",
+        ),
+        (
+            "simulate --system consolidate --theta 1 --marked 4",
+            "4 blocks are marked to be consolidated, but with theta 1",
+        ),
         ("simulate --profile=", "the name of the profile is empty; there are cx, "),
         ("simulate --size=-1", "size is -1, but must be at least 0"),
         ("limits --size -1", "size is -1, but must be at least 0"),
         ("simulate --size 99999999999999999999", "but must be at most 4294967295"),
-        ("simulate --size=", "size is empty, but must be a whole number"),
+        (
+            "simulate --size=",
+            "size is empty, but must be a whole number of bytes, also as 2KiB, 2MiB or 2GiB",
+        ),
+        (
+            "simulate --verb read --remote-region 1TiB",
+            "remote_region is 1099511627776, but must be at most 4294967296 (4GiB)",
+        ),
+        (
+            "simulate --verb read --remote-region 4GiB",
+            "the regions of all threads, 14 on each of 8 machines, take 56.0 GiB together, but must be at most 4 GiB: use smaller ones, or fewer threads or machines",
+        ),
         ("simulate --system herd-kv --clients many", "clients is many, but must be a whole number"),
         ("simulate --duration 99999999999s", "duration is 99999999999s, but must be at most 1000s"),
         ("simulate --duration 5", "`5` is not a duration; write a number and one of ps, "),
@@ -874,7 +894,7 @@ fn systems_are_simulated() {
         ),
         ("simulate --system herd-kv --outstanding 100000", "outstanding is 100000, but must be at most 512"),
         ("simulate --system drtm-kv --datagrams", "datagrams (--datagrams) means nothing to drtm-kv"),
-        ("simulate --system sequencer --cores 15", "cores is 15, but a machine of profile cib has cores 14"),
+        ("simulate --system sequencer --cores 15", "cores is 15, but a machine of profile cib has 14 cores"),
         (
             "simulate --system herd-kv --profile cx --value 2044",
             "value is 2044, but makes UD messages of 2049 bytes, which are one packet of at most 2048",

@@ -430,7 +430,7 @@ fn beyond_the_tolerance_is_exit_4() {
         ("compare cib cx9", "at cx9: `cx9` is no profile"),
         ("compare cib qps=a", "at qps=a: qps is a, but must be a whole number"),
         ("compare cib sise=1", "at sise=1: `sise` is no option"),
-        ("compare cib threads=99", "at threads=99: threads is 99, but a machine of profile cib has cores 14"),
+        ("compare cib threads=99", "at threads=99: threads is 99, but a machine of profile cib has 14 cores"),
         ("compare cib none.toml", "cannot read workload none.toml"),
     ] {
         assert!(refused(&directory, line).contains(part), "{line}: {}", refused(&directory, line));

@@ -39,8 +39,8 @@ pub use extrapolation::{extrapolates, extrapolates_system};
 pub use judge::intervals::{Coverage, Intervals, intervals};
 pub use judge::measurements::{MeasuredReport, MeasurementReport, Role};
 pub use judge::report::{
-    Basis, BottleneckPair, ClaimReport, Explained, NotChecked, ParameterCounts, REPORT_SCHEMA, Report, judge,
-    reproduce,
+    Basis, BottleneckPair, ClaimReport, Explained, MissingExperiment, NotChecked, ParameterCounts,
+    REPORT_SCHEMA, Report, judge, reproduce,
 };
 pub use judge::selector::{BadSelector, Selection};
 pub use judge::sensitivity::Sensitivity;
@@ -54,6 +54,6 @@ pub use results::{
     TimePart, TogetherLift, UncoreUse, Utilization,
 };
 pub use simulate::SimulateError;
-pub use steady::Ended;
+pub use steady::{Ended, Warmed};
 pub use support::{Support, name_of, page, supports, supports_system};
 pub use systems::{Entry, SYSTEM_SCHEMA, SYSTEMS, Served, SystemOutcome, SystemWorkload};

@@ -10,7 +10,7 @@ use crate::results::{
 use crate::simulate::{self, SimulateError};
 use crate::steady::{Stop, Wanted};
 use crate::{asked, explain, vector_io};
-use doorbell_nic::{Profile, Resource};
+use doorbell_nic::{Profile, Resource, counted};
 use doorbell_schema::json_schema::{self, Presence};
 use doorbell_schema::{Duration, Field, Given, Settings, Value};
 use doorbell_sim::{SimCluster, SimConfig};
@@ -46,6 +46,7 @@ trait Simulated: Any + Debug + Send + Sync {
     fn cores(&self) -> Vec<(&'static str, u32)>;
     fn latency_of(&self) -> Option<&'static str>;
     fn moved_bytes(&self) -> Option<u64>;
+    fn held_back(&self) -> Option<(&'static str, Span)>;
     fn beside(&self) -> Option<u32>;
     fn competes(&self) -> bool;
     fn needs_sizes(&self) -> Option<(&'static str, String)>;
@@ -104,6 +105,10 @@ impl<S: System> Simulated for S {
         System::moved_bytes(self)
     }
 
+    fn held_back(&self) -> Option<(&'static str, Span)> {
+        System::held_back(self)
+    }
+
     fn beside(&self) -> Option<u32> {
         System::beside(self)
     }
@@ -139,6 +144,9 @@ impl<S: System> Simulated for S {
     }
 }
 
+/// The parameter that says up to how many bytes are copied into WQEs, which a device bounds.
+const INLINE: &str = "inline_bytes";
+
 /// A system with its parameters, whichever it is. Machine 0 is the server.
 #[derive(Clone, Debug)]
 pub struct SystemWorkload {
@@ -164,7 +172,7 @@ impl SystemWorkload {
     }
 
     /// Bytes that an operation moves, where how many a second is what is asked for.
-    pub fn moved_bytes(&self) -> Option<u64> {
+    pub(crate) fn moved_bytes(&self) -> Option<u64> {
         self.system.moved_bytes()
     }
 
@@ -255,6 +263,7 @@ impl SystemWorkload {
                 .into_iter()
                 .collect(),
             think: self.think().unwrap_or(Span::ZERO),
+            held: self.system.held_back(),
         }
     }
 
@@ -273,7 +282,16 @@ impl SystemWorkload {
     pub(crate) fn check(&self, profile: &Profile) -> Result<(), WorkloadError> {
         let Profile { name, host, .. } = profile;
         if let Some(cores) = self.get("cores").filter(|cores| *cores > host.cores.into()) {
-            let why = format!("cores is {cores}, but a machine of profile {name} has cores {}", host.cores);
+            let whose = if profile.socket_count() > 1 { "socket" } else { "machine" };
+            let has = counted(host.cores.into(), "core");
+            let why = format!("cores is {cores}, but a {whose} of profile {name} has {has}");
+            return Err(WorkloadError::Invalid(why));
+        }
+        let most = profile.nic.max_inline;
+        let usual = SYSTEMS.iter().find(|entry| entry.name == self.name()).map(|entry| &entry.usual);
+        let is_usual = |key| usual.is_some_and(|usual| usual.get(key).cloned() == self.value(key));
+        if let Some(bytes) = self.get(INLINE).filter(|bytes| *bytes > most.into() && !is_usual(INLINE)) {
+            let why = format!("{INLINE} is {bytes}, but a device of profile {name} inlines at most {most}");
             return Err(WorkloadError::Invalid(why));
         }
         let last = profile.all_cores() - 1;
@@ -451,6 +469,9 @@ pub struct SystemOutcome {
     #[serde(with = "rate")]
     #[schemars(with = "Option<f64>")]
     pub mrps: f64,
+    /// Bytes that operations moved, in GB per second; absent where the system moves none that are asked for, or nothing was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gb_per_s: Option<f64>,
     /// Mean number of replies that the server posted at a time; `None` where it posts none.
     pub replies_per_post: Option<f64>,
     /// How sure the rate and the mean latency are.
@@ -523,7 +544,7 @@ impl Served {
     }
 }
 
-/// Latencies from this on, in nanoseconds, tell more than rates: they are cut to whole nanoseconds.
+/// Latencies from this on, in nanoseconds, tell more than rates: of shorter operations enough complete to be counted as finely.
 const FINE: f64 = 200.0;
 
 impl SystemOutcome {
@@ -601,10 +622,12 @@ pub(crate) fn run_once(
     let shown = Shown::of(&measurement, &wanted, &course);
     let share = |n: u64| n as f64 / clients.done.max(1) as f64;
     let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
+    let mrps = clients.done as f64 / shown.span().as_secs_f64() / 1e6;
     let outcome = SystemOutcome {
         schema: SYSTEM_SCHEMA,
         workload: w.clone(),
-        mrps: clients.done as f64 / shown.span().as_secs_f64() / 1e6,
+        mrps,
+        gb_per_s: w.moved_bytes().filter(|_| mrps > 0.0).map(|bytes| mrps * bytes as f64 / 1e3),
         interval: Certainty {
             unsettled: shown.certainty.unsettled.clone().or(starved),
             ..shown.certainty.clone()

@@ -1,6 +1,6 @@
 //! Workloads on the simulator.
 
-use doorbell_lab::{Control, Ended, Outcome, Profiles, Resolved, SentAgain, Workload};
+use doorbell_lab::{Control, Ended, Outcome, Profiles, Resolved, SentAgain, Warmed, Workload};
 use doorbell_nic::{Profile, Resource};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -558,6 +558,7 @@ fn a_run_ends_at_its_latest_and_is_told_to_be_unsettled() {
         assert_eq!(late.measured.ended, Ended::MaxTime);
         // What ports have taken on by then is waited for.
         assert!(took.as_ns() <= max_us * 1120, "{took:?} of {max_us} us");
+        assert_eq!(late.measured.warmed, Some(Warmed::MaxTime));
     }
     // At the end of the warm-up a duration that was asked for is measured none the less.
     let asked = simulate("verb = \"read\"\nduration = \"300us\"");
@@ -569,12 +570,56 @@ fn a_run_ends_at_its_latest_and_is_told_to_be_unsettled() {
 }
 
 #[test]
+fn what_lasts_beyond_the_latest_is_told() {
+    let text = "system = \"remote-spinlock\"\nclients = 2\nhold = \"20ms\"\nmax_time = \"10ms\"";
+    let late = system(text);
+    let over = late.measured.overrun.unwrap().span();
+    assert!(over >= doorbell_verbs::Span::from_ms(10), "{over:?}");
+    let said = late.interval.unsettled.or(late.waits).unwrap();
+    assert!(
+        said.contains(" us more, the least that can be measured after what threads had begun by then"),
+        "{said}"
+    );
+    assert_eq!(late.measured.warmed, Some(Warmed::MaxTime));
+    let usual = simulate("verb = \"read\"").measured;
+    assert_eq!((usual.warmed, usual.overrun), (Some(Warmed::Steady), None));
+}
+
+#[test]
+fn a_mean_is_not_cut_to_whole_nanoseconds() {
+    let text =
+        "system = \"local-memory\"\nprofile = \"cx3\"\nsize = 4\nwarmup = \"1us\"\nduration = \"20us\"";
+    let outcome = system(text);
+    assert_eq!(outcome.gb_per_s, Some(outcome.mrps * 4.0 / 1e3));
+    let mean = outcome.latency_ns.mean.unwrap();
+    assert!((mean * outcome.mrps / 1e3 - 1.0).abs() < 1e-3, "{mean} ns, {} Mrps", outcome.mrps);
+    assert!(mean.fract() > 0.1, "{mean}");
+}
+
+fn system(toml: &str) -> doorbell_lab::SystemOutcome {
+    let given = doorbell_lab::Given::from_toml("w.toml", toml, &doorbell_lab::fields()).unwrap();
+    let Ok(doorbell_lab::Asked::System(system)) = doorbell_lab::Asked::of(&given) else { panic!("a system") };
+    let profile = doorbell_nic::Profile::named(system.profile.as_deref().unwrap_or("cib")).unwrap();
+    doorbell_lab::simulate_system(&profile, &system, &Control::quiet()).unwrap()
+}
+
+#[test]
 fn nothing_completes_where_operations_are_rare() {
     let nothing = |how: &str| simulate(&format!("verb = \"write\"\n{how}")).waits.unwrap();
     let rare = nothing("arrivals = \"poisson\"\nrate = 1\nmax_time = \"100us\"");
-    assert_eq!(rare, "operations are due 1 times in a second, and none may have been: measure for longer");
+    assert_eq!(rare, "operations are due 1 times in a second, and none may have been");
     let thinking = nothing("think = \"5ms\"\nwarmup = \"2ms\"\nduration = \"1ms\"");
     assert!(thinking.starts_with("threads think 5ms before an operation"), "{thinking}");
+    let waits = |text: &str| system(text).waits.unwrap();
+    let held = waits(
+        "system = \"consolidate\"\ntheta = 4096\ntime_out = \"1s\"\nwarmup = \"1us\"\nduration = \"9us\"",
+    );
+    assert!(
+        held.starts_with("operations are held back for up to 1s (time_out), and all of them were"),
+        "{held}"
+    );
+    let short = waits("system = \"local-memory\"\nwarmup = \"1us\"\nduration = \"1ps\"");
+    assert!(short.starts_with("it takes longer"), "{short}");
 }
 
 fn usual_reads() -> f64 {
@@ -584,9 +629,6 @@ fn usual_reads() -> f64 {
 #[test]
 fn a_response_that_is_read_when_the_server_ends_is_no_failure() {
     let text = "system = \"touch\"\nprofile = \"e7520-t4\"\nresponse = \"read\"\nwarmup = \"7us\"\nduration = \"80us\"";
-    let given = doorbell_lab::Given::from_toml("w.toml", text, &doorbell_lab::fields()).unwrap();
-    let Ok(doorbell_lab::Asked::System(system)) = doorbell_lab::Asked::of(&given) else { panic!("a system") };
-    let profile = doorbell_nic::Profile::named("e7520-t4").unwrap();
-    let outcome = doorbell_lab::simulate_system(&profile, &system, &Control::quiet()).unwrap();
+    let outcome = system(text);
     assert!(outcome.waits.is_some(), "a response takes 200 us on the wire");
 }

@@ -229,14 +229,21 @@ impl Field {
     }
 
     fn refuse_number(&self, text: &str) -> String {
-        let Kind::Number { least, most, .. } = self.kind else { return self.refuse(text, "a whole number") };
+        let Kind::Number { unit, least, most } = self.kind else {
+            return self.refuse(text, "a whole number");
+        };
+        let wanted = if unit == "B" {
+            "a whole number of bytes, also as 2KiB, 2MiB or 2GiB"
+        } else {
+            "a whole number"
+        };
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         match text.strip_prefix('-') {
             Some(rest) if digits(rest) => self.refuse(text, &format!("at least {least}")),
             // Digits that are no number are too many.
             None if digits(text) => self.refuse(text, &format!("at most {most}")),
-            None if text.is_empty() => self.refuse("empty", "a whole number"),
-            _ => self.refuse(text, "a whole number"),
+            None if text.is_empty() => self.refuse("empty", wanted),
+            _ => self.refuse(text, wanted),
         }
     }
 
@@ -280,12 +287,17 @@ impl Field {
     }
 }
 
+/// Units of bytes on a command line, each 2 to this power of them.
+const UNITS: [(&str, u32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
+
+const GIB: u64 = 1 << 30;
+
 /// A number of bytes on a command line: a whole number, also as `256KiB`, `4MiB` or `1GiB`.
 ///
 /// # Errors
 /// In words, where it is none, or more than 64 bits have.
 fn bytes(text: &str) -> Result<u64, String> {
-    let unit = [("KiB", 10), ("MiB", 20), ("GiB", 30)].into_iter().find(|(unit, _)| text.ends_with(unit));
+    let unit = UNITS.into_iter().find(|(unit, _)| text.ends_with(unit));
     let (digits, bits) = unit.map_or((text, 0), |(unit, bits)| (&text[..text.len() - unit.len()], bits));
     let number: u64 = digits.parse().map_err(|error: std::num::ParseIntError| error.to_string())?;
     number.checked_mul(1 << bits).ok_or_else(|| "number too large to fit in target type".to_owned())
@@ -305,8 +317,10 @@ pub fn check(field: &Field, value: &Value) -> Result<(), String> {
         (Kind::Number { least, .. }, Value::Number(n)) if *n < least => {
             Err(format!("{key} is {n}, but must be at least {least}"))
         }
-        (Kind::Number { most, .. }, Value::Number(n)) if *n > most => {
-            Err(format!("{key} is {n}, but must be at most {most}"))
+        (Kind::Number { unit, most, .. }, Value::Number(n)) if *n > most => {
+            let gib = (unit == "B" && most >= GIB && most.is_multiple_of(GIB))
+                .then(|| format!(" ({}GiB)", most / GIB));
+            Err(format!("{key} is {n}, but must be at most {most}{}", gib.unwrap_or_default()))
         }
         (Kind::Number { .. }, Value::Number(_))
         | (Kind::Switch, Value::Switch(_))
@@ -399,8 +413,8 @@ mod tests {
             (SIZE, "101", "size is 101, but must be at most 100"),
             (SIZE, "-1", "size is -1, but must be at least 1"),
             (SIZE, "99999999999999999999", "size is 99999999999999999999, but must be at most 100"),
-            (SIZE, "-", "size is -, but must be a whole number"),
-            (SIZE, "much", "size is much, but must be a whole number"),
+            (SIZE, "-", "size is -, but must be a whole number of bytes, also as 2KiB, 2MiB or 2GiB"),
+            (SIZE, "much", "size is much, but must be a whole number of bytes, also as 2KiB, 2MiB or 2GiB"),
             (FAST, "1", "fast is 1, but must be true or false"),
             (Field::time().named("warmup", ""), "3", "warmup: `3` is not a duration"),
             (

@@ -42,9 +42,9 @@ impl Look<'_> {
         self.0.meter(window);
     }
 
-    /// What threads wait for that have not ended, in words.
+    /// What threads wait for that others may bring, in words; empty where none does.
     pub fn waits(&self) -> String {
-        self.0.describe_waiting()
+        self.0.describe_waiting_for_others()
     }
 }
 

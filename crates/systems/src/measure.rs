@@ -150,7 +150,7 @@ pub struct Spent {
     /// How often.
     pub times: u64,
     /// For how long together.
-    pub nanoseconds: u64,
+    pub picoseconds: u64,
 }
 
 /// What a thread measured.
@@ -200,7 +200,7 @@ impl Measured {
         self.header_only += other.header_only;
         for (spent, more) in self.phases.iter_mut().zip(&other.phases) {
             spent.times += more.times;
-            spent.nanoseconds += more.nanoseconds;
+            spent.picoseconds += more.picoseconds;
         }
         self.latency.add(&other.latency);
     }
@@ -217,7 +217,7 @@ impl Measured {
             self.missed += u64::from(how.missed);
             self.header_only += u64::from(how.header_only);
             if !interval.shared {
-                self.latency.record(latency.as_ns());
+                self.latency.record(latency);
             }
         }
     }
@@ -227,7 +227,7 @@ impl Measured {
         if interval.contains(ended) {
             let spent = &mut self.phases[phase as usize];
             spent.times += 1;
-            spent.nanoseconds += (ended - began).as_ns();
+            spent.picoseconds += (ended - began).as_ps();
         }
     }
 

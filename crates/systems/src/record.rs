@@ -23,25 +23,26 @@ impl Record for u64 {
 }
 
 impl Record for Measured {
-    /// Counts, phases, then latencies with how often each was seen.
+    /// Counts, the sum of latencies, phases, then latencies with how often each was seen.
     fn to_words(&self) -> Vec<u64> {
         let Measured { done, replies, posts, again, missed, header_only, latency, phases } = self;
-        let counts = [*done, *replies, *posts, *again, *missed, *header_only];
+        let counts = [*done, *replies, *posts, *again, *missed, *header_only, latency.sum()];
         let latency = latency.histogram();
         let seen = latency.iter_recorded();
         let seen = seen.flat_map(|seen| [seen.value_iterated_to(), seen.count_since_last_iteration()]);
-        let phases = phases.iter().flat_map(|spent| [spent.times, spent.nanoseconds]);
+        let phases = phases.iter().flat_map(|spent| [spent.times, spent.picoseconds]);
         counts.into_iter().chain(phases).chain(seen).collect()
     }
 
     fn from_words(words: &[u64]) -> Option<Measured> {
-        let (&[done, replies, posts, again, missed, header_only], rest) = words.split_first_chunk()?;
+        let (&[done, replies, posts, again, missed, header_only, sum], rest) = words.split_first_chunk()?;
         let (phases, seen) = rest.split_first_chunk::<{ 2 * Phase::ALL.len() }>()?;
         let mut measured =
             Measured { done, replies, posts, again, missed, header_only, ..Measured::default() };
-        for (spent, [times, nanoseconds]) in measured.phases.iter_mut().zip(phases.as_chunks().0) {
-            *spent = Spent { times: *times, nanoseconds: *nanoseconds };
+        for (spent, [times, picoseconds]) in measured.phases.iter_mut().zip(phases.as_chunks().0) {
+            *spent = Spent { times: *times, picoseconds: *picoseconds };
         }
+        measured.latency.add_to_sum(sum);
         let (pairs, []) = seen.as_chunks() else { return None };
         for &[value, count] in pairs {
             measured.latency.record_n(value, u32::try_from(count).ok()?)?;
@@ -75,17 +76,19 @@ pub(crate) fn from_bytes<R: Record>(bytes: &[u8]) -> Result<R, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use doorbell_verbs::Span;
 
     #[test]
     fn what_is_published_is_what_was_measured() {
         let mut measured = Measured { done: 7, replies: 8, again: 9, ..Measured::default() };
-        measured.phases[2] = Spent { times: 3, nanoseconds: 4 };
+        measured.phases[2] = Spent { times: 3, picoseconds: 4 };
         for ns in [100, 100, 2500, 9_000_000] {
-            measured.latency.record(ns);
+            measured.latency.record(Span::from_ps(ns * 1000 + 9));
         }
         let again: Measured = from_bytes(&to_bytes(Ok(measured.clone()))).unwrap();
         assert_eq!(again.phases, measured.phases);
         assert_eq!((again.done, again.replies, again.again), (7, 8, 9));
+        assert_eq!(again.latency.sum(), measured.latency.sum());
         let (read, said) = (again.latency.histogram(), measured.latency.histogram());
         for q in [0.1, 0.5, 0.75, 1.0] {
             assert_eq!(read.value_at_quantile(q), said.value_at_quantile(q));

@@ -80,6 +80,11 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// For how long an operation may be held back before it is begun, and the parameter that says so.
+    fn held_back(&self) -> Option<(&'static str, Span)> {
+        None
+    }
+
     /// A thread of the server that is no part of any operation: how busy its core is says nothing of the rate.
     fn beside(&self) -> Option<u32> {
         None

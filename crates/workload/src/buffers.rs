@@ -306,8 +306,10 @@ impl Resolved {
         }
         if self.region_bytes() > u128::from(MAX_REGIONS) {
             return invalid(format!(
-                "the regions of {} threads on each of {} machines take more than 4 GiB together",
-                self.threads, self.machines
+                "the regions of all threads, {} on each of {} machines, take {:.1} GiB together, but must be at most 4 GiB: use smaller ones, or fewer threads or machines",
+                self.threads,
+                self.machines,
+                self.region_bytes() as f64 / f64::from(1 << 30)
             ));
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! What a workload that is filled in asks of its machines, and of the simulator: not more than they have.
 
-use crate::resolve::at_most;
+use crate::resolve::{at_most, at_most_of};
 use crate::taking::{Taking, cores, inlined, least, mtu, ports, rd_atomic};
 use crate::workload::invalid;
 use crate::{Operation, Pattern, Profiles, QueueLimits, Queues, Resolved, Window, WorkloadError, topology};
@@ -54,7 +54,8 @@ impl Resolved {
         let (what, of): (_, fn(&Profile) -> u32) =
             if self.is_placed() { ("socket", cores) } else { ("machine", Profile::all_cores) };
         let (profile, cores) = least(&taking.all, of);
-        at_most("threads", self.threads, cores, &format!("a {what} of profile {} has cores", profile.name))?;
+        let whose = format!("a {what} of profile {}", profile.name);
+        at_most_of("threads", self.threads, cores, (&whose, "core"))?;
         let threads = u64::from(self.machines) * u64::from(self.threads);
         if threads > MAX_THREADS {
             let (machines, each) = (self.machines, self.threads);
@@ -110,7 +111,8 @@ impl Resolved {
     pub(crate) fn check_ports(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let Some(asked) = self.ports else { return Ok(()) };
         let (profile, most) = least(&taking.all, ports);
-        at_most("ports", asked, most, &format!("a machine of profile {} has ports", profile.name))?;
+        let whose = format!("a machine of profile {}", profile.name);
+        at_most_of("ports", asked, most, (&whose, "port"))?;
         at_most("ports", asked, self.threads, "each thread uses one, and threads is")
     }
 

@@ -497,7 +497,7 @@ mod tests {
                 "class b: size is 64, but fetch-and-add works on 8",
             ),
             (two("counters = 4", "", ""), "counters (4) are for atomics, but no class posts any"),
-            (two("ports = 3", "", ""), "ports is 3, but a machine of profile cib has ports 2"),
+            (two("ports = 3", "", ""), "ports is 3, but a machine of profile cib has 2 ports"),
             (
                 "ports = 2\n[[class]]\nthreads = 1".into(),
                 "ports is 2, but each thread uses one, and threads is 1",

@@ -90,11 +90,11 @@ mod tests {
             ),
             (
                 "profile = \"cx3-dual\"\nthreads = 9\nsocket = 1",
-                "threads is 9, but a socket of profile cx3-dual has cores 8",
+                "threads is 9, but a socket of profile cx3-dual has 8 cores",
             ),
             (
                 "profile = \"cx3-dual\"\nthreads = 17",
-                "threads is 17, but a machine of profile cx3-dual has cores 16",
+                "threads is 17, but a machine of profile cx3-dual has 16 cores",
             ),
         ] {
             assert_eq!(error(toml), message);

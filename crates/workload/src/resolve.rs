@@ -4,12 +4,24 @@ use crate::mix::mix_of;
 use crate::taking::{Taking, cores, cq, inlined, least, queue};
 use crate::workload::{invalid, ranges, sum};
 use crate::{Operation, Pattern, Profiles, Resolved, Verb, Window, Workload, WorkloadError};
+use doorbell_nic::counted;
 use doorbell_schema::{Duration, Share};
 use doorbell_verbs::{QpType, Span};
 
 /// Refuses more than `most`.
 pub(crate) fn at_most(name: &str, value: u32, most: u32, why: &str) -> Result<(), WorkloadError> {
     if value > most { invalid(format!("{name} is {value}, but {why} {most}")) } else { Ok(()) }
+}
+
+/// Refuses more things than `whose` has.
+pub(crate) fn at_most_of(
+    name: &str,
+    value: u32,
+    most: u32,
+    (whose, thing): (&str, &str),
+) -> Result<(), WorkloadError> {
+    let has = counted(most.into(), thing);
+    if value > most { invalid(format!("{name} is {value}, but {whose} has {has}")) } else { Ok(()) }
 }
 
 impl Workload {

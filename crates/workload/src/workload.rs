@@ -689,9 +689,9 @@ pub(crate) mod tests {
             ),
             (
                 "verb = \"read\"\nlocal_region = 100000000",
-                "the regions of 14 threads on each of 8 machines take more than 4 GiB together",
+                "the regions of all threads, 14 on each of 8 machines, take 9.1 GiB together, but must be at most 4 GiB: use smaller ones, or fewer threads or machines",
             ),
-            ("ports = 3", "ports is 3, but a machine of profile cib has ports 2"),
+            ("ports = 3", "ports is 3, but a machine of profile cib has 2 ports"),
             ("ports = 2\nthreads = 1", "ports is 2, but each thread uses one, and threads is 1"),
             ("verb = \"write\"\nmax_rd_atomic = 4", "max_rd_atomic is for READ, fetch-and-add and"),
             (
@@ -843,7 +843,7 @@ pub(crate) mod tests {
     #[test]
     fn the_message_names_the_profile_that_forbids() {
         for (toml, part) in [
-            ("threads = 5", "threads is 5, but a machine of profile cx has cores 4"),
+            ("threads = 5", "threads is 5, but a machine of profile cx has 4 cores"),
             ("verb = \"send\"\nsize = 2049", "at most 2048 bytes (the MTU of cx)"),
             // Who is posted to inlines nothing, and who posts receives nothing.
             ("pattern = \"inbound\"\nsize = 401\ninline = true", "cx inlines at most 400 bytes"),

@@ -16,6 +16,11 @@ fn handles(child: &Child) -> bool {
 
 /// Interrupts the command once it watches for that, and returns what it said.
 pub(crate) fn interrupted(command: &mut Command) -> Output {
+    signalled(command, "INT")
+}
+
+/// The same by a signal of this name.
+pub(crate) fn signalled(command: &mut Command, signal: &str) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("doorbell runs");
     while !handles(&child) {
         assert!(
@@ -24,7 +29,7 @@ pub(crate) fn interrupted(command: &mut Command) -> Output {
         );
         sleep(Duration::from_millis(5));
     }
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let killed = Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
     assert!(killed.expect("there is a kill").success());
     child.wait_with_output().expect("it ends")
 }

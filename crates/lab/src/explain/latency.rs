@@ -37,7 +37,7 @@ pub(super) fn largest(time: &OperationTime) -> Option<String> {
     let share = |ns: f64| format!("{:.0}%", ns / all * 100.0);
     Some(match time.waiting_ns > first.ns {
         true => format!(
-            "waiting is {} of its {all:.0} ns, for what is not busy enough to be named, then {} {}",
+            "waiting is {} of its {all:.0} ns, for what is not busy enough to be named or a QP that was idle, then {} {}",
             share(time.waiting_ns),
             first.part,
             share(first.ns)
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(largest(&time(200.0)).unwrap(), "PCIe is 60% of its 1000 ns, waiting 20%");
         assert_eq!(
             largest(&time(1200.0)).unwrap(),
-            "waiting is 60% of its 2000 ns, for what is not busy enough to be named, then PCIe 30%"
+            "waiting is 60% of its 2000 ns, for what is not busy enough to be named or a QP that was idle, then PCIe 30%"
         );
         assert_eq!(super::part("cables and switch, back"), "cables and switch");
         assert_eq!(super::part("PCIe: the CQE"), "PCIe");

@@ -177,9 +177,31 @@ pub struct Report {
     /// Which results were not found now but before; `None` where none are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stored: Option<Taken>,
-    /// Whether it was stopped before its end.
-    #[serde(skip)]
+    /// Whether it was stopped before its end, so that experiments are missing, or what else was asked for; absent where it was not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
+    /// Experiments that had not come to their end when it was stopped; absent where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<MissingExperiment>,
+}
+
+/// An experiment that was selected and has no result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MissingExperiment {
+    /// With its paper, as it is selected: `atc16/tab4`.
+    pub experiment: String,
+    /// The selected claims that it would have checked.
+    pub claims: Vec<String>,
+}
+
+impl MissingExperiment {
+    fn of(experiment: &Experiment, selection: &Selection) -> MissingExperiment {
+        let claims = experiment.claims.iter().filter(|claim| selection.wants(claim));
+        MissingExperiment {
+            experiment: format!("{}/{}", experiment.paper, experiment.name),
+            claims: claims.map(|claim| (*claim).to_owned()).collect(),
+        }
+    }
 }
 
 /// Runs the experiments selected and compares. When stopped, reports those that came to their end.
@@ -200,10 +222,12 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
         unsettled: 0,
         stored: None,
         interrupted: false,
+        missing: Vec::new(),
     };
     for (experiment, findings) in selection.experiments.iter().zip(ctx.find(&selection.experiments)?) {
         let Some(findings) = findings else {
             report.interrupted = true;
+            report.missing.push(MissingExperiment::of(experiment, selection));
             continue;
         };
         let wanted = findings.checks.iter().filter(|c| selection.wants(c.claim));

@@ -4,6 +4,7 @@ use crate::judge::claims::{self, Claim};
 use crate::judge::report::NotChecked;
 use crate::judge::{holdout, measurements};
 use crate::papers::{self, Experiment};
+use doorbell_schema::one_of;
 use std::collections::BTreeSet;
 use thiserror::Error;
 
@@ -12,12 +13,20 @@ use thiserror::Error;
 pub enum BadSelector {
     /// A selector that selects nothing.
     #[error(
-        "`{0}` is no paper (atc16, conext13, cluster21), table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA), id of a claim or set of other measurements (rc-swarm, cluster21-reads)"
+        "`{0}` is no paper (atc16, conext13, cluster21), table, figure or appendix (atc16/tab4, atc16/fig2, atc16/appA), id of a claim or set of other measurements (rc-swarm, cluster21-reads){meant}", meant = meant(.0)
     )]
     Unknown(String),
     /// The files that the program was built with do not say what to select from.
     #[error("{0}")]
     Malformed(String),
+}
+
+/// What a selector may mean that names no paper, if one has something of this name.
+fn meant(selector: &str) -> String {
+    let named = papers::all().filter(|e| e.name.eq_ignore_ascii_case(selector));
+    let names: Vec<String> = named.map(|e| format!("{}/{}", e.paper, e.name)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if names.is_empty() { String::new() } else { format!("; is {} meant?", one_of(&names)) }
 }
 
 /// Whether the claims can be read, and all are there that experiments check.

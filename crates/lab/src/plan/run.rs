@@ -284,7 +284,7 @@ mod tests {
     fn a_rerun_lasts_as_long_as_the_run() {
         let time = |us| Duration::new(doorbell_verbs::Span::from_us(us));
         let (warmup, duration, ended) = (time(30), time(70), crate::steady::Ended::Settled);
-        let measured = MeasuredTime { warmup, duration, ended };
+        let measured = MeasuredTime { warmup, duration, ended, warmed: None, overrun: None };
         let said = run("warmup = \"30us\"\nduration = \"70us\"");
         assert_ne!(run("").key(), said.key());
         assert_eq!(run("").timed_as(&measured).key(), said.key());

@@ -44,7 +44,7 @@ impl Tally {
     /// An operation whose time was taken took so long.
     pub(super) fn took(&self, kind: usize, now: Time, latency: Span, measurement: &Measurement) {
         if self.0.is_some() && measurement.contains(now) {
-            self.of_kind(kind, |all| all.latency.record(latency.as_ns()));
+            self.of_kind(kind, |all| all.latency.record(latency));
         }
     }
 

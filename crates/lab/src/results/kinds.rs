@@ -83,7 +83,7 @@ impl OfKind {
             mops: mops * kind.completed as f64 / all.max(1) as f64,
             latency_ns: match overload {
                 true => Latency::none(),
-                false => Latency::from(&kind.latency.histogram()),
+                false => Latency::from(&kind.latency),
             },
         };
         w.operations().into_iter().zip(&run.kinds).map(one).collect()

@@ -149,7 +149,7 @@ pub struct OperationTime {
     pub parts: Vec<TimePart>,
     /// Nanoseconds of all these parts.
     pub least_ns: f64,
-    /// Nanoseconds beyond that: waiting for others.
+    /// Nanoseconds beyond that: waiting for others, and what a QP takes that was idle.
     pub waiting_ns: f64,
 }
 

@@ -8,11 +8,11 @@ use crate::explain;
 use crate::programs::ThreadResult;
 use crate::simulate::Run;
 use crate::simulate::SimulateError;
-use crate::steady::{Ended, is_known};
+use crate::steady::{Batch, Ended, Series, is_known};
 use crate::systems::SystemOutcome;
 use doorbell_nic::{NicCache, Part, Resource, counted};
 use doorbell_sim::{CacheUse, PcieUse, ResourceUse, Uncore};
-use doorbell_systems::{Measured, Phase, Spent};
+use doorbell_systems::{Latencies, Measured, Phase, Spent};
 use doorbell_verbs::RunError;
 use doorbell_workload::Resolved;
 use hdrhistogram::Histogram;
@@ -132,7 +132,7 @@ impl SentAgain {
     }
 }
 
-/// Latencies in nanoseconds; `None` where no operation completed.
+/// Latencies in nanoseconds, of which all but the mean are cut to whole ones; `None` where no operation completed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// The least, to three digits.
@@ -414,7 +414,7 @@ impl PhaseTime {
         let time = |(phase, spent): (&Phase, &Spent)| PhaseTime {
             phase: phase.name().to_owned(),
             times: spent.times,
-            mean_ns: spent.nanoseconds as f64 / spent.times as f64,
+            mean_ns: spent.picoseconds as f64 / spent.times as f64 / 1e3,
         };
         all.map(time).collect()
     }
@@ -451,13 +451,27 @@ impl Latency {
     }
 }
 
-impl From<&Histogram<u32>> for Latency {
-    fn from(all: &Histogram<u32>) -> Latency {
+impl Latency {
+    /// Of latencies to the nanosecond, whose sum is known to the picosecond: so is their mean.
+    fn of(all: &Histogram<u32>, picoseconds: u64) -> Latency {
         if all.is_empty() {
             return Latency::none();
         }
         let at = |q: f64| is_known(all, q).then(|| all.value_at_quantile(q));
-        Latency { min: Some(all.min()), mean: Some(all.mean()), p50: at(0.5), p99: at(0.99), p999: at(0.999) }
+        let mean = picoseconds as f64 / all.len() as f64 / 1e3;
+        Latency { min: Some(all.min()), mean: Some(mean), p50: at(0.5), p99: at(0.99), p999: at(0.999) }
+    }
+}
+
+impl From<&Latencies> for Latency {
+    fn from(all: &Latencies) -> Latency {
+        Latency::of(&all.histogram(), all.sum())
+    }
+}
+
+impl From<&Series> for Latency {
+    fn from(series: &Series) -> Latency {
+        Latency::of(&series.latency(), Batch::all(series.batches()).latency)
     }
 }
 

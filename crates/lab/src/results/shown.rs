@@ -2,11 +2,11 @@
 
 use super::Latency;
 use crate::programs::Due;
-use crate::steady::{Course, Ended, Means, Series, Wanted, are_within, quantile, warm_until};
+use crate::steady::{Course, Ended, Means, Series, Wanted, Warmed, are_within, quantile, warm_until};
 use doorbell_nic::Digits;
 use doorbell_schema::Duration;
 use doorbell_systems::Measurement;
-use doorbell_verbs::Span;
+use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,14 @@ pub struct MeasuredTime {
     pub duration: Duration,
     /// Why it ended.
     pub ended: Ended,
+    /// Why the warm-up ended; absent where that was said beforehand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmed: Option<Warmed>,
+    /// Virtual time after the latest that was asked for, of a run that ends then, where it is more than a tenth of that: it is
+    /// the least that can be measured after what threads had begun by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub overrun: Option<Duration>,
 }
 
 /// How sure means are: half of the intervals around them that hold the true ones in 95 of 100 cases; and intervals
@@ -93,7 +101,7 @@ impl ShownOfClass {
         }
         let series = measurement.series_of(number)?;
         let certainty = intervals(&series.until(measurement.end()));
-        Some(ShownOfClass { latency: Latency::from(&series.latency()), certainty })
+        Some(ShownOfClass { latency: Latency::from(&*series), certainty })
     }
 }
 
@@ -105,20 +113,23 @@ impl Shown {
         let series = measurement.series();
         let seen = series.until(end);
         let nothing = series.batches().iter().all(|batch| batch.completed == 0);
+        let overrun = overrun(end, ended, wanted);
         Shown {
             measured: MeasuredTime {
                 warmup: Duration::new(from - wanted.begin),
                 duration: Duration::new(end - from),
                 ended,
+                warmed: course.warmed,
+                overrun,
             },
             evened: series.is_evened(end).then(|| seen.rate() * 1e6),
             // Of what waits longer and longer no time is one in the long run.
-            latency: if overload.is_some() { Latency::none() } else { Latency::from(&series.latency()) },
-            certainty: match (certainty(&seen, end - from, ended, wanted), overload) {
+            latency: if overload.is_some() { Latency::none() } else { Latency::from(&*series) },
+            certainty: match (certainty(&seen, end - from, (ended, overrun), wanted), overload) {
                 (certainty, Some(due)) => certainty.of_overload(due),
                 (certainty, None) => certainty,
             },
-            waits: nothing.then(|| wanted.why_nothing(end - from).unwrap_or_else(|| course.waits.clone())),
+            waits: nothing.then(|| why_nothing(wanted, end - from, course)),
         }
     }
 
@@ -129,6 +140,8 @@ impl Shown {
             warmup: Duration::new(Span::ZERO),
             duration: Duration::new(Span::from_us(1)),
             ended: Ended::Duration,
+            warmed: None,
+            overrun: None,
         };
         let latency = Latency { min: None, mean: None, p50: None, p99: None, p999: None };
         Shown { measured, evened: None, latency, certainty: Certainty::default(), waits: None }
@@ -140,7 +153,24 @@ impl Shown {
     }
 }
 
-fn certainty(series: &Series, span: Span, ended: Ended, wanted: &Wanted) -> Certainty {
+/// What is no overrun: such a part of the time that a run may take, what ports have taken on being waited for.
+const NEAR: u64 = 10;
+
+/// By how much a run took longer than it was to.
+fn overrun(end: Time, ended: Ended, wanted: &Wanted) -> Option<Duration> {
+    let latest = wanted.latest();
+    let over = (ended == Ended::MaxTime && end > latest).then(|| end - latest)?;
+    (over.as_ps() > wanted.max_time.as_ps() / NEAR).then(|| Duration::new(over))
+}
+
+/// Why nothing completed in so long a time.
+fn why_nothing(wanted: &Wanted, measured: Span, course: &Course) -> String {
+    let waits = Some(course.waits.clone()).filter(|waits| !waits.is_empty());
+    let short = || "it takes longer, and no thread waits for anything";
+    wanted.why_nothing(measured).or(waits).unwrap_or_else(|| short().to_owned())
+}
+
+fn certainty(series: &Series, span: Span, ended: (Ended, Option<Duration>), wanted: &Wanted) -> Certainty {
     let intervals = intervals(series);
     if nothing(series) {
         return intervals;
@@ -175,7 +205,7 @@ fn unsettled(
     series: &Series,
     span: Span,
     means: Option<Means>,
-    ended: Ended,
+    (ended, overrun): (Ended, Option<Duration>),
     wanted: &Wanted,
 ) -> Option<String> {
     let within =
@@ -186,7 +216,16 @@ fn unsettled(
         Ended::Settled if are_within(means, wanted.precision) => return None,
         // What was under way when the end was decided has changed them.
         Ended::Settled => return within("it ends"),
-        Ended::MaxTime => return within(&format!("{max_time} of virtual time (--max-time) are over")),
+        Ended::MaxTime => {
+            let later = |over: Duration| {
+                let us = over.span().as_ns() / 1000;
+                format!(
+                    ", and {us} us more, the least that can be measured after what threads had begun by then"
+                )
+            };
+            let later = overrun.map_or_else(String::new, later);
+            return within(&format!("{max_time} of virtual time (--max-time) are over{later}"));
+        }
         Ended::MaxWall => return within("the wall-clock time (--max-wall) is over"),
         Ended::Interrupted => return within("it is interrupted"),
         Ended::Duration => {}

@@ -13,7 +13,7 @@ use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 /// From when to when is measured, as far as it is said beforehand.
@@ -33,6 +33,8 @@ pub(crate) struct Wanted {
     pub(crate) due: Vec<Due>,
     /// Time from the end of an operation until the next begins in its place; the shortest of all threads'.
     pub(crate) think: Span,
+    /// For how long operations may be held back before they are begun, and the parameter that says so.
+    pub(crate) held: Option<(&'static str, Span)>,
 }
 
 /// Why a run ended.
@@ -66,6 +68,20 @@ impl Ended {
     }
 }
 
+/// Why a warm-up ended that was not said beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Warmed {
+    /// Rate and mean latency were steady.
+    Steady,
+    /// More operations were due than completed.
+    Overload,
+    /// Two thirds of its virtual time were over, and they were not.
+    MaxTime,
+    /// The wall-clock time was over, and they were not. Another run may end elsewhere.
+    MaxWall,
+}
+
 /// What stops a run from outside.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop {
@@ -87,6 +103,8 @@ impl Stop {
 pub(crate) struct Course {
     /// Why it ended.
     pub(crate) ended: Ended,
+    /// Why its warm-up ended; `None` where that was said beforehand.
+    pub(crate) warmed: Option<Warmed>,
     /// It was stopped before anything was known.
     pub(crate) stopped: bool,
     /// What threads waited for then.
@@ -162,19 +180,18 @@ impl Wanted {
     pub(crate) fn why_nothing(&self, measured: Span) -> Option<String> {
         if measured <= self.think {
             let think = Duration::new(self.think);
-            return Some(format!(
-                "threads think {think} before an operation, and all of them did so: measure for longer"
-            ));
+            return Some(format!("threads think {think} before an operation, and all of them did so"));
+        }
+        if let Some((key, held)) = self.held.filter(|(_, held)| measured <= *held) {
+            let held = Duration::new(held);
+            return Some(format!("operations are held back for up to {held} ({key}), and all of them were"));
         }
         let rare = self.due.first().filter(|_| self.due.iter().all(|due| due.within(measured) <= RARE))?;
-        Some(format!(
-            "operations are due {} times in a second, and none may have been: measure for longer",
-            rare.rate
-        ))
+        Some(format!("operations are due {} times in a second, and none may have been", rare.rate))
     }
 
     /// When a run ends anyway for which no duration is given.
-    fn latest(&self) -> Time {
+    pub(crate) fn latest(&self) -> Time {
         self.begin + self.max_time
     }
 
@@ -255,10 +272,10 @@ impl Ending {
         });
         match (warm, self.state) {
             // No time would make that steady.
-            _ if self.is_overload(now) => self.begin(run),
-            (Some(_), State::Warm) => self.begin(run),
+            _ if self.is_overload(now) => self.begin(run, Warmed::Overload),
+            (Some(_), State::Warm) => self.begin(run, Warmed::Steady),
             // Nothing is steady: what comes is measured, and said to be unsettled.
-            _ if now >= latest => self.begin(run),
+            _ if now >= latest => self.begin(run, Warmed::MaxTime),
             (warm, _) => {
                 self.state = if warm.is_some() { State::Warm } else { State::Warming };
                 self.later(now, self.wanted.begin, latest)
@@ -267,7 +284,8 @@ impl Ending {
     }
 
     /// The warm-up is over.
-    fn begin(&mut self, run: &mut Look<'_>) -> Time {
+    fn begin(&mut self, run: &mut Look<'_>, why: Warmed) -> Time {
+        self.course().warmed = Some(why);
         let from = run.horizon();
         let warmup = from - self.wanted.begin;
         let span = self.wanted.duration.unwrap_or(least(warmup));
@@ -319,10 +337,14 @@ impl Ending {
         self.state = State::Ending;
         self.measurement.end_at(end);
         run.meter_until(end);
-        let mut course = self.course.lock().unwrap_or_else(|e| e.into_inner());
+        let mut course = self.course();
         course.ended = why;
         course.waits = run.waits();
         end + GRACE
+    }
+
+    fn course(&self) -> MutexGuard<'_, Course> {
+        self.course.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
@@ -346,11 +368,11 @@ impl Steer for Ending {
             (State::Measuring | State::Known, None) => self.measuring(run),
             // Nothing is known yet.
             (State::Warming | State::Warm, Some(Ended::Interrupted)) => {
-                self.course.lock().unwrap_or_else(|e| e.into_inner()).stopped = true;
+                self.course().stopped = true;
                 run.now()
             }
             (State::Warming | State::Warm, Some(why)) => {
-                self.begin(run);
+                self.begin(run, Warmed::MaxWall);
                 self.end_at(run.horizon() + FIRST_LOOK, run, why)
             }
             (State::Warming | State::Warm, None) => self.warming(run),

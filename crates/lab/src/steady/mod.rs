@@ -14,8 +14,8 @@ mod quantile;
 mod warm;
 
 pub(crate) use doorbell_systems::series::{Batch, Series};
-pub use ending::Ended;
 pub(crate) use ending::{Course, Ending, Stop, TURNS, Wanted, are_within};
+pub use ending::{Ended, Warmed};
 pub(crate) use means::{Interval, Means};
 pub(crate) use quantile::{is_known, quantile};
 pub(crate) use warm::warm_until;

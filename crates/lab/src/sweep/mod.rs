@@ -8,7 +8,7 @@ mod shards;
 pub use knee::{Bound, Knee};
 pub use over::Over;
 pub(crate) use over::plain;
-pub use point::Point;
+pub use point::{Missing, Point};
 pub use shards::{Shard, merge};
 
 use crate::asked::Asked;
@@ -82,6 +82,9 @@ pub struct Sweep {
     pub shard: Option<Shard>,
     /// Points that are known, in the order of their numbers.
     pub points: Vec<Point>,
+    /// Points that were to be made and are not, as somebody stopped it; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<Missing>,
     /// What a search for a knee found; absent where none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee: Option<Knee>,
@@ -94,7 +97,7 @@ impl Sweep {
     }
 
     /// Numbers of points that it should have and has not.
-    pub fn missing(&self) -> Vec<usize> {
+    pub(crate) fn numbers_missing(&self) -> Vec<usize> {
         let wanted = (0..self.size()).filter(|number| self.shard.is_none_or(|shard| shard.has(*number)));
         wanted.filter(|number| self.points.iter().all(|point| point.number != *number)).collect()
     }
@@ -219,7 +222,7 @@ impl Plan {
         let point = |(number, ran): (usize, Option<Ran>)| {
             Some(Point { number, at: self.at(&self.values_of(number)), found: ran?.into() })
         };
-        Ok(Sweep {
+        let mut sweep = Sweep {
             schema: SWEEP_SCHEMA,
             sweep: self.id(),
             workload: self
@@ -231,8 +234,13 @@ impl Plan {
             explained: self.explain,
             shard,
             points: wanted.into_iter().zip(found).filter_map(point).collect(),
+            missing: Vec::new(),
             knee: None,
-        })
+        };
+        let missing = sweep.numbers_missing().into_iter();
+        sweep.missing =
+            missing.map(|number| Missing { number, at: self.at(&self.values_of(number)) }).collect();
+        Ok(sweep)
     }
 
     fn results(

@@ -20,10 +20,30 @@ pub struct Point {
 impl Point {
     /// The value of an option, as people write it.
     pub fn value(&self, key: &str) -> String {
-        match self.at.get(key) {
-            Some(serde_json::Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-            None => String::new(),
-        }
+        value(&self.at, key)
+    }
+}
+
+/// A point that is not made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Missing {
+    /// Its number, as that of a [`Point`].
+    pub number: usize,
+    /// What the options are.
+    pub at: BTreeMap<String, serde_json::Value>,
+}
+
+impl Missing {
+    /// The value of an option, as people write it.
+    pub fn value(&self, key: &str) -> String {
+        value(&self.at, key)
+    }
+}
+
+fn value(at: &BTreeMap<String, serde_json::Value>, key: &str) -> String {
+    match at.get(key) {
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => String::new(),
     }
 }

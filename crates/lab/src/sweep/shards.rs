@@ -79,15 +79,17 @@ pub fn merge(parts: Vec<(String, Sweep)>) -> Result<Sweep, SweepError> {
             from.push(file.clone());
         }
     }
+    // What one part lacks another may have.
+    whole.missing.clear();
     let of = whole.shard.take();
     whole.points.sort_by_key(|point| point.number);
-    let Some(missing) = whole.missing().first().copied() else { return Ok(whole) };
+    let Some(missing) = whole.numbers_missing().first().copied() else { return Ok(whole) };
     let which = of.map_or(String::new(), |shard| {
         format!(", which --shard {}/{} makes", missing % shard.of + 1, shard.of)
     });
     refused(format!(
         "{} of {} points are in none of the files, the first of them point {missing}{which}",
-        whole.missing().len(),
+        whole.numbers_missing().len(),
         whole.size()
     ))
 }

@@ -126,7 +126,20 @@ impl World {
 
     /// What the first threads wait for that have not ended, where none can go on.
     pub(crate) fn describe_waiting(&self) -> String {
-        let left = || self.threads.iter().filter(|t| t.waiting != Waiting::Ended);
+        self.describe(|_| true)
+    }
+
+    /// The same of those that wait for what others do, rather than for a time to come, or compute.
+    pub(crate) fn describe_waiting_for_others(&self) -> String {
+        self.describe(|thread| match thread.waiting {
+            Waiting::Key(_) | Waiting::Socket { .. } => true,
+            Waiting::Pause { .. } | Waiting::Turn => !looks(thread).is_empty(),
+            Waiting::Ended => false,
+        })
+    }
+
+    fn describe(&self, of: impl Fn(&Thread) -> bool) -> String {
+        let left = || self.threads.iter().filter(|t| t.waiting != Waiting::Ended && of(t));
         let mut waits: Vec<String> = left().take(MOST_NAMED).map(waits_for).collect();
         let more = left().count() - waits.len();
         if more > 0 {
@@ -151,6 +164,18 @@ fn waits_for(thread: &Thread) -> String {
 
 /// What the passes of a thread look at, in words.
 fn looked_at(thread: &Thread) -> String {
+    let mut parts = looks(thread);
+    let more = parts.len().saturating_sub(4);
+    parts.truncate(4);
+    let mut text = parts.join(" or ");
+    if more > 0 {
+        text.push_str(&format!(" or {more} more"));
+    }
+    if text.is_empty() { "nothing at all".into() } else { text }
+}
+
+/// Each of these.
+fn looks(thread: &Thread) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for step in thread.last_steps() {
         let part = match step.look {
@@ -164,11 +189,5 @@ fn looked_at(thread: &Thread) -> String {
             parts.push(part);
         }
     }
-    let more = parts.len().saturating_sub(4);
-    parts.truncate(4);
-    let mut text = parts.join(" or ");
-    if more > 0 {
-        text.push_str(&format!(" or {more} more"));
-    }
-    if text.is_empty() { "nothing at all".into() } else { text }
+    parts
 }

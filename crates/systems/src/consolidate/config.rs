@@ -56,12 +56,17 @@ impl Consolidate {
 
     /// What does not go together: one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
-        let Consolidate { block, modification, blocks, marked, clients, .. } = self;
+        let Consolidate { block, theta, modification, blocks, marked, clients, .. } = self;
         if !block.is_multiple_of(*modification) {
             return Err(format!("a block of {block} bytes does not consist of writes of {modification}"));
         }
         if marked > blocks {
             return Err(format!("{marked} blocks are marked, but there are {blocks}"));
+        }
+        if *theta == 1 && *marked > 0 {
+            return Err(format!(
+                "{marked} blocks are marked to be consolidated, but with theta 1 each write goes direct: use a theta of at least 2"
+            ));
         }
         let all = self.region().saturating_mul(clients.clients.into());
         if all > LARGEST {

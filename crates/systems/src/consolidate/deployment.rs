@@ -60,6 +60,10 @@ impl System for Consolidate {
         Some("a write, from when it is held back until its block is at the target")
     }
 
+    fn held_back(&self) -> Option<(&'static str, Span)> {
+        Some(("time_out", self.time_out.span()))
+    }
+
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let clients = self.clients.clients;
         let memory = site.alloc(self.store_bytes())?;

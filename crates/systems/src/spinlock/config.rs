@@ -105,11 +105,19 @@ impl Locks {
                 "backoff is {backoff}, longer than the longest wait, backoff_most: {backoff_most}"
             ));
         }
+        if backoff.span() == Span::ZERO && *backoff_most != Locks::USUAL.backoff_most {
+            return Err(format!(
+                "backoff_most is {backoff_most}, but without backoff, the first wait, there is none: give both"
+            ));
+        }
         Ok(())
     }
 }
 
 impl RemoteSpinlock {
+    /// How far clocks are assumed to be apart, where there is a lease.
+    pub(super) const USUAL_DRIFT: Duration = Duration::new(Span::from_us(10));
+
     /// Whether a lock ends by itself.
     pub(super) fn is_leased(&self) -> bool {
         self.lease.span() > Span::ZERO
@@ -121,7 +129,8 @@ impl RemoteSpinlock {
         let RemoteSpinlock { lease, drift, release, fencing, clients, .. } = self;
         if !self.is_leased() {
             return match fencing {
-                true => Ok(()),
+                true if *drift == Self::USUAL_DRIFT => Ok(()),
+                true => Err(format!("drift is {drift}, but means nothing without a lease: give both")),
                 false => {
                     Err("fencing (--no-fencing) is turned off, but means nothing without a lease".into())
                 }
@@ -170,6 +179,14 @@ mod tests {
             (
                 locks(|locks| locks.backoff = Duration::new(Span::from_us(65))),
                 "backoff is 65us, longer than the longest wait, backoff_most: 64us",
+            ),
+            (
+                locks(|locks| locks.backoff_most = Duration::new(Span::from_us(65))),
+                "backoff_most is 65us, but without backoff, the first wait, there is none: give both",
+            ),
+            (
+                RemoteSpinlock { drift: us(20), ..usual() },
+                "drift is 20us, but means nothing without a lease: give both",
             ),
             (
                 RemoteSpinlock { fencing: false, ..usual() },

@@ -121,7 +121,7 @@ impl System for RemoteSpinlock {
             timing: Timing::USUAL,
             release: Release::Write,
             lease: Duration::new(Span::ZERO),
-            drift: Duration::new(Span::from_us(10)),
+            drift: RemoteSpinlock::USUAL_DRIFT,
             fencing: true,
         }
     }
