@@ -255,6 +255,8 @@ impl SystemWorkload {
                 .into_iter()
                 .collect(),
             think: self.think().unwrap_or(Span::ZERO),
+            // What a client counts has been answered.
+            unacknowledged: false,
         }
     }
 

@@ -114,7 +114,7 @@ impl Shown {
             evened: series.is_evened(end).then(|| seen.rate() * 1e6),
             // Of what waits longer and longer no time is one in the long run.
             latency: if overload.is_some() { Latency::none() } else { Latency::from(&series.latency()) },
-            certainty: match (certainty(&seen, end - from, ended, wanted), overload) {
+            certainty: match (certainty(&seen, end - from, course, wanted), overload) {
                 (certainty, Some(due)) => certainty.of_overload(due),
                 (certainty, None) => certainty,
             },
@@ -140,13 +140,13 @@ impl Shown {
     }
 }
 
-fn certainty(series: &Series, span: Span, ended: Ended, wanted: &Wanted) -> Certainty {
+fn certainty(series: &Series, span: Span, course: &Course, wanted: &Wanted) -> Certainty {
     let intervals = intervals(series);
     if nothing(series) {
         return intervals;
     }
     let means = Means::of(series.batches(), series.length());
-    Certainty { unsettled: unsettled(series, span, means, ended, wanted), ..intervals }
+    Certainty { unsettled: unsettled(series, span, means, course, wanted), ..intervals }
 }
 
 fn nothing(series: &Series) -> bool {
@@ -175,13 +175,13 @@ fn unsettled(
     series: &Series,
     span: Span,
     means: Option<Means>,
-    ended: Ended,
+    course: &Course,
     wanted: &Wanted,
 ) -> Option<String> {
     let within =
         |what: &str| Some(format!("rate and mean latency are not known to {} when {what}", wanted.precision));
     let max_time = Duration::new(wanted.max_time);
-    match ended {
+    match course.ended {
         Ended::Overload => return None,
         Ended::Settled if are_within(means, wanted.precision) => return None,
         // What was under way when the end was decided has changed them.
@@ -190,6 +190,12 @@ fn unsettled(
         Ended::MaxWall => return within("the wall-clock time (--max-wall) is over"),
         Ended::Interrupted => return within("it is interrupted"),
         Ended::Duration => {}
+    }
+    if course.ahead > 0.0 {
+        let percent = Digits(course.ahead * 100.0, 1);
+        return Some(format!(
+            "{percent}% of what is sent piles up on its way, until there is no more room for it"
+        ));
     }
     match warm_until(series).map(|warm| warm - series.start()) {
         None => Some("the rate still changes".to_owned()),
