@@ -264,6 +264,8 @@ impl SystemWorkload {
                 .collect(),
             think: self.think().unwrap_or(Span::ZERO),
             held: self.system.held_back(),
+            // What a client counts has been answered.
+            unacknowledged: false,
         }
     }
 
