@@ -10,11 +10,12 @@ use crate::stage::{self, Stage, place, text};
 use doorbell_systems::device::Device;
 use doorbell_systems::log::{
     Appender, Full, Layout, Log, LogMachine, Memory, Outcome, Reader, Reserve, Reserver, SERVICE, Terms,
+    Warden,
 };
 use doorbell_systems::random::Random;
 use doorbell_systems::vector_io::{Piece, Strategy};
 use doorbell_systems::{Interval, Record, SystemError};
-use doorbell_verbs::{AccessFlags, Cluster, Mr, PageSize, Program, Provider, Span};
+use doorbell_verbs::{AccessFlags, Cluster, Mr, PageSize, Program, Provider, Span, Time};
 use std::collections::{BTreeMap, HashMap};
 
 /// Where the log machine's reader runs, and who appends the last record, on cores that no thread of the server has.
@@ -241,6 +242,46 @@ impl Case {
         Ok(had)
     }
 
+    /// Engines append until the log machine, which ends after `lives`, is gone. For each, whether its NIC gave up, and how long after that it ended; for
+    /// clusters in virtual time.
+    ///
+    /// # Errors
+    /// If a run does not come to its end, or a thread ended otherwise.
+    pub fn without_log_machine<C: Cluster>(
+        &self,
+        cluster: &mut C,
+        lives: Span,
+    ) -> Result<Vec<(bool, Span)>, String> {
+        let layout = self.layout();
+        let log = cluster.alloc(0, layout.bytes(), PageSize::Huge).map_err(text)?;
+        let Case { full, patience, .. } = *self;
+        let interval = Interval::new(Time::START, lives);
+        let warden =
+            Warden { service: SERVICE, layout, full, log, readers: 0, read: None, patience, interval };
+        cluster.spawn(0, 0, warden);
+        let machines = cluster.machines();
+        let forever = Interval::new(Time::START, Time::NEVER - Time::START);
+        let engines: Vec<_> = (0..=self.engines)
+            .map(|number| {
+                let (machine, core) = place(machines, number);
+                // The last one is only there to be waited for.
+                let appends = if number == self.engines { 0 } else { self.appends };
+                cluster.spawn(
+                    machine,
+                    core,
+                    Orphan { case: Case { appends, ..*self }, number, interval: forever.clone() },
+                )
+            })
+            .collect();
+        cluster.run().map_err(text)?;
+        let had = engines
+            .iter()
+            .take(self.engines as usize)
+            .map(|task| task.take().unwrap_or(Err("no end".into())));
+        let had = had.collect::<Result<Vec<_>, _>>()?;
+        Ok(had.into_iter().map(|(failed, at)| (failed, at.since(Time::START + lives))).collect())
+    }
+
     /// Checks what all had against the log's promise.
     ///
     /// # Errors
@@ -423,6 +464,26 @@ impl Program for Appends {
     }
 }
 
+/// An engine that loses its log machine.
+struct Orphan {
+    case: Case,
+    number: u32,
+    interval: Interval,
+}
+
+impl Program for Orphan {
+    type Output = Result<(bool, Time), String>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut appending = Appending::open(&p, self.case, self.number, &self.interval).map_err(text)?;
+        let ended = appending.append(self.case.appends, |_| ());
+        match appending.had(ended).map_err(text)? {
+            Had::Engine { failed, .. } => Ok((failed, p.now())),
+            had => Err(format!("an engine had {had:?}")),
+        }
+    }
+}
+
 /// An engine at work.
 pub(crate) struct Appending<'a, P: Provider> {
     p: &'a P,
@@ -508,7 +569,7 @@ impl<'a, P: Provider> Appending<'a, P> {
     }
 
     fn now(&self) -> u64 {
-        self.p.now().since(doorbell_verbs::Time::START).as_ns()
+        self.p.now().since(Time::START).as_ns()
     }
 
     /// Fills the rows of an append, which nobody has under way.

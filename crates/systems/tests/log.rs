@@ -76,7 +76,7 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
 
     #[test]
     fn a_log_is_what_its_page_promises(case in cases()) {
@@ -97,5 +97,80 @@ proptest! {
         let (reserve, appends) = (Reserve::FetchAdd, case.appends.min(5));
         let case = Case { reserve, appends, patience, ..case };
         case.run(&mut cluster, patience).map_err(TestCaseError::fail)?;
+    }
+}
+
+/// Of an engine whose marks leave so late, with appends after these: its appends that were acknowledged, whether its NIC gave up, and how many positions hold nothing.
+fn late(append: u32, span: Span) -> (usize, bool, u64) {
+    // The first list has the engine's word.
+    let late_write = Some(LateWrite { client: 0, number: 1 + append, span });
+    // Its retries end after half a second of silence, or more.
+    let patience = Span::from_ms(10_000);
+    let faults = Faults { late_write, ..Faults::default() };
+    let case =
+        Case { appends: 8, slots: 1024, outstanding: 1, patience: Span::from_us(100), faults, ..case() };
+    let mut cluster = cluster("cib", 4, |c| c.end = Time::START + patience + Span::from_ms(10));
+    let had = case.run(&mut cluster, patience).expect("a log");
+    let others = had[1..3].iter().all(|had| matches!(had, Had::Engine { failed: false, .. }));
+    assert!(others, "{had:?}");
+    let voids = had.iter().find_map(|had| match had {
+        Had::Reader { voids, .. } => Some(*voids),
+        _ => None,
+    });
+    let Had::Engine { appends, failed, .. } = &had[0] else { panic!("{had:?}") };
+    (appends.len(), *failed, voids.unwrap_or(0))
+}
+
+/// Its records would be written over what readers have passed.
+#[test]
+fn a_write_that_comes_after_its_engine_is_fenced_is_refused() {
+    for append in 0..5 {
+        let (acknowledged, failed, voids) = late(append, Span::from_us(400));
+        assert!(failed && acknowledged == append as usize, "{acknowledged} of {append}");
+        assert_eq!(voids, 1 + u64::from(append) % 5);
+    }
+}
+
+/// Some come in the middle of it: what is acknowledged then is there, which is checked as ever; what was accepted is, with an acknowledgement or without.
+#[test]
+fn a_write_that_comes_as_its_engine_is_fenced_is_there_or_refused() {
+    let mut seen = [0; 3];
+    for ns in (85_000..115_000).step_by(500) {
+        match late(4, Span::from_ns(ns)) {
+            (8, false, 0) => seen[0] += 1,
+            (4 | 5, true, 0) => seen[1] += 1,
+            (4, true, 1..=5) => seen[2] += 1,
+            had => panic!("{ns} ns: {had:?}"),
+        }
+    }
+    assert!(seen[0] > 0 && seen[2] > 0, "{seen:?}");
+}
+
+/// It is not fenced where it can be seen that the hole is not its own, whatever it does: at rest, waiting for room, or ahead.
+#[test]
+fn who_waits_behind_a_hole_is_not_fenced() {
+    let late_write = Some(LateWrite { client: 0, number: 1, span: Span::from_us(400) });
+    let patience = Span::from_ms(10_000);
+    let faults = Faults { late_write, ..Faults::default() };
+    // The others fill the log up to the hole, and wait.
+    let case = Case { slots: 16, outstanding: 1, patience: Span::from_us(100), faults, ..case() };
+    let mut cluster = cluster("cib", 4, |c| c.end = Time::START + patience + Span::from_ms(10));
+    let had = case.run(&mut cluster, patience).expect("a log");
+    let failed: Vec<bool> =
+        had[..3].iter().map(|had| matches!(had, Had::Engine { failed: true, .. })).collect();
+    assert_eq!(failed, [true, false, false], "{had:?}");
+}
+
+/// The log machine ends, and its connections with it.
+#[test]
+fn engines_of_a_dead_log_machine_end_with_an_error_in_time() {
+    // Eight times 67 ms by the specification, of which an NIC may make four times as much.
+    let most = Span::from_ms(8 * 67 * 4);
+    let case = Case { appends: u64::MAX, slots: 1024, ..case() };
+    let mut cluster = cluster("cib", 4, |c| c.end = Time::START + most * 2);
+    let ended = case.without_log_machine(&mut cluster, Span::from_us(300)).expect("an end");
+    assert_eq!(ended.len(), 3);
+    for (failed, after) in ended {
+        assert!(failed && after < most, "{failed}, after {after:?}");
     }
 }

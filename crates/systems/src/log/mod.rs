@@ -32,7 +32,7 @@
 //!
 //! The log machine's own reader is never overtaken: the head does not pass it. Who READs from another machine may be: nobody waits for it. It READs
 //! marks, then records, then head and tail, one after the other; a position is overwritten only by who has reserved the one a lap later and has seen the head beyond the first. Where neither
-//! can have been, what it READ is right; else it goes on at the head, and counts what it missed.
+//! can have been, what it READ is right; else it goes on at the first position of which that holds, and counts what it missed.
 //!
 //! # Full
 //! *Wrap*: who has positions beyond head + slots waits, and READs the head now and then; after its patience it ends with an error. *Refuse*:

@@ -116,8 +116,7 @@ impl<P: Provider> Reader<P> {
         let (layout, next) = (self.layout, self.next);
         let word = |position: u64| self.fetched(MARKS + 8 * (position - next));
         if Mark::of(word(next)).is_some_and(|mark| mark.lap > layout.lap(next)) {
-            self.fetch(TAIL, (0, ENDS))?;
-            self.miss_to(self.fetched(HEAD));
+            self.miss()?;
             return Ok(Vec::new());
         }
         let marks = self.marks(most, word);
@@ -125,12 +124,7 @@ impl<P: Provider> Reader<P> {
             return Ok(Vec::new());
         }
         self.fetch(layout.body(next), (BODIES, marks.len() as u32 * layout.record))?;
-        self.fetch(TAIL, (0, ENDS))?;
-        // Who overwrites a position has reserved the one that comes a lap later, and has seen the head behind it: both are looked at after the
-        // records, and neither ever goes back.
-        let head = self.fetched(HEAD);
-        if head > next && self.fetched(TAIL) > next + layout.slots {
-            self.miss_to(head);
+        if self.miss()? {
             return Ok(Vec::new());
         }
         let body = |position: u64, into: &mut [u8]| {
@@ -167,10 +161,16 @@ impl<P: Provider> Reader<P> {
         self.next += marks.len() as u64;
     }
 
-    /// Goes on where nothing is overwritten.
-    fn miss_to(&mut self, position: u64) {
-        self.missed += position.saturating_sub(self.next);
-        self.next = self.next.max(position);
+    /// Goes on where nothing was overwritten by now, if that is not where it is; whether it did. Who overwrites a position has reserved the one a lap later and has
+    /// seen the head behind the first; neither head nor tail ever goes back, so what was READ before is right where they say so now.
+    fn miss(&mut self) -> Result<bool, SystemError> {
+        self.fetch(TAIL, (0, ENDS))?;
+        let reserved = self.fetched(TAIL).saturating_sub(self.layout.slots);
+        let first = reserved.min(self.fetched(HEAD));
+        let missed = first.saturating_sub(self.next);
+        self.missed += missed;
+        self.next += missed;
+        Ok(missed > 0)
     }
 
     /// READs some bytes of the log to where they can be looked at, and waits for them.
