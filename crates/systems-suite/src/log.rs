@@ -57,6 +57,9 @@ pub struct Case {
     pub seed: u64,
 }
 
+/// After how long a reader of another machine that has found nothing looks again.
+const LOOKS_AGAIN: Span = Span::from_us(20);
+
 /// The append of the last record.
 const LAST: u64 = (1 << 32) - 1;
 
@@ -606,12 +609,13 @@ impl Program for Reads {
         let Reads { case, from, interval } = self;
         let layout = case.layout();
         let device = Device::open(&p)?;
-        let mut reader = match from {
+        let mut reader = match &from {
             From::Here(memory) => Reader::here(&p, layout, memory.log, memory.read),
-            From::There(number) => Reader::there(&device, layout, (layout.engines + number, SERVICE))?,
+            From::There(number) => Reader::there(&device, layout, (layout.engines + *number, SERVICE))?,
         };
         let mut records = Vec::new();
         let mut over = false;
+        let remote = matches!(from, From::There(_));
         while !over {
             let read = reader.read()?;
             for record in &read {
@@ -630,7 +634,12 @@ impl Program for Reads {
                 )));
             }
             if read.is_empty() {
-                p.pause(interval.look());
+                // Who READs would do nothing else all the time.
+                let until = if remote { p.now() + LOOKS_AGAIN } else { interval.look() };
+                p.pause(until);
+                while remote && p.now() < until {
+                    p.pause(until);
+                }
             }
         }
         let (voids, missed, next) = (reader.voids(), reader.missed(), reader.next());

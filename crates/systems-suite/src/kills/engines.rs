@@ -71,8 +71,12 @@ impl Program for Engine {
         live(&p, number, case.appends, |appends| {
             let ended = appending.append(appends, |ended| {
                 // After one that is refused, all are.
-                let acknowledged = ended.iter().filter_map(|ended| ended.position);
-                tell(&p, number, &[acknowledged.clone().count() as u64, acknowledged.last().unwrap_or(0)]);
+                let mut acknowledged = ended.iter().filter_map(|ended| ended.position);
+                tell(
+                    &p,
+                    number,
+                    &[acknowledged.clone().count() as u64, acknowledged.next_back().unwrap_or(0)],
+                );
             });
             appending.had(ended)
         })

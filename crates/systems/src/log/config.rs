@@ -128,7 +128,7 @@ impl Log {
     }
 
     /// The last core that clients, or their tables, are at.
-    pub(super) fn last_core(&self) -> u32 {
+    fn last_core(&self) -> u32 {
         let of_a_machine = self.clients.clients.min(self.clients.clients_per_machine);
         let cores = (0..of_a_machine).map(|client| self.place(client).1.max(self.table_core(client)));
         cores.max().unwrap_or(0)
@@ -166,9 +166,65 @@ impl Log {
         if clients.clients > ENGINES {
             return Err(format!("clients are {}, but a log has {ENGINES} engines at most", clients.clients));
         }
+        let (last, cores) = (self.last_core(), 2 * self.cores_per_socket);
+        if self.has_far() && last >= cores {
+            return Err(format!(
+                "clients of a machine are to be at cores up to {last}, but two sockets of {} have {cores}",
+                self.cores_per_socket
+            ));
+        }
         if clients.windows {
             return Err("log has no windows: a client appends as soon as there is room".into());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::System;
+
+    #[test]
+    fn what_cannot_be_is_refused_in_one_sentence() {
+        let log = |change: fn(&mut Log)| {
+            let mut log = Log::usual();
+            change(&mut log);
+            log
+        };
+        for (log, said) in [
+            (log(|log| log.record = 12), "record is 12, but a record consists of words: use a multiple of 8"),
+            (log(|log| log.log_slots = 31), "an append of 32 records does not fit a log of 31 (log_slots)"),
+            (
+                log(|log| log.table = 31),
+                "table is 31, but 1 appends of 32 records that are under way take 32 of it",
+            ),
+            (
+                log(|log| (log.log_slots, log.record) = (1 << 20, 1024)),
+                "a log of 1048576 records of 1024 bytes takes 1082131008 bytes, but at most 1073741824 are possible",
+            ),
+            (
+                log(|log| (log.clients, log.clients_at) = (Clients::new(9, 9, 1, false), At::Far)),
+                "clients of a machine are to be at cores up to 16, but two sockets of 8 have 16",
+            ),
+            (
+                log(|log| log.clients.windows = true),
+                "log has no windows: a client appends as soon as there is room",
+            ),
+        ] {
+            assert_eq!(log.check().unwrap_err(), said);
+        }
+    }
+
+    #[test]
+    fn who_is_at_both_sockets_takes_turns() {
+        let clients = Clients::new(6, 3, 1, false);
+        let both = Log { clients, clients_at: At::Both, tables_at: At::Both, ..Log::usual() };
+        let places: Vec<(u32, u32)> = (0..6).map(|client| both.place(client)).collect();
+        assert_eq!(places, [(1, 0), (1, 8), (1, 1), (2, 0), (2, 8), (2, 1)]);
+        let copied =
+            |log: &Log| -> Vec<bool> { (0..6).map(|client| log.gathers(client) == Strategy::Sp).collect() };
+        assert_eq!(copied(&both), [false, true, false, false, true, false]);
+        assert_eq!(copied(&Log { merge: false, ..both }), [false; 6]);
     }
 }

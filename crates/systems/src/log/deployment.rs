@@ -119,8 +119,8 @@ impl System for Log {
         apart * (u64::from(self.table) + u64::from(copied))
     }
 
-    fn cores(&self) -> Vec<(&'static str, u32)> {
-        if self.has_far() { vec![("cores_per_socket", self.last_core())] } else { Vec::new() }
+    fn sockets(&self) -> Option<(u32, u32)> {
+        self.has_far().then_some((2, self.cores_per_socket))
     }
 
     fn latency_of(&self) -> Option<&'static str> {

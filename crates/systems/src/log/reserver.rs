@@ -78,7 +78,7 @@ pub enum Reserver<P: Provider> {
     /// Fetch-and-adds, by the QP that records go by.
     FetchAdd,
     /// Questions to a thread of the log machine.
-    Rpc(Asker<P>),
+    Rpc(Box<Asker<P>>),
 }
 
 impl<P: Provider> Reserver<P> {
@@ -96,7 +96,7 @@ impl<P: Provider> Reserver<P> {
             Reserve::FetchAdd => Ok(Reserver::FetchAdd),
             Reserve::Rpc => {
                 let caller = herd::Client::start(cpu, &rpcs(layout.engines, retry), engine, 1)?;
-                Ok(Reserver::Rpc(Asker { caller, done: Vec::with_capacity(1) }))
+                Ok(Reserver::Rpc(Box::new(Asker { caller, done: Vec::with_capacity(1) })))
             }
         }
     }
