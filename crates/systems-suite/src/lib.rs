@@ -27,6 +27,7 @@ pub mod kv;
 mod layer;
 pub mod local_memory;
 pub mod local_sequencer;
+pub mod log;
 pub mod ping_pong;
 pub mod proxy;
 pub mod read_kv;

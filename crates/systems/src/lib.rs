@@ -13,6 +13,7 @@
 //! - [`spinlock`]: locks, in memory of this machine or another, or kept by a server's thread.
 //! - [`proxy`]: READs of memory at sockets that do not match one's own.
 //! - [`consolidate`]: small writes that are held back, and posted block by block.
+//! - [`log`]: a log in a machine's memory, that others append to.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
 //! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
@@ -32,6 +33,7 @@ pub mod kv;
 mod latencies;
 pub mod local_memory;
 pub mod local_sequencer;
+pub mod log;
 mod measure;
 mod measurement;
 pub mod memory_server;

@@ -250,6 +250,11 @@ const SYSTEMS: [&str; 64] = [
     "proxy --path direct",
     "proxy --path home --unmatched-permille 1000",
     "proxy --read-bytes 300 --outstanding 8",
+    "log",
+    "log --records 1 --outstanding 4",
+    "log --strategy doorbell --records 5 --log-slots 64",
+    "log --strategy sp --record 200",
+    "log --reserve rpc --records 4",
 ];
 
 /// Systems whose clients are on one machine.

@@ -5,7 +5,7 @@
 //! where threads sleep until a line is written is there an event for each line.
 
 use super::access::{Agent, Kind, Lines};
-use super::memory::LINE;
+use super::memory::{LINE, lines_touched};
 use super::sockets::Socket;
 use super::{ALLOCATED, CoreSet, Host};
 use crate::core::payload::{Payload, PayloadPool};
@@ -85,6 +85,13 @@ impl Host {
     #[inline]
     pub(crate) fn next_line(&mut self, device: u8, now: u64, payloads: &mut PayloadPool) -> Option<Visible> {
         self.is_due(device, now).then(|| self.put_line(device, payloads))
+    }
+
+    /// When all that a device has sent off will have become visible; none where it has.
+    pub(crate) fn landed(&self, device: u8) -> Option<u64> {
+        let last = self.lanes[usize::from(device)].writes.back()?;
+        let lines = lines_touched((last.addr + u64::from(last.done)) % LINE, u64::from(last.len - last.done));
+        Some(last.at + last.per_line * lines.saturating_sub(1))
     }
 
     /// Whether a line of a device's writes has become visible by now.

@@ -4,7 +4,7 @@ use super::config::Strategy;
 use crate::SystemError;
 use crate::device::{self, Device, check};
 use doorbell_verbs::{
-    AccessFlags, Cq, Mem, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time, Wc,
+    AccessFlags, Cpu, Cq, Mem, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time, Wc,
 };
 
 /// Work requests that go with one doorbell at most.
@@ -27,6 +27,16 @@ impl Piece {
     /// Its bytes.
     pub fn len(&self) -> u32 {
         self.sge.length
+    }
+
+    /// As a device takes it.
+    pub(crate) fn sge(&self) -> Sge {
+        self.sge
+    }
+
+    /// Copies it.
+    pub(crate) fn copy_to<C: Cpu>(&self, cpu: &C, to: Mem, at: u64) {
+        cpu.copy(to, at, self.mem, self.offset, self.len().into());
     }
 
     /// Whether it has none.
@@ -189,9 +199,8 @@ impl<P: Provider> Writer<P> {
         let place = self.begun % self.window * self.longest;
         let mut at = place;
         for piece in pieces {
-            let len = piece.len().into();
-            self.cpu.copy(self.copies.mem(), at, piece.mem, piece.offset, len);
-            at += len;
+            piece.copy_to(&self.cpu, self.copies.mem(), at);
+            at += u64::from(piece.len());
         }
         let sge = [self.copies.sge(place, bytes)];
         let wr = SendWr::new(0, SendOp::Write(to), &sge).flags(SendFlags::SIGNALED | self.inlined(bytes));

@@ -7,6 +7,7 @@ mod decomposition;
 mod fig1;
 mod fig10a;
 mod fig10b;
+mod fig19;
 mod fig1_latency;
 mod fig3;
 mod fig4;
@@ -49,6 +50,7 @@ pub(super) const ALL: &[&Experiment] = &[
     &fig10a::EXPERIMENT,
     &fig10b::EXPERIMENT,
     &atomics::EXPERIMENT,
+    &fig19::EXPERIMENT,
 ];
 
 /// The cluster: one adapter, at the first of two sockets.
