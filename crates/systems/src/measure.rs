@@ -222,6 +222,27 @@ impl Measured {
         }
     }
 
+    /// Counts so many operations that are done `now`, of which this thread does not know how long they took; one after the other since
+    /// `since`, when it last saw some.
+    pub(crate) fn moved(&mut self, interval: &Interval, since: Time, now: Time, completed: u64) {
+        if interval.shared {
+            interval.measurement.saw(Seen { at: now, completed, since: Some(since), latency: None });
+        }
+        if interval.contains(now) {
+            self.done += completed;
+        }
+    }
+
+    /// Says how long an operation took that another thread counts.
+    pub(crate) fn took(&mut self, interval: &Interval, began: Time, now: Time) {
+        let latency = now - began;
+        if interval.shared {
+            interval.measurement.saw(Seen { at: now, completed: 0, since: None, latency: Some(latency) });
+        } else if interval.contains(now) {
+            self.latency.record(latency.as_ns());
+        }
+    }
+
     /// Counts a phase from `began` to `ended`.
     pub(crate) fn spent(&mut self, interval: &Interval, phase: Phase, began: Time, ended: Time) {
         if interval.contains(ended) {
