@@ -33,6 +33,7 @@ pub mod read_kv;
 mod register;
 pub mod rpc;
 pub mod rpc_sequencer;
+pub mod shuffle;
 pub mod spec_sequencer;
 pub mod spinlock;
 pub mod stage;

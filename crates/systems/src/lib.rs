@@ -13,6 +13,7 @@
 //! - [`spinlock`]: locks, in memory of this machine or another, or kept by a server's thread.
 //! - [`proxy`]: READs of memory at sockets that do not match one's own.
 //! - [`consolidate`]: small writes that are held back, and posted block by block.
+//! - [`shuffle`]: executors that distribute entries to each other by their keys.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
 //! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
@@ -46,6 +47,7 @@ mod recv_ring;
 pub mod rpc;
 pub mod rpc_sequencer;
 pub mod series;
+pub mod shuffle;
 pub mod site;
 pub mod spec_sequencer;
 pub mod spinlock;
