@@ -44,16 +44,18 @@ pub struct Had {
     pub entries: u64,
     /// Whether it ended with an error of the job.
     pub gave_up: bool,
+    /// When it ended, in nanoseconds of its clock.
+    pub ended: u64,
 }
 
 impl Record for Had {
     fn to_words(&self) -> Vec<u64> {
-        vec![self.rounds, self.entries, self.gave_up.into()]
+        vec![self.rounds, self.entries, self.gave_up.into(), self.ended]
     }
 
     fn from_words(words: &[u64]) -> Option<Had> {
-        let &[rounds, entries, gave_up] = words else { return None };
-        Some(Had { rounds, entries, gave_up: gave_up != 0 })
+        let &[rounds, entries, gave_up, ended] = words else { return None };
+        Some(Had { rounds, entries, gave_up: gave_up != 0, ended })
     }
 }
 
@@ -131,6 +133,11 @@ struct Checker {
     may_fail: bool,
 }
 
+/// An executor took what is wrong, or not all: told apart from its giving up.
+fn wrong(why: String) -> Result<(), SystemError> {
+    Err(SystemError::Config(why))
+}
+
 /// What is still to come in a round, by sender.
 type ToCome = Vec<Box<dyn Iterator<Item = Vec<u8>>>>;
 
@@ -139,11 +146,11 @@ impl Program for Checker {
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let mut had = Had::default();
-        match self.shuffle(&p, &mut had) {
+        let ended = self.shuffle(&p, &mut had);
+        had.ended = p.now().as_ns();
+        match ended {
             // What was taken is wrong: that is nobody's giving up.
-            Err(SystemError::Interrupted) => {
-                Err(SystemError::Protocol(format!("{:?} took what is wrong", self.case)))
-            }
+            Err(SystemError::Config(why)) => Err(SystemError::Protocol(why)),
             Err(_) if self.may_fail => Ok(Had { gave_up: true, ..had }),
             ended => ended.map(|()| had),
         }
@@ -173,8 +180,7 @@ impl Checker {
             let ends = || !case.known && number == 0 && round + 2 == case.rounds;
             executor.round(&source, 0..sent, rule, ends, &mut sink)?;
             if let Some((sender, _)) = (0..).zip(&mut to_come).find_map(|(n, left)| Some((n, left.next()?))) {
-                eprintln!("executor {number} has not all of sender {sender} in round {round}");
-                return Err(SystemError::Interrupted);
+                return wrong(format!("executor {number} has not all of sender {sender} in round {round}"));
             }
             had.rounds += 1;
             had.entries += entries;
@@ -212,11 +218,10 @@ impl Checker {
             p.read(taken.mem, taken.offset + n * size, &mut found);
             let expected = to_come[taken.sender as usize].next();
             if taken.round != round || expected.as_ref() != Some(&found) {
-                eprintln!(
+                return wrong(format!(
                     "executor {} took {found:?} in {taken:?}, round {round}, not {expected:?}",
                     self.number
-                );
-                return Err(SystemError::Interrupted);
+                ));
             }
             *count += 1;
             self.take_time(p);

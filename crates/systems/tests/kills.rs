@@ -7,9 +7,10 @@ mod common;
 use common::{PATIENCE, cluster};
 use doorbell_sim::SimCluster;
 use doorbell_systems::consolidate::Holding;
+use doorbell_systems::shuffle::{Full, Transfer};
 use doorbell_systems::spinlock::Release;
-use doorbell_systems_suite::Way;
-use doorbell_systems_suite::kills::{self, MACHINES, locks, proxies, writers};
+use doorbell_systems_suite::kills::{self, MACHINES, executors, locks, proxies, writers};
+use doorbell_systems_suite::{Scale, Way};
 use doorbell_verbs::Span;
 use proptest::prelude::*;
 
@@ -58,6 +59,26 @@ fn writers() -> impl Strategy<Value = writers::Case> {
     )
 }
 
+fn shuffled() -> impl Strategy<Value = executors::Case> {
+    let who = prop::sample::select(&[(4u32, 4u32), (2, 2), (3, 1), (1, 4)]);
+    let how = (
+        prop_oneof![Just(Transfer::Push), Just(Transfer::Pull)],
+        prop_oneof![Just(Full::Block), Just(Full::Spill)],
+    );
+    (who, how, 1..12u32, 0..4u32, 1..2_000u64, prop::sample::select(&WAYS), any::<u64>()).prop_map(
+        |((senders, receivers), (transfer, full), batch, victim, steps, way, seed)| {
+            let mut job = executors::Case::job(&Scale::SMALL);
+            job.plan.give_up = GIVE_UP;
+            (job.plan.senders, job.plan.receivers, job.plan.batch) = (senders, receivers, batch);
+            (job.plan.transfer, job.plan.full, job.seed) = (transfer, full, seed);
+            executors::Case { job, victim, steps, way }
+        },
+    )
+}
+
+/// After how long an executor gives up that sees nothing new.
+const GIVE_UP: Span = Span::from_ms(20);
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
@@ -66,6 +87,21 @@ proptest! {
     fn each_section_is_counted_once_whoever_is_killed(case in locks()) {
         let lost = case.run(&mut machines(case.seed), PATIENCE).map_err(TestCaseError::fail)?;
         prop_assert!(!lost.is_empty() && lost.iter().all(|lost| *lost == 0), "{:?}", lost);
+    }
+
+    /// The others end in time, and with an error.
+    #[test]
+    fn a_shuffle_ends_with_an_executor(case in shuffled()) {
+        let patience = Span::from_ms(3_000);
+        let mut cluster = cluster("cib", executors::MACHINES, |config| {
+            config.seed = case.job.seed;
+            config.end += patience;
+        });
+        let ended = case.run(&mut cluster, patience).map_err(TestCaseError::fail)?.expect("machine 0 is here");
+        let after = Span::from_ns(ended.last.saturating_sub(ended.gone));
+        // A round takes far less than this.
+        let round = Span::from_ms(1);
+        prop_assert!(after <= GIVE_UP + executors::RETRIES * 2 + round, "{:?} later", after);
     }
 
     #[test]

@@ -204,33 +204,33 @@ impl Who<'_> {
 const WORD: u64 = 8;
 
 impl<P: Provider> Way<Outbox<P>> {
-    /// Stores a word of its inbox, which `scratch` may be used for.
+    /// Stores a word of its inbox, which `scratch` may be used for; where it is the last, so that [`Way::settle`] knows when it is there.
     pub(super) fn store(
         &mut self,
         cpu: &P,
-        offset: u64,
-        word: u64,
+        (offset, word): (u64, u64),
         scratch: &Mr<P>,
+        is_last: bool,
     ) -> Result<(), SystemError> {
         match self {
             Way::Here(inbox) => cpu.store_u64(*inbox, offset, word),
             Way::There(outbox, inbox) => {
                 cpu.store_u64(scratch.mem(), WORD, word);
                 let sge = [scratch.sge(WORD, 8)];
-                let wr = SendWr::new(0, SendOp::Write(inbox.at(offset)), &sge);
-                outbox.post(&mut [wr.flags(SendFlags::INLINE)])?;
+                let wr = SendWr::new(0, SendOp::Write(inbox.at(offset)), &sge).flags(SendFlags::INLINE);
+                match is_last {
+                    false => outbox.post(&mut [wr])?,
+                    true => outbox.post_signalled(&mut [wr])?,
+                }
             }
         }
         Ok(())
     }
 
-    /// The same again, and waits until all that was posted has completed, or failed: who is gone is told nothing.
-    pub(super) fn settle(&mut self, cpu: &P, offset: u64, word: u64, scratch: &Mr<P>) {
-        if let Way::There(outbox, inbox) = self {
-            cpu.store_u64(scratch.mem(), WORD, word);
-            let sge = [scratch.sge(WORD, 8)];
-            let wr = SendWr::new(0, SendOp::Write(inbox.at(offset)), &sge);
-            let _ = outbox.post_and_wait(&mut [wr.flags(SendFlags::INLINE)]);
+    /// Waits until the last word is there, or has failed: who is gone is told nothing.
+    pub(super) fn settle(&mut self) {
+        if let Way::There(outbox, _) = self {
+            let _ = outbox.settle();
         }
     }
 }

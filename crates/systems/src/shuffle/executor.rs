@@ -128,7 +128,7 @@ impl<P: Provider> Executor<P> {
             self.outgoing.give_up(&self.scratch);
             self.incoming.give_up(&self.scratch);
             self.outgoing.settle();
-            self.incoming.settle(&self.scratch);
+            self.incoming.settle();
         }
         ended
     }
@@ -320,6 +320,8 @@ impl<P: Provider> Executor<P> {
         // All rounds are whole: what goes wrong from now on harms nobody.
         let _ = self.outgoing.bid_farewell(&self.scratch);
         let _ = self.incoming.bid_farewell(&self.scratch);
+        self.outgoing.settle();
+        self.incoming.settle();
         let deadline = self.cpu.now() + FAREWELL;
         while !(self.outgoing.is_left() && self.incoming.is_left()) && self.cpu.now() < deadline {
             self.cpu.pause(deadline);

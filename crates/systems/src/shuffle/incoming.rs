@@ -219,7 +219,7 @@ impl<P: Provider> Incoming<P> {
         flow.credited = flow.taken;
         let credit = self.credit(sender, farewell);
         let at = self.plan.credit(self.number);
-        self.ways[sender as usize].store(&self.cpu, at, credit.word(), scratch)
+        self.ways[sender as usize].store(&self.cpu, (at, credit.word()), scratch, farewell)
     }
 
     fn credit(&self, sender: u32, farewell: bool) -> Credit {
@@ -234,28 +234,21 @@ impl<P: Provider> Incoming<P> {
         (0..self.ways.len() as u32).try_for_each(|sender| self.tell(sender, false, scratch))
     }
 
-    /// Tells all senders that it will not take anything more, and waits until that has arrived, or failed.
+    /// Tells all senders that it will not take anything more.
     pub(super) fn bid_farewell(&mut self, scratch: &Mr<P>) -> Result<(), SystemError> {
-        (0..self.ways.len() as u32).try_for_each(|sender| self.tell(sender, true, scratch))?;
-        for sender in 0..self.ways.len() {
-            let word = self.credit(sender as u32, true).word();
-            self.ways[sender].settle(&self.cpu, self.plan.credit(self.number), word, scratch);
-        }
-        Ok(())
+        (0..self.ways.len() as u32).try_for_each(|sender| self.tell(sender, true, scratch))
     }
 
     /// Tells all senders that this executor gives up; those that cannot be told any more find out by themselves.
     pub(super) fn give_up(&mut self, scratch: &Mr<P>) {
         for way in &mut self.ways {
-            let _ = way.store(&self.cpu, self.plan.given_up(), 1, scratch);
+            let _ = way.store(&self.cpu, (self.plan.given_up(), 1), scratch, true);
         }
     }
 
-    /// Waits until that has arrived, or failed.
-    pub(super) fn settle(&mut self, scratch: &Mr<P>) {
-        for way in &mut self.ways {
-            way.settle(&self.cpu, self.plan.given_up(), 1, scratch);
-        }
+    /// Waits until what it said last has arrived, or failed.
+    pub(super) fn settle(&mut self) {
+        self.ways.iter_mut().for_each(Way::settle);
     }
 
     /// Whether all senders have bid farewell.

@@ -222,13 +222,11 @@ impl<P: Provider> Outgoing<P> {
         self.round += 1;
     }
 
-    /// Tells all receivers that it will not send anything more, and waits until that has arrived, or failed.
+    /// Tells all receivers that it will not send anything more.
     pub(super) fn bid_farewell(&mut self, scratch: &Mr<P>) -> Result<(), SystemError> {
         let word = Told { farewell: true, ..Told::default() }.word();
         let at = self.plan.told(self.number, self.round);
-        (0..self.receivers()).try_for_each(|receiver| self.add(receiver, at, word, scratch))?;
-        self.settle();
-        Ok(())
+        (0..self.receivers()).try_for_each(|receiver| self.add(receiver, at, word, scratch))
     }
 
     /// Whether all receivers have bid farewell.
