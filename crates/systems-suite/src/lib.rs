@@ -21,6 +21,7 @@ pub mod drtm_kv;
 mod faults;
 pub mod herd;
 pub mod herd_kv;
+pub mod join;
 mod kill;
 pub mod kills;
 pub mod kv;

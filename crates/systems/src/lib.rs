@@ -14,6 +14,7 @@
 //! - [`proxy`]: READs of memory at sockets that do not match one's own.
 //! - [`consolidate`]: small writes that are held back, and posted block by block.
 //! - [`shuffle`]: executors that distribute entries to each other by their keys.
+//! - [`join`]: two relations joined by shuffles and hash maps.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
 //! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
@@ -29,6 +30,7 @@ pub mod drtm_kv;
 mod error;
 pub mod herd;
 pub mod herd_kv;
+pub mod join;
 pub mod kv;
 mod latencies;
 pub mod local_memory;

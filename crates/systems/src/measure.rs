@@ -125,12 +125,32 @@ pub enum Phase {
     ClientScan,
     /// Another program of the server's machine goes through its memory once.
     TenantPass,
+    /// An executor copies, or gathers, and posts entries.
+    Post,
+    /// An executor finds nothing to do.
+    Wait,
+    /// Relations are shuffled.
+    Partition,
+    /// A hash map is built.
+    Build,
+    /// A hash map is probed.
+    Probe,
 }
 
 impl Phase {
     /// All of them.
-    pub const ALL: [Phase; 5] =
-        [Phase::Prepare, Phase::Compute, Phase::Respond, Phase::ClientScan, Phase::TenantPass];
+    pub const ALL: [Phase; 10] = [
+        Phase::Prepare,
+        Phase::Compute,
+        Phase::Respond,
+        Phase::ClientScan,
+        Phase::TenantPass,
+        Phase::Post,
+        Phase::Wait,
+        Phase::Partition,
+        Phase::Build,
+        Phase::Probe,
+    ];
 
     /// Its name in texts and JSON.
     pub const fn name(self) -> &'static str {
@@ -140,6 +160,11 @@ impl Phase {
             Phase::Respond => "respond",
             Phase::ClientScan => "client-scan",
             Phase::TenantPass => "tenant-pass",
+            Phase::Post => "post",
+            Phase::Wait => "wait",
+            Phase::Partition => "partition",
+            Phase::Build => "build",
+            Phase::Probe => "probe",
         }
     }
 }

@@ -1,12 +1,14 @@
-//! A shuffle in virtual time, by seeds.
+//! Shuffles, and joins made of them, in virtual time by seeds.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
 mod common;
 
 use common::{PATIENCE, cluster};
 use doorbell_systems::config::Seats;
+use doorbell_systems::join::TUPLE;
 use doorbell_systems::shuffle::{Full, Plan, Transfer};
 use doorbell_systems::vector_io;
+use doorbell_systems_suite::join;
 use doorbell_systems_suite::shuffle::Case;
 use doorbell_systems_suite::{Faults, Stop};
 use doorbell_verbs::Span;
@@ -64,6 +66,25 @@ fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
+fn joins() -> impl Strategy<Value = join::Case> {
+    let work = (1..3u64, (0..100u64, 0..100u64), 1..200u64, 0..11u64, 0..150u64);
+    (plans(), 1..4u32, work, any::<u64>()).prop_map(
+        |(plan, per_machine, (joins, tuples, keys, skew, room), seed)| {
+            let (all, entry) = (plan.executors, (TUPLE as u32).max(plan.entry));
+            join::Case {
+                plan: Plan { senders: all, receivers: all, entry, ..plan },
+                seats: Seats { per_machine, sockets: 2, cores_per_socket: 4 },
+                joins,
+                tuples,
+                keys,
+                skew,
+                room,
+                seed,
+            }
+        },
+    )
+}
+
 /// An executor that stops delays the others, and that is all.
 fn stops() -> impl Strategy<Value = Option<Stop>> {
     prop::option::of((2..60u32, 1..40u64))
@@ -77,6 +98,14 @@ proptest! {
     fn each_receiver_has_what_the_rule_gives_it(case in cases(), stop in stops(), profile in prop::sample::select(&["cib", "cx3-dual"])) {
         let machines = 1 + case.plan.executors.div_ceil(case.seats.per_machine);
         let mut cluster = cluster(profile, machines, |config| config.seed = case.seed);
+        let faults = Faults { stop, seed: case.seed, ..Faults::default() };
+        case.run(&mut cluster, faults, PATIENCE).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn a_join_is_what_comparing_all_keys_gives(case in joins(), stop in stops()) {
+        let machines = 1 + case.plan.executors.div_ceil(case.seats.per_machine);
+        let mut cluster = cluster("cx3-dual", machines, |config| config.seed = case.seed);
         let faults = Faults { stop, seed: case.seed, ..Faults::default() };
         case.run(&mut cluster, faults, PATIENCE).map_err(TestCaseError::fail)?;
     }

@@ -250,6 +250,13 @@ const SYSTEMS: [&str; 64] = [
     "proxy --path direct",
     "proxy --path home --unmatched-permille 1000",
     "proxy --read-bytes 300 --outstanding 8",
+    "shuffle --clients 4 --batch-entries 1",
+    "shuffle --clients 4 --strategy sp --full spill --zipf --segment 64",
+    "shuffle --clients 4 --strategy doorbell --senders 1 --receivers 3",
+    "shuffle --clients 4 --transfer pull --placement other",
+    "join --tuples 4096",
+    "join --tuples 4096 --clients 1",
+    "join --tuples 4096 --placement first --batch-entries 1",
 ];
 
 /// Systems whose clients are on one machine.

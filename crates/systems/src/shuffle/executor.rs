@@ -5,7 +5,7 @@ use super::incoming::{Incoming, Taken};
 use super::layout::Plan;
 use super::outgoing::{End, Input, Outgoing};
 use crate::config::Seats;
-use crate::{Interval, Measured, SystemError, work};
+use crate::{Interval, Measured, Phase, SystemError, work};
 use doorbell_verbs::{Mem, Mr, Provider, Span, Time};
 use std::ops::Range;
 
@@ -216,7 +216,10 @@ impl<P: Provider> Executor<P> {
         sink: &mut impl FnMut(Taken) -> Result<(), SystemError>,
     ) -> Result<(), SystemError> {
         self.wait_for_post(sink)?;
-        self.outgoing.send(receiver, entries, (&mut self.meter.measured, &self.meter.interval))?;
+        let began = self.cpu.now();
+        let Meter { measured, interval } = &mut self.meter;
+        self.outgoing.send(receiver, entries, (measured, interval))?;
+        measured.spent(interval, Phase::Post, began, self.cpu.now());
         if self.outgoing.untold(receiver) >= self.plan.quarter() {
             self.tell(receiver, None, sink)?;
         }
@@ -296,9 +299,17 @@ impl<P: Provider> Executor<P> {
             return Ok(());
         }
         self.moved = self.cpu.now();
+        let mut idle = None;
         loop {
             let any = self.take(sink)?;
-            if until(self)? {
+            let ready = until(self)?;
+            if (any || ready)
+                && let Some(since) = idle.take()
+            {
+                let Meter { measured, interval } = &mut self.meter;
+                measured.spent(interval, Phase::Wait, since, self.cpu.now());
+            }
+            if ready {
                 return Ok(());
             }
             if any {
@@ -307,9 +318,12 @@ impl<P: Provider> Executor<P> {
             }
             let deadline = self.moved + self.plan.give_up;
             if self.cpu.now() >= deadline {
-                let why =
-                    format!("saw nothing new for {} ns in round {}", self.plan.give_up.as_ns(), self.round);
-                return Err(SystemError::Timeout(why));
+                let (ns, round) = (self.plan.give_up.as_ns(), self.round);
+                return Err(SystemError::Timeout(format!("saw nothing new for {ns} ns in round {round}")));
+            }
+            if idle.is_none() {
+                idle = Some(self.cpu.now());
+                continue;
             }
             self.cpu.pause(deadline);
         }

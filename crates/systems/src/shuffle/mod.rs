@@ -54,4 +54,5 @@ pub use executor::Executor;
 pub use incoming::Taken;
 pub use layout::Plan;
 pub use protocol::SERVICE;
+pub(crate) use rule::hash;
 pub use rule::{receiver, share_of_fullest};

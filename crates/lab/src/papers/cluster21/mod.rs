@@ -7,6 +7,7 @@ mod decomposition;
 mod fig1;
 mod fig10a;
 mod fig10b;
+mod fig15;
 mod fig1_latency;
 mod fig3;
 mod fig4;
@@ -41,6 +42,7 @@ pub(super) const ALL: &[&Experiment] = &[
     &fig6c::EXPERIMENT,
     &fig8::EXPERIMENT,
     &fig9::EXPERIMENT,
+    &fig15::EXPERIMENT,
     &tab2::EXPERIMENT,
     &tab2_bandwidth::EXPERIMENT,
     &decomposition::EXPERIMENT,
