@@ -107,7 +107,7 @@ impl Map {
         }
         let mut node = [0; 24];
         node[..16].copy_from_slice(&tuple.to_bytes());
-        let next = first.map_or(0, |first| self.building << 32 | first / NODE);
+        let next = first.map_or(0, |first| (self.building << 32) | (first / NODE));
         node[16..].copy_from_slice(&next.to_ne_bytes());
         cpu.write(self.nodes, self.len * NODE, &node);
         cpu.store_u64(self.buckets, bucket + 8, self.building << 32 | self.len);

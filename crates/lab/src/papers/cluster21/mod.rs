@@ -8,6 +8,9 @@ mod fig1;
 mod fig10a;
 mod fig10b;
 mod fig15;
+mod fig16;
+mod fig17;
+mod fig18;
 mod fig1_latency;
 mod fig3;
 mod fig4;
@@ -16,6 +19,7 @@ mod fig6;
 mod fig6c;
 mod fig8;
 mod fig9;
+mod joins;
 mod local;
 mod operations;
 mod perftest;
@@ -43,6 +47,9 @@ pub(super) const ALL: &[&Experiment] = &[
     &fig8::EXPERIMENT,
     &fig9::EXPERIMENT,
     &fig15::EXPERIMENT,
+    &fig16::EXPERIMENT,
+    &fig17::EXPERIMENT,
+    &fig18::EXPERIMENT,
     &tab2::EXPERIMENT,
     &tab2_bandwidth::EXPERIMENT,
     &decomposition::EXPERIMENT,
