@@ -3,13 +3,13 @@
 use crate::check::{Check, Scale, Trouble};
 use crate::deployed;
 use crate::faults::Faults;
-use crate::shuffle::small;
+use crate::shuffle::{self, Had};
 use crate::stage::{self, Stage, text};
 use doorbell_systems::config::Seats;
 use doorbell_systems::join::{Join, Joined, Joining, Map, Memories, TUPLE, Tuple};
 use doorbell_systems::random::Random;
-use doorbell_systems::shuffle::{Executor, Inboxes, Placement, Plan, put_up_inboxes};
-use doorbell_systems::{Interval, Record, SystemError};
+use doorbell_systems::shuffle::{Executor, Inboxes, Placement, Plan, put_up_inboxes, receiver};
+use doorbell_systems::{Interval, SystemError};
 use doorbell_verbs::{Cluster, Mem, Program, Provider, Span};
 use std::collections::HashMap;
 
@@ -37,21 +37,6 @@ pub struct Case {
     pub seed: u64,
 }
 
-/// What an executor had of each join.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Had(Vec<Joined>);
-
-impl Record for Had {
-    fn to_words(&self) -> Vec<u64> {
-        self.0.iter().flat_map(|joined| [joined.pairs, joined.checksum]).collect()
-    }
-
-    fn from_words(words: &[u64]) -> Option<Had> {
-        let (pairs, []) = words.as_chunks() else { return None };
-        Some(Had(pairs.iter().map(|&[pairs, checksum]| Joined { pairs, checksum }).collect()))
-    }
-}
-
 impl Case {
     /// A relation of an executor: 0 for its inner one.
     fn relation(&self, executor: u32, relation: u64) -> Vec<Tuple> {
@@ -66,9 +51,13 @@ impl Case {
         (0..count).map(tuple).collect()
     }
 
-    /// The join, by comparing all keys.
-    fn expected(&self) -> Joined {
-        let all = |relation| (0..self.plan.executors).flat_map(move |e| self.relation(e, relation));
+    /// What an executor is to have of the join, by comparing all keys: those pairs whose key is its.
+    fn expected(&self, executor: u32) -> Joined {
+        let receivers = self.plan.receivers;
+        let is_its = move |tuple: &Tuple| receiver(tuple.key, receivers) == executor;
+        let all = |relation| {
+            (0..self.plan.executors).flat_map(move |from| self.relation(from, relation)).filter(is_its)
+        };
         let mut inner: HashMap<u64, Vec<u64>> = HashMap::new();
         all(0).for_each(|tuple| inner.entry(tuple.key).or_default().push(tuple.payload));
         let mut joined = Joined::default();
@@ -86,26 +75,19 @@ impl Case {
     /// What is wrong.
     pub fn run<C: Cluster>(&self, cluster: &mut C, faults: Faults, patience: Span) -> Result<(), String> {
         let mut stage = stage::stage::<C, Had>(cluster, faults, patience)?;
-        self.put_up(&mut stage)?;
+        self.put_up(&mut stage, false)?;
         let had = stage::run(stage)?;
-        if had.is_empty() {
-            return Ok(());
+        match had.iter().all(|had| had.rounds == self.joins) {
+            true => Ok(()),
+            false => Err(format!("not all had {} joins: {had:?}", self.joins)),
         }
-        let expected = self.expected();
-        for join in 0..self.joins as usize {
-            let of = had.iter().filter_map(|had| had.0.get(join));
-            let found = of.fold(Joined::default(), |all, one| Joined {
-                pairs: all.pairs + one.pairs,
-                checksum: all.checksum.wrapping_add(one.checksum),
-            });
-            if found != expected {
-                return Err(format!("join {join} gave {found:?}, not {expected:?}"));
-            }
-        }
-        Ok(())
     }
 
-    fn put_up<C: Cluster>(&self, stage: &mut Stage<'_, C, Had>) -> Result<(), String> {
+    /// Adds its executors; where `may_fail`, one that ends with an error of the job says so, and that is all.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn put_up<C: Cluster>(&self, stage: &mut Stage<'_, C, Had>, may_fail: bool) -> Result<(), String> {
         let at = Inboxes { seats: self.seats, placement: Placement::Own };
         let inboxes = put_up_inboxes(stage, &self.plan, at).map_err(text)?;
         let size = u64::from(self.plan.entry);
@@ -116,7 +98,7 @@ impl Case {
             let map = (alloc(Map::bytes(self.room))?, self.room);
             let memories = Memories { relations, partitions, map };
             let (inboxes, interval) = (inboxes.clone(), stage.client_interval());
-            let checker = Checker { case: *self, number, inboxes, memories, interval };
+            let checker = Checker { case: *self, number, inboxes, memories, interval, may_fail };
             stage.add_client(self.seats.place(number), checker);
         }
         Ok(())
@@ -130,38 +112,55 @@ struct Checker {
     inboxes: Vec<Mem>,
     memories: Memories,
     interval: Interval,
+    may_fail: bool,
 }
 
 impl Program for Checker {
     type Output = Result<Had, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Checker { case, number, inboxes, memories, interval } = self;
-        let executor = Executor::open(&p, &case.plan, &case.seats, number, &inboxes, SERVICE)?;
+        let mut had = Had::default();
+        let ended = self.join(&p, &mut had);
+        had.ended = p.now().as_ns();
+        shuffle::told_apart(ended, had, self.may_fail)
+    }
+}
+
+impl Checker {
+    fn join<P: Provider>(&self, p: &P, had: &mut Had) -> Result<(), SystemError> {
+        let Checker { case, number, ref inboxes, memories, .. } = *self;
+        let executor = Executor::open(p, &case.plan, &case.seats, number, inboxes, SERVICE)?;
         let (inner, outer) = (case.relation(number, 0), case.relation(number, 1));
         let size = u64::from(case.plan.entry);
         for (n, tuple) in (0..).zip(inner.iter().chain(&outer)) {
             p.write(memories.relations, n * size, &tuple.to_bytes());
         }
         let (first, all) = (inner.len() as u64, (inner.len() + outer.len()) as u64);
-        let mut joining = Joining::new(&p, executor, &case.plan, &memories)?;
-        let mut had = Had::default();
-        for _ in 0..case.joins {
+        let mut joining = Joining::new(p, executor, &case.plan, &memories)?;
+        let expected = case.expected(number);
+        for join in 0..case.joins {
             let own = (0..first, first..all);
-            had.0.push(joining.join(own, case.plan.receivers, || false, &interval)?);
-            if p.now() >= interval.end() {
+            let found = joining.join(own, case.plan.receivers, || false, &self.interval)?;
+            if found != expected {
+                return shuffle::wrong(format!(
+                    "executor {number} has {found:?} of join {join}, not {expected:?}"
+                ));
+            }
+            had.rounds += 1;
+            had.entries += found.pairs;
+            if p.now() >= self.interval.end() {
                 return Err(SystemError::Timeout("has not joined in time".into()));
             }
         }
         joining.leave();
-        Ok(had)
+        Ok(())
     }
 }
 
 /// A join of the lists.
-fn case(scale: &Scale, trouble: Trouble) -> Case {
-    let shuffle = small(scale.clients, scale);
-    let tuples = scale.operations / u64::from(trouble.part());
+pub fn small(executors: u32, scale: &Scale) -> Case {
+    let shuffle = shuffle::small(executors, scale);
+    let tuples = scale.operations;
     Case {
         plan: Plan { entry: TUPLE as u32, ..shuffle.plan },
         seats: shuffle.seats,
@@ -178,7 +177,9 @@ fn case(scale: &Scale, trouble: Trouble) -> Case {
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let check = |name: &str, trouble: Trouble| {
         Check::new(format!("systems/join/{name}"), move |cluster: &mut C, scale: &Scale| {
-            case(scale, trouble).run(cluster, trouble.faults(scale), scale.patience)
+            let mut case = small(scale.clients, scale);
+            case.tuples.0 /= u64::from(trouble.part());
+            case.run(cluster, trouble.faults(scale), scale.patience)
         })
     };
     vec![check("joins", Trouble::None), check("stops", Trouble::Stops), deployed::check::<Join, C>()]

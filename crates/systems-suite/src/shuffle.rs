@@ -134,7 +134,7 @@ struct Checker {
 }
 
 /// An executor took what is wrong, or not all: told apart from its giving up.
-fn wrong(why: String) -> Result<(), SystemError> {
+pub(crate) fn wrong(why: String) -> Result<(), SystemError> {
     Err(SystemError::Config(why))
 }
 
@@ -148,12 +148,21 @@ impl Program for Checker {
         let mut had = Had::default();
         let ended = self.shuffle(&p, &mut had);
         had.ended = p.now().as_ns();
-        match ended {
-            // What was taken is wrong: that is nobody's giving up.
-            Err(SystemError::Config(why)) => Err(SystemError::Protocol(why)),
-            Err(_) if self.may_fail => Ok(Had { gave_up: true, ..had }),
-            ended => ended.map(|()| had),
-        }
+        told_apart(ended, had, self.may_fail)
+    }
+}
+
+/// What an executor hands back: what it had, unless something was wrong, or it ended with an error and must not.
+pub(crate) fn told_apart(
+    ended: Result<(), SystemError>,
+    had: Had,
+    may_fail: bool,
+) -> Result<Had, SystemError> {
+    match ended {
+        Ok(()) => Ok(had),
+        Err(SystemError::Config(why)) => Err(SystemError::Protocol(why)),
+        Err(_) if may_fail => Ok(Had { gave_up: true, ..had }),
+        Err(error) => Err(error),
     }
 }
 
@@ -164,12 +173,17 @@ impl Checker {
         let mut executor = Executor::open(p, &plan, &seats, number, inboxes, SERVICE)?;
         let bytes = case.entries * u64::from(plan.entry);
         let source = executor.device().registered(bytes, AccessFlags::LOCAL_WRITE)?;
-        for round in 0..case.rounds {
+        loop {
+            let round = had.rounds;
             let mut to_come = self.to_come(round);
             let mut entries = 0;
             let mut sink = |taken: Taken| self.compare(p, &mut to_come, round, taken, &mut entries);
-            if !case.known && executor.is_over(&mut sink)? {
-                return Ok(());
+            let is_all = round == case.rounds;
+            if !case.known && executor.is_over(&mut sink)? != is_all {
+                return wrong(format!("executor {number} was told a wrong end in round {round}"));
+            }
+            if is_all {
+                break;
             }
             let mut sent = 0;
             for (number, bytes) in (0..).zip(case.input(number, round)) {
@@ -177,8 +191,11 @@ impl Checker {
                 sent = number + 1;
             }
             let rule = |key| receiver(key, plan.receivers);
-            let ends = || !case.known && number == 0 && round + 2 == case.rounds;
+            let ends = || !case.known && number == 0 && round + 2 >= case.rounds;
             executor.round(&source, 0..sent, rule, ends, &mut sink)?;
+            // The input may change, what was posted last first.
+            let spoilt = vec![0x5a; plan.entry as usize];
+            (0..sent).rev().for_each(|number| p.write(source.mem(), number * u64::from(plan.entry), &spoilt));
             if let Some((sender, _)) = (0..).zip(&mut to_come).find_map(|(n, left)| Some((n, left.next()?))) {
                 return wrong(format!("executor {number} has not all of sender {sender} in round {round}"));
             }

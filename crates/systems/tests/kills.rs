@@ -9,7 +9,9 @@ use doorbell_sim::SimCluster;
 use doorbell_systems::consolidate::Holding;
 use doorbell_systems::shuffle::{Full, Transfer};
 use doorbell_systems::spinlock::Release;
-use doorbell_systems_suite::kills::{self, MACHINES, executors, locks, proxies, writers};
+use doorbell_systems_suite::join;
+use doorbell_systems_suite::kills::executors::{self, Job};
+use doorbell_systems_suite::kills::{self, MACHINES, locks, proxies, writers};
 use doorbell_systems_suite::{Scale, Way};
 use doorbell_verbs::Span;
 use proptest::prelude::*;
@@ -67,11 +69,21 @@ fn shuffled() -> impl Strategy<Value = executors::Case> {
     );
     (who, how, 1..12u32, 0..4u32, 1..2_000u64, prop::sample::select(&WAYS), any::<u64>()).prop_map(
         |((senders, receivers), (transfer, full), batch, victim, steps, way, seed)| {
-            let mut job = executors::Case::job(&Scale::SMALL);
+            let mut job = Job::shuffle(&Scale::SMALL);
             job.plan.give_up = GIVE_UP;
             (job.plan.senders, job.plan.receivers, job.plan.batch) = (senders, receivers, batch);
             (job.plan.transfer, job.plan.full, job.seed) = (transfer, full, seed);
-            executors::Case { job, victim, steps, way }
+            executors::Case { job: Job::Shuffle(job), victim, steps, way }
+        },
+    )
+}
+
+fn joined() -> impl Strategy<Value = executors::Case> {
+    (0..4u32, 1..2_000u64, prop::sample::select(&WAYS), any::<u64>()).prop_map(
+        |(victim, steps, way, seed)| {
+            let mut job = join::Case { seed, ..Job::join(&Scale::SMALL) };
+            job.plan.give_up = GIVE_UP;
+            executors::Case { job: Job::Join(job), victim, steps, way }
         },
     )
 }
@@ -89,12 +101,21 @@ proptest! {
         prop_assert!(!lost.is_empty() && lost.iter().all(|lost| *lost == 0), "{:?}", lost);
     }
 
+    #[test]
+    fn of_what_a_killed_writer_wrote_only_what_it_held_is_lost(case in writers()) {
+        case.run(&mut machines(case.seed), PATIENCE).map_err(TestCaseError::fail)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
     /// The others end in time, and with an error.
     #[test]
-    fn a_shuffle_ends_with_an_executor(case in shuffled()) {
+    fn a_job_ends_with_an_executor(case in prop_oneof![2 => shuffled().boxed(), 1 => joined().boxed()]) {
         let patience = Span::from_ms(3_000);
         let mut cluster = cluster("cib", executors::MACHINES, |config| {
-            config.seed = case.job.seed;
+            config.seed = case.job.seed();
             config.end += patience;
         });
         let ended = case.run(&mut cluster, patience).map_err(TestCaseError::fail)?.expect("machine 0 is here");
@@ -102,11 +123,6 @@ proptest! {
         // A round takes far less than this.
         let round = Span::from_ms(1);
         prop_assert!(after <= GIVE_UP + executors::RETRIES * 2 + round, "{:?} later", after);
-    }
-
-    #[test]
-    fn of_what_a_killed_writer_wrote_only_what_it_held_is_lost(case in writers()) {
-        case.run(&mut machines(case.seed), PATIENCE).map_err(TestCaseError::fail)?;
     }
 }
 

@@ -1,11 +1,12 @@
-//! An executor of a shuffle that is killed takes the job with it: all others end with an error, and none has a round that it has not whole.
+//! An executor of a shuffle or a join that is killed takes the job with it: all others end with an error, and none has a round or a join that is wrong.
 
 use super::LOOKS;
 use crate::check::{Check, Scale};
 use crate::faults::Faults;
+use crate::join;
 use crate::kill::{DEAD, Kill, Way};
 use crate::shuffle::{self, Had};
-use crate::stage::{self, text};
+use crate::stage::{self, Stage, text};
 use doorbell_systems::SystemError;
 use doorbell_systems::config::Seats;
 use doorbell_systems::shuffle::Transfer;
@@ -20,11 +21,56 @@ pub const MACHINES: u32 = 1 + EXECUTORS;
 /// RC tries eight times, 67 ms each.
 pub const RETRIES: Span = Span::from_ms(600);
 
-/// An executor that is killed while all shuffle without end.
+/// What executors do.
+#[derive(Clone, Copy, Debug)]
+pub enum Job {
+    /// They shuffle.
+    Shuffle(shuffle::Case),
+    /// They join.
+    Join(join::Case),
+}
+
+impl Job {
+    /// A shuffle without end by an executor of each machine.
+    pub fn shuffle(scale: &Scale) -> shuffle::Case {
+        let mut job = shuffle::small(EXECUTORS, scale);
+        job.seats = APART;
+        (job.rounds, job.entries) = (u64::MAX, 60);
+        job
+    }
+
+    /// Joins without end.
+    pub fn join(scale: &Scale) -> join::Case {
+        let mut job = join::small(EXECUTORS, scale);
+        job.seats = APART;
+        (job.joins, job.tuples) = (u64::MAX, (60, 60));
+        job
+    }
+
+    /// Seed of what is drawn.
+    pub fn seed(&self) -> u64 {
+        match self {
+            Job::Shuffle(job) => job.seed,
+            Job::Join(job) => job.seed,
+        }
+    }
+
+    fn put_up<C: Cluster>(&self, stage: &mut Stage<'_, C, Had>) -> Result<(), String> {
+        match self {
+            Job::Shuffle(job) => job.put_up(stage, true),
+            Job::Join(job) => job.put_up(stage, true),
+        }
+    }
+}
+
+/// Each alone on a machine.
+const APART: Seats = Seats { per_machine: 1, sockets: 1, cores_per_socket: 8 };
+
+/// An executor that is killed while all do something without end.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// What is shuffled.
-    pub job: shuffle::Case,
+    /// What they do.
+    pub job: Job,
     /// Who is killed.
     pub victim: u32,
     /// Before one of so many steps of its.
@@ -43,24 +89,16 @@ pub struct Ended {
 }
 
 impl Case {
-    /// The shuffle of the checks, with an executor of each machine.
-    pub fn job(scale: &Scale) -> shuffle::Case {
-        let mut job = shuffle::small(EXECUTORS, scale);
-        job.seats = Seats { per_machine: 1, ..job.seats };
-        (job.rounds, job.entries) = (u64::MAX, 60);
-        job
-    }
-
     /// Runs it. Returns when what ended; nothing where machine 0 is in another process.
     ///
     /// # Errors
     /// If one has a round that is not whole, or ends without an error.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Option<Ended>, String> {
         let kill = Some(Kill { clients: (self.victim, 1), steps: (0, self.steps), way: self.way });
-        let faults = Faults { kill, seed: self.job.seed, ..Faults::default() };
+        let faults = Faults { kill, seed: self.job.seed(), ..Faults::default() };
         let mut stage = stage::stage::<C, Had>(cluster, faults, patience)?;
-        self.job.put_up(&mut stage, true)?;
-        stage.add_client(LOOKS, Looker { machine: self.job.seats.place(self.victim).0 });
+        self.job.put_up(&mut stage)?;
+        stage.add_client(LOOKS, Looker { machine: APART.place(self.victim).0 });
         let Some(ended) = stage.run().map_err(text)? else { return Ok(None) };
         let Some((gone, others)) = ended.clients.split_last() else { return Ok(None) };
         match others.iter().all(|had| had.gave_up) {
@@ -89,25 +127,37 @@ impl Program for Looker {
 
 fn check<C: Cluster>(
     name: &'static str,
+    (victim, steps): (u32, u64),
+    job: impl Fn(&Scale) -> Job + 'static,
+) -> Check<C> {
+    let run = move |cluster: &mut C, scale: &Scale| {
+        Case { job: job(scale), victim, steps, way: Way::Process }.run(cluster, scale.patience).map(drop)
+    };
+    Check::new(format!("systems/kills/{name}"), run).of_processes(MACHINES, MACHINES)
+}
+
+/// That of a shuffle.
+fn shuffled<C: Cluster>(
+    name: &'static str,
     (victim, steps, seed): (u32, u64, u64),
     change: impl Fn(&mut shuffle::Case) + 'static,
 ) -> Check<C> {
-    let run = move |cluster: &mut C, scale: &Scale| {
-        let mut job = shuffle::Case { seed, ..Case::job(scale) };
+    check(name, (victim, steps), move |scale| {
+        let mut job = shuffle::Case { seed, ..Job::shuffle(scale) };
         change(&mut job);
-        Case { job, victim, steps, way: Way::Process }.run(cluster, scale.patience).map(drop)
-    };
-    Check::new(format!("systems/kills/{name}"), run).of_processes(MACHINES, MACHINES)
+        Job::Shuffle(job)
+    })
 }
 
 /// Its checks: each role is killed.
 pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let apart = |job: &mut shuffle::Case| (job.plan.senders, job.plan.receivers) = (2, 2);
     vec![
-        check("shuffle", (1, 400, 1), |_| ()),
-        check("shuffle_first", (0, 400, 2), |_| ()),
-        check("shuffle_sender", (1, 200, 3), apart),
-        check("shuffle_receiver", (3, 40, 4), apart),
-        check("shuffle_pulled", (2, 400, 5), |job| job.plan.transfer = Transfer::Pull),
+        shuffled("shuffle", (1, 400, 1), |_| ()),
+        shuffled("shuffle_first", (0, 400, 2), |_| ()),
+        shuffled("shuffle_sender", (1, 200, 3), apart),
+        shuffled("shuffle_receiver", (3, 40, 4), apart),
+        shuffled("shuffle_pulled", (2, 400, 5), |job| job.plan.transfer = Transfer::Pull),
+        check("join", (1, 400), |scale| Job::Join(Job::join(scale))),
     ]
 }

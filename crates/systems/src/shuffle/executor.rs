@@ -104,7 +104,7 @@ impl<P: Provider> Executor<P> {
     }
 
     /// A round, in which it sends these entries of `source`, which must not change meanwhile, to the receivers that `rule` says by their keys, and has `sink` take what
-    /// comes. As executor 0 it asks `ends` when it has sent all: whether the next round is to be the last.
+    /// comes. As executor 0 it asks `ends` when it has sent all, until that is so: whether the next round is to be the last.
     ///
     /// # Errors
     /// If it gives up: a verb failed, `sink` says so, nothing new was seen for [`Plan::give_up`], or another executor has given up. There are no further
@@ -149,8 +149,10 @@ impl<P: Provider> Executor<P> {
             }
         }
         self.flush(sink)?;
-        let end = if self.outgoing.receivers() > 0 && ends() { End::NextIsLast } else { End::MoreMayFollow };
-        if end == End::NextIsLast {
+        // Once it has said so, it does not say so again.
+        let says_so = self.outgoing.receivers() > 0 && self.last.is_none() && ends();
+        let end = if says_so { End::NextIsLast } else { End::MoreMayFollow };
+        if says_so {
             self.last = Some(self.round + 1);
         }
         for receiver in 0..self.outgoing.receivers() {
@@ -187,25 +189,12 @@ impl<P: Provider> Executor<P> {
                 if self.plan.full == Full::Spill {
                     return Ok(());
                 }
-                self.wait_for_room(receiver, batch, sink)?;
+                self.wait(sink, |this| Ok(this.outgoing.room(receiver) >= batch))?;
             }
             self.post(receiver, batch, sink)?;
             listed = self.outgoing.listed(receiver);
         }
         Ok(())
-    }
-
-    /// Waits until a receiver has room. It can give credit only for what it was told of.
-    fn wait_for_room(
-        &mut self,
-        receiver: u32,
-        entries: u64,
-        sink: &mut impl FnMut(Taken) -> Result<(), SystemError>,
-    ) -> Result<(), SystemError> {
-        if self.outgoing.untold(receiver) > 0 {
-            self.tell(receiver, None, sink)?;
-        }
-        self.wait(sink, |this| Ok(this.outgoing.room(receiver) >= entries))
     }
 
     /// Posts entries that are listed for a receiver, which has room for them.
@@ -259,9 +248,6 @@ impl<P: Provider> Executor<P> {
                 let entries = listed.min(self.outgoing.room(receiver));
                 if entries > 0 {
                     self.post(receiver, entries, sink)?;
-                    any = true;
-                } else if self.outgoing.untold(receiver) > 0 {
-                    self.tell(receiver, None, sink)?;
                     any = true;
                 }
                 left |= self.outgoing.listed(receiver) > 0;

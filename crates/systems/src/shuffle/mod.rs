@@ -10,7 +10,7 @@
 //!
 //! **Who writes what when.** Sender s lists entries for receiver r and posts them when [`Plan::batch`] are listed, or the round ends: with one the paper's
 //! basic shuffle, else copied into a registered buffer (SP), as a list of WRITEs (Doorbell), or gathered by the NIC (SGL), see [`crate::vector_io`].
-//! They go to s's segment at r, behind those before. After a quarter of a segment, before it waits for room, and at the end of a round s adds to its told word at
+//! They go to s's segment at r, behind those before. After a quarter of a segment, and at the end of a round, s adds to its told word at
 //! r by fetch-and-add, on the same QP: how many entries have come since it last did so (upper half), and one where the round has ended (lower half). RC executes work requests in
 //! their order, so whoever sees the word sees the entries. r polls its told words, takes what was told, and tells s by a WRITE to its credit word how
 //! many it has taken altogether (upper half, modulo 2^32) and how many rounds it has finished (lower half): after a quarter of a segment, and when a round has ended.
@@ -28,8 +28,9 @@
 //! those of one sender in their order; between senders there is no order. What it sent has arrived; its input may change.
 //!
 //! **Flow control.** A sender has at most a segment's entries at a receiver that has not taken them. Where the next post has no room it stops ([`Full::Block`]), or keeps
-//! these entries listed and goes on with others until the round's end ([`Full::Spill`]): the list refers to the input, which stays as it is. Whoever waits goes on
-//! taking what comes, and has told all it has written. So of the executors in the earliest round each receiver gets on, gives credit, and no circle of waiting closes. A receiver that is slow, or stopped
+//! these entries listed and goes on with others until the round's end ([`Full::Spill`]): the list refers to the input, which stays as it is. What a receiver was not told of,
+//! and what it has taken and given no credit for, is less than a quarter each, and a post at most half: so credit comes. Whoever waits goes on taking what comes. So of the executors in the earliest round each receiver
+//! gets on, gives credit, and no circle of waiting closes. A receiver that is slow, or stopped
 //! for less than [`Plan::give_up`], delays the others; nothing is lost by it.
 //!
 //! **Who dies.** There is no fault tolerance: a job that loses an executor fails. An executor whose work request fails, that has seen nothing new for [`Plan::give_up`] while it waited, or that is told so, tells all it is
