@@ -13,6 +13,8 @@
 //! - [`spinlock`]: locks, in memory of this machine or another, or kept by a server's thread.
 //! - [`proxy`]: READs of memory at sockets that do not match one's own.
 //! - [`consolidate`]: small writes that are held back, and posted block by block.
+//! - [`shuffle`]: executors that distribute entries to each other by their keys.
+//! - [`join`]: two relations joined by shuffles and hash maps.
 //! - [`log`]: a log in a machine's memory, that others append to.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
@@ -29,6 +31,7 @@ pub mod drtm_kv;
 mod error;
 pub mod herd;
 pub mod herd_kv;
+pub mod join;
 pub mod kv;
 mod latencies;
 pub mod local_memory;
@@ -48,6 +51,7 @@ mod recv_ring;
 pub mod rpc;
 pub mod rpc_sequencer;
 pub mod series;
+pub mod shuffle;
 pub mod site;
 pub mod spec_sequencer;
 pub mod spinlock;

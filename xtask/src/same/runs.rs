@@ -255,6 +255,13 @@ const SYSTEMS: [&str; 64] = [
     "log --strategy doorbell --records 5 --log-slots 64",
     "log --strategy sp --record 200",
     "log --reserve rpc --records 4",
+    "shuffle --clients 4 --batch-entries 1",
+    "shuffle --clients 4 --strategy sp --full spill --zipf --segment 64",
+    "shuffle --clients 4 --strategy doorbell --senders 1 --receivers 3",
+    "shuffle --clients 4 --transfer pull --placement other",
+    "join --tuples 4096",
+    "join --tuples 4096 --clients 1",
+    "join --tuples 4096 --placement first --batch-entries 1",
 ];
 
 /// Systems whose clients are on one machine.

@@ -7,6 +7,7 @@
 //! SIGKILL ([`Way::Process`]); that is what [`checks`] are for, which need somebody who does it.
 
 pub mod engines;
+pub mod executors;
 pub mod locks;
 pub mod proxies;
 pub mod writers;
@@ -127,5 +128,6 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     all.extend(writers::checks());
     all.extend(proxies::checks());
     all.extend(engines::checks());
+    all.extend(executors::checks());
     all
 }

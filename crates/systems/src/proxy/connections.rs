@@ -8,12 +8,6 @@ use doorbell_verbs::{
     AccessFlags, Cq, Mem, Mr, Program, Provider, Qp, QpCap, QpInitAttr, QpType, RemoteAddr,
 };
 
-/// The number of a socket's device, and its port: sockets take turns with devices, then with ports.
-fn of_socket<P: Provider>(cpu: &P, socket: u32) -> (u32, u32) {
-    let devices = cpu.num_devices().max(1);
-    (socket % devices, socket / devices)
-}
-
 fn memory_key(end: u32, socket: u32) -> String {
     format!("proxy/memory/{end}/{socket}")
 }
@@ -75,9 +69,8 @@ pub(super) struct End<P: Provider> {
 impl<P: Provider> End<P> {
     /// That of one of this machine's sockets.
     pub(super) fn open(cpu: &P, socket: u32) -> Result<End<P>, SystemError> {
-        let (index, port) = of_socket(cpu, socket);
-        let device = Device::open_nth(cpu, index)?;
-        let port = device.port(port);
+        let device = Device::at_socket(cpu, socket)?;
+        let port = device.port_of_socket(socket);
         Ok(End { device, port })
     }
 
@@ -95,7 +88,7 @@ impl<P: Provider> End<P> {
     pub(super) fn reach(&self, cq: &Cq<P>, client: u32, end: u32, depth: u32) -> Result<Qp<P>, SystemError> {
         let cpu = &self.device.cpu;
         let qp = self.qp(cq, depth)?;
-        let port = self.device.port(of_socket(cpu, end).1);
+        let port = self.device.port_of_socket(end);
         cpu.publish(&key("client", client, end), &qp.endpoint(port)?.to_bytes());
         self.connect(&qp, port, &key("server", client, end))?;
         cpu.lookup(&key("connected", client, end));

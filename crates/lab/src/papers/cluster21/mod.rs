@@ -7,6 +7,10 @@ mod decomposition;
 mod fig1;
 mod fig10a;
 mod fig10b;
+mod fig15;
+mod fig16;
+mod fig17;
+mod fig18;
 mod fig19;
 mod fig1_latency;
 mod fig3;
@@ -16,6 +20,7 @@ mod fig6;
 mod fig6c;
 mod fig8;
 mod fig9;
+mod joins;
 mod local;
 mod operations;
 mod perftest;
@@ -42,6 +47,10 @@ pub(super) const ALL: &[&Experiment] = &[
     &fig6c::EXPERIMENT,
     &fig8::EXPERIMENT,
     &fig9::EXPERIMENT,
+    &fig15::EXPERIMENT,
+    &fig16::EXPERIMENT,
+    &fig17::EXPERIMENT,
+    &fig18::EXPERIMENT,
     &tab2::EXPERIMENT,
     &tab2_bandwidth::EXPERIMENT,
     &decomposition::EXPERIMENT,
