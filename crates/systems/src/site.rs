@@ -64,6 +64,32 @@ pub enum Course {
     Patience(Span),
 }
 
+/// Published when all clients have ended.
+const OVER: &str = "site/over";
+
+/// Until when a server's thread waits that takes no part.
+#[derive(Clone, Debug)]
+pub enum Until {
+    /// As this says, on machine 0 or where all ends are fixed.
+    Over(Interval),
+    /// Until all clients have ended, on other machines.
+    Told,
+}
+
+impl Until {
+    /// Returns when that is.
+    pub fn wait<P: Provider>(&self, p: &P) {
+        match self {
+            Until::Over(interval) => {
+                while !interval.is_over(p) {
+                    p.pause(interval.look());
+                }
+            }
+            Until::Told => drop(p.lookup(OVER)),
+        }
+    }
+}
+
 /// Why a deployment has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SiteError {
@@ -196,6 +222,14 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         }
     }
 
+    /// Until when a server's thread on a machine waits.
+    pub fn until(&self, machine: u32) -> Until {
+        match &self.course {
+            Course::Together { .. } | Course::Patience(_) if machine > 0 => Until::Told,
+            _ => Until::Over(self.server_interval()),
+        }
+    }
+
     /// When the next client measures and ends.
     pub fn client_interval(&self) -> Interval {
         match &self.course {
@@ -222,17 +256,26 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         T: Program<Output = Result<S, SystemError>>,
         S: Into<Measured> + Send + 'static,
     {
+        self.free_core = self.free_core.max(core + 1);
+        self.add_server_at((0, core), program);
+    }
+
+    /// The same on a machine and core: servers of other machines than 0 end by [`Site::until`].
+    pub fn add_server_at<T, S>(&mut self, (machine, core): (u32, u32), program: T)
+    where
+        T: Program<Output = Result<S, SystemError>>,
+        S: Into<Measured> + Send + 'static,
+    {
         let thread = self.server_threads;
         self.server_threads += 1;
-        self.free_core = self.free_core.max(core + 1);
         let program = self.dress.clone().server(thread, program);
         match self.course {
             Course::Fixed(_) => {
-                let task = self.cluster.spawn(0, core, As(program, PhantomData));
-                self.servers.push((0, core, task));
+                let task = self.cluster.spawn(machine, core, As(program, PhantomData));
+                self.servers.push((machine, core, task));
             }
             Course::Together { .. } | Course::Patience(_) => {
-                self.cluster.spawn(0, core, Server { program, thread });
+                self.cluster.spawn(machine, core, Server { program, thread });
             }
         }
     }
@@ -393,6 +436,7 @@ impl Program for Collector {
         }
         let results = self.clients.iter().map(|client| p.lookup(&result_key(*client))).collect();
         p.store_u64(self.stop, 0, 1);
+        p.publish(OVER, &[]);
         let served = (0..self.server_threads).map(|thread| p.lookup(&served_key(thread))).collect();
         (served, results)
     }
