@@ -13,6 +13,7 @@
 //! - [`spinlock`]: locks, in memory of this machine or another, or kept by a server's thread.
 //! - [`proxy`]: READs of memory at sockets that do not match one's own.
 //! - [`consolidate`]: small writes that are held back, and posted block by block.
+//! - [`hashtable`]: a hashtable in memory of other machines, by one-sided verbs.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
 //! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
@@ -25,7 +26,9 @@ pub mod consolidate;
 pub mod device;
 pub mod drawing;
 pub mod drtm_kv;
+mod ends;
 mod error;
+pub mod hashtable;
 pub mod herd;
 pub mod herd_kv;
 pub mod kv;

@@ -256,7 +256,6 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         T: Program<Output = Result<S, SystemError>>,
         S: Into<Measured> + Send + 'static,
     {
-        self.free_core = self.free_core.max(core + 1);
         self.add_server_at((0, core), program);
     }
 
@@ -268,6 +267,9 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
     {
         let thread = self.server_threads;
         self.server_threads += 1;
+        if machine == 0 {
+            self.free_core = self.free_core.max(core + 1);
+        }
         let program = self.dress.clone().server(thread, program);
         match self.course {
             Course::Fixed(_) => {
