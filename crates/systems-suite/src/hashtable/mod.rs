@@ -5,7 +5,7 @@ mod history;
 mod script;
 
 pub use history::Seen;
-pub(crate) use history::{History, Missing};
+pub(crate) use history::{History, Missing, check};
 pub(crate) use script::Script;
 
 use crate::check::{Check, Scale, Trouble};
@@ -61,7 +61,7 @@ impl Case {
         if histories.is_empty() {
             return Ok(None);
         }
-        history::check(&histories, Missing::Nothing, self.config.pairs.pairs).map(Some)
+        check(&histories, Missing::Nothing, self.config.pairs.pairs).map(Some)
     }
 }
 

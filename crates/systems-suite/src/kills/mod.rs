@@ -8,6 +8,7 @@
 
 pub mod locks;
 pub mod proxies;
+pub mod tables;
 pub mod writers;
 
 use crate::check::Check;
@@ -125,5 +126,6 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let mut all = locks::checks();
     all.extend(writers::checks());
     all.extend(proxies::checks());
+    all.extend(tables::checks());
     all
 }
