@@ -21,16 +21,16 @@ impl System for Hashtable {
     fn usual() -> Hashtable {
         let us = |us| Duration::new(Span::from_us(us));
         Hashtable {
-            clients: Clients::new(6, 2, 8, false),
-            pairs: Pairs { zipf: true, ..Pairs::new(1 << 16, 1000) },
+            clients: Clients::new(6, 3, 4, false),
+            pairs: Pairs { zipf: true, ..Pairs::new(1 << 14, 1000) },
             values: Values { value: 64 },
             timing: Timing::USUAL,
-            back_ends: 1,
+            back_ends: 2,
             versions: 4,
             hot: Share::of_percent(25),
             entries: 16,
             theta: 16,
-            time_out: us(10_000),
+            time_out: us(2_000),
             lease: us(50),
             drift: us(10),
             backoff: us(1),

@@ -7,6 +7,9 @@ mod decomposition;
 mod fig1;
 mod fig10a;
 mod fig10b;
+mod fig12;
+mod fig13a;
+mod fig13b;
 mod fig1_latency;
 mod fig3;
 mod fig4;
@@ -49,6 +52,9 @@ pub(super) const ALL: &[&Experiment] = &[
     &fig10a::EXPERIMENT,
     &fig10b::EXPERIMENT,
     &atomics::EXPERIMENT,
+    &fig12::EXPERIMENT,
+    &fig13a::EXPERIMENT,
+    &fig13b::EXPERIMENT,
 ];
 
 /// The cluster: one adapter, at the first of two sockets.
