@@ -34,7 +34,7 @@ fn run(case: &Case) -> Result<Seen, String> {
 /// Front-ends on one hot or cold key, with as few versions as there can be.
 fn one_key(front_ends: u32, hot: u32) -> Case {
     let mut config = small(front_ends);
-    (config.pairs.pairs, config.hot, config.entries) = (1, Share::of_percent(hot), 1);
+    (config.pairs.pairs, config.hot, config.block_log2) = (1, Share::of_percent(hot), 0);
     (config.versions, config.clients.outstanding) = (2, 1);
     Case { config, operations: 60, faults: Faults::default() }
 }
@@ -57,7 +57,7 @@ fn cases() -> impl Strategy<Value = Case> {
         let (clients, outstanding, pairs, hot, log, back_ends) = shape;
         let mut config = small(clients);
         (config.clients.outstanding, config.pairs.pairs) = (outstanding, pairs);
-        (config.hot, config.entries, config.back_ends) = (Share::of_percent(25 * hot), 1 << log, back_ends);
+        (config.hot, config.block_log2, config.back_ends) = (Share::of_percent(25 * hot), log, back_ends);
         (config.versions, config.theta) = (rules.0, rules.1);
         (config.time_out, config.pairs.put_permille) = (us(rules.2), rules.3);
         (config.drift, config.timing.seed) = (drift, seed);
@@ -78,7 +78,7 @@ proptest! {
     fn hot_keys_survive_any_stop(case in cases(), span in 100..2_000u64, one_in in 20..60u32) {
         let stop = Some(Stop { one_in, span: Span::from_us(span) });
         let mut case = Case { faults: Faults { stop, seed: case.faults.seed, ..Faults::default() }, ..case };
-        (case.config.hot, case.config.entries, case.config.drift) = (Share::of_percent(100), 1, us(1));
+        (case.config.hot, case.config.block_log2, case.config.drift) = (Share::of_percent(100), 0, us(1));
         run(&case).map_err(TestCaseError::fail)?;
     }
 }
@@ -155,7 +155,10 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         change(&mut config);
         config.check().unwrap_err()
     };
-    assert_eq!(said(&|c| c.entries = 12), "entries is 12, but a block has a power of two");
+    assert_eq!(
+        said(&|c| (c.pairs.pairs, c.versions) = (1 << 20, 64)),
+        "the table takes XXX bytes of all back-ends, but at most 1073741824 are possible"
+    );
     assert_eq!(
         said(&|c| c.backoff = us(65)),
         "backoff is 65us, longer than the longest wait, backoff_most: 64us"

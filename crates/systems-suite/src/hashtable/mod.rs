@@ -35,7 +35,7 @@ pub fn small(clients: u32) -> Hashtable {
     (config.clients.clients, config.clients.clients_per_machine) = (clients + 1, (clients + 1).div_ceil(2));
     (config.clients.outstanding, config.back_ends) = (3, 1);
     (config.pairs.pairs, config.pairs.put_permille) = (24, 500);
-    (config.versions, config.hot, config.entries, config.theta) = (3, Share::of_percent(50), 4, 4);
+    (config.versions, config.hot, config.block_log2, config.theta) = (3, Share::of_percent(50), 2, 4);
     (config.time_out, config.lease, config.drift) = (us(30), us(100), us(100));
     config
 }

@@ -8,8 +8,8 @@ use crate::spinlock::Waits;
 use crate::spinlock::word;
 use doorbell_schema::{Duration, Field, Flag, Share, schema};
 
-/// Bytes of a back-end's socket at most.
-const LARGEST: u64 = 1 << 32;
+/// Bytes of all back-ends at most.
+const LARGEST: u64 = 1 << 30;
 
 schema! {
     /// A hashtable in the memory of back-ends.
@@ -30,8 +30,8 @@ schema! {
         versions: u32 = Field::count(2, 64),
         /// Share of the keys, the most frequent ones, that are hot: writes to them are held back, block by block.
         hot: Share = Field::share(Share::of_millionths(0), Share::of_percent(100)),
-        /// Entries of a hot block, a power of two.
-        entries: u32 = Field::count(1, 64),
+        /// Entries of a hot block, as the power of two that they are: the paper's t.
+        block_log2: u32 = Field::count(0, 6),
         /// Modifications of a block after which it is posted; with 1 each write goes direct.
         theta: u32 = Field::count(1, 4096),
         /// After how long a block is posted that has fewer.
@@ -62,13 +62,19 @@ impl Hashtable {
         let hot = u128::from(self.pairs.pairs) * u128::from(self.hot.millionths()) / 1_000_000;
         Table {
             pairs: self.pairs.pairs,
-            blocks: (hot as u64 / u64::from(self.entries)) as u32,
-            entries: self.entries,
+            blocks: (hot as u64 >> self.block_log2) as u32,
+            entries: 1 << self.block_log2,
             value: self.values.value,
             versions: self.versions,
             areas: self.back_ends * self.sockets,
             clients: self.clients.clients,
         }
+    }
+
+    /// Bytes of the table.
+    pub(super) fn bytes(&self) -> u64 {
+        let table = self.table();
+        table.area_bytes() * u64::from(table.areas)
     }
 
     /// What front-ends draw.
@@ -109,10 +115,7 @@ impl Hashtable {
 
     /// What does not go together: one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
-        let Hashtable { clients, sockets, cores_per_socket, entries, lease, drift, path, .. } = self;
-        if !entries.is_power_of_two() {
-            return Err(format!("entries is {entries}, but a block has a power of two"));
-        }
+        let Hashtable { clients, sockets, cores_per_socket, lease, drift, path, .. } = self;
         if clients.clients_per_machine > sockets * cores_per_socket {
             return Err(format!(
                 "{} clients of a machine need as many cores, but {sockets} sockets of {cores_per_socket} have {}",
@@ -142,10 +145,10 @@ impl Hashtable {
                 "lease is {lease} and drift {drift}, but together they are {longest} at most"
             ));
         }
-        let bytes = self.table().area_bytes();
+        let bytes = self.bytes();
         if bytes > LARGEST {
             return Err(format!(
-                "the table takes {bytes} bytes of a socket, but at most {LARGEST} are possible"
+                "the table takes {bytes} bytes of all back-ends, but at most {LARGEST} are possible"
             ));
         }
         Ok(())

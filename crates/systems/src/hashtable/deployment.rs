@@ -28,7 +28,7 @@ impl System for Hashtable {
             back_ends: 2,
             versions: 4,
             hot: Share::of_percent(25),
-            entries: 16,
+            block_log2: 4,
             theta: 16,
             time_out: us(2_000),
             lease: us(50),
@@ -62,8 +62,9 @@ impl System for Hashtable {
         &mut self.timing
     }
 
+    /// Of all back-ends.
     fn store_bytes(&self) -> u64 {
-        self.table().area_bytes() * u64::from(self.sockets)
+        self.bytes()
     }
 
     fn sockets(&self) -> Option<(u32, u32)> {

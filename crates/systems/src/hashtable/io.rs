@@ -4,6 +4,7 @@ use super::config::Hashtable;
 use super::table::Table;
 use crate::device::Device;
 use crate::ends::{End, memory};
+use crate::proxy::Path;
 use crate::random::Random;
 use crate::{SystemError, work};
 use doorbell_verbs::{
@@ -77,6 +78,11 @@ impl<P: Provider> Io<P> {
     ) -> Result<Io<P>, SystemError> {
         let table = config.table();
         let socket = config.socket(number);
+        if config.path == Path::Home && cpu.num_devices() > 1 {
+            return SystemError::config(
+                "path is home, but a machine has several devices, whose atomics are not atomic to each other: use direct",
+            );
+        }
         let end = End::open(cpu, socket)?;
         let cq = end.device.context.create_cq(operations)?;
         let inline = end.device.inline(table.entry() as u32);

@@ -41,6 +41,10 @@
 //! *What a reader sees.* A front-end reads what it has pending itself. Else it READs the slot that it last saw named, then the word. Where the word's token has grown by no more than one, nobody has begun to write that slot; where the slot
 //! is still the one, or the word was seen after the read began, it takes the entry, else it reads again.
 //!
+//! # Sockets
+//! A front-end has a QP to the NIC of each socket of each back-end (`direct`), so that all atomics on a word are one NIC's: those of two NICs are not atomic to each other (IBV_ATOMIC_HCA). Where a machine has
+//! one NIC it may have a QP to one of its ports only (`home`). The paper's proxy sockets are not built.
+//!
 //! # What is promised
 //! - No read returns a value that nobody wrote, or part of one.
 //! - A front-end reads its own writes.

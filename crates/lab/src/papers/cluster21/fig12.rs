@@ -2,6 +2,7 @@
 //!
 //! What the paper does not say is chosen in docs/hashtable.md, which has the arithmetic of its numbers.
 
+use super::CLUSTER;
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use crate::plan::NotYet;
 use crate::plan::runs::worst;
@@ -11,7 +12,6 @@ use doorbell_schema::Share;
 use doorbell_systems::System;
 use doorbell_systems::config::Timing;
 use doorbell_systems::hashtable::Hashtable;
-use doorbell_systems::proxy::Path;
 use doorbell_verbs::Span;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -55,12 +55,14 @@ impl Step {
         }
     }
 
+    /// Where a thread, and memory, is at whichever socket, and the one adapter at the first.
+    fn profile(self) -> &'static str {
+        if self == Step::Basic { CLUSTER } else { SPLIT }
+    }
+
     fn workload(self, front_ends: u32, back_ends: u32) -> SystemWorkload {
         let mut table = table(front_ends);
         table.back_ends = back_ends;
-        if self == Step::Basic {
-            table.path = Path::Home;
-        }
         if self != Step::Consolidated {
             // Nothing is held back, so that there is nothing to wait for.
             table.hot = Share::of_percent(0);
@@ -81,7 +83,7 @@ pub(super) fn table(front_ends: u32) -> Hashtable {
 /// A step by front-ends.
 fn rates(ctx: &Ctx<'_>, step: Step, back_ends: u32) -> Result<Vec<SystemOutcome>, NotYet> {
     let all = FRONT_ENDS.map(|front_ends| step.workload(front_ends, back_ends));
-    ctx.systems(SPLIT, "fig12", &all)
+    ctx.systems(step.profile(), "fig12", &all)
 }
 
 /// The most of a step, and with how many front-ends.
@@ -94,8 +96,9 @@ fn points(found: &[SystemOutcome]) -> Vec<(f64, f64)> {
     FRONT_ENDS.iter().map(|n| f64::from(*n)).zip(found.iter().map(|outcome| outcome.mrps)).collect()
 }
 
-fn line(name: &str, found: &[SystemOutcome]) -> Curve {
-    curve("cluster21/fig12", name, SPLIT, "front-ends", "Mops", points(found))
+fn line(step: Step, suffix: &str, found: &[SystemOutcome]) -> Curve {
+    let name = format!("{}{suffix}", step.name());
+    curve("cluster21/fig12", &name, step.profile(), "front-ends", "Mops", points(found))
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
@@ -117,7 +120,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let one_peaks: Vec<String> = one.iter().map(|found| format!("{:.1}", peak(found).0)).collect();
     let explained = |found: &[SystemOutcome], step: Step| {
         let at = peak(found).1;
-        ctx.explain_system(SPLIT, "fig12", &step.workload(at, 2))
+        ctx.explain_system(step.profile(), "fig12", &step.workload(at, 2))
     };
     let limits =
         [explained(&basic, Step::Basic), explained(&numa, Step::Numa), explained(&cons, Step::Consolidated)];
