@@ -28,6 +28,7 @@ fn small<S: System>(machines: u32, scale: &Scale) -> Result<S, String> {
         ("size", Value::Number(1000)),
         ("data", Value::Number(64)),
         ("region", Value::Number(1 << 20)),
+        ("back_ends", Value::Number(1)),
     ];
     let mut given = Given::default();
     for (key, value) in parameters {

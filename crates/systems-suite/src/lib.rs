@@ -19,6 +19,7 @@ pub mod deployed;
 pub mod drawing;
 pub mod drtm_kv;
 mod faults;
+pub mod hashtable;
 pub mod herd;
 pub mod herd_kv;
 pub mod join;
@@ -43,7 +44,7 @@ pub mod touch;
 pub mod vector_io;
 
 pub use check::{Check, MACHINES, Scale, run_all};
-pub use faults::{Faults, LateWrite, Stop};
+pub use faults::{Apart, Faults, LateWrite, Stop};
 pub use kill::{ASKS, DEAD, Kill, Way};
 pub use layer::{Layer, Layered};
 pub use register::checks;

@@ -13,6 +13,7 @@
 //! - [`spinlock`]: locks, in memory of this machine or another, or kept by a server's thread.
 //! - [`proxy`]: READs of memory at sockets that do not match one's own.
 //! - [`consolidate`]: small writes that are held back, and posted block by block.
+//! - [`hashtable`]: a hashtable in memory of other machines, by one-sided verbs.
 //! - [`shuffle`]: executors that distribute entries to each other by their keys.
 //! - [`join`]: two relations joined by shuffles and hash maps.
 //! - [`log`]: a log in a machine's memory, that others append to.
@@ -28,7 +29,9 @@ pub mod consolidate;
 pub mod device;
 pub mod drawing;
 pub mod drtm_kv;
+mod ends;
 mod error;
+pub mod hashtable;
 pub mod herd;
 pub mod herd_kv;
 pub mod join;

@@ -3,8 +3,9 @@
 use crate::config::{Clients, Timing};
 use crate::site::{Course, Dress, Ended, Site, SiteError};
 use crate::{
-    Measured, atomics_sequencer, consolidate, drtm_kv, herd_kv, join, local_memory, local_sequencer, log,
-    ping_pong, proxy, read_kv, rpc, rpc_sequencer, shuffle, spec_sequencer, spinlock, touch, vector_io,
+    Measured, atomics_sequencer, consolidate, drtm_kv, hashtable, herd_kv, join, local_memory,
+    local_sequencer, log, ping_pong, proxy, read_kv, rpc, rpc_sequencer, shuffle, spec_sequencer, spinlock,
+    touch, vector_io,
 };
 use doorbell_schema::{Given, Schema};
 use doorbell_verbs::{Cluster, Span, Time};
@@ -170,6 +171,7 @@ pub fn visit_all(visitor: &mut impl Visit) {
     visitor.visit::<spinlock::RpcSpinlock>();
     visitor.visit::<consolidate::Consolidate>();
     visitor.visit::<proxy::Proxy>();
+    visitor.visit::<hashtable::Hashtable>();
     visitor.visit::<shuffle::Shuffle>();
     visitor.visit::<join::Join>();
     visitor.visit::<log::Log>();

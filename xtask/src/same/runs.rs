@@ -185,7 +185,7 @@ const RARE: [&str; 17] = [
 ];
 
 /// Every system in each design, and what its options change.
-const SYSTEMS: [&str; 64] = [
+const SYSTEMS: [&str; 67] = [
     "sequencer --cores 2",
     "sequencer --cores 1 --no-batching",
     "sequencer --cores 2 --datagrams",
@@ -262,6 +262,9 @@ const SYSTEMS: [&str; 64] = [
     "join --tuples 4096",
     "join --tuples 4096 --clients 1",
     "join --tuples 4096 --placement first --batch-entries 1",
+    "hashtable --hot 0% --put-permille 500 --pairs 100 --time-out 50us",
+    "hashtable --theta 4 --time-out 50us --path home --put-permille 900 --back-ends 1",
+    "hashtable --hot 100% --no-guard --versions 2 --theta 1 --clients 12",
 ];
 
 /// Systems whose clients are on one machine.

@@ -10,6 +10,7 @@ pub mod engines;
 pub mod executors;
 pub mod locks;
 pub mod proxies;
+pub mod tables;
 pub mod writers;
 
 use crate::check::Check;
@@ -129,5 +130,6 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     all.extend(proxies::checks());
     all.extend(engines::checks());
     all.extend(executors::checks());
+    all.extend(tables::checks());
     all
 }

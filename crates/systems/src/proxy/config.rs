@@ -77,6 +77,12 @@ impl Proxy {
         }
     }
 
+    /// Which client has a QP to which remote socket.
+    pub(super) fn links(&self) -> Vec<(u32, u32)> {
+        let of = |client| self.ends(client).into_iter().map(move |end| (client, end));
+        (0..self.clients.clients).flat_map(of).collect()
+    }
+
     /// What does not go together: one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
         self.seats().refuse()?;

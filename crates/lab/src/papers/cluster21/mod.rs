@@ -7,6 +7,9 @@ mod decomposition;
 mod fig1;
 mod fig10a;
 mod fig10b;
+mod fig12;
+mod fig13a;
+mod fig13b;
 mod fig15;
 mod fig16;
 mod fig17;
@@ -47,10 +50,6 @@ pub(super) const ALL: &[&Experiment] = &[
     &fig6c::EXPERIMENT,
     &fig8::EXPERIMENT,
     &fig9::EXPERIMENT,
-    &fig15::EXPERIMENT,
-    &fig16::EXPERIMENT,
-    &fig17::EXPERIMENT,
-    &fig18::EXPERIMENT,
     &tab2::EXPERIMENT,
     &tab2_bandwidth::EXPERIMENT,
     &decomposition::EXPERIMENT,
@@ -59,6 +58,13 @@ pub(super) const ALL: &[&Experiment] = &[
     &fig10a::EXPERIMENT,
     &fig10b::EXPERIMENT,
     &atomics::EXPERIMENT,
+    &fig12::EXPERIMENT,
+    &fig13a::EXPERIMENT,
+    &fig13b::EXPERIMENT,
+    &fig15::EXPERIMENT,
+    &fig16::EXPERIMENT,
+    &fig17::EXPERIMENT,
+    &fig18::EXPERIMENT,
     &fig19::EXPERIMENT,
 ];
 
