@@ -151,6 +151,8 @@ pub(crate) struct Ending {
     measurement: Measurement,
     state: State,
     course: Arc<Mutex<Course>>,
+    /// No thread that waits sleeps longer, whatever was decided since it fell asleep.
+    asleep_until: Time,
 }
 
 impl Wanted {
@@ -236,7 +238,9 @@ impl Ending {
         let has_end = measurement.end() != Time::NEVER;
         let first = if has_end { before(measurement.end()) } else { measurement.look() };
         let state = if wanted.warmup.is_some() { State::Measuring } else { State::Warming };
-        (first, Box::new(Ending { wanted, stop, measurement, state, course: course.clone() }), course)
+        let asleep_until = measurement.look();
+        let ending = Ending { wanted, stop, measurement, state, course: course.clone(), asleep_until };
+        (first, Box::new(ending), course)
     }
 
     /// The time of the next look, where what is looked at began at `since` and is to be over at `latest`.
@@ -340,7 +344,8 @@ impl Ending {
         let mut course = self.course();
         course.ended = why;
         course.waits = run.waits();
-        end + GRACE
+        drop(course);
+        end.max(self.asleep_until) + GRACE
     }
 
     fn course(&self) -> MutexGuard<'_, Course> {
@@ -361,20 +366,21 @@ pub(crate) fn are_within(means: Option<Means>, precision: Share) -> bool {
 
 impl Steer for Ending {
     fn look(&mut self, run: &mut Look<'_>) -> Time {
+        self.asleep_until = self.asleep_until.max(self.measurement.look());
         match (self.state, self.stop.reason()) {
             // Everything of it is over.
             (State::Ending, _) => run.now(),
-            (State::Measuring | State::Known, Some(why)) => self.end_at(run.horizon(), run, why),
-            (State::Measuring | State::Known, None) => self.measuring(run),
-            // Nothing is known yet.
-            (State::Warming | State::Warm, Some(Ended::Interrupted)) => {
+            (_, Some(why)) if run.now() >= self.measurement.from() => self.end_at(run.horizon(), run, why),
+            // Nothing is known yet, in a warm-up that was said beforehand or not.
+            (_, Some(Ended::Interrupted)) => {
                 self.course().stopped = true;
                 run.now()
             }
-            (State::Warming | State::Warm, Some(why)) => {
+            (_, Some(why)) => {
                 self.begin(run, Warmed::MaxWall);
                 self.end_at(run.horizon() + FIRST_LOOK, run, why)
             }
+            (State::Measuring | State::Known, None) => self.measuring(run),
             (State::Warming | State::Warm, None) => self.warming(run),
         }
     }
