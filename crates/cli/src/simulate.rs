@@ -123,6 +123,7 @@ pub(crate) fn times(
     measured: &MeasuredTime,
 ) -> [(&'static str, String); 2] {
     // What was cut did not last as asked for.
+    let warmup = warmup.filter(|_| measured.warmed.is_none());
     let duration = duration.filter(|_| measured.ended.is_repeatable());
     [
         ("warmup", time(warmup, measured.warmup, warmed(measured))),

@@ -489,7 +489,7 @@ fn groups_go_with_no_flag_that_contradicts_them() {
         ("simulate FILE --profile cx3", "profile is cx3, but the workload's [[machine]] tables"),
         ("simulate FILE --machines 3", "machines is 3, but the workload's [[machine]] tables"),
         ("limits FILE --machines 3", "machines is 3, but the workload's [[machine]] tables"),
-        ("simulate FILE --threads 9", "a machine of profile cx3 has cores 8"),
+        ("simulate FILE --threads 9", "a machine of profile cx3 has 8 cores"),
         ("simulate FILE --system herd-kv", "a file must not have [[machine]] tables"),
     ] {
         refuses_file(line, &path, part);

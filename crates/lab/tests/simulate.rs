@@ -592,6 +592,22 @@ fn a_run_ends_at_its_latest_and_is_told_to_be_unsettled() {
 }
 
 #[test]
+fn a_long_time_that_was_said_can_be_cut() {
+    let cut = |times: &str| {
+        let (profiles, resolved) = resolve(&format!("verb = \"read\"\nmachines = 2\nthreads = 1\n{times}"));
+        let control = Control { max_wall: Some(std::time::Duration::from_millis(200)), ..Control::quiet() };
+        doorbell_lab::simulate(&profiles, &resolved, &control).unwrap()
+    };
+    // Threads that wait for nothing sleep until its end, far beyond where it is cut.
+    let measuring = cut("warmup = \"10us\"\nduration = \"900s\"");
+    assert_eq!((measuring.measured.ended, measuring.measured.warmed), (Ended::MaxWall, None));
+    assert!(measuring.mops > 0.0);
+    let warming = cut("warmup = \"900s\"\nduration = \"1s\"");
+    assert_eq!((warming.measured.ended, warming.measured.warmed), (Ended::MaxWall, Some(Warmed::MaxWall)));
+    assert!(warming.mops > 0.0 && warming.measured.warmup.span().as_ns() < 900_000_000_000);
+}
+
+#[test]
 fn what_lasts_beyond_the_latest_is_told() {
     let text = "system = \"remote-spinlock\"\nclients = 2\nhold = \"20ms\"\nmax_time = \"10ms\"";
     let late = system(text);

@@ -4,7 +4,7 @@ use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 /// Fields that are there only where there is something to say, or that a file may leave out.
-const OPTIONAL: [&str; 31] = [
+const OPTIONAL: [&str; 36] = [
     "overload",
     "class",
     "classes",
@@ -36,6 +36,11 @@ const OPTIONAL: [&str; 31] = [
     "median_error",
     "largest_error",
     "runs",
+    "warmed",
+    "overrun",
+    "gb_per_s",
+    "interrupted",
+    "missing",
 ];
 /// Objects whose keys are no fields' names.
 const MAPS: [&str; 9] = [

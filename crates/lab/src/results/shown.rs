@@ -21,7 +21,7 @@ pub struct MeasuredTime {
     pub duration: Duration,
     /// Why it ended.
     pub ended: Ended,
-    /// Why the warm-up ended; absent where that was said beforehand.
+    /// Why the warm-up ended; absent where it was said beforehand and not cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmed: Option<Warmed>,
     /// Virtual time after the latest that was asked for, of a run that ends then, where it is more than a tenth of that: it is

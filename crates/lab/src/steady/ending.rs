@@ -161,6 +161,8 @@ pub(crate) struct Ending {
     state: State,
     course: Arc<Mutex<Course>>,
     lead: Lead,
+    /// No thread that waits sleeps longer, whatever was decided since it fell asleep.
+    asleep_until: Time,
 }
 
 impl Wanted {
@@ -245,7 +247,8 @@ impl Ending {
         let course: Arc<Mutex<Course>> = Arc::default();
         let state = if wanted.warmup.is_some() { State::Measuring } else { State::Warming };
         let lead = Lead::default();
-        let ending = Ending { wanted, stop, measurement, state, course: course.clone(), lead };
+        let asleep_until = measurement.look();
+        let ending = Ending { wanted, stop, measurement, state, course: course.clone(), lead, asleep_until };
         let has_end = ending.measurement.end() != Time::NEVER;
         let first =
             if has_end { ending.sample(ending.measurement.from()) } else { ending.measurement.look() };
@@ -377,7 +380,8 @@ impl Ending {
         course.ended = why;
         course.waits = run.waits();
         course.ahead = self.lead.grown().filter(|_| !self.is_level(self.lead.grown())).unwrap_or(0.0);
-        end + GRACE
+        drop(course);
+        end.max(self.asleep_until) + GRACE
     }
 
     fn course(&self) -> MutexGuard<'_, Course> {
@@ -399,20 +403,21 @@ pub(crate) fn are_within(means: Option<Means>, precision: Share) -> bool {
 impl Steer for Ending {
     fn look(&mut self, run: &mut Look<'_>) -> Time {
         self.lead.saw(run.now(), run.ahead());
+        self.asleep_until = self.asleep_until.max(self.measurement.look());
         match (self.state, self.stop.reason()) {
             // Everything of it is over.
             (State::Ending, _) => run.now(),
-            (State::Measuring | State::Known, Some(why)) => self.end_at(run.horizon(), run, why),
-            (State::Measuring | State::Known, None) => self.measuring(run),
-            // Nothing is known yet.
-            (State::Warming | State::Warm, Some(Ended::Interrupted)) => {
+            (_, Some(why)) if run.now() >= self.measurement.from() => self.end_at(run.horizon(), run, why),
+            // Nothing is known yet, in a warm-up that was said beforehand or not.
+            (_, Some(Ended::Interrupted)) => {
                 self.course().stopped = true;
                 run.now()
             }
-            (State::Warming | State::Warm, Some(why)) => {
+            (_, Some(why)) => {
                 self.begin(run, Warmed::MaxWall);
                 self.end_at(run.horizon() + FIRST_LOOK, run, why)
             }
+            (State::Measuring | State::Known, None) => self.measuring(run),
             (State::Warming | State::Warm, None) => self.warming(run),
         }
     }
