@@ -114,8 +114,14 @@ fn late(append: u32, span: Span) -> (usize, bool, u64) {
     // Its retries end after half a second of silence, or more.
     let patience = Span::from_ms(10_000);
     let faults = Faults { late_write, ..Faults::default() };
-    let case =
-        Case { appends: 8, slots: 1024, outstanding: 1, patience: Span::from_us(100), faults, ..case() };
+    let case = Case {
+        appends: APPENDS as u64,
+        slots: 1024,
+        outstanding: 1,
+        patience: Span::from_us(100),
+        faults,
+        ..case()
+    };
     let mut cluster = cluster("cib", 4, |c| c.end = Time::START + patience + Span::from_ms(10));
     let had = case.run(&mut cluster, patience).expect("a log");
     let others = had[1..3].iter().all(|had| matches!(had, Had::Engine { failed: false, .. }));
@@ -145,8 +151,9 @@ fn a_write_that_comes_as_its_engine_is_fenced_is_there_or_refused() {
     for ns in (85_000..115_000).step_by(500) {
         match late(4, Span::from_ns(ns)) {
             (APPENDS, false, 0) => seen[0] += 1,
-            (4 | 5, true, 0) => seen[1] += 1,
             (4, true, 1..=5) => seen[2] += 1,
+            // It went on until its connection was gone.
+            (4.., true, 0..=5) => seen[1] += 1,
             had => panic!("{ns} ns: {had:?}"),
         }
     }
@@ -161,7 +168,15 @@ fn who_waits_behind_a_hole_is_not_fenced() {
     for (slots, append) in (5..10).flat_map(|slots| (0..5).map(move |append| (slots, append))) {
         let late_write = Some(LateWrite { client: 0, number: 1 + append, span: Span::from_us(400) });
         let faults = Faults { late_write, ..Faults::default() };
-        let case = Case { slots, appends: 8, outstanding: 1, patience: Span::from_us(100), faults, ..case() };
+        let case = Case {
+            readers: 0,
+            slots,
+            appends: 8,
+            outstanding: 1,
+            patience: Span::from_us(100),
+            faults,
+            ..case()
+        };
         let mut cluster = cluster("cib", 4, |c| c.end = Time::START + patience + Span::from_ms(10));
         let had = case.run(&mut cluster, patience).expect("a log");
         let failed: Vec<bool> =
