@@ -157,7 +157,7 @@ fn what_cannot_be_is_refused_in_one_sentence() {
     };
     assert_eq!(
         said(&|c| (c.pairs.pairs, c.versions) = (1 << 20, 64)),
-        "the table takes XXX bytes of all back-ends, but at most 1073741824 are possible"
+        "the table takes 3372220416 bytes of all back-ends, but at most 1073741824 are possible"
     );
     assert_eq!(
         said(&|c| c.backoff = us(65)),
