@@ -89,9 +89,9 @@ impl Program for Client {
         } else {
             Script::new(&case.config, number, case.operations)
         };
-        front_end.run(&mut script, &interval)?;
+        let ended = front_end.run(&mut script, &interval);
         p.publish(&done_key(number), &[]);
-        script.end()
+        ended.and_then(|()| script.end())
     }
 }
 
