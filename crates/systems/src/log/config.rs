@@ -60,7 +60,7 @@ schema! {
         /// Records that the log holds.
         log_slots: u64 = Field::count(2, 1 << 24),
         /// What becomes of an append where the log is full: it waits until the oldest records have been read, or is refused.
-        full: Full = Field::name(Full::NAMES),
+        log_full: Full = Field::name(Full::NAMES),
         /// After how long the engines that a hole may be of lose their connection to the log.
         hole_patience: Duration = Field::positive_time(),
         /// Records of each client's data table, of which an append takes those that it has just changed, drawn at random.

@@ -81,7 +81,7 @@ impl System for Log {
             strategy: Strategy::Sgl,
             reserve: Reserve::FetchAdd,
             log_slots: 1 << 16,
-            full: Full::Wrap,
+            log_full: Full::Wrap,
             hole_patience: Duration::new(Span::from_ms(10)),
             table: 1024,
             clients_at: At::Near,
@@ -134,7 +134,7 @@ impl System for Log {
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let machine = LogMachine {
-            full: self.full,
+            full: self.log_full,
             reserve: self.reserve,
             readers: 0,
             has_reader: false,

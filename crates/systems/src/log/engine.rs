@@ -28,7 +28,7 @@ pub struct Engine {
 
 impl Engine {
     fn terms(&self) -> Terms {
-        let Log { full, records, ref clients, inline_bytes, .. } = self.log;
+        let Log { log_full: full, records, ref clients, inline_bytes, .. } = self.log;
         Terms {
             layout: self.log.layout(),
             full,
@@ -108,7 +108,7 @@ impl Program for Engine {
                 if *outcome == Outcome::Refused {
                     let slots = self.log.log_slots;
                     let why =
-                        format!("the log is full: it holds {slots} records (log_slots), and full is refuse");
+                        format!("the log is full: it holds {slots} records (log_slots), and log_full is refuse");
                     return Err(SystemError::Protocol(why));
                 }
                 let (began, now) = (begun.pop_front().unwrap_or(Time::START), p.now());
