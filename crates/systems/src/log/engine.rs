@@ -107,8 +107,9 @@ impl Program for Engine {
             for outcome in polled.ended {
                 if *outcome == Outcome::Refused {
                     let slots = self.log.log_slots;
-                    let why =
-                        format!("the log is full: it holds {slots} records (log_slots), and log_full is refuse");
+                    let why = format!(
+                        "the log is full: it holds {slots} records (log_slots), and log_full is refuse"
+                    );
                     return Err(SystemError::Protocol(why));
                 }
                 let (began, now) = (begun.pop_front().unwrap_or(Time::START), p.now());

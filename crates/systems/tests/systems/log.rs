@@ -1,9 +1,7 @@
 //! A log in virtual time: whoever stops, is late, is refused, is fenced, or has lost its log machine.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-mod common;
-
-use common::{PATIENCE, cluster};
+use crate::common::{PATIENCE, cluster};
 use doorbell_systems::log::{Full, Reserve};
 use doorbell_systems::vector_io::Strategy as Gathering;
 use doorbell_systems_suite::log::{Case, Had};

@@ -1,9 +1,7 @@
 //! Shuffles, and joins made of them, in virtual time by seeds.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-mod common;
-
-use common::{PATIENCE, cluster};
+use crate::common::{PATIENCE, cluster};
 use doorbell_systems::config::Seats;
 use doorbell_systems::join::TUPLE;
 use doorbell_systems::shuffle::{Full, Plan, Transfer};

@@ -2,9 +2,10 @@
 //! what was asked of a proxy.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-mod common;
+mod engines;
+mod executors;
 
-use common::{PATIENCE, cluster};
+use crate::common::{PATIENCE, cluster};
 use doorbell_sim::SimCluster;
 use doorbell_systems::consolidate::Holding;
 use doorbell_systems::spinlock::Release;

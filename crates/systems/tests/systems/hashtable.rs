@@ -2,9 +2,7 @@
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-mod common;
-
-use common::{PATIENCE, cluster};
+use crate::common::{PATIENCE, cluster};
 use doorbell_schema::{Duration, Share};
 use doorbell_sim::SimCluster;
 use doorbell_systems::System;

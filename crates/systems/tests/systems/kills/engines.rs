@@ -1,9 +1,7 @@
 //! Engines of a log that are killed at any point of what others may see of them, by seeds.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-mod common;
-
-use common::{PATIENCE, cluster};
+use crate::common::{PATIENCE, cluster};
 use doorbell_sim::SimCluster;
 use doorbell_systems::log::{Full, Reserve};
 use doorbell_systems::vector_io::Strategy as Gathering;

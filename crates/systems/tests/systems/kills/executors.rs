@@ -1,9 +1,7 @@
 //! Executors of shuffles and joins that are killed at any point of what others may see of them, by seeds.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-mod common;
-
-use common::cluster;
+use crate::common::cluster;
 use doorbell_systems::shuffle::{Full, Transfer};
 use doorbell_systems_suite::join;
 use doorbell_systems_suite::kills::executors::{self, Job};
