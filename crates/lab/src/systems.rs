@@ -38,6 +38,7 @@ trait Simulated: Any + Debug + Send + Sync {
     fn name(&self) -> &'static str;
     fn values(&self) -> Vec<(&'static str, Option<Value>)>;
     fn clients(&self) -> &Clients;
+    fn machines(&self) -> u32;
     fn timing(&self) -> &Timing;
     fn begin(&self) -> Time;
     fn store_bytes(&self) -> u64;
@@ -71,6 +72,10 @@ impl<S: System> Simulated for S {
 
     fn clients(&self) -> &Clients {
         System::clients(self)
+    }
+
+    fn machines(&self) -> u32 {
+        System::machines(self)
     }
 
     fn timing(&self) -> &Timing {
@@ -597,7 +602,7 @@ pub(crate) fn run_once(
     let config = SimConfig {
         seed: w.timing().seed,
         window: wanted.window(),
-        ..SimConfig::new(w.clients().machines())
+        ..SimConfig::new(w.system.machines())
     };
     let mut cluster = SimCluster::new(profile, config);
     let interval = site::Course::Fixed(Interval::shared(wanted.begin, measurement.clone()));
