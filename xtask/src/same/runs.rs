@@ -185,7 +185,7 @@ const RARE: [&str; 17] = [
 ];
 
 /// Every system in each design, and what its options change.
-const SYSTEMS: [&str; 67] = [
+const SYSTEMS: [&str; 79] = [
     "sequencer --cores 2",
     "sequencer --cores 1 --no-batching",
     "sequencer --cores 2 --datagrams",

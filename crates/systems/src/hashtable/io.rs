@@ -142,7 +142,7 @@ impl<P: Provider> Io<P> {
             };
             [self.scratch.sge(self.at(slot, part), bytes as u32)]
         });
-        let mut list: [SendWr<'_>; N] = std::array::from_fn(|n| {
+        let list: [SendWr<'_>; N] = std::array::from_fn(|n| {
             let op = match requests[n] {
                 Request::Read(at, ..) => SendOp::Read(remote.at(at)),
                 Request::Write(at, ..) => SendOp::Write(remote.at(at)),
@@ -158,7 +158,7 @@ impl<P: Provider> Io<P> {
         });
         self.cpu.work(work::REQUEST);
         let now = self.cpu.now();
-        self.qps[qp].post_send(&mut list)?;
+        self.qps[qp].post_send(&list)?;
         Ok(now)
     }
 
