@@ -599,11 +599,8 @@ pub(crate) fn run_once(
     let begun = Instant::now();
     let wanted = w.wanted();
     let measurement = wanted.measurement();
-    let config = SimConfig {
-        seed: w.timing().seed,
-        window: wanted.window(),
-        ..SimConfig::new(w.system.machines())
-    };
+    let config =
+        SimConfig { seed: w.timing().seed, window: wanted.window(), ..SimConfig::new(w.system.machines()) };
     let mut cluster = SimCluster::new(profile, config);
     let interval = site::Course::Fixed(Interval::shared(wanted.begin, measurement.clone()));
     let (ended, course) =
