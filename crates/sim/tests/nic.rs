@@ -517,7 +517,9 @@ impl Program for Destroys {
             node.connect(&p, "b", "a");
             node
         };
-        let wait = |span: Span| drop(cq.wait(p.now() + span).expect("a CQ"));
+        let wait = |span: Span| {
+            cq.wait(p.now() + span).expect("a CQ");
+        };
         let ones = || {
             let mut found = vec![0; STREAM as usize];
             p.read(mr.mem(), 0, &mut found);

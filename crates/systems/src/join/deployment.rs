@@ -22,7 +22,7 @@ impl System for Join {
     const ABOUT: &'static str = "Executors that join two relations: both are shuffled, then each builds a hash map and probes it; the server takes no part";
 
     /// As the paper's Figure 16 has it: 16 million tuples of each relation, of which so many are joined as a sample; four executors, two to a machine. It does not say how large a tuple is: a key and a
-    /// payload of 8 bytes, as those that it cites (its [6]) have them.
+    /// payload of 8 bytes, as those that it cites (its reference 6) have them.
     fn usual() -> Join {
         Join {
             clients: Clients::new(4, 2, 4, false),
