@@ -43,6 +43,7 @@ trait Simulated: Any + Debug + Send + Sync {
     fn begin(&self) -> Time;
     fn store_bytes(&self) -> u64;
     fn warmed_bytes(&self) -> u64;
+    fn client_bytes(&self) -> u64;
     fn datagram(&self) -> Option<(&'static str, u32)>;
     fn cores(&self) -> Vec<(&'static str, u32)>;
     fn latency_of(&self) -> Option<&'static str>;
@@ -92,6 +93,10 @@ impl<S: System> Simulated for S {
 
     fn warmed_bytes(&self) -> u64 {
         System::warmed_bytes(self)
+    }
+
+    fn client_bytes(&self) -> u64 {
+        System::client_bytes(self)
     }
 
     fn datagram(&self) -> Option<(&'static str, u32)> {
@@ -282,6 +287,11 @@ impl SystemWorkload {
     /// Bytes that the server takes: its store, and what each of its threads has for the clients.
     pub(crate) fn server_bytes(&self) -> u64 {
         self.system.store_bytes() + self.system.warmed_bytes() * self.get("cores").unwrap_or(1)
+    }
+
+    /// Bytes of the buffers that all clients have.
+    pub(crate) fn client_bytes(&self) -> u64 {
+        self.system.client_bytes() * u64::from(self.clients().clients)
     }
 
     /// Refuses what a machine of this profile has not. How many clients run on a machine is free, as the

@@ -61,6 +61,11 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
         0
     }
 
+    /// Bytes of the buffers that a client has, where parameters decide that.
+    fn client_bytes(&self) -> u64 {
+        0
+    }
+
     /// The bytes of its longest UD message, where a parameter decides that, and which.
     fn datagram(&self) -> Option<(&'static str, u32)> {
         None

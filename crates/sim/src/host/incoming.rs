@@ -11,6 +11,10 @@ use super::{ALLOCATED, CoreSet, Host};
 use crate::core::payload::{Payload, PayloadPool};
 use std::collections::VecDeque;
 
+/// Writes of a device that nobody has looked for: more have those put into memory that are visible, as where nobody ever looks
+/// they would become ever more.
+const KEPT: usize = 1024;
+
 /// What a DMA write writes.
 #[derive(Clone, Copy)]
 pub(crate) enum Data {
@@ -61,13 +65,23 @@ pub(crate) struct Visible {
 }
 
 impl Host {
-    /// A device has sent off a DMA write. Returns whether there must be an event when its first line becomes
+    /// A device has sent off a DMA write `now`. Returns whether there must be an event when its first line becomes
     /// visible.
     #[inline(always)] // It is written where it stays.
-    pub(crate) fn incoming(&mut self, device: u8, write: Write) -> bool {
+    pub(crate) fn incoming(
+        &mut self,
+        device: u8,
+        write: Write,
+        now: u64,
+        payloads: &mut PayloadPool,
+    ) -> bool {
         let writes = &mut self.lanes[usize::from(device)].writes;
         debug_assert!(writes.back().is_none_or(|last| last.at <= write.at), "the link keeps their order");
         writes.push_back(write);
+        // What is watched goes by its events.
+        if writes.len() > KEPT && !self.lines_are_watched {
+            self.settle(now, payloads);
+        }
         self.lines_are_watched
     }
 
