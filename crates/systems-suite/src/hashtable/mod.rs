@@ -36,7 +36,7 @@ pub fn small(clients: u32) -> Hashtable {
     (config.clients.outstanding, config.back_ends) = (3, 1);
     (config.pairs.pairs, config.pairs.put_permille) = (24, 500);
     (config.versions, config.hot, config.block_log2, config.theta) = (3, Share::of_percent(50), 2, 4);
-    (config.time_out, config.lease, config.drift) = (us(30), us(100), us(100));
+    (config.time_out, config.table_lease, config.drift) = (us(30), us(100), us(100));
     config
 }
 
@@ -106,7 +106,7 @@ fn listed<C: Cluster>(
     config.clients.clients_per_machine = (scale.clients + 1).div_ceil(cluster.machines() - config.back_ends);
     config.hot = Share::of_percent(hot);
     // Where time is real, threads stop for as long as a processor is somebody else's.
-    (config.lease, config.drift) = (Duration::new(scale.retry), Duration::new(scale.retry * 10));
+    (config.table_lease, config.drift) = (Duration::new(scale.retry), Duration::new(scale.retry * 10));
     change(&mut config);
     let operations = scale.operations / u64::from(trouble.part());
     let case = Case { config, operations, faults: trouble.faults(scale) };

@@ -30,7 +30,7 @@ pub fn table(hot: u32, (lease, drift): (Span, Span), seed: u64) -> Hashtable {
     let mut config = small(CLIENTS);
     config.clients.clients_per_machine = 1;
     (config.hot, config.timing.seed) = (Share::of_percent(hot), seed);
-    (config.lease, config.drift) = (Duration::new(lease), Duration::new(drift));
+    (config.table_lease, config.drift) = (Duration::new(lease), Duration::new(drift));
     config
 }
 

@@ -37,7 +37,7 @@ schema! {
         /// After how long a block is posted that has fewer.
         time_out: Duration = Field::positive_time(),
         /// For how long a lock is taken, or a version may be written, after which others may take it over.
-        lease: Duration = Field::positive_time(),
+        table_lease: Duration = Field::positive_time(),
         /// Assumed bound on how far clocks are apart and holders stop: a lease is taken over so long after its end.
         drift: Duration = Field::time(),
         /// First wait after a failed attempt, of which half or more is drawn; it doubles with each failure. 0 for none ever.
@@ -47,7 +47,7 @@ schema! {
         /// A cold version is written only where the one before it in its slot is done, so that a late writer harms nothing.
         guard: bool = Field::switch()
             .flags(&[Flag::no("no-guard", "Write a cold version as soon as its number is drawn, as if no writer were ever late")]),
-        /// How a thread reaches memory at a remote socket that is not its own's match.
+        /// How a thread reaches memory at a remote socket that does not match its own.
         path: Path = Field::name(Path::NAMES),
         /// Sockets of each machine, by whose numbers they match.
         sockets: u32 = Field::count(1, 8),
@@ -115,7 +115,7 @@ impl Hashtable {
 
     /// What does not go together: one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
-        let Hashtable { clients, sockets, cores_per_socket, lease, drift, path, .. } = self;
+        let Hashtable { clients, sockets, cores_per_socket, table_lease: lease, drift, path, .. } = self;
         if clients.clients_per_machine > sockets * cores_per_socket {
             return Err(format!(
                 "{} clients of a machine need as many cores, but {sockets} sockets of {cores_per_socket} have {}",
@@ -142,7 +142,7 @@ impl Hashtable {
         if lease.span().as_ps().saturating_add(drift.span().as_ps()) > word::LONGEST.as_ps() {
             let longest = Duration::new(word::LONGEST);
             return Err(format!(
-                "lease is {lease} and drift {drift}, but together they are {longest} at most"
+                "table_lease is {lease} and drift {drift}, but together they are {longest} at most"
             ));
         }
         let bytes = self.bytes();

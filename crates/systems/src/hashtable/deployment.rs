@@ -31,7 +31,7 @@ impl System for Hashtable {
             block_log2: 4,
             theta: 16,
             time_out: us(2_000),
-            lease: us(50),
+            table_lease: us(50),
             drift: us(10),
             backoff: us(1),
             backoff_most: us(64),

@@ -135,7 +135,7 @@ impl<P: Provider> FrontEnd<P> {
     pub fn open(cpu: &P, config: &Hashtable, number: u32) -> Result<FrontEnd<P>, SystemError> {
         let operations = config.clients.outstanding;
         let io = Io::open(cpu, config, number, 2 * operations)?;
-        let leased = Leased::fenced(io.table.locks(), config.lease.span(), config.drift.span());
+        let leased = Leased::fenced(io.table.locks(), config.table_lease.span(), config.drift.span());
         let known = vec![Word::default(); io.table.blocks as usize];
         Ok(FrontEnd {
             cache: Cache::new(&io.device, &io.table)?,
@@ -143,7 +143,7 @@ impl<P: Provider> FrontEnd<P> {
             terms: Terms {
                 theta: config.theta,
                 time_out: config.time_out.span(),
-                lease: config.lease.span(),
+                lease: config.table_lease.span(),
                 drift: config.drift.span(),
                 guard: config.guard,
                 waits: config.waits(),

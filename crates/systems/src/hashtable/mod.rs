@@ -14,8 +14,8 @@
 //! slot's `done` word, in one list. The write ends, and is acknowledged, when both have completed. The paper has the fetch-and-add and the WRITE of the entry alone; with these alone a
 //! writer that stops between the two for as long as V others take overwrites a version that has been acknowledged since, perhaps the last one. So (ours) number n may be
 //! written only where the number before it of the same slot, n - V, is done, and is not the newest that is. Else the writer looks again. A number whose writer is gone is passed
-//! over: who has seen m numbers before its own missing for m times `lease` + `drift` writes anyway, unless the slot holds the newest version that is whole. A writer gives its number up and draws another
-//! where it could not post its WRITE within `lease` of when it was entitled to. All times are of the writer's own clock, and begin so that of two
+//! over: who has seen m numbers before its own missing for m times `table_lease` + `drift` writes anyway, unless the slot holds the newest version that is whole. A writer gives its number up and draws another
+//! where it could not post its WRITE within `table_lease` of when it was entitled to. All times are of the writer's own clock, and begin so that of two
 //! writers that reckon with each other the earlier has ended when the later begins; [`Claim`] says why.
 //!
 //! *What a reader sees.* A reader READs the slots, then count and `done` words, in one list. It takes the newest version that is whole. If a version is done that is newer, the ring has gone
@@ -53,8 +53,8 @@
 //! - After a quiet end, when front-ends have published all ([`FrontEnd::run`] does so before it returns where its work is over), each key holds the acknowledged write that is last in the order of its versions.
 //!
 //! # What a crash leaves
-//! - *Of a front-end*: what it had acknowledged of hot keys and not published is lost; a publication under way is there or not, as a whole. The lock is taken over after `lease` and `drift`. Cold writes under way are there or not; numbers that it
-//!   drew stay unwritten, and hold up the writer V numbers later for `lease` + `drift`, once.
+//! - *Of a front-end*: what it had acknowledged of hot keys and not published is lost; a publication under way is there or not, as a whole. The lock is taken over after `table_lease` and `drift`. Cold writes under way are there or not; numbers that it
+//!   drew stay unwritten, and hold up the writer V numbers later for `table_lease` + `drift`, once.
 //! - *Of a back-end*: all that it held. Each front-end that asks it ends with an error, when the transport gives up (retries of RC).
 //! - Its own end of the connection of a front-end that is gone stays at the back-end; who comes later has a number of its own.
 

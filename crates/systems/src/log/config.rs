@@ -54,7 +54,7 @@ schema! {
         /// Bytes of a record, a multiple of 8.
         record: u32 = Field::bytes(8, LARGEST_RECORD),
         /// How the records of an append leave the table: copied by the core into one WRITE, each as a WRITE, or gathered by the NIC.
-        strategy: Strategy = Field::name(Strategy::NAMES),
+        log_strategy: Strategy = Field::name(Strategy::NAMES),
         /// How positions are reserved: by fetch-and-add on the log machine's memory, or by an RPC to a thread of it.
         reserve: Reserve = Field::name(Reserve::NAMES),
         /// Records that the log holds.
@@ -124,7 +124,7 @@ impl Log {
 
     /// How the records of a client's appends leave its table.
     pub(super) fn gathers(&self, client: u32) -> Strategy {
-        if self.merge && self.is_table_far(client) { Strategy::Sp } else { self.strategy }
+        if self.merge && self.is_table_far(client) { Strategy::Sp } else { self.log_strategy }
     }
 
     /// The last core that clients, or their tables, are at.

@@ -78,7 +78,7 @@ impl System for Log {
             timing: Timing::USUAL,
             records: 32,
             record: 64,
-            strategy: Strategy::Sgl,
+            log_strategy: Strategy::Sgl,
             reserve: Reserve::FetchAdd,
             log_slots: 1 << 16,
             log_full: Full::Wrap,

@@ -7,6 +7,7 @@ use crate::kv::load::Draws;
 use crate::kv::{Distribution, Load};
 use crate::vector_io::{Chosen, Strategy};
 use doorbell_schema::{Duration, Field, schema};
+use doorbell_verbs::Span;
 
 /// Executors at most: each has a QP to and from every other.
 const MOST_EXECUTORS: u32 = 64;
@@ -40,6 +41,9 @@ named! {
         First = "first",
     }
 }
+
+/// The shortest time after which an executor may give up: longer than others take for a post, or to take what has come.
+const LEAST_PATIENCE: Span = Span::from_ms(10);
 
 schema! {
     /// A shuffle.
@@ -169,6 +173,13 @@ impl Shuffle {
         if *clients > MOST_EXECUTORS {
             return Err(format!(
                 "clients is {clients}, but a shuffle has {MOST_EXECUTORS} executors at most"
+            ));
+        }
+        if self.give_up.span() < LEAST_PATIENCE {
+            let least = Duration::new(LEAST_PATIENCE);
+            return Err(format!(
+                "give_up is {}, but an executor that lives may see nothing new for a while: at least {least} is possible",
+                self.give_up
             ));
         }
         let Plan { senders, receivers, batch, entry, segment, .. } = self.plan(Strategy::Sgl);

@@ -87,7 +87,7 @@ fn the_promise_holds_where_packets_are_lost() {
     for seed in 0..6 {
         let mut case =
             Case { config: small(4), operations: 40, faults: Faults { seed, ..Faults::default() } };
-        (case.config.lease, case.config.drift) = (us(10_000), us(200_000));
+        (case.config.table_lease, case.config.drift) = (us(10_000), us(200_000));
         let mut cluster = cluster("cx3-dual", case.config.machines(), |config| {
             (config.seed, config.end) = (seed, config.end + Span::from_ms(8_000));
             config.layers.loss_ppm = 2_000;
@@ -163,7 +163,7 @@ fn what_cannot_be_is_refused_in_one_sentence() {
     );
     assert_eq!(
         said(&|c| c.drift = us(500_000)),
-        "lease is 100us and drift 500ms, but together they are 500ms at most"
+        "table_lease is 100us and drift 500ms, but together they are 500ms at most"
     );
     assert_eq!(
         said(&|c| (c.clients.clients_per_machine, c.sockets, c.cores_per_socket) = (5, 2, 2)),

@@ -93,7 +93,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
             ..engines(SEVEN, 1, records)
         }),
     ];
-    let listed = |records| Log { strategy: Strategy::Doorbell, ..engines(SEVEN, 1, records) };
+    let listed = |records| Log { log_strategy: Strategy::Doorbell, ..engines(SEVEN, 1, records) };
     others.push(by_batch(ctx, "7 engines, each record a WRITE", listed));
     for record in &RECORDS[1..] {
         let of = |records| Log { record: *record, ..engines(SEVEN, 1, records) };
