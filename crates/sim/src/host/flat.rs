@@ -115,6 +115,30 @@ impl Known {
     }
 }
 
+/// Who has written to an allocation, and when: a line that is written once it is on its way to a core has to be asked for again.
+#[derive(Clone, Copy, Default)]
+struct Written {
+    /// The core that has last; none where a device has.
+    by: Option<CoreId>,
+    /// When others had before, and when it has.
+    before: u64,
+    last: u64,
+}
+
+impl Written {
+    fn again(&mut self, by: Option<CoreId>, at: u64) {
+        if self.by != by {
+            (self.by, self.before) = (by, self.last);
+        }
+        self.last = self.last.max(at);
+    }
+
+    /// When others than this core have, at the latest.
+    fn by_others(&self, core: CoreId) -> u64 {
+        if self.by == Some(core) { self.before } else { self.last }
+    }
+}
+
 /// The lines of an allocation.
 struct Allocation {
     /// The socket that its memory is at.
@@ -124,6 +148,7 @@ struct Allocation {
     lines: Known,
     /// Where caches do not hold all of it.
     cached: Option<Cached>,
+    written: Written,
 }
 
 impl Allocation {
@@ -229,7 +254,13 @@ impl Flat {
     pub(crate) fn allocated(&mut self, home: Socket, zeroed: Socket, len: u64) {
         let lines = Known::of(len.div_ceil(LINE) as usize);
         let zeroed_at = (len <= self.sockets.llc).then_some(zeroed);
-        self.allocations.push(Allocation { home, zeroed_at, lines, cached: None });
+        self.allocations.push(Allocation {
+            home,
+            zeroed_at,
+            lines,
+            cached: None,
+            written: Written::default(),
+        });
     }
 
     pub(crate) fn limit_cached(&mut self, allocation: u32, bytes: u64) {
@@ -369,6 +400,7 @@ impl Flat {
             let Place { allocation, offset } = lines.first;
             let allocation = &mut allocations[allocation as usize];
             let home = allocation.home;
+            allocation.written.again(None, at);
             let line = allocation.reached((offset / LINE) as usize, sets);
             line.in_last_level(line.written_at(socket, home), sets);
             woken = std::mem::take(&mut line.watchers);
@@ -410,6 +442,10 @@ impl Flat {
         let allocation = &mut allocations[place.allocation as usize];
         let number = (place.offset / LINE) as usize;
         let home = allocation.home;
+        if by == By::Store {
+            allocation.written.again(Some(core), at);
+        }
+        let written = allocation.written.by_others(core);
         let line = allocation.reached(number, sets);
         let begins = line.busy_until.max(at);
         let core = (core, sockets.of_core(core));
@@ -426,6 +462,8 @@ impl Flat {
             Reach::LastLevel if hop > 0 => Some(times.cache_elsewhere),
             _ => None,
         };
+        // What others write meanwhile does not come by itself.
+        let way = way.filter(|way| from == Reach::Dram || written + way.whole <= begins);
         let there = match (from, way) {
             (_, Some(way)) => {
                 let at = At { allocation: place.allocation, line: number as u32 };
@@ -565,7 +603,7 @@ mod tests {
         let (dram, line) = (costs.dram.as_ps(), costs.stream_line.as_ps());
         let from_dram = line * (dram + hop) / dram;
         for (kind, own) in [(Kind::Load, costs.dma_line.as_ps()), (Kind::Store, costs.llc_hit.as_ps())] {
-            let (mut flat, mut now) = (memory(&profile, 1000), 0);
+            let (mut flat, mut now) = (memory(&profile, 1000), 1_000_000);
             flat.allocations[1].zeroed_at = Some(1);
             let mut lines = |first: u64, lines: u64| takes(&mut flat, &mut now, (1, first), lines, kind);
             let interval = line * (own + hop) / dram;
@@ -578,6 +616,13 @@ mod tests {
             assert_eq!([lines(500, 1), lines(100, 1)], [own + hop; 2], "{kind:?}");
             if kind == Kind::Load {
                 assert_eq!(lines(101, 7), 7 * interval, "a block is a walk");
+            }
+            // A device writes there all the time, as to a queue that a core follows.
+            lines(600, 1);
+            for line in 601..604 {
+                let place = Place { allocation: 1, offset: line * LINE };
+                flat.device(now, 1, Lines::at(place), Kind::Store);
+                assert_eq!(takes(&mut flat, &mut now, (1, line), 1, kind), own + hop, "{kind:?}");
             }
         }
     }
