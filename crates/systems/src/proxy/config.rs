@@ -1,6 +1,6 @@
 //! Parameters of READs of other sockets' memory.
 
-use crate::config::{Clients, Seats, Timing, named};
+use crate::config::{Clients, Timing, named};
 use doorbell_schema::{Field, schema};
 
 named! {
@@ -38,22 +38,15 @@ schema! {
 }
 
 impl Proxy {
-    fn seats(&self) -> Seats {
-        Seats {
-            per_machine: self.clients.clients_per_machine,
-            sockets: self.sockets,
-            cores_per_socket: self.cores_per_socket,
-        }
-    }
-
     /// The socket of a client.
     pub(super) fn socket(&self, client: u32) -> u32 {
-        self.seats().socket(client)
+        client % self.clients.clients_per_machine % self.sockets
     }
 
     /// Machine and core of a client.
     pub(super) fn place(&self, client: u32) -> (u32, u32) {
-        self.seats().place(client)
+        let (machine, thread) = self.clients.place(client);
+        (machine, thread % self.sockets * self.cores_per_socket + thread / self.sockets)
     }
 
     /// The clients of a machine, by the first and the number.
@@ -77,16 +70,17 @@ impl Proxy {
         }
     }
 
-    /// Which client has a QP to which remote socket.
-    pub(super) fn links(&self) -> Vec<(u32, u32)> {
-        let of = |client| self.ends(client).into_iter().map(move |end| (client, end));
-        (0..self.clients.clients).flat_map(of).collect()
-    }
-
     /// What does not go together: one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
-        self.seats().refuse()?;
-        if self.clients.windows {
+        let Proxy { sockets, cores_per_socket, clients, .. } = self;
+        if clients.clients_per_machine > sockets * cores_per_socket {
+            return Err(format!(
+                "{} clients of a machine need as many cores, but {sockets} sockets of {cores_per_socket} have {}",
+                clients.clients_per_machine,
+                sockets * cores_per_socket
+            ));
+        }
+        if clients.windows {
             return Err("proxy has no windows: a client reads as soon as a READ has ended".into());
         }
         Ok(())

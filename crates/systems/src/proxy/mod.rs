@@ -18,6 +18,7 @@
 
 mod channel;
 mod config;
+mod connections;
 mod deployment;
 mod protocol;
 

@@ -2,7 +2,9 @@
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-use crate::common::{PATIENCE, alloc, cluster, results, spawn};
+mod common;
+
+use common::{PATIENCE, alloc, cluster, results, spawn};
 use doorbell_systems::Measured;
 use doorbell_systems::herd::{Config, Replies, Requests};
 use doorbell_systems::kv::{self, Layout, numbered};

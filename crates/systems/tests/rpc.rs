@@ -2,7 +2,9 @@
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-use crate::common::{PATIENCE, cluster};
+mod common;
+
+use common::{PATIENCE, cluster};
 use doorbell_systems::herd::{Replies, Requests, ways};
 use doorbell_systems_suite::Faults;
 use doorbell_systems_suite::herd::{Answered, Case};

@@ -1,6 +1,8 @@
 //! Any RPC in virtual time: its latencies are those of the queue that it is.
 
-use crate::common::cluster;
+mod common;
+
+use common::cluster;
 use doorbell_schema::Duration;
 use doorbell_systems::config::Timing;
 use doorbell_systems::herd::{Replies, Requests, ways};

@@ -2,7 +2,9 @@
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-use crate::common::{PATIENCE, cluster};
+mod common;
+
+use common::{PATIENCE, cluster};
 use doorbell_systems_suite::Faults;
 use doorbell_systems_suite::atomics_sequencer::Atomics;
 use doorbell_systems_suite::drawing::{Case, Draws, Sequencer};

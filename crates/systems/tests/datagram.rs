@@ -2,7 +2,9 @@
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-use crate::common::{alloc, cluster, interval, results, spawn};
+mod common;
+
+use common::{alloc, cluster, interval, results, spawn};
 use doorbell_sim::SimCluster;
 use doorbell_systems::herd::{Client, Config, Handler, Message, Outcome, Replies, Requests, Worker, ways};
 use doorbell_systems::{Interval, Measured, SystemError};

@@ -2,7 +2,9 @@
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-use crate::common::{PATIENCE, cluster};
+mod common;
+
+use common::{PATIENCE, cluster};
 use doorbell_systems::spinlock::{Release, Waits};
 use doorbell_systems_suite::spinlock::{Case, Counted, Kind};
 use doorbell_systems_suite::{Faults, LateWrite, Stop};

@@ -1,6 +1,8 @@
 //! The list of checks for devices where time is real.
 
-use crate::common::cluster;
+mod common;
+
+use common::cluster;
 use doorbell_sim::SimCluster;
 use doorbell_systems::{System, Visit, visit_all};
 use doorbell_systems_suite::{Scale, checks, run_all};

@@ -1,7 +1,9 @@
 //! Proxy sockets in virtual time.
 #![allow(clippy::disallowed_types, reason = "who counts is no part of the system")]
 
-use crate::common::{PATIENCE, cluster};
+mod common;
+
+use common::{PATIENCE, cluster};
 use doorbell_systems::config::Clients;
 use doorbell_systems::proxy::{Path, Proxy, put_up};
 use doorbell_systems::site::{Course, Dress, Site};
