@@ -108,6 +108,10 @@ fn bad_input_gets_one_sentence_and_exit_2() {
             "a machine is to have 2 sockets of 14 cores (--sockets, --cores-per-socket), but one of profile cib has 1 of 14",
         ),
         (
+            "simulate --system log --records 64 --log-slots 32",
+            "an append of 64 records does not fit a log of 32 (log_slots)",
+        ),
+        (
             "simulate --system spinlock --design spec-s0",
             "design is spec-s0, but those of spinlock are remote, local, rpc",
         ),

@@ -119,6 +119,16 @@ fn the_page_of_proxies_shows_what_is_printed() {
 }
 
 #[test]
+fn the_page_of_logs_shows_what_is_printed() {
+    page("log.md");
+}
+
+#[test]
+fn the_page_of_shuffles_shows_what_is_printed() {
+    page("shuffle.md");
+}
+
+#[test]
 fn the_page_of_explanations_shows_what_is_printed() {
     page("explain.md");
 }

@@ -11,7 +11,7 @@ use doorbell_schema::Duration;
 use doorbell_sim::{Machine, Metrics, SimCluster, SimConfig, Slot, devices};
 use doorbell_systems::site::SiteError;
 use doorbell_systems::{Measurement, SystemError};
-use doorbell_verbs::{Cluster, RunError, SocketError, Span, Task, Time, VerbsError};
+use doorbell_verbs::{Cluster, QpType, RunError, SocketError, Span, Task, Time, VerbsError};
 use doorbell_workload::topology;
 use doorbell_workload::{Class, Profiles, Resolved};
 use std::sync::Arc;
@@ -273,6 +273,7 @@ fn wanted(w: &Resolved) -> Wanted {
             .min()
             .unwrap_or(Span::ZERO),
         held: None,
+        unacknowledged: w.classes().iter().any(|class| class.workload.transport != QpType::Rc),
     }
 }
 

@@ -38,10 +38,12 @@ trait Simulated: Any + Debug + Send + Sync {
     fn name(&self) -> &'static str;
     fn values(&self) -> Vec<(&'static str, Option<Value>)>;
     fn clients(&self) -> &Clients;
+    fn machines(&self) -> u32;
     fn timing(&self) -> &Timing;
     fn begin(&self) -> Time;
     fn store_bytes(&self) -> u64;
     fn warmed_bytes(&self) -> u64;
+    fn client_bytes(&self) -> u64;
     fn datagram(&self) -> Option<(&'static str, u32)>;
     fn cores(&self) -> Vec<(&'static str, u32)>;
     fn latency_of(&self) -> Option<&'static str>;
@@ -73,6 +75,10 @@ impl<S: System> Simulated for S {
         System::clients(self)
     }
 
+    fn machines(&self) -> u32 {
+        System::machines(self)
+    }
+
     fn timing(&self) -> &Timing {
         System::timing(self)
     }
@@ -87,6 +93,10 @@ impl<S: System> Simulated for S {
 
     fn warmed_bytes(&self) -> u64 {
         System::warmed_bytes(self)
+    }
+
+    fn client_bytes(&self) -> u64 {
+        System::client_bytes(self)
     }
 
     fn datagram(&self) -> Option<(&'static str, u32)> {
@@ -264,6 +274,8 @@ impl SystemWorkload {
                 .collect(),
             think: self.think().unwrap_or(Span::ZERO),
             held: self.system.held_back(),
+            // What a client counts has been answered.
+            unacknowledged: false,
         }
     }
 
@@ -275,6 +287,11 @@ impl SystemWorkload {
     /// Bytes that the server takes: its store, and what each of its threads has for the clients.
     pub(crate) fn server_bytes(&self) -> u64 {
         self.system.store_bytes() + self.system.warmed_bytes() * self.get("cores").unwrap_or(1)
+    }
+
+    /// Bytes of the buffers that all clients have.
+    pub(crate) fn client_bytes(&self) -> u64 {
+        self.system.client_bytes() * u64::from(self.clients().clients)
     }
 
     /// Refuses what a machine of this profile has not. How many clients run on a machine is free, as the
@@ -592,11 +609,8 @@ pub(crate) fn run_once(
     let begun = Instant::now();
     let wanted = w.wanted();
     let measurement = wanted.measurement();
-    let config = SimConfig {
-        seed: w.timing().seed,
-        window: wanted.window(),
-        ..SimConfig::new(w.clients().machines())
-    };
+    let config =
+        SimConfig { seed: w.timing().seed, window: wanted.window(), ..SimConfig::new(w.system.machines()) };
     let mut cluster = SimCluster::new(profile, config);
     let interval = site::Course::Fixed(Interval::shared(wanted.begin, measurement.clone()));
     let (ended, course) =

@@ -21,6 +21,17 @@ fn simulate(toml: &str) -> (Outcome, AllocationInfo) {
 const LATE: u64 = 64;
 
 #[test]
+fn what_nobody_looks_at_takes_no_more_memory_in_a_longer_run() {
+    let most = |duration: &str| {
+        let writes = "verb = \"write\"\ntransport = \"rc\"\nsize = 4000\nmachines = 2\nthreads = 1";
+        let (_, info) = simulate(&format!("{writes}\nwarmup = \"100us\"\nduration = \"{duration}\""));
+        info.bytes_max
+    };
+    let (short, long) = (most("1ms"), most("5ms"));
+    assert!(long < short + short / 10, "{short} B, then {long} B");
+}
+
+#[test]
 fn a_longer_run_takes_no_more_allocations() {
     for workload in [
         "verb = \"send\"\ntransport = \"ud\"\nbatch = 16",

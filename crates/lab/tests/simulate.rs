@@ -544,6 +544,28 @@ fn a_time_too_short_for_a_rate_is_told() {
 }
 
 #[test]
+fn senders_that_nobody_answers_are_held_back_before_a_run_settles() {
+    for writes in [
+        "profile = \"cx3\"\nsize = 32",
+        "profile = \"cx3-dual\"\nsize = 32\nremote_region = 2147483648\nhuge_pages = false",
+    ] {
+        let of = |times: &str| {
+            simulate(&format!(
+                "verb = \"write\"\ntransport = \"uc\"\nmachines = 2\nthreads = 1\n{writes}\n{times}"
+            ))
+        };
+        let (usual, long) = (of(""), of("warmup = \"5ms\"\nduration = \"5ms\""));
+        assert_eq!((usual.interval.unsettled, usual.measured.ended), (None, Ended::Settled));
+        assert!((usual.mops / long.mops - 1.0).abs() < 0.01, "{} of {}", usual.mops, long.mops);
+        // Ports take in what receiving units do not keep up with.
+        let short = of("warmup = \"20us\"\nduration = \"150us\"");
+        assert!(short.mops > 1.1 * long.mops, "{} of {}", short.mops, long.mops);
+        let why = short.interval.unsettled.expect("what fills a buffer does not last");
+        assert!(why.contains("piles up on its way"), "{why}");
+    }
+}
+
+#[test]
 fn a_run_ends_at_its_latest_and_is_told_to_be_unsettled() {
     let late = simulate("verb = \"read\"\nsize = 1048576\nmax_time = \"2ms\"");
     assert_eq!(late.measured.ended, Ended::MaxTime);

@@ -29,6 +29,11 @@ impl Share {
         Share(percent * PERCENT)
     }
 
+    /// As so many millionths.
+    pub const fn millionths(self) -> u32 {
+        self.0
+    }
+
     /// As a part of one.
     pub fn of_one(self) -> f64 {
         f64::from(self.0) / 1e6

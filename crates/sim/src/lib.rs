@@ -24,7 +24,7 @@ pub use host::{Uncore, memory_bytes};
 pub use metrics::{Accounts, CacheUse, Metrics, PcieUse, ResourceUse, SentAgain, TcpUse};
 pub use provider::SimProvider;
 pub use see::{Traced, Tracing};
-pub use steer::{Look, Steer};
+pub use steer::{Ahead, Look, Steer};
 
 use doorbell_nic::Profile;
 use doorbell_verbs::{Span, Time};

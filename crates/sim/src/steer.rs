@@ -3,7 +3,7 @@
 use crate::core::server::Window;
 use crate::core::thread::Waiting;
 use crate::world::World;
-use doorbell_verbs::Time;
+use doorbell_verbs::{Span, Time};
 
 /// Who decides, while a run goes on, from when to when its resources are metered and when it ends.
 pub trait Steer {
@@ -14,6 +14,17 @@ pub trait Steer {
     fn is_called(&mut self) -> bool {
         false
     }
+}
+
+/// What senders of unreliable transports are ahead of memory by: what they know of as done is not there yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ahead {
+    /// Work requests that have ended, of any transport, since the run began.
+    pub ended: u64,
+    /// Messages whose work request has ended and that no receiving unit is done with.
+    pub messages: u64,
+    /// How long the DMA writes take that wait for the PCIe link, of the device where that is longest.
+    pub writes: Span,
 }
 
 /// A run that stands still for who steers it.
@@ -29,6 +40,17 @@ impl Look<'_> {
     /// PCIe links and processing units have taken on is done.
     pub fn horizon(&self) -> Time {
         Time::from_ps(self.0.horizon())
+    }
+
+    /// What senders are ahead by.
+    pub fn ahead(&self) -> Ahead {
+        let World { env, devices, .. } = &*self.0;
+        let waiting = devices.iter().map(|device| device.pcie.to_host.free_at().saturating_sub(env.now));
+        Ahead {
+            ended: env.totals.verbs,
+            messages: env.totals.ahead,
+            writes: Span::from_ps(waiting.max().unwrap_or(0)),
+        }
     }
 
     /// Meters from this moment on, which must not be before the horizon.

@@ -482,3 +482,71 @@ fn a_machine_may_have_several_devices_and_be_unlike_others() {
     assert_eq!(metrics.pcie.iter().map(|p| p.machine).collect::<Vec<_>>(), [0, 0, 0, 1]);
     assert!(metrics.pcie.iter().all(|p| p.dma_read_bytes + p.dma_write_bytes > 0), "each has been used");
 }
+
+const STREAM: u32 = 1 << 16;
+
+/// WRITEs ones until its peer is gone.
+struct Streams;
+
+impl Program for Streams {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        let node = Node::new(&p, STREAM.into(), 64);
+        let remote = node.connect(&p, "a", "b");
+        p.write(node.mr.mem(), 0, &vec![1; STREAM as usize]);
+        let sge: Vec<[Sge; 1]> = (0..64).map(|n| [node.mr.sge(1024 * n, 1024)]).collect();
+        let list: Vec<SendWr<'_>> =
+            (0..).zip(&sge).map(|(n, sge)| SendWr::new(n, SendOp::Write(remote.at(1024 * n)), sge)).collect();
+        node.qp.post_send(&list).expect("room");
+        p.lookup("b/over");
+    }
+}
+
+/// Destroys its QP after a while; how many ones are there at once, and how many later.
+struct Destroys {
+    after: Span,
+}
+
+impl Program for Destroys {
+    type Output = (usize, usize);
+
+    fn run<P: Provider>(self, p: P) -> (usize, usize) {
+        let Node { qp, mr, cq, .. } = {
+            let node = Node::new(&p, STREAM.into(), 64);
+            node.connect(&p, "b", "a");
+            node
+        };
+        let wait = |span: Span| {
+            cq.wait(p.now() + span).expect("a CQ");
+        };
+        let ones = || {
+            let mut found = vec![0; STREAM as usize];
+            p.read(mr.mem(), 0, &mut found);
+            found.iter().filter(|byte| **byte == 1).count()
+        };
+        wait(self.after);
+        drop(qp);
+        let at_once = ones();
+        wait(Span::from_us(200));
+        p.publish("b/over", &[]);
+        (at_once, ones())
+    }
+}
+
+#[test]
+fn what_a_destroyed_qp_has_accepted_is_in_memory() {
+    for name in ["cx3", "cib", "cx3-dual"] {
+        let mut parts = 0;
+        for ns in (2_000..40_000).step_by(1501) {
+            let mut cluster = SimCluster::new(&profile(name), SimConfig::new(2));
+            cluster.spawn(0, 0, Streams);
+            let destroys = cluster.spawn(1, 0, Destroys { after: Span::from_ns(ns) });
+            cluster.run().expect("an end");
+            let (at_once, later) = destroys.take().expect("a result");
+            assert_eq!(at_once, later, "{name}, {ns} ns");
+            parts += u32::from((1..STREAM as usize).contains(&at_once));
+        }
+        assert!(parts > 5, "{name}: all or nothing was there, but {parts} times");
+    }
+}

@@ -96,6 +96,7 @@ impl Trouble {
             late: (self == Trouble::Late).then_some(Trouble::lateness(scale)),
             stop: (self == Trouble::Stops).then_some(Stop { one_in: STOPS, span: scale.retry * 2 }),
             late_write: None,
+            apart: None,
             kill: None,
             seed: 1,
         }

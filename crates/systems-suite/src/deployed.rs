@@ -22,11 +22,13 @@ fn small<S: System>(machines: u32, scale: &Scale) -> Result<S, String> {
         ("outstanding", Value::Number(4)),
         ("cores", Value::Number(2)),
         ("pairs", Value::Number(1024)),
+        ("tuples", Value::Number(64)),
         ("put_permille", Value::Number(300)),
         ("update", Value::Switch(true)),
         ("size", Value::Number(1000)),
         ("data", Value::Number(64)),
         ("region", Value::Number(1 << 20)),
+        ("back_ends", Value::Number(1)),
     ];
     let mut given = Given::default();
     for (key, value) in parameters {

@@ -30,6 +30,8 @@ pub struct Faults {
     pub stop: Option<Stop>,
     /// One WRITE leaves late.
     pub late_write: Option<LateWrite>,
+    /// READs of a list come late one after the other.
+    pub apart: Option<Apart>,
     /// Clients are killed.
     pub kill: Option<Kill>,
     /// For the draws of what is lost, and when clients stop or are killed.
@@ -57,6 +59,15 @@ pub struct LateWrite {
     pub span: Span,
 }
 
+/// For so long a list of READs of a client is held back after the first of them: much may be written between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Apart {
+    /// Whose.
+    pub client: u32,
+    /// For so long.
+    pub span: Span,
+}
+
 /// Part of a WRITE that waits for its turn.
 struct Late {
     qp: QpHandle,
@@ -78,6 +89,8 @@ struct Inner {
     stop: Option<Stop>,
     /// Which of its lists with a WRITE is late, if one is to come.
     late_write: Cell<Option<LateWrite>>,
+    /// How far apart READs of a list are.
+    apart: Option<Span>,
     death: Option<Death>,
     random: RefCell<Xoshiro256PlusPlus>,
     transports: RefCell<HashMap<QpHandle, QpType>>,
@@ -90,10 +103,22 @@ impl Faulty {
     fn new(faults: Faults, hesitation: Option<Span>, (client, stream): (Option<u32>, u64)) -> Faulty {
         let stop = faults.stop.filter(|_| client.is_some());
         let late_write = Cell::new(faults.late_write.filter(|late| Some(late.client) == client));
+        let apart = faults.apart.filter(|apart| Some(apart.client) == client).map(|apart| apart.span);
         let random = RefCell::new(Xoshiro256PlusPlus::seed_from_u64(faults.seed ^ stream << 32));
         let (transports, late) = Default::default();
         let (due, death) = (Cell::new(Time::START), Death::of(faults.kill, faults.seed, client));
-        Faulty(Rc::new(Inner { faults, hesitation, stop, late_write, death, random, transports, late, due }))
+        Faulty(Rc::new(Inner {
+            faults,
+            hesitation,
+            stop,
+            late_write,
+            apart,
+            death,
+            random,
+            transports,
+            late,
+            due,
+        }))
     }
 
     pub(crate) fn server(faults: Faults, thread: u32) -> Faulty {
@@ -226,6 +251,22 @@ fn parts(wr: &SendWr<'_>, reliable: bool) -> Option<([Sge; 2], [RemoteAddr; 2])>
     (front > 0).then_some(([Sge { length: front, ..sge }, back], [remote, remote.at(front.into())]))
 }
 
+/// Posts one after the other, each so long after the one before.
+fn post_apart<P: Provider>(
+    below: &P,
+    qp: QpHandle,
+    list: &[SendWr<'_>],
+    apart: Option<Span>,
+) -> Result<(), PostError> {
+    for (index, wr) in list.iter().enumerate() {
+        if index > 0 {
+            hesitate(below, apart);
+        }
+        below.post_send(qp, &[*wr]).map_err(|error| PostError { index, ..error })?;
+    }
+    Ok(())
+}
+
 /// Posts one after the other, and WRITEs in two parts.
 fn post_in_parts<P: Provider>(
     below: &P,
@@ -317,6 +358,9 @@ impl Layer for Faulty {
         self.hold_back(below, list);
         if self.0.death.is_some() {
             return self.post_step_by_step(below, qp, list, reliable);
+        }
+        if self.0.apart.is_some() && list.iter().all(|wr| wr.op.opcode() == Opcode::Read) {
+            return post_apart(below, qp, list, self.0.apart);
         }
         match self.0.faults {
             Faults { late: Some(_), .. } if transport == Some(QpType::Uc) => self.post_late(below, qp, list),

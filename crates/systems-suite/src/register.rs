@@ -2,8 +2,8 @@
 
 use crate::check::Check;
 use crate::{
-    atomics_sequencer, consolidate, drtm_kv, herd, herd_kv, local_memory, local_sequencer, ping_pong, proxy,
-    read_kv, rpc, rpc_sequencer, spec_sequencer, spinlock, touch, vector_io,
+    atomics_sequencer, consolidate, drtm_kv, hashtable, herd, herd_kv, join, local_memory, local_sequencer,
+    log, ping_pong, proxy, read_kv, rpc, rpc_sequencer, shuffle, spec_sequencer, spinlock, touch, vector_io,
 };
 use doorbell_verbs::Cluster;
 
@@ -25,5 +25,9 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     all.extend(spinlock::checks());
     all.extend(consolidate::checks());
     all.extend(proxy::checks());
+    all.extend(hashtable::checks());
+    all.extend(log::checks());
+    all.extend(shuffle::checks());
+    all.extend(join::checks());
     all
 }

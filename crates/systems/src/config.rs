@@ -45,6 +45,46 @@ schema! {
     }
 }
 
+/// Where the clients of a machine sit: they take turns with its sockets, and cores are numbered socket by socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seats {
+    /// Clients of a machine.
+    pub per_machine: u32,
+    /// Sockets of each machine.
+    pub sockets: u32,
+    /// Cores of a socket.
+    pub cores_per_socket: u32,
+}
+
+impl Seats {
+    /// The socket of a client.
+    pub fn socket(&self, client: u32) -> u32 {
+        client % self.per_machine % self.sockets
+    }
+
+    /// Machine and core of a client; the server is machine 0.
+    pub fn place(&self, client: u32) -> (u32, u32) {
+        let thread = client % self.per_machine;
+        let core = thread % self.sockets * self.cores_per_socket + thread / self.sockets;
+        (1 + client / self.per_machine, core)
+    }
+
+    /// Refuses more clients on a machine than it has cores.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub(crate) fn refuse(&self) -> Result<(), String> {
+        let Seats { per_machine, sockets, cores_per_socket } = self;
+        let cores = sockets * cores_per_socket;
+        if *per_machine > cores {
+            return Err(format!(
+                "{per_machine} clients of a machine need as many cores, but {sockets} sockets of {cores_per_socket} have {cores}"
+            ));
+        }
+        Ok(())
+    }
+}
+
 schema! {
     /// Worker threads of a server that reply.
     pub struct Workers {

@@ -44,6 +44,19 @@ impl<P: Provider> Device<P> {
         Ok(Device { cpu: cpu.clone(), context, pd, attr })
     }
 
+    /// Opens the device that is nearest to a socket, where sockets take turns with devices, then with ports.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn at_socket(cpu: &P, socket: u32) -> Result<Device<P>, SystemError> {
+        Device::open_nth(cpu, of_socket(cpu, socket).0)
+    }
+
+    /// The port, from 1, that belongs to a socket of a machine like this one.
+    pub fn port_of_socket(&self, socket: u32) -> u8 {
+        self.port(of_socket(&self.cpu, socket).1)
+    }
+
     /// The port, from 1, of the `n`th of those who share the device.
     pub fn port(&self, n: u32) -> u8 {
         1 + (n % u32::from(self.attr.ports)) as u8
@@ -99,6 +112,12 @@ impl<P: Provider> Device<P> {
         qp.activate(port, QKEY)?;
         Ok(qp)
     }
+}
+
+/// The number of a socket's device, and of its port there.
+fn of_socket<P: Provider>(cpu: &P, socket: u32) -> (u32, u32) {
+    let devices = cpu.num_devices().max(1);
+    (socket % devices, socket / devices)
 }
 
 /// Has a core use all of a memory once, as filling it with zeros does: what is served later finds it in

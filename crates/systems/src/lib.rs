@@ -13,6 +13,10 @@
 //! - [`spinlock`]: locks, in memory of this machine or another, or kept by a server's thread.
 //! - [`proxy`]: READs of memory at sockets that do not match one's own.
 //! - [`consolidate`]: small writes that are held back, and posted block by block.
+//! - [`hashtable`]: a hashtable in memory of other machines, by one-sided verbs.
+//! - [`shuffle`]: executors that distribute entries to each other by their keys.
+//! - [`join`]: two relations joined by shuffles and hash maps.
+//! - [`log`]: a log in a machine's memory, that others append to.
 //!
 //! What several of them have: [`herd`], RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs; [`drawing`];
 //! [`kv`]. What all are made of: [`config`], [`device`], [`outbox`], [`site`]. Systems of other crates are, too.
@@ -25,13 +29,17 @@ pub mod consolidate;
 pub mod device;
 pub mod drawing;
 pub mod drtm_kv;
+mod ends;
 mod error;
+pub mod hashtable;
 pub mod herd;
 pub mod herd_kv;
+pub mod join;
 pub mod kv;
 mod latencies;
 pub mod local_memory;
 pub mod local_sequencer;
+pub mod log;
 mod measure;
 mod measurement;
 pub mod memory_server;
@@ -46,6 +54,7 @@ mod recv_ring;
 pub mod rpc;
 pub mod rpc_sequencer;
 pub mod series;
+pub mod shuffle;
 pub mod site;
 pub mod spec_sequencer;
 pub mod spinlock;

@@ -125,12 +125,32 @@ pub enum Phase {
     ClientScan,
     /// Another program of the server's machine goes through its memory once.
     TenantPass,
+    /// An executor copies, or gathers, and posts entries.
+    Post,
+    /// An executor finds nothing to do.
+    Wait,
+    /// Relations are shuffled.
+    Partition,
+    /// A hash map is built.
+    Build,
+    /// A hash map is probed.
+    Probe,
 }
 
 impl Phase {
     /// All of them.
-    pub const ALL: [Phase; 5] =
-        [Phase::Prepare, Phase::Compute, Phase::Respond, Phase::ClientScan, Phase::TenantPass];
+    pub const ALL: [Phase; 10] = [
+        Phase::Prepare,
+        Phase::Compute,
+        Phase::Respond,
+        Phase::ClientScan,
+        Phase::TenantPass,
+        Phase::Post,
+        Phase::Wait,
+        Phase::Partition,
+        Phase::Build,
+        Phase::Probe,
+    ];
 
     /// Its name in texts and JSON.
     pub const fn name(self) -> &'static str {
@@ -140,6 +160,11 @@ impl Phase {
             Phase::Respond => "respond",
             Phase::ClientScan => "client-scan",
             Phase::TenantPass => "tenant-pass",
+            Phase::Post => "post",
+            Phase::Wait => "wait",
+            Phase::Partition => "partition",
+            Phase::Build => "build",
+            Phase::Probe => "probe",
         }
     }
 }
@@ -219,6 +244,27 @@ impl Measured {
             if !interval.shared {
                 self.latency.record(latency);
             }
+        }
+    }
+
+    /// Counts so many operations that are done `now`, of which this thread does not know how long they took; one after the other since
+    /// `since`, when it last saw some.
+    pub(crate) fn moved(&mut self, interval: &Interval, since: Time, now: Time, completed: u64) {
+        if interval.shared {
+            interval.measurement.saw(Seen { at: now, completed, since: Some(since), latency: None });
+        }
+        if interval.contains(now) {
+            self.done += completed;
+        }
+    }
+
+    /// Says how long an operation took that another thread counts.
+    pub(crate) fn took(&mut self, interval: &Interval, began: Time, now: Time) {
+        let latency = now - began;
+        if interval.shared {
+            interval.measurement.saw(Seen { at: now, completed: 0, since: None, latency: Some(latency) });
+        } else if interval.contains(now) {
+            self.latency.record(latency);
         }
     }
 

@@ -33,7 +33,7 @@ impl Program for MemoryServer {
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let device = Device::open(&p)?;
         let mr = device.register(self.memory, AccessFlags::LOCAL_WRITE | self.access)?;
-        p.publish(&key(self.service), &mr.remote(0).to_bytes());
+        publish(&p, self.service, mr.remote(0));
         let qps = device::serve_rc(&device, self.clients, self.service)?;
         while !self.interval.is_over(&p) {
             p.pause(self.interval.look());
@@ -41,6 +41,11 @@ impl Program for MemoryServer {
         drop(qps);
         Ok(())
     }
+}
+
+/// Tells clients where the memory is.
+pub(crate) fn publish<P: Provider>(cpu: &P, service: &str, memory: RemoteAddr) {
+    cpu.publish(&key(service), &memory.to_bytes());
 }
 
 /// Where a client finds the memory; waits until it is registered.

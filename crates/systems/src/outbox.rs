@@ -46,10 +46,20 @@ impl<P: Provider> Outbox<P> {
 
     /// Posts `list` and returns when it, and all before it, have left: their payload may change.
     pub(crate) fn post_and_wait(&mut self, list: &mut [SendWr<'_>]) -> Result<(), SystemError> {
+        self.post_signalled(list)?;
+        self.wait(self.posted)
+    }
+
+    /// Posts `list`, whose last work request tells when it, and all before it, have left.
+    pub(crate) fn post_signalled(&mut self, list: &mut [SendWr<'_>]) -> Result<(), SystemError> {
         if let Some(last) = list.last_mut() {
             last.flags |= SendFlags::SIGNALED;
         }
-        self.post(list)?;
+        self.post(list)
+    }
+
+    /// Waits until all has left that was posted, the last of it signalled.
+    pub(crate) fn settle(&mut self) -> Result<(), SystemError> {
         self.wait(self.posted)
     }
 

@@ -64,6 +64,32 @@ pub enum Course {
     Patience(Span),
 }
 
+/// Published when all clients have ended.
+const OVER: &str = "site/over";
+
+/// Until when a server's thread waits that takes no part.
+#[derive(Clone, Debug)]
+pub enum Until {
+    /// As this says, on machine 0 or where all ends are fixed.
+    Over(Interval),
+    /// Until all clients have ended, on other machines.
+    Told,
+}
+
+impl Until {
+    /// Returns when that is.
+    pub fn wait<P: Provider>(&self, p: &P) {
+        match self {
+            Until::Over(interval) => {
+                while !interval.is_over(p) {
+                    p.pause(interval.look());
+                }
+            }
+            Until::Told => drop(p.lookup(OVER)),
+        }
+    }
+}
+
 /// Why a deployment has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SiteError {
@@ -120,6 +146,8 @@ pub struct Site<'c, C: Cluster, R, D = Plain> {
     clients: Vec<Started<R>>,
     /// Threads of the server, here or elsewhere.
     server_threads: u32,
+    /// Those of them that hand back what they measured.
+    awaited_servers: Vec<u32>,
     /// The server's first core behind those of its threads.
     free_core: u32,
     /// Clients, here or elsewhere.
@@ -148,7 +176,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
             Course::Fixed(_) => None,
             Course::Together { .. } | Course::Patience(_) => Some(cluster.alloc(0, 64, PageSize::Small)?),
         };
-        let (servers, clients, awaited) = Default::default();
+        let (servers, clients, awaited, awaited_servers) = Default::default();
         Ok(Site {
             cluster,
             dress,
@@ -157,6 +185,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
             servers,
             clients,
             server_threads: 0,
+            awaited_servers,
             free_core: 0,
             client_count: 0,
             awaited,
@@ -196,6 +225,14 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         }
     }
 
+    /// Until when a server's thread on a machine waits.
+    pub fn until(&self, machine: u32) -> Until {
+        match &self.course {
+            Course::Together { .. } | Course::Patience(_) if machine > 0 => Until::Told,
+            _ => Until::Over(self.server_interval()),
+        }
+    }
+
     /// When the next client measures and ends.
     pub fn client_interval(&self) -> Interval {
         match &self.course {
@@ -222,17 +259,30 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         T: Program<Output = Result<S, SystemError>>,
         S: Into<Measured> + Send + 'static,
     {
+        self.add_server_at((0, core), program);
+    }
+
+    /// The same on a machine and core: servers of other machines than 0 end by [`Site::until`]. Where ends are not fixed these hand back nothing: nobody
+    /// waits for one that is gone.
+    pub fn add_server_at<T, S>(&mut self, (machine, core): (u32, u32), program: T)
+    where
+        T: Program<Output = Result<S, SystemError>>,
+        S: Into<Measured> + Send + 'static,
+    {
         let thread = self.server_threads;
         self.server_threads += 1;
-        self.free_core = self.free_core.max(core + 1);
+        if machine == 0 {
+            self.free_core = self.free_core.max(core + 1);
+            self.awaited_servers.push(thread);
+        }
         let program = self.dress.clone().server(thread, program);
         match self.course {
             Course::Fixed(_) => {
-                let task = self.cluster.spawn(0, core, As(program, PhantomData));
-                self.servers.push((0, core, task));
+                let task = self.cluster.spawn(machine, core, As(program, PhantomData));
+                self.servers.push((machine, core, task));
             }
             Course::Together { .. } | Course::Patience(_) => {
-                self.cluster.spawn(0, core, Server { program, thread });
+                self.cluster.spawn(machine, core, Server { program, thread });
             }
         }
     }
@@ -268,7 +318,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
     /// # Errors
     /// If the run does not reach its end, or a thread gives up.
     pub fn run(self) -> Result<Option<Ended<R>>, SiteError> {
-        let Site { cluster, stop, servers, clients, server_threads, free_core, course, awaited, .. } = self;
+        let Site { cluster, stop, servers, clients, awaited_servers, free_core, course, awaited, .. } = self;
         let Some(stop) = stop else {
             match cluster.run() {
                 // Who waits for a thread that gave up is not what is wrong.
@@ -287,13 +337,14 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
             return Ok(Some(Ended { server: all, clients }));
         };
         let together = matches!(course, Course::Together { .. });
-        let collector = Collector { server_threads, clients: awaited.clone(), stop, together };
+        let collector =
+            Collector { servers: awaited_servers.clone(), clients: awaited.clone(), stop, together };
         // After the server's threads: hosts whose caches have sizes have a bit for each core, and few bits.
         let task = cluster.spawn(0, free_core, collector);
         cluster.run()?;
         let Some((served, results)) = task.take() else { return Ok(None) };
         let mut all = Measured::default();
-        for (thread, bytes) in served.iter().enumerate() {
+        for (thread, bytes) in awaited_servers.iter().zip(&served) {
             all.add(&said(bytes, || format!("thread {thread} of the server"))?);
         }
         let clients = awaited.iter().zip(&results);
@@ -378,7 +429,7 @@ where
 
 /// Lets clients begin, waits for their results, stops the server, and waits for its threads'.
 struct Collector {
-    server_threads: u32,
+    servers: Vec<u32>,
     clients: Vec<u32>,
     stop: Mem,
     together: bool,
@@ -393,7 +444,8 @@ impl Program for Collector {
         }
         let results = self.clients.iter().map(|client| p.lookup(&result_key(*client))).collect();
         p.store_u64(self.stop, 0, 1);
-        let served = (0..self.server_threads).map(|thread| p.lookup(&served_key(thread))).collect();
+        p.publish(OVER, &[]);
+        let served = self.servers.iter().map(|thread| p.lookup(&served_key(*thread))).collect();
         (served, results)
     }
 }

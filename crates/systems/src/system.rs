@@ -3,8 +3,9 @@
 use crate::config::{Clients, Timing};
 use crate::site::{Course, Dress, Ended, Site, SiteError};
 use crate::{
-    Measured, atomics_sequencer, consolidate, drtm_kv, herd_kv, local_memory, local_sequencer, ping_pong,
-    proxy, read_kv, rpc, rpc_sequencer, spec_sequencer, spinlock, touch, vector_io,
+    Measured, atomics_sequencer, consolidate, drtm_kv, hashtable, herd_kv, join, local_memory,
+    local_sequencer, log, ping_pong, proxy, read_kv, rpc, rpc_sequencer, shuffle, spec_sequencer, spinlock,
+    touch, vector_io,
 };
 use doorbell_schema::{Given, Schema};
 use doorbell_verbs::{Cluster, Span, Time};
@@ -57,6 +58,11 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
 
     /// Bytes that a thread uses once before it is ready.
     fn warmed_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Bytes of the buffers that a client has, where parameters decide that.
+    fn client_bytes(&self) -> u64 {
         0
     }
 
@@ -170,4 +176,8 @@ pub fn visit_all(visitor: &mut impl Visit) {
     visitor.visit::<spinlock::RpcSpinlock>();
     visitor.visit::<consolidate::Consolidate>();
     visitor.visit::<proxy::Proxy>();
+    visitor.visit::<hashtable::Hashtable>();
+    visitor.visit::<shuffle::Shuffle>();
+    visitor.visit::<join::Join>();
+    visitor.visit::<log::Log>();
 }

@@ -18,3 +18,6 @@ pub(crate) const INDEX: Span = Span::from_ns(8);
 
 /// Checksum of 8 bytes.
 pub(crate) const CHECKSUM_WORD: Span = Span::from_ns(1);
+
+/// Hash of a key of 8 bytes, by which an entry's destination is found, and noting it in the destination's list: a dozen words, one a cycle.
+pub(crate) const DESTINATION: Span = Span::from_ns(6);

@@ -185,7 +185,7 @@ const RARE: [&str; 17] = [
 ];
 
 /// Every system in each design, and what its options change.
-const SYSTEMS: [&str; 64] = [
+const SYSTEMS: [&str; 79] = [
     "sequencer --cores 2",
     "sequencer --cores 1 --no-batching",
     "sequencer --cores 2 --datagrams",
@@ -250,6 +250,21 @@ const SYSTEMS: [&str; 64] = [
     "proxy --path direct",
     "proxy --path home --unmatched-permille 1000",
     "proxy --read-bytes 300 --outstanding 8",
+    "log",
+    "log --records 1 --outstanding 4",
+    "log --log-strategy doorbell --records 5 --log-slots 64",
+    "log --log-strategy sp --record 200",
+    "log --reserve rpc --records 4",
+    "shuffle --clients 4 --batch-entries 1",
+    "shuffle --clients 4 --strategy sp --full spill --zipf --segment 64",
+    "shuffle --clients 4 --strategy doorbell --senders 1 --receivers 3",
+    "shuffle --clients 4 --transfer pull --placement other",
+    "join --tuples 4096",
+    "join --tuples 4096 --clients 1",
+    "join --tuples 4096 --placement first --batch-entries 1",
+    "hashtable --hot 0% --put-permille 500 --pairs 100 --time-out 50us",
+    "hashtable --theta 4 --time-out 50us --path home --put-permille 900 --back-ends 1",
+    "hashtable --hot 100% --no-guard --versions 2 --theta 1 --clients 12",
 ];
 
 /// Systems whose clients are on one machine.

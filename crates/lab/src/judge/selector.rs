@@ -219,7 +219,7 @@ mod tests {
             select("atc16/fig1").map(|s| s.claims.len())
         );
         assert!(!select("atc16/fig1").is_ok_and(|s| s.wants("atc16-fig11b-labels")));
-        assert!(!select("cluster21/fig12").unwrap().not_checked().is_empty());
+        assert!(!select("cluster21/fig4").unwrap().not_checked().is_empty());
         let beyond = ["conext13/beyond".to_owned()];
         assert_eq!(Selection::new(&beyond).unwrap().experiments.len(), 1, "who names it asks for it");
         let (paper, both) = (["conext13".to_owned()], ["conext13".to_owned(), beyond[0].clone()]);

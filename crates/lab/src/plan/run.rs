@@ -165,7 +165,11 @@ impl Run {
                 };
                 groups.map(of_group).sum()
             }
-            Work::System(system) => system.server_bytes() + CLIENT * u64::from(system.clients().clients),
+            Work::System(system) => {
+                // With what is known of each of their lines.
+                let buffers = system.client_bytes() / 4 * 5;
+                system.server_bytes() + CLIENT * u64::from(system.clients().clients) + buffers
+            }
         }
     }
 
@@ -272,6 +276,19 @@ mod tests {
             Run::asked(&crate::Asked::of(&given).unwrap()).unwrap().profiles.first().device.link.mtu
         };
         assert_eq!(key("system = \"rpc\"\n[set]\nlink.mtu_bytes = 2048"), 2048);
+    }
+
+    #[test]
+    fn buffers_of_clients_count_as_memory() {
+        let bytes = |toml: &str| {
+            let given = doorbell_schema::Given::from_toml("w.toml", toml, &crate::fields()).unwrap();
+            Run::asked(&crate::Asked::of(&given).unwrap()).unwrap().bytes()
+        };
+        // A source of 1 MB and four copies for each.
+        let calls = "system = \"vector-io\"\niovcnt = 16\npiece = 65536\nclients = ";
+        assert!(bytes(&format!("{calls}512")) - bytes(&format!("{calls}256")) > 256 * (9 << 20));
+        let held = "system = \"consolidate\"\nblocks = ";
+        assert!(bytes(&format!("{held}10000")) - bytes(&format!("{held}16")) > 2 * 9984 * 1024);
     }
 
     fn run(toml: &str) -> Run {

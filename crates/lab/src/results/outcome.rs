@@ -399,7 +399,7 @@ impl From<&(u32, Uncore)> for UncoreUse {
 /// What threads spent on a phase of a system within the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseTime {
-    /// Which: `prepare`, `compute`, `respond`, `client-scan`, `tenant-pass`.
+    /// Which: `prepare`, `compute`, `respond`, `client-scan`, `tenant-pass`, `post`, `wait`, `partition`, `build`, `probe`.
     pub phase: String,
     /// How often.
     pub times: u64,

@@ -125,7 +125,7 @@ impl Shown {
             evened: series.is_evened(end).then(|| seen.rate() * 1e6),
             // Of what waits longer and longer no time is one in the long run.
             latency: if overload.is_some() { Latency::none() } else { Latency::from(&*series) },
-            certainty: match (certainty(&seen, end - from, (ended, overrun), wanted), overload) {
+            certainty: match (certainty(&seen, end - from, (course, overrun), wanted), overload) {
                 (certainty, Some(due)) => certainty.of_overload(due),
                 (certainty, None) => certainty,
             },
@@ -170,13 +170,13 @@ fn why_nothing(wanted: &Wanted, measured: Span, course: &Course) -> String {
     wanted.why_nothing(measured).or(waits).unwrap_or_else(|| short().to_owned())
 }
 
-fn certainty(series: &Series, span: Span, ended: (Ended, Option<Duration>), wanted: &Wanted) -> Certainty {
+fn certainty(series: &Series, span: Span, course: (&Course, Option<Duration>), wanted: &Wanted) -> Certainty {
     let intervals = intervals(series);
     if nothing(series) {
         return intervals;
     }
     let means = Means::of(series.batches(), series.length());
-    Certainty { unsettled: unsettled(series, span, means, ended, wanted), ..intervals }
+    Certainty { unsettled: unsettled(series, span, means, course, wanted), ..intervals }
 }
 
 fn nothing(series: &Series) -> bool {
@@ -205,13 +205,13 @@ fn unsettled(
     series: &Series,
     span: Span,
     means: Option<Means>,
-    (ended, overrun): (Ended, Option<Duration>),
+    (course, overrun): (&Course, Option<Duration>),
     wanted: &Wanted,
 ) -> Option<String> {
     let within =
         |what: &str| Some(format!("rate and mean latency are not known to {} when {what}", wanted.precision));
     let max_time = Duration::new(wanted.max_time);
-    match ended {
+    match course.ended {
         Ended::Overload => return None,
         Ended::Settled if are_within(means, wanted.precision) => return None,
         // What was under way when the end was decided has changed them.
@@ -229,6 +229,12 @@ fn unsettled(
         Ended::MaxWall => return within("the wall-clock time (--max-wall) is over"),
         Ended::Interrupted => return within("it is interrupted"),
         Ended::Duration => {}
+    }
+    if course.ahead > 0.0 {
+        let percent = Digits(course.ahead * 100.0, 1);
+        return Some(format!(
+            "{percent}% of what is sent piles up on its way, until there is no more room for it"
+        ));
     }
     match warm_until(series).map(|warm| warm - series.start()) {
         None => Some("the rate still changes".to_owned()),

@@ -4,7 +4,7 @@
 //! over nothing is kept; from then on everything is measured, until the intervals of rate and mean latency are
 //! within the precision. What decides are virtual times and counts alone.
 
-use super::{Means, Series, warm_until};
+use super::{Lead, Means, Series, warm_until};
 use crate::programs::Due;
 use doorbell_schema::{Duration, Share};
 use doorbell_sim::{Look, Steer};
@@ -35,6 +35,8 @@ pub(crate) struct Wanted {
     pub(crate) think: Span,
     /// For how long operations may be held back before they are begun, and the parameter that says so.
     pub(crate) held: Option<(&'static str, Span)>,
+    /// Whether operations complete that nobody has acknowledged, so that senders may be ahead of receivers.
+    pub(crate) unacknowledged: bool,
 }
 
 /// Why a run ended.
@@ -109,6 +111,8 @@ pub(crate) struct Course {
     pub(crate) stopped: bool,
     /// What threads waited for then.
     pub(crate) waits: String,
+    /// By which part of what ended senders got further ahead of receivers in the measured time.
+    pub(crate) ahead: f64,
 }
 
 /// Virtual time that threads get to come to their end once the measurement is over: they do, but one that posts
@@ -128,6 +132,11 @@ const BATCHES: u64 = 128;
 const CONFIRMED: u64 = 8;
 /// That fewer operations than so many are due on average may mean none.
 const RARE: f64 = 5.0;
+/// The part of the precision within which senders may get further ahead of receivers: little of it, as latencies change by
+/// more than the rate does when the room between them is full.
+const AHEAD: f64 = 0.25;
+/// Looks at that in a measured time that is said beforehand.
+const SAMPLES: u64 = 8;
 /// So many times the longest latency is to be seen: an operation that takes that long may come again.
 pub(crate) const TURNS: u64 = 4;
 
@@ -151,6 +160,7 @@ pub(crate) struct Ending {
     measurement: Measurement,
     state: State,
     course: Arc<Mutex<Course>>,
+    lead: Lead,
     /// No thread that waits sleeps longer, whatever was decided since it fell asleep.
     asleep_until: Time,
 }
@@ -235,11 +245,13 @@ impl Ending {
         measurement: Measurement,
     ) -> (Time, Box<Ending>, Arc<Mutex<Course>>) {
         let course: Arc<Mutex<Course>> = Arc::default();
-        let has_end = measurement.end() != Time::NEVER;
-        let first = if has_end { before(measurement.end()) } else { measurement.look() };
         let state = if wanted.warmup.is_some() { State::Measuring } else { State::Warming };
+        let lead = Lead::default();
         let asleep_until = measurement.look();
-        let ending = Ending { wanted, stop, measurement, state, course: course.clone(), asleep_until };
+        let ending = Ending { wanted, stop, measurement, state, course: course.clone(), lead, asleep_until };
+        let has_end = ending.measurement.end() != Time::NEVER;
+        let first =
+            if has_end { ending.sample(ending.measurement.from()) } else { ending.measurement.look() };
         (first, Box::new(ending), course)
     }
 
@@ -262,6 +274,23 @@ impl Ending {
         next
     }
 
+    /// The time of the next look after `now` in a measured time that is said beforehand: its last moment, and others before it
+    /// only where something is to be seen there.
+    fn sample(&self, now: Time) -> Time {
+        let (from, end) = (self.measurement.from(), self.measurement.end());
+        let step = Span::from_ps(((end - from).as_ps() / SAMPLES).max(1));
+        match self.wanted.unacknowledged {
+            true => (now + step).min(before(end)),
+            false => before(end),
+        }
+    }
+
+    /// Whether senders are no further ahead, as what was last seen of that says.
+    fn is_level(&self, grown: Option<f64>) -> bool {
+        let most = AHEAD * self.wanted.precision.of_one();
+        !self.wanted.unacknowledged || grown.is_some_and(|grown| grown <= most)
+    }
+
     fn is_overload(&self, now: Time) -> bool {
         self.wanted.overload(&self.measurement, now).is_some()
     }
@@ -272,7 +301,7 @@ impl Ending {
         let latest = self.wanted.latest_warm();
         let warm = warm_until(&seen).filter(|warm| {
             let since = now.as_ps() - warm;
-            since >= TURNS / 2 * seen.longest()
+            since >= TURNS / 2 * seen.longest() && self.is_level(self.lead.lately())
         });
         match (warm, self.state) {
             // No time would make that steady.
@@ -294,13 +323,15 @@ impl Ending {
         let warmup = from - self.wanted.begin;
         let span = self.wanted.duration.unwrap_or(least(warmup));
         run.meter_from(from);
+        self.lead.forget();
+        self.lead.saw(run.now(), run.ahead());
         self.measurement.measure_from(from, log_batch(span));
         self.state = State::Measuring;
         let end = from + span;
         if self.wanted.duration.is_some() {
             self.measurement.end_at(end);
             run.meter_until(end);
-            return before(end);
+            return self.sample(from);
         }
         let latest = self.wanted.latest();
         let look = if from < latest { end.min(latest) } else { end };
@@ -311,7 +342,10 @@ impl Ending {
     fn measuring(&mut self, run: &mut Look<'_>) -> Time {
         let (now, from) = (run.now(), self.measurement.from());
         if self.wanted.duration.is_some() {
-            return self.end_at(self.measurement.end(), run, Ended::Duration);
+            return match self.sample(now) {
+                next if next > now => next,
+                _ => self.end_at(self.measurement.end(), run, Ended::Duration),
+            };
         }
         if self.is_overload(now) {
             return self.end_at(run.horizon(), run, Ended::Overload);
@@ -333,7 +367,8 @@ impl Ending {
     fn is_known(&self, now: Time) -> bool {
         let seen = self.measurement.series().until(now);
         let since = now - self.measurement.from();
-        since.as_ps() >= TURNS.saturating_mul(seen.longest()) && is_within(&seen, self.wanted.precision)
+        let is_long = since.as_ps() >= TURNS.saturating_mul(seen.longest());
+        is_long && self.is_level(self.lead.grown()) && is_within(&seen, self.wanted.precision)
     }
 
     /// Ends the measurement; threads end then, too.
@@ -344,6 +379,7 @@ impl Ending {
         let mut course = self.course();
         course.ended = why;
         course.waits = run.waits();
+        course.ahead = self.lead.grown().filter(|_| !self.is_level(self.lead.grown())).unwrap_or(0.0);
         drop(course);
         end.max(self.asleep_until) + GRACE
     }
@@ -366,6 +402,7 @@ pub(crate) fn are_within(means: Option<Means>, precision: Share) -> bool {
 
 impl Steer for Ending {
     fn look(&mut self, run: &mut Look<'_>) -> Time {
+        self.lead.saw(run.now(), run.ahead());
         self.asleep_until = self.asleep_until.max(self.measurement.look());
         match (self.state, self.stop.reason()) {
             // Everything of it is over.

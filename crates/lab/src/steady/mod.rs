@@ -9,6 +9,7 @@
 //! alone, which IEEE 754 rounds in one way: the same seed comes to the same end on every machine.
 
 mod ending;
+mod lead;
 mod means;
 mod quantile;
 mod warm;
@@ -16,6 +17,7 @@ mod warm;
 pub(crate) use doorbell_systems::series::{Batch, Series};
 pub(crate) use ending::{Course, Ending, Stop, TURNS, Wanted, are_within};
 pub use ending::{Ended, Warmed};
+pub(crate) use lead::Lead;
 pub(crate) use means::{Interval, Means};
 pub(crate) use quantile::{is_known, quantile};
 pub(crate) use warm::warm_until;

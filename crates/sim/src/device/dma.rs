@@ -257,7 +257,7 @@ impl Device {
     /// A DMA write is on its way.
     #[inline(always)] // It is written where it stays.
     pub(super) fn send_write(&mut self, host: &mut Host, env: &mut Env, write: Write) {
-        if host.incoming(self.attached.local, write) {
+        if host.incoming(self.attached.local, write, env.now, &mut env.payloads) {
             env.queue.push(write.at, Event::Visible { device: self.id });
         }
     }

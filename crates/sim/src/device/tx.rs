@@ -301,6 +301,8 @@ impl Device {
         let Gather { wqe, offset, len, entered } = gather;
         // Its QP was destroyed or reset, or the message was acknowledged while it was sent again.
         if !slot.alive || slot.wqe(wqe).entered != entered {
+            // It never leaves.
+            env.flights[flight].completion = None;
             env.drop_flight(flight);
             return (true, 0);
         }
@@ -449,6 +451,7 @@ impl Device {
         let leads_somewhere = fabric.send(*now, queue, *window, flight, f);
         let (qp, wqe, completion) = (f.qp, f.gather.wqe, f.completion);
         if let Some(OwnCompletion { wc, signaled, life }) = completion {
+            env.totals.ahead += 1;
             self.left(env, qp, life, Ended { wc, wqe, signaled });
         }
         if !leads_somewhere {

@@ -189,7 +189,8 @@ mod tests {
                 }
                 Step::DeviceWrites => {
                     let addr = self.mem.addr(place.offset);
-                    self.host.incoming(0, Write::new(value, 0, addr, Data::Word(value), 8));
+                    let write = Write::new(value, 0, addr, Data::Word(value), 8);
+                    self.host.incoming(0, write, value, &mut self.payloads);
                     self.host.settle(value, &mut self.payloads);
                 }
             }

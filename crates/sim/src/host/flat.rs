@@ -45,8 +45,8 @@ impl By {
 /// A line that a core has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reached {
-    /// From where.
-    from: Reach,
+    /// Whether it comes by a stream, which the lines after it keep to.
+    streams: bool,
     /// When.
     there: u64,
 }
@@ -115,6 +115,30 @@ impl Known {
     }
 }
 
+/// Who has written to an allocation, and when: a line that is written once it is on its way to a core has to be asked for again.
+#[derive(Clone, Copy, Default)]
+struct Written {
+    /// The core that has last; none where a device has.
+    by: Option<CoreId>,
+    /// When others had before, and when it has.
+    before: u64,
+    last: u64,
+}
+
+impl Written {
+    fn again(&mut self, by: Option<CoreId>, at: u64) {
+        if self.by != by {
+            (self.by, self.before) = (by, self.last);
+        }
+        self.last = self.last.max(at);
+    }
+
+    /// When others than this core have, at the latest.
+    fn by_others(&self, core: CoreId) -> u64 {
+        if self.by == Some(core) { self.before } else { self.last }
+    }
+}
+
 /// The lines of an allocation.
 struct Allocation {
     /// The socket that its memory is at.
@@ -124,6 +148,7 @@ struct Allocation {
     lines: Known,
     /// Where caches do not hold all of it.
     cached: Option<Cached>,
+    written: Written,
 }
 
 impl Allocation {
@@ -156,6 +181,10 @@ struct Times {
     dram: Way,
     /// From another.
     dram_elsewhere: Way,
+    /// From the last-level cache of another.
+    cache_elsewhere: Way,
+    /// The same where a load does not overlap with those before it, or of a store.
+    cache_elsewhere_alone: Way,
     /// What it takes more where another socket has the line.
     hop: u64,
     atomic_op: u64,
@@ -194,6 +223,7 @@ impl Flat {
     pub(crate) fn new(costs: &Costs, sockets: Sockets, driver: &CpuCost) -> Flat {
         let dram = costs.dram.as_ps();
         let stream = (dram, costs.stream_line.as_ps());
+        let alone = costs.llc_hit.max(costs.dma_line).as_ps();
         Flat {
             sockets,
             times: Times {
@@ -204,6 +234,8 @@ impl Flat {
                 line_transfer_queued: costs.line_transfer_queued.as_ps(),
                 dram: Way::of(dram, stream),
                 dram_elsewhere: Way::of(dram + sockets.hop, stream),
+                cache_elsewhere: Way::of(costs.dma_line.as_ps() + sockets.hop, stream),
+                cache_elsewhere_alone: Way::of(alone + sockets.hop, stream),
                 hop: sockets.hop,
                 atomic_op: costs.atomic_op.as_ps(),
                 copy_line: costs.copy_line.as_ps(),
@@ -222,7 +254,13 @@ impl Flat {
     pub(crate) fn allocated(&mut self, home: Socket, zeroed: Socket, len: u64) {
         let lines = Known::of(len.div_ceil(LINE) as usize);
         let zeroed_at = (len <= self.sockets.llc).then_some(zeroed);
-        self.allocations.push(Allocation { home, zeroed_at, lines, cached: None });
+        self.allocations.push(Allocation {
+            home,
+            zeroed_at,
+            lines,
+            cached: None,
+            written: Written::default(),
+        });
     }
 
     pub(crate) fn limit_cached(&mut self, allocation: u32, bytes: u64) {
@@ -278,11 +316,11 @@ impl Flat {
             Kind::Load => {
                 let mut done = self.reach(at, core, serialized, first, By::Load).there;
                 for place in lines.places().skip(1) {
-                    // The hardware prefetcher fetches the lines after the first while they are copied: from DRAM no faster
-                    // than it has them under way.
+                    // The hardware prefetcher fetches the lines after the first while they are copied: from DRAM and from
+                    // another socket no faster than it has them under way.
                     let next = self.reach(at, core, serialized, place, By::Load);
                     done += self.times.copy_line;
-                    if next.from == Reach::Dram {
+                    if next.streams {
                         done = done.max(next.there);
                     }
                 }
@@ -362,6 +400,7 @@ impl Flat {
             let Place { allocation, offset } = lines.first;
             let allocation = &mut allocations[allocation as usize];
             let home = allocation.home;
+            allocation.written.again(None, at);
             let line = allocation.reached((offset / LINE) as usize, sets);
             line.in_last_level(line.written_at(socket, home), sets);
             woken = std::mem::take(&mut line.watchers);
@@ -403,32 +442,46 @@ impl Flat {
         let allocation = &mut allocations[place.allocation as usize];
         let number = (place.offset / LINE) as usize;
         let home = allocation.home;
+        if by == By::Store {
+            allocation.written.again(Some(core), at);
+        }
+        let written = allocation.written.by_others(core);
         let line = allocation.reached(number, sets);
         let begins = line.busy_until.max(at);
         let core = (core, sockets.of_core(core));
         let store = by == By::Store;
         let hop = if is_elsewhere(line, core.1, home, store) { times.hop } else { 0 };
         let from = if store { store_to(line, core, sets) } else { load_from(line, core, sets) };
-        let there = match from {
-            Reach::Own => return Reached { from, there: begins + times.l1_hit },
-            Reach::LastLevel if store => begins + times.llc_hit + hop,
-            Reach::LastLevel if !*serialized => begins + times.dma_line + hop,
-            Reach::LastLevel => begins + times.llc_hit.max(times.dma_line) + hop,
-            Reach::OtherCore => begins + times.transfer_after(begins - at) + hop,
-            // What instructions ask for takes fill buffers, and is in no stream.
-            Reach::Dram if by == By::Prefetch => begins + times.dram.whole + hop,
-            Reach::Dram => {
-                let way = if hop == 0 { times.dram } else { times.dram_elsewhere };
+        // What instructions ask for takes fill buffers, and is in no stream.
+        let way = match from {
+            _ if by == By::Prefetch => None,
+            Reach::Dram if hop == 0 => Some(times.dram),
+            Reach::Dram => Some(times.dram_elsewhere),
+            // A line in a cache is no further away than one in the memory beside it.
+            Reach::LastLevel if hop > 0 && (store || *serialized) => Some(times.cache_elsewhere_alone),
+            Reach::LastLevel if hop > 0 => Some(times.cache_elsewhere),
+            _ => None,
+        };
+        // What others write meanwhile does not come by itself.
+        let way = way.filter(|way| from == Reach::Dram || written + way.whole <= begins);
+        let there = match (from, way) {
+            (_, Some(way)) => {
                 let at = At { allocation: place.allocation, line: number as u32 };
                 of_core(streams, core.0).there(begins, at, way).max(begins + times.l1_hit)
             }
+            (Reach::Own, None) => return Reached { streams: false, there: begins + times.l1_hit },
+            (Reach::LastLevel, None) if store => begins + times.llc_hit + hop,
+            (Reach::LastLevel, None) if !*serialized => begins + times.dma_line + hop,
+            (Reach::LastLevel, None) => begins + times.llc_hit.max(times.dma_line) + hop,
+            (Reach::OtherCore, None) => begins + times.transfer_after(begins - at) + hop,
+            (Reach::Dram, None) => begins + times.dram.whole + hop,
         };
         line.busy_until = there;
         *serialized = false;
         if from == Reach::Dram {
             allocation.fetched(number, sets);
         }
-        Reached { from, there }
+        Reached { streams: way.is_some(), there }
     }
 }
 
@@ -539,6 +592,37 @@ mod tests {
                 let mut one = |line: u64| takes(&mut flat, &mut now, (socket, line), 1, kind);
                 assert_eq!([one(10), one(11), one(12)], [way, interval, interval], "{kind:?}");
                 assert_eq!([one(500), one(100), one(900)], [way; 3], "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_in_a_cache_of_another_socket_come_no_later_than_from_its_memory() {
+        let profile = of_two_sockets();
+        let (costs, hop) = (profile.host, profile.sockets.expect("two").hop.as_ps());
+        let (dram, line) = (costs.dram.as_ps(), costs.stream_line.as_ps());
+        let from_dram = line * (dram + hop) / dram;
+        for (kind, own) in [(Kind::Load, costs.dma_line.as_ps()), (Kind::Store, costs.llc_hit.as_ps())] {
+            let (mut flat, mut now) = (memory(&profile, 1000), 1_000_000);
+            flat.allocations[1].zeroed_at = Some(1);
+            let mut lines = |first: u64, lines: u64| takes(&mut flat, &mut now, (1, first), lines, kind);
+            let interval = line * (own + hop) / dram;
+            assert_eq!(
+                [lines(10, 1), lines(11, 1), lines(12, 1)],
+                [own + hop, interval, interval],
+                "{kind:?}"
+            );
+            assert!(interval < from_dram, "{interval} {from_dram}");
+            assert_eq!([lines(500, 1), lines(100, 1)], [own + hop; 2], "{kind:?}");
+            if kind == Kind::Load {
+                assert_eq!(lines(101, 7), 7 * interval, "a block is a walk");
+            }
+            // A device writes there all the time, as to a queue that a core follows.
+            lines(600, 1);
+            for line in 601..604 {
+                let place = Place { allocation: 1, offset: line * LINE };
+                flat.device(now, 1, Lines::at(place), Kind::Store);
+                assert_eq!(takes(&mut flat, &mut now, (1, line), 1, kind), own + hop, "{kind:?}");
             }
         }
     }

@@ -5,11 +5,15 @@
 //! where threads sleep until a line is written is there an event for each line.
 
 use super::access::{Agent, Kind, Lines};
-use super::memory::LINE;
+use super::memory::{LINE, lines_touched};
 use super::sockets::Socket;
 use super::{ALLOCATED, CoreSet, Host};
 use crate::core::payload::{Payload, PayloadPool};
 use std::collections::VecDeque;
+
+/// Writes of a device that nobody has looked for: more have those put into memory that are visible, as where nobody ever looks
+/// they would become ever more.
+const KEPT: usize = 1024;
 
 /// What a DMA write writes.
 #[derive(Clone, Copy)]
@@ -61,13 +65,23 @@ pub(crate) struct Visible {
 }
 
 impl Host {
-    /// A device has sent off a DMA write. Returns whether there must be an event when its first line becomes
+    /// A device has sent off a DMA write `now`. Returns whether there must be an event when its first line becomes
     /// visible.
     #[inline(always)] // It is written where it stays.
-    pub(crate) fn incoming(&mut self, device: u8, write: Write) -> bool {
+    pub(crate) fn incoming(
+        &mut self,
+        device: u8,
+        write: Write,
+        now: u64,
+        payloads: &mut PayloadPool,
+    ) -> bool {
         let writes = &mut self.lanes[usize::from(device)].writes;
         debug_assert!(writes.back().is_none_or(|last| last.at <= write.at), "the link keeps their order");
         writes.push_back(write);
+        // What is watched goes by its events.
+        if writes.len() > KEPT && !self.lines_are_watched {
+            self.settle(now, payloads);
+        }
         self.lines_are_watched
     }
 
@@ -85,6 +99,13 @@ impl Host {
     #[inline]
     pub(crate) fn next_line(&mut self, device: u8, now: u64, payloads: &mut PayloadPool) -> Option<Visible> {
         self.is_due(device, now).then(|| self.put_line(device, payloads))
+    }
+
+    /// When all that a device has sent off will have become visible; none where it has.
+    pub(crate) fn landed(&self, device: u8) -> Option<u64> {
+        let last = self.lanes[usize::from(device)].writes.back()?;
+        let lines = lines_touched((last.addr + u64::from(last.done)) % LINE, u64::from(last.len - last.done));
+        Some(last.at + last.per_line * lines.saturating_sub(1))
     }
 
     /// Whether a line of a device's writes has become visible by now.

@@ -283,13 +283,18 @@ impl Provider for SimProvider<'_> {
         Ok((QpHandle(self.handle(number, id)), FIRST_QPN + id.0))
     }
 
+    /// What the device has accepted for a QP is in memory when that is destroyed: the command's completion comes behind it on the PCIe link.
     fn destroy_qp(&self, qp: QpHandle) {
         self.effect();
         self.with(|w| {
-            if let Some(slot) = w.devices[self.device_of(qp.0)].qps.get_mut(object(qp.0)) {
+            let device = &mut w.devices[self.device_of(qp.0)];
+            if let Some(slot) = device.qps.get_mut(object(qp.0)) {
                 slot.alive = false;
                 slot.forget(&mut w.env.payloads);
             }
+            let landed = w.hosts[self.machine].landed(device.attached.local);
+            let clock = &mut w.threads[self.thread].clock;
+            *clock = landed.map_or(*clock, |landed| landed.max(*clock));
         });
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct Totals {
     pub(crate) event_hash: u64,
     /// Send work requests completed or handed to the wire for good.
     pub(crate) verbs: u64,
+    /// Messages of unreliable transports that have left and that no receiving unit is done with.
+    pub(crate) ahead: u64,
     /// Messages that unreliable transports dropped for want of a RECV.
     pub(crate) dropped: u64,
     /// Send work requests that were posted, and their payload in bytes.
@@ -107,12 +109,14 @@ impl Env {
         if len > 0 {
             self.payloads.copy(payload, original.payload, 0, len);
         }
-        self.flights.insert(Flight { payload, link_bytes: 0, twice: false, ..original })
+        self.flights.insert(Flight { payload, link_bytes: 0, twice: false, completion: None, ..original })
     }
 
     /// Forgets a packet and its payload.
     pub(crate) fn drop_flight(&mut self, flight: FlightId) {
-        self.payloads.give(self.flights[flight].payload);
+        let Flight { payload, completion, .. } = self.flights[flight];
+        self.totals.ahead -= u64::from(completion.is_some());
+        self.payloads.give(payload);
         self.flights.free(flight);
     }
 }

@@ -6,8 +6,11 @@
 //! Where time is virtual a client that is killed stops for ever ([`Way::Stops`]), or loses its QPs as well. With a process for each machine it is killed by
 //! SIGKILL ([`Way::Process`]); that is what [`checks`] are for, which need somebody who does it.
 
+pub mod engines;
+pub mod executors;
 pub mod locks;
 pub mod proxies;
+pub mod tables;
 pub mod writers;
 
 use crate::check::Check;
@@ -125,5 +128,8 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let mut all = locks::checks();
     all.extend(writers::checks());
     all.extend(proxies::checks());
+    all.extend(engines::checks());
+    all.extend(executors::checks());
+    all.extend(tables::checks());
     all
 }

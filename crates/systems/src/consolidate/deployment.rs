@@ -56,6 +56,12 @@ impl System for Consolidate {
         u64::from(self.blocks) * u64::from(self.block.max(2048))
     }
 
+    /// A frame for each block that is held or posted, the one that comes to be held, and one for READs.
+    fn client_bytes(&self) -> u64 {
+        let frames = u64::from(self.blocks) + u64::from(self.clients.outstanding) + 2;
+        frames * u64::from(self.block)
+    }
+
     fn latency_of(&self) -> Option<&'static str> {
         Some("a write, from when it is held back until its block is at the target")
     }

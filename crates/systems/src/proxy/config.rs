@@ -1,6 +1,6 @@
 //! Parameters of READs of other sockets' memory.
 
-use crate::config::{Clients, Timing, named};
+use crate::config::{Clients, Seats, Timing, named};
 use doorbell_schema::{Field, schema};
 
 named! {
@@ -38,15 +38,22 @@ schema! {
 }
 
 impl Proxy {
+    fn seats(&self) -> Seats {
+        Seats {
+            per_machine: self.clients.clients_per_machine,
+            sockets: self.sockets,
+            cores_per_socket: self.cores_per_socket,
+        }
+    }
+
     /// The socket of a client.
     pub(super) fn socket(&self, client: u32) -> u32 {
-        client % self.clients.clients_per_machine % self.sockets
+        self.seats().socket(client)
     }
 
     /// Machine and core of a client.
     pub(super) fn place(&self, client: u32) -> (u32, u32) {
-        let (machine, thread) = self.clients.place(client);
-        (machine, thread % self.sockets * self.cores_per_socket + thread / self.sockets)
+        self.seats().place(client)
     }
 
     /// The clients of a machine, by the first and the number.
@@ -70,17 +77,16 @@ impl Proxy {
         }
     }
 
+    /// Which client has a QP to which remote socket.
+    pub(super) fn links(&self) -> Vec<(u32, u32)> {
+        let of = |client| self.ends(client).into_iter().map(move |end| (client, end));
+        (0..self.clients.clients).flat_map(of).collect()
+    }
+
     /// What does not go together: one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
-        let Proxy { sockets, cores_per_socket, clients, .. } = self;
-        if clients.clients_per_machine > sockets * cores_per_socket {
-            return Err(format!(
-                "{} clients of a machine need as many cores, but {sockets} sockets of {cores_per_socket} have {}",
-                clients.clients_per_machine,
-                sockets * cores_per_socket
-            ));
-        }
-        if clients.windows {
+        self.seats().refuse()?;
+        if self.clients.windows {
             return Err("proxy has no windows: a client reads as soon as a READ has ended".into());
         }
         Ok(())

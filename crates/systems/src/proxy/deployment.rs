@@ -2,12 +2,12 @@
 
 use super::channel::Channel;
 use super::config::{Path, Proxy};
-use super::connections::Server;
-use super::protocol::{Client, MEMORY, fill};
+use super::protocol::{Client, MEMORY, SERVICE, fill};
 use crate::config::{Clients, Timing};
+use crate::ends::Server;
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System};
-use doorbell_verbs::{Cluster, Mem, PageSize};
+use doorbell_verbs::{AccessFlags, Cluster, Mem, PageSize};
 
 impl System for Proxy {
     const NAME: &'static str = "proxy";
@@ -102,8 +102,14 @@ pub fn put_up<C: Cluster, D: Dress>(
         site.cluster().preset(0, memory, |bytes| fill(socket, 0, bytes));
         memories.push(memory);
     }
-    let interval = site.server_interval();
-    site.add_server(Server { config: config.clone(), memories, interval });
+    let server = Server {
+        service: SERVICE.into(),
+        memories,
+        access: AccessFlags::REMOTE_READ,
+        links: config.links(),
+        until: site.until(0),
+    };
+    site.add_server(server);
     let to = channels(site, config)?;
     let machines = 1 + config.clients.clients.div_ceil(config.clients.clients_per_machine);
     let mut done = Vec::new();

@@ -18,7 +18,6 @@
 
 mod channel;
 mod config;
-mod connections;
 mod deployment;
 mod protocol;
 

@@ -2,15 +2,19 @@
 
 use super::channel::Channel;
 use super::config::{Path, Proxy};
-use super::connections::{End, memory};
 use crate::device::check;
+use crate::ends::{End, memory};
 use crate::measure::How;
 use crate::random::Random;
 use crate::{Interval, Measured, SystemError, work};
 use doorbell_verbs::{
-    AccessFlags, Cq, Mem, Mr, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Span, Time, Wc,
+    AccessFlags, Cq, Mem, Mr, Program, Provider, Qp, QpCap, RemoteAddr, SendFlags, SendOp, SendWr, Span,
+    Time, Wc,
 };
 use std::collections::VecDeque;
+
+/// What is published is below this.
+pub(super) const SERVICE: &str = "proxy";
 
 /// Bytes of the server's memory at each socket.
 pub(super) const MEMORY: u64 = 1 << 20;
@@ -108,13 +112,15 @@ impl<'a, P: Provider> Running<'a, P> {
         // Its own QP has READs of others, too, as many as it is asked for or fit.
         let asked = outstanding.saturating_mul(client.from.len() as u32);
         let depth = outstanding.saturating_add(asked).min(end.device.attr.max_qp_wr.max(outstanding));
+        let cap = QpCap { max_send_wr: depth, max_recv_wr: 1, ..QpCap::default() };
         let ends = config.ends(*number);
         let cq = end.device.context.create_cq(outstanding + depth)?;
         let mut ways = Vec::new();
         for to in 0..config.sockets {
-            let qp = if ends.contains(&to) { Some(end.reach(&cq, *number, to, depth)?) } else { None };
+            let qp =
+                if ends.contains(&to) { Some(end.reach(&cq, (SERVICE, *number, to), cap)?) } else { None };
             let by = if qp.is_some() { to } else { socket };
-            ways.push((qp, memory(cpu, by, to)?));
+            ways.push((qp, memory(cpu, SERVICE, by, to)?));
         }
         let bytes = u64::from(config.read_bytes);
         let buffers = end

@@ -14,7 +14,8 @@ pub struct Waits {
 }
 
 /// The waits of an operation.
-pub(super) struct Backoff {
+#[derive(Debug)]
+pub(crate) struct Backoff {
     waits: Waits,
     /// The next is at most so long.
     next: Span,
@@ -22,8 +23,15 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// Of one that has not failed yet.
-    pub(super) fn new(waits: Waits) -> Backoff {
+    pub(crate) fn new(waits: Waits) -> Backoff {
         Backoff { waits, next: waits.first }
+    }
+
+    /// How long to wait after a failure.
+    pub(crate) fn next(&mut self, random: &mut Random) -> Span {
+        let half = self.next.as_ps() / 2;
+        self.next = Span::from_ps(self.next.as_ps().saturating_mul(2)).min(self.waits.most);
+        Span::from_ps(half + random.below(half + 1))
     }
 
     /// Waits after a failure, for at least half of the span: those that failed together do not come back together.
@@ -32,9 +40,7 @@ impl Backoff {
             // Where threads share a processor, who has the lock needs it.
             return p.pause(p.now());
         }
-        let half = self.next.as_ps() / 2;
-        let until = p.now() + Span::from_ps(half + random.below(half + 1));
-        self.next = Span::from_ps(self.next.as_ps().saturating_mul(2)).min(self.waits.most);
+        let until = p.now() + self.next(random);
         while p.now() < until.min(interval.end()) {
             p.pause(until.min(interval.look()));
         }

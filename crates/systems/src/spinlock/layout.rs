@@ -16,7 +16,7 @@ pub struct Layout {
 
 impl Layout {
     /// Bytes from a slot to the next.
-    pub(super) fn slot(&self) -> u64 {
+    pub(crate) fn slot(&self) -> u64 {
         u64::from(self.data).next_multiple_of(APART)
     }
 
@@ -26,12 +26,12 @@ impl Layout {
     }
 
     /// Where a lock's word is.
-    pub(super) fn word(&self, lock: u32) -> u64 {
+    pub(crate) fn word(&self, lock: u32) -> u64 {
         u64::from(lock) * APART
     }
 
     /// Where a slot is of what a lock guards.
-    pub(super) fn data(&self, lock: u32, slot: u32) -> u64 {
+    pub(crate) fn data(&self, lock: u32, slot: u32) -> u64 {
         let before = u64::from(lock) * u64::from(self.slots) + u64::from(slot);
         u64::from(self.locks) * APART + before * self.slot()
     }

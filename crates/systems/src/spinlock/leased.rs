@@ -7,7 +7,7 @@ use super::remote;
 use super::word::{self, Word};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Interval, Record, SystemError};
-use doorbell_verbs::{Cluster, Provider, Span};
+use doorbell_verbs::{Cluster, Provider, Span, Time};
 
 /// Locks in the server's memory, which end by themselves.
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +49,19 @@ impl Leased {
         Layout { locks, data, slots: if fencing { word::slots(clients) } else { 1 } }
     }
 
+    /// Those of a memory that lies so, with fencing.
+    pub(crate) fn fenced(layout: Layout, lease: Span, drift: Span) -> Leased {
+        Leased { layout, lease, drift, fencing: true }
+    }
+
+    /// What an attempt compares with: a free word as it is, one whose lease has ended as it is, else as its holder will leave it.
+    pub(crate) fn expected(&self, known: Word, now: Time) -> Word {
+        let takes = known.holder == 0 || known.has_ended(now, self.drift);
+        if takes { known } else { self.given_back(known) }
+    }
+
     /// What the holder leaves when it gives the lock back.
-    fn given_back(&self, word: Word) -> Word {
+    pub(crate) fn given_back(&self, word: Word) -> Word {
         let publishes = self.fencing && self.layout.data > 0;
         word.free(if publishes { word.next_slot() } else { word.slot })
     }
@@ -78,16 +89,9 @@ pub struct Words<P: Provider> {
 }
 
 impl<P: Provider> Words<P> {
-    /// What an attempt compares with: a free word as it is, one whose lease has ended as it is, else as its holder will leave it.
-    fn expected(&self, lock: u32) -> Word {
-        let known = self.known[lock as usize];
-        let takes = known.holder == 0 || known.has_ended(self.cpu.now(), self.locks.drift);
-        if takes { known } else { self.locks.given_back(known) }
-    }
-
     /// One compare-and-swap; a failure tells what is there.
     fn swap(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
-        let expected = self.expected(lock);
+        let expected = self.locks.expected(self.known[lock as usize], self.cpu.now());
         // From before the lock is had: by this clock it ends no later than others see it end.
         let taken = expected.taken(self.client, self.cpu.now() + self.locks.lease);
         let take = Last::CompareSwap { compare: expected.bits(), swap: taken.bits() };

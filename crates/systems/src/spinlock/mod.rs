@@ -49,7 +49,7 @@
 //! Alternatives: a QP or region for each holder, which the server takes away, needs the server's processor for each take-over and a round trip to it; slots
 //! by token need as many as tokens may pass while a WRITE is under way, of which nobody knows a bound.
 
-mod backoff;
+pub(crate) mod backoff;
 mod client;
 mod config;
 mod deployment;
@@ -60,7 +60,7 @@ mod lock;
 mod reach;
 mod remote;
 mod rpc;
-mod word;
+pub(crate) mod word;
 
 pub use backoff::Waits;
 pub use client::{Client, Held, Section};

@@ -12,22 +12,22 @@ const END: u32 = 20;
 const TICK: u32 = 21;
 
 /// Clients at most.
-pub(super) const CLIENTS: u32 = (1 << HOLDER) - 1;
+pub(crate) const CLIENTS: u32 = (1 << HOLDER) - 1;
 
 /// The longest lease, with what is added to it: an end is told from one that is past as long as it is in the nearer half of all.
-pub(super) const LONGEST: Span = Span::from_ms(500);
+pub(crate) const LONGEST: Span = Span::from_ms(500);
 
 /// Who has the lock, and where the data are that it guards. At first all is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Word {
+pub(crate) struct Word {
     /// Client, from 1; 0 where it is free.
-    pub(super) holder: u32,
+    pub(crate) holder: u32,
     /// Grows by one with each time that it is taken.
-    pub(super) token: u32,
+    pub(crate) token: u32,
     /// When the lease ends, in ticks.
     end: u32,
     /// Slot of the data: the first, or one of a client's two.
-    pub(super) slot: u32,
+    pub(crate) slot: u32,
 }
 
 fn low(word: u64, bits: u32) -> u32 {
@@ -35,7 +35,7 @@ fn low(word: u64, bits: u32) -> u32 {
 }
 
 impl Word {
-    pub(super) fn of(word: u64) -> Word {
+    pub(crate) fn of(word: u64) -> Word {
         Word {
             holder: low(word, HOLDER),
             slot: low(word >> HOLDER, SLOT),
@@ -44,38 +44,43 @@ impl Word {
         }
     }
 
-    pub(super) fn bits(self) -> u64 {
+    pub(crate) fn bits(self) -> u64 {
         let Word { holder, slot, token, end } = self;
         let high = u64::from(end) << TOKEN | u64::from(token);
         (high << SLOT | u64::from(slot)) << HOLDER | u64::from(holder)
     }
 
     /// The same, taken by a client, from 1, until a time.
-    pub(super) fn taken(self, holder: u32, until: Time) -> Word {
+    pub(crate) fn taken(self, holder: u32, until: Time) -> Word {
         let token = low(u64::from(self.token) + 1, TOKEN);
         Word { holder, token, end: low(until.as_ps().div_ceil(1 << TICK), END), slot: self.slot }
     }
 
+    /// How often it has been taken since it was as that says.
+    pub(crate) fn takes_since(self, before: Word) -> u32 {
+        low(u64::from(self.token.wrapping_sub(before.token)), TOKEN)
+    }
+
     /// The same, given back with the data in this slot.
-    pub(super) fn free(self, slot: u32) -> Word {
+    pub(crate) fn free(self, slot: u32) -> Word {
         Word { holder: 0, end: 0, slot, ..self }
     }
 
     /// The slot that its holder WRITEs to: of its two that which the word does not name.
-    pub(super) fn next_slot(self) -> u32 {
+    pub(crate) fn next_slot(self) -> u32 {
         let first = 2 * self.holder - 1;
         if self.slot == first { first + 1 } else { first }
     }
 
     /// Whether the lease has ended so long before `now`.
-    pub(super) fn has_ended(self, now: Time, by: Span) -> bool {
+    pub(crate) fn has_ended(self, now: Time, by: Span) -> bool {
         let now = now.as_ps().saturating_sub(by.as_ps()) >> TICK;
         low(now.wrapping_sub(self.end.into()), END) < 1 << (END - 1)
     }
 }
 
 /// Slots for so many clients.
-pub(super) const fn slots(clients: u32) -> u32 {
+pub(crate) const fn slots(clients: u32) -> u32 {
     2 * clients + 1
 }
 

@@ -49,6 +49,10 @@ impl System for VectorIo {
         apart + places(self).1
     }
 
+    fn client_bytes(&self) -> u64 {
+        self.warmed_bytes()
+    }
+
     fn latency_of(&self) -> Option<&'static str> {
         Some("a call, from before its pieces are copied or its list is made")
     }

@@ -4,7 +4,7 @@ use super::config::Strategy;
 use crate::SystemError;
 use crate::device::{self, Device, check};
 use doorbell_verbs::{
-    AccessFlags, Cq, Mem, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time, Wc,
+    AccessFlags, Cpu, Cq, Mem, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time, Wc,
 };
 
 /// Work requests that go with one doorbell at most.
@@ -27,6 +27,16 @@ impl Piece {
     /// Its bytes.
     pub fn len(&self) -> u32 {
         self.sge.length
+    }
+
+    /// As a device takes it.
+    pub(crate) fn sge(&self) -> Sge {
+        self.sge
+    }
+
+    /// Copies it to other memory of the machine.
+    pub fn copy_to<C: Cpu>(&self, cpu: &C, to: Mem, offset: u64) {
+        cpu.copy(to, offset, self.mem, self.offset, self.len().into());
     }
 
     /// Whether it has none.
@@ -171,27 +181,50 @@ impl<P: Provider> Writer<P> {
             let why = format!("a call of {needed} WRITEs, but the send queue has {}", self.limits.queue);
             return Err(SystemError::Protocol(why));
         }
-        while self.begun - self.ended >= self.window || self.queued + needed > self.limits.queue {
-            self.wait(self.ended + 1)?;
-        }
+        self.wait_for_room(needed)?;
         match strategy {
             Strategy::Sp => self.write_copied(pieces, bytes as u32, to)?,
             Strategy::Doorbell => self.write_list(pieces, to, 1)?,
             Strategy::Sgl => self.write_list(pieces, to, self.limits.sges)?,
         }
-        self.taken[(self.begun % self.window) as usize] = needed;
-        self.queued += needed;
+        Ok(self.begin(needed))
+    }
+
+    /// Adds to a word of the target behind all that was written before, as a call of its own: once it has its new value, what was written
+    /// is there (RC executes work requests in their order). What was there before goes to `answer`. Waits for room.
+    ///
+    /// # Errors
+    /// If the device refuses it, or a call before has failed.
+    pub fn fetch_add(&mut self, word: RemoteAddr, add: u64, answer: Sge) -> Result<u64, SystemError> {
+        self.wait_for_room(1)?;
+        let sge = [answer];
+        let wr = SendWr::new(0, SendOp::FetchAdd { remote: word, add }, &sge).flags(SendFlags::SIGNALED);
+        self.qp.post_send(&[wr])?;
+        Ok(self.begin(1))
+    }
+
+    /// Waits until another call of so many work requests may be posted.
+    fn wait_for_room(&mut self, needed: u32) -> Result<(), SystemError> {
+        while self.begun - self.ended >= self.window || self.queued + needed > self.limits.queue {
+            self.wait(self.ended + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Another call of so many work requests has been posted; returns its number.
+    fn begin(&mut self, work_requests: u32) -> u64 {
+        self.taken[(self.begun % self.window) as usize] = work_requests;
+        self.queued += work_requests;
         self.begun += 1;
-        Ok(self.begun)
+        self.begun
     }
 
     fn write_copied(&mut self, pieces: &[Piece], bytes: u32, to: RemoteAddr) -> Result<(), SystemError> {
         let place = self.begun % self.window * self.longest;
         let mut at = place;
         for piece in pieces {
-            let len = piece.len().into();
-            self.cpu.copy(self.copies.mem(), at, piece.mem, piece.offset, len);
-            at += len;
+            piece.copy_to(&self.cpu, self.copies.mem(), at);
+            at += u64::from(piece.len());
         }
         let sge = [self.copies.sge(place, bytes)];
         let wr = SendWr::new(0, SendOp::Write(to), &sge).flags(SendFlags::SIGNALED | self.inlined(bytes));

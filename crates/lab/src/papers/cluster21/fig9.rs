@@ -1,6 +1,6 @@
 //! CLUSTER'21, Figure 9 and III-D: memory of the other machine's sockets by QPs to each, by those to one's own match, and by a proxy socket.
 //!
-//! How many QPs a deployment has is counted in `systems/tests/proxy.rs`; here the paper's formulas are what such a count gives.
+//! How many QPs a deployment has is counted in `systems/tests/systems/proxy.rs`; here the paper's formulas are what such a count gives.
 
 use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
 use crate::plan::NotYet;

@@ -7,6 +7,14 @@ mod decomposition;
 mod fig1;
 mod fig10a;
 mod fig10b;
+mod fig12;
+mod fig13a;
+mod fig13b;
+mod fig15;
+mod fig16;
+mod fig17;
+mod fig18;
+mod fig19;
 mod fig1_latency;
 mod fig3;
 mod fig4;
@@ -15,6 +23,7 @@ mod fig6;
 mod fig6c;
 mod fig8;
 mod fig9;
+mod joins;
 mod local;
 mod operations;
 mod perftest;
@@ -49,6 +58,14 @@ pub(super) const ALL: &[&Experiment] = &[
     &fig10a::EXPERIMENT,
     &fig10b::EXPERIMENT,
     &atomics::EXPERIMENT,
+    &fig12::EXPERIMENT,
+    &fig13a::EXPERIMENT,
+    &fig13b::EXPERIMENT,
+    &fig15::EXPERIMENT,
+    &fig16::EXPERIMENT,
+    &fig17::EXPERIMENT,
+    &fig18::EXPERIMENT,
+    &fig19::EXPERIMENT,
 ];
 
 /// The cluster: one adapter, at the first of two sockets.

@@ -2,9 +2,7 @@
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-mod common;
-
-use common::{alloc, cluster, interval, results, spawn};
+use crate::common::{alloc, cluster, interval, results, spawn};
 use doorbell_sim::SimCluster;
 use doorbell_systems::herd::{Client, Config, Handler, Message, Outcome, Replies, Requests, Worker, ways};
 use doorbell_systems::{Interval, Measured, SystemError};

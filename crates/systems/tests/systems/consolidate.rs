@@ -1,9 +1,7 @@
 //! IO consolidation in virtual time: any schedule, by seeds.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-mod common;
-
-use common::cluster;
+use crate::common::cluster;
 use doorbell_systems::consolidate::{Holding, Rules};
 use doorbell_systems_suite::Faults;
 use doorbell_systems_suite::consolidate::{Case, two_writers, written_again};
@@ -64,14 +62,15 @@ proptest! {
 /// Why only who holds a block exclusively may post all of it.
 #[test]
 fn whole_blocks_of_a_shared_block_undo_what_another_wrote() {
-    let survive = |holding| two_writers(&mut cluster("cx3", 3, |_| ()), holding, common::PATIENCE).unwrap();
+    let survive =
+        |holding| two_writers(&mut cluster("cx3", 3, |_| ()), holding, crate::common::PATIENCE).unwrap();
     assert_eq!(survive(Holding::Shared), Some(2));
     assert_eq!(survive(Holding::Exclusive), Some(1));
 }
 
 #[test]
 fn the_time_out_is_of_the_first_write() {
-    let (took, timeout) = written_again(&mut cluster("cx3", 2, |_| ()), common::PATIENCE).unwrap();
+    let (took, timeout) = written_again(&mut cluster("cx3", 2, |_| ()), crate::common::PATIENCE).unwrap();
     let took = took.expect("all machines are in this process");
     assert!(timeout <= took && took < timeout + Span::from_us(3), "{} ns", took.as_ns());
 }

@@ -1,9 +1,7 @@
 //! Proxy sockets in virtual time.
 #![allow(clippy::disallowed_types, reason = "who counts is no part of the system")]
 
-mod common;
-
-use common::{PATIENCE, cluster};
+use crate::common::{PATIENCE, cluster};
 use doorbell_systems::config::Clients;
 use doorbell_systems::proxy::{Path, Proxy, put_up};
 use doorbell_systems::site::{Course, Dress, Site};

@@ -1,8 +1,6 @@
 //! Any RPC in virtual time: its latencies are those of the queue that it is.
 
-mod common;
-
-use common::cluster;
+use crate::common::cluster;
 use doorbell_schema::Duration;
 use doorbell_systems::config::Timing;
 use doorbell_systems::herd::{Replies, Requests, ways};

@@ -2,14 +2,15 @@
 //! what was asked of a proxy.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-mod common;
+mod engines;
+mod executors;
 
-use common::{PATIENCE, cluster};
+use crate::common::{PATIENCE, cluster};
 use doorbell_sim::SimCluster;
 use doorbell_systems::consolidate::Holding;
 use doorbell_systems::spinlock::Release;
 use doorbell_systems_suite::Way;
-use doorbell_systems_suite::kills::{self, MACHINES, locks, proxies, writers};
+use doorbell_systems_suite::kills::{self, MACHINES, locks, proxies, tables, writers};
 use doorbell_verbs::Span;
 use proptest::prelude::*;
 
@@ -71,6 +72,21 @@ proptest! {
     #[test]
     fn of_what_a_killed_writer_wrote_only_what_it_held_is_lost(case in writers()) {
         case.run(&mut machines(case.seed), PATIENCE).map_err(TestCaseError::fail)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
+
+    /// Locks and numbers of who is gone are passed over after lease and drift.
+    #[test]
+    fn of_what_a_killed_front_end_wrote_only_what_it_had_not_published_is_lost(
+        (hot, versions, theta) in (0..=4u32, 2..5u32, 1..6u32), way in prop::sample::select(&WAYS), seed: u64,
+    ) {
+        let mut config = tables::table(25 * hot, (Span::from_us(100), Span::from_us(50)), seed);
+        (config.versions, config.theta) = (versions, theta);
+        let case = tables::Case { config, operations: 40, way, seed };
+        case.run(&mut machines(seed), PATIENCE).map_err(TestCaseError::fail)?;
     }
 }
 

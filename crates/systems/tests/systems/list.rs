@@ -1,8 +1,6 @@
 //! The list of checks for devices where time is real.
 
-mod common;
-
-use common::cluster;
+use crate::common::cluster;
 use doorbell_sim::SimCluster;
 use doorbell_systems::{System, Visit, visit_all};
 use doorbell_systems_suite::{Scale, checks, run_all};

@@ -2,9 +2,7 @@
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-mod common;
-
-use common::{PATIENCE, cluster};
+use crate::common::{PATIENCE, cluster};
 use doorbell_systems::spinlock::{Release, Waits};
 use doorbell_systems_suite::spinlock::{Case, Counted, Kind};
 use doorbell_systems_suite::{Faults, LateWrite, Stop};

@@ -2,9 +2,7 @@
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-mod common;
-
-use common::{PATIENCE, cluster};
+use crate::common::{PATIENCE, cluster};
 use doorbell_systems_suite::Faults;
 use doorbell_systems_suite::atomics_sequencer::Atomics;
 use doorbell_systems_suite::drawing::{Case, Draws, Sequencer};

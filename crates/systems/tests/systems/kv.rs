@@ -2,9 +2,7 @@
 
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
-mod common;
-
-use common::{PATIENCE, alloc, cluster, results, spawn};
+use crate::common::{PATIENCE, alloc, cluster, results, spawn};
 use doorbell_systems::Measured;
 use doorbell_systems::herd::{Config, Replies, Requests};
 use doorbell_systems::kv::{self, Layout, numbered};

@@ -1,0 +1,205 @@
+//! CLUSTER'21, Figure 15 and IV-C: a shuffle of sixteen executors, each entry by itself, copied together (SP), or gathered by the NIC (SGL).
+//!
+//! The paper states neither the size of an entry nor how many posts are outstanding. The claims are judged with entries of 64 bytes, the smallest of its Figure 18, which is of the same program,
+//! and four posts of an executor, as Figures 3 to 5 have them (docs/cluster21.md); both were chosen before there was a result. Others are curves beside.
+
+use super::CLUSTER;
+use crate::papers::{Check, Ctx, Curve, Experiment, Findings, Runs};
+use crate::plan::NotYet;
+use crate::plan::systems::curve;
+use crate::systems::{SystemOutcome, SystemWorkload};
+use doorbell_systems::System;
+use doorbell_systems::config::Timing;
+use doorbell_systems::shuffle::{Shuffle, Transfer};
+use doorbell_systems::vector_io::Strategy;
+use doorbell_verbs::Span;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "fig15",
+    paper: "cluster21",
+    title: "shuffle of 16 executors: entries by themselves, copied together, or gathered",
+    claims: &["cluster21-sh-sgl", "cluster21-sh-sp", "cluster21-sh-sgl-large-batch", "cluster21-sh-push"],
+    runs: Runs::Systems,
+    run,
+};
+
+/// Executors and entries of a post of the claims.
+const EXECUTORS: u32 = 16;
+const BATCH: u32 = 16;
+/// Entries of a post.
+const BATCHES: [u32; 5] = [2, 4, 8, 16, 32];
+/// Executors.
+const ALL: [u32; 4] = [2, 4, 8, 16];
+/// Bytes of an entry: of the claims; a join's tuple; and more.
+const ENTRY: u32 = 64;
+const ENTRIES: [u32; 4] = [16, 64, 256, 1024];
+/// Posts outstanding.
+const OUTSTANDING: [u32; 3] = [4, 16, 64];
+
+/// A point.
+#[derive(Clone, Copy)]
+struct Point {
+    transfer: Transfer,
+    strategy: Strategy,
+    batch: u32,
+    executors: u32,
+    entry: u32,
+    outstanding: u32,
+    zipf: bool,
+}
+
+impl Point {
+    /// The claims', with a strategy.
+    fn of(strategy: Strategy, batch: u32) -> Point {
+        Point {
+            transfer: Transfer::Push,
+            strategy,
+            batch,
+            executors: EXECUTORS,
+            entry: ENTRY,
+            outstanding: Shuffle::usual().clients.outstanding,
+            zipf: false,
+        }
+    }
+
+    /// The same with each entry by itself.
+    fn basic(self) -> Point {
+        Point { strategy: Strategy::Sgl, batch: 1, ..self }
+    }
+
+    fn shuffle(self) -> Shuffle {
+        let mut shuffle = Shuffle {
+            transfer: self.transfer,
+            strategy: self.strategy.into(),
+            batch_entries: self.batch,
+            entry: self.entry,
+            zipf: self.zipf,
+            ..Shuffle::usual()
+        };
+        (shuffle.clients.clients, shuffle.clients.outstanding) = (self.executors, self.outstanding);
+        // Receivers take a round's entries in few lumps: ten rounds, of which one takes two milliseconds where each entry goes by itself.
+        shuffle.timing = Timing::of(Span::from_ms(2), Span::from_ms((24 / u64::from(self.batch)).max(4)));
+        shuffle
+    }
+
+    fn workload(self) -> SystemWorkload {
+        self.shuffle().into()
+    }
+}
+
+fn rates(ctx: &Ctx<'_>, points: &[Point]) -> Result<Vec<f64>, NotYet> {
+    let all: Vec<_> = points.iter().map(|point| point.workload()).collect();
+    Ok(ctx.systems(CLUSTER, "fig15", &all)?.iter().map(|o| o.mrps).collect())
+}
+
+/// A curve of what `of` makes of each x.
+fn rated<const N: usize>(
+    ctx: &Ctx<'_>,
+    name: &str,
+    x: &str,
+    points: [u32; N],
+    of: impl Fn(u32) -> Point,
+) -> Result<Curve, NotYet> {
+    let rates = rates(ctx, &points.map(of))?;
+    let points = points.map(f64::from).into_iter().zip(rates).collect();
+    Ok(curve("cluster21/fig15", name, CLUSTER, x, "M entries/s", points))
+}
+
+fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
+    let (sp, sgl) = (Point::of(Strategy::Sp, BATCH), Point::of(Strategy::Sgl, BATCH));
+    let by_batch = |strategy| move |batch| Point::of(strategy, batch);
+    let by_executors = |point: Point| move |executors| Point { executors, ..point };
+    let by_entry = |point: Point| move |entry| Point { entry, ..point };
+    let by_outstanding = |point: Point| move |outstanding| Point { outstanding, ..point };
+    let pulled = |point| Point { transfer: Transfer::Pull, ..point };
+    // All are asked for before the first that is not known ends this.
+    let explained = [sgl.basic(), sp, sgl, Point { batch: 32, ..sgl }]
+        .map(|point| ctx.explain_system(CLUSTER, "fig15", &point.workload()));
+    let curves = [
+        rated(ctx, "SP, by batch", "entries of a post", BATCHES, by_batch(Strategy::Sp)),
+        rated(ctx, "SGL, by batch", "entries of a post", BATCHES, by_batch(Strategy::Sgl)),
+        rated(ctx, "pull, by batch", "entries of a READ", BATCHES, |batch| {
+            pulled(Point::of(Strategy::Sp, batch))
+        }),
+        rated(ctx, "basic", "executors", ALL, by_executors(sgl.basic())),
+        rated(ctx, "SP of 16", "executors", ALL, by_executors(sp)),
+        rated(ctx, "SGL of 16", "executors", ALL, by_executors(sgl)),
+        rated(ctx, "basic, by entry", "bytes of an entry", ENTRIES, by_entry(sgl.basic())),
+        rated(ctx, "SP of 16, by entry", "bytes of an entry", ENTRIES, by_entry(sp)),
+        rated(ctx, "SGL of 16, by entry", "bytes of an entry", ENTRIES, by_entry(sgl)),
+        rated(ctx, "basic, by outstanding", "posts", OUTSTANDING, by_outstanding(sgl.basic())),
+        rated(ctx, "SP of 16, by outstanding", "posts", OUTSTANDING, by_outstanding(sp)),
+        rated(ctx, "SGL of 16, by outstanding", "posts", OUTSTANDING, by_outstanding(sgl)),
+    ];
+    let others = rates(ctx, &[pulled(sgl.basic()), pulled(sp), Point { zipf: true, ..sgl }, sgl]);
+    let [basic, sp, sgl, longer] = explained;
+    let (basic, sp, sgl, longer) = (basic?, sp?, sgl?, longer?);
+    let others = others?;
+    let curves = curves.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let checks = vec![
+        over("cluster21-sh-sgl", &sgl, &basic, (&curves[8], &curves[6], &curves[11], &curves[9])),
+        over("cluster21-sh-sp", &sp, &basic, (&curves[7], &curves[6], &curves[10], &curves[9])),
+        large_batch(&curves[0], &curves[1], &longer),
+        push(&others, &basic, &sp),
+    ];
+    let uneven = Point { zipf: true, ..Point::of(Strategy::Sgl, BATCH) }.shuffle().unevenness();
+    let zipf = curve(
+        "cluster21/fig15",
+        "SGL of 16, keys by Zipf's law",
+        CLUSTER,
+        "entries of the fullest receiver, by those of one on average",
+        "M entries/s",
+        vec![(1.0, others[3]), (uneven, others[2])],
+    );
+    let curves = curves.into_iter().chain([zipf]).collect();
+    Ok(Findings { checks, curves, ..Findings::default() })
+}
+
+/// Ratios of two curves at the same points.
+fn ratios(above: &Curve, below: &Curve) -> String {
+    let each = above.points.iter().zip(&below.points);
+    let each: Vec<String> =
+        each.map(|((x, above), (_, below))| format!("{:.1} with {x:.0}", above / below)).collect();
+    each.join(", ")
+}
+
+fn over(
+    claim: &'static str,
+    outcome: &SystemOutcome,
+    basic: &SystemOutcome,
+    (entry, basic_entry, outstanding, basic_outstanding): (&Curve, &Curve, &Curve, &Curve),
+) -> Check {
+    let note = format!(
+        "{:.1} M entries/s ({}) over {:.1} ({}), entries of {ENTRY} B, 4 posts of an executor outstanding; by bytes of an entry {}; by posts {}",
+        outcome.mrps,
+        outcome.bottleneck.text,
+        basic.mrps,
+        basic.bottleneck.text,
+        ratios(entry, basic_entry),
+        ratios(outstanding, basic_outstanding),
+    );
+    Check::number(claim, CLUSTER, outcome.mrps / basic.mrps).system_limited_by(outcome).note(note)
+}
+
+/// What more entries of a post bring, of each strategy.
+fn large_batch(sp: &Curve, sgl: &Curve, longer: &SystemOutcome) -> Check {
+    let grows = |curve: &Curve| {
+        let rate = |at: usize| curve.points[at].1;
+        (rate(4) / rate(3), rate(4) / rate(0))
+    };
+    let (sp, sgl) = (grows(sp), grows(sgl));
+    let seen = format!(
+        "from posts of 16 to 32 entries SP has {:.2} times the rate, SGL {:.2}; from 2 to 32 SP {:.1}, SGL {:.1}; SGL of 32: {}",
+        sp.0, sgl.0, sp.1, sgl.1, longer.bottleneck.text
+    );
+    Check::statement("cluster21-sh-sgl-large-batch", CLUSTER, sgl.0 < sp.0 && sgl.1 < sp.1, seen)
+        .system_limited_by(longer)
+}
+
+fn push(others: &[f64], basic: &SystemOutcome, sp: &SystemOutcome) -> Check {
+    let seen = format!(
+        "entries of {ENTRY} B: pushed {:.1}, pulled {:.1} M/s one by one; {:.1} and {:.1} by 16",
+        basic.mrps, others[0], sp.mrps, others[1]
+    );
+    Check::statement("cluster21-sh-push", CLUSTER, basic.mrps > others[0] && sp.mrps > others[1], seen)
+}

@@ -1,0 +1,138 @@
+//! What the hashtable promises: no value that nobody wrote, own writes are read, versions of a key never go back, what is published is seen, and what was acknowledged is there in the
+//! end.
+
+mod history;
+mod script;
+
+pub use history::Seen;
+pub(crate) use history::{History, Missing, check};
+pub(crate) use script::Script;
+
+use crate::check::{Check, Scale, Trouble};
+use crate::deployed;
+use crate::faults::Faults;
+use crate::stage::{self, text};
+use doorbell_schema::{Duration, Share};
+use doorbell_systems::hashtable::{FrontEnd, Hashtable, put_up};
+use doorbell_systems::{Interval, System, SystemError};
+use doorbell_verbs::{Cluster, Program, Provider, Span};
+
+/// Front-ends that read and write few keys; one more reads all in the end.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The table; its clients have one more number, of who looks.
+    pub config: Hashtable,
+    /// Operations of each.
+    pub operations: u64,
+    /// What goes wrong.
+    pub faults: Faults,
+}
+
+/// A small table of which front-ends soon have done everything.
+pub fn small(clients: u32) -> Hashtable {
+    let us = |us| Duration::new(Span::from_us(us));
+    let mut config = Hashtable::usual();
+    (config.clients.clients, config.clients.clients_per_machine) = (clients + 1, (clients + 1).div_ceil(2));
+    (config.clients.outstanding, config.back_ends) = (3, 1);
+    (config.pairs.pairs, config.pairs.put_permille) = (24, 500);
+    (config.versions, config.hot, config.block_log2, config.theta) = (3, Share::of_percent(50), 2, 4);
+    (config.time_out, config.table_lease, config.drift) = (us(30), us(100), us(100));
+    config
+}
+
+impl Case {
+    /// Front-ends beside the one that looks.
+    pub fn front_ends(&self) -> u32 {
+        self.config.clients.clients - 1
+    }
+
+    /// Runs it and checks what all saw; returns that, or nothing where machine 0 is in another process.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Option<Seen>, String> {
+        let mut stage = stage::stage::<C, History>(cluster, self.faults, patience)?;
+        put_up(&mut stage, &self.config).map_err(text)?;
+        for number in 0..self.config.clients.clients {
+            let interval = stage.client_interval();
+            stage.add_client(self.config.place(number), Client { case: self.clone(), number, interval });
+        }
+        let histories = stage::run(stage)?;
+        if histories.is_empty() {
+            return Ok(None);
+        }
+        check(&histories, Missing::Nothing, self.config.pairs.pairs).map(Some)
+    }
+}
+
+fn done_key(number: u32) -> String {
+    format!("hashtable/done/{number}")
+}
+
+/// A front-end.
+struct Client {
+    case: Case,
+    number: u32,
+    interval: Interval,
+}
+
+impl Program for Client {
+    type Output = Result<History, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let Client { case, number, interval } = self;
+        let mut front_end = FrontEnd::open(&p, &case.config, number)?;
+        let looks = number == case.front_ends();
+        let mut script = if looks {
+            (0..case.front_ends()).for_each(|other| drop(p.lookup(&done_key(other))));
+            Script::look(&case.config)
+        } else {
+            Script::new(&case.config, number, case.operations)
+        };
+        let ended = front_end.run(&mut script, &interval);
+        p.publish(&done_key(number), &[]);
+        ended.and_then(|()| script.end())
+    }
+}
+
+fn listed<C: Cluster>(
+    cluster: &mut C,
+    scale: &Scale,
+    hot: u32,
+    change: impl Fn(&mut Hashtable),
+    trouble: Trouble,
+) -> Result<(), String> {
+    let mut config = small(scale.clients);
+    config.clients.clients_per_machine = (scale.clients + 1).div_ceil(cluster.machines() - config.back_ends);
+    config.hot = Share::of_percent(hot);
+    // Where time is real, threads stop for as long as a processor is somebody else's.
+    (config.table_lease, config.drift) = (Duration::new(scale.retry), Duration::new(scale.retry * 10));
+    change(&mut config);
+    let operations = scale.operations / u64::from(trouble.part());
+    let case = Case { config, operations, faults: trouble.faults(scale) };
+    case.run(cluster, scale.patience).map(drop)
+}
+
+/// Its checks.
+pub fn checks<C: Cluster>() -> Vec<Check<C>> {
+    let same = |_: &mut Hashtable| {};
+    let two = |config: &mut Hashtable| {
+        (config.back_ends, config.clients.clients_per_machine) = (2, config.clients.clients);
+    };
+    let check = |name: &str, hot: u32, change: fn(&mut Hashtable), trouble: Trouble| {
+        Check::new(format!("systems/hashtable/{name}"), move |cluster: &mut C, scale: &Scale| {
+            listed(cluster, scale, hot, change, trouble)
+        })
+    };
+    vec![
+        check("cold", 0, same, Trouble::None),
+        check("cold_in_parts", 0, same, Trouble::Hesitation),
+        check("cold_stops", 0, same, Trouble::Stops),
+        check("hot", 100, same, Trouble::None),
+        check("hot_in_parts", 100, same, Trouble::Hesitation),
+        check("hot_stops", 100, same, Trouble::Stops),
+        check("both", 50, same, Trouble::None),
+        check("both_of_two_back_ends", 50, two, Trouble::None),
+        deployed::check::<Hashtable, C>(),
+    ]
+}

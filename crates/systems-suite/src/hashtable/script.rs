@@ -1,0 +1,142 @@
+//! What a front-end of a check does.
+
+use super::history::{Event, History, Kind};
+use doorbell_systems::SystemError;
+use doorbell_systems::hashtable::{Done, Hashtable, Op, Published, Work, fill};
+use doorbell_systems::random::Random;
+use doorbell_verbs::Time;
+use std::collections::BTreeMap;
+
+/// Drawn reads and writes, or a read of each key.
+#[derive(Debug)]
+pub(crate) struct Script {
+    random: Random,
+    looks: bool,
+    put_permille: u64,
+    pairs: u64,
+    value: usize,
+    /// Operations that have begun, and all.
+    begun: u64,
+    operations: u64,
+    /// Of each key the numbers of the writes, in their order, and how many of them have ended.
+    writes: BTreeMap<u64, (Vec<u64>, usize)>,
+    /// The number of this front-end's next write.
+    next: u64,
+    history: History,
+    wrong: Option<String>,
+}
+
+impl Script {
+    /// That of a front-end, with so many operations.
+    pub(crate) fn new(config: &Hashtable, number: u32, operations: u64) -> Script {
+        Script {
+            random: Random::new(config.timing.seed ^ 0x5eed, u64::from(number)),
+            looks: false,
+            put_permille: config.pairs.put_permille.into(),
+            pairs: config.pairs.pairs,
+            value: config.values.value as usize,
+            begun: 0,
+            operations,
+            writes: BTreeMap::new(),
+            next: (u64::from(number) + 1) << 32,
+            history: History::default(),
+            wrong: None,
+        }
+    }
+
+    /// That of who reads each key once.
+    pub(crate) fn look(config: &Hashtable) -> Script {
+        Script { looks: true, ..Script::new(config, u32::MAX >> 1, config.pairs.pairs) }
+    }
+
+    /// What it saw.
+    ///
+    /// # Errors
+    /// If it saw a value that nobody wrote, or its time was over.
+    pub(crate) fn end(self) -> Result<History, SystemError> {
+        if let Some(wrong) = self.wrong {
+            return Err(SystemError::Protocol(wrong));
+        }
+        let ended = self.history.events.iter().filter(|event| event.kind != Kind::Published).count() as u64;
+        match ended == self.operations {
+            true => Ok(self.history),
+            false => Err(SystemError::Timeout(format!("{ended} of {} operations ended", self.operations))),
+        }
+    }
+
+    /// The number of the write of a key that has ended now.
+    fn wrote(&mut self, key: u64) -> u64 {
+        let (writes, ended) = self.writes.entry(key).or_default();
+        *ended += 1;
+        writes.get(*ended - 1).copied().unwrap_or(0)
+    }
+
+    /// The number of a value, if it is one that was written to the key.
+    fn number(&mut self, key: u64, value: &[u8]) -> u64 {
+        let mut word = [0; 8];
+        word.copy_from_slice(&value[..8]);
+        let number = u64::from_le_bytes(word);
+        let mut expected = vec![0; value.len()];
+        fill(key, number, &mut expected);
+        if value != expected {
+            self.wrong.get_or_insert(format!("key {key} was read as {value:x?}"));
+        }
+        number
+    }
+}
+
+impl Work for Script {
+    fn next(&mut self, _: Time) -> Option<Op> {
+        if self.begun == self.operations {
+            return None;
+        }
+        self.begun += 1;
+        if self.looks {
+            return Some(Op::Get(self.begun - 1));
+        }
+        // Some keys more than others.
+        let below = 1 + self.random.below(self.pairs);
+        let key = self.random.below(below);
+        if self.random.below(1000) >= self.put_permille {
+            return Some(Op::Get(key));
+        }
+        self.next += 1;
+        let number = self.next;
+        self.writes.entry(key).or_default().0.push(number);
+        let mut value = vec![0; self.value];
+        fill(key, number, &mut value);
+        Some(Op::Put(key, value))
+    }
+
+    fn is_over(&self) -> bool {
+        self.begun == self.operations
+    }
+
+    fn done(&mut self, done: Done<'_>) {
+        let Done { key, read, version, began, ended, again, .. } = done;
+        let (kind, number) = match read {
+            Some(value) => (Kind::Read, self.number(key, value)),
+            None => (Kind::Wrote, self.wrote(key)),
+        };
+        *if read.is_some() { &mut self.history.again } else { &mut self.history.given_up } += again;
+        self.history.events.push(Event { kind, key, number, version, began, ended });
+    }
+
+    fn published(&mut self, published: Published<'_>) {
+        let Published { entries, since, began, ended, again, .. } = published;
+        self.history.overtaken += again;
+        self.history.oldest = self.history.oldest.max((ended - since).as_ps());
+        self.history.waited = self.history.waited.max((began - since).as_ps());
+        for &(key, version, count) in entries {
+            // Of several writes of the key the last one that it had then.
+            let writes = self.writes.get(&key).map_or(&[][..], |(writes, _)| writes);
+            let Some(number) = writes.get(count as usize - 1).copied() else {
+                self.wrong
+                    .get_or_insert(format!("write {count} of key {key} was published, which never was"));
+                continue;
+            };
+            let (kind, version) = (Kind::Published, Some(version));
+            self.history.events.push(Event { kind, key, number, version, began, ended });
+        }
+    }
+}

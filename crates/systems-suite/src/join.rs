@@ -1,0 +1,186 @@
+//! A join: as many pairs, with the same checksum, as comparing all keys gives, whatever the relations are.
+
+use crate::check::{Check, Scale, Trouble};
+use crate::deployed;
+use crate::faults::Faults;
+use crate::shuffle::{self, Had};
+use crate::stage::{self, Stage, text};
+use doorbell_systems::config::Seats;
+use doorbell_systems::join::{Join, Joined, Joining, Map, Memories, TUPLE, Tuple};
+use doorbell_systems::random::Random;
+use doorbell_systems::shuffle::{Executor, Inboxes, Placement, Plan, put_up_inboxes, receiver};
+use doorbell_systems::{Interval, SystemError};
+use doorbell_verbs::{Cluster, Mem, Program, Provider, Span};
+use std::collections::HashMap;
+
+/// What is published is below this.
+const SERVICE: &str = "join";
+
+/// Relations that are joined.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// By whom.
+    pub plan: Plan,
+    /// Where they are.
+    pub seats: Seats,
+    /// How often.
+    pub joins: u64,
+    /// Tuples of each relation that an executor has at most; it may have none.
+    pub tuples: (u64, u64),
+    /// Different keys.
+    pub keys: u64,
+    /// Of ten tuples, so many have the same key.
+    pub skew: u64,
+    /// For so many tuples there is memory at first.
+    pub room: u64,
+    /// Seed of what is drawn.
+    pub seed: u64,
+}
+
+impl Case {
+    /// A relation of an executor: 0 for its inner one.
+    fn relation(&self, executor: u32, relation: u64) -> Vec<Tuple> {
+        let Case { tuples, keys, skew, seed, .. } = *self;
+        let mut random = Random::new(seed ^ relation << 40, executor.into());
+        let most = if relation == 0 { tuples.0 } else { tuples.1 };
+        let count = random.below(most + 1);
+        let tuple = |_| {
+            let key = if random.below(10) < skew { 0 } else { random.below(keys) };
+            Tuple { key, payload: random.below(u64::MAX) }
+        };
+        (0..count).map(tuple).collect()
+    }
+
+    /// What an executor is to have of the join, by comparing all keys: those pairs whose key is its.
+    fn expected(&self, executor: u32) -> Joined {
+        let receivers = self.plan.receivers;
+        let is_its = move |tuple: &Tuple| receiver(tuple.key, receivers) == executor;
+        let all = |relation| {
+            (0..self.plan.executors).flat_map(move |from| self.relation(from, relation)).filter(is_its)
+        };
+        let mut inner: HashMap<u64, Vec<u64>> = HashMap::new();
+        all(0).for_each(|tuple| inner.entry(tuple.key).or_default().push(tuple.payload));
+        let mut joined = Joined::default();
+        for outer in all(1) {
+            for payload in inner.get(&outer.key).into_iter().flatten() {
+                joined.add(outer.key, *payload, outer.payload);
+            }
+        }
+        joined
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn run<C: Cluster>(&self, cluster: &mut C, faults: Faults, patience: Span) -> Result<(), String> {
+        let mut stage = stage::stage::<C, Had>(cluster, faults, patience)?;
+        self.put_up(&mut stage, false)?;
+        let had = stage::run(stage)?;
+        match had.iter().all(|had| had.rounds == self.joins) {
+            true => Ok(()),
+            false => Err(format!("not all had {} joins: {had:?}", self.joins)),
+        }
+    }
+
+    /// Adds its executors; where `may_fail`, one that ends with an error of the job says so, and that is all.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn put_up<C: Cluster>(&self, stage: &mut Stage<'_, C, Had>, may_fail: bool) -> Result<(), String> {
+        let at = Inboxes { seats: self.seats, placement: Placement::Own };
+        let inboxes = put_up_inboxes(stage, &self.plan, at).map_err(text)?;
+        let size = u64::from(self.plan.entry);
+        for number in 0..self.plan.executors {
+            let mut alloc = |bytes| at.alloc(stage, number, bytes).map_err(text);
+            let relations = alloc((self.tuples.0 + self.tuples.1) * size)?;
+            let partitions = [alloc(self.room * size)?, alloc(self.room * size)?];
+            let map = (alloc(Map::bytes(self.room))?, self.room);
+            let memories = Memories { relations, partitions, map };
+            let (inboxes, interval) = (inboxes.clone(), stage.client_interval());
+            let checker = Checker { case: *self, number, inboxes, memories, interval, may_fail };
+            stage.add_client(self.seats.place(number), checker);
+        }
+        Ok(())
+    }
+}
+
+/// An executor.
+struct Checker {
+    case: Case,
+    number: u32,
+    inboxes: Vec<Mem>,
+    memories: Memories,
+    interval: Interval,
+    may_fail: bool,
+}
+
+impl Program for Checker {
+    type Output = Result<Had, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut had = Had::default();
+        let ended = self.join(&p, &mut had);
+        had.ended = p.now().as_ns();
+        shuffle::told_apart(ended, had, self.may_fail)
+    }
+}
+
+impl Checker {
+    fn join<P: Provider>(&self, p: &P, had: &mut Had) -> Result<(), SystemError> {
+        let Checker { case, number, ref inboxes, memories, .. } = *self;
+        let executor = Executor::open(p, &case.plan, &case.seats, number, inboxes, SERVICE)?;
+        let (inner, outer) = (case.relation(number, 0), case.relation(number, 1));
+        let size = u64::from(case.plan.entry);
+        for (n, tuple) in (0..).zip(inner.iter().chain(&outer)) {
+            p.write(memories.relations, n * size, &tuple.to_bytes());
+        }
+        let (first, all) = (inner.len() as u64, (inner.len() + outer.len()) as u64);
+        let mut joining = Joining::new(p, executor, &case.plan, &memories)?;
+        let expected = case.expected(number);
+        for join in 0..case.joins {
+            let own = (0..first, first..all);
+            let found = joining.join(own, case.plan.receivers, || false, &self.interval)?;
+            if found != expected {
+                return shuffle::wrong(format!(
+                    "executor {number} has {found:?} of join {join}, not {expected:?}"
+                ));
+            }
+            had.rounds += 1;
+            had.entries += found.pairs;
+            if p.now() >= self.interval.end() {
+                return Err(SystemError::Timeout("has not joined in time".into()));
+            }
+        }
+        joining.leave();
+        Ok(())
+    }
+}
+
+/// A join of the lists.
+pub fn small(executors: u32, scale: &Scale) -> Case {
+    let shuffle = shuffle::small(executors, scale);
+    let tuples = scale.operations;
+    Case {
+        plan: Plan { entry: TUPLE as u32, ..shuffle.plan },
+        seats: shuffle.seats,
+        joins: 2,
+        tuples: (tuples, tuples),
+        keys: tuples,
+        skew: 1,
+        room: tuples / 2,
+        seed: 1,
+    }
+}
+
+/// Its checks.
+pub fn checks<C: Cluster>() -> Vec<Check<C>> {
+    let check = |name: &str, trouble: Trouble| {
+        Check::new(format!("systems/join/{name}"), move |cluster: &mut C, scale: &Scale| {
+            let mut case = small(scale.clients, scale);
+            case.tuples.0 /= u64::from(trouble.part());
+            case.run(cluster, trouble.faults(scale), scale.patience)
+        })
+    };
+    vec![check("joins", Trouble::None), check("stops", Trouble::Stops), deployed::check::<Join, C>()]
+}

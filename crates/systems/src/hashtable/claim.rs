@@ -1,0 +1,161 @@
+//! Who may write a version.
+
+use doorbell_verbs::{Span, Time};
+
+/// A writer's right to write the version whose number it has drawn.
+///
+/// Writers of one slot reckon with each other by their own clocks. Say u is what the slot's `done` word says, and the numbers of the slot between u and n, m of them,
+/// are missing. Who has drawn n may write it from `s + m L` to `p + m L + lease`, with L = lease + drift, where
+///
+/// - s is when it *came to know* that u is done: others may have known earlier, but the one with m - 1 missing has its end reckoned from
+/// - p, when it *posted* its fetch-and-add, or the last look that found an older version done: whoever counts it as missing began after that.
+///
+/// For two writers of the slot with the same u, number n with m missing ends at p + m L + lease; the next, n + V, has drawn after n and looked after u was done, so its s is
+/// no earlier than the other's p, and it begins at s + (m + 1) L >= p + m L + lease + drift. Where u changes, both reckon anew from then.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    number: u64,
+    versions: u64,
+    lease: Span,
+    drift: Span,
+    /// What was done of the slot by the last look.
+    seen: Option<u64>,
+    /// When the last look was posted, or the number's fetch-and-add.
+    posted: Time,
+    /// p and s.
+    began: Time,
+    known: Time,
+}
+
+/// What a look says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may write, if it posts that by then.
+    Write(Time),
+    /// Nothing yet; at this time it may at the earliest if nothing changes.
+    Wait(Time),
+    /// It will never: it draws another number.
+    Another,
+}
+
+/// What a look found of a record.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'a> {
+    /// Of each slot, the version that is done.
+    pub done: &'a [u64],
+    /// The newest version that was whole, if slots were read.
+    pub whole: Option<u64>,
+    /// When it was posted.
+    pub posted: Time,
+    /// When it was known.
+    pub now: Time,
+}
+
+impl Claim {
+    /// To write `number`, which was drawn by what was posted then.
+    pub fn new(number: u64, versions: u32, (lease, drift): (Span, Span), posted: Time) -> Claim {
+        let versions = u64::from(versions);
+        Claim { number, versions, lease, drift, seen: None, posted, began: posted, known: posted }
+    }
+
+    /// Its slot.
+    pub fn slot(&self) -> u64 {
+        self.number % self.versions
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Takes in a look at the record.
+    pub fn look(&mut self, look: Look<'_>) -> Verdict {
+        let Claim { number, versions, lease, drift, .. } = *self;
+        let done = look.done[self.slot() as usize];
+        if self.seen != Some(done) {
+            (self.seen, self.began, self.known) = (Some(done), self.posted, look.now);
+        }
+        self.posted = look.posted;
+        if done >= number {
+            return Verdict::Another;
+        }
+        let before = number.saturating_sub(versions);
+        let missing = before.saturating_sub(done).div_ceil(versions);
+        let wait = (lease + drift) * missing;
+        let (from, until) = (self.known + wait, self.began + wait + lease);
+        if look.now > until {
+            return Verdict::Another;
+        }
+        if look.now < from {
+            return Verdict::Wait(from);
+        }
+        let newest = look.done.iter().copied().chain(look.whole).max().unwrap_or(0);
+        // What is there of older versions may be all that anybody can read.
+        let is_newest = number >= versions && newest % versions == self.slot();
+        match (is_newest, missing) {
+            (false, 0) => Verdict::Write(until),
+            // What those that are gone left in the slots has to be known.
+            (false, _) if look.whole.is_some() => Verdict::Write(until),
+            (true, 1..) if look.whole.is_some() => Verdict::Another,
+            _ => Verdict::Wait(look.now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Span = Span::from_us(50);
+    const DRIFT: Span = Span::from_us(10);
+
+    fn at(us: u64) -> Time {
+        Time::START + Span::from_us(us)
+    }
+
+    fn claim(number: u64) -> Claim {
+        Claim::new(number, 4, (LEASE, DRIFT), at(100))
+    }
+
+    fn look(done: &[u64], posted: u64) -> Look<'_> {
+        Look { done, whole: done.iter().copied().max(), posted: at(posted), now: at(posted + 2) }
+    }
+
+    #[test]
+    fn who_follows_what_is_done_writes_at_once() {
+        for (number, done) in [(1, [0; 4]), (3, [0; 4]), (5, [4, 1, 2, 3]), (6, [4, 1, 2, 3])] {
+            assert_eq!(claim(number).look(look(&done, 100)), Verdict::Write(at(150)), "{number}");
+        }
+    }
+
+    #[test]
+    fn the_newest_version_is_not_overwritten() {
+        let mut claim = claim(4);
+        assert_eq!(claim.look(look(&[0; 4], 100)), Verdict::Wait(at(102)));
+        assert_eq!(claim.look(look(&[0, 0, 2, 0], 110)), Verdict::Write(at(150)));
+        assert_eq!(claim.look(look(&[0; 4], 149)), Verdict::Another);
+    }
+
+    #[test]
+    fn a_number_that_is_missing_is_passed_over_after_lease_and_drift() {
+        let done = [4, 1, 6, 7];
+        let mut first = claim(9);
+        assert_eq!(first.look(look(&done, 100)), Verdict::Wait(at(162)));
+        assert_eq!(first.look(look(&done, 161)), Verdict::Write(at(210)));
+        let mut second = claim(13);
+        assert_eq!(second.look(look(&done, 100)), Verdict::Wait(at(222)));
+        // The one before has come: the time begins anew.
+        assert_eq!(second.look(look(&[4, 5, 6, 7], 161)), Verdict::Wait(at(223)));
+        assert_eq!(second.look(look(&[4, 9, 10, 7], 170)), Verdict::Write(at(211)));
+        assert_eq!(second.look(look(&[4, 13, 6, 7], 180)), Verdict::Another);
+    }
+
+    #[test]
+    fn what_a_writer_that_is_gone_left_whole_is_not_overwritten() {
+        // 9 was written, and its writer died before it was done.
+        let mut claim = claim(13);
+        let look = |posted| Look { whole: Some(9), ..look(&[4, 5, 6, 7], posted) };
+        assert_eq!(claim.look(look(100)), Verdict::Wait(at(162)));
+        assert_eq!(claim.look(look(161)), Verdict::Another);
+    }
+}

@@ -1,0 +1,156 @@
+//! Parameters of the hashtable.
+
+use super::table::Table;
+use crate::config::{Clients, Pairs, Timing, Values};
+use crate::kv::Load;
+use crate::proxy::Path;
+use crate::spinlock::Waits;
+use crate::spinlock::word;
+use doorbell_schema::{Duration, Field, Flag, Share, schema};
+
+/// Bytes of all back-ends at most.
+const LARGEST: u64 = 1 << 30;
+
+schema! {
+    /// A hashtable in the memory of back-ends.
+    pub struct Hashtable {
+        groups {
+            /// Front-ends, threads that take turns with the sockets of their machine.
+            clients: Clients,
+            /// What it holds.
+            pairs: Pairs,
+            /// Their values.
+            values: Values,
+            /// What is measured.
+            timing: Timing,
+        }
+        /// Machines that hold the table; keys take turns with them, and with their sockets.
+        back_ends: u32 = Field::count(1, 64),
+        /// Versions of a cold key that are kept, each in a slot of its own.
+        versions: u32 = Field::count(2, 64),
+        /// Share of the keys, the most frequent ones, that are hot: writes to them are held back, block by block.
+        hot: Share = Field::share(Share::of_millionths(0), Share::of_percent(100)),
+        /// Entries of a hot block, as the power of two that they are: the paper's t.
+        block_log2: u32 = Field::count(0, 6),
+        /// Modifications of a block after which it is posted; with 1 each write goes direct.
+        theta: u32 = Field::count(1, 4096),
+        /// After how long a block is posted that has fewer.
+        time_out: Duration = Field::positive_time(),
+        /// For how long a lock is taken, or a version may be written, after which others may take it over.
+        table_lease: Duration = Field::positive_time(),
+        /// Assumed bound on how far clocks are apart and holders stop: a lease is taken over so long after its end.
+        drift: Duration = Field::time(),
+        /// First wait after a failed attempt, of which half or more is drawn; it doubles with each failure. 0 for none ever.
+        backoff: Duration = Field::time(),
+        /// Longest wait after a failed attempt.
+        backoff_most: Duration = Field::time(),
+        /// A cold version is written only where the one before it in its slot is done, so that a late writer harms nothing.
+        guard: bool = Field::switch()
+            .flags(&[Flag::no("no-guard", "Write a cold version as soon as its number is drawn, as if no writer were ever late")]),
+        /// How a thread reaches memory at a remote socket that does not match its own.
+        path: Path = Field::name(Path::NAMES),
+        /// Sockets of each machine, by whose numbers they match.
+        sockets: u32 = Field::count(1, 8),
+        /// Cores of a socket: cores are numbered socket by socket.
+        cores_per_socket: u32 = Field::count(1, 256),
+    }
+}
+
+impl Hashtable {
+    /// Where everything lies.
+    pub(super) fn table(&self) -> Table {
+        let hot = u128::from(self.pairs.pairs) * u128::from(self.hot.millionths()) / 1_000_000;
+        Table {
+            pairs: self.pairs.pairs,
+            blocks: (hot as u64 >> self.block_log2) as u32,
+            entries: 1 << self.block_log2,
+            value: self.values.value,
+            versions: self.versions,
+            areas: self.back_ends * self.sockets,
+            clients: self.clients.clients,
+        }
+    }
+
+    /// Bytes of the table.
+    pub(super) fn bytes(&self) -> u64 {
+        let table = self.table();
+        table.area_bytes() * u64::from(table.areas)
+    }
+
+    /// What front-ends draw.
+    pub(super) fn load(&self) -> Load {
+        self.pairs.load(1, self.values.value, &self.clients, &self.timing)
+    }
+
+    /// Waits after failures.
+    pub(super) fn waits(&self) -> Waits {
+        Waits { first: self.backoff.span(), most: self.backoff_most.span() }
+    }
+
+    /// The socket of a front-end.
+    pub(super) fn socket(&self, client: u32) -> u32 {
+        client % self.clients.clients_per_machine % self.sockets
+    }
+
+    /// Machine and core of a front-end.
+    pub fn place(&self, client: u32) -> (u32, u32) {
+        let (machine, thread) = self.clients.place(client);
+        let core = thread % self.sockets * self.cores_per_socket + thread / self.sockets;
+        (self.back_ends - 1 + machine, core)
+    }
+
+    /// The sockets of each back-end that a front-end has QPs to.
+    pub(super) fn ends(&self, client: u32) -> Vec<u32> {
+        match self.path {
+            Path::Direct => (0..self.sockets).collect(),
+            Path::Home | Path::Proxy => vec![self.socket(client)],
+        }
+    }
+
+    /// Which front-end has a QP to which socket of a back-end.
+    pub(super) fn links(&self) -> Vec<(u32, u32)> {
+        let of = |client| self.ends(client).into_iter().map(move |end| (client, end));
+        (0..self.clients.clients).flat_map(of).collect()
+    }
+
+    /// What does not go together: one sentence.
+    pub(super) fn refuse(&self) -> Result<(), String> {
+        let Hashtable { clients, sockets, cores_per_socket, table_lease: lease, drift, path, .. } = self;
+        if clients.clients_per_machine > sockets * cores_per_socket {
+            return Err(format!(
+                "{} clients of a machine need as many cores, but {sockets} sockets of {cores_per_socket} have {}",
+                clients.clients_per_machine,
+                sockets * cores_per_socket
+            ));
+        }
+        if clients.windows {
+            return Err("hashtable has no windows: a front-end goes on as soon as there is room".into());
+        }
+        if *path == Path::Proxy {
+            return Err("path is proxy, but front-ends of a hashtable have none: use direct or home".into());
+        }
+        if self.backoff > self.backoff_most {
+            return Err(format!(
+                "backoff is {}, longer than the longest wait, backoff_most: {}",
+                self.backoff, self.backoff_most
+            ));
+        }
+        let (clients, most) = (clients.clients, word::CLIENTS);
+        if clients > most {
+            return Err(format!("clients are {clients}, but a lock with a lease has {most} at most"));
+        }
+        if lease.span().as_ps().saturating_add(drift.span().as_ps()) > word::LONGEST.as_ps() {
+            let longest = Duration::new(word::LONGEST);
+            return Err(format!(
+                "table_lease is {lease} and drift {drift}, but together they are {longest} at most"
+            ));
+        }
+        let bytes = self.bytes();
+        if bytes > LARGEST {
+            return Err(format!(
+                "the table takes {bytes} bytes of all back-ends, but at most {LARGEST} are possible"
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! Entries: version, value, and what tells that both are whole.
+
+use crate::checksum::checksum;
+
+/// A version of a key's value, with which a slot of a record or of a block is filled.
+pub(super) fn encode(key: u64, version: u64, value: &[u8], into: &mut Vec<u8>) {
+    into.clear();
+    into.extend_from_slice(&version.to_le_bytes());
+    into.extend_from_slice(value);
+    into.resize(into.len().next_multiple_of(8), 0);
+    let check = check(key, into);
+    into.extend_from_slice(&check.to_le_bytes());
+}
+
+/// Over all before it, and the key: what another key's slot holds is not whole. Memory that was never written is not, either.
+fn check(key: u64, before: &[u8]) -> u64 {
+    checksum(before) ^ key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// What an entry says its version is.
+pub(super) fn version(entry: &[u8]) -> u64 {
+    word(entry)
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[..8]);
+    u64::from_le_bytes(word)
+}
+
+/// Whether an entry is whole.
+pub(super) fn is_whole(key: u64, entry: &[u8]) -> bool {
+    let (before, last) = entry.split_at(entry.len() - 8);
+    word(last) == check(key, before)
+}
+
+/// The value of an entry.
+pub(super) fn value(entry: &[u8], bytes: u32) -> &[u8] {
+    &entry[8..][..bytes as usize]
+}
+
+/// The value that a write of this number, of whoever numbers them, writes to a key; 0 is what is there at first.
+pub fn fill(key: u64, number: u64, value: &mut [u8]) {
+    for (at, chunk) in (0u64..).zip(value.chunks_mut(8)) {
+        let word = match at {
+            0 => number,
+            _ => (number ^ key << 40).wrapping_add(at).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        };
+        chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_entry_is_whole_with_all_its_words_and_no_others(
+            key in 0..1000u64, number: u64, newer: u64, value in 1..200usize, place: u64,
+        ) {
+            let entry = |number| {
+                let (mut bytes, mut entry) = (vec![0; value], Vec::new());
+                fill(key, number, &mut bytes);
+                encode(key, number, &bytes, &mut entry);
+                (bytes, entry)
+            };
+            let ((bytes, one), (_, other)) = (entry(number), entry(newer));
+            prop_assert!(is_whole(key, &one) && !is_whole(key + 1, &one));
+            prop_assert_eq!((version(&one), super::value(&one, value as u32)), (number, &bytes[..]));
+            prop_assume!(one != other);
+            // Torn between any two words.
+            let words = one.len() / 8;
+            let at = 8 * (1 + place as usize % (words - 1));
+            let torn = [&one[..at], &other[at..]].concat();
+            prop_assert!(torn == one || torn == other || !is_whole(key, &torn));
+            prop_assert!(!is_whole(key, &vec![0; one.len()]));
+        }
+    }
+}

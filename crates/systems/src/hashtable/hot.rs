@@ -1,0 +1,261 @@
+//! Reads of blocks, and their publication.
+
+use super::cache::{Cache, Taken};
+use super::cold::Step;
+use super::entry;
+use super::front_end::Terms;
+use super::io::{Io, Part, Request, Slot};
+use super::table::Hot;
+use crate::spinlock::Leased;
+use crate::spinlock::backoff::Backoff;
+use crate::spinlock::word::Word;
+use crate::{SystemError, checksum};
+use doorbell_verbs::Provider;
+
+/// A front-end's view of the locks: each block's word as it was seen last, or left.
+pub(super) struct Locks {
+    pub(super) leased: Leased,
+    /// This front-end, as words name it.
+    pub(super) holder: u32,
+    pub(super) known: Vec<Word>,
+}
+
+impl Locks {
+    fn data<P: Provider>(io: &Io<P>, block: u32, word: Word) -> u64 {
+        io.table.locks().data(io.table.lock(block).1, word.slot)
+    }
+}
+
+/// A read of an entry.
+#[derive(Debug)]
+pub(super) struct Get {
+    hot: Hot,
+    /// The word by which the block was READ, and whether that was seen after the read began.
+    by: Word,
+    is_new: bool,
+    found: Vec<u8>,
+    /// READs of blocks that were written meanwhile.
+    pub(super) again: u64,
+}
+
+impl Get {
+    pub(super) fn begin<P: Provider>(
+        io: &Io<P>,
+        slot: Slot,
+        locks: &Locks,
+        hot: Hot,
+    ) -> Result<Get, SystemError> {
+        let get =
+            Get { hot, by: locks.known[hot.block as usize], is_new: false, found: Vec::new(), again: 0 };
+        get.post(io, slot)?;
+        Ok(get)
+    }
+
+    /// READs the block, and its word after it.
+    fn post<P: Provider>(&self, io: &Io<P>, slot: Slot) -> Result<(), SystemError> {
+        let (area, lock) = io.table.lock(self.hot.block);
+        let block = Request::Read(Locks::data(io, self.hot.block, self.by), Part::Body, io.table.block());
+        let word = Request::Read(io.table.locks().word(lock), Part::Word, 8);
+        io.post(slot, area, [block, word]).map(drop)
+    }
+
+    pub(super) fn completed<P: Provider>(
+        &mut self,
+        io: &Io<P>,
+        slot: Slot,
+        locks: &mut Locks,
+    ) -> Result<Step, SystemError> {
+        let Hot { block, entry } = self.hot;
+        let word = Word::of(io.word(slot, Part::Word, 0));
+        locks.known[block as usize] = word;
+        // Who has taken the lock once may have named another slot; only who takes it after that may write to this one.
+        let is_still = word.takes_since(self.by) <= 1;
+        if is_still && (word.slot == self.by.slot || self.is_new) {
+            let bytes = io.table.entry();
+            self.found.resize(bytes as usize, 0);
+            io.read(slot, Part::Body, u64::from(entry) * bytes, &mut self.found);
+            io.cpu.work(checksum::work(bytes));
+            if !entry::is_whole(io.table.key(self.hot), &self.found) {
+                return Err(SystemError::Protocol(format!("entry {entry} of block {block} is not whole")));
+            }
+            return Ok(Step::Ended(entry::version(&self.found)));
+        }
+        self.again += 1;
+        (self.by, self.is_new) = (word, true);
+        self.post(io, slot)?;
+        Ok(Step::Posted)
+    }
+
+    pub(super) fn value(&self, bytes: u32) -> &[u8] {
+        entry::value(&self.found, bytes)
+    }
+}
+
+/// Where a publication is.
+#[derive(Clone, Copy, Debug)]
+enum Publishing {
+    /// The lock is asked for: what the word is compared with, and what it becomes.
+    Taking(Word, Word),
+    Waiting,
+    /// The block is on its way, and the lock goes back.
+    Giving(Word, Word),
+}
+
+/// A publication of a block.
+#[derive(Debug)]
+pub(super) struct Publish {
+    block: u32,
+    publishing: Publishing,
+    backoff: Backoff,
+    /// Whether the last attempt told more than that another has the lock.
+    has_learnt: bool,
+    taken: Option<Taken>,
+    /// Of each entry that it has, the version, and how often the front-end had written it.
+    entries: Vec<(Hot, u64, u64)>,
+    /// Attempts that failed.
+    pub(super) again: u64,
+}
+
+/// What was published.
+pub(super) struct Publication<'a> {
+    pub(super) taken: Taken,
+    pub(super) entries: &'a [(Hot, u64, u64)],
+}
+
+impl Publish {
+    pub(super) fn begin<P: Provider>(
+        io: &Io<P>,
+        slot: Slot,
+        locks: &Locks,
+        terms: &Terms,
+        block: u32,
+    ) -> Result<Publish, SystemError> {
+        let mut publish = Publish {
+            block,
+            publishing: Publishing::Waiting,
+            backoff: Backoff::new(terms.waits),
+            has_learnt: false,
+            taken: None,
+            entries: Vec::new(),
+            again: 0,
+        };
+        publish.ask(io, slot, locks)?;
+        Ok(publish)
+    }
+
+    /// Asks for the lock, and READs the block that is there if it gets it.
+    fn ask<P: Provider>(&mut self, io: &Io<P>, slot: Slot, locks: &Locks) -> Result<Step, SystemError> {
+        let now = io.cpu.now();
+        let expected = locks.leased.expected(locks.known[self.block as usize], now);
+        let taken = expected.taken(locks.holder, now + locks.leased.lease);
+        let (area, lock) = io.table.lock(self.block);
+        let at = io.table.locks().word(lock);
+        self.publishing = Publishing::Taking(expected, taken);
+        let swap = Request::Swap { at, compare: expected.bits(), swap: taken.bits() };
+        let block = Request::Read(Locks::data(io, self.block, expected), Part::Body, io.table.block());
+        io.post(slot, area, [swap, block])?;
+        Ok(Step::Posted)
+    }
+
+    /// What it has posted has completed. Ends with how many writes it brought.
+    pub(super) fn completed<P: Provider>(
+        &mut self,
+        io: &mut Io<P>,
+        slot: Slot,
+        locks: &mut Locks,
+        cache: &mut Cache<P>,
+    ) -> Result<Step, SystemError> {
+        let seen = io.answer(slot);
+        match self.publishing {
+            Publishing::Taking(expected, taken) if seen == expected.bits() => {
+                locks.known[self.block as usize] = taken;
+                self.give(io, slot, locks, cache, taken)
+            }
+            Publishing::Giving(mine, free) if seen == mine.bits() => {
+                locks.known[self.block as usize] = free;
+                Ok(Step::Ended(self.taken.map_or(0, |taken| taken.writes.into())))
+            }
+            Publishing::Taking(expected, _) => self.failed(io, slot, locks, seen != expected.bits()),
+            Publishing::Giving(..) => {
+                // Taken over: what it wrote lies where nobody looks.
+                if let Some(taken) = self.taken.take() {
+                    cache.put_back(self.block, taken);
+                }
+                self.has_learnt = false;
+                self.failed(io, slot, locks, false)
+            }
+            Publishing::Waiting => Ok(Step::Posted),
+        }
+    }
+
+    /// Goes on at once where all that failed is what it knew of the word, else after a while.
+    fn failed<P: Provider>(
+        &mut self,
+        io: &mut Io<P>,
+        slot: Slot,
+        locks: &mut Locks,
+        learns: bool,
+    ) -> Result<Step, SystemError> {
+        self.again += 1;
+        locks.known[self.block as usize] = Word::of(io.answer(slot));
+        if learns && !self.has_learnt {
+            self.has_learnt = true;
+            return self.ask(io, slot, locks);
+        }
+        self.has_learnt = false;
+        self.publishing = Publishing::Waiting;
+        Ok(Step::Wait(io.cpu.now() + self.backoff.next(&mut io.random)))
+    }
+
+    /// Puts into the block what is pending, and gives it back.
+    fn give<P: Provider>(
+        &mut self,
+        io: &Io<P>,
+        slot: Slot,
+        locks: &Locks,
+        cache: &mut Cache<P>,
+        mine: Word,
+    ) -> Result<Step, SystemError> {
+        let taken = cache.take(self.block);
+        let size = io.table.entry();
+        let mut bytes = Vec::new();
+        self.entries.clear();
+        for entry in (0..io.table.entries).filter(|entry| taken.entries >> entry & 1 == 1) {
+            let hot = Hot { block: self.block, entry };
+            let at = u64::from(entry) * size;
+            let version = io.word(slot, Part::Body, at) + 1;
+            entry::encode(io.table.key(hot), version, &cache.value(hot), &mut bytes);
+            io.cpu.work(checksum::work(size));
+            io.write(slot, Part::Body, at, &bytes);
+            self.entries.push((hot, version, cache.count(hot)));
+        }
+        self.taken = Some(taken);
+        let free = locks.leased.given_back(mine);
+        self.publishing = Publishing::Giving(mine, free);
+        let (area, lock) = io.table.lock(self.block);
+        let at = io.table.locks().word(lock);
+        let block = Request::Write(Locks::data(io, self.block, free), Part::Body, io.table.block());
+        io.post(slot, area, [block, Request::Swap { at, compare: mine.bits(), swap: free.bits() }])?;
+        Ok(Step::Posted)
+    }
+
+    /// Its wait is over.
+    pub(super) fn resume<P: Provider>(
+        &mut self,
+        io: &Io<P>,
+        slot: Slot,
+        locks: &Locks,
+    ) -> Result<Step, SystemError> {
+        self.ask(io, slot, locks)
+    }
+
+    /// The block that it is of.
+    pub(super) fn block(&self) -> u32 {
+        self.block
+    }
+
+    /// What it published, once it has ended.
+    pub(super) fn publication(&self) -> Option<Publication<'_>> {
+        self.taken.map(|taken| Publication { taken, entries: &self.entries })
+    }
+}

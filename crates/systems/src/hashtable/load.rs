@@ -1,0 +1,72 @@
+//! A front-end that does drawn operations without end.
+
+use super::config::Hashtable;
+use super::entry::fill;
+use super::front_end::{Done, FrontEnd, Op, Published, Work};
+use crate::kv::load::Draws;
+use crate::measure::How;
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{Program, Provider, Time};
+
+/// A front-end of a deployment.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    pub(super) number: u32,
+    pub(super) config: Hashtable,
+    pub(super) interval: Interval,
+}
+
+/// What it does, and measures.
+struct Drawn {
+    draws: Draws,
+    number: u64,
+    value: u32,
+    interval: Interval,
+    measured: Measured,
+}
+
+impl Work for Drawn {
+    fn next(&mut self, _: Time) -> Option<Op> {
+        let key = self.draws.number();
+        if !self.draws.is_put() {
+            return Some(Op::Get(key));
+        }
+        self.number += 1;
+        let mut value = vec![0; self.value as usize];
+        fill(key, self.number, &mut value);
+        Some(Op::Put(key, value))
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn done(&mut self, done: Done<'_>) {
+        let how = How { again: done.again, ..How::default() };
+        self.measured.operation(&self.interval, done.began, done.ended, how);
+    }
+
+    /// As lists of replies are counted: `posts` are publications, `replies` the writes that they brought.
+    fn published(&mut self, published: Published<'_>) {
+        self.measured.post(&self.interval, published.ended, published.writes.into());
+    }
+}
+
+impl Program for Client {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let Client { number, config, interval } = self;
+        let mut front_end = FrontEnd::open(&p, &config, number)?;
+        let interval = interval.begin(&p);
+        let mut drawn = Drawn {
+            draws: Draws::new(config.load(), number),
+            number: u64::from(number) << 40,
+            value: config.values.value,
+            interval: interval.clone(),
+            measured: Measured::default(),
+        };
+        front_end.run(&mut drawn, &interval)?;
+        Ok(drawn.measured)
+    }
+}

@@ -1,0 +1,153 @@
+//! A join on machines.
+
+use super::config::Join;
+use super::map::Map;
+use super::protocol::{Client, Memories};
+use crate::config::{Clients, Timing};
+use crate::shuffle::{Full, Inboxes, Placement, put_up_inboxes};
+use crate::site::{Dress, Site, SiteError};
+use crate::vector_io::Chosen;
+use crate::{Measured, System};
+use doorbell_schema::{Duration, Given};
+use doorbell_verbs::{Cluster, Mem, Span};
+
+/// Bytes that caches hold of what is gone over in order: what a core was at last.
+const KEPT: u64 = 4096;
+
+/// The last-level cache of a socket of the paper's machines (CLUSTER'21, III).
+const LLC: u64 = 20 << 20;
+
+impl System for Join {
+    const NAME: &'static str = "join";
+    const ABOUT: &'static str = "Executors that join two relations: both are shuffled, then each builds a hash map and probes it; the server takes no part";
+
+    /// As the paper's Figure 16 has it: 16 million tuples of each relation, of which so many are joined as a sample; four executors, two to a machine. It does not say how large a tuple is: a key and a
+    /// payload of 8 bytes, as those that it cites (its reference 6) have them.
+    fn usual() -> Join {
+        Join {
+            clients: Clients::new(4, 2, 4, false),
+            timing: Timing::USUAL,
+            tuples: 1 << 16,
+            real_tuples: 16_000_000,
+            cache_bytes: LLC,
+            strategy: Chosen::Sgl,
+            batch_entries: 16,
+            inline_bytes: 0,
+            entry: 16,
+            segment: 1024,
+            full: Full::Block,
+            keys: 1 << 16,
+            zipf: false,
+            sockets: 2,
+            cores_per_socket: 8,
+            placement: Placement::Own,
+            give_up: Duration::new(Span::from_ms(5_000)),
+        }
+    }
+
+    /// Each inner tuple has a key of its own, unless it is said how many there are.
+    fn settle(&mut self, given: &Given) {
+        if given.get("keys").is_none() {
+            self.keys = self.tuples;
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.refuse()
+    }
+
+    fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    /// Executors have it, not the server.
+    fn store_bytes(&self) -> u64 {
+        self.memory()
+    }
+
+    fn warmed_bytes(&self) -> u64 {
+        let post = u64::from(self.batch_entries) * u64::from(self.entry);
+        post * u64::from(self.clients.outstanding) * u64::from(self.clients.clients)
+    }
+
+    fn sockets(&self) -> Option<(u32, u32)> {
+        Some((self.sockets, self.cores_per_socket))
+    }
+
+    fn moved_bytes(&self) -> Option<u64> {
+        Some(self.entry.into())
+    }
+
+    fn competes(&self) -> bool {
+        self.zipf
+    }
+
+    fn latency_of(&self) -> Option<&'static str> {
+        Some("a join of all tuples of both relations; the rate counts tuples")
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let Some(strategy) = self.strategy.strategy() else {
+            return Err(SiteError::Said("strategy is auto, which only vector-io has".into()));
+        };
+        let plan = self.plan(strategy);
+        let inboxes = put_up_inboxes(site, &plan, self.memory_of_executors())?;
+        for number in 0..plan.executors {
+            let memories = self.put_up_memories(site, number)?;
+            let (join, inboxes, interval) = (self.clone(), inboxes.clone(), site.client_interval());
+            let client = Client { number, join, plan, inboxes, memories, interval };
+            site.add_client(self.seats().place(number), client);
+        }
+        Ok(())
+    }
+}
+
+impl Join {
+    fn memory_of_executors(&self) -> Inboxes {
+        Inboxes { seats: self.seats(), placement: self.placement }
+    }
+
+    /// Memory of an executor, with its part of the relations.
+    fn put_up_memories<C: Cluster, D: Dress>(
+        &self,
+        site: &mut Site<'_, C, Measured, D>,
+        number: u32,
+    ) -> Result<Memories, SiteError> {
+        let machine = self.seats().place(number).0;
+        let entry = u64::from(self.entry);
+        let part = self.part(number);
+        let relations = self.kept(site, number, 2 * (part.end - part.start) * entry, KEPT)?;
+        let tuples = self.inner(number).chain(self.outer(number));
+        site.cluster().preset(machine, relations, |bytes| {
+            for (to, tuple) in bytes.chunks_exact_mut(entry as usize).zip(tuples) {
+                to[..16].copy_from_slice(&tuple.to_bytes());
+            }
+        });
+        let room = self.room();
+        let inner = self.kept(site, number, room * entry, KEPT)?;
+        let outer = self.kept(site, number, room * entry, KEPT)?;
+        let map = self.kept(site, number, Map::bytes(room), self.cached().max(KEPT))?;
+        Ok(Memories { relations, partitions: [inner, outer], map: (map, room) })
+    }
+
+    /// Memory of an executor of which caches hold so many bytes.
+    fn kept<C: Cluster, D: Dress>(
+        &self,
+        site: &mut Site<'_, C, Measured, D>,
+        number: u32,
+        bytes: u64,
+        cached: u64,
+    ) -> Result<Mem, SiteError> {
+        let mem = self.memory_of_executors().alloc(site, number, bytes)?;
+        site.cluster().limit_cached(self.seats().place(number).0, mem, cached);
+        Ok(mem)
+    }
+}

@@ -1,0 +1,135 @@
+//! The hash map of an executor, in memory that is charged by the line.
+
+use super::tuples::Tuple;
+use crate::shuffle::hash;
+use crate::{SystemError, work};
+use doorbell_verbs::{Mem, PageSize, Provider};
+
+/// A bucket: its lock, and its first node.
+const BUCKET: u64 = 16;
+/// A node: a key, a payload, the next node; two to a line.
+const NODE: u64 = 32;
+
+/// What a join gives: how many pairs, and the sum of a hash of each, modulo 2^64. Both add up over executors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Joined {
+    /// Pairs.
+    pub pairs: u64,
+    /// The sum.
+    pub checksum: u64,
+}
+
+impl Joined {
+    /// One more pair, of tuples with the same key.
+    pub fn add(&mut self, key: u64, inner: u64, outer: u64) {
+        self.pairs += 1;
+        self.checksum = self.checksum.wrapping_add(hash(hash(hash(key) ^ inner) ^ outer));
+    }
+}
+
+/// A map from keys to payloads, of which a key may have several. It is built again and again: what was built before is left, and known as old by its number.
+#[derive(Clone, Copy, Debug)]
+pub struct Map {
+    buckets: Mem,
+    nodes: Mem,
+    /// How many buckets are used: a power of two.
+    used: u64,
+    /// Nodes that are there.
+    len: u64,
+    /// The number of this building, from 1, below 2^32.
+    building: u64,
+}
+
+/// Buckets for so many tuples: as many or up to twice as many.
+fn buckets(tuples: u64) -> u64 {
+    tuples.max(1).next_power_of_two()
+}
+
+impl Map {
+    /// Bytes of a map of so many tuples.
+    pub fn bytes(tuples: u64) -> u64 {
+        buckets(tuples) * BUCKET + tuples.max(1) * NODE
+    }
+
+    /// An empty one in zeroed memory of [`Map::bytes`] of so many tuples.
+    pub fn new(memory: Mem, tuples: u64) -> Map {
+        let size = buckets(tuples) * BUCKET;
+        let nodes = memory.slice(size, memory.len() - size);
+        Map { buckets: memory.slice(0, size), nodes, used: 1, len: 0, building: 0 }
+    }
+
+    /// Begins anew with room for so many tuples.
+    ///
+    /// # Errors
+    /// If that needs more memory than there is, or it has been done 2^32 times.
+    pub fn begin<P: Provider>(&mut self, cpu: &P, tuples: u64) -> Result<(), SystemError> {
+        if buckets(tuples) * BUCKET > self.buckets.len() || tuples * NODE > self.nodes.len() {
+            let building = self.building;
+            *self = Map::new(cpu.alloc(Map::bytes(tuples), PageSize::Huge)?, tuples);
+            self.building = building;
+        }
+        (self.used, self.len, self.building) = (buckets(tuples), 0, self.building + 1);
+        match self.building >> 32 {
+            0 => Ok(()),
+            _ => Err(SystemError::Protocol("a map was built 2^32 times".into())),
+        }
+    }
+
+    /// Takes the lock of a key's bucket; returns where that is, and its first node, if it has one.
+    fn lock<P: Provider>(&self, cpu: &P, key: u64) -> Result<(u64, Option<u64>), SystemError> {
+        cpu.work(work::INDEX);
+        // The shuffle goes by the upper bits.
+        let bucket = (hash(key) & (self.used - 1)) * BUCKET;
+        if cpu.compare_swap_u64(self.buckets, bucket, 0, 1) != 0 {
+            return Err(SystemError::Protocol("somebody else has a lock of a map".into()));
+        }
+        let first = cpu.load_u64(self.buckets, bucket + 8);
+        Ok((bucket, self.node(first)))
+    }
+
+    fn unlock<P: Provider>(&self, cpu: &P, bucket: u64) {
+        cpu.store_u64(self.buckets, bucket, 0);
+    }
+
+    /// The node that a link leads to, unless it is of an older building.
+    fn node(&self, link: u64) -> Option<u64> {
+        (link >> 32 == self.building).then_some((link & u64::from(u32::MAX)) * NODE)
+    }
+
+    /// Puts a tuple in.
+    ///
+    /// # Errors
+    /// If it has no room, or a lock is taken.
+    pub fn insert<P: Provider>(&mut self, cpu: &P, tuple: Tuple) -> Result<(), SystemError> {
+        let (bucket, first) = self.lock(cpu, tuple.key)?;
+        if (self.len + 1) * NODE > self.nodes.len() {
+            return Err(SystemError::Protocol("a map is full".into()));
+        }
+        let mut node = [0; 24];
+        node[..16].copy_from_slice(&tuple.to_bytes());
+        let next = first.map_or(0, |first| (self.building << 32) | (first / NODE));
+        node[16..].copy_from_slice(&next.to_ne_bytes());
+        cpu.write(self.nodes, self.len * NODE, &node);
+        cpu.store_u64(self.buckets, bucket + 8, self.building << 32 | self.len);
+        self.len += 1;
+        self.unlock(cpu, bucket);
+        Ok(())
+    }
+
+    /// Joins a tuple with those that have its key.
+    ///
+    /// # Errors
+    /// If a lock is taken.
+    pub fn probe<P: Provider>(&self, cpu: &P, tuple: Tuple, joined: &mut Joined) -> Result<(), SystemError> {
+        let (bucket, mut next) = self.lock(cpu, tuple.key)?;
+        while let Some(node) = next {
+            let inner = Tuple::at(cpu, self.nodes, node);
+            if inner.key == tuple.key {
+                joined.add(tuple.key, inner.payload, tuple.payload);
+            }
+            next = self.node(cpu.load_u64(self.nodes, node + 16));
+        }
+        self.unlock(cpu, bucket);
+        Ok(())
+    }
+}

@@ -1,0 +1,570 @@
+//! An engine's way to the log.
+
+use super::config::Full;
+use super::layout::{ENDS, HEAD, Layout, Run, TAIL};
+use super::mark::{Kind, Mark};
+use super::reserver::Reserver;
+use crate::SystemError;
+use crate::device::{self, Device, check};
+use crate::vector_io::{Piece, Strategy};
+use doorbell_verbs::{
+    AccessFlags, Cq, Mr, Provider, Qp, QpCap, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge,
+    Span, Time, Wc,
+};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// After how long an engine that waits for room looks at the head again.
+const LOOK_AGAIN: Span = Span::from_us(5);
+
+/// Bytes that answers of the log machine come to: its ends, then a word for each reservation.
+const ANSWERS: u64 = ENDS as u64;
+
+/// How an engine appends.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Where all lies.
+    pub layout: Layout,
+    /// What becomes of an append where the log is full.
+    pub full: Full,
+    /// How records leave their memory.
+    pub strategy: Strategy,
+    /// A core at whose socket records are copied to, where the strategy copies them.
+    pub copies_near: u32,
+    /// Records of an append at most.
+    pub most: u32,
+    /// Appends under way at most.
+    pub outstanding: u32,
+    /// Bytes up to which a WRITE is inline.
+    pub inline: u32,
+    /// For how long an append waits for room in a full log.
+    pub patience: Span,
+}
+
+/// What became of an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its records are at this position and those that follow: they are part of the log.
+    At(u64),
+    /// The log is full; none of its records is part of it.
+    Refused,
+}
+
+/// What a call of [`Appender::poll`] did.
+#[derive(Clone, Copy, Debug)]
+pub struct Polled<'a> {
+    /// What became of appends, in their order.
+    pub ended: &'a [Outcome],
+    /// Whether it found nothing to do, so that a pass may pause.
+    pub idle: bool,
+}
+
+/// An append that is under way.
+#[derive(Clone, Debug)]
+struct Batch {
+    /// Its number, which says where its buffers are.
+    number: u64,
+    records: Vec<Piece>,
+    /// Its first position, once it has one.
+    position: Option<u64>,
+    /// What is posted for it.
+    posts: Posts,
+}
+
+/// What is posted for an append that has positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Posts {
+    /// Its records.
+    Records,
+    /// It is refused; marks say so where its positions are part of the log.
+    Voids,
+    /// It is refused, and none of its positions is part of the log.
+    Nothing,
+}
+
+/// What a completion is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Reservation,
+    Records,
+    Ends,
+    Word,
+}
+
+impl Of {
+    const ALL: [Of; 4] = [Of::Reservation, Of::Records, Of::Ends, Of::Word];
+
+    fn id(self) -> u64 {
+        self as u64
+    }
+}
+
+/// What an engine's word at the log machine says, as far as it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    /// None of its own is unmarked.
+    Idle,
+    /// A WRITE that says otherwise is on its way: what is posted to the same QP comes after it.
+    Posted,
+    /// That WRITE has completed.
+    Active,
+}
+
+/// Appends records to the log, in its order of calls. What may be relied on is said in the [module](super). After an error nothing is known of
+/// what has not ended, and no call succeeds that posts.
+pub struct Appender<P: Provider> {
+    cpu: P,
+    qp: Qp<P>,
+    cq: Cq<P>,
+    memory: RemoteAddr,
+    terms: Terms,
+    number: u32,
+    reserver: Reserver<P>,
+    /// SGEs of a WRITE, and its inline payload.
+    sges: usize,
+    inline: u32,
+    /// Where answers come to, and marks are taken from.
+    answers: Mr<P>,
+    marks: Mr<P>,
+    /// Where records are copied to.
+    copies: Option<Mr<P>>,
+    /// What is under way: of these, from the front, so many have positions, and so many have been posted.
+    batches: VecDeque<Batch>,
+    reserved: usize,
+    posted: usize,
+    begun: u64,
+    word: Word,
+    /// All of its own below this are marked.
+    marked: u64,
+    /// The head, as it was seen last.
+    head: u64,
+    /// Since when it waits for room, when it looks again, and whether it does now.
+    waits: Option<(Time, Time)>,
+    looks: bool,
+    found: Vec<Outcome>,
+    told: Vec<Outcome>,
+}
+
+/// Send queue entries that an append takes at most: its word, a reservation, its records and marks in two runs.
+fn requests(terms: &Terms, sges: u32) -> u32 {
+    let records = match terms.strategy {
+        Strategy::Sp => 2,
+        Strategy::Doorbell => terms.most,
+        Strategy::Sgl => terms.most.div_ceil(sges) + 1,
+    };
+    records + 4
+}
+
+impl<P: Provider> Appender<P> {
+    /// That of engine `number`, by the log machine's `service`; returns once that is ready for it.
+    ///
+    /// # Errors
+    /// If the send queue would be too short, there is no memory, or a verb fails.
+    pub fn open(
+        device: &Device<P>,
+        (number, service): (u32, &str),
+        terms: Terms,
+        reserver: Reserver<P>,
+    ) -> Result<Appender<P>, SystemError> {
+        let cpu = &device.cpu;
+        let sges =
+            if terms.strategy == Strategy::Sgl { terms.most.min(device.attr.max_sge).max(1) } else { 1 };
+        let queue = requests(&terms, sges).saturating_mul(terms.outstanding).saturating_add(4);
+        if queue > device.attr.max_qp_wr {
+            let most = device.attr.max_qp_wr;
+            return SystemError::config(format!(
+                "{} appends under way of {} records may be {queue} work requests, but a send queue has {most} at most",
+                terms.outstanding, terms.most
+            ));
+        }
+        let inline = device.inline(terms.inline).max(device.inline(8));
+        let cq = device.context.create_cq(2 * terms.outstanding + 4)?;
+        let cap = QpCap {
+            max_send_wr: queue,
+            max_recv_wr: 1,
+            max_send_sge: sges,
+            max_inline_data: inline,
+            ..QpCap::default()
+        };
+        let qp = device.pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Rc, cap))?;
+        device::connect_qp(device, &qp, number, service)?;
+        let window = u64::from(terms.outstanding);
+        let copied = u64::from(terms.most) * u64::from(terms.layout.record).next_multiple_of(64) * window;
+        let copies = match terms.strategy {
+            Strategy::Sp => {
+                Some(device.registered_near(terms.copies_near, copied, AccessFlags::LOCAL_WRITE)?)
+            }
+            Strategy::Doorbell | Strategy::Sgl => None,
+        };
+        if let Some(copies) = &copies {
+            device::warm(cpu, copies.mem());
+        }
+        Ok(Appender {
+            cpu: cpu.clone(),
+            qp,
+            cq,
+            memory: crate::memory_server::find(cpu, service)?,
+            number,
+            reserver,
+            sges: sges as usize,
+            inline,
+            answers: device.registered(ANSWERS + 64 * (window + 1), AccessFlags::LOCAL_WRITE)?,
+            marks: device.registered(window * mark_bytes(&terms), AccessFlags::LOCAL_WRITE)?,
+            copies,
+            batches: VecDeque::new(),
+            reserved: 0,
+            posted: 0,
+            begun: 0,
+            word: Word::Idle,
+            marked: 0,
+            head: 0,
+            waits: None,
+            looks: false,
+            found: Vec::new(),
+            told: Vec::new(),
+            terms,
+        })
+    }
+
+    /// Whether another append may begin.
+    pub fn has_room(&self) -> bool {
+        self.batches.len() < self.terms.outstanding as usize
+    }
+
+    /// Begins to append records, which must not change before that has ended. Appends end in the order in which they begin.
+    ///
+    /// # Errors
+    /// If there is no room, there are none or too many records, or one has another length than all have; if a verb fails, or one has before.
+    pub fn append(&mut self, records: &[Piece]) -> Result<(), SystemError> {
+        let (most, len) = (self.terms.most as usize, self.terms.layout.record);
+        if !self.has_room() || records.is_empty() || records.len() > most {
+            let why = format!(
+                "an append of {} records, of which {most} may be, to {} under way",
+                records.len(),
+                self.batches.len()
+            );
+            return Err(SystemError::Protocol(why));
+        }
+        if let Some(record) = records.iter().find(|record| record.len() != len) {
+            let why = format!("a record of {} bytes, where all have {len}", record.len());
+            return Err(SystemError::Protocol(why));
+        }
+        let number = self.begun;
+        self.begun += 1;
+        self.batches.push_back(Batch {
+            number,
+            records: records.to_vec(),
+            position: None,
+            posts: Posts::Records,
+        });
+        match self.reserver {
+            // The word is there before the reservation is made, as one follows the other on the QP.
+            Reserver::FetchAdd => {
+                let answer = [self.answers.sge(self.answer(number), 8)];
+                let op = SendOp::FetchAdd { remote: self.memory.at(TAIL), add: records.len() as u64 };
+                let add = SendWr::new(Of::Reservation.id(), op, &answer).flags(SendFlags::SIGNALED);
+                if self.word != Word::Idle {
+                    return Ok(self.qp.post_send(&[add])?);
+                }
+                let word = [self.word_sge(self.marked)];
+                self.word = Word::Active;
+                Ok(self.qp.post_send(&[self.word_write(&word), add])?)
+            }
+            Reserver::Rpc(_) => self.ask(),
+        }
+    }
+
+    /// Asks the log machine's thread for the positions of the next append that has none. One question is under way at a time, so that positions
+    /// come in the order of appends; and none before the word is there, as it goes another way.
+    fn ask(&mut self) -> Result<(), SystemError> {
+        if self.word == Word::Idle {
+            let word = [self.word_sge(self.marked)];
+            self.word = Word::Posted;
+            return Ok(self.qp.post_send(&[self.word_write(&word).flags(SendFlags::SIGNALED)])?);
+        }
+        let Some(next) = self.batches.get(self.reserved) else { return Ok(()) };
+        match &mut self.reserver {
+            Reserver::Rpc(asker) if self.word == Word::Active => asker.ask(next.records.len() as u64),
+            _ => Ok(()),
+        }
+    }
+
+    /// Goes on with what is under way, as far as that is possible without waiting.
+    ///
+    /// # Errors
+    /// If a verb fails, or one has before, as it does where the log machine is dead or has taken the engine's connection away; if the log was
+    /// full for the patience.
+    pub fn poll(&mut self) -> Result<Polled<'_>, SystemError> {
+        let mut wc = [Wc::default(); 16];
+        let found = self.cq.poll(&mut wc)?.len();
+        for wc in &wc[..found] {
+            check(wc)?;
+            match Of::ALL.get(wc.wr_id as usize) {
+                Some(Of::Reservation) => {
+                    let number = self.batches.get(self.reserved).map_or(0, |batch| batch.number);
+                    let position = self.cpu.load_u64(self.answers.mem(), self.answer(number));
+                    self.has_position(position);
+                }
+                Some(Of::Records) => self.completed(),
+                Some(Of::Ends) => {
+                    self.head = self.cpu.load_u64(self.answers.mem(), HEAD);
+                    self.looks = false;
+                }
+                Some(Of::Word) | None => {
+                    if self.word == Word::Posted {
+                        self.word = Word::Active;
+                        self.ask()?;
+                    }
+                }
+            }
+        }
+        let asked = self.answered()?;
+        let moved = self.go_on()?;
+        self.told.clear();
+        std::mem::swap(&mut self.told, &mut self.found);
+        let idle = found == 0 && !asked && !moved && self.told.is_empty();
+        Ok(Polled { ended: &self.told, idle })
+    }
+
+    /// When it has to be polled again, whatever completes.
+    pub fn due(&self) -> Time {
+        let waits = self.waits.filter(|_| !self.looks).map_or(Time::NEVER, |(_, again)| again);
+        match &self.reserver {
+            Reserver::Rpc(asker) => waits.min(asker.due()),
+            Reserver::FetchAdd => waits,
+        }
+    }
+
+    /// Says at the log machine that nothing of this engine's is under way, so that holes are not taken for its own. Waits until that is there.
+    ///
+    /// # Errors
+    /// If something is under way; if a verb fails, or one has before.
+    pub fn rest(&mut self) -> Result<(), SystemError> {
+        if !self.batches.is_empty() {
+            let why = format!("{} appends are under way: an engine does not rest", self.batches.len());
+            return Err(SystemError::Protocol(why));
+        }
+        if self.word == Word::Idle {
+            return Ok(());
+        }
+        self.word = Word::Idle;
+        let word = self.write_word(0);
+        self.qp.post_send(&[self.word_write(&[word]).flags(SendFlags::SIGNALED)])?;
+        loop {
+            if let Some(wc) = self.cq.wait(Time::NEVER)? {
+                return check(&wc);
+            }
+        }
+    }
+
+    /// A reply of the log machine's thread; whether there was one.
+    fn answered(&mut self) -> Result<bool, SystemError> {
+        let Reserver::Rpc(asker) = &mut self.reserver else { return Ok(false) };
+        let Some(position) = asker.answer()? else { return Ok(false) };
+        self.has_position(position);
+        self.ask()?;
+        Ok(true)
+    }
+
+    fn has_position(&mut self, position: u64) {
+        if let Some(batch) = self.batches.get_mut(self.reserved) {
+            batch.position = Some(position);
+            self.reserved += 1;
+        }
+    }
+
+    /// What was posted of the first append has completed.
+    fn completed(&mut self) {
+        self.ended();
+        self.end_without_posts();
+    }
+
+    /// The first append has ended, for which all was posted.
+    fn ended(&mut self) {
+        if let Some(batch) = self.batches.pop_front() {
+            self.posted -= 1;
+            self.reserved -= 1;
+            let at = batch.position.filter(|_| batch.posts == Posts::Records);
+            self.found.push(at.map_or(Outcome::Refused, Outcome::At));
+        }
+    }
+
+    /// Ends what nothing was posted for, once all before has ended.
+    fn end_without_posts(&mut self) {
+        while self.posted > 0 && self.batches.front().is_some_and(|batch| batch.posts == Posts::Nothing) {
+            self.ended();
+        }
+    }
+
+    /// Posts the records of what has positions and room, in order; whether anything was done.
+    fn go_on(&mut self) -> Result<bool, SystemError> {
+        let mut moved = false;
+        while let Some(batch) = self.batches.get(self.posted) {
+            let Some(position) = batch.position else { break };
+            let end = position + batch.records.len() as u64;
+            match self.terms.full {
+                Full::Wrap if end > self.head + self.terms.layout.slots => {
+                    return Ok(self.wait_for_room(position)? || moved);
+                }
+                Full::Refuse if end > self.terms.layout.slots => self.refuse(position)?,
+                Full::Refuse | Full::Wrap => self.post_records(position)?,
+            }
+            self.waits = None;
+            self.posted += 1;
+            moved = true;
+        }
+        self.end_without_posts();
+        Ok(moved)
+    }
+
+    /// Looks at the head, now and then, and says meanwhile that what is unmarked of its own is not below this; whether it did.
+    fn wait_for_room(&mut self, position: u64) -> Result<bool, SystemError> {
+        let now = self.cpu.now();
+        let (since, again) = *self.waits.get_or_insert((now, now));
+        if now.since(since) > self.terms.patience {
+            let why =
+                format!("the log was full for {} us: nobody reads it", self.terms.patience.as_ns() / 1000);
+            return Err(SystemError::Timeout(why));
+        }
+        if self.looks || now < again {
+            return Ok(false);
+        }
+        self.marked = position;
+        (self.waits, self.looks) = (Some((since, now + LOOK_AGAIN)), true);
+        let (word, ends) = ([self.word_sge(position)], [self.answers.sge(0, ENDS)]);
+        let read = SendWr::new(Of::Ends.id(), SendOp::Read(self.memory), &ends).flags(SendFlags::SIGNALED);
+        self.qp.post_send(&[self.word_write(&word), read])?;
+        Ok(true)
+    }
+
+    /// Posts the first append that is not: its records, then its marks, with one doorbell.
+    fn post_records(&mut self, position: u64) -> Result<(), SystemError> {
+        let batch = &self.batches[self.posted];
+        let (number, records) = (batch.number, batch.records.len() as u64);
+        let copied = self.copy(batch);
+        let mut sges: Vec<Sge> = batch.records.iter().map(Piece::sge).collect();
+        let mut writes: Vec<(u64, Range<usize>)> = Vec::with_capacity(4);
+        let layout = self.terms.layout;
+        let runs: Vec<Run> = layout.runs(position, records).collect();
+        for run in &runs {
+            let first = (run.position - position) as usize;
+            match copied {
+                Some(from) => {
+                    let (at, len) =
+                        (first as u64 * u64::from(layout.record), run.records as u32 * layout.record);
+                    sges.extend(self.copies.as_ref().map(|copies| copies.sge(from + at, len)));
+                    writes.push((layout.body(run.position), sges.len() - 1..sges.len()));
+                }
+                None => {
+                    for done in (0..run.records as usize).step_by(self.sges) {
+                        let own = first + done..first + run.records.min((done + self.sges) as u64) as usize;
+                        writes.push((layout.body(run.position + done as u64), own));
+                    }
+                }
+            }
+        }
+        self.mark(number, position, records, Kind::Written);
+        self.add_marks(number, (position, &runs), &mut sges, &mut writes);
+        self.post_writes(&sges, &writes)?;
+        self.marked = position + records;
+        Ok(())
+    }
+
+    /// Refuses the first append that is not posted. Where some of its positions are part of the log, marks say that they hold nothing.
+    fn refuse(&mut self, position: u64) -> Result<(), SystemError> {
+        let Appender { posted, terms: Terms { layout, .. }, .. } = *self;
+        let records = layout.slots.saturating_sub(position);
+        self.batches[posted].posts = if records > 0 { Posts::Voids } else { Posts::Nothing };
+        self.marked = position + self.batches[posted].records.len() as u64;
+        if records == 0 {
+            return Ok(());
+        }
+        let number = self.batches[posted].number;
+        let runs: Vec<Run> = layout.runs(position, records).collect();
+        let (mut sges, mut writes) = (Vec::new(), Vec::new());
+        self.mark(number, position, records, Kind::Void);
+        self.add_marks(number, (position, &runs), &mut sges, &mut writes);
+        self.post_writes(&sges, &writes)
+    }
+
+    /// Copies records side by side, where they are; to where.
+    fn copy(&self, batch: &Batch) -> Option<u64> {
+        let copies = self.copies.as_ref()?;
+        let record = u64::from(self.terms.layout.record);
+        let place = batch.number % u64::from(self.terms.outstanding)
+            * (copies.mem().len() / u64::from(self.terms.outstanding));
+        for (n, piece) in (0..).zip(&batch.records) {
+            piece.copy_to(&self.cpu, copies.mem(), place + n * record);
+        }
+        Some(place)
+    }
+
+    /// Puts marks where the device finds them.
+    fn mark(&self, number: u64, position: u64, records: u64, kind: Kind) {
+        let at = self.marks_at(number);
+        for n in 0..records {
+            let mark = Mark { lap: self.terms.layout.lap(position + n), writer: self.number, kind };
+            self.cpu.store_u64(self.marks.mem(), at + 8 * n, mark.bits());
+        }
+    }
+
+    /// Adds the WRITEs of marks, which come after all others.
+    fn add_marks(
+        &self,
+        number: u64,
+        (position, runs): (u64, &[Run]),
+        sges: &mut Vec<Sge>,
+        writes: &mut Vec<(u64, Range<usize>)>,
+    ) {
+        for run in runs {
+            let from = self.marks_at(number) + 8 * (run.position - position);
+            sges.push(self.marks.sge(from, 8 * run.records as u32));
+            writes.push((self.terms.layout.mark(run.position), sges.len() - 1..sges.len()));
+        }
+    }
+
+    /// Posts WRITEs of these SGEs in order, of which the last tells of all.
+    fn post_writes(&self, sges: &[Sge], writes: &[(u64, Range<usize>)]) -> Result<(), SystemError> {
+        let last = writes.len() - 1;
+        let list: Vec<SendWr<'_>> = (0..)
+            .zip(writes)
+            .map(|(n, (at, range))| {
+                let wr =
+                    SendWr::new(Of::Records.id(), SendOp::Write(self.memory.at(*at)), &sges[range.clone()]);
+                let inline = range.len() == 1 && wr.length() <= u64::from(self.inline);
+                let wr = if inline { wr.flags(SendFlags::INLINE) } else { wr };
+                if n == last { wr.flags(SendFlags::SIGNALED) } else { wr }
+            })
+            .collect();
+        Ok(self.qp.post_send(&list)?)
+    }
+
+    /// Where the answer of an append's reservation comes to.
+    fn answer(&self, number: u64) -> u64 {
+        ANSWERS + 64 * (1 + number % u64::from(self.terms.outstanding))
+    }
+
+    fn marks_at(&self, number: u64) -> u64 {
+        number % u64::from(self.terms.outstanding) * mark_bytes(&self.terms)
+    }
+
+    /// The engine's word, where the device finds it: nothing of its own that is unmarked is below this.
+    fn word_sge(&self, floor: u64) -> Sge {
+        self.write_word(floor + 1)
+    }
+
+    fn write_word(&self, word: u64) -> Sge {
+        self.cpu.store_u64(self.answers.mem(), ANSWERS, word);
+        self.answers.sge(ANSWERS, 8)
+    }
+
+    fn word_write<'a>(&self, word: &'a [Sge; 1]) -> SendWr<'a> {
+        let at = self.memory.at(self.terms.layout.word(self.number));
+        SendWr::new(Of::Word.id(), SendOp::Write(at), word).flags(SendFlags::INLINE)
+    }
+}
+
+/// Bytes of the marks of an append.
+fn mark_bytes(terms: &Terms) -> u64 {
+    (8 * u64::from(terms.most)).next_multiple_of(64)
+}

@@ -1,0 +1,230 @@
+//! Parameters of the log.
+
+use super::layout::Layout;
+use super::mark::ENGINES;
+use crate::config::{Clients, Timing, named};
+use crate::vector_io::Strategy;
+use doorbell_schema::{Duration, Field, Flag, schema};
+
+/// Records of an append at most, and bytes of one.
+const MOST_RECORDS: u64 = 256;
+const LARGEST_RECORD: u64 = 4096;
+/// Bytes of the log at most.
+const LARGEST: u64 = 1 << 30;
+
+named! {
+    /// What becomes of an append where the log is full.
+    Full {
+        /// It waits until the oldest records have been read.
+        Wrap = "wrap",
+        /// It is refused: nothing is ever overwritten.
+        Refuse = "refuse",
+    }
+
+    /// How an engine reserves positions.
+    Reserve {
+        /// By a fetch-and-add on the log machine's tail.
+        FetchAdd = "fetch-add",
+        /// By asking a thread of the log machine, by UD SEND.
+        Rpc = "rpc",
+    }
+
+    /// At which sockets of their machines something is; NICs are at the first.
+    At {
+        /// At the first.
+        Near = "near",
+        /// At the second.
+        Far = "far",
+        /// Even ones at the first, odd ones at the second.
+        Both = "both",
+    }
+}
+
+schema! {
+    /// A log that engines append to.
+    pub struct Log {
+        groups {
+            /// Clients, each an engine of transactions with a data table of its own; what they have outstanding are appends.
+            clients: Clients,
+            /// What is measured.
+            timing: Timing,
+        }
+        /// Records that an append reserves positions for together; with 1 each has a reservation of its own.
+        records: u32 = Field::count(1, MOST_RECORDS),
+        /// Bytes of a record, a multiple of 8.
+        record: u32 = Field::bytes(8, LARGEST_RECORD),
+        /// How the records of an append leave the table: copied by the core into one WRITE, each as a WRITE, or gathered by the NIC.
+        log_strategy: Strategy = Field::name(Strategy::NAMES),
+        /// How positions are reserved: by fetch-and-add on the log machine's memory, or by an RPC to a thread of it.
+        reserve: Reserve = Field::name(Reserve::NAMES),
+        /// Records that the log holds.
+        log_slots: u64 = Field::count(2, 1 << 24),
+        /// What becomes of an append where the log is full: it waits until the oldest records have been read, or is refused.
+        log_full: Full = Field::name(Full::NAMES),
+        /// After how long the engines that a hole may be of lose their connection to the log.
+        hole_patience: Duration = Field::positive_time(),
+        /// Records of each client's data table, of which an append takes those that it has just changed, drawn at random.
+        table: u32 = Field::count(1, 1 << 20),
+        /// At which sockets of its machine each client runs: at the first, where the NIC is, at the second, or in turn.
+        clients_at: At = Field::name(At::NAMES),
+        /// At which sockets the clients' data tables are.
+        tables_at: At = Field::name(At::NAMES),
+        /// Records of tables at the second socket are copied together into a buffer at the first, and WRITTEN from there.
+        merge: bool = Field::switch()
+            .flags(&[Flag::no("no-merge", "Have the NIC take records from wherever the tables are")]),
+        /// Cores of a socket: cores are numbered socket by socket.
+        cores_per_socket: u32 = Field::count(1, 256),
+        /// Bytes up to which a WRITE is inline, where its pieces are copied or single.
+        inline_bytes: u32 = Field::bytes(0, 1024),
+    }
+}
+
+impl At {
+    /// Whether it is at the second socket, of the `n`th of a machine.
+    fn is_far(self, n: u32) -> bool {
+        match self {
+            At::Near => false,
+            At::Far => true,
+            At::Both => n % 2 == 1,
+        }
+    }
+}
+
+impl Log {
+    /// Where all lies.
+    pub(super) fn layout(&self) -> Layout {
+        Layout { engines: self.clients.clients, slots: self.log_slots, record: self.record }
+    }
+
+    /// Machine and core of a client.
+    pub(super) fn place(&self, client: u32) -> (u32, u32) {
+        let (machine, n) = self.clients.place(client);
+        let core = match self.clients_at {
+            At::Near => n,
+            At::Far => self.cores_per_socket + n,
+            At::Both => n % 2 * self.cores_per_socket + n / 2,
+        };
+        (machine, core)
+    }
+
+    /// A core at whose socket a client's table is.
+    pub(super) fn table_core(&self, client: u32) -> u32 {
+        if self.is_table_far(client) { self.cores_per_socket } else { 0 }
+    }
+
+    /// Whether a client's table is at the second socket.
+    pub(super) fn is_table_far(&self, client: u32) -> bool {
+        self.tables_at.is_far(self.clients.place(client).1)
+    }
+
+    /// A core at whose socket a client copies records to, where it does: where NICs are if they are to be merged, else its own.
+    pub(super) fn copies_core(&self, client: u32) -> u32 {
+        if self.merge { 0 } else { self.place(client).1 }
+    }
+
+    /// How the records of a client's appends leave its table.
+    pub(super) fn gathers(&self, client: u32) -> Strategy {
+        if self.merge && self.is_table_far(client) { Strategy::Sp } else { self.log_strategy }
+    }
+
+    /// The last core that clients, or their tables, are at.
+    fn last_core(&self) -> u32 {
+        let of_a_machine = self.clients.clients.min(self.clients.clients_per_machine);
+        let cores = (0..of_a_machine).map(|client| self.place(client).1.max(self.table_core(client)));
+        cores.max().unwrap_or(0)
+    }
+
+    /// Whether anything is at a second socket.
+    pub(super) fn has_far(&self) -> bool {
+        self.clients_at != At::Near || self.tables_at != At::Near
+    }
+
+    /// What does not go together: one sentence.
+    pub(super) fn refuse(&self) -> Result<(), String> {
+        let Log { records, record, log_slots, table, clients, .. } = self;
+        if !record.is_multiple_of(8) {
+            return Err(format!("record is {record}, but a record consists of words: use a multiple of 8"));
+        }
+        if u64::from(*records) > *log_slots {
+            return Err(format!(
+                "an append of {records} records does not fit a log of {log_slots} (log_slots)"
+            ));
+        }
+        let under_way = records.saturating_mul(clients.outstanding);
+        if under_way > *table {
+            return Err(format!(
+                "table is {table}, but {} appends of {records} records that are under way take {under_way} of it",
+                clients.outstanding
+            ));
+        }
+        let bytes = self.layout().bytes();
+        if bytes > LARGEST {
+            return Err(format!(
+                "a log of {log_slots} records of {record} bytes takes {bytes} bytes, but at most {LARGEST} are possible"
+            ));
+        }
+        if clients.clients > ENGINES {
+            return Err(format!("clients are {}, but a log has {ENGINES} engines at most", clients.clients));
+        }
+        let (last, cores) = (self.last_core(), 2 * self.cores_per_socket);
+        if self.has_far() && last >= cores {
+            return Err(format!(
+                "clients of a machine are to be at cores up to {last}, but two sockets of {} have {cores}",
+                self.cores_per_socket
+            ));
+        }
+        if clients.windows {
+            return Err("log has no windows: a client appends as soon as there is room".into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::System;
+
+    #[test]
+    fn what_cannot_be_is_refused_in_one_sentence() {
+        let log = |change: fn(&mut Log)| {
+            let mut log = Log::usual();
+            change(&mut log);
+            log
+        };
+        for (log, said) in [
+            (log(|log| log.record = 12), "record is 12, but a record consists of words: use a multiple of 8"),
+            (log(|log| log.log_slots = 31), "an append of 32 records does not fit a log of 31 (log_slots)"),
+            (
+                log(|log| log.table = 31),
+                "table is 31, but 1 appends of 32 records that are under way take 32 of it",
+            ),
+            (
+                log(|log| (log.log_slots, log.record) = (1 << 20, 1024)),
+                "a log of 1048576 records of 1024 bytes takes 1082131008 bytes, but at most 1073741824 are possible",
+            ),
+            (
+                log(|log| (log.clients, log.clients_at) = (Clients::new(9, 9, 1, false), At::Far)),
+                "clients of a machine are to be at cores up to 16, but two sockets of 8 have 16",
+            ),
+            (
+                log(|log| log.clients.windows = true),
+                "log has no windows: a client appends as soon as there is room",
+            ),
+        ] {
+            assert_eq!(log.check().unwrap_err(), said);
+        }
+    }
+
+    #[test]
+    fn who_is_at_both_sockets_takes_turns() {
+        let clients = Clients::new(6, 3, 1, false);
+        let both = Log { clients, clients_at: At::Both, tables_at: At::Both, ..Log::usual() };
+        let places: Vec<(u32, u32)> = (0..6).map(|client| both.place(client)).collect();
+        assert_eq!(places, [(1, 0), (1, 8), (1, 1), (2, 0), (2, 8), (2, 1)]);
+        let copied =
+            |log: &Log| -> Vec<bool> { (0..6).map(|client| log.gathers(client) == Strategy::Sp).collect() };
+        assert_eq!(copied(&both), [false, true, false, false, true, false]);
+        assert_eq!(copied(&Log { merge: false, ..both }), [false; 6]);
+    }
+}

@@ -1,0 +1,151 @@
+//! The log on machines.
+
+use super::config::{At, Full, Log, Reserve};
+use super::engine::Engine;
+use super::layout::Layout;
+use super::reserver::{self, Sequencer};
+use super::warden::Warden;
+use crate::config::{Clients, Timing};
+use crate::site::{Dress, Site, SiteError};
+use crate::vector_io::Strategy;
+use crate::{Measured, Record, System};
+use doorbell_schema::Duration;
+use doorbell_verbs::{Cluster, Mem, Span};
+
+/// What is published is below this.
+pub const SERVICE: &str = "log";
+
+/// The log machine, as others than its warden know it.
+#[derive(Clone, Copy, Debug)]
+pub struct LogMachine {
+    /// What becomes of an append where the log is full.
+    pub full: Full,
+    /// How positions are reserved.
+    pub reserve: Reserve,
+    /// Readers of other machines, whose numbers follow those of the engines.
+    pub readers: u32,
+    /// Whether a reader of its own says what has been read.
+    pub has_reader: bool,
+    /// After how long the engines that a hole may be of lose their connections.
+    pub patience: Span,
+    /// After how long an engine asks again, where positions are had by RPC.
+    pub retry: Option<Span>,
+}
+
+/// The log's memory, and the word by which a reader of its machine says how far it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// The log.
+    pub log: Mem,
+    /// The word.
+    pub read: Mem,
+}
+
+impl LogMachine {
+    /// Puts it up: its warden, and where positions are had by RPC another thread.
+    ///
+    /// # Errors
+    /// If the machine has no more memory.
+    pub fn put_up<C: Cluster, R: Record, D: Dress>(
+        &self,
+        site: &mut Site<'_, C, R, D>,
+        layout: Layout,
+    ) -> Result<Memory, SiteError> {
+        let memory = Memory { log: site.alloc(layout.bytes())?, read: site.alloc(64)? };
+        let LogMachine { full, reserve, readers, has_reader, patience, retry } = *self;
+        let read = has_reader.then_some(memory.read);
+        let (log, interval) = (memory.log, site.server_interval());
+        site.add_server(Warden { service: SERVICE, layout, full, log, readers, read, patience, interval });
+        if reserve == Reserve::Rpc {
+            let config = reserver::rpcs(layout.engines, retry);
+            let (region, interval) = (site.alloc(config.region_bytes())?, site.server_interval());
+            site.add_server(Sequencer { config, region, log, interval });
+        }
+        Ok(memory)
+    }
+}
+
+impl System for Log {
+    const NAME: &'static str = "log";
+    const ABOUT: &'static str =
+        "Log that engines append to: positions reserved by fetch-and-add, records gathered from their tables";
+
+    /// The paper says neither how long a record is, nor how many appends an engine has under way, nor how large log and tables are. A record is as long as the
+    /// values of its hashtable, and an engine has one append under way, as a transaction waits for its commit.
+    fn usual() -> Log {
+        Log {
+            clients: Clients::new(7, 1, 1, false),
+            timing: Timing::USUAL,
+            records: 32,
+            record: 64,
+            log_strategy: Strategy::Sgl,
+            reserve: Reserve::FetchAdd,
+            log_slots: 1 << 16,
+            log_full: Full::Wrap,
+            hole_patience: Duration::new(Span::from_ms(10)),
+            table: 1024,
+            clients_at: At::Near,
+            tables_at: At::Near,
+            merge: true,
+            cores_per_socket: 8,
+            inline_bytes: 64,
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.refuse()
+    }
+
+    fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    fn store_bytes(&self) -> u64 {
+        self.layout().bytes()
+    }
+
+    /// An engine's table, and its copies.
+    fn warmed_bytes(&self) -> u64 {
+        let apart = u64::from(self.record).next_multiple_of(64);
+        let copied = self.records.saturating_mul(self.clients.outstanding);
+        apart * (u64::from(self.table) + u64::from(copied))
+    }
+
+    fn sockets(&self) -> Option<(u32, u32)> {
+        self.has_far().then_some((2, self.cores_per_socket))
+    }
+
+    fn latency_of(&self) -> Option<&'static str> {
+        Some("a record, from when its transaction begins to change the table until its append has ended")
+    }
+
+    /// The warden: it looks for records all the time.
+    fn beside(&self) -> Option<u32> {
+        Some(0)
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let machine = LogMachine {
+            full: self.log_full,
+            reserve: self.reserve,
+            readers: 0,
+            has_reader: false,
+            patience: self.hole_patience.span(),
+            retry: None,
+        };
+        machine.put_up(site, self.layout())?;
+        for number in 0..self.clients.clients {
+            let interval = site.client_interval();
+            site.add_client(self.place(number), Engine { number, log: self.clone(), interval });
+        }
+        Ok(())
+    }
+}

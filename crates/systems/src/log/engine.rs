@@ -1,0 +1,124 @@
+//! An engine that commits transactions without end.
+
+use super::appender::{Appender, Outcome, Terms};
+use super::config::Log;
+use super::deployment::SERVICE;
+use super::reserver::Reserver;
+use crate::device::{self, Device};
+use crate::measure::How;
+use crate::random::Random;
+use crate::vector_io::Piece;
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{AccessFlags, Cpu, Mr, Program, Provider, Span, Time};
+use std::collections::VecDeque;
+
+/// For how long it waits for room in a full log.
+const PATIENCE: Span = Span::from_ms(1_000);
+
+/// A client.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    /// Number of this client.
+    pub number: u32,
+    /// What it appends to.
+    pub log: Log,
+    /// When it measures, and when it ends at the latest.
+    pub interval: Interval,
+}
+
+impl Engine {
+    fn terms(&self) -> Terms {
+        let Log { log_full: full, records, ref clients, inline_bytes, .. } = self.log;
+        Terms {
+            layout: self.log.layout(),
+            full,
+            strategy: self.log.gathers(self.number),
+            copies_near: self.log.copies_core(self.number),
+            most: records,
+            outstanding: clients.outstanding,
+            inline: inline_bytes,
+            patience: PATIENCE,
+        }
+    }
+}
+
+/// A data table: each append that may be under way has a part of it to itself, as its records must not change before it has ended.
+struct Table<P: Provider> {
+    rows: Mr<P>,
+    apart: u64,
+    /// Rows of a part.
+    part: u64,
+    parts: u64,
+    record: u32,
+    random: Random,
+    committed: u64,
+}
+
+impl<P: Provider> Table<P> {
+    fn new(device: &Device<P>, engine: &Engine) -> Result<Table<P>, SystemError> {
+        let Log { table, record, ref clients, ref timing, .. } = engine.log;
+        // Each begins with a line of its own, as what is updated by chance does.
+        let apart = u64::from(record).next_multiple_of(64);
+        let near = engine.log.table_core(engine.number);
+        let rows = device.registered_near(near, apart * u64::from(table), AccessFlags::LOCAL_WRITE)?;
+        device::warm(&device.cpu, rows.mem());
+        let parts = u64::from(clients.outstanding);
+        let random = Random::new(timing.seed, engine.number.into());
+        Ok(Table { rows, apart, part: u64::from(table) / parts, parts, record, random, committed: 0 })
+    }
+
+    /// A transaction changes so many records, and these are what is appended.
+    fn commit<C: Cpu>(&mut self, cpu: &C, records: u32, into: &mut Vec<Piece>) {
+        let part = self.committed % self.parts * self.part;
+        self.committed += 1;
+        into.clear();
+        for _ in 0..records {
+            let row = (part + self.random.below(self.part)) * self.apart;
+            cpu.store_u64(self.rows.mem(), row, self.committed);
+            into.push(Piece::of(&self.rows, row, self.record));
+        }
+    }
+}
+
+impl Program for Engine {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let device = Device::open(&p)?;
+        let mut table = Table::new(&device, &self)?;
+        let terms = self.terms();
+        let reserver = Reserver::open(&p, (self.log.reserve, None), &terms.layout, self.number)?;
+        let mut appender = Appender::open(&device, (self.number, SERVICE), terms, reserver)?;
+        let Log { records, .. } = self.log;
+        let mut changed = Vec::with_capacity(records as usize);
+        let mut begun = VecDeque::new();
+        let mut measured = Measured::default();
+        let interval = self.interval.begin(&p);
+        while p.now() < interval.end() {
+            let mut idle = true;
+            while appender.has_room() {
+                begun.push_back(p.now());
+                table.commit(&p, records, &mut changed);
+                appender.append(&changed)?;
+                idle = false;
+            }
+            let polled = appender.poll()?;
+            idle &= polled.idle;
+            for outcome in polled.ended {
+                if *outcome == Outcome::Refused {
+                    let slots = self.log.log_slots;
+                    let why = format!(
+                        "the log is full: it holds {slots} records (log_slots), and log_full is refuse"
+                    );
+                    return Err(SystemError::Protocol(why));
+                }
+                let (began, now) = (begun.pop_front().unwrap_or(Time::START), p.now());
+                (0..records).for_each(|_| measured.operation(&interval, began, now, How::default()));
+            }
+            if idle {
+                p.pause(interval.look().min(appender.due()));
+            }
+        }
+        Ok(measured)
+    }
+}

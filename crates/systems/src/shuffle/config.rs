@@ -1,0 +1,213 @@
+//! Parameters of a shuffle.
+
+use super::layout::Plan;
+use super::rule::share_of_fullest;
+use crate::config::{Clients, Seats, Timing, named};
+use crate::kv::load::Draws;
+use crate::kv::{Distribution, Load};
+use crate::vector_io::{Chosen, Strategy};
+use doorbell_schema::{Duration, Field, schema};
+use doorbell_verbs::Span;
+
+/// Executors at most: each has a QP to and from every other.
+const MOST_EXECUTORS: u32 = 64;
+/// Bytes of the inboxes and inputs of all executors at most.
+const LARGEST: u64 = 1 << 28;
+
+named! {
+    /// Who moves entries.
+    Transfer {
+        /// Senders write them into memory of receivers.
+        Push = "push",
+        /// Receivers read them from memory of senders.
+        Pull = "pull",
+    }
+
+    /// What a sender does where a segment is full.
+    Full {
+        /// It waits until the receiver has taken entries.
+        Block = "block",
+        /// It keeps what has no room, and goes on with entries for others.
+        Spill = "spill",
+    }
+
+    /// At which socket an executor's memory is.
+    Placement {
+        /// That of its core.
+        Own = "own",
+        /// The next one.
+        Other = "other",
+        /// The first of its machine, where one thread has set up the memory of all.
+        First = "first",
+    }
+}
+
+/// The shortest time after which an executor may give up: longer than others take for a post, or to take what has come.
+const LEAST_PATIENCE: Span = Span::from_ms(10);
+
+schema! {
+    /// A shuffle.
+    pub struct Shuffle {
+        groups {
+            /// Executors; what they have outstanding are posts.
+            clients: Clients,
+            /// What is measured.
+            timing: Timing,
+        }
+        /// Who moves entries: senders by WRITE, or receivers by READ.
+        transfer: Transfer = Field::name(Transfer::NAMES),
+        /// How the pieces of a call come together; with auto as is fastest by what things cost on the profile.
+        strategy: Chosen = Field::name(Chosen::NAMES),
+        /// Entries of one destination that are moved together; with 1 each goes by itself as soon as its destination is known.
+        batch_entries: u32 = Field::count(1, 4096),
+        /// Bytes up to which a WRITE is inline, where its pieces are copied or single.
+        inline_bytes: u32 = Field::bytes(0, 1024),
+        /// Bytes of an entry: a key of 8 bytes, and its value.
+        entry: u32 = Field::bytes(8, 8192),
+        /// Entries that a sender may have at a receiver that has not taken them, at least twice those moved together.
+        segment: u32 = Field::count(2, 1 << 20),
+        /// What a sender does where a receiver has no room: it waits, or goes on with entries for others.
+        full: Full = Field::name(Full::NAMES),
+        /// Entries that each sender has in a round.
+        round_entries: u64 = Field::count(1, 1 << 24),
+        /// Different keys.
+        keys: u64 = Field::count(1, 100_000_000),
+        /// Keys by Zipf's law rather than uniformly.
+        zipf: bool = Field::switch(),
+        /// Executors that send, the first ones; 0 for all.
+        senders: u32 = Field::count(0, MOST_EXECUTORS as u64),
+        /// Executors that receive, the last ones; 0 for all.
+        receivers: u32 = Field::count(0, MOST_EXECUTORS as u64),
+        /// Sockets of each machine, by whose numbers they match.
+        sockets: u32 = Field::count(1, 8),
+        /// Cores of a socket: cores are numbered socket by socket.
+        cores_per_socket: u32 = Field::count(1, 256),
+        /// The socket of an executor's memory: that of its core, the next one, or the first of its machine for all.
+        placement: Placement = Field::name(Placement::NAMES),
+        /// How long an executor waits without seeing anything new before it gives up.
+        give_up: Duration = Field::positive_time(),
+    }
+}
+
+impl Placement {
+    /// The core near whose socket the memory of an executor is, which runs on another one.
+    pub fn near(self, seats: &Seats, core: u32) -> u32 {
+        match self {
+            Placement::Own => core,
+            Placement::Other => (core + seats.cores_per_socket) % (seats.sockets * seats.cores_per_socket),
+            Placement::First => 0,
+        }
+    }
+}
+
+/// A number, where 0 stands for all of them.
+fn or_all(number: u32, all: u32) -> u32 {
+    if number == 0 { all } else { number }
+}
+
+impl Shuffle {
+    /// Where executors sit.
+    pub fn seats(&self) -> Seats {
+        Seats {
+            per_machine: self.clients.clients_per_machine,
+            sockets: self.sockets,
+            cores_per_socket: self.cores_per_socket,
+        }
+    }
+
+    /// What executors agree on, with this strategy.
+    pub fn plan(&self, strategy: Strategy) -> Plan {
+        let all = self.clients.clients;
+        Plan {
+            executors: all,
+            senders: or_all(self.senders, all),
+            receivers: or_all(self.receivers, all),
+            transfer: self.transfer,
+            strategy,
+            batch: self.batch_entries,
+            entry: self.entry,
+            segment: self.segment,
+            full: self.full,
+            inline: self.inline_bytes,
+            outstanding: self.clients.outstanding,
+            give_up: self.give_up.span(),
+        }
+    }
+
+    /// Bytes of a sender's input.
+    pub(super) fn input_bytes(&self) -> u64 {
+        self.round_entries * u64::from(self.entry)
+    }
+
+    /// The keys of a sender's input.
+    pub(super) fn input_keys(&self, sender: u32) -> impl Iterator<Item = u64> + use<> {
+        let load = Load {
+            pairs: self.keys,
+            distribution: if self.zipf { Distribution::Zipf } else { Distribution::Uniform },
+            put_permille: 0,
+            value: 0,
+            outstanding: 1,
+            windows: false,
+            seed: self.timing.seed,
+        };
+        let mut draws = Draws::new(load, sender);
+        (0..self.round_entries).map(move |_| draws.number())
+    }
+
+    /// How uneven its keys are: the entries of the receiver that gets most, by those of a receiver on average.
+    pub fn unevenness(&self) -> f64 {
+        let plan = self.plan(Strategy::Sgl);
+        share_of_fullest(plan.sending().flat_map(|sender| self.input_keys(sender)), plan.receivers)
+    }
+
+    /// Bytes of all inboxes and inputs.
+    pub(super) fn memory(&self) -> u64 {
+        let plan = self.plan(Strategy::Sgl);
+        let inboxes = plan.inbox_bytes().saturating_mul(plan.executors.into());
+        inboxes.saturating_add(self.input_bytes().saturating_mul(plan.senders.into()))
+    }
+
+    /// What does not go together: one sentence.
+    pub(super) fn refuse(&self) -> Result<(), String> {
+        let Shuffle { clients: Clients { clients, windows, .. }, .. } = self;
+        if *clients > MOST_EXECUTORS {
+            return Err(format!(
+                "clients is {clients}, but a shuffle has {MOST_EXECUTORS} executors at most"
+            ));
+        }
+        if self.give_up.span() < LEAST_PATIENCE {
+            let least = Duration::new(LEAST_PATIENCE);
+            return Err(format!(
+                "give_up is {}, but an executor that lives may see nothing new for a while: at least {least} is possible",
+                self.give_up
+            ));
+        }
+        let Plan { senders, receivers, batch, entry, segment, .. } = self.plan(Strategy::Sgl);
+        if senders > *clients || receivers > *clients || senders + receivers < *clients {
+            return Err(format!(
+                "of {clients} executors {senders} are to send and {receivers} to receive, but each does one of them at least"
+            ));
+        }
+        if !entry.is_multiple_of(8) {
+            return Err(format!("entry is {entry}, but entries are whole words of 8 bytes"));
+        }
+        if segment / 2 < batch {
+            return Err(format!(
+                "segment is {segment}, but has to hold twice the {batch} entries that are moved together (batch_entries)"
+            ));
+        }
+        if *windows {
+            return Err("shuffle has no windows: an executor posts as soon as there is room".into());
+        }
+        if self.strategy == Chosen::Auto {
+            return Err("strategy is auto, which only vector-io has: use sp, doorbell or sgl".into());
+        }
+        let all = self.memory();
+        if all > LARGEST {
+            return Err(format!(
+                "the inboxes and inputs of all executors are {all} bytes, but at most {LARGEST} are possible"
+            ));
+        }
+        self.seats().refuse()
+    }
+}

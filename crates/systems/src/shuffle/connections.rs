@@ -1,0 +1,236 @@
+//! QPs from each sender to each receiver of another machine, which both use: the sender for entries and what it tells, the receiver for credit, and to
+//! fetch entries.
+
+use super::layout::Plan;
+use crate::SystemError;
+use crate::config::Seats;
+use crate::device::{self, Device};
+use crate::outbox::{self, Outbox};
+use crate::vector_io::{Strategy, Writer};
+use doorbell_verbs::{
+    AccessFlags, Cq, Mem, Mr, Provider, Qp, QpCap, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr,
+};
+
+/// Bytes of what receivers tell, which is inline.
+const CREDIT: u32 = 8;
+
+/// A way to another executor: `W` is what posts to it.
+pub(super) enum Way<W> {
+    /// It is of this machine, with this inbox.
+    Here(Mem),
+    /// It is of another, with this inbox.
+    There(W, RemoteAddr),
+}
+
+/// What an executor has of its machine and the others.
+pub(super) struct Connections<P: Provider> {
+    pub(super) device: Device<P>,
+    /// Its own inbox.
+    pub(super) inbox: Mr<P>,
+    /// A line that answers of atomics go to.
+    pub(super) scratch: Mr<P>,
+    /// To each receiver, if it sends.
+    pub(super) to: Vec<Way<Writer<P>>>,
+    /// To each sender, if it receives.
+    pub(super) from: Vec<Way<Outbox<P>>>,
+}
+
+/// Who is to be connected.
+#[derive(Clone, Copy)]
+pub(super) struct Who<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) seats: &'a Seats,
+    pub(super) number: u32,
+    /// Inboxes of all executors; those of other machines' are not used.
+    pub(super) inboxes: &'a [Mem],
+    /// What is published is below this.
+    pub(super) service: &'a str,
+}
+
+/// An end of a QP: of a sender, or of a receiver.
+#[derive(Clone, Copy)]
+enum End {
+    Sender,
+    Receiver,
+}
+
+/// A QP that is not connected yet, and its CQ, where its executor's own end is.
+struct Half<P: Provider> {
+    qp: Qp<P>,
+    cq: Cq<P>,
+    end: End,
+    other: u32,
+}
+
+impl Who<'_> {
+    fn machine(&self, executor: u32) -> u32 {
+        self.seats.place(executor).0
+    }
+
+    fn is_here(&self, other: u32) -> bool {
+        self.machine(other) == self.machine(self.number)
+    }
+
+    /// The sender and the receiver of a QP to another.
+    fn pair(&self, end: End, other: u32) -> (u32, u32) {
+        match end {
+            End::Sender => (self.number, other),
+            End::Receiver => (other, self.number),
+        }
+    }
+
+    fn key(&self, what: &str, (sender, receiver): (u32, u32), of: u32) -> String {
+        format!("{}/{what}/{sender}/{receiver}/{of}", self.service)
+    }
+
+    fn memory_key(&self, executor: u32) -> String {
+        format!("{}/inbox/{executor}", self.service)
+    }
+
+    /// Work requests that a post takes, and SGEs of one.
+    fn of_a_post<P: Provider>(&self, device: &Device<P>) -> (u32, u32) {
+        let sges = self.plan.batch.min(device.attr.max_sge).max(1);
+        match self.plan.strategy {
+            Strategy::Sp => (1, 1),
+            Strategy::Doorbell => (self.plan.batch, 1),
+            Strategy::Sgl => (self.plan.batch.div_ceil(sges), sges),
+        }
+    }
+
+    /// Work requests that fit the send queue to a receiver.
+    fn queue<P: Provider>(&self, device: &Device<P>) -> u32 {
+        let of_a_post = self.of_a_post(device).0;
+        of_a_post.saturating_mul(self.plan.outstanding).clamp(of_a_post, device.attr.max_qp_wr.max(1))
+    }
+
+    fn half<P: Provider>(&self, device: &Device<P>, end: End, other: u32) -> Result<Half<P>, SystemError> {
+        let (sends, sges, cqe, inline) = match end {
+            End::Sender => {
+                (self.queue(device), self.of_a_post(device).1, self.plan.outstanding, self.plan.inline)
+            }
+            // Each READ is signalled.
+            End::Receiver => (outbox::depth(1), 1, outbox::depth(1), CREDIT),
+        };
+        let cq = device.context.create_cq(cqe)?;
+        let cap = QpCap {
+            max_send_wr: sends,
+            max_recv_wr: 1,
+            max_send_sge: sges,
+            max_inline_data: device.inline(inline),
+            ..QpCap::default()
+        };
+        let qp = device.pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Rc, cap))?;
+        Ok(Half { qp, cq, end, other })
+    }
+
+    /// The port of both ends of a QP: the receiver's.
+    fn port<P: Provider>(&self, device: &Device<P>, pair: (u32, u32)) -> u8 {
+        device.port_of_socket(self.seats.socket(pair.1))
+    }
+
+    /// Connects an executor with all others.
+    pub(super) fn connect<P: Provider>(&self, cpu: &P) -> Result<Connections<P>, SystemError> {
+        let Who { plan, number, inboxes, .. } = *self;
+        let device = Device::at_socket(cpu, self.seats.socket(number))?;
+        let access = AccessFlags::LOCAL_WRITE
+            | AccessFlags::REMOTE_READ
+            | AccessFlags::REMOTE_WRITE
+            | AccessFlags::REMOTE_ATOMIC;
+        let inbox = device.register(inboxes[number as usize], access)?;
+        cpu.publish(&self.memory_key(number), &inbox.remote(0).to_bytes());
+        let sends = plan.sending().contains(&number);
+        let to = plan.receiving().filter(|_| sends).map(|other| (End::Sender, other));
+        let from = plan.sending().filter(|_| plan.as_receiver(number).is_some());
+        let all: Vec<(End, u32)> = to.chain(from.map(|other| (End::Receiver, other))).collect();
+        let mut halves = Vec::new();
+        for (end, other) in all.iter().copied().filter(|(_, other)| !self.is_here(*other)) {
+            let half = self.half(&device, end, other)?;
+            let pair = self.pair(end, other);
+            let endpoint = half.qp.endpoint(self.port(&device, pair))?;
+            cpu.publish(&self.key("end", pair, number), &endpoint.to_bytes());
+            halves.push(half);
+        }
+        for half in &halves {
+            let pair = self.pair(half.end, half.other);
+            let remote = device::find(cpu, &self.key("end", pair, half.other))?;
+            half.qp.connect(self.port(&device, pair), &remote, &device::connect_attr(&device))?;
+            cpu.publish(&self.key("connected", pair, number), &[]);
+        }
+        for half in &halves {
+            cpu.lookup(&self.key("connected", self.pair(half.end, half.other), half.other));
+        }
+        self.ways(device, inbox, &all, halves)
+    }
+
+    /// Puts ways together: `halves` are of those of `all` that are not here, in their order.
+    fn ways<P: Provider>(
+        &self,
+        device: Device<P>,
+        inbox: Mr<P>,
+        all: &[(End, u32)],
+        halves: Vec<Half<P>>,
+    ) -> Result<Connections<P>, SystemError> {
+        let scratch = device.registered(64, AccessFlags::LOCAL_WRITE)?;
+        let (queue, sges) = (self.queue(&device), self.of_a_post(&device).1);
+        let inline = device.inline(self.plan.inline);
+        let longest = u64::from(self.plan.batch) * u64::from(self.plan.entry);
+        let (mut to, mut from) = (Vec::new(), Vec::new());
+        let mut halves = halves.into_iter();
+        for (end, other) in all {
+            let there = if self.is_here(*other) { None } else { halves.next() };
+            let Some(Half { qp, cq, .. }) = there else {
+                let here = self.inboxes[*other as usize];
+                match end {
+                    End::Sender => to.push(Way::Here(here)),
+                    End::Receiver => from.push(Way::Here(here)),
+                }
+                continue;
+            };
+            let remote = RemoteAddr::from_bytes(&device.cpu.lookup(&self.memory_key(*other)))?;
+            match end {
+                End::Sender => {
+                    let limits = (queue, sges, inline);
+                    let writer = Writer::new(&device, (qp, cq), limits, longest, self.plan.outstanding)?;
+                    to.push(Way::There(writer, remote));
+                }
+                End::Receiver => from.push(Way::There(Outbox::new(qp, cq, 1), remote)),
+            }
+        }
+        Ok(Connections { device, inbox, scratch, to, from })
+    }
+}
+
+/// Where in scratch memory a word is stored before it is posted: behind what answers of atomics go to.
+const WORD: u64 = 8;
+
+impl<P: Provider> Way<Outbox<P>> {
+    /// Stores a word of its inbox, which `scratch` may be used for; where it is the last, so that [`Way::settle`] knows when it is there.
+    pub(super) fn store(
+        &mut self,
+        cpu: &P,
+        (offset, word): (u64, u64),
+        scratch: &Mr<P>,
+        is_last: bool,
+    ) -> Result<(), SystemError> {
+        match self {
+            Way::Here(inbox) => cpu.store_u64(*inbox, offset, word),
+            Way::There(outbox, inbox) => {
+                cpu.store_u64(scratch.mem(), WORD, word);
+                let sge = [scratch.sge(WORD, 8)];
+                let wr = SendWr::new(0, SendOp::Write(inbox.at(offset)), &sge).flags(SendFlags::INLINE);
+                match is_last {
+                    false => outbox.post(&mut [wr])?,
+                    true => outbox.post_signalled(&mut [wr])?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the last word is there, or has failed: who is gone is told nothing.
+    pub(super) fn settle(&mut self) {
+        if let Way::There(outbox, _) = self {
+            let _ = outbox.settle();
+        }
+    }
+}

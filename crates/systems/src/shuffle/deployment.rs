@@ -1,0 +1,152 @@
+//! A shuffle on machines.
+
+use super::config::{Full, Placement, Shuffle, Transfer};
+use super::layout::Plan;
+use super::protocol::Client;
+use crate::config::{Clients, Seats, Timing};
+use crate::site::{Dress, Site, SiteError};
+use crate::vector_io::Chosen;
+use crate::{Measured, Record, System};
+use doorbell_schema::Duration;
+use doorbell_verbs::{Cluster, Mem, PageSize, Span};
+
+/// Memory of executors, each where it is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Inboxes {
+    /// Where executors sit.
+    pub seats: Seats,
+    /// At which socket their memory is.
+    pub placement: Placement,
+}
+
+impl Inboxes {
+    /// Memory of an executor.
+    ///
+    /// # Errors
+    /// If its machine has no more.
+    pub fn alloc<C: Cluster, R: Record, D: Dress>(
+        &self,
+        site: &mut Site<'_, C, R, D>,
+        executor: u32,
+        bytes: u64,
+    ) -> Result<Mem, SiteError> {
+        let (machine, core) = self.seats.place(executor);
+        let near = self.placement.near(&self.seats, core);
+        Ok(site.cluster().alloc_near(machine, near, bytes.max(1), PageSize::Huge)?)
+    }
+}
+
+/// Inboxes of all executors of a plan.
+///
+/// # Errors
+/// If a machine has no more memory.
+pub fn put_up_inboxes<C: Cluster, R: Record, D: Dress>(
+    site: &mut Site<'_, C, R, D>,
+    plan: &Plan,
+    inboxes: Inboxes,
+) -> Result<Vec<Mem>, SiteError> {
+    (0..plan.executors).map(|executor| inboxes.alloc(site, executor, plan.inbox_bytes())).collect()
+}
+
+impl System for Shuffle {
+    const NAME: &'static str = "shuffle";
+    const ABOUT: &'static str = "Executors that distribute entries to each other by their keys, round by round; the server takes no part";
+
+    /// As the paper's Figure 15 has it: sixteen executors, one at each socket of eight machines. It says neither how large an entry is, nor how many are of a round or
+    /// fit a segment, nor how many posts are outstanding: entries are the smallest of its Figure 18, and four posts are outstanding as in Figures 3 to 5.
+    fn usual() -> Shuffle {
+        Shuffle {
+            clients: Clients::new(16, 2, 4, false),
+            timing: Timing::USUAL,
+            transfer: Transfer::Push,
+            strategy: Chosen::Sgl,
+            batch_entries: 16,
+            inline_bytes: 0,
+            entry: 64,
+            segment: 1024,
+            full: Full::Block,
+            round_entries: 4096,
+            keys: 1 << 20,
+            zipf: false,
+            senders: 0,
+            receivers: 0,
+            sockets: 2,
+            cores_per_socket: 8,
+            placement: Placement::Own,
+            give_up: Duration::new(Span::from_ms(5_000)),
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.refuse()
+    }
+
+    fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn timing_mut(&mut self) -> &mut Timing {
+        &mut self.timing
+    }
+
+    /// Executors have it, not the server.
+    fn store_bytes(&self) -> u64 {
+        self.memory()
+    }
+
+    /// What a sender copies to, where it does.
+    fn warmed_bytes(&self) -> u64 {
+        let post = u64::from(self.batch_entries) * u64::from(self.entry);
+        post * u64::from(self.clients.outstanding) * u64::from(self.clients.clients)
+    }
+
+    fn sockets(&self) -> Option<(u32, u32)> {
+        Some((self.sockets, self.cores_per_socket))
+    }
+
+    fn moved_bytes(&self) -> Option<u64> {
+        Some(self.entry.into())
+    }
+
+    /// Receivers count what they take.
+    fn competes(&self) -> bool {
+        self.zipf && self.receivers == 0
+    }
+
+    fn latency_of(&self) -> Option<&'static str> {
+        Some(match self.transfer {
+            Transfer::Push => {
+                "an entry, from when its post's first entry is looked at until the post has completed"
+            }
+            Transfer::Pull => {
+                "an entry, from when the READ that fetches it is posted until that has completed"
+            }
+        })
+    }
+
+    fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
+        let Some(strategy) = self.strategy.strategy() else {
+            return Err(SiteError::Said("strategy is auto, which only vector-io has".into()));
+        };
+        let (plan, seats) = (self.plan(strategy), self.seats());
+        let memory = Inboxes { seats, placement: self.placement };
+        let inboxes = put_up_inboxes(site, &plan, memory)?;
+        for number in 0..plan.executors {
+            let input = memory.alloc(site, number, self.input_bytes())?;
+            let place = seats.place(number);
+            let keys = self.input_keys(number);
+            site.cluster().preset(place.0, input, |bytes| {
+                for (entry, key) in bytes.chunks_exact_mut(self.entry as usize).zip(keys) {
+                    entry[..8].copy_from_slice(&key.to_ne_bytes());
+                }
+            });
+            let (shuffle, inboxes, interval) = (self.clone(), inboxes.clone(), site.client_interval());
+            site.add_client(place, Client { number, shuffle, plan, inboxes, input, interval });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,269 @@
+//! What an executor sends.
+
+use super::config::Transfer;
+use super::connections::Way;
+use super::layout::Plan;
+use super::words::{Credit, Told};
+use crate::vector_io::{Piece, Writer};
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{Mem, Mr, Provider, Time};
+use std::collections::VecDeque;
+
+/// How far a sender is with a receiver.
+#[derive(Debug, Default)]
+struct Flow {
+    /// Entries that are to go there.
+    list: Vec<Piece>,
+    /// Since when the first of them is listed.
+    since: Time,
+    /// Entries that were written, since the beginning.
+    sent: u64,
+    /// Those of them that it has told of.
+    told: u64,
+}
+
+/// A post under way: entries, or what tells of them.
+#[derive(Clone, Copy, Debug)]
+struct Post {
+    receiver: u32,
+    /// Of the writer: it is done when so many calls are.
+    call: u64,
+    entries: u64,
+    began: Time,
+}
+
+/// Where an executor's input is, entry by entry.
+pub(super) struct Input<'a, P: Provider> {
+    pub(super) mr: &'a Mr<P>,
+    pub(super) entry: u32,
+}
+
+impl<P: Provider> Input<'_, P> {
+    /// An entry.
+    pub(super) fn piece(&self, number: u64) -> Piece {
+        Piece::of(self.mr, number * u64::from(self.entry), self.entry)
+    }
+}
+
+/// The sending half of an executor, which has none of the others' promises: those are [`super::Executor`]'s.
+pub(super) struct Outgoing<P: Provider> {
+    plan: Plan,
+    number: u32,
+    cpu: P,
+    inbox: Mr<P>,
+    pub(super) ways: Vec<Way<Writer<P>>>,
+    flows: Vec<Flow>,
+    round: u64,
+    posts: VecDeque<Post>,
+}
+
+impl<P: Provider> Outgoing<P> {
+    /// Of sender `number`, with its ways to the receivers.
+    pub(super) fn new(
+        plan: Plan,
+        number: u32,
+        cpu: P,
+        inbox: Mr<P>,
+        ways: Vec<Way<Writer<P>>>,
+    ) -> Outgoing<P> {
+        let flows = (0..ways.len()).map(|_| Flow::default()).collect();
+        Outgoing { plan, number, cpu, inbox, ways, flows, round: 0, posts: VecDeque::new() }
+    }
+
+    /// Receivers.
+    pub(super) fn receivers(&self) -> u32 {
+        self.ways.len() as u32
+    }
+
+    /// Lists an entry for a receiver; returns how many are listed.
+    pub(super) fn list(&mut self, receiver: u32, piece: Piece, now: Time) -> u64 {
+        let flow = &mut self.flows[receiver as usize];
+        if flow.list.is_empty() {
+            flow.since = now;
+        }
+        flow.list.push(piece);
+        flow.list.len() as u64
+    }
+
+    /// How many entries are listed for a receiver.
+    pub(super) fn listed(&self, receiver: u32) -> u64 {
+        self.flows[receiver as usize].list.len() as u64
+    }
+
+    fn credit(&self, receiver: u32) -> Credit {
+        Credit::of(self.cpu.load_u64(self.inbox.mem(), self.plan.credit(receiver)))
+    }
+
+    /// For how many entries a receiver has room.
+    pub(super) fn room(&self, receiver: u32) -> u64 {
+        let untaken = self.credit(receiver).untaken(self.flows[receiver as usize].sent);
+        u64::from(self.plan.segment).saturating_sub(untaken)
+    }
+
+    /// Whether the round may begin: each receiver has finished the last but one.
+    pub(super) fn may_begin(&self) -> bool {
+        (0..self.receivers()).all(|receiver| self.credit(receiver).rounds + 1 >= self.round)
+    }
+
+    /// The round that is the last, once a receiver knows that and has finished those before it.
+    pub(super) fn last(&self) -> Option<u64> {
+        (0..self.receivers()).find_map(|receiver| self.credit(receiver).last)
+    }
+
+    /// Whether another post may be under way. Goes on with those that have completed.
+    pub(super) fn may_post(
+        &mut self,
+        measured: &mut Measured,
+        interval: &Interval,
+    ) -> Result<bool, SystemError> {
+        self.completed(measured, interval)?;
+        Ok((self.posts.len() as u32) < self.plan.outstanding)
+    }
+
+    /// Whether all that was posted has completed.
+    pub(super) fn has_arrived(
+        &mut self,
+        measured: &mut Measured,
+        interval: &Interval,
+    ) -> Result<bool, SystemError> {
+        self.completed(measured, interval)?;
+        Ok(self.posts.is_empty())
+    }
+
+    fn completed(&mut self, measured: &mut Measured, interval: &Interval) -> Result<(), SystemError> {
+        while let Some(Post { receiver, call, entries, began }) = self.posts.front().copied() {
+            let Way::There(writer, _) = &mut self.ways[receiver as usize] else { break };
+            if writer.completed()? < call {
+                break;
+            }
+            self.posts.pop_front();
+            let now = self.cpu.now();
+            (0..entries).for_each(|_| measured.took(interval, began, now));
+        }
+        Ok(())
+    }
+
+    /// Moves the first `count` entries that are listed for a receiver, which has room for them.
+    pub(super) fn send(
+        &mut self,
+        receiver: u32,
+        count: u64,
+        (measured, interval): (&mut Measured, &Interval),
+    ) -> Result<(), SystemError> {
+        let plan = self.plan;
+        let flow = &mut self.flows[receiver as usize];
+        let mut list = &flow.list[..count as usize];
+        for (at, entries) in plan.pieces(flow.sent, count) {
+            let (own, rest) = list.split_at(entries as usize);
+            list = rest;
+            let at = at * u64::from(plan.entry);
+            match &mut self.ways[receiver as usize] {
+                Way::Here(inbox) => {
+                    copy(&self.cpu, own, *inbox, plan.segment(self.number) + at);
+                    let now = self.cpu.now();
+                    (0..entries).for_each(|_| measured.took(interval, flow.since, now));
+                }
+                Way::There(..) if plan.transfer == Transfer::Pull => {
+                    copy(&self.cpu, own, self.inbox.mem(), plan.ring(receiver) + at);
+                }
+                Way::There(writer, remote) => {
+                    let to = remote.at(plan.segment(self.number) + at);
+                    let call = writer.write(own, to, plan.strategy)?;
+                    self.posts.push_back(Post { receiver, call, entries, began: flow.since });
+                }
+            }
+        }
+        flow.list.drain(..count as usize);
+        flow.sent += count;
+        flow.since = self.cpu.now();
+        Ok(())
+    }
+
+    /// Entries that a receiver was not told of.
+    pub(super) fn untold(&self, receiver: u32) -> u64 {
+        let Flow { sent, told, .. } = self.flows[receiver as usize];
+        sent - told
+    }
+
+    /// Tells a receiver of what has come, and of the end of the round where that is said.
+    pub(super) fn tell(
+        &mut self,
+        receiver: u32,
+        end: Option<End>,
+        scratch: &Mr<P>,
+    ) -> Result<(), SystemError> {
+        let flow = &mut self.flows[receiver as usize];
+        let told = Told {
+            entries: flow.sent - flow.told,
+            ends: end.is_some(),
+            last: end == Some(End::NextIsLast),
+            farewell: false,
+        };
+        flow.told = flow.sent;
+        self.add(receiver, self.plan.told(self.number, self.round), told.word(), scratch)
+    }
+
+    /// Adds to a word of a receiver's inbox, behind what was written.
+    fn add(&mut self, receiver: u32, offset: u64, word: u64, scratch: &Mr<P>) -> Result<(), SystemError> {
+        match &mut self.ways[receiver as usize] {
+            Way::Here(inbox) => {
+                self.cpu.fetch_add_u64(*inbox, offset, word);
+            }
+            Way::There(writer, remote) => {
+                let call = writer.fetch_add(remote.at(offset), word, scratch.sge(0, 8))?;
+                self.posts.push_back(Post { receiver, call, entries: 0, began: self.cpu.now() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on to the next round.
+    pub(super) fn next_round(&mut self) {
+        self.round += 1;
+    }
+
+    /// Tells all receivers that it will not send anything more.
+    pub(super) fn bid_farewell(&mut self, scratch: &Mr<P>) -> Result<(), SystemError> {
+        let word = Told { farewell: true, ..Told::default() }.word();
+        let at = self.plan.told(self.number, self.round);
+        (0..self.receivers()).try_for_each(|receiver| self.add(receiver, at, word, scratch))
+    }
+
+    /// Whether all receivers have bid farewell.
+    pub(super) fn is_left(&self) -> bool {
+        (0..self.receivers()).all(|receiver| self.credit(receiver).farewell)
+    }
+
+    /// Tells all receivers that this executor gives up; those that cannot be told any more find out by themselves.
+    pub(super) fn give_up(&mut self, scratch: &Mr<P>) {
+        for receiver in 0..self.receivers() {
+            let _ = self.add(receiver, self.plan.given_up(), 1, scratch);
+        }
+    }
+
+    /// Waits until what was posted has arrived, or failed.
+    pub(super) fn settle(&mut self) {
+        for way in &mut self.ways {
+            if let Way::There(writer, _) = way {
+                let _ = writer.wait(writer.begun());
+            }
+        }
+    }
+}
+
+/// How a round ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Others may follow.
+    MoreMayFollow,
+    /// The next one is the last.
+    NextIsLast,
+}
+
+/// Copies entries side by side.
+fn copy<P: Provider>(cpu: &P, entries: &[Piece], to: Mem, mut at: u64) {
+    for entry in entries {
+        entry.copy_to(cpu, to, at);
+        at += u64::from(entry.len());
+    }
+}

@@ -1,0 +1,52 @@
+//! An executor that shuffles the same input in every round, without end.
+
+use super::config::Shuffle;
+use super::executor::Executor;
+use super::incoming::Taken;
+use super::layout::Plan;
+use super::rule::receiver;
+use crate::{Interval, Measured, SystemError};
+use doorbell_verbs::{AccessFlags, Mem, Program, Provider, Scan, Touch};
+
+/// What is published is below this.
+pub const SERVICE: &str = "shuffle";
+
+/// Bytes that a receiver goes on by where it goes over what has come.
+const LINE: u32 = 64;
+
+/// An executor.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    pub(super) number: u32,
+    pub(super) shuffle: Shuffle,
+    pub(super) plan: Plan,
+    pub(super) inboxes: Vec<Mem>,
+    pub(super) input: Mem,
+    pub(super) interval: Interval,
+}
+
+impl Program for Client {
+    type Output = Result<Measured, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let Client { number, shuffle, plan, inboxes, input, interval } = self;
+        let mut executor = Executor::open(&p, &plan, &shuffle.seats(), number, &inboxes, SERVICE)?;
+        let source = executor.device().register(input, AccessFlags::LOCAL_WRITE)?;
+        let interval = interval.begin(&p);
+        executor.measure(interval.clone());
+        let entry = u64::from(plan.entry);
+        // What the next stage does first of all: it goes over what has come.
+        let sink = |taken: Taken| {
+            let scan = Scan { touch: Touch::Load, step: LINE, instructions: 4 };
+            p.scan(taken.mem, taken.offset, taken.entries * entry, scan);
+            Ok(())
+        };
+        let entries = if plan.sending().contains(&number) { shuffle.round_entries } else { 0 };
+        while !executor.is_over(sink)? {
+            let rule = |key| receiver(key, plan.receivers);
+            let ends = || number == 0 && p.now() >= interval.end();
+            executor.round(&source, 0..entries, rule, ends, sink)?;
+        }
+        Ok(executor.leave())
+    }
+}

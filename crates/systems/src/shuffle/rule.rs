@@ -1,0 +1,36 @@
+//! The usual rule: which receiver an entry goes to.
+
+/// The receiver, of so many, of a key: its hash decides, so that neighbouring keys go apart.
+pub fn receiver(key: u64, receivers: u32) -> u32 {
+    ((u128::from(hash(key)) * u128::from(receivers)) >> 64) as u32
+}
+
+/// A hash of a word (the finisher of SplitMix64): each bit of the key changes each of the hash about half of the time.
+pub(crate) fn hash(key: u64) -> u64 {
+    let mut word = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// How uneven keys are: the entries of the receiver that gets most, by those of a receiver on average.
+pub fn share_of_fullest(keys: impl Iterator<Item = u64>, receivers: u32) -> f64 {
+    let mut counts = vec![0u64; receivers as usize];
+    keys.for_each(|key| counts[receiver(key, receivers) as usize] += 1);
+    let (all, most) = (counts.iter().sum::<u64>(), counts.iter().max().copied().unwrap_or(0));
+    most as f64 * f64::from(receivers) / all.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consecutive_keys_are_spread_evenly() {
+        for receivers in [1, 3, 16] {
+            let fullest = share_of_fullest(0..100_000, receivers);
+            assert!((1.0..1.05).contains(&fullest), "{receivers}: {fullest}");
+        }
+        assert_eq!(share_of_fullest([7; 10].into_iter(), 4), 4.0);
+    }
+}

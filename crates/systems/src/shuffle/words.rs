@@ -1,0 +1,115 @@
+//! The words by which senders and receivers tell each other how far they are.
+
+/// Rounds are counted in the lower bits of a word.
+const ROUNDS: u64 = (1 << 29) - 1;
+/// The round before the next was the last.
+const OVER: u64 = 1 << 29;
+/// The sender or receiver of this word is done with all rounds.
+const FAREWELL: u64 = 1 << 30;
+/// The next round is the last; with [`OVER`], the one before.
+const LAST: u64 = 1 << 31;
+
+/// What a sender adds to a told word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// Entries that are there since it last told, below 2^32.
+    pub(super) entries: u64,
+    /// Whether these were the round's last.
+    pub(super) ends: bool,
+    /// Whether the next round is the last.
+    pub(super) last: bool,
+    /// Whether it will not send any more.
+    pub(super) farewell: bool,
+}
+
+impl Told {
+    /// The sum that says so. A word is told of many times, but once only of the last round and of the farewell, so that nothing carries.
+    pub(super) fn word(self) -> u64 {
+        let flag = |is: bool, flag: u64| if is { flag } else { 0 };
+        self.entries << 32 | u64::from(self.ends) | flag(self.last, LAST) | flag(self.farewell, FAREWELL)
+    }
+
+    /// What was added to a word since it was `before`.
+    pub(super) fn since(before: u64, word: u64) -> Told {
+        let added = word.wrapping_sub(before);
+        Told {
+            entries: added >> 32,
+            ends: added & ROUNDS > 0,
+            last: added & LAST > 0,
+            farewell: added & FAREWELL > 0,
+        }
+    }
+}
+
+/// What a receiver tells a sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Credit {
+    /// Entries of this sender that it has taken, modulo 2^32.
+    pub(super) taken: u32,
+    /// Rounds that it has finished, of all senders.
+    pub(super) rounds: u64,
+    /// The round that is the last, where it has finished those before it.
+    pub(super) last: Option<u64>,
+    /// Whether it will not take any more.
+    pub(super) farewell: bool,
+}
+
+impl Credit {
+    /// The word that says so.
+    pub(super) fn word(self) -> u64 {
+        let last = self.last.filter(|last| *last <= self.rounds);
+        let over = last.is_some_and(|last| last < self.rounds);
+        let told =
+            Told { entries: self.taken.into(), ends: false, last: last.is_some(), farewell: self.farewell };
+        told.word() | self.rounds & ROUNDS | if over { OVER } else { 0 }
+    }
+
+    /// What a word says.
+    pub(super) fn of(word: u64) -> Credit {
+        let Told { entries, last, farewell, .. } = Told::since(0, word);
+        let rounds = word & ROUNDS;
+        let last = last.then(|| if word & OVER > 0 { rounds.saturating_sub(1) } else { rounds });
+        Credit { taken: entries as u32, rounds, last, farewell }
+    }
+
+    /// Of so many entries that were sent, those that it has not taken.
+    pub(super) fn untaken(self, sent: u64) -> u64 {
+        (sent as u32).wrapping_sub(self.taken).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_added_is_what_is_told() {
+        let mut word = Told { entries: u64::from(u32::MAX) - 3, ends: true, ..Told::default() }.word();
+        for told in [
+            Told { entries: 7, ..Told::default() },
+            Told { entries: 1, ends: true, ..Told::default() },
+            Told { ends: true, last: true, ..Told::default() },
+            Told { farewell: true, ..Told::default() },
+        ] {
+            let before = word;
+            word = word.wrapping_add(told.word());
+            assert_eq!(Told::since(before, word), told);
+        }
+    }
+
+    #[test]
+    fn credit_is_what_was_said_and_counts_on_past_its_word() {
+        for credit in [
+            Credit::default(),
+            Credit { taken: u32::MAX, rounds: 5, last: Some(5), farewell: false },
+            Credit { taken: 1, rounds: 6, last: Some(5), farewell: true },
+            Credit { taken: 3, rounds: ROUNDS, last: None, farewell: true },
+        ] {
+            assert_eq!(Credit::of(credit.word()), credit);
+        }
+        let early = Credit { rounds: 4, last: Some(5), ..Credit::default() };
+        assert_eq!(Credit::of(early.word()).last, None);
+        let sent = (1 << 32) + 10;
+        assert_eq!(Credit { taken: u32::MAX, ..Credit::default() }.untaken(sent), 11);
+    }
+}

@@ -1,0 +1,173 @@
+//! What the hashtable promises holds by any schedule, whoever stops; and what is harmed where a cold version is not guarded.
+
+#![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
+
+use crate::common::{PATIENCE, cluster};
+use doorbell_schema::{Duration, Share};
+use doorbell_sim::SimCluster;
+use doorbell_systems::System;
+use doorbell_systems_suite::hashtable::{Case, Seen, small};
+use doorbell_systems_suite::{Apart, Faults, Stop};
+use doorbell_verbs::Span;
+use proptest::prelude::*;
+
+const fn us(us: u64) -> Duration {
+    Duration::new(Span::from_us(us))
+}
+
+/// Stops make writers give numbers up, each of which holds others up.
+const LONGER: Span = Span::from_ms(300);
+
+fn machines(case: &Case) -> SimCluster {
+    cluster("cx3-dual", case.config.machines(), |config| {
+        (config.seed, config.end) = (case.faults.seed, config.end + LONGER);
+    })
+}
+
+fn run(case: &Case) -> Result<Seen, String> {
+    let seen = case.run(&mut machines(case), PATIENCE + LONGER)?;
+    seen.ok_or_else(|| "nobody saw anything".into())
+}
+
+/// Front-ends on one hot or cold key, with as few versions as there can be.
+fn one_key(front_ends: u32, hot: u32) -> Case {
+    let mut config = small(front_ends);
+    (config.pairs.pairs, config.hot, config.block_log2) = (1, Share::of_percent(hot), 0);
+    (config.versions, config.clients.outstanding) = (2, 1);
+    Case { config, operations: 60, faults: Faults::default() }
+}
+
+/// What goes wrong, with the drift that bounds it.
+fn troubles() -> impl Strategy<Value = (Faults, Duration)> {
+    let stops = (8..40u32, 1..80u64).prop_map(|(one_in, span)| {
+        let stop = Some(Stop { one_in, span: Span::from_us(span) });
+        (Faults { stop, ..Faults::default() }, us(100))
+    });
+    let hesitates = (1..30u64)
+        .prop_map(|span| (Faults { hesitation: Some(Span::from_us(span)), ..Faults::default() }, us(100)));
+    prop_oneof![Just((Faults::default(), us(100))), stops, hesitates]
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let shape = (2..6u32, 1..5u32, 1..40u64, 0..=4u32, 0..4u32, 1..3u32);
+    let rules = (2..6u32, 1..9u32, 2..200u64, prop::sample::select(&[50, 500, 950, 1000]));
+    (shape, rules, troubles(), any::<u64>()).prop_map(|(shape, rules, (faults, drift), seed)| {
+        let (clients, outstanding, pairs, hot, log, back_ends) = shape;
+        let mut config = small(clients);
+        (config.clients.outstanding, config.pairs.pairs) = (outstanding, pairs);
+        (config.hot, config.block_log2, config.back_ends) = (Share::of_percent(25 * hot), log, back_ends);
+        (config.versions, config.theta) = (rules.0, rules.1);
+        (config.time_out, config.pairs.put_permille) = (us(rules.2), rules.3);
+        (config.drift, config.timing.seed) = (drift, seed);
+        Case { config, operations: 60, faults: Faults { seed, ..faults } }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_promise_holds_by_any_schedule(case in cases()) {
+        run(&case).map_err(TestCaseError::fail)?;
+    }
+
+    /// What is published by fencing needs no bound on how long anybody stops.
+    #[test]
+    fn hot_keys_survive_any_stop(case in cases(), span in 100..2_000u64, one_in in 20..60u32) {
+        let stop = Some(Stop { one_in, span: Span::from_us(span) });
+        let mut case = Case { faults: Faults { stop, seed: case.faults.seed, ..Faults::default() }, ..case };
+        (case.config.hot, case.config.block_log2, case.config.drift) = (Share::of_percent(100), 0, us(1));
+        run(&case).map_err(TestCaseError::fail)?;
+    }
+}
+
+/// RC packets are lost, come twice, and late: a WRITE is then as late as its timer, which the drift has to bound.
+#[test]
+fn the_promise_holds_where_packets_are_lost() {
+    for seed in 0..6 {
+        let mut case =
+            Case { config: small(4), operations: 40, faults: Faults { seed, ..Faults::default() } };
+        (case.config.table_lease, case.config.drift) = (us(10_000), us(200_000));
+        let mut cluster = cluster("cx3-dual", case.config.machines(), |config| {
+            (config.seed, config.end) = (seed, config.end + Span::from_ms(8_000));
+            config.layers.loss_ppm = 2_000;
+            (config.layers.delay_ppm, config.layers.delay) = (5_000, Span::from_us(30));
+            config.layers.reliable = true;
+        });
+        let seen = case.run(&mut cluster, Span::from_ms(8_000));
+        assert!(matches!(seen, Ok(Some(_))), "seed {seed}: {seen:?}");
+    }
+}
+
+/// The property above says little if a late WRITE harms nothing anyway.
+#[test]
+fn a_late_writer_harms_where_versions_are_not_guarded() {
+    let harmed = |guard| {
+        let harmed = |seed: &u64| {
+            let mut case = one_key(5, 0);
+            (case.config.guard, case.config.timing.seed) = (guard, *seed);
+            let stop = Some(Stop { one_in: 10, span: Span::from_us(60) });
+            case.faults = Faults { stop, seed: *seed, ..Faults::default() };
+            run(&case).is_err()
+        };
+        (0..20).filter(harmed).count()
+    };
+    let (guarded, not) = (harmed(true), harmed(false));
+    assert!(guarded == 0 && not >= 10, "{guarded} guarded and {not} others of 20");
+}
+
+/// A reader whose READs are so far apart that others go round the ring of versions between them, or publish the block twice, reads again; it ends when they have.
+#[test]
+fn a_reader_that_is_lapped_reads_again() {
+    for hot in [0, 100] {
+        let mut case = one_key(4, hot);
+        (case.operations, case.config.pairs.put_permille, case.config.theta) = (120, 500, 1);
+        case.faults.apart = Some(Apart { client: 0, span: Span::from_us(40) });
+        let lapped = run(&case).unwrap();
+        case.faults.apart = None;
+        let not = run(&case).unwrap();
+        assert!(lapped.again > not.again + 10, "{}% hot: {lapped:?}, and {not:?} without", hot);
+    }
+}
+
+/// A hot write is seen by all after the time-out and one publication at the latest.
+#[test]
+fn hot_writes_are_published_in_time() {
+    for theta in [1, 4, 64] {
+        let mut case = Case { config: small(5), operations: 300, faults: Faults::default() };
+        (case.config.theta, case.config.hot) = (theta, Share::of_percent(100));
+        // Room to publish all blocks at once.
+        case.config.clients.outstanding = 6;
+        let seen = run(&case).unwrap();
+        // Beside the time-out a pass, in which up to 16 operations begin.
+        let most = case.config.time_out.span() + Span::from_us(5);
+        assert!(Span::from_ps(seen.waited) <= most, "theta {theta}: {seen:?}");
+        println!("theta {theta}: {seen:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_one_sentence() {
+    let said = |change: &dyn Fn(&mut doorbell_systems::hashtable::Hashtable)| {
+        let mut config = small(3);
+        change(&mut config);
+        config.check().unwrap_err()
+    };
+    assert_eq!(
+        said(&|c| (c.pairs.pairs, c.versions) = (1 << 20, 64)),
+        "the table takes 3372220416 bytes of all back-ends, but at most 1073741824 are possible"
+    );
+    assert_eq!(
+        said(&|c| c.backoff = us(65)),
+        "backoff is 65us, longer than the longest wait, backoff_most: 64us"
+    );
+    assert_eq!(
+        said(&|c| c.drift = us(500_000)),
+        "table_lease is 100us and drift 500ms, but together they are 500ms at most"
+    );
+    assert_eq!(
+        said(&|c| (c.clients.clients_per_machine, c.sockets, c.cores_per_socket) = (5, 2, 2)),
+        "5 clients of a machine need as many cores, but 2 sockets of 2 have 4"
+    );
+    assert!(small(3).check().is_ok());
+}

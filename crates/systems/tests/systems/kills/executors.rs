@@ -1,0 +1,61 @@
+//! Executors of shuffles and joins that are killed at any point of what others may see of them, by seeds.
+#![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
+
+use crate::common::cluster;
+use doorbell_systems::shuffle::{Full, Transfer};
+use doorbell_systems_suite::join;
+use doorbell_systems_suite::kills::executors::{self, Job};
+use doorbell_systems_suite::{Scale, Way};
+use doorbell_verbs::Span;
+use proptest::prelude::*;
+
+const WAYS: [Way; 2] = [Way::Stops, Way::LosesQps];
+
+fn shuffled() -> impl Strategy<Value = executors::Case> {
+    let who = prop::sample::select(&[(4u32, 4u32), (2, 2), (3, 1), (1, 4)]);
+    let how = (
+        prop_oneof![Just(Transfer::Push), Just(Transfer::Pull)],
+        prop_oneof![Just(Full::Block), Just(Full::Spill)],
+    );
+    (who, how, 1..12u32, 0..4u32, 1..2_000u64, prop::sample::select(&WAYS), any::<u64>()).prop_map(
+        |((senders, receivers), (transfer, full), batch, victim, steps, way, seed)| {
+            let mut job = Job::shuffle(&Scale::SMALL);
+            job.plan.give_up = GIVE_UP;
+            (job.plan.senders, job.plan.receivers, job.plan.batch) = (senders, receivers, batch);
+            (job.plan.transfer, job.plan.full, job.seed) = (transfer, full, seed);
+            executors::Case { job: Job::Shuffle(job), victim, steps, way }
+        },
+    )
+}
+
+fn joined() -> impl Strategy<Value = executors::Case> {
+    (0..4u32, 1..2_000u64, prop::sample::select(&WAYS), any::<u64>()).prop_map(
+        |(victim, steps, way, seed)| {
+            let mut job = join::Case { seed, ..Job::join(&Scale::SMALL) };
+            job.plan.give_up = GIVE_UP;
+            executors::Case { job: Job::Join(job), victim, steps, way }
+        },
+    )
+}
+
+/// After how long an executor gives up that sees nothing new.
+const GIVE_UP: Span = Span::from_ms(20);
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// The others end in time, and with an error.
+    #[test]
+    fn a_job_ends_with_an_executor(case in prop_oneof![2 => shuffled().boxed(), 1 => joined().boxed()]) {
+        let patience = Span::from_ms(3_000);
+        let mut cluster = cluster("cib", executors::MACHINES, |config| {
+            config.seed = case.job.seed();
+            config.end += patience;
+        });
+        let ended = case.run(&mut cluster, patience).map_err(TestCaseError::fail)?.expect("machine 0 is here");
+        let after = Span::from_ns(ended.last.saturating_sub(ended.gone));
+        // A round takes far less than this.
+        let round = Span::from_ms(1);
+        prop_assert!(after <= GIVE_UP + executors::RETRIES * 2 + round, "{:?} later", after);
+    }
+}

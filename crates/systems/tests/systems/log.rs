@@ -1,0 +1,198 @@
+//! A log in virtual time: whoever stops, is late, is refused, is fenced, or has lost its log machine.
+#![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
+
+use crate::common::{PATIENCE, cluster};
+use doorbell_systems::log::{Full, Reserve};
+use doorbell_systems::vector_io::Strategy as Gathering;
+use doorbell_systems_suite::log::{Case, Had};
+use doorbell_systems_suite::{Faults, LateWrite, Stop};
+use doorbell_verbs::{Span, Time};
+use proptest::prelude::*;
+
+fn case() -> Case {
+    Case {
+        engines: 3,
+        readers: 1,
+        appends: 20,
+        records: 5,
+        record: 64,
+        slots: 64,
+        outstanding: 3,
+        strategy: Gathering::Sgl,
+        reserve: Reserve::FetchAdd,
+        full: Full::Wrap,
+        patience: PATIENCE,
+        retry: None,
+        inline: 64,
+        faults: Faults::default(),
+        seed: 1,
+    }
+}
+
+fn run(case: Case) -> Result<Vec<Had>, String> {
+    case.run(&mut cluster("cib", 4, |c| c.seed = case.seed), PATIENCE)
+}
+
+fn faults() -> impl Strategy<Value = Faults> {
+    let stop = (8..40u32, 1..160u64).prop_map(|(one_in, us)| Stop { one_in, span: Span::from_us(us) });
+    let hesitation = prop::option::weighted(0.3, (1..30u64).prop_map(Span::from_us));
+    (prop::option::weighted(0.5, stop), hesitation, any::<u64>())
+        .prop_map(|(stop, hesitation, seed)| Faults { stop, hesitation, seed, ..Faults::default() })
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let engines = (1..6u32, 0..3u32, 1..30u64, 1..5u32);
+    let shape = (prop_oneof![1..6u32, 28..40u32], prop_oneof![Just(8u32), Just(64), Just(200)], 1..90u64);
+    let ways = (
+        prop_oneof![Just(Gathering::Sgl), Just(Gathering::Sp), Just(Gathering::Doorbell)],
+        prop_oneof![3 => Just(Reserve::FetchAdd), 1 => Just(Reserve::Rpc)],
+        prop_oneof![3 => Just(Full::Wrap), 1 => Just(Full::Refuse)],
+    );
+    (engines, shape, ways, prop_oneof![Just(0u32), Just(64)], faults(), any::<u64>()).prop_map(
+        |((engines, readers, appends, outstanding), (records, record, more), ways, inline, faults, seed)| {
+            let (strategy, reserve, full) = ways;
+            let slots = u64::from(records) + more;
+            let appends = if records > 6 { appends.min(8) } else { appends };
+            Case {
+                engines,
+                readers,
+                appends,
+                records,
+                record,
+                slots,
+                outstanding,
+                strategy,
+                reserve,
+                full,
+                inline,
+                faults,
+                seed,
+                ..case()
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_log_is_what_its_page_promises(case in cases()) {
+        let had = run(case).map_err(TestCaseError::fail)?;
+        prop_assert!(!had.is_empty());
+    }
+}
+
+proptest! {
+    // Time-outs are tens of milliseconds, in which who waits for room looks at the head thousands of times.
+    #![proptest_config(ProptestConfig { cases: 25, ..ProptestConfig::default() })]
+
+    /// RC sends again; an atomic whose answer was lost is not done twice.
+    #[test]
+    fn it_is_where_packets_are_lost(case in cases(), loss_ppm in 1..20_000u32) {
+        let patience = Span::from_ms(60_000);
+        let mut cluster = cluster("cib", 4, |c| {
+            c.seed = case.seed;
+            (c.layers.loss_ppm, c.layers.duplicate_ppm, c.layers.reliable) = (loss_ppm, loss_ppm, true);
+            c.end = Time::START + patience;
+        });
+        let (reserve, appends) = (Reserve::FetchAdd, case.appends.min(5));
+        let case = Case { reserve, appends, patience, ..case };
+        case.run(&mut cluster, patience).map_err(TestCaseError::fail)?;
+    }
+}
+
+/// Appends of each engine where one is late: the others go on for longer than the patience, and show by what they have marked that the hole is not theirs.
+const APPENDS: usize = 60;
+
+/// Of an engine whose marks leave so late, with appends after these: its appends that were acknowledged, whether its NIC gave up, and how many positions hold nothing.
+fn late(append: u32, span: Span) -> (usize, bool, u64) {
+    // The first list has the engine's word.
+    let late_write = Some(LateWrite { client: 0, number: 1 + append, span });
+    // Its retries end after half a second of silence, or more.
+    let patience = Span::from_ms(10_000);
+    let faults = Faults { late_write, ..Faults::default() };
+    let case = Case {
+        appends: APPENDS as u64,
+        slots: 1024,
+        outstanding: 1,
+        patience: Span::from_us(100),
+        faults,
+        ..case()
+    };
+    let mut cluster = cluster("cib", 4, |c| c.end = Time::START + patience + Span::from_ms(10));
+    let had = case.run(&mut cluster, patience).expect("a log");
+    let others = had[1..3].iter().all(|had| matches!(had, Had::Engine { failed: false, .. }));
+    assert!(others, "{had:?}");
+    let voids = had.iter().find_map(|had| match had {
+        Had::Reader { voids, .. } => Some(*voids),
+        _ => None,
+    });
+    let Had::Engine { appends, failed, .. } = &had[0] else { panic!("{had:?}") };
+    (appends.len(), *failed, voids.unwrap_or(0))
+}
+
+/// Its records would be written over what readers have passed.
+#[test]
+fn a_write_that_comes_after_its_engine_is_fenced_is_refused() {
+    for append in 0..5 {
+        let (acknowledged, failed, voids) = late(append, Span::from_us(400));
+        assert!(failed && acknowledged == append as usize, "{acknowledged} of {append}");
+        assert_eq!(voids, 1 + u64::from(append) % 5);
+    }
+}
+
+/// Some come in the middle of it: what is acknowledged then is there, which is checked as ever; what was accepted is, with an acknowledgement or without.
+#[test]
+fn a_write_that_comes_as_its_engine_is_fenced_is_there_or_refused() {
+    let mut seen = [0; 3];
+    for ns in (85_000..115_000).step_by(500) {
+        match late(4, Span::from_ns(ns)) {
+            (APPENDS, false, 0) => seen[0] += 1,
+            (4, true, 1..=5) => seen[2] += 1,
+            // It went on until its connection was gone.
+            (4.., true, 0..=5) => seen[1] += 1,
+            had => panic!("{ns} ns: {had:?}"),
+        }
+    }
+    assert!(seen[0] > 0 && seen[2] > 0, "{seen:?}");
+}
+
+/// It is not fenced where it can be seen that the hole is not its own, whatever it does: at rest, waiting for room, or ahead. Logs are so small that the others fill them up to
+/// the hole, one of them perhaps without a record behind it.
+#[test]
+fn who_waits_behind_a_hole_is_not_fenced() {
+    let patience = Span::from_ms(10_000);
+    for (slots, append) in (5..10).flat_map(|slots| (0..5).map(move |append| (slots, append))) {
+        let late_write = Some(LateWrite { client: 0, number: 1 + append, span: Span::from_us(400) });
+        let faults = Faults { late_write, ..Faults::default() };
+        let case = Case {
+            readers: 0,
+            slots,
+            appends: 8,
+            outstanding: 1,
+            patience: Span::from_us(100),
+            faults,
+            ..case()
+        };
+        let mut cluster = cluster("cib", 4, |c| c.end = Time::START + patience + Span::from_ms(10));
+        let had = case.run(&mut cluster, patience).expect("a log");
+        let failed: Vec<bool> =
+            had[..3].iter().map(|had| matches!(had, Had::Engine { failed: true, .. })).collect();
+        assert_eq!(failed[1..], [false; 2], "{slots} slots, append {append}: {had:?}");
+    }
+}
+
+/// The log machine ends, and its connections with it.
+#[test]
+fn engines_of_a_dead_log_machine_end_with_an_error_in_time() {
+    // Eight times 67 ms by the specification, of which an NIC may make four times as much.
+    let most = Span::from_ms(8 * 67 * 4);
+    let case = Case { appends: u64::MAX, slots: 1024, ..case() };
+    let mut cluster = cluster("cib", 4, |c| c.end = Time::START + most * 2);
+    let ended = case.without_log_machine(&mut cluster, Span::from_us(300)).expect("an end");
+    assert_eq!(ended.len(), 3);
+    for (failed, after) in ended {
+        assert!(failed && after < most, "{failed}, after {after:?}");
+    }
+}
