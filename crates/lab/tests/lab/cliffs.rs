@@ -41,7 +41,7 @@ struct Cliff {
 impl Cliff {
     fn typed(&self, step: &str) -> Typed {
         let Cliff { profile, us, .. } = self;
-        let path = format!("{}/tests/cliffs/{profile}.toml", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/tests/lab/cliffs/{profile}.toml", env!("CARGO_MANIFEST_DIR"));
         let (workload, set) = (self.workload.join("\n"), self.set.join("\n"));
         let times = format!("warmup = \"30us\"\nduration = \"{us}us\"");
         let toml = format!("profile = \"{path}\"\n{times}\n{workload}\n{step}\n[set]\n{set}");
