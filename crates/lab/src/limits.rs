@@ -183,9 +183,10 @@ mod tests {
     #[test]
     fn groups_are_those_of_the_topology() {
         for transport in [QpType::Rc, QpType::Ud] {
-            for (pattern, machines) in Pattern::ALL.into_iter().flat_map(|(_, p)| (2..7).map(move |m| (p, m)))
+            for (pattern, machines) in
+                Pattern::ALL.into_iter().flat_map(|(_, p)| [2, 3, 4, 6].map(move |m| (p, m)))
             {
-                for (threads, qps) in (1..7).flat_map(|t| (2..16).map(move |q| (t, q))) {
+                for (threads, qps) in (1..7).flat_map(|t| [2, 3, 4, 5, 7, 8, 12, 15].map(move |q| (t, q))) {
                     let mut w = send();
                     (w.transport, w.pattern, w.machines) = (transport, pattern, machines);
                     (w.threads, w.qps) = (threads, qps);

@@ -4,9 +4,14 @@ use doorbell_nic::accounting::{self, Transactions, lines_touched};
 use doorbell_nic::{Generation, Method, PostShape, Profile, RecvShape, wqe};
 use doorbell_verbs::{Opcode, QpType};
 use proptest::prelude::*;
+use std::sync::LazyLock;
 
-fn profile(name: &str) -> Profile {
-    Profile::named(name).unwrap_or_else(|e| panic!("{e}"))
+/// A profile, read once: properties look at it thousands of times.
+fn profile(name: &str) -> &'static Profile {
+    static READ: LazyLock<Vec<Profile>> = LazyLock::new(|| {
+        Profile::names().map(|name| Profile::named(name).unwrap_or_else(|e| panic!("{e}"))).collect()
+    });
+    READ.iter().find(|profile| profile.name == name).unwrap_or_else(|| panic!("no profile {name}"))
 }
 
 fn ud_send(payload: u32, method: Method) -> PostShape {
@@ -34,8 +39,8 @@ fn ten_wqes_of_65_bytes_cost_what_appendix_a_says() {
     let cib = profile("cib");
     let write = |method| PostShape { opcode: Opcode::Write, qp_type: QpType::Uc, ..ud_send(29, method) };
     assert_eq!(write(Method::WqeByMmio).wqe_bytes(cib.generation), 65);
-    let by_mmio = accounting::transfer(&cib, &write(Method::WqeByMmio)).times(10);
-    let by_doorbell = accounting::transfer(&cib, &write(Method::Doorbell { batch: 10 }));
+    let by_mmio = accounting::transfer(cib, &write(Method::WqeByMmio)).times(10);
+    let by_doorbell = accounting::transfer(cib, &write(Method::Doorbell { batch: 10 }));
     // atc16-appA-tbf, atc16-s31-bf-bytes
     assert_eq!(by_mmio.host_to_device_bytes, 1800);
     // atc16-appA-tdb, atc16-s31-doorbell-bytes
@@ -49,7 +54,7 @@ fn ten_wqes_of_65_bytes_cost_what_appendix_a_says() {
 fn one_byte_less_saves_one_mmio_of_three() {
     let cib = profile("cib");
     // atc16-s31-shrink-mmio-before, atc16-s31-shrink-mmio-after: 129 and 128 bytes
-    let writes = |payload| accounting::transfer(&cib, &ud_send(payload, Method::WqeByMmio)).mmio_writes;
+    let writes = |payload| accounting::transfer(cib, &ud_send(payload, Method::WqeByMmio)).mmio_writes;
     assert_eq!((writes(61), writes(60)), (3, 2));
 }
 
@@ -59,7 +64,7 @@ fn two_sends_of_four_bytes_climb_down_the_ladder_of_figure_5() {
     let two = |signaled, payload, batched| {
         let method = if batched { Method::Doorbell { batch: 2 } } else { Method::WqeByMmio };
         let shape = PostShape { signaled, ..ud_send(payload, method) };
-        let t = accounting::requester(&cib, &shape).times(if batched { 1 } else { 2 });
+        let t = accounting::requester(cib, &shape).times(if batched { 1 } else { 2 });
         (t.mmio_writes, t.dma_reads, t.dma_read_bytes, t.dma_writes)
     };
     // atc16-fig5-stack, atc16-s32-unsignaled, atc16-fig5-batch-dma-bytes, atc16-fig5-shrunk-dma-bytes
@@ -73,19 +78,18 @@ fn two_sends_of_four_bytes_climb_down_the_ladder_of_figure_5() {
 fn inlining_saves_the_read_of_the_payload() {
     // atc16-s32-inline
     let cib = profile("cib");
-    let reads = |inline| {
-        accounting::requester(&cib, &PostShape { inline, ..ud_send(4, Method::WqeByMmio) }).dma_reads
-    };
+    let reads =
+        |inline| accounting::requester(cib, &PostShape { inline, ..ud_send(4, Method::WqeByMmio) }).dma_reads;
     assert_eq!((reads(true), reads(false)), (0, 1));
 }
 
 #[test]
 fn two_recvs_climb_down_the_ladder_of_figure_6() {
     let cx3 = profile("cx3");
-    let posted = accounting::post_recv(&cx3, 2, 1);
+    let posted = accounting::post_recv(cx3, 2, 1);
     assert_eq!((posted.mmio_writes, posted.dma_reads), (1, 1));
     let writes = |payload, inline| {
-        accounting::responder(&cx3, Opcode::Send, QpType::Ud, payload, RecvShape { inline }).dma_writes
+        accounting::responder(cx3, Opcode::Send, QpType::Ud, payload, RecvShape { inline }).dma_writes
     };
     // atc16-s32-recv-two-dmas, atc16-s32-inline-recv-one-dma, atc16-s32-ho-recv-one-dma,
     // atc16-s32-inline-recv-limit
@@ -100,15 +104,15 @@ fn two_recvs_climb_down_the_ladder_of_figure_6() {
 fn connect_ib_does_not_receive_inline_on_ud() {
     let cib = profile("cib");
     let recv = RecvShape { inline: true };
-    assert_eq!(accounting::responder(&cib, Opcode::Send, QpType::Ud, 4, recv).dma_writes, 2);
-    assert_eq!(accounting::responder(&cib, Opcode::Send, QpType::Rc, 4, recv).dma_writes, 1);
+    assert_eq!(accounting::responder(cib, Opcode::Send, QpType::Ud, 4, recv).dma_writes, 2);
+    assert_eq!(accounting::responder(cib, Opcode::Send, QpType::Rc, 4, recv).dma_writes, 1);
 }
 
 #[test]
 fn one_sided_verbs_cost_their_responder_one_transaction() {
     let cib = profile("cib");
     let of = |opcode| {
-        let t = accounting::responder(&cib, opcode, QpType::Rc, 32, RecvShape { inline: false });
+        let t = accounting::responder(cib, opcode, QpType::Rc, 32, RecvShape { inline: false });
         (t.dma_reads, t.dma_writes)
     };
     // atc16-s51-inbound-read-pcie, atc16-s51-inbound-write-pcie, atc16-s34-atomics-internal-lock
@@ -140,7 +144,7 @@ fn the_requester_writes_what_a_read_brings() {
         signaled: true,
         method: Method::WqeByMmio,
     };
-    let t = accounting::requester(&cib, &shape);
+    let t = accounting::requester(cib, &shape);
     // Three packets of at most 4096 bytes, and the CQE; one line of WQE.
     assert_eq!((t.mmio_writes, t.dma_reads, t.dma_writes), (1, 0, 4));
     assert_eq!(t.dma_write_bytes, 10_000 + 64);
@@ -233,14 +237,14 @@ proptest! {
         // A first byte makes a header-only message regular, which only adds.
         prop_assume!(!shape.opcode.is_atomic());
         let larger = PostShape { payload: shape.payload + more, ..shape };
-        let (less, more) = (accounting::requester(&cib, &shape), accounting::requester(&cib, &larger));
+        let (less, more) = (accounting::requester(cib, &shape), accounting::requester(cib, &larger));
         prop_assert!(covers(&more, &less), "{more:?} {less:?}");
     }
 
     #[test]
     fn signalling_adds_one_cqe_each(shape in shapes()) {
         let cx3 = profile("cx3");
-        let of = |signaled| accounting::requester(&cx3, &PostShape { signaled, ..shape });
+        let of = |signaled| accounting::requester(cx3, &PostShape { signaled, ..shape });
         let (with, without) = (of(true), of(false));
         let wqes = u64::from(shape.method.wqes());
         prop_assert_eq!(with.dma_writes, without.dma_writes + wqes);
@@ -251,7 +255,7 @@ proptest! {
     fn tlps_and_bytes_agree(shape in shapes()) {
         for name in Profile::names() {
             let p = profile(name);
-            let t = accounting::requester(&p, &shape);
+            let t = accounting::requester(p, &shape);
             let (request, completion) =
                 (u64::from(p.pcie.request_header), u64::from(p.pcie.completion_header));
             let completions = t.host_to_device_tlps - t.mmio_writes;
@@ -273,7 +277,7 @@ proptest! {
     fn a_doorbell_for_many_costs_less_than_many_for_one(shape in shapes(), batch in 2u32..40) {
         let cib = profile("cib");
         let of = |batch| {
-            accounting::transfer(&cib, &PostShape { method: Method::Doorbell { batch }, ..shape })
+            accounting::transfer(cib, &PostShape { method: Method::Doorbell { batch }, ..shape })
         };
         let (together, apart) = (of(batch), of(1).times(u64::from(batch)));
         prop_assert!(together.host_to_device_bytes < apart.host_to_device_bytes);

@@ -23,6 +23,7 @@ use plan::{Case, MachinePlan};
 use profiles::offering_all;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thread::Soaker;
@@ -32,6 +33,12 @@ use trace::{Buffer, Trace, read_pcapng};
 const ONCE_FAILED: [u64; 1] = [24_658];
 /// Cases of the normal test.
 const CASES: u64 = 6500;
+
+/// Threads that run cases.
+const WORKERS: usize = 2;
+
+/// In place of a seed: the worker has ended.
+const DONE: u64 = u64::MAX - 1;
 
 /// A case takes milliseconds: one that takes so long has no end.
 const HANGS: Duration = Duration::from_secs(120);
@@ -162,11 +169,14 @@ fn alone(seed: u64) -> String {
 }
 
 /// Ends the process where a case goes on and on without an end, as nothing else could say which.
-fn watch(under_way: &'static AtomicU64) {
+fn watch(under_way: Arc<AtomicU64>) {
     std::thread::spawn(move || {
         let mut seen = u64::MAX;
         loop {
             let seed = under_way.load(Ordering::Relaxed);
+            if seed == DONE {
+                return;
+            }
             if seed == seen {
                 // Not by eprintln!, which would keep it until the test ends.
                 let _ = writeln!(std::io::stderr(), "case {seed}: it has no end\n{}", alone(seed));
@@ -182,6 +192,28 @@ fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
+/// Runs the cases of these seeds one after the other; returns what was done, and the events.
+fn soak_each(profiles: &[Profile], seeds: impl Iterator<Item = u64>) -> (Tally, u64) {
+    let (mut all, mut events) = (Tally::default(), 0);
+    let under_way: Arc<AtomicU64> = Arc::default();
+    watch(Arc::clone(&under_way));
+    for (done, seed) in seeds.enumerate() {
+        under_way.store(seed, Ordering::Relaxed);
+        match soak(profiles, seed) {
+            Ok((tally, metrics)) => {
+                all.add(&tally);
+                events += metrics.events;
+            }
+            Err(why) => panic!("case {seed}: {why}\n{}", alone(seed)),
+        }
+        if (done + 1).is_multiple_of(1000) {
+            println!("{} cases, {events} events, {} sends, {} RECVs", done + 1, all.sends, all.recvs);
+        }
+    }
+    under_way.store(DONE, Ordering::Relaxed);
+    (all, events)
+}
+
 #[test]
 fn random_programs_reach_no_panic() {
     let profiles = offering_all();
@@ -189,22 +221,24 @@ fn random_programs_reach_no_panic() {
     let seed = variable("DOORBELL_SOAK_SEED");
     let seeds = seed.map_or(0..cases, |seed| seed..seed + 1);
     let seeds = seeds.chain(ONCE_FAILED.into_iter().filter(|failed| seed.is_none() && *failed >= cases));
+    let seeds: Vec<u64> = seeds.collect();
     let (mut all, mut events) = (Tally::default(), 0);
-    static UNDER_WAY: AtomicU64 = AtomicU64::new(0);
-    watch(&UNDER_WAY);
-    for seed in seeds {
-        UNDER_WAY.store(seed, Ordering::Relaxed);
-        match soak(&profiles, seed) {
-            Ok((tally, metrics)) => {
-                all.add(&tally);
-                events += metrics.events;
-            }
-            Err(why) => panic!("case {seed}: {why}\n{}", alone(seed)),
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|number| {
+                scope.spawn({
+                    let (profiles, seeds) = (&profiles, &seeds);
+                    move || soak_each(profiles, seeds.iter().copied().skip(number).step_by(WORKERS))
+                })
+            })
+            .collect();
+        for worker in workers {
+            let (tally, of_worker) = worker.join().unwrap_or_else(|_| panic!("see above"));
+            all.add(&tally);
+            events += of_worker;
         }
-        if (seed + 1).is_multiple_of(1000) {
-            println!("{} cases, {events} events, {} sends, {} RECVs", seed + 1, all.sends, all.recvs);
-        }
-    }
+    });
+    println!("{} cases, {events} events, {} sends, {} RECVs", seeds.len(), all.sends, all.recvs);
     println!("{all:?}");
     if seed.is_none() && cases >= CASES {
         has_seen(&all);
