@@ -9,8 +9,8 @@ use crate::table::{self, Align};
 use doorbell_lab::claims::Value;
 use doorbell_lab::papers::{Ctx, Experiment};
 use doorbell_lab::{
-    Accuracy, Basis, ClaimReport, Control, Coverage, Intervals, MeasuredReport, MeasurementReport, Report,
-    Selection, SimulateError,
+    Accuracy, Basis, CheckedClaims, ClaimReport, Control, Coverage, Headline, Intervals, MeasuredReport,
+    MeasurementReport, MissingExperiment, Report, Selection, SimulateError,
 };
 use doorbell_nic::counted;
 use std::fmt::Write;
@@ -345,6 +345,8 @@ fn summary(report: &Report) -> String {
         };
         let _ = writeln!(text, "\n{claims} not checked; --json lists them with the reasons");
     }
+    text += &checked(&report.checked);
+    text += &headlines(&report.headlines);
     text += &missing(report);
     text += &times(report);
     if let Some(taken) = &report.stored {
@@ -353,11 +355,48 @@ fn summary(report: &Report) -> String {
     text
 }
 
+/// How many claims of each paper were checked.
+fn checked(all: &[CheckedClaims]) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let row = |paper: &str, of: [usize; 3]| {
+        std::iter::once(paper.to_owned()).chain(of.map(|n| n.to_string())).collect::<Vec<_>>()
+    };
+    let each = all.iter().map(|of| (of.paper.as_str(), [of.claims, of.checked, of.not_checked]));
+    let mut rows: Vec<_> = each.clone().map(|(paper, of)| row(paper, of)).collect();
+    if rows.len() > 1 {
+        let sum = each.fold([0; 3], |sum, (_, of)| [sum[0] + of[0], sum[1] + of[1], sum[2] + of[2]]);
+        rows.push(row("all", sum));
+    }
+    let header = [
+        ("paper", Align::Left),
+        ("claims", Align::Right),
+        ("checked", Align::Right),
+        ("not, with a reason", Align::Right),
+    ];
+    format!("\nClaims that are no hardware parameters\n{}", table::columns(&header, rows))
+}
+
+/// The speed-ups of CLUSTER'21's abstract.
+fn headlines(all: &[Headline]) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let row = |of: &Headline| {
+        let times = |n: f64| format!("{n:.1}x");
+        vec![of.what.clone(), times(of.paper), times(of.simulated)]
+    };
+    let header = [("faster", Align::Left), ("paper", Align::Right), ("Doorbell", Align::Right)];
+    format!("\nCLUSTER'21, all optimisations\n{}", table::columns(&header, all.iter().map(row).collect()))
+}
+
 /// What has no result as it was stopped, in words.
 fn missing(report: &Report) -> String {
-    let names: Vec<&str> = report.missing.iter().map(|missing| missing.experiment.as_str()).collect();
-    let claims: usize = report.missing.iter().map(|missing| missing.claims.len()).sum();
-    match (report.interrupted, &names[..]) {
+    let stopped = || report.missing.iter().filter(|missing| missing.why.is_none());
+    let names: Vec<&str> = stopped().map(|missing| missing.experiment.as_str()).collect();
+    let claims: usize = stopped().map(|missing| missing.claims.len()).sum();
+    let interrupted = match (report.interrupted, &names[..]) {
         (false, _) => String::new(),
         (true, []) => {
             "\nInterrupted: all experiments are here, but not all that was asked for beside them\n".into()
@@ -368,7 +407,17 @@ fn missing(report: &Report) -> String {
             counted(claims as u64, "claim"),
             names.join(", ")
         ),
-    }
+    };
+    refused(report) + &interrupted
+}
+
+/// What has no result though nobody stopped it, and why.
+fn refused(report: &Report) -> String {
+    let line = |missing: &MissingExperiment| {
+        let claims = counted(missing.claims.len() as u64, "claim");
+        Some(format!("\nWithout result is {} with {claims}: {}\n", missing.experiment, missing.why.as_ref()?))
+    };
+    report.missing.iter().filter_map(line).collect()
 }
 
 /// From when to when runs were measured, in words.
@@ -380,7 +429,9 @@ fn times(report: &Report) -> String {
             "\nRuns are measured for the times that their experiments say (--precision 1%: until known)\n"
                 .to_owned()
         }
-        (Some(precision), 0) => format!("\nAll {runs} runs end when they are known to {precision}\n"),
+        (Some(precision), 0) => format!(
+            "\nAll {runs} runs end when they are known to {precision}, joins after some that are whole\n"
+        ),
         (Some(precision), n) => format!("\n{n} of {runs} runs ended before they were known to {precision}\n"),
     }
 }

@@ -36,6 +36,7 @@ pub use explain::{
     Typed, advise, advise_system, change, explain, explain_system, percent, simulate, simulate_system, words,
 };
 pub use extrapolation::{extrapolates, extrapolates_system};
+pub use judge::checked::{CheckedClaims, Headline};
 pub use judge::intervals::{Coverage, Intervals, intervals};
 pub use judge::measurements::{MeasuredReport, MeasurementReport, Role};
 pub use judge::report::{

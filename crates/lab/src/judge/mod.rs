@@ -2,6 +2,7 @@
 
 pub(crate) mod accuracy;
 pub mod calibration;
+pub(crate) mod checked;
 pub mod claims;
 mod holdout;
 pub(crate) mod intervals;

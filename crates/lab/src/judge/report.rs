@@ -1,6 +1,7 @@
 //! What `reproduce` says: each claim beside what was found.
 
 use crate::judge::accuracy::{self, Accuracy};
+use crate::judge::checked::{self, CheckedClaims, Headline};
 use crate::judge::claims::{self, Claim, Kind, TOLERANCE, Value};
 use crate::judge::holdout;
 use crate::judge::intervals::Intervals;
@@ -8,6 +9,7 @@ use crate::judge::measurements::MeasuredReport;
 use crate::judge::selector::Selection;
 use crate::judge::sensitivity::{self, Sensitivity};
 use crate::papers::{Check, Ctx, Curve, Experiment, Found, Runs};
+use crate::plan::NotYet;
 use crate::results::Taken;
 use crate::simulate::SimulateError;
 use doorbell_nic::{Basis as ParameterBasis, Profile};
@@ -154,6 +156,10 @@ pub struct Report {
     pub curves: Vec<Curve>,
     /// Claims selected that no experiment checks.
     pub not_checked: Vec<NotChecked>,
+    /// How many claims of each paper were checked that are no hardware parameters.
+    pub checked: Vec<CheckedClaims>,
+    /// The speed-ups of CLUSTER'21's abstract that were found.
+    pub headlines: Vec<Headline>,
     /// How well numbers agree, each counted once.
     pub accuracy: Vec<Accuracy>,
     /// How far each calibrated parameter moves each number; only where asked for.
@@ -180,7 +186,8 @@ pub struct Report {
     /// Whether it was stopped before its end, so that experiments are missing, or what else was asked for; absent where it was not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    /// Experiments that had not come to their end when it was stopped; absent where there are none.
+    /// Experiments without result: they had not come to their end when it was stopped, or nothing completed in one of their runs; absent where
+    /// there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingExperiment>,
 }
@@ -192,14 +199,23 @@ pub struct MissingExperiment {
     pub experiment: String,
     /// The selected claims that it would have checked.
     pub claims: Vec<String>,
+    /// Why it has none though nobody stopped it; absent where somebody did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 impl MissingExperiment {
-    fn of(experiment: &Experiment, selection: &Selection) -> MissingExperiment {
+    /// As it is without findings; it may say why.
+    fn of(experiment: &Experiment, selection: &Selection, ctx: &Ctx<'_>) -> MissingExperiment {
+        let why = match (experiment.run)(ctx) {
+            Err(NotYet::Nothing(why)) => Some(why),
+            _ => None,
+        };
         let claims = experiment.claims.iter().filter(|claim| selection.wants(claim));
         MissingExperiment {
             experiment: format!("{}/{}", experiment.paper, experiment.name),
             claims: claims.map(|claim| (*claim).to_owned()).collect(),
+            why,
         }
     }
 }
@@ -212,6 +228,8 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
         claims: Vec::new(),
         curves: Vec::new(),
         not_checked: selection.not_checked(),
+        checked: Vec::new(),
+        headlines: Vec::new(),
         accuracy: Vec::new(),
         sensitivity: Vec::new(),
         intervals: None,
@@ -226,18 +244,21 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
     };
     for (experiment, findings) in selection.experiments.iter().zip(ctx.find(&selection.experiments)?) {
         let Some(findings) = findings else {
-            report.interrupted = true;
-            report.missing.push(MissingExperiment::of(experiment, selection));
+            let missing = MissingExperiment::of(experiment, selection, ctx);
+            report.interrupted |= missing.why.is_none();
+            report.missing.push(missing);
             continue;
         };
         let wanted = findings.checks.iter().filter(|c| selection.wants(c.claim));
         let known = |c: &Check| claims::find(c.claim).unwrap_or_else(|| no_claim(c));
         report.claims.extend(wanted.map(|c| compare(experiment, c, known(c), &settled)));
-        report.curves.extend(findings.curves);
+        report.curves.extend(findings.curves.into_iter().map(Curve::of_numbers));
         if experiment.is_of_measurements() {
             report.measured.push(MeasuredReport::of(experiment.paper, findings.measured));
         }
     }
+    report.checked = checked::of(selection, &report.claims);
+    report.headlines = checked::headlines(&report.claims);
     report.accuracy = accuracy::of(&report.claims);
     if ctx.full && !report.interrupted {
         report.sensitivity = sensitivity::of(ctx, selection)?;
@@ -304,6 +325,9 @@ fn basis(claim: &Claim, formula: bool, settled: &BTreeSet<String>) -> Basis {
     }
 }
 
+/// What is told of a number that is none, as of a ratio to nothing.
+const NO_NUMBER: &str = "no number: nothing to divide by";
+
 /// As the papers' ranges are written; an end that is exempt is left out.
 fn ends(low: Option<f64>, high: Option<f64>) -> String {
     let end = |end: Option<f64>| end.map_or_else(String::new, |end| format!("{end:.2}"));
@@ -313,6 +337,7 @@ fn ends(low: Option<f64>, high: Option<f64>) -> String {
 fn compare(experiment: &Experiment, check: &Check, claim: &Claim, settled: &BTreeSet<String>) -> ClaimReport {
     let id = claim.id.as_str();
     let (simulated, error, holds) = match &check.found {
+        found if !found.is_finite() => (Value::Text(NO_NUMBER.to_owned()), None, false),
         Found::Number(n) => {
             let error = claim.error(*n);
             (Value::Number(*n), error, error.is_some_and(|e| e <= TOLERANCE))
@@ -354,6 +379,40 @@ fn compare(experiment: &Experiment, check: &Check, claim: &Claim, settled: &BTre
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Control;
+
+    static IMPOSSIBLE: Experiment = Experiment {
+        name: "impossible",
+        paper: "cluster21",
+        title: "nothing completes",
+        claims: &["cluster21-jn-standalone"],
+        runs: Runs::Systems,
+        run: |_| Err(NotYet::Nothing("nothing completed".into())),
+    };
+
+    #[test]
+    fn where_nothing_completed_there_is_no_result_and_a_reason() {
+        let mut selection = Selection::new(&["cluster21-jn-standalone".into()]).unwrap();
+        selection.experiments = vec![&IMPOSSIBLE];
+        let report = reproduce(&Ctx::new(false, Control::quiet()).unwrap(), &selection).unwrap();
+        assert_eq!((report.claims.len(), report.interrupted), (0, false));
+        assert_eq!(report.missing[0].why.as_deref(), Some("nothing completed"));
+        assert_eq!(report.checked[0].checked, 0);
+    }
+
+    #[test]
+    fn what_is_no_number_is_said_in_words_and_does_not_hold() {
+        let id = "cluster21-jn-standalone";
+        let all = [Found::Number(f64::NAN), Found::Range { low: Some(1.0), high: Some(f64::INFINITY) }];
+        for found in all {
+            let check = Check::new(id, "cx3-dual", found);
+            let report = compare(&IMPOSSIBLE, &check, claims::find(id).unwrap(), &BTreeSet::new());
+            assert_eq!((report.simulated, report.error), (Value::Text(NO_NUMBER.into()), None));
+            assert!(!report.holds);
+        }
+        let curve = |points| Curve { points, ..crate::plan::systems::curve("", "", "", "", "", Vec::new()) };
+        assert_eq!(curve(vec![(1.0, f64::NAN), (2.0, 3.0)]).of_numbers().points, [(2.0, 3.0)]);
+    }
 
     #[test]
     fn bottlenecks_agree() {

@@ -152,7 +152,7 @@ impl<'a> Ctx<'a> {
             for (i, found) in found.iter_mut().enumerate().filter(|(_, found)| found.is_none()) {
                 match ask(i) {
                     Ok(findings) => *found = Some(findings),
-                    Err(NotYet::Wanted) => {}
+                    Err(NotYet::Wanted | NotYet::Nothing(_)) => {}
                     Err(NotYet::Failed(error)) if error.is_interrupt() => {}
                     Err(NotYet::Failed(error)) => return Err(error),
                 }
@@ -172,6 +172,7 @@ impl<'a> Ctx<'a> {
                 Ok(found) => return found,
                 Err(NotYet::Wanted) => self.known.find_out(&self.control),
                 Err(NotYet::Failed(error)) => panic!("{error}"),
+                Err(NotYet::Nothing(why)) => panic!("{why}"),
             }
         }
     }
@@ -231,6 +232,17 @@ pub enum Found {
         /// What was seen.
         seen: String,
     },
+}
+
+impl Found {
+    /// Whether all its numbers are numbers.
+    pub(crate) fn is_finite(&self) -> bool {
+        match self {
+            Found::Number(number) => number.is_finite(),
+            Found::Range { low, high } => low.iter().chain(high).all(|end| end.is_finite()),
+            Found::Flag(_) | Found::Statement { .. } => true,
+        }
+    }
 }
 
 impl Check {
@@ -300,6 +312,14 @@ pub struct Curve {
     pub y: String,
     /// Points, x ascending.
     pub points: Vec<(f64, f64)>,
+}
+
+impl Curve {
+    /// The same without points that are no numbers.
+    pub(crate) fn of_numbers(mut self) -> Curve {
+        self.points.retain(|(x, y)| x.is_finite() && y.is_finite());
+        self
+    }
 }
 
 #[cfg(test)]

@@ -25,4 +25,6 @@ pub enum NotYet {
     Wanted,
     /// One of its runs failed.
     Failed(SimulateError),
+    /// In one of its runs nothing was done that could be compared: why.
+    Nothing(String),
 }

@@ -93,7 +93,7 @@ impl Ctx<'_> {
     fn outcomes(&self, what: &str, runs: Vec<Run>) -> Result<Vec<Arc<Outcome>>, NotYet> {
         // All are asked for before the first that is not known ends this.
         let all: Vec<_> = runs.iter().map(|run| self.known.of(run, what)).collect();
-        all.into_iter().map(|ran| Ok(ran?.verbs())).collect()
+        all.into_iter().map(|ran| something(what, ran?.verbs())).collect()
     }
 
     /// `workload` on `profile`, with what limits it.
@@ -102,11 +102,11 @@ impl Ctx<'_> {
     /// Where a run is not known yet, or fails.
     pub fn explain(&self, profile: &str, what: &str, workload: &Workload) -> Result<Arc<Outcome>, NotYet> {
         let run = self.run_of(self.profile(profile), what, workload);
-        if self.explains {
-            Ok(self.known.explained(&run, what, Depth::Tenths)?.verbs())
-        } else {
-            Ok(self.known.of(&run, what)?.verbs())
-        }
+        let outcome = match self.explains {
+            true => self.known.explained(&run, what, Depth::Tenths)?.verbs(),
+            false => self.known.of(&run, what)?.verbs(),
+        };
+        something(what, outcome)
     }
 
     fn run_of(&self, profile: &Profile, what: &str, workload: &Workload) -> Run {
@@ -139,6 +139,19 @@ impl Ctx<'_> {
         (workload.precision, workload.max_time) = (timing.precision, timing.max_time);
         Run::verbs(profiles, workload)
     }
+}
+
+/// The outcome of a run in which something was done: no ratio has another.
+fn something(what: &str, outcome: Arc<Outcome>) -> Result<Arc<Outcome>, NotYet> {
+    match &outcome.waits {
+        Some(waits) => Err(NotYet::Nothing(nothing_completed(what, waits))),
+        None => Ok(outcome),
+    }
+}
+
+/// Why there is no number of a run, in words.
+pub(super) fn nothing_completed(what: &str, waits: &str) -> String {
+    format!("{what}: no operation completed: {waits}")
 }
 
 /// More of `to` than of `from`, in percent.

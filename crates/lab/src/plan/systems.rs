@@ -1,5 +1,6 @@
 //! What experiments ask for: systems.
 
+use super::runs::nothing_completed;
 use super::{NotYet, Run};
 use crate::explain::Depth;
 use crate::papers::{Check, Ctx, Curve};
@@ -35,9 +36,28 @@ impl Ctx<'_> {
         what: &str,
         all: &[SystemWorkload],
     ) -> Result<Vec<SystemOutcome>, NotYet> {
+        self.outcomes_of_systems(what, all.iter().map(|w| self.run_of_system(profile, w)).collect())
+    }
+
+    /// The same of systems whose operations are whole jobs, each of them longer than runs that end when they know their answer:
+    /// they are measured for the times that they say, in which some jobs end.
+    ///
+    /// # Errors
+    /// Where a run is not known yet, or fails.
+    pub(crate) fn jobs(
+        &self,
+        profile: &str,
+        what: &str,
+        all: &[SystemWorkload],
+    ) -> Result<Vec<SystemOutcome>, NotYet> {
+        let profile = self.profile(profile);
+        self.outcomes_of_systems(what, all.iter().map(|w| Run::system(profile, w.clone())).collect())
+    }
+
+    fn outcomes_of_systems(&self, what: &str, runs: Vec<Run>) -> Result<Vec<SystemOutcome>, NotYet> {
         // All are asked for before the first that is not known ends this.
-        let all: Vec<_> = all.iter().map(|w| self.known.of(&self.run_of_system(profile, w), what)).collect();
-        all.into_iter().map(|ran| Ok(ran?.system())).collect()
+        let all: Vec<_> = runs.iter().map(|run| self.known.of(run, what)).collect();
+        all.into_iter().map(|ran| something(what, ran?.system())).collect()
     }
 
     /// `w` on `profile`, with what limits it.
@@ -51,16 +71,24 @@ impl Ctx<'_> {
         w: &SystemWorkload,
     ) -> Result<SystemOutcome, NotYet> {
         let run = self.run_of_system(self.profile(profile), w);
-        if self.explains {
-            Ok(self.known.explained(&run, what, Depth::Tenths)?.system())
-        } else {
-            Ok(self.known.of(&run, what)?.system())
-        }
+        let outcome = match self.explains {
+            true => self.known.explained(&run, what, Depth::Tenths)?.system(),
+            false => self.known.of(&run, what)?.system(),
+        };
+        something(what, outcome)
     }
 
     fn run_of_system(&self, profile: &Profile, w: &SystemWorkload) -> Run {
         let w = w.timed(self.timing(w.timing().clone(), USUAL));
         Run::system(profile, w)
+    }
+}
+
+/// The outcome of a run in which something was done: no ratio has another.
+fn something(what: &str, outcome: SystemOutcome) -> Result<SystemOutcome, NotYet> {
+    match &outcome.waits {
+        Some(waits) => Err(NotYet::Nothing(nothing_completed(what, waits))),
+        None => Ok(outcome),
     }
 }
 

@@ -18,7 +18,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig15",
     paper: "cluster21",
     title: "shuffle of 16 executors: entries by themselves, copied together, or gathered",
-    claims: &["cluster21-sh-sgl", "cluster21-sh-sp", "cluster21-sh-sgl-large-batch", "cluster21-sh-push"],
+    claims: &[
+        "cluster21-sh-sgl",
+        "cluster21-sh-sp",
+        "cluster21-abs-shuffle",
+        "cluster21-sh-sgl-large-batch",
+        "cluster21-sh-push",
+    ],
     runs: Runs::Systems,
     run,
 };
@@ -33,6 +39,8 @@ const ALL: [u32; 4] = [2, 4, 8, 16];
 /// Bytes of an entry: of the claims; a join's tuple; and more.
 const ENTRY: u32 = 64;
 const ENTRIES: [u32; 4] = [16, 64, 256, 1024];
+/// Entries of a segment where they are larger: with more, inboxes of 16 executors would be larger than a shuffle's may be.
+const LARGE_SEGMENT: u32 = 256;
 /// Posts outstanding.
 const OUTSTANDING: [u32; 3] = [4, 16, 64];
 
@@ -74,6 +82,7 @@ impl Point {
             batch_entries: self.batch,
             entry: self.entry,
             zipf: self.zipf,
+            segment: if self.entry > ENTRY { LARGE_SEGMENT } else { Shuffle::usual().segment },
             ..Shuffle::usual()
         };
         (shuffle.clients.clients, shuffle.clients.outstanding) = (self.executors, self.outstanding);
@@ -139,6 +148,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let checks = vec![
         over("cluster21-sh-sgl", &sgl, &basic, (&curves[8], &curves[6], &curves[11], &curves[9])),
         over("cluster21-sh-sp", &sp, &basic, (&curves[7], &curves[6], &curves[10], &curves[9])),
+        Check::number("cluster21-abs-shuffle", CLUSTER, sp.mrps / basic.mrps),
         large_batch(&curves[0], &curves[1], &longer),
         push(&others, &basic, &sp),
     ];

@@ -10,7 +10,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig17",
     paper: "cluster21",
     title: "join: what all optimisations bring, by the size of relations",
-    claims: &["cluster21-jn-4x", "cluster21-jn-total-single", "cluster21-jn-total-dist"],
+    claims: &[
+        "cluster21-jn-4x",
+        "cluster21-jn-total-single",
+        "cluster21-jn-total-dist",
+        "cluster21-abs-join",
+    ],
     runs: Runs::Systems,
     run,
 };
@@ -43,6 +48,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         ),
         Check::number("cluster21-jn-total-single", CLUSTER, single[0])
             .note(format!("{:.2} s of one thread, {:.2} s of {EXECUTORS} executors", alone[0], all[0])),
+        Check::number("cluster21-abs-join", CLUSTER, single[0]),
         Check::number("cluster21-jn-total-dist", CLUSTER, distributed[0]).note(format!(
             "{:.2} s of {EXECUTORS} executors that post tuples one by one, with all memory at the first socket of a machine",
             native[0]

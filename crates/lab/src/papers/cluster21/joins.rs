@@ -4,7 +4,7 @@
 use super::CLUSTER;
 use crate::papers::Ctx;
 use crate::plan::NotYet;
-use crate::systems::SystemWorkload;
+use crate::systems::{SystemOutcome, SystemWorkload};
 use doorbell_systems::System;
 use doorbell_systems::config::Timing;
 use doorbell_systems::join::Join;
@@ -62,13 +62,17 @@ impl Point {
         };
         join.clients.clients = executors;
         let once = SLOW * (2 * sample * times / u64::from(executors));
-        join.timing = Timing::of(once, once * 3);
+        join.timing = Timing::of(once, once * 2);
         join.into()
     }
 
     /// A run's latency is that of a join of the sample.
-    fn seconds(self, mean_ns: Option<f64>) -> f64 {
-        mean_ns.unwrap_or(f64::NAN) / 1e9 * REAL as f64 / self.sample as f64
+    fn seconds(self, what: &str, outcome: &SystemOutcome) -> Result<f64, NotYet> {
+        let mean_ns = outcome.latency_ns.mean.ok_or_else(|| {
+            let measured = outcome.measured.duration;
+            NotYet::Nothing(format!("{what}: no join of {} executors ended in {measured}", self.executors))
+        })?;
+        Ok(mean_ns / 1e9 * REAL as f64 / self.sample as f64)
     }
 }
 
@@ -79,10 +83,28 @@ pub(super) fn seconds<const N: usize>(
     points: [Point; N],
 ) -> Result<[f64; N], NotYet> {
     let all = points.map(Point::workload);
-    let outcomes = ctx.systems(CLUSTER, what, &all)?;
+    let outcomes = ctx.jobs(CLUSTER, what, &all)?;
     let mut seconds = [0.0; N];
-    for ((seconds, point), outcome) in seconds.iter_mut().zip(points).zip(outcomes) {
-        *seconds = point.seconds(outcome.latency_ns.mean);
+    for ((seconds, point), outcome) in seconds.iter_mut().zip(points).zip(&outcomes) {
+        *seconds = point.seconds(what, outcome)?;
     }
     Ok(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Control, Work};
+
+    #[test]
+    fn joins_are_measured_whole_to_any_precision() {
+        let ctx = Ctx::new(false, Control::quiet()).unwrap().with_precision("3%".parse().unwrap());
+        let point = Point::of(EXECUTORS).native();
+        assert_eq!(seconds(&ctx, "fig17", [point]), Err(NotYet::Wanted));
+        let wanted = ctx.known.wanted();
+        let Work::System(join) = &wanted[0].work else { panic!("a join is a system") };
+        let slowest = SLOW * (2 * SAMPLE / u64::from(EXECUTORS));
+        let duration = join.timing().duration.expect("it is said").span();
+        assert!(duration >= slowest * 2, "one of the slowest fits whole, whenever it begins");
+    }
 }

@@ -231,6 +231,10 @@ fn system(draws: &mut Draws, profile: &str, entry: &Entry, wanted: &str) -> Said
         match field.key {
             "clients" => said.lines.push(("clients", draws.among(1, 5).to_string())),
             "pairs" => said.lines.push(("pairs", draws.of_any_magnitude(64, 4096).to_string())),
+            // A run lasts until what it has begun is over, as a round or a join.
+            key @ ("tuples" | "round_entries") => {
+                said.lines.push((key, draws.of_any_magnitude(1, 512).to_string()));
+            }
             _ => line(draws, &mut said, field, profile, wanted),
         }
     }
@@ -340,6 +344,8 @@ fn value(draws: &mut Draws, field: &Field, profile: &str) -> String {
         Kind::Number { least, most, unit } => number(draws, field.key, unit, least, most).to_string(),
         Kind::Switch => draws.percent(60).to_string(),
         Kind::Name(names) => quoted(draws.one_of(names)),
+        // Who gives up sooner is refused, as he may have lost nothing.
+        Kind::Time { .. } if field.key == "give_up" => quoted(format!("{}ms", draws.among(9, 100))),
         Kind::Time { zero } => quoted(format!("{}ns", draws.of_any_magnitude(u64::from(!zero), 3000))),
         Kind::Share(least, most) => quoted(if draws.percent(50) { least } else { most }),
         Kind::Text => text(draws, field.key),

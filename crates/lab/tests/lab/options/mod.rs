@@ -2,7 +2,7 @@
 //!
 //! Each set is refused in one sentence, or run; a run is audited (`lab/audit`), is no faster than its bounds, ends as it was
 //! to, and says of itself what is so. The seed is printed: `DOORBELL_SEED` takes it again, `DOORBELL_CASES` says how many
-//! sets of each profile; hundreds are for a release build. What fails is made simpler before it is told.
+//! sets of each profile; hundreds are for a release build. `DOORBELL_SHOW=1` prints every set and how long it took. What fails is made simpler before it is told.
 
 mod bounds;
 mod draw;
@@ -179,7 +179,12 @@ impl Tally {
         let mut may_be_refused = draws.percent(REFUSED / 2);
         for _ in 0..TRIES {
             let said = draw::said(&mut draws, profile, wanted);
-            match end_of(&said) {
+            let begun = std::time::Instant::now();
+            let end = end_of(&said);
+            if std::env::var_os("DOORBELL_SHOW").is_some() {
+                println!("{:.1?}: {}", begun.elapsed(), said.toml().replace('\n', "; "));
+            }
+            match end {
                 End::Answered => {
                     self.answered += 1;
                     self.seen.insert(wanted.name());

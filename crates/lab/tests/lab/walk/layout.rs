@@ -99,6 +99,13 @@ fn missing(used: f64, entries: f64) -> f64 {
     (0..200).fold(1.0, |share: f64, _| 1.0 - (-used / entries * share).exp())
 }
 
+/// Reads of contexts for an operation, of as many QPs as `used` that take turns with `entries`. What waits at a QP for its
+/// context needs it read once; where it is there, nothing waits.
+fn reads(used: f64, entries: f64, waiting: u32) -> f64 {
+    let missing = missing(used, entries);
+    missing / (missing * f64::from(waiting) + 1.0 - missing)
+}
+
 /// Microseconds that the reads of missing contexts take for an operation of all machines, of which QPs take turns.
 fn reads_us(profile: &Profile, w: &Resolved) -> f64 {
     let entries = profile.caches.requester_entries.min(profile.caches.responder_entries);
@@ -106,7 +113,10 @@ fn reads_us(profile: &Profile, w: &Resolved) -> f64 {
     let packets = profile.message(operation.opcode, w.transport, operation.size).requests().count() as f64;
     // All to all a machine posts as many as it is posted.
     let share = if w.pattern == Pattern::AllToAll { 2.0 / f64::from(w.machines) } else { 1.0 };
-    share * packets * missing(contexts(w).into(), entries.into()) * context_read_ns(profile) / 1e3
+    // Of a window of one more than a thread has QPs two operations wait at a QP that sends, of one of as many no more than
+    // one. A machine that only answers has messages of all QPs in the order in which they came.
+    let waiting = if w.pattern == Pattern::Outbound { of_a_qp(w) } else { 1 };
+    share * packets * reads(contexts(w).into(), entries.into(), waiting) * context_read_ns(profile) / 1e3
 }
 
 /// What is left of a rate where more contexts are missing: units stand still for as long as these are read. A NIC that reads
