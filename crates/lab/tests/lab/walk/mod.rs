@@ -254,6 +254,13 @@ fn qps_beyond_the_caches() {
     }));
 }
 
+/// From fewer QPs of a thread than its window to more, where not all contexts fit: no longer do two operations wait at one.
+#[test]
+fn qps_beyond_the_window() {
+    let at = Point { machines: 4, size: 316, signal_every: 1, ..point("cx3", ("send", "ud"), "outbound") };
+    none(walk(at, Axis::Qps, &[14, 15, 16, 17]).into_iter());
+}
+
 /// READs of 60 to 420 QPs.
 #[test]
 fn qps_of_inbound_reads() {
