@@ -617,6 +617,7 @@ impl Program for Reads {
         let mut over = false;
         let remote = matches!(from, From::There(_));
         while !over {
+            let before = reader.next();
             let read = reader.read()?;
             for record in &read {
                 let Some(name) = Name::read(&record.bytes).filter(|name| name.engine == record.engine) else {
@@ -633,7 +634,8 @@ impl Program for Reads {
                     reader.next()
                 )));
             }
-            if read.is_empty() {
+            // A pass over positions that hold nothing has found something, too: it must not end with a pause.
+            if reader.next() == before && !over {
                 // Who READs would do nothing else all the time.
                 let until = if remote { p.now() + LOOKS_AGAIN } else { interval.look() };
                 p.pause(until);
