@@ -33,10 +33,13 @@ const USAGE: &str = "usage: cargo xtask TASK
   calibrate PROFILE [--dry]
                   sets the calibrated parameters of profiles/PROFILE.toml from the data that it declares, and prints
                   how sure they are (docs/calibration.md); --dry leaves the file as it is
-  soak [PART]     random programs, many more than the tests run; PART is sim (programs), options (option sets) or
-                  soft (processes on the software NIC that are stopped, killed and starved), or all parts
+  soak [PART]     random programs, many more than the tests run; PART is sim (programs), options (option sets),
+                  soft (processes on the software NIC that are stopped, killed and starved) or apps (processes of the
+                  applications that are killed), or all parts
   soak soft [--minutes N] [--seed S] [--case NAME]
-                  the last for N minutes, 60 if not told, with a seed; or one case of it, or those whose names begin so";
+                  the last for N minutes, 60 if not told, with a seed; or one case of it, or those whose names begin so
+  soak apps [--kills N] [--seed S]
+                  N processes of each role of each application, 200 if not told, by seeds from S on";
 
 /// The workspace's root.
 fn root() -> PathBuf {
@@ -57,6 +60,10 @@ fn main() -> ExitCode {
         ["soak"] => ended(soak::run_parts(None).map(|()| 0)),
         ["soak", "soft", ref options @ ..] => match soak::Soft::parse(options) {
             Some(soft) => ended(soak::run_soft(&soft).map(|()| 0)),
+            None => usage(),
+        },
+        ["soak", "apps", ref options @ ..] => match soak::Apps::parse(options) {
+            Some(apps) => ended(soak::run_apps(&apps).map(|()| 0)),
             None => usage(),
         },
         ["soak", part] => ended(soak::run_parts(Some(part)).map(|()| 0)),

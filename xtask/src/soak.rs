@@ -7,7 +7,12 @@ use std::process::Command;
 /// What soaks: its name, and how it is run.
 type Part = (&'static str, fn() -> Task<()>);
 
-const PARTS: [Part; 3] = [("sim", sim), ("options", options), ("soft", || run_soft(&Soft::default()))];
+const PARTS: [Part; 4] = [
+    ("sim", sim),
+    ("options", options),
+    ("soft", || run_soft(&Soft::default())),
+    ("apps", || run_apps(&Apps::default())),
+];
 
 /// Cases of the simulator's part.
 const SIM_CASES: u64 = 100_000;
@@ -89,6 +94,43 @@ pub(crate) fn run_soft(soft: &Soft) -> Task<()> {
     run(&mut cargo)
 }
 
+/// What is told of the applications' part.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Apps {
+    kills: String,
+    seed: String,
+}
+
+impl Default for Apps {
+    fn default() -> Apps {
+        Apps { kills: "200".to_owned(), seed: "1".to_owned() }
+    }
+}
+
+impl Apps {
+    /// As it stands on the command line; `None` where that is not understood.
+    pub(crate) fn parse(options: &[&str]) -> Option<Apps> {
+        let mut apps = Apps::default();
+        for pair in options.chunks(2) {
+            let [name, value] = *pair else { return None };
+            match name {
+                "--kills" if value.parse::<u32>().is_ok_and(|n| n > 0) => apps.kills = value.to_owned(),
+                "--seed" if value.parse::<u64>().is_ok() => apps.seed = value.to_owned(),
+                _ => return None,
+            }
+        }
+        Some(apps)
+    }
+}
+
+/// Processes of each role of the applications that are killed. As the tests are built: processes wait for each other and for time-outs most of the time.
+pub(crate) fn run_apps(apps: &Apps) -> Task<()> {
+    let mut cargo = command::cargo();
+    cargo.args(["test", "--quiet", "--package", "doorbell-soft-so", "--test", "systems", "--"]);
+    cargo.args(["--exact", "kills", "--nocapture"]).current_dir(root());
+    run(cargo.env("DOORBELL_SOAK_KILLS", &apps.kills).env("DOORBELL_SOAK_SEED", &apps.seed))
+}
+
 /// A test of a package. The profile is `release` with all checks and without what takes long to link.
 fn test(package: &str, test: &str) -> Command {
     let mut cargo = command::cargo();
@@ -111,6 +153,16 @@ mod tests {
             [&["--minutes"][..], &["--minutes", "0"], &["--minutes", "x"], &["--seed", "-1"], &["--x", "1"]]
         {
             assert_eq!(Soft::parse(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn options_of_the_applications_are_pairs() {
+        let told = Apps::parse(&["--kills", "7", "--seed", "30"]).expect("it is understood");
+        assert_eq!((told.kills.as_str(), told.seed.as_str()), ("7", "30"));
+        assert_eq!(Apps::parse(&[]), Some(Apps::default()));
+        for wrong in [&["--kills"][..], &["--kills", "0"], &["--seed", "x"], &["--minutes", "1"]] {
+            assert_eq!(Apps::parse(wrong), None, "{wrong:?}");
         }
     }
 }

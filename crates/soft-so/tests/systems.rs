@@ -5,6 +5,11 @@ mod common;
 
 use doorbell_soft::launch::{Launch, Link};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// How many processes of each role are killed, and the first seed, where it is a soak.
+const SOAK_KILLS: &str = "DOORBELL_SOAK_KILLS";
+const SOAK_SEED: &str = "DOORBELL_SOAK_SEED";
 
 /// The program, which is built with the library.
 fn native_test() -> PathBuf {
@@ -30,4 +35,19 @@ fn systems() {
     // What one process writes for another goes through the kernel here, rather than by shared memory.
     let private = Launch { private_buffers: true, ..common::launch(Link::Roce) };
     pass(&private, &program, "processes/");
+}
+
+/// Processes of each role of the applications: five, or in a soak as many as are wanted.
+#[test]
+fn kills() {
+    let of = |name: &str, usual: &str| std::env::var(name).unwrap_or(usual.into());
+    let (kills, seed) = (of(SOAK_KILLS, "5"), of(SOAK_SEED, "1"));
+    let launch = Launch { quiet: true, ..common::launch(Link::Ib) };
+    let mut command = common::command(&launch, &native_test(), &["--kills", &kills, "--seed", &seed]);
+    if std::env::var_os(SOAK_KILLS).is_some() {
+        let ended = command.stdout(Stdio::inherit()).stderr(Stdio::inherit()).status();
+        return assert!(ended.expect("it starts").success());
+    }
+    let output = common::finish(command.spawn().expect("it starts"), "native-test");
+    assert!(output.status.success(), "{}", common::text(&output));
 }

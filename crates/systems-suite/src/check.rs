@@ -37,10 +37,10 @@ pub struct Scale {
 impl Scale {
     /// For processors of today.
     pub const FULL: Scale = Scale {
-        draws: 3_000,
-        requests: 1_500,
+        draws: 1_500,
+        requests: 600,
         operations: 300,
-        steps: 1_500,
+        steps: 750,
         clients: 5,
         retry: Span::from_ms(5),
         hesitation: Span::from_us(100),

@@ -41,11 +41,18 @@ fn small<S: System>(machines: u32, scale: &Scale) -> Result<S, String> {
 
 /// The check of a system: `systems/deployed/` and its name.
 pub fn check<S: System, C: Cluster>() -> Check<C> {
-    Check::new(format!("systems/deployed/{}", S::NAME), |cluster, scale| run::<S, C>(cluster, scale))
+    check_for::<S, C>(1)
 }
 
-fn run<S: System, C: Cluster>(cluster: &mut C, scale: &Scale) -> Result<(), String> {
-    let span = if cluster.is_virtual() { VIRTUAL } else { scale.deployed };
+/// The same, measured so many times as long where time is real: of a system all of whose clients have to get on for one operation to be done, which
+/// takes a turn of each at the processors.
+pub(crate) fn check_for<S: System, C: Cluster>(times: u64) -> Check<C> {
+    let name = format!("systems/deployed/{}", S::NAME);
+    Check::new(name, move |cluster, scale| run::<S, C>(cluster, scale, times))
+}
+
+fn run<S: System, C: Cluster>(cluster: &mut C, scale: &Scale, times: u64) -> Result<(), String> {
+    let span = if cluster.is_virtual() { VIRTUAL } else { scale.deployed * times };
     let system: S = small(cluster.machines(), scale)?;
     let course = match cluster.is_virtual() {
         true => Course::Fixed(Interval::after(system.begin(), WARMUP, span)),

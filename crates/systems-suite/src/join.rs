@@ -182,5 +182,5 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
             case.run(cluster, trouble.faults(scale), scale.patience)
         })
     };
-    vec![check("joins", Trouble::None), check("stops", Trouble::Stops), deployed::check::<Join, C>()]
+    vec![check("joins", Trouble::None), check("stops", Trouble::Stops), deployed::check_for::<Join, C>(5)]
 }

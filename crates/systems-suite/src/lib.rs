@@ -45,6 +45,6 @@ pub mod vector_io;
 
 pub use check::{Check, MACHINES, Scale, run_all};
 pub use faults::{Apart, Faults, LateWrite, Stop};
-pub use kill::{ASKS, DEAD, Kill, Way};
+pub use kill::{ASKS, Asked, DEAD, Kill, Way, Window};
 pub use layer::{Layer, Layered};
 pub use register::checks;

@@ -58,10 +58,21 @@ pub struct Case {
 }
 
 /// After how long a reader of another machine that has found nothing looks again.
-const LOOKS_AGAIN: Span = Span::from_us(20);
+pub(crate) const LOOKS_AGAIN: Span = Span::from_us(20);
 
 /// The append of the last record.
 const LAST: u64 = (1 << 32) - 1;
+
+/// The name of a record as a word; an error where it is torn, or was never written.
+pub(crate) fn name_of(record: &doorbell_systems::log::Record) -> Result<u64, SystemError> {
+    match Name::read(&record.bytes).filter(|name| name.engine == record.engine) {
+        Some(name) => Ok(name.word()),
+        None => {
+            let why = format!("the record at {} is torn, or was never written", record.position);
+            Err(SystemError::Protocol(why))
+        }
+    }
+}
 
 /// A record's name: of which engine, which of its appends, which in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -207,15 +218,21 @@ impl Case {
         }
     }
 
-    /// Puts up the log machine, and readers: of it, and of others.
+    /// Puts up the log machine and its reader.
+    pub(crate) fn put_up_machine<C: Cluster>(&self, stage: &mut Stage<'_, C, Had>) -> Result<Memory, String> {
+        let memory = self.machine().put_up(stage, self.layout()).map_err(text)?;
+        let interval = stage.client_interval();
+        stage.add_client(READS, Reads { case: *self, from: From::Here(memory), interval });
+        Ok(memory)
+    }
+
+    /// The same, and readers of other machines.
     pub(crate) fn put_up<C: Cluster>(
         &self,
         stage: &mut Stage<'_, C, Had>,
         at: impl Fn(u32) -> (u32, u32),
     ) -> Result<Memory, String> {
-        let memory = self.machine().put_up(stage, self.layout()).map_err(text)?;
-        let interval = stage.client_interval();
-        stage.add_client(READS, Reads { case: *self, from: From::Here(memory), interval });
+        let memory = self.put_up_machine(stage)?;
         for number in 0..self.readers {
             let interval = stage.client_interval();
             stage.add_client(at(number), Reads { case: *self, from: From::There(number), interval });
@@ -495,6 +512,8 @@ pub(crate) struct Appending<'a, P: Provider> {
     interval: Interval,
     appender: Appender<P>,
     table: Mr<P>,
+    /// When each began.
+    begun: Vec<u64>,
     appends: Vec<Ended>,
 }
 
@@ -506,17 +525,17 @@ impl<'a, P: Provider> Appending<'a, P> {
         let appender = Appender::open(&device, (number, SERVICE), terms, reserver)?;
         let rows = u64::from(case.outstanding) * u64::from(case.records) * u64::from(case.record);
         let table = device.register(p.alloc(rows, PageSize::Huge)?, AccessFlags::LOCAL_WRITE)?;
-        Ok(Appending { p, case, number, interval: interval.clone(), appender, table, appends: Vec::new() })
+        let interval = interval.clone();
+        Ok(Appending { p, case, number, interval, appender, table, begun: Vec::new(), appends: Vec::new() })
     }
 
     /// Appends so often, and rests; tells of each append that has ended.
     pub(crate) fn append(&mut self, appends: u64, tells: impl Fn(&[Ended])) -> Result<(), SystemError> {
-        let mut begun: Vec<u64> = Vec::new();
         while (self.appends.len() as u64) < appends {
             let mut idle = true;
-            while (begun.len() as u64) < appends && self.appender.has_room() {
-                let pieces = self.rows(begun.len() as u64);
-                begun.push(self.now());
+            while (self.begun.len() as u64) < appends && self.appender.has_room() {
+                let pieces = self.rows(self.begun.len() as u64);
+                self.begun.push(self.now());
                 self.appender.append(&pieces)?;
                 idle = false;
             }
@@ -528,7 +547,7 @@ impl<'a, P: Provider> Appending<'a, P> {
                     Outcome::At(position) => Some(position),
                     Outcome::Refused => None,
                 };
-                let began = begun[self.appends.len()];
+                let began = self.begun[self.appends.len()];
                 self.appends.push(Ended { position, began, ended: self.now() });
                 tells(&self.appends);
             }
@@ -540,6 +559,11 @@ impl<'a, P: Provider> Appending<'a, P> {
             }
         }
         self.appender.rest()
+    }
+
+    /// When the first append began that has not ended, in nanoseconds.
+    pub(crate) fn under_way(&self) -> Option<u64> {
+        self.begun.get(self.appends.len()).copied()
     }
 
     /// Appends the last record.
@@ -617,14 +641,12 @@ impl Program for Reads {
         let mut over = false;
         let remote = matches!(from, From::There(_));
         while !over {
+            let before = reader.next();
             let read = reader.read()?;
             for record in &read {
-                let Some(name) = Name::read(&record.bytes).filter(|name| name.engine == record.engine) else {
-                    let why = format!("the record at {} is torn, or was never written", record.position);
-                    return Err(SystemError::Protocol(why));
-                };
-                records.push((record.position, name.word()));
-                over |= name.append == LAST;
+                let word = name_of(record)?;
+                records.push((record.position, word));
+                over |= Name::of(word).append == LAST;
             }
             over |= case.full == Full::Refuse && reader.next() >= layout.slots;
             if p.now() >= interval.end() {
@@ -633,7 +655,8 @@ impl Program for Reads {
                     reader.next()
                 )));
             }
-            if read.is_empty() {
+            // A pass over positions that hold nothing has found something, too: it must not end with a pause.
+            if reader.next() == before && !over {
                 // Who READs would do nothing else all the time.
                 let until = if remote { p.now() + LOOKS_AGAIN } else { interval.look() };
                 p.pause(until);

@@ -5,21 +5,26 @@
 
 mod processes;
 mod promises;
+mod soak;
 
 use doorbell_conformance::{CheckResult, KnownDifference, Outcome, Report, SOFT_ROCE_DIFFERENCES, samples};
 use doorbell_native::{NativeCluster, NativeDevice};
 use doorbell_systems_suite::Scale;
 use doorbell_toy::checks;
+use soak::Soak;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-const USAGE: &str = "usage: native-test [--library PATH] [--device INDEX] [--soft-roce] [FILTER]
+const USAGE: &str = "usage: native-test [--library PATH] [--device INDEX] [--soft-roce] [--kills COUNT] [--seed SEED] [FILTER]
 Runs the samples and the checks whose name contains FILTER on an RDMA device.
   --library PATH   libibverbs to use (default: the libibverbs.so.1 that the loader finds)
   --device INDEX   device to use, from 0 (default: 0)
   --soft-roce      the device is the kernel's Soft-RoCE in an emulated machine: it must fail the checks
-                   it is known to fail, and the systems' checks are short";
+                   it is known to fail, and the systems' checks are short
+  --kills COUNT    instead of all that, kill COUNT processes of each role of the applications whose name contains
+                   FILTER, and tell how
+  --seed SEED      the first seed of that (default: 1)";
 
 #[derive(Default)]
 struct Arguments {
@@ -27,6 +32,9 @@ struct Arguments {
     device: usize,
     known: &'static [KnownDifference],
     filter: Option<String>,
+    /// Processes to kill of each role, with the first seed.
+    kills: Option<u32>,
+    seed: u64,
     /// Set by [`processes`]: this process runs a part of one check.
     machine: Option<u32>,
     epoch: u64,
@@ -52,13 +60,15 @@ fn number<T: FromStr>(argument: &str, text: String) -> Result<T, String> {
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut parsed = Arguments::default();
+    let mut parsed = Arguments { seed: 1, ..Arguments::default() };
     let mut rest = std::env::args().skip(1);
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
         match argument.as_str() {
             "--library" => parsed.library = Some(value()?.into()),
             "--device" => parsed.device = number(&argument, value()?)?,
+            "--kills" => parsed.kills = Some(number(&argument, value()?)?),
+            "--seed" => parsed.seed = number(&argument, value()?)?,
             "--machine" => parsed.machine = Some(number(&argument, value()?)?),
             "--epoch" => parsed.epoch = number(&argument, value()?)?,
             "--soft-roce" => parsed.known = SOFT_ROCE_DIFFERENCES,
@@ -127,6 +137,9 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         return Ok(true);
     }
     println!("device {}", device.name());
+    if let Some(kills) = arguments.kills {
+        return soak::run(&device, arguments, &Soak { kills, seed: arguments.seed });
+    }
     let (filter, known) = (arguments.filter.as_deref(), arguments.known);
     let mut make = |machines| NativeCluster::new(&device, machines);
     let mut each = |result: &CheckResult| tell(result, known);

@@ -7,7 +7,8 @@
 //! machine that was not there at first comes in a process of its own.
 
 use doorbell_native::{NativeCluster, NativeDevice};
-use doorbell_systems_suite::{ASKS, Check, DEAD, Layer, Layered, Scale, kills};
+use doorbell_systems_suite::kills::UNDER_WAY;
+use doorbell_systems_suite::{ASKS, Asked, Check, DEAD, Layer, Layered, Scale, kills};
 use doorbell_toy::checks;
 use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider, RunError, Task, Time, VerbsError};
 use rustix::time::{ClockId, clock_gettime};
@@ -107,6 +108,19 @@ impl Board {
             hear(key, &value);
         }
         None
+    }
+
+    /// How a process was killed, at that moment, by what those have said who asked it.
+    fn seen(&self, at: u64, killed: &Killed) -> Killed {
+        let state = lock(&self.state);
+        let of_askers = || state.values.iter().filter(|(key, _)| key.starts_with(UNDER_WAY));
+        let had = |value: &Vec<u8>| {
+            let began = value.first_chunk().map(|began| u64::from_le_bytes(*began));
+            began.is_some_and(|began| began < at)
+        };
+        let by_others = of_askers().next().is_some();
+        let inside = if by_others { Some(of_askers().any(|(_, value)| had(value))) } else { killed.inside };
+        Killed { inside, by_others, ..killed.clone() }
     }
 
     /// Tells another process what is known, and what will be.
@@ -226,7 +240,7 @@ pub(crate) fn all() -> Vec<Check<NativeCluster>> {
 }
 
 /// The same on any cluster.
-fn of_any<C: Cluster>() -> Vec<Check<C>> {
+fn of_any<C: Cluster + 'static>() -> Vec<Check<C>> {
     let mut all = checks();
     all.extend(kills::checks());
     all
@@ -235,7 +249,9 @@ fn of_any<C: Cluster>() -> Vec<Check<C>> {
 /// Runs one machine of a check.
 fn run_machine(device: &NativeDevice, board: Arc<Board>, part: &Part, scale: &Scale) -> Result<(), String> {
     let joined = Joined { board, epoch: part.epoch };
-    match of_any().iter().find(|check| check.name() == part.check) {
+    let listed = of_any().into_iter().find(|check| check.name() == part.check);
+    let of_role = || kills::roles().iter().find_map(|role| role.named(&part.check));
+    match listed.or_else(of_role) {
         Some(check) => {
             let machines = check.machines().0;
             let threads = NativeCluster::new(device, machines);
@@ -259,6 +275,18 @@ pub(crate) fn run_part(device: &NativeDevice, part: &Part, scale: &Scale) {
     board.tell(ENDED, ended.err().unwrap_or_default().as_bytes());
 }
 
+/// A process that was killed.
+#[derive(Clone, Debug)]
+pub(crate) struct Killed {
+    pub(crate) machine: u32,
+    /// What it had asked for.
+    pub(crate) asked: Asked,
+    /// Whether it was in the middle of something, or others had something under way at it; nothing where nobody knows.
+    pub(crate) inside: Option<bool>,
+    /// Whether that is what others say: its own step says nothing.
+    pub(crate) by_others: bool,
+}
+
 /// Runs a check, each of its machines as a process: this one, and others started with `arguments`.
 pub(crate) fn run(
     device: &NativeDevice,
@@ -266,6 +294,16 @@ pub(crate) fn run(
     arguments: &[String],
     scale: &Scale,
 ) -> Result<(), String> {
+    run_and_tell(device, check, arguments, scale).0
+}
+
+/// The same, with those that were killed.
+pub(crate) fn run_and_tell(
+    device: &NativeDevice,
+    check: &Check<NativeCluster>,
+    arguments: &[String],
+    scale: &Scale,
+) -> (Result<(), String>, Vec<Killed>) {
     let part = Part { machine: 0, epoch: clock(), check: check.name().into() };
     let board = Board::new(Vec::new());
     let (machines, at_first) = check.machines();
@@ -275,6 +313,7 @@ pub(crate) fn run(
         arguments: arguments.to_vec(),
         late: Arc::new(Mutex::new(at_first..machines)),
         started: Arc::default(),
+        killed: Arc::default(),
     };
     let started = (1..at_first).try_for_each(|machine| others.start(machine));
     let mut ended = started.and_then(|()| run_machine(device, board.clone(), &part, scale));
@@ -283,7 +322,9 @@ pub(crate) fn run(
         ended = Err(why);
     }
     others.end(ended.is_err());
-    ended.and_then(|()| board.over().map_or(Ok(()), Err))
+    let ended = ended.and_then(|()| board.over().map_or(Ok(()), Err));
+    let killed = lock(&others.killed).iter().map(|(at, killed)| board.seen(*at, killed)).collect();
+    (ended, killed)
 }
 
 /// A process, and who listens to it.
@@ -301,6 +342,8 @@ struct Others {
     /// Machines whose processes have not been started.
     late: Arc<Mutex<Range<u32>>>,
     started: Arc<Mutex<Vec<Started>>>,
+    /// Those that were killed, and when, in nanoseconds since the run began.
+    killed: Arc<Mutex<Vec<(u64, Killed)>>>,
 }
 
 impl Others {
@@ -332,10 +375,13 @@ impl Others {
         let mut killed = false;
         let hear = |key: &str, value: &[u8]| {
             self.board.tell(key, value);
-            if key == asks {
-                let us = value.try_into().map_or(0, u64::from_le_bytes);
-                std::thread::sleep(Duration::from_micros(us));
+            if let Some(asked) = Asked::from_bytes(value).filter(|_| key == asks) {
+                std::thread::sleep(Duration::from_micros(asked.lives_us.unwrap_or(0)));
+                let at = clock() - self.part.epoch;
                 killed = lock(process).kill().is_ok();
+                // Where one goes on nobody knows which of its steps is the last.
+                let inside = asked.lives_us.is_none().then_some(asked.inside);
+                lock(&self.killed).push((at, Killed { machine, asked, inside, by_others: false }));
             }
         };
         match pipe.and_then(|pipe| self.board.listen(pipe, hear)) {

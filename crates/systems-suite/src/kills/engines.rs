@@ -1,9 +1,9 @@
 //! Engines of a log that are killed at any point: what was acknowledged to them is in the log, whole; of the rest each record is there whole, or its position is void; and
 //! those that live go on, and have all of theirs.
 
-use super::{CLIENTS, KILLED, LIVE, MACHINES, faults, is_killed, live, place, tell, told, wait_for_all};
-use crate::check::{Check, Scale};
-use crate::kill::Way;
+use super::{CLIENTS, KILLED, LIVE, faults_in, is_killed, live, place, tell, told, wait_for_all};
+use crate::check::Scale;
+use crate::kill::{Way, Window};
 use crate::log::{self, Appending, CLOSES, Had};
 use crate::stage;
 use doorbell_systems::log::{Full, Reserve};
@@ -27,7 +27,8 @@ impl Case {
     /// What is wrong.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Vec<Had>, String> {
         let case = log::Case { engines: CLIENTS, ..self.log };
-        let mut stage = stage::stage::<C, Had>(cluster, faults(self.way, case.seed), patience)?;
+        let mut stage =
+            stage::stage::<C, Had>(cluster, faults_in(Window::Lists, self.way, case.seed), patience)?;
         for number in 0..CLIENTS {
             let interval = stage.client_interval();
             stage.add_client(place(number), Engine { case, number, interval });
@@ -99,36 +100,32 @@ impl Program for Tells {
     }
 }
 
-/// Its checks.
-pub fn checks<C: Cluster>() -> Vec<Check<C>> {
-    let case = |reserve, seed, scale: &Scale| Case {
-        log: log::Case {
-            engines: CLIENTS,
-            readers: 1,
-            appends: scale.operations,
-            records: 5,
-            // Several packets: the death of who sends a WRITE may cut it.
-            record: 2048,
-            slots: 256,
-            outstanding: 3,
-            strategy: Strategy::Sgl,
-            reserve,
-            full: Full::Wrap,
-            // Who lives is not to be fenced.
-            patience: scale.retry * 20,
-            retry: None,
-            inline: 64,
-            faults: crate::Faults::default(),
-            seed,
-        },
-        way: Way::Process,
-    };
-    let check = move |reserve: Reserve, seed: u64| {
-        let run = move |c: &mut C, scale: &Scale| case(reserve, seed, scale).run(c, scale.patience).map(drop);
-        let name = format!("systems/kills/log_{}_{seed}", reserve.name());
-        Check::new(name, run).of_processes(MACHINES, MACHINES)
-    };
-    let mut all: Vec<Check<C>> = (1..=4).map(|seed| check(Reserve::FetchAdd, seed)).collect();
-    all.push(check(Reserve::Rpc, 1));
-    all
+/// Engines of a seed, as processes.
+pub(super) fn engines<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
+    let reserve = if seed.is_multiple_of(5) { Reserve::Rpc } else { Reserve::FetchAdd };
+    let log = log::Case { engines: CLIENTS, readers: 1, reserve, ..processes(scale, seed) };
+    Case { log, way: Way::Process }.run(cluster, scale.patience).map(drop)
+}
+
+/// A log of processes; who is there is said elsewhere.
+pub(super) fn processes(scale: &Scale, seed: u64) -> log::Case {
+    log::Case {
+        engines: 0,
+        readers: 0,
+        appends: scale.operations,
+        records: 5,
+        // Several packets: the death of who sends a WRITE may cut it.
+        record: 2048,
+        slots: 256,
+        outstanding: 3,
+        strategy: Strategy::Sgl,
+        reserve: Reserve::FetchAdd,
+        full: Full::Wrap,
+        // Who lives is not to be fenced.
+        patience: scale.retry * 20,
+        retry: None,
+        inline: 64,
+        faults: crate::Faults::default(),
+        seed,
+    }
 }

@@ -1,10 +1,10 @@
 //! An executor of a shuffle or a join that is killed takes the job with it: all others end with an error, and none has a round or a join that is wrong.
 
-use super::LOOKS;
-use crate::check::{Check, Scale};
+use super::{LOOKS, RETRIES, starved};
+use crate::check::Scale;
 use crate::faults::Faults;
 use crate::join;
-use crate::kill::{DEAD, Kill, Way};
+use crate::kill::{DEAD, Kill, Way, Window};
 use crate::shuffle::{self, Had};
 use crate::stage::{self, Stage, text};
 use doorbell_systems::SystemError;
@@ -17,9 +17,6 @@ const EXECUTORS: u32 = 4;
 
 /// Machines of a check: the server's, and one for each executor.
 pub const MACHINES: u32 = 1 + EXECUTORS;
-
-/// RC tries eight times, 67 ms each.
-pub const RETRIES: Span = Span::from_ms(600);
 
 /// What executors do.
 #[derive(Clone, Copy, Debug)]
@@ -94,8 +91,9 @@ impl Case {
     /// # Errors
     /// If one has a round that is not whole, or ends without an error.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Option<Ended>, String> {
-        let kill = Some(Kill { clients: (self.victim, 1), steps: (0, self.steps), way: self.way });
-        let faults = Faults { kill, seed: self.job.seed(), ..Faults::default() };
+        let seed = self.job.seed();
+        let kill = Kill::new((self.victim, 1), (0, self.steps), self.way).of(Window::Entries, seed);
+        let faults = Faults { kill: Some(kill), seed, ..Faults::default() };
         let mut stage = stage::stage::<C, Had>(cluster, faults, patience)?;
         self.job.put_up(&mut stage)?;
         stage.add_client(LOOKS, Looker { machine: APART.place(self.victim).0 });
@@ -125,39 +123,40 @@ impl Program for Looker {
     }
 }
 
-fn check<C: Cluster>(
-    name: &'static str,
-    (victim, steps): (u32, u64),
-    job: impl Fn(&Scale) -> Job + 'static,
-) -> Check<C> {
-    let run = move |cluster: &mut C, scale: &Scale| {
-        Case { job: job(scale), victim, steps, way: Way::Process }.run(cluster, scale.patience).map(drop)
+/// Kills an executor, and looks whether the others end in time.
+fn run<C: Cluster>(cluster: &mut C, scale: &Scale, case: Case) -> Result<(), String> {
+    let Some(Ended { gone, last }) = case.run(cluster, scale.patience)? else { return Ok(()) };
+    // They give up, their retries end, and they may wait for a processor.
+    let most = starved(scale) * 2 + RETRIES * 2;
+    match last.saturating_sub(gone) <= most.as_ns() {
+        true => Ok(()),
+        false => Err(format!("an executor was gone at {gone} ns, but others ended only at {last} ns")),
+    }
+}
+
+/// A shuffle of a seed, as processes: all send and receive, or some send and the others receive, or they fetch.
+pub(super) fn shuffle<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
+    let mut job = shuffle::Case { seed, ..Job::shuffle(scale) };
+    job.plan.give_up = starved(scale);
+    let (victim, steps) = match seed % 5 {
+        0 => (0, 400),
+        1 => (1, 400),
+        2 => (1, 200),
+        3 => (3, 40),
+        _ => (2, 400),
     };
-    Check::new(format!("systems/kills/{name}"), run).of_processes(MACHINES, MACHINES)
+    match seed % 5 {
+        2 | 3 => (job.plan.senders, job.plan.receivers) = (2, 2),
+        4 => job.plan.transfer = Transfer::Pull,
+        _ => {}
+    }
+    run(cluster, scale, Case { job: Job::Shuffle(job), victim, steps, way: Way::Process })
 }
 
-/// That of a shuffle.
-fn shuffled<C: Cluster>(
-    name: &'static str,
-    (victim, steps, seed): (u32, u64, u64),
-    change: impl Fn(&mut shuffle::Case) + 'static,
-) -> Check<C> {
-    check(name, (victim, steps), move |scale| {
-        let mut job = shuffle::Case { seed, ..Job::shuffle(scale) };
-        change(&mut job);
-        Job::Shuffle(job)
-    })
-}
-
-/// Its checks: each role is killed.
-pub fn checks<C: Cluster>() -> Vec<Check<C>> {
-    let apart = |job: &mut shuffle::Case| (job.plan.senders, job.plan.receivers) = (2, 2);
-    vec![
-        shuffled("shuffle", (1, 400, 1), |_| ()),
-        shuffled("shuffle_first", (0, 400, 2), |_| ()),
-        shuffled("shuffle_sender", (1, 200, 3), apart),
-        shuffled("shuffle_receiver", (3, 40, 4), apart),
-        shuffled("shuffle_pulled", (2, 400, 5), |job| job.plan.transfer = Transfer::Pull),
-        check("join", (1, 400), |scale| Job::Join(Job::join(scale))),
-    ]
+/// Joins of a seed, as processes.
+pub(super) fn join<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
+    let mut job = join::Case { seed, ..Job::join(scale) };
+    job.plan.give_up = starved(scale);
+    let victim = seed as u32 % EXECUTORS;
+    run(cluster, scale, Case { job: Job::Join(job), victim, steps: 400, way: Way::Process })
 }

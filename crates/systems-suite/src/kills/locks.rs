@@ -193,7 +193,7 @@ impl Taken {
     /// If another client ever has the lock.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<(), String> {
         // The first step takes the lock.
-        let kill = Some(Kill { clients: (HOLDER, 1), steps: (1, 20), way: self.way });
+        let kill = Some(Kill::new((HOLDER, 1), (1, 20), self.way));
         let faults = Faults { kill, seed: self.seed, ..Faults::default() };
         let mut stage: Stage<'_, C, u64> = stage::stage(cluster, faults, patience)?;
         let layout = Layout { locks: 1, data: 128, slots: 1 };

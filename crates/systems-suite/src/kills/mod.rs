@@ -9,15 +9,20 @@
 pub mod engines;
 pub mod executors;
 pub mod locks;
+pub mod machines;
 pub mod proxies;
+pub mod readers;
+mod roles;
 pub mod tables;
 pub mod writers;
 
-use crate::check::Check;
+pub use roles::{Role, roles};
+
+use crate::check::{Check, Scale};
 use crate::faults::Faults;
-use crate::kill::{DEAD, Kill, Way};
+use crate::kill::{DEAD, Kill, Way, Window};
 use doorbell_systems::SystemError;
-use doorbell_verbs::{Cluster, Provider};
+use doorbell_verbs::{Cluster, PageSize, Program, Provider, Span};
 use std::fmt::Debug;
 
 /// Clients that live, that are killed, and that come later, in this order.
@@ -46,7 +51,12 @@ const STEPS: (u64, u64) = (0, 60);
 
 /// What goes wrong.
 fn faults(way: Way, seed: u64) -> Faults {
-    let kill = Some(Kill { clients: (LIVE, KILLED), steps: STEPS, way });
+    faults_in(Window::OfOthers, way, seed)
+}
+
+/// The same where steps of a window are in the middle of something.
+fn faults_in(window: Window, way: Way, seed: u64) -> Faults {
+    let kill = Some(Kill::new((LIVE, KILLED), STEPS, way).of(window, seed));
     Faults { kill, seed, ..Faults::default() }
 }
 
@@ -123,13 +133,90 @@ fn told<P: Provider>(p: &P, client: u32) -> Vec<u64> {
     p.lookup(&told_key(client)).as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
+/// RC tries eight times, 67 ms each.
+pub const RETRIES: Span = Span::from_ms(600);
+
+/// After how long at most who asks a machine that is gone has its error: of a time-out NICs may make four times as much.
+const SILENCE: Span = Span::from_ms(600 * 4);
+
+/// How long a process may wait for a processor.
+fn starved(scale: &Scale) -> Span {
+    scale.retry * 200
+}
+
+/// Published by who asks a machine that is to be killed, followed by its number: when what it had under way, as it got its error, began, in nanoseconds; nothing if that was
+/// nothing.
+pub const UNDER_WAY: &str = "kills/under_way/";
+
+fn begun_key(client: u32) -> String {
+    format!("kills/begun/{client}")
+}
+
+/// Ends with an error of its NIC, as who asks a machine that is gone does. Returns when that was, in nanoseconds, and says when what it had under way began.
+fn end_without_machine<P: Provider, T: Debug>(
+    p: &P,
+    client: u32,
+    ended: Result<T, SystemError>,
+    under_way: Option<u64>,
+) -> Result<u64, SystemError> {
+    let began = under_way.map(u64::to_le_bytes);
+    p.publish(&format!("{UNDER_WAY}{client}"), began.as_ref().map_or(&[], |began| &began[..]));
+    match ended {
+        Err(SystemError::Completion(_)) => Ok(p.now().as_ns()),
+        ended => {
+            let why = format!("the machine that it asks was killed, but client {client} ended so: {ended:?}");
+            Err(SystemError::Protocol(why))
+        }
+    }
+}
+
+/// Whether all who asked a machine had their error in time: when each ended, and as the last when the machine was gone.
+fn in_time(ended: &[u64], scale: &Scale) -> Result<(), String> {
+    let Some((gone, ended)) = ended.split_last() else { return Ok(()) };
+    let most = SILENCE + starved(scale);
+    match ended.iter().all(|at| at.saturating_sub(*gone) <= most.as_ns()) {
+        true => Ok(()),
+        false => Err(format!("the machine was gone at {gone} ns, but others ended at {ended:?} ns")),
+    }
+}
+
+/// Says when a machine is gone, in nanoseconds.
+struct HearsOfDeath(u32);
+
+impl Program for HearsOfDeath {
+    type Output = Result<u64, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        p.lookup(&format!("{DEAD}{}", self.0));
+        Ok(p.now().as_ns())
+    }
+}
+
+/// A thread of a machine that is killed once so many clients ask it: the machine's other threads are no clients.
+struct Dies(u32);
+
+impl Program for Dies {
+    type Output = Result<u64, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        (0..self.0).for_each(|client| drop(p.lookup(&begun_key(client))));
+        let memory = p.alloc(64, PageSize::Small)?;
+        loop {
+            p.store_u64(memory, 0, 0);
+            let until = p.now() + Span::from_us(100);
+            while p.now() < until {
+                p.pause(until);
+            }
+        }
+    }
+}
+
 /// Checks with a process for each machine, some of which are killed.
-pub fn checks<C: Cluster>() -> Vec<Check<C>> {
+pub fn checks<C: Cluster + 'static>() -> Vec<Check<C>> {
     let mut all = locks::checks();
     all.extend(writers::checks());
     all.extend(proxies::checks());
-    all.extend(engines::checks());
-    all.extend(executors::checks());
-    all.extend(tables::checks());
+    // One of each role here; `soft-so` has more.
+    all.extend(roles().iter().map(|role| role.check(1)));
     all
 }

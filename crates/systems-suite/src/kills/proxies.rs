@@ -37,7 +37,7 @@ impl Case {
         let mut config =
             Proxy { path: Path::Proxy, read_bytes: 200, unmatched_permille: 1000, ..Proxy::usual() };
         (config.clients.clients, config.clients.clients_per_machine) = (2 * OF_A_MACHINE, OF_A_MACHINE);
-        let kill = Some(Kill { clients: self.clients, steps: (0, self.reads), way: self.way });
+        let kill = Some(Kill::new(self.clients, (0, self.reads), self.way));
         let faults = Faults { kill, seed: self.seed, ..Faults::default() };
         let mut stage = stage::stage::<C, Measured>(cluster, faults, patience)?;
         put_up(&mut stage, &config, self.reads).map_err(text)?;

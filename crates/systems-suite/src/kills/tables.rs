@@ -1,16 +1,20 @@
 //! Front-ends of a hashtable that are killed: what they had not published is lost, and nothing else; locks and numbers that they had hold nobody up for ever. And
 //! back-ends that are killed: who asks them ends with an error.
 
-use super::{AT_FIRST, CLIENTS, LOOKS, MACHINES, faults, live, tell, told, wait_for_all};
-use crate::check::{Check, Scale};
+use super::{
+    CLIENTS, Dies, HearsOfDeath, LOOKS, begun_key, end_without_machine, faults_in, in_time, live, tell, told,
+    wait_for_all,
+};
+use crate::check::Scale;
 use crate::faults::Faults;
 use crate::hashtable::{History, Missing, Script, check, small};
-use crate::kill::{Kill, Way};
+use crate::kill::{Kill, Way, Window};
 use crate::stage::{self, text};
 use doorbell_schema::{Duration, Share};
 use doorbell_systems::hashtable::{Done, FrontEnd, Hashtable, Op, Published, Work, put_up};
+use doorbell_systems::site::{Course, Site};
 use doorbell_systems::{Interval, SystemError};
-use doorbell_verbs::{Cluster, PageSize, Program, Provider, Span, Time};
+use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
 
 /// Front-ends some of which are killed, and one that reads all keys in the end.
 #[derive(Clone, Debug)]
@@ -40,7 +44,8 @@ impl Case {
     /// # Errors
     /// What is wrong.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<(), String> {
-        let mut stage = stage::stage::<C, History>(cluster, faults(self.way, self.seed), patience)?;
+        let mut stage =
+            stage::stage::<C, History>(cluster, faults_in(Window::Lists, self.way, self.seed), patience)?;
         put_up(&mut stage, &self.config).map_err(text)?;
         for number in 0..=CLIENTS {
             let at = if number == CLIENTS { LOOKS } else { self.config.place(number) };
@@ -142,18 +147,26 @@ impl<P: Provider> Work for Telling<'_, P> {
     }
 }
 
-/// Machines of the check of back-ends: two of these, and two front-ends.
+/// Front-ends of a seed, as processes.
+pub(super) fn front_ends<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
+    let hot = [50, 0, 100, 50, 25][seed as usize % 5];
+    let config = table(hot, (scale.retry, scale.retry * 2), seed);
+    Case { config, operations: scale.operations, way: Way::Process, seed }.run(cluster, scale.patience)
+}
+
+/// Back-ends, and front-ends behind them.
 const BACK_ENDS: u32 = 2;
 const FRONT_ENDS: u32 = 2;
 
-/// The front-ends' errors come by then: retries of RC, and what a process needs to be killed.
-const SAID: Span = Span::from_ms(20_000);
+/// Machines of the check of back-ends.
+pub const MACHINES: u32 = BACK_ENDS + FRONT_ENDS;
 
 /// One of two back-ends is killed.
-fn back_end<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
-    let kill = Some(Kill { clients: (FRONT_ENDS, 1), steps: (0, 200), way: Way::Process });
-    let mut stage =
-        stage::stage::<C, u64>(cluster, Faults { kill, seed, ..Faults::default() }, scale.patience)?;
+pub(super) fn back_end<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
+    let victim = BACK_ENDS - 1;
+    let kill = Some(Kill::new((FRONT_ENDS, 1), (0, 200), Way::Process));
+    let faults = Faults { kill, seed, ..Faults::default() };
+    let mut stage = stage::stage::<C, u64>(cluster, faults, scale.patience)?;
     let mut config = table(50, (scale.retry, scale.retry), seed);
     (config.back_ends, config.clients.clients) = (BACK_ENDS, FRONT_ENDS);
     put_up(&mut stage, &config).map_err(text)?;
@@ -161,8 +174,27 @@ fn back_end<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(),
         let interval = stage.client_interval();
         stage.add_client(config.place(number), Asks { config: config.clone(), number, interval });
     }
-    stage.add_client((BACK_ENDS - 1, 9), Dies);
-    stage::run(stage).map(drop)
+    stage.add_client((victim, 9), Dies(FRONT_ENDS));
+    stage.add_client(LOOKS, HearsOfDeath(victim));
+    in_time(&stage::run(stage)?, scale)
+}
+
+/// Front-ends go on until their back-ends, which end after `lives`, are gone. How long after that each ended with an error; for clusters in virtual time.
+///
+/// # Errors
+/// If one ended otherwise.
+pub fn without_back_ends<C: Cluster>(cluster: &mut C, lives: Span, seed: u64) -> Result<Vec<Span>, String> {
+    let mut config = table(50, (lives, lives), seed);
+    (config.back_ends, config.clients.clients) = (BACK_ENDS, FRONT_ENDS);
+    let course = Course::Fixed(Interval::new(Time::START, lives));
+    let mut site = Site::<C, u64>::new(cluster, course).map_err(text)?;
+    put_up(&mut site, &config).map_err(text)?;
+    for number in 0..FRONT_ENDS {
+        let interval = Interval::new(Time::START, Time::NEVER - Time::START);
+        site.add_client(config.place(number), Asks { config: config.clone(), number, interval });
+    }
+    let ended = site.run().map_err(text)?.map(|ended| ended.clients).unwrap_or_default();
+    Ok(ended.into_iter().map(|ns| Span::from_ns(ns.saturating_sub(lives.as_ns()))).collect())
 }
 
 /// A front-end that goes on until somebody is gone.
@@ -177,53 +209,40 @@ impl Program for Asks {
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
         let mut front_end = FrontEnd::open(&p, &self.config, self.number)?;
-        let mut script = Script::new(&self.config, self.number, u64::MAX);
-        let began = p.now();
-        match front_end.run(&mut script, &self.interval) {
-            Err(SystemError::Completion(_)) if p.now() - began < SAID => Ok(0),
-            ended => Err(SystemError::Protocol(format!(
-                "a back-end was killed, and a front-end ended by {ended:?}"
-            ))),
-        }
+        let script = Script::new(&self.config, self.number, u64::MAX);
+        let mut asking = Asking { script, under_way: Vec::new() };
+        p.publish(&begun_key(self.number), &[]);
+        let ended = front_end.run(&mut asking, &self.interval);
+        let first = asking.under_way.iter().min().map(|began| began.as_ns());
+        end_without_machine(&p, self.number, ended, first)
     }
 }
 
-/// A thread of the machine that is killed.
-struct Dies;
-
-impl Program for Dies {
-    type Output = Result<u64, SystemError>;
-
-    fn run<P: Provider>(self, p: P) -> Self::Output {
-        let memory = p.alloc(64, PageSize::Small)?;
-        loop {
-            p.store_u64(memory, 0, 0);
-            let until = p.now() + Span::from_us(100);
-            while p.now() < until {
-                p.pause(until);
-            }
-        }
-    }
+/// A script of which it is known when each operation began that has not ended.
+struct Asking {
+    script: Script,
+    under_way: Vec<Time>,
 }
 
-/// Its checks.
-pub fn checks<C: Cluster>() -> Vec<Check<C>> {
-    let mut all = Vec::new();
-    for (hot, seed) in [(0, 1), (100, 2), (50, 3), (50, 4), (50, 5)] {
-        let run = move |cluster: &mut C, scale: &Scale| {
-            let case = Case {
-                config: table(hot, (scale.retry, scale.retry * 2), seed),
-                operations: scale.operations,
-                way: Way::Process,
-                seed,
-            };
-            case.run(cluster, scale.patience)
-        };
-        let check = Check::new(format!("systems/kills/hashtable_{seed}"), run);
-        all.push(check.of_processes(MACHINES, AT_FIRST));
+impl Work for Asking {
+    fn next(&mut self, now: Time) -> Option<Op> {
+        let next = self.script.next(now);
+        self.under_way.extend(next.as_ref().map(|_| now));
+        next
     }
-    let run = |cluster: &mut C, scale: &Scale| back_end(cluster, scale, 1);
-    let machines = BACK_ENDS + FRONT_ENDS;
-    all.push(Check::new("systems/kills/hashtable_back_end", run).of_processes(machines, machines));
-    all
+
+    fn is_over(&self) -> bool {
+        self.script.is_over()
+    }
+
+    fn done(&mut self, done: Done<'_>) {
+        if let Some(at) = self.under_way.iter().position(|began| *began == done.began) {
+            self.under_way.swap_remove(at);
+        }
+        self.script.done(done);
+    }
+
+    fn published(&mut self, published: Published<'_>) {
+        self.script.published(published);
+    }
 }

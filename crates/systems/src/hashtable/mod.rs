@@ -55,7 +55,8 @@
 //! # What a crash leaves
 //! - *Of a front-end*: what it had acknowledged of hot keys and not published is lost; a publication under way is there or not, as a whole. The lock is taken over after `table_lease` and `drift`. Cold writes under way are there or not; numbers that it
 //!   drew stay unwritten, and hold up the writer V numbers later for `table_lease` + `drift`, once.
-//! - *Of a back-end*: all that it held. Each front-end that asks it ends with an error, when the transport gives up (retries of RC).
+//! - *Of a back-end*: all that it held. Each front-end that asks it ends with an error once its NIC has given up: by [`doorbell_verbs::ConnectAttr`]'s usual values after 8 times 67 ms of
+//!   silence by the specification, of which NICs may make four times as much. One that is not connected with it yet waits for it.
 //! - Its own end of the connection of a front-end that is gone stays at the back-end; who comes later has a number of its own.
 
 mod cache;

@@ -2,9 +2,10 @@
 
 use super::config::Strategy;
 use crate::SystemError;
-use crate::device::{self, Device, check};
+use crate::device::{self, Device};
 use doorbell_verbs::{
     AccessFlags, Cpu, Cq, Mem, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time, Wc,
+    WcStatus,
 };
 
 /// Work requests that go with one doorbell at most.
@@ -74,6 +75,8 @@ pub struct Writer<P: Provider> {
     taken: Vec<u32>,
     /// All of them.
     queued: u32,
+    /// How the first work request ended that has failed: nothing that was posted is waited for any more.
+    failed: Option<WcStatus>,
 }
 
 /// Work requests that a call of so many pieces takes.
@@ -115,6 +118,7 @@ impl<P: Provider> Writer<P> {
             ended: 0,
             taken: vec![0; window as usize],
             queued: 0,
+            failed: None,
         })
     }
 
@@ -128,21 +132,30 @@ impl<P: Provider> Writer<P> {
     /// # Errors
     /// If one has failed.
     pub fn completed(&mut self) -> Result<u64, SystemError> {
+        self.check_all()?;
         let mut wc = [Wc::default(); 16];
-        let ended = self.cq.poll(&mut wc)?;
-        for wc in ended {
-            check(wc)?;
+        let found = self.cq.poll(&mut wc)?.len();
+        for wc in &wc[..found] {
+            self.ended(wc)?;
         }
-        let ended = ended.len() as u64;
-        (0..ended).for_each(|_| self.ended());
         Ok(self.ended)
     }
 
+    /// An error where one call has failed.
+    fn check_all(&self) -> Result<(), SystemError> {
+        self.failed.map_or(Ok(()), |status| Err(SystemError::Completion(status)))
+    }
+
     /// Another call has completed.
-    fn ended(&mut self) {
+    fn ended(&mut self, wc: &Wc) -> Result<(), SystemError> {
+        if wc.status != WcStatus::Success {
+            self.failed = Some(wc.status);
+            return self.check_all();
+        }
         let slot = (self.ended % self.window) as usize;
         self.queued -= std::mem::take(&mut self.taken[slot]);
         self.ended += 1;
+        Ok(())
     }
 
     /// Waits until this many calls have completed.
@@ -151,9 +164,9 @@ impl<P: Provider> Writer<P> {
     /// If one has failed.
     pub fn wait(&mut self, completed: u64) -> Result<(), SystemError> {
         while self.ended < completed {
+            self.check_all()?;
             if let Some(wc) = self.cq.wait(Time::NEVER)? {
-                check(&wc)?;
-                self.ended();
+                self.ended(&wc)?;
             }
         }
         Ok(())

@@ -83,6 +83,29 @@ proptest! {
     }
 }
 
+/// The reader stops just as it has passed a position that holds nothing, and is not to sleep through the next. (Drawn once by the property above.)
+#[test]
+fn a_log_that_refuses_is_read_to_its_end() {
+    let stop = Some(Stop { one_in: 20, span: Span::from_us(4) });
+    let hesitation = Some(Span::from_us(7));
+    let faults = Faults { hesitation, stop, seed: 7104384177231415443, ..Faults::default() };
+    let case = Case {
+        engines: 4,
+        readers: 0,
+        appends: 8,
+        records: 29,
+        record: 8,
+        slots: 93,
+        outstanding: 2,
+        full: Full::Refuse,
+        inline: 0,
+        faults,
+        seed: 0,
+        ..case()
+    };
+    assert!(!run(case).expect("a log").is_empty());
+}
+
 proptest! {
     // Time-outs are tens of milliseconds, in which who waits for room looks at the head thousands of times.
     #![proptest_config(ProptestConfig { cases: 25, ..ProptestConfig::default() })]

@@ -16,3 +16,4 @@ mod sequencer;
 mod shuffle;
 mod spinlock;
 mod touch;
+mod writer;

@@ -5,7 +5,7 @@ use crate::common::{PATIENCE, cluster};
 use doorbell_sim::SimCluster;
 use doorbell_systems::log::{Full, Reserve};
 use doorbell_systems::vector_io::Strategy as Gathering;
-use doorbell_systems_suite::kills::{MACHINES, engines};
+use doorbell_systems_suite::kills::{MACHINES, engines, readers};
 use doorbell_systems_suite::log::{self, Had};
 use doorbell_systems_suite::{Faults, Way};
 use doorbell_verbs::Span;
@@ -97,4 +97,19 @@ fn killed_engines_leave_holes_that_are_closed() {
     };
     let holes = (0..20).filter(holes).count();
     assert!(holes >= 10, "{holes} of 20");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// Nobody waits for them, and what they have read is in the log.
+    #[test]
+    fn a_log_has_what_killed_readers_have_read(
+        (records, more) in (1..7u32, 1..100u64), way in prop::sample::select(&WAYS), seed: u64,
+    ) {
+        let slots = u64::from(records) + more;
+        let log = log::Case { records, slots, ..appended(way, seed).log };
+        let case = readers::Case { log, way };
+        case.run(&mut machines(seed), PATIENCE).map_err(TestCaseError::fail)?;
+    }
 }

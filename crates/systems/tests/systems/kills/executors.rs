@@ -4,6 +4,7 @@
 use crate::common::cluster;
 use doorbell_systems::shuffle::{Full, Transfer};
 use doorbell_systems_suite::join;
+use doorbell_systems_suite::kills::RETRIES;
 use doorbell_systems_suite::kills::executors::{self, Job};
 use doorbell_systems_suite::{Scale, Way};
 use doorbell_verbs::Span;
@@ -56,6 +57,6 @@ proptest! {
         let after = Span::from_ns(ended.last.saturating_sub(ended.gone));
         // A round takes far less than this.
         let round = Span::from_ms(1);
-        prop_assert!(after <= GIVE_UP + executors::RETRIES * 2 + round, "{:?} later", after);
+        prop_assert!(after <= GIVE_UP + RETRIES * 2 + round, "{:?} later", after);
     }
 }

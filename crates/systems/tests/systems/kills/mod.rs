@@ -11,7 +11,7 @@ use doorbell_systems::consolidate::Holding;
 use doorbell_systems::spinlock::Release;
 use doorbell_systems_suite::Way;
 use doorbell_systems_suite::kills::{self, MACHINES, locks, proxies, tables, writers};
-use doorbell_verbs::Span;
+use doorbell_verbs::{Span, Time};
 use proptest::prelude::*;
 
 const WAYS: [Way; 2] = [Way::Stops, Way::LosesQps];
@@ -122,6 +122,20 @@ fn who_asks_a_killed_proxy_waits_in_vain_and_nobody_else_does() {
         let done = proxies::Case { reads: READS, clients, way, seed }.run(&mut cluster, PATIENCE).unwrap();
         let [one, other, asks] = done[..] else { panic!("{way:?}, seed {seed}: {done:?}") };
         assert!((one, other) == (READS, READS) && asks < READS, "{way:?}, seed {seed}: {done:?}");
+    }
+}
+
+/// Back-ends end, and their connections with them.
+#[test]
+fn front_ends_of_dead_back_ends_end_with_an_error_in_time() {
+    // Eight times 67 ms by the specification, of which an NIC may make four times as much.
+    let most = Span::from_ms(8 * 67 * 4);
+    for seed in 0..5 {
+        let mut cluster = cluster("cib", tables::MACHINES, |config| {
+            (config.seed, config.end) = (seed, Time::START + most * 2)
+        });
+        let ended = tables::without_back_ends(&mut cluster, Span::from_us(300 + 10 * seed), seed).unwrap();
+        assert!(ended.len() == 2 && ended.iter().all(|after| *after < most), "seed {seed}: {ended:?}");
     }
 }
 

@@ -1,0 +1,104 @@
+//! A log machine that is killed: each engine, and each reader of another machine, ends with an error in the time that the log's page says.
+
+use super::engines::processes;
+use super::{Dies, HearsOfDeath, LOOKS, begun_key, end_without_machine, in_time};
+use crate::check::Scale;
+use crate::faults::Faults;
+use crate::kill::{Kill, Way};
+use crate::log::{self, Appending, LOOKS_AGAIN};
+use crate::stage::{self, text};
+use doorbell_systems::device::Device;
+use doorbell_systems::log::{Layout, Reader, SERVICE, Warden};
+use doorbell_systems::{Interval, SystemError};
+use doorbell_verbs::{Cluster, PageSize, Program, Provider, Time};
+
+/// The machine that is killed; the reader is on machine 0, engines are on those behind it.
+const MACHINE: u32 = 1;
+const ENGINES: u32 = 2;
+
+/// Machines of the check.
+pub const MACHINES: u32 = MACHINE + 1 + ENGINES;
+
+/// Where the reader runs, on a core that no other thread of its machine has.
+const READS: (u32, u32) = (0, 10);
+
+/// Who asks the log machine: engines, then a reader.
+const CLIENTS: u32 = ENGINES + 1;
+
+/// The log machine is killed while engines append and a reader reads.
+pub(super) fn log_machine<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
+    let kill = Some(Kill::new((CLIENTS, 1), (0, 200), Way::Process));
+    let faults = Faults { kill, seed, ..Faults::default() };
+    let mut stage = stage::stage::<C, u64>(cluster, faults, scale.patience)?;
+    // Nobody is fenced; and nobody closes the log, whose number is an engine's here.
+    let case = log::Case { engines: ENGINES - 1, patience: scale.patience, ..processes(scale, seed) };
+    let layout = case.layout();
+    let log = stage.cluster().alloc(MACHINE, layout.bytes(), PageSize::Huge).map_err(text)?;
+    let interval = Interval::new(Time::START, scale.patience);
+    let (full, patience) = (case.full, case.patience);
+    let warden = Warden { service: SERVICE, layout, full, log, readers: 1, read: None, patience, interval };
+    stage.add_server_at((MACHINE, 0), warden);
+    for number in 0..ENGINES {
+        let interval = stage.client_interval();
+        stage.add_client((MACHINE + 1 + number, 0), Engine { case, number, interval });
+    }
+    let interval = stage.client_interval();
+    stage.add_client(READS, Reads { layout, interval });
+    stage.add_client((MACHINE, 9), Dies(CLIENTS));
+    stage.add_client(LOOKS, HearsOfDeath(MACHINE));
+    in_time(&stage::run(stage)?, scale)
+}
+
+/// An engine that appends without an end.
+struct Engine {
+    case: log::Case,
+    number: u32,
+    interval: Interval,
+}
+
+impl Program for Engine {
+    type Output = Result<u64, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let mut appending = Appending::open(&p, self.case, self.number, &self.interval)?;
+        p.publish(&begun_key(self.number), &[]);
+        let ended = appending.append(u64::MAX, |_| ());
+        end_without_machine(&p, self.number, ended, appending.under_way())
+    }
+}
+
+/// A reader that reads without an end.
+struct Reads {
+    layout: Layout,
+    interval: Interval,
+}
+
+impl Program for Reads {
+    type Output = Result<u64, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let device = Device::open(&p)?;
+        let mut reader = Reader::there(&device, self.layout, (self.layout.engines, SERVICE))?;
+        p.publish(&begun_key(ENGINES), &[]);
+        let ended = self.read(&p, &mut reader);
+        end_without_machine(&p, ENGINES, ended, None)
+    }
+}
+
+impl Reads {
+    fn read<P: Provider>(&self, p: &P, reader: &mut Reader<P>) -> Result<(), SystemError> {
+        while p.now() < self.interval.end() {
+            let before = reader.next();
+            for record in &reader.read()? {
+                log::name_of(record)?;
+            }
+            if reader.next() == before {
+                let until = p.now() + LOOKS_AGAIN;
+                while p.now() < until {
+                    p.pause(until);
+                }
+            }
+        }
+        Err(SystemError::Timeout("the log machine lives".into()))
+    }
+}

@@ -1,0 +1,139 @@
+//! Readers of other machines that are killed at any point: engines have all of theirs, as nobody waits for a reader, and what it had read is in the log.
+
+use super::engines::processes;
+use super::{
+    KILLED, LIVE, begun_key, done_key, faults_in, lookup_death, place, say_done, tell, told, until_killed,
+};
+use crate::check::Scale;
+use crate::kill::{Way, Window};
+use crate::log::{self, Appending, CLOSES, Had, LOOKS_AGAIN};
+use crate::stage;
+use doorbell_systems::device::Device;
+use doorbell_systems::log::{Layout, Reader, SERVICE};
+use doorbell_systems::{Interval, SystemError};
+use doorbell_verbs::{Cluster, Program, Provider, Span};
+
+/// Machines of a check: the log machine, one for each engine, one for each reader.
+pub const MACHINES: u32 = 1 + LIVE + KILLED;
+
+/// Where who has heard what killed readers told runs.
+const TELLS: (u32, u32) = (0, 12);
+
+/// Engines, and readers that are killed.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// What engines do; how many there are, and what goes wrong, is said here.
+    pub log: log::Case,
+    /// How readers are killed.
+    pub way: Way,
+}
+
+impl Case {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<(), String> {
+        let case = log::Case { engines: LIVE, readers: KILLED, ..self.log };
+        let faults = faults_in(Window::Records, self.way, case.seed);
+        let mut stage = stage::stage::<C, Had>(cluster, faults, patience)?;
+        for number in 0..LIVE {
+            let interval = stage.client_interval();
+            stage.add_client(place(number), Engine { case, number, interval });
+        }
+        for number in LIVE..LIVE + KILLED {
+            stage.add_client(place(number), Victim { layout: case.layout(), number });
+        }
+        let interval = stage.client_interval();
+        stage.add_client(CLOSES, Engine { case, number: LIVE, interval });
+        case.put_up_machine(&mut stage)?;
+        stage.add_client(TELLS, Tells);
+        let had = stage::run(stage)?;
+        if had.is_empty() { Ok(()) } else { case.check(&had) }
+    }
+}
+
+/// Readers of a seed, as processes.
+pub(super) fn readers<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
+    Case { log: processes(scale, seed), way: Way::Process }.run(cluster, scale.patience)
+}
+
+/// An engine that begins when all readers are there; the one behind all others appends the last record when they are gone.
+struct Engine {
+    case: log::Case,
+    number: u32,
+    interval: Interval,
+}
+
+impl Program for Engine {
+    type Output = Result<Had, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let Engine { case, number, ref interval } = self;
+        let mut appending = Appending::open(&p, case, number, interval)?;
+        let readers = LIVE..LIVE + KILLED;
+        if number == LIVE {
+            (0..LIVE).for_each(|engine| drop(p.lookup(&done_key(engine))));
+            readers.for_each(|reader| lookup_death(&p, reader));
+            return appending.close();
+        }
+        readers.for_each(|reader| drop(p.lookup(&begun_key(reader))));
+        let ended = appending.append(case.appends, |_| ());
+        say_done(&p, number);
+        appending.had(ended)
+    }
+}
+
+/// A reader that is killed. It says of the last record that it has read where it was, and which.
+struct Victim {
+    layout: Layout,
+    number: u32,
+}
+
+impl Program for Victim {
+    type Output = Result<Had, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        until_killed(self.read(&p))
+    }
+}
+
+impl Victim {
+    fn read<P: Provider>(&self, p: &P) -> Result<(), SystemError> {
+        let device = Device::open(p)?;
+        let end = self.layout.engines + self.number - LIVE;
+        let mut reader = Reader::there(&device, self.layout, (end, SERVICE))?;
+        tell(p, self.number, &[]);
+        p.publish(&begun_key(self.number), &[]);
+        loop {
+            let before = reader.next();
+            let read = reader.read()?;
+            for record in &read {
+                tell(p, self.number, &[record.position, log::name_of(record)?]);
+            }
+            if reader.next() == before {
+                let until = p.now() + LOOKS_AGAIN;
+                while p.now() < until {
+                    p.pause(until);
+                }
+            }
+        }
+    }
+}
+
+/// Says at the end what killed readers lived to tell: as one that has missed all else.
+struct Tells;
+
+impl Program for Tells {
+    type Output = Result<Had, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let readers = LIVE..LIVE + KILLED;
+        readers.clone().for_each(|reader| lookup_death(&p, reader));
+        let records = readers.filter_map(|reader| match told(&p, reader)[..] {
+            [position, word] => Some((position, word)),
+            _ => None,
+        });
+        Ok(Had::Reader { voids: 0, missed: 1, next: 0, records: records.collect() })
+    }
+}

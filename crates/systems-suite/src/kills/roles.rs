@@ -1,0 +1,74 @@
+//! The roles of the applications, of each of which processes are killed, as often as wanted, by seeds.
+
+use super::{AT_FIRST, KILLED, MACHINES, engines, executors, machines, readers, tables};
+use crate::check::{Check, Scale};
+use doorbell_verbs::Cluster;
+
+/// A role of an application.
+pub struct Role<C> {
+    /// The application and what is killed of it.
+    pub name: &'static str,
+    /// Processes that a check kills.
+    pub kills: u32,
+    machines: (u32, u32),
+    run: fn(&mut C, &Scale, u64) -> Result<(), String>,
+}
+
+impl<C: Cluster + 'static> Role<C> {
+    /// The check of a seed.
+    pub fn check(&self, seed: u64) -> Check<C> {
+        let (run, (all, at_first)) = (self.run, self.machines);
+        let name = format!("systems/kills/{}_{seed}", self.name);
+        Check::new(name, move |cluster: &mut C, scale: &Scale| run(cluster, scale, seed))
+            .of_processes(all, at_first)
+    }
+
+    /// The check of a name, if it is one of this role.
+    pub fn named(&self, name: &str) -> Option<Check<C>> {
+        let seed = name.strip_prefix("systems/kills/")?.strip_prefix(self.name)?.strip_prefix('_')?;
+        seed.parse().ok().map(|seed| self.check(seed))
+    }
+}
+
+/// All of them.
+pub fn roles<C: Cluster>() -> Vec<Role<C>> {
+    vec![
+        Role {
+            name: "hashtable_front_end",
+            kills: KILLED,
+            machines: (MACHINES, AT_FIRST),
+            run: tables::front_ends,
+        },
+        Role {
+            name: "hashtable_back_end",
+            kills: 1,
+            machines: (tables::MACHINES, tables::MACHINES),
+            run: tables::back_end,
+        },
+        Role {
+            name: "shuffle_executor",
+            kills: 1,
+            machines: (executors::MACHINES, executors::MACHINES),
+            run: executors::shuffle,
+        },
+        Role {
+            name: "join_executor",
+            kills: 1,
+            machines: (executors::MACHINES, executors::MACHINES),
+            run: executors::join,
+        },
+        Role { name: "log_engine", kills: KILLED, machines: (MACHINES, MACHINES), run: engines::engines },
+        Role {
+            name: "log_machine",
+            kills: 1,
+            machines: (machines::MACHINES, machines::MACHINES),
+            run: machines::log_machine,
+        },
+        Role {
+            name: "log_reader",
+            kills: KILLED,
+            machines: (readers::MACHINES, readers::MACHINES),
+            run: readers::readers,
+        },
+    ]
+}

@@ -1,0 +1,84 @@
+//! Who writes to where it may not: it is told so, however often it asks.
+
+use crate::common::{END, cluster};
+use doorbell_systems::SystemError;
+use doorbell_systems::device::{self, Device};
+use doorbell_systems::vector_io::{Piece, Strategy, Writer};
+use doorbell_verbs::{
+    AccessFlags, Cluster, Program, Provider, QpCap, QpInitAttr, QpType, RemoteAddr, Span, WcStatus,
+};
+
+const SERVICE: &str = "writer";
+
+/// Calls under way at most.
+const WINDOW: u32 = 4;
+
+const CAP: QpCap =
+    QpCap { max_send_wr: 16, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
+
+/// Has a QP, and no memory.
+struct Other;
+
+impl Program for Other {
+    type Output = Result<(), SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let device = Device::open(&p)?;
+        let _qps = device::serve_qps(&device, 1, SERVICE, |_| {
+            let cq = device.context.create_cq(1)?;
+            Ok(device.pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Rc, CAP))?)
+        })?;
+        p.lookup("over");
+        Ok(())
+    }
+}
+
+/// Begins as many calls as may be under way; whether `completed` or `wait` tells it first that they have failed.
+struct Writes {
+    polls: bool,
+}
+
+impl Program for Writes {
+    type Output = Result<Vec<Result<u64, SystemError>>, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let device = Device::open(&p)?;
+        let cq = device.context.create_cq(16)?;
+        let qp = device.pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Rc, CAP))?;
+        device::connect_qp(&device, &qp, 0, SERVICE)?;
+        let mr = device.registered(64, AccessFlags::LOCAL_WRITE)?;
+        let mut writer = Writer::new(&device, (qp, cq), (16, 1, 0), 64, WINDOW)?;
+        let to = RemoteAddr::default();
+        let piece = [Piece::of(&mr, 0, 64)];
+        for _ in 0..WINDOW {
+            writer.write(&piece, to, Strategy::Sgl)?;
+        }
+        let until = p.now() + Span::from_ms(1);
+        while p.now() < until {
+            p.pause(until);
+        }
+        let first = if self.polls { writer.completed() } else { writer.wait(1).map(|()| 1) };
+        let then = [
+            writer.write(&piece, to, Strategy::Sgl),
+            writer.fetch_add(to, 1, mr.sge(0, 8)),
+            writer.completed(),
+            writer.wait(writer.begun()).map(|()| 0),
+        ];
+        p.publish("over", &[]);
+        Ok([first].into_iter().chain(then).collect())
+    }
+}
+
+/// All that was under way completes at once, and is told of as one: nobody waits for the rest of it.
+#[test]
+fn a_call_that_failed_is_told_of_for_ever() {
+    for polls in [true, false] {
+        let mut cluster = cluster("cib", 2, |config| config.end = END);
+        cluster.spawn(0, 0, Other);
+        let task = cluster.spawn(1, 0, Writes { polls });
+        cluster.run().expect("it ends");
+        let found = task.take().expect("it ended").expect("no other error");
+        let refused = Err(SystemError::Completion(WcStatus::RemAccessErr));
+        assert!(found.iter().all(|found| *found == refused), "polls {polls}: {found:?}");
+    }
+}
