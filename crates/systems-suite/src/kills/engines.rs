@@ -102,7 +102,7 @@ impl Program for Tells {
 
 /// Engines of a seed, as processes.
 pub(super) fn engines<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
-    let reserve = if seed.is_multiple_of(5) { Reserve::Rpc } else { Reserve::FetchAdd };
+    let reserve = if seed.is_multiple_of(2) { Reserve::Rpc } else { Reserve::FetchAdd };
     let log = log::Case { engines: CLIENTS, readers: 1, reserve, ..processes(scale, seed) };
     Case { log, way: Way::Process }.run(cluster, scale.patience).map(drop)
 }

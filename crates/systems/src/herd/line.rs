@@ -3,7 +3,7 @@
 use super::client::Images;
 use super::slots::Trailer;
 use super::windows::Pending;
-use super::{Config, Requests, Status, connections, to_imm};
+use super::{Config, Requests, connections, to_request_imm};
 use crate::SystemError;
 use crate::device::{self, Device, QKEY, find};
 use crate::outbox::{self, Outbox};
@@ -190,7 +190,7 @@ impl<P: Provider> Line<P> {
     ) -> Result<(), SystemError> {
         let length = u32::from(p.length);
         let sge = [images.sge(images.slots().text(worker, p.sequence, length), length)];
-        let op = SendOp::SendWithImm(to_imm(Status::Ok, worker, p.sequence));
+        let op = SendOp::SendWithImm(to_request_imm(self.number, p.sequence));
         let sg_list = if length == 0 { &sge[..0] } else { &sge };
         let wr = inlined(SendWr::new(0, op, sg_list), length, self.inline);
         self.outbox(worker).post(&mut [SendWr { dest: to, ..wr }])

@@ -33,12 +33,15 @@
 //!
 //! Of all SENDs: a request that comes after 2^21 later ones of the same slot is taken for a new one.
 //!
+//! Who sends datagrams is known by address, QP number and the low bits of its own number. A QP number may come to
+//! another client when one is gone: such two are told apart unless their numbers are equal modulo 1024.
+//!
 //! # Wire format
 //! A slot ends with a little-endian word: number of the repetition, length in bytes (16 bits each), and
 //! sequence number (the high 32 bits, so the last bytes; from 1). The request is right before it,
 //! padded to 8 bytes. A reply that is SENT carries an immediate: status (2 bits), worker (8), sequence number
 //! (22), and the encoded reply, which may be empty: then the SEND is header-only. A request that is
-//! SENT is the encoded request, with an immediate like a reply's whose status is 0. A reply that is WRITTEN
+//! SENT is the encoded request, with an immediate: low bits of the client's number (10), sequence number (22). A reply that is WRITTEN
 //! or READ is as a request that is WRITTEN, with its status for the repetition; one that is READ has the checksum
 //! of both, 8 bytes, between them.
 
@@ -233,6 +236,16 @@ fn to_imm(status: Status, worker: u32, sequence: u32) -> u32 {
     (status as u32) << 30 | worker << SEQUENCE_BITS | sequence & ((1 << SEQUENCE_BITS) - 1)
 }
 
+/// The immediate of a request that is SENT.
+fn to_request_imm(client: u32, sequence: u32) -> u32 {
+    client << SEQUENCE_BITS | sequence & ((1 << SEQUENCE_BITS) - 1)
+}
+
+/// Low bits of the client's number, and of the sequence number.
+fn from_request_imm(imm: u32) -> (u32, u32) {
+    (imm >> SEQUENCE_BITS, imm & ((1 << SEQUENCE_BITS) - 1))
+}
+
 /// Status, worker, low bits of the sequence number.
 fn from_imm(imm: u32) -> (Option<Status>, u32, u32) {
     (
@@ -270,6 +283,13 @@ mod tests {
                 let (s, w, low) = from_imm(to_imm(status, worker, sequence));
                 prop_assert_eq!((s, w, low), (Some(status), worker, sequence & 0x3f_ffff));
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn immediates_of_requests_keep_who_asks(client in 0..1u32 << 20, sequence: u32) {
+            prop_assert_eq!(from_request_imm(to_request_imm(client, sequence)), (client & 0x3ff, sequence & 0x3f_ffff));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::inboxes::Inboxes;
 use super::replier::{Answer, Replier};
-use super::{Config, Handler, Message, SEQUENCE_BITS, connections, from_imm, line};
+use super::{Config, Handler, Message, SEQUENCE_BITS, connections, from_request_imm, line};
 use crate::device::{self, Device};
 use crate::recv_ring::{self, RecvRing};
 use crate::{Interval, Measured, SystemError, work};
@@ -38,10 +38,21 @@ impl Executed {
 
 /// Who sends.
 enum Senders {
-    /// By address and QP, the number of each client.
-    Datagrams(HashMap<(u16, Gid, u32), u32>),
+    /// The number of each client.
+    Datagrams(HashMap<Sender, u32>),
     /// Each inbox is a client's.
     Connected,
+}
+
+/// Who sends datagrams. A QP number alone does not say it: that of a client which is gone may come to another, whose
+/// first requests would then be taken for ones that were answered long ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Sender {
+    lid: u16,
+    gid: Gid,
+    qpn: u32,
+    /// The low bits of its own number.
+    client: u32,
 }
 
 /// A worker that takes requests from RECVs.
@@ -117,13 +128,13 @@ impl<P: Provider> RecvWorker<P> {
     /// Who asks, and by which slot of its window; none where there are too many clients.
     fn answer(&mut self, wc: &Wc, inbox: usize) -> Result<Option<Answer>, SystemError> {
         let Some(imm) = wc.imm else { return Ok(None) };
-        let sequence = from_imm(imm).2;
+        let (client, sequence) = from_request_imm(imm);
         let client = match &mut self.senders {
             Senders::Connected => Some(inbox as u32),
             Senders::Datagrams(clients) => {
                 let (mem, header) = self.inboxes.ring(inbox).header(wc.wr_id);
                 let (lid, gid) = device::sender(&self.device.cpu, wc, mem, header);
-                let key = (lid, gid, wc.src_qp);
+                let key = Sender { lid, gid, qpn: wc.src_qp, client };
                 match clients.get(&key) {
                     Some(client) => Some(*client),
                     None => {

@@ -216,7 +216,7 @@ impl<P: Provider> Replier<P> {
     }
 
     /// Sends kept replies, through one QP of each port, or the connection of each client. Over RC a reply that was
-    /// sent before is on its way, or its client has left.
+    /// sent before is on its way, or its client has left. One that is no longer kept has come, as its slot was used again.
     pub(super) fn send(
         &mut self,
         answers: &[Answer],
@@ -224,8 +224,10 @@ impl<P: Provider> Replier<P> {
         measured: &mut Measured,
     ) -> Result<(), SystemError> {
         let reliable = self.config.replies.transport() == QpType::Rc;
-        let answers: Vec<Answer> =
-            answers.iter().copied().filter(|answer| !(answer.again && reliable)).collect();
+        let keeps =
+            |answer: &Answer| self.kept[self.slot(*answer)].is_some_and(|k| k.sequence == answer.sequence);
+        let goes = |answer: &Answer| !answer.again || !reliable && keeps(answer);
+        let answers: Vec<Answer> = answers.iter().copied().filter(goes).collect();
         let sges: Vec<Sge> = answers.iter().map(|&a| self.sge(a)).collect();
         let replies = answers.iter().zip(&sges).map(|(&answer, sge)| {
             let sg_list = if sge.length == 0 { &[] } else { std::slice::from_ref(sge) };
