@@ -1,4 +1,4 @@
-//! `doorbell sweep` and `doorbell compare`; docs/curves.md, docs/explain.md and docs/locks.md, which show what is printed: `DOORBELL_BLESS=1 cargo test -p
+//! `doorbell sweep` and `doorbell compare`; pages in docs/, which show what is printed: `DOORBELL_BLESS=1 cargo test -p
 //! doorbell-cli --test curves` writes them anew.
 
 use std::path::{Path, PathBuf};
@@ -91,6 +91,11 @@ fn page(name: &str) {
         return;
     }
     assert!(all == text, "docs/{name} is not what is printed:\n{all}");
+}
+
+#[test]
+fn the_page_of_the_hashtable_shows_what_is_printed() {
+    page("hashtable.md");
 }
 
 #[test]

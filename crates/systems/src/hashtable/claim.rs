@@ -68,6 +68,11 @@ impl Claim {
         self.number
     }
 
+    /// How many writes of its slot have to end before its own may begin, as of the last look; at least one.
+    pub(super) fn turns(&self) -> u64 {
+        (self.number.saturating_sub(self.seen.unwrap_or(0)) / self.versions).max(1)
+    }
+
     /// Takes in a look at the record.
     pub fn look(&mut self, look: Look<'_>) -> Verdict {
         let Claim { number, versions, lease, drift, .. } = *self;

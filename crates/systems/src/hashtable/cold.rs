@@ -7,7 +7,6 @@ use super::io::{Io, Part, Request, Slot};
 use super::table::Record;
 use crate::SystemError;
 use crate::checksum;
-use crate::spinlock::backoff::Backoff;
 use doorbell_verbs::{Provider, Time};
 
 /// How far an operation is.
@@ -62,7 +61,6 @@ pub(super) struct Put {
     value: Vec<u8>,
     writing: Writing,
     posted: Time,
-    backoff: Backoff,
     /// Numbers that it gave up.
     pub(super) again: u64,
 }
@@ -72,12 +70,10 @@ impl Put {
     pub(super) fn begin<P: Provider>(
         io: &Io<P>,
         slot: Slot,
-        terms: &Terms,
         (key, record, value): (u64, Record, Vec<u8>),
     ) -> Result<Put, SystemError> {
         let posted = Put::draw(io, slot, record)?;
-        let backoff = Backoff::new(terms.waits);
-        Ok(Put { key, record, value, writing: Writing::Drawing, posted, backoff, again: 0 })
+        Ok(Put { key, record, value, writing: Writing::Drawing, posted, again: 0 })
     }
 
     /// Draws a number, and looks at what is done.
@@ -123,7 +119,7 @@ impl Put {
         match verdict {
             Verdict::Write(until) => self.place(io, slot, claim, until),
             Verdict::Wait(from) => {
-                let pause = self.backoff.next(&mut io.random);
+                let pause = terms.waits.turns(claim.turns());
                 self.writing = Writing::Waiting(claim);
                 let soon = look.now + pause;
                 // What is done may change at any time before.

@@ -233,7 +233,7 @@ impl<P: Provider> FrontEnd<P> {
             (Place::Hot(hot), Op::Get(_)) => Task::Hot(hot::Get::begin(&self.io, slot, &self.locks, hot)?),
             (Place::Cold(record), Op::Get(_)) => Task::Get(cold::Get::begin(&self.io, slot, key, record)?),
             (Place::Cold(record), Op::Put(_, value)) => {
-                Task::Put(cold::Put::begin(&self.io, slot, &self.terms, (key, record, value))?)
+                Task::Put(cold::Put::begin(&self.io, slot, (key, record, value))?)
             }
         };
         self.running[free] = Some(Running { key: Some(key), task, began, wait: None });

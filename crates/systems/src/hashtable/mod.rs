@@ -15,7 +15,8 @@
 //! writer that stops between the two for as long as V others take overwrites a version that has been acknowledged since, perhaps the last one. So (ours) number n may be
 //! written only where the number before it of the same slot, n - V, is done, and is not the newest that is. Else the writer looks again. A number whose writer is gone is passed
 //! over: who has seen m numbers before its own missing for m times `table_lease` + `drift` writes anyway, unless the slot holds the newest version that is whole. A writer gives its number up and draws another
-//! where it could not post its WRITE within `table_lease` of when it was entitled to. All times are of the writer's own clock, and begin so that of two
+//! where it could not post its WRITE within `table_lease` of when it was entitled to. Until then it looks again after `backoff` for each number of its
+//! slot that has to be done before. All times are of the writer's own clock, and begin so that of two
 //! writers that reckon with each other the earlier has ended when the later begins; [`Claim`] says why.
 //!
 //! *What a reader sees.* A reader READs the slots, then count and `done` words, in one list. It takes the newest version that is whole. If a version is done that is newer, the ring has gone

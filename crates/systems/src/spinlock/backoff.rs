@@ -13,6 +13,14 @@ pub struct Waits {
     pub most: Span,
 }
 
+impl Waits {
+    /// How long who knows its place in a queue waits until it looks again, with so many turns before its own: one that
+    /// backs off by what has failed may sleep through its turn (Mellor-Crummey and Scott 1991, of ticket locks).
+    pub(crate) fn turns(&self, turns: u64) -> Span {
+        Span::from_ps(self.first.as_ps().saturating_mul(turns)).min(self.most)
+    }
+}
+
 /// The waits of an operation.
 #[derive(Debug)]
 pub(crate) struct Backoff {

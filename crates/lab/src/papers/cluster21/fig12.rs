@@ -72,12 +72,12 @@ impl Step {
     }
 }
 
-/// With all optimisations, as it usually is. Blocks that were first written as the run began time out together; later these spread, so that a whole time-out
-/// is measured, after two.
+/// With all optimisations, as it usually is. Blocks that were first written as the run began time out together, and the rate swings with them; after six
+/// time-outs they have spread.
 pub(super) fn table(front_ends: u32) -> Hashtable {
     let mut table = Hashtable::usual();
     table.clients.clients = front_ends;
-    table.timing = Timing::of(table.time_out.span() * 2, table.time_out.span());
+    table.timing = Timing::of(table.time_out.span() * 6, table.time_out.span() * 3);
     table
 }
 
