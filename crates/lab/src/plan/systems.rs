@@ -70,10 +70,26 @@ impl Ctx<'_> {
         what: &str,
         w: &SystemWorkload,
     ) -> Result<SystemOutcome, NotYet> {
-        let run = self.run_of_system(self.profile(profile), w);
+        self.explained(&self.run_of_system(self.profile(profile), w), what)
+    }
+
+    /// The same of one whose operations are whole jobs, as [`Ctx::jobs`] has them.
+    ///
+    /// # Errors
+    /// Where a run is not known yet, or fails.
+    pub(crate) fn explain_job(
+        &self,
+        profile: &str,
+        what: &str,
+        w: &SystemWorkload,
+    ) -> Result<SystemOutcome, NotYet> {
+        self.explained(&Run::system(self.profile(profile), w.clone()), what)
+    }
+
+    fn explained(&self, run: &Run, what: &str) -> Result<SystemOutcome, NotYet> {
         let outcome = match self.explains {
-            true => self.known.explained(&run, what, Depth::Tenths)?.system(),
-            false => self.known.of(&run, what)?.system(),
+            true => self.known.explained(run, what, Depth::Tenths)?.system(),
+            false => self.known.of(run, what)?.system(),
         };
         something(what, outcome)
     }

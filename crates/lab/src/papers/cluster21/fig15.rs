@@ -43,6 +43,8 @@ const ENTRIES: [u32; 4] = [16, 64, 256, 1024];
 const LARGE_SEGMENT: u32 = 256;
 /// Posts outstanding.
 const OUTSTANDING: [u32; 3] = [4, 16, 64];
+/// Of both, without `--full`: what is chosen, and the smallest entry.
+const FEW: ([u32; 2], [u32; 1]) = ([16, ENTRY], [4]);
 
 /// A point.
 #[derive(Clone, Copy)]
@@ -98,19 +100,19 @@ impl Point {
 
 fn rates(ctx: &Ctx<'_>, points: &[Point]) -> Result<Vec<f64>, NotYet> {
     let all: Vec<_> = points.iter().map(|point| point.workload()).collect();
-    Ok(ctx.systems(CLUSTER, "fig15", &all)?.iter().map(|o| o.mrps).collect())
+    Ok(ctx.jobs(CLUSTER, "fig15", &all)?.iter().map(|o| o.mrps).collect())
 }
 
 /// A curve of what `of` makes of each x.
-fn rated<const N: usize>(
+fn rated(
     ctx: &Ctx<'_>,
     name: &str,
     x: &str,
-    points: [u32; N],
+    points: &[u32],
     of: impl Fn(u32) -> Point,
 ) -> Result<Curve, NotYet> {
-    let rates = rates(ctx, &points.map(of))?;
-    let points = points.map(f64::from).into_iter().zip(rates).collect();
+    let rates = rates(ctx, &points.iter().copied().map(of).collect::<Vec<_>>())?;
+    let points = points.iter().copied().map(f64::from).zip(rates).collect();
     Ok(curve("cluster21/fig15", name, CLUSTER, x, "M entries/s", points))
 }
 
@@ -121,36 +123,37 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let by_entry = |point: Point| move |entry| Point { entry, ..point };
     let by_outstanding = |point: Point| move |outstanding| Point { outstanding, ..point };
     let pulled = |point| Point { transfer: Transfer::Pull, ..point };
+    let (entries, outstanding) =
+        if ctx.full { (&ENTRIES[..], &OUTSTANDING[..]) } else { (&FEW.0[..], &FEW.1[..]) };
     // All are asked for before the first that is not known ends this.
-    let explained = [sgl.basic(), sp, sgl, Point { batch: 32, ..sgl }]
-        .map(|point| ctx.explain_system(CLUSTER, "fig15", &point.workload()));
+    let longer = ctx.explain_job(CLUSTER, "fig15", &Point { batch: 32, ..sgl }.workload());
+    let three = ctx.jobs(CLUSTER, "fig15", &[sgl.basic(), sp, sgl].map(Point::workload));
     let curves = [
-        rated(ctx, "SP, by batch", "entries of a post", BATCHES, by_batch(Strategy::Sp)),
-        rated(ctx, "SGL, by batch", "entries of a post", BATCHES, by_batch(Strategy::Sgl)),
-        rated(ctx, "pull, by batch", "entries of a READ", BATCHES, |batch| {
+        rated(ctx, "SP, by batch", "entries of a post", &BATCHES, by_batch(Strategy::Sp)),
+        rated(ctx, "SGL, by batch", "entries of a post", &BATCHES, by_batch(Strategy::Sgl)),
+        rated(ctx, "pull, by batch", "entries of a READ", &BATCHES, |batch| {
             pulled(Point::of(Strategy::Sp, batch))
         }),
-        rated(ctx, "basic", "executors", ALL, by_executors(sgl.basic())),
-        rated(ctx, "SP of 16", "executors", ALL, by_executors(sp)),
-        rated(ctx, "SGL of 16", "executors", ALL, by_executors(sgl)),
-        rated(ctx, "basic, by entry", "bytes of an entry", ENTRIES, by_entry(sgl.basic())),
-        rated(ctx, "SP of 16, by entry", "bytes of an entry", ENTRIES, by_entry(sp)),
-        rated(ctx, "SGL of 16, by entry", "bytes of an entry", ENTRIES, by_entry(sgl)),
-        rated(ctx, "basic, by outstanding", "posts", OUTSTANDING, by_outstanding(sgl.basic())),
-        rated(ctx, "SP of 16, by outstanding", "posts", OUTSTANDING, by_outstanding(sp)),
-        rated(ctx, "SGL of 16, by outstanding", "posts", OUTSTANDING, by_outstanding(sgl)),
+        rated(ctx, "basic", "executors", &ALL, by_executors(sgl.basic())),
+        rated(ctx, "SP of 16", "executors", &ALL, by_executors(sp)),
+        rated(ctx, "SGL of 16", "executors", &ALL, by_executors(sgl)),
+        rated(ctx, "basic, by entry", "bytes of an entry", entries, by_entry(sgl.basic())),
+        rated(ctx, "SP of 16, by entry", "bytes of an entry", entries, by_entry(sp)),
+        rated(ctx, "SGL of 16, by entry", "bytes of an entry", entries, by_entry(sgl)),
+        rated(ctx, "basic, by outstanding", "posts", outstanding, by_outstanding(sgl.basic())),
+        rated(ctx, "SP of 16, by outstanding", "posts", outstanding, by_outstanding(sp)),
+        rated(ctx, "SGL of 16, by outstanding", "posts", outstanding, by_outstanding(sgl)),
     ];
     let others = rates(ctx, &[pulled(sgl.basic()), pulled(sp), Point { zipf: true, ..sgl }, sgl]);
-    let [basic, sp, sgl, longer] = explained;
-    let (basic, sp, sgl, longer) = (basic?, sp?, sgl?, longer?);
-    let others = others?;
+    let (longer, three, others) = (longer?, three?, others?);
+    let [basic, sp, sgl] = &three[..] else { unreachable!("as many outcomes as runs") };
     let curves = curves.into_iter().collect::<Result<Vec<_>, _>>()?;
     let checks = vec![
-        over("cluster21-sh-sgl", &sgl, &basic, (&curves[8], &curves[6], &curves[11], &curves[9])),
-        over("cluster21-sh-sp", &sp, &basic, (&curves[7], &curves[6], &curves[10], &curves[9])),
+        over("cluster21-sh-sgl", sgl, basic, (&curves[8], &curves[6], &curves[11], &curves[9])),
+        over("cluster21-sh-sp", sp, basic, (&curves[7], &curves[6], &curves[10], &curves[9])),
         Check::number("cluster21-abs-shuffle", CLUSTER, sp.mrps / basic.mrps),
         large_batch(&curves[0], &curves[1], &longer),
-        push(&others, &basic, &sp),
+        push(&others, basic, sp),
     ];
     let uneven = Point { zipf: true, ..Point::of(Strategy::Sgl, BATCH) }.shuffle().unevenness();
     let zipf = curve(
