@@ -103,7 +103,7 @@ fn json_has_the_fields_of_the_interface() {
     };
     assert_eq!(
         keys(&json).join(" "),
-        "accuracy claims curves not_checked parameters runs schema sensitivity unsettled"
+        "accuracy checked claims curves headlines not_checked parameters runs schema sensitivity unsettled"
     );
     assert_eq!(
         keys(&json["claims"][0]).join(" "),
