@@ -46,7 +46,7 @@ set --
 while read -r argument; do
     set -- "$@" "$argument"
 done </arguments
-timeout 300 /native-test "$@"
+timeout 600 /native-test "$@"
 code=$?
 # The device takes seven bits; higher codes are those of signals, of the time-out's among them.
 if [ $code -gt 127 ]; then

@@ -217,6 +217,5 @@ pub fn checks<C: Cluster + 'static>() -> Vec<Check<C>> {
     all.extend(writers::checks());
     all.extend(proxies::checks());
     // One of each role here; `soft-so` has more.
-    all.extend(roles().iter().map(|role| role.check(1)));
     all
 }
