@@ -128,6 +128,26 @@ pub(crate) fn warm<C: Cpu>(cpu: &C, mem: Mem) {
     }
 }
 
+/// How the first work request of a QP ended that has failed: nothing that was posted there is waited for any more, as who polled it may have
+/// polled what else failed along with it.
+#[derive(Debug, Default)]
+pub(crate) struct Failure(Option<WcStatus>);
+
+impl Failure {
+    /// An error where a work request has failed.
+    pub(crate) fn check(&self) -> Result<(), SystemError> {
+        self.0.map_or(Ok(()), |status| Err(SystemError::Completion(status)))
+    }
+
+    /// Takes in a completion.
+    pub(crate) fn note(&mut self, wc: &Wc) -> Result<(), SystemError> {
+        if wc.status != WcStatus::Success {
+            self.0.get_or_insert(wc.status);
+        }
+        self.check()
+    }
+}
+
 /// An error where a completion is not a success.
 ///
 /// # Errors

@@ -1,7 +1,8 @@
 //! A send queue with one completion for many work requests.
 
 use crate::SystemError;
-use doorbell_verbs::{Cq, Provider, Qp, SendFlags, SendWr, Time, Wc, WcStatus};
+use crate::device::Failure;
+use doorbell_verbs::{Cq, Provider, Qp, SendFlags, SendWr, Time, Wc};
 
 /// One work request in so many is signalled.
 pub(crate) const SIGNAL_EVERY: u64 = 64;
@@ -14,8 +15,7 @@ pub struct Outbox<P: Provider> {
     depth: u64,
     posted: u64,
     completed: u64,
-    /// How the first work request ended that has failed: nothing that was posted is waited for any more.
-    failed: Option<WcStatus>,
+    failed: Failure,
 }
 
 /// Send queue entries that an outbox needs for lists of up to `batch`.
@@ -31,13 +31,13 @@ pub fn cqe(batch: u32) -> u32 {
 impl<P: Provider> Outbox<P> {
     /// For a QP made with [`depth`] and a CQ made with [`cqe`] for the same `batch`.
     pub fn new(qp: Qp<P>, cq: Cq<P>, batch: u32) -> Outbox<P> {
-        Outbox { qp, cq, depth: depth(batch).into(), posted: 0, completed: 0, failed: None }
+        Outbox { qp, cq, depth: depth(batch).into(), posted: 0, completed: 0, failed: Failure::default() }
     }
 
     /// Waits until so many have been posted and completed.
     fn wait(&mut self, completed: u64) -> Result<(), SystemError> {
         while self.completed < completed {
-            self.check_all()?;
+            self.failed.check()?;
             if let Some(wc) = self.cq.wait(Time::NEVER)? {
                 self.has_completed(&wc)?;
             }
@@ -45,16 +45,8 @@ impl<P: Provider> Outbox<P> {
         Ok(())
     }
 
-    /// An error where a work request has failed.
-    fn check_all(&self) -> Result<(), SystemError> {
-        self.failed.map_or(Ok(()), |status| Err(SystemError::Completion(status)))
-    }
-
     fn has_completed(&mut self, wc: &Wc) -> Result<(), SystemError> {
-        if wc.status != WcStatus::Success {
-            self.failed = Some(wc.status);
-            return self.check_all();
-        }
+        self.failed.note(wc)?;
         self.completed = wc.wr_id;
         Ok(())
     }
@@ -85,7 +77,7 @@ impl<P: Provider> Outbox<P> {
 
     /// How many of those have completed, as far as the CQ says by now.
     pub(crate) fn completed(&mut self) -> Result<u64, SystemError> {
-        self.check_all()?;
+        self.failed.check()?;
         let mut wc = [Wc::default(); 16];
         let found = self.cq.poll(&mut wc)?.len();
         for wc in &wc[..found] {

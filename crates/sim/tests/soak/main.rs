@@ -204,7 +204,10 @@ fn soak_each(profiles: &[Profile], seeds: impl Iterator<Item = u64>) -> (Tally, 
                 all.add(&tally);
                 events += metrics.events;
             }
-            Err(why) => panic!("case {seed}: {why}\n{}", alone(seed)),
+            Err(why) => {
+                under_way.store(DONE, Ordering::Relaxed);
+                panic!("case {seed}: {why}\n{}", alone(seed))
+            }
         }
         if (done + 1).is_multiple_of(1000) {
             println!("{} cases, {events} events, {} sends, {} RECVs", done + 1, all.sends, all.recvs);

@@ -2,10 +2,9 @@
 
 use super::config::Strategy;
 use crate::SystemError;
-use crate::device::{self, Device};
+use crate::device::{self, Device, Failure};
 use doorbell_verbs::{
     AccessFlags, Cpu, Cq, Mem, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time, Wc,
-    WcStatus,
 };
 
 /// Work requests that go with one doorbell at most.
@@ -75,8 +74,7 @@ pub struct Writer<P: Provider> {
     taken: Vec<u32>,
     /// All of them.
     queued: u32,
-    /// How the first work request ended that has failed: nothing that was posted is waited for any more.
-    failed: Option<WcStatus>,
+    failed: Failure,
 }
 
 /// Work requests that a call of so many pieces takes.
@@ -118,7 +116,7 @@ impl<P: Provider> Writer<P> {
             ended: 0,
             taken: vec![0; window as usize],
             queued: 0,
-            failed: None,
+            failed: Failure::default(),
         })
     }
 
@@ -132,7 +130,7 @@ impl<P: Provider> Writer<P> {
     /// # Errors
     /// If one has failed.
     pub fn completed(&mut self) -> Result<u64, SystemError> {
-        self.check_all()?;
+        self.failed.check()?;
         let mut wc = [Wc::default(); 16];
         let found = self.cq.poll(&mut wc)?.len();
         for wc in &wc[..found] {
@@ -141,17 +139,9 @@ impl<P: Provider> Writer<P> {
         Ok(self.ended)
     }
 
-    /// An error where one call has failed.
-    fn check_all(&self) -> Result<(), SystemError> {
-        self.failed.map_or(Ok(()), |status| Err(SystemError::Completion(status)))
-    }
-
     /// Another call has completed.
     fn ended(&mut self, wc: &Wc) -> Result<(), SystemError> {
-        if wc.status != WcStatus::Success {
-            self.failed = Some(wc.status);
-            return self.check_all();
-        }
+        self.failed.note(wc)?;
         let slot = (self.ended % self.window) as usize;
         self.queued -= std::mem::take(&mut self.taken[slot]);
         self.ended += 1;
@@ -164,7 +154,7 @@ impl<P: Provider> Writer<P> {
     /// If one has failed.
     pub fn wait(&mut self, completed: u64) -> Result<(), SystemError> {
         while self.ended < completed {
-            self.check_all()?;
+            self.failed.check()?;
             if let Some(wc) = self.cq.wait(Time::NEVER)? {
                 self.ended(&wc)?;
             }
