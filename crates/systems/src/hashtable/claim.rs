@@ -73,21 +73,25 @@ impl Claim {
         (self.number.saturating_sub(self.seen.unwrap_or(0)) / self.versions).max(1)
     }
 
-    /// Takes in a look at the record.
-    pub fn look(&mut self, look: Look<'_>) -> Verdict {
-        let Claim { number, versions, lease, drift, .. } = *self;
+    /// Takes in what a look says of its slot. From when on the numbers before its own that are missing are passed over, and how many these are.
+    fn reckon(&mut self, look: Look<'_>) -> (Time, u64) {
         let done = look.done[self.slot() as usize];
         if self.seen != Some(done) {
             (self.seen, self.began, self.known) = (Some(done), self.posted, look.now);
         }
         self.posted = look.posted;
-        if done >= number {
+        let missing = self.number.saturating_sub(self.versions).saturating_sub(done).div_ceil(self.versions);
+        (self.known + (self.lease + self.drift) * missing, missing)
+    }
+
+    /// Takes in a look at the record.
+    pub fn look(&mut self, look: Look<'_>) -> Verdict {
+        let (from, missing) = self.reckon(look);
+        let Claim { number, versions, lease, .. } = *self;
+        if look.done[self.slot() as usize] >= number {
             return Verdict::Another;
         }
-        let before = number.saturating_sub(versions);
-        let missing = before.saturating_sub(done).div_ceil(versions);
-        let wait = (lease + drift) * missing;
-        let (from, until) = (self.known + wait, self.began + wait + lease);
+        let until = self.began + (from - self.known) + lease;
         if look.now > until {
             return Verdict::Another;
         }

@@ -3,8 +3,9 @@
 use super::cache::Cache;
 use super::cold::{self, Step};
 use super::config::Hashtable;
-use super::hot::{self, Locks};
+use super::hot;
 use super::io::{Io, Slot};
+use super::lock::Locks;
 use super::table::Place;
 use crate::device::check;
 use crate::spinlock::word::Word;
@@ -321,7 +322,7 @@ impl<P: Provider> FrontEnd<P> {
                 let entries: Vec<_> =
                     entries.map(|&(hot, version, count)| (key(hot), version, count)).collect();
                 let hot::Publication { taken, .. } = publication;
-                let (writes, since, again) = (taken.writes, taken.since, publish.again);
+                let (writes, since, again) = (taken.writes, taken.since, publish.again());
                 work.published(Published { entries: &entries, writes, since, began, ended, again });
                 self.cache.published(publish.block(), &self.terms);
             }

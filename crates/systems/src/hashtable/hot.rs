@@ -5,26 +5,11 @@ use super::cold::Step;
 use super::entry;
 use super::front_end::Terms;
 use super::io::{Io, Part, Request, Slot};
+use super::lock::{Answer, Asking, Locks};
 use super::table::Hot;
-use crate::spinlock::Leased;
-use crate::spinlock::backoff::Backoff;
 use crate::spinlock::word::Word;
 use crate::{SystemError, checksum};
 use doorbell_verbs::Provider;
-
-/// A front-end's view of the locks: each block's word as it was seen last, or left.
-pub(super) struct Locks {
-    pub(super) leased: Leased,
-    /// This front-end, as words name it.
-    pub(super) holder: u32,
-    pub(super) known: Vec<Word>,
-}
-
-impl Locks {
-    fn data<P: Provider>(io: &Io<P>, block: u32, word: Word) -> u64 {
-        io.table.locks().data(io.table.lock(block).1, word.slot)
-    }
-}
 
 /// A read of an entry.
 #[derive(Debug)]
@@ -94,26 +79,20 @@ impl Get {
 /// Where a publication is.
 #[derive(Clone, Copy, Debug)]
 enum Publishing {
-    /// The lock is asked for: what the word is compared with, and what it becomes.
-    Taking(Word, Word),
-    Waiting,
-    /// The block is on its way, and the lock goes back.
+    /// The lock is asked for.
+    Taking,
+    /// The block is on its way, and the lock goes back: as it is, and what it becomes.
     Giving(Word, Word),
 }
 
 /// A publication of a block.
 #[derive(Debug)]
 pub(super) struct Publish {
-    block: u32,
     publishing: Publishing,
-    backoff: Backoff,
-    /// Whether the last attempt told more than that another has the lock.
-    has_learnt: bool,
+    asking: Asking,
     taken: Option<Taken>,
     /// Of each entry that it has, the version, and how often the front-end had written it.
     entries: Vec<(Hot, u64, u64)>,
-    /// Attempts that failed.
-    pub(super) again: u64,
 }
 
 /// What was published.
@@ -130,31 +109,8 @@ impl Publish {
         terms: &Terms,
         block: u32,
     ) -> Result<Publish, SystemError> {
-        let mut publish = Publish {
-            block,
-            publishing: Publishing::Waiting,
-            backoff: Backoff::new(terms.waits),
-            has_learnt: false,
-            taken: None,
-            entries: Vec::new(),
-            again: 0,
-        };
-        publish.ask(io, slot, locks)?;
-        Ok(publish)
-    }
-
-    /// Asks for the lock, and READs the block that is there if it gets it.
-    fn ask<P: Provider>(&mut self, io: &Io<P>, slot: Slot, locks: &Locks) -> Result<Step, SystemError> {
-        let now = io.cpu.now();
-        let expected = locks.leased.expected(locks.known[self.block as usize], now);
-        let taken = expected.taken(locks.holder, now + locks.leased.lease);
-        let (area, lock) = io.table.lock(self.block);
-        let at = io.table.locks().word(lock);
-        self.publishing = Publishing::Taking(expected, taken);
-        let swap = Request::Swap { at, compare: expected.bits(), swap: taken.bits() };
-        let block = Request::Read(Locks::data(io, self.block, expected), Part::Body, io.table.block());
-        io.post(slot, area, [swap, block])?;
-        Ok(Step::Posted)
+        let asking = Asking::begin(io, slot, locks, terms, block)?;
+        Ok(Publish { publishing: Publishing::Taking, asking, taken: None, entries: Vec::new() })
     }
 
     /// What it has posted has completed. Ends with how many writes it brought.
@@ -165,46 +121,24 @@ impl Publish {
         locks: &mut Locks,
         cache: &mut Cache<P>,
     ) -> Result<Step, SystemError> {
-        let seen = io.answer(slot);
         match self.publishing {
-            Publishing::Taking(expected, taken) if seen == expected.bits() => {
-                locks.known[self.block as usize] = taken;
-                self.give(io, slot, locks, cache, taken)
-            }
-            Publishing::Giving(mine, free) if seen == mine.bits() => {
-                locks.known[self.block as usize] = free;
+            Publishing::Taking => match self.asking.completed(io, slot, locks)? {
+                Answer::Had(mine) => self.give(io, slot, locks, cache, mine),
+                Answer::Not(step) => Ok(step),
+            },
+            Publishing::Giving(mine, free) if io.answer(slot) == mine.bits() => {
+                locks.known[self.block() as usize] = free;
                 Ok(Step::Ended(self.taken.map_or(0, |taken| taken.writes.into())))
             }
-            Publishing::Taking(expected, _) => self.failed(io, slot, locks, seen != expected.bits()),
             Publishing::Giving(..) => {
                 // Taken over: what it wrote lies where nobody looks.
                 if let Some(taken) = self.taken.take() {
-                    cache.put_back(self.block, taken);
+                    cache.put_back(self.block(), taken);
                 }
-                self.has_learnt = false;
-                self.failed(io, slot, locks, false)
+                self.publishing = Publishing::Taking;
+                Ok(self.asking.lost(io, slot, locks))
             }
-            Publishing::Waiting => Ok(Step::Posted),
         }
-    }
-
-    /// Goes on at once where all that failed is what it knew of the word, else after a while.
-    fn failed<P: Provider>(
-        &mut self,
-        io: &mut Io<P>,
-        slot: Slot,
-        locks: &mut Locks,
-        learns: bool,
-    ) -> Result<Step, SystemError> {
-        self.again += 1;
-        locks.known[self.block as usize] = Word::of(io.answer(slot));
-        if learns && !self.has_learnt {
-            self.has_learnt = true;
-            return self.ask(io, slot, locks);
-        }
-        self.has_learnt = false;
-        self.publishing = Publishing::Waiting;
-        Ok(Step::Wait(io.cpu.now() + self.backoff.next(&mut io.random)))
     }
 
     /// Puts into the block what is pending, and gives it back.
@@ -216,12 +150,13 @@ impl Publish {
         cache: &mut Cache<P>,
         mine: Word,
     ) -> Result<Step, SystemError> {
-        let taken = cache.take(self.block);
+        let block = self.block();
+        let taken = cache.take(block);
         let size = io.table.entry();
         let mut bytes = Vec::new();
         self.entries.clear();
         for entry in (0..io.table.entries).filter(|entry| taken.entries >> entry & 1 == 1) {
-            let hot = Hot { block: self.block, entry };
+            let hot = Hot { block, entry };
             let at = u64::from(entry) * size;
             let version = io.word(slot, Part::Body, at) + 1;
             entry::encode(io.table.key(hot), version, &cache.value(hot), &mut bytes);
@@ -232,10 +167,10 @@ impl Publish {
         self.taken = Some(taken);
         let free = locks.leased.given_back(mine);
         self.publishing = Publishing::Giving(mine, free);
-        let (area, lock) = io.table.lock(self.block);
+        let (area, lock) = io.table.lock(block);
         let at = io.table.locks().word(lock);
-        let block = Request::Write(Locks::data(io, self.block, free), Part::Body, io.table.block());
-        io.post(slot, area, [block, Request::Swap { at, compare: mine.bits(), swap: free.bits() }])?;
+        let written = Request::Write(Locks::data(io, block, free), Part::Body, io.table.block());
+        io.post(slot, area, [written, Request::Swap { at, compare: mine.bits(), swap: free.bits() }])?;
         Ok(Step::Posted)
     }
 
@@ -246,12 +181,17 @@ impl Publish {
         slot: Slot,
         locks: &Locks,
     ) -> Result<Step, SystemError> {
-        self.ask(io, slot, locks)
+        self.asking.resume(io, slot, locks)
     }
 
     /// The block that it is of.
     pub(super) fn block(&self) -> u32 {
-        self.block
+        self.asking.block
+    }
+
+    /// Attempts that failed.
+    pub(super) fn again(&self) -> u64 {
+        self.asking.again
     }
 
     /// What it published, once it has ended.

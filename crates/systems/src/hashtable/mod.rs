@@ -70,6 +70,7 @@ mod front_end;
 mod hot;
 mod io;
 mod load;
+mod lock;
 mod table;
 
 pub use claim::{Claim, Look, Verdict};
