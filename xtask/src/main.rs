@@ -20,8 +20,10 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask TASK
   test            formatting, lints, documentation, all tests, and the rxe task where it can run
-  rxe [FILTER]    samples, conformance suite and the systems' checks on the kernel's Soft-RoCE, in an
-                  emulated machine; FILTER is part of a check's name
+  rxe [--kills COUNT] [--seed SEED] [FILTER]
+                  samples, conformance suite and the systems' checks on the kernel's Soft-RoCE, in an
+                  emulated machine; FILTER is part of a check's name. With --kills COUNT instead of all that: kills
+                  so many processes of each role of the applications
   same [COMMIT] [--faster] [--list]
                   whether this tree's doorbell says the same as that of COMMIT, over many runs; COMMIT is
                   HEAD, or its parent where nothing has changed since; --faster lets events differ where
@@ -50,8 +52,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => test::run_all(),
-        ["rxe"] => rxe(None),
-        ["rxe", filter] => rxe(Some(filter)),
+        ["rxe", ref arguments @ ..] => ended(rxe::run(arguments)),
         ["same", ref options @ ..] => match same::Options::parse(options) {
             Some(options) => ended(same::run(&options)),
             None => usage(),
@@ -79,10 +80,6 @@ fn main() -> ExitCode {
 fn usage() -> ExitCode {
     eprintln!("{USAGE}");
     ExitCode::from(2)
-}
-
-fn rxe(filter: Option<&str>) -> ExitCode {
-    ended(rxe::run(filter))
 }
 
 /// A task's end as exit code.

@@ -23,15 +23,15 @@ fn build(target: &Path) -> Task<PathBuf> {
     Ok(target.join("debug/examples/native-test"))
 }
 
-/// Runs the checks whose name contains `filter` in the machine; returns the program's exit code.
-pub(crate) fn run(filter: Option<&str>) -> Task<u8> {
+/// Runs the program with these arguments in the machine: a part of the names of checks, or what to kill. Returns its exit code.
+pub(crate) fn run(arguments: &[&str]) -> Task<u8> {
     packages::ensure()?;
     let target = target()?;
     let program = build(&target)?;
     let cache = target.join("rxe");
     fs::create_dir_all(&cache).map_err(|error| failed(cache.display(), error))?;
     let kernel = kernel::fetch(&cache)?;
-    let arguments: Vec<_> = std::iter::once("--soft-roce").chain(filter).collect();
+    let arguments: Vec<_> = std::iter::once("--soft-roce").chain(arguments.iter().copied()).collect();
     let archive = cache.join("initramfs");
     initramfs::build(&kernel, &program, &arguments, &archive)?;
     qemu::boot(&kernel.vmlinux, &archive)

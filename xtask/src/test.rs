@@ -43,7 +43,7 @@ fn the_command() -> Result<(), Problem> {
 }
 
 fn soft_roce() -> Result<(), Problem> {
-    match rxe::run(None)? {
+    match rxe::run(&[])? {
         0 => Ok(()),
         code => Err(failed("the program in the emulated machine", format!("exit code {code}"))),
     }

@@ -58,7 +58,7 @@ impl Scale {
         retry: Span::from_ms(50),
         hesitation: Span::from_us(500),
         patience: Span::from_ms(60_000),
-        deployed: Span::from_ms(2_000),
+        deployed: Span::from_ms(500),
         writes_back: true,
     };
 }

@@ -44,7 +44,7 @@ pub struct ConnectAttr {
     pub max_rd_atomic: u8,
     /// Time-out code (see [`QpAttr::timeout`]); RC.
     pub timeout: u8,
-    /// Retries; RC.
+    /// Retries; RC. By default 6: Linux's Soft-RoCE takes 7 as without an end, so that who asks a peer that is gone never hears of it.
     pub retry_cnt: u8,
     /// RNR retries; RC.
     pub rnr_retry: u8,
@@ -61,7 +61,7 @@ impl Default for ConnectAttr {
             mtu: None,
             max_rd_atomic: 16,
             timeout: 14,
-            retry_cnt: 7,
+            retry_cnt: 6,
             rnr_retry: 7,
             min_rnr_timer: 12,
             psn: 0,

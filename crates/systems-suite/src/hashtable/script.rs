@@ -2,7 +2,7 @@
 
 use super::history::{Event, History, Kind};
 use doorbell_systems::SystemError;
-use doorbell_systems::hashtable::{Done, Hashtable, Op, Published, Work, fill};
+use doorbell_systems::hashtable::{Done, Hashtable, Op, Outcome, Published, Work, fill};
 use doorbell_systems::random::Random;
 use doorbell_verbs::Time;
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ pub(crate) struct Script {
     random: Random,
     looks: bool,
     put_permille: u64,
+    move_permille: u64,
     pairs: u64,
     value: usize,
     /// Operations that have begun, and all.
@@ -20,6 +21,10 @@ pub(crate) struct Script {
     operations: u64,
     /// Of each key the numbers of the writes, in their order, and how many of them have ended.
     writes: BTreeMap<u64, (Vec<u64>, usize)>,
+    /// The numbers of hot writes, by key and count.
+    hot: BTreeMap<(u64, u64), u64>,
+    /// Moves that have ended.
+    moved: u64,
     /// The number of this front-end's next write.
     next: u64,
     history: History,
@@ -33,11 +38,14 @@ impl Script {
             random: Random::new(config.timing.seed ^ 0x5eed, u64::from(number)),
             looks: false,
             put_permille: config.pairs.put_permille.into(),
+            move_permille: config.move_permille.into(),
             pairs: config.pairs.pairs,
             value: config.values.value as usize,
             begun: 0,
             operations,
             writes: BTreeMap::new(),
+            hot: BTreeMap::new(),
+            moved: 0,
             next: (u64::from(number) + 1) << 32,
             history: History::default(),
             wrong: None,
@@ -57,7 +65,8 @@ impl Script {
         if let Some(wrong) = self.wrong {
             return Err(SystemError::Protocol(wrong));
         }
-        let ended = self.history.events.iter().filter(|event| event.kind != Kind::Published).count() as u64;
+        let events = self.history.events.iter();
+        let ended = self.moved + events.filter(|event| event.kind != Kind::Published).count() as u64;
         match ended == self.operations {
             true => Ok(self.history),
             false => Err(SystemError::Timeout(format!("{ended} of {} operations ended", self.operations))),
@@ -97,6 +106,9 @@ impl Work for Script {
         // Some keys more than others.
         let below = 1 + self.random.below(self.pairs);
         let key = self.random.below(below);
+        if self.move_permille > 0 && self.random.below(1000) < self.move_permille {
+            return Some(Op::Move(key));
+        }
         if self.random.below(1000) >= self.put_permille {
             return Some(Op::Get(key));
         }
@@ -113,12 +125,19 @@ impl Work for Script {
     }
 
     fn done(&mut self, done: Done<'_>) {
-        let Done { key, read, version, began, ended, again, .. } = done;
-        let (kind, number) = match read {
-            Some(value) => (Kind::Read, self.number(key, value)),
-            None => (Kind::Wrote, self.wrote(key)),
+        let Done { key, outcome, version, count, began, ended, again } = done;
+        let (kind, number) = match outcome {
+            Outcome::Read(value) => (Kind::Read, self.number(key, value)),
+            Outcome::Wrote => (Kind::Wrote, self.wrote(key)),
+            Outcome::Moved => {
+                self.moved += 1;
+                return;
+            }
         };
-        *if read.is_some() { &mut self.history.again } else { &mut self.history.given_up } += again;
+        if (kind, version) == (Kind::Wrote, None) {
+            self.hot.insert((key, count), number);
+        }
+        *if kind == Kind::Read { &mut self.history.again } else { &mut self.history.given_up } += again;
         self.history.events.push(Event { kind, key, number, version, began, ended });
     }
 
@@ -128,9 +147,7 @@ impl Work for Script {
         self.history.oldest = self.history.oldest.max((ended - since).as_ps());
         self.history.waited = self.history.waited.max((began - since).as_ps());
         for &(key, version, count) in entries {
-            // Of several writes of the key the last one that it had then.
-            let writes = self.writes.get(&key).map_or(&[][..], |(writes, _)| writes);
-            let Some(number) = writes.get(count as usize - 1).copied() else {
+            let Some(number) = self.hot.get(&(key, count)).copied() else {
                 self.wrong
                     .get_or_insert(format!("write {count} of key {key} was published, which never was"));
                 continue;

@@ -133,11 +133,11 @@ fn told<P: Provider>(p: &P, client: u32) -> Vec<u64> {
     p.lookup(&told_key(client)).as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
-/// RC tries eight times, 67 ms each.
-pub const RETRIES: Span = Span::from_ms(600);
+/// RC tries seven times, 67 ms each.
+pub const RETRIES: Span = Span::from_ms(500);
 
 /// After how long at most who asks a machine that is gone has its error: of a time-out NICs may make four times as much.
-const SILENCE: Span = Span::from_ms(600 * 4);
+const SILENCE: Span = Span::from_ms(500 * 4);
 
 /// How long a process may wait for a processor.
 fn starved(scale: &Scale) -> Span {

@@ -11,7 +11,7 @@ use crate::hashtable::{History, Missing, Script, check, small};
 use crate::kill::{Kill, Way, Window};
 use crate::stage::{self, text};
 use doorbell_schema::{Duration, Share};
-use doorbell_systems::hashtable::{Done, FrontEnd, Hashtable, Op, Published, Work, put_up};
+use doorbell_systems::hashtable::{Done, FrontEnd, Hashtable, Op, Outcome, Published, Work, put_up};
 use doorbell_systems::site::{Course, Site};
 use doorbell_systems::{Interval, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
@@ -135,7 +135,7 @@ impl<P: Provider> Work for Telling<'_, P> {
     }
 
     fn done(&mut self, done: Done<'_>) {
-        if let (None, Some(version)) = (done.read, done.version) {
+        if let (Outcome::Wrote, Some(version)) = (done.outcome, done.version) {
             self.keep(done.key, version);
         }
         self.script.done(done);

@@ -33,6 +33,10 @@ pub(super) struct Cache<P: Provider> {
     pending: Vec<Pending>,
     /// How often each entry was written: which write it is that is published.
     counts: Vec<u64>,
+    /// The key that each entry had when it was seen last.
+    known: Vec<u64>,
+    /// Whose each value is.
+    owners: Vec<u64>,
     /// Blocks by when the first of what is pending was written.
     order: VecDeque<(u32, Time)>,
     /// Blocks that are to be published.
@@ -50,7 +54,15 @@ pub(super) struct Taken {
 impl<P: Provider> Cache<P> {
     pub(super) fn new(device: &Device<P>, table: &Table) -> Result<Cache<P>, SystemError> {
         let apart = u64::from(table.value).next_multiple_of(64);
+        let entries = 0..u64::from(table.blocks) * u64::from(table.entries);
+        let first = |number: u64| {
+            let (block, entry) = (number / u64::from(table.entries), number % u64::from(table.entries));
+            table.first_key(Hot { block: block as u32, entry: entry as u32 })
+        };
+        let known: Vec<u64> = entries.map(first).collect();
         Ok(Cache {
+            owners: known.clone(),
+            known,
             cpu: device.cpu.clone(),
             values: device.registered(table.hot() * apart, AccessFlags::LOCAL_WRITE)?,
             apart,
@@ -66,11 +78,40 @@ impl<P: Provider> Cache<P> {
         u64::from(block) * u64::from(self.table.entries) + u64::from(entry)
     }
 
-    /// Writes a value, unless so many are pending that it has to wait; how often the entry was written with it.
-    pub(super) fn write(&mut self, hot: Hot, value: &[u8], terms: &Terms) -> Option<u64> {
+    /// An entry has this key.
+    pub(super) fn learn(&mut self, hot: Hot, key: u64) {
+        let number = self.number(hot);
+        self.known[number as usize] = key;
+    }
+
+    /// Whether an entry's value is this key's, and is not published.
+    fn has(&self, hot: Hot, key: u64) -> bool {
+        let Pending { written, under_way, .. } = self.pending[hot.block as usize];
+        (written | under_way) >> hot.entry & 1 == 1 && self.owner(hot) == key
+    }
+
+    /// Whose the value of an entry is.
+    pub(super) fn owner(&self, hot: Hot) -> u64 {
+        self.owners[self.number(hot) as usize]
+    }
+
+    /// Whether a key is written here: it is in its block as far as is known, or a value of it is not published yet, which is older.
+    pub(super) fn takes(&self, hot: Hot, key: u64) -> bool {
+        self.known[self.number(hot) as usize] == key || self.has(hot, key)
+    }
+
+    /// Writes a key's value, unless it has to wait: so many are pending, or that of another key is. How often the entry was written with it.
+    pub(super) fn write(&mut self, hot: Hot, key: u64, value: &[u8], terms: &Terms) -> Option<u64> {
         self.cpu.work(work::HOLD);
+        let number = self.number(hot);
         let pending = &mut self.pending[hot.block as usize];
-        if pending.writes >= terms.theta {
+        let is_taken = (pending.written | pending.under_way) >> hot.entry & 1 == 1
+            && self.owners[number as usize] != key;
+        if is_taken && pending.writes > 0 && !pending.is_due {
+            pending.is_due = true;
+            self.due.push_back(hot.block);
+        }
+        if is_taken || pending.writes >= terms.theta {
             return None;
         }
         if pending.writes == 0 {
@@ -83,17 +124,15 @@ impl<P: Provider> Cache<P> {
             pending.is_due = true;
             self.due.push_back(hot.block);
         }
-        let number = self.number(hot);
         self.cpu.write(self.values.mem(), number * self.apart, value);
+        self.owners[number as usize] = key;
         self.counts[number as usize] += 1;
         Some(self.counts[number as usize])
     }
 
-    /// The value of an entry, if it is not published.
-    pub(super) fn read(&self, hot: Hot) -> Option<Vec<u8>> {
-        let Pending { written, under_way, .. } = self.pending[hot.block as usize];
-        let has = (written | under_way) >> hot.entry & 1 == 1;
-        has.then(|| self.value(hot))
+    /// The value of a key, if it is not published.
+    pub(super) fn read(&self, hot: Hot, key: u64) -> Option<Vec<u8>> {
+        self.has(hot, key).then(|| self.value(hot))
     }
 
     /// The value of an entry as it was written last.
@@ -143,9 +182,14 @@ impl<P: Provider> Cache<P> {
         self.due.pop_front()
     }
 
-    /// Whether there is one.
-    pub(super) fn has_due(&self) -> bool {
-        !self.due.is_empty()
+    /// How many there are.
+    pub(super) fn due(&self) -> usize {
+        self.due.len()
+    }
+
+    /// One that cannot be published yet is after all others.
+    pub(super) fn is_due_later(&mut self, block: u32) {
+        self.due.push_back(block);
     }
 
     /// Takes what is pending of a block, to publish it.
@@ -162,6 +206,20 @@ impl<P: Provider> Cache<P> {
         pending.written |= taken.entries;
         pending.writes += taken.writes;
         (pending.under_way, pending.since) = (0, taken.since);
+    }
+
+    /// Of what was taken, these entries are published, a bit each.
+    pub(super) fn are_there(&mut self, block: u32, entries: u64) {
+        self.pending[block as usize].under_way &= !entries;
+    }
+
+    /// A value that was taken is not published, and is pending again; the block is published once more.
+    pub(super) fn put_one_back(&mut self, hot: Hot, since: Time) {
+        let pending = &mut self.pending[hot.block as usize];
+        pending.under_way &= !(1 << hot.entry);
+        pending.written |= 1 << hot.entry;
+        pending.writes += 1;
+        pending.since = since;
     }
 
     /// What was taken is published.

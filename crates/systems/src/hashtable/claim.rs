@@ -84,6 +84,11 @@ impl Claim {
         (self.known + (self.lease + self.drift) * missing, missing)
     }
 
+    /// When all who have drawn a number of its slot before its own have ended, if nothing changes.
+    pub(super) fn settles(&mut self, look: Look<'_>) -> Time {
+        self.reckon(look).0
+    }
+
     /// Takes in a look at the record.
     pub fn look(&mut self, look: Look<'_>) -> Verdict {
         let (from, missing) = self.reckon(look);
@@ -157,6 +162,19 @@ mod tests {
         assert_eq!(second.look(look(&[4, 5, 6, 7], 161)), Verdict::Wait(at(223)));
         assert_eq!(second.look(look(&[4, 9, 10, 7], 170)), Verdict::Write(at(211)));
         assert_eq!(second.look(look(&[4, 13, 6, 7], 180)), Verdict::Another);
+    }
+
+    /// Who comes after all writers, and has no number, waits as the next one of each slot would.
+    #[test]
+    fn a_slot_settles_when_the_next_writer_could_write() {
+        let done = [4, 1, 6, 7];
+        // 9 is missing before 13.
+        assert_eq!(claim(13).settles(look(&done, 100)), at(222));
+        assert_eq!(claim(9).settles(look(&done, 100)), at(162));
+        assert_eq!(claim(10).settles(look(&done, 100)), at(102));
+        let mut claim = claim(9);
+        claim.settles(look(&done, 100));
+        assert_eq!(claim.settles(look(&[4, 5, 6, 7], 120)), at(122));
     }
 
     #[test]

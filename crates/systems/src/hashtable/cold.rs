@@ -1,6 +1,7 @@
 //! Operations on cold keys.
 
 use super::claim::{Claim, Look, Verdict};
+use super::count::{Count, DRAW};
 use super::entry;
 use super::front_end::Terms;
 use super::io::{Io, Part, Request, Slot};
@@ -18,10 +19,17 @@ pub(super) enum Step {
     Wait(Time),
     /// It has ended, with this version.
     Ended(u64),
+    /// It cannot end here: the key may be hot where it was taken for cold, or cold where it was taken for hot.
+    Elsewhere,
 }
 
 /// The newest whole version of the slots of a record that were read, which go over to `bytes`, and where that begins.
-fn newest<P: Provider>(io: &Io<P>, slot: Slot, key: u64, bytes: &mut Vec<u8>) -> Option<(u64, usize)> {
+pub(super) fn newest<P: Provider>(
+    io: &Io<P>,
+    slot: Slot,
+    key: u64,
+    bytes: &mut Vec<u8>,
+) -> Option<(u64, usize)> {
     let entry = io.table.entry() as usize;
     bytes.resize(io.table.slots_bytes() as usize, 0);
     io.read(slot, Part::Body, 0, bytes);
@@ -35,9 +43,24 @@ fn newest<P: Provider>(io: &Io<P>, slot: Slot, key: u64, bytes: &mut Vec<u8>) ->
 }
 
 /// READs of slots, and of the head after them.
-fn look_at<P: Provider>(io: &Io<P>, slot: Slot, Record { area, at }: Record) -> Result<Time, SystemError> {
+pub(super) fn look_at<P: Provider>(
+    io: &Io<P>,
+    slot: Slot,
+    Record { area, at }: Record,
+) -> Result<Time, SystemError> {
     let slots = Request::Read(at + io.table.slots(), Part::Body, io.table.slots_bytes());
-    io.post(slot, area, [slots, Request::Read(at, Part::Head, io.table.head())])
+    io.post(slot, area, [slots, head(io, at)])
+}
+
+/// A READ of the head of a record.
+pub(super) fn head<P: Provider>(io: &Io<P>, at: u64) -> Request {
+    Request::Read(at, Part::Head, io.table.head())
+}
+
+/// The head that was READ: the count, and of each slot which version is done.
+pub(super) fn head_of<P: Provider>(io: &Io<P>, slot: Slot) -> (Count, Vec<u64>) {
+    let mut words = io.words(slot, Part::Head, 0, 1 + u64::from(io.table.versions));
+    (Count::of(words.remove(0)), words)
 }
 
 /// Where a write is.
@@ -70,8 +93,10 @@ impl Put {
     pub(super) fn begin<P: Provider>(
         io: &Io<P>,
         slot: Slot,
-        (key, record, value): (u64, Record, Vec<u8>),
+        key: u64,
+        value: Vec<u8>,
     ) -> Result<Put, SystemError> {
+        let record = io.table.record(key);
         let posted = Put::draw(io, slot, record)?;
         Ok(Put { key, record, value, writing: Writing::Drawing, posted, again: 0 })
     }
@@ -79,7 +104,12 @@ impl Put {
     /// Draws a number, and looks at what is done.
     fn draw<P: Provider>(io: &Io<P>, slot: Slot, record: Record) -> Result<Time, SystemError> {
         let Record { area, at } = record;
-        io.post(slot, area, [Request::Add(at, 1), Request::Read(at, Part::Head, io.table.head())])
+        io.post(slot, area, [Request::Add(at, DRAW), head(io, at)])
+    }
+
+    /// The value that it is to write.
+    pub(super) fn into_value(self) -> Vec<u8> {
+        self.value
     }
 
     /// What it has posted has completed.
@@ -91,7 +121,11 @@ impl Put {
     ) -> Result<Step, SystemError> {
         match self.writing {
             Writing::Drawing => {
-                let number = io.answer(slot) + 1;
+                let before = Count::of(io.answer(slot));
+                if before.is_marked() {
+                    return Ok(Step::Elsewhere);
+                }
+                let number = before.number + 1;
                 let claim = Claim::new(number, io.table.versions, (terms.lease, terms.drift), self.posted);
                 self.look(io, slot, terms, claim, None)
             }
@@ -113,7 +147,7 @@ impl Put {
         mut claim: Claim,
         whole: Option<u64>,
     ) -> Result<Step, SystemError> {
-        let done = io.words(slot, Part::Head, 8, io.table.versions.into());
+        let (_, done) = head_of(io, slot);
         let look = Look { done: &done, whole, posted: self.posted, now: io.cpu.now() };
         let verdict = if terms.guard { claim.look(look) } else { Verdict::Write(Time::NEVER) };
         match verdict {
@@ -176,6 +210,8 @@ impl Put {
 pub(super) struct Get {
     key: u64,
     record: Record,
+    /// Whether what the record says counts even of a key that has left it: it was not in its block since the read began.
+    anyway: bool,
     /// What it found, and where in that the value's entry begins.
     found: (Vec<u8>, usize),
     /// READs that the ring went round of.
@@ -188,16 +224,20 @@ impl Get {
         io: &Io<P>,
         slot: Slot,
         key: u64,
-        record: Record,
+        anyway: bool,
     ) -> Result<Get, SystemError> {
+        let record = io.table.record(key);
         look_at(io, slot, record)?;
-        Ok(Get { key, record, found: (Vec::new(), 0), again: 0 })
+        Ok(Get { key, record, anyway, found: (Vec::new(), 0), again: 0 })
     }
 
     /// Its READs have completed.
     pub(super) fn completed<P: Provider>(&mut self, io: &Io<P>, slot: Slot) -> Result<Step, SystemError> {
+        let (count, done) = head_of(io, slot);
+        if count.is_marked() && !self.anyway {
+            return Ok(Step::Elsewhere);
+        }
         let found = newest(io, slot, self.key, &mut self.found.0);
-        let done = io.words(slot, Part::Head, 8, io.table.versions.into());
         let done = done.into_iter().max().unwrap_or(0);
         if let Some((version, at)) = found.filter(|(version, _)| *version >= done) {
             self.found.1 = at;

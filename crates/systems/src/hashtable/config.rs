@@ -30,6 +30,8 @@ schema! {
         versions: u32 = Field::count(2, 64),
         /// Share of the keys, the most frequent ones, that are hot: writes to them are held back, block by block.
         hot: Share = Field::share(Share::of_millionths(0), Share::of_percent(100)),
+        /// Operations of a thousand that make their key hot, and the one in its place cold.
+        move_permille: u32 = Field::count(0, 1000),
         /// Entries of a hot block, as the power of two that they are: the paper's t.
         block_log2: u32 = Field::count(0, 6),
         /// Modifications of a block after which it is posted; with 1 each write goes direct.

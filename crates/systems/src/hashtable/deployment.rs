@@ -1,10 +1,11 @@
 //! The hashtable on machines.
 
 use super::config::Hashtable;
+use super::count::Count;
 use super::entry;
 use super::io::service;
 use super::load::Client;
-use super::table::{Hot, Place, Record, Table};
+use super::table::{OWNER, Table};
 use crate::config::{Clients, Pairs, Timing, Values};
 use crate::ends::Server;
 use crate::proxy::Path;
@@ -28,6 +29,7 @@ impl System for Hashtable {
             back_ends: 2,
             versions: 4,
             hot: Share::of_percent(25),
+            move_permille: 0,
             block_log2: 4,
             theta: 16,
             time_out: us(2_000),
@@ -115,20 +117,27 @@ pub fn put_up<C: Cluster, R: Kept, D: Dress>(
     Ok(())
 }
 
-/// Version 0 of each key of an area.
+/// Version 0 of each key of an area, in its record; and in its block, if it is hot at first.
 fn fill_area(table: &Table, area: u32, bytes: &mut [u8]) {
     let mut value = vec![0; table.value as usize];
     let mut entry = Vec::new();
+    let mut put = |at: u64, what: &[u8]| bytes[at as usize..][..what.len()].copy_from_slice(what);
     for key in 0..table.pairs {
-        let at = match table.place(key) {
-            Place::Cold(Record { area: of, at }) if of == area => at + table.slots(),
-            Place::Hot(Hot { block, entry }) if table.lock(block).0 == area => {
-                table.locks().data(table.lock(block).1, 0) + u64::from(entry) * table.entry()
-            }
-            _ => continue,
-        };
         entry::fill(key, 0, &mut value);
         entry::encode(key, 0, &value, &mut entry);
-        bytes[at as usize..][..entry.len()].copy_from_slice(&entry);
+        let record = table.record(key);
+        if record.area == area {
+            put(record.at + table.slots(), &entry);
+        }
+        let Some(hot) = table.entry_of(key).filter(|_| key < table.hot()) else { continue };
+        if record.area == area {
+            put(record.at, &Count::hot().bits().to_le_bytes());
+        }
+        let (of, lock) = table.lock(hot.block);
+        if of == area {
+            let at = table.locks().data(lock, 0) + table.owner_at(hot);
+            put(at, &key.to_le_bytes());
+            put(at + OWNER, &entry);
+        }
     }
 }

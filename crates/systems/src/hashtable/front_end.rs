@@ -3,12 +3,11 @@
 use super::cache::Cache;
 use super::cold::{self, Step};
 use super::config::Hashtable;
-use super::hot;
+use super::hot::{self, Stray};
 use super::io::{Io, Slot};
 use super::lock::Locks;
-use super::table::Place;
+use super::moves::Move;
 use crate::device::check;
-use crate::spinlock::word::Word;
 use crate::spinlock::{Leased, Waits};
 use crate::{Interval, SystemError, work};
 use doorbell_verbs::{Provider, Span, Time, Wc};
@@ -23,14 +22,27 @@ pub enum Op {
     Get(u64),
     /// Writes a value of as many bytes as the table's have.
     Put(u64, Vec<u8>),
+    /// Makes it hot: it goes to its block, and the key that is in its place there becomes cold. In a table without blocks nothing moves.
+    Move(u64),
 }
 
 impl Op {
     fn key(&self) -> u64 {
         match self {
-            Op::Get(key) | Op::Put(key, _) => *key,
+            Op::Get(key) | Op::Put(key, _) | Op::Move(key) => *key,
         }
     }
+}
+
+/// What came of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<'a> {
+    /// This was read.
+    Read(&'a [u8]),
+    /// The value is written.
+    Wrote,
+    /// The key is in its block.
+    Moved,
 }
 
 /// How an operation ended.
@@ -38,11 +50,11 @@ impl Op {
 pub struct Done<'a> {
     /// Its key.
     pub key: u64,
-    /// The value that it read, if it is a read.
-    pub read: Option<&'a [u8]>,
+    /// What came of it.
+    pub outcome: Outcome<'a>,
     /// The version that it read or wrote; none of what is not published.
     pub version: Option<u64>,
-    /// Of a hot write, how often this front-end has written the key with it.
+    /// Of a hot write, how often this front-end has written the key's place in its block with it.
     pub count: u64,
     /// When it began.
     pub began: Time,
@@ -55,7 +67,7 @@ pub struct Done<'a> {
 /// What was published of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Published<'a> {
-    /// Of each entry its key, the version, and how often this front-end had written it.
+    /// Of each entry its key, the version, and how often this front-end had written its place.
     pub entries: &'a [(u64, u64, u64)],
     /// Writes that it brought.
     pub writes: u32,
@@ -102,6 +114,33 @@ enum Task {
     Get(cold::Get),
     Hot(hot::Get),
     Publish(hot::Publish),
+    /// A move, with a value that is written in the block then.
+    Move(Move, Option<Vec<u8>>),
+    /// A value that is written in the block as soon as there is room.
+    Hold(Vec<u8>),
+}
+
+impl Task {
+    /// How often it or a part of it was done again.
+    fn again(&self) -> u64 {
+        match self {
+            Task::Put(put) => put.again,
+            Task::Get(get) => get.again,
+            Task::Hot(get) => get.again,
+            Task::Publish(publish) => publish.again(),
+            Task::Move(moves, _) => moves.again(),
+            Task::Hold(_) => 0,
+        }
+    }
+}
+
+/// What goes to records after a block was published, as its keys were not there any more: the last one is on its way.
+#[derive(Debug)]
+struct Strays {
+    block: u32,
+    /// When the first of what was published then was written.
+    since: Time,
+    left: Vec<Stray>,
 }
 
 /// Something under way.
@@ -110,9 +149,19 @@ struct Running {
     /// Its key, but of a publication.
     key: Option<u64>,
     task: Task,
+    /// Of a publication that is over.
+    strays: Option<Strays>,
+    /// How often something was done again before what is under way now.
+    again: u64,
     began: Time,
     /// When it goes on by itself.
     wait: Option<Time>,
+}
+
+impl Running {
+    fn new(key: Option<u64>, task: Task, began: Time) -> Running {
+        Running { key, task, strays: None, again: 0, began, wait: None }
+    }
 }
 
 /// A front-end.
@@ -137,7 +186,7 @@ impl<P: Provider> FrontEnd<P> {
         let operations = config.clients.outstanding;
         let io = Io::open(cpu, config, number, 2 * operations)?;
         let leased = Leased::fenced(io.table.locks(), config.table_lease.span(), config.drift.span());
-        let known = vec![Word::default(); io.table.blocks as usize];
+        let locks = Locks::new(leased, number + 1, io.table.blocks);
         Ok(FrontEnd {
             cache: Cache::new(&io.device, &io.table)?,
             io,
@@ -149,7 +198,7 @@ impl<P: Provider> FrontEnd<P> {
                 guard: config.guard,
                 waits: config.waits(),
             },
-            locks: Locks { leased, holder: number + 1, known },
+            locks,
             running: (0..2 * operations).map(|_| None).collect(),
             operations: operations as usize,
             next: None,
@@ -163,7 +212,7 @@ impl<P: Provider> FrontEnd<P> {
     pub fn run(&mut self, work: &mut impl Work, interval: &Interval) -> Result<(), SystemError> {
         while self.io.cpu.now() < interval.end() {
             let mut busy = self.complete(work)?;
-            busy |= self.resume()?;
+            busy |= self.resume(work)?;
             busy |= self.begin(work)?;
             let mut due = self.cache.look(&self.terms);
             if work.is_over() && self.is_idle() {
@@ -214,44 +263,65 @@ impl<P: Provider> FrontEnd<P> {
         if operations.iter().flatten().any(|running| running.key == Some(key)) {
             return Ok(Some(op));
         }
-        let place = self.io.table.place(key);
-        if let Place::Hot(hot) = place {
+        let hot = self.io.table.entry_of(key);
+        if let Some(hot) = hot {
             let done = match &op {
-                Op::Put(_, value) => self.cache.write(hot, value, &self.terms).map(|count| (None, count)),
-                Op::Get(_) => self.cache.read(hot).map(|value| (Some(value), 0)),
+                Op::Get(_) => self.cache.read(hot, key).map(|value| (Some(value), 0)),
+                Op::Put(_, value) if self.cache.takes(hot, key) => {
+                    let Some(count) = self.cache.write(hot, key, value, &self.terms) else {
+                        return Ok(Some(op));
+                    };
+                    Some((None, count))
+                }
+                Op::Put(..) | Op::Move(_) => None,
             };
             if let Some((read, count)) = done {
-                let (read, ended) = (read.as_deref(), self.io.cpu.now());
-                work.done(Done { key, read, version: None, count, began, ended, again: 0 });
+                let outcome = read.as_deref().map_or(Outcome::Wrote, Outcome::Read);
+                let ended = self.io.cpu.now();
+                work.done(Done { key, outcome, version: None, count, began, ended, again: 0 });
                 return Ok(None);
             }
         }
         let free = operations.iter().position(Option::is_none);
         let Some(free) = free else { return Ok(Some(op)) };
-        let slot = Slot(free as u32);
-        let task = match (place, op) {
-            (Place::Hot(_), op @ Op::Put(..)) => return Ok(Some(op)),
-            (Place::Hot(hot), Op::Get(_)) => Task::Hot(hot::Get::begin(&self.io, slot, &self.locks, hot)?),
-            (Place::Cold(record), Op::Get(_)) => Task::Get(cold::Get::begin(&self.io, slot, key, record)?),
-            (Place::Cold(record), Op::Put(_, value)) => {
-                Task::Put(cold::Put::begin(&self.io, slot, (key, record, value))?)
+        let (io, slot) = (&self.io, Slot(free as u32));
+        let task = match (hot, op) {
+            (Some(hot), Op::Move(_)) => {
+                Task::Move(Move::begin(io, slot, &self.locks, (key, hot), false)?, None)
             }
+            (None, Op::Move(_)) => {
+                let ended = self.io.cpu.now();
+                let outcome = Outcome::Moved;
+                work.done(Done { key, outcome, version: None, count: 0, began, ended, again: 0 });
+                return Ok(None);
+            }
+            (Some(hot), Op::Get(_)) if self.cache.takes(hot, key) => {
+                Task::Hot(hot::Get::begin(io, slot, &self.locks, (key, hot))?)
+            }
+            (_, Op::Get(_)) => Task::Get(cold::Get::begin(io, slot, key, false)?),
+            (_, Op::Put(_, value)) => Task::Put(cold::Put::begin(io, slot, key, value)?),
         };
-        self.running[free] = Some(Running { key: Some(key), task, began, wait: None });
+        self.running[free] = Some(Running::new(Some(key), task, began));
         Ok(None)
     }
 
     /// Begins publications of blocks that are due; whether any.
     fn publish(&mut self) -> Result<bool, SystemError> {
         let mut any = false;
-        while self.cache.has_due() {
+        for _ in 0..self.cache.due() {
             let free = self.running[self.operations..].iter().position(Option::is_none);
             let Some(free) = free else { break };
             let Some(block) = self.cache.next_due() else { break };
+            if !self.locks.may_ask(block) {
+                self.cache.is_due_later(block);
+                continue;
+            }
             let free = self.operations + free;
             let began = self.io.cpu.now();
-            let publish = hot::Publish::begin(&self.io, Slot(free as u32), &self.locks, &self.terms, block)?;
-            self.running[free] = Some(Running { key: None, task: Task::Publish(publish), began, wait: None });
+            let publish =
+                hot::Publish::begin(&self.io, Slot(free as u32), &mut self.locks, &self.terms, block)?;
+            let task = Task::Publish(publish);
+            self.running[free] = Some(Running::new(None, task, began));
             any = true;
         }
         Ok(any)
@@ -266,14 +336,7 @@ impl<P: Provider> FrontEnd<P> {
             let at = wc.wr_id as usize;
             let Some(mut running) = self.running.get_mut(at).and_then(Option::take) else { continue };
             let step = self.completed(&mut running.task, Slot(at as u32))?;
-            match step {
-                Step::Ended(version) => self.ended(work, running, version),
-                Step::Posted => self.running[at] = Some(running),
-                Step::Wait(until) => {
-                    running.wait = Some(until);
-                    self.running[at] = Some(running);
-                }
-            }
+            self.running[at] = self.step(work, running, Slot(at as u32), step)?;
         }
         Ok(found > 0)
     }
@@ -283,50 +346,167 @@ impl<P: Provider> FrontEnd<P> {
         match task {
             Task::Put(put) => put.completed(io, slot, terms),
             Task::Get(get) => get.completed(io, slot),
-            Task::Hot(get) => get.completed(io, slot, locks),
+            Task::Hot(get) => get.completed(io, slot, locks, cache),
             Task::Publish(publish) => publish.completed(io, slot, locks, cache),
+            Task::Move(moves, _) => moves.completed(io, slot, terms, locks, cache),
+            Task::Hold(_) => Ok(Step::Posted),
         }
     }
 
     /// Goes on with what has waited long enough; whether anything has.
-    fn resume(&mut self) -> Result<bool, SystemError> {
-        let FrontEnd { io, running, locks, .. } = self;
+    fn resume(&mut self, work: &mut impl Work) -> Result<bool, SystemError> {
         let mut any = false;
-        for (at, running) in (0..).zip(running).filter_map(|(at, r)| r.as_mut().map(|r| (at, r))) {
-            if running.wait.is_none_or(|until| io.cpu.now() < until) {
-                continue;
-            }
+        for at in 0..self.running.len() {
+            let now = self.io.cpu.now();
+            let is_over = |running: &Running| running.wait.is_some_and(|until| now >= until);
+            let Some(mut running) = self.running[at].take_if(|running| is_over(running)) else { continue };
             (running.wait, any) = (None, true);
-            match &mut running.task {
-                Task::Put(put) => put.resume(io, Slot(at))?,
-                Task::Publish(publish) => publish.resume(io, Slot(at), locks)?,
+            let (io, slot, locks) = (&self.io, Slot(at as u32), &self.locks);
+            let step = match &mut running.task {
+                Task::Put(put) => put.resume(io, slot)?,
+                Task::Publish(publish) => publish.resume(io, slot, locks)?,
+                Task::Move(moves, _) => moves.resume(io, slot, locks)?,
+                Task::Hold(_) => Step::Ended(0),
                 Task::Get(_) | Task::Hot(_) => Step::Posted,
             };
+            self.running[at] = self.step(work, running, slot, step)?;
         }
         Ok(any)
     }
 
-    /// Tells of what has ended.
-    fn ended(&mut self, work: &mut impl Work, running: Running, version: u64) {
-        let (began, ended, bytes) = (running.began, self.io.cpu.now(), self.io.table.value);
-        let version = Some(version);
-        let done = |key, read, again| Done { key, read, version, count: 0, began, ended, again };
-        match (&running.task, running.key) {
-            (Task::Put(put), Some(key)) => work.done(done(key, None, put.again)),
-            (Task::Get(get), Some(key)) => work.done(done(key, Some(get.value(bytes)), get.again)),
-            (Task::Hot(get), Some(key)) => work.done(done(key, Some(get.value(bytes)), get.again)),
-            (Task::Publish(publish), _) => {
-                let Some(publication) = publish.publication() else { return };
-                let key = |hot| self.io.table.key(hot);
-                let entries = publication.entries.iter();
-                let entries: Vec<_> =
-                    entries.map(|&(hot, version, count)| (key(hot), version, count)).collect();
-                let hot::Publication { taken, .. } = publication;
-                let (writes, since, again) = (taken.writes, taken.since, publish.again());
-                work.published(Published { entries: &entries, writes, since, began, ended, again });
-                self.cache.published(publish.block(), &self.terms);
+    /// What there is to do after a step; nothing where all has ended.
+    fn step(
+        &mut self,
+        work: &mut impl Work,
+        mut running: Running,
+        slot: Slot,
+        step: Step,
+    ) -> Result<Option<Running>, SystemError> {
+        match step {
+            Step::Posted => Ok(Some(running)),
+            Step::Wait(until) => Ok(Some(Running { wait: Some(until), ..running })),
+            Step::Ended(version) => self.ended(work, running, slot, version),
+            Step::Elsewhere => {
+                running.again += running.task.again() + 1;
+                running.task = self.elsewhere(running.task, running.key, slot)?;
+                Ok(Some(running))
             }
-            _ => {}
         }
+    }
+
+    /// A key is not where it was taken to be: goes on where else it may be.
+    fn elsewhere(&mut self, task: Task, key: Option<u64>, slot: Slot) -> Result<Task, SystemError> {
+        let (io, locks) = (&self.io, &self.locks);
+        let Some((key, hot)) = key.and_then(|key| Some((key, io.table.entry_of(key)?))) else {
+            let why = format!("key {key:?} has left its record, but there are no blocks");
+            return Err(SystemError::Protocol(why));
+        };
+        Ok(match task {
+            Task::Put(put) => {
+                let moves = Move::begin(io, slot, locks, (key, hot), true)?;
+                Task::Move(moves, Some(put.into_value()))
+            }
+            Task::Move(_, Some(value)) => Task::Put(cold::Put::begin(io, slot, key, value)?),
+            Task::Get(_) => Task::Hot(hot::Get::begin(io, slot, locks, (key, hot))?),
+            Task::Hot(_) => Task::Get(cold::Get::begin(io, slot, key, true)?),
+            task => task,
+        })
+    }
+
+    /// Tells of what has ended, and goes on with what follows it.
+    fn ended(
+        &mut self,
+        work: &mut impl Work,
+        mut running: Running,
+        slot: Slot,
+        version: u64,
+    ) -> Result<Option<Running>, SystemError> {
+        let (key, began, ended) = (running.key, running.began, self.io.cpu.now());
+        let (again, bytes) = (running.again + running.task.again(), self.io.table.value);
+        let of = key.unwrap_or(0);
+        let done = |outcome| Done { key: of, outcome, version: Some(version), count: 0, began, ended, again };
+        match running.task {
+            Task::Publish(publish) => {
+                return self.published(work, Running { task: Task::Publish(publish), ..running }, slot);
+            }
+            Task::Put(_) if running.strays.is_some() => {
+                return self.stray_ended(work, running, slot, Some(version));
+            }
+            Task::Move(..) if running.strays.is_some() => {
+                return self.stray_ended(work, running, slot, None);
+            }
+            Task::Put(_) => work.done(done(Outcome::Wrote)),
+            Task::Get(get) => work.done(done(Outcome::Read(get.value(bytes)))),
+            Task::Hot(get) => work.done(done(Outcome::Read(get.value(bytes)))),
+            Task::Move(_, None) => work.done(Done { version: None, ..done(Outcome::Moved) }),
+            Task::Move(_, Some(value)) | Task::Hold(value) => {
+                let Some((key, hot)) = key.and_then(|key| Some((key, self.io.table.entry_of(key)?))) else {
+                    return Ok(None);
+                };
+                let Some(count) = self.cache.write(hot, key, &value, &self.terms) else {
+                    (running.task, running.again) = (Task::Hold(value), again);
+                    running.wait = Some(ended + self.terms.waits.turns(1));
+                    return Ok(Some(running));
+                };
+                work.done(Done { version: None, count, ..done(Outcome::Wrote) });
+            }
+        }
+        Ok(None)
+    }
+
+    /// A block is published; what was not in it any more goes to records.
+    fn published(
+        &mut self,
+        work: &mut impl Work,
+        running: Running,
+        slot: Slot,
+    ) -> Result<Option<Running>, SystemError> {
+        let Running { task: Task::Publish(publish), began, again, .. } = running else { return Ok(None) };
+        let (block, again) = (publish.block(), again + publish.again());
+        let Some(publication) = publish.into_publication() else { return Ok(None) };
+        let hot::Publication { taken, entries, there, strays } = publication;
+        let (writes, since, ended) = (taken.writes, taken.since, self.io.cpu.now());
+        work.published(Published { entries: &entries, writes, since, began, ended, again });
+        self.cache.are_there(block, there);
+        self.next_stray(Strays { block, since, left: strays }, slot, began)
+    }
+
+    /// Writes the next one; where none is left, the block is done.
+    fn next_stray(
+        &mut self,
+        mut strays: Strays,
+        slot: Slot,
+        began: Time,
+    ) -> Result<Option<Running>, SystemError> {
+        let Some(Stray { key, value, .. }) = strays.left.last_mut() else {
+            self.cache.published(strays.block, &self.terms);
+            return Ok(None);
+        };
+        let (key, value) = (*key, std::mem::take(value));
+        let task = Task::Put(cold::Put::begin(&self.io, slot, key, value)?);
+        Ok(Some(Running { strays: Some(strays), ..Running::new(Some(key), task, began) }))
+    }
+
+    /// One is written with this version; or is in its block again, and will be published there.
+    fn stray_ended(
+        &mut self,
+        work: &mut impl Work,
+        running: Running,
+        slot: Slot,
+        version: Option<u64>,
+    ) -> Result<Option<Running>, SystemError> {
+        let Running { strays: Some(mut strays), began, again, .. } = running else { return Ok(None) };
+        if let Some(Stray { key, hot, count, .. }) = strays.left.pop() {
+            match version {
+                Some(version) => {
+                    let (entries, ended) = ([(key, version, count)], self.io.cpu.now());
+                    let since = strays.since;
+                    work.published(Published { entries: &entries, writes: 0, since, began, ended, again });
+                    self.cache.are_there(strays.block, 1 << hot.entry);
+                }
+                None => self.cache.put_one_back(hot, strays.since),
+            }
+        }
+        self.next_stray(strays, slot, began)
     }
 }

@@ -6,14 +6,15 @@ use super::entry;
 use super::front_end::Terms;
 use super::io::{Io, Part, Request, Slot};
 use super::lock::{Answer, Asking, Locks};
-use super::table::Hot;
+use super::table::{Hot, OWNER};
 use crate::spinlock::word::Word;
 use crate::{SystemError, checksum};
 use doorbell_verbs::Provider;
 
-/// A read of an entry.
+/// A read of a key in its block.
 #[derive(Debug)]
 pub(super) struct Get {
+    key: u64,
     hot: Hot,
     /// The word by which the block was READ, and whether that was seen after the read began.
     by: Word,
@@ -28,10 +29,10 @@ impl Get {
         io: &Io<P>,
         slot: Slot,
         locks: &Locks,
-        hot: Hot,
+        (key, hot): (u64, Hot),
     ) -> Result<Get, SystemError> {
-        let get =
-            Get { hot, by: locks.known[hot.block as usize], is_new: false, found: Vec::new(), again: 0 };
+        let by = locks.known[hot.block as usize];
+        let get = Get { key, hot, by, is_new: false, found: Vec::new(), again: 0 };
         get.post(io, slot)?;
         Ok(get)
     }
@@ -49,18 +50,25 @@ impl Get {
         io: &Io<P>,
         slot: Slot,
         locks: &mut Locks,
+        cache: &mut Cache<P>,
     ) -> Result<Step, SystemError> {
         let Hot { block, entry } = self.hot;
         let word = Word::of(io.word(slot, Part::Word, 0));
         locks.known[block as usize] = word;
-        // Who has taken the lock once may have named another slot; only who takes it after that may write to this one.
-        let is_still = word.takes_since(self.by) <= 1;
+        // Who takes the lock may name another slot; only who takes it after that may write to this one. A word that was seen taken has one of the two behind it.
+        let most = u32::from(self.by.holder == 0);
+        let is_still = word.takes_since(self.by) <= most;
         if is_still && (word.slot == self.by.slot || self.is_new) {
-            let bytes = io.table.entry();
+            let (at, bytes) = (io.table.owner_at(self.hot), io.table.entry());
+            let owner = io.word(slot, Part::Body, at);
+            cache.learn(self.hot, owner);
+            if owner != self.key {
+                return Ok(Step::Elsewhere);
+            }
             self.found.resize(bytes as usize, 0);
-            io.read(slot, Part::Body, u64::from(entry) * bytes, &mut self.found);
+            io.read(slot, Part::Body, at + OWNER, &mut self.found);
             io.cpu.work(checksum::work(bytes));
-            if !entry::is_whole(io.table.key(self.hot), &self.found) {
+            if !entry::is_whole(self.key, &self.found) {
                 return Err(SystemError::Protocol(format!("entry {entry} of block {block} is not whole")));
             }
             return Ok(Step::Ended(entry::version(&self.found)));
@@ -91,26 +99,45 @@ pub(super) struct Publish {
     publishing: Publishing,
     asking: Asking,
     taken: Option<Taken>,
-    /// Of each entry that it has, the version, and how often the front-end had written it.
-    entries: Vec<(Hot, u64, u64)>,
+    /// Of each entry that it has, its key, the version, and how often the front-end had written it.
+    entries: Vec<(u64, u64, u64)>,
+    /// Entries that it has, a bit each.
+    there: u64,
+    strays: Vec<Stray>,
+}
+
+/// A value of a key that is not in its block any more.
+#[derive(Debug)]
+pub(super) struct Stray {
+    pub(super) key: u64,
+    pub(super) hot: Hot,
+    pub(super) value: Vec<u8>,
+    /// How often the front-end had written the entry.
+    pub(super) count: u64,
 }
 
 /// What was published.
-pub(super) struct Publication<'a> {
+pub(super) struct Publication {
     pub(super) taken: Taken,
-    pub(super) entries: &'a [(Hot, u64, u64)],
+    /// Of each entry its key, the version, and how often the front-end had written it.
+    pub(super) entries: Vec<(u64, u64, u64)>,
+    /// The entries, a bit each.
+    pub(super) there: u64,
+    /// What has to go to records.
+    pub(super) strays: Vec<Stray>,
 }
 
 impl Publish {
     pub(super) fn begin<P: Provider>(
         io: &Io<P>,
         slot: Slot,
-        locks: &Locks,
+        locks: &mut Locks,
         terms: &Terms,
         block: u32,
     ) -> Result<Publish, SystemError> {
         let asking = Asking::begin(io, slot, locks, terms, block)?;
-        Ok(Publish { publishing: Publishing::Taking, asking, taken: None, entries: Vec::new() })
+        let (entries, strays) = Default::default();
+        Ok(Publish { publishing: Publishing::Taking, asking, taken: None, entries, there: 0, strays })
     }
 
     /// What it has posted has completed. Ends with how many writes it brought.
@@ -128,6 +155,7 @@ impl Publish {
             },
             Publishing::Giving(mine, free) if io.answer(slot) == mine.bits() => {
                 locks.known[self.block() as usize] = free;
+                locks.end(self.block());
                 Ok(Step::Ended(self.taken.map_or(0, |taken| taken.writes.into())))
             }
             Publishing::Giving(..) => {
@@ -154,15 +182,23 @@ impl Publish {
         let taken = cache.take(block);
         let size = io.table.entry();
         let mut bytes = Vec::new();
-        self.entries.clear();
+        (self.entries.clear(), self.strays.clear());
+        self.there = 0;
         for entry in (0..io.table.entries).filter(|entry| taken.entries >> entry & 1 == 1) {
             let hot = Hot { block, entry };
-            let at = u64::from(entry) * size;
-            let version = io.word(slot, Part::Body, at) + 1;
-            entry::encode(io.table.key(hot), version, &cache.value(hot), &mut bytes);
+            let (key, at) = (cache.owner(hot), io.table.owner_at(hot));
+            let (owner, value, count) = (io.word(slot, Part::Body, at), cache.value(hot), cache.count(hot));
+            cache.learn(hot, owner);
+            if owner != key {
+                self.strays.push(Stray { key, hot, value, count });
+                continue;
+            }
+            let version = io.word(slot, Part::Body, at + OWNER) + 1;
+            entry::encode(key, version, &value, &mut bytes);
             io.cpu.work(checksum::work(size));
-            io.write(slot, Part::Body, at, &bytes);
-            self.entries.push((hot, version, cache.count(hot)));
+            io.write(slot, Part::Body, at + OWNER, &bytes);
+            self.entries.push((key, version, count));
+            self.there |= 1 << entry;
         }
         self.taken = Some(taken);
         let free = locks.leased.given_back(mine);
@@ -195,7 +231,8 @@ impl Publish {
     }
 
     /// What it published, once it has ended.
-    pub(super) fn publication(&self) -> Option<Publication<'_>> {
-        self.taken.map(|taken| Publication { taken, entries: &self.entries })
+    pub(super) fn into_publication(self) -> Option<Publication> {
+        let Publish { taken, entries, there, strays, .. } = self;
+        Some(Publication { taken: taken?, entries, there, strays })
     }
 }

@@ -5,6 +5,7 @@ use super::entry::fill;
 use super::front_end::{Done, FrontEnd, Op, Published, Work};
 use crate::kv::load::Draws;
 use crate::measure::How;
+use crate::random::Random;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Program, Provider, Time};
 
@@ -19,6 +20,9 @@ pub(super) struct Client {
 /// What it does, and measures.
 struct Drawn {
     draws: Draws,
+    /// Which operations move their key.
+    moves: Random,
+    move_permille: u64,
     number: u64,
     value: u32,
     interval: Interval,
@@ -28,6 +32,9 @@ struct Drawn {
 impl Work for Drawn {
     fn next(&mut self, _: Time) -> Option<Op> {
         let key = self.draws.number();
+        if self.move_permille > 0 && self.moves.below(1000) < self.move_permille {
+            return Some(Op::Move(key));
+        }
         if !self.draws.is_put() {
             return Some(Op::Get(key));
         }
@@ -48,7 +55,9 @@ impl Work for Drawn {
 
     /// As lists of replies are counted: `posts` are publications, `replies` the writes that they brought.
     fn published(&mut self, published: Published<'_>) {
-        self.measured.post(&self.interval, published.ended, published.writes.into());
+        if published.writes > 0 {
+            self.measured.post(&self.interval, published.ended, published.writes.into());
+        }
     }
 }
 
@@ -61,6 +70,8 @@ impl Program for Client {
         let interval = interval.begin(&p);
         let mut drawn = Drawn {
             draws: Draws::new(config.load(), number),
+            moves: Random::new(!config.timing.seed, u64::from(number)),
+            move_permille: config.move_permille.into(),
             number: u64::from(number) << 40,
             value: config.values.value,
             interval: interval.clone(),

@@ -7,7 +7,7 @@ use crate::SystemError;
 use crate::spinlock::Leased;
 use crate::spinlock::backoff::Backoff;
 use crate::spinlock::word::Word;
-use doorbell_verbs::Provider;
+use doorbell_verbs::{Provider, Time};
 
 /// A front-end's view of the locks: each block's word as it was seen last, or left.
 pub(super) struct Locks {
@@ -15,9 +15,27 @@ pub(super) struct Locks {
     /// This front-end, as words name it.
     pub(super) holder: u32,
     pub(super) known: Vec<Word>,
+    /// Whether something of this front-end asks for a block's lock, or has it: what is late of one would else be WRITTEN where the other has published.
+    asked: Vec<bool>,
 }
 
 impl Locks {
+    /// As all are at first, of so many blocks.
+    pub(super) fn new(leased: Leased, holder: u32, blocks: u32) -> Locks {
+        let (known, asked) = (vec![Word::default(); blocks as usize], vec![false; blocks as usize]);
+        Locks { leased, holder, known, asked }
+    }
+
+    /// Whether a block's lock may be asked for.
+    pub(super) fn may_ask(&self, block: u32) -> bool {
+        !self.asked[block as usize]
+    }
+
+    /// What asked for a block's lock has ended.
+    pub(super) fn end(&mut self, block: u32) {
+        self.asked[block as usize] = false;
+    }
+
     /// Where in its area the block is that a word names.
     pub(super) fn data<P: Provider>(io: &Io<P>, block: u32, word: Word) -> u64 {
         io.table.locks().data(io.table.lock(block).1, word.slot)
@@ -31,6 +49,8 @@ pub(super) struct Asking {
     /// What the word is compared with, and what it becomes.
     expected: Word,
     taken: Word,
+    /// When the lease ends, if it is had.
+    pub(super) until: Time,
     backoff: Backoff,
     /// Whether the last attempt told more than that another has the lock.
     has_learnt: bool,
@@ -48,16 +68,19 @@ pub(super) enum Answer {
 }
 
 impl Asking {
+    /// Begins to ask for one that [`Locks::may_ask`] for.
     pub(super) fn begin<P: Provider>(
         io: &Io<P>,
         slot: Slot,
-        locks: &Locks,
+        locks: &mut Locks,
         terms: &Terms,
         block: u32,
     ) -> Result<Asking, SystemError> {
+        locks.asked[block as usize] = true;
         let (expected, taken) = Default::default();
         let backoff = Backoff::new(terms.waits);
-        let mut asking = Asking { block, expected, taken, backoff, has_learnt: false, again: 0 };
+        let until = Time::START;
+        let mut asking = Asking { block, expected, taken, until, backoff, has_learnt: false, again: 0 };
         asking.resume(io, slot, locks)?;
         Ok(asking)
     }
@@ -74,7 +97,7 @@ impl Asking {
         let taken = expected.taken(locks.holder, now + locks.leased.lease);
         let (area, lock) = io.table.lock(self.block);
         let at = io.table.locks().word(lock);
-        (self.expected, self.taken) = (expected, taken);
+        (self.expected, self.taken, self.until) = (expected, taken, now + locks.leased.lease);
         let swap = Request::Swap { at, compare: expected.bits(), swap: taken.bits() };
         let block = Request::Read(Locks::data(io, self.block, expected), Part::Body, io.table.block());
         io.post(slot, area, [swap, block])?;

@@ -5,7 +5,10 @@ use crate::spinlock::{Layout, word};
 /// Bytes of an entry beside its value: its version, and its check.
 const BESIDE: u64 = 16;
 
-/// The table: each area has the locks of its blocks and what they guard, then the records of its cold keys.
+/// Bytes of what says whose an entry of a block is.
+pub(super) const OWNER: u64 = 8;
+
+/// The table: each area has the locks of its blocks and what they guard, then the records of its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
     pub(super) pairs: u64,
@@ -19,16 +22,7 @@ pub(super) struct Table {
     pub(super) clients: u32,
 }
 
-/// Where a key is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// In a record.
-    Cold(Record),
-    /// In a block.
-    Hot(Hot),
-}
-
-/// A cold key's record.
+/// A key's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) area: u32,
@@ -36,7 +30,7 @@ pub(super) struct Record {
     pub(super) at: u64,
 }
 
-/// A hot key's entry.
+/// An entry of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hot {
     pub(super) block: u32,
@@ -44,25 +38,27 @@ pub(super) struct Hot {
 }
 
 impl Table {
-    /// Hot keys: the first ones.
+    /// Keys that are hot at a time; at first these are the first ones.
     pub(super) fn hot(&self) -> u64 {
         u64::from(self.blocks) * u64::from(self.entries)
     }
 
-    /// Where a key is.
-    pub(super) fn place(&self, key: u64) -> Place {
-        if key < self.hot() {
-            let blocks = u64::from(self.blocks);
-            return Place::Hot(Hot { block: (key % blocks) as u32, entry: (key / blocks) as u32 });
-        }
-        let cold = key - self.hot();
-        let (areas, record) = (u64::from(self.areas), self.record());
-        Place::Cold(Record { area: (cold % areas) as u32, at: self.locks().bytes() + cold / areas * record })
+    /// A key's record.
+    pub(super) fn record(&self, key: u64) -> Record {
+        let (areas, record) = (u64::from(self.areas), self.record_bytes());
+        Record { area: (key % areas) as u32, at: self.locks().bytes() + key / areas * record }
     }
 
-    /// The key of an entry.
-    pub(super) fn key(&self, hot: Hot) -> u64 {
-        u64::from(hot.entry) * u64::from(self.blocks) + u64::from(hot.block)
+    /// The entry that a key has where it is hot, which it shares with others; none where the table has no blocks.
+    pub(super) fn entry_of(&self, key: u64) -> Option<Hot> {
+        let number = key.checked_rem(self.hot())?;
+        let blocks = u64::from(self.blocks);
+        Some(Hot { block: (number % blocks) as u32, entry: (number / blocks) as u32 })
+    }
+
+    /// The first key of an entry.
+    pub(super) fn first_key(&self, Hot { block, entry }: Hot) -> u64 {
+        u64::from(entry) * u64::from(self.blocks) + u64::from(block)
     }
 
     /// Bytes of an entry.
@@ -70,12 +66,17 @@ impl Table {
         BESIDE + u64::from(self.value).next_multiple_of(8)
     }
 
-    /// Bytes of a block.
-    pub(super) fn block(&self) -> u64 {
-        u64::from(self.entries) * self.entry()
+    /// Where in its block an entry begins, which says whose it is.
+    pub(super) fn owner_at(&self, hot: Hot) -> u64 {
+        u64::from(hot.entry) * (OWNER + self.entry())
     }
 
-    /// Bytes of what a record begins with: the count of numbers, and a word for each slot.
+    /// Bytes of a block.
+    pub(super) fn block(&self) -> u64 {
+        u64::from(self.entries) * (OWNER + self.entry())
+    }
+
+    /// Bytes of what a record begins with: its count, and a word for each slot.
     pub(super) fn head(&self) -> u64 {
         8 + 8 * u64::from(self.versions)
     }
@@ -91,7 +92,7 @@ impl Table {
     }
 
     /// Bytes from a record to the next.
-    fn record(&self) -> u64 {
+    fn record_bytes(&self) -> u64 {
         (self.slots() + self.slots_bytes()).next_multiple_of(64)
     }
 
@@ -108,8 +109,7 @@ impl Table {
 
     /// Bytes of an area.
     pub(super) fn area_bytes(&self) -> u64 {
-        let cold = (self.pairs - self.hot()).div_ceil(u64::from(self.areas));
-        self.locks().bytes() + cold * self.record()
+        self.locks().bytes() + self.pairs.div_ceil(u64::from(self.areas)) * self.record_bytes()
     }
 }
 
@@ -131,17 +131,15 @@ mod tests {
             let table = Table { pairs, blocks, entries, value, versions, areas, clients: 3 };
             let mut seen = BTreeSet::new();
             for key in 0..pairs {
-                let (area, at, len) = match table.place(key) {
-                    Place::Cold(Record { area, at }) => (area, at, table.slots() + table.slots_bytes()),
-                    Place::Hot(hot) => {
-                        prop_assert_eq!(table.key(hot), key);
-                        let (area, lock) = table.lock(hot.block);
-                        let at = table.locks().data(lock, 0) + u64::from(hot.entry) * table.entry();
-                        (area, at, table.entry())
-                    }
-                };
-                prop_assert!(area < areas && at + len <= table.area_bytes());
+                let Record { area, at } = table.record(key);
+                prop_assert!(area < areas && at + table.slots() + table.slots_bytes() <= table.area_bytes());
                 prop_assert!(seen.insert((area, at)));
+                let Some(hot) = table.entry_of(key) else { continue };
+                prop_assert_eq!(table.first_key(hot), key % table.hot());
+                let (area, lock) = table.lock(hot.block);
+                let at = table.locks().data(lock, 0) + table.owner_at(hot);
+                prop_assert!(area < areas && at + OWNER + table.entry() <= table.locks().bytes());
+                prop_assert_eq!(seen.insert((area, at)), key < table.hot());
             }
         }
     }

@@ -40,6 +40,15 @@ impl Engine {
             patience: PATIENCE,
         }
     }
+
+    /// Why it lost its connection: the warden takes that of who is slow.
+    fn explained(&self, error: SystemError) -> SystemError {
+        let SystemError::Completion(status) = error else { return error };
+        let patience = self.log.hole_patience;
+        SystemError::Config(format!(
+            "an engine lost its connection to the log ({status:?}): it had not written what it had reserved within {patience} (hole_patience), or the log machine is gone"
+        ))
+    }
 }
 
 /// A data table: each append that may be under way has a part of it to itself, as its records must not change before it has ended.
@@ -99,10 +108,10 @@ impl Program for Engine {
             while appender.has_room() {
                 begun.push_back(p.now());
                 table.commit(&p, records, &mut changed);
-                appender.append(&changed)?;
+                appender.append(&changed).map_err(|error| self.explained(error))?;
                 idle = false;
             }
-            let polled = appender.poll()?;
+            let polled = appender.poll().map_err(|error| self.explained(error))?;
             idle &= polled.idle;
             for outcome in polled.ended {
                 if *outcome == Outcome::Refused {
@@ -110,7 +119,7 @@ impl Program for Engine {
                     let why = format!(
                         "the log is full: it holds {slots} records (log_slots), and log_full is refuse"
                     );
-                    return Err(SystemError::Protocol(why));
+                    return Err(SystemError::Config(why));
                 }
                 let (began, now) = (begun.pop_front().unwrap_or(Time::START), p.now());
                 (0..records).for_each(|_| measured.operation(&interval, began, now, How::default()));

@@ -60,7 +60,7 @@
 //! - What a killed engine had appended without an acknowledgement is, per record, there whole or void; readers pass it after about `patience`.
 //! - A refused append is not there.
 //! - A reader of another machine that dies leaves nothing behind: nobody waits for it.
-//! - If the log machine dies, each engine and reader that is connected ends with an error once its NIC has given up: by [`doorbell_verbs::ConnectAttr`]'s usual values after 8 times 67 ms of
+//! - If the log machine dies, each engine and reader that is connected ends with an error once its NIC has given up: by [`doorbell_verbs::ConnectAttr`]'s usual values after 7 times 67 ms of
 //!   silence by the specification, of which NICs may make four times as much. Who waits for room ends after its patience where only the warden is dead.
 //!
 //! # What is not

@@ -35,7 +35,7 @@
 //!
 //! **Who dies.** There is no fault tolerance: a job that loses an executor fails. An executor whose work request fails, that has seen nothing new for [`Plan::give_up`] while it waited, or that is told so, tells all it is
 //! connected with that it gives up, waits until that has arrived or failed, and ends with an error. So after a death all others end with an error within `give_up` after the last of them has done what
-//! needs nothing of the dead one, at most a round, and twice the time that RC tries again (8 times 67 ms). None returns from a round that it has not whole. An executor that dies after all have the last round changes
+//! needs nothing of the dead one, at most a round, and twice the time that RC tries again (7 times 67 ms). None returns from a round that it has not whole. An executor that dies after all have the last round changes
 //! nothing: who waits for its farewell waits a second at most.
 
 mod config;
