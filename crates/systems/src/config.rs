@@ -69,6 +69,19 @@ impl Seats {
         (1 + client / self.per_machine, core)
     }
 
+    /// The clients of a client's machine, of so many in all: the first, and how many there are.
+    pub(crate) fn mates(&self, clients: u32, client: u32) -> (u32, u32) {
+        let first = client / self.per_machine * self.per_machine;
+        (first, self.per_machine.min(clients - first))
+    }
+
+    /// The client that is the proxy of another for a socket, if its machine has one there: those at a socket take turns.
+    pub(crate) fn proxy(&self, clients: u32, client: u32, socket: u32) -> Option<u32> {
+        let (first, count) = self.mates(clients, client);
+        let there = count.saturating_sub(socket).div_ceil(self.sockets);
+        (there > 0).then(|| first + socket + (client - first) / self.sockets % there * self.sockets)
+    }
+
     /// Refuses more clients on a machine than it has cores.
     ///
     /// # Errors

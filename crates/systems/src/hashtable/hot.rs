@@ -182,7 +182,8 @@ impl Publish {
         let taken = cache.take(block);
         let size = io.table.entry();
         let mut bytes = Vec::new();
-        (self.entries.clear(), self.strays.clear());
+        self.entries.clear();
+        self.strays.clear();
         self.there = 0;
         for entry in (0..io.table.entries).filter(|entry| taken.entries >> entry & 1 == 1) {
             let hot = Hot { block, entry };

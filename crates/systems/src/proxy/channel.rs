@@ -3,12 +3,12 @@
 use doorbell_verbs::{Cpu, Mem};
 
 /// Bytes of a request's slot, and of what tells that a result is there: a cache line.
-pub(super) const LINE: u64 = 64;
+pub(crate) const LINE: u64 = 64;
 
 /// Two queues of as many slots as requests may be under way: of requests, and of results. Requests are numbered from 0; each uses
-/// the slot of its number in both. A slot holds the number after the request's once it is there, which is stored last.
+/// the slot of its number, and where they are answered in their order, in both. A slot holds the number after the request's once it is there, which is stored last.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Channel {
+pub(crate) struct Channel {
     requests: Mem,
     results: Mem,
     slots: u64,
@@ -18,12 +18,12 @@ pub(super) struct Channel {
 
 impl Channel {
     /// Bytes of the queues of requests and of results.
-    pub(super) fn bytes(slots: u64, longest: u64) -> (u64, u64) {
+    pub(crate) fn bytes(slots: u64, longest: u64) -> (u64, u64) {
         (slots * LINE, slots * (longest.next_multiple_of(LINE) + LINE))
     }
 
     /// With memory of [`Channel::bytes`].
-    pub(super) fn new((requests, results): (Mem, Mem), slots: u64, longest: u64) -> Channel {
+    pub(crate) fn new((requests, results): (Mem, Mem), slots: u64, longest: u64) -> Channel {
         Channel { requests, results, slots, longest: longest.next_multiple_of(LINE) }
     }
 
@@ -32,36 +32,39 @@ impl Channel {
     }
 
     /// Where results are, to be registered.
-    pub(super) fn results(&self) -> Mem {
+    pub(crate) fn results(&self) -> Mem {
         self.results
     }
 
     /// Where in that the result of a request goes.
-    pub(super) fn result_at(&self, number: u64) -> u64 {
+    pub(crate) fn result_at(&self, number: u64) -> u64 {
         self.result(number)
     }
 
-    /// Requests what lies at an offset.
-    pub(super) fn ask<C: Cpu>(&self, cpu: &C, number: u64, offset: u64) {
+    /// Requests what words say, of which a line has room for seven.
+    pub(crate) fn ask<C: Cpu>(&self, cpu: &C, number: u64, words: &[u64]) {
         let slot = number % self.slots * LINE;
-        cpu.store_u64(self.requests, slot + 8, offset);
+        for (at, word) in (1..).zip(words) {
+            cpu.store_u64(self.requests, slot + 8 * at, *word);
+        }
         cpu.store_u64(self.requests, slot, number + 1);
     }
 
-    /// The offset that a request asks for, once it is there.
-    pub(super) fn asked<C: Cpu>(&self, cpu: &C, number: u64) -> Option<u64> {
+    /// What a request says, once it is there.
+    pub(crate) fn asked<const N: usize, C: Cpu>(&self, cpu: &C, number: u64) -> Option<[u64; N]> {
         let slot = number % self.slots * LINE;
         let there = cpu.load_u64(self.requests, slot) == number + 1;
-        there.then(|| cpu.load_u64(self.requests, slot + 8))
+        let word = |at: usize| cpu.load_u64(self.requests, slot + 8 * (1 + at as u64));
+        there.then(|| std::array::from_fn(word))
     }
 
     /// Says that a request's result is where it goes.
-    pub(super) fn answer<C: Cpu>(&self, cpu: &C, number: u64) {
+    pub(crate) fn answer<C: Cpu>(&self, cpu: &C, number: u64) {
         cpu.store_u64(self.results, self.result(number) + self.longest, number + 1);
     }
 
     /// Takes a request's result, once it is there.
-    pub(super) fn take<C: Cpu>(&self, cpu: &C, number: u64, into: &mut [u8]) -> bool {
+    pub(crate) fn take<C: Cpu>(&self, cpu: &C, number: u64, into: &mut [u8]) -> bool {
         let slot = self.result(number);
         let there = cpu.load_u64(self.results, slot + self.longest) == number + 1;
         if there {

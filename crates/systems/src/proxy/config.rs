@@ -59,14 +59,12 @@ impl Proxy {
     /// The clients of a machine, by the first and the number.
     pub(super) fn clients_of(&self, machine: u32) -> (u32, u32) {
         let first = (machine - 1) * self.clients.clients_per_machine;
-        (first, self.clients.clients_per_machine.min(self.clients.clients - first))
+        self.seats().mates(self.clients.clients, first)
     }
 
     /// The client that is the proxy of another for a socket, if its machine has one there: those at a socket take turns.
     pub(super) fn proxy(&self, client: u32, socket: u32) -> Option<u32> {
-        let (first, count) = self.clients_of(self.clients.place(client).0);
-        let there = count.saturating_sub(socket).div_ceil(self.sockets);
-        (there > 0).then(|| first + socket + (client - first) / self.sockets % there * self.sockets)
+        self.seats().proxy(self.clients.clients, client, socket)
     }
 
     /// The remote sockets that a client has QPs to.

@@ -16,7 +16,7 @@
 //! deployed comes to these numbers where QPs of both ends are counted (the 2), of the connections of one machine, the server, with m others that have one
 //! thread at each socket: s or s * s connections with each of the m. That is a machine's count, not a socket's, and threads multiply it.
 
-mod channel;
+pub(crate) mod channel;
 mod config;
 mod deployment;
 mod protocol;

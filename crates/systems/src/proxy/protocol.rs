@@ -200,7 +200,7 @@ impl<'a, P: Provider> Running<'a, P> {
         match channel.filter(|_| self.client.config.path == Path::Proxy && socket != self.socket) {
             Some(channel) => {
                 let (first, asked) = &mut self.asked[socket as usize];
-                channel.ask(self.cpu, *first + asked.len() as u64, offset);
+                channel.ask(self.cpu, *first + asked.len() as u64, &[offset]);
                 asked.push_back(read);
                 Ok(())
             }
@@ -242,7 +242,7 @@ impl<'a, P: Provider> Running<'a, P> {
         for (n, channel) in self.client.from.iter().enumerate() {
             while self.served.len() < self.most_served {
                 let number = self.results[n].1;
-                let Some(offset) = channel.asked(self.cpu, number) else { break };
+                let Some([offset]) = channel.asked(self.cpu, number) else { break };
                 self.cpu.work(work::REQUEST);
                 // Of this machine, but not of this thread: what it asks for may be wrong.
                 if offset > MEMORY - self.bytes.len() as u64 {
