@@ -13,7 +13,8 @@ use crate::deployed;
 use crate::faults::Faults;
 use crate::stage::{self, text};
 use doorbell_schema::{Duration, Share};
-use doorbell_systems::hashtable::{FrontEnd, Hashtable, put_up};
+use doorbell_systems::hashtable::{FrontEnd, Hashtable, Neighbours, put_up};
+use doorbell_systems::proxy::Path;
 use doorbell_systems::{Interval, System, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span};
 
@@ -52,10 +53,10 @@ impl Case {
     /// What is wrong.
     pub fn run<C: Cluster>(&self, cluster: &mut C, patience: Span) -> Result<Option<Seen>, String> {
         let mut stage = stage::stage::<C, History>(cluster, self.faults, patience)?;
-        put_up(&mut stage, &self.config).map_err(text)?;
-        for number in 0..self.config.clients.clients {
+        for (number, neighbours) in (0..).zip(put_up(&mut stage, &self.config).map_err(text)?) {
             let interval = stage.client_interval();
-            stage.add_client(self.config.place(number), Client { case: self.clone(), number, interval });
+            let client = Client { case: self.clone(), number, neighbours, interval };
+            stage.add_client(self.config.place(number), client);
         }
         let histories = stage::run(stage)?;
         if histories.is_empty() {
@@ -73,6 +74,7 @@ fn done_key(number: u32) -> String {
 struct Client {
     case: Case,
     number: u32,
+    neighbours: Neighbours,
     interval: Interval,
 }
 
@@ -80,8 +82,8 @@ impl Program for Client {
     type Output = Result<History, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Client { case, number, interval } = self;
-        let mut front_end = FrontEnd::open(&p, &case.config, number)?;
+        let Client { case, number, neighbours, interval } = self;
+        let mut front_end = FrontEnd::open(&p, &case.config, number, neighbours)?;
         let looks = number == case.front_ends();
         let mut script = if looks {
             (0..case.front_ends()).for_each(|other| drop(p.lookup(&done_key(other))));
@@ -91,7 +93,9 @@ impl Program for Client {
         };
         let ended = front_end.run(&mut script, &interval);
         p.publish(&done_key(number), &[]);
-        ended.and_then(|()| script.end())
+        ended?;
+        front_end.serve(&interval)?;
+        script.end()
     }
 }
 
@@ -119,6 +123,12 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let two = |config: &mut Hashtable| {
         (config.back_ends, config.clients.clients_per_machine) = (2, config.clients.clients);
     };
+    let by_proxies = |config: &mut Hashtable| {
+        // Who looks is nobody's proxy, as it waits.
+        config.clients.clients_per_machine = config.clients.clients - 1;
+        config.path = Path::Proxy;
+    };
+    let moving = |config: &mut Hashtable| config.move_permille = 200;
     let check = |name: &str, hot: u32, change: fn(&mut Hashtable), trouble: Trouble| {
         Check::new(format!("systems/hashtable/{name}"), move |cluster: &mut C, scale: &Scale| {
             listed(cluster, scale, hot, change, trouble)
@@ -133,6 +143,10 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
         check("hot_stops", 100, same, Trouble::Stops),
         check("both", 50, same, Trouble::None),
         check("both_of_two_back_ends", 50, two, Trouble::None),
+        check("both_by_proxies", 50, by_proxies, Trouble::None),
+        check("moving", 50, moving, Trouble::None),
+        check("moving_in_parts", 50, moving, Trouble::Hesitation),
+        check("moving_stops", 50, moving, Trouble::Stops),
         deployed::check::<Hashtable, C>(),
     ]
 }

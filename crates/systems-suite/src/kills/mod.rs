@@ -216,6 +216,6 @@ pub fn checks<C: Cluster + 'static>() -> Vec<Check<C>> {
     let mut all = locks::checks();
     all.extend(writers::checks());
     all.extend(proxies::checks());
-    // Those of the applications are asked for by role: see `roles`.
+    all.extend(roles().iter().map(|role| role.check(1)));
     all
 }

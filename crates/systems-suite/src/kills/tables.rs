@@ -11,7 +11,10 @@ use crate::hashtable::{History, Missing, Script, check, small};
 use crate::kill::{Kill, Way, Window};
 use crate::stage::{self, text};
 use doorbell_schema::{Duration, Share};
-use doorbell_systems::hashtable::{Done, FrontEnd, Hashtable, Op, Outcome, Published, Work, put_up};
+use doorbell_systems::hashtable::{
+    Done, FrontEnd, Hashtable, Neighbours, Op, Outcome, Published, Work, put_up,
+};
+use doorbell_systems::proxy::Path;
 use doorbell_systems::site::{Course, Site};
 use doorbell_systems::{Interval, SystemError};
 use doorbell_verbs::{Cluster, Program, Provider, Span, Time};
@@ -86,7 +89,7 @@ impl Client {
         let kept = vec![0; self.case.config.pairs.pairs as usize];
         tell(p, self.number, &kept);
         let mut telling = Telling { p, number: self.number, script, kept };
-        let mut front_end = FrontEnd::open(p, &self.case.config, self.number)?;
+        let mut front_end = FrontEnd::open(p, &self.case.config, self.number, Neighbours::default())?;
         front_end.run(&mut telling, &self.interval)?;
         telling.script.end()
     }
@@ -150,7 +153,8 @@ impl<P: Provider> Work for Telling<'_, P> {
 /// Front-ends of a seed, as processes.
 pub(super) fn front_ends<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) -> Result<(), String> {
     let hot = [50, 0, 100, 50, 25][seed as usize % 5];
-    let config = table(hot, (scale.retry, scale.retry * 2), seed);
+    let mut config = table(hot, (scale.retry, scale.retry * 2), seed);
+    config.move_permille = if seed % 2 == 1 { 100 } else { 0 };
     Case { config, operations: scale.operations, way: Way::Process, seed }.run(cluster, scale.patience)
 }
 
@@ -169,29 +173,36 @@ pub(super) fn back_end<C: Cluster>(cluster: &mut C, scale: &Scale, seed: u64) ->
     let mut stage = stage::stage::<C, u64>(cluster, faults, scale.patience)?;
     let mut config = table(50, (scale.retry, scale.retry), seed);
     (config.back_ends, config.clients.clients) = (BACK_ENDS, FRONT_ENDS);
-    put_up(&mut stage, &config).map_err(text)?;
-    for number in 0..FRONT_ENDS {
+    for (number, neighbours) in (0..).zip(put_up(&mut stage, &config).map_err(text)?) {
         let interval = stage.client_interval();
-        stage.add_client(config.place(number), Asks { config: config.clone(), number, interval });
+        stage.add_client(config.place(number), Asks { config: config.clone(), number, neighbours, interval });
     }
     stage.add_client((victim, 9), Dies(FRONT_ENDS));
     stage.add_client(LOOKS, HearsOfDeath(victim));
     in_time(&stage::run(stage)?, scale)
 }
 
-/// Front-ends go on until their back-ends, which end after `lives`, are gone. How long after that each ended with an error; for clusters in virtual time.
+/// Front-ends go on until their back-ends, which end after so long, are gone; on one machine where each is the other's proxy. How long after that each ended with an error; for clusters in
+/// virtual time.
 ///
 /// # Errors
 /// If one ended otherwise.
-pub fn without_back_ends<C: Cluster>(cluster: &mut C, lives: Span, seed: u64) -> Result<Vec<Span>, String> {
+pub fn without_back_ends<C: Cluster>(
+    cluster: &mut C,
+    (lives, by_proxy): (Span, bool),
+    seed: u64,
+) -> Result<Vec<Span>, String> {
     let mut config = table(50, (lives, lives), seed);
     (config.back_ends, config.clients.clients) = (BACK_ENDS, FRONT_ENDS);
     let course = Course::Fixed(Interval::new(Time::START, lives));
+    if by_proxy {
+        (config.path, config.clients.clients_per_machine) = (Path::Proxy, FRONT_ENDS);
+    }
     let mut site = Site::<C, u64>::new(cluster, course).map_err(text)?;
-    put_up(&mut site, &config).map_err(text)?;
-    for number in 0..FRONT_ENDS {
-        let interval = Interval::new(Time::START, Time::NEVER - Time::START);
-        site.add_client(config.place(number), Asks { config: config.clone(), number, interval });
+    for (number, neighbours) in (0..).zip(put_up(&mut site, &config).map_err(text)?) {
+        // Without an end, but that there is time behind it.
+        let interval = Interval::new(Time::START, Span::from_ms(1_000_000));
+        site.add_client(config.place(number), Asks { config: config.clone(), number, neighbours, interval });
     }
     let ended = site.run().map_err(text)?.map(|ended| ended.clients).unwrap_or_default();
     Ok(ended.into_iter().map(|ns| Span::from_ns(ns.saturating_sub(lives.as_ns()))).collect())
@@ -201,6 +212,7 @@ pub fn without_back_ends<C: Cluster>(cluster: &mut C, lives: Span, seed: u64) ->
 struct Asks {
     config: Hashtable,
     number: u32,
+    neighbours: Neighbours,
     interval: Interval,
 }
 
@@ -208,7 +220,7 @@ impl Program for Asks {
     type Output = Result<u64, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let mut front_end = FrontEnd::open(&p, &self.config, self.number)?;
+        let mut front_end = FrontEnd::open(&p, &self.config, self.number, self.neighbours)?;
         let script = Script::new(&self.config, self.number, u64::MAX);
         let mut asking = Asking { script, under_way: Vec::new() };
         p.publish(&begun_key(self.number), &[]);

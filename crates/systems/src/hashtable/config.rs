@@ -1,7 +1,7 @@
 //! Parameters of the hashtable.
 
 use super::table::Table;
-use crate::config::{Clients, Pairs, Timing, Values};
+use crate::config::{Clients, Pairs, Seats, Timing, Values};
 use crate::kv::Load;
 use crate::proxy::Path;
 use crate::spinlock::Waits;
@@ -89,23 +89,46 @@ impl Hashtable {
         Waits { first: self.backoff.span(), most: self.backoff_most.span() }
     }
 
+    fn seats(&self) -> Seats {
+        let per_machine = self.clients.clients_per_machine;
+        Seats { per_machine, sockets: self.sockets, cores_per_socket: self.cores_per_socket }
+    }
+
     /// The socket of a front-end.
     pub(super) fn socket(&self, client: u32) -> u32 {
-        client % self.clients.clients_per_machine % self.sockets
+        self.seats().socket(client)
     }
 
     /// Machine and core of a front-end.
     pub fn place(&self, client: u32) -> (u32, u32) {
-        let (machine, thread) = self.clients.place(client);
-        let core = thread % self.sockets * self.cores_per_socket + thread / self.sockets;
+        let (machine, core) = self.seats().place(client);
         (self.back_ends - 1 + machine, core)
+    }
+
+    /// The first front-end of a front-end's machine, and how many there are.
+    pub(super) fn mates(&self, client: u32) -> (u32, u32) {
+        self.seats().mates(self.clients.clients, client)
+    }
+
+    /// The front-end that posts what another has for a socket, if its machine has one there.
+    pub(super) fn proxy(&self, client: u32, socket: u32) -> Option<u32> {
+        self.seats().proxy(self.clients.clients, client, socket)
+    }
+
+    /// Operations and publications that a front-end has under way at most.
+    pub(super) fn operations(&self) -> u32 {
+        2 * self.clients.outstanding
     }
 
     /// The sockets of each back-end that a front-end has QPs to.
     pub(super) fn ends(&self, client: u32) -> Vec<u32> {
         match self.path {
             Path::Direct => (0..self.sockets).collect(),
-            Path::Home | Path::Proxy => vec![self.socket(client)],
+            Path::Home => vec![self.socket(client)],
+            Path::Proxy => {
+                let own = self.socket(client);
+                (0..self.sockets).filter(|to| *to == own || self.proxy(client, *to).is_none()).collect()
+            }
         }
     }
 
@@ -117,19 +140,10 @@ impl Hashtable {
 
     /// What does not go together: one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
-        let Hashtable { clients, sockets, cores_per_socket, table_lease: lease, drift, path, .. } = self;
-        if clients.clients_per_machine > sockets * cores_per_socket {
-            return Err(format!(
-                "{} clients of a machine need as many cores, but {sockets} sockets of {cores_per_socket} have {}",
-                clients.clients_per_machine,
-                sockets * cores_per_socket
-            ));
-        }
+        let Hashtable { clients, table_lease: lease, drift, .. } = self;
+        self.seats().refuse()?;
         if clients.windows {
             return Err("hashtable has no windows: a front-end goes on as soon as there is room".into());
-        }
-        if *path == Path::Proxy {
-            return Err("path is proxy, but front-ends of a hashtable have none: use direct or home".into());
         }
         if self.backoff > self.backoff_most {
             return Err(format!(

@@ -5,6 +5,7 @@ use super::count::Count;
 use super::entry;
 use super::io::service;
 use super::load::Client;
+use super::neighbours::{self, Neighbours};
 use super::table::{OWNER, Table};
 use crate::config::{Clients, Pairs, Timing, Values};
 use crate::ends::Server;
@@ -78,23 +79,25 @@ impl System for Hashtable {
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
-        put_up(site, self)?;
-        for number in 0..self.clients.clients {
+        for (number, neighbours) in (0..).zip(put_up(site, self)?) {
             let interval = site.client_interval();
-            site.add_client(self.place(number), Client { number, config: self.clone(), interval });
+            site.add_client(
+                self.place(number),
+                Client { number, config: self.clone(), neighbours, interval },
+            );
         }
         Ok(())
     }
 }
 
-/// Puts the back-ends up, with version 0 of each key.
+/// Puts the back-ends up, with version 0 of each key. Returns what each front-end shares with others of its machine.
 ///
 /// # Errors
-/// If one has no more memory.
+/// If a machine has no more memory.
 pub fn put_up<C: Cluster, R: Kept, D: Dress>(
     site: &mut Site<'_, C, R, D>,
     config: &Hashtable,
-) -> Result<(), SiteError> {
+) -> Result<Vec<Neighbours>, SiteError> {
     let table = config.table();
     for back_end in 0..config.back_ends {
         let mut memories = Vec::new();
@@ -114,7 +117,7 @@ pub fn put_up<C: Cluster, R: Kept, D: Dress>(
         };
         site.add_server_at((back_end, 0), server);
     }
-    Ok(())
+    neighbours::put_up(site, config)
 }
 
 /// Version 0 of each key of an area, in its record; and in its block, if it is hot at first.

@@ -7,10 +7,13 @@ use super::hot::{self, Stray};
 use super::io::{Io, Slot};
 use super::lock::Locks;
 use super::moves::Move;
-use crate::device::check;
+use super::neighbours::Neighbours;
 use crate::spinlock::{Leased, Waits};
 use crate::{Interval, SystemError, work};
-use doorbell_verbs::{Provider, Span, Time, Wc};
+use doorbell_verbs::{Provider, Span, Time};
+
+/// How long after the end it waits for others of its machine: by far longer than they begin one after the other.
+const LATE: Span = Span::from_ms(1_000);
 
 /// Operations that begin in a pass at most: it looks for completions between.
 const PASS: u32 = 16;
@@ -172,19 +175,25 @@ pub struct FrontEnd<P: Provider> {
     cache: Cache<P>,
     /// Operations on keys, then publications.
     running: Vec<Option<Running>>,
+    /// Those of which something has completed.
+    completed: Vec<Slot>,
     operations: usize,
     /// An operation that waits for another of its key, for a publication, or for room; since when.
     next: Option<(Op, Time)>,
 }
 
 impl<P: Provider> FrontEnd<P> {
-    /// Front-end `number` of a table that [`super::put_up`] puts up; returns when it is connected.
+    /// Front-end `number` of a table that [`super::put_up`] puts up, with what it shares with others; returns when it is connected.
     ///
     /// # Errors
     /// If a verb fails.
-    pub fn open(cpu: &P, config: &Hashtable, number: u32) -> Result<FrontEnd<P>, SystemError> {
-        let operations = config.clients.outstanding;
-        let io = Io::open(cpu, config, number, 2 * operations)?;
+    pub fn open(
+        cpu: &P,
+        config: &Hashtable,
+        number: u32,
+        neighbours: Neighbours,
+    ) -> Result<FrontEnd<P>, SystemError> {
+        let io = Io::open(cpu, config, number, neighbours)?;
         let leased = Leased::fenced(io.table.locks(), config.table_lease.span(), config.drift.span());
         let locks = Locks::new(leased, number + 1, io.table.blocks);
         Ok(FrontEnd {
@@ -199,19 +208,41 @@ impl<P: Provider> FrontEnd<P> {
                 waits: config.waits(),
             },
             locks,
-            running: (0..2 * operations).map(|_| None).collect(),
-            operations: operations as usize,
+            running: (0..config.operations()).map(|_| None).collect(),
+            completed: Vec::new(),
+            operations: config.clients.outstanding as usize,
             next: None,
         })
     }
 
-    /// Does work until the interval ends, or all has ended that there is, and all hot writes are published.
+    /// Does work until the interval ends, or all has ended that there is, and all hot writes are published. What comes then is [`FrontEnd::serve`].
     ///
     /// # Errors
     /// If a verb fails, or an entry that must be whole is not.
     pub fn run(&mut self, work: &mut impl Work, interval: &Interval) -> Result<(), SystemError> {
+        let ended = self.work(work, interval);
+        self.io.leave(&ended);
+        ended
+    }
+
+    /// Goes on for those whose proxy it is, until all front-ends of its machine have done their work, or long after the interval.
+    ///
+    /// # Errors
+    /// If a verb fails.
+    pub fn serve(&mut self, interval: &Interval) -> Result<(), SystemError> {
+        let until = interval.end() + LATE;
+        while !self.io.all_are_done() && self.io.cpu.now() < until {
+            self.completed.clear();
+            if !(self.io.completed(&mut self.completed)? | self.io.serve()?) {
+                self.io.cpu.pause(until);
+            }
+        }
+        Ok(())
+    }
+
+    fn work(&mut self, work: &mut impl Work, interval: &Interval) -> Result<(), SystemError> {
         while self.io.cpu.now() < interval.end() {
-            let mut busy = self.complete(work)?;
+            let mut busy = self.complete(work)? | self.io.serve()?;
             busy |= self.resume(work)?;
             busy |= self.begin(work)?;
             let mut due = self.cache.look(&self.terms);
@@ -329,19 +360,19 @@ impl<P: Provider> FrontEnd<P> {
 
     /// Goes on with what has completed; whether anything had.
     fn complete(&mut self, work: &mut impl Work) -> Result<bool, SystemError> {
-        let mut wc = [Wc::default(); 16];
-        let found = self.io.cq.poll(&mut wc)?.len();
-        for wc in &wc[..found] {
-            check(wc)?;
-            let at = wc.wr_id as usize;
+        self.completed.clear();
+        let any = self.io.completed(&mut self.completed)?;
+        for nth in 0..self.completed.len() {
+            let slot = self.completed[nth];
+            let at = slot.0 as usize;
             let Some(mut running) = self.running.get_mut(at).and_then(Option::take) else { continue };
-            let step = self.completed(&mut running.task, Slot(at as u32))?;
-            self.running[at] = self.step(work, running, Slot(at as u32), step)?;
+            let step = self.goes_on(&mut running.task, slot)?;
+            self.running[at] = self.step(work, running, slot, step)?;
         }
-        Ok(found > 0)
+        Ok(any)
     }
 
-    fn completed(&mut self, task: &mut Task, slot: Slot) -> Result<Step, SystemError> {
+    fn goes_on(&mut self, task: &mut Task, slot: Slot) -> Result<Step, SystemError> {
         let FrontEnd { io, terms, locks, cache, .. } = self;
         match task {
             Task::Put(put) => put.completed(io, slot, terms),

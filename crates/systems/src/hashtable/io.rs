@@ -1,15 +1,17 @@
 //! What a front-end posts, and where its bytes are.
 
 use super::config::Hashtable;
+use super::neighbours::{Asked, Channels, Neighbours};
 use super::table::Table;
-use crate::device::Device;
+use crate::device::{Device, check};
 use crate::ends::{End, memory};
 use crate::proxy::Path;
 use crate::random::Random;
 use crate::{SystemError, work};
 use doorbell_verbs::{
-    AccessFlags, Cq, Mr, Provider, Qp, QpCap, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time,
+    AccessFlags, Cq, Mr, Provider, Qp, QpCap, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time, Wc, WcStatus,
 };
+use std::cell::Cell;
 
 /// Work requests of a list at most.
 const LIST: u32 = 2;
@@ -42,8 +44,16 @@ pub(super) enum Part {
     Entry,
 }
 
+impl Part {
+    /// The part of a number.
+    pub(super) fn of(number: u64) -> Option<Part> {
+        let all = [Part::Answer, Part::Word, Part::Head, Part::Body, Part::Entry];
+        all.into_iter().find(|part| *part as u64 == number)
+    }
+}
+
 /// One work request of an operation: what goes between its scratch and an area.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Read(u64, Part, u64),
     Write(u64, Part, u64),
@@ -51,32 +61,60 @@ pub(super) enum Request {
     Swap { at: u64, compare: u64, swap: u64 },
 }
 
+/// A way to an area.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// By this QP, to where the area begins.
+    Qp(usize, RemoteAddr),
+    /// By the proxy for this socket.
+    Proxy(u32),
+}
+
+/// Bytes of an operation's scratch.
+fn scratch(table: &Table) -> u64 {
+    let body = table.block().max(table.slots_bytes());
+    (HEAD + table.slots() + body + table.entry()).next_multiple_of(64)
+}
+
+/// Bytes of the scratch of all operations of a front-end.
+pub(super) fn scratch_bytes(config: &Hashtable) -> u64 {
+    u64::from(config.operations()) * scratch(&config.table())
+}
+
+/// Of a `wr_id`: whether it names an operation of another, whose number among those is behind it.
+const FOR_OTHERS: u64 = 1 << 63;
+const ASKER: u32 = 32;
+
 /// The connections of a front-end, and its memory.
 pub(super) struct Io<P: Provider> {
     pub(super) cpu: P,
-    pub(super) cq: Cq<P>,
+    cq: Cq<P>,
     pub(super) random: Random,
     pub(super) table: Table,
-    /// To each area: the number of the QP, and where the area begins.
-    ways: Vec<(usize, RemoteAddr)>,
+    /// To each area.
+    ways: Vec<Way>,
     qps: Vec<Qp<P>>,
     scratch: Mr<P>,
     /// Bytes of each operation's.
     each: u64,
     inline: u32,
+    channels: Channels<P>,
+    /// Lists of others that may be posted at a time, and that are.
+    most_served: u32,
+    served: Cell<u32>,
     /// Of the device of its socket, on which all is registered.
     pub(super) device: Device<P>,
 }
 
 impl<P: Provider> Io<P> {
-    /// Connects front-end `number`, which has so many operations under way at most.
+    /// Connects front-end `number`.
     pub(super) fn open(
         cpu: &P,
         config: &Hashtable,
         number: u32,
-        operations: u32,
+        neighbours: Neighbours,
     ) -> Result<Io<P>, SystemError> {
-        let table = config.table();
+        let (table, operations) = (config.table(), config.operations());
         let socket = config.socket(number);
         if config.path == Path::Home && cpu.num_devices() > 1 {
             return SystemError::config(
@@ -84,15 +122,15 @@ impl<P: Provider> Io<P> {
             );
         }
         let end = End::open(cpu, socket)?;
+        let (own, channels) = (neighbours.scratch, Channels::new(&end.device, neighbours, operations)?);
+        // Its own QPs have lists of others, too, as many as it is asked for or fit.
+        let asked = operations.saturating_mul(channels.askers.len() as u32);
+        let lists = operations.saturating_add(asked).min(end.device.attr.max_qp_wr / LIST).max(operations);
         // Where a back-end is gone, each work request completes: a CQ that is overrun does not say why.
-        let cq = end.device.context.create_cq(LIST * operations)?;
+        let cq = end.device.context.create_cq(LIST * lists)?;
         let inline = end.device.inline(table.entry() as u32);
-        let cap = QpCap {
-            max_send_wr: LIST * operations,
-            max_recv_wr: 1,
-            max_inline_data: inline,
-            ..QpCap::default()
-        };
+        let cap =
+            QpCap { max_send_wr: LIST * lists, max_recv_wr: 1, max_inline_data: inline, ..QpCap::default() };
         let (mut qps, mut ways) = (Vec::new(), Vec::new());
         for back_end in 0..config.back_ends {
             let service = service(back_end);
@@ -102,17 +140,36 @@ impl<P: Provider> Io<P> {
                 qps.push(end.reach(&cq, (&service, number, *to), cap)?);
             }
             for to in 0..config.sockets {
-                // By the QP to that socket, or by the only one.
-                let nth = ends.iter().position(|end| *end == to).unwrap_or(0);
-                ways.push((first + nth, memory(cpu, &service, ends[nth], to)?));
+                ways.push(match ends.iter().position(|end| *end == to) {
+                    None if config.path == Path::Proxy => Way::Proxy(to),
+                    // By the QP to that socket, or by the only one.
+                    nth => {
+                        let nth = nth.unwrap_or(0);
+                        Way::Qp(first + nth, memory(cpu, &service, ends[nth], to)?)
+                    }
+                });
             }
         }
-        let body = table.block().max(table.slots_bytes());
-        let each = (HEAD + table.slots() + body + table.entry()).next_multiple_of(64);
-        let device = end.device;
-        let scratch = device.registered(u64::from(operations) * each, AccessFlags::LOCAL_WRITE)?;
-        let random = Random::new(config.timing.seed, u64::from(number));
-        Ok(Io { cpu: cpu.clone(), cq, random, table, ways, qps, scratch, each, inline, device })
+        let (each, device) = (scratch(&table), end.device);
+        let scratch = match own {
+            Some(memory) => device.register(memory, AccessFlags::LOCAL_WRITE)?,
+            None => device.registered(scratch_bytes(config), AccessFlags::LOCAL_WRITE)?,
+        };
+        Ok(Io {
+            cpu: cpu.clone(),
+            cq,
+            random: Random::new(config.timing.seed, u64::from(number)),
+            table,
+            ways,
+            qps,
+            scratch,
+            each,
+            inline,
+            channels,
+            most_served: lists - operations,
+            served: Cell::new(0),
+            device,
+        })
     }
 
     /// Where a part of an operation's scratch is.
@@ -135,13 +192,35 @@ impl<P: Provider> Io<P> {
         area: u32,
         requests: [Request; N],
     ) -> Result<Time, SystemError> {
-        let (qp, remote) = self.ways[area as usize];
+        self.cpu.work(work::REQUEST);
+        let now = self.cpu.now();
+        match self.ways[area as usize] {
+            Way::Qp(qp, remote) => {
+                self.post_list((qp, remote), (&self.scratch, slot), slot.0.into(), requests)?
+            }
+            Way::Proxy(socket) => {
+                let mut list = requests.into_iter().map(Some);
+                let requests = [list.next().flatten(), list.next().flatten()];
+                self.channels.ask(socket, Asked { slot, area, requests })?;
+            }
+        }
+        Ok(now)
+    }
+
+    /// Posts a list by a QP, between an operation's scratch and an area.
+    fn post_list<const N: usize>(
+        &self,
+        (qp, remote): (usize, RemoteAddr),
+        (scratch, slot): (&Mr<P>, Slot),
+        wr_id: u64,
+        requests: [Request; N],
+    ) -> Result<(), SystemError> {
         let sges: [[Sge; 1]; N] = requests.map(|request| {
             let (part, bytes) = match request {
                 Request::Read(_, part, bytes) | Request::Write(_, part, bytes) => (part, bytes),
                 Request::Add(..) | Request::Swap { .. } => (Part::Answer, 8),
             };
-            [self.scratch.sge(self.at(slot, part), bytes as u32)]
+            [scratch.sge(self.at(slot, part), bytes as u32)]
         });
         let list: [SendWr<'_>; N] = std::array::from_fn(|n| {
             let op = match requests[n] {
@@ -152,15 +231,74 @@ impl<P: Provider> Io<P> {
                     SendOp::CompareSwap { remote: remote.at(at), compare, swap }
                 }
             };
-            let wr = SendWr::new(u64::from(slot.0), op, &sges[n]);
+            let wr = SendWr::new(wr_id, op, &sges[n]);
             let inline = matches!(op, SendOp::Write(_)) && sges[n][0].length <= self.inline;
             let flags = if inline { SendFlags::INLINE } else { SendFlags::empty() };
             wr.flags(if n + 1 == N { flags | SendFlags::SIGNALED } else { flags })
         });
-        self.cpu.work(work::REQUEST);
-        let now = self.cpu.now();
-        self.qps[qp].post_send(&list)?;
-        Ok(now)
+        Ok(self.qps[qp].post_send(&list)?)
+    }
+
+    /// Operations of which what they had posted has completed; and says so to those of others. Whether anything had.
+    ///
+    /// # Errors
+    /// If anything of its own has failed.
+    pub(super) fn completed(&self, into: &mut Vec<Slot>) -> Result<bool, SystemError> {
+        let mut wc = [Wc::default(); 16];
+        let found = self.cq.poll(&mut wc)?.len();
+        for wc in &wc[..found] {
+            if wc.wr_id & FOR_OTHERS == 0 {
+                check(wc)?;
+                into.push(Slot(wc.wr_id as u32));
+            } else {
+                let asker = (wc.wr_id & !FOR_OTHERS) >> ASKER;
+                // Where it fails, each of its requests completes.
+                if self.channels.answer(asker as usize, Slot(wc.wr_id as u32), wc.status) {
+                    self.served.set(self.served.get() - 1);
+                }
+            }
+        }
+        self.channels.completed(into)?;
+        Ok(found > 0 || !into.is_empty())
+    }
+
+    /// Posts what others ask for; whether anything.
+    pub(super) fn serve(&self) -> Result<bool, SystemError> {
+        let mut any = false;
+        for (n, asker) in (0..).zip(&self.channels.askers) {
+            while self.served.get() < self.most_served {
+                let Some(Asked { slot, area, requests }) = self.channels.next(asker)? else { break };
+                self.cpu.work(work::REQUEST);
+                let Some(Way::Qp(qp, remote)) = self.ways.get(area as usize).copied() else {
+                    return Err(SystemError::Protocol(format!("a proxy was asked for area {area}")));
+                };
+                let (to, of, wr_id) =
+                    ((qp, remote), (&asker.scratch, slot), FOR_OTHERS | n << ASKER | u64::from(slot.0));
+                match requests {
+                    [Some(first), Some(second)] => self.post_list(to, of, wr_id, [first, second])?,
+                    [Some(first), _] => self.post_list(to, of, wr_id, [first])?,
+                    [None, _] => continue,
+                }
+                self.served.set(self.served.get() + 1);
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Says that it will ask for nothing any more; and, where it has failed, that it does nothing for others.
+    pub(super) fn leave(&self, ended: &Result<(), SystemError>) {
+        let failed = match ended {
+            Ok(()) => None,
+            Err(SystemError::Completion(status)) => Some(*status),
+            Err(_) => Some(WcStatus::GeneralErr),
+        };
+        self.channels.leave(failed);
+    }
+
+    /// Whether all front-ends of the machine have said so.
+    pub(super) fn all_are_done(&self) -> bool {
+        self.channels.all_are_done()
     }
 
     /// The answer of the atomic of a list.

@@ -3,6 +3,7 @@
 use super::config::Hashtable;
 use super::entry::fill;
 use super::front_end::{Done, FrontEnd, Op, Published, Work};
+use super::neighbours::Neighbours;
 use crate::kv::load::Draws;
 use crate::measure::How;
 use crate::random::Random;
@@ -14,6 +15,7 @@ use doorbell_verbs::{Program, Provider, Time};
 pub(super) struct Client {
     pub(super) number: u32,
     pub(super) config: Hashtable,
+    pub(super) neighbours: Neighbours,
     pub(super) interval: Interval,
 }
 
@@ -65,8 +67,8 @@ impl Program for Client {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let Client { number, config, interval } = self;
-        let mut front_end = FrontEnd::open(&p, &config, number)?;
+        let Client { number, config, neighbours, interval } = self;
+        let mut front_end = FrontEnd::open(&p, &config, number, neighbours)?;
         let interval = interval.begin(&p);
         let mut drawn = Drawn {
             draws: Draws::new(config.load(), number),
@@ -78,6 +80,7 @@ impl Program for Client {
             measured: Measured::default(),
         };
         front_end.run(&mut drawn, &interval)?;
+        front_end.serve(&interval)?;
         Ok(drawn.measured)
     }
 }

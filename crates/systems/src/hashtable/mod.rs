@@ -25,7 +25,7 @@
 //! that holds the newest whole version is never written, so what one reader has seen no later one misses.
 //!
 //! *What is relied on.* Of one QP, what is posted later is placed later (RC), and a READ sees memory no older than one before it in the list. Bytes of one WRITE may be placed in any order: the check tells what is whole. Aligned
-//! words are placed whole. `drift` bounds how far two clocks go apart within a lease and how long a WRITE, or its writer, is late after its clock was read; a WRITE that is later still may
+//! words are placed whole. `drift` bounds how far two clocks go apart within a lease and how long a WRITE, or its writer, or the proxy that posts it, is late after the writer's clock was read; a WRITE that is later still may
 //! overwrite a newer version, as the target places whatever comes. No lease can prevent that (see [`crate::spinlock`]); where that must not be, the key has to be hot.
 //!
 //! # Hot keys
@@ -65,7 +65,9 @@
 //!
 //! # Sockets
 //! A front-end has a QP to the NIC of each socket of each back-end (`direct`), so that all atomics on a word are one NIC's: those of two NICs are not atomic to each other (IBV_ATOMIC_HCA). Where a machine has
-//! one NIC it may have a QP to one of its ports only (`home`). The paper's proxy sockets are not built.
+//! one NIC it may have a QP to one of its ports only (`home`). Or (`proxy`, the paper's) it has QPs to its own socket of each back-end, and hands lists for others to a front-end of its machine that is at theirs, by a queue in shared
+//! memory ([`Neighbours`]); that one's NIC reads and writes its scratch. Where there is none it has QPs of its own. Every front-end is a proxy beside its own work, and goes on until all of its machine are done, or long after its time is over. A front-end that fails says so to those
+//! that ask it, which end with its error; one that stops for ever answers nothing.
 //!
 //! # What is promised
 //! - No read returns a value that nobody wrote, or part of one.
@@ -95,6 +97,7 @@ mod io;
 mod load;
 mod lock;
 mod moves;
+mod neighbours;
 mod table;
 
 pub use claim::{Claim, Look, Verdict};
@@ -102,3 +105,4 @@ pub use config::Hashtable;
 pub use deployment::put_up;
 pub use entry::fill;
 pub use front_end::{Done, FrontEnd, Op, Outcome, Published, Work};
+pub use neighbours::Neighbours;

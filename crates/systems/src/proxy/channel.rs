@@ -63,6 +63,16 @@ impl Channel {
         cpu.store_u64(self.results, self.result(number) + self.longest, number + 1);
     }
 
+    /// What was told in the slot of a result, of requests that are answered in any order: 0 at first.
+    pub(crate) fn told<C: Cpu>(&self, cpu: &C, slot: u64) -> u64 {
+        cpu.load_u64(self.results, self.result(slot) + self.longest)
+    }
+
+    /// Tells something there.
+    pub(crate) fn tell<C: Cpu>(&self, cpu: &C, slot: u64, what: u64) {
+        cpu.store_u64(self.results, self.result(slot) + self.longest, what);
+    }
+
     /// Takes a request's result, once it is there.
     pub(crate) fn take<C: Cpu>(&self, cpu: &C, number: u64, into: &mut [u8]) -> bool {
         let slot = self.result(number);

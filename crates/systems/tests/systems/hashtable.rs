@@ -6,6 +6,7 @@ use crate::common::{PATIENCE, cluster};
 use doorbell_schema::{Duration, Share};
 use doorbell_sim::SimCluster;
 use doorbell_systems::System;
+use doorbell_systems::proxy::Path;
 use doorbell_systems_suite::hashtable::{Case, Seen, small};
 use doorbell_systems_suite::{Apart, Faults, Stop};
 use doorbell_verbs::Span;
@@ -51,7 +52,8 @@ fn troubles() -> impl Strategy<Value = (Faults, Duration)> {
 fn cases() -> impl Strategy<Value = Case> {
     let shape = (2..6u32, 1..5u32, 1..40u64, 0..=4u32, 0..4u32, 1..3u32);
     let shares = (prop::sample::select(&[50, 500, 950, 1000]), prop::sample::select(&[0, 0, 20, 300]));
-    let rules = (2..6u32, 1..9u32, 2..200u64, shares);
+    let path = prop::sample::select(&[Path::Direct, Path::Proxy]);
+    let rules = (2..6u32, 1..9u32, 2..200u64, shares, path);
     (shape, rules, troubles(), any::<u64>()).prop_map(|(shape, rules, (faults, drift), seed)| {
         let (clients, outstanding, pairs, hot, log, back_ends) = shape;
         let mut config = small(clients);
@@ -61,6 +63,12 @@ fn cases() -> impl Strategy<Value = Case> {
         config.time_out = us(rules.2);
         (config.pairs.put_permille, config.move_permille) = rules.3;
         (config.drift, config.timing.seed) = (drift, seed);
+        config.path = rules.4;
+        if config.path == Path::Proxy {
+            // Who looks is nobody's proxy, as it waits. Whatever is posted waits for two who stop.
+            config.clients.clients_per_machine = clients;
+            (config.table_lease, config.drift) = (us(1_000), us(1_000));
+        }
         Case { config, operations: 60, faults: Faults { seed, ..faults } }
     })
 }
@@ -87,8 +95,12 @@ proptest! {
 
 /// Few keys, of which several want the same place in a block, and are moved all the time.
 fn moving() -> impl Strategy<Value = Case> {
-    let shape = (2..9u64, 1..4u32, 50..400u32, prop::option::of(1..40u64));
-    (cases(), shape).prop_map(|(mut case, (pairs, part, moves, apart))| {
+    let shape = (2..9u64, 1..4u32, 50..400u32, prop::option::of(1..40u64), 30..100u64);
+    (cases(), shape).prop_map(|(mut case, (pairs, part, moves, apart, lease))| {
+        if case.config.path == Path::Direct {
+            // Long enough for a move by a client whose requests are apart, if nobody stops.
+            case.config.table_lease = us(lease + 12 * apart.unwrap_or(0));
+        }
         case.faults.apart = apart.map(|us| Apart { client: 0, span: Span::from_us(us) });
         let config = &mut case.config;
         (config.pairs.pairs, config.hot, config.block_log2) = (pairs, Share::of_percent(25 * part), 0);

@@ -1,0 +1,318 @@
+//! Front-ends of a machine that post for each other: each what is for the areas of its own socket.
+
+use super::config::Hashtable;
+use super::io::{Part, Request, Slot, scratch_bytes};
+use crate::device::Device;
+use crate::proxy::Path;
+use crate::proxy::channel::Channel;
+use crate::site::{Dress, Site, SiteError};
+use crate::{Record, SystemError};
+use doorbell_verbs::{AccessFlags, Cluster, Mem, Mr, PageSize, Provider, WcStatus};
+use std::cell::Cell;
+
+/// What a front-end shares with others of its machine; nothing where it has no proxies.
+#[derive(Clone, Debug, Default)]
+pub struct Neighbours {
+    /// Its operations' scratch, which the NICs of its proxies read and write.
+    pub(super) scratch: Option<Mem>,
+    /// To its proxy for each socket but its own.
+    to: Vec<Option<Channel>>,
+    /// From those whose proxy it is, with their scratch.
+    from: Vec<(Channel, Mem)>,
+    /// How many front-ends of the machine are done, and how many there are.
+    done: Option<(Mem, u32)>,
+}
+
+/// Slots of a channel: one for each operation, which has one list posted at a time, and one by which a proxy says that it is gone.
+fn slots(operations: u32) -> u64 {
+    u64::from(operations) + 1
+}
+
+/// What each front-end shares.
+///
+/// # Errors
+/// If a machine has no more memory.
+pub(super) fn put_up<C: Cluster, R: Record, D: Dress>(
+    site: &mut Site<'_, C, R, D>,
+    config: &Hashtable,
+) -> Result<Vec<Neighbours>, SiteError> {
+    let clients = config.clients.clients;
+    let mut all = vec![Neighbours::default(); clients as usize];
+    if config.path != Path::Proxy {
+        return Ok(all);
+    }
+    let slots = slots(config.operations());
+    let (requests, results) = Channel::bytes(slots, 0);
+    for client in 0..clients {
+        let at = config.place(client);
+        all[client as usize].scratch = Some(near(site, at, scratch_bytes(config))?);
+        all[client as usize].to = vec![None; config.sockets as usize];
+        let (first, mates) = config.mates(client);
+        if client == first {
+            let done = site.cluster().alloc(at.0, 64, PageSize::Small)?;
+            (0..mates).for_each(|mate| all[(client + mate) as usize].done = Some((done, mates)));
+        }
+    }
+    for client in 0..clients {
+        let Some(scratch) = all[client as usize].scratch else { continue };
+        for socket in (0..config.sockets).filter(|socket| *socket != config.socket(client)) {
+            let Some(proxy) = config.proxy(client, socket) else { continue };
+            // Near the proxy, which looks for requests all the time.
+            let at = config.place(proxy);
+            let memory = (near(site, at, requests)?, near(site, at, results)?);
+            let channel = Channel::new(memory, slots, 0);
+            all[client as usize].to[socket as usize] = Some(channel);
+            all[proxy as usize].from.push((channel, scratch));
+        }
+    }
+    Ok(all)
+}
+
+/// Memory of a machine at the socket of a core.
+fn near<C: Cluster, R: Record, D: Dress>(
+    site: &mut Site<'_, C, R, D>,
+    (machine, core): (u32, u32),
+    len: u64,
+) -> Result<Mem, SiteError> {
+    Ok(site.cluster().alloc_near(machine, core, len, PageSize::Huge)?)
+}
+
+/// A list of requests of another, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// The operation of the other that it is of.
+    pub(super) slot: Slot,
+    pub(super) area: u32,
+    pub(super) requests: [Option<Request>; 2],
+}
+
+/// Words of a list: what it is of, and up to six of its requests.
+const WORDS: usize = 7;
+
+impl Asked {
+    fn to_words(self) -> [u64; WORDS] {
+        let Asked { slot, area, requests } = self;
+        let mut words = [0; WORDS];
+        words[0] = u64::from(area) << 32 | u64::from(slot.0);
+        let mut at = 1;
+        for request in requests.into_iter().flatten() {
+            let of: &[u64] = match request {
+                Request::Read(place, part, bytes) => &[1 | (part as u64) << 4 | bytes << 8, place],
+                Request::Write(place, part, bytes) => &[2 | (part as u64) << 4 | bytes << 8, place],
+                Request::Add(place, add) => &[3, place, add],
+                Request::Swap { at, compare, swap } => &[4, at, compare, swap],
+            };
+            words[at..at + of.len()].copy_from_slice(of);
+            at += of.len();
+        }
+        words
+    }
+
+    /// From these; nothing if they say something else.
+    fn of_words(words: [u64; WORDS]) -> Option<Asked> {
+        let (slot, area) = (Slot(words[0] as u32), (words[0] >> 32) as u32);
+        let (mut requests, mut rest) = ([None; 2], &words[1..]);
+        for request in &mut requests {
+            let (of, len) = match *rest {
+                [head, at, ..] if head & 15 == 1 => {
+                    (Request::Read(at, Part::of(head >> 4 & 15)?, head >> 8), 2)
+                }
+                [head, at, ..] if head & 15 == 2 => {
+                    (Request::Write(at, Part::of(head >> 4 & 15)?, head >> 8), 2)
+                }
+                [3, at, add, ..] => (Request::Add(at, add), 3),
+                [4, at, compare, swap, ..] => (Request::Swap { at, compare, swap }, 4),
+                _ => break,
+            };
+            (*request, rest) = (Some(of), &rest[len..]);
+        }
+        requests[0].map(|_| Asked { slot, area, requests })
+    }
+}
+
+/// A proxy's word for what it has posted: that it has completed, and how.
+fn told(status: WcStatus) -> u64 {
+    1 + status as u64
+}
+
+fn status(told: u64) -> WcStatus {
+    const ALL: [WcStatus; 5] = [
+        WcStatus::Success,
+        WcStatus::WrFlushErr,
+        WcStatus::RemAccessErr,
+        WcStatus::RemOpErr,
+        WcStatus::RetryExcErr,
+    ];
+    ALL.into_iter().find(|status| self::told(*status) == told).unwrap_or(WcStatus::GeneralErr)
+}
+
+/// One whose proxy this front-end is.
+pub(super) struct Asker<P: Provider> {
+    channel: Channel,
+    pub(super) scratch: Mr<P>,
+    /// Lists that were taken from it.
+    taken: Cell<u64>,
+    /// Of each of its operations, whether it has not been answered.
+    waits: Vec<Cell<bool>>,
+}
+
+/// A front-end's ways to its proxies, and those whose proxy it is.
+pub(super) struct Channels<P: Provider> {
+    cpu: P,
+    to: Vec<Option<Channel>>,
+    /// Lists that each proxy was asked for.
+    asked: Vec<Cell<u64>>,
+    /// Of each operation, the socket whose proxy has a list of it.
+    waits: Vec<Cell<Option<u32>>>,
+    pub(super) askers: Vec<Asker<P>>,
+    done: Option<(Mem, u32)>,
+}
+
+impl<P: Provider> Channels<P> {
+    pub(super) fn new(
+        device: &Device<P>,
+        neighbours: Neighbours,
+        operations: u32,
+    ) -> Result<Channels<P>, SystemError> {
+        let Neighbours { to, from, done, .. } = neighbours;
+        let asker = |(channel, scratch)| {
+            let scratch = device.register(scratch, AccessFlags::LOCAL_WRITE)?;
+            let waits = (0..operations).map(|_| Cell::new(false)).collect();
+            Ok(Asker { channel, scratch, taken: Cell::new(0), waits })
+        };
+        Ok(Channels {
+            cpu: device.cpu.clone(),
+            asked: to.iter().map(|_| Cell::new(0)).collect(),
+            to,
+            waits: (0..operations).map(|_| Cell::new(None)).collect(),
+            askers: from.into_iter().map(asker).collect::<Result<_, SystemError>>()?,
+            done,
+        })
+    }
+
+    /// Asks the proxy for a socket to post a list.
+    pub(super) fn ask(&self, socket: u32, asked: Asked) -> Result<(), SystemError> {
+        let Some(channel) = self.to[socket as usize] else {
+            return SystemError::config(format!("a front-end has no proxy for socket {socket}"));
+        };
+        let number = &self.asked[socket as usize];
+        channel.ask(&self.cpu, number.get(), &asked.to_words());
+        number.set(number.get() + 1);
+        self.waits[asked.slot.0 as usize].set(Some(socket));
+        Ok(())
+    }
+
+    /// Operations whose lists proxies have, and that have completed.
+    ///
+    /// # Errors
+    /// If one has failed, or its proxy is gone.
+    pub(super) fn completed(&self, into: &mut Vec<Slot>) -> Result<(), SystemError> {
+        for (slot, waits) in (0..).zip(&self.waits) {
+            let Some(channel) = waits.get().and_then(|socket| self.to[socket as usize]) else { continue };
+            let mut told = channel.told(&self.cpu, slot);
+            if told == 0 {
+                told = channel.told(&self.cpu, self.waits.len() as u64);
+                if told == 0 {
+                    continue;
+                }
+            }
+            match status(told) {
+                WcStatus::Success => {}
+                status => return Err(SystemError::Completion(status)),
+            }
+            channel.tell(&self.cpu, slot, 0);
+            waits.set(None);
+            into.push(Slot(slot as u32));
+        }
+        Ok(())
+    }
+
+    /// The next list that one asks for.
+    pub(super) fn next(&self, asker: &Asker<P>) -> Result<Option<Asked>, SystemError> {
+        let number = asker.taken.get();
+        let Some(words) = asker.channel.asked(&self.cpu, number) else { return Ok(None) };
+        asker.taken.set(number + 1);
+        // Of this machine, but not of this thread: what it asks for may be wrong.
+        let asked = Asked::of_words(words);
+        let waits = asked.and_then(|asked| asker.waits.get(asked.slot.0 as usize));
+        waits.inspect(|waits| waits.set(true));
+        asked
+            .filter(|_| waits.is_some())
+            .map(Some)
+            .ok_or_else(|| SystemError::Protocol(format!("a front-end asked its proxy for {words:?}")))
+    }
+
+    /// Says how a list of one has completed, unless that was said.
+    pub(super) fn answer(&self, asker: usize, slot: Slot, status: WcStatus) -> bool {
+        let Some(asker) = self.askers.get(asker) else { return false };
+        let waits = asker.waits.get(slot.0 as usize).is_some_and(|waits| waits.replace(false));
+        if waits {
+            asker.channel.tell(&self.cpu, slot.0.into(), told(status));
+        }
+        waits
+    }
+
+    /// Says that nothing will be asked any more; and where this front-end has failed, how, as who asks it would wait for ever.
+    pub(super) fn leave(&self, failed: Option<WcStatus>) {
+        if let Some(status) = failed {
+            let gone = self.waits.len() as u64;
+            self.askers.iter().for_each(|asker| asker.channel.tell(&self.cpu, gone, told(status)));
+        }
+        if let Some((done, _)) = self.done {
+            self.cpu.fetch_add_u64(done, 0, 1);
+        }
+    }
+
+    /// Whether all of the machine are done.
+    pub(super) fn all_are_done(&self) -> bool {
+        self.done.is_none_or(|(done, mates)| self.cpu.load_u64(done, 0) >= u64::from(mates))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn requests() -> impl Strategy<Value = [Option<Request>; 2]> {
+        let part = prop::sample::select(&[Part::Answer, Part::Word, Part::Head, Part::Body, Part::Entry]);
+        let moved =
+            (any::<bool>(), any::<u64>(), part, 0..1u64 << 40).prop_map(|(reads, at, part, bytes)| {
+                if reads { Request::Read(at, part, bytes) } else { Request::Write(at, part, bytes) }
+            });
+        let atomic = prop_oneof![
+            any::<[u64; 2]>().prop_map(|[at, add]| Request::Add(at, add)),
+            any::<[u64; 3]>().prop_map(|[at, compare, swap]| Request::Swap { at, compare, swap }),
+        ];
+        let first = prop_oneof![moved.clone(), atomic.clone()];
+        // A list has one atomic at most.
+        (first, prop::option::of(moved), prop::option::of(atomic)).prop_map(|(first, moved, atomic)| {
+            match first {
+                Request::Add(..) | Request::Swap { .. } => [Some(first), moved],
+                Request::Read(..) | Request::Write(..) => [Some(first), moved.or(atomic)],
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_list_comes_back_from_its_words(requests in requests(), slot: u32, area: u32) {
+            let asked = Asked { slot: Slot(slot), area, requests };
+            prop_assert_eq!(Asked::of_words(asked.to_words()), Some(asked));
+        }
+
+        #[test]
+        fn whatever_words_say_is_a_list_or_none(words: [u64; WORDS]) {
+            Asked::of_words(words);
+        }
+    }
+
+    #[test]
+    fn how_it_ended_comes_back() {
+        for ended in [WcStatus::Success, WcStatus::RetryExcErr, WcStatus::WrFlushErr] {
+            assert_eq!(status(told(ended)), ended);
+        }
+        assert_eq!(status(told(WcStatus::LocLenErr)), WcStatus::GeneralErr);
+    }
+}
