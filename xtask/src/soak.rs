@@ -31,14 +31,14 @@ pub(crate) fn run_parts(part: Option<&str>) -> Task<()> {
 
 /// Random programs on random clusters.
 fn sim() -> Task<()> {
-    let mut cargo = test("doorbell-sim", "soak");
+    let mut cargo = tests("doorbell-sim", "sim", "soak::");
     cargo.env("DOORBELL_SOAK_CASES", SIM_CASES.to_string()).env_remove("DOORBELL_SOAK_SEED");
     run(&mut cargo)
 }
 
 /// Random options of workloads and systems; a seed may be given by `DOORBELL_SEED`.
 fn options() -> Task<()> {
-    let mut cargo = test("doorbell-lab", "options");
+    let mut cargo = tests("doorbell-lab", "lab", "options::");
     run(cargo.env("DOORBELL_CASES", OPTION_CASES.to_string()))
 }
 
@@ -126,16 +126,16 @@ impl Apps {
 /// Processes of each role of the applications that are killed. As the tests are built: processes wait for each other and for time-outs most of the time.
 pub(crate) fn run_apps(apps: &Apps) -> Task<()> {
     let mut cargo = command::cargo();
-    cargo.args(["test", "--quiet", "--package", "doorbell-soft-so", "--test", "systems", "--"]);
-    cargo.args(["--exact", "kills", "--nocapture"]).current_dir(root());
+    cargo.args(["test", "--quiet", "--package", "doorbell-soft-so", "--test", "soft-so", "--"]);
+    cargo.args(["--exact", "systems::kills", "--nocapture"]).current_dir(root());
     run(cargo.env("DOORBELL_SOAK_KILLS", &apps.kills).env("DOORBELL_SOAK_SEED", &apps.seed))
 }
 
-/// A test of a package. The profile is `release` with all checks and without what takes long to link.
-fn test(package: &str, test: &str) -> Command {
+/// A module's tests of a package's test program. The profile is `release` with all checks and without what takes long to link.
+fn tests(package: &str, program: &str, module: &str) -> Command {
     let mut cargo = command::cargo();
-    cargo.args(["test", "--quiet", "--profile", "soak", "--package", package, "--test", test]);
-    cargo.args(["--", "--nocapture"]).current_dir(root());
+    cargo.args(["test", "--quiet", "--profile", "soak", "--package", package, "--test", program]);
+    cargo.args(["--", module, "--nocapture"]).current_dir(root());
     cargo
 }
 

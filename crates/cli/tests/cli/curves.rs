@@ -1,0 +1,453 @@
+//! `doorbell sweep` and `doorbell compare`; pages in docs/, which show what is printed: `DOORBELL_BLESS=1 cargo test -p
+//! doorbell-cli --test cli curves::` writes them anew.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A new, empty directory of this test.
+fn directory(test: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("curves").join(test);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("a directory can be made");
+    path
+}
+
+/// The command in a directory, which also keeps its results.
+fn command(directory: &Path, line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.current_dir(directory).env("DOORBELL_CACHE_DIR", directory.join("cache"));
+    command.args(words(line));
+    command
+}
+
+/// The words of a line as a shell has them; double quotes hold several together.
+fn words(line: &str) -> Vec<String> {
+    let parts = line.split('"').enumerate();
+    let split = |(number, part): (usize, &str)| match number % 2 {
+        0 => part.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![part.to_owned()],
+    };
+    parts.flat_map(split).collect()
+}
+
+fn doorbell(directory: &Path, line: &str) -> Output {
+    command(directory, line).output().expect("doorbell runs")
+}
+
+/// What a command prints that does what it should.
+fn said(directory: &Path, line: &str) -> String {
+    let output = doorbell(directory, line);
+    assert!(output.status.success(), "{line}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Why a command refuses, in one sentence.
+fn refused(directory: &Path, line: &str) -> String {
+    let output = doorbell(directory, line);
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{line}: {said}");
+    assert!(output.stdout.is_empty(), "{line}");
+    said
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+const READS: &str = "sweep --jobs 2 --verb read --machines 3 --threads 2 --warmup 10us --duration 20us";
+
+/// What a page shows of what a command prints: of `simulate` what is about the bottleneck, as the rest has wall-clock time.
+fn shown(line: &str, printed: &str) -> String {
+    if !line.starts_with("simulate") {
+        return printed.to_owned();
+    }
+    let from = printed.find("Bottleneck").expect("it says so");
+    let to = printed.find("\nUse of resources").expect("it says so");
+    printed[from..to].to_owned()
+}
+
+/// Compares what a page shows after each of its commands with what these print, or writes it.
+fn page(name: &str) {
+    let directory = directory(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+    let text = std::fs::read_to_string(&path).expect("the page is there");
+    let mut all = String::new();
+    let mut lines = text.lines();
+    let mut commands = 0;
+    while let Some(line) = lines.next() {
+        all += &format!("{line}\n");
+        let Some(line) = line.strip_prefix("$ doorbell ") else { continue };
+        let output = doorbell(&directory, line);
+        assert!(output.stderr.is_empty(), "{line}: {output:?}");
+        all += &shown(line, std::str::from_utf8(&output.stdout).expect("text"));
+        // What stood there goes.
+        lines.by_ref().find(|line| *line == "```").expect("a block ends");
+        all += "```\n";
+        commands += 1;
+    }
+    assert!(commands >= 3);
+    if std::env::var_os("DOORBELL_BLESS").is_some() {
+        std::fs::write(&path, all).expect("the page can be written");
+        return;
+    }
+    assert!(all == text, "docs/{name} is not what is printed:\n{all}");
+}
+
+#[test]
+fn the_page_of_the_hashtable_shows_what_is_printed() {
+    page("hashtable.md");
+}
+
+#[test]
+fn the_page_of_curves_shows_what_is_printed() {
+    page("curves.md");
+}
+
+#[test]
+fn the_page_of_consolidation_shows_what_is_printed() {
+    page("consolidation.md");
+}
+
+#[test]
+fn the_page_on_vector_io_shows_what_is_printed() {
+    page("vector-io.md");
+}
+
+#[test]
+fn the_page_on_random_access_shows_what_is_printed() {
+    page("random-access.md");
+}
+
+#[test]
+fn the_page_of_proxies_shows_what_is_printed() {
+    page("proxy.md");
+}
+
+#[test]
+fn the_page_of_logs_shows_what_is_printed() {
+    page("log.md");
+}
+
+#[test]
+fn the_page_of_shuffles_shows_what_is_printed() {
+    page("shuffle.md");
+}
+
+#[test]
+fn the_page_of_explanations_shows_what_is_printed() {
+    page("explain.md");
+}
+
+#[test]
+fn the_page_of_locks_shows_what_is_printed() {
+    page("locks.md");
+}
+
+#[test]
+fn a_point_is_what_simulate_says() {
+    let directory = directory("point");
+    let sweep = json(&said(&directory, &format!("{READS} --over size=64..1024*4 --over qps=1,2 --json")));
+    let points = sweep["points"].as_array().expect("points");
+    assert_eq!(points.len(), 6);
+    for point in points {
+        let (size, qps) = (&point["at"]["size"], &point["at"]["qps"]);
+        let line = "simulate --verb read --machines 3 --threads 2 --warmup 10us --duration 20us --json";
+        let one = json(&said(&directory, &format!("{line} --size {size} --qps {qps}")));
+        for key in ["mops", "interval", "latency_ns", "bottleneck", "dropped"] {
+            assert_eq!(point[key], one[key], "{key} at {size}, {qps}");
+        }
+    }
+    let sizes: Vec<_> = points.iter().map(|p| (p["at"]["size"].as_u64(), p["at"]["qps"].as_u64())).collect();
+    assert_eq!(sizes[1..4], [(Some(64), Some(2)), (Some(256), Some(1)), (Some(256), Some(2))]);
+}
+
+#[test]
+fn an_explained_point_is_what_simulate_explains() {
+    let directory = directory("explained");
+    let some = "--verb read --machines 3 --threads 4 --set caches.responder_entries=16 --warmup 20us --duration 40us";
+    let sweep = json(&said(&directory, &format!("sweep --jobs 2 {some} --over qps=1,2,4 --explain --json")));
+    let points = sweep["points"].as_array().expect("points");
+    for point in points {
+        let qps = &point["at"]["qps"];
+        let one = json(&said(&directory, &format!("simulate {some} --qps {qps} --explain --json")));
+        assert_eq!(point["bottleneck"], one["bottleneck"], "{qps}");
+    }
+    assert_eq!(points[2]["bottleneck"]["class"], "nic-qp-cache");
+}
+
+#[test]
+fn a_system_is_swept_and_a_file_says_over_what() {
+    let directory = directory("system");
+    let file = "system = \"rpc-sequencer\"\ncores = 2\nwarmup = \"10us\"\nduration = \"20us\"\nover = \"clients=2,4\"";
+    std::fs::write(directory.join("w.toml"), file).expect("it can be written");
+    let of = |line: &str| {
+        let sweep = json(&said(&directory, line));
+        sweep["points"].as_array().expect("points").iter().map(|p| p["mops"].as_f64()).collect::<Vec<_>>()
+    };
+    let both = of("sweep w.toml --json");
+    assert!(both.len() == 2 && both[0] < both[1], "{both:?}");
+    assert_eq!(of("sweep w.toml --over clients=4 --json"), both[1..]);
+    assert!(refused(&directory, "simulate w.toml").contains("over"));
+}
+
+#[test]
+fn a_knee_is_found_without_saying_how_long() {
+    let directory = directory("knee_of_itself");
+    let line =
+        "sweep --verb read --machines 3 --threads 2 --over window=1,32 --find knee --p99-under 3us --json";
+    let sweep = json(&said(&directory, line));
+    let knee = |of: &str| sweep["knee"][of].as_u64().unwrap_or_else(|| panic!("{sweep}"));
+    assert_eq!(knee("at") + 1, knee("exceeded_at"), "{sweep}");
+    for point in sweep["points"].as_array().expect("points") {
+        let within = point["latency_ns"]["p99"].as_u64().expect("a percentile") <= 3000;
+        assert_eq!(within, point["at"]["window"].as_u64() <= Some(knee("at")), "{sweep}");
+    }
+    let p99 = |point: &serde_json::Value| point["latency_ns"]["p99"].is_u64();
+    assert!(sweep["points"].as_array().expect("points").iter().all(p99), "{sweep}");
+}
+
+/// As docs/curves.md has it, but for the machines.
+#[test]
+fn gnu_parallel_makes_the_parts() {
+    let directory = directory("parallel");
+    let line = format!(
+        "'{}' {READS} --over size=64..1024*4 --shard {{}}/3 --json > part{{}}.json",
+        env!("CARGO_BIN_EXE_doorbell")
+    );
+    let mut parallel = Command::new("parallel");
+    parallel.args(["--jobs", "2", &line, ":::", "1", "2", "3"]).current_dir(&directory).stdin(Stdio::null());
+    match parallel.env("DOORBELL_CACHE_DIR", directory.join("cache")).env("HOME", &directory).output() {
+        Err(error) => return eprintln!("skipped: GNU parallel is not installed: {error}"),
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+    }
+    let merged = said(&directory, "sweep --merge part1.json part2.json part3.json --json");
+    assert_eq!(merged, said(&directory, &format!("{READS} --over size=64..1024*4 --json")));
+}
+
+#[test]
+fn parts_together_are_the_whole() {
+    let directory = directory("parts");
+    let over = format!("{READS} --over size=64..1024*4 --over verb=read,write");
+    // Each by itself, at the same time.
+    let parts: Vec<_> = (1..=3)
+        .map(|k| {
+            let file = std::fs::File::create(directory.join(format!("{k}.json"))).expect("a file");
+            command(&directory, &format!("{over} --shard {k}/3 --json"))
+                .stdout(file)
+                .spawn()
+                .expect("doorbell")
+        })
+        .collect();
+    for mut part in parts {
+        assert!(part.wait().expect("it ends").success());
+    }
+    let whole = said(&directory, &format!("{over} --json --csv whole.csv --svg whole.svg"));
+    assert_eq!(said(&directory, "sweep --merge 3.json 1.json 2.json --json"), whole);
+    let table =
+        said(&directory, "sweep --merge 1.json 2.json 3.json --csv merged.csv --svg merged.svg --plot");
+    assert_eq!(table, said(&directory, &format!("{over} --plot")));
+    for kind in ["csv", "svg"] {
+        let read =
+            |name: &str| std::fs::read_to_string(directory.join(format!("{name}.{kind}"))).expect("a file");
+        assert_eq!(read("whole"), read("merged"));
+    }
+    said(&directory, &format!("{READS} --over size=64..1024*4 --shard 1/2 --json"));
+    std::fs::write(directory.join("other.json"), said(&directory, &format!("{READS} --over size=64 --json")))
+        .expect("it can be written");
+    std::fs::write(directory.join("no.json"), "{}").expect("it can be written");
+    let part = std::fs::read_to_string(directory.join("1.json")).expect("a file");
+    std::fs::write(directory.join("0.json"), part.replace("1/3", "1/0")).expect("it can be written");
+    for (line, part) in [
+        (
+            "--merge 1.json 2.json",
+            "2 of 6 points are in none of the files, the first of them point 2, which --shard 3/3",
+        ),
+        ("--merge 1.json 1.json", "point 0 is both in 1.json and in 1.json"),
+        ("--merge 1.json other.json", "1.json and other.json are parts of different sweeps: they go over"),
+        ("--merge no.json", "no.json is no part of a sweep"),
+        ("--merge 0.json", "`1/0` is no part of a sweep"),
+        ("--merge none.json", "cannot read none.json"),
+        ("--merge 1.json --verb read", "--merge takes files alone: they say what verb is"),
+    ] {
+        assert!(refused(&directory, &format!("sweep {line}")).contains(part), "{line}");
+    }
+}
+
+#[test]
+fn the_knee_is_between_loads_that_were_tried() {
+    let directory = directory("knee");
+    // A percentile of which 100 latencies lie beyond takes 10000.
+    let longer = READS.replace("20us", "6ms");
+    let line = format!("{longer} --over window=1,64 --find knee --p99-under 3us --json");
+    let sweep = json(&said(&directory, &line));
+    let knee = &sweep["knee"];
+    let (at, over) = (knee["at"].as_u64().expect("a load"), knee["exceeded_at"].as_u64().expect("a load"));
+    assert!(at + 1 == over && at > 1 && over < 64, "{knee}");
+    let p99 = |load: u64| {
+        let points = sweep["points"].as_array().expect("points");
+        let point = points.iter().find(|point| point["at"]["window"] == load).expect("it was tried");
+        point["latency_ns"]["p99"].as_u64().expect("a time")
+    };
+    assert!(p99(at) < 3000 && p99(over) >= 3000);
+    assert_eq!(
+        json(&said(&directory, &format!("{} --fresh", line.replace("--jobs 2", "--jobs 1")))),
+        sweep,
+        "whatever runs at a time"
+    );
+    let none = json(&said(&directory, &line.replace("3us", "1s")));
+    assert_eq!((&none["knee"]["at"], &none["knee"]["exceeded_at"]), (&64.into(), &serde_json::Value::Null));
+    assert!(
+        refused(&directory, &line.replace("3us", "1us"))
+            .contains("even the least load, window=1, has a p99 of")
+    );
+    assert!(refused(&directory, &line.replace("window", "size")).contains("size is no load"));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_point() {
+    let directory = directory("refused");
+    for (line, part) in [
+        ("--verb read", "there is nothing to sweep over"),
+        (
+            "--over qps=1,5 --transport rc --verb read --pattern inbound --inline",
+            "at qps=1: a READ request carries no payload",
+        ),
+        ("--over clients=1,2", "at clients=1: clients (--clients) is for systems"),
+        (
+            "--over verb=read,write --svg /tmp/none.svg --machines 2 --threads 1 --duration 10us",
+            "an SVG needs an option",
+        ),
+    ] {
+        let line = format!("sweep --jobs 2 {line}");
+        assert!(refused(&directory, &line).contains(part), "{line}: {}", refused(&directory, &line));
+    }
+}
+
+/// Results that are kept.
+fn kept(directory: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(directory.join("cache")).into_iter().flatten().flatten();
+    // What is not whole yet has a name that begins with a dot.
+    let whole = files.filter(|file| !file.file_name().to_string_lossy().starts_with('.'));
+    whole.map(|file| file.path()).collect()
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_done() {
+    let directory = directory("interrupted");
+    let all =
+        "sweep --verb read --machines 3 --threads 2 --warmup 10us --jobs 2 --json --over duration=20us,40us";
+    let mut child = command(&directory, &format!("{all},9s"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("doorbell runs");
+    // The longest would take minutes; the others are made beside it.
+    while kept(&directory).len() < 2 {
+        assert!(child.try_wait().expect("it is a child").is_none(), "it runs");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(kill.success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let first = json(std::str::from_utf8(&output.stdout).expect("text"));
+    assert_eq!(first["points"].as_array().expect("points").len(), 2);
+    let again = json(&said(&directory, all));
+    assert_eq!(first["points"], again["points"]);
+    // They were taken from where they are kept: they are missed there.
+    for file in kept(&directory) {
+        std::fs::write(file, "").expect("it can be written");
+    }
+    let output = doorbell(&directory, all);
+    let warning = String::from_utf8_lossy(&output.stderr);
+    assert!(warning.contains("2 stored results are not what had been stored"), "{warning}");
+}
+
+const SHORT: &str = "--verb read --machines 3 --threads 2 --warmup 10us --duration 20us";
+
+#[test]
+fn sides_are_what_simulate_and_limits_say() {
+    let directory = directory("sides");
+    std::fs::write(directory.join("a.toml"), "verb = \"write\"\nqps = 2").expect("it can be written");
+    let line = format!("compare cib \"cx3 qps=2\" a.toml {SHORT} --qps 1 --jobs 2 --json");
+    let found = json(&said(&directory, &line));
+    let sides = found["sides"].as_array().expect("sides");
+    for (side, options) in sides.iter().zip(["--qps 1", "--profile cx3 --qps 2", "--qps 1"]) {
+        let one = json(&said(&directory, &format!("simulate {SHORT} {options} --json")));
+        for key in ["workload", "mops", "interval", "latency_ns", "bottleneck"] {
+            assert_eq!(side[key], one[key], "{key} of {options}");
+        }
+    }
+    assert_eq!(found["options"]["profile"], serde_json::json!(["cib", "cx3", "cib"]));
+    let of_sides = serde_json::json!([1, 2, 1]);
+    assert_eq!(found["options"]["qps"], of_sides, "flags count more than files, and words more than flags");
+    assert!(found["options"].get("verb").is_none());
+    let change =
+        sides[1]["mops"].as_f64().expect("a rate") / sides[0]["mops"].as_f64().expect("a rate") - 1.0;
+    assert_eq!(sides[1]["change"].as_f64(), Some(change));
+    assert_eq!(sides[0]["change"], serde_json::Value::Null);
+    // The costs are those of the bounds.
+    let costs = found["costs"].as_array().expect("costs");
+    let sending = costs.iter().find(|cost| cost["resource"] == "nic-tx-pu").expect("it differs");
+    for (at, options) in ["--qps 1", "--profile cx3 --qps 2"].into_iter().enumerate() {
+        let limits = json(&said(&directory, &format!("limits {SHORT} {options} --json")));
+        let limits = limits["limits"].as_array().expect("limits");
+        let least = limits.iter().find(|limit| limit["resource"] == "nic-tx-pu").expect("a bound");
+        assert_eq!(sending["mops"][at], least["mops"]);
+        for term in sending["terms"].as_array().expect("terms") {
+            let own =
+                least["terms"].as_array().expect("terms").iter().find(|own| own["what"] == term["what"]);
+            let amount = own.map(|own| own["count"].as_f64().unwrap() * own["each"].as_f64().unwrap());
+            assert_eq!(term["amounts"][at].as_f64(), amount, "{}", term["what"]);
+        }
+    }
+}
+
+#[test]
+fn equal_sides_do_not_differ() {
+    let directory = directory("equal");
+    let found = json(&said(&directory, &format!("compare cib profile=cib {SHORT} --json")));
+    assert_eq!(found["sides"][1]["change"], 0.0);
+    assert_ne!(found["sides"][1]["beyond_intervals"], true);
+    assert_eq!((&found["options"], &found["costs"]), (&serde_json::json!({}), &serde_json::json!([])));
+    let other = json(&said(&directory, &format!("compare cib cx3 {SHORT} --json")));
+    assert_eq!(other["sides"][1]["beyond_intervals"], true);
+}
+
+#[test]
+fn beyond_the_tolerance_is_exit_4() {
+    let directory = directory("baseline");
+    let write = |file: &str, line: &str| {
+        std::fs::write(directory.join(file), said(&directory, line)).expect("it can be written");
+    };
+    write("old.json", &format!("simulate {SHORT} --json"));
+    write("new.json", &format!("simulate {SHORT} --qps 2 --json"));
+    write("one.json", &format!("sweep {SHORT} --over size=64,128 --json"));
+    write("two.json", &format!("sweep {SHORT} --over size=128,256 --json"));
+    let said = said(&directory, "compare --baseline old.json old.json --tolerance 0%");
+    assert!(said.lines().count() >= 4 && !said.contains("more than"), "{said}");
+    let output = doorbell(&directory, "compare --baseline old.json new.json");
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("The workloads differ in qps"), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1);
+    assert!(doorbell(&directory, "compare --baseline old.json new.json --tolerance 90%").status.success());
+    let output = doorbell(&directory, "compare --baseline one.json two.json");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    for part in ["size=128: mops", "Only in one.json: size=64\n", "Only in two.json: size=256\n"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for (line, part) in [
+        ("compare --baseline old.json one.json", "old.json is a result of simulate, but one.json is a sweep"),
+        ("compare --baseline none.json one.json", "cannot read none.json"),
+        ("compare --baseline old.json cib cx3", "--baseline takes one file"),
+        ("compare cib", "cib alone has nothing to be compared with"),
+        ("compare cib cx9", "at cx9: `cx9` is no profile"),
+        ("compare cib qps=a", "at qps=a: qps is a, but must be a whole number"),
+        ("compare cib sise=1", "at sise=1: `sise` is no option"),
+        ("compare cib threads=99", "at threads=99: threads is 99, but a machine of profile cib has 14 cores"),
+        ("compare cib none.toml", "cannot read workload none.toml"),
+    ] {
+        assert!(refused(&directory, line).contains(part), "{line}: {}", refused(&directory, line));
+    }
+}

@@ -1,0 +1,46 @@
+//! Tables in the docs that follow from the code. `DOORBELL_BLESS=1 cargo test -p doorbell-cli --test cli docs::` writes
+//! them anew.
+
+use doorbell_lab::{Schema, Workload};
+use std::path::PathBuf;
+
+/// Compares what stands between a comment that begins so and the next end with `table`, or writes it.
+fn stands(file: &str, begin: &str, table: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let begin = text.find(begin).unwrap_or_else(|| panic!("{file} has no `{begin}`"));
+    let from = begin + text[begin..].find("-->\n").unwrap() + 4;
+    let to = from + text[from..].find("<!-- end -->").unwrap();
+    if std::env::var_os("DOORBELL_BLESS").is_some() {
+        std::fs::write(&path, format!("{}{table}{}", &text[..from], &text[to..])).unwrap();
+        return;
+    }
+    assert!(&text[from..to] == table, "{file} is not as the code has it: should be\n{table}");
+}
+
+#[test]
+fn fields() {
+    let verbs = doorbell_schema::table(Workload::fields(), |_| String::new());
+    stands("docs/interfaces.md", "<!-- fields of verbs", &verbs);
+    let systems = doorbell_lab::system_fields().into_iter().map(|field| {
+        let of = match field.key {
+            "system" => "all".into(),
+            "design" => doorbell_lab::designed().join(", "),
+            key => doorbell_lab::systems_with(key).join(", "),
+        };
+        let usual = if field.usual.is_empty() {
+            doorbell_lab::usual_of_systems(field.key)
+        } else {
+            field.usual.into()
+        };
+        (field, usual, of)
+    });
+    let mut table =
+        String::from("| field | values | usual | flags | meaning | systems |\n|---|---|---|---|---|---|\n");
+    for (field, usual, of) in systems {
+        let row = doorbell_schema::table([field], |_| usual.clone());
+        let of = if of.is_empty() { "all" } else { &of };
+        table += &format!("{} {of} |\n", row.lines().last().unwrap());
+    }
+    stands("docs/interfaces.md", "<!-- fields of systems", &table);
+}

@@ -1,0 +1,438 @@
+//! `doorbell run` with statistics is seen as the program itself would be: how it ends, its signals, stops, terminal and files.
+
+use crate::common::{doorbell, library};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything may take before it counts as hung.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `doorbell run` of a program that counts.
+fn counted(program: &[&str]) -> Command {
+    let mut command = doorbell();
+    let fabric = format!("launch-{}", std::process::id());
+    command.args(["run", "--stats", "--fabric", &fabric, "--lib"]).arg(library()).arg("--").args(program);
+    command
+}
+
+/// What a command prints, and how it ends.
+fn run(command: &mut Command) -> (String, ExitStatus) {
+    let output = command.stdin(Stdio::null()).output().expect("it runs");
+    (String::from_utf8_lossy(&output.stdout).into_owned(), output.status)
+}
+
+/// Waits until something is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A launched program in a process group of its own, and what it says.
+struct Running {
+    child: Child,
+    says: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn new(mut command: Command) -> Running {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().expect("it starts");
+        let says = BufReader::new(child.stdout.take().expect("it is piped"));
+        Running { child, says }
+    }
+
+    /// The next line that begins as this does; the rest of it.
+    fn line(&mut self, begin: &str) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert!(self.says.read_line(&mut line).expect("it can be read") > 0, "it ended before {begin:?}");
+            if let Some(at) = line.find(begin) {
+                return line[at + begin.len()..].trim().to_owned();
+            }
+        }
+    }
+
+    fn pid(&self) -> libc::pid_t {
+        self.child.id() as libc::pid_t
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        kill(self.pid(), signal);
+    }
+
+    fn signal_group(&self, signal: libc::c_int) {
+        kill(-self.pid(), signal);
+    }
+
+    /// Waits until the process is stopped; by which signal.
+    fn stopped(&self) -> Option<libc::c_int> {
+        let mut status = 0;
+        // SAFETY: our child and our variable.
+        let changed = unsafe { libc::waitpid(self.pid(), &mut status, libc::WUNTRACED) };
+        assert_eq!(changed, self.pid());
+        ExitStatus::from_raw(status).stopped_signal()
+    }
+
+    fn end(mut self) -> ExitStatus {
+        self.child.wait().expect("it ends")
+    }
+}
+
+fn kill(to: libc::pid_t, signal: libc::c_int) {
+    // SAFETY: takes numbers.
+    assert_eq!(unsafe { libc::kill(to, signal) }, 0, "signal {signal} to {to}");
+}
+
+/// State of a process as proc(5) has it; `None` where there is none.
+fn state(pid: &str) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+#[test]
+fn it_ends_as_the_program_does() {
+    for end in [
+        "exit 0",
+        "exit 77",
+        "kill -TERM $$",
+        "kill -KILL $$",
+        "kill -ABRT $$",
+        "kill -SEGV $$",
+        "kill -PIPE $$",
+    ] {
+        let program = ["sh", "-c", end];
+        let (_, alone) = run(Command::new(program[0]).args(&program[1..]));
+        let (_, launched) = run(&mut counted(&program));
+        let seen = |status: ExitStatus| (status.code(), status.signal());
+        assert_eq!(seen(launched), seen(alone), "{end}");
+    }
+    let (_, missing) = run(counted(&["/nonexistent/program"]).stderr(Stdio::null()));
+    assert_eq!(missing.code(), Some(127));
+}
+
+#[test]
+fn the_program_finds_files_and_signals_as_they_were() {
+    let files = "ls -l /proc/self/fd | grep -o '[0-9]* -> .*' | grep -v proc; pwd";
+    let programs = [&["grep", "^Sig[BIC]", "/proc/self/status"][..], &["sh", "-c", files]];
+    let prepared = |command: &mut Command| {
+        let change = || {
+            // SAFETY: numbers, and a set of this function's own.
+            unsafe {
+                libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+                libc::signal(libc::SIGUSR2, libc::SIG_IGN);
+                let mut blocked = std::mem::zeroed();
+                libc::sigaddset(&mut blocked, libc::SIGUSR1);
+                libc::sigprocmask(libc::SIG_BLOCK, &blocked, std::ptr::null_mut());
+                libc::dup2(0, 7);
+            }
+            Ok(())
+        };
+        // SAFETY: calls the system only.
+        unsafe { command.pre_exec(change) };
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let mut text = String::new();
+        child.stdout.take().expect("it is piped").read_to_string(&mut text).expect("it can be read");
+        child.wait().expect("it ends");
+        // Pipes have numbers of their own.
+        text.lines().filter(|line| !line.contains("pipe:")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (program, expected) in programs.iter().zip(["SigBlk:\t0000000000000200", "7 -> /dev/null"]) {
+        let alone = prepared(Command::new(program[0]).args(&program[1..]));
+        assert!(alone.iter().any(|line| line == expected), "{alone:?}");
+        assert_eq!(prepared(&mut counted(program)), alone);
+    }
+}
+
+/// Says which signals come to it, until SIGTERM. They are all blocked, as it was started so.
+#[test]
+#[ignore = "a program that the other tests run"]
+fn listener() {
+    println!("> ready {}", std::process::id());
+    // SAFETY: sets and room of this function's own.
+    unsafe {
+        libc::alarm(60);
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        loop {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let signal = libc::sigwaitinfo(&all, &mut info);
+            println!("> {signal}");
+            match signal {
+                libc::SIGTERM | libc::SIGALRM => std::process::exit(signal - 6),
+                _ if info.si_code == libc::SI_QUEUE => {
+                    println!("> value {}", info.si_value().sival_ptr as usize as u32)
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The program above, launched, and its process number.
+fn listening() -> (Running, String) {
+    let file = std::env::current_exe().expect("the test has a file");
+    let mut command = counted(&[
+        file.to_str().expect("text"),
+        "--exact",
+        "launch::listener",
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    let blocked = || {
+        // SAFETY: a set of this function's own.
+        unsafe {
+            let mut all = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::sigprocmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
+        }
+        Ok(())
+    };
+    // SAFETY: calls the system only.
+    unsafe { command.pre_exec(blocked) };
+    let mut running = Running::new(command);
+    let pid = running.line("> ready ");
+    (running, pid)
+}
+
+#[test]
+fn each_signal_reaches_the_program_once_to_it_alone_or_to_its_group() {
+    let (mut running, _) = listening();
+    // Of real-time signals none is lost where several wait, and they come behind all others.
+    let (first, last) = (libc::SIGRTMIN() + 1, libc::SIGRTMAX() - 1);
+    let signals = [libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGWINCH, libc::SIGCONT, first];
+    for round in 0..20 {
+        for signal in signals {
+            if round % 2 == 0 {
+                running.signal(signal)
+            } else {
+                running.signal_group(signal)
+            }
+            assert_eq!(running.line("> "), signal.to_string(), "round {round}");
+            // One that came twice would come before this.
+            running.signal(last);
+            assert_eq!(running.line("> "), last.to_string(), "round {round}, signal {signal}");
+        }
+    }
+    // SAFETY: takes numbers.
+    unsafe { libc::sigqueue(running.pid(), first, libc::sigval { sival_ptr: 77 as *mut _ }) };
+    assert_eq!((running.line("> "), running.line("> ")), (first.to_string(), "value 77".to_owned()));
+    running.signal_group(libc::SIGTERM);
+    assert_eq!(running.line("> "), libc::SIGTERM.to_string());
+    assert_eq!(running.end().code(), Some(9));
+}
+
+#[test]
+fn it_is_stopped_and_continued_as_the_program_is() {
+    for stop in [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN] {
+        for continued_by in ["launcher", "group", "program"] {
+            let script = format!("echo pid $$; kill -{stop} $$; echo on; exit 4");
+            let mut running = Running::new(counted(&["sh", "-c", &script]));
+            let pid = running.line("pid ");
+            assert_eq!(running.stopped(), Some(stop), "{continued_by}");
+            assert_eq!(state(&pid), Some('T'));
+            match continued_by {
+                "launcher" => running.signal(libc::SIGCONT),
+                "group" => running.signal_group(libc::SIGCONT),
+                _ => kill(pid.parse().expect("a number"), libc::SIGCONT),
+            }
+            running.line("on");
+            assert_eq!(running.end().code(), Some(4), "{stop} {continued_by}");
+        }
+    }
+}
+
+#[test]
+fn a_stop_of_the_group_that_is_soon_over_leaves_nobody_stopped() {
+    let (mut running, pid) = listening();
+    for _ in 0..200 {
+        running.signal_group(libc::SIGSTOP);
+        running.signal_group(libc::SIGCONT);
+    }
+    for pid in [&pid, &running.pid().to_string()] {
+        until("it runs", || state(pid).is_some_and(|state| state != 'T'));
+    }
+    running.signal(libc::SIGTERM);
+    while running.line("> ") != libc::SIGTERM.to_string() {}
+    assert_eq!(running.end().code(), Some(9));
+}
+
+#[test]
+fn who_kills_it_kills_the_program() {
+    let (running, pid) = listening();
+    running.signal(libc::SIGKILL);
+    assert_eq!(running.end().signal(), Some(libc::SIGKILL));
+    until("the program has ended", || matches!(state(&pid), None | Some('Z')));
+}
+
+#[test]
+fn files_that_the_program_closes_are_closed() {
+    let mut command =
+        counted(&["sh", "-c", "trap 'exit 6' TERM; exec <&- >&-; while :; do sleep 0.01; done"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut rest = Vec::new();
+    // Ends, though the program goes on.
+    child.stdout.take().expect("it is piped").read_to_end(&mut rest).expect("it can be read");
+    let mut hears = child.stdin.take().expect("it is piped");
+    until("nobody reads", || hears.write_all(b"x").is_err());
+    kill(child.id() as libc::pid_t, libc::SIGTERM);
+    assert_eq!(child.wait().expect("it ends").code(), Some(6));
+}
+
+/// A terminal, and a shell with job control on it.
+struct Terminal {
+    shell: Child,
+    typed: File,
+    shown: String,
+    shows: std::sync::mpsc::Receiver<String>,
+}
+
+impl Terminal {
+    fn new() -> Option<Terminal> {
+        use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let controller = openpt(flags).ok()?;
+        grantpt(&controller).and_then(|()| unlockpt(&controller)).ok()?;
+        let terminal: OwnedFd = ioctl_tiocgptpeer(&controller, flags).ok()?;
+        let same = || Stdio::from(terminal.try_clone().expect("it can be"));
+        let mut command = Command::new("bash");
+        command.args(["--norc", "--noprofile", "-i"]).env("PS1", "").env("PS2", "").env("TERM", "dumb");
+        command.stdin(same()).stdout(same()).stderr(same());
+        let takes = || {
+            // SAFETY: takes numbers: standard input is the terminal. What whoever runs the tests ignores, no shell below could trap.
+            unsafe {
+                for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
+                libc::setsid();
+                libc::ioctl(0, libc::TIOCSCTTY, 0);
+            }
+            Ok(())
+        };
+        // SAFETY: calls the system only.
+        unsafe { command.pre_exec(takes) };
+        let shell = command.spawn().ok()?;
+        let typed = File::from(controller);
+        let mut screen = typed.try_clone().ok()?;
+        let (shown, shows) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 1024];
+            while let Ok(n @ 1..) = screen.read(&mut bytes) {
+                let _ = shown.send(String::from_utf8_lossy(&bytes[..n]).into_owned());
+            }
+        });
+        Some(Terminal { shell, typed, shown: String::new(), shows })
+    }
+
+    fn types(&mut self, text: &str) {
+        self.typed.write_all(text.as_bytes()).expect("the terminal is there");
+    }
+
+    /// Types something over and over until something is shown.
+    fn shows_when_typed(&mut self, text: &str, typed: &str, pause: Duration) {
+        // A terminal takes 4096 bytes that nobody reads; who writes more waits.
+        let (begin, mut left) = (Instant::now(), 2048 / typed.len());
+        while !self.shown.contains(text) {
+            let shown = &self.shown;
+            assert!(begin.elapsed() < PATIENCE, "{text:?} is not shown, but {shown:?}; {}", self.processes());
+            if left > 0 {
+                self.types(typed);
+                left -= 1;
+            }
+            std::thread::sleep(pause);
+            self.shown.extend(self.shows.try_iter());
+        }
+    }
+
+    /// The processes of the shell's session, for who wants to know why something is not shown: of each its name, state, group and
+    /// the terminal's, and what it does with signals.
+    fn processes(&self) -> String {
+        let session = |stat: &str| stat.rsplit(')').next()?.split(' ').nth(4)?.parse::<u32>().ok();
+        let own = |stat: &str| session(stat) == Some(self.shell.id());
+        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok().filter(|stat| own(stat))?;
+            let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
+            let signals: Vec<&str> = status.lines().filter(|line| line.starts_with("Sig")).collect();
+            let begin: Vec<&str> = stat.split(' ').take(8).collect();
+            Some(format!("{}: {}", begin.join(" "), signals.join(" ")))
+        });
+        all.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Waits until this is shown, and forgets what is up to it.
+    fn shows(&mut self, text: &str) {
+        loop {
+            if let Some(at) = self.shown.find(text) {
+                self.shown.drain(..at + text.len());
+                return;
+            }
+            match self.shows.recv_timeout(PATIENCE) {
+                Ok(more) => self.shown.push_str(&more),
+                Err(_) => panic!("{text:?} is not shown, but {:?}; {}", self.shown, self.processes()),
+            }
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+    }
+}
+
+#[test]
+fn a_shell_with_job_control_sees_no_more_than_the_program() {
+    let Some(mut terminal) = Terminal::new() else {
+        return eprintln!("skipped: no terminal, or bash is not installed");
+    };
+    let launched = |script: &str| {
+        let command = counted(&["sh", "-c", script]);
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        words.map(|word| format!("'{}'", word.to_str().expect("text"))).collect::<Vec<_>>().join(" ")
+    };
+    // What is typed is shown too, so what is waited for is not in it.
+    let reads = launched("echo rea\"\"dy; read line; echo got-$line; read line; echo got-$line; exit 5");
+    terminal.types(&format!("{reads}; echo code=$?\n"));
+    terminal.shows("ready");
+    terminal.types("one\n");
+    terminal.shows("got-one");
+    terminal.types("\x1a");
+    terminal.shows("Stopped");
+    terminal.shows("code=148");
+    terminal.types("jobs; fg; echo after=$?\n");
+    terminal.shows("Stopped");
+    terminal.types("two\n");
+    terminal.shows("got-two");
+    terminal.shows("after=5");
+    // In the background it is stopped where it reads.
+    terminal.types(&format!("{reads} &\n"));
+    terminal.shows("ready");
+    terminal.types("\n\n");
+    terminal.shows_when_typed("Stopped", "jobs\n", Duration::from_millis(50));
+    terminal.types("fg; echo after=$?\n");
+    terminal.types("three\nfour\n");
+    terminal.shows("got-four");
+    terminal.shows("after=5");
+    // Ctrl-C comes once, and ends it.
+    let counts = launched(
+        "trap \"echo in\\\"\\\"t\" INT; echo rea\"\"dy; read line; read line; trap - INT; read line",
+    );
+    terminal.types(&format!("{counts}; echo code=$?\n"));
+    terminal.shows("ready");
+    // What comes before the shell waits in its `read` is noticed with the next that comes.
+    terminal.shows_when_typed("int", "\x03", Duration::from_millis(200));
+}

@@ -1,0 +1,144 @@
+//! `doorbell live` on the software NIC.
+
+use crate::common::{doorbell, library, text};
+use crate::{ctrl_c, fits};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+fn live(arguments: &[&str]) -> std::process::Output {
+    doorbell().arg("live").arg("--lib").arg(library()).args(arguments).output().expect("doorbell runs")
+}
+
+/// One client, for a tenth of a second.
+const SMALL: [&str; 10] = [
+    "--system",
+    "rpc-sequencer",
+    "--clients=1",
+    "--cores=1",
+    "--outstanding=1",
+    "--warmup",
+    "1ms",
+    "--duration",
+    "100ms",
+    "--json",
+];
+
+#[test]
+fn a_system_runs_on_this_machine() {
+    let output = live(&SMALL);
+    assert!(output.status.success(), "{}", text(&output));
+    let live: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    fits::only("live", &live);
+    assert_eq!(live["device"]["name"], "doorbell0");
+    let runs = live["runs"].as_array().expect("there are runs");
+    let [run] = &runs[..] else { panic!("a system of one stack runs once: {live}") };
+    assert!(run["done"].as_u64().is_some_and(|done| done > 0), "{run}");
+    // Of few operations percentiles are not known.
+    let at = ["min", "p50", "p99", "p999"].map(|key| run["latency_ns"][key].as_u64());
+    let known: Vec<u64> = at.into_iter().flatten().collect();
+    assert!(known.is_sorted() && at[0] > Some(0), "{run}");
+    // Either what was counted, or why not.
+    assert_ne!(run["llc"].is_null(), run["no_llc"].is_null(), "{run}");
+    // Nothing of it is a profile's.
+    assert!(run["workload"]["profile"].is_null() && run["workload"]["system"] == "rpc-sequencer", "{run}");
+}
+
+/// Of the systems in the register, those that have a stack.
+#[test]
+fn a_system_of_several_stacks_runs_over_each() {
+    for system in doorbell_lab::systems_with("stack") {
+        let output = live(&["--system", system, "--warmup", "1ms", "--duration", "100ms", "--json"]);
+        assert!(output.status.success(), "{system}: {}", text(&output));
+        let live: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        let runs = live["runs"].as_array().expect("there are runs");
+        let stacks: Vec<&Value> = runs.iter().map(|run| &run["workload"]["stack"]).collect();
+        assert_eq!(stacks, ["rdma", "tcp"], "{system}");
+        fits::only("live", &live);
+        assert!(runs.iter().all(|run| run["done"].as_u64() > Some(0)), "{system}: {live}");
+    }
+}
+
+#[test]
+fn the_report_says_where_it_was_measured() {
+    let output = live(&SMALL[..9]);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    for part in ["latency, p99.9", "Measured on this machine, not by the model: ", "device doorbell0 of "] {
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn an_interrupted_run_is_not_waited_for() {
+    let mut command = doorbell();
+    command.arg("live").arg("--lib").arg(library()).args(&SMALL[..8]).arg("900s");
+    let output = ctrl_c::interrupted(&mut command);
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    let message = "doorbell: interrupted: no run had come to its end, so there is nothing to tell\n";
+    assert_eq!(text(&output), message);
+}
+
+#[test]
+fn what_cannot_be_is_one_sentence() {
+    for (arguments, part) in [
+        (&[][..], "name a system with --system"),
+        (&["--system", "herd-kv", "--device", "9"], "no RDMA device with index 9"),
+        (&["--system", "drtm-kv", "--cores", "2"], "cores (--cores) means nothing to drtm-kv"),
+        (&["--system", "herd-kv", "--clients", "0"], "clients"),
+        (&["--system", "herd-kv", "--verb", "read"], "--verb"),
+        (&["--system", "herd-kv", "/nonexistent/w.toml"], "/nonexistent/w.toml"),
+    ] {
+        let output = live(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
+        assert!(text(&output).contains(part), "{arguments:?}: {}", text(&output));
+    }
+    let output = doorbell().args(["live", "--system", "herd-kv", "--lib", "/nonexistent/x.so"]).output();
+    let output = output.expect("doorbell runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output).lines().count(), 1, "{}", text(&output));
+}
+
+/// An operation cannot take less than what its server executes, however fast the machine is: 64 kB in steps of a byte, of
+/// which each executes some 1000 instructions at no more than 20 in a nanosecond.
+#[test]
+fn what_a_server_computes_is_computed() {
+    for (options, least) in
+        [("--compute=20ms", 20_000_000.0), ("--size=65536 --step=1 --instructions=1000", 3e6)]
+    {
+        let mut arguments =
+            vec!["--system", "touch", "--stack=rdma", "--warmup=1ms", "--duration=500ms", "--json"];
+        arguments.extend(options.split(' '));
+        let output = live(&arguments);
+        assert!(output.status.success(), "{}", text(&output));
+        let live: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        let mean = live["runs"][0]["latency_ns"]["mean"].as_f64();
+        assert!(mean.is_some_and(|mean| mean >= least), "{options}: {live}");
+    }
+}
+
+/// Once it has sockets, TCP's turn has begun.
+#[test]
+fn an_interrupted_run_keeps_what_is_finished() {
+    let mut command = doorbell();
+    command.args(["live", "--system", "touch", "--warmup", "1ms", "--duration", "1s", "--json"]);
+    command.arg("--lib").arg(library()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("doorbell runs");
+    let files = format!("/proc/{}/fd", child.id());
+    let is_socket = |to: PathBuf| to.to_string_lossy().starts_with("socket:");
+    let has_sockets = || {
+        let mut files =
+            std::fs::read_dir(&files).expect("it runs").filter_map(|file| file.ok()?.path().read_link().ok());
+        files.any(is_socket)
+    };
+    while !has_sockets() {
+        std::thread::yield_now();
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    let live: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let runs = live["runs"].as_array().expect("there are runs");
+    let [run] = &runs[..] else { panic!("one had come to its end: {live}") };
+    assert_eq!(run["workload"]["stack"], "rdma");
+}

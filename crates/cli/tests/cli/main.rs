@@ -1,0 +1,16 @@
+//! Tests of the command as people call it. One program: its tests run beside each other, and each program would be linked
+//! anew.
+
+mod command;
+mod common;
+mod ctrl_c;
+mod curves;
+mod docs;
+mod fits;
+mod interrupts;
+mod launch;
+mod live;
+mod run;
+mod schemas;
+mod trace;
+mod trust;

@@ -1,0 +1,228 @@
+//! `doorbell run` with what it counts, and `doorbell simulate` of that. Skipped where perftest is not
+//! installed.
+
+use crate::common::{doorbell, library, text};
+use crate::fits;
+use serde_json::Value;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
+    if !found {
+        eprintln!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// A new, empty directory of this test.
+fn directory(test: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("a directory can be made");
+    path
+}
+
+/// Runs server and client of a perftest program below one shell, so that both write statistics of
+/// one name; returns the files, that of both together last.
+fn measured(directory: &Path, program: &str, arguments: &str) -> Vec<PathBuf> {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let run = format!("{program} -p {} {arguments}", port.expect("there is a port").port());
+    // The client is tried until the server listens.
+    let script = format!("{run} & for i in $(seq 200); do {run} 127.0.0.1 && break; sleep 0.05; done; wait");
+    let fabric = format!("cli-{}-{program}", std::process::id());
+    let mut command = doorbell();
+    command.args(["run", "--fabric", &fabric, "--lib"]).arg(library());
+    command
+        .arg("--stats-json")
+        .arg(directory.join("stats.json"))
+        .args(["--", "timeout", "60", "sh", "-c", &script]);
+    let output = command.output().expect("doorbell runs");
+    assert!(output.status.success(), "{}", text(&output));
+    let files = std::fs::read_dir(directory).expect("it can be listed").flatten();
+    let all = directory.join("stats.all.json");
+    let mut files: Vec<PathBuf> = files.map(|file| file.path()).filter(|file| *file != all).collect();
+    files.push(all);
+    files
+}
+
+fn read(file: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(file).expect("it can be read")).expect("it is JSON")
+}
+
+#[test]
+fn statistics_are_a_workload() {
+    if !is_installed("ib_write_bw") {
+        return;
+    }
+    let directory = directory("statistics_are_a_workload");
+    let mut files = measured(&directory, "ib_write_bw", "-s 64 -n 1600 --post_list 16");
+    let all = files.pop().expect("it is the last");
+    fits::only("run-stats-all", &read(&all));
+    assert_eq!(read(&all)["workload"]["machines"], 2);
+    let output = doorbell().arg("simulate").arg(&all).args(["--duration", "20us"]).output().expect("it runs");
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(files.contains(&directory.join("stats.json")), "{files:?}");
+    files.iter().for_each(|file| fits::only("run-stats", &read(file)));
+    let (posted, nothing): (Vec<_>, Vec<_>) =
+        files.iter().partition(|file| read(file)["total"]["doorbells"] != 0);
+    let posted = posted.first().expect("the client posts");
+    for (profile, most) in [("cib", 150.0), ("cx3", 40.0)] {
+        let mut command = doorbell();
+        command.arg("simulate").arg(posted).args(["--profile", profile, "--explain", "--json"]);
+        let output =
+            command.args(["--warmup", "20us", "--duration", "50us"]).output().expect("doorbell runs");
+        assert!(output.status.success(), "{profile}: {}", text(&output));
+        let result: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        let workload = &result["workload"];
+        let expected = serde_json::json!([profile, "write", "rc", 64, 2, 1, 1, 16, "outbound", false]);
+        let keys = [
+            "profile",
+            "verb",
+            "transport",
+            "size",
+            "machines",
+            "threads",
+            "qps",
+            "batch",
+            "pattern",
+            "inline",
+        ];
+        assert_eq!(Value::from(keys.map(|key| workload[key].clone()).to_vec()), expected);
+        let mops = result["mops"].as_f64().unwrap_or_default();
+        assert!(mops > 0.5 && mops < most, "{profile}: {mops}");
+        assert!(!result["lift"].as_array().expect("it was explained").is_empty());
+    }
+    // They are a baseline, too.
+    let mut command = doorbell();
+    let output =
+        command.args(["compare", "--baseline"]).args([posted, posted]).output().expect("doorbell runs");
+    assert!(
+        output.status.success() && text(&output).contains("doorbells per work request"),
+        "{}",
+        text(&output)
+    );
+    // The server of one-sided verbs posts nothing, and there is nothing to simulate.
+    let server = nothing.first().expect("the server has a file of its own");
+    let output = doorbell().arg("simulate").arg(server).output().expect("doorbell runs");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).ends_with("holds no workload: its process has posted no send work requests\n"));
+    assert_eq!(text(&output).lines().count(), 1);
+}
+
+/// What ibv_devinfo says on the device that these options ask for.
+fn devinfo(options: &[&str]) -> Output {
+    let fabric = format!("cli-{}-devinfo", std::process::id());
+    let mut command = doorbell();
+    command.args(["run", "--fabric", &fabric, "--lib"]).arg(library()).args(options);
+    command.args(["--", "ibv_devinfo", "-v"]).output().expect("doorbell runs")
+}
+
+/// The lines that have one of these keys, and those that have none.
+fn with_keys<'t>(text: &'t str, keys: &[&str]) -> (Vec<&'t str>, Vec<&'t str>) {
+    text.lines().partition(|line| keys.iter().any(|key| line.trim_start().starts_with(&format!("{key}:"))))
+}
+
+#[test]
+fn a_device_is_shown_as_another_nic_by_its_ids_alone() {
+    if !is_installed("ibv_devinfo") {
+        return;
+    }
+    let all = [&[][..], &["--as", "cib"], &["--as", "cx3"]].map(|options| text(&devinfo(options)));
+    let [own, cib, cx3] = all.each_ref().map(|text| with_keys(text, &["vendor_id", "vendor_part_id"]));
+    let numbers = |(ids, _): &(Vec<&str>, Vec<&str>)| -> Vec<String> {
+        ids.iter().filter_map(|line| line.split_whitespace().last()).map(str::to_owned).collect()
+    };
+    assert_eq!(numbers(&own), ["0x2dbe1", "1"]);
+    assert_eq!(numbers(&cib), ["0x02c9", "4113"]);
+    assert_eq!(numbers(&cx3), ["0x02c9", "4099"]);
+    assert!(own.1.len() > 30 && own.1 == cib.1 && own.1 == cx3.1, "{all:#?}");
+}
+
+#[test]
+fn a_nic_whose_ids_nobody_has_said_is_not_shown() {
+    let cib = include_str!("../../../../profiles/cib.toml");
+    let without: String =
+        cib.lines().filter(|line| !line.starts_with("device_id")).map(|l| format!("{l}\n")).collect();
+    let file = directory("a_nic_without_ids").join("mine.toml");
+    std::fs::write(&file, without).expect("it can be written");
+    let file = file.to_str().expect("its name is text");
+    for (name, said) in [(file, "has no device_id"), ("cx9", "there is no profile cx9")] {
+        let output = devinfo(&["--as", name]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains(said) && text(&output).lines().count() == 1, "{}", text(&output));
+    }
+}
+
+#[test]
+fn results_are_a_workload_again() {
+    let directory = directory("results_are_a_workload_again");
+    let simulate = |arguments: &[&str]| {
+        let output =
+            doorbell().arg("simulate").args(arguments).arg("--json").output().expect("doorbell runs");
+        assert!(output.status.success(), "{}", text(&output));
+        output.stdout
+    };
+    let first = simulate(&[
+        "--verb",
+        "read",
+        "--machines",
+        "2",
+        "--threads",
+        "1",
+        "--warmup",
+        "5us",
+        "--duration",
+        "20us",
+    ]);
+    // Whatever the file's name.
+    let file = directory.join("result");
+    std::fs::write(&file, &first).expect("it can be written");
+    let again = simulate(&[file.to_str().expect("its name is text")]);
+    let mops = |json: &[u8]| serde_json::from_slice::<Value>(json).expect("it is JSON")["mops"].clone();
+    assert_eq!(mops(&first), mops(&again));
+}
+
+/// What `doorbell run` says of these options, with which it runs nothing.
+#[track_caller]
+fn refused(options: &[&str]) -> String {
+    let mut command = doorbell();
+    command.args(["run", "--lib"]).arg(library()).args(options).args(["--", "true"]);
+    let output = command.output().expect("doorbell runs");
+    assert_eq!(output.status.code(), Some(2), "{options:?}: {}", text(&output));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn faults_that_are_none_are_refused() {
+    for (options, why) in [
+        (&["--fault", "drop=2"][..], "--fault: drop=2: \"2\" is no probability from 0 to 1, as 1e-4"),
+        (
+            &["--fault", "rnr", "--seed", "18446744073709551616"],
+            "`18446744073709551616` is not a whole number from 0 to 18446744073709551615",
+        ),
+        (&["--fault", "rnr", "--seed", "-1"], "`-1` is not a whole number from 0 to 18446744073709551615"),
+        (&["--fault", "dorp=0.1"], "--fault: \"dorp=0.1\" is no fault: give drop=P, delay=T"),
+        (&["--fault", "port-down@5"], "--fault: port-down: \"5\" is no time up to an hour"),
+        (&["--seed", "7"], "--seed is for faults: give --fault too"),
+        (&["--fault", "rnr", "--seed", "x"], "--seed"),
+    ] {
+        let said = refused(options);
+        assert!(said.contains(why), "{options:?}: {said}");
+    }
+}
+
+#[test]
+fn places_where_no_statistics_can_be_written_are_refused() {
+    for (place, why) in [
+        ("/nonexistent/stats.json", "cannot write the statistics to /nonexistent/stats.json: No such file"),
+        ("/dev/full", "cannot write the statistics to /dev/full: it is there already, and no file"),
+        ("/tmp", "cannot write the statistics to /tmp: it is there already, and no file"),
+        ("..", "cannot write the statistics to ..: that is no name of a file"),
+    ] {
+        let said = refused(&["--stats-json", place]);
+        assert!(said.contains(why), "{place}: {said}");
+    }
+}

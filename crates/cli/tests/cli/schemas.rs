@@ -1,0 +1,99 @@
+//! What `--json` writes is as the schemas in `docs/schemas` have it; what has other fields is not. What `live` and
+//! `run` write their own tests compare.
+
+use crate::fits;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A run that takes little time.
+const SHORT: &str = "--warmup 5us --duration 20us";
+
+fn json(line: &str) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.env("DOORBELL_CACHE_DIR", "/dev/null/none").args(line.split_whitespace()).arg("--json");
+    let output = command.output().expect("doorbell runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let nothing =
+        output.status.code() == Some(3) && stderr.starts_with("doorbell: no operation completed in ");
+    assert!(output.status.success() || nothing, "{line}: {stderr}");
+    serde_json::from_slice(&output.stdout).expect("it is JSON")
+}
+
+fn check(schema: &str, line: &str) {
+    println!("doorbell {line}");
+    fits::only(schema, &json(line));
+}
+
+/// Two groups of machines.
+fn unlike() -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("unlike-for-schemas.toml");
+    let text = "verb = \"read\"\nthreads = 2\n[[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cx3\"\ncount = 2\n";
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// Two classes of threads, one of which draws what it posts.
+fn classed() -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("classes-for-schemas.toml");
+    let text = "machines = 2\n[[class]]\nname = \"both\"\nthreads = 1\nmix = \"read:1,write:1\"\n[[class]]\nthreads = 2\nverb = \"read\"\n";
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn verbs_are_as_their_schema_has_them() {
+    for (verb, _) in doorbell_lab::Verb::ALL {
+        check("simulate", &format!("simulate --verb {verb} --machines 2 --threads 2 {SHORT}"));
+        check("limits", &format!("limits --verb {verb}"));
+    }
+    // All that is absent where nobody asks for it.
+    let placed = "--sges 2 --pieces apart --random-offset --local-region 65536 --remote-region 65536 --addresses random";
+    let placed = format!("--verb write --size 64 --no-inline --machines 2 --threads 2 --ports 1 {placed}");
+    check("simulate", &format!("simulate {placed} --window 32 {SHORT}"));
+    check("limits", &format!("limits {placed} --window-per-qp 32"));
+    check("limits", "limits --verb read --offset 8 --max-rd-atomic 1");
+    let mix = "--mix read:1,write/8:1,send/2000:1 --inline-up-to 64 --machines 2 --threads 2";
+    check("simulate", &format!("simulate {mix} {SHORT}"));
+    check("limits", &format!("limits {mix}"));
+    let open = "--machines 2 --threads 2 --arrivals poisson --rate";
+    check("simulate", &format!("simulate {open} 1000000 {SHORT}"));
+    check("simulate", &format!("simulate {open} 9000000000 {SHORT}"));
+    check("limits", "limits --verb read --think 2us");
+    let unlike = unlike();
+    check("simulate", &format!("simulate {} --explain {SHORT}", unlike.display()));
+    check("limits", &format!("limits {}", unlike.display()));
+    let classed = classed();
+    check("simulate", &format!("simulate {} {SHORT}", classed.display()));
+    check("limits", &format!("limits {}", classed.display()));
+    // No operation comes to its end.
+    check("simulate", "simulate --verb read --machines 2 --threads 1 --warmup 0s --duration 1ns");
+}
+
+#[test]
+fn systems_are_as_their_schema_has_them() {
+    for entry in doorbell_lab::SYSTEMS.iter() {
+        let has = |key: &str| entry.fields.iter().any(|field| field.key == key);
+        let few = [("clients", "2"), ("cores", "2"), ("pairs", "256")];
+        let few: Vec<String> =
+            few.iter().filter(|(key, _)| has(key)).map(|(key, value)| format!("--{key} {value}")).collect();
+        check("simulate-system", &format!("simulate --system {} {} {SHORT}", entry.name, few.join(" ")));
+    }
+    // A host that has an uncore, and phases.
+    let touch =
+        "simulate --system touch --profile e7520-t4 --size 4096 --explain --warmup 100us --duration 300us";
+    check("simulate-system", touch);
+}
+
+#[test]
+fn profiles_are_as_their_schema_has_them() {
+    check("profiles", "profiles");
+    for name in doorbell_nic::Profile::names() {
+        check("profile", &format!("profiles {name}"));
+    }
+}
+
+#[test]
+fn reproductions_are_as_their_schema_has_them() {
+    check("reproduce", "reproduce atc16/appA atc16/fig2 atc16/tab2");
+}

@@ -1,0 +1,181 @@
+//! Running unmodified programs on the library that was built along with the tests.
+
+pub(crate) mod running;
+pub(crate) mod verbs;
+
+use doorbell_soft::launch::{Launch, Link};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a program may take before it counts as hung.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The library, of the profile that the tests were built with. Cargo does not build a cdylib for its
+/// tests, so this does; with it the program that also tests other devices.
+pub(crate) fn library() -> PathBuf {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(build).clone()
+}
+
+fn build() -> PathBuf {
+    let test = std::env::current_exe().expect("the test has a file");
+    let profile = test.parent().and_then(Path::parent).expect("it lies in PROFILE/deps");
+    let target = profile.parent().expect("the profile lies in the target directory");
+    let mut cargo = Command::new(env!("CARGO"));
+    // The whole workspace with what its tests need, for the features of dependencies that
+    // `cargo test --workspace` has: with others all below the library would be built again.
+    cargo.args(["build", "--quiet", "--workspace", "--lib", "--example", "native-test"]);
+    cargo.arg("--target-dir").arg(target);
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
+    assert!(status.success(), "the library is built");
+    profile.join("libibverbs.so")
+}
+
+/// Where a program is, if it is installed.
+pub(crate) fn installed(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let found = std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file());
+    if found.is_none() {
+        eprintln!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// How to launch: on a fabric of this test's own.
+pub(crate) fn launch(link: Link) -> Launch {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let fabric = Some(format!("test-{}-{number}", std::process::id()));
+    Launch { link, library: Some(library()), fabric, ..Launch::default() }
+}
+
+/// The program with its arguments, its output kept.
+pub(crate) fn command(launch: &Launch, program: &Path, arguments: &[&str]) -> Command {
+    let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    let mut command = launch.command(program.as_os_str(), &arguments).expect("it can be launched");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
+    command
+}
+
+/// The arguments with which this executable is a program: it runs the test of this name in this module (a `module_path!()`),
+/// which is one that no other run takes part in, and no other.
+pub(crate) fn one_test(module: &str, test: &str) -> [String; 5] {
+    // The harness leaves out the crate.
+    let (_, module) = module.split_once("::").expect("tests are in modules");
+    let name = format!("{module}::{test}");
+    ["--exact", &name, "--ignored", "--nocapture", "--test-threads=1"].map(str::to_owned)
+}
+
+/// This executable as the program of a module: its test `program`, which is to do this.
+pub(crate) fn own_program(launch: &Launch, module: &str, role: &str) -> Command {
+    let file = std::env::current_exe().expect("the test has a file");
+    let arguments = one_test(module, "program");
+    let mut command = command(launch, &file, &arguments.each_ref().map(String::as_str));
+    command.env(ROLE, role);
+    command
+}
+
+/// Says to a program of a test's own what it is to do.
+pub(crate) const ROLE: &str = "DOORBELL_TEST_ROLE";
+
+/// A port that nobody listens on, and that no other test of this process gets. It is below those that the system gives
+/// to clients, one of which could have it before the server does.
+pub(crate) fn free_port() -> u16 {
+    const PORTS: std::ops::Range<u32> = 10_000..32_000;
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id().wrapping_mul(101);
+    loop {
+        let number = first.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed)) % PORTS.len() as u32;
+        let port = (PORTS.start + number) as u16;
+        // Of both families, as programs listen on either; where there is no IPv6, nobody listens on it.
+        let in_use = |address: &str| {
+            let bound = std::net::TcpListener::bind((address, port));
+            bound.is_err_and(|why| why.kind() == std::io::ErrorKind::AddrInUse)
+        };
+        if !in_use("::") && !in_use("0.0.0.0") {
+            return port;
+        }
+        assert!(TAKEN.load(Ordering::Relaxed) < PORTS.len() as u32, "all ports are taken");
+    }
+}
+
+/// Waits until somebody listens on the port.
+pub(crate) fn wait_for_listener(port: u16, server: &mut Child) {
+    let begin = Instant::now();
+    let wanted = format!(":{port:04X}");
+    loop {
+        let listens = ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+            let text = std::fs::read_to_string(table).unwrap_or_default();
+            text.lines().any(|line| {
+                let mut fields = line.split_whitespace();
+                let local = fields.nth(1).unwrap_or_default();
+                local.ends_with(&wanted) && fields.nth(1) == Some("0A")
+            })
+        });
+        if listens {
+            return;
+        }
+        if let Ok(Some(status)) = server.try_wait() {
+            let mut text = String::new();
+            if let Some(mut errors) = server.stderr.take() {
+                let _ = std::io::Read::read_to_string(&mut errors, &mut text);
+            }
+            panic!("the server ended at once: {status}: {text}");
+        }
+        assert!(begin.elapsed() < PATIENCE, "the server does not listen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits for the program's end; kills it where it hangs.
+pub(crate) fn finish(child: Child, what: &str) -> Output {
+    let id = child.id();
+    let (ended, hears) = std::sync::mpsc::channel::<()>();
+    let guard = std::thread::spawn(move || {
+        if hears.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            let _ = Command::new("kill").args(["-9", &id.to_string()]).status();
+        }
+    });
+    let output = child.wait_with_output().expect("its output can be read");
+    drop(ended);
+    guard.join().expect("the guard does not panic");
+    assert!(output.status.code().is_some(), "{what} was killed as it hung: {}", text(&output));
+    output
+}
+
+/// All that a program has said.
+pub(crate) fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Runs a server and a client with the same arguments; returns what the client said.
+pub(crate) fn pair(launch: &Launch, program: &str, arguments: &[&str]) -> Option<String> {
+    let file = installed(program)?;
+    let port = free_port().to_string();
+    let mut all = vec!["-p", &port];
+    all.extend(arguments);
+    let what = format!("{program} {}", all.join(" "));
+    // Nobody reads what the server says while it runs, and a full pipe would stop it.
+    let mut server = command(launch, &file, &all).stdout(Stdio::null()).spawn().expect("the server starts");
+    wait_for_listener(port.parse().unwrap_or(0), &mut server);
+    all.push("localhost");
+    let client = command(launch, &file, &all).spawn().expect("the client starts");
+    let client = finish(client, &what);
+    let server = finish(server, &what);
+    assert!(client.status.success(), "client of {what}: {}", text(&client));
+    assert!(server.status.success(), "server of {what}: {}", text(&server));
+    Some(text(&client))
+}
+
+/// Whether the directory of a fabric is there.
+pub(crate) fn leaves_something(fabric: &str) -> bool {
+    let entries = std::fs::read_dir("/dev/shm").expect("shared memory can be listed");
+    entries.flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(fabric))
+}

@@ -1,0 +1,92 @@
+//! Programs of a test's own that talk with it while they run.
+
+use super::{ROLE, finish, launch, own_program, text};
+use doorbell_soft::launch::{Launch, Link};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Ends this process where it hangs.
+pub(crate) fn end_in_time() {
+    // SAFETY: takes a number.
+    unsafe { libc::alarm(60) };
+}
+
+/// What this program is to do, as a test says. It ends where it hangs.
+pub(crate) fn role() -> String {
+    end_in_time();
+    std::env::var(ROLE).expect("a test says what to do")
+}
+
+/// A program of ours that runs, and what it says and hears.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    says: BufReader<ChildStdout>,
+    pub(crate) hears: ChildStdin,
+}
+
+impl Running {
+    /// The program of this module, which is to do this.
+    pub(crate) fn new(launch: &Launch, module: &str, role: &str) -> Running {
+        Running::of(own_program(launch, module, role))
+    }
+
+    /// Starts a command whose output is kept.
+    pub(crate) fn of(mut command: Command) -> Running {
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
+        let says = BufReader::new(child.stdout.take().expect("it is piped"));
+        let hears = child.stdin.take().expect("it is piped");
+        Running { child, says, hears }
+    }
+
+    /// The next line that is for the test, not from its harness.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            let read = self.says.read_line(&mut line).expect("it can be read");
+            if read == 0 {
+                let _ = self.child.wait();
+                let mut errors = String::new();
+                let stderr = self.child.stderr.as_mut().expect("it is piped");
+                let _ = std::io::Read::read_to_string(stderr, &mut errors);
+                panic!("the program ended: {errors}");
+            }
+            // The harness may leave its own line unfinished before ours.
+            if let Some(at) = line.find("> ") {
+                return line[at + 2..].trim().to_owned();
+            }
+        }
+    }
+
+    pub(crate) fn tell(&mut self, line: &str) {
+        writeln!(self.hears, "{line}").expect("it listens");
+    }
+
+    /// Waits until it ends well; returns what it has said on standard error.
+    pub(crate) fn end(self, what: &str) -> String {
+        drop(self.hears);
+        let rest: Vec<String> = self.says.lines().map_while(Result::ok).collect();
+        let output = finish(self.child, what);
+        assert!(output.status.success(), "{what}: {}{}", rest.join("\n"), text(&output));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+}
+
+/// Runs a program of ours that needs no other, and ends well.
+pub(crate) fn alone(link: Link, module: &str, role: &str) {
+    let child = own_program(&launch(link), module, role).spawn().expect("it starts");
+    let output = finish(child, role);
+    assert!(output.status.success(), "{role}: {}", text(&output));
+}
+
+/// Tells the test.
+pub(crate) fn say(line: impl std::fmt::Display) {
+    println!("> {line}");
+}
+
+/// What the test tells.
+pub(crate) fn hear() -> String {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).expect("it can be read");
+    line.trim().to_owned()
+}

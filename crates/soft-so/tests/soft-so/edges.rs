@@ -1,0 +1,378 @@
+//! Where verbs end: what may be registered, which notifications come, and what a request outside its region does.
+
+use crate::common::launch;
+use crate::common::running::{Running, alone, hear, role, say};
+use crate::common::verbs::{Endpoint, Node, SIGNALED, Wr, call, errno};
+use doorbell_abi::{
+    CEnum, ibv_comp_channel, ibv_cq, ibv_mr, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
+};
+use doorbell_soft::launch::{Launch, Link};
+use doorbell_verbs::{AccessFlags, QpType, RemoteAddr, SendOp, WcStatus};
+use libc::{c_int, c_void};
+use std::ptr::null_mut;
+
+/// The module of the program that these tests run.
+const HERE: &str = module_path!();
+
+/// What the programs below do; the tests run this executable once more for each.
+#[test]
+#[ignore = "a program that the other tests run"]
+fn program() {
+    let role = role();
+    match role.split_whitespace().collect::<Vec<_>>()[..] {
+        ["notified"] => be_notified(),
+        ["registers"] => register(),
+        ["sparse", begins] => reach_sparse(begins == "begins"),
+        ["refuses", srq] => refuse_writes(srq == "srq"),
+        ["writes-outside"] => write_outside(),
+        ["refuses-itself"] => refuse_itself(),
+        _ => panic!("no role {role:?}"),
+    }
+}
+
+/// `IBV_SEND_SOLICITED`.
+const SOLICITED: u32 = 4;
+const BYTES: usize = 8192;
+
+/// A QP connected to itself completes its RECVs on a CQ with a channel.
+fn be_notified() {
+    let mut node = Node::open(BYTES, 0);
+    let (channel, cq) = node.sleeping_cq(64);
+    node.cq = cq;
+    node.add_qp(QpType::Rc, node.cq, null_mut());
+    node.connect(0, &node.endpoint(0));
+    let arm = |solicited_only: c_int| {
+        // SAFETY: a live context and CQ.
+        let armed =
+            unsafe { (*node.context).ops.req_notify_cq.expect("it is served")(node.cq, solicited_only) };
+        assert_eq!(armed, 0);
+    };
+    // A message, and whether there is an event for it.
+    let tells = |flags: u32| {
+        node.post_recv(0, 1, &[]);
+        node.post(0, &[Wr { op: SendOp::Send, buffers: &[], flags }]);
+        node.completions(1);
+        // SAFETY: a live channel.
+        let mut fd = libc::pollfd { fd: unsafe { (*channel).fd }, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry. An event is there before its completion is polled.
+        if unsafe { libc::poll(&mut fd, 1, 0) } == 0 {
+            return false;
+        }
+        let (mut cq, mut of) = (null_mut(), null_mut());
+        let got = call!(c"ibv_get_cq_event"(
+            channel => *mut ibv_comp_channel, &raw mut cq => *mut *mut ibv_cq, &raw mut of => *mut *mut c_void
+        ) -> c_int);
+        assert_eq!((got, cq), (0, node.cq));
+        call!(c"ibv_ack_cq_events"(cq => *mut ibv_cq, 1 => u32) -> ());
+        true
+    };
+    assert!(!tells(SOLICITED), "nobody has asked");
+    // Asked for the next one and then for the next solicited one, in this order: that was no withdrawal.
+    arm(0);
+    arm(1);
+    assert!(tells(0), "the next one was asked for");
+    assert!(!tells(SOLICITED), "it was told of already");
+    arm(1);
+    assert!(!tells(0), "only a solicited one was asked for");
+    assert!(tells(SOLICITED));
+    arm(1);
+    arm(0);
+    assert!(tells(0), "the next one was asked for");
+}
+
+#[test]
+fn a_notification_that_was_asked_for_stays() {
+    alone(Link::Ib, HERE, "notified");
+}
+
+const PAGE: usize = 4096;
+const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+/// New memory that takes no room.
+fn map(bytes: usize, protection: c_int) -> *mut c_void {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: where the kernel finds room.
+    let mapped = unsafe { libc::mmap(null_mut(), bytes, protection, flags, -1, 0) };
+    assert_ne!(mapped, libc::MAP_FAILED, "{bytes} bytes");
+    mapped
+}
+
+/// `IBV_ACCESS_MW_BIND`, `_ZERO_BASED`, `_ON_DEMAND`.
+const MW_BIND: u32 = 1 << 4;
+const ZERO_BASED: u32 = 1 << 5;
+const ON_DEMAND: u32 = 1 << 6;
+
+/// `IBV_REREG_MR_*`.
+const TRANSLATION: c_int = 1;
+const PD: c_int = 2;
+const ACCESS: c_int = 4;
+/// `IBV_REREG_MR_ERR_CMD`.
+const ERR_CMD: c_int = -4;
+
+/// Registers memory of all kinds, anew and instead of another.
+fn register() {
+    let node = Node::open(BYTES, 2);
+    let register = |addr: *mut c_void, len: usize, access: u32| -> Result<*mut ibv_mr, c_int> {
+        let mr = call!(c"ibv_reg_mr"(
+            node.pd => *mut ibv_pd, addr => *mut c_void, len => usize, access as c_int => c_int
+        ) -> *mut ibv_mr);
+        if mr.is_null() { Err(errno()) } else { Ok(mr) }
+    };
+    let may = |addr: *mut c_void, len: usize, access: u32| -> Result<(), c_int> {
+        let mr = register(addr, len, access)?;
+        assert_eq!(call!(c"ibv_dereg_mr"(mr => *mut ibv_mr) -> c_int), 0);
+        Ok(())
+    };
+    let rereg = |mr: *mut ibv_mr, flags: c_int, addr: *mut c_void, len: usize, access: u32| {
+        let changed = call!(c"ibv_rereg_mr"(
+            mr => *mut ibv_mr, flags => c_int, node.pd => *mut ibv_pd, addr => *mut c_void, len => usize,
+            access as c_int => c_int
+        ) -> c_int);
+        if changed == 0 { Ok(()) } else { Err((changed, errno())) }
+    };
+    let local = AccessFlags::LOCAL_WRITE.bits();
+    let remote_read = AccessFlags::REMOTE_READ.bits();
+    let writes = [AccessFlags::REMOTE_WRITE, AccessFlags::REMOTE_ATOMIC].map(|remote| local | remote.bits());
+    let none = map(PAGE, libc::PROT_NONE);
+    let read_only = map(2 * PAGE, libc::PROT_READ);
+    let writable = map(2 * PAGE, READ_WRITE);
+    let holed = map(3 * PAGE, READ_WRITE);
+    // SAFETY: a page of ours.
+    assert_eq!(unsafe { libc::munmap(holed.byte_add(PAGE), PAGE) }, 0);
+    let all = [0, remote_read, local, writes[0], writes[1], MW_BIND, local | ZERO_BASED];
+    for access in all {
+        let to_read = access & !remote_read == 0;
+        assert_eq!(may(none, PAGE, access), Err(libc::EFAULT), "PROT_NONE, {access:#x}");
+        assert_eq!(may(holed, 3 * PAGE, access), Err(libc::EFAULT), "a hole, {access:#x}");
+        assert_eq!(may(holed, PAGE + 1, access), Err(libc::EFAULT), "a byte of a hole, {access:#x}");
+        let expected = if to_read { Ok(()) } else { Err(libc::EFAULT) };
+        assert_eq!(may(read_only, PAGE + 1, access), expected, "PROT_READ, {access:#x}");
+        assert_eq!(may(writable, 2 * PAGE, access), Ok(()), "writable, {access:#x}");
+        for unchecked in [none, read_only, holed] {
+            assert_eq!(may(unchecked, PAGE, access | ON_DEMAND), Ok(()), "on demand, {access:#x}");
+        }
+    }
+    assert_eq!(may(writable, PAGE, AccessFlags::REMOTE_WRITE.bits()), Err(libc::EINVAL));
+    assert_eq!(may(writable, 0, 0), Err(libc::EINVAL));
+    assert_eq!(may(writable, usize::MAX, 0), Err(libc::EINVAL));
+
+    // Instead of another: what is refused changes nothing.
+    let fault = Err((ERR_CMD, libc::EFAULT));
+    let mr = register(writable, PAGE, writes[0]).expect("it may be");
+    for (addr, len) in [(none, PAGE), (holed, 3 * PAGE), (read_only, PAGE)] {
+        assert_eq!(rereg(mr, TRANSLATION, addr, len, 0), fault);
+    }
+    // SAFETY: a live region.
+    let now = unsafe { &*mr };
+    assert_eq!((now.addr, now.length), (writable, PAGE));
+    node.connect(0, &node.endpoint(1));
+    node.connect(1, &node.endpoint(0));
+    let write = |addr: u64| {
+        node.carry_out(0, SendOp::Write(RemoteAddr { addr, rkey: now.rkey }), &[(0, 8)]);
+        // SAFETY: memory that stays mapped.
+        unsafe { writable.cast::<u64>().read_volatile() }
+    };
+    node.fill(0, 8, 0x77);
+    assert_eq!(write(writable as u64), 0x7777_7777_7777_7777);
+    assert_eq!(rereg(mr, TRANSLATION | ACCESS, read_only, 2 * PAGE, remote_read), Ok(()));
+    assert_eq!(rereg(mr, ACCESS, null_mut(), 0, local), fault);
+    assert_eq!(rereg(mr, ACCESS, null_mut(), 0, 0), Ok(()));
+
+    // On demand stays on demand, and from 0 on stays so.
+    let mr = register(none, PAGE, local | ON_DEMAND).expect("it may be");
+    assert_eq!(rereg(mr, PD, null_mut(), 0, 0), Ok(()));
+    assert_eq!(rereg(mr, TRANSLATION, holed, 3 * PAGE, 0), Ok(()));
+    assert_eq!(rereg(mr, ACCESS, null_mut(), 0, local), fault);
+    let mr = register(writable, PAGE, writes[0] | ZERO_BASED).expect("it may be");
+    // SAFETY: a live region.
+    let rkey = unsafe { (*mr).rkey };
+    for flags in [PD, ACCESS] {
+        assert_eq!(rereg(mr, flags, null_mut(), 0, writes[0] | ZERO_BASED), Ok(()));
+        node.carry_out(0, SendOp::Write(RemoteAddr { addr: 8, rkey }), &[(0, 8)]);
+    }
+}
+
+#[test]
+fn memory_is_registered_where_it_is_there() {
+    alone(Link::Ib, HERE, "registers");
+}
+
+const SPARSE: usize = 64 << 30;
+
+/// How many pages of a mapping are in memory.
+fn resident(begin: *mut c_void, bytes: usize) -> usize {
+    let mut pages = vec![0u8; bytes / PAGE];
+    // SAFETY: a byte for each page.
+    assert_eq!(unsafe { libc::mincore(begin, bytes, pages.as_mut_ptr()) }, 0);
+    pages.iter().filter(|page| **page & 1 != 0).count()
+}
+
+/// A few pages, or huge ones for them.
+const FEW: usize = 8 * 512;
+
+/// Two processes with regions of which nearly nothing is there; one of them begins.
+fn reach_sparse(begins: bool) {
+    let mut node = Node::open(BYTES, 1);
+    let memory = map(SPARSE, READ_WRITE);
+    node.register(memory, SPARSE);
+    assert_eq!(resident(memory, SPARSE), 0, "registering has brought pages");
+    say(node.endpoint(0));
+    let peer: Endpoint = hear().parse().expect("an endpoint");
+    node.connect(0, &peer);
+    say("ready");
+    assert_eq!(hear(), "go");
+    let (middle, last) = (SPARSE / 2, SPARSE - PAGE);
+    if begins {
+        node.fill(last, PAGE, 0x5a);
+        node.carry_out(0, SendOp::Write(peer.at(0)), &[(last, PAGE as u32)]);
+        node.carry_out(0, SendOp::Write(peer.at(last)), &[(last, PAGE as u32)]);
+        node.carry_out(0, SendOp::FetchAdd { remote: peer.at(middle), add: 5 }, &[(middle, 8)]);
+        node.carry_out(0, SendOp::Read(peer.at(last)), &[(0, PAGE as u32)]);
+        // What nobody has written is zeroes at both ends.
+        node.fill(1 << 30, 64, 1);
+        node.carry_out(0, SendOp::Read(peer.at(SPARSE / 4)), &[(1 << 30, 64)]);
+        assert!(node.is_all(0, PAGE, 0x5a) && node.is_all(1 << 30, 64, 0) && node.is_all(middle, 8, 0));
+    } else {
+        assert!(node.is_all(0, PAGE, 0x5a) && node.is_all(last, PAGE, 0x5a));
+        assert_eq!(node.read(middle, 1), [5]);
+    }
+    assert!(resident(memory, SPARSE) <= FEW, "{} pages", resident(memory, SPARSE));
+}
+
+#[test]
+fn a_region_of_pages_that_are_not_there_brings_none() {
+    for private_buffers in [false, true] {
+        let launch = Launch { private_buffers, ..launch(Link::Ib) };
+        let mut ends = ["begins", "waits"].map(|part| Running::new(&launch, HERE, &format!("sparse {part}")));
+        connect(&mut ends);
+        let [mut begins, mut waits] = ends;
+        begins.tell("go");
+        begins.end("who begins");
+        waits.tell("go");
+        waits.end("who waits");
+    }
+}
+
+/// Tells two programs of each other, and waits until they are ready.
+fn connect(ends: &mut [Running; 2]) {
+    let told = [ends[0].line(), ends[1].line()];
+    ends[0].tell(&told[1]);
+    ends[1].tell(&told[0]);
+    ends.iter_mut().for_each(|end| assert_eq!(end.line(), "ready"));
+}
+
+/// A shared receive queue with so many RECVs of nothing, numbered from 0.
+fn srq(node: &Node, recvs: u64) -> *mut ibv_srq {
+    let attr = ibv_srq_attr { max_wr: 16, max_sge: 1, srq_limit: 0 };
+    let mut init = ibv_srq_init_attr { srq_context: null_mut(), attr };
+    let srq = call!(c"ibv_create_srq"(
+        node.pd => *mut ibv_pd, &raw mut init => *mut ibv_srq_init_attr
+    ) -> *mut ibv_srq);
+    assert!(!srq.is_null(), "an SRQ cannot be made");
+    for wr_id in 0..recvs {
+        let mut recv = ibv_recv_wr { wr_id, next: null_mut(), sg_list: null_mut(), num_sge: 0 };
+        let mut bad = null_mut();
+        // SAFETY: a live SRQ, and a RECV that lives as long as the call.
+        let posted =
+            unsafe { (*node.context).ops.post_srq_recv.expect("it is served")(srq, &mut recv, &mut bad) };
+        assert_eq!(posted, 0);
+    }
+    srq
+}
+
+/// A WRITE with immediate takes a RECV whose region it misses.
+fn refuse_writes(uses_srq: bool) {
+    let mut node = Node::open(BYTES, 0);
+    let srq = if uses_srq { srq(&node, 3) } else { null_mut() };
+    let qp = node.add_qp(QpType::Rc, node.cq, srq);
+    if !uses_srq {
+        node.post_recv(qp, 3, &[]);
+    }
+    say(node.endpoint(qp));
+    node.connect(qp, &hear().parse().expect("an endpoint"));
+    say("ready");
+    let refused = node.completion(WcStatus::LocAccessErr);
+    // SAFETY: a live QP.
+    assert_eq!((refused.wr_id, refused.qp_num), (0, unsafe { (*node.qps[qp]).qp_num }));
+    if uses_srq {
+        // The others are for other QPs.
+        let other = node.add_qp(QpType::Rc, node.cq, srq);
+        node.connect(other, &node.endpoint(other));
+        node.post(other, &[Wr { op: SendOp::Send, buffers: &[], flags: 0 }]);
+        assert_eq!(node.completions(1)[0].wr_id, 1);
+    } else {
+        let flushed = [1, 2].map(|_| node.completion(WcStatus::WrFlushErr).wr_id);
+        assert_eq!(flushed, [1, 2]);
+    }
+    assert!(node.poll().is_none() && node.is_all(0, BYTES, 0));
+    assert_eq!(hear(), "enough");
+}
+
+fn write_outside() {
+    let node = Node::open(BYTES, 1);
+    node.fill(0, 64, 1);
+    say(node.endpoint(0));
+    let peer: Endpoint = hear().parse().expect("an endpoint");
+    node.connect(0, &peer);
+    say("ready");
+    assert_eq!(hear(), "go");
+    let op = SendOp::WriteWithImm(peer.at(BYTES - 32), 7);
+    node.post(0, &[Wr { op, buffers: &[(0, 64)], flags: SIGNALED }]);
+    node.completion(WcStatus::RemAccessErr);
+}
+
+/// The same where requester and responder are one.
+fn refuse_itself() {
+    let mut node = Node::open(BYTES, 1);
+    node.add_qp(QpType::Uc, node.cq, null_mut());
+    let outside = |qp: usize| {
+        let own = node.endpoint(qp);
+        node.connect(qp, &own);
+        node.post_recv(qp, 3, &[]);
+        let op = SendOp::WriteWithImm(own.at(BYTES), 7);
+        node.post(qp, &[Wr { op, buffers: &[(0, 64)], flags: SIGNALED }]);
+        own
+    };
+    outside(0);
+    // One of each kind, RECVs in their order.
+    let all: Vec<(u64, WcStatus)> = (0..4).map(|_| any(&node)).collect();
+    let recvs = [WcStatus::LocAccessErr, WcStatus::WrFlushErr, WcStatus::WrFlushErr];
+    let mut rest: Vec<(u64, WcStatus)> = all.clone();
+    rest.retain(|one| *one != (0, WcStatus::RemAccessErr));
+    assert_eq!(rest, (0..).zip(recvs).collect::<Vec<_>>(), "{all:?}");
+    assert!(node.poll().is_none());
+    // On UC nobody hears of it, and the RECV is for the next.
+    let own = outside(1);
+    node.completion(WcStatus::Success);
+    assert!(node.poll().is_none());
+    node.post(1, &[Wr { op: SendOp::WriteWithImm(own.at(0), 9), buffers: &[(0, 64)], flags: 0 }]);
+    let wc = node.completion(WcStatus::Success);
+    assert_eq!((wc.wr_id, u32::from_be(wc.imm_data)), (0, 9));
+}
+
+/// The next completion, of whatever status.
+fn any(node: &Node) -> (u64, WcStatus) {
+    loop {
+        if let Some(wc) = node.poll() {
+            return (wc.wr_id, WcStatus::from_c(wc.status).expect("a status"));
+        }
+    }
+}
+
+#[test]
+fn a_write_with_immediate_outside_its_region_fails_its_recv() {
+    alone(Link::Ib, HERE, "refuses-itself");
+    for private_buffers in [false, true] {
+        for queue in ["own", "srq"] {
+            let launch = Launch { private_buffers, ..launch(Link::Ib) };
+            let mut ends = [format!("refuses {queue}"), "writes-outside".into()]
+                .map(|role| Running::new(&launch, HERE, &role));
+            connect(&mut ends);
+            let [mut refuses, mut writes] = ends;
+            writes.tell("go");
+            writes.end(queue);
+            refuses.tell("enough");
+            refuses.end(queue);
+        }
+    }
+}

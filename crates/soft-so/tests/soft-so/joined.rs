@@ -1,0 +1,614 @@
+//! Fabrics of processes that do not reach each other's memory: in several namespaces of process numbers, which meet in a
+//! folder, or closed by `--ptrace no`. Namespaces are skipped where they are not permitted.
+
+use crate::common::running::{Running, hear, role, say};
+use crate::common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, call, to_lid};
+use crate::common::{
+    command, finish, free_port, installed, launch, leaves_something, own_program, text, wait_for_listener,
+};
+use doorbell_abi::{CEnum, ibv_comp_channel, ibv_cq};
+use doorbell_soft::launch::{Launch, Link};
+use doorbell_verbs::{QpType, SendOp, WcStatus};
+use libc::{c_int, c_void};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
+/// The module of the program that these tests run.
+const HERE: &str = module_path!();
+
+/// What the programs below do; the tests run this executable once more for each.
+#[test]
+#[ignore = "a program that the other tests run"]
+fn program() {
+    let role = role();
+    match role.split_whitespace().collect::<Vec<_>>()[..] {
+        ["takes"] => take(),
+        ["asks"] => ask(),
+        ["stands"] => stand(),
+        ["outlives"] => outlive(),
+        ["waits"] => wait_for_stopped(),
+        ["tires"] => tire(),
+        ["lost"] => find_nobody(),
+        ["counts"] => count(),
+        ["counted"] => be_counted(),
+        _ => panic!("no role {role:?}"),
+    }
+}
+
+/// Memory of both sides: what is sent from, what is received into, a word for atomics, and where READs bring what they read.
+const FROM: usize = 0;
+const INTO: usize = 256 << 10;
+const WORD: usize = 512 << 10;
+const BACK: usize = WORD + 4096;
+const BYTES: usize = BACK + (256 << 10);
+/// Lengths of messages: what completions carry, and less, and more than a part that a thread is asked to bring.
+const LENGTHS: [usize; 8] = [1, 8, 224, 225, 4096, 32 << 10, (32 << 10) + 1, 200_001];
+/// The same of datagrams, and bytes of a header.
+const DATAGRAMS: [usize; 3] = [100, 1000, 4096];
+const HEADER: usize = 40;
+
+/// QPs of both sides.
+const RC: usize = 0;
+const UD: usize = 1;
+const SLEEPS: usize = 2;
+const QPS: usize = 3;
+
+/// The bytes of a message.
+fn pattern(seed: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|n| (n * 7 + n / 251 + seed) as u8).collect()
+}
+
+fn put(node: &Node, at: usize, bytes: &[u8]) {
+    for (n, byte) in bytes.iter().enumerate() {
+        node.fill(at + n, 1, *byte);
+    }
+}
+
+/// A node with all QPs, connected to the other side's, and where that is.
+fn meet() -> (Node, Vec<Endpoint>, *mut ibv_comp_channel, *mut ibv_cq) {
+    let mut node = Node::open(BYTES, 1);
+    node.add_qp(QpType::Ud, node.cq, null_mut());
+    let (channel, cq) = node.sleeping_cq(8);
+    node.add_qp(QpType::Rc, cq, null_mut());
+    (0..QPS).for_each(|qp| say(node.endpoint(qp)));
+    let peers: Vec<Endpoint> = (0..QPS).map(|_| hear().parse().expect("an endpoint")).collect();
+    (0..QPS).for_each(|qp| node.connect(qp, &peers[qp]));
+    (node, peers, channel, cq)
+}
+
+/// Receives what [`ask`] sends, and sleeps until it is woken.
+fn take() {
+    let (node, _, channel, cq) = meet();
+    // SAFETY: a live context and CQ.
+    assert_eq!(unsafe { (*node.context).ops.req_notify_cq.expect("it is served")(cq, 0) }, 0);
+    node.post_recv(SLEEPS, 1, &[(INTO, 8)]);
+    say("ready");
+    for len in LENGTHS {
+        assert_eq!(hear(), "next");
+        node.fill(INTO, len, 0);
+        node.post_recv(RC, 1, &[(INTO, 1), (INTO + 1, len as u32)]);
+        say("posted");
+        let wc = node.completions(1)[0];
+        assert_eq!(wc.byte_len as usize, len);
+        assert!(node.read(INTO, len) == pattern(len, len), "a SEND of {len} bytes");
+    }
+    for len in DATAGRAMS {
+        assert_eq!(hear(), "next");
+        node.fill(INTO, len + HEADER, 0);
+        node.post_recv(UD, 1, &[(INTO, (len + HEADER) as u32)]);
+        say("posted");
+        let wc = node.completions(1)[0];
+        assert_eq!(wc.byte_len as usize, len + HEADER);
+        assert!(node.read(INTO + HEADER, len) == pattern(len, len), "a datagram of {len} bytes");
+    }
+    assert_eq!(hear(), "next");
+    node.post_recv(RC, 1, &[]);
+    say("posted");
+    let wc = node.completions(1)[0];
+    assert_eq!((u32::from_be(wc.imm_data), wc.byte_len), (77, 5000));
+    assert!(node.read(INTO, 5000) == pattern(5, 5000), "a WRITE with immediate");
+    node.post_recv(RC, 1, &[]);
+    say("sleeps");
+    let (mut woken, mut context) = (null_mut(), null_mut());
+    let got = call!(c"ibv_get_cq_event"(
+        channel => *mut ibv_comp_channel, &raw mut woken => *mut *mut ibv_cq, &raw mut context => *mut *mut c_void
+    ) -> c_int);
+    assert_eq!((got, woken), (0, cq));
+    say("woken");
+    assert_eq!(hear(), "enough");
+    // The other side has asked for too much meanwhile.
+    node.completion(WcStatus::WrFlushErr);
+}
+
+/// Does to another process's memory whatever verbs do.
+fn ask() {
+    let (node, peers, ..) = meet();
+    say("ready");
+    assert_eq!(hear(), "go");
+    let peer = peers[RC];
+    for len in LENGTHS {
+        put(&node, FROM, &pattern(len, len));
+        node.fill(BACK, len, 0);
+        node.carry_out(RC, SendOp::Write(peer.at(INTO)), &[(FROM, 1), (FROM + 1, len as u32 - 1)]);
+        node.carry_out(RC, SendOp::Read(peer.at(INTO)), &[(BACK, len as u32 - 1), (BACK + len - 1, 1)]);
+        assert!(node.read(BACK, len) == pattern(len, len), "a WRITE and READ of {len} bytes");
+    }
+    let list = |op: &dyn Fn(usize) -> SendOp, at: usize| {
+        let buffers: Vec<[(usize, u32); 1]> = (0..32).map(|n| [(at + n * 100, 100)]).collect();
+        let wrs: Vec<Wr<'_>> =
+            (0..32).map(|n| Wr { op: op(n), buffers: &buffers[n], flags: SIGNALED }).collect();
+        node.post(RC, &wrs);
+        let order: Vec<u64> = node.completions(32).iter().map(|wc| wc.wr_id).collect();
+        assert!(order.iter().copied().eq(0..32), "{order:?}");
+    };
+    put(&node, FROM, &pattern(3, 3200));
+    node.fill(BACK, 3200, 0);
+    list(&|n| SendOp::Write(peer.at(INTO + n * 100)), FROM);
+    list(&|n| SendOp::Read(peer.at(INTO + n * 100)), BACK);
+    assert!(node.read(BACK, 3200) == pattern(3, 3200), "lists");
+    for before in 0..100 {
+        node.carry_out(RC, SendOp::FetchAdd { remote: peer.at(WORD), add: 1 }, &[(FROM, 8)]);
+        assert_eq!(node.first_word(), before);
+    }
+    for (compare, swap, found) in [(99, 5, 100), (100, 7, 100), (7, 8, 7)] {
+        node.carry_out(RC, SendOp::CompareSwap { remote: peer.at(WORD), compare, swap }, &[(FROM, 8)]);
+        assert_eq!(node.first_word(), found);
+    }
+    let send = |qp: usize, op: SendOp, len: usize, seed: usize| {
+        put(&node, FROM, &pattern(seed, len));
+        say("next");
+        assert_eq!(hear(), "posted");
+        let to = (qp == UD).then(|| (node.ah(to_lid(peers[UD].lid)), peers[UD].qpn));
+        node.post_to(qp, &[Wr { op, buffers: &[(FROM, len as u32)], flags: SIGNALED }], to);
+        node.completions(1);
+    };
+    for len in LENGTHS {
+        send(RC, SendOp::Send, len, len);
+    }
+    for len in DATAGRAMS {
+        send(UD, SendOp::Send, len, len);
+    }
+    send(RC, SendOp::WriteWithImm(peer.at(INTO), 77), 5000, 5);
+    say("done");
+    assert_eq!(hear(), "wake");
+    node.post(SLEEPS, &[Wr { op: SendOp::Send, buffers: &[(FROM, 8)], flags: 0 }]);
+    // A region that is not that long, as its owner says too.
+    node.carry_out_failing(RC, SendOp::Write(peer.at(BYTES - 4)), &[(FROM, 8)], WcStatus::RemAccessErr);
+    assert_eq!(hear(), "enough");
+}
+
+impl Node {
+    fn carry_out_failing(&self, qp: usize, op: SendOp, buffers: &[(usize, u32)], status: WcStatus) {
+        self.post(qp, &[Wr { op, buffers, flags: SIGNALED }]);
+        self.completion(status);
+    }
+}
+
+/// In which namespaces of process numbers both sides are.
+const UNSHARE: [&str; 4] = ["-p", "-m", "-f", "--mount-proc"];
+
+/// Whether there can be namespaces.
+fn can_unshare() -> bool {
+    if installed("unshare").is_none() {
+        return false;
+    }
+    let tried = Command::new("unshare").args(UNSHARE).arg("true").output().expect("it starts");
+    if !tried.status.success() {
+        eprintln!("skipped: no namespace of process numbers: {}", text(&tried).trim());
+    }
+    tried.status.success()
+}
+
+/// A command as it runs in namespaces of its own, or as it is.
+fn placed(command: Command, apart: bool) -> Command {
+    if !apart {
+        return command;
+    }
+    let mut by = Command::new("unshare");
+    by.args(UNSHARE).arg(command.get_program()).args(command.get_args());
+    by.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    by.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    by
+}
+
+fn start(launch: &Launch, role: &str, apart: bool) -> Running {
+    Running::of(placed(own_program(launch, HERE, role), apart))
+}
+
+/// A launch that meets in a folder of this test's own.
+fn joined(test: &str) -> (Launch, PathBuf) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("joined-{test}-{}", std::process::id()));
+    std::fs::DirBuilder::new().mode(0o700).create(&folder).expect("a folder can be made");
+    (Launch { meet: Some(folder.clone()), ..launch(Link::Ib) }, folder)
+}
+
+/// All have ended: nothing is left there.
+fn is_left_empty(folder: &Path) {
+    let left: Vec<_> = std::fs::read_dir(folder).expect("it is there").flatten().map(|e| e.path()).collect();
+    assert_eq!(left, Vec::<PathBuf>::new());
+    std::fs::remove_dir(folder).expect("it is empty");
+}
+
+/// Both sides do all that there is, and end.
+fn exchange(launch: &Launch, apart: [bool; 2], what: &str) {
+    let (mut takes, mut asks) = (start(launch, "takes", apart[0]), start(launch, "asks", apart[1]));
+    introduce(&mut takes, &mut asks, QPS);
+    assert_eq!((takes.line().as_str(), asks.line().as_str()), ("ready", "ready"), "{what}");
+    asks.tell("go");
+    while asks.line() == "next" {
+        takes.tell("next");
+        assert_eq!(takes.line(), "posted", "{what}");
+        asks.tell("posted");
+    }
+    assert_eq!(takes.line(), "sleeps", "{what}");
+    asks.tell("wake");
+    assert_eq!(takes.line(), "woken", "{what}");
+    for mut side in [asks, takes] {
+        side.tell("enough");
+        let said = side.end(what);
+        let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("doorbell: ")).collect();
+        let [line] = lines[..] else { panic!("{what}: {said}") };
+        assert!(
+            line.contains("is in error") && line.contains("is not all within the region of rkey"),
+            "{line}"
+        );
+        // Of another namespace its number means nothing.
+        assert_eq!(line.contains("of process "), launch.meet.is_none(), "{line}");
+    }
+}
+
+/// Each hears where the other is.
+fn introduce(one: &mut Running, other: &mut Running, qps: usize) {
+    for _ in 0..qps {
+        let (of_one, of_other) = (one.line(), other.line());
+        one.tell(&of_other);
+        other.tell(&of_one);
+    }
+}
+
+#[test]
+fn processes_that_meet_in_a_folder_are_one_fabric_in_whatever_namespaces() {
+    let places: &[[bool; 2]] =
+        if can_unshare() { &[[false; 2], [true; 2], [false, true]] } else { &[[false; 2]] };
+    for apart in places {
+        for private_buffers in [false, true] {
+            let what = format!("namespaces of their own: {apart:?}, private buffers: {private_buffers}");
+            let (launch, folder) = joined("exchange");
+            exchange(&Launch { private_buffers, ..launch }, *apart, &what);
+            is_left_empty(&folder);
+        }
+    }
+}
+
+#[test]
+fn a_closed_process_serves_its_peers_by_its_own_thread() {
+    for private_buffers in [false, true] {
+        let closed = Launch { closed: true, private_buffers, ..launch(Link::Ib) };
+        exchange(&closed, [false; 2], "closed");
+        assert!(!leaves_something(&closed.fabric.unwrap_or_default()));
+    }
+}
+
+/// Shows a word, which it reads when it is told so.
+fn stand() {
+    let node = Node::open(BYTES, 1);
+    say(node.endpoint(0));
+    node.connect(0, &hear().parse().expect("an endpoint"));
+    say(std::fs::read_link("/proc/self").expect("a process").display());
+    while hear() == "word" {
+        say(node.first_word());
+    }
+}
+
+/// Sends to a process that is killed meanwhile.
+fn outlive() {
+    let node = Node::open(BYTES, 1);
+    say(node.endpoint(0));
+    let peer: Endpoint = hear().parse().expect("an endpoint");
+    node.connect_with(0, &peer, Retries { timeout: 14, retry_cnt: 3, rnr_retry: 0 });
+    node.carry_out(0, SendOp::FetchAdd { remote: peer.at(0), add: 1 }, &[(8, 8)]);
+    say("met");
+    assert_eq!(hear(), "killed");
+    let begin = Instant::now();
+    let add = Wr { op: SendOp::FetchAdd { remote: peer.at(0), add: 1 }, buffers: &[(8, 8)], flags: SIGNALED };
+    // What it had shared is there until this process has learned of its end.
+    let status = loop {
+        node.post(0, std::slice::from_ref(&add));
+        let wc = loop {
+            if let Some(wc) = node.poll() {
+                break wc;
+            }
+        };
+        if wc.status != WcStatus::Success.to_c() {
+            break wc.status;
+        }
+    };
+    assert_eq!(status, WcStatus::RetryExcErr.to_c());
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn a_peer_that_is_killed_does_not_answer_any_more() {
+    let apart = can_unshare();
+    for private_buffers in [false, true] {
+        let (launch, folder) = joined("killed");
+        let launch = Launch { private_buffers, ..launch };
+        let (mut stands, mut outlives) = (start(&launch, "stands", apart), start(&launch, "outlives", apart));
+        introduce(&mut stands, &mut outlives, 1);
+        assert_eq!(outlives.line(), "met");
+        kill_program(&stands, libc::SIGKILL);
+        let _ = stands.child.wait();
+        outlives.tell("killed");
+        outlives.end("the other");
+        is_left_empty(&folder);
+    }
+}
+
+/// The process that is the program, behind unshare(1) where that has started it.
+fn kill_program(running: &Running, signal: c_int) {
+    let children = format!("/proc/{0}/task/{0}/children", running.child.id());
+    let child = std::fs::read_to_string(children).ok();
+    let child = child.and_then(|all| all.split_whitespace().next().and_then(|pid| pid.parse().ok()));
+    let pid = child.unwrap_or(running.child.id() as i32);
+    // SAFETY: takes numbers.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+    let begin = Instant::now();
+    while signal == libc::SIGSTOP && !is_stopped(pid) {
+        assert!(begin.elapsed() < Duration::from_secs(10), "it does not stop");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether all threads of a process are stopped, which the signal has them be one after the other.
+fn is_stopped(pid: i32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it is there").flatten();
+    threads.map(|thread| std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default()).all(
+        |stat| {
+            // The name before it may have spaces and parentheses.
+            stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+        },
+    )
+}
+
+/// Posts to a process that is stopped, and polls: neither waits for it.
+fn wait_for_stopped() {
+    let node = Node::open(BYTES, 1);
+    say(node.endpoint(0));
+    let peer: Endpoint = hear().parse().expect("an endpoint");
+    // Tried for eight seconds.
+    node.connect_with(0, &peer, Retries { timeout: 18, retry_cnt: 7, rnr_retry: 7 });
+    let add = Wr { op: SendOp::FetchAdd { remote: peer.at(0), add: 1 }, buffers: &[(8, 8)], flags: SIGNALED };
+    node.post(0, std::slice::from_ref(&add));
+    node.completions(1);
+    say("met");
+    assert_eq!(hear(), "stopped");
+    let mut longest = Duration::ZERO;
+    let mut timed = |act: &mut dyn FnMut()| {
+        let begin = Instant::now();
+        act();
+        longest = longest.max(begin.elapsed());
+    };
+    timed(&mut || node.post(0, std::slice::from_ref(&add)));
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(3) {
+        timed(&mut || assert!(node.poll().is_none(), "it is stopped"));
+    }
+    timed(&mut || node.post(0, std::slice::from_ref(&add)));
+    assert!(longest < Duration::from_millis(100), "a call has taken {longest:?}");
+    say("waits");
+    node.completions(2);
+    say("goes on");
+    assert_eq!(hear(), "enough");
+}
+
+/// Posts to a process that is stopped, for longer than its retries take.
+fn tire() {
+    let node = Node::open(BYTES, 1);
+    say(node.endpoint(0));
+    let peer: Endpoint = hear().parse().expect("an endpoint");
+    node.connect_with(0, &peer, Retries { timeout: 14, retry_cnt: 2, rnr_retry: 0 });
+    let write = SendOp::Write(peer.at(INTO));
+    node.carry_out(0, write, &[(FROM, 8)]);
+    say("met");
+    assert_eq!(hear(), "stopped");
+    node.carry_out_failing(0, write, &[(FROM, 8)], WcStatus::RetryExcErr);
+}
+
+#[test]
+fn that_a_process_does_not_answer_is_said() {
+    let closed = Launch { closed: true, private_buffers: true, ..launch(Link::Ib) };
+    let (mut stands, mut tires) = (start(&closed, "stands", false), start(&closed, "tires", false));
+    introduce(&mut stands, &mut tires, 1);
+    stands.line();
+    assert_eq!(tires.line(), "met");
+    kill_program(&stands, libc::SIGSTOP);
+    tires.tell("stopped");
+    let said = tires.end("who tires");
+    assert!(said.contains("has not answered: it is stopped, or has no processor"), "{said}");
+    kill_program(&stands, libc::SIGCONT);
+    stands.tell("enough");
+    stands.end("who was stopped");
+}
+
+#[test]
+fn nobody_waits_for_a_process_that_is_stopped_and_an_atomic_is_done_once() {
+    let apart = can_unshare();
+    let (launch, folder) = joined("stopped");
+    let launch = Launch { private_buffers: true, ..launch };
+    let (mut stands, mut waits) = (start(&launch, "stands", apart), start(&launch, "waits", apart));
+    introduce(&mut stands, &mut waits, 1);
+    stands.line();
+    assert_eq!(waits.line(), "met");
+    kill_program(&stands, libc::SIGSTOP);
+    waits.tell("stopped");
+    assert_eq!(waits.line(), "waits");
+    kill_program(&stands, libc::SIGCONT);
+    assert_eq!(waits.line(), "goes on");
+    stands.tell("word");
+    assert_eq!(stands.line(), "3", "one before, and two while it was stopped");
+    waits.tell("enough");
+    waits.end("who waits");
+    stands.tell("enough");
+    stands.end("who was stopped");
+    is_left_empty(&folder);
+}
+
+/// What [`count`] does with each of its QPs, so many times.
+const ROUNDS: usize = 60;
+const COUNTERS: usize = 3;
+
+/// Counts, writes and sends by several QPs, whatever stops the other side, which is to see each of it once.
+fn count() {
+    let node = Node::open(BYTES, COUNTERS);
+    (0..COUNTERS).for_each(|qp| say(node.endpoint(qp)));
+    let peers: Vec<Endpoint> = (0..COUNTERS).map(|_| hear().parse().expect("an endpoint")).collect();
+    for (qp, peer) in peers.iter().enumerate() {
+        // The first tries seldom: what it has asked for, others find answered.
+        let timeout = if qp == 0 { 16 } else { 14 };
+        node.connect_with(qp, peer, Retries { timeout, retry_cnt: 7, rnr_retry: 7 });
+    }
+    say("met");
+    let len = 100_000;
+    put(&node, INTO, &pattern(1, len));
+    for _ in 0..ROUNDS {
+        for (qp, peer) in peers.iter().enumerate() {
+            let add = SendOp::FetchAdd { remote: peer.at(0), add: 1 };
+            let write = SendOp::Write(peer.at(INTO + qp));
+            let read = SendOp::Read(peer.at(INTO + qp));
+            node.post(
+                qp,
+                &[
+                    Wr { op: add, buffers: &[(8, 8)], flags: SIGNALED },
+                    Wr { op: write, buffers: &[(INTO, len as u32 - 8)], flags: SIGNALED },
+                    Wr { op: SendOp::Send, buffers: &[(INTO, 1000)], flags: SIGNALED },
+                    Wr { op: read, buffers: &[(BACK, 40_000)], flags: SIGNALED },
+                    Wr { op: add, buffers: &[(8, 8)], flags: SIGNALED },
+                ],
+            );
+        }
+        node.completions(5 * COUNTERS);
+    }
+    say("done");
+    assert_eq!(hear(), "enough");
+}
+
+/// Receives what [`count`] sends, and knows how much that was.
+fn be_counted() {
+    let node = Node::open(BYTES, COUNTERS);
+    (0..COUNTERS).for_each(|qp| say(node.endpoint(qp)));
+    for qp in 0..COUNTERS {
+        node.connect(qp, &hear().parse().expect("an endpoint"));
+        node.post_recv(qp, 8, &[(4096, 1000)]);
+    }
+    say("ready");
+    for _ in 0..ROUNDS * COUNTERS {
+        let wc = node.completions(1)[0];
+        assert_eq!(wc.byte_len, 1000);
+        let qp = (0..COUNTERS).find(|qp| node.endpoint(*qp).qpn == wc.qp_num).expect("a QP");
+        node.post_recv(qp, 1, &[(4096, 1000)]);
+    }
+    assert_eq!(hear(), "enough");
+    assert!(node.poll().is_none(), "more has come");
+    assert_eq!(node.first_word() as usize, 2 * ROUNDS * COUNTERS);
+}
+
+#[test]
+fn whoever_is_stopped_whenever_each_request_is_carried_out_once() {
+    for (joins, of) in [(false, "closed"), (true, "joined")] {
+        let (joined, folder) = joined(&format!("stops-{of}"));
+        let meet = joined.meet.clone().filter(|_| joins);
+        let launch = Launch { meet, closed: !joins, private_buffers: true, ..joined };
+        let (mut counted, mut counts) = (start(&launch, "counted", false), start(&launch, "counts", false));
+        introduce(&mut counted, &mut counts, COUNTERS);
+        assert_eq!((counted.line().as_str(), counts.line().as_str()), ("ready", "met"));
+        let targets = [counted.child.id(), counts.child.id()];
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut nth = 0;
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    // For longer than who asks waits, and for less.
+                    let (target, span) = (targets[nth % 2] as c_int, [3, 70, 20, 1][nth / 2 % 4]);
+                    // SAFETY: takes numbers.
+                    unsafe { libc::kill(target, libc::SIGSTOP) };
+                    std::thread::sleep(Duration::from_millis(span));
+                    // SAFETY: takes numbers.
+                    unsafe { libc::kill(target, libc::SIGCONT) };
+                    std::thread::sleep(Duration::from_micros(300 * (nth % 7) as u64));
+                    nth += 1;
+                }
+            });
+            assert_eq!(counts.line(), "done");
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        for mut side in [counts, counted] {
+            side.tell("enough");
+            side.end(of);
+        }
+        is_left_empty(&folder);
+    }
+}
+
+/// Sends to a process that is of another fabric.
+fn find_nobody() {
+    let node = Node::open(BYTES, 1);
+    say(node.endpoint(0));
+    let peer: Endpoint = hear().parse().expect("an endpoint");
+    node.connect_with(0, &peer, Retries { timeout: 8, retry_cnt: 1, rnr_retry: 0 });
+    node.post(0, &[Wr { op: SendOp::Write(peer.at(0)), buffers: &[(8, 8)], flags: SIGNALED }]);
+    node.completion(WcStatus::RetryExcErr);
+    say("lost");
+}
+
+#[test]
+fn a_fabric_of_the_same_name_that_does_not_meet_there_is_another() {
+    let (meets, folder) = joined("another");
+    let alone = Launch { meet: None, ..meets.clone() };
+    let (elsewhere, other_folder) = joined("elsewhere");
+    let elsewhere = Launch { fabric: meets.fabric.clone(), ..elsewhere };
+    for other in [alone, elsewhere] {
+        let (mut stands, mut lost) = (start(&meets, "stands", false), start(&other, "lost", false));
+        introduce(&mut stands, &mut lost, 1);
+        assert_eq!(lost.line(), "lost");
+        lost.end("the lost one");
+        stands.tell("enough");
+        stands.end("the other");
+    }
+    is_left_empty(&folder);
+    is_left_empty(&other_folder);
+}
+
+/// perftest's server and client, each in namespaces of its own.
+fn measured(launch: &Launch, program: &str, arguments: &[&str], apart: bool) {
+    let Some(file) = installed(program) else { return };
+    let port = free_port();
+    let number = port.to_string();
+    let mut all = vec!["-p", &number];
+    all.extend(arguments);
+    let mut server =
+        placed(command(launch, &file, &all), apart).stdout(Stdio::null()).spawn().expect("it starts");
+    wait_for_listener(port, &mut server);
+    all.push("localhost");
+    let client = placed(command(launch, &file, &all), apart).spawn().expect("it starts");
+    for (child, who) in [(client, "client"), (server, "server")] {
+        let output = finish(child, who);
+        assert!(output.status.success(), "{who} of {program}: {}", text(&output));
+    }
+}
+
+#[test]
+fn perftest_runs_across_namespaces() {
+    let apart = can_unshare();
+    for private_buffers in [false, true] {
+        let (launch, folder) = joined("perftest");
+        let launch = Launch { private_buffers, ..launch };
+        measured(&launch, "ib_write_lat", &["-n", "1000", "-s", "64"], apart);
+        measured(&launch, "ib_send_bw", &["-n", "200", "-s", "4096"], apart);
+        measured(&launch, "ib_send_bw", &["-n", "200", "-s", "2048", "-c", "UD"], apart);
+        measured(&launch, "ib_send_lat", &["-n", "200", "-s", "4096", "-e"], apart);
+        is_left_empty(&folder);
+    }
+}

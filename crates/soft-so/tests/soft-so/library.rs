@@ -1,0 +1,43 @@
+//! The library as a file: symbols and versions, and the conformance suite on its device.
+
+use crate::common::library;
+use doorbell_conformance::{CheckResult, samples};
+use doorbell_native::{NativeCluster, NativeDevice};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+
+#[test]
+fn programs_that_load_it_themselves_find_versioned_symbols() {
+    let path = CString::new(library().as_os_str().as_bytes()).expect("the path has no zero");
+    // SAFETY: the library's initialisers are those of a Rust cdylib.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    assert!(!handle.is_null(), "{} does not load", library().display());
+    let symbols = [
+        (c"ibv_get_device_list", c"IBVERBS_1.1"),
+        (c"ibv_open_device", c"IBVERBS_1.1"),
+        (c"ibv_reg_mr_iova2", c"IBVERBS_1.8"),
+        (c"_ibv_query_gid_ex", c"IBVERBS_1.11"),
+        (c"ibv_query_qp_data_in_order", c"IBVERBS_1.14"),
+        (c"verbs_register_driver_34", c"IBVERBS_PRIVATE_34"),
+        (c"verbs_allow_disassociate_destroy", c"IBVERBS_PRIVATE_34"),
+    ];
+    for (symbol, version) in symbols {
+        // SAFETY: an open library; both are strings.
+        let found = unsafe { libc::dlvsym(handle, symbol.as_ptr(), version.as_ptr()) };
+        assert!(!found.is_null(), "{symbol:?} of {version:?}");
+    }
+    // SAFETY: as above.
+    let wrong = unsafe { libc::dlvsym(handle, c"ibv_open_device".as_ptr(), c"IBVERBS_1.14".as_ptr()) };
+    assert!(wrong.is_null(), "ibv_open_device has no version 1.14");
+}
+
+#[test]
+fn conformance() {
+    // SAFETY: our own library.
+    let device = unsafe { NativeDevice::open(Some(&library()), 0) }.expect("it has a device");
+    let mut make = |machines| NativeCluster::new(&device, machines);
+    let mut each = |result: &CheckResult| println!("{result}");
+    let mut report = samples::run_all(&mut make, None, &mut each);
+    report.checks.extend(doorbell_conformance::run(&mut make, None, &mut each).checks);
+    assert!(report.failed().is_empty(), "{report}");
+}

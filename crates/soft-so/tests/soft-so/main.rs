@@ -1,0 +1,20 @@
+//! Tests of the library, with programs that load it. One program: its tests run beside each other, and each program would be
+//! linked anew. What must be alone in a process is a program that a test runs: this executable once more.
+
+mod common;
+mod edges;
+mod ends;
+mod fabrics;
+mod faults;
+mod headers;
+mod joined;
+mod library;
+mod processes;
+mod programs;
+mod pyverbs;
+mod refusals;
+mod statistics;
+mod strict;
+mod systems;
+mod trace;
+mod why;

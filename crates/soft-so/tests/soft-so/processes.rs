@@ -1,0 +1,409 @@
+//! Several processes on one device: different programs, several clients of one server, forks, and
+//! deaths.
+
+use crate::common;
+use crate::common::running::{Running, end_in_time, hear, role, say};
+use crate::common::verbs::{Endpoint, INLINED, Node, Retries, SIGNALED, Wr, fork_init};
+use crate::common::{installed, launch, leaves_something, pair};
+use doorbell_soft::launch::{Launch, Link};
+use doorbell_verbs::SendOp;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use std::io::Write;
+
+/// The module of the program that these tests run.
+const HERE: &str = module_path!();
+
+/// What the programs below do; the tests run this executable once more for each.
+#[test]
+#[ignore = "a program that the other tests run"]
+fn program() {
+    let role = role();
+    match role.split_whitespace().collect::<Vec<_>>()[..] {
+        ["server"] => serve(),
+        ["client", number] => be_client(number.parse().expect("a number")),
+        ["target"] => be_target(),
+        ["forks", child] => fork_and_go_on(child),
+        ["meets-child"] => meet_child(),
+        ["scribbles"] => scribble(),
+        ["meets-scribbler"] => meet_scribbler(),
+        _ => panic!("no role {role:?}"),
+    }
+}
+
+const ROUNDS: u64 = 500;
+const PIECE: usize = 1024;
+
+/// Two clients count in the first word, write a piece each and say so.
+fn serve() {
+    let node = Node::open(4096, 2);
+    for qp in 0..2 {
+        node.post_recv(qp, 1, &[]);
+        say(node.endpoint(qp));
+    }
+    for qp in 0..2 {
+        node.connect(qp, &hear().parse().expect("an endpoint"));
+    }
+    say("ready");
+    let mut who: Vec<u32> = node.completions(2).iter().map(|wc| u32::from_be(wc.imm_data)).collect();
+    who.sort_unstable();
+    assert_eq!(who, [1, 2]);
+    assert_eq!(node.first_word(), 2 * ROUNDS);
+    for client in [1, 2] {
+        assert!(node.is_all(client * PIECE, PIECE, client as u8), "the piece of client {client}");
+    }
+}
+
+fn be_client(number: u8) {
+    let node = Node::open(4096, 1);
+    say(node.endpoint(0));
+    let server: Endpoint = hear().parse().expect("an endpoint");
+    node.connect(0, &server);
+    assert_eq!(hear(), "go");
+    let mut before = None;
+    for _ in 0..ROUNDS {
+        node.carry_out(0, SendOp::FetchAdd { remote: server.at(0), add: 1 }, &[(0, 8)]);
+        let now = Some(node.first_word());
+        assert!(before < now, "{before:?}, then {now:?}");
+        before = now;
+    }
+    node.fill(PIECE, PIECE, number);
+    let own = usize::from(number) * PIECE;
+    for at in (0..PIECE).step_by(64) {
+        node.carry_out(0, SendOp::Write(server.at(own + at)), &[(PIECE + at, 64)]);
+    }
+    node.carry_out(0, SendOp::Read(server.at(own)), &[(2 * PIECE, PIECE as u32)]);
+    assert!(node.is_all(2 * PIECE, PIECE, number));
+    node.carry_out(0, SendOp::SendWithImm(number.into()), &[]);
+}
+
+/// Both ways to reach memory of another process.
+fn launches() -> [Launch; 2] {
+    [false, true].map(|private_buffers| Launch { private_buffers, ..launch(Link::Ib) })
+}
+
+#[test]
+fn two_clients_of_one_server() {
+    for launch in launches() {
+        let mut server = Running::new(&launch, HERE, "server");
+        let endpoints = [server.line(), server.line()];
+        let mut clients = ["client 1", "client 2"].map(|role| Running::new(&launch, HERE, role));
+        for (client, endpoint) in clients.iter_mut().zip(&endpoints) {
+            server.tell(&client.line());
+            client.tell(endpoint);
+        }
+        assert_eq!(server.line(), "ready");
+        for client in &mut clients {
+            client.tell("go");
+        }
+        for client in clients {
+            client.end("a client");
+        }
+        server.end("the server");
+        assert!(!leaves_something(&launch.fabric.unwrap_or_default()));
+    }
+}
+
+/// Memory that others write; at the end of its input, all of it is to be of one byte, which was
+/// told.
+fn be_target() {
+    let node = Node::open(8192, 1);
+    say(node.endpoint(0));
+    node.connect(0, &hear().parse().expect("an endpoint"));
+    say("ready");
+    let byte: u8 = hear().parse().expect("a byte");
+    assert!(node.is_all(0, 8192, byte), "not all bytes are {byte}");
+}
+
+/// Forks once, with registered memory and a connected QP, and goes on.
+fn fork_and_go_on(child: &str) {
+    fork_init();
+    let node = Node::open(8192, 1);
+    say(node.endpoint(0));
+    let target: Endpoint = hear().parse().expect("an endpoint");
+    node.connect(0, &target);
+    let whole: &[(usize, u32)] = &[(0, 8192)];
+    node.fill(0, 8192, 1);
+    node.carry_out(0, SendOp::Write(target.at(0)), whole);
+    // SAFETY: the child calls only functions that are fine where other threads may hold locks.
+    let forked = unsafe { libc::fork() };
+    assert!(forked >= 0);
+    if forked == 0 {
+        let copied = node.is_all(0, 8192, 1);
+        node.fill(0, 8192, 0xee);
+        // SAFETY: strings; none of these returns.
+        unsafe {
+            match child {
+                _ if !copied => libc::_exit(3),
+                "execs" => {
+                    let name = c"/bin/true".as_ptr();
+                    libc::execl(name, name, std::ptr::null::<libc::c_char>());
+                    libc::_exit(4)
+                }
+                "exits" => libc::exit(0),
+                _ => {
+                    libc::kill(libc::getpid(), libc::SIGKILL);
+                    libc::_exit(5)
+                }
+            }
+        }
+    }
+    let status = wait_for(forked);
+    let as_wanted = if child == "dies" { libc::WIFSIGNALED(status) } else { status == 0 };
+    assert!(as_wanted, "the child ended with {status:#x}");
+    assert!(node.is_all(0, 8192, 1), "the child wrote into its parent's memory");
+    for byte in 2..=9 {
+        node.fill(0, 8192, byte);
+        node.carry_out(0, SendOp::Write(target.at(0)), whole);
+        node.fill(0, 8192, 0);
+        node.carry_out(0, SendOp::Read(target.at(0)), whole);
+        assert!(node.is_all(0, 8192, byte));
+    }
+}
+
+fn wait_for(child: libc::pid_t) -> libc::c_int {
+    let mut status = 0;
+    // SAFETY: our child and our variable.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    status
+}
+
+#[test]
+fn a_fork_leaves_the_parent_as_it_was() {
+    for launch in launches() {
+        for child in ["exits", "execs", "dies"] {
+            let mut target = Running::new(&launch, HERE, "target");
+            let endpoint = target.line();
+            let mut parent = Running::new(&launch, HERE, &format!("forks {child}"));
+            target.tell(&parent.line());
+            assert_eq!(target.line(), "ready");
+            parent.tell(&endpoint);
+            parent.end("the parent");
+            target.tell("9");
+            target.end("the target");
+        }
+        assert!(!leaves_something(&launch.fabric.unwrap_or_default()));
+    }
+}
+
+/// The child opens the device too; parent and child write into each other's memory.
+fn meet_child() {
+    fork_init();
+    let node = Node::open(4096, 1);
+    let (mut from_child, mut to_parent) = std::io::pipe().expect("a pipe");
+    let (mut from_parent, mut to_child) = std::io::pipe().expect("a pipe");
+    let line = |from: &mut std::io::PipeReader| {
+        let mut bytes = [0; 64];
+        std::io::Read::read_exact(from, &mut bytes).expect("the other side has written");
+        String::from_utf8_lossy(&bytes).trim().parse::<Endpoint>().expect("an endpoint")
+    };
+    // SAFETY: this process has no thread that allocates.
+    let forked = unsafe { libc::fork() };
+    assert!(forked >= 0);
+    if forked == 0 {
+        end_in_time();
+        let own = Node::open(4096, 1);
+        write!(to_parent, "{:<64}", own.endpoint(0)).expect("it can be written");
+        exchange(own, &line(&mut from_parent), 7);
+        // As any program ends, with what is to be done at exit.
+        // SAFETY: takes a number.
+        unsafe { libc::exit(0) }
+    }
+    write!(to_child, "{:<64}", node.endpoint(0)).expect("it can be written");
+    let child = line(&mut from_child);
+    exchange(node, &child, 8);
+    assert_eq!(wait_for(forked), 0);
+}
+
+/// Writes a byte over the upper half of the peer's memory, and waits for the peer's in its own.
+fn exchange(node: Node, peer: &Endpoint, byte: u8) {
+    node.post_recv(0, 1, &[]);
+    node.connect(0, peer);
+    node.fill(0, 2048, byte);
+    let list = [
+        Wr { op: SendOp::Write(peer.at(2048)), buffers: &[(0, 2048)], flags: 0 },
+        Wr { op: SendOp::Send, buffers: &[], flags: SIGNALED },
+    ];
+    node.post(0, &list);
+    node.completions(2);
+    assert!(node.is_all(2048, 2048, 15 - byte), "the peer's bytes are not there");
+}
+
+#[test]
+fn a_child_can_open_the_device_itself() {
+    for launch in launches() {
+        Running::new(&launch, HERE, "meets-child").end("parent and child");
+        assert!(!leaves_something(&launch.fabric.unwrap_or_default()));
+    }
+}
+
+#[test]
+fn programs_of_all_kinds_at_once() {
+    let launch = launch(Link::Ib);
+    let programs: [(&str, &[&str], &str); 6] = [
+        ("ib_write_bw", &["-n", "20000", "-s", "4096"], "20000"),
+        ("ib_send_lat", &["-n", "5000", "-s", "32"], "5000"),
+        ("ib_read_bw", &["-n", "5000", "-q", "4"], "20000"),
+        ("ib_atomic_bw", &["-n", "5000"], "5000"),
+        ("ib_send_bw", &["-n", "5000", "-c", "UD", "-s", "1024"], "5000"),
+        // It looks at what it receives.
+        ("ibv_rc_pingpong", &["-n", "5000", "-c", "-e"], "5000 iters"),
+    ];
+    if programs.iter().any(|(program, ..)| installed(program).is_none()) {
+        return;
+    }
+    std::thread::scope(|scope| {
+        for (program, arguments, said) in programs {
+            let launch = &launch;
+            scope.spawn(move || {
+                let output = pair(launch, program, arguments).expect("it is installed");
+                assert!(output.contains(said), "{program}: {output}");
+            });
+        }
+    });
+    assert!(!leaves_something(&launch.fabric.unwrap_or_default()));
+}
+
+#[test]
+fn what_killed_processes_leave_goes_with_the_next_one() {
+    let launch = launch(Link::Ib);
+    let mut both = ["target", "target"].map(|role| Running::new(&launch, HERE, role));
+    for program in &mut both {
+        program.line();
+    }
+    for program in &mut both {
+        program.child.kill().expect("it can be killed");
+        program.child.wait().expect("it ends");
+    }
+    let killed = launch.fabric.unwrap_or_default();
+    // A process of whatever fabric.
+    let other = common::launch(Link::Ib);
+    let mut next = Running::new(&other, HERE, "target");
+    let endpoint = next.line();
+    assert!(!leaves_something(&killed), "the fabric {killed} is still there");
+    next.tell(&endpoint);
+    next.tell("0");
+    next.end("the next process");
+    assert!(!leaves_something(&other.fabric.unwrap_or_default()));
+}
+
+/// The words of this process's segment that are not zero, in its first part: records and queues.
+fn words_in_use() -> Vec<*mut u32> {
+    const PART: usize = 64 << 20;
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("it can be read");
+    let line = maps.lines().find(|line| line.contains("memfd:doorbell")).expect("there is a segment");
+    let base = line.split('-').next().expect("an address");
+    let base = usize::from_str_radix(base, 16).expect("a number") as *mut u32;
+    let all = (0..PART / 4).map(|n| base.wrapping_add(n));
+    // SAFETY: within the mapping, which stays.
+    all.filter(|word| unsafe { word.read_volatile() } != 0).collect()
+}
+
+/// Overwrites its own records until its input ends; then puts them right again, to end well.
+fn scribble() {
+    let node = Node::open(4096, 1);
+    say(node.endpoint(0));
+    node.connect(0, &hear().parse().expect("an endpoint"));
+    node.post_recv(0, 32, &[(0, 2048)]);
+    let words: Vec<(*mut u32, u32)> = {
+        let words = words_in_use();
+        // SAFETY: as in `words_in_use`.
+        words.into_iter().map(|word| (word, unsafe { word.read_volatile() })).collect()
+    };
+    assert!(words.len() > 50, "{} words are in use", words.len());
+    say("ready");
+    let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let waits = done.clone();
+    std::thread::spawn(move || {
+        hear();
+        waits.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(0x5eed_0002);
+    while !done.load(std::sync::atomic::Ordering::Relaxed) {
+        let (word, right) = words[random.next_u64() as usize % words.len()];
+        // Of any magnitude, so often just in or out of range.
+        let wrong = random.next_u32() >> (random.next_u32() % 32);
+        // SAFETY: as above.
+        unsafe { word.write_volatile(wrong) };
+        // For as long as some of the other side's requests take.
+        (0..random.next_u64() % 20_000).for_each(|_| std::hint::spin_loop());
+        // Right again, mostly, so that requests get far.
+        if !random.next_u64().is_multiple_of(16) {
+            // SAFETY: as above.
+            unsafe { word.write_volatile(right) };
+        }
+        if random.next_u64().is_multiple_of(64) {
+            // SAFETY: as above.
+            words.iter().for_each(|(word, right)| unsafe { word.write_volatile(*right) });
+        }
+    }
+    // SAFETY: as above.
+    words.iter().for_each(|(word, right)| unsafe { word.write_volatile(*right) });
+}
+
+/// Sends all kinds of requests to a process that scribbles.
+fn meet_scribbler() {
+    const OWN: usize = 4096;
+    let node = Node::open(2 * OWN, 1);
+    say(node.endpoint(0));
+    let peer: Endpoint = hear().parse().expect("an endpoint");
+    let retries = Retries { timeout: 1, retry_cnt: 1, rnr_retry: 1 };
+    node.connect_with(0, &peer, retries);
+    assert_eq!(hear(), "go");
+    // What no request names stays as it is.
+    node.fill(OWN, OWN, 0x5a);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(0x5eed_0003);
+    let (mut succeeded, mut failed) = (0, 0);
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < std::time::Duration::from_secs(4) {
+        let op = match random.next_u64() % 5 {
+            0 => SendOp::Write(peer.at(0)),
+            1 => SendOp::Read(peer.at(0)),
+            2 => SendOp::FetchAdd { remote: peer.at(0), add: 1 },
+            3 => SendOp::SendWithImm(1),
+            _ => SendOp::Send,
+        };
+        let atomic = matches!(op, SendOp::FetchAdd { .. });
+        let bytes = if atomic { 8 } else { [8, 64, 1024, 4000][random.next_u64() as usize % 4] };
+        let inline = if bytes <= 64 && !matches!(op, SendOp::Read(_)) && !atomic { INLINED } else { 0 };
+        node.post(0, &[Wr { op, buffers: &[(0, bytes)], flags: SIGNALED | inline }]);
+        // A lock whose holder seems to live is waited for.
+        let wc = loop {
+            if let Some(wc) = node.poll() {
+                break wc;
+            }
+            assert!(
+                begin.elapsed() < std::time::Duration::from_secs(40),
+                "a request neither succeeds nor fails"
+            );
+        };
+        assert_eq!(wc.wr_id, 0);
+        if wc.status == 0 {
+            succeeded += 1;
+        } else {
+            failed += 1;
+            node.reset(0);
+            node.connect_with(0, &peer, retries);
+        }
+    }
+    assert!(succeeded > 0 && failed > 0, "{succeeded} succeeded, {failed} failed");
+    assert!(node.is_all(OWN, OWN, 0x5a), "memory was written that no request names");
+    println!("{succeeded} succeeded, {failed} failed");
+}
+
+#[test]
+fn a_neighbour_that_scribbles_over_its_records_does_no_harm() {
+    for launch in launches() {
+        let mut scribbler = Running::new(&launch, HERE, "scribbles");
+        let endpoint = scribbler.line();
+        let mut other = Running::new(&launch, HERE, "meets-scribbler");
+        scribbler.tell(&other.line());
+        assert_eq!(scribbler.line(), "ready");
+        other.tell(&endpoint);
+        other.tell("go");
+        other.end("the neighbour of a process that scribbles");
+        // It may be dead: it lied about where its memory is, and others wrote there.
+        let _ = writeln!(scribbler.hears, "enough");
+        scribbler.child.wait().expect("it ends");
+    }
+}

@@ -1,0 +1,183 @@
+//! Debian's programs, unmodified, on the software NIC. Skipped where they are not installed.
+
+use crate::common::{
+    command, finish, free_port, installed, launch, leaves_something, library, pair, text, wait_for_listener,
+};
+use doorbell_soft::launch::Link;
+
+#[test]
+fn the_device_is_listed() {
+    let Some(program) = installed("ibv_devices") else { return };
+    let child = command(&launch(Link::Ib), &program, &[]).spawn().expect("it starts");
+    let output = finish(child, "ibv_devices");
+    assert!(text(&output).contains("doorbell0"), "{}", text(&output));
+}
+
+#[test]
+fn the_link_is_what_was_asked_for() {
+    let Some(program) = installed("ibv_devinfo") else { return };
+    for (link, layer) in [(Link::Ib, "InfiniBand"), (Link::Roce, "Ethernet")] {
+        let child = command(&launch(link), &program, &["-v"]).spawn().expect("it starts");
+        let output = text(&finish(child, "ibv_devinfo"));
+        let shown = output.lines().find(|line| line.contains("link_layer:")).unwrap_or_default();
+        assert!(shown.ends_with(layer), "{output}");
+        assert!(output.contains("PORT_ACTIVE") && output.contains("LINK_UP"), "{output}");
+    }
+}
+
+/// Who begins a fabric clears away dead ones, but no other that is just beginning.
+#[test]
+fn fabrics_begin_at_once() {
+    let Some(program) = installed("ibv_devinfo") else { return };
+    for _ in 0..25 {
+        let fabrics: Vec<_> = (0..8).map(|_| launch(Link::Ib)).collect();
+        let start = |launch| command(launch, &program, &[]).spawn().expect("it starts");
+        let children: Vec<_> = fabrics.iter().map(start).collect();
+        for child in children {
+            let output = finish(child, "ibv_devinfo");
+            assert!(output.status.success(), "{}", text(&output));
+        }
+    }
+}
+
+#[test]
+fn ping_pongs() {
+    for transport in ["rc", "uc", "ud", "srq"] {
+        let program = format!("ibv_{transport}_pingpong");
+        for events in [&[][..], &["-e"]] {
+            let mut arguments = vec!["-n", "300"];
+            arguments.extend(events);
+            let Some(said) = pair(&launch(Link::Ib), &program, &arguments) else { return };
+            assert!(said.contains("300 iters"), "{said}");
+            arguments.extend(["-g", "0"]);
+            pair(&launch(Link::Roce), &program, &arguments);
+        }
+    }
+}
+
+#[test]
+fn ping_pongs_that_check_what_they_receive() {
+    for transport in ["rc", "uc", "ud", "srq"] {
+        let program = format!("ibv_{transport}_pingpong");
+        for options in [&["-c"][..], &["-c", "-e"]] {
+            pair(&launch(Link::Ib), &program, &[&["-n", "200"], options].concat());
+        }
+    }
+    pair(&launch(Link::Ib), "ibv_rc_pingpong", &["-n", "200", "-c", "-N"]);
+}
+
+#[test]
+fn xrc_is_said_to_be_missing() {
+    let Some(program) = installed("ibv_xsrq_pingpong") else { return };
+    let child = command(&launch(Link::Ib), &program, &[]).spawn().expect("it starts");
+    let output = finish(child, "ibv_xsrq_pingpong");
+    assert!(!output.status.success());
+    let said = format!("XRC Domain {}", libc::EOPNOTSUPP);
+    assert!(text(&output).contains(&said), "{}", text(&output));
+}
+
+#[test]
+fn perftest() {
+    // Where latencies are not told in cycles (-C), perftest measures the processor's frequency anew for
+    // each size, in a loop that keeps the processor busy.
+    let runs: [(&str, &[&str]); 23] = [
+        ("ib_send_lat", &["-n", "200", "-a", "-C"]),
+        ("ib_send_bw", &["-n", "100", "-a"]),
+        ("ib_send_bw", &["-n", "200", "-c", "UC"]),
+        ("ib_send_lat", &["-n", "200", "-c", "UD"]),
+        ("ib_send_bw", &["-n", "200", "-c", "UD", "-s", "1024", "-b"]),
+        ("ib_send_bw", &["-n", "200", "-e"]),
+        ("ib_send_bw", &["-n", "200", "-q", "8"]),
+        ("ib_send_bw", &["-n", "200", "--use-srq", "-q", "4"]),
+        ("ib_send_lat", &["-n", "200", "-I", "64", "-s", "64"]),
+        ("ib_send_bw", &["-n", "1600", "-s", "64", "--post_list", "16"]),
+        ("ib_write_lat", &["-n", "200", "-I", "64", "-s", "64"]),
+        ("ib_read_bw", &["-n", "1600", "-s", "64", "--post_list", "16"]),
+        ("ib_write_lat", &["-n", "200", "-a", "-C"]),
+        ("ib_write_bw", &["-n", "100", "-a"]),
+        ("ib_write_bw", &["-n", "200", "-c", "UC"]),
+        ("ib_write_bw", &["-n", "200", "-b", "-q", "8"]),
+        ("ib_write_bw", &["-n", "1600", "-s", "64", "--post_list", "16"]),
+        ("ib_write_lat", &["-n", "200", "--use_old_post_send"]),
+        ("ib_read_lat", &["-n", "200", "-a", "-C"]),
+        ("ib_read_bw", &["-n", "200", "-e"]),
+        ("ib_atomic_lat", &["-n", "200"]),
+        ("ib_atomic_bw", &["-n", "200", "-A", "CMP_AND_SWAP"]),
+        ("ib_atomic_bw", &["-n", "200", "-q", "8"]),
+    ];
+    for (program, arguments) in runs {
+        if pair(&launch(Link::Ib), program, arguments).is_none() {
+            return;
+        }
+        if program.ends_with("_lat") {
+            let private = doorbell_soft::launch::Launch { private_buffers: true, ..launch(Link::Roce) };
+            pair(&private, program, arguments);
+        }
+    }
+}
+
+#[test]
+fn a_thousand_qps() {
+    pair(&launch(Link::Ib), "ib_write_bw", &["-n", "5", "-s", "8", "-t", "1", "-q", "1000"]);
+}
+
+#[test]
+fn without_privilege() {
+    let (Some(setpriv), Some(_)) = (installed("setpriv"), installed("ib_send_lat")) else { return };
+    // SAFETY: takes nothing, cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return eprintln!("skipped: only root can become nobody; all other tests run without privilege then");
+    }
+    // A copy where nobody may read it.
+    let directory = std::env::temp_dir().join(format!("doorbell-test-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory can be made");
+    let copy = directory.join("libibverbs.so");
+    std::fs::copy(library(), &copy).expect("the library can be copied");
+    for mode in [(&directory, 0o755), (&copy, 0o755)] {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(mode.0, std::fs::Permissions::from_mode(mode.1)).expect("a mode can be set");
+    }
+    let programs = ["ib_write_lat", "ib_send_bw", "ib_read_bw", "ib_atomic_bw", "ibv_ud_pingpong"];
+    for (program, private_buffers) in programs.iter().flat_map(|p| [(p, false), (p, true)]) {
+        let launch = doorbell_soft::launch::Launch {
+            library: Some(copy.clone()),
+            private_buffers,
+            ..launch(Link::Ib)
+        };
+        let port = free_port().to_string();
+        let nobody =
+            ["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"];
+        let mut arguments: Vec<&str> = nobody.to_vec();
+        arguments.extend([program, "-n", "100", "-p", &port]);
+        let mut server = command(&launch, &setpriv, &arguments).spawn().expect("it starts");
+        wait_for_listener(port.parse().unwrap_or(0), &mut server);
+        arguments.push("localhost");
+        let client = finish(command(&launch, &setpriv, &arguments).spawn().expect("it starts"), "client");
+        let server = finish(server, "server");
+        assert!(client.status.success(), "{}", text(&client));
+        assert!(server.status.success(), "{}", text(&server));
+    }
+    std::fs::remove_dir_all(&directory).expect("the copy can be removed");
+}
+
+#[test]
+fn a_killed_peer_is_noticed_and_leaves_nothing() {
+    let Some(program) = installed("ib_send_bw") else { return };
+    let launch = launch(Link::Ib);
+    let port = free_port().to_string();
+    let arguments = ["-D", "60", "-p", &port];
+    let mut server = command(&launch, &program, &arguments).spawn().expect("it starts");
+    wait_for_listener(port.parse().unwrap_or(0), &mut server);
+    let mut client_arguments = arguments.to_vec();
+    client_arguments.push("localhost");
+    let client = command(&launch, &program, &client_arguments).spawn().expect("it starts");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    server.kill().expect("it can be killed");
+    server.wait().expect("it ends");
+    let client = finish(client, "the client of a killed server");
+    assert!(!client.status.success(), "{}", text(&client));
+    // IBV_WC_RETRY_EXC_ERR is 12.
+    assert!(text(&client).contains("status 12"), "{}", text(&client));
+    let fabric = launch.fabric.unwrap_or_default();
+    assert!(!leaves_something(&fabric), "the fabric {fabric} is still there");
+}

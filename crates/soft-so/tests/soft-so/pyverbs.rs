@@ -1,0 +1,68 @@
+//! rdma-core's own tests, through pyverbs. Skipped where they are not installed.
+
+use crate::common;
+use doorbell_soft::launch::Link;
+use std::path::Path;
+use std::process::Command;
+
+const TESTS: &str = "/usr/share/doc/rdma-core/tests";
+const PYTHON: &str = "/usr/bin/python3";
+
+/// The modules that are not of one driver.
+const MODULES: [&str; 19] = [
+    "addr",
+    "atomic",
+    "cq",
+    "cq_events",
+    "cqex",
+    "device",
+    "flow",
+    "fork",
+    "mr",
+    "odp",
+    "parent_domain",
+    "pd",
+    "qp",
+    "qpex",
+    "rdmacm",
+    "relaxed_ordering",
+    "rss_traffic",
+    "shared_pd",
+    "tag_matching",
+];
+
+#[test]
+fn pyverbs() {
+    let has_pyverbs = Command::new(PYTHON).args(["-c", "import pyverbs"]).output();
+    if !Path::new(TESTS).is_dir() || !has_pyverbs.is_ok_and(|output| output.status.success()) {
+        return eprintln!("skipped: python3-pyverbs or rdma-core's tests are not installed");
+    }
+    let directory = std::env::temp_dir().join(format!("doorbell-pyverbs-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory can be made");
+    let script = "cp -r \"$1\" \"$2\" && find \"$2\" -name '*.gz' -exec gunzip -f {} +";
+    let copied = Command::new("sh").args(["-c", script, "sh", TESTS]).arg(&directory).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the tests can be copied");
+    let tests = directory.join("tests");
+    let passed: usize = [Link::Ib, Link::Roce].map(|link| run(&tests, link)).iter().sum();
+    std::fs::remove_dir_all(&directory).expect("the copy can be removed");
+    assert!(passed >= 200, "{passed} tests passed with both links, 100 or more with each are known to");
+}
+
+/// Runs the tests; returns how many passed.
+fn run(tests: &Path, link: Link) -> usize {
+    let mut command = common::command(&common::launch(link), Path::new(PYTHON), &[]);
+    let search = format!("{}:{}", tests.display(), tests.parent().unwrap_or(tests).display());
+    command.arg(tests.join("run_tests.py")).arg("-v").env("PYTHONPATH", search);
+    command.args(MODULES.map(|module| format!("tests.test_{module}")));
+    let output = common::finish(command.spawn().expect("python starts"), "the pyverbs tests");
+    let said = common::text(&output);
+    assert!(output.status.success(), "{said}");
+    let number = |after: &str| {
+        let at = said.rfind(after).map(|at| at + after.len()).unwrap_or(said.len());
+        let digits: String = said[at..].chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<usize>().unwrap_or(0)
+    };
+    let (ran, skipped) = (number("\nRan "), number("skipped="));
+    println!("{link:?}: {ran} ran, {skipped} skipped");
+    ran - skipped
+}

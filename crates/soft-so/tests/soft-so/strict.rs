@@ -1,0 +1,261 @@
+//! What works here and not on a NIC, and what strict mode makes of it; and that programs which do nothing of it run.
+
+use crate::common::running::{role, say};
+use crate::common::verbs::{Node, Retries, SIGNALED, Wr, call, to_lid};
+use crate::common::{launch, own_program, pair, text};
+use doorbell_abi::{ibv_mr, ibv_recv_wr, ibv_send_wr, ibv_sge};
+use doorbell_soft::launch::{Launch, Link, Strict};
+use doorbell_verbs::{QpType, SendOp, WcStatus};
+use libc::c_int;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Output;
+use std::ptr::null_mut;
+
+/// The module of the program that these tests run.
+const HERE: &str = module_path!();
+
+/// What the programs below do; the tests run this executable once more for each.
+#[test]
+#[ignore = "a program that the other tests run"]
+fn program() {
+    match &role()[..] {
+        "unsignalled" => unsignalled(),
+        "recv" => post_bad_recv(),
+        "send" => post_bad_send(),
+        "freed-send" => free_of_send(),
+        "freed-recv" => free_of_recv(),
+        "limits" => exceed_limits(),
+        "datagram" => lose_datagram(),
+        "results" => look_early(),
+        "well" => behave(),
+        role => panic!("no role {role:?}"),
+    }
+    say("went on");
+}
+
+fn looped() -> Node {
+    let node = Node::open(8192, 1);
+    node.connect(0, &node.endpoint(0));
+    node
+}
+
+/// Fills the send queue, and posts once more.
+fn unsignalled() {
+    let node = looped();
+    let op = SendOp::Write(node.endpoint(0).at(0));
+    for _ in 0..64 {
+        node.post(0, &[Wr { op, buffers: &[(64, 8)], flags: 0 }]);
+    }
+    // SAFETY: integers, pointers and a union of such, which may be zero.
+    let mut wr: ibv_send_wr = unsafe { std::mem::zeroed() };
+    wr.opcode = 2;
+    let mut bad = null_mut();
+    // SAFETY: a live QP and a work request that lives as long as the call.
+    let posted = unsafe { (*node.context).ops.post_send.expect("served")(node.qps[0], &mut wr, &mut bad) };
+    assert_eq!(posted, libc::ENOMEM);
+}
+
+/// The second piece of a RECV is of no region; the message does not reach it.
+fn post_bad_recv() {
+    let node = looped();
+    let mut sges = node.sges(&[(0, 64), (64, 64)]);
+    sges[1].lkey ^= 0x100_0000;
+    let mut wr = ibv_recv_wr { wr_id: 7, next: null_mut(), sg_list: sges.as_mut_ptr(), num_sge: 2 };
+    let mut bad = null_mut();
+    // SAFETY: a live QP and a RECV that lives as long as the call.
+    let posted = unsafe { (*node.context).ops.post_recv.expect("served")(node.qps[0], &mut wr, &mut bad) };
+    assert_eq!(posted, 0);
+    node.post(0, &[Wr { op: SendOp::Send, buffers: &[(128, 64)], flags: SIGNALED }]);
+    node.completions(2);
+}
+
+fn post_bad_send() {
+    let node = looped();
+    let mut sge = ibv_sge { addr: 64, length: 8, lkey: 0x77_0001 };
+    // SAFETY: as above.
+    let mut wr: ibv_send_wr = unsafe { std::mem::zeroed() };
+    (wr.opcode, wr.send_flags, wr.sg_list, wr.num_sge) = (2, SIGNALED, &mut sge, 1);
+    let mut bad = null_mut();
+    // SAFETY: as above.
+    let posted = unsafe { (*node.context).ops.post_send.expect("served")(node.qps[0], &mut wr, &mut bad) };
+    assert_eq!(posted, 0);
+    node.completion(WcStatus::LocProtErr);
+}
+
+fn deregister(node: &Node) {
+    assert_eq!(call!(c"ibv_dereg_mr"(node.mr => *mut ibv_mr) -> c_int), 0);
+}
+
+/// The WRITE is done, and nobody has polled that.
+fn free_of_send() {
+    let node = looped();
+    let op = SendOp::Write(node.endpoint(0).at(0));
+    node.post(0, &[Wr { op, buffers: &[(64, 8)], flags: SIGNALED }]);
+    deregister(&node);
+}
+
+fn free_of_recv() {
+    let node = looped();
+    node.post_recv(0, 3, &[(64, 8)]);
+    deregister(&node);
+}
+
+fn exceed_limits() {
+    let node = Node::open(8192, 1);
+    let own = node.endpoint(0);
+    let retries = Retries { timeout: 14, retry_cnt: 7, rnr_retry: 7 };
+    node.connect_altered(0, to_lid(own.lid), own.qpn, retries, |attr| {
+        attr.max_rd_atomic = 4;
+        attr.max_dest_rd_atomic = 2;
+        0
+    });
+    node.carry_out(0, SendOp::Write(own.at(0)), &[(64, 8)]);
+    node.carry_out(0, SendOp::Read(own.at(0)), &[(64, 8)]);
+}
+
+fn lose_datagram() {
+    let node = Node::open_as(QpType::Ud, 4096, 1);
+    let own = node.endpoint(0);
+    node.connect(0, &own);
+    let ah = node.ah(to_lid(own.lid));
+    for _ in 0..3 {
+        node.post_to(0, &[Wr { op: SendOp::Send, buffers: &[(0, 8)], flags: SIGNALED }], Some((ah, own.qpn)));
+        node.completions(1);
+    }
+}
+
+/// Results are seen when their completions are polled.
+fn look_early() {
+    let node = looped();
+    let own = node.endpoint(0);
+    node.fill(0, 64, 5);
+    // Without a completion of its own, into two pieces; then an atomic and one more READ.
+    let list = [
+        Wr { op: SendOp::Read(own.at(0)), buffers: &[(1024, 40), (2048, 24)], flags: 0 },
+        Wr { op: SendOp::FetchAdd { remote: own.at(4096), add: 3 }, buffers: &[(1200, 8)], flags: SIGNALED },
+        Wr { op: SendOp::Read(own.at(0)), buffers: &[(3000, 16)], flags: SIGNALED },
+    ];
+    node.post(0, &list);
+    // What it reads early is what nobody has written.
+    assert!(node.is_all(1024, 40, 0xdb) && node.is_all(2048, 24, 0xdb) && node.is_all(1200, 8, 0xdb));
+    node.completions(1);
+    assert!(node.is_all(1024, 40, 5) && node.is_all(2048, 24, 5) && node.is_all(1200, 8, 0));
+    assert!(node.is_all(3000, 16, 0xdb));
+    node.completions(1);
+    assert!(node.is_all(3000, 16, 5) && node.read(4096, 1) == [3]);
+    // One that fails leaves nothing.
+    node.post(0, &[Wr { op: SendOp::Read(own.at(8192)), buffers: &[(3000, 16)], flags: SIGNALED }]);
+    node.completion(WcStatus::RemAccessErr);
+    assert!(node.is_all(3000, 16, 0xdb));
+}
+
+/// Uses all of it as it is to be used.
+fn behave() {
+    let node = looped();
+    let own = node.endpoint(0);
+    for round in 0..200 {
+        node.post_recv(0, 2, &[(2048, 512)]);
+        let write = |flags| Wr { op: SendOp::Write(own.at(0)), buffers: &[(64, 8)], flags };
+        let list =
+            [write(0), write(0), Wr { op: SendOp::Read(own.at(0)), buffers: &[(100, 16)], flags: SIGNALED }];
+        node.post(0, &list);
+        node.completions(1);
+        node.post(
+            0,
+            &[
+                Wr { op: SendOp::Send, buffers: &[(1024, 400)], flags: SIGNALED },
+                Wr { op: SendOp::SendWithImm(1), buffers: &[(1024, 8)], flags: SIGNALED },
+            ],
+        );
+        node.completions(4);
+        if round % 50 == 49 {
+            node.post_recv(0, 2, &[(2048, 512)]);
+            node.reset(0);
+            node.connect(0, &own);
+        }
+    }
+    node.post_recv(0, 2, &[(2048, 512)]);
+    node.reset(0);
+    deregister(&node);
+}
+
+fn run(role: &str, strict: Option<Strict>) -> Output {
+    let launch = Launch { strict, ..launch(Link::Ib) };
+    let child = own_program(&launch, HERE, role).spawn().expect("it starts");
+    // The program ends itself where it hangs.
+    child.wait_with_output().expect("it can be heard")
+}
+
+/// What the NIC has said: the harness, whose tests are called after this module, says it elsewhere.
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_would_not_work_on_a_nic_ends_the_program() {
+    let cases = [
+        ("unsignalled", "is full with 64 work requests of which none is signalled"),
+        ("recv", "the RECV with wr_id 0x7 of receive queue "),
+        ("send", "cannot use its memory: no region has lkey 0x770001"),
+        ("freed-send", "is deregistered while 1 send work requests of QP 0x"),
+        ("freed-recv", "is deregistered while 3 RECVs of receive queue "),
+        ("limits", "may have 4 READs and atomics outstanding (max_rd_atomic), and QP 0x"),
+    ];
+    for (role, line) in cases {
+        let failed = run(role, Some(Strict::Fail));
+        assert_eq!(failed.status.signal(), Some(libc::SIGABRT), "{role}: {}", text(&failed));
+        let warned = run(role, Some(Strict::Warn));
+        assert!(warned.status.success() && text(&warned).contains("> went on"), "{role}: {}", text(&warned));
+        for output in [&failed, &warned] {
+            let said = told(output);
+            let lines =
+                said.lines().filter(|said| said.contains("doorbell: strict: ") && said.contains(line));
+            assert_eq!(lines.count(), 1, "{role}: {said}");
+        }
+        let without = run(role, None);
+        assert!(without.status.success() && !told(&without).contains("strict"), "{role}: {}", text(&without));
+    }
+}
+
+#[test]
+fn a_datagram_that_nobody_took_is_told_of_once() {
+    let output = run("datagram", Some(Strict::Fail));
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(
+        text(&output).matches("doorbell: strict: a message of UC or UD was taken by nobody").count(),
+        1
+    );
+}
+
+#[test]
+fn results_are_not_there_before_their_completion() {
+    let output = run("results", Some(Strict::Fail));
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+#[test]
+fn programs_that_do_nothing_of_it_run() {
+    let well = run("well", Some(Strict::Fail));
+    assert!(well.status.success() && !told(&well).contains("strict"), "{}", text(&well));
+    let runs: [(&str, &[&str]); 14] = [
+        ("ib_write_lat", &["-n", "200"]),
+        ("ib_write_bw", &["-n", "1600", "-s", "64", "--post_list", "16"]),
+        ("ib_read_bw", &["-n", "300"]),
+        ("ib_read_lat", &["-n", "200", "-a"]),
+        ("ib_send_bw", &["-n", "500", "-Q", "10"]),
+        ("ib_send_lat", &["-n", "200", "-s", "1000"]),
+        ("ib_send_bw", &["-n", "500", "-r", "64", "--use-srq"]),
+        ("ib_atomic_bw", &["-n", "200"]),
+        ("ib_atomic_lat", &["-n", "200"]),
+        ("ibv_rc_pingpong", &["-n", "200", "-c"]),
+        ("ibv_uc_pingpong", &["-n", "200"]),
+        ("ibv_ud_pingpong", &["-n", "200", "-c"]),
+        ("ibv_srq_pingpong", &["-n", "200"]),
+        ("ibv_rc_pingpong", &["-n", "200", "-N"]),
+    ];
+    for (program, arguments) in runs {
+        let strict = Launch { strict: Some(Strict::Fail), ..launch(Link::Ib) };
+        let Some(said) = pair(&strict, program, arguments) else { return };
+        assert!(!said.contains("strict"), "{program}: {said}");
+    }
+}

@@ -1,0 +1,52 @@
+//! The papers' systems on the software NIC, their machines as threads and as processes; by the program
+//! that also tests other devices.
+
+use crate::common;
+use doorbell_soft::launch::{Launch, Link};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// How many processes of each role are killed, and the first seed, where it is a soak.
+const SOAK_KILLS: &str = "DOORBELL_SOAK_KILLS";
+const SOAK_SEED: &str = "DOORBELL_SOAK_SEED";
+
+/// The program, which is built with the library.
+fn native_test() -> PathBuf {
+    common::library().with_file_name("examples").join("native-test")
+}
+
+/// Runs the checks with this in their name; all pass.
+fn pass(launch: &Launch, program: &Path, filter: &str) {
+    let child = common::command(launch, program, &[filter]).spawn().expect("it starts");
+    let output = common::finish(child, "native-test");
+    let said = common::text(&output);
+    assert!(output.status.success(), "{said}");
+    // Every one was run.
+    assert!(said.contains(" 0 failed, 0 skipped, 0 known differences"), "{said}");
+    let fabric = launch.fabric.as_deref().unwrap_or_default();
+    assert!(!common::leaves_something(fabric), "the fabric {fabric} is still there");
+}
+
+#[test]
+fn systems() {
+    let program = native_test();
+    pass(&common::launch(Link::Ib), &program, "systems/");
+    // What one process writes for another goes through the kernel here, rather than by shared memory.
+    let private = Launch { private_buffers: true, ..common::launch(Link::Roce) };
+    pass(&private, &program, "processes/");
+}
+
+/// Processes of each role of the applications: five, or in a soak as many as are wanted.
+#[test]
+fn kills() {
+    let of = |name: &str, usual: &str| std::env::var(name).unwrap_or(usual.into());
+    let (kills, seed) = (of(SOAK_KILLS, "5"), of(SOAK_SEED, "1"));
+    let launch = Launch { quiet: true, ..common::launch(Link::Ib) };
+    let mut command = common::command(&launch, &native_test(), &["--kills", &kills, "--seed", &seed]);
+    if std::env::var_os(SOAK_KILLS).is_some() {
+        let ended = command.stdout(Stdio::inherit()).stderr(Stdio::inherit()).status();
+        return assert!(ended.expect("it starts").success());
+    }
+    let output = common::finish(command.spawn().expect("it starts"), "native-test");
+    assert!(output.status.success(), "{}", common::text(&output));
+}
