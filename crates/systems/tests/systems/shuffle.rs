@@ -2,14 +2,14 @@
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
 use crate::common::{PATIENCE, cluster};
+use doorbell_sim::{Layers, SimCluster};
 use doorbell_systems::config::Seats;
 use doorbell_systems::join::TUPLE;
 use doorbell_systems::shuffle::{Full, Plan, Transfer};
 use doorbell_systems::vector_io;
-use doorbell_systems_suite::join;
-use doorbell_systems_suite::shuffle::Case;
-use doorbell_systems_suite::{Faults, Stop};
-use doorbell_verbs::Span;
+use doorbell_systems_suite::shuffle::{self, Case};
+use doorbell_systems_suite::{Faults, Scale, Stop, join};
+use doorbell_verbs::{Span, Time};
 use proptest::prelude::*;
 
 fn plans() -> impl Strategy<Value = Plan> {
@@ -83,6 +83,11 @@ fn joins() -> impl Strategy<Value = join::Case> {
     )
 }
 
+/// Machines of executors.
+fn machines(plan: &Plan, seats: &Seats) -> u32 {
+    1 + plan.executors.div_ceil(seats.per_machine)
+}
+
 /// An executor that stops delays the others, and that is all.
 fn stops() -> impl Strategy<Value = Option<Stop>> {
     prop::option::of((2..60u32, 1..40u64))
@@ -94,17 +99,89 @@ proptest! {
 
     #[test]
     fn each_receiver_has_what_the_rule_gives_it(case in cases(), stop in stops(), profile in prop::sample::select(&["cib", "cx3-dual"])) {
-        let machines = 1 + case.plan.executors.div_ceil(case.seats.per_machine);
-        let mut cluster = cluster(profile, machines, |config| config.seed = case.seed);
+        let mut cluster = cluster(profile, machines(&case.plan, &case.seats), |config| config.seed = case.seed);
         let faults = Faults { stop, seed: case.seed, ..Faults::default() };
         case.run(&mut cluster, faults, PATIENCE).map_err(TestCaseError::fail)?;
     }
 
     #[test]
     fn a_join_is_what_comparing_all_keys_gives(case in joins(), stop in stops()) {
-        let machines = 1 + case.plan.executors.div_ceil(case.seats.per_machine);
-        let mut cluster = cluster("cx3-dual", machines, |config| config.seed = case.seed);
+        let mut cluster = cluster("cx3-dual", machines(&case.plan, &case.seats), |config| config.seed = case.seed);
         let faults = Faults { stop, seed: case.seed, ..Faults::default() };
         case.run(&mut cluster, faults, PATIENCE).map_err(TestCaseError::fail)?;
+    }
+}
+
+/// Longer than RC tries again: by then a packet has come, or its QP has failed.
+const RETRIES: Span = Span::from_ms(60_000);
+
+/// What becomes of packets of RC: some are lost, some come twice, and some so late that those behind overtake them.
+fn lossy(loss_ppm: u32, duplicate_ppm: u32, delay_ppm: u32, delay: Span) -> Layers {
+    Layers { loss_ppm, duplicate_ppm, delay_ppm, delay, reliable: true }
+}
+
+fn losses() -> impl Strategy<Value = Layers> {
+    (1..20_000u32, 0..20_000u32, 0..50_000u32, 1..100u64)
+        .prop_map(|(loss, twice, late, us)| lossy(loss, twice, late, Span::from_us(us)))
+}
+
+fn lossy_cluster(machines: u32, seed: u64, layers: Layers) -> SimCluster {
+    cluster("cx3-dual", machines, |config| {
+        (config.seed, config.layers, config.end) = (seed, layers, Time::START + RETRIES * 2);
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// RC sends again what is lost: a WRITE comes whole before what tells of it, what is told counts once, and a READ that is answered twice gives the same.
+    #[test]
+    fn each_receiver_has_it_where_packets_are_lost(mut case in cases(), stop in stops(), layers in losses()) {
+        case.plan.give_up = RETRIES;
+        let mut cluster = lossy_cluster(machines(&case.plan, &case.seats), case.seed, layers);
+        let faults = Faults { stop, seed: case.seed, ..Faults::default() };
+        case.run(&mut cluster, faults, RETRIES).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn a_join_is_it_where_packets_are_lost(mut case in joins(), stop in stops(), layers in losses()) {
+        case.plan.give_up = RETRIES;
+        let mut cluster = lossy_cluster(machines(&case.plan, &case.seats), case.seed, layers);
+        let faults = Faults { stop, seed: case.seed, ..Faults::default() };
+        case.run(&mut cluster, faults, RETRIES).map_err(TestCaseError::fail)?;
+    }
+}
+
+/// Whoever moves entries and however they come together: all to all, and few to others, in several rounds of uneven keys; and of two joins with skew.
+#[test]
+fn what_is_lost_is_sent_again_whatever_the_plan() {
+    use vector_io::Strategy::{Doorbell, Sgl, Sp};
+    let layers = lossy(5_000, 5_000, 10_000, Span::from_us(30));
+    for (transfer, strategy, batch) in [
+        (Transfer::Push, Sgl, 1),
+        (Transfer::Push, Sgl, 7),
+        (Transfer::Push, Sp, 7),
+        (Transfer::Push, Doorbell, 7),
+        (Transfer::Pull, Sp, 1),
+        (Transfer::Pull, Sp, 7),
+    ] {
+        for (seed, (senders, receivers)) in (0..).zip([(6, 6), (6, 6), (2, 4), (5, 1)]) {
+            let mut case = shuffle::small(6, &Scale::SMALL);
+            let plan = Plan { senders, receivers, transfer, strategy, batch, give_up: RETRIES, ..case.plan };
+            (case.plan, case.entries, case.keys, case.known, case.seed) = (plan, 200, 3, false, seed);
+            let mut cluster = lossy_cluster(machines(&plan, &case.seats), seed, layers);
+            let had = case.run(&mut cluster, Faults::default(), RETRIES);
+            assert!(had.is_ok(), "{plan:?}, seed {seed}: {had:?}");
+            let again = cluster.metrics().sent_again;
+            assert!(again.packets > 0, "{plan:?}, seed {seed}: nothing was lost: {again:?}");
+            let plan = Plan { senders: 6, receivers: 6, entry: TUPLE as u32, ..plan };
+            let join = join::Case { plan, keys: 40, skew: 3, seed, ..join::small(6, &Scale::SMALL) };
+            let joined = join.run(
+                &mut lossy_cluster(machines(&plan, &join.seats), seed, layers),
+                Faults::default(),
+                RETRIES,
+            );
+            assert_eq!(joined, Ok(()), "{plan:?}, seed {seed}");
+        }
     }
 }
