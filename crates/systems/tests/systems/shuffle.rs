@@ -65,9 +65,9 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 fn joins() -> impl Strategy<Value = join::Case> {
-    let work = (1..3u64, (0..100u64, 0..100u64), 1..200u64, 0..11u64, 0..150u64);
+    let work = (1..5u64, (0..100u64, 0..100u64), 1..200u64, 0..11u64, 0..150u64, any::<bool>());
     (plans(), 1..4u32, work, any::<u64>()).prop_map(
-        |(plan, per_machine, (joins, tuples, keys, skew, room), seed)| {
+        |(plan, per_machine, (joins, tuples, keys, skew, room, known), seed)| {
             let (all, entry) = (plan.executors, (TUPLE as u32).max(plan.entry));
             join::Case {
                 plan: Plan { senders: all, receivers: all, entry, ..plan },
@@ -77,6 +77,7 @@ fn joins() -> impl Strategy<Value = join::Case> {
                 keys,
                 skew,
                 room,
+                known,
                 seed,
             }
         },
