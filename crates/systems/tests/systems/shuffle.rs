@@ -186,3 +186,17 @@ fn what_is_lost_is_sent_again_whatever_the_plan() {
         }
     }
 }
+
+/// Room for few entries, so that each credit counts, of executors that stop between what they do.
+#[test]
+fn credit_is_right_whoever_stops_before_it_leaves() {
+    for seed in 0..60 {
+        let mut case = shuffle::small(4, &Scale::SMALL);
+        (case.plan.batch, case.plan.segment, case.plan.give_up) = (1, 4, PATIENCE);
+        (case.seats.per_machine, case.entries, case.seed) = (1, 150, seed);
+        let mut cluster = cluster("cib", machines(&case.plan, &case.seats), |config| config.seed = seed);
+        let stop = Some(Stop { one_in: 4, span: Span::from_us(8) });
+        let had = case.run(&mut cluster, Faults { stop, seed, ..Faults::default() }, PATIENCE);
+        assert!(had.is_ok(), "seed {seed}: {had:?}");
+    }
+}
