@@ -187,6 +187,19 @@ fn what_is_lost_is_sent_again_whatever_the_plan() {
     }
 }
 
+/// Where credit is lost on its way, others begin the next join before an executor knows that it may, and what they send comes to it meanwhile.
+#[test]
+fn what_comes_before_an_executor_begins_is_part_of_its_join() {
+    for seed in 0..40 {
+        let mut case = join::small(6, &Scale::SMALL);
+        (case.plan.give_up, case.seats.per_machine) = (RETRIES, 1);
+        (case.joins, case.tuples, case.keys, case.seed) = (6, (20, 20), 10, seed);
+        let layers = lossy(30_000, 0, 0, Span::ZERO);
+        let mut cluster = lossy_cluster(machines(&case.plan, &case.seats), seed, layers);
+        assert_eq!(case.run(&mut cluster, Faults::default(), RETRIES), Ok(()), "seed {seed}");
+    }
+}
+
 /// Room for few entries, so that each credit counts, of executors that stop between what they do.
 #[test]
 fn credit_is_right_whoever_stops_before_it_leaves() {
