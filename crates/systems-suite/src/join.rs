@@ -1,4 +1,18 @@
 //! A join: as many pairs, with the same checksum, as comparing all keys gives, whatever the relations are.
+//!
+//! What failed of the tests in `systems/tests/systems` and the checks below where a part of it was broken on purpose (for those of the shuffle see [`crate::shuffle`]):
+//!
+//! | broken | seen by |
+//! |---|---|
+//! | a probe skips duplicates, or compares no keys | `joins` |
+//! | a tuple counted twice, or probed twice; the first of a relation left out | `joins`; `a_join_is_what_comparing_all_keys_gives` |
+//! | a bucket that is overwritten, or a node that is not chained; a map that does not grow | `joins` |
+//! | nodes of the map before are taken for new ones | `joins`, without an end |
+//! | a partition not cleared; a chunk used twice, or its last tuple lost | `joins`; `a_join_is_what_comparing_all_keys_gives` |
+//! | relations swapped | `joins` |
+//! | what comes while it asks whether all is over is dropped | `what_comes_before_an_executor_begins_is_part_of_its_join` |
+//! | one alone leaves a tuple out | `a_join_is_what_comparing_all_keys_gives` |
+//! | who has joined leaves without its farewell | `what_is_lost_is_sent_again_...` |
 
 use crate::check::{Check, Scale, Trouble};
 use crate::deployed;
