@@ -1,4 +1,18 @@
 //! A join: as many pairs, with the same checksum, as comparing all keys gives, whatever the relations are.
+//!
+//! What failed of the tests in `systems/tests/systems` and the checks below where a part of it was broken on purpose (for those of the shuffle see [`crate::shuffle`]):
+//!
+//! | broken | seen by |
+//! |---|---|
+//! | a probe skips duplicates, or compares no keys | `joins` |
+//! | a tuple counted twice, or probed twice; the first of a relation left out | `joins`; `a_join_is_what_comparing_all_keys_gives` |
+//! | a bucket that is overwritten, or a node that is not chained; a map that does not grow | `joins` |
+//! | nodes of the map before are taken for new ones | `joins`, without an end |
+//! | a partition not cleared; a chunk used twice, or its last tuple lost | `joins`; `a_join_is_what_comparing_all_keys_gives` |
+//! | relations swapped | `joins` |
+//! | what comes while it asks whether all is over is dropped | `what_comes_before_an_executor_begins_is_part_of_its_join` |
+//! | one alone leaves a tuple out | `a_join_is_what_comparing_all_keys_gives` |
+//! | who has joined leaves without its farewell | `what_is_lost_is_sent_again_...` |
 
 use crate::check::{Check, Scale, Trouble};
 use crate::deployed;
@@ -33,6 +47,8 @@ pub struct Case {
     pub skew: u64,
     /// For so many tuples there is memory at first.
     pub room: u64,
+    /// Whether all know how many joins there are, or executor 0 says so, unless it is alone.
+    pub known: bool,
     /// Seed of what is drawn.
     pub seed: u64,
 }
@@ -138,9 +154,18 @@ impl Checker {
         let (first, all) = (inner.len() as u64, (inner.len() + outer.len()) as u64);
         let mut joining = Joining::new(p, executor, &case.plan, &memories)?;
         let expected = case.expected(number);
-        for join in 0..case.joins {
+        let says_so = !case.known && case.plan.executors > 1;
+        for join in 0.. {
+            let is_all = join == case.joins;
+            if says_so && joining.is_over()? != is_all {
+                return shuffle::wrong(format!("executor {number} was told a wrong end before join {join}"));
+            }
+            if is_all {
+                break;
+            }
             let own = (0..first, first..all);
-            let found = joining.join(own, case.plan.receivers, || false, &self.interval)?;
+            let ends = || says_so && number == 0 && join + 1 == case.joins;
+            let found = joining.join(own, case.plan.receivers, ends, &self.interval)?;
             if found != expected {
                 return shuffle::wrong(format!(
                     "executor {number} has {found:?} of join {join}, not {expected:?}"
@@ -169,6 +194,7 @@ pub fn small(executors: u32, scale: &Scale) -> Case {
         keys: tuples,
         skew: 1,
         room: tuples / 2,
+        known: false,
         seed: 1,
     }
 }

@@ -1,5 +1,28 @@
 //! A shuffle: of each round a receiver has exactly what the rule gives it, from each sender in its order, bytes whole; whoever is slow, stops, or sends more than
 //! has room.
+//!
+//! Each part of the protocol was broken on purpose. What failed then, of the tests in `systems/tests/systems` and the checks below:
+//!
+//! | broken | seen by |
+//! |---|---|
+//! | credit before the entries were taken | `each_receiver_has_what_the_rule_gives_it`, `credit_is_right_...` |
+//! | credit for entries that are asked for, or taken before their READ completes | `what_is_lost_is_sent_again_...`, `pulled` |
+//! | no credit within a round, or at its end | `credit_is_right_...`, `all_to_one` |
+//! | a credit's word where answers of atomics go, or not inline | `credit_is_right_...`, `what_is_lost_is_sent_again_...` |
+//! | told before it is written, to another machine or the own one | `gathered`, `few_to_others`, `stops` |
+//! | an entry told twice; a told word not read as what was added | all |
+//! | one told word for even and odd rounds | `what_is_lost_is_sent_again_...` |
+//! | room for one entry more; no wrap at a segment's end | `what_is_lost_is_sent_again_...`, `gathered` |
+//! | a spilled entry dropped, or sent twice; what has no room at the end left | `each_receiver_has_what_the_rule_gives_it` |
+//! | entries of a sender in another order; one not taken | `gathered` |
+//! | copies of all posts in one place | `copied_spills` |
+//! | a round that begins one too early, or is told as finished one too early | `what_is_lost_is_sent_again_...` |
+//! | a round that ends without a sender, or before all was taken | `gathered`, `pulled` |
+//! | a round that ends before what was sent has arrived | `few_to_others`, where packets are lost `what_is_lost_is_sent_again_...` |
+//! | the last round told, or taken to be over, one too early | `all_to_one`, `few_to_others`; `what_is_lost_is_sent_again_...` |
+//! | who leaves waits for nobody | `what_is_lost_is_sent_again_...` |
+//! | who gives up tells nobody, or does not wait until it is told; nobody looks | `who_gives_up_tells_the_others` |
+//! | an outbox forgets that something has failed | `a_call_that_failed_is_told_of_for_ever` |
 
 use crate::check::{Check, Scale, Trouble};
 use crate::deployed;

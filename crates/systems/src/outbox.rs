@@ -58,7 +58,10 @@ impl<P: Provider> Outbox<P> {
     }
 
     /// Posts `list`, whose last work request tells when it, and all before it, have left.
-    pub(crate) fn post_signalled(&mut self, list: &mut [SendWr<'_>]) -> Result<(), SystemError> {
+    ///
+    /// # Errors
+    /// As [`Outbox::post`].
+    pub fn post_signalled(&mut self, list: &mut [SendWr<'_>]) -> Result<(), SystemError> {
         if let Some(last) = list.last_mut() {
             last.flags |= SendFlags::SIGNALED;
         }
@@ -66,17 +69,23 @@ impl<P: Provider> Outbox<P> {
     }
 
     /// Waits until all has left that was posted, the last of it signalled.
-    pub(crate) fn settle(&mut self) -> Result<(), SystemError> {
+    ///
+    /// # Errors
+    /// If something of it has failed, however often that is asked.
+    pub fn settle(&mut self) -> Result<(), SystemError> {
         self.wait(self.posted)
     }
 
     /// How many have been posted.
-    pub(crate) fn posted(&self) -> u64 {
+    pub fn posted(&self) -> u64 {
         self.posted
     }
 
     /// How many of those have completed, as far as the CQ says by now.
-    pub(crate) fn completed(&mut self) -> Result<u64, SystemError> {
+    ///
+    /// # Errors
+    /// If one of them has failed, however often that is asked.
+    pub fn completed(&mut self) -> Result<u64, SystemError> {
         self.failed.check()?;
         let mut wc = [Wc::default(); 16];
         let found = self.cq.poll(&mut wc)?.len();

@@ -6,7 +6,8 @@
 //! that moment gives the recorded answers, what it looks at after it is looked at anew.
 //!
 //! A pass that was found to repeat so is remembered. When the steps after a thread's last effect
-//! are those of the remembered pass, the thread is back in its loop and need not show it twice.
+//! are those of the remembered pass, the thread is back in its loop and need not show it twice. A
+//! pass that looked at nothing is not remembered: after an effect, no more than a pause is no loop yet.
 
 use crate::core::index::{CoreId, CqId, DeviceId, MachineId, ThreadId};
 use crate::core::queue::Key;
@@ -65,6 +66,11 @@ impl Pass {
     /// no bytes there takes a processor hundreds of cycles where the library does that by a masked load.
     fn read_the_same(&self, other: &Pass) -> bool {
         self.bytes.len() == other.bytes.len() && (self.bytes.is_empty() || self.bytes == other.bytes)
+    }
+
+    /// Whether it looked at something. All loops that only wait for a time are alike: such a pass does not say which one a thread is in.
+    fn looks(&self) -> bool {
+        self.steps.iter().any(|step| step.look != Look::Work)
     }
 
     fn copy_from(&mut self, other: &Pass) {
@@ -243,7 +249,7 @@ impl Thread {
         self.end_replay();
         let twice = !self.pass.tail && !self.last.tail && self.pass.same_as(&self.last);
         let steady = twice || (!self.steady.steps.is_empty() && self.pass.same_as(&self.steady));
-        if twice {
+        if twice && self.pass.looks() {
             self.steady.copy_from(&self.pass);
         }
         std::mem::swap(&mut self.pass, &mut self.last);

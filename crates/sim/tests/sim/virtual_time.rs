@@ -121,6 +121,57 @@ fn a_pause_ends_in_the_pass_that_contains_its_deadline() {
     }
 }
 
+/// Lets some time pass, then looks at a word, stores to another one, and pauses; hands back when it saw the word.
+struct LooksThenStores(Mem);
+
+impl Program for LooksThenStores {
+    type Output = Time;
+
+    fn run<P: Provider>(self, p: P) -> Time {
+        let until = p.now() + Span::from_us(1);
+        while p.now() < until {
+            p.pause(until);
+        }
+        let deadline = p.now() + Span::from_us(100);
+        let mut stored = false;
+        while p.load_u64(self.0, 0) == 0 && p.now() < deadline {
+            if !std::mem::replace(&mut stored, true) {
+                p.store_u64(self.0, 64, 1);
+            }
+            p.pause(deadline);
+        }
+        p.now()
+    }
+}
+
+/// Stores the word.
+struct StoresAfter(Mem, Span);
+
+impl Program for StoresAfter {
+    type Output = ();
+
+    fn run<P: Provider>(self, p: P) {
+        p.work(self.1);
+        p.store_u64(self.0, 0, 1);
+    }
+}
+
+/// Its first pause comes right behind an effect, as those came one behind the other where it let time pass.
+#[test]
+fn who_pauses_behind_an_effect_is_not_taken_to_be_where_it_only_lets_time_pass() {
+    let run = |skip_pauses| {
+        let mut cluster = SimCluster::new(&profile("cib"), SimConfig { skip_pauses, ..SimConfig::new(1) });
+        let mem = cluster.alloc(0, 4096, PageSize::Small).expect("memory");
+        let looks = cluster.spawn(0, 0, LooksThenStores(mem));
+        cluster.spawn(0, 1, StoresAfter(mem, Span::from_us(5)));
+        cluster.run().expect("it ends");
+        looks.take().expect("it ended")
+    };
+    let (skipped, walked) = (run(true), run(false));
+    assert_eq!(skipped, walked);
+    assert!(skipped < Time::START + Span::from_us(6), "{skipped:?}");
+}
+
 struct Panics;
 
 impl Program for Panics {

@@ -79,9 +79,11 @@ pub struct Case {
 /// How a job ended whose executor was killed.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// When the executor was gone, and when the last of the others ended, in nanoseconds of the clock of each.
+    /// When the executor was gone, in nanoseconds of its clock.
     pub gone: u64,
-    /// The same of the last of the others.
+    /// When the first of the others ended.
+    pub first: u64,
+    /// When the last of them did.
     pub last: u64,
 }
 
@@ -101,8 +103,9 @@ impl Case {
         let Some((gone, others)) = ended.clients.split_last() else { return Ok(None) };
         match others.iter().all(|had| had.gave_up) {
             true => {
-                let last = others.iter().map(|had| had.ended).max().unwrap_or(0);
-                Ok(Some(Ended { gone: gone.ended, last }))
+                let ends = || others.iter().map(|had| had.ended);
+                let (first, last) = (ends().min().unwrap_or(0), ends().max().unwrap_or(0));
+                Ok(Some(Ended { gone: gone.ended, first, last }))
             }
             false => Err(format!("executor {} was killed, but others had {others:?}", self.victim)),
         }
@@ -125,7 +128,7 @@ impl Program for Looker {
 
 /// Kills an executor, and looks whether the others end in time.
 fn run<C: Cluster>(cluster: &mut C, scale: &Scale, case: Case) -> Result<(), String> {
-    let Some(Ended { gone, last }) = case.run(cluster, scale.patience)? else { return Ok(()) };
+    let Some(Ended { gone, last, .. }) = case.run(cluster, scale.patience)? else { return Ok(()) };
     // They give up, their retries end, and they may wait for a processor.
     let most = starved(scale) * 2 + RETRIES * 2;
     match last.saturating_sub(gone) <= most.as_ns() {

@@ -6,9 +6,15 @@ use crate::common::{alloc, cluster, interval, results, spawn};
 use doorbell_sim::SimCluster;
 use doorbell_systems::herd::{Client, Config, Handler, Message, Outcome, Replies, Requests, Worker, ways};
 use doorbell_systems::{Interval, Measured, SystemError};
-use doorbell_verbs::{Cluster, Cpu, Mem, Program, Provider, QpType, Span, Task, Time};
+use doorbell_systems_suite::{Layer, Layered};
+use doorbell_verbs::{
+    Cluster, Cpu, CqHandle, Mem, PostError, Program, Provider, QpHandle, QpType, SendWr, Span, Task, Time,
+    UdDest, VerbsError, Wc, WcOpcode,
+};
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// A name and as many bytes as the name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -402,5 +408,88 @@ impl Program for TooLong {
             p.pause(self.until);
         }
         Ok(done.len())
+    }
+}
+
+/// A server's view of a NIC that gives a QP number out again as soon as it is free: all that come one after the other from a machine have the first one's. What goes there goes to the
+/// last of them.
+#[derive(Clone, Default)]
+struct OneNumber(Rc<Cell<Option<Numbers>>>);
+
+/// What is seen of who asks, and what is behind it.
+#[derive(Clone, Copy)]
+struct Numbers {
+    seen: u32,
+    real: u32,
+}
+
+impl Layer for OneNumber {
+    fn poll_cq<P: Provider>(&self, below: &P, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError> {
+        let found = below.poll_cq(cq, wc)?;
+        for wc in wc[..found].iter_mut().filter(|wc| wc.opcode == WcOpcode::Recv) {
+            let seen = self.0.get().map_or(wc.src_qp, |numbers| numbers.seen);
+            self.0.set(Some(Numbers { seen, real: wc.src_qp }));
+            wc.src_qp = seen;
+        }
+        Ok(found)
+    }
+
+    fn post_send<P: Provider>(&self, below: &P, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
+        let real = |to: UdDest| UdDest { qpn: self.0.get().map_or(to.qpn, |numbers| numbers.real), ..to };
+        let list: Vec<SendWr<'_>> = list.iter().map(|wr| SendWr { dest: wr.dest.map(real), ..*wr }).collect();
+        below.post_send(qp, &list)
+    }
+}
+
+/// A server that sees one number.
+struct SeesOneNumber(Server);
+
+impl Program for SeesOneNumber {
+    type Output = Result<Vec<u32>, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        self.0.run(Layered::new(p, OneNumber::default()))
+    }
+}
+
+/// Begins when the one before is gone.
+struct InTurn(Sender);
+
+impl Program for InTurn {
+    type Output = Result<Vec<u32>, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let number = self.0.number;
+        if let Some(before) = number.checked_sub(1) {
+            p.lookup(&format!("over/{before}"));
+        }
+        let ended = self.0.run(p.clone())?;
+        p.publish(&format!("over/{number}"), &[]);
+        Ok(ended)
+    }
+}
+
+/// A client's QP number comes to another client when it is gone, whose requests have the numbers of those that were answered: each is executed, and its answer is its own.
+#[test]
+fn who_gets_the_qp_number_of_another_is_not_taken_for_it() {
+    for (outstanding, loss, seed) in [(1, 0, 1), (4, 0, 2), (16, 0, 3), (1, 20_000, 4), (4, 20_000, 5)] {
+        const CLIENTS: u32 = 3;
+        let case = Case { clients: CLIENTS, workers: 1, outstanding, loss, seed, ..case() };
+        let config = case.config();
+        let mut cluster = cluster(case.profile, 2, |c| (c.seed, c.layers.loss_ppm) = (seed, loss));
+        let region = alloc(&mut cluster, 0, config.region_bytes());
+        let server = Server { config: config.clone(), number: 0, region, interval: interval() };
+        let server = cluster.spawn(0, 0, SeesOneNumber(server));
+        let until = interval().end();
+        let senders = (0..CLIENTS).map(|number| {
+            let sender = Sender { config: config.clone(), number, jobs: JOBS, outstanding, until };
+            cluster.spawn(1, number, InTurn(sender))
+        });
+        let senders = senders.collect();
+        cluster.run().expect("the run ends");
+        let (mut executed, ended) = (results(vec![server]).concat(), results(senders).concat());
+        executed.sort_unstable();
+        assert_eq!(ended.len() as u32, CLIENTS * JOBS, "{outstanding} outstanding, {loss} lost");
+        assert!(once(&executed) && executed.len() == ended.len(), "{outstanding} outstanding, {loss} lost");
     }
 }

@@ -2,14 +2,14 @@
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
 use crate::common::{PATIENCE, cluster};
+use doorbell_sim::{Layers, SimCluster};
 use doorbell_systems::config::Seats;
 use doorbell_systems::join::TUPLE;
 use doorbell_systems::shuffle::{Full, Plan, Transfer};
 use doorbell_systems::vector_io;
-use doorbell_systems_suite::join;
-use doorbell_systems_suite::shuffle::Case;
-use doorbell_systems_suite::{Faults, Stop};
-use doorbell_verbs::Span;
+use doorbell_systems_suite::shuffle::{self, Case};
+use doorbell_systems_suite::{Faults, Scale, Stop, join};
+use doorbell_verbs::{Span, Time};
 use proptest::prelude::*;
 
 fn plans() -> impl Strategy<Value = Plan> {
@@ -65,9 +65,9 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 fn joins() -> impl Strategy<Value = join::Case> {
-    let work = (1..3u64, (0..100u64, 0..100u64), 1..200u64, 0..11u64, 0..150u64);
+    let work = (1..5u64, (0..100u64, 0..100u64), 1..200u64, 0..11u64, 0..150u64, any::<bool>());
     (plans(), 1..4u32, work, any::<u64>()).prop_map(
-        |(plan, per_machine, (joins, tuples, keys, skew, room), seed)| {
+        |(plan, per_machine, (joins, tuples, keys, skew, room, known), seed)| {
             let (all, entry) = (plan.executors, (TUPLE as u32).max(plan.entry));
             join::Case {
                 plan: Plan { senders: all, receivers: all, entry, ..plan },
@@ -77,10 +77,16 @@ fn joins() -> impl Strategy<Value = join::Case> {
                 keys,
                 skew,
                 room,
+                known,
                 seed,
             }
         },
     )
+}
+
+/// Machines of executors.
+fn machines(plan: &Plan, seats: &Seats) -> u32 {
+    1 + plan.executors.div_ceil(seats.per_machine)
 }
 
 /// An executor that stops delays the others, and that is all.
@@ -94,17 +100,118 @@ proptest! {
 
     #[test]
     fn each_receiver_has_what_the_rule_gives_it(case in cases(), stop in stops(), profile in prop::sample::select(&["cib", "cx3-dual"])) {
-        let machines = 1 + case.plan.executors.div_ceil(case.seats.per_machine);
-        let mut cluster = cluster(profile, machines, |config| config.seed = case.seed);
+        let mut cluster = cluster(profile, machines(&case.plan, &case.seats), |config| config.seed = case.seed);
         let faults = Faults { stop, seed: case.seed, ..Faults::default() };
         case.run(&mut cluster, faults, PATIENCE).map_err(TestCaseError::fail)?;
     }
 
     #[test]
     fn a_join_is_what_comparing_all_keys_gives(case in joins(), stop in stops()) {
-        let machines = 1 + case.plan.executors.div_ceil(case.seats.per_machine);
-        let mut cluster = cluster("cx3-dual", machines, |config| config.seed = case.seed);
+        let mut cluster = cluster("cx3-dual", machines(&case.plan, &case.seats), |config| config.seed = case.seed);
         let faults = Faults { stop, seed: case.seed, ..Faults::default() };
         case.run(&mut cluster, faults, PATIENCE).map_err(TestCaseError::fail)?;
+    }
+}
+
+/// Longer than RC tries again: by then a packet has come, or its QP has failed.
+const RETRIES: Span = Span::from_ms(60_000);
+
+/// What becomes of packets of RC: some are lost, some come twice, and some so late that those behind overtake them.
+fn lossy(loss_ppm: u32, duplicate_ppm: u32, delay_ppm: u32, delay: Span) -> Layers {
+    Layers { loss_ppm, duplicate_ppm, delay_ppm, delay, reliable: true }
+}
+
+fn losses() -> impl Strategy<Value = Layers> {
+    (1..20_000u32, 0..20_000u32, 0..50_000u32, 1..100u64)
+        .prop_map(|(loss, twice, late, us)| lossy(loss, twice, late, Span::from_us(us)))
+}
+
+fn lossy_cluster(machines: u32, seed: u64, layers: Layers) -> SimCluster {
+    cluster("cx3-dual", machines, |config| {
+        (config.seed, config.layers, config.end) = (seed, layers, Time::START + RETRIES * 2);
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// RC sends again what is lost: a WRITE comes whole before what tells of it, what is told counts once, and a READ that is answered twice gives the same.
+    #[test]
+    fn each_receiver_has_it_where_packets_are_lost(mut case in cases(), stop in stops(), layers in losses()) {
+        case.plan.give_up = RETRIES;
+        let mut cluster = lossy_cluster(machines(&case.plan, &case.seats), case.seed, layers);
+        let faults = Faults { stop, seed: case.seed, ..Faults::default() };
+        case.run(&mut cluster, faults, RETRIES).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn a_join_is_it_where_packets_are_lost(mut case in joins(), stop in stops(), layers in losses()) {
+        case.plan.give_up = RETRIES;
+        let mut cluster = lossy_cluster(machines(&case.plan, &case.seats), case.seed, layers);
+        let faults = Faults { stop, seed: case.seed, ..Faults::default() };
+        case.run(&mut cluster, faults, RETRIES).map_err(TestCaseError::fail)?;
+    }
+}
+
+/// Whoever moves entries and however they come together: all to all, and few to others, in several rounds of uneven keys; and of two joins with skew.
+#[test]
+fn what_is_lost_is_sent_again_whatever_the_plan() {
+    use vector_io::Strategy::{Doorbell, Sgl, Sp};
+    let layers = lossy(5_000, 5_000, 10_000, Span::from_us(30));
+    for (transfer, strategy, batch) in [
+        (Transfer::Push, Sgl, 1),
+        (Transfer::Push, Sgl, 7),
+        (Transfer::Push, Sp, 7),
+        (Transfer::Push, Doorbell, 7),
+        (Transfer::Pull, Sp, 1),
+        (Transfer::Pull, Sp, 7),
+    ] {
+        for (seed, (senders, receivers)) in (0..).zip([(6, 6), (6, 6), (2, 4), (5, 1)]) {
+            let mut case = shuffle::small(6, &Scale::SMALL);
+            let plan = Plan { senders, receivers, transfer, strategy, batch, give_up: RETRIES, ..case.plan };
+            (case.plan, case.entries, case.keys, case.known, case.seed) = (plan, 200, 3, false, seed);
+            let mut cluster = lossy_cluster(machines(&plan, &case.seats), seed, layers);
+            let had = case.run(&mut cluster, Faults::default(), RETRIES);
+            assert!(had.is_ok(), "{plan:?}, seed {seed}: {had:?}");
+            let again = cluster.metrics().sent_again;
+            assert!(again.packets > 0, "{plan:?}, seed {seed}: nothing was lost: {again:?}");
+            let plan = Plan { senders: 6, receivers: 6, entry: TUPLE as u32, ..plan };
+            let join = join::Case { plan, keys: 40, skew: 3, seed, ..join::small(6, &Scale::SMALL) };
+            let joined = join.run(
+                &mut lossy_cluster(machines(&plan, &join.seats), seed, layers),
+                Faults::default(),
+                RETRIES,
+            );
+            assert_eq!(joined, Ok(()), "{plan:?}, seed {seed}");
+        }
+    }
+}
+
+/// Where credit is lost on its way, others begin the next join before an executor knows that it may, and what they send comes to it meanwhile.
+#[test]
+fn what_comes_before_an_executor_begins_is_part_of_its_join() {
+    for seed in 0..40 {
+        let mut case = join::small(6, &Scale::SMALL);
+        (case.plan.give_up, case.seats.per_machine) = (RETRIES, 1);
+        (case.joins, case.tuples, case.keys, case.seed) = (6, (20, 20), 10, seed);
+        let layers = lossy(30_000, 0, 0, Span::ZERO);
+        let mut cluster = lossy_cluster(machines(&case.plan, &case.seats), seed, layers);
+        assert_eq!(case.run(&mut cluster, Faults::default(), RETRIES), Ok(()), "seed {seed}");
+    }
+}
+
+/// Room for few entries, so that each credit counts, of executors that stop between what they do, or one of which takes longer for an entry than many need to come.
+#[test]
+fn credit_is_right_whoever_stops_before_it_leaves_or_is_slow() {
+    let slow = [None, Some((2, Span::from_us(20)))];
+    for (seed, slow) in (0..60).flat_map(|seed| slow.map(|slow| (seed, slow))) {
+        let mut case = shuffle::small(4, &Scale::SMALL);
+        (case.plan.batch, case.plan.segment, case.plan.give_up) = (1, 4, PATIENCE);
+        (case.seats.per_machine, case.entries, case.seed, case.slow) = (1, 150, seed, slow);
+        let mut cluster = cluster("cib", machines(&case.plan, &case.seats), |config| config.seed = seed);
+        // Senders fill the segment while one takes its time.
+        let stop = slow.is_none().then_some(Stop { one_in: 4, span: Span::from_us(8) });
+        let had = case.run(&mut cluster, Faults { stop, seed, ..Faults::default() }, PATIENCE);
+        assert!(had.is_ok(), "seed {seed}, slow {slow:?}: {had:?}");
     }
 }

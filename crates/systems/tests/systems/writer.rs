@@ -3,9 +3,11 @@
 use crate::common::{END, cluster};
 use doorbell_systems::SystemError;
 use doorbell_systems::device::{self, Device};
+use doorbell_systems::outbox::{self, Outbox};
 use doorbell_systems::vector_io::{Piece, Strategy, Writer};
 use doorbell_verbs::{
-    AccessFlags, Cluster, Program, Provider, QpCap, QpInitAttr, QpType, RemoteAddr, Span, WcStatus,
+    AccessFlags, Cluster, Program, Provider, QpCap, QpInitAttr, QpType, RemoteAddr, SendOp, SendWr, Span,
+    WcStatus,
 };
 
 const SERVICE: &str = "writer";
@@ -69,16 +71,59 @@ impl Program for Writes {
     }
 }
 
+/// The same by an outbox.
+struct Posts {
+    polls: bool,
+}
+
+impl Program for Posts {
+    type Output = Result<Vec<Result<u64, SystemError>>, SystemError>;
+
+    fn run<P: Provider>(self, p: P) -> Self::Output {
+        let device = Device::open(&p)?;
+        let cq = device.context.create_cq(outbox::depth(1))?;
+        let cap = QpCap { max_send_wr: outbox::depth(1), ..CAP };
+        let qp = device.pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Rc, cap))?;
+        device::connect_qp(&device, &qp, 0, SERVICE)?;
+        let mr = device.registered(64, AccessFlags::LOCAL_WRITE)?;
+        let sge = [mr.sge(0, 64)];
+        let mut outbox = Outbox::new(qp, cq, 1);
+        for _ in 0..WINDOW {
+            outbox.post_signalled(&mut [SendWr::new(0, SendOp::Write(RemoteAddr::default()), &sge)])?;
+        }
+        let until = p.now() + Span::from_ms(1);
+        while p.now() < until {
+            p.pause(until);
+        }
+        let settled = |outbox: &mut Outbox<P>| outbox.settle().map(|()| 0);
+        let first = if self.polls { outbox.completed() } else { settled(&mut outbox) };
+        // More often than completions are left.
+        let then = (0..=WINDOW).flat_map(|_| [outbox.completed(), settled(&mut outbox)]);
+        let found = [first].into_iter().chain(then).collect();
+        p.publish("over", &[]);
+        Ok(found)
+    }
+}
+
+/// What was asked of who writes to where it may not, after that.
+fn told<T>(writes: T) -> Vec<Result<u64, SystemError>>
+where
+    T: Program<Output = Result<Vec<Result<u64, SystemError>>, SystemError>>,
+{
+    let mut cluster = cluster("cib", 2, |config| config.end = END);
+    cluster.spawn(0, 0, Other);
+    let task = cluster.spawn(1, 0, writes);
+    cluster.run().expect("it ends");
+    task.take().expect("it ended").expect("no other error")
+}
+
 /// All that was under way completes at once, and is told of as one: nobody waits for the rest of it.
 #[test]
 fn a_call_that_failed_is_told_of_for_ever() {
     for polls in [true, false] {
-        let mut cluster = cluster("cib", 2, |config| config.end = END);
-        cluster.spawn(0, 0, Other);
-        let task = cluster.spawn(1, 0, Writes { polls });
-        cluster.run().expect("it ends");
-        let found = task.take().expect("it ended").expect("no other error");
         let refused = Err(SystemError::Completion(WcStatus::RemAccessErr));
-        assert!(found.iter().all(|found| *found == refused), "polls {polls}: {found:?}");
+        for found in [told(Writes { polls }), told(Posts { polls })] {
+            assert!(found.iter().all(|found| *found == refused), "polls {polls}: {found:?}");
+        }
     }
 }

@@ -60,3 +60,33 @@ proptest! {
         prop_assert!(after <= GIVE_UP + RETRIES * 2 + round, "{:?} later", after);
     }
 }
+
+/// Some requests to the dead fail; who has none would wait for far longer, but for what the others tell. (None has one at times, where only the dead one sends: then all wait.)
+#[test]
+fn who_gives_up_tells_the_others() {
+    let give_up = Span::from_ms(5_000);
+    for (transfer, senders, receivers, victim) in [
+        (Transfer::Push, 1, 4, 2),
+        (Transfer::Push, 2, 2, 3),
+        (Transfer::Pull, 1, 4, 2),
+        (Transfer::Pull, 3, 1, 1),
+    ] {
+        let mut early = 0;
+        for seed in 0..10 {
+            let mut job = Job::shuffle(&Scale::SMALL);
+            (job.plan.transfer, job.plan.senders, job.plan.receivers) = (transfer, senders, receivers);
+            (job.plan.give_up, job.seed) = (give_up, seed);
+            let job = Job::Shuffle(job);
+            let case = executors::Case { job, victim, steps: 400, way: Way::LosesQps };
+            let patience = give_up * 2;
+            let mut cluster = cluster("cib", executors::MACHINES, |config| {
+                (config.seed, config.end) = (seed, config.end + patience);
+            });
+            let ended = case.run(&mut cluster, patience).expect("it ends").expect("machine 0 is here");
+            let apart = Span::from_ns(ended.last - ended.first);
+            assert!(apart <= RETRIES, "{transfer:?}, {senders} to {receivers}, seed {seed}: {ended:?}");
+            early += u32::from(Span::from_ns(ended.first.saturating_sub(ended.gone)) < RETRIES);
+        }
+        assert!(early > 0, "{transfer:?}, {senders} to {receivers}: nobody's request has failed");
+    }
+}
