@@ -197,6 +197,8 @@ pub fn without_back_ends<C: Cluster>(
     let course = Course::Fixed(Interval::new(Time::START, lives));
     if by_proxy {
         (config.path, config.clients.clients_per_machine) = (Path::Proxy, FRONT_ENDS);
+        // All that one has under way may be with its proxy, whose end it hears of by no QP of its own.
+        config.clients.outstanding = 1;
     }
     let mut site = Site::<C, u64>::new(cluster, course).map_err(text)?;
     for (number, neighbours) in (0..).zip(put_up(&mut site, &config).map_err(text)?) {
