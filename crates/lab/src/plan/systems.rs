@@ -39,12 +39,12 @@ impl Ctx<'_> {
         self.outcomes_of_systems(what, all.iter().map(|w| self.run_of_system(profile, w)).collect())
     }
 
-    /// The same of systems whose operations are whole jobs, each of them longer than runs that end when they know their answer:
-    /// they are measured for the times that they say, in which some jobs end.
+    /// The same of systems that are measured for the times that they say, also where runs end when they know their answer: of those whose operations are whole
+    /// jobs, each of them longer than such runs, and of those in which something comes round more slowly than such runs can tell.
     ///
     /// # Errors
     /// Where a run is not known yet, or fails.
-    pub(crate) fn jobs(
+    pub(crate) fn timed(
         &self,
         profile: &str,
         what: &str,

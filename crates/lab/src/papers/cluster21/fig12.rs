@@ -84,7 +84,7 @@ pub(super) fn table(front_ends: u32) -> Hashtable {
 /// A step by front-ends.
 fn rates(ctx: &Ctx<'_>, step: Step, back_ends: u32) -> Result<Vec<SystemOutcome>, NotYet> {
     let all = FRONT_ENDS.map(|front_ends| step.workload(front_ends, back_ends));
-    ctx.systems(step.profile(), "fig12", &all)
+    ctx.timed(step.profile(), "fig12", &all)
 }
 
 /// The most of a step, and with how many front-ends.

@@ -27,7 +27,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         table.hot = Share::of_millionths(1_000_000 / one_in);
         SystemWorkload::from(table)
     };
-    let found = ctx.systems(SPLIT, "fig13a", &ONE_IN.map(workload))?;
+    let found = ctx.timed(SPLIT, "fig13a", &ONE_IN.map(workload))?;
     let rates: Vec<f64> = found.iter().map(|outcome| outcome.mrps).collect();
     let (most, least) = (rates[0], rates[ONE_IN.len() - 1]);
     let seen: Vec<String> =

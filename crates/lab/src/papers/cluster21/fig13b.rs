@@ -24,7 +24,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         table.theta = theta;
         SystemWorkload::from(table)
     };
-    let found = ctx.systems(SPLIT, "fig13b", &THETAS.map(workload))?;
+    let found = ctx.timed(SPLIT, "fig13b", &THETAS.map(workload))?;
     let rates: Vec<f64> = found.iter().map(|outcome| outcome.mrps).collect();
     let pairs = || THETAS.windows(2).zip(rates.windows(2));
     let holds = pairs().all(|(theta, rate)| {

@@ -100,7 +100,7 @@ impl Point {
 
 fn rates(ctx: &Ctx<'_>, points: &[Point]) -> Result<Vec<f64>, NotYet> {
     let all: Vec<_> = points.iter().map(|point| point.workload()).collect();
-    Ok(ctx.jobs(CLUSTER, "fig15", &all)?.iter().map(|o| o.mrps).collect())
+    Ok(ctx.timed(CLUSTER, "fig15", &all)?.iter().map(|o| o.mrps).collect())
 }
 
 /// A curve of what `of` makes of each x.
@@ -127,7 +127,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         if ctx.full { (&ENTRIES[..], &OUTSTANDING[..]) } else { (&FEW.0[..], &FEW.1[..]) };
     // All are asked for before the first that is not known ends this.
     let longer = ctx.explain_job(CLUSTER, "fig15", &Point { batch: 32, ..sgl }.workload());
-    let three = ctx.jobs(CLUSTER, "fig15", &[sgl.basic(), sp, sgl].map(Point::workload));
+    let three = ctx.timed(CLUSTER, "fig15", &[sgl.basic(), sp, sgl].map(Point::workload));
     let curves = [
         rated(ctx, "SP, by batch", "entries of a post", &BATCHES, by_batch(Strategy::Sp)),
         rated(ctx, "SGL, by batch", "entries of a post", &BATCHES, by_batch(Strategy::Sgl)),

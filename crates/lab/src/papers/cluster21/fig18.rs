@@ -47,7 +47,7 @@ fn cost(outcome: &SystemOutcome) -> (f64, f64) {
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
-    let of = |strategy| ctx.jobs(CLUSTER, "fig18", &ENTRIES.map(|entry| workload(strategy, entry)));
+    let of = |strategy| ctx.timed(CLUSTER, "fig18", &ENTRIES.map(|entry| workload(strategy, entry)));
     let (sp, sgl) = (of(Strategy::Sp), of(Strategy::Sgl));
     let costs = |outcomes: Vec<SystemOutcome>| outcomes.iter().map(cost).collect::<Vec<_>>();
     let (sp, sgl) = (costs(sp?), costs(sgl?));
