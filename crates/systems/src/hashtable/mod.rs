@@ -8,7 +8,7 @@
 //!
 //! # Cold keys
 //! Every key has a record: its count, a `done` word for each of V slots, and the slots. A slot holds an entry: version, value, and a check over
-//! key, version and value. Version n is in slot n modulo V; at first there is version 0. The count ([`count::Count`]) has the number that was drawn last, how many front-ends have marked the key as one that
+//! key, version and value. Version n is in slot n modulo V; at first there is version 0. The count has the number that was drawn last, how many front-ends have marked the key as one that
 //! has left its record, and how often it has moved. Who draws a number of a key that is marked has drawn in vain.
 //!
 //! *Who writes what when.* A writer draws a number by fetch-and-add, and READs count and `done` words in the same list ([`Claim`]). It WRITEs its entry, then the
