@@ -205,6 +205,14 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         Ok(self.cluster.alloc(0, len, PageSize::Huge)?)
     }
 
+    /// Memory of a machine, at the socket of one of its cores.
+    ///
+    /// # Errors
+    /// If it has no more.
+    pub fn alloc_near(&mut self, (machine, core): (u32, u32), len: u64) -> Result<Mem, SiteError> {
+        Ok(self.cluster.alloc_near(machine, core, len, PageSize::Huge)?)
+    }
+
     /// A counter of the server that begins with `first`.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::proxy::Path;
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, Record as Kept, System};
 use doorbell_schema::{Duration, Share};
-use doorbell_verbs::{AccessFlags, Cluster, PageSize, Span};
+use doorbell_verbs::{AccessFlags, Cluster, Span};
 
 impl System for Hashtable {
     const NAME: &'static str = "hashtable";
@@ -103,7 +103,7 @@ pub fn put_up<C: Cluster, R: Kept, D: Dress>(
         let mut memories = Vec::new();
         for socket in 0..config.sockets {
             let core = socket * config.cores_per_socket;
-            let memory = site.cluster().alloc_near(back_end, core, table.area_bytes(), PageSize::Huge)?;
+            let memory = site.alloc_near((back_end, core), table.area_bytes())?;
             let area = back_end * config.sockets + socket;
             site.cluster().preset(back_end, memory, |bytes| fill_area(&table, area, bytes));
             memories.push(memory);

@@ -8,12 +8,10 @@ use super::io::{Io, Slot};
 use super::lock::Locks;
 use super::moves::Move;
 use super::neighbours::Neighbours;
+use crate::proxy::channel::LATE;
 use crate::spinlock::{Leased, Waits};
 use crate::{Interval, SystemError, work};
 use doorbell_verbs::{Provider, Span, Time};
-
-/// How long after the end it waits for others of its machine: by far longer than they begin one after the other.
-const LATE: Span = Span::from_ms(1_000);
 
 /// Operations that begin in a pass at most: it looks for completions between.
 const PASS: u32 = 16;
@@ -318,7 +316,7 @@ impl<P: Provider> FrontEnd<P> {
         let (io, slot) = (&self.io, Slot(free as u32));
         let task = match (hot, op) {
             (Some(hot), Op::Move(_)) => {
-                Task::Move(Move::begin(io, slot, &self.locks, (key, hot), false)?, None)
+                Task::Move(Move::begin(io, slot, &self.locks, &self.terms, (key, hot), false)?, None)
             }
             (None, Op::Move(_)) => {
                 let ended = self.io.cpu.now();
@@ -434,7 +432,7 @@ impl<P: Provider> FrontEnd<P> {
         };
         Ok(match task {
             Task::Put(put) => {
-                let moves = Move::begin(io, slot, locks, (key, hot), true)?;
+                let moves = Move::begin(io, slot, locks, &self.terms, (key, hot), true)?;
                 Task::Move(moves, Some(put.into_value()))
             }
             Task::Move(_, Some(value)) => Task::Put(cold::Put::begin(io, slot, key, value)?),
@@ -452,35 +450,33 @@ impl<P: Provider> FrontEnd<P> {
         slot: Slot,
         version: u64,
     ) -> Result<Option<Running>, SystemError> {
-        let (key, began, ended) = (running.key, running.began, self.io.cpu.now());
-        let (again, bytes) = (running.again + running.task.again(), self.io.table.value);
-        let of = key.unwrap_or(0);
-        let done = |outcome| Done { key: of, outcome, version: Some(version), count: 0, began, ended, again };
-        match running.task {
-            Task::Publish(publish) => {
-                return self.published(work, Running { task: Task::Publish(publish), ..running }, slot);
-            }
-            Task::Put(_) if running.strays.is_some() => {
-                return self.stray_ended(work, running, slot, Some(version));
-            }
-            Task::Move(..) if running.strays.is_some() => {
-                return self.stray_ended(work, running, slot, None);
-            }
+        running.again += running.task.again();
+        let Running { began, again, .. } = running;
+        if running.strays.is_some() {
+            let version = matches!(running.task, Task::Put(_)).then_some(version);
+            return self.stray_ended(work, running, slot, version);
+        }
+        let task = match running.task {
+            Task::Publish(publish) => return self.published(work, publish, slot, (began, again)),
+            task => task,
+        };
+        let Some(key) = running.key else { return Ok(None) };
+        let (ended, bytes) = (self.io.cpu.now(), self.io.table.value);
+        let done = |outcome| Done { key, outcome, version: Some(version), count: 0, began, ended, again };
+        match task {
             Task::Put(_) => work.done(done(Outcome::Wrote)),
             Task::Get(get) => work.done(done(Outcome::Read(get.value(bytes)))),
             Task::Hot(get) => work.done(done(Outcome::Read(get.value(bytes)))),
             Task::Move(_, None) => work.done(Done { version: None, ..done(Outcome::Moved) }),
             Task::Move(_, Some(value)) | Task::Hold(value) => {
-                let Some((key, hot)) = key.and_then(|key| Some((key, self.io.table.entry_of(key)?))) else {
-                    return Ok(None);
-                };
+                let Some(hot) = self.io.table.entry_of(key) else { return Ok(None) };
                 let Some(count) = self.cache.write(hot, key, &value, &self.terms) else {
-                    (running.task, running.again) = (Task::Hold(value), again);
-                    running.wait = Some(ended + self.terms.waits.turns(1));
-                    return Ok(Some(running));
+                    let wait = Some(ended + self.terms.waits.turns(1));
+                    return Ok(Some(Running { task: Task::Hold(value), wait, ..running }));
                 };
                 work.done(Done { version: None, count, ..done(Outcome::Wrote) });
             }
+            Task::Publish(_) => {}
         }
         Ok(None)
     }
@@ -489,11 +485,11 @@ impl<P: Provider> FrontEnd<P> {
     fn published(
         &mut self,
         work: &mut impl Work,
-        running: Running,
+        publish: hot::Publish,
         slot: Slot,
+        (began, again): (Time, u64),
     ) -> Result<Option<Running>, SystemError> {
-        let Running { task: Task::Publish(publish), began, again, .. } = running else { return Ok(None) };
-        let (block, again) = (publish.block(), again + publish.again());
+        let block = publish.block();
         let Some(publication) = publish.into_publication() else { return Ok(None) };
         let hot::Publication { taken, entries, there, strays } = publication;
         let (writes, since, ended) = (taken.writes, taken.since, self.io.cpu.now());

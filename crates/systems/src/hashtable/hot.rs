@@ -89,8 +89,8 @@ impl Get {
 enum Publishing {
     /// The lock is asked for.
     Taking,
-    /// The block is on its way, and the lock goes back: as it is, and what it becomes.
-    Giving(Word, Word),
+    /// The block is on its way, and the lock goes back.
+    Giving,
 }
 
 /// A publication of a block.
@@ -135,7 +135,8 @@ impl Publish {
         terms: &Terms,
         block: u32,
     ) -> Result<Publish, SystemError> {
-        let asking = Asking::begin(io, slot, locks, terms, block)?;
+        let mut asking = Asking::new(terms, block);
+        asking.begin(io, slot, locks)?;
         let (entries, strays) = Default::default();
         Ok(Publish { publishing: Publishing::Taking, asking, taken: None, entries, there: 0, strays })
     }
@@ -150,16 +151,13 @@ impl Publish {
     ) -> Result<Step, SystemError> {
         match self.publishing {
             Publishing::Taking => match self.asking.completed(io, slot, locks)? {
-                Answer::Had(mine) => self.give(io, slot, locks, cache, mine),
+                Answer::Had => self.give(io, slot, locks, cache),
                 Answer::Not(step) => Ok(step),
             },
-            Publishing::Giving(mine, free) if io.answer(slot) == mine.bits() => {
-                locks.known[self.block() as usize] = free;
-                locks.end(self.block());
+            Publishing::Giving if self.asking.given(io, slot, locks) => {
                 Ok(Step::Ended(self.taken.map_or(0, |taken| taken.writes.into())))
             }
-            Publishing::Giving(..) => {
-                // Taken over: what it wrote lies where nobody looks.
+            Publishing::Giving => {
                 if let Some(taken) = self.taken.take() {
                     cache.put_back(self.block(), taken);
                 }
@@ -176,7 +174,6 @@ impl Publish {
         slot: Slot,
         locks: &Locks,
         cache: &mut Cache<P>,
-        mine: Word,
     ) -> Result<Step, SystemError> {
         let block = self.block();
         let taken = cache.take(block);
@@ -202,13 +199,8 @@ impl Publish {
             self.there |= 1 << entry;
         }
         self.taken = Some(taken);
-        let free = locks.leased.given_back(mine);
-        self.publishing = Publishing::Giving(mine, free);
-        let (area, lock) = io.table.lock(block);
-        let at = io.table.locks().word(lock);
-        let written = Request::Write(Locks::data(io, block, free), Part::Body, io.table.block());
-        io.post(slot, area, [written, Request::Swap { at, compare: mine.bits(), swap: free.bits() }])?;
-        Ok(Step::Posted)
+        self.publishing = Publishing::Giving;
+        self.asking.publish(io, slot, locks)
     }
 
     /// Its wait is over.

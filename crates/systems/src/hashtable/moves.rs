@@ -10,7 +10,6 @@ use super::hot::Get;
 use super::io::{Io, Part, Request, Slot};
 use super::lock::{Answer, Asking, Locks};
 use super::table::{Hot, OWNER, Record};
-use crate::spinlock::word::Word;
 use crate::{SystemError, checksum};
 use doorbell_verbs::{Provider, Time};
 
@@ -38,11 +37,11 @@ enum Moving {
     /// Who is there goes to its record.
     Leaving(Count),
     /// The block is on its way, and the lock goes back.
-    Giving(Word, Count),
+    Giving(Count),
     /// The record of who was there says that it is cold.
     Freeing(Count),
     /// The lock goes back, and all is as it was; whether the move has ended.
-    Resigning(Word, bool),
+    Resigning(bool),
 }
 
 /// A move of a key into its block.
@@ -60,9 +59,7 @@ pub(super) struct Move {
     since: Option<Time>,
     /// The key's count when those were settled who drew numbers before it was marked.
     count: Count,
-    asking: Option<Asking>,
-    /// The word by which it has the lock.
-    mine: Word,
+    asking: Asking,
     /// The block that it READ with the lock.
     block: Vec<u8>,
     /// Who is there, and its version.
@@ -78,13 +75,14 @@ impl Move {
         io: &Io<P>,
         slot: Slot,
         locks: &Locks,
+        terms: &Terms,
         (key, hot): (u64, Hot),
         for_write: bool,
     ) -> Result<Move, SystemError> {
         let moving = Moving::Finding(Get::begin(io, slot, locks, (key, hot))?);
-        let (count, mine, block, other, entry) = Default::default();
+        let (count, block, other, entry) = Default::default();
         let (record, posted) = (io.table.record(key), Time::START);
-        let (since, asking, again) = (None, None, 0);
+        let (since, asking, again) = (None, Asking::new(terms, hot.block), 0);
         Ok(Move {
             key,
             record,
@@ -95,7 +93,6 @@ impl Move {
             since,
             count,
             asking,
-            mine,
             block,
             other,
             entry,
@@ -105,7 +102,7 @@ impl Move {
 
     /// How often it or a part of it was done again.
     pub(super) fn again(&self) -> u64 {
-        self.again + self.asking.as_ref().map_or(0, |asking| asking.again)
+        self.again + self.asking.again
     }
 
     /// What it has posted has completed.
@@ -132,13 +129,10 @@ impl Move {
                 self.settle(io, slot, terms, locks, before)
             }
             Moving::Settling(_) => self.look_again(io, slot, terms, locks),
-            Moving::Taking => {
-                let Some(asking) = &mut self.asking else { return Ok(Step::Posted) };
-                match asking.completed(io, slot, locks)? {
-                    Answer::Had(mine) => self.meet(io, slot, cache, mine),
-                    Answer::Not(step) => Ok(step),
-                }
-            }
+            Moving::Taking => match self.asking.completed(io, slot, locks)? {
+                Answer::Had => self.meet(io, slot, cache),
+                Answer::Not(step) => Ok(step),
+            },
             Moving::Watching => Ok(Step::Posted),
             Moving::Reading => self.read(io, slot),
             Moving::Counting(before) => {
@@ -157,9 +151,9 @@ impl Move {
                 let others = *others;
                 self.give(io, slot, locks, others)
             }
-            Moving::Giving(free, others) => {
-                let (free, others) = (*free, *others);
-                self.gave(io, slot, locks, cache, (free, others))
+            Moving::Giving(others) => {
+                let others = *others;
+                self.gave(io, slot, locks, cache, others)
             }
             Moving::Freeing(before) => {
                 let (before, seen) = (*before, Count::of(io.answer(slot)));
@@ -169,11 +163,11 @@ impl Move {
                     false => self.free(io, slot, seen),
                 }
             }
-            Moving::Resigning(free, has_ended) => {
-                let (free, has_ended) = (*free, *has_ended);
-                let seen = Word::of(io.answer(slot));
-                locks.known[self.hot.block as usize] = if seen == self.mine { free } else { seen };
-                locks.end(self.hot.block);
+            Moving::Resigning(has_ended) => {
+                let has_ended = *has_ended;
+                if !self.asking.given(io, slot, locks) {
+                    self.asking.leave(io, slot, locks);
+                }
                 if has_ended { Ok(Step::Ended(0)) } else { self.begin_again(io, slot, locks) }
             }
         }
@@ -186,14 +180,14 @@ impl Move {
         slot: Slot,
         locks: &Locks,
     ) -> Result<Step, SystemError> {
-        match (&self.moving, &mut self.asking) {
-            (Moving::Settling(_), _) => {
+        match self.moving {
+            Moving::Settling(_) => {
                 let Record { area, at } = self.record;
                 self.posted = io.post(slot, area, [head(io, at)])?;
                 Ok(Step::Posted)
             }
-            (Moving::Taking, Some(asking)) => asking.resume(io, slot, locks),
-            (Moving::Watching, _) => self.begin_again(io, slot, locks),
+            Moving::Taking => self.asking.resume(io, slot, locks),
+            Moving::Watching => self.begin_again(io, slot, locks),
             _ => Ok(Step::Posted),
         }
     }
@@ -275,8 +269,8 @@ impl Move {
             return Ok(Step::Wait(if now < settled { soon.min(settled) } else { soon }));
         }
         self.moving = Moving::Taking;
-        self.asking = Some(Asking::begin(io, slot, locks, terms, self.hot.block)?);
-        Ok(Step::Posted)
+        self.asking = Asking::new(terms, self.hot.block);
+        self.asking.begin(io, slot, locks)
     }
 
     /// The lock is had: looks who is there, and what the record says now.
@@ -285,9 +279,7 @@ impl Move {
         io: &Io<P>,
         slot: Slot,
         cache: &mut Cache<P>,
-        mine: Word,
     ) -> Result<Step, SystemError> {
-        self.mine = mine;
         let at = io.table.owner_at(self.hot);
         let owner = io.word(slot, Part::Body, at);
         cache.learn(self.hot, owner);
@@ -344,8 +336,7 @@ impl Move {
         }
         io.cpu.work(checksum::work(size));
         io.write(slot, Part::Entry, 0, &self.block[at..][..size as usize]);
-        let until = self.asking.as_ref().map_or(Time::START, |asking| asking.until);
-        if io.cpu.now() > until {
+        if io.cpu.now() > self.asking.until {
             return self.resign(io, slot, false);
         }
         if !count.is_marked() || !entry::is_whole(key, &self.block[at..][..size as usize]) {
@@ -371,13 +362,8 @@ impl Move {
         io.write(slot, Part::Body, 0, &self.block);
         io.write(slot, Part::Body, at, &self.key.to_le_bytes());
         io.write(slot, Part::Body, at + OWNER, &self.entry);
-        let free = locks.leased.given_back(self.mine);
-        self.moving = Moving::Giving(free, others);
-        let (area, lock) = io.table.lock(self.hot.block);
-        let block = Request::Write(Locks::data(io, self.hot.block, free), Part::Body, io.table.block());
-        let (compare, swap) = (self.mine.bits(), free.bits());
-        io.post(slot, area, [block, Request::Swap { at: io.table.locks().word(lock), compare, swap }])?;
-        Ok(Step::Posted)
+        self.moving = Moving::Giving(others);
+        self.asking.publish(io, slot, locks)
     }
 
     fn gave<P: Provider>(
@@ -386,18 +372,15 @@ impl Move {
         slot: Slot,
         locks: &mut Locks,
         cache: &mut Cache<P>,
-        (free, others): (Word, Count),
+        others: Count,
     ) -> Result<Step, SystemError> {
-        if Word::of(io.answer(slot)) == self.mine {
-            locks.known[self.hot.block as usize] = free;
-            locks.end(self.hot.block);
+        if self.asking.given(io, slot, locks) {
             cache.learn(self.hot, self.key);
             return self.free(io, slot, others);
         }
-        // Taken over: the block lies where nobody looks, and who is there has not moved.
+        // Who is there has not moved.
         self.moving = Moving::Taking;
-        let Some(asking) = &mut self.asking else { return Ok(Step::Posted) };
-        Ok(asking.lost(io, slot, locks))
+        Ok(self.asking.lost(io, slot, locks))
     }
 
     /// Says that who was there is cold, and has the version that its record was given.
@@ -412,12 +395,8 @@ impl Move {
 
     /// Gives the lock back with the block as it was.
     fn resign<P: Provider>(&mut self, io: &Io<P>, slot: Slot, has_ended: bool) -> Result<Step, SystemError> {
-        let free = self.mine.free(self.mine.slot);
-        self.moving = Moving::Resigning(free, has_ended);
-        let (area, lock) = io.table.lock(self.hot.block);
-        let (compare, swap) = (self.mine.bits(), free.bits());
-        io.post(slot, area, [Request::Swap { at: io.table.locks().word(lock), compare, swap }])?;
-        Ok(Step::Posted)
+        self.moving = Moving::Resigning(has_ended);
+        self.asking.resign(io, slot)
     }
 }
 

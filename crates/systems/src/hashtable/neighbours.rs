@@ -45,7 +45,7 @@ pub(super) fn put_up<C: Cluster, R: Record, D: Dress>(
     let (requests, results) = Channel::bytes(slots, 0);
     for client in 0..clients {
         let at = config.place(client);
-        all[client as usize].scratch = Some(near(site, at, scratch_bytes(config))?);
+        all[client as usize].scratch = Some(site.alloc_near(at, scratch_bytes(config))?);
         all[client as usize].to = vec![None; config.sockets as usize];
         let (first, mates) = config.mates(client);
         if client == first {
@@ -59,22 +59,13 @@ pub(super) fn put_up<C: Cluster, R: Record, D: Dress>(
             let Some(proxy) = config.proxy(client, socket) else { continue };
             // Near the proxy, which looks for requests all the time.
             let at = config.place(proxy);
-            let memory = (near(site, at, requests)?, near(site, at, results)?);
+            let memory = (site.alloc_near(at, requests)?, site.alloc_near(at, results)?);
             let channel = Channel::new(memory, slots, 0);
             all[client as usize].to[socket as usize] = Some(channel);
             all[proxy as usize].from.push((channel, scratch));
         }
     }
     Ok(all)
-}
-
-/// Memory of a machine at the socket of a core.
-fn near<C: Cluster, R: Record, D: Dress>(
-    site: &mut Site<'_, C, R, D>,
-    (machine, core): (u32, u32),
-    len: u64,
-) -> Result<Mem, SiteError> {
-    Ok(site.cluster().alloc_near(machine, core, len, PageSize::Huge)?)
 }
 
 /// A list of requests of another, in words.

@@ -6,7 +6,7 @@ use super::protocol::Client;
 use crate::config::{Clients, OneByOne, Timing};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System};
-use doorbell_verbs::{Cluster, PageSize};
+use doorbell_verbs::Cluster;
 
 /// The machine of the threads, which is that of the first clients.
 pub const MACHINE: u32 = 1;
@@ -89,7 +89,7 @@ impl System for LocalMemory {
         let LocalMemory { op, size, addresses, region, memory_core, .. } = *self;
         let touch = !site.cluster().is_virtual();
         for number in 0..self.clients().clients {
-            let memory = site.cluster().alloc_near(MACHINE, memory_core, region, PageSize::Huge)?;
+            let memory = site.alloc_near((MACHINE, memory_core), region)?;
             site.cluster().limit_cached(MACHINE, memory, KEPT);
             let pieces = Pieces::new(addresses, size, region, (self.timing.seed, number));
             let (interval, limit) = (site.client_interval(), 0);

@@ -5,7 +5,7 @@ use super::protocol::Client;
 use crate::config::{Clients, OneByOne, Timing};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System};
-use doorbell_verbs::{Cluster, PageSize};
+use doorbell_verbs::Cluster;
 
 /// The machine of the threads, which is that of the first clients.
 pub const MACHINE: u32 = 1;
@@ -41,7 +41,7 @@ impl System for LocalSequencer {
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
-        let counter = site.cluster().alloc_near(MACHINE, 0, 64, PageSize::Huge)?;
+        let counter = site.alloc_near((MACHINE, 0), 64)?;
         for core in 0..self.clients().clients {
             let (drawing, interval) = (self.clients().drawing(), site.client_interval());
             site.add_client((MACHINE, core), Client { counter, drawing, interval });

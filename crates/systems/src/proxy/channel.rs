@@ -1,6 +1,9 @@
 //! Requests from one thread of a machine to another, and their results, in shared memory.
 
-use doorbell_verbs::{Cpu, Mem};
+use doorbell_verbs::{Cpu, Mem, Span};
+
+/// How long after its end a thread that serves others of its machine waits for them: by far longer than they begin one after the other.
+pub(crate) const LATE: Span = Span::from_ms(1_000);
 
 /// Bytes of a request's slot, and of what tells that a result is there: a cache line.
 pub(crate) const LINE: u64 = 64;

@@ -7,7 +7,7 @@ use crate::config::{Clients, Timing};
 use crate::ends::Server;
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System};
-use doorbell_verbs::{AccessFlags, Cluster, Mem, PageSize};
+use doorbell_verbs::{AccessFlags, Cluster, PageSize};
 
 impl System for Proxy {
     const NAME: &'static str = "proxy";
@@ -55,15 +55,6 @@ impl System for Proxy {
     }
 }
 
-/// Memory of a machine at the socket of a core.
-fn near<C: Cluster, D: Dress>(
-    site: &mut Site<'_, C, Measured, D>,
-    (machine, core): (u32, u32),
-    len: u64,
-) -> Result<Mem, SiteError> {
-    Ok(site.cluster().alloc_near(machine, core, len, PageSize::Huge)?)
-}
-
 /// The channels of all clients: to the proxy of each for each socket.
 fn channels<C: Cluster, D: Dress>(
     site: &mut Site<'_, C, Measured, D>,
@@ -79,7 +70,7 @@ fn channels<C: Cluster, D: Dress>(
             let Some(proxy) = proxy else { continue };
             // Near the proxy: it looks for requests all the time, and its NIC writes results without a way across.
             let at = config.place(proxy);
-            let memory = (near(site, at, requests)?, near(site, at, results)?);
+            let memory = (site.alloc_near(at, requests)?, site.alloc_near(at, results)?);
             own[socket as usize] = Some(Channel::new(memory, slots, longest));
         }
         all.push(own);
@@ -98,7 +89,7 @@ pub fn put_up<C: Cluster, D: Dress>(
 ) -> Result<(), SiteError> {
     let mut memories = Vec::new();
     for socket in 0..config.sockets {
-        let memory = near(site, (0, socket * config.cores_per_socket), MEMORY)?;
+        let memory = site.alloc_near((0, socket * config.cores_per_socket), MEMORY)?;
         site.cluster().preset(0, memory, |bytes| fill(socket, 0, bytes));
         memories.push(memory);
     }

@@ -1,6 +1,6 @@
 //! A thread that reads memory of remote sockets without end, and is a proxy of others.
 
-use super::channel::Channel;
+use super::channel::{Channel, LATE};
 use super::config::{Path, Proxy};
 use crate::device::check;
 use crate::ends::{End, memory};
@@ -8,8 +8,7 @@ use crate::measure::How;
 use crate::random::Random;
 use crate::{Interval, Measured, SystemError, work};
 use doorbell_verbs::{
-    AccessFlags, Cq, Mem, Mr, Program, Provider, Qp, QpCap, RemoteAddr, SendFlags, SendOp, SendWr, Span,
-    Time, Wc,
+    AccessFlags, Cq, Mem, Mr, Program, Provider, Qp, QpCap, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc,
 };
 use std::collections::VecDeque;
 
@@ -83,9 +82,6 @@ struct Running<'a, P: Provider> {
     bytes: Vec<u8>,
     measured: Measured,
 }
-
-/// How long after the end a thread waits for others of its machine: by far longer than they begin one after the other.
-const LATE: Span = Span::from_ms(1_000);
 
 /// `wr_id` of READs for others.
 const FOR_OTHERS: u64 = u64::MAX;

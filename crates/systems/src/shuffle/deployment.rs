@@ -8,7 +8,7 @@ use crate::site::{Dress, Site, SiteError};
 use crate::vector_io::Chosen;
 use crate::{Measured, Record, System};
 use doorbell_schema::Duration;
-use doorbell_verbs::{Cluster, Mem, PageSize, Span};
+use doorbell_verbs::{Cluster, Mem, Span};
 
 /// Memory of executors, each where it is to be.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ impl Inboxes {
     ) -> Result<Mem, SiteError> {
         let (machine, core) = self.seats.place(executor);
         let near = self.placement.near(&self.seats, core);
-        Ok(site.cluster().alloc_near(machine, near, bytes.max(1), PageSize::Huge)?)
+        site.alloc_near((machine, near), bytes.max(1))
     }
 }
 

@@ -5,7 +5,7 @@ use super::layout::Layout;
 use super::lock::{Design, Lock};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Interval, Record, SystemError};
-use doorbell_verbs::{Cluster, Mem, PageSize, Provider};
+use doorbell_verbs::{Cluster, Mem, Provider};
 
 /// The machine of the threads, which is that of the first clients.
 pub(super) const MACHINE: u32 = 1;
@@ -28,7 +28,7 @@ impl Local {
         layout: Layout,
         release: Release,
     ) -> Result<Local, SiteError> {
-        let memory = site.cluster().alloc_near(MACHINE, 0, layout.bytes(), PageSize::Huge)?;
+        let memory = site.alloc_near((MACHINE, 0), layout.bytes())?;
         Ok(Local { memory, layout, release })
     }
 }

@@ -168,15 +168,14 @@ fn a_reader_that_is_lapped_reads_again() {
     }
 }
 
-/// A block that was READ by the word of a lock that was taken may be written by who takes the lock next.
+/// A block that was READ by the word of a lock that was taken may be written by who takes the lock next: of these seeds 16 see it where a reader forgets that.
 #[test]
 fn a_reader_takes_no_block_that_is_being_written() {
-    for seed in 0..20 {
-        let mut case = one_key(4, 100);
+    for seed in 0..40 {
+        let mut case = one_key(5, 50);
+        (case.config.pairs.pairs, case.config.clients.outstanding) = (4, 3);
         (case.operations, case.config.theta, case.config.timing.seed) = (120, 1, seed);
-        let apart = Some(Apart { client: 0, span: Span::from_us(40) });
-        let hesitation = Some(Span::from_us(5));
-        case.faults = Faults { apart, hesitation, seed, ..Faults::default() };
+        case.faults = Faults { hesitation: Some(Span::from_us(20)), seed, ..Faults::default() };
         run(&case).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
 }
