@@ -145,6 +145,15 @@ impl Hashtable {
         if clients.windows {
             return Err("hashtable has no windows: a front-end goes on as soon as there is room".into());
         }
+        if self.move_permille > 0 && self.table().blocks == 0 {
+            return Err(format!(
+                "move_permille is {}, but no key is hot: of {} keys with hot {} no block of {} is full",
+                self.move_permille,
+                self.pairs.pairs,
+                self.hot,
+                1 << self.block_log2
+            ));
+        }
         if self.backoff > self.backoff_most {
             return Err(format!(
                 "backoff is {}, longer than the longest wait, backoff_most: {}",

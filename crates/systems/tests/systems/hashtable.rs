@@ -208,6 +208,10 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         "the table takes 6434062336 bytes of all back-ends, but at most 1073741824 are possible"
     );
     assert_eq!(
+        said(&|c| (c.hot, c.move_permille) = (Share::of_percent(0), 7)),
+        "move_permille is 7, but no key is hot: of 24 keys with hot 0% no block of 4 is full"
+    );
+    assert_eq!(
         said(&|c| c.backoff = us(65)),
         "backoff is 65us, longer than the longest wait, backoff_most: 64us"
     );
