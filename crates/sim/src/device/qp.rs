@@ -123,8 +123,8 @@ impl WqeSlots {
 }
 
 /// A QP with what surrounds it in the NIC and the driver. There are many, and each event is of another: so a QP
-/// has the bytes of eight lines of memory, and what is needed together lies together.
-#[repr(C)]
+/// has eight lines of memory, and what is needed together lies together.
+#[repr(C, align(64))]
 pub(crate) struct QpSlot {
     /// Packets that came in for it, where it is connected.
     pub(crate) flow: Flow,

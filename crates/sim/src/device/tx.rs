@@ -23,17 +23,17 @@ enum TxTask {
     Answer(FlightId),
 }
 
-/// What sending units have to do for a QP, in the order in which it came up: answers that are ready, and its
-/// requests, which are there once at most.
+/// What sending units have to do for a QP: answers that are ready, in order, and its requests, which are there once at most.
+/// Where there are both they take turns: neither end of a connection waits for as long as the other has work.
 pub(super) struct TxWork {
     answers: Row,
     requests: bool,
-    /// The answers behind the requests.
-    behind: Row,
+    /// The last was an answer.
+    answered: bool,
 }
 
 impl TxWork {
-    pub(super) const NONE: TxWork = TxWork { answers: Row::EMPTY, requests: false, behind: Row::EMPTY };
+    pub(super) const NONE: TxWork = TxWork { answers: Row::EMPTY, requests: false, answered: false };
 
     fn push_requests(&mut self) {
         debug_assert!(!self.requests, "a QP is active once");
@@ -41,19 +41,17 @@ impl TxWork {
     }
 
     fn push_answer(&mut self, answer: FlightId, flights: &mut Slab<FlightId, Flight>) {
-        let row = if self.requests { &mut self.behind } else { &mut self.answers };
-        row.push(answer, flights);
+        self.answers.push(answer, flights);
     }
 
     fn pop(&mut self, flights: &Slab<FlightId, Flight>) -> Option<TxTask> {
-        if let Some(answer) = self.answers.pop(flights) {
+        let is_turn_of_requests = self.requests && self.answered;
+        if !is_turn_of_requests && let Some(answer) = self.answers.pop(flights) {
+            self.answered = true;
             return Some(TxTask::Answer(answer));
         }
-        if !std::mem::take(&mut self.requests) {
-            return None;
-        }
-        self.answers = std::mem::replace(&mut self.behind, Row::EMPTY);
-        Some(TxTask::Request)
+        self.answered = false;
+        std::mem::take(&mut self.requests).then_some(TxTask::Request)
     }
 }
 

@@ -548,3 +548,61 @@ fn what_a_destroyed_qp_has_accepted_is_in_memory() {
         assert!(parts > 5, "{name}: all or nothing was there, but {parts} times");
     }
 }
+
+/// READs from its peer with as many outstanding as `window`; says how long each took, in nanoseconds.
+struct Reads {
+    me: &'static str,
+    peer: &'static str,
+    window: u64,
+    reads: u64,
+}
+
+impl Program for Reads {
+    type Output = Vec<u64>;
+
+    fn run<P: Provider>(self, p: P) -> Vec<u64> {
+        let node = Node::new(&p, 4096, 16);
+        let remote = node.connect(&p, self.me, self.peer);
+        let mut posted = Vec::new();
+        let post = |posted: &mut Vec<Time>| {
+            // Takes the unit longer as an answer than as a request: answers wait.
+            let sge = [node.mr.sge(0, 1000)];
+            let wr = SendWr::new(0, SendOp::Read(remote), &sge).flags(SendFlags::SIGNALED);
+            posted.push(p.now());
+            node.qp.post_send(&[wr]).expect("room");
+        };
+        (0..self.window).for_each(|_| post(&mut posted));
+        let took = (0..self.reads).map(|n| {
+            let wc = node.cq.wait(Time::NEVER).expect("a CQ");
+            assert_eq!(wc.map(|wc| wc.status), Some(WcStatus::Success));
+            let took = p.now() - posted[n as usize];
+            if n + self.window < self.reads {
+                post(&mut posted);
+            }
+            took.as_ps() / 1000
+        });
+        let took = took.collect();
+        p.publish(&format!("{}/over", self.me), &[]);
+        p.lookup(&format!("{}/over", self.peer));
+        took
+    }
+}
+
+/// Each of two machines READs through the one connection of both.
+fn reads_both_ways(window: u64) -> Vec<u64> {
+    let mut cluster = SimCluster::new(&profile("cx3"), SimConfig::new(2));
+    let one = cluster.spawn(0, 0, Reads { me: "a", peer: "b", window: 1, reads: 100 });
+    cluster.spawn(1, 0, Reads { me: "b", peer: "a", window, reads: 100 * window });
+    cluster.run().expect("the run ends");
+    one.take().expect("an outcome")
+}
+
+/// Requests of a QP wait for one answer at most, whatever its peer has outstanding, and answers for one request.
+#[test]
+fn requests_and_answers_of_a_qp_take_turns() {
+    let [few, many] = [2, 16].map(|window| reads_both_ways(window)[10..90].iter().sum::<u64>() / 80);
+    let tx = profile("cx3").tx;
+    let [request, answer] =
+        [tx.read_request, tx.response + tx.larger_payload].map(|span| span.as_ps() / 1000);
+    assert!(many <= few + request + answer, "{many} ns beside 16 READs, {few} ns beside 2");
+}

@@ -261,6 +261,20 @@ fn qps_beyond_the_window() {
     none(walk(at, Axis::Qps, &[14, 15, 16, 17]).into_iter());
 }
 
+/// One machine has a QP to the other, which has two; then each has two.
+#[test]
+fn qps_of_two_machines() {
+    let at = Point {
+        machines: 2,
+        threads: 1,
+        window: 27,
+        size: 1580,
+        signal_every: 1,
+        ..point("cx3", ("read", "rc"), "all-to-all")
+    };
+    none(walk(at, Axis::Qps, &near(2, 8)).into_iter());
+}
+
 /// READs of 60 to 420 QPs.
 #[test]
 fn qps_of_inbound_reads() {
