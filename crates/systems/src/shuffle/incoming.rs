@@ -41,8 +41,6 @@ struct Flow {
     credited: u64,
     /// Whether it has told all of the round.
     has_ended: bool,
-    /// Whether it will not tell anything more.
-    farewell: bool,
 }
 
 impl Flow {
@@ -252,12 +250,9 @@ impl<P: Provider> Incoming<P> {
     }
 
     /// Whether all senders have bid farewell.
-    pub(super) fn is_left(&mut self) -> bool {
-        for sender in 0..self.ways.len() as u32 {
-            let flow = &mut self.flows[sender as usize];
-            let word = self.cpu.load_u64(self.inbox.mem(), self.plan.told(sender, self.round));
-            flow.farewell |= Told::since(flow.seen[(self.round % 2) as usize], word).farewell;
-        }
-        self.flows.iter().all(|flow| flow.farewell)
+    pub(super) fn is_left(&self) -> bool {
+        // They may have done so while this executor still looked for entries.
+        let word = |sender| self.cpu.load_u64(self.inbox.mem(), self.plan.told(sender, self.round));
+        (0..self.ways.len() as u32).all(|sender| Told::since(0, word(sender)).farewell)
     }
 }

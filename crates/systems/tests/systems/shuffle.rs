@@ -84,6 +84,9 @@ fn joins() -> impl Strategy<Value = join::Case> {
     )
 }
 
+/// As long one waits for those that are gone, in nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
 /// Machines of executors.
 fn machines(plan: &Plan, seats: &Seats) -> u32 {
     1 + plan.executors.div_ceil(seats.per_machine)
@@ -102,7 +105,10 @@ proptest! {
     fn each_receiver_has_what_the_rule_gives_it(case in cases(), stop in stops(), profile in prop::sample::select(&["cib", "cx3-dual"])) {
         let mut cluster = cluster(profile, machines(&case.plan, &case.seats), |config| config.seed = case.seed);
         let faults = Faults { stop, seed: case.seed, ..Faults::default() };
-        case.run(&mut cluster, faults, PATIENCE).map_err(TestCaseError::fail)?;
+        let had = case.run(&mut cluster, faults, PATIENCE).map_err(TestCaseError::fail)?;
+        let ended = had.iter().map(|had| had.ended);
+        let between = ended.clone().max().unwrap() - ended.min().unwrap();
+        prop_assert!(between < SECOND, "an executor waited for farewells that had come: {had:?}");
     }
 
     #[test]
