@@ -121,8 +121,8 @@ pub(super) fn processes(scale: &Scale, seed: u64) -> log::Case {
         strategy: Strategy::Sgl,
         reserve: Reserve::FetchAdd,
         full: Full::Wrap,
-        // Who lives is not to be fenced.
-        patience: scale.retry * 20,
+        // Who lives is not to be fenced, also where it waits for a processor.
+        patience: Span::from_ms(1_000),
         retry: None,
         inline: 64,
         faults: crate::Faults::default(),
