@@ -1,49 +1,16 @@
 //! The C library's allocator, as far as it must change for page-aligned allocations to come from
-//! shared memory.
+//! shared memory, and shmget(2), for programs that insist on huge pages.
 
+use crate::next::next;
 use doorbell_soft::memory::arena;
-use libc::{c_char, c_int, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
-
-/// A function of the next library that has it: the C library, or an allocator that a program
-/// brings along.
-struct Next {
-    name: &'static std::ffi::CStr,
-    found: AtomicPtr<c_void>,
-}
-
-impl Next {
-    const fn new(name: &'static std::ffi::CStr) -> Next {
-        Next { name, found: AtomicPtr::new(std::ptr::null_mut()) }
-    }
-
-    fn get(&self) -> *mut c_void {
-        let known = self.found.load(Relaxed);
-        if !known.is_null() {
-            return known;
-        }
-        // SAFETY: the name is a string.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr().cast::<c_char>()) };
-        self.found.store(found, Relaxed);
-        found
-    }
-}
-
-macro_rules! next {
-    ($name:literal as fn($($t:ty),*) $(-> $r:ty)?) => {{
-        static NEXT: Next = Next::new($name);
-        // Used in `unsafe` only. It is sound as the C library's function of this name has this type,
-        // and every program has it.
-        std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($t),*) $(-> $r)?>(NEXT.get())
-    }};
-}
+use libc::{c_int, c_void};
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     match arena::alloc(align, size) {
         Some(pointer) => pointer.cast(),
         // SAFETY: passed on.
-        None => unsafe { next!(c"memalign" as fn(usize, usize) -> *mut c_void)(align, size) },
+        None => unsafe { next!(c"memalign", fn(usize, usize) -> *mut c_void)(align, size) },
     }
 }
 
@@ -52,7 +19,7 @@ unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     match arena::alloc(align, size) {
         Some(pointer) => pointer.cast(),
         // SAFETY: passed on.
-        None => unsafe { next!(c"aligned_alloc" as fn(usize, usize) -> *mut c_void)(align, size) },
+        None => unsafe { next!(c"aligned_alloc", fn(usize, usize) -> *mut c_void)(align, size) },
     }
 }
 
@@ -66,7 +33,7 @@ unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, align: usize, size: us
         }
         // SAFETY: passed on.
         None => unsafe {
-            next!(c"posix_memalign" as fn(*mut *mut c_void, usize, usize) -> c_int)(to, align, size)
+            next!(c"posix_memalign", fn(*mut *mut c_void, usize, usize) -> c_int)(to, align, size)
         },
     }
 }
@@ -76,7 +43,7 @@ unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
     match arena::alloc(4096, size) {
         Some(pointer) => pointer.cast(),
         // SAFETY: passed on.
-        None => unsafe { next!(c"valloc" as fn(usize) -> *mut c_void)(size) },
+        None => unsafe { next!(c"valloc", fn(usize) -> *mut c_void)(size) },
     }
 }
 
@@ -84,7 +51,7 @@ unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
 unsafe extern "C" fn free(pointer: *mut c_void) {
     if !arena::free(pointer.cast()) {
         // SAFETY: passed on.
-        unsafe { next!(c"free" as fn(*mut c_void))(pointer) }
+        unsafe { next!(c"free", fn(*mut c_void))(pointer) }
     }
 }
 
@@ -92,7 +59,7 @@ unsafe extern "C" fn free(pointer: *mut c_void) {
 unsafe extern "C" fn realloc(pointer: *mut c_void, size: usize) -> *mut c_void {
     let Some(old) = arena::size(pointer.cast()) else {
         // SAFETY: passed on.
-        return unsafe { next!(c"realloc" as fn(*mut c_void, usize) -> *mut c_void)(pointer, size) };
+        return unsafe { next!(c"realloc", fn(*mut c_void, usize) -> *mut c_void)(pointer, size) };
     };
     // SAFETY: room for `size` bytes, or null; the old allocation has `old` of them.
     unsafe {
@@ -110,6 +77,22 @@ unsafe extern "C" fn malloc_usable_size(pointer: *mut c_void) -> usize {
     match arena::size(pointer.cast()) {
         Some(size) => size,
         // SAFETY: passed on.
-        None => unsafe { next!(c"malloc_usable_size" as fn(*mut c_void) -> usize)(pointer) },
+        None => unsafe { next!(c"malloc_usable_size", fn(*mut c_void) -> usize)(pointer) },
     }
+}
+
+/// A segment of huge pages, or of usual ones where the system has no huge ones left or keeps them from this user.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn shmget(key: libc::key_t, size: usize, flags: c_int) -> c_int {
+    /// The size of huge pages, as its power of two (shmget(2)).
+    const SIZE: c_int = libc::MAP_HUGE_MASK << libc::MAP_HUGE_SHIFT;
+    // SAFETY: passed on.
+    let get = |flags| unsafe { next!(c"shmget", fn(libc::key_t, usize, c_int) -> c_int)(key, size, flags) };
+    let got = get(flags);
+    let is_refused =
+        || matches!(std::io::Error::last_os_error().raw_os_error(), Some(libc::ENOMEM | libc::EPERM));
+    if got == -1 && flags & libc::SHM_HUGETLB != 0 && is_refused() {
+        return get(flags & !(libc::SHM_HUGETLB | SIZE));
+    }
+    got
 }

@@ -7,6 +7,8 @@
 //! private symbols too, which those call when they are loaded: they do nothing here.
 
 mod buffers;
+mod files;
+mod next;
 
 use doorbell_soft::capi::{absent, ah, cq, device, event, mr, qp, query, srq, text};
 

@@ -7,11 +7,12 @@ use crate::say::say;
 use doorbell_abi::{CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
 use doorbell_transport::MAX_MESSAGE_BYTES;
 use doorbell_verbs::{Gid, LinkLayer, Mtu};
+use std::ffi::CStr;
 use std::sync::OnceLock;
 
 /// Name of the device.
 pub(crate) const NAME: &str = "doorbell0";
-/// Name of its device file, which does not exist.
+/// Name of its device file, through which nothing goes.
 pub(crate) const DEVICE_FILE: &str = "uverbs0";
 /// Its only port.
 pub(crate) const PORT: u8 = 1;
@@ -67,8 +68,16 @@ const DEVICE_CAPS: u32 = 1 << 7 | 1 << 11 | 1 << 12;
 /// Link width 4X and speed EDR (25 Gb/s a lane): what a program computes with, nothing more.
 const WIDTH_4X: u8 = 2;
 const SPEED_EDR: u8 = 32;
+/// The same as the kernel writes it.
+pub(crate) const RATE: &str = "100 Gb/sec (4X EDR)";
 /// `LinkUp` of the port's physical state.
-const LINK_UP: u8 = 5;
+pub(crate) const LINK_UP: u8 = 5;
+
+/// Version of the hardware.
+pub(crate) const HW_VERSION: u32 = 1;
+
+/// The interface that has the port's addresses, on Ethernet: that of the loopback network.
+pub(crate) const INTERFACE: &CStr = c"lo";
 
 /// Address handles of a process.
 pub(crate) const MAX_AH: usize = 1 << 16;
@@ -86,6 +95,13 @@ pub(crate) enum GidType {
     RoceV1 = 1,
     /// RoCE v2.
     RoceV2 = 2,
+}
+
+/// What of the device depends on how a program is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) link: LinkLayer,
+    pub(crate) identity: Identity,
 }
 
 /// How the port presents itself.
@@ -119,33 +135,41 @@ fn id() -> (u32, u32) {
 
 /// The GID table of the port.
 pub(crate) fn gids() -> &'static [(Gid, GidType)] {
-    static IB: OnceLock<[(Gid, GidType); 1]> = OnceLock::new();
-    static ROCE: OnceLock<[(Gid, GidType); 4]> = OnceLock::new();
-    let identity = Identity::own();
+    static GIDS: OnceLock<Vec<(Gid, GidType)>> = OnceLock::new();
+    GIDS.get_or_init(|| gids_of(link_layer(), Identity::own()))
+}
+
+/// That of a port on a fabric.
+pub(crate) fn gids_of(link: LinkLayer, identity: &Identity) -> Vec<(Gid, GidType)> {
     let of_prefix = |prefix: [u8; 8]| {
         let mut gid = [0; 16];
         gid[..8].copy_from_slice(&prefix);
         gid[8..].copy_from_slice(&identity.guid());
         Gid(gid)
     };
-    match link_layer() {
-        LinkLayer::Infiniband => IB.get_or_init(|| [(of_prefix(identity.prefix()), GidType::Ib)]),
-        LinkLayer::Ethernet => ROCE.get_or_init(|| {
+    match link {
+        LinkLayer::Infiniband => vec![(of_prefix(identity.prefix()), GidType::Ib)],
+        LinkLayer::Ethernet => {
             let ipv4 = Gid(identity.ipv4().to_ipv6_mapped().octets());
             let link_local = of_prefix(LINK_LOCAL);
-            [
+            vec![
                 (link_local, GidType::RoceV1),
                 (link_local, GidType::RoceV2),
                 (ipv4, GidType::RoceV1),
                 (ipv4, GidType::RoceV2),
             ]
-        }),
+        }
     }
 }
 
 /// The port's LID; 0 on Ethernet.
 pub(crate) fn lid() -> u16 {
-    if link_layer() == LinkLayer::Infiniband { Identity::own().lid() } else { 0 }
+    lid_of(link_layer(), Identity::own())
+}
+
+/// That of a port on a fabric.
+pub(crate) fn lid_of(link: LinkLayer, identity: &Identity) -> u16 {
+    if link == LinkLayer::Infiniband { identity.lid() } else { 0 }
 }
 
 /// The node's GUID in network byte order.
@@ -166,7 +190,7 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.max_mr_size = u64::MAX;
     attr.page_size_cap = !0xfff;
     (attr.vendor_id, attr.vendor_part_id) = id();
-    attr.hw_ver = 1;
+    attr.hw_ver = HW_VERSION;
     attr.max_qp = QP_INDICES.len() as i32;
     attr.max_qp_wr = MAX_WR as i32;
     attr.device_cap_flags = DEVICE_CAPS;
@@ -208,15 +232,28 @@ pub(crate) fn attributes_ex() -> ibv_device_attr_ex {
     attr
 }
 
+/// `port_cap_flags`.
+pub(crate) fn port_caps(link: LinkLayer) -> u32 {
+    if link == LinkLayer::Infiniband { PORT_CM_SUP } else { PORT_CM_SUP | PORT_IP_BASED_GIDS }
+}
+
+/// Number of the interface that has the port's addresses; 0 for none.
+pub(crate) fn interface() -> u32 {
+    match link_layer() {
+        LinkLayer::Infiniband => 0,
+        // SAFETY: a string.
+        LinkLayer::Ethernet => unsafe { libc::if_nametoindex(INTERFACE.as_ptr()) },
+    }
+}
+
 /// ibv_query_port(3).
 pub(crate) fn port() -> ibv_port_attr {
-    let ib = link_layer() == LinkLayer::Infiniband;
     ibv_port_attr {
         state: IBV_PORT_ACTIVE,
         max_mtu: MTU.to_c(),
         active_mtu: MTU.to_c(),
         gid_tbl_len: gids().len() as i32,
-        port_cap_flags: if ib { PORT_CM_SUP } else { PORT_CM_SUP | PORT_IP_BASED_GIDS },
+        port_cap_flags: port_caps(link_layer()),
         max_msg_sz: MAX_MESSAGE_BYTES,
         pkey_tbl_len: PKEYS,
         lid: lid(),

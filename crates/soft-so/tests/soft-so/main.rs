@@ -6,6 +6,7 @@ mod edges;
 mod ends;
 mod fabrics;
 mod faults;
+mod files;
 mod headers;
 mod joined;
 mod library;

@@ -4,6 +4,9 @@ use crate::device::{self, GidType};
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use doorbell_abi::{ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_gid_entry, ibv_port_attr};
 use libc::{c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// `IBV_PORT_DOWN`, and `Polling` of the physical state: what a port has whose cable is out.
 const PORT_DOWN: u32 = 1;
@@ -85,7 +88,7 @@ fn gid(port: u32, index: i64) -> Result<ibv_gid_entry, Errno> {
             gid_index: index as u32,
             port_num: port,
             gid_type: *kind as u32,
-            ndev_ifindex: 0,
+            ndev_ifindex: device::interface(),
         }),
         _ => Err(EINVAL),
     }
@@ -181,14 +184,29 @@ pub unsafe extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     c"/sys".as_ptr()
 }
 
-/// There is nothing of this device in sysfs.
+/// Reads a file of sysfs without the end of its line, as much as there is room for; returns how much that is.
 pub unsafe extern "C" fn ibv_read_sysfs_file(
-    _directory: *const c_char,
-    _file: *const c_char,
-    _buffer: *mut c_char,
-    _size: usize,
+    directory: *const c_char,
+    file: *const c_char,
+    to: *mut c_char,
+    room: usize,
 ) -> c_int {
-    super::minus_one(Err(Errno(libc::ENOENT)))
+    // SAFETY: strings.
+    let [directory, file] =
+        [directory, file].map(|name| OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes()));
+    let Ok(text) = std::fs::read(Path::new(directory).join(file)) else {
+        return super::minus_one(Err(Errno(libc::ENOENT)));
+    };
+    let text = text.strip_suffix(b"\n").unwrap_or(&text);
+    let text = &text[..text.len().min(room)];
+    // SAFETY: the caller's buffer has this room.
+    unsafe {
+        to.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
+        if text.len() < room {
+            to.add(text.len()).write(0);
+        }
+    }
+    text.len() as c_int
 }
 
 pub unsafe extern "C" fn ibv_query_ece(_qp: *mut c_void, _ece: *mut c_void) -> c_int {

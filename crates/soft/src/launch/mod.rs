@@ -1,9 +1,10 @@
 //! Runs a program on the software NIC: sets the environment that loads the library, and becomes the program, or where
 //! statistics are wanted its parent.
 
+mod folder;
 mod front;
-mod links;
 mod monitor;
+mod shown;
 mod signals;
 
 pub use crate::stats::Stats;
@@ -13,9 +14,12 @@ pub use crate::watch::strict::Strict;
 
 use crate::counts::board::{self, Board};
 use crate::counts::process::ProcessCounts;
+use crate::device::Shape;
+use crate::identity::{FABRIC_VARIABLE, Identity, MEET_VARIABLE, Place};
 use crate::stats::check_place;
 use crate::watch::faults::{FAULTS_VARIABLE, SEED_VARIABLE};
 use crate::watch::trace;
+use doorbell_verbs::LinkLayer;
 use monitor::Monitor;
 
 use std::ffi::{OsStr, OsString};
@@ -25,6 +29,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use thiserror::Error;
+
+/// Names the folder of what programs are led to.
+pub const FOLDER_VARIABLE: &str = "DOORBELL_FOLDER";
 
 /// File name of the library, as `cargo build` makes it.
 pub const LIBRARY: &str = "libibverbs.so";
@@ -37,6 +44,15 @@ pub enum Link {
     Ib,
     /// Ethernet (RoCE): addressed by GID.
     Roce,
+}
+
+impl Link {
+    fn layer(self) -> LinkLayer {
+        match self {
+            Link::Ib => LinkLayer::Infiniband,
+            Link::Roce => LinkLayer::Ethernet,
+        }
+    }
 }
 
 /// What to run, and how.
@@ -164,13 +180,18 @@ impl Launch {
     /// The program with the environment that it needs.
     pub fn command(&self, program: &OsStr, arguments: &[OsString]) -> Result<Command, LaunchError> {
         let library = self.find_library()?;
-        let links = links::folder(&links::top(), &library).map_err(LaunchError::NoLinks)?;
         let mut command = Command::new(program);
+        let shape = Shape { link: self.link.layer(), identity: self.meet_in(&mut command)? };
+        let mut contents = folder::links(&library);
+        shown::add(&mut contents, &shape);
+        let folder = folder::folder(&folder::top(), &contents).map_err(LaunchError::NoLinks)?;
+        let libraries = folder.join(folder::LIBRARIES);
         command.args(arguments);
         // The program finds the library by the name that it was linked with as it is loaded
         // already, and by its other names in a folder that has nothing else.
         command.env("LD_PRELOAD", in_front_of("LD_PRELOAD", library.as_os_str()));
-        command.env("LD_LIBRARY_PATH", in_front_of("LD_LIBRARY_PATH", links.as_os_str()));
+        command.env("LD_LIBRARY_PATH", in_front_of("LD_LIBRARY_PATH", libraries.as_os_str()));
+        command.env(FOLDER_VARIABLE, folder);
         command.env(crate::device::LINK_VARIABLE, if self.link == Link::Roce { "roce" } else { "ib" });
         if let Some(name) = &self.presented_as {
             let id = doorbell_nic::Profile::named_or_file(name)?.device_id;
@@ -179,23 +200,6 @@ impl Launch {
         }
         command.env(crate::memory::arena::VARIABLE, if self.private_buffers { "0" } else { "1" });
         command.env(crate::fabric::ptrace::VARIABLE, if self.closed { "no" } else { "yes" });
-        if let Some(fabric) = &self.fabric {
-            if !crate::identity::is_fabric_name(fabric) {
-                return Err(LaunchError::BadFabric(fabric.clone()));
-            }
-            command.env(crate::identity::FABRIC_VARIABLE, fabric);
-        }
-        if let Some(folder) = &self.meet {
-            if self.fabric.is_none() {
-                return Err(LaunchError::MeetAlone(folder.clone()));
-            }
-            let unknown = |cause| LaunchError::BadMeeting(Distrust::Unknown { path: folder.clone(), cause });
-            let folder = folder.canonicalize().map_err(unknown)?;
-            crate::trust::check_private(&folder).map_err(LaunchError::BadMeeting)?;
-            // Each fabric makes a folder there.
-            tempfile::tempdir_in(&folder).map_err(|error| unknown(error.kind().into()))?;
-            command.env(crate::identity::MEET_VARIABLE, folder);
-        }
         if self.quiet {
             command.env(crate::queues::errors::QUIET_VARIABLE, "1");
         }
@@ -219,6 +223,38 @@ impl Launch {
         Ok(command)
     }
 
+    /// Sets which fabric the program is on, checked; returns what tells it from others.
+    fn meet_in(&self, command: &mut Command) -> Result<Identity, LaunchError> {
+        if let Some(fabric) = &self.fabric {
+            if !crate::identity::is_fabric_name(fabric) {
+                return Err(LaunchError::BadFabric(fabric.clone()));
+            }
+            command.env(FABRIC_VARIABLE, fabric);
+        }
+        let meet = self.meet.as_ref().map(|folder| self.checked_meeting(folder)).transpose()?;
+        if let Some(folder) = &meet {
+            command.env(MEET_VARIABLE, folder);
+        }
+        // What is not told is as outside.
+        let of = |variable| std::env::var_os(variable);
+        let fabric = self.fabric.clone().or_else(|| of(FABRIC_VARIABLE)?.into_string().ok());
+        let place = Place::of(fabric, meet.or_else(|| of(MEET_VARIABLE).map(PathBuf::from)));
+        Ok(place.and_then(|place| Identity::at(&place)).unwrap_or_else(|_| *Identity::own()))
+    }
+
+    /// A folder to meet in that all who meet there name alike.
+    fn checked_meeting(&self, folder: &Path) -> Result<PathBuf, LaunchError> {
+        if self.fabric.is_none() {
+            return Err(LaunchError::MeetAlone(folder.into()));
+        }
+        let unknown = |cause| LaunchError::BadMeeting(Distrust::Unknown { path: folder.into(), cause });
+        let folder = folder.canonicalize().map_err(unknown)?;
+        crate::trust::check_private(&folder).map_err(LaunchError::BadMeeting)?;
+        // Each fabric makes a folder there.
+        tempfile::tempdir_in(&folder).map_err(|error| unknown(error.kind().into()))?;
+        Ok(folder)
+    }
+
     /// The library's file.
     ///
     /// # Errors
@@ -235,7 +271,7 @@ impl Launch {
             Ok(found) if found.is_file() => found,
             _ => return Err(LaunchError::NoLibrary(path)),
         };
-        if !links::is_loadable(&path) {
+        if !folder::is_loadable(&path) {
             return Err(LaunchError::BadPath(path));
         }
         crate::trust::check(&path).map_err(LaunchError::Untrusted)?;

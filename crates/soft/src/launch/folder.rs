@@ -1,11 +1,10 @@
-//! A folder in which programs find the library by its names, and nothing else: whatever lay beside the library itself
-//! would be loaded as well.
+//! A folder of what a program is led to: the library by its names, and nothing beside it, as that would be loaded as well;
+//! and the files that a kernel would show of the device.
 
 use crate::identity::user;
 use crate::trust::{Distrust, check, check_private};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::collections::BTreeMap;
 use std::fs::{DirBuilder, Permissions, read_dir, read_link, rename};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
@@ -13,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
+/// Where the library is in such a folder, and nothing else.
+pub(super) const LIBRARIES: &str = "lib";
 /// The names by which programs ask the loader for the library.
 const NAMES: [&str; 2] = ["libibverbs.so", "libibverbs.so.1"];
 /// What the names of folders begin with that are made or removed.
@@ -22,19 +23,34 @@ const LEFT: Duration = Duration::from_secs(60 * 60);
 /// How often a folder is made that others remove, or put something into.
 const TRIES: u32 = 10;
 
-/// The folder for a library, made where it is missing; `top` has those of all libraries.
-pub(super) fn folder(top: &Path, library: &Path) -> Result<PathBuf, Distrust> {
+/// A file of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    File(String),
+    Link(PathBuf),
+}
+
+/// Files by their paths below a folder.
+pub(super) type Contents = BTreeMap<PathBuf, Entry>;
+
+/// The library by its names.
+pub(super) fn links(library: &Path) -> Contents {
+    NAMES.iter().map(|name| (Path::new(LIBRARIES).join(name), Entry::Link(library.into()))).collect()
+}
+
+/// The folder with these contents, made where it is missing; `top` has all of them.
+pub(super) fn folder(top: &Path, contents: &Contents) -> Result<PathBuf, Distrust> {
     let unknown = |cause| Distrust::Unknown { path: top.into(), cause };
     make_private(top)?;
     sweep(top);
-    let hash = Sha256::digest(library.as_os_str().as_encoded_bytes());
+    let hash = Sha256::digest(format!("{contents:?}"));
     let name: String = hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     let folder = top.join(name);
     for _ in 0..TRIES {
-        if is_right(&folder, library) {
+        if is_right(&folder, contents) {
             return Ok(folder);
         }
-        install(top, &folder, library).map_err(unknown)?;
+        install(top, &folder, contents).map_err(unknown)?;
     }
     Err(unknown(io::Error::other("somebody changes what is made there")))
 }
@@ -63,25 +79,47 @@ fn make_private(path: &Path) -> Result<(), Distrust> {
     }
 }
 
-/// Whether a folder has the links to this library, and nothing else.
-fn is_right(folder: &Path, library: &Path) -> bool {
-    let Ok(entries) = read_dir(folder) else { return false };
-    let found: BTreeSet<OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
-    found == NAMES.iter().map(OsString::from).collect()
-        && NAMES.iter().all(|name| read_link(folder.join(name)).is_ok_and(|target| target == library))
-        && check(folder).is_ok()
+/// Whether a folder has these contents, and nothing else.
+fn is_right(folder: &Path, contents: &Contents) -> bool {
+    let mut found = Contents::new();
+    read_into(&mut found, folder, Path::new("")).is_ok()
+        && found == *contents
+        && check(&folder.join(LIBRARIES)).is_ok()
 }
 
-/// Puts a folder with the links to this library in the place of what is there, at once and whole.
-fn install(top: &Path, folder: &Path, library: &Path) -> io::Result<()> {
+/// Reads what is below a path of a folder.
+fn read_into(found: &mut Contents, folder: &Path, below: &Path) -> io::Result<()> {
+    for entry in read_dir(folder.join(below))? {
+        let entry = entry?;
+        let (path, kind) = (below.join(entry.file_name()), entry.file_type()?);
+        if kind.is_dir() {
+            read_into(found, folder, &path)?;
+        } else if kind.is_symlink() {
+            found.insert(path, Entry::Link(read_link(entry.path())?));
+        } else {
+            found.insert(path, Entry::File(std::fs::read_to_string(entry.path())?));
+        }
+    }
+    Ok(())
+}
+
+/// Puts a folder with these contents in the place of what is there, at once and whole.
+fn install(top: &Path, folder: &Path, contents: &Contents) -> io::Result<()> {
     let new = under_way(top)?;
-    for name in NAMES {
-        symlink(library, new.path().join(name))?;
+    for (path, entry) in contents {
+        let path = new.path().join(path);
+        if let Some(folder) = path.parent() {
+            DirBuilder::new().mode(0o700).recursive(true).create(folder)?;
+        }
+        match entry {
+            Entry::File(text) => std::fs::write(path, text)?,
+            Entry::Link(to) => symlink(to, path)?,
+        }
     }
     match rename(new.path(), folder) {
         Err(error) if !matches!(error.raw_os_error(), Some(libc::ENOTEMPTY | libc::EEXIST)) => Err(error),
         // Another launcher was first.
-        Err(_) if is_right(folder, library) => Ok(()),
+        Err(_) if is_right(folder, contents) => Ok(()),
         Err(_) => put_away(top, folder),
         Ok(()) => Ok(()),
     }
@@ -105,7 +143,7 @@ fn under_way(top: &Path) -> io::Result<TempDir> {
 fn sweep(top: &Path) {
     for entry in read_dir(top).into_iter().flatten().flatten() {
         let path = entry.path();
-        let leads_nowhere = || NAMES.iter().all(|name| !path.join(name).exists());
+        let leads_nowhere = || NAMES.iter().all(|name| !path.join(LIBRARIES).join(name).exists());
         if entry.file_name().as_encoded_bytes().starts_with(UNDER_WAY.as_bytes()) {
             let made = entry.metadata().and_then(|about| about.modified()).ok();
             let age = made.and_then(|made| SystemTime::now().duration_since(made).ok());
@@ -141,26 +179,27 @@ mod tests {
     #[test]
     fn a_folder_has_links_to_the_library_and_nothing_else() {
         let (_place, top, library) = place();
-        let folder = folder(&top, &library).expect("it can be made");
-        assert_eq!(entries(&folder), ["libibverbs.so", "libibverbs.so.1"]);
+        let folder = folder(&top, &links(&library)).expect("it can be made");
+        let libraries = folder.join(LIBRARIES);
+        assert_eq!(entries(&libraries), ["libibverbs.so", "libibverbs.so.1"]);
         for name in NAMES {
-            assert_eq!(read_link(folder.join(name)).expect("a link"), library);
+            assert_eq!(read_link(libraries.join(name)).expect("a link"), library);
         }
         for path in [&top, &folder] {
             assert_eq!(path.metadata().expect("it is there").permissions().mode() & 0o7777, 0o700);
         }
         // Whatever else was put there is gone next time.
-        std::fs::write(folder.join("libmlx5.so"), "").expect("a file");
-        assert_eq!(super::folder(&top, &library).expect("it is there"), folder);
-        assert_eq!(entries(&folder), ["libibverbs.so", "libibverbs.so.1"]);
+        std::fs::write(libraries.join("libmlx5.so"), "").expect("a file");
+        assert_eq!(super::folder(&top, &links(&library)).expect("it is there"), folder);
+        assert_eq!(entries(&libraries), ["libibverbs.so", "libibverbs.so.1"]);
         assert_eq!(entries(&top).len(), 1, "nothing is left on the way");
     }
 
     #[test]
     fn links_to_a_library_that_is_gone_go_with_the_next_launch() {
         let (_place, top, library) = place();
-        let gone = folder(&top, &library.with_file_name("gone.so")).expect("links may lead nowhere");
-        let kept = folder(&top, &library).expect("it can be made");
+        let gone = folder(&top, &links(&library.with_file_name("gone.so"))).expect("links may lead nowhere");
+        let kept = folder(&top, &links(&library)).expect("it can be made");
         assert!(!gone.exists() && kept.exists());
     }
 
@@ -168,10 +207,13 @@ mod tests {
     fn a_folder_that_others_may_enter_is_refused() {
         let (_place, top, library) = place();
         DirBuilder::new().mode(0o755).create(&top).expect("a folder");
-        assert!(matches!(folder(&top, &library), Err(Distrust::NotPrivate { .. })));
+        assert!(matches!(folder(&top, &links(&library)), Err(Distrust::NotPrivate { .. })));
         std::fs::remove_dir(&top).expect("it is empty");
         symlink(library.parent().expect("a folder"), &top).expect("a link");
-        assert!(matches!(folder(&top, &library), Err(Distrust::NotPrivate { .. })), "a link is not followed");
+        assert!(
+            matches!(folder(&top, &links(&library)), Err(Distrust::NotPrivate { .. })),
+            "a link is not followed"
+        );
     }
 
     #[test]
@@ -184,16 +226,17 @@ mod tests {
                 let top = &top;
                 scope.spawn(move || {
                     for _ in 0..50 {
-                        let folder = folder(top, library).expect("it can be made");
+                        let contents = links(library);
+                        let folder = folder(top, &contents).expect("it can be made");
                         if thread % 2 == 0 {
-                            assert!(is_right(&folder, library), "{folder:?}");
+                            assert!(is_right(&folder, &contents), "{folder:?}");
                         }
                     }
                 });
             }
         });
         std::fs::write(&other, "").expect("a file");
-        folder(&top, &other).expect("it can be made");
+        folder(&top, &links(&other)).expect("it can be made");
         assert_eq!(entries(&top).len(), 2);
     }
 }

@@ -1,0 +1,145 @@
+//! The C library's functions that take a path, as far as they must lead to what a kernel would show of the device.
+//!
+//! The launcher has made a folder that has it (`soft/src/launch/shown.rs`). Only paths are changed: descriptors are the kernel's own,
+//! so nothing that is done to one costs more. All are cancelled, interrupted and fail as the C library's do. What the kernel itself
+//! has of RDMA devices is not seen.
+
+use crate::next::next;
+use doorbell_soft::launch::FOLDER_VARIABLE;
+use libc::{DIR, FILE, c_char, c_int, c_uint, c_void, mode_t, size_t, ssize_t};
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+
+/// What paths begin with that lead to the folder: sysfs' classes `infiniband`, `infiniband_verbs` and so on, and device files.
+const SHOWN: [&[u8]; 2] = [b"/sys/class/infiniband", b"/dev/infiniband"];
+
+/// The folder, where the launcher has named one. Known before the program begins, as what it may interrupt must not allocate.
+fn folder() -> Option<&'static CStr> {
+    static FOLDER: OnceLock<Option<CString>> = OnceLock::new();
+    let find = || CString::new(std::env::var_os(FOLDER_VARIABLE)?.into_encoded_bytes()).ok();
+    FOLDER.get_or_init(find).as_deref()
+}
+
+extern "C" fn find_folder() {
+    folder();
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = find_folder;
+
+/// Room for a path that leads to the folder.
+struct Room(MaybeUninit<[u8; libc::PATH_MAX as usize]>);
+
+impl Room {
+    const fn new() -> Room {
+        Room(MaybeUninit::uninit())
+    }
+
+    /// The path that a call is to have: another one where what it names is in the folder.
+    ///
+    /// # Safety
+    /// A string, or null.
+    #[inline]
+    unsafe fn path(&mut self, path: *const c_char) -> *const c_char {
+        // SAFETY: not null, and the first byte of a string is there.
+        if path.is_null() || unsafe { *path } != b'/' as c_char {
+            return path;
+        }
+        // SAFETY: a string.
+        let asked = unsafe { CStr::from_ptr(path) }.to_bytes_with_nul();
+        if !SHOWN.iter().any(|shown| asked.starts_with(shown)) {
+            return path;
+        }
+        folder().and_then(|folder| self.joined(folder.to_bytes(), asked)).unwrap_or(path)
+    }
+
+    /// Both one behind the other; none if there is no room.
+    fn joined(&mut self, folder: &[u8], asked: &[u8]) -> Option<*const c_char> {
+        let room = self.0.as_mut_ptr().cast::<u8>();
+        if folder.len() + asked.len() > libc::PATH_MAX as usize {
+            return None;
+        }
+        // SAFETY: there is room for both.
+        unsafe {
+            room.copy_from_nonoverlapping(folder.as_ptr(), folder.len());
+            room.add(folder.len()).copy_from_nonoverlapping(asked.as_ptr(), asked.len());
+        }
+        Some(room.cast())
+    }
+}
+
+/// A literal as a C string.
+macro_rules! c_name {
+    ($symbol:literal) => {
+        match CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
+            Ok(name) => name,
+            Err(_) => panic!("a name has no zero"),
+        }
+    };
+}
+
+/// `name(what comes before; what comes behind the path) -> result`
+macro_rules! lead {
+    ($($symbol:literal $name:ident($($before:ident: $b:ty),*; $($behind:ident: $t:ty),*) -> $result:ty;)*) => {$(
+        #[unsafe(export_name = $symbol)]
+        unsafe extern "C-unwind" fn $name($($before: $b,)* path: *const c_char $(, $behind: $t)*) -> $result {
+            let mut room = Room::new();
+            // SAFETY: passed on, but for a path that leads elsewhere.
+            unsafe {
+                let path = room.path(path);
+                next!(c_name!($symbol), fn($($b,)* *const c_char $(, $t)*) -> $result)($($before,)* path $(, $behind)*)
+            }
+        }
+    )*};
+}
+
+// The third argument of open(2) is there or not; it comes in the same register.
+lead! {
+    "open" open(; flags: c_int, mode: mode_t) -> c_int;
+    "open64" open64(; flags: c_int, mode: mode_t) -> c_int;
+    "__open_2" open_2(; flags: c_int) -> c_int;
+    "__open64_2" open64_2(; flags: c_int) -> c_int;
+    "openat" openat(at: c_int; flags: c_int, mode: mode_t) -> c_int;
+    "openat64" openat64(at: c_int; flags: c_int, mode: mode_t) -> c_int;
+    "__openat_2" openat_2(at: c_int; flags: c_int) -> c_int;
+    "__openat64_2" openat64_2(at: c_int; flags: c_int) -> c_int;
+    "fopen" fopen(; mode: *const c_char) -> *mut FILE;
+    "fopen64" fopen64(; mode: *const c_char) -> *mut FILE;
+    "freopen" freopen(; mode: *const c_char, file: *mut FILE) -> *mut FILE;
+    "freopen64" freopen64(; mode: *const c_char, file: *mut FILE) -> *mut FILE;
+    "opendir" opendir(;) -> *mut DIR;
+    "scandir" scandir(; list: *mut c_void, filter: *mut c_void, order: *mut c_void) -> c_int;
+    "scandir64" scandir64(; list: *mut c_void, filter: *mut c_void, order: *mut c_void) -> c_int;
+    "access" access(; mode: c_int) -> c_int;
+    "eaccess" eaccess(; mode: c_int) -> c_int;
+    "euidaccess" euidaccess(; mode: c_int) -> c_int;
+    "faccessat" faccessat(at: c_int; mode: c_int, flags: c_int) -> c_int;
+    "stat" stat(; to: *mut c_void) -> c_int;
+    "stat64" stat64(; to: *mut c_void) -> c_int;
+    "lstat" lstat(; to: *mut c_void) -> c_int;
+    "lstat64" lstat64(; to: *mut c_void) -> c_int;
+    "fstatat" fstatat(at: c_int; to: *mut c_void, flags: c_int) -> c_int;
+    "fstatat64" fstatat64(at: c_int; to: *mut c_void, flags: c_int) -> c_int;
+    "statx" statx(at: c_int; flags: c_int, mask: c_uint, to: *mut c_void) -> c_int;
+    // Of programs that were built with a C library before 2.33.
+    "__xstat" xstat(version: c_int; to: *mut c_void) -> c_int;
+    "__xstat64" xstat64(version: c_int; to: *mut c_void) -> c_int;
+    "__lxstat" lxstat(version: c_int; to: *mut c_void) -> c_int;
+    "__lxstat64" lxstat64(version: c_int; to: *mut c_void) -> c_int;
+    "__fxstatat" fxstatat(version: c_int, at: c_int; to: *mut c_void, flags: c_int) -> c_int;
+    "__fxstatat64" fxstatat64(version: c_int, at: c_int; to: *mut c_void, flags: c_int) -> c_int;
+    "readlink" readlink(; to: *mut c_char, room: size_t) -> ssize_t;
+    "readlinkat" readlinkat(at: c_int; to: *mut c_char, room: size_t) -> ssize_t;
+    "__readlink_chk" readlink_chk(; to: *mut c_char, room: size_t, size: size_t) -> ssize_t;
+    "__readlinkat_chk" readlinkat_chk(at: c_int; to: *mut c_char, room: size_t, size: size_t) -> ssize_t;
+    "realpath" realpath(; to: *mut c_char) -> *mut c_char;
+    "__realpath_chk" realpath_chk(; to: *mut c_char, size: size_t) -> *mut c_char;
+    "canonicalize_file_name" canonicalize_file_name(;) -> *mut c_char;
+    "chdir" chdir(;) -> c_int;
+    "getxattr" getxattr(; name: *const c_char, to: *mut c_void, room: size_t) -> ssize_t;
+    "lgetxattr" lgetxattr(; name: *const c_char, to: *mut c_void, room: size_t) -> ssize_t;
+    "listxattr" listxattr(; to: *mut c_char, room: size_t) -> ssize_t;
+    "llistxattr" llistxattr(; to: *mut c_char, room: size_t) -> ssize_t;
+}
