@@ -59,6 +59,13 @@ impl Exit {
         Exit { code: 3, message: Some(message) }
     }
 
+    /// No operation completed in the measured time of a run in real time: code 3.
+    pub(crate) fn without_operations() -> Exit {
+        let message =
+            "no operation completed in the measured time: a longer --duration or --warmup may see one";
+        Exit { code: 3, message: Some(message.into()) }
+    }
+
     /// Results differ from those of before by more than they may: code 4.
     pub(crate) fn beyond_tolerance(message: String) -> Exit {
         Exit { code: 4, message: Some(message) }

@@ -96,7 +96,11 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
         let message = "interrupted: no run had come to its end, so there is nothing to tell";
         return Err(Exit { message: Some(message.into()), ..Exit::interrupted() });
     }
-    let ended = if runs.len() == asked.len() { Ok(()) } else { Err(Exit::interrupted()) };
+    let ended = match runs.iter().find(|run| run.done == 0) {
+        _ if runs.len() < asked.len() => Err(Exit::interrupted()),
+        Some(_) => Err(Exit::without_operations()),
+        None => Ok(()),
+    };
     let device = Device { name: device.name().to_owned(), library };
     let live = Live { schema: SCHEMA, machine: Machine::this(), device, runs };
     if args.json {

@@ -272,6 +272,7 @@ fn wanted(w: &Resolved) -> Wanted {
             .map(|class| class.workload.think.map_or(Span::ZERO, Duration::span))
             .min()
             .unwrap_or(Span::ZERO),
+        round: None,
         held: None,
         unacknowledged: w.classes().iter().any(|class| class.workload.transport != QpType::Rc),
     }

@@ -17,7 +17,7 @@ use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::site::{self, SiteError};
 use doorbell_systems::vector_io::{Chosen, VectorIo};
-use doorbell_systems::{Interval, Measured, System, Visit};
+use doorbell_systems::{Interval, Measured, Round, System, Visit};
 use doorbell_verbs::{RunError, Span, Time};
 use doorbell_workload::{Workload, WorkloadError};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -48,6 +48,7 @@ trait Simulated: Any + Debug + Send + Sync {
     fn cores(&self) -> Vec<(&'static str, u32)>;
     fn latency_of(&self) -> Option<&'static str>;
     fn moved_bytes(&self) -> Option<u64>;
+    fn round(&self) -> Option<Round>;
     fn held_back(&self) -> Option<(&'static str, Span)>;
     fn beside(&self) -> Option<u32>;
     fn competes(&self) -> bool;
@@ -113,6 +114,10 @@ impl<S: System> Simulated for S {
 
     fn moved_bytes(&self) -> Option<u64> {
         System::moved_bytes(self)
+    }
+
+    fn round(&self) -> Option<Round> {
+        System::round(self)
     }
 
     fn held_back(&self) -> Option<(&'static str, Span)> {
@@ -273,6 +278,7 @@ impl SystemWorkload {
                 .into_iter()
                 .collect(),
             think: self.think().unwrap_or(Span::ZERO),
+            round: self.system.round(),
             held: self.system.held_back(),
             // What a client counts has been answered.
             unacknowledged: false,

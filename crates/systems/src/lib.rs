@@ -69,4 +69,4 @@ pub use latencies::Latencies;
 pub use measure::{Interval, Measured, Phase, Spent};
 pub use measurement::Measurement;
 pub use record::Record;
-pub use system::{System, Visit, visit_all};
+pub use system::{Round, System, Visit, visit_all};

@@ -14,6 +14,15 @@ use doorbell_verbs::{Cluster, Span, Time};
 const SETUP: Span = Span::from_us(1500);
 const SETUP_LINE: Span = Span::from_ns(200);
 
+/// What comes round again and again in a system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// After this time.
+    Time(Span),
+    /// After so many operations.
+    Operations(u64),
+}
+
 /// A system: its parameters, and how its programs are put on machines.
 pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
     /// Its name.
@@ -83,6 +92,11 @@ pub trait System: Schema + Clone + std::fmt::Debug + Send + Sync + 'static {
 
     /// Bytes that an operation moves, where how many a second is what is asked for.
     fn moved_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// What comes round again and again, where less than some rounds of it say nothing of the long run.
+    fn round(&self) -> Option<Round> {
         None
     }
 

@@ -80,6 +80,24 @@ fn an_interrupted_run_is_not_waited_for() {
 }
 
 #[test]
+fn a_run_without_an_operation_has_a_code_of_its_own() {
+    let output = live(&[
+        "--system",
+        "join",
+        "--clients",
+        "1",
+        "--tuples",
+        "1000000",
+        "--warmup",
+        "1ms",
+        "--duration",
+        "1ms",
+    ]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("no operation completed in the measured time"), "{}", text(&output));
+}
+
+#[test]
 fn what_cannot_be_is_one_sentence() {
     for (arguments, part) in [
         (&[][..], "name a system with --system"),

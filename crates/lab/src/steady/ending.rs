@@ -8,7 +8,7 @@ use super::{Lead, Means, Series, warm_until};
 use crate::programs::Due;
 use doorbell_schema::{Duration, Share};
 use doorbell_sim::{Look, Steer};
-use doorbell_systems::Measurement;
+use doorbell_systems::{Measurement, Round};
 use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,8 @@ pub(crate) struct Wanted {
     pub(crate) due: Vec<Due>,
     /// Time from the end of an operation until the next begins in its place; the shortest of all threads'.
     pub(crate) think: Span,
+    /// What comes round again and again.
+    pub(crate) round: Option<Round>,
     /// For how long operations may be held back before they are begun, and the parameter that says so.
     pub(crate) held: Option<(&'static str, Span)>,
     /// Whether operations complete that nobody has acknowledged, so that senders may be ahead of receivers.
@@ -137,7 +139,7 @@ const RARE: f64 = 5.0;
 const AHEAD: f64 = 0.25;
 /// Looks at that in a measured time that is said beforehand.
 const SAMPLES: u64 = 8;
-/// So many times the longest latency is to be seen: an operation that takes that long may come again.
+/// So many times the longest latency is to be seen, as an operation that takes that long may come again, and what comes round in a system.
 pub(crate) const TURNS: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -200,6 +202,20 @@ impl Wanted {
         }
         let rare = self.due.first().filter(|_| self.due.iter().all(|due| due.within(measured) <= RARE))?;
         Some(format!("operations are due {} times in a second, and none may have been", rare.rate))
+    }
+
+    /// Whether so many turns of whatever comes round can be in so many picoseconds, the last that were seen: of the longest operation,
+    /// and of what is known beforehand.
+    fn has_turned(&self, turns: u64, ps: u64, seen: &Series) -> bool {
+        let has_come = match self.round {
+            None => true,
+            Some(Round::Time(span)) => ps >= turns.saturating_mul(span.as_ps()),
+            Some(Round::Operations(count)) => {
+                let completed: u64 = seen.batches().iter().map(|batch| batch.completed).sum();
+                completed >= turns.saturating_mul(count)
+            }
+        };
+        has_come && ps >= turns.saturating_mul(seen.longest())
     }
 
     /// When a run ends anyway for which no duration is given.
@@ -301,7 +317,7 @@ impl Ending {
         let latest = self.wanted.latest_warm();
         let warm = warm_until(&seen).filter(|warm| {
             let since = now.as_ps() - warm;
-            since >= TURNS / 2 * seen.longest() && self.is_level(self.lead.lately())
+            self.wanted.has_turned(TURNS / 2, since, &seen) && self.is_level(self.lead.lately())
         });
         match (warm, self.state) {
             // No time would make that steady.
@@ -367,7 +383,7 @@ impl Ending {
     fn is_known(&self, now: Time) -> bool {
         let seen = self.measurement.series().until(now);
         let since = now - self.measurement.from();
-        let is_long = since.as_ps() >= TURNS.saturating_mul(seen.longest());
+        let is_long = self.wanted.has_turned(TURNS, since.as_ps(), &seen);
         is_long && self.is_level(self.lead.grown()) && is_within(&seen, self.wanted.precision)
     }
 

@@ -2,6 +2,7 @@
 
 use doorbell_lab::{Control, Ended, Outcome, Profiles, Resolved, SentAgain, Warmed, Workload};
 use doorbell_nic::{Profile, Resource};
+use doorbell_verbs::Span;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -612,7 +613,7 @@ fn what_lasts_beyond_the_latest_is_told() {
     let text = "system = \"remote-spinlock\"\nclients = 2\nhold = \"20ms\"\nmax_time = \"10ms\"";
     let late = system(text);
     let over = late.measured.overrun.unwrap().span();
-    assert!(over >= doorbell_verbs::Span::from_ms(10), "{over:?}");
+    assert!(over >= Span::from_ms(10), "{over:?}");
     let said = late.interval.unsettled.or(late.waits).unwrap();
     assert!(
         said.contains(" us more, the least that can be measured after what threads had begun by then"),
@@ -639,6 +640,35 @@ fn system(toml: &str) -> doorbell_lab::SystemOutcome {
     let Ok(doorbell_lab::Asked::System(system)) = doorbell_lab::Asked::of(&given) else { panic!("a system") };
     let profile = doorbell_nic::Profile::named(system.profile.as_deref().unwrap_or("cib")).unwrap();
     doorbell_lab::simulate_system(&profile, &system, &Control::quiet()).unwrap()
+}
+
+/// Time-outs of a hashtable's blocks, laps of a log, rounds of a shuffle: four are measured at least, however little is asked for.
+#[test]
+fn what_comes_round_is_seen_several_times() {
+    let ended = |text: &str| {
+        let outcome = system(&format!("profile = \"cx3-dual\"\nprecision = \"50%\"\n{text}"));
+        assert_eq!(outcome.measured.ended, Ended::Settled, "{text}: {outcome:?}");
+        (outcome.measured.duration.span(), outcome.mrps)
+    };
+    let (span, _) = ended("system = \"hashtable\"\ntime_out = \"300us\"");
+    assert!(span >= Span::from_us(4 * 300), "{span:?}");
+    for (text, round) in [("log\"\nlog_slots = 2048", 2048), ("shuffle\"\nround_entries = 64", 64 * 16)] {
+        let (span, mrps) = ended(&format!("system = \"{text}"));
+        let rounds = mrps * 1e6 * span.as_secs_f64() / f64::from(round);
+        assert!(rounds > 3.9, "{text}: {rounds} in {span:?}");
+    }
+}
+
+/// Of a client with an operation at a time no more is under way, nor does it wait before it begins.
+#[test]
+fn an_operation_of_a_hashtable_begins_when_there_is_room_for_it() {
+    for (clients, outstanding) in [(1, 1), (4, 3)] {
+        let outcome = system(&format!(
+            "system = \"hashtable\"\nprofile = \"cx3-dual-split\"\nhot = \"0%\"\nput_permille = 0\nclients = {clients}\noutstanding = {outstanding}\nwarmup = \"100us\"\nduration = \"500us\""
+        ));
+        let under_way = outcome.mrps * outcome.latency_ns.mean.unwrap() / 1e3;
+        assert!(under_way <= 1.02 * f64::from(clients * outstanding), "{under_way}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::config::{Clients, Pairs, Timing, Values};
 use crate::ends::Server;
 use crate::proxy::Path;
 use crate::site::{Dress, Site, SiteError};
-use crate::{Measured, Record as Kept, System};
+use crate::{Measured, Record as Kept, Round, System};
 use doorbell_schema::{Duration, Share};
 use doorbell_verbs::{AccessFlags, Cluster, Span};
 
@@ -72,6 +72,11 @@ impl System for Hashtable {
 
     fn sockets(&self) -> Option<(u32, u32)> {
         Some((self.sockets, self.cores_per_socket))
+    }
+
+    /// Blocks that were filled together time out together.
+    fn round(&self) -> Option<Round> {
+        Some(Round::Time(self.time_out.span()))
     }
 
     fn latency_of(&self) -> Option<&'static str> {

@@ -176,8 +176,8 @@ pub struct FrontEnd<P: Provider> {
     /// Those of which something has completed.
     completed: Vec<Slot>,
     operations: usize,
-    /// An operation that waits for another of its key, for a publication, or for room; since when.
-    next: Option<(Op, Time)>,
+    /// An operation that waits for another of its key, for a publication, or for room: it has not begun.
+    next: Option<Op>,
 }
 
 impl<P: Provider> FrontEnd<P> {
@@ -270,14 +270,16 @@ impl<P: Provider> FrontEnd<P> {
         let mut any = false;
         for _ in 0..PASS {
             let now = self.io.cpu.now();
-            if self.next.is_none() {
-                let Some(op) = work.next(now) else { break };
-                self.io.cpu.work(work::INDEX);
-                self.next = Some((op, now));
-            }
-            let Some((op, began)) = self.next.take() else { break };
-            if let Some(op) = self.begin_one(work, op, began)? {
-                self.next = Some((op, began));
+            let op = match self.next.take() {
+                Some(op) => op,
+                None => {
+                    let Some(op) = work.next(now) else { break };
+                    self.io.cpu.work(work::INDEX);
+                    op
+                }
+            };
+            self.next = self.begin_one(work, op, now)?;
+            if self.next.is_some() {
                 break;
             }
             any = true;

@@ -91,7 +91,9 @@ impl System for Join {
     }
 
     fn latency_of(&self) -> Option<&'static str> {
-        Some("a join of all tuples of both relations; the rate counts tuples")
+        Some(
+            "a join of all tuples of both relations, before the end of which others begin the next; the rate counts tuples. All joins of a run have the same relations, which --seed draws",
+        )
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

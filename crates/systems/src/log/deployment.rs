@@ -8,7 +8,7 @@ use super::warden::Warden;
 use crate::config::{Clients, Timing};
 use crate::site::{Dress, Site, SiteError};
 use crate::vector_io::Strategy;
-use crate::{Measured, Record, System};
+use crate::{Measured, Record, Round, System};
 use doorbell_schema::Duration;
 use doorbell_verbs::{Cluster, Mem, Span};
 
@@ -82,7 +82,7 @@ impl System for Log {
             reserve: Reserve::FetchAdd,
             log_slots: 1 << 16,
             log_full: Full::Wrap,
-            hole_patience: Duration::new(Span::from_ms(10)),
+            hole_patience: Duration::new(Span::from_ms(1_000)),
             table: 1024,
             clients_at: At::Near,
             tables_at: At::Near,
@@ -125,6 +125,11 @@ impl System for Log {
 
     fn latency_of(&self) -> Option<&'static str> {
         Some("a record, from when its transaction begins to change the table until its append has ended")
+    }
+
+    /// A log that wraps is new for its first lap.
+    fn round(&self) -> Option<Round> {
+        (self.log_full == Full::Wrap).then_some(Round::Operations(self.log_slots))
     }
 
     /// The warden: it looks for records all the time.

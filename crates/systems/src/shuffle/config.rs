@@ -160,6 +160,11 @@ impl Shuffle {
         share_of_fullest(plan.sending().flat_map(|sender| self.input_keys(sender)), plan.receivers)
     }
 
+    /// Entries of a round, of all senders.
+    pub(super) fn round_operations(&self) -> u64 {
+        self.round_entries.saturating_mul(self.plan(Strategy::Sgl).senders.into())
+    }
+
     /// Bytes of all inboxes and inputs.
     pub(super) fn memory(&self) -> u64 {
         let plan = self.plan(Strategy::Sgl);
@@ -205,7 +210,7 @@ impl Shuffle {
         let all = self.memory();
         if all > LARGEST {
             return Err(format!(
-                "the inboxes and inputs of all executors are {all} bytes, but at most {LARGEST} are possible"
+                "the inboxes and inputs of all executors are {all} bytes, but at most {LARGEST} are possible: have fewer clients, a smaller segment, entry or round_entries"
             ));
         }
         self.seats().refuse()

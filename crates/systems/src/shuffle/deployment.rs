@@ -6,7 +6,7 @@ use super::protocol::Client;
 use crate::config::{Clients, Seats, Timing};
 use crate::site::{Dress, Site, SiteError};
 use crate::vector_io::Chosen;
-use crate::{Measured, Record, System};
+use crate::{Measured, Record, Round, System};
 use doorbell_schema::Duration;
 use doorbell_verbs::{Cluster, Mem, Span};
 
@@ -115,6 +115,10 @@ impl System for Shuffle {
     /// Receivers count what they take.
     fn competes(&self) -> bool {
         self.zipf && self.receivers == 0
+    }
+
+    fn round(&self) -> Option<Round> {
+        Some(Round::Operations(self.round_operations()))
     }
 
     fn latency_of(&self) -> Option<&'static str> {
