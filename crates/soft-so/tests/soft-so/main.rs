@@ -18,3 +18,4 @@ mod strict;
 mod systems;
 mod trace;
 mod why;
+mod windows;
