@@ -150,8 +150,14 @@ fn checked_cap(cap: &ibv_qp_cap, uses_srq: bool) -> Result<QpCap, Errno> {
         max_recv_wr: recv.0,
         max_send_sge: cap.max_send_sge,
         max_recv_sge: recv.1,
-        max_inline_data: cap.max_inline_data,
+        max_inline_data: inline_room(cap.max_inline_data),
     })
+}
+
+/// Bytes of inline payload that a WQE has room for which was asked to have room for so many: it ends with a whole 64 bytes, so
+/// that QPs of NICs take some payload even where none was asked for, and programs rely on that.
+fn inline_room(asked: u32) -> u32 {
+    asked.max(1).next_multiple_of(64).min(device::MAX_INLINE)
 }
 
 fn c_cap(cap: &QpCap) -> ibv_qp_cap {
