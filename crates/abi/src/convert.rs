@@ -33,7 +33,7 @@ numbered! {
     }
     WcOpcode { Send = 0, Write = 1, Read = 2, CompareSwap = 3, FetchAdd = 4, Recv = 128, RecvWriteWithImm = 129 }
     WcStatus {
-        Success = 0, LocLenErr = 1, LocQpOpErr = 2, LocProtErr = 4, WrFlushErr = 5, BadRespErr = 7,
+        Success = 0, LocLenErr = 1, LocQpOpErr = 2, LocProtErr = 4, WrFlushErr = 5, MwBindErr = 6, BadRespErr = 7,
         LocAccessErr = 8, RemInvReqErr = 9, RemAccessErr = 10, RemOpErr = 11, RetryExcErr = 12,
         RnrRetryExcErr = 13, GeneralErr = 21,
     }
@@ -73,7 +73,7 @@ mod tests {
             named::<Mtu>(),
             named::<LinkLayer>(),
         ];
-        assert_eq!(counts, [3, 7, 7, 7, 13, 5, 2]);
+        assert_eq!(counts, [3, 7, 7, 7, 14, 5, 2]);
     }
 
     #[test]

@@ -20,6 +20,10 @@ layout! {
     ibv_device: 664 { node_type @ 16, name @ 24, dev_name @ 88, dev_path @ 152, ibdev_path @ 408 }
     ibv_pd: 16 { handle @ 8 }
     ibv_mr: 48 { lkey @ 36, rkey @ 40 }
+    ibv_mw: 32 { pd @ 8, rkey @ 16, handle @ 20, mw_type @ 24 }
+    ibv_mw_bind_info: 32 { addr @ 8, length @ 16, mw_access_flags @ 24 }
+    ibv_mw_bind: 48 { send_flags @ 8, bind_info @ 16 }
+    ibv_send_wr_bind_mw: 48 { rkey @ 8, bind_info @ 16 }
     ibv_cq: 128 { cqe @ 28, async_events_completed @ 124 }
     ibv_srq: 128 { events_completed @ 120 }
     ibv_qp: 160 { qp_num @ 52, state @ 56, qp_type @ 60, mutex @ 64, events_completed @ 152 }

@@ -2,7 +2,7 @@
 #![allow(non_camel_case_types)]
 #![expect(missing_docs, reason = "fields are those of infiniband/verbs.h")]
 
-use crate::{ibv_recv_wr, ibv_send_wr, ibv_wc};
+use crate::{ibv_mw_bind, ibv_recv_wr, ibv_send_wr, ibv_wc};
 use libc::{c_char, c_int, c_void, pthread_cond_t, pthread_mutex_t};
 
 /// Entries of the operations table that no program calls any more.
@@ -19,11 +19,11 @@ pub type PostSend = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mu
 pub type PostRecv = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int;
 
 /// `ibv_alloc_mw(3)`: returns null and sets errno where it fails.
-pub type AllocMw = unsafe extern "C" fn(*mut ibv_pd, u32) -> *mut c_void;
+pub type AllocMw = unsafe extern "C" fn(*mut ibv_pd, u32) -> *mut ibv_mw;
 /// `ibv_bind_mw(3)`: returns an errno.
-pub type BindMw = unsafe extern "C" fn(*mut ibv_qp, *mut c_void, *mut c_void) -> c_int;
+pub type BindMw = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_mw, *mut ibv_mw_bind) -> c_int;
 /// `ibv_dealloc_mw(3)`: returns an errno.
-pub type DeallocMw = unsafe extern "C" fn(*mut c_void) -> c_int;
+pub type DeallocMw = unsafe extern "C" fn(*mut ibv_mw) -> c_int;
 /// `ibv_req_notify_cq(3)`: returns an errno.
 pub type ReqNotifyCq = unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int;
 
@@ -86,6 +86,17 @@ pub struct ibv_mr {
     pub handle: u32,
     pub lkey: u32,
     pub rkey: u32,
+}
+
+/// A memory window.
+#[repr(C)]
+pub struct ibv_mw {
+    pub context: *mut ibv_context,
+    pub pd: *mut ibv_pd,
+    pub rkey: u32,
+    pub handle: u32,
+    /// An `enum ibv_mw_type`.
+    pub mw_type: u32,
 }
 
 /// A completion queue.

@@ -4,8 +4,8 @@
 #![expect(missing_docs, reason = "fields are those of infiniband/verbs.h")]
 
 use crate::{
-    ibv_ah, ibv_context, ibv_cq, ibv_device_attr, ibv_gid, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_cap,
-    ibv_sge, ibv_srq, ibv_srq_attr,
+    ibv_ah, ibv_context, ibv_cq, ibv_device_attr, ibv_gid, ibv_mr, ibv_mw, ibv_mw_bind_info, ibv_pd,
+    ibv_port_attr, ibv_qp, ibv_qp_cap, ibv_sge, ibv_srq, ibv_srq_attr,
 };
 use libc::{c_int, c_void, pthread_cond_t, pthread_mutex_t};
 
@@ -69,7 +69,7 @@ pub struct ibv_qp_ex {
     pub wr_flags: u32,
     pub wr_atomic_cmp_swp: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, u64, u64)>,
     pub wr_atomic_fetch_add: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, u64)>,
-    pub wr_bind_mw: Option<unsafe extern "C" fn(*mut ibv_qp_ex, *mut c_void, u32, *const c_void)>,
+    pub wr_bind_mw: Option<unsafe extern "C" fn(*mut ibv_qp_ex, *mut ibv_mw, u32, *const ibv_mw_bind_info)>,
     pub wr_local_inv: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32)>,
     pub wr_rdma_read: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64)>,
     pub wr_rdma_write: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64)>,

@@ -5,8 +5,8 @@ use crate::memory::View;
 use crate::objects::{Ah, Cq, Qp, Srq};
 use crate::table::Table;
 use doorbell_abi::{
-    CEnum, IBV_WC_WITH_IMM, ibv_recv_wr, ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_operands,
-    ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge, ibv_wc,
+    CEnum, IBV_WC_WITH_IMM, ibv_recv_wr, ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_bind_mw,
+    ibv_send_wr_operands, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge, ibv_wc,
 };
 use doorbell_verbs::{
     Opcode, PostError, QpState, QpType, RecvWr, SendFlags, SendOp, SendWr, Sge, UdDest, VerbsError, Wc,
@@ -126,7 +126,7 @@ fn c_send_wr(wr: &SendWr<'_>, transport: QpType, scope: &Scope<'_>) -> Result<ib
         imm_data: wr.op.imm().unwrap_or(0).to_be(),
         wr: operands(&wr.op, ud),
         remote_srqn: 0,
-        bind_mw: [ptr::null_mut(); 6],
+        bind_mw: ibv_send_wr_bind_mw::default(),
     })
 }
 

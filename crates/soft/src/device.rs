@@ -63,8 +63,9 @@ const ATOMIC_HCA: u32 = 1;
 /// `IBV_PORT_CM_SUP`, `IBV_PORT_IP_BASED_GIDS`.
 const PORT_CM_SUP: u32 = 1 << 16;
 const PORT_IP_BASED_GIDS: u32 = 1 << 26;
-/// `IBV_DEVICE_*`: CURR_QP_STATE_MOD, SYS_IMAGE_GUID, RC_RNR_NAK_GEN.
-const DEVICE_CAPS: u32 = 1 << 7 | 1 << 11 | 1 << 12;
+/// `IBV_DEVICE_*`: CURR_QP_STATE_MOD, SYS_IMAGE_GUID, RC_RNR_NAK_GEN, MEM_WINDOW, MEM_WINDOW_TYPE_2B. Not MEM_MGT_EXTENSIONS,
+/// which promises registration by work requests too.
+const DEVICE_CAPS: u32 = 1 << 7 | 1 << 11 | 1 << 12 | 1 << 17 | 1 << 24;
 /// Link width 4X and speed EDR (25 Gb/s a lane): what a program computes with, nothing more.
 const WIDTH_4X: u8 = 2;
 const SPEED_EDR: u8 = 32;
@@ -199,6 +200,8 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.max_cq = count(CQS);
     attr.max_cqe = MAX_CQE as i32;
     attr.max_mr = count(MRS) - 1;
+    // Windows and regions share a table.
+    attr.max_mw = count(MRS) - 1;
     attr.max_pd = count(MAX_PD);
     attr.max_qp_rd_atom = MAX_RD_ATOMIC.into();
     attr.max_res_rd_atom = count(QPS) * i32::from(MAX_RD_ATOMIC);

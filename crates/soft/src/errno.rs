@@ -11,6 +11,8 @@ pub(crate) struct Errno(pub(crate) c_int);
 pub(crate) const EINVAL: Errno = Errno(libc::EINVAL);
 /// A queue is full or a table is.
 pub(crate) const ENOMEM: Errno = Errno(libc::ENOMEM);
+/// Others need it.
+pub(crate) const EBUSY: Errno = Errno(libc::EBUSY);
 /// This device does not have it.
 pub(crate) const EOPNOTSUPP: Errno = Errno(libc::EOPNOTSUPP);
 

@@ -101,6 +101,12 @@ impl Keys {
         true
     }
 
+    /// Gives the region with this key another tag, as a memory window has with each bind; returns its new key.
+    pub fn retag(&mut self, key: u32, tag: u8) -> Option<u32> {
+        self.slot_mut(key)?.tag = tag;
+        Some(key & !0xff | u32::from(tag))
+    }
+
     /// The region with this key.
     #[inline]
     pub fn get(&self, key: u32) -> Option<&Region> {
@@ -168,6 +174,17 @@ mod tests {
         assert!(keys.deregister(key));
         assert!(!keys.replace(key, region(0, 8)));
         assert_eq!(keys.get(key), None);
+    }
+
+    #[test]
+    fn a_tag_is_what_it_is_set_to() {
+        let mut keys = Keys::default();
+        let old = keys.register(region(0, 8));
+        let new = keys.retag(old, 0x77).expect("there is a region");
+        assert_eq!(new, old & !0xff | 0x77);
+        assert_eq!((keys.get(old), keys.get(new)), (None, Some(&region(0, 8))));
+        assert_eq!(keys.retag(old, 1), None);
+        assert!(keys.deregister(new));
     }
 
     #[test]

@@ -154,6 +154,8 @@ pub enum WcStatus {
     LocProtErr,
     /// Flushed: the QP was in, or entered, the error state.
     WrFlushErr,
+    /// Memory window bind error: the window, its key, or the memory region does not allow it.
+    MwBindErr,
     /// Unexpected transport-layer opcode at the responder.
     BadRespErr,
     /// Local access error at the responder of a WRITE with immediate.

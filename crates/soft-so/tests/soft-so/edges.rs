@@ -2,9 +2,10 @@
 
 use crate::common::launch;
 use crate::common::running::{Running, alone, hear, role, say};
-use crate::common::verbs::{Endpoint, Node, SIGNALED, Wr, call, errno};
+use crate::common::verbs::{Endpoint, INLINED, Node, SIGNALED, Wr, call, errno};
 use doorbell_abi::{
-    CEnum, ibv_comp_channel, ibv_cq, ibv_mr, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
+    CEnum, ibv_comp_channel, ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_recv_wr,
+    ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
 };
 use doorbell_soft::launch::{Launch, Link};
 use doorbell_verbs::{AccessFlags, QpType, RemoteAddr, SendOp, WcStatus};
@@ -21,6 +22,7 @@ fn program() {
     let role = role();
     match role.split_whitespace().collect::<Vec<_>>()[..] {
         ["notified"] => be_notified(),
+        ["inlines"] => inline_unasked(),
         ["registers"] => register(),
         ["sparse", begins] => reach_sparse(begins == "begins"),
         ["refuses", srq] => refuse_writes(srq == "srq"),
@@ -87,6 +89,49 @@ fn a_notification_that_was_asked_for_stays() {
 
 const PAGE: usize = 4096;
 const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+/// A QP takes some inline payload where none was asked for, and says how much.
+fn inline_unasked() {
+    let mut node = Node::open(BYTES, 0);
+    for (asked, room) in [(0, 64), (1, 64), (64, 64), (65, 128), (1024, 1024)] {
+        let cap = ibv_qp_cap {
+            max_send_wr: 8,
+            max_recv_wr: 8,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline_data: asked,
+        };
+        let mut attr = ibv_qp_init_attr {
+            qp_context: null_mut(),
+            send_cq: node.cq,
+            recv_cq: node.cq,
+            srq: null_mut(),
+            cap,
+            qp_type: QpType::Rc.to_c(),
+            sq_sig_all: 0,
+        };
+        let qp = call!(c"ibv_create_qp"(
+            node.pd => *mut ibv_pd, &raw mut attr => *mut ibv_qp_init_attr
+        ) -> *mut ibv_qp);
+        assert!(!qp.is_null());
+        assert_eq!(attr.cap.max_inline_data, room, "{asked} asked for");
+        node.qps.push(qp);
+        let number = node.qps.len() - 1;
+        node.reset(number);
+        node.connect(number, &node.endpoint(number));
+        let remote = node.endpoint(number).at(BYTES / 2);
+        let buffers = [(0, room)];
+        node.fill(0, room as usize, asked as u8 | 1);
+        node.post(number, &[Wr { op: SendOp::Write(remote), buffers: &buffers, flags: SIGNALED | INLINED }]);
+        node.completions(1);
+        assert!(node.is_all(BYTES / 2, room as usize, asked as u8 | 1));
+    }
+}
+
+#[test]
+fn some_payload_may_be_inline_unasked() {
+    alone(Link::Ib, HERE, "inlines");
+}
 
 /// New memory that takes no room.
 fn map(bytes: usize, protection: c_int) -> *mut c_void {

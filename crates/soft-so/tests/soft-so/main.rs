@@ -19,3 +19,4 @@ mod strict;
 mod systems;
 mod trace;
 mod why;
+mod windows;

@@ -1,6 +1,8 @@
 //! Send work requests between `ibv_wr_start` and `ibv_wr_complete`.
 
-use crate::errno::Errno;
+use crate::errno::{EINVAL, Errno};
+use crate::queues::qp::posting::Posting;
+use crate::queues::qp::window_wr::{WindowOp, WindowWr, invalidating};
 use doorbell_verbs::{SendFlags, SendOp, SendWr, Sge, UdDest};
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -49,23 +51,65 @@ pub(super) struct List {
 
 pub(super) struct Building {
     pub(super) wr_id: u64,
-    pub(super) op: SendOp,
+    pub(super) op: Op,
     pub(super) flags: SendFlags,
     pub(super) dest: Option<UdDest>,
     pub(super) sges: Range<usize>,
     pub(super) inline: Option<Range<usize>>,
 }
 
+/// What a work request does.
+#[derive(Clone, Copy)]
+pub(super) enum Op {
+    Send(SendOp),
+    /// SEND with invalidate, of this rkey.
+    SendInvalidating(u32),
+    /// `None` where what it is of makes no sense.
+    Window(Option<WindowOp>),
+}
+
 impl Building {
-    pub(super) fn wr<'l>(&self, list: &'l List) -> (SendWr<'l>, Option<&'l [u8]>) {
+    fn wr<'l>(&self, op: SendOp, list: &'l List) -> (SendWr<'l>, Option<&'l [u8]>) {
         let wr = SendWr {
             wr_id: self.wr_id,
-            op: self.op,
+            op,
             sg_list: &list.sges[self.sges.clone()],
             flags: self.flags,
             dest: self.dest,
         };
         (wr, self.inline.clone().map(|range| &list.inline[range]))
+    }
+
+    /// Whether it may be posted.
+    pub(super) fn check(&self, list: &List, posting: &Posting<'_>) -> Result<(), Errno> {
+        match self.op {
+            Op::Send(op) => {
+                let (wr, inline) = self.wr(op, list);
+                posting.check(&wr, inline).map(|_| ())
+            }
+            Op::SendInvalidating(rkey) => {
+                let (wr, inline) = self.wr(invalidating(rkey), list);
+                posting.check_invalidating(&wr, inline)
+            }
+            Op::Window(op) => op.ok_or(EINVAL).and_then(|_| posting.check_window()),
+        }
+    }
+
+    pub(super) fn post<'l>(&self, list: &'l List, posting: &mut Posting<'l>) -> Result<(), Errno> {
+        match self.op {
+            Op::Send(op) => {
+                let (wr, inline) = self.wr(op, list);
+                posting.post(&wr, inline)
+            }
+            Op::SendInvalidating(rkey) => {
+                let (wr, inline) = self.wr(invalidating(rkey), list);
+                posting.post_invalidating(&wr, inline)
+            }
+            Op::Window(op) => {
+                let Building { wr_id, flags, .. } = *self;
+                posting.post_window(&WindowWr { wr_id, flags, op: op.ok_or(EINVAL)? })
+            }
+        }
     }
 }
 

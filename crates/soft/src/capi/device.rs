@@ -121,9 +121,9 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
     context.abi_compat = usize::MAX as *mut _;
     context.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
     let ops = &mut context.ops;
-    ops.alloc_mw = Some(super::absent::alloc_mw);
-    ops.bind_mw = Some(super::absent::bind_mw);
-    ops.dealloc_mw = Some(super::absent::dealloc_mw);
+    ops.alloc_mw = Some(super::mw::alloc_mw);
+    ops.bind_mw = Some(super::mw::bind_mw);
+    ops.dealloc_mw = Some(super::mw::dealloc_mw);
     ops.poll_cq = Some(super::cq::poll_cq);
     ops.req_notify_cq = Some(super::cq::req_notify_cq);
     ops.post_srq_recv = Some(super::srq::post_srq_recv);

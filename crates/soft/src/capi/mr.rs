@@ -3,7 +3,7 @@
 use super::object::{Pd, Uses, context, pd, process_of};
 use super::wr::sges;
 use super::{minus_one, object_or_null, status};
-use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::errno::{EBUSY, EINVAL, EOPNOTSUPP, Errno};
 use crate::memory::maps;
 use crate::watch::strict;
 use doorbell_abi::{ibv_context, ibv_mr, ibv_pd, ibv_sge};
@@ -12,13 +12,13 @@ use doorbell_verbs::AccessFlags;
 use libc::{c_int, c_void};
 
 /// `IBV_ACCESS_ZERO_BASED`.
-const ZERO_BASED: u32 = 1 << 5;
+pub(super) const ZERO_BASED: u32 = 1 << 5;
 /// `IBV_ACCESS_ON_DEMAND`: the memory may be mapped later.
 const ON_DEMAND: u32 = 1 << 6;
-/// `IBV_ACCESS_MW_BIND`: there are no memory windows, but their memory must be one to write to.
+/// `IBV_ACCESS_MW_BIND`: memory windows may be bound to it, for which it must be one to write to.
 const MW_BIND: u32 = 1 << 4;
 /// `IBV_ACCESS_HUGETLB`: without effect here.
-const WITHOUT_EFFECT: u32 = MW_BIND | 1 << 7;
+const WITHOUT_EFFECT: u32 = 1 << 7;
 /// `IBV_ACCESS_OPTIONAL_RANGE`: what a device may ignore.
 const OPTIONAL: u32 = 0x3ff0_0000;
 
@@ -98,6 +98,16 @@ struct Mr {
     access: u32,
 }
 
+/// The lkey of a region, and whether memory windows may be bound to it: not where its addresses are not its memory's.
+///
+/// # Safety
+/// A region of ours.
+pub(super) unsafe fn for_windows(mr: *mut ibv_mr) -> (u32, bool) {
+    // SAFETY: vouched for by the caller.
+    let Mr { base, access } = unsafe { &*mr.cast::<Mr>() };
+    (base.lkey, access & MW_BIND != 0 && access & ZERO_BASED == 0)
+}
+
 unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, access: u32) -> *mut ibv_mr {
     // SAFETY: a PD of ours and its context.
     let (pd_object, process) = unsafe { (self::pd(pd), process_of((*pd).context)) };
@@ -115,7 +125,7 @@ unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, ac
 /// The region that these arguments describe, where it can be registered.
 fn checked(pd: u32, addr: *mut c_void, len: usize, iova: u64, access: u32) -> Result<Region, Errno> {
     let rights = AccessFlags::from_bits_truncate(access);
-    let known = AccessFlags::all().bits() | ZERO_BASED | ON_DEMAND | WITHOUT_EFFECT | OPTIONAL;
+    let known = AccessFlags::all().bits() | ZERO_BASED | ON_DEMAND | MW_BIND | WITHOUT_EFFECT | OPTIONAL;
     let remote_writes = rights.intersects(AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC);
     let wrong = access & !known != 0
         || remote_writes && !rights.contains(AccessFlags::LOCAL_WRITE)
@@ -136,6 +146,9 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     // SAFETY: a region of ours, not used after this.
     unsafe {
         let process = process_of((*mr).context);
+        if process.regions.has_windows(process.segment, (*mr).lkey) {
+            return EBUSY.returned();
+        }
         strict::deregistered((*mr).lkey);
         process.regions.deregister(process.segment, (*mr).lkey);
         pd((*mr).pd).uses.end();
@@ -178,6 +191,10 @@ pub unsafe extern "C" fn ibv_rereg_mr(
             EINVAL.set();
             return ERR_INPUT;
         };
+        if process.regions.has_windows(process.segment, region.lkey) {
+            EBUSY.set();
+            return ERR_INPUT;
+        }
         let to_pd = if flags & CHANGE_PD != 0 { new_pd } else { region.pd };
         let (addr, len, iova) = if flags & CHANGE_TRANSLATION != 0 {
             (addr, len, addr as u64)

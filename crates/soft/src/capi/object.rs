@@ -1,6 +1,6 @@
 //! The objects behind the pointers that programs hold: each begins with its struct of verbs.h.
 
-use crate::errno::Errno;
+use crate::errno::{EBUSY, Errno};
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
 use crate::queues::cq::Cq;
@@ -30,7 +30,7 @@ impl Uses {
     }
 
     pub(crate) fn check_none(&self) -> Result<(), Errno> {
-        if self.0.load(Relaxed) == 0 { Ok(()) } else { Err(Errno(libc::EBUSY)) }
+        if self.0.load(Relaxed) == 0 { Ok(()) } else { Err(EBUSY) }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::building::Builder;
 use super::object::{Kind, QpObject, Subject, context, cq, pd, qp, srq};
 use super::wr::{Plain, plain, rust_wr, sges};
-use super::{object_or_null, qp_ex, status};
+use super::{mw, object_or_null, qp_ex, status};
 use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use crate::queues::qp::posting::Posting;
@@ -13,7 +13,9 @@ use doorbell_abi::{
     CEnum, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap,
     ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_recv_wr, ibv_send_wr,
 };
-use doorbell_verbs::{AccessFlags, AhAttr, FlowLabel, Gid, GlobalRoute, Mtu, QpAttr, QpCap, QpState, QpType};
+use doorbell_verbs::{
+    AccessFlags, AhAttr, FlowLabel, Gid, GlobalRoute, Mtu, Opcode, QpAttr, QpCap, QpState, QpType,
+};
 use libc::c_int;
 
 /// `IBV_QP_CUR_STATE`, `IBV_QP_EN_SQD_ASYNC_NOTIFY`.
@@ -23,8 +25,11 @@ const IBV_QP_EN_SQD_ASYNC_NOTIFY: c_int = 1 << 2;
 const INIT_ATTR_PD: u32 = 1;
 const INIT_ATTR_CREATE_FLAGS: u32 = 1 << 2;
 const INIT_ATTR_SEND_OPS_FLAGS: u32 = 1 << 6;
-/// `IBV_QP_EX_WITH_*`: WRITE, WRITE with immediate, SEND, SEND with immediate, READ, both atomics.
+/// `IBV_QP_EX_WITH_*`: WRITE, WRITE with immediate, SEND, SEND with immediate, READ, both atomics; on RC and UC LOCAL_INV and
+/// BIND_MW, on RC SEND with invalidate.
 const SEND_OPS: u64 = 0x7f;
+const SEND_OPS_OF_WINDOWS: u64 = 3 << 7;
+const SEND_OP_INVALIDATE: u64 = 1 << 9;
 
 pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     // SAFETY: the caller's struct and PD.
@@ -56,7 +61,12 @@ unsafe fn create_extended(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpObject>, E
     let known = INIT_ATTR_PD | INIT_ATTR_CREATE_FLAGS | INIT_ATTR_SEND_OPS_FLAGS;
     let flags = if attr.comp_mask & INIT_ATTR_CREATE_FLAGS != 0 { attr.create_flags } else { 0 };
     let ops = if attr.comp_mask & INIT_ATTR_SEND_OPS_FLAGS != 0 { attr.send_ops_flags } else { 0 };
-    if attr.comp_mask & !known != 0 || flags != 0 || ops & !SEND_OPS != 0 {
+    let offered = match QpType::from_c(attr.qp_type) {
+        Some(QpType::Rc) => SEND_OPS | SEND_OPS_OF_WINDOWS | SEND_OP_INVALIDATE,
+        Some(QpType::Uc) => SEND_OPS | SEND_OPS_OF_WINDOWS,
+        Some(QpType::Ud) | None => SEND_OPS,
+    };
+    if attr.comp_mask & !known != 0 || flags != 0 || ops & !offered != 0 {
         return Err(EOPNOTSUPP);
     }
     if attr.comp_mask & INIT_ATTR_PD == 0 || attr.pd.is_null() {
@@ -140,8 +150,14 @@ fn checked_cap(cap: &ibv_qp_cap, uses_srq: bool) -> Result<QpCap, Errno> {
         max_recv_wr: recv.0,
         max_send_sge: cap.max_send_sge,
         max_recv_sge: recv.1,
-        max_inline_data: cap.max_inline_data,
+        max_inline_data: inline_room(cap.max_inline_data),
     })
+}
+
+/// Bytes of inline payload that a WQE has room for which was asked to have room for so many: it ends with a whole 64 bytes, so
+/// that QPs of NICs take some payload even where none was asked for, and programs rely on that.
+fn inline_room(asked: u32) -> u32 {
+    asked.max(1).next_multiple_of(64).min(device::MAX_INLINE)
 }
 
 fn c_cap(cap: &QpCap) -> ibv_qp_cap {
@@ -358,8 +374,10 @@ pub(crate) unsafe extern "C" fn post_send(
 #[inline(never)]
 unsafe fn post_one(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result<(), Errno> {
     // SAFETY: the caller's work request.
-    let wr = unsafe { rust_wr(wr, posting.qp_type()) }?;
-    posting.post(&wr, None)
+    unsafe {
+        let Some(opcode) = Opcode::from_c(wr.opcode) else { return mw::post(posting, wr) };
+        posting.post(&rust_wr(wr, opcode, posting.qp_type())?, None)
+    }
 }
 
 pub(crate) unsafe extern "C" fn post_recv(

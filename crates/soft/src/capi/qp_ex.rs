@@ -2,11 +2,13 @@
 //!
 //! They are collected between `ibv_wr_start` and `ibv_wr_complete`, which posts all or none.
 
-use super::building::{Building, List};
+use super::building::{Building, List, Op};
+use super::mw;
 use super::object::QpObject;
 use super::wr::sges;
 use crate::errno::{EINVAL, ENOMEM, Errno};
-use doorbell_abi::{ibv_ah, ibv_data_buf, ibv_qp_ex, ibv_sge};
+use crate::queues::qp::window_wr::WindowOp;
+use doorbell_abi::{ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp_ex, ibv_sge};
 use doorbell_verbs::{AhHandle, QpType, RemoteAddr, SendFlags, SendOp, Sge, UdDest};
 use libc::{c_int, c_void};
 
@@ -14,11 +16,14 @@ use libc::{c_int, c_void};
 pub(crate) fn set_functions(base: &mut ibv_qp_ex) {
     base.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
     base.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
+    base.wr_bind_mw = Some(wr_bind_mw);
+    base.wr_local_inv = Some(wr_local_inv);
     base.wr_rdma_read = Some(wr_rdma_read);
     base.wr_rdma_write = Some(wr_rdma_write);
     base.wr_rdma_write_imm = Some(wr_rdma_write_imm);
     base.wr_send = Some(wr_send);
     base.wr_send_imm = Some(wr_send_imm);
+    base.wr_send_inv = Some(wr_send_inv);
     base.wr_set_ud_addr = Some(wr_set_ud_addr);
     base.wr_set_inline_data = Some(wr_set_inline_data);
     base.wr_set_inline_data_list = Some(wr_set_inline_data_list);
@@ -55,15 +60,8 @@ fn post_all(object: &QpObject, list: &List) -> Result<(), Errno> {
     if posting.room() < list.wrs.len() as u64 {
         return Err(posting.full());
     }
-    for building in &list.wrs {
-        let (wr, inline) = building.wr(list);
-        posting.check(&wr, inline)?;
-    }
-    for building in &list.wrs {
-        let (wr, inline) = building.wr(list);
-        posting.post(&wr, inline)?;
-    }
-    Ok(())
+    list.wrs.iter().try_for_each(|building| building.check(list, &posting))?;
+    list.wrs.iter().try_for_each(|building| building.post(list, &mut posting))
 }
 
 /// The list being made by this thread.
@@ -76,7 +74,7 @@ unsafe fn list<'a>(pointer: *mut ibv_qp_ex) -> &'a mut List {
 }
 
 /// Begins a work request with what the QP's fields say.
-unsafe fn begin(pointer: *mut ibv_qp_ex, op: SendOp) {
+unsafe fn begin(pointer: *mut ibv_qp_ex, op: Op) {
     // SAFETY: vouched for by the caller.
     let (list, base) = unsafe { (list(pointer), &*pointer) };
     let at = list.sges.len();
@@ -101,7 +99,7 @@ const fn remote(rkey: u32, addr: u64) -> RemoteAddr {
 macro_rules! begins {
     ($($name:ident($($arg:ident: $t:ty),*) => $op:expr;)*) => {$(
         unsafe extern "C" fn $name(pointer: *mut ibv_qp_ex $(, $arg: $t)*) {
-            // SAFETY: between start and complete, as ibv_wr_post(3) says.
+            // SAFETY: between start and complete, as ibv_wr_post(3) says; objects and structs are those of the caller.
             unsafe { begin(pointer, $op) }
         }
     )*};
@@ -109,14 +107,19 @@ macro_rules! begins {
 
 begins! {
     wr_atomic_cmp_swp(rkey: u32, addr: u64, compare: u64, swap: u64) =>
-        SendOp::CompareSwap { remote: remote(rkey, addr), compare, swap };
-    wr_atomic_fetch_add(rkey: u32, addr: u64, add: u64) => SendOp::FetchAdd { remote: remote(rkey, addr), add };
-    wr_rdma_read(rkey: u32, addr: u64) => SendOp::Read(remote(rkey, addr));
-    wr_rdma_write(rkey: u32, addr: u64) => SendOp::Write(remote(rkey, addr));
+        Op::Send(SendOp::CompareSwap { remote: remote(rkey, addr), compare, swap });
+    wr_atomic_fetch_add(rkey: u32, addr: u64, add: u64) =>
+        Op::Send(SendOp::FetchAdd { remote: remote(rkey, addr), add });
+    wr_bind_mw(window: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) =>
+        Op::Window(mw::bind_of(window, rkey, info).ok());
+    wr_local_inv(rkey: u32) => Op::Window(Some(WindowOp::Invalidate(rkey)));
+    wr_rdma_read(rkey: u32, addr: u64) => Op::Send(SendOp::Read(remote(rkey, addr)));
+    wr_rdma_write(rkey: u32, addr: u64) => Op::Send(SendOp::Write(remote(rkey, addr)));
     wr_rdma_write_imm(rkey: u32, addr: u64, imm: u32) =>
-        SendOp::WriteWithImm(remote(rkey, addr), u32::from_be(imm));
-    wr_send() => SendOp::Send;
-    wr_send_imm(imm: u32) => SendOp::SendWithImm(u32::from_be(imm));
+        Op::Send(SendOp::WriteWithImm(remote(rkey, addr), u32::from_be(imm)));
+    wr_send() => Op::Send(SendOp::Send);
+    wr_send_imm(imm: u32) => Op::Send(SendOp::SendWithImm(u32::from_be(imm)));
+    wr_send_inv(rkey: u32) => Op::SendInvalidating(rkey);
 }
 
 unsafe extern "C" fn wr_set_ud_addr(pointer: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, qkey: u32) {

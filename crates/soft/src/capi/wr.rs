@@ -1,7 +1,7 @@
 //! Work requests of C's.
 
 use crate::errno::{EINVAL, Errno};
-use doorbell_abi::{CEnum, ibv_send_wr, ibv_sge};
+use doorbell_abi::{ibv_send_wr, ibv_sge};
 use doorbell_verbs::{AhHandle, Opcode, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest};
 use libc::c_int;
 use std::mem::{offset_of, size_of};
@@ -54,18 +54,22 @@ pub(crate) unsafe fn plain(wr: &ibv_send_wr) -> Option<(Plain, &Sge, SendFlags)>
     Some((plain, sge, SendFlags::from_bits_truncate(wr.send_flags)))
 }
 
-/// A send work request of C's.
+/// A send work request of C's, of this opcode.
 ///
 /// # Safety
 /// As for [`sges`]; the address handle, where the QP is UD, is one of ours.
 #[inline(always)]
-pub(crate) unsafe fn rust_wr<'a>(wr: &'a ibv_send_wr, qp_type: QpType) -> Result<SendWr<'a>, Errno> {
+pub(crate) unsafe fn rust_wr<'a>(
+    wr: &'a ibv_send_wr,
+    opcode: Opcode,
+    qp_type: QpType,
+) -> Result<SendWr<'a>, Errno> {
     let imm = u32::from_be(wr.imm_data);
     // SAFETY: the members are integers and a pointer: any bytes are good for each.
     let (rdma, atomic, ud) = unsafe { (wr.wr.rdma, wr.wr.atomic, wr.wr.ud) };
     let remote = RemoteAddr { addr: rdma.remote_addr, rkey: rdma.rkey };
     let word = RemoteAddr { addr: atomic.remote_addr, rkey: atomic.rkey };
-    let op = match Opcode::from_c(wr.opcode).ok_or(EINVAL)? {
+    let op = match opcode {
         Opcode::Send => SendOp::Send,
         Opcode::SendWithImm => SendOp::SendWithImm(imm),
         Opcode::Write => SendOp::Write(remote),

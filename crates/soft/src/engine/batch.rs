@@ -4,7 +4,9 @@
 //! What is gathered is in the order of the list, and all checks but that of the page tables have
 //! passed. It is moved before anything else of the QP is done, and when the list ends.
 
+use crate::memory::cause::opcode_name;
 use crate::memory::transfer::{Direction, Piece, Unreachable, Vectors};
+use doorbell_abi::{IBV_WC_WITH_IMM, IBV_WC_WITH_INV};
 use doorbell_verbs::{SendFlags, SendOp, SendWr, Sge};
 use std::ops::Range;
 
@@ -18,6 +20,26 @@ pub(crate) struct Request<'a> {
     pub(crate) inline: Option<&'a [u8]>,
     /// Its number among those of its QP, from 1.
     pub(crate) number: u64,
+    /// Whether it is a SEND with invalidate: what would be its immediate is an rkey, in network byte order as an immediate is.
+    pub(crate) invalidates: bool,
+}
+
+impl Request<'_> {
+    /// The rkey that a SEND with invalidate names.
+    pub(crate) fn invalidated_rkey(&self) -> u32 {
+        self.wr.op.imm().unwrap_or(0).to_be()
+    }
+
+    /// What its immediate is at the receiver, a bit of `wc_flags`.
+    #[inline]
+    pub(crate) fn imm_flag(&self) -> u8 {
+        (if self.invalidates { IBV_WC_WITH_INV } else { IBV_WC_WITH_IMM }) as u8
+    }
+
+    /// Its opcode as verbs.h names it.
+    pub(crate) fn name(&self) -> &'static str {
+        if self.invalidates { "SEND_WITH_INV" } else { opcode_name(self.wr.op.opcode()) }
+    }
 }
 
 /// What is gathered.
@@ -158,6 +180,7 @@ impl Batch {
                 .inline
                 .map(|piece| unsafe { std::slice::from_raw_parts(piece.addr as *const u8, piece.len) }),
             number: request.number,
+            invalidates: false,
         })
     }
 

@@ -41,9 +41,18 @@ fn receive(delivery: &Delivery, message: &[u8]) -> Result<(), Refusal> {
     let op = delivery.imm.map_or(SendOp::Send, SendOp::SendWithImm);
     let flags = if delivery.solicited { SendFlags::SOLICITED } else { SendFlags::empty() };
     let wr = SendWr { wr_id: 0, op, sg_list: &[], flags, dest: None };
-    let request = Request { wr, len: delivery.len, inline: None, number: delivery.number };
+    let request = Request {
+        wr,
+        len: delivery.len,
+        inline: None,
+        number: delivery.number,
+        invalidates: delivery.invalidates,
+    };
     let pieces = [Piece { addr: payload.as_ptr() as u64, len: payload.len() }];
     let message =
         Message { from: delivery.from, qp_type, request: &request, pieces: &pieces, grh: grh.as_ref() };
-    responder.receive(&mut Default::default(), &message)
+    match delivery.invalidates {
+        true => responder.receive_invalidating(&mut Default::default(), &message),
+        false => responder.receive::<false>(&mut Default::default(), &message),
+    }
 }

@@ -8,6 +8,7 @@ use crate::memory::cause::{Cause, Check, Memory};
 use crate::memory::records::QpRecord;
 use crate::memory::regions::{Place, find_in};
 use crate::memory::segment::Segment;
+use crate::memory::window::domain_like;
 use crate::rings::recvs::Front;
 use doorbell_abi::CEnum;
 use doorbell_transport::{KeyError, check_enabled, local_rights, takes_requests};
@@ -89,7 +90,7 @@ impl There<'_> {
     }
 
     /// Why a QP refuses a one-sided request of so many bytes.
-    pub(super) fn remote(&self, qp: &QpRecord, op: &SendOp, len: u32) -> Cause {
+    pub(super) fn remote(&self, (qp, qpn): (&QpRecord, u32), op: &SendOp, len: u32) -> Cause {
         let (remote, need, len) = match *op {
             SendOp::Send | SendOp::SendWithImm(_) => return Cause::of(Check::Changed, 0),
             SendOp::Write(remote) | SendOp::WriteWithImm(remote, _) => {
@@ -115,12 +116,15 @@ impl There<'_> {
         }
         let place = self.region(remote.rkey);
         if need == AccessFlags::REMOTE_ATOMIC
-            && let Some(offset) = place.and_then(|place| place.check(pd, remote.addr, 8, need).ok())
+            && let Some(offset) =
+                place.and_then(|place| place.check_remote((pd, qpn), remote.addr, 8, need).ok())
             && !place.is_some_and(|place| place.host.wrapping_add(offset).is_multiple_of(8))
         {
             return access.cause(Check::Misaligned, 0, 0);
         }
-        access.must_be_refused(place)
+        // A window that this QP may use is of its own domain.
+        let domain = place.and_then(|place| domain_like(place.region.pd, pd, qpn)).unwrap_or(pd);
+        Access { pd: domain, ..access }.must_be_refused(place)
     }
 
     /// Why the oldest RECV cannot take a message of `total` bytes; `pd` is its queue's.

@@ -107,19 +107,19 @@ impl Far {
         self.known.key == key && record.is_some_and(|record| record.sequence.load(Acquire) == self.sequence)
     }
 
-    /// The region with this key, if all of it may be used like this by who is of protection domain `pd`; `at` says where it is
-    /// mapped, where that matters, and whether at the peer.
+    /// The region or window with this key, if all of it may be used like this by a QP of the protection domain and number in
+    /// `by`; `at` says where it is mapped, where that matters, and whether at the peer.
     #[inline(never)]
     fn find(
         caches: &mut Caches,
         peer: &Peer,
-        (key, pd, need): (u32, u32, AccessFlags),
+        (key, by, need): (u32, (u32, u32), AccessFlags),
         at: impl Fn(&Place, &mut ViewCache) -> Option<(u64, bool)>,
     ) -> Option<Far> {
         let Caches { remote, views, .. } = caches;
         let place = remote.find(peer.views.number(), &peer.segment, key).ok()??;
         let region = &place.region;
-        place.check(pd, region.addr, region.len, need).ok()?;
+        place.check_remote(by, region.addr, region.len, need).ok()?;
         let (at, is_foreign) = at(place, views)?;
         let known = Known { key, first: region.addr, len: region.len, at };
         Some(Far { known, sequence: place.changes, is_foreign })
@@ -143,7 +143,7 @@ impl PlainWrite<'_> {
     fn gather(&self, batch: &mut Batch, from: u64, pid: u32, at: u64) -> Written {
         let PlainWrite { wr_id, remote, sge, flags, number } = *self;
         let wr = SendWr { flags, ..SendWr::new(wr_id, SendOp::Write(remote), std::slice::from_ref(sge)) };
-        let request = Request { wr, len: sge.length, inline: None, number };
+        let request = Request { wr, len: sge.length, inline: None, number, invalidates: false };
         match batch.add(&request, &[Piece { addr: from, len: sge.length as usize }], pid, at) {
             true => Written::Gathered,
             false => Written::Not,
@@ -271,14 +271,14 @@ impl Regions {
             None if link.is_some() || cache.address(views, segment, place, 0).is_some() => None,
             None => Some((place.host, true)),
         };
-        let found = Far::find(caches, &to.peer, (key, to.pd, AccessFlags::REMOTE_WRITE), at);
+        let found = Far::find(caches, &to.peer, (key, (to.pd, to.qpn), AccessFlags::REMOTE_WRITE), at);
         found.inspect(|far| self.written = *far).is_some()
     }
 
     /// Looks for a region of the peer's that RECVs of a queue of this protection domain may be filled in.
     #[inline(never)]
     fn find_received(&mut self, caches: &mut Caches, to: &Target, (key, pd): (u32, u32)) -> bool {
-        let found = Far::find(caches, &to.peer, (key, pd, AccessFlags::LOCAL_WRITE), |place, _| {
+        let found = Far::find(caches, &to.peer, (key, (pd, to.qpn), AccessFlags::LOCAL_WRITE), |place, _| {
             Some((place.host, false))
         });
         found.inspect(|far| (self.received, self.received_pd) = (*far, pd)).is_some()

@@ -6,6 +6,7 @@ pub(crate) mod batch;
 pub(crate) mod delivery;
 pub(crate) mod diagnosis;
 pub(crate) mod direct;
+mod invalidate;
 pub(crate) mod requester;
 mod responder;
 mod target;

@@ -24,7 +24,7 @@ use crate::rings::completions::overrun;
 use crate::rings::recvs::{
     CARRIED_BYTES, Carried, Completer, Front, NoRecv, RecvDone, SOLICITED, Slots, check_limit, flush,
 };
-use doorbell_abi::{CEnum, IBV_WC_GRH, IBV_WC_WITH_IMM};
+use doorbell_abi::{CEnum, IBV_WC_GRH};
 use doorbell_transport::{AtomicOp, Fault, NakCode, check_enabled, takes_requests};
 use doorbell_verbs::{
     AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, WcOpcode, WcStatus,
@@ -183,7 +183,8 @@ impl<'a> Responder<'a> {
             return Err(Refusal::Silence);
         }
         match request.wr.op {
-            SendOp::Send | SendOp::SendWithImm(_) => self.receive(caches, message)?,
+            SendOp::SendWithImm(_) if request.invalidates => self.receive_invalidating(caches, message)?,
+            SendOp::Send | SendOp::SendWithImm(_) => self.receive::<false>(caches, message)?,
             SendOp::Write(remote) => match self.remote(caches, remote, len, AccessFlags::REMOTE_WRITE)? {
                 Target::Reached(Far::Foreign { pid, addr }) => {
                     return Ok(gather(batch, request, pieces, pid, addr));
@@ -244,8 +245,8 @@ impl<'a> Responder<'a> {
             return Ok(Target::Reached(Far::Mapped(std::ptr::NonNull::dangling().as_ptr())));
         }
         let (place, views) = self.find(caches, remote.rkey, Fault::Access)?;
-        let pd = self.qp.pd.load(Relaxed);
-        let offset = place.check(pd, remote.addr, u64::from(len), need).map_err(|_| Fault::Access)?;
+        let by = (self.qp.pd.load(Relaxed), self.qpn);
+        let offset = place.check_remote(by, remote.addr, u64::from(len), need).map_err(|_| Fault::Access)?;
         self.far(views, place, offset, u64::from(len), Fault::Access)
     }
 
@@ -318,9 +319,9 @@ impl<'a> Responder<'a> {
     ) -> Result<(), Refusal> {
         self.check_enabled(AccessFlags::REMOTE_ATOMIC, remote.addr)?;
         let (place, views) = self.find(caches, remote.rkey, Fault::Access)?;
-        let pd = self.qp.pd.load(Relaxed);
+        let by = (self.qp.pd.load(Relaxed), self.qpn);
         let offset =
-            place.check(pd, remote.addr, 8, AccessFlags::REMOTE_ATOMIC).map_err(|_| Fault::Access)?;
+            place.check_remote(by, remote.addr, 8, AccessFlags::REMOTE_ATOMIC).map_err(|_| Fault::Access)?;
         let host = place.host.wrapping_add(offset);
         if !host.is_multiple_of(8) {
             return Err(Fault::Invalid.into());
@@ -367,15 +368,19 @@ impl<'a> Responder<'a> {
         let opcode = WcOpcode::RecvWriteWithImm.to_c() as u8;
         let done = RecvDone { opcode, byte_len: len, ..self.completion(message) };
         loop {
-            if self.take(self.front(&slots)?, done, &Carried::none())? {
+            if self.take::<false>(self.front(&slots)?, done, &Carried::none())? {
                 return Ok(());
             }
         }
     }
 
-    /// A SEND.
+    /// A SEND; whether with invalidate, as its request says.
     #[inline]
-    pub(super) fn receive(&self, caches: &mut Caches, message: &Message<'_>) -> Result<(), Refusal> {
+    pub(super) fn receive<const INVALIDATES: bool>(
+        &self,
+        caches: &mut Caches,
+        message: &Message<'_>,
+    ) -> Result<(), Refusal> {
         if let Some(link) = self.has_asked(message) {
             return self.have_delivered(link, message);
         }
@@ -384,10 +389,10 @@ impl<'a> Responder<'a> {
             let front = self.front(&slots)?;
             let taken = match self.find_buffers(caches, &slots, &front, message) {
                 Ok(Buffers { served: Some(link), .. }) => return self.have_delivered(link, message),
-                Ok(buffers) => self.take_and_fill(front, message, &buffers)?,
+                Ok(buffers) => self.take_and_fill::<INVALIDATES>(front, message, &buffers)?,
                 Err(refusal) => match self.recv_refuses(refusal, &slots, &front, message) {
                     // What is wrong is wrong with this RECV, if nobody else has taken it meanwhile.
-                    Some(status) if self.take(front, self.failed(status), &Carried::none())? => {
+                    Some(status) if self.take::<false>(front, self.failed(status), &Carried::none())? => {
                         return Err(refusal);
                     }
                     Some(_) => false,
@@ -404,7 +409,7 @@ impl<'a> Responder<'a> {
 
     /// Whom a message was brought to already, whose answer did not come in time: the RECV that it takes may be gone.
     #[inline(always)]
-    fn has_asked(&self, message: &Message<'_>) -> Option<&'a Link> {
+    pub(super) fn has_asked(&self, message: &Message<'_>) -> Option<&'a Link> {
         self.link().filter(|link| link.has_asked(self.ticket(message)))
     }
 
@@ -423,6 +428,7 @@ impl<'a> Responder<'a> {
             header: header.len() as u32,
             len: message.request.len,
             number: message.request.number,
+            invalidates: message.request.invalidates,
         };
         let first = Piece { addr: header.as_ptr() as u64, len: header.len() };
         let pieces: Vec<Piece> = std::iter::once(first).chain(message.pieces.iter().copied()).collect();
@@ -501,7 +507,7 @@ impl<'a> Responder<'a> {
 
     /// Takes a RECV, fills its buffers and completes it; `false` where somebody else has taken it.
     #[inline(always)]
-    fn take_and_fill(
+    fn take_and_fill<const INVALIDATES: bool>(
         &self,
         front: Front<'_>,
         message: &Message<'_>,
@@ -514,7 +520,7 @@ impl<'a> Responder<'a> {
         if buffers.carried {
             let mut carried = Carried::none();
             carried.gather(header, message.pieces);
-            return self.take(front, done, &carried);
+            return self.take::<INVALIDATES>(front, done, &carried);
         }
         let completer = self.completer();
         let Some(claim) = front.claim(&completer) else { return Ok(false) };
@@ -525,7 +531,12 @@ impl<'a> Responder<'a> {
             at += len;
         }
         let done = match filled {
-            Ok(()) => done,
+            Ok(()) => {
+                if INVALIDATES {
+                    self.invalidate(done.imm);
+                }
+                done
+            }
             Err(refusal) => {
                 let status = self.recv_status(refusal, message.qp_type).unwrap_or(WcStatus::LocProtErr);
                 let not_there = Cause::of(Check::NotThere(Memory::Recv), 0);
@@ -547,7 +558,7 @@ impl<'a> Responder<'a> {
         let solicited = if wr.flags.contains(SendFlags::SOLICITED) { SOLICITED } else { 0 };
         RecvDone {
             imm: imm.unwrap_or(0).to_be(),
-            flags: solicited | if imm.is_some() { IBV_WC_WITH_IMM as u8 } else { 0 },
+            flags: solicited | if imm.is_some() { message.request.imm_flag() } else { 0 },
             src_qp: if message.qp_type == QpType::Ud { message.from } else { 0 },
             ..RecvDone::of_send(self.qpn, self.generation)
         }
@@ -565,9 +576,17 @@ impl<'a> Responder<'a> {
 
     /// Takes a RECV and completes it; `false` where somebody else has taken it.
     #[inline(always)]
-    fn take(&self, front: Front<'_>, done: RecvDone, carried: &Carried) -> Result<bool, Refusal> {
+    fn take<const INVALIDATES: bool>(
+        &self,
+        front: Front<'_>,
+        done: RecvDone,
+        carried: &Carried,
+    ) -> Result<bool, Refusal> {
         let completer = self.completer();
         let Some(claim) = front.claim(&completer) else { return Ok(false) };
+        if INVALIDATES {
+            self.invalidate(done.imm);
+        }
         let complete = completer.complete(&claim, done, carried);
         self.after_take(claim.record);
         if complete { Ok(true) } else { Err(Refusal::CqFull) }
@@ -616,9 +635,15 @@ impl<'a> Responder<'a> {
         match refusal {
             Refusal::Fault(Fault::RecvTooSmall | Fault::RecvProtection) | Refusal::Silence => {}
             Refusal::Fault(fault) if !fault.is_fatal(qp_type) => {}
-            Refusal::Fault(_) => {
-                self.blame(from, request, self.there().remote(self.qp, &request.wr.op, request.len))
+            Refusal::Fault(_) if request.invalidates => {
+                let rkey = request.invalidated_rkey();
+                self.blame(from, request, Cause::of(Check::NotBound, rkey.into()));
             }
+            Refusal::Fault(_) => self.blame(
+                from,
+                request,
+                self.there().remote((self.qp, self.qpn), &request.wr.op, request.len),
+            ),
             Refusal::CqFull => {
                 let cq = self.segment.cq(self.qp.cq.load(Relaxed) as usize);
                 let cqe = cq.map_or(0, |cq| cq.cqe.load(Relaxed));
@@ -659,7 +684,7 @@ impl<'a> Responder<'a> {
         let Ok(slots) = self.slots() else { return };
         while let Ok(front) = self.front(&slots) {
             // There is nobody left to tell where this fails.
-            if let Ok(true) | Err(_) = self.take(front, self.failed(status), &Carried::none()) {
+            if let Ok(true) | Err(_) = self.take::<false>(front, self.failed(status), &Carried::none()) {
                 return;
             }
         }

@@ -55,13 +55,15 @@ pub(crate) struct Delivery {
     pub(crate) len: u32,
     /// Number of the work request among those of its QP.
     pub(crate) number: u64,
+    /// Whether its immediate is an rkey that it invalidates.
+    pub(crate) invalidates: bool,
 }
 
 impl Delivery {
     pub(crate) fn to_words(self) -> [u64; 6] {
         let two = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let flags =
-            u32::from(self.imm.is_some()) | u32::from(self.solicited) << 1 | u32::from(self.has_grh) << 2;
+        let bits = [self.imm.is_some(), self.solicited, self.has_grh, self.invalidates];
+        let flags = (0..).zip(bits).fold(0, |flags, (at, bit)| flags | u32::from(bit) << at);
         [
             two(self.to, self.generation),
             two(self.from, flags),
@@ -85,6 +87,7 @@ impl Delivery {
             header: high(words[2]),
             len: low(words[3]),
             number: words[4],
+            invalidates: flags & 8 != 0,
         }
     }
 }
@@ -398,6 +401,7 @@ mod tests {
                 header: 40,
                 len: u32::MAX,
                 number: 1 << 40,
+                invalidates: !has_grh && !solicited,
             };
             assert_eq!(Delivery::from_words(all.to_words()), all);
         }

@@ -22,6 +22,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
 /// How long it sleeps where it has no file left for who asks.
@@ -265,6 +266,11 @@ struct Refused;
 fn find(served: &Served, key: u64, offset: u64, len: u64, need: AccessFlags) -> Result<u64, Refused> {
     let key = u32::try_from(key).map_err(|_| Refused)?;
     let place = served.regions.find(key).ok_or(Refused)?;
+    // A peer may have taken a memory window back, which its record alone says.
+    let record = served.segment.mr(place.slot());
+    if record.is_none_or(|record| record.key.load(Acquire) != key) {
+        return Err(Refused);
+    }
     let Place { region, host, .. } = place;
     let addr = region.addr.checked_add(offset).ok_or(Refused)?;
     place.check(region.pd, addr, len, need).map_err(|_| Refused)?;
@@ -488,6 +494,7 @@ mod tests {
             header: 0,
             len: 21,
             number: 1,
+            invalidates: false,
         };
         assert_eq!(
             asking.comes_to(kind::DELIVER, delivery.to_words(), &[]),

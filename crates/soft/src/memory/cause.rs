@@ -5,6 +5,7 @@
 //! that this process can say it too.
 
 use super::records::CauseRecord;
+use super::window::domain_text;
 use doorbell_abi::CEnum;
 use doorbell_transport::KeyError;
 use doorbell_verbs::{AccessFlags, Opcode, QpState, QpType, WcStatus};
@@ -31,6 +32,8 @@ pub(crate) enum Check {
     /// A key; `found` and `other` are the protection domains of region and QP, or the region's first byte and length, or
     /// in `found` the rights that are missing.
     Key(Memory, KeyError),
+    /// The rkey `found` names no memory window that the QP has bound.
+    NotBound,
     /// The region has the bytes, but no memory is there.
     NotThere(Memory),
     /// The responder's `qp_access_flags` lack `found`.
@@ -80,7 +83,7 @@ pub(crate) enum Check {
 }
 
 /// The checks whose number is their place here, behind 0 for none and those of keys.
-const PLAIN: [Check; 23] = [
+const PLAIN: [Check; 24] = [
     Check::Changed,
     Check::NotEnabled,
     Check::NoResources,
@@ -104,6 +107,7 @@ const PLAIN: [Check; 23] = [
     Check::Feigned,
     Check::PortDown,
     Check::Killed,
+    Check::NotBound,
 ];
 const MEMORIES: [Memory; 3] = [Memory::Local, Memory::Remote, Memory::Recv];
 const KEYS: [KeyError; 4] =
@@ -232,6 +236,9 @@ impl Display for Cause {
                  not for that access",
                 key_name(memory)
             ),
+            Check::NotBound => {
+                write!(f, "rkey {found:#x} names no memory window of type 2 that it has bound")
+            }
             Check::NotEnabled => write!(f, "its qp_access_flags lack {}", rights(found)),
             Check::NoResources => f.write_str("its max_dest_rd_atomic is 0"),
             Check::NoInitiator => f.write_str("the QP's max_rd_atomic is 0"),
@@ -280,9 +287,13 @@ impl Cause {
         let end = |from: u64, len: u64| u128::from(from) + u128::from(len);
         match error {
             KeyError::Unknown => write!(f, "no region has {name} {key:#x}"),
-            KeyError::ProtectionDomain => {
-                write!(f, "the region of {name} {key:#x} is of protection domain {found}, the QP of {other}")
-            }
+            KeyError::ProtectionDomain => match domain_text(found) {
+                Some(whose) => write!(f, "{name} {key:#x} is that of a memory window, {whose}"),
+                None => write!(
+                    f,
+                    "the region of {name} {key:#x} is of protection domain {found}, the QP of {other}"
+                ),
+            },
             KeyError::Bounds => write!(
                 f,
                 "[{addr:#x}, {:#x}) is not all within the region of {name} {key:#x}, which is [{found:#x}, {:#x})",
@@ -343,6 +354,7 @@ pub(crate) fn status_name(status: WcStatus) -> &'static str {
         WcStatus::LocQpOpErr => "IBV_WC_LOC_QP_OP_ERR",
         WcStatus::LocProtErr => "IBV_WC_LOC_PROT_ERR",
         WcStatus::WrFlushErr => "IBV_WC_WR_FLUSH_ERR",
+        WcStatus::MwBindErr => "IBV_WC_MW_BIND_ERR",
         WcStatus::BadRespErr => "IBV_WC_BAD_RESP_ERR",
         WcStatus::LocAccessErr => "IBV_WC_LOC_ACCESS_ERR",
         WcStatus::RemInvReqErr => "IBV_WC_REM_INV_REQ_ERR",

@@ -10,3 +10,5 @@ pub(crate) mod regions;
 pub(crate) mod sealed;
 pub(crate) mod segment;
 pub(crate) mod transfer;
+pub(crate) mod window;
+pub(crate) mod windows;

@@ -2,10 +2,12 @@
 
 use super::records::{MRS, MrRecord};
 use super::segment::Segment;
+use super::window::{PD_END, Window, domain_like};
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::sync::lock;
 use doorbell_transport::{KeyError, Keys, Region};
 use doorbell_verbs::AccessFlags;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{PoisonError, RwLock};
 
@@ -34,21 +36,50 @@ impl Place {
         self.region.check(pd, addr, len, need)?;
         Ok(addr - self.region.addr)
     }
+
+    /// The same of an access by a peer of the QP with this protection domain and number: to a region, or a window.
+    #[inline]
+    pub(crate) fn check_remote(
+        &self,
+        (pd, qpn): (u32, u32),
+        addr: u64,
+        len: u64,
+        need: AccessFlags,
+    ) -> Result<u64, KeyError> {
+        match self.check(pd, addr, len, need) {
+            Err(KeyError::ProtectionDomain) => self.check_window((pd, qpn), addr, len, need),
+            checked => checked,
+        }
+    }
+
+    #[cold]
+    fn check_window(
+        &self,
+        (pd, qpn): (u32, u32),
+        addr: u64,
+        len: u64,
+        need: AccessFlags,
+    ) -> Result<u64, KeyError> {
+        let domain = domain_like(self.region.pd, pd, qpn).ok_or(KeyError::ProtectionDomain)?;
+        self.check(domain, addr, len, need)
+    }
 }
 
 /// The regions of this process: its own table, mirrored in its segment for the others.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
-    table: RwLock<Table>,
+    pub(super) table: RwLock<Table>,
     /// Counts the changes that make a remembered region stale.
-    epoch: AtomicU64,
+    pub(super) epoch: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    keys: Keys,
+pub(super) struct Table {
+    pub(super) keys: Keys,
     /// `host` and `shared` of each slot of `keys`.
-    places: Vec<(u64, Option<u64>)>,
+    pub(super) places: Vec<(u64, Option<u64>)>,
+    /// Slots that are windows'.
+    pub(super) windows: HashMap<usize, Window>,
 }
 
 impl Regions {
@@ -115,7 +146,7 @@ impl Regions {
 }
 
 /// Shows a region to the others.
-fn show(record: &MrRecord, key: u32, region: &Region, host: u64, shared: Option<u64>) {
+pub(super) fn show(record: &MrRecord, key: u32, region: &Region, host: u64, shared: Option<u64>) {
     record.change(|r| {
         r.key.store(key, Relaxed);
         r.pd.store(region.pd, Relaxed);
@@ -230,7 +261,7 @@ impl PdNumbers {
     /// A number not given before, if there may be one more.
     pub(crate) fn take(&self) -> Result<u32, Errno> {
         let mut pds = lock(&self.0);
-        if pds.living == MAX_PD {
+        if pds.living == MAX_PD || pds.last + 1 == PD_END {
             return Err(ENOMEM);
         }
         pds.living += 1;

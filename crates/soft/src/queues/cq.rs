@@ -63,7 +63,8 @@ pub(crate) struct QpShare {
 pub(crate) struct Own {
     pub(crate) wr_id: u64,
     pub(crate) status: WcStatus,
-    pub(crate) opcode: WcOpcode,
+    /// An `enum ibv_wc_opcode`.
+    pub(crate) opcode: u32,
     pub(crate) byte_len: u32,
     pub(crate) qp_num: u32,
     /// Send work requests of the QP up to and with this one.
@@ -566,7 +567,7 @@ impl State {
         *to = ibv_wc {
             wr_id: own.wr_id,
             status,
-            opcode: own.opcode.to_c(),
+            opcode: own.opcode,
             byte_len: own.byte_len,
             qp_num: own.qp_num,
             ..ibv_wc::default()

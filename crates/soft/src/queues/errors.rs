@@ -3,6 +3,7 @@
 use crate::fabric::process::Process;
 use crate::memory::cause::{Blame, Cause, Check, opcode_name, status_name};
 use crate::memory::records::{CauseRecord, index_of};
+use crate::memory::windows::WindowError;
 use crate::say::say;
 use doorbell_abi::CEnum;
 use doorbell_verbs::{QpState, QpType, SendOp, SendWr, WcStatus};
@@ -61,6 +62,8 @@ pub(crate) struct Failed<'a> {
     pub(crate) number: u64,
     pub(crate) sq_psn: u32,
     pub(crate) status: WcStatus,
+    /// Its opcode as verbs.h names it.
+    pub(crate) name: &'static str,
     /// QP number of the responder, and its process, where that is known; 0 where its number means nothing here.
     pub(crate) dest_qpn: u32,
     pub(crate) pid: Option<u32>,
@@ -72,10 +75,9 @@ pub(crate) struct Failed<'a> {
 impl Failed<'_> {
     /// Says it, as the requester sees it.
     pub(crate) fn say(&self) {
-        let Failed { num, qp_type, wr, len, number, status, .. } = self;
+        let Failed { num, qp_type, wr, len, number, status, name, .. } = self;
         let mut line = format!(
-            "QP {num:#x} ({qp_type}) is in error: its work request {number} ({}, wr_id {:#x}, {len} bytes",
-            opcode_name(wr.op.opcode()),
+            "QP {num:#x} ({qp_type}) is in error: its work request {number} ({name}, wr_id {:#x}, {len} bytes",
             wr.wr_id
         );
         // Writing to a string does not fail.
@@ -104,6 +106,30 @@ impl Failed<'_> {
             WcStatus::RetryExcErr => format!("{peer} did not answer{}", self.patience),
             _ => format!("{peer} refused it"),
         }
+    }
+}
+
+/// A work request of a memory window that has failed.
+pub(crate) struct FailedWindow {
+    pub(crate) num: u32,
+    pub(crate) qp_type: QpType,
+    /// Its number among those of the QP, from 1.
+    pub(crate) number: u64,
+    pub(crate) name: &'static str,
+    pub(crate) wr_id: u64,
+    pub(crate) status: WcStatus,
+    pub(crate) why: WindowError,
+}
+
+impl FailedWindow {
+    /// Says it.
+    pub(crate) fn say(&self) {
+        let FailedWindow { num, qp_type, number, name, wr_id, status, why } = self;
+        say_line(&format!(
+            "QP {num:#x} ({qp_type}) is in error: its work request {number} ({name}, wr_id {wr_id:#x}) ended with {}. \
+             Here: {why}",
+            status_name(*status)
+        ));
     }
 }
 

@@ -4,7 +4,8 @@
 use doorbell_abi::{
     CEnum, ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_gid, ibv_global_route, ibv_mr, ibv_pd,
     ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_recv_wr, ibv_send_wr,
-    ibv_send_wr_atomic, ibv_send_wr_operands, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge, ibv_wc,
+    ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_operands, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge,
+    ibv_wc,
 };
 use doorbell_soft::capi::{ah, cq, device, mr, qp, query};
 use doorbell_verbs::{AccessFlags, QpState, QpType};
@@ -348,7 +349,7 @@ impl World {
             imm_data: send.imm,
             wr,
             remote_srqn: send.imm,
-            bind_mw: [null_mut(); 6],
+            bind_mw: ibv_send_wr_bind_mw::default(),
         }
     }
 

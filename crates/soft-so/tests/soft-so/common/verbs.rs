@@ -5,8 +5,8 @@ use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
     CEnum, ibv_ah, ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_gid, ibv_global_route,
     ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_recv_wr,
-    ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_operands, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge,
-    ibv_srq, ibv_wc,
+    ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_operands, ibv_send_wr_rdma,
+    ibv_send_wr_ud, ibv_sge, ibv_srq, ibv_wc,
 };
 use doorbell_verbs::{AccessFlags, Mtu, QpState, QpType, RemoteAddr, SendOp, WcStatus};
 use libc::{c_int, c_void};
@@ -495,6 +495,6 @@ fn c_wr(wr: &Wr<'_>, sges: &mut [ibv_sge]) -> ibv_send_wr {
             SendOp::FetchAdd { remote, add } => atomic(remote, add, 0),
         },
         remote_srqn: 0,
-        bind_mw: [null_mut(); 6],
+        bind_mw: ibv_send_wr_bind_mw::default(),
     }
 }

@@ -6,6 +6,8 @@ mod sending;
 mod telling;
 mod waiting;
 mod watching;
+pub(crate) mod window_wr;
+pub(crate) mod windows;
 
 use super::cq::{Cq, QpShare};
 use super::errors::{Said, say_of_responder};
@@ -374,6 +376,8 @@ impl Qp {
     /// Ends the QP's life: nothing of it is seen any more.
     pub(crate) fn destroy(&self) {
         let mut sends = self.sends();
+        let Process { regions, segment, .. } = self.requester.process;
+        regions.qp_ends(segment, self.num());
         // Where there is no room for what comes after, nothing comes after.
         let _ = self.reset(&mut sends);
         sends.watch = None;

@@ -8,14 +8,15 @@ use crate::errno::{ENOMEM, Errno};
 use crate::memory::records::index_of;
 use crate::rings::completions::is_armed;
 use crate::sync::biased::Guard;
+use doorbell_abi::CEnum;
 use doorbell_transport::{SendShape, is_signaled};
 use doorbell_verbs::{QpType, RemoteAddr, SendFlags, SendWr, Sge, WcOpcode, WcStatus};
 use std::sync::atomic::Ordering::*;
 
 /// Send work requests being posted.
 pub(crate) struct Posting<'a> {
-    qp: &'a Qp,
-    sends: Guard<'a, Sends>,
+    pub(super) qp: &'a Qp,
+    pub(super) sends: Guard<'a, Sends>,
     /// Whether all completions of what was posted before have been taken.
     idle: bool,
     /// Whether a message is among them that the peer may be waiting for.
@@ -112,6 +113,17 @@ impl<'a> Posting<'a> {
     /// Posts one; `inline` as in [`Posting::check`].
     #[inline(always)]
     pub(crate) fn post(&mut self, wr: &SendWr<'_>, inline: Option<&'a [u8]>) -> Result<(), Errno> {
+        self.post_as(wr, inline, false)
+    }
+
+    /// The same; of a SEND with immediate `invalidates` says whether it is one with invalidate.
+    #[inline(always)]
+    pub(super) fn post_as(
+        &mut self,
+        wr: &SendWr<'_>,
+        inline: Option<&'a [u8]>,
+        invalidates: bool,
+    ) -> Result<(), Errno> {
         let len = self.check(wr, inline)?;
         if self.room() == 0 {
             return Err(self.full());
@@ -119,7 +131,7 @@ impl<'a> Posting<'a> {
         let (qp, sends) = (self.qp, &mut *self.sends);
         sends.posted += 1;
         self.tells |= !wr.op.opcode().returns_data();
-        let request = Request { wr: *wr, len, inline, number: sends.posted };
+        let request = Request { wr: *wr, len, inline, number: sends.posted, invalidates };
         if sends.watch.is_some() && qp.post_watched(sends, &request) {
             return Ok(());
         }
@@ -156,7 +168,7 @@ impl<'a> Posting<'a> {
         let write = PlainWrite { wr_id, remote, sge, flags, number: self.sends.posted + 1 };
         match self.sends.scratch.write_directly(&self.qp.requester, &write) {
             Written::Not => return false,
-            Written::Placed => self.has_gone(wr_id, WcOpcode::Write, sge.length, flags),
+            Written::Placed => self.has_gone(wr_id, WcOpcode::Write.to_c(), sge.length, flags),
             // It completes with the others.
             Written::Gathered => (self.sends.posted, self.tells) = (write.number, true),
         }
@@ -172,7 +184,7 @@ impl<'a> Posting<'a> {
         let (inline, solicited) = (flags.contains(SendFlags::INLINE), flags.contains(SendFlags::SOLICITED));
         match self.sends.scratch.send_directly(&self.qp.requester, sge, inline, solicited) {
             Sent::Not => return false,
-            Sent::Received => self.has_gone(wr_id, WcOpcode::Send, sge.length, flags),
+            Sent::Received => self.has_gone(wr_id, WcOpcode::Send.to_c(), sge.length, flags),
             Sent::CqFull => {
                 self.sends.posted += 1;
                 self.qp.send_met_full_cq(&mut self.sends, wr_id, sge.length, flags);
@@ -183,7 +195,7 @@ impl<'a> Posting<'a> {
 
     /// A message was carried out.
     #[inline(always)]
-    fn has_gone(&mut self, wr_id: u64, opcode: WcOpcode, len: u32, flags: SendFlags) {
+    fn has_gone(&mut self, wr_id: u64, opcode: u32, len: u32, flags: SendFlags) {
         self.sends.posted += 1;
         self.tells = true;
         if is_signaled(WcStatus::Success, flags, self.qp.sq_sig_all) {

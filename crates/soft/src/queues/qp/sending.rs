@@ -9,6 +9,7 @@ use crate::engine::requester::Route;
 use crate::fabric::progress::Waiting;
 use crate::path::Paths;
 use crate::queues::cq::Own;
+use doorbell_abi::CEnum;
 use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
 use doorbell_verbs::{QpState, SendFlags, SendOp, SendWr, WcOpcode, WcStatus};
 use std::time::Instant;
@@ -27,6 +28,10 @@ impl Qp {
         while sends.state == QpState::Rts
             && let Some(front) = sends.queue.pop_front()
         {
+            if let Some(window) = &front.window {
+                self.carry_out_window(sends, window, front.number);
+                continue;
+            }
             let request = front.request();
             let outcome = match self.turn(sends, &request) {
                 Turn::Go => self.carry_out(sends, &request),
@@ -75,7 +80,7 @@ impl Qp {
     }
 
     /// After a failed work request.
-    fn fail(&self, sends: &mut Sends) {
+    pub(super) fn fail(&self, sends: &mut Sends) {
         match state_after_failed_send(self.qp_type()) {
             QpState::Err => self.enter_error(sends),
             state => {
@@ -93,7 +98,7 @@ impl Qp {
         if !is_signaled(status, wr.flags, self.sq_sig_all) {
             return;
         }
-        self.push(wr.wr_id, wr.op.opcode().into(), request.len, request.number, status);
+        self.push(wr.wr_id, WcOpcode::from(wr.op.opcode()).to_c(), request.len, request.number, status);
     }
 
     /// A SEND, the last work request that was posted, has taken a RECV whose completion there was no room for.
@@ -101,22 +106,22 @@ impl Qp {
     pub(super) fn send_met_full_cq(&self, sends: &mut Sends, wr_id: u64, len: u32, flags: SendFlags) {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         let wr = SendWr { flags, ..SendWr::new(wr_id, SendOp::Send, &[]) };
-        let request = Request { wr, len, inline: None, number: sends.posted };
+        let request = Request { wr, len, inline: None, number: sends.posted, invalidates: false };
         let outcome = self.requester.found_cq_full(&sends.scratch, dest_qpn, &request);
         // Nobody is silent who has taken a message.
         let status = sends.status(outcome).unwrap_or(WcStatus::RemOpErr);
         self.tell_failure(sends, &request, status);
         if is_signaled(status, flags, self.sq_sig_all) {
-            self.push(wr_id, WcOpcode::Send, len, sends.posted, status);
+            self.push(wr_id, WcOpcode::Send.to_c(), len, sends.posted, status);
         }
         if status != WcStatus::Success {
             self.fail(sends);
         }
     }
 
-    /// Adds a completion. What it takes goes by registers.
+    /// Adds a completion, of an `enum ibv_wc_opcode`. What it takes goes by registers.
     #[inline(never)]
-    pub(super) fn push(&self, wr_id: u64, opcode: WcOpcode, len: u32, number: u64, status: WcStatus) {
+    pub(super) fn push(&self, wr_id: u64, opcode: u32, len: u32, number: u64, status: WcStatus) {
         self.send_cq.push(Own { wr_id, status, opcode, byte_len: len, qp_num: self.num(), sends: number });
     }
 

@@ -35,6 +35,7 @@ impl Qp {
             number: request.number,
             sq_psn: attr.sq_psn.unwrap_or(0),
             status,
+            name: request.name(),
             dest_qpn,
             pid: process.last_seen(dest_qpn),
             patience,

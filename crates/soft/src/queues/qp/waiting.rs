@@ -1,5 +1,6 @@
 //! Send work requests that wait, and for how long.
 
+use super::window_wr::WindowWr;
 use crate::engine::attempt::Obstacle;
 use crate::engine::batch::Request;
 use doorbell_transport::{Retries, ack_timeout, rnr_wait};
@@ -13,7 +14,7 @@ pub(super) const SILENT_RETRY: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(super) struct Queued {
     /// Its number among those of the QP, from 1.
-    number: u64,
+    pub(super) number: u64,
     wr_id: u64,
     op: SendOp,
     sges: Vec<Sge>,
@@ -21,6 +22,9 @@ pub(super) struct Queued {
     dest: Option<UdDest>,
     len: u32,
     inline: Option<Vec<u8>>,
+    invalidates: bool,
+    /// What it is of, where it is of a memory window; nothing else but the number and `wr_id` means anything then.
+    pub(super) window: Option<WindowWr>,
 }
 
 /// How the oldest work request waits.
@@ -48,7 +52,17 @@ impl Queued {
             dest: wr.dest,
             len: request.len,
             inline: copied,
+            invalidates: request.invalidates,
+            window: None,
         }
+    }
+
+    /// One of a memory window.
+    pub(super) fn of_window(window: WindowWr, number: u64) -> Queued {
+        let WindowWr { wr_id, flags, .. } = window;
+        let wr = SendWr { flags, ..SendWr::new(wr_id, SendOp::Send, &[]) };
+        let request = Request { wr, len: 0, inline: None, number, invalidates: false };
+        Queued { window: Some(window), ..Queued::new(&request) }
     }
 
     pub(super) fn request(&self) -> Request<'_> {
@@ -59,7 +73,8 @@ impl Queued {
             flags: self.flags,
             dest: self.dest,
         };
-        Request { wr, len: self.len, inline: self.inline.as_deref(), number: self.number }
+        let Queued { len, number, invalidates, .. } = *self;
+        Request { wr, len, inline: self.inline.as_deref(), number, invalidates }
     }
 }
 

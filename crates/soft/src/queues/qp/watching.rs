@@ -7,7 +7,7 @@ use crate::engine::batch::Request;
 use crate::engine::diagnosis;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
-use crate::memory::cause::{Cause, Check, Memory, opcode_name};
+use crate::memory::cause::{Cause, Check, Memory};
 use crate::memory::records::{EVENT_QP_FATAL, EventRecord, QpRecord, index_of};
 use crate::watch::faults::{QpFaults, Verdict};
 use crate::watch::flights::{Awaited, Flight};
@@ -47,7 +47,7 @@ impl Qp {
             let (wr, number, bytes) = (&request.wr, request.number, request.len);
             let signaled = is_signaled(WcStatus::Success, wr.flags, self.sq_sig_all);
             let args = format!("\"number\":{number},\"bytes\":{bytes},\"signaled\":{signaled}");
-            Slice::begin(traced.track.clone(), opcode_name(wr.op.opcode()), wr.wr_id, &args)
+            Slice::begin(traced.track.clone(), request.name(), wr.wr_id, &args)
         });
         if watch.strict.is_some() {
             return self.post_strictly(sends, request, slice);
@@ -83,7 +83,7 @@ impl Qp {
         if let Some(cause) = &wrong {
             violated(format_args!(
                 "work request {number} ({}) of QP {:#x} cannot use its memory: {cause} (ibv_post_send(3))",
-                opcode_name(opcode),
+                request.name(),
                 self.num()
             ));
         }

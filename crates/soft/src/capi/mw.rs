@@ -1,0 +1,137 @@
+//! Memory windows.
+
+use super::mr::{self, ZERO_BASED};
+use super::object::{pd, process_of, qp};
+use super::wr::rust_wr;
+use super::{object_or_null, status};
+use crate::errno::{EINVAL, Errno};
+use crate::memory::window::Kind;
+use crate::memory::windows::{Bind, Part};
+use crate::queues::qp::posting::Posting;
+use crate::queues::qp::window_wr::{WindowOp, WindowWr, invalidating};
+use doorbell_abi::{ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd, ibv_qp, ibv_send_wr};
+use doorbell_transport::Keys;
+use doorbell_verbs::{AccessFlags, Opcode, SendFlags, SendWr};
+use libc::c_int;
+
+/// `IBV_MW_TYPE_1`, `IBV_MW_TYPE_2`.
+const TYPE_1: u32 = 1;
+const TYPE_2: u32 = 2;
+/// `IBV_WR_LOCAL_INV`, `IBV_WR_BIND_MW`, `IBV_WR_SEND_WITH_INV`.
+const WR_LOCAL_INV: u32 = 7;
+const WR_BIND_MW: u32 = 8;
+const WR_SEND_WITH_INV: u32 = 9;
+
+pub(crate) unsafe extern "C" fn alloc_mw(pd_pointer: *mut ibv_pd, mw_type: u32) -> *mut ibv_mw {
+    // SAFETY: a PD of ours, and its context.
+    let (pd, process) = unsafe { (pd(pd_pointer), process_of((*pd_pointer).context)) };
+    let kind = match mw_type {
+        TYPE_1 => Ok(Kind::One),
+        TYPE_2 => Ok(Kind::Two),
+        _ => Err(EINVAL),
+    };
+    let made =
+        kind.and_then(|kind| process.regions.add_window(process.segment, pd.base.handle, kind)).map(|rkey| {
+            pd.uses.begin();
+            let handle = Keys::slot_of(rkey).unwrap_or(0) as u32;
+            Box::new(ibv_mw { context: pd.base.context, pd: pd_pointer, rkey, handle, mw_type })
+        });
+    object_or_null(made)
+}
+
+pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
+    // SAFETY: a window of ours, not used after this.
+    unsafe {
+        let process = process_of((*mw).context);
+        process.regions.remove_window(process.segment, (*mw).handle as usize);
+        pd((*mw).pd).uses.end();
+        drop(Box::from_raw(mw));
+    }
+    0
+}
+
+pub(crate) unsafe extern "C" fn bind_mw(
+    pointer: *mut ibv_qp,
+    mw: *mut ibv_mw,
+    bind: *mut ibv_mw_bind,
+) -> c_int {
+    // SAFETY: objects of ours, and the caller's struct.
+    status(unsafe { bind_type_1(pointer, mw, bind) })
+}
+
+unsafe fn bind_type_1(pointer: *mut ibv_qp, mw: *mut ibv_mw, bind: *const ibv_mw_bind) -> Result<(), Errno> {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        let (mw, ibv_mw_bind { wr_id, send_flags, bind_info }) = (&mut *mw, &*bind);
+        let is_nowhere = bind_info.mr.is_null() && (bind_info.addr != 0 || bind_info.length != 0);
+        if mw.mw_type != TYPE_1 || is_nowhere || bind_info.mw_access_flags & ZERO_BASED != 0 {
+            return Err(EINVAL);
+        }
+        // Another with each bind; the program has it before the bind is carried out.
+        let rkey = mw.rkey & !0xff | mw.rkey.wrapping_add(1) & 0xff;
+        let flags = SendFlags::from_bits_truncate(*send_flags);
+        let op = WindowOp::Bind(bind_to(mw, rkey, bind_info));
+        qp(pointer).qp.begin_post().post_window(&WindowWr { wr_id: *wr_id, flags, op })?;
+        mw.rkey = rkey;
+    }
+    Ok(())
+}
+
+/// The bind of a window of type 2, for a work request.
+///
+/// # Safety
+/// A window of ours, or null, and the caller's struct, in which the region is one of ours, or null.
+pub(super) unsafe fn bind_of(
+    mw: *const ibv_mw,
+    rkey: u32,
+    info: *const ibv_mw_bind_info,
+) -> Result<WindowOp, Errno> {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        match mw.as_ref() {
+            Some(mw) if mw.mw_type == TYPE_2 => Ok(WindowOp::Bind(bind_to(mw, rkey, &*info))),
+            _ => Err(EINVAL),
+        }
+    }
+}
+
+/// The bind of a window to what the struct says.
+///
+/// # Safety
+/// The region in it is one of ours, or null.
+unsafe fn bind_to(mw: &ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Bind {
+    let part = (!info.mr.is_null()).then(|| {
+        // SAFETY: vouched for by the caller.
+        let (lkey, may_be_bound) = unsafe { mr::for_windows(info.mr) };
+        Part {
+            lkey,
+            may_be_bound,
+            addr: info.addr,
+            len: info.length,
+            access: AccessFlags::from_bits_truncate(info.mw_access_flags),
+            is_zero_based: info.mw_access_flags & ZERO_BASED != 0,
+        }
+    });
+    Bind { slot: mw.handle as usize, rkey, part }
+}
+
+/// Posts a work request that has to do with windows; there are no others that no [`Opcode`] names.
+///
+/// # Safety
+/// As for [`rust_wr`]; the objects that it names are ours.
+#[cold]
+pub(super) unsafe fn post(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result<(), Errno> {
+    let flags = SendFlags::from_bits_truncate(wr.send_flags);
+    let op = match wr.opcode {
+        WR_LOCAL_INV => WindowOp::Invalidate(wr.imm_data),
+        // SAFETY: vouched for by the caller.
+        WR_BIND_MW => unsafe { bind_of(wr.bind_mw.mw, wr.bind_mw.rkey, &wr.bind_mw.bind_info)? },
+        WR_SEND_WITH_INV => {
+            // SAFETY: vouched for by the caller.
+            let send = unsafe { rust_wr(wr, Opcode::Send, posting.qp_type())? };
+            return posting.post_invalidating(&SendWr { op: invalidating(wr.imm_data), ..send }, None);
+        }
+        _ => return Err(EINVAL),
+    };
+    posting.post_window(&WindowWr { wr_id: wr.wr_id, flags, op })
+}

@@ -1,0 +1,41 @@
+//! SEND with invalidate: the message takes a memory window of its receiver's back, before that hears of it.
+
+use super::responder::{Caches, Message, Refusal, Responder};
+use crate::fabric::peer::Owner;
+use crate::memory::windows::{invalidate_in, is_bound_by};
+use doorbell_transport::{Fault, Keys};
+use std::sync::atomic::Ordering::*;
+
+impl Responder<'_> {
+    /// A SEND with invalidate. An rkey of no window that the QP has bound is an error of access, and takes no RECV.
+    #[cold]
+    pub(super) fn receive_invalidating(
+        &self,
+        caches: &mut Caches,
+        message: &Message<'_>,
+    ) -> Result<(), Refusal> {
+        let rkey = message.request.invalidated_rkey();
+        // Who was asked to receive it already may have invalidated the window, which is no fault then.
+        if self.has_asked(message).is_none() && !is_bound_by(self.segment, rkey, self.qpn) {
+            return Err(Fault::Access.into());
+        }
+        self.receive::<true>(caches, message)
+    }
+
+    /// The window is bound no more: a RECV is taken for the message.
+    #[cold]
+    pub(super) fn invalidate(&self, rkey: u32) {
+        match self.owner {
+            Owner::This => {
+                let pd = self.qp.pd.load(Relaxed);
+                // Where the owner has done so itself meanwhile, nothing is left to do.
+                let _ = self.process.regions.invalidate(self.segment, pd, rkey);
+            }
+            Owner::Peer(_) => {
+                if let Some(record) = Keys::slot_of(rkey).and_then(|slot| self.segment.mr(slot)) {
+                    invalidate_in(record, rkey);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! A memory window: who may use it. What it is bound to is in the table of regions.
+
+use super::segment::Segment;
+use doorbell_transport::{Keys, Region};
+use doorbell_verbs::AccessFlags;
+use std::sync::atomic::Ordering::*;
+
+/// Bits of a domain: that it is a window's, and that one QP may use it, whose number the rest is.
+const WINDOW: u32 = 1 << 31;
+const OF_QP: u32 = 1 << 30;
+/// The domain of a window that is not bound.
+const NOBODYS: u32 = u32::MAX;
+/// Protection domains have numbers below this.
+pub(crate) const PD_END: u32 = OF_QP;
+
+/// The domain of a window that all QPs of a protection domain may use: type 1.
+pub(super) const fn of_pd(pd: u32) -> u32 {
+    WINDOW | pd
+}
+
+/// The domain of a window that one QP may use: type 2B.
+pub(super) const fn of_qp(qpn: u32) -> u32 {
+    WINDOW | OF_QP | qpn
+}
+
+/// The domain of the QP that asks for what is of `domain`, where that is a window's.
+pub(crate) fn domain_like(domain: u32, pd: u32, qpn: u32) -> Option<u32> {
+    match domain & (WINDOW | OF_QP) {
+        WINDOW => Some(of_pd(pd)),
+        0 | OF_QP => None,
+        _ => Some(of_qp(qpn)),
+    }
+}
+
+/// What a window's domain says to people; `None` where it is no window's.
+pub(crate) fn domain_text(domain: u64) -> Option<String> {
+    let domain = u32::try_from(domain).ok()?;
+    match domain & (WINDOW | OF_QP) {
+        _ if domain == NOBODYS => Some("which is not bound".into()),
+        0 | OF_QP => None,
+        WINDOW => Some(format!("for QPs of protection domain {}", domain & !WINDOW)),
+        _ => Some(format!("for QP {:#x} alone", domain & !(WINDOW | OF_QP))),
+    }
+}
+
+/// What a window that is not bound names.
+pub(super) const NOTHING: Region = Region { pd: NOBODYS, addr: 0, len: 0, access: AccessFlags::empty() };
+
+/// `enum ibv_mw_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Bound by ibv_bind_mw(3); for all QPs of the protection domain.
+    One,
+    /// Bound by a work request, to its QP: type 2B.
+    Two,
+}
+
+/// A window of this process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) kind: Kind,
+    pub(super) pd: u32,
+    /// The rkey that it has, or had last.
+    pub(super) key: u32,
+    /// lkey of the region that it is bound to, and the QP that has bound it.
+    pub(super) bound: Option<(u32, u32)>,
+}
+
+impl Window {
+    /// Whether it is bound: no peer has invalidated it meanwhile.
+    pub(super) fn is_bound(&self, segment: &Segment) -> bool {
+        let record = Keys::slot_of(self.key).and_then(|slot| segment.mr(slot));
+        self.bound.is_some() && record.is_some_and(|record| record.key.load(Acquire) == self.key)
+    }
+}

@@ -1,0 +1,217 @@
+//! Memory windows: rkeys of parts of regions, which a program binds and takes back without a system call.
+//!
+//! A window has a slot in the table of regions, and a record there, so that peers find it as they find a region. What
+//! stands there in the place of a protection domain is a domain that no region has: so its rkey is nobody's
+//! lkey, and who checks an access of a peer looks for windows only where the access would be refused.
+//!
+//! A window is bound and freed by its owner, with one exception: who sends a SEND with invalidate is in another process,
+//! and clears the key in the window's record. The owner sees that when it comes to the window again.
+
+use super::records::MrRecord;
+use super::regions::{Regions, Table, find_in, show};
+use super::segment::Segment;
+use super::window::{Kind, NOTHING, Window, of_pd, of_qp};
+use crate::errno::Errno;
+use doorbell_transport::{Keys, Region};
+use doorbell_verbs::AccessFlags;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::*;
+use thiserror::Error;
+
+/// What a window is to be bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) lkey: u32,
+    /// Whether the region was registered for that (`IBV_ACCESS_MW_BIND`, and by its addresses).
+    pub(crate) may_be_bound: bool,
+    pub(crate) addr: u64,
+    pub(crate) len: u64,
+    pub(crate) access: AccessFlags,
+    /// Whether its addresses begin at 0 (`IBV_ACCESS_ZERO_BASED`).
+    pub(crate) is_zero_based: bool,
+}
+
+/// A bind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bind {
+    /// Slot of the window.
+    pub(crate) slot: usize,
+    /// The rkey that it is to have.
+    pub(crate) rkey: u32,
+    /// `None`: it is bound to nothing.
+    pub(crate) part: Option<Part>,
+}
+
+/// Why a window cannot be bound or invalidated (IB specification vol. 1, 10.6.7.2 and 10.6.7.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum WindowError {
+    /// It was deallocated, or never one.
+    #[error("there is no such memory window")]
+    Unknown,
+    /// The window and the QP are of different protection domains.
+    #[error("the memory window is of another protection domain than the QP")]
+    Domain,
+    /// The bits above the lowest 8 are the window's.
+    #[error("the rkey that it is to have differs from its own in more than the lowest 8 bits")]
+    Key,
+    /// A window of type 2 has to be invalidated first.
+    #[error("a memory window of type 2 that is bound has to be invalidated before it is bound again")]
+    Bound,
+    /// A window of type 2 is not unbound like one of type 1.
+    #[error("a memory window of type 2 cannot be bound to nothing: IBV_WR_LOCAL_INV invalidates it")]
+    Empty,
+    /// There is no such region, or it is of another protection domain.
+    #[error("no memory region of the protection domain has the lkey")]
+    Region,
+    /// The region was not registered for windows.
+    #[error("the memory region was registered without IBV_ACCESS_MW_BIND, or with IBV_ACCESS_ZERO_BASED")]
+    NoBind,
+    /// Who may write through the window could write where this process itself may not.
+    #[error("the memory region lacks IBV_ACCESS_LOCAL_WRITE, which a window to be written through needs")]
+    Rights,
+    /// Not all of it lies within the region.
+    #[error("the memory window leaves the memory region")]
+    Bounds,
+    /// Only what is bound, and of type 2, is invalidated.
+    #[error("the rkey names no memory window of type 2 that is bound")]
+    NotBound,
+}
+
+impl Regions {
+    /// Makes a window, which is not bound; returns its key.
+    pub(crate) fn add_window(&self, segment: &Segment, pd: u32, kind: Kind) -> Result<u32, Errno> {
+        let key = self.register(segment, NOTHING, 0)?;
+        let slot = Keys::slot_of(key).unwrap_or(0);
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        table.windows.insert(slot, Window { kind, pd, key, bound: None });
+        Ok(key)
+    }
+
+    /// Takes a window away, bound or not.
+    pub(crate) fn remove_window(&self, segment: &Segment, slot: usize) -> bool {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(window) = table.windows.remove(&slot) else { return false };
+        drop(table);
+        self.deregister(segment, window.key)
+    }
+
+    /// Binds a window by a work request of the QP with this protection domain and number.
+    pub(crate) fn bind(
+        &self,
+        segment: &Segment,
+        (pd, qpn): (u32, u32),
+        bind: &Bind,
+    ) -> Result<(), WindowError> {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut window = *table.windows.get(&bind.slot).ok_or(WindowError::Unknown)?;
+        if window.pd != pd {
+            return Err(WindowError::Domain);
+        }
+        if Keys::slot_of(bind.rkey) != Some(bind.slot) {
+            return Err(WindowError::Key);
+        }
+        let domain = match window.kind {
+            Kind::One => of_pd(pd),
+            Kind::Two if window.is_bound(segment) => return Err(WindowError::Bound),
+            Kind::Two if bind.part.is_none_or(|part| part.len == 0) => return Err(WindowError::Empty),
+            Kind::Two => of_qp(qpn),
+        };
+        let part = bind.part.filter(|part| part.len > 0);
+        let (region, host) = match &part {
+            Some(part) => table.part(pd, domain, part)?,
+            None => (NOTHING, 0),
+        };
+        let old = window.key;
+        (window.key, window.bound) = (bind.rkey, part.map(|part| (part.lkey, qpn)));
+        table.set_window(segment, (old, window), region, host);
+        self.epoch.fetch_add(1, Release);
+        Ok(())
+    }
+
+    /// Invalidates the window of type 2 with this rkey, for a QP of this protection domain.
+    pub(crate) fn invalidate(&self, segment: &Segment, pd: u32, rkey: u32) -> Result<(), WindowError> {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let window = Keys::slot_of(rkey).and_then(|slot| table.windows.get(&slot)).copied();
+        let is_it = |window: &Window| {
+            window.kind == Kind::Two && window.key == rkey && window.pd == pd && window.is_bound(segment)
+        };
+        let window = window.filter(is_it).ok_or(WindowError::NotBound)?;
+        self.free(&mut table, segment, window);
+        Ok(())
+    }
+
+    /// A QP ends: the windows of type 2 that were bound by it are nobody's.
+    pub(crate) fn qp_ends(&self, segment: &Segment, qpn: u32) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let is_its =
+            |window: &&Window| window.kind == Kind::Two && window.bound.is_some_and(|(_, by)| by == qpn);
+        let its: Vec<Window> = table.windows.values().filter(is_its).copied().collect();
+        for window in its {
+            self.free(&mut table, segment, window);
+        }
+    }
+
+    /// Whether windows are bound to the region with this key.
+    pub(crate) fn has_windows(&self, segment: &Segment, lkey: u32) -> bool {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let is_to = |window: &Window| window.bound.is_some_and(|(to, _)| to == lkey);
+        table.windows.values().any(|window| is_to(window) && window.is_bound(segment))
+    }
+
+    fn free(&self, table: &mut Table, segment: &Segment, window: Window) {
+        table.set_window(segment, (window.key, Window { bound: None, ..window }), NOTHING, 0);
+        self.epoch.fetch_add(1, Release);
+    }
+}
+
+impl Table {
+    /// A part of a region, as the region that a window of this domain is, and its first byte's address in this process.
+    fn part(&self, pd: u32, domain: u32, part: &Part) -> Result<(Region, u64), WindowError> {
+        let region = self.keys.get(part.lkey).filter(|region| region.pd == pd).ok_or(WindowError::Region)?;
+        let writes = part.access.intersects(AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC);
+        if !part.may_be_bound {
+            return Err(WindowError::NoBind);
+        }
+        if writes && !region.access.contains(AccessFlags::LOCAL_WRITE) {
+            return Err(WindowError::Rights);
+        }
+        region.check(pd, part.addr, part.len, AccessFlags::empty()).map_err(|_| WindowError::Bounds)?;
+        let slot = Keys::slot_of(part.lkey).unwrap_or(0);
+        let host = self.places.get(slot).ok_or(WindowError::Region)?.0 + (part.addr - region.addr);
+        let addr = if part.is_zero_based { 0 } else { part.addr };
+        // What the local device may do is said of regions alone.
+        Ok((Region { pd: domain, addr, len: part.len, access: part.access - AccessFlags::LOCAL_WRITE }, host))
+    }
+
+    /// The window whose key was `old` is this from now on.
+    fn set_window(
+        &mut self,
+        segment: &Segment,
+        (old, window): (u32, Window),
+        region: Region,
+        host: u64,
+    ) -> Option<()> {
+        let slot = Keys::slot_of(old)?;
+        let key = self.keys.retag(old, window.key as u8)?;
+        self.keys.replace(key, region);
+        let shared = segment.arena_offset(host, region.len).filter(|_| region.len > 0);
+        *self.places.get_mut(slot)? = (host, shared);
+        self.windows.insert(slot, window);
+        show(segment.mr(slot)?, key, &region, host, shared);
+        Some(())
+    }
+}
+
+/// Whether the key names a window of type 2 that is bound, by the QP with this number.
+pub(crate) fn is_bound_by(segment: &Segment, key: u32, qpn: u32) -> bool {
+    find_in(segment, key).is_ok_and(|found| found.is_some_and(|place| place.region.pd == of_qp(qpn)))
+}
+
+/// For peers: the window with this key is bound no more.
+pub(crate) fn invalidate_in(record: &MrRecord, key: u32) {
+    // Not where its owner has bound it anew, or given it up.
+    if record.key.compare_exchange(key, 0, AcqRel, Relaxed).is_ok() {
+        // Who remembers it looks again. Its owner may be changing it and take this back: it is then another anyway.
+        record.sequence.fetch_add(2, AcqRel);
+    }
+}

@@ -1,0 +1,55 @@
+//! What work requests of memory windows say.
+
+use crate::memory::windows::Bind;
+use doorbell_verbs::{SendFlags, SendOp, WcStatus};
+
+/// `IBV_WC_BIND_MW`, `IBV_WC_LOCAL_INV`.
+const WC_BIND_MW: u32 = 5;
+const WC_LOCAL_INV: u32 = 6;
+
+/// What becomes of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WindowOp {
+    /// IBV_WR_BIND_MW, and ibv_bind_mw(3).
+    Bind(Bind),
+    /// IBV_WR_LOCAL_INV, of this rkey.
+    Invalidate(u32),
+}
+
+impl WindowOp {
+    /// Its opcode as verbs.h names it.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            WindowOp::Bind(_) => "BIND_MW",
+            WindowOp::Invalidate(_) => "LOCAL_INV",
+        }
+    }
+
+    pub(super) fn wc_opcode(&self) -> u32 {
+        match self {
+            WindowOp::Bind(_) => WC_BIND_MW,
+            WindowOp::Invalidate(_) => WC_LOCAL_INV,
+        }
+    }
+
+    /// The status of one that fails (IB specification vol. 1, 11.6.2; verbs.h has none for memory management).
+    pub(super) fn failure(&self) -> WcStatus {
+        match self {
+            WindowOp::Bind(_) => WcStatus::MwBindErr,
+            WindowOp::Invalidate(_) => WcStatus::LocQpOpErr,
+        }
+    }
+}
+
+/// A work request of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WindowWr {
+    pub(crate) wr_id: u64,
+    pub(crate) flags: SendFlags,
+    pub(crate) op: WindowOp,
+}
+
+/// A SEND with invalidate of this rkey, which travels as an immediate does.
+pub(crate) fn invalidating(rkey: u32) -> SendOp {
+    SendOp::SendWithImm(u32::from_be(rkey))
+}

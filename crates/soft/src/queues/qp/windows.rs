@@ -1,0 +1,98 @@
+//! Work requests of memory windows: IBV_WR_BIND_MW and IBV_WR_LOCAL_INV, which are carried out here alone, and
+//! IBV_WR_SEND_WITH_INV.
+
+use super::posting::Posting;
+use super::waiting::Queued;
+use super::window_wr::{WindowOp, WindowWr};
+use super::{Qp, Sends};
+use crate::errno::{EINVAL, Errno};
+use crate::memory::windows::WindowError;
+use crate::queues::errors::FailedWindow;
+use doorbell_transport::{flushes_sends, is_signaled};
+use doorbell_verbs::{QpState, QpType, SendWr, WcStatus};
+
+impl<'a> Posting<'a> {
+    /// Whether a work request of a window may be posted.
+    pub(crate) fn check_window(&self) -> Result<(), Errno> {
+        let is_early = matches!(self.sends.state, QpState::Reset | QpState::Init | QpState::Rtr);
+        if is_early || self.qp_type() == QpType::Ud { Err(EINVAL) } else { Ok(()) }
+    }
+
+    /// Posts one: it comes after what was posted before it, and before what is posted after it.
+    #[cold]
+    pub(crate) fn post_window(&mut self, wr: &WindowWr) -> Result<(), Errno> {
+        self.check_window()?;
+        if self.room() == 0 {
+            return Err(self.full());
+        }
+        let (qp, sends) = (self.qp, &mut *self.sends);
+        sends.posted += 1;
+        let number = sends.posted;
+        if let Some(strict) = sends.watch.as_mut().and_then(|watch| watch.strict.as_mut())
+            && is_signaled(WcStatus::Success, wr.flags, qp.sq_sig_all)
+        {
+            strict.signaled = number;
+        }
+        if !sends.scratch.batch.is_empty() {
+            qp.carry_out_gathered(sends);
+        }
+        if flushes_sends(sends.state) {
+            qp.complete_window(wr, number, WcStatus::WrFlushErr);
+        } else if sends.state == QpState::Rts && sends.queue.is_empty() {
+            qp.carry_out_window(sends, wr, number);
+        } else {
+            sends.queue.push_back(Queued::of_window(*wr, number));
+        }
+        Ok(())
+    }
+
+    /// Whether a SEND with invalidate may be posted, which is written as one with immediate.
+    pub(crate) fn check_invalidating(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<(), Errno> {
+        if self.qp_type() != QpType::Rc {
+            return Err(EINVAL);
+        }
+        self.check(wr, inline).map(|_| ())
+    }
+
+    /// Posts one.
+    #[cold]
+    pub(crate) fn post_invalidating(
+        &mut self,
+        wr: &SendWr<'_>,
+        inline: Option<&'a [u8]>,
+    ) -> Result<(), Errno> {
+        self.check_invalidating(wr, inline)?;
+        self.post_as(wr, inline, true)
+    }
+}
+
+impl Qp {
+    /// Carries out a work request of a window, when all before it are.
+    #[cold]
+    pub(super) fn carry_out_window(&self, sends: &mut Sends, wr: &WindowWr, number: u64) {
+        let Err(why) = self.change_window(&wr.op) else {
+            return self.complete_window(wr, number, WcStatus::Success);
+        };
+        let (status, wr_id) = (wr.op.failure(), wr.wr_id);
+        if self.share.said.is_first() {
+            let (num, qp_type, name) = (self.num(), self.qp_type(), wr.op.name());
+            FailedWindow { num, qp_type, number, name, wr_id, status, why }.say();
+        }
+        self.complete_window(wr, number, status);
+        self.fail(sends);
+    }
+
+    fn change_window(&self, op: &WindowOp) -> Result<(), WindowError> {
+        let (process, pd) = (self.requester.process, self.requester.pd);
+        match op {
+            WindowOp::Bind(bind) => process.regions.bind(process.segment, (pd, self.num()), bind),
+            WindowOp::Invalidate(rkey) => process.regions.invalidate(process.segment, pd, *rkey),
+        }
+    }
+
+    fn complete_window(&self, wr: &WindowWr, number: u64, status: WcStatus) {
+        if is_signaled(status, wr.flags, self.sq_sig_all) {
+            self.push(wr.wr_id, wr.op.wc_opcode(), 0, number, status);
+        }
+    }
+}
