@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod attr;
+pub mod cm;
 mod convert;
 mod layout;
 mod objects;

@@ -10,7 +10,7 @@ mod buffers;
 mod files;
 mod next;
 
-use doorbell_soft::capi::{absent, ah, cq, device, event, mr, qp, query, srq, text};
+use doorbell_soft::capi::{absent, ah, cq, device, event, marshall, mr, qp, query, srq, text};
 
 /// `version { symbol => function; }`
 macro_rules! export {
@@ -28,9 +28,9 @@ macro_rules! export {
 
 export! {
     "IBVERBS_1.0" {
-        "ibv_copy_path_rec_from_kern" => absent::ignored;
-        "ibv_copy_path_rec_to_kern" => absent::ignored;
-        "ibv_copy_qp_attr_from_kern" => absent::ignored;
+        "ibv_copy_path_rec_from_kern" => marshall::ibv_copy_path_rec_from_kern;
+        "ibv_copy_path_rec_to_kern" => marshall::ibv_copy_path_rec_to_kern;
+        "ibv_copy_qp_attr_from_kern" => marshall::ibv_copy_qp_attr_from_kern;
         "ibv_create_comp_channel" => cq::ibv_create_comp_channel;
         "ibv_destroy_comp_channel" => cq::ibv_destroy_comp_channel;
         "ibv_get_sysfs_path" => query::ibv_get_sysfs_path;
@@ -44,7 +44,7 @@ export! {
         "ibv_alloc_pd" => mr::ibv_alloc_pd;
         "ibv_attach_mcast" => ah::ibv_attach_mcast;
         "ibv_close_device" => device::ibv_close_device;
-        "ibv_copy_ah_attr_from_kern" => absent::ignored;
+        "ibv_copy_ah_attr_from_kern" => marshall::ibv_copy_ah_attr_from_kern;
         "ibv_create_ah" => ah::ibv_create_ah;
         "ibv_create_ah_from_wc" => ah::ibv_create_ah_from_wc;
         "ibv_create_cq" => cq::ibv_create_cq;

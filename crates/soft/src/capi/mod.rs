@@ -15,6 +15,7 @@ pub mod cq_ex;
 pub mod device;
 pub mod dm;
 pub mod event;
+pub mod marshall;
 pub mod mr;
 pub mod mw;
 pub mod object;
