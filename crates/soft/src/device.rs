@@ -102,7 +102,8 @@ pub(crate) enum GidType {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) link: LinkLayer,
-    pub(crate) identity: Identity,
+    /// That of the fabric without a name: each name has addresses of its own.
+    pub(crate) identity: Option<Identity>,
 }
 
 /// How the port presents itself.

@@ -36,12 +36,7 @@ impl Identity {
     pub(crate) fn own() -> &'static Identity {
         static OWN: OnceLock<Identity> = OnceLock::new();
         // A name that no fabric can have is refused when the device is opened.
-        OWN.get_or_init(|| Place::own().and_then(|place| Identity::at(&place)).unwrap_or(Identity::of("")))
-    }
-
-    /// That of the fabric at this place.
-    pub(crate) fn at(place: &Place) -> io::Result<Identity> {
-        Ok(Identity::of(&place.name()?))
+        OWN.get_or_init(|| Identity::of(&Place::own().and_then(|place| place.name()).unwrap_or_default()))
     }
 
     fn number(&self, at: usize) -> u32 {
@@ -104,12 +99,8 @@ pub(crate) struct Place {
 impl Place {
     /// That of this process's fabric.
     pub(crate) fn own() -> io::Result<Place> {
-        Place::of(fabric()?, std::env::var_os(MEET_VARIABLE).map(PathBuf::from))
-    }
-
-    /// That of a fabric with this name, if it has one, whose processes meet in a folder, or without one in this namespace.
-    pub(crate) fn of(fabric: Option<String>, meet: Option<PathBuf>) -> io::Result<Place> {
-        let Some(folder) = meet else {
+        let fabric = fabric()?;
+        let Some(folder) = std::env::var_os(MEET_VARIABLE) else {
             let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
             let rest = namespace.to_string() + &fabric.map_or(String::new(), |fabric| format!("-{fabric}"));
             let prefix = format!("doorbell-{}-", user());
@@ -121,7 +112,7 @@ impl Place {
             );
             io::Error::new(io::ErrorKind::InvalidInput, why)
         })?;
-        Ok(Place { folder, prefix: "doorbell-fabric-".into(), rest, is_joined: true })
+        Ok(Place { folder: folder.into(), prefix: "doorbell-fabric-".into(), rest, is_joined: true })
     }
 
     /// The fabric's own folder.

@@ -1,17 +1,34 @@
 //! What a kernel would show of the device, as programs look for it.
 
 use crate::common;
-use doorbell_soft::launch::Link;
+use doorbell_soft::launch::{Launch, Link};
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// What a shell prints below the device, and nothing on standard error.
-fn said(link: Link, script: &str) -> String {
-    let command = common::command(&common::launch(link), "/bin/sh".as_ref(), &["-ec", script]).spawn();
+/// What a shell prints that is launched so, and nothing on standard error.
+fn said(launch: &Launch, script: &str) -> String {
+    let command = common::command(launch, "/bin/sh".as_ref(), &["-ec", script]).spawn();
     let output = common::finish(command.expect("it starts"), script);
     assert!(output.status.success() && output.stderr.is_empty(), "{}", common::text(&output));
     String::from_utf8(output.stdout).expect("text")
+}
+
+/// On the fabric without a name, as which its shell does not open the device.
+fn unnamed(link: Link) -> Launch {
+    Launch { fabric: None, ..common::launch(link) }
+}
+
+/// The folder stays: there must not be one for each name that somebody thinks of.
+#[test]
+fn fabrics_with_names_share_a_folder_without_addresses() {
+    let script = "printenv DOORBELL_FOLDER
+        test -c /dev/infiniband/uverbs0
+        cat /sys/class/infiniband/doorbell0/ports/1/state
+        test ! -e /sys/class/infiniband/doorbell0/ports/1/gids";
+    let [one, other] = [(); 2].map(|()| said(&common::launch(Link::Ib), script));
+    assert!(one.ends_with("\n4: ACTIVE\n"), "{one}");
+    assert_eq!(one, other);
 }
 
 #[test]
@@ -26,11 +43,11 @@ fn a_shell_finds_device_files_and_attributes() {
             ls -l /dev/infiniband > /dev/null";
         let expected =
             format!("doorbell0\n{layer}\n4: ACTIVE\n5: LinkUp\n100 Gb/sec (4X EDR)\nIB/RoCE v1\n{gids}\n");
-        assert_eq!(said(link, script), expected);
+        assert_eq!(said(&unnamed(link), script), expected);
     }
     let interface =
         "cat /sys/class/net/$(cat /sys/class/infiniband/doorbell0/ports/1/gid_attrs/ndevs/3)/ifindex";
-    assert_eq!(said(Link::Roce, interface), "1\n", "GIDs are of an interface that is there");
+    assert_eq!(said(&unnamed(Link::Roce), interface), "1\n", "GIDs are of an interface that is there");
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub use crate::watch::strict::Strict;
 use crate::counts::board::{self, Board};
 use crate::counts::process::ProcessCounts;
 use crate::device::Shape;
-use crate::identity::{FABRIC_VARIABLE, Identity, MEET_VARIABLE, Place};
+use crate::identity::{FABRIC_VARIABLE, Identity, MEET_VARIABLE};
 use crate::stats::check_place;
 use crate::watch::faults::{FAULTS_VARIABLE, SEED_VARIABLE};
 use crate::watch::trace;
@@ -223,23 +223,20 @@ impl Launch {
         Ok(command)
     }
 
-    /// Sets which fabric the program is on, checked; returns what tells it from others.
-    fn meet_in(&self, command: &mut Command) -> Result<Identity, LaunchError> {
+    /// Sets which fabric the program is on, checked; returns what tells it from others where it has no name.
+    fn meet_in(&self, command: &mut Command) -> Result<Option<Identity>, LaunchError> {
         if let Some(fabric) = &self.fabric {
             if !crate::identity::is_fabric_name(fabric) {
                 return Err(LaunchError::BadFabric(fabric.clone()));
             }
             command.env(FABRIC_VARIABLE, fabric);
         }
-        let meet = self.meet.as_ref().map(|folder| self.checked_meeting(folder)).transpose()?;
-        if let Some(folder) = &meet {
-            command.env(MEET_VARIABLE, folder);
+        if let Some(folder) = &self.meet {
+            command.env(MEET_VARIABLE, self.checked_meeting(folder)?);
         }
         // What is not told is as outside.
-        let of = |variable| std::env::var_os(variable);
-        let fabric = self.fabric.clone().or_else(|| of(FABRIC_VARIABLE)?.into_string().ok());
-        let place = Place::of(fabric, meet.or_else(|| of(MEET_VARIABLE).map(PathBuf::from)));
-        Ok(place.and_then(|place| Identity::at(&place)).unwrap_or_else(|_| *Identity::own()))
+        let has_name = self.fabric.is_some() || std::env::var_os(FABRIC_VARIABLE).is_some();
+        Ok((!has_name).then(|| *Identity::own()))
     }
 
     /// A folder to meet in that all who meet there name alike.

@@ -2,10 +2,12 @@
 //! looks for the kernel's (`soft-so/src/files.rs`).
 //!
 //! Names and texts are those of the kernel (Documentation/ABI/stable/sysfs-class-infiniband). There are no counters: nothing is
-//! counted without `--stats`.
+//! counted without `--stats`. The folder stays, so there is not one for each name of a fabric: of those that have one GUIDs, LIDs and
+//! GIDs are not shown.
 
 use super::folder::{Contents, Entry};
 use crate::device::{self, GidType, Shape};
+use crate::identity::Identity;
 use doorbell_verbs::LinkLayer;
 
 /// Where the kernel has devices, their character devices' classes, and these themselves.
@@ -26,16 +28,18 @@ pub(super) fn add(contents: &mut Contents, shape: &Shape) {
     let mut file = |path: String, text: String| {
         contents.insert(path.into(), Entry::File(text + "\n"));
     };
-    let guid = words(&shape.identity.guid());
+    if let Some(identity) = &shape.identity {
+        let guid = words(&identity.guid());
+        file(format!("{device}/node_guid"), guid.clone());
+        file(format!("{device}/sys_image_guid"), guid);
+    }
     for (name, text) in [
         ("board_id", device::NAME.to_owned()),
         ("fw_ver", env!("CARGO_PKG_VERSION").to_owned()),
         ("hca_type", device::NAME.to_owned()),
         ("hw_rev", format!("0x{:x}", device::HW_VERSION)),
         ("node_desc", device::NAME.to_owned()),
-        ("node_guid", guid.clone()),
         ("node_type", format!("{}: CA", device::NODE_CA)),
-        ("sys_image_guid", guid),
     ] {
         file(format!("{device}/{name}"), text);
     }
@@ -52,26 +56,34 @@ fn port(port: &str, shape: &Shape, file: &mut impl FnMut(String, String)) {
         LinkLayer::Infiniband => "InfiniBand",
         LinkLayer::Ethernet => "Ethernet",
     };
-    let lid = device::lid_of(shape.link, &shape.identity);
     for (name, text) in [
         ("cap_mask", format!("0x{:08x}", device::port_caps(shape.link))),
-        ("lid", format!("0x{lid:x}")),
         ("lid_mask_count", "0".to_owned()),
         ("link_layer", link.to_owned()),
         ("phys_state", format!("{}: LinkUp", device::LINK_UP)),
         ("pkeys/0", format!("0x{:04x}", device::DEFAULT_PKEY)),
         ("rate", device::RATE.to_owned()),
-        ("sm_lid", format!("0x{lid:x}")),
         ("sm_sl", "0".to_owned()),
         ("state", "4: ACTIVE".to_owned()),
     ] {
         file(format!("{port}/{name}"), text);
     }
-    for (index, (gid, kind)) in device::gids_of(shape.link, &shape.identity).into_iter().enumerate() {
+    if let Some(identity) = &shape.identity {
+        addresses(port, shape.link, identity, file);
+    }
+}
+
+/// What follows from the fabric.
+fn addresses(port: &str, link: LinkLayer, identity: &Identity, file: &mut impl FnMut(String, String)) {
+    let lid = device::lid_of(link, identity);
+    for name in ["lid", "sm_lid"] {
+        file(format!("{port}/{name}"), format!("0x{lid:x}"));
+    }
+    for (index, (gid, kind)) in device::gids_of(link, identity).into_iter().enumerate() {
         file(format!("{port}/gids/{index}"), words(&gid.0));
         let text = if kind == GidType::RoceV2 { "RoCE v2" } else { "IB/RoCE v1" };
         file(format!("{port}/gid_attrs/types/{index}"), text.into());
-        if shape.link == LinkLayer::Ethernet {
+        if link == LinkLayer::Ethernet {
             // Its addresses are of the loopback network.
             file(format!("{port}/gid_attrs/ndevs/{index}"), device::INTERFACE.to_string_lossy().into());
         }
