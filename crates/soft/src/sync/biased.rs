@@ -20,12 +20,22 @@ const MOST_DOUBLED: u32 = 16;
 /// No thread.
 const NOBODY: usize = 0;
 
+/// So many threads can become favourites of a lock, one after another; those that come later always use the gate.
+///
+/// What tells a thread leaves room for the number of its place: see [`this_thread`].
+const PLACES: usize = 16;
+
 /// A value that one thread at a time has.
 pub(crate) struct Biased<T> {
-    /// The thread that need not go through the gate.
+    /// The thread that need not go through the gate, with the number of its place in the lowest bits.
     favourite: AtomicUsize,
-    /// Whether it has the lock.
-    inside: AtomicBool,
+    /// Whether the favourite of that place has the lock.
+    ///
+    /// Each has its own. One that was stopped just before it says that it is inside may go on when another is the
+    /// favourite since long, and takes back what it said: that must not be what the other says.
+    inside: [AtomicBool; PLACES],
+    /// The place of the last favourite. Written while there is none, by who has the gate.
+    place: UnsafeCell<usize>,
     /// All others have the lock as long as they have this.
     gate: Mutex<Gate>,
     /// Of who has the lock, if that one came through the gate. Kept here, so that a [`Guard`] is a word.
@@ -46,8 +56,19 @@ struct Gate {
     streak: u32,
     /// How often the right was taken away.
     lost: u32,
-    /// Who becomes the favourite when the lock is let go.
+    /// What `favourite` becomes when the lock is let go.
     then: usize,
+    /// Of each place the thread that it is of.
+    places: [usize; PLACES],
+}
+
+impl Gate {
+    /// What says that `thread` is the favourite, if there is a place for it.
+    fn favour(&mut self, thread: usize) -> Option<usize> {
+        let place = self.places.iter().position(|&of| of == thread || of == NOBODY)?;
+        self.places[place] = thread;
+        Some(thread | place)
+    }
 }
 
 /// The lock, until it is dropped.
@@ -61,7 +82,8 @@ impl<T> Biased<T> {
     pub(crate) fn new(value: T) -> Biased<T> {
         Biased {
             favourite: AtomicUsize::new(NOBODY),
-            inside: AtomicBool::new(false),
+            inside: [const { AtomicBool::new(false) }; PLACES],
+            place: UnsafeCell::new(0),
             gate: Mutex::default(),
             open: UnsafeCell::new(None),
             value: UnsafeCell::new(value),
@@ -72,26 +94,45 @@ impl<T> Biased<T> {
     #[inline(always)]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         let me = this_thread();
+        let favourite = self.favourite.load(Relaxed);
         // A favourite that has it already, as a signal handler of its, waits at the gate.
-        if self.favourite.load(Relaxed) == me && !self.inside.load(Relaxed) {
-            self.inside.store(true, Relaxed);
-            // Who takes the right away has all threads order this before what follows.
-            compiler_fence(SeqCst);
-            if self.favourite.load(Acquire) == me {
-                return self.guard();
-            }
-            self.inside.store(false, Release);
+        if thread_of(favourite) == me
+            && !self.inside_of(favourite).load(Relaxed)
+            && let Some(guard) = self.lock_as(favourite)
+        {
+            return guard;
         }
         self.lock_by_gate(me)
+    }
+
+    /// Takes the lock if this thread, which was the favourite a moment ago, is it still.
+    #[inline(always)]
+    fn lock_as(&self, favourite: usize) -> Option<Guard<'_, T>> {
+        let inside = self.inside_of(favourite);
+        inside.store(true, Relaxed);
+        // Who takes the right away has all threads order this before what follows.
+        compiler_fence(SeqCst);
+        if self.favourite.load(Acquire) == favourite {
+            return Some(self.guard());
+        }
+        inside.store(false, Release);
+        None
+    }
+
+    /// Whether that favourite has the lock.
+    #[inline(always)]
+    fn inside_of(&self, favourite: usize) -> &AtomicBool {
+        &self.inside[favourite % PLACES]
     }
 
     #[inline(never)]
     fn lock_by_gate(&self, me: usize) -> Guard<'_, T> {
         let mut gate = super::lock(&self.gate);
-        if self.favourite.load(Relaxed) != NOBODY {
+        let favourite = self.favourite.load(Relaxed);
+        if favourite != NOBODY {
             self.favourite.store(NOBODY, Relaxed);
             order_all_threads();
-            while self.inside.load(Acquire) {
+            while self.inside_of(favourite).load(Acquire) {
                 std::thread::yield_now();
             }
             gate.lost = (gate.lost + 1).min(MOST_DOUBLED);
@@ -100,7 +141,7 @@ impl<T> Biased<T> {
         gate.streak = if gate.last == me { gate.streak + 1 } else { 1 };
         gate.last = me;
         let earned = gate.streak >= STREAK << gate.lost && can_order_all_threads();
-        gate.then = if earned { me } else { NOBODY };
+        gate.then = if earned { gate.favour(me).unwrap_or(NOBODY) } else { NOBODY };
         self.keep(gate)
     }
 
@@ -123,8 +164,9 @@ impl<T> Biased<T> {
 
     /// Takes the lock if nobody has it. Its favourite stays that.
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
-        if self.favourite.load(Relaxed) == this_thread() {
-            return (!self.inside.load(Relaxed)).then(|| self.lock());
+        let favourite = self.favourite.load(Relaxed);
+        if thread_of(favourite) == this_thread() {
+            return (!self.inside_of(favourite).load(Relaxed)).then(|| self.lock());
         }
         let mut gate = match self.gate.try_lock() {
             Ok(gate) => gate,
@@ -135,7 +177,7 @@ impl<T> Biased<T> {
         if favourite != NOBODY {
             self.favourite.store(NOBODY, Relaxed);
             order_all_threads();
-            if self.inside.load(Acquire) {
+            if self.inside_of(favourite).load(Acquire) {
                 self.favourite.store(favourite, Release);
                 return None;
             }
@@ -168,7 +210,8 @@ impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         // SAFETY: this thread has the lock still.
         match unsafe { (*self.lock.open.get()).take() } {
-            None => self.lock.inside.store(false, Release),
+            // SAFETY: written before this thread became the favourite, and not as long as it is inside.
+            None => self.lock.inside_of(unsafe { *self.lock.place.get() }).store(false, Release),
             Some(gate) => self.lock.shut(gate),
         }
     }
@@ -178,6 +221,8 @@ impl<T> Biased<T> {
     #[inline(never)]
     fn shut(&self, gate: MutexGuard<'static, Gate>) {
         if gate.then != NOBODY {
+            // SAFETY: this thread has the gate, and there is no favourite, whose it would be.
+            unsafe { *self.place.get() = gate.then % PLACES };
             // Before the gate opens for others: whoever comes through next takes it away.
             self.favourite.store(gate.then, Release);
         }
@@ -190,13 +235,20 @@ impl<T> fmt::Debug for Biased<T> {
     }
 }
 
-/// What tells this thread from all others that run; not 0.
+/// The thread of what `favourite` says.
+#[inline(always)]
+fn thread_of(favourite: usize) -> usize {
+    favourite & !(PLACES - 1)
+}
+
+/// What tells this thread from all others that run; not 0, and a multiple of [`PLACES`].
 #[inline(always)]
 fn this_thread() -> usize {
     #[cfg(target_arch = "x86_64")]
     {
         let pointer: usize;
-        // SAFETY: where the thread's own storage begins, as the x86-64 ABI has it: the word there is its address.
+        // SAFETY: where the thread's own storage begins, as the x86-64 ABI has it: the word there is its address, which
+        // glibc aligns to 64 bytes.
         unsafe {
             std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, pure, readonly));
         }
@@ -204,7 +256,7 @@ fn this_thread() -> usize {
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
-        super::thread_id() as usize
+        super::thread_id() as usize * PLACES
     }
 }
 
@@ -237,6 +289,7 @@ fn order_all_threads() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
     use std::sync::atomic::AtomicU32;
 
     fn take(lock: &Biased<u64>, times: u64) {
@@ -251,7 +304,7 @@ mod tests {
         take(&lock, u64::from(STREAK) - 1);
         assert_eq!(lock.favourite.load(Relaxed), NOBODY);
         take(&lock, 1);
-        assert_eq!(lock.favourite.load(Relaxed), this_thread());
+        assert_eq!(thread_of(lock.favourite.load(Relaxed)), this_thread());
         take(&lock, 10);
         std::thread::scope(|scope| {
             scope.spawn(|| take(&lock, 1));
@@ -272,12 +325,45 @@ mod tests {
                 tried()
             });
             assert!(other.join().expect("it does not panic"));
-            assert_eq!(lock.favourite.load(Relaxed), me);
+            assert_eq!(thread_of(lock.favourite.load(Relaxed)), me);
             let _mine = lock.lock();
             let other = scope.spawn(tried);
             assert!(!other.join().expect("it does not panic"), "somebody has it");
         });
         assert_eq!(*lock.lock(), u64::from(STREAK) + 1);
+    }
+
+    /// It was stopped after it had seen that it is the favourite; meanwhile another has become that.
+    #[test]
+    fn a_favourite_of_old_lets_the_new_one_be() {
+        let lock = Biased::new(0);
+        take(&lock, u64::from(STREAK));
+        let seen = lock.favourite.load(Relaxed);
+        let (inside, over) = (Barrier::new(2), Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                take(&lock, 2 * u64::from(STREAK));
+                assert_eq!(thread_of(lock.favourite.load(Relaxed)), this_thread());
+                let _its = lock.lock();
+                inside.wait();
+                over.wait();
+            });
+            inside.wait();
+            let (late, third) = (lock.lock_as(seen).is_some(), lock.try_lock().is_some());
+            over.wait();
+            assert!(!late && !third, "another has the lock");
+        });
+        assert_eq!(*lock.lock(), 3 * u64::from(STREAK));
+    }
+
+    #[test]
+    fn a_lock_has_so_many_favourites() {
+        let mut gate = Gate::default();
+        let thread = |number: usize| (number + 1) * PLACES;
+        let favoured: Vec<_> = (0..PLACES).map(|number| gate.favour(thread(number))).collect();
+        assert!((0..PLACES).all(|number| favoured[number] == Some(thread(number) | number)));
+        assert_eq!(gate.favour(thread(PLACES)), None);
+        assert_eq!(gate.favour(thread(3)), favoured[3], "it has its place");
     }
 
     /// Counted in two steps, between which another would be lost; with threads that are favoured, lose that and only try.
