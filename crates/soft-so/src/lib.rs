@@ -7,6 +7,7 @@
 //! private symbols too, which those call when they are loaded: they do nothing here.
 
 mod buffers;
+mod descriptors;
 mod files;
 mod next;
 

@@ -14,6 +14,12 @@ use std::sync::OnceLock;
 pub(crate) const NAME: &str = "doorbell0";
 /// Name of its device file, through which nothing goes.
 pub(crate) const DEVICE_FILE: &str = "uverbs0";
+/// Name of the device file of rdma_cm.
+pub(crate) const CM_FILE: &str = "rdma_cm";
+/// Its class in sysfs.
+pub(crate) const CM_CLASS: &str = "/sys/class/misc/rdma_cm";
+/// Its numbers: those of the class, and one that the kernel gives such devices as they come.
+const CM_NUMBERS: (u32, u32) = (10, 122);
 /// Its only port.
 pub(crate) const PORT: u8 = 1;
 /// Largest and active MTU.
@@ -133,6 +139,17 @@ fn id() -> (u32, u32) {
             OWN_ID
         })
     })
+}
+
+/// Numbers of the device file of rdma_cm: those of the kernel's where it has one, as librdmacm asks the kernel too.
+pub(crate) fn cm_numbers() -> (u32, u32) {
+    static NUMBERS: OnceLock<(u32, u32)> = OnceLock::new();
+    let told = || {
+        let text = std::fs::read_to_string(format!("{CM_CLASS}/dev")).ok()?;
+        let (major, minor) = text.trim().split_once(':')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    *NUMBERS.get_or_init(|| told().unwrap_or(CM_NUMBERS))
 }
 
 /// The GID table of the port.

@@ -10,6 +10,7 @@
 pub mod absent;
 pub mod ah;
 mod building;
+pub mod cm;
 pub mod cq;
 pub mod cq_ex;
 pub mod device;

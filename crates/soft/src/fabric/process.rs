@@ -17,6 +17,7 @@ use crate::say::say;
 use crate::sync::biased::can_order_all_threads;
 use crate::sync::{Anew, lock};
 use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicPtr, Ordering::*};
@@ -140,6 +141,11 @@ impl Process {
                 None
             }
         }
+    }
+
+    /// The fabric's folder. It is there as long as this process is the fabric's.
+    pub(crate) fn folder(&self) -> &File {
+        self.registry.folder()
     }
 
     /// Whether a QP number is of this process.

@@ -5,6 +5,7 @@
 //! as it lives, and nobody waits for a lock, as who has it may be stopped. The file is never mapped,
 //! so that nothing done to it can crash a reader.
 
+use super::locks;
 use crate::identity::{Identity, Place, user};
 use crate::memory::records::PROCESSES;
 use crate::memory::sealed::check_file_size;
@@ -14,6 +15,7 @@ use crate::trust::check_private;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -134,44 +136,11 @@ pub(crate) struct Registry {
 /// Files of a fabric's directory.
 const REGISTRY: &str = "members";
 const ALIVE: &str = "alive";
+/// What the names of rdma_cm's begin with.
+pub(crate) const CM_PREFIX: &str = "cm-";
 
 /// How long a process that removes a fabric is waited for by one that begins it.
 const PATIENCE: Duration = Duration::from_millis(500);
-
-/// A lock of a slot's bytes.
-fn slot_lock(at: u64) -> libc::flock {
-    // SAFETY: integers, which may be zero.
-    let mut range: libc::flock = unsafe { std::mem::zeroed() };
-    range.l_type = libc::F_WRLCK as _;
-    range.l_whence = libc::SEEK_SET as _;
-    (range.l_start, range.l_len) = (at as _, SLOT_BYTES as _);
-    range
-}
-
-/// Whether somebody has the lock of a slot's bytes, but for who has this file open.
-fn is_locked(file: &File, at: u64) -> io::Result<bool> {
-    let mut range = slot_lock(at);
-    // SAFETY: a file of our own, and a struct that is filled in.
-    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut range) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(range.l_type != libc::F_UNLCK as libc::c_short)
-}
-
-/// Takes the lock of a slot's bytes for whoever has this file open, if nobody else has it. It goes when the last of them
-/// ends, however that is.
-fn lock_bytes(file: &File, at: u64) -> io::Result<bool> {
-    let range = slot_lock(at);
-    // SAFETY: a file of our own, and a struct that lives.
-    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } == 0 {
-        return Ok(true);
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
-        _ => Err(error),
-    }
-}
 
 /// The directory of this process's fabric.
 fn directory(place: &Place) -> io::Result<PathBuf> {
@@ -235,8 +204,8 @@ fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
         return Ok(());
     }
     reach(Point::AliveAlone);
-    for socket in sockets(directory)? {
-        let _ = std::fs::remove_file(socket);
+    for file in made_by_processes(directory)? {
+        let _ = std::fs::remove_file(file);
     }
     for file in [REGISTRY, ALIVE] {
         match std::fs::remove_file(directory.join(file)) {
@@ -247,12 +216,13 @@ fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
     std::fs::remove_dir(directory)
 }
 
-/// The sockets of a fabric's processes, named as their slots.
-fn sockets(directory: &Path) -> io::Result<impl Iterator<Item = PathBuf>> {
-    let is_slot = |path: &PathBuf| {
-        path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.parse::<u32>().is_ok())
+/// What a fabric's processes have made: sockets, named as their slots, and what rdma_cm needs.
+fn made_by_processes(directory: &Path) -> io::Result<impl Iterator<Item = PathBuf>> {
+    let is_theirs = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str);
+        name.is_some_and(|name| name.starts_with(CM_PREFIX) || name.parse::<u32>().is_ok())
     };
-    Ok(std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).filter(is_slot))
+    Ok(std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).filter(is_theirs))
 }
 
 /// Says in a fabric's file how its processes understand each other, or refuses to join those that do so in another way.
@@ -363,7 +333,7 @@ impl Registry {
         };
         for place in 0..PROCESSES as u32 {
             let slot = (self.first + place) % PROCESSES as u32;
-            if lock_bytes(&self.file, self.at(slot))? {
+            if locks::lock(&self.file, self.bytes(slot), false)? {
                 reach(Point::SlotLocked);
                 self.write(slot, me)?;
                 return Ok(slot);
@@ -401,13 +371,18 @@ impl Registry {
     /// Whether this process of a slot is found to have ended: another has the slot, or none has its lock. Takes no file.
     pub(crate) fn has_ended(&self, slot: u32, member: &Member) -> bool {
         let is_other = self.find(slot).is_ok_and(|found| found.as_ref() != Some(member));
-        is_other || is_locked(&self.file, self.at(slot)).is_ok_and(|locked| !locked)
+        is_other || locks::is_locked(&self.file, self.bytes(slot)).is_ok_and(|locked| !locked)
     }
 
     /// Where in the file a slot begins.
     fn at(&self, slot: u32) -> u64 {
         let place = (slot + PROCESSES as u32 - self.first) % PROCESSES as u32;
         u64::from(place) * SLOT_BYTES
+    }
+
+    /// The bytes of a slot.
+    fn bytes(&self, slot: u32) -> Range<u64> {
+        self.at(slot)..self.at(slot) + SLOT_BYTES
     }
 
     fn write(&self, slot: u32, member: Member) -> io::Result<()> {
