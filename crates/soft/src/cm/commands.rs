@@ -5,6 +5,7 @@ use super::attributes::{qp_attr, route};
 use super::claims::Claims;
 use super::connection::{self, CONSUMER_REJECT, clamped, private};
 use super::id::{Id, Named, Reads, Space, Step};
+use super::multicast::{self, Group};
 use super::state::State;
 use crate::descriptors::Private;
 use crate::errno::{EINVAL, Errno};
@@ -91,6 +92,8 @@ pub(super) unsafe fn run(state: &mut State, number: u32, command: &Command<'_>) 
             command::INIT_QP_ATTR => init_qp_attr(state, command),
             command::SET_OPTION => set_option(state, command),
             command::NOTIFY => notify(state, command),
+            command::JOIN_IP_MCAST => join(state, command),
+            command::LEAVE_MCAST => leave(state, command),
             command::MIGRATE_ID => migrate_id(state, command),
             _ => Err(Errno(libc::ENOSYS)),
         }
@@ -368,6 +371,30 @@ fn notify(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
     }
 }
 
+unsafe fn join(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_join_ip_mcast = command.read()?;
+    command.check_room(size_of::<rdma_ucm_create_id_resp>())?;
+    let address = address::parse(&asked.addr)?.ok_or(EINVAL)?;
+    let id = state.id(command.channel, asked.id)?;
+    if !id.is_ud() || !matches!(id.step, Step::Bound | Step::AddressResolved | Step::RouteResolved) {
+        return Err(EINVAL);
+    }
+    let told = multicast::told(address.ip(), id.options.tos)?;
+    let group = state.join(Group { uid: asked.uid, of: asked.id, events_reported: 0 });
+    // SAFETY: the program's answer.
+    unsafe { command.answer(asked.response, &rdma_ucm_create_id_resp { id: group }) }?;
+    state.push(command.channel, group, (asked.uid, group), (event::MULTICAST_JOIN, 0, told.as_bytes()));
+    Ok(())
+}
+
+unsafe fn leave(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_destroy_id = command.read()?;
+    command.check_room(size_of::<rdma_ucm_destroy_id_resp>())?;
+    let events_reported = state.leave(command.channel, asked.id)?;
+    // SAFETY: the program's answer.
+    unsafe { command.answer(asked.response, &rdma_ucm_destroy_id_resp { events_reported }) }
+}
+
 unsafe fn migrate_id(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_migrate_id = command.read()?;
     command.check_room(size_of::<rdma_ucm_destroy_id_resp>())?;
@@ -387,8 +414,8 @@ pub(super) unsafe fn get_event(state: &mut State, command: &Command<'_>) -> Resu
     let Some(event) = state.channel(command.channel).ok_or(Errno(libc::ENODEV))?.pop() else {
         return Ok(false);
     };
+    state.count(event.of);
     if let Some(id) = state.any(event.of) {
-        id.events_reported += 1;
         if let (Step::Listening { backlog }, event::CONNECT_REQUEST) = (&mut id.step, event.told.event) {
             *backlog += 1;
         }

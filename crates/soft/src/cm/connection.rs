@@ -27,6 +27,10 @@ pub(super) mod private {
     pub(in super::super) const SIDR_REP: usize = 136;
 }
 
+/// So long it is not said that nobody listens. Addresses and paths are resolved at once here, which takes a fabric some
+/// milliseconds: programs that listen again for each connection, as perftest does, count on those.
+const GRACE: Duration = Duration::from_millis(100);
+
 /// Reasons of a REJ (12.6.7.2), and a status of a SIDR_REP (12.11.2.2).
 const INVALID_SERVICE_ID: u32 = 8;
 pub(super) const CONSUMER_REJECT: u32 = 28;
@@ -72,8 +76,10 @@ pub(super) fn ask(state: &mut State, name: u32) -> Result<(), Errno> {
             id.step = Step::Connecting { sent: true };
             state.watch(name, Private::new(socket)?)?;
         }
-        // Too many are asking.
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => id.step = Step::Connecting { sent: false },
+        // Too many are asking, or nobody listens yet.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_early(id) => {
+            id.step = Step::Connecting { sent: false };
+        }
         Err(_) => {
             id.end();
             let (event, status) = match is_ud {
@@ -87,6 +93,11 @@ pub(super) fn ask(state: &mut State, name: u32) -> Result<(), Errno> {
         waits.wake();
     }
     Ok(())
+}
+
+/// Whether an id has begun to ask only now.
+fn is_early(id: &Id) -> bool {
+    id.until.is_some_and(|until| until.saturating_duration_since(Instant::now()) > PATIENCE - GRACE)
 }
 
 /// A connection with who listens at an address, or at all of its host.

@@ -12,6 +12,7 @@ mod connection;
 mod engine;
 mod id;
 mod message;
+mod multicast;
 mod state;
 
 pub use address::IP_VARIABLE;

@@ -4,6 +4,7 @@ use super::address::Host;
 use super::channel::{Channel, Event};
 use super::claims::Claims;
 use super::id::{Id, Space};
+use super::multicast::Group;
 use crate::descriptors::Private;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::process::Process;
@@ -29,6 +30,7 @@ pub(super) struct State {
     channel_of: BTreeMap<RawFd, u32>,
     channels: BTreeMap<u32, Channel>,
     ids: BTreeMap<u32, Id>,
+    groups: BTreeMap<u32, Group>,
     pub(super) claims: Claims,
     /// Numbers of channels and ids, never used again.
     last: u32,
@@ -87,6 +89,7 @@ impl State {
             channel_of: BTreeMap::new(),
             channels: BTreeMap::new(),
             ids: BTreeMap::new(),
+            groups: BTreeMap::new(),
             claims: Claims::new(),
             last: 0,
             waits: None,
@@ -159,6 +162,10 @@ impl State {
     pub(super) fn remove(&mut self, name: u32) -> u32 {
         let Some(id) = self.ids.remove(&name) else { return 0 };
         self.claims.give_up(name);
+        for group in self.groups_of(name) {
+            self.groups.remove(&group);
+            self.channels.get_mut(&id.channel).map(|channel| channel.take(group));
+        }
         let events = self.channels.get_mut(&id.channel).map(|channel| channel.take(name));
         // Who has asked of a listener and was not told of.
         for event in events.into_iter().flatten().filter(|event| event.told.id != name) {
@@ -167,6 +174,38 @@ impl State {
         let of_it = |step| step == super::id::Step::Arriving { listener: name };
         self.ids.retain(|_, id| !of_it(id.step));
         id.events_reported
+    }
+
+    fn groups_of(&self, name: u32) -> Vec<u32> {
+        self.groups.iter().filter(|(_, group)| group.of == name).map(|(name, _)| *name).collect()
+    }
+
+    /// An id has joined a group. Returns the number of that.
+    pub(super) fn join(&mut self, group: Group) -> u32 {
+        let name = self.next();
+        self.groups.insert(name, group);
+        name
+    }
+
+    /// It leaves a group. Returns how many events of that the program has got.
+    ///
+    /// # Errors
+    /// As [`State::id`].
+    pub(super) fn leave(&mut self, channel: u32, name: u32) -> Result<u32, Errno> {
+        let group = self.groups.get(&name).copied().ok_or(Errno(libc::ENOENT))?;
+        self.id(channel, group.of)?;
+        self.groups.remove(&name);
+        self.channels.get_mut(&channel).map(|channel| channel.take(name));
+        Ok(group.events_reported)
+    }
+
+    /// A program has got an event of an id or a group.
+    pub(super) fn count(&mut self, of: u32) {
+        let id = self.ids.get_mut(&of).map(|id| &mut id.events_reported);
+        let counted = id.or_else(|| self.groups.get_mut(&of).map(|group| &mut group.events_reported));
+        if let Some(reported) = counted {
+            *reported += 1;
+        }
     }
 
     /// An id of a channel.
@@ -236,8 +275,12 @@ impl State {
         let id = self.id(from, name)?;
         id.channel = to;
         let reported = id.events_reported;
-        let events = self.channels.get_mut(&from).map(|channel| channel.take(name));
-        for event in events.into_iter().flatten() {
+        let (groups, mut events) = (self.groups_of(name), Vec::new());
+        if let Some(channel) = self.channels.get_mut(&from) {
+            events.extend(channel.take(name));
+            events.extend(groups.into_iter().flat_map(|group| channel.take(group)));
+        }
+        for event in events {
             if let Some(asks) = self.ids.get_mut(&event.told.id) {
                 asks.channel = to;
             }

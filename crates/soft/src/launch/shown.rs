@@ -50,6 +50,15 @@ pub(super) fn add(contents: &mut Contents, shape: &Shape) {
     let verbs = format!("{VERBS}/{}", device::DEVICE_FILE);
     file(format!("{verbs}/abi_version"), DRIVER_ABI.into());
     file(format!("{verbs}/ibdev"), device::NAME.into());
+    // The interface that has its addresses.
+    let interface = device::INTERFACE.to_string_lossy();
+    contents.insert(
+        format!("{device}/device/net/{interface}").into(),
+        Entry::Link(format!("/sys/class/net/{interface}").into()),
+    );
+    let mut file = |path: String, text: String| {
+        contents.insert(path.into(), Entry::File(text + "\n"));
+    };
     let cm = device::CM_CLASS.trim_start_matches('/');
     let (major, minor) = device::cm_numbers();
     file(format!("{cm}/abi_version"), RDMA_USER_CM_ABI_VERSION.to_string());
