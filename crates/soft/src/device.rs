@@ -1,7 +1,7 @@
 //! The device as programs see it: its name, limits, port and addresses.
 
 use crate::identity::Identity;
-use crate::memory::records::{CQS, MRS, QP_INDICES, QPS, RQS};
+use crate::memory::records::{CQS, GROUPS, MRS, QP_INDICES, QPS, RQS};
 use crate::memory::regions::MAX_PD;
 use crate::say::say;
 use doorbell_abi::{CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
@@ -225,6 +225,10 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.max_res_rd_atom = count(QPS) * i32::from(MAX_RD_ATOMIC);
     attr.max_qp_init_rd_atom = MAX_RD_ATOMIC.into();
     attr.atomic_cap = ATOMIC_HCA;
+    // Each may be of another group, or of another QP.
+    attr.max_mcast_grp = count(GROUPS);
+    attr.max_mcast_qp_attach = count(GROUPS);
+    attr.max_total_mcast_qp_attach = count(GROUPS);
     attr.max_ah = count(MAX_AH);
     attr.max_srq = count(RQS - QPS);
     attr.max_srq_wr = MAX_WR as i32;

@@ -17,6 +17,7 @@ pub mod device;
 pub mod dm;
 pub mod event;
 pub mod marshall;
+pub mod mcast;
 pub mod mr;
 pub mod mw;
 pub mod object;

@@ -380,7 +380,7 @@ unsafe fn join(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
         return Err(EINVAL);
     }
     let told = multicast::told(address.ip(), id.options.tos)?;
-    let group = state.join(Group { uid: asked.uid, of: asked.id, events_reported: 0 });
+    let group = state.join(Group { of: asked.id, events_reported: 0 });
     // SAFETY: the program's answer.
     unsafe { command.answer(asked.response, &rdma_ucm_create_id_resp { id: group }) }?;
     state.push(command.channel, group, (asked.uid, group), (event::MULTICAST_JOIN, 0, told.as_bytes()));

@@ -16,8 +16,6 @@ const LIDS: u16 = 0x3ffe;
 /// What rdma_join_multicast(3) has joined.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
-    /// What the program calls it.
-    pub(super) uid: u64,
     /// The id that has joined.
     pub(super) of: u32,
     /// Events of it that the program has got.

@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 /// Bytes of a slot in the file: process, segment's file descriptor, start time, and a sum of these, by which half a
 /// slot is told from a whole one.
 const SLOT_BYTES: u64 = 24;
+/// Where a byte for each slot is, behind them: whether its process may have QPs in multicast groups. Who sends to those looks
+/// at such processes alone.
+const IN_GROUPS_AT: u64 = PROCESSES as u64 * SLOT_BYTES;
 
 /// A process that uses the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -335,6 +338,8 @@ impl Registry {
             let slot = (self.first + place) % PROCESSES as u32;
             if locks::lock(&self.file, self.bytes(slot), false)? {
                 reach(Point::SlotLocked);
+                // Who had the slot before may have been killed.
+                self.set_in_groups(slot, false)?;
                 self.write(slot, me)?;
                 return Ok(slot);
             }
@@ -345,9 +350,29 @@ impl Registry {
     /// Gives the slot back. The last process to leave removes the fabric.
     pub(crate) fn leave(&self, slot: u32) -> io::Result<()> {
         self.write(slot, FREE)?;
+        self.set_in_groups(slot, false)?;
         reach(Point::SlotFreed);
         let _ = std::fs::remove_file(self.directory.join(slot.to_string()));
         remove_if_unused(&self.directory, &self.alive)
+    }
+
+    /// Says whether the process in a slot has QPs in multicast groups.
+    pub(crate) fn set_in_groups(&self, slot: u32, is_in: bool) -> io::Result<()> {
+        let at = IN_GROUPS_AT + u64::from(self.place(slot));
+        // Where nothing was ever said, nothing was said of this slot.
+        if !is_in && self.file.metadata()?.len() <= at {
+            return Ok(());
+        }
+        check_file_size(at + 1)?;
+        self.file.write_all_at(&[is_in.into()], at)
+    }
+
+    /// The slots whose processes may have QPs in multicast groups.
+    pub(crate) fn slots_in_groups(&self) -> io::Result<Vec<u32>> {
+        let mut marks = [0; PROCESSES];
+        let read = self.file.read_at(&mut marks, IN_GROUPS_AT)?;
+        let marked = (0..).zip(&marks[..read]).filter(|(_, mark)| **mark != 0);
+        Ok(marked.map(|(place, _)| (self.first + place) % PROCESSES as u32).collect())
     }
 
     /// The process in a slot, if any; it may be dead.
@@ -374,10 +399,14 @@ impl Registry {
         is_other || locks::is_locked(&self.file, self.bytes(slot)).is_ok_and(|locked| !locked)
     }
 
+    /// The how-manyth of the file's slots this is.
+    fn place(&self, slot: u32) -> u32 {
+        (slot + PROCESSES as u32 - self.first) % PROCESSES as u32
+    }
+
     /// Where in the file a slot begins.
     fn at(&self, slot: u32) -> u64 {
-        let place = (slot + PROCESSES as u32 - self.first) % PROCESSES as u32;
-        u64::from(place) * SLOT_BYTES
+        u64::from(self.place(slot)) * SLOT_BYTES
     }
 
     /// The bytes of a slot.
