@@ -57,6 +57,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
     }
     Err(match launch.run(program, arguments) {
         error @ LaunchError::Program { .. } => Exit { code: 127, message: Some(error.to_string()) },
+        error @ LaunchError::Unserved { .. } => Exit { code: 126, message: Some(error.to_string()) },
         error @ LaunchError::Counting(_) => Exit::failed(error),
         error => Exit::bad_input(error),
     })

@@ -12,5 +12,6 @@ mod launch;
 mod live;
 mod run;
 mod schemas;
+mod served;
 mod trace;
 mod trust;

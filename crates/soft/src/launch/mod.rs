@@ -4,8 +4,11 @@
 mod folder;
 mod front;
 mod monitor;
+mod served;
 mod shown;
 mod signals;
+
+pub use served::Unserved;
 
 pub use crate::stats::Stats;
 pub use crate::trust::Distrust;
@@ -144,6 +147,19 @@ pub enum LaunchError {
     /// Nobody can count beside the program.
     #[error("cannot count what the program posts: {0}")]
     Counting(std::io::Error),
+    /// The library cannot be put in front of the program.
+    #[error(
+        "cannot run {} on the software NIC{}: {why}", program.display(),
+        if *file == *program { String::new() } else { format!(", which is {}", file.display()) }
+    )]
+    Unserved {
+        /// The program, as it was named.
+        program: PathBuf,
+        /// The file that the kernel would run: an interpreter's where the program is a script.
+        file: PathBuf,
+        /// Why not.
+        why: Unserved,
+    },
     /// The program does not start.
     #[error("cannot run {}: {cause}", program.display())]
     Program {
@@ -180,6 +196,9 @@ impl Launch {
     /// The program with the environment that it needs.
     pub fn command(&self, program: &OsStr, arguments: &[OsString]) -> Result<Command, LaunchError> {
         let library = self.find_library()?;
+        if let Some((file, why)) = served::refusal(program, &library) {
+            return Err(LaunchError::Unserved { program: program.into(), file, why });
+        }
         let mut command = Command::new(program);
         let shape = Shape { link: self.link.layer(), identity: self.meet_in(&mut command)? };
         let mut contents = folder::links(&library);
