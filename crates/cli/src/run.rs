@@ -24,6 +24,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         profile: args.profile.or(args.presented_as.clone()).unwrap_or(USUAL_PROFILE.into()),
         print: args.stats,
         json: args.stats_json,
+        as_one: args.ranks.is_some(),
     });
     let faults = match (args.fault, args.seed) {
         (Some(text), seed) => {
@@ -47,6 +48,8 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         trace: args.trace.map(|path| (path, args.trace_ops.unwrap_or(USUAL_TRACE))),
         strict: args.strict.map(|then| if then == "warn" { Strict::Warn } else { Strict::Fail }),
         stats,
+        ranks: args.ranks,
+        ip: args.ip,
     };
     let Some((program, arguments)) = args.program.split_first() else {
         return Err(Exit::bad_input("there is no program to run"));

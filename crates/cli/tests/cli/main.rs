@@ -10,6 +10,7 @@ mod fits;
 mod interrupts;
 mod launch;
 mod live;
+mod ranks;
 mod run;
 mod schemas;
 mod served;

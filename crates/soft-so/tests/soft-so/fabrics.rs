@@ -267,7 +267,7 @@ fn lose() {
 fn counting(name: &str, launch: Launch) -> (Launch, impl FnOnce() -> Value) {
     let name = format!("fabrics-{name}-{}.json", std::process::id());
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let stats = Stats { profile: "cib".into(), print: true, json: Some(file.clone()) };
+    let stats = Stats { profile: "cib".into(), print: true, json: Some(file.clone()), ..Stats::default() };
     let read = move || {
         let written = std::fs::read_to_string(&file).expect("the JSON was written");
         std::fs::remove_file(&file).expect("it can be removed");

@@ -10,6 +10,7 @@ mod files;
 mod headers;
 mod joined;
 mod library;
+mod loading;
 mod processes;
 mod programs;
 mod pyverbs;
