@@ -5,14 +5,16 @@
 //! has of RDMA devices is not seen.
 
 use crate::next::next;
+use doorbell_soft::capi::cm;
 use doorbell_soft::launch::FOLDER_VARIABLE;
-use libc::{DIR, FILE, c_char, c_int, c_uint, c_void, mode_t, size_t, ssize_t};
+use libc::{DIR, FILE, c_char, c_int, c_void, mode_t, size_t, ssize_t};
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-/// What paths begin with that lead to the folder: sysfs' classes `infiniband`, `infiniband_verbs` and so on, and device files.
-const SHOWN: [&[u8]; 2] = [b"/sys/class/infiniband", b"/dev/infiniband"];
+/// What paths begin with that lead to the folder: sysfs' classes `infiniband`, `infiniband_verbs` and so on, device files, and what
+/// sysfs has of rdma_cm's.
+const SHOWN: [&[u8]; 3] = [b"/sys/class/infiniband", b"/dev/infiniband", b"/sys/class/misc/rdma_cm"];
 
 /// The folder, where the launcher has named one. Known before the program begins, as what it may interrupt must not allocate.
 fn folder() -> Option<&'static CStr> {
@@ -29,11 +31,25 @@ extern "C" fn find_folder() {
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = find_folder;
 
+/// The device file of rdma_cm, which is none of the folder's when it is opened.
+const RDMA_CM: &CStr = c"/dev/infiniband/rdma_cm";
+
+/// What opening a path gives, if it is that of rdma_cm's device file.
+///
+/// # Safety
+/// A string, or null.
+#[inline]
+unsafe fn open_rdma_cm(path: *const c_char, flags: c_int) -> Option<c_int> {
+    // SAFETY: a string.
+    let is_it = !path.is_null() && unsafe { libc::strcmp(path, RDMA_CM.as_ptr()) } == 0;
+    (is_it && folder().is_some()).then(|| cm::open(flags))
+}
+
 /// Room for a path that leads to the folder.
-struct Room(MaybeUninit<[u8; libc::PATH_MAX as usize]>);
+pub(crate) struct Room(MaybeUninit<[u8; libc::PATH_MAX as usize]>);
 
 impl Room {
-    const fn new() -> Room {
+    pub(crate) const fn new() -> Room {
         Room(MaybeUninit::uninit())
     }
 
@@ -42,7 +58,7 @@ impl Room {
     /// # Safety
     /// A string, or null.
     #[inline]
-    unsafe fn path(&mut self, path: *const c_char) -> *const c_char {
+    pub(crate) unsafe fn path(&mut self, path: *const c_char) -> *const c_char {
         // SAFETY: not null, and the first byte of a string is there.
         if path.is_null() || unsafe { *path } != b'/' as c_char {
             return path;
@@ -73,12 +89,14 @@ impl Room {
 /// A literal as a C string.
 macro_rules! c_name {
     ($symbol:literal) => {
-        match CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
+        match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
             Ok(name) => name,
             Err(_) => panic!("a name has no zero"),
         }
     };
 }
+
+pub(crate) use c_name;
 
 /// `name(what comes before; what comes behind the path) -> result`
 macro_rules! lead {
@@ -95,16 +113,37 @@ macro_rules! lead {
     )*};
 }
 
+/// The same of those that open a file.
+macro_rules! lead_open {
+    ($($symbol:literal $name:ident($($before:ident: $b:ty),*; $flags:ident: c_int $(, $behind:ident: $t:ty)?);)*) => {$(
+        #[unsafe(export_name = $symbol)]
+        unsafe extern "C-unwind" fn $name($($before: $b,)* path: *const c_char, $flags: c_int $(, $behind: $t)?) -> c_int {
+            let mut room = Room::new();
+            // SAFETY: passed on, but for a path that leads elsewhere.
+            unsafe {
+                if let Some(opened) = open_rdma_cm(path, $flags) {
+                    return opened;
+                }
+                let path = room.path(path);
+                next!(c_name!($symbol), fn($($b,)* *const c_char, c_int $(, $t)?) -> c_int)($($before,)* path, $flags $(, $behind)?)
+            }
+        }
+    )*};
+}
+
 // The third argument of open(2) is there or not; it comes in the same register.
+lead_open! {
+    "open" open(; flags: c_int, mode: mode_t);
+    "open64" open64(; flags: c_int, mode: mode_t);
+    "__open_2" open_2(; flags: c_int);
+    "__open64_2" open64_2(; flags: c_int);
+    "openat" openat(at: c_int; flags: c_int, mode: mode_t);
+    "openat64" openat64(at: c_int; flags: c_int, mode: mode_t);
+    "__openat_2" openat_2(at: c_int; flags: c_int);
+    "__openat64_2" openat64_2(at: c_int; flags: c_int);
+}
+
 lead! {
-    "open" open(; flags: c_int, mode: mode_t) -> c_int;
-    "open64" open64(; flags: c_int, mode: mode_t) -> c_int;
-    "__open_2" open_2(; flags: c_int) -> c_int;
-    "__open64_2" open64_2(; flags: c_int) -> c_int;
-    "openat" openat(at: c_int; flags: c_int, mode: mode_t) -> c_int;
-    "openat64" openat64(at: c_int; flags: c_int, mode: mode_t) -> c_int;
-    "__openat_2" openat_2(at: c_int; flags: c_int) -> c_int;
-    "__openat64_2" openat64_2(at: c_int; flags: c_int) -> c_int;
     "fopen" fopen(; mode: *const c_char) -> *mut FILE;
     "fopen64" fopen64(; mode: *const c_char) -> *mut FILE;
     "freopen" freopen(; mode: *const c_char, file: *mut FILE) -> *mut FILE;
@@ -120,16 +159,11 @@ lead! {
     "stat64" stat64(; to: *mut c_void) -> c_int;
     "lstat" lstat(; to: *mut c_void) -> c_int;
     "lstat64" lstat64(; to: *mut c_void) -> c_int;
-    "fstatat" fstatat(at: c_int; to: *mut c_void, flags: c_int) -> c_int;
-    "fstatat64" fstatat64(at: c_int; to: *mut c_void, flags: c_int) -> c_int;
-    "statx" statx(at: c_int; flags: c_int, mask: c_uint, to: *mut c_void) -> c_int;
     // Of programs that were built with a C library before 2.33.
     "__xstat" xstat(version: c_int; to: *mut c_void) -> c_int;
     "__xstat64" xstat64(version: c_int; to: *mut c_void) -> c_int;
     "__lxstat" lxstat(version: c_int; to: *mut c_void) -> c_int;
     "__lxstat64" lxstat64(version: c_int; to: *mut c_void) -> c_int;
-    "__fxstatat" fxstatat(version: c_int, at: c_int; to: *mut c_void, flags: c_int) -> c_int;
-    "__fxstatat64" fxstatat64(version: c_int, at: c_int; to: *mut c_void, flags: c_int) -> c_int;
     "readlink" readlink(; to: *mut c_char, room: size_t) -> ssize_t;
     "readlinkat" readlinkat(at: c_int; to: *mut c_char, room: size_t) -> ssize_t;
     "__readlink_chk" readlink_chk(; to: *mut c_char, room: size_t, size: size_t) -> ssize_t;

@@ -7,11 +7,12 @@
 //! private symbols too, which those call when they are loaded: they do nothing here.
 
 mod buffers;
+mod descriptors;
 mod files;
 mod loading;
 mod next;
 
-use doorbell_soft::capi::{absent, ah, cq, device, event, marshall, mr, qp, query, srq, text};
+use doorbell_soft::capi::{absent, ah, cq, device, event, marshall, mcast, mr, qp, query, srq, text};
 
 /// `version { symbol => function; }`
 macro_rules! export {
@@ -50,7 +51,7 @@ export! {
         "ibv_ack_async_event" => event::ibv_ack_async_event;
         "ibv_ack_cq_events" => cq::ibv_ack_cq_events;
         "ibv_alloc_pd" => mr::ibv_alloc_pd;
-        "ibv_attach_mcast" => ah::ibv_attach_mcast;
+        "ibv_attach_mcast" => mcast::ibv_attach_mcast;
         "ibv_close_device" => device::ibv_close_device;
         "ibv_copy_ah_attr_from_kern" => marshall::ibv_copy_ah_attr_from_kern;
         "ibv_create_ah" => ah::ibv_create_ah;
@@ -64,7 +65,7 @@ export! {
         "ibv_destroy_cq" => cq::ibv_destroy_cq;
         "ibv_destroy_qp" => qp::ibv_destroy_qp;
         "ibv_destroy_srq" => srq::ibv_destroy_srq;
-        "ibv_detach_mcast" => ah::ibv_detach_mcast;
+        "ibv_detach_mcast" => mcast::ibv_detach_mcast;
         "ibv_dofork_range" => mr::ibv_dofork_range;
         "ibv_dontfork_range" => mr::ibv_dontfork_range;
         "ibv_event_type_str" => text::ibv_event_type_str;

@@ -1,7 +1,7 @@
 //! The device as programs see it: its name, limits, port and addresses.
 
 use crate::identity::Identity;
-use crate::memory::records::{CQS, MRS, QP_INDICES, QPS, RQS};
+use crate::memory::records::{CQS, GROUPS, MRS, QP_INDICES, QPS, RQS};
 use crate::memory::regions::MAX_PD;
 use crate::say::say;
 use doorbell_abi::{CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
@@ -14,6 +14,12 @@ use std::sync::OnceLock;
 pub(crate) const NAME: &str = "doorbell0";
 /// Name of its device file, through which nothing goes.
 pub(crate) const DEVICE_FILE: &str = "uverbs0";
+/// Name of the device file of rdma_cm.
+pub(crate) const CM_FILE: &str = "rdma_cm";
+/// Its class in sysfs.
+pub(crate) const CM_CLASS: &str = "/sys/class/misc/rdma_cm";
+/// Its numbers: those of the class, and one that the kernel gives such devices as they come.
+const CM_NUMBERS: (u32, u32) = (10, 122);
 /// Its only port.
 pub(crate) const PORT: u8 = 1;
 /// Largest and active MTU.
@@ -135,6 +141,17 @@ fn id() -> (u32, u32) {
     })
 }
 
+/// Numbers of the device file of rdma_cm: those of the kernel's where it has one, as librdmacm asks the kernel too.
+pub(crate) fn cm_numbers() -> (u32, u32) {
+    static NUMBERS: OnceLock<(u32, u32)> = OnceLock::new();
+    let told = || {
+        let text = std::fs::read_to_string(format!("{CM_CLASS}/dev")).ok()?;
+        let (major, minor) = text.trim().split_once(':')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    *NUMBERS.get_or_init(|| told().unwrap_or(CM_NUMBERS))
+}
+
 /// The GID table of the port.
 pub(crate) fn gids() -> &'static [(Gid, GidType)] {
     static GIDS: OnceLock<Vec<(Gid, GidType)>> = OnceLock::new();
@@ -208,6 +225,10 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.max_res_rd_atom = count(QPS) * i32::from(MAX_RD_ATOMIC);
     attr.max_qp_init_rd_atom = MAX_RD_ATOMIC.into();
     attr.atomic_cap = ATOMIC_HCA;
+    // Each may be of another group, or of another QP.
+    attr.max_mcast_grp = count(GROUPS);
+    attr.max_mcast_qp_attach = count(GROUPS);
+    attr.max_total_mcast_qp_attach = count(GROUPS);
     attr.max_ah = count(MAX_AH);
     attr.max_srq = count(RQS - QPS);
     attr.max_srq_wr = MAX_WR as i32;

@@ -10,10 +10,6 @@ use std::sync::OnceLock;
 /// Names the registry for programs that must not meet others of the same user.
 pub(crate) const FABRIC_VARIABLE: &str = "DOORBELL_FABRIC";
 
-/// The IP address of the host that a process is to be on, for rdma_cm(7): one of its own, so that several "hosts" listen on one
-/// port. Without it, that of the fabric.
-pub const IP_VARIABLE: &str = "DOORBELL_IP";
-
 /// A folder that processes of several namespaces share, who are of one fabric where both name it and the fabric.
 pub(crate) const MEET_VARIABLE: &str = "DOORBELL_MEET";
 

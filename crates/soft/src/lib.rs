@@ -15,12 +15,15 @@
 //! - `watch`: what is counted of a QP, and the faults that come to it;
 //! - `queues`: CQs, receive queues and QPs;
 //! - `stats`: what the counts would cost a NIC, told when a process ends;
+//! - `cm`: rdma_cm, which librdmacm asks for connections;
 //! - `capi`: the functions of libibverbs.so.1 under their C names, which `doorbell-soft-so` exports.
 //!
 //! `launch` runs a program on the device, and tells what it has counted however it ends.
 
 pub mod capi;
+mod cm;
 mod counts;
+mod descriptors;
 mod device;
 mod engine;
 mod errno;

@@ -2,6 +2,7 @@
 
 use crate::device::{GidType, MAX_AH, PORT, gids, lid, link_layer};
 use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::memory::groups::{GroupAddress, is_multicast_gid, is_multicast_lid};
 use crate::sync::lock;
 use doorbell_verbs::{AhAttr, AhHandle, FlowLabel, GRH_BYTES, Gid, GlobalRoute, LinkLayer};
 use std::net::Ipv4Addr;
@@ -25,6 +26,7 @@ const IPV4: usize = 20;
 pub(crate) struct Path {
     /// Whether it leads to this device: others there are none.
     pub(crate) is_reachable: bool,
+    dlid: u16,
     route: Option<GlobalRoute>,
 }
 
@@ -37,11 +39,22 @@ impl Path {
         let Some(route) = attr.grh else {
             // A port of Ethernet has no other addresses than GIDs.
             let ib = link_layer() == LinkLayer::Infiniband;
-            return ib.then(|| Path { is_reachable: attr.dlid == lid(), route: None });
+            return ib.then(|| Path { is_reachable: attr.dlid == lid(), dlid: attr.dlid, route: None });
         };
         gids().get(usize::from(route.sgid_index))?;
         let is_reachable = gids().iter().any(|(gid, _)| *gid == route.dgid);
-        Some(Path { is_reachable, route: Some(route) })
+        Some(Path { is_reachable, dlid: attr.dlid, route: Some(route) })
+    }
+
+    /// The multicast groups that it leads to, if to any.
+    pub(crate) fn groups(&self) -> Option<GroupAddress> {
+        let gid = self.route.map(|route| route.dgid);
+        let is_of_group = gid.is_none_or(|gid| is_multicast_gid(&gid));
+        match link_layer() {
+            LinkLayer::Infiniband if !is_multicast_lid(self.dlid) => None,
+            LinkLayer::Infiniband => is_of_group.then_some(GroupAddress { gid, lid: Some(self.dlid) }),
+            LinkLayer::Ethernet => is_of_group.then_some(GroupAddress { gid, lid: None }),
+        }
     }
 
     /// The header of a datagram of `payload` bytes, if it has one.
@@ -211,11 +224,11 @@ mod tests {
 
     #[test]
     fn address_handles_are_as_many_as_announced() {
-        let (paths, path) = (Paths::default(), Path { is_reachable: true, route: None });
+        let (paths, path) = (Paths::default(), Path { is_reachable: true, dlid: 1, route: None });
         let all: Vec<AhHandle> = (0..MAX_AH).map(|_| paths.add(path).expect("there is room")).collect();
         assert_eq!(paths.add(path), Err(ENOMEM));
         paths.remove(all[77]);
-        let other = Path { is_reachable: false, route: None };
+        let other = Path { is_reachable: false, ..path };
         assert_eq!(paths.add(other), Ok(all[77]));
         assert_eq!((paths.get(all[77]), paths.get(all[78])), (Some(other), Some(path)));
     }

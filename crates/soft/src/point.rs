@@ -45,6 +45,8 @@ pub(crate) enum Point {
     /// A QP is half made, or half changed.
     QpHalfMade,
     QpHalfChanged,
+    /// An attachment to a multicast group is written and not shown.
+    GroupHalfShown,
     /// A QP is being reset: its state is, its receive queue is not; or that has another generation and nothing else.
     Resetting,
     QueueClearing,

@@ -58,12 +58,15 @@ fn numbers_and_addresses_that_cannot_be_are_refused_in_a_sentence() {
         (&["-n", "1000000000"], "`1000000000` is not a whole number from 1 to 2048"),
         (&["-n", "two"], "`two` is not a whole number from 1 to 2048"),
         (&["--ip", "10.0.0.300"], "`10.0.0.300` is not an IP address, as 10.0.0.1 or fd00::1"),
-        (&["--ip", "::1"], "::1 is no address of one host: every host has it"),
-        (&["--ip", "0.0.0.0"], "0.0.0.0 is no address of one host: it stands for all of a host's"),
-        (&["-n", "2", "--ip", "126.255.255.255"], ""),
+        (
+            &["--ip", "::1"],
+            "::1 is no address of one host: it stands for all of a host's, for a group, or is of the",
+        ),
+        (&["--ip", "0.0.0.0"], "0.0.0.0 is no address of one host: it stands"),
+        (&["-n", "2", "--ip", "126.255.255.254"], ""),
         (
             &["-n", "9", "--ip", "223.255.255.250"],
-            "one behind it, of a later rank, is of a group or of every host",
+            "one behind it, of a later rank, is of a group or of the loopback network",
         ),
     ] {
         let output = output(options, "echo ran");

@@ -2,13 +2,12 @@
 
 use crate::common::running::{Running, alone, hear, role, say};
 use crate::common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, open_device, to_gid, to_lid};
-use crate::common::{finish, installed, launch, leaves_something, own_program, text};
+use crate::common::{counting, finish, installed, launch, leaves_something, of_qps, own_program, text};
 use doorbell_abi::{ibv_ah_attr, ibv_gid};
-use doorbell_soft::launch::{Launch, Link, Stats};
+use doorbell_soft::launch::{Launch, Link};
 use doorbell_verbs::{QpType, SendOp, WcStatus};
 use libc::c_int;
-use serde_json::{Value, json};
-use std::path::Path;
+use serde_json::json;
 use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
@@ -261,24 +260,6 @@ fn lose() {
     node.post_recv(4, 1, &[(0, 128)]);
     datagram(ends[4].qpn);
     node.completions(2);
-}
-
-/// A launch that counts, and what was counted when its program has ended.
-fn counting(name: &str, launch: Launch) -> (Launch, impl FnOnce() -> Value) {
-    let name = format!("fabrics-{name}-{}.json", std::process::id());
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let stats = Stats { profile: "cib".into(), print: true, json: Some(file.clone()), ..Stats::default() };
-    let read = move || {
-        let written = std::fs::read_to_string(&file).expect("the JSON was written");
-        std::fs::remove_file(&file).expect("it can be removed");
-        serde_json::from_str(&written).expect("it is JSON")
-    };
-    (Launch { stats: Some(stats), ..launch }, read)
-}
-
-/// A count of each QP.
-fn of_qps(report: &Value, key: &str) -> Value {
-    report["qps"].as_array().expect("there are QPs").iter().map(|qp| qp[key].clone()).collect()
 }
 
 #[test]

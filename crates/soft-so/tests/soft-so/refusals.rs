@@ -177,12 +177,12 @@ fn objects(node: &Node) {
     let (mut gid, qp) = (ibv_gid::default(), node.qps[0]);
     returns(
         "ibv_attach_mcast",
-        EOPNOTSUPP,
+        EINVAL,
         || call!(c"ibv_attach_mcast"(qp => *mut ibv_qp, &raw mut gid => *mut ibv_gid, 1 => u16) -> c_int),
     );
     returns(
         "ibv_detach_mcast",
-        EOPNOTSUPP,
+        EINVAL,
         || call!(c"ibv_detach_mcast"(qp => *mut ibv_qp, &raw mut gid => *mut ibv_gid, 1 => u16) -> c_int),
     );
 }

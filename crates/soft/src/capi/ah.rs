@@ -1,12 +1,12 @@
-//! Address handles, and multicast.
+//! Address handles.
 
 use super::object::{pd, process_of};
+use super::object_or_null;
 use super::qp::{c_path, rust_path};
-use super::{object_or_null, status};
 use crate::device;
-use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::errno::{EINVAL, Errno};
 use crate::path::{self, Header, Path};
-use doorbell_abi::{IBV_WC_GRH, ibv_ah, ibv_ah_attr, ibv_context, ibv_gid, ibv_grh, ibv_pd, ibv_qp, ibv_wc};
+use doorbell_abi::{IBV_WC_GRH, ibv_ah, ibv_ah_attr, ibv_context, ibv_grh, ibv_pd, ibv_wc};
 use doorbell_verbs::{AhAttr, AhHandle};
 use libc::c_int;
 
@@ -67,13 +67,4 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
         Ok(mut attr) => unsafe { ibv_create_ah(pd, &mut attr) },
         Err(errno) => object_or_null::<ibv_ah>(Err(errno)),
     }
-}
-
-/// Multicast groups are not had: `max_mcast_grp` is 0.
-pub unsafe extern "C" fn ibv_attach_mcast(_qp: *mut ibv_qp, _gid: *const ibv_gid, _lid: u16) -> c_int {
-    status(Err(EOPNOTSUPP))
-}
-
-pub unsafe extern "C" fn ibv_detach_mcast(_qp: *mut ibv_qp, _gid: *const ibv_gid, _lid: u16) -> c_int {
-    status(Err(EOPNOTSUPP))
 }

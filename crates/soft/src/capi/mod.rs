@@ -10,12 +10,14 @@
 pub mod absent;
 pub mod ah;
 mod building;
+pub mod cm;
 pub mod cq;
 pub mod cq_ex;
 pub mod device;
 pub mod dm;
 pub mod event;
 pub mod marshall;
+pub mod mcast;
 pub mod mr;
 pub mod mw;
 pub mod object;

@@ -175,9 +175,16 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(pointer: *mut ibv_qp) -> *mut ibv_qp_ex
 }
 
 pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
+    // rdma_destroy_qp(3) of an id without a QP, as qperf ends.
+    if pointer.is_null() {
+        return EINVAL.returned();
+    }
     // SAFETY: a QP of ours, not used after this, and the objects that it was made with.
     unsafe {
         let object = qp(pointer);
+        if let Err(busy) = object.qp.check_unused() {
+            return busy.returned();
+        }
         let base = &object.base.qp_base;
         object.qp.destroy();
         context(base.context).subjects.remove(Kind::Qp, object.qp.event_identity().0);

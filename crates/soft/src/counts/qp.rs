@@ -2,6 +2,7 @@
 
 use super::board::{Board, Listed, Record};
 use super::tally::{Tally, TallyRecord};
+use crate::memory::groups::MULTICAST_QPN;
 use crate::memory::records::PROCESSES;
 use doorbell_abi::CEnum;
 use doorbell_verbs::{Opcode, QpType, SendFlags, SendWr};
@@ -63,6 +64,8 @@ pub(crate) struct QpRecord {
     outstanding_max: AtomicU64,
     /// Messages of UC and UD that nobody took.
     undelivered: AtomicU64,
+    /// Messages to multicast groups.
+    multicast: AtomicU64,
     /// Processes that it has sent to, a bit for each.
     peers: [AtomicU64; PROCESSES / 64],
     /// Lists of one shape, by that and their length.
@@ -135,6 +138,7 @@ pub(crate) struct QpCounts {
     pub(crate) outstanding_sum: u64,
     pub(crate) outstanding_max: u64,
     pub(crate) undelivered: u64,
+    pub(crate) multicast: u64,
     pub(crate) recvs: RecvCounts,
     pub(crate) threads: Vec<u32>,
     peers: [u64; PROCESSES / 64],
@@ -193,6 +197,9 @@ impl QpCounter {
             inline: inline || wr.flags.contains(SendFlags::INLINE),
             signaled,
         };
+        if wr.dest.is_some_and(|dest| dest.qpn == MULTICAST_QPN) {
+            self.multicast();
+        }
         let (key, list) = (shape.key(), &mut self.list);
         if key != list.key {
             list.begin_run(key);
@@ -206,6 +213,13 @@ impl QpCounter {
     #[cold]
     pub(crate) fn undelivered(&mut self) {
         let count = &self.record.undelivered;
+        count.store(count.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// A message to a multicast group is posted.
+    #[cold]
+    fn multicast(&mut self) {
+        let count = &self.record.multicast;
         count.store(count.load(Relaxed) + 1, Relaxed);
     }
 
@@ -291,6 +305,7 @@ impl QpCounts {
             outstanding_sum: record.outstanding_sum.load(Relaxed),
             outstanding_max: record.outstanding_max.load(Relaxed),
             undelivered: record.undelivered.load(Relaxed),
+            multicast: record.multicast.load(Relaxed),
             recvs: RecvCounts::of(board, &record.recvs),
             threads: record.threads.counts(board).into_iter().map(|(thread, _)| thread as u32).collect(),
             peers: record.peers.each_ref().map(|word| word.load(Relaxed)),

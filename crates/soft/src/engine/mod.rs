@@ -7,6 +7,7 @@ pub(crate) mod delivery;
 pub(crate) mod diagnosis;
 pub(crate) mod direct;
 mod invalidate;
+mod multicast;
 pub(crate) mod requester;
 mod responder;
 mod target;

@@ -6,6 +6,7 @@ use super::direct::{Direct, PlainWrite, Sent, Written};
 use super::responder::{Caches, Message, Refusal, Responder, receives};
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
+use crate::memory::groups::GroupAddress;
 use crate::memory::records::slot_of;
 use crate::memory::regions::RegionCache;
 use crate::memory::transfer::{Piece, Unreachable};
@@ -86,6 +87,8 @@ pub(crate) struct Route {
     pub(crate) max_rd_atomic: u8,
     /// Global route header; UD.
     pub(crate) grh: Option<Header>,
+    /// The multicast groups that it goes to instead; UD.
+    pub(crate) groups: Option<GroupAddress>,
 }
 
 impl Requester {
@@ -165,7 +168,13 @@ impl Requester {
         pieces: &[Piece],
     ) -> Attempt {
         let Some(dest_qpn) = route.dest_qpn.filter(|qpn| self.find_peer(scratch, *qpn)) else {
-            return scratch.in_turn(self.silence());
+            return match &route.groups {
+                Some(groups) => {
+                    let (caches, to) = (&mut scratch.caches, (route, groups));
+                    Attempt::Over(self.multicast(caches, to, request, pieces))
+                }
+                None => scratch.in_turn(self.silence()),
+            };
         };
         let Scratch { caches, batch, peer, direct, .. } = scratch;
         let takes_recv = request.wr.op.opcode().consumes_recv();
@@ -193,7 +202,12 @@ impl Requester {
     }
 
     /// What becomes of a work request that the responder did not carry out.
-    fn conclude(&self, responder: &Responder<'_>, refusal: Refusal, request: &Request<'_>) -> Outcome {
+    pub(super) fn conclude(
+        &self,
+        responder: &Responder<'_>,
+        refusal: Refusal,
+        request: &Request<'_>,
+    ) -> Outcome {
         match refusal {
             Refusal::Silence => self.silence(),
             Refusal::Fault(Fault::NoRecv) if self.qp_type == QpType::Rc => {
@@ -219,7 +233,12 @@ impl Requester {
 
     /// The responder `qpn` in that process, or in this one, of a message that takes a RECV or of another.
     #[inline(always)]
-    fn responder<'a>(&self, peer: Option<&'a Peer>, qpn: u32, takes_recv: bool) -> Option<Responder<'a>> {
+    pub(super) fn responder<'a>(
+        &self,
+        peer: Option<&'a Peer>,
+        qpn: u32,
+        takes_recv: bool,
+    ) -> Option<Responder<'a>> {
         let place = match peer {
             Some(peer) => (Owner::Peer(peer), &peer.segment),
             None => (Owner::This, self.process.segment),
@@ -246,7 +265,7 @@ impl Requester {
 
     /// Whether the responder takes what this requester sends at all.
     #[inline(always)]
-    fn reaches(&self, responder: &Responder<'_>, route: &Route) -> bool {
+    pub(super) fn reaches(&self, responder: &Responder<'_>, route: &Route) -> bool {
         let qp = responder.qp;
         if !receives(qp.shown().state()) || qp.qp_type.load(Relaxed) != self.qp_type.to_c() {
             return false;

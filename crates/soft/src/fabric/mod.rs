@@ -2,6 +2,7 @@
 //! that another has ended.
 
 pub(crate) mod link;
+pub(crate) mod locks;
 pub(crate) mod mapping;
 pub(crate) mod peer;
 pub(crate) mod pipe;

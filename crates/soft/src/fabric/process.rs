@@ -8,6 +8,7 @@ use super::registry::{Member, Registry};
 use super::service::{self, Served};
 use crate::errno::{ENOMEM, Errno};
 use crate::identity::{Identity, Place};
+use crate::memory::groups::{Group, Groups};
 use crate::memory::records::{CLAIMER_BITS, CQS, PROCESSES, QP_INDICES, QPS, RQS, slot_of};
 use crate::memory::regions::{PdNumbers, Regions};
 use crate::memory::segment::{Heap, Segment};
@@ -17,6 +18,7 @@ use crate::say::say;
 use crate::sync::biased::can_order_all_threads;
 use crate::sync::{Anew, lock};
 use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicPtr, Ordering::*};
@@ -33,6 +35,8 @@ pub(crate) struct Process {
     pub(crate) regions: Regions,
     pub(crate) pds: PdNumbers,
     pub(crate) paths: Paths,
+    /// What its QPs are attached to.
+    pub(crate) groups: Groups,
     pub(crate) qp_numbers: Numbers,
     pub(crate) cq_numbers: Numbers,
     pub(crate) srq_numbers: Numbers,
@@ -92,6 +96,7 @@ impl Process {
             regions: Regions::default(),
             pds: PdNumbers::default(),
             paths: Paths::default(),
+            groups: Groups::default(),
             qp_numbers: Numbers::new(QP_INDICES, first(QPS)),
             cq_numbers: Numbers::new(0..CQS as u32, 0),
             srq_numbers: Numbers::new(0..(RQS - QPS) as u32, 0),
@@ -140,6 +145,23 @@ impl Process {
                 None
             }
         }
+    }
+
+    /// The fabric's folder. It is there as long as this process is the fabric's.
+    pub(crate) fn folder(&self) -> &File {
+        self.registry.folder()
+    }
+
+    /// Attaches a QP of this process to a multicast group.
+    pub(crate) fn attach(&self, index: u32, group: Group) -> Result<(), Errno> {
+        // First: who sends looks for members here alone.
+        self.registry.set_in_groups(self.slot, true)?;
+        self.groups.attach(self.segment, index, group)
+    }
+
+    /// The slots of processes that may have QPs in multicast groups; none where that cannot be found out.
+    pub(crate) fn slots_with_groups(&self) -> Vec<u32> {
+        self.registry.slots_in_groups().unwrap_or_default()
     }
 
     /// Whether a QP number is of this process.

@@ -5,6 +5,7 @@
 //! as it lives, and nobody waits for a lock, as who has it may be stopped. The file is never mapped,
 //! so that nothing done to it can crash a reader.
 
+use super::locks;
 use crate::identity::{Identity, Place, user};
 use crate::memory::records::PROCESSES;
 use crate::memory::sealed::check_file_size;
@@ -14,6 +15,7 @@ use crate::trust::check_private;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -22,6 +24,9 @@ use std::time::{Duration, Instant};
 /// Bytes of a slot in the file: process, segment's file descriptor, start time, and a sum of these, by which half a
 /// slot is told from a whole one.
 const SLOT_BYTES: u64 = 24;
+/// Where a byte for each slot is, behind them: whether its process may have QPs in multicast groups. Who sends to those looks
+/// at such processes alone.
+const IN_GROUPS_AT: u64 = PROCESSES as u64 * SLOT_BYTES;
 
 /// A process that uses the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,44 +139,11 @@ pub(crate) struct Registry {
 /// Files of a fabric's directory.
 const REGISTRY: &str = "members";
 const ALIVE: &str = "alive";
+/// What the names of rdma_cm's begin with.
+pub(crate) const CM_PREFIX: &str = "cm-";
 
 /// How long a process that removes a fabric is waited for by one that begins it.
 const PATIENCE: Duration = Duration::from_millis(500);
-
-/// A lock of a slot's bytes.
-fn slot_lock(at: u64) -> libc::flock {
-    // SAFETY: integers, which may be zero.
-    let mut range: libc::flock = unsafe { std::mem::zeroed() };
-    range.l_type = libc::F_WRLCK as _;
-    range.l_whence = libc::SEEK_SET as _;
-    (range.l_start, range.l_len) = (at as _, SLOT_BYTES as _);
-    range
-}
-
-/// Whether somebody has the lock of a slot's bytes, but for who has this file open.
-fn is_locked(file: &File, at: u64) -> io::Result<bool> {
-    let mut range = slot_lock(at);
-    // SAFETY: a file of our own, and a struct that is filled in.
-    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut range) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(range.l_type != libc::F_UNLCK as libc::c_short)
-}
-
-/// Takes the lock of a slot's bytes for whoever has this file open, if nobody else has it. It goes when the last of them
-/// ends, however that is.
-fn lock_bytes(file: &File, at: u64) -> io::Result<bool> {
-    let range = slot_lock(at);
-    // SAFETY: a file of our own, and a struct that lives.
-    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } == 0 {
-        return Ok(true);
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
-        _ => Err(error),
-    }
-}
 
 /// The directory of this process's fabric.
 fn directory(place: &Place) -> io::Result<PathBuf> {
@@ -235,8 +207,8 @@ fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
         return Ok(());
     }
     reach(Point::AliveAlone);
-    for socket in sockets(directory)? {
-        let _ = std::fs::remove_file(socket);
+    for file in made_by_processes(directory)? {
+        let _ = std::fs::remove_file(file);
     }
     for file in [REGISTRY, ALIVE] {
         match std::fs::remove_file(directory.join(file)) {
@@ -247,12 +219,13 @@ fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
     std::fs::remove_dir(directory)
 }
 
-/// The sockets of a fabric's processes, named as their slots.
-fn sockets(directory: &Path) -> io::Result<impl Iterator<Item = PathBuf>> {
-    let is_slot = |path: &PathBuf| {
-        path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.parse::<u32>().is_ok())
+/// What a fabric's processes have made: sockets, named as their slots, and what rdma_cm needs.
+fn made_by_processes(directory: &Path) -> io::Result<impl Iterator<Item = PathBuf>> {
+    let is_theirs = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str);
+        name.is_some_and(|name| name.starts_with(CM_PREFIX) || name.parse::<u32>().is_ok())
     };
-    Ok(std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).filter(is_slot))
+    Ok(std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).filter(is_theirs))
 }
 
 /// Says in a fabric's file how its processes understand each other, or refuses to join those that do so in another way.
@@ -363,8 +336,10 @@ impl Registry {
         };
         for place in 0..PROCESSES as u32 {
             let slot = (self.first + place) % PROCESSES as u32;
-            if lock_bytes(&self.file, self.at(slot))? {
+            if locks::lock(&self.file, self.bytes(slot), false)? {
                 reach(Point::SlotLocked);
+                // Who had the slot before may have been killed.
+                self.set_in_groups(slot, false)?;
                 self.write(slot, me)?;
                 return Ok(slot);
             }
@@ -375,9 +350,29 @@ impl Registry {
     /// Gives the slot back. The last process to leave removes the fabric.
     pub(crate) fn leave(&self, slot: u32) -> io::Result<()> {
         self.write(slot, FREE)?;
+        self.set_in_groups(slot, false)?;
         reach(Point::SlotFreed);
         let _ = std::fs::remove_file(self.directory.join(slot.to_string()));
         remove_if_unused(&self.directory, &self.alive)
+    }
+
+    /// Says whether the process in a slot has QPs in multicast groups.
+    pub(crate) fn set_in_groups(&self, slot: u32, is_in: bool) -> io::Result<()> {
+        let at = IN_GROUPS_AT + u64::from(self.place(slot));
+        // Where nothing was ever said, nothing was said of this slot.
+        if !is_in && self.file.metadata()?.len() <= at {
+            return Ok(());
+        }
+        check_file_size(at + 1)?;
+        self.file.write_all_at(&[is_in.into()], at)
+    }
+
+    /// The slots whose processes may have QPs in multicast groups.
+    pub(crate) fn slots_in_groups(&self) -> io::Result<Vec<u32>> {
+        let mut marks = [0; PROCESSES];
+        let read = self.file.read_at(&mut marks, IN_GROUPS_AT)?;
+        let marked = (0..).zip(&marks[..read]).filter(|(_, mark)| **mark != 0);
+        Ok(marked.map(|(place, _)| (self.first + place) % PROCESSES as u32).collect())
     }
 
     /// The process in a slot, if any; it may be dead.
@@ -401,13 +396,22 @@ impl Registry {
     /// Whether this process of a slot is found to have ended: another has the slot, or none has its lock. Takes no file.
     pub(crate) fn has_ended(&self, slot: u32, member: &Member) -> bool {
         let is_other = self.find(slot).is_ok_and(|found| found.as_ref() != Some(member));
-        is_other || is_locked(&self.file, self.at(slot)).is_ok_and(|locked| !locked)
+        is_other || locks::is_locked(&self.file, self.bytes(slot)).is_ok_and(|locked| !locked)
+    }
+
+    /// The how-manyth of the file's slots this is.
+    fn place(&self, slot: u32) -> u32 {
+        (slot + PROCESSES as u32 - self.first) % PROCESSES as u32
     }
 
     /// Where in the file a slot begins.
     fn at(&self, slot: u32) -> u64 {
-        let place = (slot + PROCESSES as u32 - self.first) % PROCESSES as u32;
-        u64::from(place) * SLOT_BYTES
+        u64::from(self.place(slot)) * SLOT_BYTES
+    }
+
+    /// The bytes of a slot.
+    fn bytes(&self, slot: u32) -> Range<u64> {
+        self.at(slot)..self.at(slot) + SLOT_BYTES
     }
 
     fn write(&self, slot: u32, member: Member) -> io::Result<()> {

@@ -17,6 +17,7 @@ use crate::thread::spawn;
 use doorbell_transport::AtomicOp;
 use doorbell_verbs::AccessFlags;
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -43,12 +44,13 @@ pub(crate) fn deliver_by(delivers: &'static dyn Delivers) {
     let _ = DELIVERS.set(delivers);
 }
 
-/// A socket that listens in an open folder, under the number of a slot.
-pub(crate) fn listen(folder: &File, slot: u32) -> io::Result<OwnedFd> {
+/// A socket that listens in an open folder; the caller sees to it that no other that lives has the name: the number of a slot, or
+/// what rdma_cm has claimed.
+pub(crate) fn listen(folder: &File, name: impl Display + Copy) -> io::Result<OwnedFd> {
     let socket = wire::socket()?;
-    let (address, len) = wire::address(folder, slot);
-    let path = format!("/proc/self/fd/{}/{slot}", folder.as_raw_fd());
-    // One that had the slot before, and was killed.
+    let (address, len) = wire::address(folder, name);
+    let path = format!("/proc/self/fd/{}/{name}", folder.as_raw_fd());
+    // One that had the name before, and was killed.
     let _ = std::fs::remove_file(&path);
     // SAFETY: an address that lives, and numbers.
     let listens = unsafe {

@@ -3,6 +3,7 @@
 
 use crate::identity::user;
 use crate::memory::transfer::Piece;
+use std::fmt::Display;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -101,7 +102,7 @@ pub(crate) fn opened(fd: RawFd) -> io::Result<OwnedFd> {
 }
 
 /// The address of a socket in an open folder: its own path may be longer than an address.
-pub(crate) fn address(folder: &impl AsRawFd, name: u32) -> (libc::sockaddr_un, libc::socklen_t) {
+pub(crate) fn address(folder: &impl AsRawFd, name: impl Display) -> (libc::sockaddr_un, libc::socklen_t) {
     // SAFETY: numbers, which may be zero.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as _;

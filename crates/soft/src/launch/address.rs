@@ -1,5 +1,6 @@
 //! Addresses of the hosts that ranks are on.
 
+use crate::cm::is_ordinary;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The address that is so many behind another one.
@@ -12,23 +13,19 @@ pub(super) fn nth(first: IpAddr, behind: u32) -> Option<IpAddr> {
     }
 }
 
-/// Whether the address that is so many behind another one can be of one host, or why not.
+/// Whether the address that is so many behind another one can be that of one host, or why not.
 pub(super) fn check(first: IpAddr, behind: u32) -> Result<(), &'static str> {
-    const EVERY: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     let Some(address) = nth(first, behind) else {
         return Err("there are not as many addresses behind it as there are ranks");
     };
-    let is_of_all = address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST);
-    let why = match behind {
-        0 if address.is_unspecified() => "it stands for all of a host's",
-        0 if EVERY.contains(&address) => "every host has it",
-        0 if is_of_all => "it is of a group",
-        _ if is_of_all || EVERY.contains(&address) => {
-            "one behind it, of a later rank, is of a group or of every host"
-        }
-        _ => return Ok(()),
-    };
-    Err(why)
+    let is_ordinary = is_ordinary(address) && address != IpAddr::V4(Ipv4Addr::BROADCAST);
+    match behind {
+        _ if is_ordinary => Ok(()),
+        0 => Err(
+            "it stands for all of a host's, for a group, or is of the loopback network, which each host has for itself",
+        ),
+        _ => Err("one behind it, of a later rank, is of a group or of the loopback network"),
+    }
 }
 
 #[cfg(test)]
@@ -48,18 +45,19 @@ mod tests {
 
     #[test]
     fn what_no_host_has_alone_is_refused() {
-        for (text, behind) in [("10.0.0.1", 2000), ("127.0.0.2", 0), ("fd00::1", 0), ("fe80::1", 3)] {
+        for (text, behind) in [("10.0.0.1", 2000), ("fd00::1", 0), ("fe80::1", 3)] {
             assert_eq!(check(address(text), behind), Ok(()), "{text}");
         }
         for (text, behind) in [
             ("0.0.0.0", 0),
             ("::", 0),
-            ("127.0.0.1", 0),
+            ("127.0.0.2", 0),
             ("::1", 0),
             ("224.0.0.1", 0),
             ("ff02::1", 0),
             ("255.255.255.255", 0),
             ("223.255.255.255", 1),
+            ("126.255.255.255", 1),
             ("255.255.255.255", 1),
         ] {
             assert!(check(address(text), behind).is_err(), "{text} and {behind}");

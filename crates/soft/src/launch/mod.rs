@@ -14,7 +14,7 @@ mod signals;
 pub use ranks::{MOST_RANKS, RANK_VARIABLE, SIZE_VARIABLE};
 pub use served::Unserved;
 
-pub use crate::identity::IP_VARIABLE;
+pub use crate::cm::IP_VARIABLE;
 pub use crate::stats::Stats;
 pub use crate::trust::Distrust;
 pub use crate::watch::faults::{BadFaults, Faults};

@@ -8,7 +8,7 @@
 use super::address;
 use super::lines::pass_on;
 use super::signals;
-use crate::identity::IP_VARIABLE;
+use crate::cm::IP_VARIABLE;
 use crate::memory::records::PROCESSES;
 use crate::say::say;
 use libc::{c_int, pid_t};

@@ -8,6 +8,7 @@
 use super::folder::{Contents, Entry};
 use crate::device::{self, GidType, Shape};
 use crate::identity::Identity;
+use doorbell_abi::cm::RDMA_USER_CM_ABI_VERSION;
 use doorbell_verbs::LinkLayer;
 
 /// Where the kernel has devices, their character devices' classes, and these themselves.
@@ -15,7 +16,8 @@ const DEVICES: &str = "sys/class/infiniband";
 const VERBS: &str = "sys/class/infiniband_verbs";
 const FILES: &str = "dev/infiniband";
 
-/// A file that is a character device, may be opened, and is of no other use: commands go to the library.
+/// A file that is a character device, may be opened, and is of no other use: commands go to the library, which opens that of
+/// rdma_cm itself.
 const NULL: &str = "/dev/null";
 
 /// Version of the ABI between libibverbs and the kernel, and of that of its driver.
@@ -48,7 +50,22 @@ pub(super) fn add(contents: &mut Contents, shape: &Shape) {
     let verbs = format!("{VERBS}/{}", device::DEVICE_FILE);
     file(format!("{verbs}/abi_version"), DRIVER_ABI.into());
     file(format!("{verbs}/ibdev"), device::NAME.into());
-    contents.insert(format!("{FILES}/{}", device::DEVICE_FILE).into(), Entry::Link(NULL.into()));
+    // The interface that has its addresses.
+    let interface = device::INTERFACE.to_string_lossy();
+    contents.insert(
+        format!("{device}/device/net/{interface}").into(),
+        Entry::Link(format!("/sys/class/net/{interface}").into()),
+    );
+    let mut file = |path: String, text: String| {
+        contents.insert(path.into(), Entry::File(text + "\n"));
+    };
+    let cm = device::CM_CLASS.trim_start_matches('/');
+    let (major, minor) = device::cm_numbers();
+    file(format!("{cm}/abi_version"), RDMA_USER_CM_ABI_VERSION.to_string());
+    file(format!("{cm}/dev"), format!("{major}:{minor}"));
+    for name in [device::DEVICE_FILE, device::CM_FILE] {
+        contents.insert(format!("{FILES}/{name}").into(), Entry::Link(NULL.into()));
+    }
 }
 
 fn port(port: &str, shape: &Shape, file: &mut impl FnMut(String, String)) {

@@ -24,6 +24,8 @@ pub(crate) const MRS: usize = 1 << 16;
 pub(crate) const CQS: usize = 1 << 14;
 /// Receive queues of a process: those of its QPs, then its SRQs.
 pub(crate) const RQS: usize = 1 << 14;
+/// Attachments of a process's QPs to multicast groups.
+pub(crate) const GROUPS: usize = 1 << 10;
 /// Locks for atomics.
 pub(crate) const ATOMIC_LOCKS: usize = 256;
 
@@ -165,6 +167,16 @@ pub(crate) struct CauseRecord {
     pub(crate) len: AtomicU64,
     pub(crate) found: AtomicU64,
     pub(crate) other: AtomicU64,
+}
+
+/// A QP's attachment to a multicast group; see `groups.rs`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct GroupRecord {
+    /// Index of the QP, plus 1, or 0; in the upper half how often the record has changed.
+    pub(crate) member: AtomicU64,
+    pub(crate) gid: [AtomicU64; 2],
+    pub(crate) lid: AtomicU64,
 }
 
 /// A receive queue.

@@ -18,10 +18,11 @@ const RQ_AT: u64 = QP_AT + (QPS * size_of::<QpRecord>()) as u64;
 const CQ_AT: u64 = RQ_AT + (RQS * size_of::<RqRecord>()) as u64;
 const ATOMIC_AT: u64 = CQ_AT + (CQS * size_of::<CqRecord>()) as u64;
 const CAUSE_AT: u64 = ATOMIC_AT + (ATOMIC_LOCKS * size_of::<LockRecord>()) as u64;
-const HEAP_AT: u64 = CAUSE_AT + (QPS * size_of::<CauseRecord>()) as u64;
+const GROUPS_AT: u64 = CAUSE_AT + (QPS * size_of::<CauseRecord>()) as u64;
+const HEAP_AT: u64 = GROUPS_AT + (GROUPS * size_of::<GroupRecord>()) as u64;
 
 /// Raised where what stands in the registry or in a segment changes its meaning, but not its size.
-const LAYOUT: u32 = 3;
+const LAYOUT: u32 = 4;
 
 /// What processes must have in common to understand each other's segments.
 pub(crate) fn layout() -> String {
@@ -104,6 +105,11 @@ impl Segment {
     /// Why QP `index` is in Err.
     pub(crate) fn cause(&self, index: usize) -> Option<&CauseRecord> {
         (index < QPS).then(|| self.record(CAUSE_AT + (index * size_of::<CauseRecord>()) as u64))
+    }
+
+    /// Attachment `index` to a multicast group.
+    pub(crate) fn group(&self, index: usize) -> Option<&GroupRecord> {
+        (index < GROUPS).then(|| self.record(GROUPS_AT + (index * size_of::<GroupRecord>()) as u64))
     }
 
     /// Receive queue `index`.

@@ -92,6 +92,9 @@ fn counts(f: &mut Formatter<'_>, c: &Counts, limit: Option<&Limit>, place: &str)
     if c.undelivered > 0 {
         writeln!(f, "  undelivered {} of UC or UD, which nobody took", counted(c.undelivered, "message"))?;
     }
+    if c.multicast > 0 {
+        writeln!(f, "  multicast   {} to groups", counted(c.multicast, "datagram"))?;
+    }
     writeln!(f, "  PCIe        {}", pcie(&c.pcie))?;
     if c.responder_pcie != Transactions::default() {
         writeln!(f, "  at peers    {}", pcie(&c.responder_pcie))?;

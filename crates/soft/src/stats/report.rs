@@ -108,6 +108,8 @@ pub(super) struct Counts {
     pub(super) messages_received: u64,
     /// Messages of UC and UD that completed with success, but that nobody took.
     pub(super) undelivered: u64,
+    /// Datagrams to multicast groups, among the work requests. What each member received, its process counts.
+    pub(super) multicast: u64,
     /// What this NIC would have spent.
     pub(super) pcie: Transactions,
     /// What the NICs that these work requests are for would have spent, RECVs apart.
@@ -175,6 +177,7 @@ impl Counts {
             outstanding_max: qp.outstanding_max,
             outstanding_sum: qp.outstanding_sum,
             undelivered: qp.undelivered,
+            multicast: qp.multicast,
             ..Counts::default()
         };
         for ((shape, list), n) in qp.sends() {
@@ -245,6 +248,7 @@ impl Counts {
         self.recv_doorbells += other.recv_doorbells;
         self.messages_received += other.messages_received;
         self.undelivered += other.undelivered;
+        self.multicast += other.multicast;
         self.pcie += other.pcie;
         self.responder_pcie += other.responder_pcie;
         self.mean();

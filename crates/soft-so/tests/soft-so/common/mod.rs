@@ -3,7 +3,8 @@
 pub(crate) mod running;
 pub(crate) mod verbs;
 
-use doorbell_soft::launch::{Launch, Link};
+use doorbell_soft::launch::{Launch, Link, Stats};
+use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -178,4 +179,22 @@ pub(crate) fn pair(launch: &Launch, program: &str, arguments: &[&str]) -> Option
 pub(crate) fn leaves_something(fabric: &str) -> bool {
     let entries = std::fs::read_dir("/dev/shm").expect("shared memory can be listed");
     entries.flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(fabric))
+}
+
+/// A launch that counts, and what was counted when its program has ended.
+pub(crate) fn counting(name: &str, launch: Launch) -> (Launch, impl FnOnce() -> Value + use<>) {
+    let name = format!("{name}-{}.json", std::process::id());
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let stats = Stats { profile: "cib".into(), print: true, json: Some(file.clone()), ..Stats::default() };
+    let read = move || {
+        let written = std::fs::read_to_string(&file).expect("the JSON was written");
+        std::fs::remove_file(&file).expect("it can be removed");
+        serde_json::from_str(&written).expect("it is JSON")
+    };
+    (Launch { stats: Some(stats), ..launch }, read)
+}
+
+/// A count of each QP.
+pub(crate) fn of_qps(report: &Value, key: &str) -> Value {
+    report["qps"].as_array().expect("there are QPs").iter().map(|qp| qp[key].clone()).collect()
 }

@@ -1,6 +1,7 @@
 //! Queue pairs: their attributes and states. `posting` takes send work requests, `sending` carries
 //! them out.
 
+mod groups;
 pub(crate) mod posting;
 mod sending;
 mod telling;

@@ -7,6 +7,7 @@ use crate::engine::attempt::{Attempt, Outcome};
 use crate::engine::batch::Request;
 use crate::engine::requester::Route;
 use crate::fabric::progress::Waiting;
+use crate::memory::groups::MULTICAST_QPN;
 use crate::path::Paths;
 use crate::queues::cq::Own;
 use doorbell_abi::CEnum;
@@ -229,14 +230,16 @@ fn route(sends: &Sends, paths: &Paths, wr: &SendWr<'_>, len: u32) -> Route {
     match wr.dest {
         None => {
             let dest_qpn = attr.dest_qp_num.filter(|_| sends.leads_here);
-            Route { dest_qpn, sq_psn, qkey: 0, max_rd_atomic, grh: None }
+            Route { dest_qpn, sq_psn, qkey: 0, max_rd_atomic, grh: None, groups: None }
         }
         Some(dest) => {
             let qkey = sent_qkey(&dest, attr.qkey.unwrap_or(0));
             let path = paths.get(dest.ah);
             let dest_qpn = path.filter(|path| path.is_reachable).map(|_| dest.qpn);
             let grh = path.and_then(|path| path.header(len, wr.op.imm().is_some()));
-            Route { dest_qpn, sq_psn, qkey, max_rd_atomic, grh }
+            let is_multicast = dest.qpn == MULTICAST_QPN;
+            let groups = path.filter(|_| is_multicast).and_then(|path| path.groups());
+            Route { dest_qpn, sq_psn, qkey, max_rd_atomic, grh, groups }
         }
     }
 }

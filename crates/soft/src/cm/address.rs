@@ -1,0 +1,258 @@
+//! Addresses: those of programs' structs, and which host of the fabric has one.
+//!
+//! Every address of this machine leads to the device. A process that was given an address of its own is another host: that
+//! address, and none of the machine's but those of the loopback network, which each host has for itself.
+
+use crate::errno::{EINVAL, Errno};
+use crate::fabric::locks;
+use crate::say::say;
+use doorbell_abi::cm::Address;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// The address that this process has as a host of its own.
+pub const IP_VARIABLE: &str = "DOORBELL_IP";
+
+/// What the names of all files begin with that are made here in the fabric's folder.
+pub(super) const PREFIX: &str = crate::fabric::registry::CM_PREFIX;
+
+/// The address in a program's struct; `None` where it has no family.
+///
+/// # Errors
+/// `EINVAL` for a family that is not IP's.
+pub(super) fn parse(bytes: &Address) -> Result<Option<SocketAddr>, Errno> {
+    let family = u16::from_ne_bytes([bytes[0], bytes[1]]);
+    let port = u16::from_be_bytes([bytes[2], bytes[3]]);
+    let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+    match i32::from(family) {
+        libc::AF_UNSPEC => Ok(None),
+        libc::AF_INET => Ok(Some(SocketAddr::new(Ipv4Addr::from(word(4)).into(), port))),
+        libc::AF_INET6 => {
+            let mut ip = [0; 16];
+            ip.copy_from_slice(&bytes[8..24]);
+            let (flow, scope) = (u32::from_ne_bytes(word(4)), u32::from_ne_bytes(word(24)));
+            Ok(Some(SocketAddrV6::new(ip.into(), port, flow, scope).into()))
+        }
+        _ => Err(EINVAL),
+    }
+}
+
+/// The same as a program's struct; zeros for none.
+pub(super) fn to_bytes(address: Option<SocketAddr>) -> Address {
+    let mut bytes = Address::default();
+    let Some(address) = address else { return bytes };
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    bytes[..2].copy_from_slice(&(family as u16).to_ne_bytes());
+    bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
+    match address {
+        SocketAddr::V4(v4) => bytes[4..8].copy_from_slice(&v4.ip().octets()),
+        SocketAddr::V6(v6) => {
+            bytes[4..8].copy_from_slice(&v6.flowinfo().to_ne_bytes());
+            bytes[8..24].copy_from_slice(&v6.ip().octets());
+            bytes[24..].copy_from_slice(&v6.scope_id().to_ne_bytes());
+        }
+    }
+    bytes
+}
+
+/// The wildcard of the same family.
+pub(super) fn any_like(address: SocketAddr) -> SocketAddr {
+    let any = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    SocketAddr::new(any, 0)
+}
+
+/// A host of the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Host {
+    /// All processes without an address of their own.
+    Machine,
+    /// Those that were given this address.
+    Of(IpAddr),
+}
+
+impl Host {
+    /// This process's.
+    pub(super) fn own() -> Host {
+        static OWN: OnceLock<Host> = OnceLock::new();
+        *OWN.get_or_init(|| match std::env::var(IP_VARIABLE) {
+            Err(_) => Host::Machine,
+            Ok(text) => match text.parse::<IpAddr>() {
+                Ok(ip) if is_ordinary(ip) => Host::Of(ip.to_canonical()),
+                _ => {
+                    say(format_args!(
+                        "{IP_VARIABLE} is {text:?}, must be an IP address of one host, not of the loopback network; this \
+                         process has the machine's addresses"
+                    ));
+                    Host::Machine
+                }
+            },
+        })
+    }
+
+    /// Whether it has this address, which is no wildcard.
+    pub(super) fn has(self, ip: IpAddr) -> bool {
+        let ip = ip.to_canonical();
+        ip.is_loopback()
+            || match self {
+                Host::Machine => interfaces().contains(&ip),
+                Host::Of(own) => own == ip,
+            }
+    }
+
+    /// As part of a file's name.
+    pub(super) fn name(self) -> String {
+        match self {
+            Host::Machine => "machine".into(),
+            Host::Of(ip) => ip.to_string(),
+        }
+    }
+
+    /// The host that has an address, as this one sees it.
+    pub(super) fn find(self, ip: IpAddr, folder: &File) -> Option<Host> {
+        let ip = ip.to_canonical();
+        if ip.is_unspecified() || self.has(ip) {
+            return Some(self);
+        }
+        if is_up(folder, ip) {
+            return Some(Host::Of(ip));
+        }
+        Host::Machine.has(ip).then_some(Host::Machine)
+    }
+
+    /// Where what this host sends to an address comes from.
+    pub(super) fn source(self, to: IpAddr) -> IpAddr {
+        let to = to.to_canonical();
+        if self.has(to) {
+            return to;
+        }
+        match self {
+            Host::Of(own) => own,
+            Host::Machine => {
+                let same = |ip: &&IpAddr| ip.is_ipv4() == to.is_ipv4();
+                let loopback =
+                    if to.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+                interfaces().iter().find(same).copied().unwrap_or(loopback)
+            }
+        }
+    }
+
+    /// Says that this host is there as long as this process lives and has the file that is returned.
+    pub(super) fn announce(self, folder: &File) -> io::Result<Option<File>> {
+        let Host::Of(ip) = self else { return Ok(None) };
+        let file = open(folder, &host_file(ip), true)?;
+        locks::lock(&file, 0..1, true)?;
+        Ok(Some(file))
+    }
+}
+
+pub(crate) fn is_ordinary(ip: IpAddr) -> bool {
+    !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast())
+}
+
+fn host_file(ip: IpAddr) -> String {
+    format!("{PREFIX}host-{ip}")
+}
+
+/// Whether a process lives that has this address for its own.
+fn is_up(folder: &File, ip: IpAddr) -> bool {
+    open(folder, &host_file(ip), false).is_ok_and(|file| locks::is_locked(&file, 0..1).unwrap_or(false))
+}
+
+/// The path of a file in an open folder.
+pub(super) fn path(folder: &File, name: &str) -> PathBuf {
+    format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()).into()
+}
+
+/// Opens a file of locks.
+pub(super) fn open(folder: &File, name: &str, make: bool) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(make)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(path(folder, name))
+}
+
+/// The addresses of this machine's interfaces, but those of the loopback network.
+fn interfaces() -> Vec<IpAddr> {
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: room for a pointer.
+    if unsafe { libc::getifaddrs(&mut first) } != 0 {
+        return Vec::new();
+    }
+    let (mut all, mut at) = (Vec::new(), first);
+    while !at.is_null() {
+        // SAFETY: an entry of the list, which is there until it is freed; its address is null or as long as its family says.
+        unsafe {
+            all.extend(ip_of((*at).ifa_addr));
+            at = (*at).ifa_next;
+        }
+    }
+    // SAFETY: from getifaddrs(3), not used any more.
+    unsafe { libc::freeifaddrs(first) };
+    all.retain(|ip| !ip.is_loopback());
+    all
+}
+
+/// # Safety
+/// Null, or an address as its family says.
+unsafe fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: null, or there is at least a family.
+    match i32::from(unsafe { address.as_ref() }?.sa_family) {
+        libc::AF_INET => {
+            // SAFETY: of this family.
+            let v4 = unsafe { &*address.cast::<libc::sockaddr_in>() };
+            Some(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: of this family.
+            let v6 = unsafe { &*address.cast::<libc::sockaddr_in6>() };
+            Some(Ipv6Addr::from(v6.sin6_addr.s6_addr).into())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_survives_its_bytes() {
+        for text in ["10.1.2.3:7471", "[fe80::1234]:1", "[::]:0"] {
+            let address: SocketAddr = text.parse().expect("an address");
+            assert_eq!(parse(&to_bytes(Some(address))), Ok(Some(address)));
+        }
+        let mut bytes = to_bytes(Some("1.2.3.4:5".parse().expect("an address")));
+        assert_eq!(bytes[2..8], [0, 5, 1, 2, 3, 4], "in network byte order");
+        bytes[..2].copy_from_slice(&27u16.to_ne_bytes());
+        assert_eq!(parse(&bytes), Err(EINVAL), "AF_IB");
+        assert_eq!(parse(&to_bytes(None)), Ok(None));
+    }
+
+    #[test]
+    fn hosts_have_their_addresses() {
+        let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+        let one = Host::Of(ip("10.77.0.1"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = File::open(folder.path()).expect("it opens");
+        assert!(one.has(ip("10.77.0.1")) && one.has(ip("::ffff:10.77.0.1")) && one.has(ip("127.8.9.1")));
+        assert!(!one.has(ip("10.77.0.2")) && !Host::Machine.has(ip("10.77.0.1")));
+        assert_eq!(one.find(ip("10.77.0.2"), &folder), None);
+        let other = Host::Of(ip("10.77.0.2"));
+        let up = other.announce(&folder).expect("it can be said");
+        assert_eq!(one.find(ip("10.77.0.2"), &folder), Some(other));
+        drop(up);
+        assert_eq!(one.find(ip("10.77.0.2"), &folder), None, "its process has ended");
+        assert_eq!(one.find(ip("0.0.0.0"), &folder), Some(one));
+        assert_eq!(Host::Machine.find(ip("::1"), &folder), Some(Host::Machine));
+        assert_eq!(one.source(ip("10.77.0.2")), ip("10.77.0.1"));
+        assert_eq!(one.source(ip("127.0.0.1")), ip("127.0.0.1"));
+    }
+}

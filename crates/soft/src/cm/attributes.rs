@@ -1,0 +1,156 @@
+//! What a connection means for its QP, and its path.
+
+use super::address;
+use super::id::{Id, Step};
+use crate::device::{self, DEFAULT_PKEY, GidType, MTU, PORT};
+use crate::errno::{EINVAL, Errno};
+use doorbell_abi::CEnum;
+use doorbell_abi::cm::{
+    ib_user_path_rec, ib_uverbs_ah_attr, ib_uverbs_global_route, ib_uverbs_qp_attr, rdma_ucm_query_route_resp,
+};
+use doorbell_abi::ibv_qp_attr_mask::*;
+use doorbell_verbs::{Gid, LinkLayer};
+
+/// `IBV_QPS_INIT` and what follows it.
+const INIT: u32 = 1;
+const RTR: u32 = 2;
+const RTS: u32 = 3;
+/// `IBV_ACCESS_REMOTE_WRITE`, and those of READs and atomics.
+const REMOTE_WRITE: u32 = 1 << 1;
+const REMOTE_READ: u32 = 1 << 2;
+const REMOTE_ATOMIC: u32 = 1 << 3;
+/// Q_Key of all QPs of rdma_cm (`RDMA_UDP_QKEY`).
+pub(super) const UDP_QKEY: u32 = 0x0123_4567;
+
+/// Local ACK timeout: 4.096 us times 2^18, a second, as the kernel's for Ethernet.
+const ACK_TIMEOUT: u8 = 18;
+const HOP_LIMIT: u8 = 64;
+/// What a path record says of MTU, rate and life time: exactly this (vol. 1, 15.2.5.16).
+const EXACTLY: u8 = 2;
+/// 4X EDR.
+const RATE_100: u8 = 16;
+
+/// Where paths of the fabric lead: to its only GID that is meant, and its place in the table.
+fn gid() -> (usize, Gid) {
+    let gids = device::gids();
+    // Of RoCE the last one: version 2, of IPv4.
+    let at = gids.iter().rposition(|(_, kind)| matches!(kind, GidType::RoceV2 | GidType::Ib)).unwrap_or(0);
+    (at, gids[at].0)
+}
+
+/// The way to all others of the fabric.
+pub(super) fn path(tos: u8) -> ib_uverbs_ah_attr {
+    let is_global = device::link_layer() == LinkLayer::Ethernet;
+    let (at, gid) = gid();
+    let grh = ib_uverbs_global_route {
+        dgid: gid.0,
+        sgid_index: at as u8,
+        hop_limit: HOP_LIMIT,
+        traffic_class: tos,
+        ..Default::default()
+    };
+    ib_uverbs_ah_attr {
+        grh: if is_global { grh } else { Default::default() },
+        dlid: device::lid(),
+        is_global: is_global.into(),
+        port_num: PORT,
+        ..Default::default()
+    }
+}
+
+/// What rdma_init_qp_attr(3) answers for a state.
+pub(super) fn qp_attr(id: &Id, state: u32) -> Result<ib_uverbs_qp_attr, Errno> {
+    if !id.has_device() {
+        return Err(EINVAL);
+    }
+    let mut attr = ib_uverbs_qp_attr { qp_state: state, ..Default::default() };
+    let is_known = !matches!(id.step, Step::Bound | Step::AddressResolved | Step::RouteResolved);
+    let mask = match state {
+        INIT => init(id, is_known, &mut attr),
+        RTR if id.is_ud() => IBV_QP_STATE,
+        RTS if id.is_ud() => {
+            attr.sq_psn = id.own_psn;
+            IBV_QP_STATE | IBV_QP_SQ_PSN
+        }
+        RTR if is_known => rtr(id, &mut attr),
+        RTS if is_known => rts(id, &mut attr),
+        _ => return Err(EINVAL),
+    };
+    attr.qp_attr_mask = mask as u32;
+    Ok(attr)
+}
+
+fn init(id: &Id, is_known: bool, attr: &mut ib_uverbs_qp_attr) -> i32 {
+    attr.port_num = PORT;
+    let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+    if id.is_ud() {
+        attr.qkey = UDP_QKEY;
+        return mask | IBV_QP_QKEY;
+    }
+    if is_known {
+        let reads = if id.reads.responder > 0 { REMOTE_READ | REMOTE_ATOMIC } else { 0 };
+        attr.qp_access_flags = REMOTE_WRITE | reads;
+    }
+    mask | IBV_QP_ACCESS_FLAGS
+}
+
+fn rtr(id: &Id, attr: &mut ib_uverbs_qp_attr) -> i32 {
+    attr.ah_attr = path(id.options.tos);
+    attr.path_mtu = MTU.to_c();
+    (attr.dest_qp_num, attr.rq_psn) = (id.peer.qp_num, id.peer_psn);
+    attr.max_dest_rd_atomic = id.reads.responder;
+    let all = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    all | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
+}
+
+fn rts(id: &Id, attr: &mut ib_uverbs_qp_attr) -> i32 {
+    attr.sq_psn = id.own_psn;
+    attr.timeout = id.options.ack_timeout.unwrap_or(ACK_TIMEOUT);
+    // Who asks says how often both try again; how often after an RNR NAK each says to the other.
+    attr.retry_cnt = if id.is_active { id.own.retry_count } else { id.peer.retry_count };
+    attr.rnr_retry = id.peer.rnr_retry_count;
+    attr.max_rd_atomic = id.reads.initiator;
+    let all = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT;
+    all | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
+}
+
+/// What QUERY_ROUTE answers.
+pub(super) fn route(id: &Id) -> rdma_ucm_query_route_resp {
+    let mut route = rdma_ucm_query_route_resp {
+        src_addr: address::to_bytes(id.local),
+        dst_addr: address::to_bytes(id.remote),
+        ..Default::default()
+    };
+    if !id.has_device() {
+        return route;
+    }
+    (route.node_guid, route.port_num) = (device::guid(), PORT);
+    if !matches!(id.step, Step::Bound | Step::Listening { .. } | Step::AddressResolved) {
+        route.num_paths = 1;
+    }
+    route.ib_route[0] = path_record(id.options.tos);
+    route
+}
+
+fn path_record(tos: u8) -> ib_user_path_rec {
+    let (_, gid) = gid();
+    let lid = device::lid().to_be();
+    ib_user_path_rec {
+        dgid: gid.0,
+        sgid: gid.0,
+        dlid: lid,
+        slid: lid,
+        reversible: 1,
+        mtu: MTU.to_c(),
+        pkey: DEFAULT_PKEY.to_be(),
+        hop_limit: HOP_LIMIT,
+        traffic_class: tos,
+        numb_path: 1,
+        mtu_selector: EXACTLY,
+        rate_selector: EXACTLY,
+        rate: RATE_100,
+        packet_life_time_selector: EXACTLY,
+        packet_life_time: ACK_TIMEOUT - 1,
+        ..Default::default()
+    }
+}

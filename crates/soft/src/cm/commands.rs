@@ -1,0 +1,426 @@
+//! The commands that librdmacm writes: what the kernel answers to each (rdma_user_cm.h of Linux' uapi).
+
+use super::address::{self, Host, any_like};
+use super::attributes::{qp_attr, route};
+use super::claims::Claims;
+use super::connection::{self, CONSUMER_REJECT, clamped, private};
+use super::id::{Id, Named, Reads, Space, Step};
+use super::multicast::{self, Group};
+use super::state::State;
+use crate::descriptors::Private;
+use crate::errno::{EINVAL, Errno};
+use crate::fabric::service;
+use doorbell_abi::cm::*;
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::RawFd;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// More than this may not wait to be told of to a program that listens (`max_backlog`).
+const MAX_BACKLOG: u32 = 1024;
+/// A reason that a program may give to reject: a vendor's option is not supported. Else it is its own.
+const VENDOR_OPTION: u8 = 35;
+/// `IBV_EVENT_COMM_EST`.
+const COMM_EST: u32 = 4;
+
+/// `RDMA_OPTION_ID` and `RDMA_OPTION_IB`, and their options.
+const OPTION_ID: u32 = 0;
+const OPTION_IB: u32 = 1;
+const OPTION_ID_TOS: u32 = 0;
+const OPTION_ID_REUSEADDR: u32 = 1;
+const OPTION_ID_AFONLY: u32 = 2;
+const OPTION_ID_ACK_TIMEOUT: u32 = 3;
+const OPTION_IB_PATH: u32 = 1;
+/// A local ACK timeout has 5 bits.
+const MAX_ACK_TIMEOUT: u8 = 31;
+
+/// A command, as it was written.
+pub(super) struct Command<'a> {
+    /// What follows its header.
+    pub(super) body: &'a [u8],
+    /// Bytes that there is room for in the program's answer.
+    pub(super) room: usize,
+    /// Number of the channel that it was written to.
+    pub(super) channel: u32,
+}
+
+impl Command<'_> {
+    /// The command's struct; what is longer is a later version's.
+    fn read<T: FromBytes>(&self) -> Result<T, Errno> {
+        T::read_from_prefix(self.body).map(|(read, _)| read).map_err(|_| EINVAL)
+    }
+
+    /// That there is room for so many bytes of an answer.
+    fn check_room(&self, least: usize) -> Result<(), Errno> {
+        if self.room < least { Err(Errno(libc::ENOSPC)) } else { Ok(()) }
+    }
+
+    /// Writes as much of an answer as there is room for.
+    ///
+    /// # Safety
+    /// `to` is null or the program's, with as much room as it has said.
+    unsafe fn answer<T: IntoBytes + Immutable>(&self, to: u64, answer: &T) -> Result<(), Errno> {
+        if to == 0 {
+            return Err(Errno(libc::EFAULT));
+        }
+        let bytes = answer.as_bytes();
+        // SAFETY: as the caller says.
+        unsafe { (to as *mut u8).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len().min(self.room)) };
+        Ok(())
+    }
+}
+
+/// Carries out a command, but GET_EVENT.
+///
+/// # Safety
+/// The pointers in it are the program's.
+pub(super) unsafe fn run(state: &mut State, number: u32, command: &Command<'_>) -> Result<(), Errno> {
+    // SAFETY: as the caller says.
+    unsafe {
+        match number {
+            command::CREATE_ID => create_id(state, command),
+            command::DESTROY_ID => destroy_id(state, command),
+            command::BIND_IP => bind_ip(state, command),
+            command::RESOLVE_IP => resolve_ip(state, command),
+            command::RESOLVE_ROUTE => resolve_route(state, command),
+            command::QUERY_ROUTE => query_route(state, command),
+            command::CONNECT => connect(state, command),
+            command::LISTEN => listen(state, command),
+            command::ACCEPT => accept(state, command),
+            command::REJECT => reject(state, command),
+            command::DISCONNECT => disconnect(state, command),
+            command::INIT_QP_ATTR => init_qp_attr(state, command),
+            command::SET_OPTION => set_option(state, command),
+            command::NOTIFY => notify(state, command),
+            command::JOIN_IP_MCAST => join(state, command),
+            command::LEAVE_MCAST => leave(state, command),
+            command::MIGRATE_ID => migrate_id(state, command),
+            _ => Err(Errno(libc::ENOSYS)),
+        }
+    }
+}
+
+unsafe fn create_id(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_create_id = command.read()?;
+    command.check_room(size_of::<rdma_ucm_create_id_resp>())?;
+    let space = Space::new(asked.ps)?;
+    let id = state.add(asked.uid, command.channel, (space, space.qp_type(asked.qp_type)));
+    // SAFETY: the program's answer.
+    unsafe { command.answer(asked.response, &rdma_ucm_create_id_resp { id }) }
+}
+
+unsafe fn destroy_id(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_destroy_id = command.read()?;
+    command.check_room(size_of::<rdma_ucm_destroy_id_resp>())?;
+    state.id(command.channel, asked.id)?;
+    let events_reported = state.remove(asked.id);
+    // SAFETY: the program's answer.
+    unsafe { command.answer(asked.response, &rdma_ucm_destroy_id_resp { events_reported }) }
+}
+
+fn bind_ip(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_bind_ip = command.read()?;
+    let address = address::parse(&asked.addr)?.ok_or(EINVAL)?;
+    if state.id(command.channel, asked.id)?.step != Step::Idle {
+        return Err(EINVAL);
+    }
+    bind(state, asked.id, address)
+}
+
+/// Gives an id an address of this host.
+fn bind(state: &mut State, name: u32, address: SocketAddr) -> Result<(), Errno> {
+    if !address.ip().is_unspecified() && !Host::own().has(address.ip()) {
+        return Err(Errno(libc::EADDRNOTAVAIL));
+    }
+    let folder = state.folder()?;
+    let Some(id) = state.any(name) else { return Ok(()) };
+    let asked = (id.space, address, id.options.may_share_port);
+    let address = state.claims.take(folder, name, asked)?;
+    if let Some(id) = state.any(name) {
+        (id.local, id.step) = (Some(address), Step::Bound);
+    }
+    Ok(())
+}
+
+fn resolve_ip(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_resolve_ip = command.read()?;
+    let to = address::parse(&asked.dst_addr)?.ok_or(EINVAL)?;
+    let from = address::parse(&asked.src_addr)?;
+    let folder = state.folder()?;
+    match state.id(command.channel, asked.id)?.step {
+        Step::Idle => bind(state, asked.id, from.unwrap_or_else(|| any_like(to)))?,
+        Step::Bound => {}
+        _ => return Err(EINVAL),
+    }
+    let id = state.id(command.channel, asked.id)?;
+    let local = id.local.ok_or(EINVAL)?;
+    // A wildcard is this host.
+    let to = if to.ip().is_unspecified() {
+        SocketAddr::new(Host::own().source(local_of(local, to)), to.port())
+    } else {
+        to
+    };
+    if Host::own().find(to.ip(), folder).is_none() {
+        state.tell(asked.id, event::UNREACHABLE, -libc::EHOSTUNREACH, &[]);
+        return Ok(());
+    }
+    if local.ip().is_unspecified() {
+        id.local = Some(SocketAddr::new(Host::own().source(to.ip()), local.port()));
+    }
+    (id.remote, id.step) = (Some(to), Step::AddressResolved);
+    state.tell(asked.id, event::ADDR_RESOLVED, 0, &[]);
+    Ok(())
+}
+
+/// What a wildcard of `to`'s family means to an id with this address.
+fn local_of(local: SocketAddr, to: SocketAddr) -> IpAddr {
+    match (local.ip(), to) {
+        (ip, _) if !ip.is_unspecified() => ip,
+        (_, SocketAddr::V4(_)) => std::net::Ipv4Addr::LOCALHOST.into(),
+        (_, SocketAddr::V6(_)) => std::net::Ipv6Addr::LOCALHOST.into(),
+    }
+}
+
+fn resolve_route(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_resolve_route = command.read()?;
+    route_resolved(state, command.channel, asked.id)
+}
+
+/// There is one path.
+fn route_resolved(state: &mut State, channel: u32, name: u32) -> Result<(), Errno> {
+    let id = state.id(channel, name)?;
+    if id.step != Step::AddressResolved {
+        return Err(EINVAL);
+    }
+    id.step = Step::RouteResolved;
+    state.tell(name, event::ROUTE_RESOLVED, 0, &[]);
+    Ok(())
+}
+
+unsafe fn query_route(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_query = command.read()?;
+    command.check_room(std::mem::offset_of!(rdma_ucm_query_route_resp, ibdev_index))?;
+    let route = route(state.id(command.channel, asked.id)?);
+    // SAFETY: the program's answer.
+    unsafe { command.answer(asked.response, &route) }
+}
+
+fn connect(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_connect = command.read()?;
+    let id = state.id(command.channel, asked.id)?;
+    let room = if id.is_ud() { private::SIDR_REQ } else { private::REQ };
+    if id.step != Step::RouteResolved || asked.conn_param.valid == 0 {
+        return Err(EINVAL);
+    }
+    check_private_data(&asked.conn_param, room)?;
+    id.own = clamped(asked.conn_param);
+    id.reads = Reads::of(&id.own);
+    (id.is_active, id.step) = (true, Step::Connecting { sent: false });
+    connection::ask(state, asked.id)
+}
+
+/// That private data fits into its message, and nothing else is behind it.
+fn check_private_data(param: &rdma_ucm_conn_param, room: usize) -> Result<(), Errno> {
+    if usize::from(param.private_data_len) > room { Err(EINVAL) } else { Ok(()) }
+}
+
+fn listen(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_listen = command.read()?;
+    let folder = state.folder()?;
+    let id = state.id(command.channel, asked.id)?;
+    let any = SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
+    match id.step {
+        Step::Idle => bind(state, asked.id, any)?,
+        Step::Bound => {}
+        _ => return Err(EINVAL),
+    }
+    listen_at(state, folder, (asked.id, asked.backlog))
+}
+
+fn listen_at(state: &mut State, folder: &File, (name, backlog): (u32, u32)) -> Result<(), Errno> {
+    let Some(Id { space, local: Some(at), .. }) = state.any(name) else { return Err(EINVAL) };
+    let socket = connection::name(*space, Host::own(), *at);
+    Claims::take_alone(&mut state.claims, folder, name)?;
+    let named = Named { path: address::path(folder, &socket) };
+    let listener = service::listen(folder, socket.as_str())?;
+    let most = if (1..MAX_BACKLOG).contains(&backlog) { backlog } else { MAX_BACKLOG };
+    if let Some(id) = state.any(name) {
+        (id.named, id.step) = (Some(named), Step::Listening { backlog: most });
+    }
+    state.watch(name, Private::new(listener)?)
+}
+
+fn accept(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_accept = command.read()?;
+    let id = state.id(command.channel, asked.id)?;
+    match (id.step, asked.conn_param.valid) {
+        (Step::Requested, 0) => return Err(EINVAL),
+        (Step::Requested, _) => {
+            let room = if id.is_ud() { private::SIDR_REP } else { private::REP };
+            check_private_data(&asked.conn_param, room)?;
+            connection::accept(id, asked.uid, asked.conn_param);
+        }
+        (Step::Answered, _) => connection::establish(id),
+        _ => return Err(EINVAL),
+    }
+    if let Some(waits) = &state.waits {
+        waits.wake();
+    }
+    Ok(())
+}
+
+fn reject(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_reject = command.read()?;
+    let id = state.id(command.channel, asked.id)?;
+    let reason = match asked.reason {
+        0 => CONSUMER_REJECT,
+        VENDOR_OPTION => VENDOR_OPTION.into(),
+        own if u32::from(own) == CONSUMER_REJECT => CONSUMER_REJECT,
+        _ => return Err(EINVAL),
+    };
+    let room = if id.is_ud() { private::SIDR_REP } else { private::REJ };
+    let bytes = asked.private_data.get(..asked.private_data_len.into()).filter(|bytes| bytes.len() <= room);
+    if !matches!(id.step, Step::Requested | Step::Answered) {
+        return Err(EINVAL);
+    }
+    connection::reject(id, reason, bytes.ok_or(EINVAL)?);
+    Ok(())
+}
+
+fn disconnect(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_disconnect = command.read()?;
+    let id = state.id(command.channel, asked.id)?;
+    match id.step {
+        Step::Connected | Step::Accepted | Step::Answered => connection::disconnect(id),
+        // The other side was first.
+        Step::Disconnecting | Step::Ended => return Ok(()),
+        _ => return Err(EINVAL),
+    }
+    if let Some(waits) = &state.waits {
+        waits.wake();
+    }
+    Ok(())
+}
+
+unsafe fn init_qp_attr(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_init_qp_attr = command.read()?;
+    command.check_room(size_of::<ib_uverbs_qp_attr>())?;
+    let attr = qp_attr(state.id(command.channel, asked.id)?, asked.qp_state)?;
+    // SAFETY: the program's answer.
+    unsafe { command.answer(asked.response, &attr) }
+}
+
+unsafe fn set_option(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_set_option = command.read()?;
+    let id = state.id(command.channel, asked.id)?;
+    let (value, len) = (asked.optval as *const u8, asked.optlen as usize);
+    if value.is_null() {
+        return Err(if len == 0 { EINVAL } else { Errno(libc::EFAULT) });
+    }
+    let is_of = |size: usize| if len == size { Ok(()) } else { Err(EINVAL) };
+    // SAFETY: the program's value, as long as it says.
+    let (byte, number) = unsafe {
+        let number = if len == 4 { value.cast::<u32>().read_unaligned() } else { 0 };
+        (if len > 0 { *value } else { 0 }, number)
+    };
+    match (asked.level, asked.optname) {
+        (OPTION_ID, OPTION_ID_TOS) => {
+            is_of(1)?;
+            id.options.tos = byte;
+        }
+        (OPTION_ID, OPTION_ID_REUSEADDR) => {
+            is_of(4)?;
+            if !matches!(id.step, Step::Idle) && number != 0 {
+                return Err(EINVAL);
+            }
+            id.options.may_share_port = number != 0;
+        }
+        // A wildcard is of both families or of one: nobody is here who would have the other one.
+        (OPTION_ID, OPTION_ID_AFONLY) => {
+            is_of(4)?;
+            if !matches!(id.step, Step::Idle | Step::Bound) {
+                return Err(EINVAL);
+            }
+        }
+        (OPTION_ID, OPTION_ID_ACK_TIMEOUT) => {
+            is_of(1)?;
+            if byte > MAX_ACK_TIMEOUT {
+                return Err(EINVAL);
+            }
+            id.options.ack_timeout = Some(byte);
+        }
+        // Whichever path a program wants, there is one.
+        (OPTION_IB, OPTION_IB_PATH) => return route_resolved(state, command.channel, asked.id),
+        _ => return Err(Errno(libc::ENOSYS)),
+    }
+    Ok(())
+}
+
+/// A program's QP has got something before its RTU came.
+fn notify(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_notify = command.read()?;
+    let id = state.id(command.channel, asked.id)?;
+    match (asked.event, id.step) {
+        (COMM_EST, Step::Accepted) => {
+            (id.step, id.until) = (Step::Connected, None);
+            state.tell(asked.id, event::ESTABLISHED, 0, &[]);
+            Ok(())
+        }
+        (COMM_EST, Step::Connected) => Ok(()),
+        _ => Err(EINVAL),
+    }
+}
+
+unsafe fn join(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_join_ip_mcast = command.read()?;
+    command.check_room(size_of::<rdma_ucm_create_id_resp>())?;
+    let address = address::parse(&asked.addr)?.ok_or(EINVAL)?;
+    let id = state.id(command.channel, asked.id)?;
+    if !id.is_ud() || !matches!(id.step, Step::Bound | Step::AddressResolved | Step::RouteResolved) {
+        return Err(EINVAL);
+    }
+    let told = multicast::told(address.ip(), id.options.tos)?;
+    let group = state.join(Group { of: asked.id, events_reported: 0 });
+    // SAFETY: the program's answer.
+    unsafe { command.answer(asked.response, &rdma_ucm_create_id_resp { id: group }) }?;
+    state.push(command.channel, group, (asked.uid, group), (event::MULTICAST_JOIN, 0, told.as_bytes()));
+    Ok(())
+}
+
+unsafe fn leave(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_destroy_id = command.read()?;
+    command.check_room(size_of::<rdma_ucm_destroy_id_resp>())?;
+    let events_reported = state.leave(command.channel, asked.id)?;
+    // SAFETY: the program's answer.
+    unsafe { command.answer(asked.response, &rdma_ucm_destroy_id_resp { events_reported }) }
+}
+
+unsafe fn migrate_id(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
+    let asked: rdma_ucm_migrate_id = command.read()?;
+    command.check_room(size_of::<rdma_ucm_destroy_id_resp>())?;
+    let from = state.channel_of(asked.fd as RawFd).map_err(|_| Errno(libc::ENOENT))?;
+    let events_reported = state.migrate(from, command.channel, asked.id)?;
+    // SAFETY: the program's answer.
+    unsafe { command.answer(asked.response, &rdma_ucm_destroy_id_resp { events_reported }) }
+}
+
+/// GET_EVENT, if there is one; `false` where there is none.
+///
+/// # Safety
+/// The pointer in it is the program's.
+pub(super) unsafe fn get_event(state: &mut State, command: &Command<'_>) -> Result<bool, Errno> {
+    let asked: rdma_ucm_get_event = command.read()?;
+    command.check_room(std::mem::offset_of!(rdma_ucm_event_resp, reserved))?;
+    let Some(event) = state.channel(command.channel).ok_or(Errno(libc::ENODEV))?.pop() else {
+        return Ok(false);
+    };
+    state.count(event.of);
+    if let Some(id) = state.any(event.of) {
+        if let (Step::Listening { backlog }, event::CONNECT_REQUEST) = (&mut id.step, event.told.event) {
+            *backlog += 1;
+        }
+    }
+    // SAFETY: the program's answer.
+    unsafe { command.answer(asked.response, &event.told) }?;
+    Ok(true)
+}

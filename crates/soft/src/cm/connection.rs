@@ -1,0 +1,304 @@
+//! How connections begin and end: what is sent for a command, and what a message of the other side means (IB specification
+//! vol. 1, 12.9).
+
+use super::address::{self, Host, PREFIX};
+use super::attributes::{UDP_QKEY, path};
+use super::id::{Id, Reads, Space, Step};
+use super::message::{Message, Received, connect, kind, receive, send};
+use super::state::State;
+use crate::descriptors::Private;
+use crate::errno::{EINVAL, Errno};
+use doorbell_abi::cm::{RDMA_MAX_PRIVATE_DATA, event, rdma_ucm_conn_param, rdma_ucm_ud_param};
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use zerocopy::IntoBytes;
+
+/// How long an answer is awaited: the kernel sends what it asks 16 times, and waits 4.3 s each time.
+pub(super) const PATIENCE: Duration = Duration::from_millis(68_719);
+
+/// Bytes of private data in a message (IB specification vol. 1, 12.6 and 12.11), without what rdma_cm itself has of them.
+pub(super) mod private {
+    pub(in super::super) const REQ: usize = 56;
+    pub(in super::super) const REP: usize = 196;
+    pub(in super::super) const REJ: usize = 148;
+    pub(in super::super) const SIDR_REQ: usize = 180;
+    pub(in super::super) const SIDR_REP: usize = 136;
+}
+
+/// So long it is not said that nobody listens. Addresses and paths are resolved at once here, which takes a fabric some
+/// milliseconds: programs that listen again for each connection, as perftest does, count on those.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Reasons of a REJ (12.6.7.2), and a status of a SIDR_REP (12.11.2.2).
+const INVALID_SERVICE_ID: u32 = 8;
+pub(super) const CONSUMER_REJECT: u32 = 28;
+const SIDR_UNSUPPORTED: u32 = 1;
+const SIDR_REJECT: u32 = 2;
+
+/// Counts above these do not fit into their 3 bits.
+const MOST_RETRIES: u8 = 7;
+
+/// QPs' retry counts have 3 bits; programs ask for more.
+pub(super) fn clamped(mut param: rdma_ucm_conn_param) -> rdma_ucm_conn_param {
+    param.retry_count = param.retry_count.min(MOST_RETRIES);
+    param.rnr_retry_count = param.rnr_retry_count.min(MOST_RETRIES);
+    param
+}
+
+/// The name of a socket that listens there.
+pub(super) fn name(space: Space, host: Host, at: SocketAddr) -> String {
+    let (space, port, ip) = (space.name(), at.port(), at.ip().to_canonical());
+    match ip {
+        ip if ip.is_unspecified() => format!("{PREFIX}{space}-{port}-any-{}", host.name()),
+        ip if ip.is_loopback() => format!("{PREFIX}{space}-{port}-{ip}-{}", host.name()),
+        ip => format!("{PREFIX}{space}-{port}-{ip}"),
+    }
+}
+
+/// Begins to ask who listens at the address that an id has resolved.
+pub(super) fn ask(state: &mut State, name: u32) -> Result<(), Errno> {
+    let folder = state.folder()?;
+    let Some(id) = state.any(name) else { return Ok(()) };
+    id.until.get_or_insert_with(|| Instant::now() + PATIENCE);
+    let (space, is_ud) = (id.space, id.is_ud());
+    let to = id.remote.ok_or(EINVAL)?;
+    match reach(folder, space, to) {
+        Ok(socket) => {
+            let request = Message {
+                from: address::to_bytes(id.local),
+                to: address::to_bytes(id.remote),
+                ..own(id, kind::REQ)
+            };
+            // Its first message fits in.
+            send(&socket, &request)?;
+            id.step = Step::Connecting { sent: true };
+            state.watch(name, Private::new(socket)?)?;
+        }
+        // Too many are asking, or nobody listens yet.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_early(id) => {
+            id.step = Step::Connecting { sent: false };
+        }
+        Err(_) => {
+            id.end();
+            let (event, status) = match is_ud {
+                true => (event::UNREACHABLE, SIDR_UNSUPPORTED),
+                false => (event::REJECTED, INVALID_SERVICE_ID),
+            };
+            state.tell(name, event, status as i32, &[]);
+        }
+    }
+    if let Some(waits) = &state.waits {
+        waits.wake();
+    }
+    Ok(())
+}
+
+/// Whether an id has begun to ask only now.
+fn is_early(id: &Id) -> bool {
+    id.until.is_some_and(|until| until.saturating_duration_since(Instant::now()) > PATIENCE - GRACE)
+}
+
+/// A connection with who listens at an address, or at all of its host.
+fn reach(folder: &File, space: Space, to: SocketAddr) -> io::Result<std::os::fd::OwnedFd> {
+    let host = Host::own().find(to.ip(), folder).ok_or(io::ErrorKind::NotFound)?;
+    let any = SocketAddr::new(address::any_like(to).ip(), to.port());
+    match connect(&name(space, host, to), folder) {
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => connect(&name(space, host, any), folder),
+        reached => reached,
+    }
+}
+
+/// A message that says what this side is.
+fn own(id: &Id, kind: u32) -> Message {
+    Message { psn: id.own_psn, param: id.own, ..Message::new(kind) }
+}
+
+/// Says something to the other side, if it is there; that it is not, its socket tells.
+fn say(id: &Id, message: &Message) {
+    if let Some(socket) = &id.socket {
+        let _ = send(socket.get(), message);
+    }
+}
+
+/// rdma_accept(3) of who was asked. Of UD that is all.
+pub(super) fn accept(id: &mut Id, uid: u64, param: rdma_ucm_conn_param) {
+    id.own = clamped(param);
+    (id.uid, id.reads) = (uid, Reads::of(&id.own));
+    if id.is_ud() && id.own.qkey == 0 {
+        id.own.qkey = UDP_QKEY;
+    }
+    say(id, &own(id, kind::REP));
+    if id.is_ud() {
+        return id.end();
+    }
+    (id.step, id.until) = (Step::Accepted, Some(Instant::now() + PATIENCE));
+}
+
+/// rdma_reject(3).
+pub(super) fn reject(id: &mut Id, reason: u32, bytes: &[u8]) {
+    let mut message = Message { reason, ..Message::new(kind::REJ) };
+    if id.is_ud() {
+        message.reason = SIDR_REJECT;
+    }
+    message.param.private_data[..bytes.len()].copy_from_slice(bytes);
+    say(id, &message);
+    id.end();
+}
+
+/// The QP is ready (RTU).
+pub(super) fn establish(id: &mut Id) {
+    say(id, &Message::new(kind::RTU));
+    (id.step, id.until) = (Step::Connected, None);
+}
+
+/// rdma_disconnect(3).
+pub(super) fn disconnect(id: &mut Id) {
+    say(id, &Message::new(kind::DREQ));
+    (id.step, id.until) = (Step::Disconnecting, Some(Instant::now() + PATIENCE));
+}
+
+/// What an event says of the other side, with room for as many bytes of private data as its message has.
+fn told(param: &rdma_ucm_conn_param, reads: Reads, room: usize) -> rdma_ucm_conn_param {
+    let mut told = rdma_ucm_conn_param {
+        private_data_len: room as u8,
+        responder_resources: reads.responder,
+        initiator_depth: reads.initiator,
+        valid: 0,
+        ..*param
+    };
+    told.private_data[room..].fill(0);
+    told
+}
+
+/// The same of datagrams.
+fn told_of_ud(id: &Id, param: &rdma_ucm_conn_param, room: usize) -> rdma_ucm_ud_param {
+    let mut private_data = [0; RDMA_MAX_PRIVATE_DATA];
+    private_data[..room].copy_from_slice(&param.private_data[..room]);
+    rdma_ucm_ud_param {
+        qp_num: param.qp_num,
+        qkey: param.qkey,
+        ah_attr: path(id.options.tos),
+        private_data,
+        private_data_len: room as u8,
+        reserved: [0; 7],
+    }
+}
+
+/// Takes what has come for an id.
+pub(super) fn hear(state: &mut State, name: u32) {
+    while let Some(id) = state.any(name) {
+        let Some(socket) = &id.socket else { return };
+        match receive(socket.get()) {
+            Received::Nothing => return,
+            Received::End => return hear_end(state, name),
+            Received::Message(message) => hear_message(state, name, &message),
+        }
+    }
+}
+
+fn hear_message(state: &mut State, name: u32, message: &Message) {
+    let Some(id) = state.any(name) else { return };
+    match (id.step, message.kind) {
+        (Step::Arriving { listener }, kind::REQ) => hear_request(state, name, listener, message),
+        (Step::Connecting { .. }, kind::REP) => hear_answer(state, name, message),
+        (Step::Connecting { .. } | Step::Answered | Step::Accepted, kind::REJ) => {
+            hear_reject(state, name, message);
+        }
+        (Step::Accepted, kind::RTU) => {
+            (id.step, id.until) = (Step::Connected, None);
+            state.tell(name, event::ESTABLISHED, 0, &[]);
+        }
+        (Step::Connected | Step::Accepted | Step::Answered | Step::Disconnecting, kind::DREQ) => {
+            say(id, &Message::new(kind::DREP));
+            end(state, name, (event::DISCONNECTED, 0));
+        }
+        (Step::Disconnecting, kind::DREP) => end(state, name, (event::DISCONNECTED, 0)),
+        // Late, or nonsense.
+        _ => {}
+    }
+}
+
+fn end(state: &mut State, name: u32, (event, status): (u32, i32)) {
+    if let Some(id) = state.any(name) {
+        id.end();
+        state.tell(name, event, status, &[]);
+    }
+}
+
+/// Somebody asks a listener. More of them than it wants at a time are refused.
+fn hear_request(state: &mut State, name: u32, listener: u32, message: &Message) {
+    let Some(Id { uid, channel, step: Step::Listening { backlog }, .. }) = state.any(listener) else {
+        state.remove(name);
+        return;
+    };
+    let (uid, channel) = (*uid, *channel);
+    let is_full = *backlog == 0;
+    *backlog = backlog.saturating_sub(1);
+    let Some(id) = state.any(name) else { return };
+    id.step = Step::Requested;
+    if is_full {
+        reject(id, CONSUMER_REJECT, &[]);
+        state.remove(name);
+        return;
+    }
+    id.remote = address::parse(&message.from).ok().flatten();
+    id.local = address::parse(&message.to).ok().flatten();
+    (id.peer, id.peer_psn) = (clamped(message.param), message.psn);
+    id.reads = Reads::of(&id.peer).seen();
+    let told = match id.is_ud() {
+        true => told_of_ud(id, &id.peer, private::SIDR_REQ).as_bytes().to_vec(),
+        false => told(&id.peer, id.reads, private::REQ).as_bytes().to_vec(),
+    };
+    state.push(channel, listener, (uid, name), (event::CONNECT_REQUEST, 0, &told));
+}
+
+/// Who was asked accepts.
+fn hear_answer(state: &mut State, name: u32, message: &Message) {
+    let Some(id) = state.any(name) else { return };
+    (id.peer, id.peer_psn, id.until) = (clamped(message.param), message.psn, None);
+    if id.is_ud() {
+        let told = told_of_ud(id, &id.peer, private::SIDR_REP);
+        id.end();
+        return state.tell(name, event::ESTABLISHED, 0, told.as_bytes());
+    }
+    id.step = Step::Answered;
+    id.reads = Reads::of(&id.peer).seen();
+    let told = told(&id.peer, id.reads, private::REP);
+    state.tell(name, event::CONNECT_RESPONSE, 0, told.as_bytes());
+}
+
+fn hear_reject(state: &mut State, name: u32, message: &Message) {
+    let Some(id) = state.any(name) else { return };
+    let is_ud = id.is_ud();
+    let told = told(&message.param, Reads::default(), private::REJ);
+    id.end();
+    match is_ud {
+        true => state.tell(name, event::UNREACHABLE, message.reason as i32, &[]),
+        false => state.tell(name, event::REJECTED, message.reason as i32, told.as_bytes()),
+    }
+}
+
+/// The other side has closed its id, or its process has ended.
+fn hear_end(state: &mut State, name: u32) {
+    let Some(id) = state.any(name) else { return };
+    match id.step {
+        Step::Arriving { .. } => drop(state.remove(name)),
+        Step::Connecting { .. } if id.is_ud() => end(state, name, (event::UNREACHABLE, SIDR_REJECT as i32)),
+        Step::Connecting { .. } | Step::Answered | Step::Accepted => {
+            end(state, name, (event::REJECTED, CONSUMER_REJECT as i32));
+        }
+        Step::Connected | Step::Disconnecting => end(state, name, (event::DISCONNECTED, 0)),
+        _ => id.end(),
+    }
+}
+
+/// What an id awaits has not come.
+pub(super) fn too_late(state: &mut State, name: u32) {
+    let Some(id) = state.any(name) else { return };
+    match id.step {
+        Step::Disconnecting => end(state, name, (event::DISCONNECTED, 0)),
+        _ => end(state, name, (event::UNREACHABLE, -libc::ETIMEDOUT)),
+    }
+}

@@ -1,0 +1,134 @@
+//! The thread that takes connections and messages as they come, and sees when it is too late for them.
+
+use super::connection::{ask, hear, too_late};
+use super::id::Step;
+use super::state::{STATE, State, WAKE, Waits};
+use crate::descriptors::Private;
+use crate::errno::Errno;
+use crate::fabric::wire::{is_own, opened};
+use crate::thread::spawn;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+
+/// How long it sleeps where it has no file left for who asks.
+const NO_FILE: Duration = Duration::from_millis(20);
+/// After so long who finds that too many ask a listener asks again.
+const AGAIN: Duration = Duration::from_millis(1);
+const AT_ONCE: usize = 64;
+
+/// Starts it, where it does not run.
+///
+/// # Errors
+/// Where there is no room for it.
+pub(super) fn start(state: &mut State) -> Result<(), Errno> {
+    if state.waits.is_none() {
+        let waits = Waits::new()?;
+        let all = waits.all.get().as_raw_fd();
+        spawn(c"doorbell-cm", move || run(all))?;
+        state.waits = Some(waits);
+    }
+    Ok(())
+}
+
+fn run(all: RawFd) {
+    let mut time = None;
+    loop {
+        let Some(ready) = wait(all, time) else { return };
+        let mut state = STATE.lock();
+        let mut has_files = true;
+        for name in ready {
+            match u32::try_from(name) {
+                Ok(name) => has_files &= serve(&mut state, name),
+                Err(_) => wake_up(&state, name),
+            }
+        }
+        time = look_at_times(&mut state);
+        drop(state);
+        if !has_files {
+            std::thread::sleep(NO_FILE);
+        }
+    }
+}
+
+/// Who is ready, after this time at the latest; `None` where the program has closed what is not its own.
+fn wait(all: RawFd, time: Option<Duration>) -> Option<Vec<u64>> {
+    let mut ready = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
+    // A millisecond more than there is, so that it is not looked at too early.
+    let millis = time.map_or(-1, |time| i32::try_from(time.as_millis() + 1).unwrap_or(i32::MAX));
+    // SAFETY: room as told.
+    let got = unsafe { libc::epoll_wait(all, ready.as_mut_ptr(), AT_ONCE as i32, millis) };
+    match usize::try_from(got) {
+        Ok(got) => Some(ready[..got].iter().map(|event| event.u64).collect()),
+        Err(_) if std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => Some(Vec::new()),
+        Err(_) => None,
+    }
+}
+
+fn wake_up(state: &State, name: u64) {
+    debug_assert_eq!(name, WAKE);
+    if let Some(waits) = &state.waits {
+        let mut count = [0u8; 8];
+        // SAFETY: room for what is read; it does not block.
+        unsafe { libc::read(waits.wake.get().as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+}
+
+/// Does what there is to do for an id; `false` where there is no file left for it.
+fn serve(state: &mut State, name: u32) -> bool {
+    match state.any(name).map(|id| id.step) {
+        Some(Step::Listening { .. }) => take_all(state, name),
+        Some(_) => {
+            hear(state, name);
+            true
+        }
+        None => true,
+    }
+}
+
+/// Takes all who have come to a listener.
+fn take_all(state: &mut State, listener: u32) -> bool {
+    loop {
+        let Some(listens) = state.any(listener) else { return true };
+        let Some(socket) = &listens.socket else { return true };
+        let (channel, kind) = (listens.channel, (listens.space, listens.qp_type));
+        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let (fd, none) = (socket.get().as_raw_fd(), std::ptr::null_mut());
+        // SAFETY: a socket of our own; the result is a new file descriptor or -1.
+        let socket = match opened(unsafe { libc::accept4(fd, none, none.cast(), flags) }) {
+            Ok(socket) if is_own(&socket) => socket,
+            // Another user's.
+            Ok(_) => continue,
+            Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => continue,
+            Err(error) => return !matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)),
+        };
+        let Ok(socket) = Private::new(socket) else { continue };
+        let name = state.add(0, channel, kind);
+        if let Some(id) = state.any(name) {
+            id.step = Step::Arriving { listener };
+        }
+        match state.watch(name, socket) {
+            Ok(()) => hear(state, name),
+            Err(_) => drop(state.remove(name)),
+        }
+    }
+}
+
+/// Sees to what is too late and to who is to ask again. Returns how long there is nothing more of that.
+fn look_at_times(state: &mut State) -> Option<Duration> {
+    let now = Instant::now();
+    let times = state.all().filter_map(|(name, id)| Some((name, id.until?, id.step)));
+    let mut all: Vec<_> = times.collect();
+    all.retain(|(_, until, step)| *until <= now || matches!(step, Step::Connecting { sent: false }));
+    for (name, until, _) in all {
+        if until <= now {
+            too_late(state, name);
+        } else if ask(state, name).is_err() {
+            too_late(state, name);
+        }
+    }
+    let next = |id: &super::id::Id| match id.step {
+        Step::Connecting { sent: false } => Some(AGAIN),
+        _ => id.until.map(|until| until.saturating_duration_since(now)),
+    };
+    state.all().filter_map(|(_, id)| next(id)).min()
+}

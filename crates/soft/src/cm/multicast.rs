@@ -1,0 +1,86 @@
+//! Multicast groups by IP addresses: which group of the fabric an address is (as the kernel maps them, for IPv4 RFC 4391).
+
+use super::attributes::{UDP_QKEY, path};
+use crate::device;
+use crate::errno::{EINVAL, Errno};
+use doorbell_abi::cm::{ib_uverbs_ah_attr, ib_uverbs_global_route, rdma_ucm_ud_param};
+use doorbell_verbs::LinkLayer;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// QP number of what goes to a group (IB specification vol. 1, 10.5.2).
+const MULTICAST_QP: u32 = 0xff_ffff;
+/// The first LID of groups, and how many there are (4.1.1).
+const FIRST_LID: u16 = 0xc000;
+const LIDS: u16 = 0x3ffe;
+
+/// What rdma_join_multicast(3) has joined.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    /// The id that has joined.
+    pub(super) of: u32,
+    /// Events of it that the program has got.
+    pub(super) events_reported: u32,
+}
+
+/// What a program is told of the group with this address.
+///
+/// # Errors
+/// `EINVAL` where it is none of a group.
+pub(super) fn told(address: IpAddr, tos: u8) -> Result<rdma_ucm_ud_param, Errno> {
+    if !address.is_multicast() {
+        return Err(EINVAL);
+    }
+    let link = device::link_layer();
+    let dgid = gid(address, link);
+    let unicast = path(tos);
+    let grh = ib_uverbs_global_route { dgid, hop_limit: 1, traffic_class: tos, ..unicast.grh };
+    let dlid = if link == LinkLayer::Infiniband { lid(&dgid) } else { 0 };
+    Ok(rdma_ucm_ud_param {
+        qp_num: MULTICAST_QP,
+        qkey: UDP_QKEY,
+        ah_attr: ib_uverbs_ah_attr { grh, is_global: 1, dlid, ..unicast },
+        ..Default::default()
+    })
+}
+
+fn gid(address: IpAddr, link: LinkLayer) -> [u8; 16] {
+    match (address, link) {
+        (IpAddr::V6(ip), _) => ip.octets(),
+        (IpAddr::V4(ip), LinkLayer::Infiniband) => of_ipv4_on_ib(ip),
+        (IpAddr::V4(ip), LinkLayer::Ethernet) => {
+            let mut gid = ip.to_ipv6_mapped().octets();
+            (gid[0], gid[1]) = (0xff, 0x0e);
+            gid
+        }
+    }
+}
+
+/// Link-local scope, the signature of IPv4, the default P_Key, a one for rdma_cm, and the address's last 28 bits.
+fn of_ipv4_on_ib(ip: Ipv4Addr) -> [u8; 16] {
+    let [first, b, c, d] = ip.octets();
+    [0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 1, 0, 0, 0, 0, first & 0xf, b, c, d]
+}
+
+/// One of the LIDs of groups: no subnet manager is there to give one.
+fn lid(gid: &[u8; 16]) -> u16 {
+    let sum =
+        gid.chunks(2).fold(0u16, |sum, pair| sum.rotate_left(5) ^ u16::from_be_bytes([pair[0], pair[1]]));
+    FIRST_LID + sum % LIDS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_groups() {
+        let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+        let of = |text: &str, link| std::net::Ipv6Addr::from(gid(ip(text), link)).to_string();
+        assert_eq!(of("239.1.2.3", LinkLayer::Infiniband), "ff12:401b:ffff:1::f01:203");
+        assert_eq!(of("239.1.2.3", LinkLayer::Ethernet), "ff0e::ffff:ef01:203");
+        assert_eq!(of("ff0e::77", LinkLayer::Infiniband), "ff0e::77");
+        assert!(told(ip("10.1.2.3"), 0).is_err());
+        let lids = ["239.1.2.3", "239.1.2.4"].map(|text| lid(&gid(ip(text), LinkLayer::Infiniband)));
+        assert!(lids[0] != lids[1] && lids.iter().all(|lid| (FIRST_LID..0xffff).contains(lid)));
+    }
+}

@@ -1,0 +1,298 @@
+//! The channels and ids of this process, under one lock.
+
+use super::address::Host;
+use super::channel::{Channel, Event};
+use super::claims::Claims;
+use super::id::{Id, Space};
+use super::multicast::Group;
+use crate::descriptors::Private;
+use crate::errno::{EINVAL, Errno};
+use crate::fabric::process::Process;
+use crate::fabric::wire::opened;
+use crate::sync::Anew;
+use doorbell_abi::cm::rdma_ucm_event_resp;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+/// What the thread is woken by that is no id's socket.
+pub(super) const WAKE: u64 = u64::MAX;
+/// PSNs have 24 bits.
+const PSNS: u64 = 1 << 24;
+
+pub(super) static STATE: Anew<State> = Anew::new(State::new());
+
+#[derive(Debug)]
+pub(super) struct State {
+    /// The channel of each descriptor; copies of one have the same.
+    channel_of: BTreeMap<RawFd, u32>,
+    channels: BTreeMap<u32, Channel>,
+    ids: BTreeMap<u32, Id>,
+    groups: BTreeMap<u32, Group>,
+    pub(super) claims: Claims,
+    /// Numbers of channels and ids, never used again.
+    last: u32,
+    /// What the thread waits for, where there is one.
+    pub(super) waits: Option<Waits>,
+    /// Says that this process's host is there.
+    host: Option<File>,
+}
+
+/// What the thread waits for (epoll(7)), and what wakes it.
+#[derive(Debug)]
+pub(super) struct Waits {
+    pub(super) all: Private,
+    pub(super) wake: Private,
+}
+
+impl Waits {
+    pub(super) fn new() -> io::Result<Waits> {
+        // SAFETY: new file descriptors or -1.
+        let (all, wake) = unsafe {
+            let all = opened(libc::epoll_create1(libc::EPOLL_CLOEXEC))?;
+            (all, opened(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?)
+        };
+        let waits = Waits { all: Private::new(all)?, wake: Private::new(wake)? };
+        waits.add(&waits.wake, WAKE)?;
+        Ok(waits)
+    }
+
+    fn add(&self, socket: &Private, name: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: name };
+        let (all, fd) = (self.all.get().as_raw_fd(), socket.get().as_raw_fd());
+        // SAFETY: descriptors of our own, and a struct that lives.
+        match unsafe { libc::epoll_ctl(all, libc::EPOLL_CTL_ADD, fd, &mut event) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Has the thread look at the times again.
+    pub(super) fn wake(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: bytes that live.
+        unsafe { libc::write(self.wake.get().as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+}
+
+impl Default for State {
+    fn default() -> State {
+        State::new()
+    }
+}
+
+impl State {
+    const fn new() -> State {
+        State {
+            channel_of: BTreeMap::new(),
+            channels: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            claims: Claims::new(),
+            last: 0,
+            waits: None,
+            host: None,
+        }
+    }
+
+    fn next(&mut self) -> u32 {
+        self.last += 1;
+        self.last
+    }
+
+    /// The fabric's folder.
+    pub(super) fn folder(&mut self) -> Result<&'static File, Errno> {
+        let folder = Process::current()?.folder();
+        if self.host.is_none() {
+            self.host = Host::own().announce(folder)?;
+        }
+        Ok(folder)
+    }
+
+    pub(super) fn add_channel(&mut self, fd: RawFd, channel: Channel) {
+        let number = self.next();
+        self.channels.insert(number, channel);
+        self.channel_of.insert(fd, number);
+    }
+
+    /// The channel of a descriptor.
+    ///
+    /// # Errors
+    /// `ENODEV` where it is the parent's from which this process was forked.
+    pub(super) fn channel_of(&self, fd: RawFd) -> Result<u32, Errno> {
+        self.channel_of.get(&fd).copied().ok_or(Errno(libc::ENODEV))
+    }
+
+    pub(super) fn channel(&mut self, number: u32) -> Option<&mut Channel> {
+        self.channels.get_mut(&number)
+    }
+
+    /// Another descriptor is the same channel's.
+    pub(super) fn copy(&mut self, from: RawFd, to: RawFd) {
+        if let Some(number) = self.channel_of.get(&from).copied() {
+            self.channel_of.insert(to, number);
+        }
+    }
+
+    /// A descriptor is closed; with its last one a channel goes, and all its ids.
+    pub(super) fn close(&mut self, fd: RawFd) {
+        let Some(number) = self.channel_of.remove(&fd) else { return };
+        if self.channel_of.values().any(|other| *other == number) {
+            return;
+        }
+        let of_it = |(name, id): (&u32, &Id)| (id.channel == number).then_some(*name);
+        let gone: Vec<u32> = self.ids.iter().filter_map(of_it).collect();
+        for id in gone {
+            self.remove(id);
+        }
+        self.channels.remove(&number);
+    }
+
+    /// A new id of a channel, under its number.
+    pub(super) fn add(&mut self, uid: u64, channel: u32, (space, qp_type): (Space, u8)) -> u32 {
+        let name = self.next();
+        let psn = RandomState::new().hash_one(name) % PSNS;
+        self.ids.insert(name, Id::new(uid, channel, space, qp_type, psn as u32));
+        name
+    }
+
+    /// Takes an id away; its connection ends. Returns how many events of it the program has got.
+    pub(super) fn remove(&mut self, name: u32) -> u32 {
+        let Some(id) = self.ids.remove(&name) else { return 0 };
+        self.claims.give_up(name);
+        for group in self.groups_of(name) {
+            self.groups.remove(&group);
+            self.channels.get_mut(&id.channel).map(|channel| channel.take(group));
+        }
+        let events = self.channels.get_mut(&id.channel).map(|channel| channel.take(name));
+        // Who has asked of a listener and was not told of.
+        for event in events.into_iter().flatten().filter(|event| event.told.id != name) {
+            self.ids.remove(&event.told.id);
+        }
+        let of_it = |step| step == super::id::Step::Arriving { listener: name };
+        self.ids.retain(|_, id| !of_it(id.step));
+        id.events_reported
+    }
+
+    fn groups_of(&self, name: u32) -> Vec<u32> {
+        self.groups.iter().filter(|(_, group)| group.of == name).map(|(name, _)| *name).collect()
+    }
+
+    /// An id has joined a group. Returns the number of that.
+    pub(super) fn join(&mut self, group: Group) -> u32 {
+        let name = self.next();
+        self.groups.insert(name, group);
+        name
+    }
+
+    /// It leaves a group. Returns how many events of that the program has got.
+    ///
+    /// # Errors
+    /// As [`State::id`].
+    pub(super) fn leave(&mut self, channel: u32, name: u32) -> Result<u32, Errno> {
+        let group = self.groups.get(&name).copied().ok_or(Errno(libc::ENOENT))?;
+        self.id(channel, group.of)?;
+        self.groups.remove(&name);
+        self.channels.get_mut(&channel).map(|channel| channel.take(name));
+        Ok(group.events_reported)
+    }
+
+    /// A program has got an event of an id or a group.
+    pub(super) fn count(&mut self, of: u32) {
+        let id = self.ids.get_mut(&of).map(|id| &mut id.events_reported);
+        let counted = id.or_else(|| self.groups.get_mut(&of).map(|group| &mut group.events_reported));
+        if let Some(reported) = counted {
+            *reported += 1;
+        }
+    }
+
+    /// An id of a channel.
+    ///
+    /// # Errors
+    /// `ENOENT` where there is none, `EINVAL` where it is another channel's.
+    pub(super) fn id(&mut self, channel: u32, name: u32) -> Result<&mut Id, Errno> {
+        match self.ids.get_mut(&name) {
+            None => Err(Errno(libc::ENOENT)),
+            Some(id) if id.channel != channel => Err(EINVAL),
+            Some(id) => Ok(id),
+        }
+    }
+
+    /// One of any channel.
+    pub(super) fn any(&mut self, name: u32) -> Option<&mut Id> {
+        self.ids.get_mut(&name)
+    }
+
+    pub(super) fn all(&mut self) -> impl Iterator<Item = (u32, &mut Id)> {
+        self.ids.iter_mut().map(|(name, id)| (*name, id))
+    }
+
+    /// Has the thread wait for an id's socket, which becomes that.
+    ///
+    /// # Errors
+    /// As epoll_ctl(2).
+    pub(super) fn watch(&mut self, name: u32, socket: Private) -> Result<(), Errno> {
+        let waits = self.waits.as_ref().ok_or(EINVAL)?;
+        waits.add(&socket, name.into())?;
+        if let Some(id) = self.ids.get_mut(&name) {
+            id.socket = Some(socket);
+        }
+        Ok(())
+    }
+
+    /// Tells a program what came of an id: an event, and what comes with it.
+    pub(super) fn tell(&mut self, name: u32, event: u32, status: i32, param: &[u8]) {
+        let Some(id) = self.ids.get(&name) else { return };
+        // As the kernel: before a program has said how it calls an id, it is not told of it.
+        if id.uid != 0 {
+            let (uid, channel) = (id.uid, id.channel);
+            self.push(channel, name, (uid, name), (event, status, param));
+        }
+    }
+
+    /// Puts an event behind the others of a channel. `of` is the id that it is counted on, `(uid, id)` what it says.
+    pub(super) fn push(
+        &mut self,
+        channel: u32,
+        of: u32,
+        (uid, id): (u64, u32),
+        (event, status, param): (u32, i32, &[u8]),
+    ) {
+        let mut told = rdma_ucm_event_resp { uid, id, event, status: status as u32, ..Default::default() };
+        told.param[..param.len()].copy_from_slice(param);
+        if let Some(channel) = self.channels.get_mut(&channel) {
+            channel.push(Event { of, told });
+        }
+    }
+
+    /// Moves an id to another channel, with its events. Returns how many of it the program has got.
+    ///
+    /// # Errors
+    /// As [`State::id`].
+    pub(super) fn migrate(&mut self, from: u32, to: u32, name: u32) -> Result<u32, Errno> {
+        let id = self.id(from, name)?;
+        id.channel = to;
+        let reported = id.events_reported;
+        let (groups, mut events) = (self.groups_of(name), Vec::new());
+        if let Some(channel) = self.channels.get_mut(&from) {
+            events.extend(channel.take(name));
+            events.extend(groups.into_iter().flat_map(|group| channel.take(group)));
+        }
+        for event in events {
+            if let Some(asks) = self.ids.get_mut(&event.told.id) {
+                asks.channel = to;
+            }
+            if let Some(channel) = self.channels.get_mut(&to) {
+                channel.push(event);
+            }
+        }
+        Ok(reported)
+    }
+
+    /// This process ends: the names of what listens go with it.
+    pub(super) fn forget_names(&mut self) {
+        self.ids.values_mut().for_each(|id| id.named = None);
+    }
+}

@@ -1,0 +1,67 @@
+//! Datagrams to multicast groups: each QP that is attached gets one of its own.
+
+use super::attempt::Outcome;
+use super::batch::{Batch, Request};
+use super::requester::{Requester, Route};
+use super::responder::{Caches, Message};
+use crate::fabric::peer::Peer;
+use crate::memory::groups::{GroupAddress, members};
+use crate::memory::records::qp_num;
+use crate::memory::transfer::Piece;
+use doorbell_verbs::WcStatus;
+
+impl Requester {
+    /// Brings a datagram to all members of the groups, but the QP that sends it (IB specification vol. 1, 10.5.2.1).
+    #[cold]
+    pub(super) fn multicast(
+        &self,
+        caches: &mut Caches,
+        (route, address): (&Route, &GroupAddress),
+        request: &Request<'_>,
+        pieces: &[Piece],
+    ) -> Outcome {
+        let message =
+            Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: route.grh.as_ref() };
+        let mut received = 0;
+        for slot in self.process.slots_with_groups() {
+            let peer = match slot == self.process.slot {
+                true => None,
+                false => match self.process.peer(qp_num(slot, 0)) {
+                    Some(peer) => Some(peer),
+                    None => continue,
+                },
+            };
+            let peer = peer.as_deref();
+            let segment = peer.map_or(self.process.segment, |peer| &peer.segment);
+            for index in members(segment, address) {
+                let qpn = qp_num(slot, index);
+                if qpn != self.num && self.reaches_member(caches, peer, (qpn, route), &message) {
+                    received += 1;
+                }
+            }
+        }
+        match received {
+            0 => Outcome::Undelivered,
+            _ => Outcome::Done(WcStatus::Success),
+        }
+    }
+
+    /// Brings it to a member; `false` where that does not take it.
+    fn reaches_member(
+        &self,
+        caches: &mut Caches,
+        peer: Option<&Peer>,
+        (qpn, route): (u32, &Route),
+        message: &Message<'_>,
+    ) -> bool {
+        let responder = self.responder(peer, qpn, true).filter(|responder| self.reaches(responder, route));
+        let Some(responder) = responder else { return false };
+        match responder.carry_out(caches, &mut Batch::default(), message) {
+            Ok(_) => true,
+            Err(refusal) => {
+                self.conclude(&responder, refusal, message.request);
+                false
+            }
+        }
+    }
+}
