@@ -7,13 +7,15 @@ use doorbell_lab::compare::Tolerance;
 use doorbell_lab::sweep::Shard;
 use doorbell_lab::{Duration, Schema, Share, Workload};
 use doorbell_schema::BadShare;
+use doorbell_soft::launch::MOST_RANKS;
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// What scripts ask for.
 const EXIT_CODES: &str = "Exit codes: 0 done; 2 bad input, of which standard error says in one sentence what would be \
                           right; 3 no operation completed; 4 compare: beyond the \
-                          tolerance; 130 interrupted, or 143 by SIGTERM, what was known being printed; 127 run: no such program; 1 anything else";
+                          tolerance; 130 interrupted, or 143 by SIGTERM, what was known being printed; 127 run: no such program, or 126: none that this can run; 1 anything else";
 
 /// A workbench for people who build systems on RDMA.
 #[derive(Parser)]
@@ -99,6 +101,14 @@ pub(crate) struct RunArgs {
     /// Work requests of a process to trace, those posted first [default: 100000]
     #[arg(long, value_name = "N", requires = "trace", value_parser = operations, allow_negative_numbers = true)]
     pub(crate) trace_ops: Option<u64>,
+    /// Run so many processes of the program, as ranks of one run: DOORBELL_RANK and DOORBELL_SIZE are in their
+    /// environment, what they print has the rank in front, and statistics are of all together
+    #[arg(short = 'n', long, value_name = "N", value_parser = ranks, allow_negative_numbers = true)]
+    pub(crate) ranks: Option<u32>,
+    /// The IP address of the host that the program is on, for rdma_cm; with -n that of rank 0, and each next
+    /// rank has the next one [default: the fabric's]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    pub(crate) ip: Option<IpAddr>,
     /// Profile of the NIC that statistics are for [default: that of --as, else cib]
     #[arg(long)]
     pub(crate) profile: Option<String>,
@@ -325,6 +335,14 @@ pub(crate) enum CacheCommand {
 
 fn operations(text: &str) -> Result<u64, String> {
     whole(text, 1, u64::MAX)
+}
+
+fn ranks(text: &str) -> Result<u32, String> {
+    whole(text, 1, MOST_RANKS.into()).map(|ranks| ranks as u32)
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| format!("`{text}` is not an IP address, as 10.0.0.1 or fd00::1"))
 }
 
 fn seed(text: &str) -> Result<u64, String> {

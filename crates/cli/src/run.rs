@@ -24,6 +24,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         profile: args.profile.or(args.presented_as.clone()).unwrap_or(USUAL_PROFILE.into()),
         print: args.stats,
         json: args.stats_json,
+        as_one: args.ranks.is_some(),
     });
     let faults = match (args.fault, args.seed) {
         (Some(text), seed) => {
@@ -47,6 +48,8 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         trace: args.trace.map(|path| (path, args.trace_ops.unwrap_or(USUAL_TRACE))),
         strict: args.strict.map(|then| if then == "warn" { Strict::Warn } else { Strict::Fail }),
         stats,
+        ranks: args.ranks,
+        ip: args.ip,
     };
     let Some((program, arguments)) = args.program.split_first() else {
         return Err(Exit::bad_input("there is no program to run"));
@@ -57,6 +60,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
     }
     Err(match launch.run(program, arguments) {
         error @ LaunchError::Program { .. } => Exit { code: 127, message: Some(error.to_string()) },
+        error @ LaunchError::Unserved { .. } => Exit { code: 126, message: Some(error.to_string()) },
         error @ LaunchError::Counting(_) => Exit::failed(error),
         error => Exit::bad_input(error),
     })

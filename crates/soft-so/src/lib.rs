@@ -9,22 +9,30 @@
 mod buffers;
 mod descriptors;
 mod files;
+mod loading;
 mod next;
 
 use doorbell_soft::capi::{absent, ah, cq, device, event, marshall, mcast, mr, qp, query, srq, text};
 
 /// `version { symbol => function; }`
 macro_rules! export {
-    ($($version:literal { $($symbol:literal => $function:path;)* })*) => {$($(
+    ($($version:literal { $($symbol:literal => $function:path;)* })*) => {
+        $($(export_one!("doorbell_", "@@", $version, $symbol, $function);)*)*
+    };
+}
+
+/// A symbol of a version, as a jump to a function: a label of its own, and whether programs that ask for no version get it (`@@`).
+macro_rules! export_one {
+    ($label:expr, $at:literal, $version:literal, $symbol:literal, $function:path) => {
         std::arch::global_asm!(
-            concat!(".text\n.globl doorbell_", $symbol, "\n.type doorbell_", $symbol, ", @function"),
-            concat!("doorbell_", $symbol, ":"),
+            concat!(".text\n.globl ", $label, $symbol, "\n.type ", $label, $symbol, ", @function"),
+            concat!($label, $symbol, ":"),
             "jmp {function}",
-            concat!(".size doorbell_", $symbol, ", . - doorbell_", $symbol),
-            concat!(".symver doorbell_", $symbol, ", ", $symbol, "@@", $version),
+            concat!(".size ", $label, $symbol, ", . - ", $label, $symbol),
+            concat!(".symver ", $label, $symbol, ", ", $symbol, $at, $version),
             function = sym $function,
         );
-    )*)*};
+    };
 }
 
 export! {
@@ -127,88 +135,113 @@ export! {
     "IBVERBS_1.14" {
         "ibv_query_qp_data_in_order" => query::ibv_query_qp_data_in_order;
     }
-    "IBVERBS_PRIVATE_34" {
-        "__ioctl_final_num_attrs" => absent::ignored;
-        "__verbs_log" => absent::ignored;
-        "_verbs_init_and_alloc_context" => absent::no_object;
-        "execute_ioctl" => absent::not_implemented;
-        "ibv_cmd_advise_mr" => absent::not_implemented;
-        "ibv_cmd_alloc_dm" => absent::not_implemented;
-        "ibv_cmd_alloc_mw" => absent::not_implemented;
-        "ibv_cmd_alloc_pd" => absent::not_implemented;
-        "ibv_cmd_attach_mcast" => absent::not_implemented;
-        "ibv_cmd_close_xrcd" => absent::not_implemented;
-        "ibv_cmd_create_ah" => absent::not_implemented;
-        "ibv_cmd_create_counters" => absent::not_implemented;
-        "ibv_cmd_create_cq" => absent::not_implemented;
-        "ibv_cmd_create_cq_ex" => absent::not_implemented;
-        "ibv_cmd_create_flow" => absent::not_implemented;
-        "ibv_cmd_create_flow_action_esp" => absent::not_implemented;
-        "ibv_cmd_create_qp" => absent::not_implemented;
-        "ibv_cmd_create_qp_ex" => absent::not_implemented;
-        "ibv_cmd_create_qp_ex2" => absent::not_implemented;
-        "ibv_cmd_create_rwq_ind_table" => absent::not_implemented;
-        "ibv_cmd_create_srq" => absent::not_implemented;
-        "ibv_cmd_create_srq_ex" => absent::not_implemented;
-        "ibv_cmd_create_wq" => absent::not_implemented;
-        "ibv_cmd_dealloc_mw" => absent::not_implemented;
-        "ibv_cmd_dealloc_pd" => absent::not_implemented;
-        "ibv_cmd_dereg_mr" => absent::not_implemented;
-        "ibv_cmd_destroy_ah" => absent::not_implemented;
-        "ibv_cmd_destroy_counters" => absent::not_implemented;
-        "ibv_cmd_destroy_cq" => absent::not_implemented;
-        "ibv_cmd_destroy_flow" => absent::not_implemented;
-        "ibv_cmd_destroy_flow_action" => absent::not_implemented;
-        "ibv_cmd_destroy_qp" => absent::not_implemented;
-        "ibv_cmd_destroy_rwq_ind_table" => absent::not_implemented;
-        "ibv_cmd_destroy_srq" => absent::not_implemented;
-        "ibv_cmd_destroy_wq" => absent::not_implemented;
-        "ibv_cmd_detach_mcast" => absent::not_implemented;
-        "ibv_cmd_free_dm" => absent::not_implemented;
-        "ibv_cmd_get_context" => absent::not_implemented;
-        "ibv_cmd_modify_cq" => absent::not_implemented;
-        "ibv_cmd_modify_flow_action_esp" => absent::not_implemented;
-        "ibv_cmd_modify_qp" => absent::not_implemented;
-        "ibv_cmd_modify_qp_ex" => absent::not_implemented;
-        "ibv_cmd_modify_srq" => absent::not_implemented;
-        "ibv_cmd_modify_wq" => absent::not_implemented;
-        "ibv_cmd_open_qp" => absent::not_implemented;
-        "ibv_cmd_open_xrcd" => absent::not_implemented;
-        "ibv_cmd_poll_cq" => absent::not_implemented;
-        "ibv_cmd_post_recv" => absent::not_implemented;
-        "ibv_cmd_post_send" => absent::not_implemented;
-        "ibv_cmd_post_srq_recv" => absent::not_implemented;
-        "ibv_cmd_query_context" => absent::not_implemented;
-        "ibv_cmd_query_device_any" => absent::not_implemented;
-        "ibv_cmd_query_mr" => absent::not_implemented;
-        "ibv_cmd_query_port" => absent::not_implemented;
-        "ibv_cmd_query_qp" => absent::not_implemented;
-        "ibv_cmd_query_srq" => absent::not_implemented;
-        "ibv_cmd_read_counters" => absent::not_implemented;
-        "ibv_cmd_reg_dm_mr" => absent::not_implemented;
-        "ibv_cmd_reg_dmabuf_mr" => absent::not_implemented;
-        "ibv_cmd_reg_mr" => absent::not_implemented;
-        "ibv_cmd_req_notify_cq" => absent::not_implemented;
-        "ibv_cmd_rereg_mr" => absent::not_implemented;
-        "ibv_cmd_resize_cq" => absent::not_implemented;
-        "ibv_query_gid_type" => query::ibv_query_gid_type;
-        "ibv_read_ibdev_sysfs_file" => absent::not_implemented;
-        "verbs_init_cq" => absent::ignored;
-        "verbs_open_device" => absent::no_object;
-        "verbs_register_driver_34" => absent::ignored;
-        "verbs_set_ops" => absent::ignored;
-        "verbs_uninit_context" => absent::ignored;
-    }
 }
 
-// A variable that drivers read; false, as nothing can be disassociated.
-std::arch::global_asm!(
-    ".data",
-    ".globl doorbell_verbs_allow_disassociate_destroy",
-    ".type doorbell_verbs_allow_disassociate_destroy, @object",
-    "doorbell_verbs_allow_disassociate_destroy:",
-    ".byte 0",
-    ".size doorbell_verbs_allow_disassociate_destroy, 1",
-    ".symver doorbell_verbs_allow_disassociate_destroy, verbs_allow_disassociate_destroy@@IBVERBS_PRIVATE_34",
-    ".text",
-);
+/// `version label: symbol => function;`: symbols of one of several versions that have them alike.
+macro_rules! export_private {
+    ($version:literal $at:literal; $($symbol:literal => $function:path;)*) => {
+        $(export_one!(concat!("doorbell_", $version, "_"), $at, $version, $symbol, $function);)*
+    };
+}
+
+/// Those that drivers are bound to at load time, in each node of private symbols.
+macro_rules! export_to_drivers {
+    ($($version:literal $at:literal $register:literal;)*) => {$(
+        export_variable!($version $at "verbs_allow_disassociate_destroy");
+        export_private! {
+            $version $at;
+            $register => absent::ignored;
+            "__ioctl_final_num_attrs" => absent::ignored;
+            "__verbs_log" => absent::ignored;
+            "_verbs_init_and_alloc_context" => absent::no_object;
+            "execute_ioctl" => absent::not_implemented;
+            "ibv_cmd_advise_mr" => absent::not_implemented;
+            "ibv_cmd_alloc_dm" => absent::not_implemented;
+            "ibv_cmd_alloc_mw" => absent::not_implemented;
+            "ibv_cmd_alloc_pd" => absent::not_implemented;
+            "ibv_cmd_attach_mcast" => absent::not_implemented;
+            "ibv_cmd_close_xrcd" => absent::not_implemented;
+            "ibv_cmd_create_ah" => absent::not_implemented;
+            "ibv_cmd_create_counters" => absent::not_implemented;
+            "ibv_cmd_create_cq" => absent::not_implemented;
+            "ibv_cmd_create_cq_ex" => absent::not_implemented;
+            "ibv_cmd_create_flow" => absent::not_implemented;
+            "ibv_cmd_create_flow_action_esp" => absent::not_implemented;
+            "ibv_cmd_create_qp" => absent::not_implemented;
+            "ibv_cmd_create_qp_ex" => absent::not_implemented;
+            "ibv_cmd_create_qp_ex2" => absent::not_implemented;
+            "ibv_cmd_create_rwq_ind_table" => absent::not_implemented;
+            "ibv_cmd_create_srq" => absent::not_implemented;
+            "ibv_cmd_create_srq_ex" => absent::not_implemented;
+            "ibv_cmd_create_wq" => absent::not_implemented;
+            "ibv_cmd_dealloc_mw" => absent::not_implemented;
+            "ibv_cmd_dealloc_pd" => absent::not_implemented;
+            "ibv_cmd_dereg_mr" => absent::not_implemented;
+            "ibv_cmd_destroy_ah" => absent::not_implemented;
+            "ibv_cmd_destroy_counters" => absent::not_implemented;
+            "ibv_cmd_destroy_cq" => absent::not_implemented;
+            "ibv_cmd_destroy_flow" => absent::not_implemented;
+            "ibv_cmd_destroy_flow_action" => absent::not_implemented;
+            "ibv_cmd_destroy_qp" => absent::not_implemented;
+            "ibv_cmd_destroy_rwq_ind_table" => absent::not_implemented;
+            "ibv_cmd_destroy_srq" => absent::not_implemented;
+            "ibv_cmd_destroy_wq" => absent::not_implemented;
+            "ibv_cmd_detach_mcast" => absent::not_implemented;
+            "ibv_cmd_free_dm" => absent::not_implemented;
+            "ibv_cmd_get_context" => absent::not_implemented;
+            "ibv_cmd_modify_cq" => absent::not_implemented;
+            "ibv_cmd_modify_flow_action_esp" => absent::not_implemented;
+            "ibv_cmd_modify_qp" => absent::not_implemented;
+            "ibv_cmd_modify_qp_ex" => absent::not_implemented;
+            "ibv_cmd_modify_srq" => absent::not_implemented;
+            "ibv_cmd_modify_wq" => absent::not_implemented;
+            "ibv_cmd_open_qp" => absent::not_implemented;
+            "ibv_cmd_open_xrcd" => absent::not_implemented;
+            "ibv_cmd_poll_cq" => absent::not_implemented;
+            "ibv_cmd_post_recv" => absent::not_implemented;
+            "ibv_cmd_post_send" => absent::not_implemented;
+            "ibv_cmd_post_srq_recv" => absent::not_implemented;
+            "ibv_cmd_query_context" => absent::not_implemented;
+            "ibv_cmd_query_device_any" => absent::not_implemented;
+            "ibv_cmd_query_mr" => absent::not_implemented;
+            "ibv_cmd_query_port" => absent::not_implemented;
+            "ibv_cmd_query_qp" => absent::not_implemented;
+            "ibv_cmd_query_srq" => absent::not_implemented;
+            "ibv_cmd_read_counters" => absent::not_implemented;
+            "ibv_cmd_reg_dm_mr" => absent::not_implemented;
+            "ibv_cmd_reg_dmabuf_mr" => absent::not_implemented;
+            "ibv_cmd_reg_mr" => absent::not_implemented;
+            "ibv_cmd_req_notify_cq" => absent::not_implemented;
+            "ibv_cmd_rereg_mr" => absent::not_implemented;
+            "ibv_cmd_resize_cq" => absent::not_implemented;
+            "ibv_query_gid_type" => query::ibv_query_gid_type;
+            "ibv_read_ibdev_sysfs_file" => absent::not_implemented;
+            "verbs_init_cq" => absent::ignored;
+            "verbs_open_device" => absent::no_object;
+            "verbs_set_ops" => absent::ignored;
+            "verbs_uninit_context" => absent::ignored;
+        }
+    )*};
+}
+
+/// A variable that drivers read; false, as nothing can be disassociated.
+macro_rules! export_variable {
+    ($version:literal $at:literal $symbol:literal) => {
+        std::arch::global_asm!(
+            concat!(".data\n.globl doorbell_", $version, "\n.type doorbell_", $version, ", @object"),
+            concat!("doorbell_", $version, ":"),
+            ".byte 0",
+            concat!(".size doorbell_", $version, ", 1"),
+            concat!(".symver doorbell_", $version, ", ", $symbol, $at, $version),
+            ".text",
+        );
+    };
+}
+
+// What registers a driver has the node's number in its name.
+export_to_drivers! {
+    "IBVERBS_PRIVATE_34" "@@" "verbs_register_driver_34";
+    "IBVERBS_PRIVATE_57" "@" "verbs_register_driver_57";
+    "IBVERBS_PRIVATE_59" "@" "verbs_register_driver_59";
+    "IBVERBS_PRIVATE_64" "@" "verbs_register_driver_64";
+}

@@ -26,7 +26,7 @@ fn run(command: &mut Command) -> (String, ExitStatus) {
 }
 
 /// Waits until something is so.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
         assert!(begin.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
@@ -35,13 +35,13 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// A launched program in a process group of its own, and what it says.
-struct Running {
-    child: Child,
+pub(crate) struct Running {
+    pub(crate) child: Child,
     says: BufReader<ChildStdout>,
 }
 
 impl Running {
-    fn new(mut command: Command) -> Running {
+    pub(crate) fn new(mut command: Command) -> Running {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
         let mut child = command.spawn().expect("it starts");
         let says = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -49,7 +49,7 @@ impl Running {
     }
 
     /// The next line that begins as this does; the rest of it.
-    fn line(&mut self, begin: &str) -> String {
+    pub(crate) fn line(&mut self, begin: &str) -> String {
         let mut line = String::new();
         loop {
             line.clear();
@@ -64,16 +64,16 @@ impl Running {
         self.child.id() as libc::pid_t
     }
 
-    fn signal(&self, signal: libc::c_int) {
+    pub(crate) fn signal(&self, signal: libc::c_int) {
         kill(self.pid(), signal);
     }
 
-    fn signal_group(&self, signal: libc::c_int) {
+    pub(crate) fn signal_group(&self, signal: libc::c_int) {
         kill(-self.pid(), signal);
     }
 
     /// Waits until the process is stopped; by which signal.
-    fn stopped(&self) -> Option<libc::c_int> {
+    pub(crate) fn stopped(&self) -> Option<libc::c_int> {
         let mut status = 0;
         // SAFETY: our child and our variable.
         let changed = unsafe { libc::waitpid(self.pid(), &mut status, libc::WUNTRACED) };
@@ -81,7 +81,7 @@ impl Running {
         ExitStatus::from_raw(status).stopped_signal()
     }
 
-    fn end(mut self) -> ExitStatus {
+    pub(crate) fn end(mut self) -> ExitStatus {
         self.child.wait().expect("it ends")
     }
 }
@@ -92,7 +92,7 @@ fn kill(to: libc::pid_t, signal: libc::c_int) {
 }
 
 /// State of a process as proc(5) has it; `None` where there is none.
-fn state(pid: &str) -> Option<char> {
+pub(crate) fn state(pid: &str) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }

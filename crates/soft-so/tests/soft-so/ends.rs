@@ -25,7 +25,8 @@ const FABRIC: &str = "DOORBELL_TEST_FABRIC";
 #[ignore = "a program that the other tests run"]
 fn launcher() {
     let variable = |name| std::env::var(name).expect("a test says so");
-    let stats = Stats { profile: "cib".into(), print: true, json: Some(variable(JSON).into()) };
+    let stats =
+        Stats { profile: "cib".into(), print: true, json: Some(variable(JSON).into()), ..Stats::default() };
     let launch = Launch { fabric: Some(variable(FABRIC)), stats: Some(stats), ..launch(Link::Ib) };
     let file = std::env::current_exe().expect("the test has a file");
     let arguments = one_test(HERE, "program").map(OsString::from);

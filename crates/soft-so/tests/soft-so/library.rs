@@ -3,6 +3,9 @@
 use crate::common::library;
 use doorbell_conformance::{CheckResult, samples};
 use doorbell_native::{NativeCluster, NativeDevice};
+use object::Endianness;
+use object::elf::FileHeader64;
+use object::read::elf::FileHeader;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 
@@ -29,6 +32,39 @@ fn programs_that_load_it_themselves_find_versioned_symbols() {
     // SAFETY: as above.
     let wrong = unsafe { libc::dlvsym(handle, c"ibv_open_device".as_ptr(), c"IBVERBS_1.14".as_ptr()) };
     assert!(wrong.is_null(), "ibv_open_device has no version 1.14");
+}
+
+/// As docs/run.md has it: with an older one, no program is served.
+const OLDEST_GLIBC: [u32; 2] = [2, 34];
+
+/// The versions of glibc whose symbols the library is linked to.
+fn versions_of_glibc() -> Vec<[u32; 2]> {
+    let bytes = std::fs::read(library()).expect("it can be read");
+    let header = FileHeader64::<Endianness>::parse(&*bytes).expect("it is an ELF file");
+    let endian = header.endian().expect("of one order");
+    let sections = header.sections(endian, &*bytes).expect("with sections");
+    let (mut needed, names) =
+        sections.gnu_verneed(endian, &*bytes).expect("a table").expect("of what it needs");
+    let names = sections.strings(endian, &*bytes, names).expect("with names");
+    let mut all = Vec::new();
+    while let Some((_, mut versions)) = needed.next().expect("a file that it needs") {
+        while let Some(version) = versions.next().expect("a version of it") {
+            let name = String::from_utf8_lossy(version.name(endian, names).expect("a name")).into_owned();
+            let numbers = name.strip_prefix("GLIBC_").map(|numbers| numbers.splitn(3, '.').map(str::parse));
+            all.extend(numbers.and_then(|mut parts| Some([parts.next()?.ok()?, parts.next()?.ok()?])));
+        }
+    }
+    all
+}
+
+#[test]
+fn it_asks_for_no_newer_glibc_than_the_docs_say() {
+    let all = versions_of_glibc();
+    assert!(all.len() > 5 && all.iter().all(|version| *version <= OLDEST_GLIBC), "{all:?}");
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/run.md");
+    let docs = std::fs::read_to_string(docs).expect("it is there");
+    let [major, minor] = OLDEST_GLIBC;
+    assert!(docs.contains(&format!("glibc {major}.{minor}")), "docs/run.md says so");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod files;
 mod headers;
 mod joined;
 mod library;
+mod loading;
 mod multicast;
 mod processes;
 mod programs;

@@ -56,7 +56,7 @@ fn program() {
 /// A launch that counts, and the file of its JSON.
 fn counting(test: &str) -> (Launch, PathBuf) {
     let json = std::env::temp_dir().join(format!("doorbell-{test}-{}.json", std::process::id()));
-    let stats = Stats { profile: "cib".into(), print: true, json: Some(json.clone()) };
+    let stats = Stats { profile: "cib".into(), print: true, json: Some(json.clone()), ..Stats::default() };
     (Launch { stats: Some(stats), ..launch(Link::Ib) }, json)
 }
 

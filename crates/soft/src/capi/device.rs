@@ -14,8 +14,10 @@ use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
 
-/// The device, which lives as long as the process.
-struct Device(ibv_device);
+/// The device, which lives as long as the process. Behind it libraries of drivers look for what theirs have there, first of
+/// all which driver it is (`mlx5dv_is_supported`, `efadv_query_device`): none.
+#[repr(C)]
+struct Device(ibv_device, [u64; 32]);
 
 // SAFETY: never changed once made.
 unsafe impl Send for Device {}
@@ -33,7 +35,7 @@ fn the_device() -> *mut ibv_device {
         copy_text(&mut device.dev_name, device::DEVICE_FILE);
         copy_text(&mut device.dev_path, "/sys/class/infiniband_verbs/uverbs0");
         copy_text(&mut device.ibdev_path, "/sys/class/infiniband/doorbell0");
-        Device(device)
+        Device(device, [0; 32])
     });
     (&raw const device.0).cast_mut()
 }

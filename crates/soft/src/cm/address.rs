@@ -150,7 +150,7 @@ impl Host {
     }
 }
 
-fn is_ordinary(ip: IpAddr) -> bool {
+pub(crate) fn is_ordinary(ip: IpAddr) -> bool {
     !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast())
 }
 

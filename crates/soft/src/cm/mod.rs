@@ -16,6 +16,7 @@ mod multicast;
 mod state;
 
 pub use address::IP_VARIABLE;
+pub(crate) use address::is_ordinary;
 
 use crate::descriptors::Descriptors;
 use crate::errno::{EINVAL, Errno};

@@ -1,12 +1,20 @@
 //! Runs a program on the software NIC: sets the environment that loads the library, and becomes the program, or where
 //! statistics are wanted its parent.
 
+mod address;
 mod folder;
 mod front;
+mod lines;
 mod monitor;
+mod ranks;
+mod served;
 mod shown;
 mod signals;
 
+pub use ranks::{MOST_RANKS, RANK_VARIABLE, SIZE_VARIABLE};
+pub use served::Unserved;
+
+pub use crate::cm::IP_VARIABLE;
 pub use crate::stats::Stats;
 pub use crate::trust::Distrust;
 pub use crate::watch::faults::{BadFaults, Faults};
@@ -23,6 +31,7 @@ use doorbell_verbs::LinkLayer;
 use monitor::Monitor;
 
 use std::ffi::{OsStr, OsString};
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -84,6 +93,10 @@ pub struct Launch {
     pub trace: Option<(PathBuf, u64)>,
     /// What to count, and for which NIC.
     pub stats: Option<Stats>,
+    /// How many processes of the program are run as ranks of one run, from 1 to [`MOST_RANKS`]; without it one, which is none.
+    pub ranks: Option<u32>,
+    /// The address of the host that the program is on; of ranks that of the first, and each next one has the next.
+    pub ip: Option<IpAddr>,
 }
 
 /// Why a program was not run.
@@ -116,6 +129,17 @@ pub enum LaunchError {
     /// Another user may come to the folder to meet in.
     #[error("nobody can meet there: {0}")]
     BadMeeting(Distrust),
+    /// No address that a host can have of its own.
+    #[error("{address} is no address of one host: {why}")]
+    BadAddress {
+        /// The address.
+        address: IpAddr,
+        /// Why not.
+        why: &'static str,
+    },
+    /// So many ranks cannot be.
+    #[error("a run has 1 to {MOST_RANKS} ranks, not {0}")]
+    BadRanks(u32),
     /// The profile says nothing that a device could present.
     #[error(
         "profile {0} has no device_id, so no program can be shown its NIC's: give one that has, as cib, or add vendor_id, \
@@ -144,6 +168,19 @@ pub enum LaunchError {
     /// Nobody can count beside the program.
     #[error("cannot count what the program posts: {0}")]
     Counting(std::io::Error),
+    /// The library cannot be put in front of the program.
+    #[error(
+        "cannot run {} on the software NIC{}: {why}", program.display(),
+        if *file == *program { String::new() } else { format!(", which is {}", file.display()) }
+    )]
+    Unserved {
+        /// The program, as it was named.
+        program: PathBuf,
+        /// The file that the kernel would run: an interpreter's where the program is a script.
+        file: PathBuf,
+        /// Why not.
+        why: Unserved,
+    },
     /// The program does not start.
     #[error("cannot run {}: {cause}", program.display())]
     Program {
@@ -163,6 +200,9 @@ impl Launch {
     /// Runs the program and ends as it does; returns only where it does not start. This process must have no other
     /// threads.
     ///
+    /// Of several ranks this process stays the parent, passes signals, input and output on, and ends as the first that
+    /// fails.
+    ///
     /// Without statistics this process becomes the program. With them it stands for the program, which is a child of
     /// its child: signals, stops and the end are as if it were the program, and its files are let go. When the program has ended,
     /// the statistics of all processes are told that have not told them themselves by exit(3); those that outlive it by
@@ -170,16 +210,49 @@ impl Launch {
     pub fn run(&self, program: &OsStr, arguments: &[OsString]) -> LaunchError {
         match self.command(program, arguments) {
             Err(error) => error,
-            Ok(command) => match &self.stats {
-                Some(stats) => watched(stats, program, command),
-                None => became(program, command),
+            Ok(command) => match (&self.stats, self.ranks) {
+                (stats, Some(ranks)) => self.run_ranks(ranks, stats.as_ref(), program, command),
+                (Some(stats), None) => watched(stats, program, command),
+                (None, None) => became(program, command),
             },
+        }
+    }
+
+    /// Runs so many processes of the program, and tells what was counted when all have ended.
+    fn run_ranks(
+        &self,
+        count: u32,
+        stats: Option<&Stats>,
+        program: &OsStr,
+        mut command: Command,
+    ) -> LaunchError {
+        let board = match stats.map(|_| Board::create()).transpose() {
+            Ok(board) => board,
+            Err(error) => return LaunchError::Counting(error),
+        };
+        if let Some(address) = board.as_ref().and_then(|(file, _)| Board::address(file)) {
+            command.env(board::VARIABLE, address);
+        }
+        match ranks::run(&command, count, self.ip) {
+            Err(cause) => LaunchError::Program { program: program.into(), cause },
+            Ok(ended) => {
+                if let (Some(stats), Some((_, board))) = (stats, board) {
+                    stats.tell_together(&ProcessCounts::on(board).collect::<Vec<_>>());
+                }
+                signals::end_as(ended)
+            }
         }
     }
 
     /// The program with the environment that it needs.
     pub fn command(&self, program: &OsStr, arguments: &[OsString]) -> Result<Command, LaunchError> {
+        if let Some(ranks) = self.ranks.filter(|ranks| !(1..=MOST_RANKS).contains(ranks)) {
+            return Err(LaunchError::BadRanks(ranks));
+        }
         let library = self.find_library()?;
+        if let Some((file, why)) = served::refusal(program, &library) {
+            return Err(LaunchError::Unserved { program: program.into(), file, why });
+        }
         let mut command = Command::new(program);
         let shape = Shape { link: self.link.layer(), identity: self.meet_in(&mut command)? };
         let mut contents = folder::links(&library);
@@ -200,6 +273,12 @@ impl Launch {
         }
         command.env(crate::memory::arena::VARIABLE, if self.private_buffers { "0" } else { "1" });
         command.env(crate::fabric::ptrace::VARIABLE, if self.closed { "no" } else { "yes" });
+        if let Some(address) = self.ip {
+            for rank in 0..self.ranks.unwrap_or(1) {
+                address::check(address, rank).map_err(|why| LaunchError::BadAddress { address, why })?;
+            }
+            command.env(IP_VARIABLE, address.to_string());
+        }
         if self.quiet {
             command.env(crate::queues::errors::QUIET_VARIABLE, "1");
         }

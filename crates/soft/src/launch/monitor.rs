@@ -5,7 +5,7 @@ use super::signals;
 use libc::{c_int, pid_t};
 use std::io;
 use std::os::fd::RawFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
 /// What this process is called where others look for processes by their names: not as the one in front, so that a
@@ -43,24 +43,11 @@ impl Monitor {
     /// If it does not start.
     pub(super) fn start(front: &Front, mut command: Command, kept: RawFd) -> io::Result<Monitor> {
         // SAFETY: takes numbers and a string; the signal says that the process in front has died.
-        let own = unsafe {
+        unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, Message::signal(), 0, 0, 0);
             libc::prctl(libc::PR_SET_NAME, NAME.as_ptr(), 0, 0, 0);
-            libc::getpid()
-        };
-        let (blocked, children) = (front.blocked, front.children);
-        let become_program = move || {
-            // SAFETY: takes numbers: who kills the launcher, kills the program.
-            let parent = unsafe {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
-                libc::getppid()
-            };
-            signals::set_action(libc::SIGCHLD, &children);
-            signals::block(&blocked);
-            if parent == own { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
-        };
-        // SAFETY: it calls the system and nothing else.
-        unsafe { command.pre_exec(become_program) };
+        }
+        signals::for_child(&mut command, front.blocked, front.children);
         let program = command.spawn()?.id() as pid_t;
         release_files(&[0, 1], &[kept]);
         Ok(Monitor { front: front.pid, program, seen: [Seen::default(); SIGNALS], stopped: None })

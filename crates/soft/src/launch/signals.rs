@@ -1,9 +1,11 @@
 //! Signals taken one by one instead of by handlers, for processes that do nothing else.
 
 use libc::{c_int, pid_t, sigset_t};
+use std::io;
 use std::mem::MaybeUninit;
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 /// A signal that has come.
 #[derive(Clone, Copy, Debug)]
@@ -45,18 +47,48 @@ pub(super) fn block(set: &sigset_t) -> sigset_t {
 /// The next of these signals, which are blocked.
 pub(super) fn next(set: &sigset_t) -> Came {
     loop {
-        let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
-        // SAFETY: a set and room for what is told.
-        let signal = unsafe { libc::sigwaitinfo(set, info.as_mut_ptr()) };
-        if signal > 0 {
-            // SAFETY: filled, as there was a signal; both fields are integers of any value.
-            let (info, from, value) = unsafe {
-                let info = info.assume_init();
-                (info, info.si_pid(), info.si_value().sival_ptr as u64)
-            };
-            return Came { signal, from, value: (info.si_code == libc::SI_QUEUE).then_some(value) };
+        if let Some(came) = next_within(set, None) {
+            return came;
         }
     }
+}
+
+/// The same, unless none comes within this time.
+pub(super) fn next_within(set: &sigset_t, time: Option<Duration>) -> Option<Came> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
+    let time = time.map(|time| libc::timespec {
+        tv_sec: time.as_secs() as libc::time_t,
+        tv_nsec: time.subsec_nanos().into(),
+    });
+    let time = time.as_ref().map_or(std::ptr::null(), |time| time);
+    // SAFETY: a set, room for what is told, and a time that lives or none.
+    if unsafe { libc::sigtimedwait(set, info.as_mut_ptr(), time) } <= 0 {
+        return None;
+    }
+    // SAFETY: filled, as there was a signal; both fields are integers of any value.
+    let (info, from, value) = unsafe {
+        let info = info.assume_init();
+        (info, info.si_pid(), info.si_value().sival_ptr as u64)
+    };
+    Some(Came { signal: info.si_signo, from, value: (info.si_code == libc::SI_QUEUE).then_some(value) })
+}
+
+/// Has a child of this process find signals as they were for it, and be killed with this process.
+pub(super) fn for_child(command: &mut Command, blocked: sigset_t, children: libc::sigaction) {
+    // SAFETY: takes nothing, cannot fail.
+    let own = unsafe { libc::getpid() };
+    let become_program = move || {
+        // SAFETY: takes numbers.
+        let parent = unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+            libc::getppid()
+        };
+        set_action(libc::SIGCHLD, &children);
+        block(&blocked);
+        if parent == own { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+    };
+    // SAFETY: it calls the system and nothing else.
+    unsafe { command.pre_exec(become_program) };
 }
 
 /// Sends a signal. The process may be gone.

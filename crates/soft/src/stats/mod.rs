@@ -25,6 +25,8 @@ const PRINT_VARIABLE: &str = "DOORBELL_STATS";
 /// File for the JSON.
 const JSON_VARIABLE: &str = "DOORBELL_STATS_JSON";
 
+const NO_ROOM: &str = "no statistics: more was posted than there is room to count";
+
 /// Counting of what the program posts.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
@@ -35,6 +37,8 @@ pub struct Stats {
     /// File for the JSON, one for each process: of all but the first to end, the process number goes
     /// before the extension. What several posted together is in one that has `all` there.
     pub json: Option<PathBuf>,
+    /// Whether nothing is told of each process, but of all together, also in the file.
+    pub as_one: bool,
 }
 
 impl Stats {
@@ -43,7 +47,9 @@ impl Stats {
         // Found out here, where it can be told, not when the program ends.
         Profile::named_or_file(&self.profile)?;
         command.env(counts::PROFILE_VARIABLE, &self.profile);
-        if self.print {
+        if self.as_one {
+            command.env_remove(PRINT_VARIABLE).env_remove(JSON_VARIABLE);
+        } else if self.print {
             command.env(PRINT_VARIABLE, "1");
         }
         if let Some(path) = &self.json {
@@ -51,7 +57,9 @@ impl Stats {
             for path in [path, &of_all(path)] {
                 let _ = std::fs::remove_file(path);
             }
-            command.env(JSON_VARIABLE, std::path::absolute(path).unwrap_or(path.clone()));
+            if !self.as_one {
+                command.env(JSON_VARIABLE, std::path::absolute(path).unwrap_or(path.clone()));
+            }
         }
         Ok(())
     }
@@ -60,13 +68,14 @@ impl Stats {
     fn of_environment() -> Option<Stats> {
         let profile = std::env::var(counts::PROFILE_VARIABLE).ok()?;
         let print = std::env::var_os(PRINT_VARIABLE).is_some_and(|value| value == "1");
-        Some(Stats { profile, print, json: std::env::var_os(JSON_VARIABLE).map(PathBuf::from) })
+        let json = std::env::var_os(JSON_VARIABLE).map(PathBuf::from);
+        Some(Stats { profile, print, json, as_one: false })
     }
 
     /// Tells what a process has counted.
     pub(crate) fn tell(&self, counts: &ProcessCounts<'_>) {
         if counts.is_incomplete() {
-            return say("no statistics: more was posted than there is room to count");
+            return say(NO_ROOM);
         }
         let profile = match Profile::named_or_file(&self.profile) {
             Ok(profile) => profile,
@@ -87,17 +96,25 @@ impl Stats {
 }
 
 impl Stats {
-    /// Tells what the processes of a run have counted together, where they are several.
+    /// Tells what the processes of a run have counted together, where they are several; of one alone where nothing else
+    /// was told.
     pub(crate) fn tell_together(&self, all: &[ProcessCounts<'_>]) {
         if all.iter().any(ProcessCounts::is_incomplete) {
+            if self.as_one {
+                say(NO_ROOM);
+            }
             return;
         }
         let Ok(profile) = Profile::named_or_file(&self.profile) else { return };
-        let Some(together) = Together::new(&self.profile, &profile, all) else { return };
+        let Some(together) = Together::new(&self.profile, &profile, all) else {
+            let only = all.iter().filter(|counts| self.as_one && counts.has_qps());
+            return only.for_each(|counts| self.tell(counts));
+        };
         if self.print {
             eprint!("{together}");
         }
-        if let Some(path) = self.json.as_ref().map(|path| of_all(path))
+        if let Some(path) =
+            self.json.as_ref().map(|path| if self.as_one { path.clone() } else { of_all(path) })
             && let Err(error) = replace_json(&path, &together)
         {
             say(format_args!("cannot write {}: {error}", path.display()));

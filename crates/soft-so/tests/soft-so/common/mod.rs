@@ -186,7 +186,7 @@ pub(crate) fn leaves_something(fabric: &str) -> bool {
 pub(crate) fn counting(name: &str, launch: Launch) -> (Launch, impl FnOnce() -> Value + use<>) {
     let name = format!("{name}-{}.json", std::process::id());
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let stats = Stats { profile: "cib".into(), print: true, json: Some(file.clone()) };
+    let stats = Stats { profile: "cib".into(), print: true, json: Some(file.clone()), ..Stats::default() };
     let read = move || {
         let written = std::fs::read_to_string(&file).expect("the JSON was written");
         std::fs::remove_file(&file).expect("it can be removed");

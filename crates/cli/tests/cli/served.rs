@@ -1,0 +1,62 @@
+//! Programs that the library cannot be put in front of are refused in a line, and not run without the device.
+
+use crate::common::{doorbell, library, text};
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+fn executable(path: &Path, bytes: &[u8]) {
+    std::fs::write(path, bytes).expect("it can be written");
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("its mode can be set");
+}
+
+/// A program that would say something, without the header that names its loader.
+fn without_loader() -> Vec<u8> {
+    // The type and the flags of that header.
+    const HEADER: [u8; 8] = [3, 0, 0, 0, 4, 0, 0, 0];
+    let mut bytes = std::fs::read("/bin/echo").expect("it can be read");
+    let at = bytes.windows(8).position(|part| part == HEADER).expect("it has a loader");
+    bytes[at..at + 8].fill(0);
+    bytes
+}
+
+#[test]
+fn a_static_program_is_refused_and_not_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("echo");
+    executable(&program, &without_loader());
+    let script = folder.path().join("script");
+    executable(&script, format!("#!{}\n", program.display()).as_bytes());
+    for options in [&[][..], &["--stats"]] {
+        for (name, what) in [(&program, ""), (&script, &*format!(", which is {}", program.display()))] {
+            let mut command = doorbell();
+            command.arg("run").args(options).arg("--lib").arg(library()).arg("--").arg(name).arg("word");
+            let output = command.output().expect("doorbell runs");
+            let expected = format!(
+                "doorbell: cannot run {} on the software NIC{what}: it is linked statically, so that no loader puts the \
+                 library before it; link it dynamically with glibc (a Go program: with cgo)\n",
+                name.display()
+            );
+            assert_eq!((text(&output), output.status.code()), (expected, Some(126)));
+        }
+    }
+    // By PATH, as a shell would find it.
+    let mut command = doorbell();
+    command.env("PATH", folder.path()).arg("run").arg("--lib").arg(library()).args(["--", "echo", "word"]);
+    let output = command.output().expect("doorbell runs");
+    assert_eq!(output.status.code(), Some(126), "{}", text(&output));
+}
+
+#[test]
+fn what_is_no_program_ends_as_in_a_shell() {
+    let run = |program: &OsStr| {
+        let mut command = doorbell();
+        command.arg("run").arg("--lib").arg(library()).arg("--").arg(program).output().expect("doorbell runs")
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    assert_eq!(run(folder.path().join("nothing").as_os_str()).status.code(), Some(127));
+    // Without a first line it is the shell's, as execvp(3) has it.
+    let plain = folder.path().join("plain");
+    executable(&plain, b"exit 3\n");
+    assert_eq!(run(plain.as_os_str()).status.code(), Some(3));
+}

@@ -1,0 +1,283 @@
+//! Whether the library can be put in front of a program: what the program's file shows of that before it runs.
+//!
+//! The loader of glibc loads it, where it is asked to; a program without that loader, or for which it does not listen to its
+//! user, would run without the device and say nothing. What a program starts cannot be seen beforehand.
+
+use object::elf::{self, FileHeader32, FileHeader64, Machine};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, ReadCache, ReadCacheRange, ReadRef};
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Why the library cannot be put in front of a program.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Unserved {
+    /// No loader takes part.
+    #[error(
+        "it is linked statically, so that no loader puts the library before it; link it dynamically with glibc (a Go \
+         program: with cgo)"
+    )]
+    Static,
+    /// A loader of another C library.
+    #[error(
+        "its loader is {0}, and the library needs glibc's, ld-linux; build the program for glibc, as Debian, Ubuntu and \
+         Fedora have it, rather than for musl"
+    )]
+    OtherLoader(String),
+    /// Another processor's.
+    #[error("it is for {program}, and the library for {library}; both must be of one architecture")]
+    OtherMachine {
+        /// What the program is for.
+        program: String,
+        /// What the library is for.
+        library: String,
+    },
+    /// It may do more than its user, whom the loader then does not listen to.
+    #[error(
+        "it has {0}, and the loader takes no library from the user of such a program; run a copy without that, or \
+         `doorbell run` itself with these rights (sudo doorbell run PROGRAM)"
+    )]
+    Privileged(&'static str),
+}
+
+/// What interpreters of scripts may be scripts of, as far as the kernel follows them.
+const NESTED: usize = 4;
+/// What the kernel reads of a script's first line.
+const FIRST_LINE: usize = 256;
+
+/// The file that the kernel runs for this program, an interpreter's where it is a script, and why the library cannot be put in
+/// front of that. What cannot be looked at is left to the kernel to refuse.
+pub(super) fn refusal(program: &OsStr, library: &Path) -> Option<(PathBuf, Unserved)> {
+    let mut file = found(program)?;
+    for _ in 0..NESTED {
+        match interpreter(&file) {
+            Some(next) => file = next,
+            None => break,
+        }
+    }
+    let why = looked_at(&file, library)?;
+    Some((file, why))
+}
+
+/// The program's file, as execvp(3) finds it.
+fn found(program: &OsStr) -> Option<PathBuf> {
+    if program.as_bytes().contains(&b'/') {
+        return Some(program.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|about| about.is_file() && about.mode() & 0o111 != 0)
+}
+
+/// The interpreter that a script's first line names.
+fn interpreter(script: &Path) -> Option<PathBuf> {
+    let mut begin = Vec::new();
+    File::open(script).ok()?.take(FIRST_LINE as u64).read_to_end(&mut begin).ok()?;
+    let line = begin.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let name = line.split(|byte| b" \t".contains(byte)).find(|word| !word.is_empty())?;
+    Some(OsString::from_vec(name.to_vec()).into())
+}
+
+fn looked_at(file: &Path, library: &Path) -> Option<Unserved> {
+    let about = file.metadata().ok().filter(Metadata::is_file)?;
+    let program = Image::read(file)?;
+    let library = Image::read(library)?;
+    if (program.machine, program.is_64) != (library.machine, library.is_64) {
+        return Some(Unserved::OtherMachine {
+            program: program.architecture(),
+            library: library.architecture(),
+        });
+    }
+    if let Some(rights) = rights(file, &about) {
+        return Some(Unserved::Privileged(rights));
+    }
+    match program.loader {
+        Some(loader) if is_of_glibc(&loader) => None,
+        Some(loader) => Some(Unserved::OtherLoader(loader.display().to_string())),
+        // The loader itself, which is given a program.
+        None if file.canonicalize().is_ok_and(|file| is_of_glibc(&file)) => None,
+        None => Some(Unserved::Static),
+    }
+}
+
+/// Whether a loader is glibc's, by its name: `ld-linux-x86-64.so.2`, of old as a file `ld-2.31.so`.
+fn is_of_glibc(loader: &Path) -> bool {
+    let name = loader.file_name().unwrap_or_default().as_bytes();
+    name.starts_with(b"ld-linux") || name.starts_with(b"ld-2.")
+}
+
+/// What an ELF file says of itself.
+struct Image {
+    machine: Machine,
+    is_64: bool,
+    loader: Option<PathBuf>,
+}
+
+impl Image {
+    /// `None` where it is no such file, or none that may be read.
+    fn read(path: &Path) -> Option<Image> {
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let data = cache.range(0, cache.len().ok()?);
+        Image::of::<FileHeader64<Endianness>>(data).or_else(|| Image::of::<FileHeader32<Endianness>>(data))
+    }
+
+    fn of<H: FileHeader<Endian = Endianness>>(data: ReadCacheRange<'_, File>) -> Option<Image> {
+        let header = H::parse(data).ok()?;
+        let endian = header.endian().ok()?;
+        let segments = header.program_headers(endian, data).ok()?;
+        let loader = segments.iter().find_map(|segment| segment.interpreter(endian, data).ok()?);
+        Some(Image {
+            machine: header.e_machine(endian),
+            is_64: header.is_type_64(),
+            loader: loader.map(|path| OsStr::from_bytes(path).into()),
+        })
+    }
+
+    fn architecture(&self) -> String {
+        match (self.machine, self.is_64) {
+            (elf::EM_X86_64, true) => "x86-64".into(),
+            (elf::EM_X86_64, false) => "x32".into(),
+            (elf::EM_386, _) => "32-bit x86".into(),
+            (elf::EM_AARCH64, _) => "AArch64".into(),
+            (elf::EM_ARM, _) => "32-bit ARM".into(),
+            (elf::EM_RISCV, _) => "RISC-V".into(),
+            (elf::EM_PPC64, _) => "POWER".into(),
+            (machine, _) => format!("machine {} of ELF", machine.0),
+        }
+    }
+}
+
+/// The rights beyond its user's that this file gives a program, by which ld.so(8) is in secure-execution mode.
+fn rights(file: &Path, about: &Metadata) -> Option<&'static str> {
+    let name = CString::new(file.as_os_str().as_bytes()).ok()?;
+    // SAFETY: take nothing, cannot fail.
+    let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
+    let mut system = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: a string, and room for what is told; filled where it is read.
+    let keeps = unsafe {
+        libc::statvfs(name.as_ptr(), system.as_mut_ptr()) == 0
+            && system.assume_init().f_flag & libc::ST_NOSUID != 0
+    };
+    if keeps {
+        return None;
+    }
+    // SAFETY: takes numbers.
+    let may_gain = unsafe { libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) } == 0;
+    let is_set = |bits: u32| may_gain && about.mode() & bits == bits;
+    if is_set(libc::S_ISUID) && about.uid() != user {
+        return Some("set-user-ID");
+    }
+    if is_set(libc::S_ISGID | libc::S_IXGRP) && about.gid() != group {
+        return Some("set-group-ID");
+    }
+    // SAFETY: strings, and no room.
+    let size =
+        unsafe { libc::getxattr(name.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) };
+    (size > 0 && user != 0).then_some("file capabilities")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, chown};
+    use std::process::Command;
+
+    /// This test's own program: dynamic, of glibc, of our architecture.
+    fn own() -> PathBuf {
+        std::env::current_exe().expect("this test has a file")
+    }
+
+    /// A file of a program with these bytes.
+    fn program(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).expect("it can be written");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("its mode can be set");
+        path
+    }
+
+    fn why(program: &Path) -> Option<Unserved> {
+        refusal(program.as_os_str(), &own()).map(|(_, why)| why)
+    }
+
+    /// This program with other bytes in the place of some.
+    fn changed(old: &[u8], new: &[u8]) -> Vec<u8> {
+        let mut bytes = std::fs::read(own()).expect("it can be read");
+        let at = bytes.windows(old.len()).position(|part| part == old).expect("they are there");
+        bytes[at..at + new.len()].copy_from_slice(new);
+        bytes
+    }
+
+    #[test]
+    fn programs_of_the_system_are_served() {
+        for name in ["sh", "true", "env"] {
+            assert_eq!(refusal(OsStr::new(name), &own()), None, "{name}");
+        }
+        assert_eq!(why(Path::new("/lib64/ld-linux-x86-64.so.2")), None);
+        assert_eq!(refusal(OsStr::new("no-such-program"), &own()), None, "which is for the kernel to say");
+    }
+
+    #[test]
+    fn loaders_and_architectures_that_are_not_ours_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let musl = program(
+            folder.path(),
+            "musl",
+            &changed(b"/lib64/ld-linux-x86-64.so.2", b"/lib/ld-musl-x86_64.so.1\0\0\0"),
+        );
+        assert_eq!(why(&musl), Some(Unserved::OtherLoader("/lib/ld-musl-x86_64.so.1".into())));
+        // e_machine of an AArch64 program, and one without PT_INTERP (3, then its flags).
+        let mut other = std::fs::read(own()).expect("it can be read");
+        other[18] = elf::EM_AARCH64.0 as u8;
+        let other = why(&program(folder.path(), "other", &other)).expect("it cannot run");
+        assert_eq!(other, Unserved::OtherMachine { program: "AArch64".into(), library: "x86-64".into() });
+        let alone = program(folder.path(), "alone", &changed(&[3, 0, 0, 0, 4, 0, 0, 0], &[0; 8]));
+        assert_eq!(why(&alone), Some(Unserved::Static));
+        // By a link, and by a script.
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&alone, &link).expect("a link");
+        assert_eq!(why(&link), Some(Unserved::Static));
+        let script = program(folder.path(), "script", format!("#! {} -e\ntrue\n", link.display()).as_bytes());
+        assert_eq!(refusal(script.as_os_str(), &own()), Some((link, Unserved::Static)));
+    }
+
+    #[test]
+    fn whatever_the_file_is_the_kernel_may_judge_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let all = std::fs::read(own()).expect("it can be read");
+        for bytes in [&b""[..], b"#!", b"#!\n", b"echo", b"\x7fELF", &all[..64], &all[..200]] {
+            let file = program(folder.path(), "file", bytes);
+            assert!(why(&file).is_none_or(|why| why == Unserved::Static), "{} bytes", bytes.len());
+        }
+        assert_eq!(why(folder.path()), None);
+    }
+
+    #[test]
+    fn rights_beyond_the_users_are_named() {
+        let folder = tempfile::tempdir_in(own().parent().expect("a folder")).expect("it can be written");
+        let copy = program(folder.path(), "copy", &std::fs::read("/bin/true").expect("it can be read"));
+        let with =
+            |mode| std::fs::set_permissions(&copy, PermissionsExt::from_mode(mode)).expect("its owner may");
+        with(0o6755);
+        assert_eq!(why(&copy), None, "they are its user's own");
+        if chown(&copy, Some(65534), Some(65534)).is_err() {
+            return eprintln!("skipped: only root can give a file to another user");
+        }
+        for (mode, expected) in [(0o4755, Some("set-user-ID")), (0o2755, Some("set-group-ID")), (0o755, None)]
+        {
+            with(mode);
+            assert_eq!(why(&copy), expected.map(Unserved::Privileged), "{mode:o}");
+            // Which is when the loader does not listen.
+            let output = Command::new(&copy).env("LD_PRELOAD", "/no/library").output().expect("it runs");
+            assert_eq!(output.stderr.is_empty(), expected.is_some(), "{mode:o}: {output:?}");
+        }
+    }
+}
