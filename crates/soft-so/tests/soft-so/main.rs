@@ -21,3 +21,4 @@ mod systems;
 mod trace;
 mod why;
 mod windows;
+mod xrc;

@@ -15,6 +15,7 @@ pub mod cq_ex;
 pub mod device;
 pub mod dm;
 pub mod event;
+mod handle;
 pub mod marshall;
 pub mod mcast;
 pub mod mr;
@@ -26,6 +27,7 @@ pub mod query;
 pub mod srq;
 pub mod text;
 mod wr;
+mod xrc;
 
 use crate::errno::Errno;
 use libc::c_int;

@@ -114,8 +114,10 @@ impl From<Unreachable> for Refusal {
 }
 
 /// The responder of a message.
+#[derive(Clone, Copy)]
 pub(super) struct Responder<'a> {
     pub(super) process: &'static Process,
+    /// The process that has the memory and the RECVs: the QP's, or that of the SRQ.
     pub(super) owner: Owner<'a>,
     pub(super) segment: &'a Segment,
     pub(super) qp: &'a QpRecord,
@@ -123,6 +125,20 @@ pub(super) struct Responder<'a> {
     /// Of the QP, and of its receive queue where the message takes a RECV, when it was found to take what comes.
     pub(super) generation: u32,
     pub(super) rq_generation: u32,
+    /// The SRQ that the message names, which need not be of the QP's process; XRC.
+    pub(super) srq: Option<&'a XrcSrq<'a>>,
+}
+
+/// The SRQ that a request names, and where the QP is that it goes to.
+#[derive(Clone, Copy)]
+pub(super) struct XrcSrq<'a> {
+    pub(super) record: &'a RqRecord,
+    /// Index of the record.
+    pub(super) index: u32,
+    /// The SRQ's number.
+    pub(super) num: u32,
+    /// The process of the QP.
+    pub(super) home: (Owner<'a>, &'a Segment),
 }
 
 /// Where the bytes of a SEND go.
@@ -164,7 +180,7 @@ impl<'a> Responder<'a> {
             false => 0,
         };
         let generation = qp.generation.load(Acquire);
-        Some(Responder { process, owner, segment, qp, qpn, generation, rq_generation })
+        Some(Responder { process, owner, segment, qp, qpn, generation, rq_generation, srq: None })
     }
 
     /// Carries a message out, or gathers it.
@@ -245,9 +261,25 @@ impl<'a> Responder<'a> {
             return Ok(Target::Reached(Far::Mapped(std::ptr::NonNull::dangling().as_ptr())));
         }
         let (place, views) = self.find(caches, remote.rkey, Fault::Access)?;
-        let by = (self.qp.pd.load(Relaxed), self.qpn);
+        let by = (self.pd(), self.qpn);
         let offset = place.check_remote(by, remote.addr, u64::from(len), need).map_err(|_| Fault::Access)?;
         self.far(views, place, offset, u64::from(len), Fault::Access)
+    }
+
+    /// The protection domain of the memory that messages are about.
+    #[inline(always)]
+    pub(super) fn pd(&self) -> u32 {
+        self.srq.map_or(&self.qp.pd, |srq| &srq.record.pd).load(Relaxed)
+    }
+
+    /// The CQ of its RECVs.
+    fn cq(&self) -> u32 {
+        self.srq.map_or(&self.qp.cq, |srq| &srq.record.cq).load(Relaxed)
+    }
+
+    /// The QP's own process.
+    fn home(&self) -> (Owner<'a>, &'a Segment) {
+        self.srq.map_or((self.owner, self.segment), |srq| srq.home)
     }
 
     /// [`check_enabled`] as the QP's record has it.
@@ -319,7 +351,7 @@ impl<'a> Responder<'a> {
     ) -> Result<(), Refusal> {
         self.check_enabled(AccessFlags::REMOTE_ATOMIC, remote.addr)?;
         let (place, views) = self.find(caches, remote.rkey, Fault::Access)?;
-        let by = (self.qp.pd.load(Relaxed), self.qpn);
+        let by = (self.pd(), self.qpn);
         let offset =
             place.check_remote(by, remote.addr, 8, AccessFlags::REMOTE_ATOMIC).map_err(|_| Fault::Access)?;
         let host = place.host.wrapping_add(offset);
@@ -429,6 +461,7 @@ impl<'a> Responder<'a> {
             len: message.request.len,
             number: message.request.number,
             invalidates: message.request.invalidates,
+            srqn: self.srq.map(|srq| srq.num),
         };
         let first = Piece { addr: header.as_ptr() as u64, len: header.len() };
         let pieces: Vec<Piece> = std::iter::once(first).chain(message.pieces.iter().copied()).collect();
@@ -441,7 +474,10 @@ impl<'a> Responder<'a> {
     /// The receive queue.
     #[inline(always)]
     fn slots(&self) -> Result<Slots<'_>, Refusal> {
-        let rq = self.segment.rq(self.qp.rq.load(Relaxed) as usize);
+        let rq = match self.srq {
+            None => self.segment.rq(self.qp.rq.load(Relaxed) as usize),
+            Some(srq) => Some(srq.record),
+        };
         rq.and_then(|rq| Slots::of(self.segment, rq)).ok_or(Refusal::Silence)
     }
 
@@ -559,7 +595,7 @@ impl<'a> Responder<'a> {
         RecvDone {
             imm: imm.unwrap_or(0).to_be(),
             flags: solicited | if imm.is_some() { message.request.imm_flag() } else { 0 },
-            src_qp: if message.qp_type == QpType::Ud { message.from } else { 0 },
+            src_qp: if message.qp_type == QpType::Ud || self.srq.is_some() { message.from } else { 0 },
             ..RecvDone::of_send(self.qpn, self.generation)
         }
     }
@@ -571,7 +607,8 @@ impl<'a> Responder<'a> {
     #[inline]
     fn completer(&self) -> Completer<'_> {
         let Responder { owner, segment, qp, qpn, .. } = *self;
-        Completer { owner, segment, qp, qpn, claimer: self.process.claimer }
+        let srq = self.srq.map(|srq| srq.index);
+        Completer { owner, segment, qp, qpn, srq, claimer: self.process.claimer }
     }
 
     /// Takes a RECV and completes it; `false` where somebody else has taken it.
@@ -622,7 +659,7 @@ impl<'a> Responder<'a> {
 
     /// Leaves in the responder's segment why it refuses a work request of QP `from`.
     fn blame(&self, from: u32, request: &Request<'_>, cause: Cause) {
-        if let Some(record) = self.segment.cause(index_of(self.qpn) as usize) {
+        if let Some(record) = self.home().1.cause(index_of(self.qpn) as usize) {
             let (opcode, number) = (request.wr.op.opcode(), request.number);
             let (pid, claimer) = self.process.known_as(from);
             record.write(&Blame { from, pid, claimer, opcode, number, cause });
@@ -642,10 +679,10 @@ impl<'a> Responder<'a> {
             Refusal::Fault(_) => self.blame(
                 from,
                 request,
-                self.there().remote((self.qp, self.qpn), &request.wr.op, request.len),
+                self.there().remote((self.qp, self.pd(), self.qpn), &request.wr.op, request.len),
             ),
             Refusal::CqFull => {
-                let cq = self.segment.cq(self.qp.cq.load(Relaxed) as usize);
+                let cq = self.segment.cq(self.cq() as usize);
                 let cqe = cq.map_or(0, |cq| cq.cqe.load(Relaxed));
                 self.blame(from, request, Cause::of(Check::CqFull, cqe.into()));
             }
@@ -698,11 +735,12 @@ impl<'a> Responder<'a> {
         reach(Point::Failed);
         let index = index_of(self.qpn);
         let generation = self.qp.generation.load(Relaxed);
-        let fd = self.qp.async_fd.load(Relaxed);
-        tell(self.owner, fd, EventRecord { event_type, index, generation });
-        if self.qp.uses_srq.load(Relaxed) != 0 {
+        let (home, fd) = (self.home().0, self.qp.async_fd.load(Relaxed));
+        tell(home, fd, EventRecord { event_type, index, generation });
+        // Which SRQs an XRC QP takes from only its requester knows.
+        if self.qp.uses_srq.load(Relaxed) != 0 && self.srq.is_none() {
             let event_type = EVENT_QP_LAST_WQE_REACHED;
-            tell(self.owner, fd, EventRecord { event_type, index, generation });
+            tell(home, fd, EventRecord { event_type, index, generation });
         }
         flush(&self.completer());
     }

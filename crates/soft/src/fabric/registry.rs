@@ -141,19 +141,23 @@ const ALIVE: &str = "alive";
 /// How long a process that removes a fabric is waited for by one that begins it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A lock of a slot's bytes.
-fn slot_lock(at: u64) -> libc::flock {
+/// A lock of bytes, of this kind: `F_WRLCK`, which excludes all others, `F_RDLCK`, which excludes those, or none.
+fn range_lock(at: u64, bytes: u64, kind: libc::c_int) -> libc::flock {
     // SAFETY: integers, which may be zero.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
-    range.l_type = libc::F_WRLCK as _;
+    range.l_type = kind as _;
     range.l_whence = libc::SEEK_SET as _;
-    (range.l_start, range.l_len) = (at as _, SLOT_BYTES as _);
+    (range.l_start, range.l_len) = (at as _, bytes as _);
     range
 }
 
-/// Whether somebody has the lock of a slot's bytes, but for who has this file open.
-fn is_locked(file: &File, at: u64) -> io::Result<bool> {
-    let mut range = slot_lock(at);
+/// A lock of a slot's bytes.
+fn slot_lock(at: u64) -> libc::flock {
+    range_lock(at, SLOT_BYTES, libc::F_WRLCK)
+}
+
+/// Whether somebody has a lock that excludes this one, but for who has this file open.
+fn is_locked(file: &File, mut range: libc::flock) -> io::Result<bool> {
     // SAFETY: a file of our own, and a struct that is filled in.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut range) } != 0 {
         return Err(io::Error::last_os_error());
@@ -161,10 +165,9 @@ fn is_locked(file: &File, at: u64) -> io::Result<bool> {
     Ok(range.l_type != libc::F_UNLCK as libc::c_short)
 }
 
-/// Takes the lock of a slot's bytes for whoever has this file open, if nobody else has it. It goes when the last of them
+/// Takes a lock for whoever has this file open, if nobody else has one that excludes it. It goes when the last of them
 /// ends, however that is.
-fn lock_bytes(file: &File, at: u64) -> io::Result<bool> {
-    let range = slot_lock(at);
+fn lock_bytes(file: &File, range: libc::flock) -> io::Result<bool> {
     // SAFETY: a file of our own, and a struct that lives.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } == 0 {
         return Ok(true);
@@ -366,7 +369,7 @@ impl Registry {
         };
         for place in 0..PROCESSES as u32 {
             let slot = (self.first + place) % PROCESSES as u32;
-            if lock_bytes(&self.file, self.at(slot))? {
+            if lock_bytes(&self.file, slot_lock(self.at(slot)))? {
                 reach(Point::SlotLocked);
                 // Who had the slot before may have been killed.
                 self.set_in_groups(slot, false)?;
@@ -384,6 +387,22 @@ impl Registry {
         reach(Point::SlotFreed);
         let _ = std::fs::remove_file(self.directory.join(slot.to_string()));
         remove_if_unused(&self.directory, &self.alive)
+    }
+
+    /// Whether another process has a lock of a byte of the registry's file.
+    pub(crate) fn is_byte_locked(&self, at: u64) -> io::Result<bool> {
+        is_locked(&self.file, range_lock(at, 1, libc::F_WRLCK))
+    }
+
+    /// Takes this process's lock of a byte, in place of the one that it has, if no other process has one: or none of those
+    /// that are to be `alone`, where this is not. It goes with the process.
+    pub(crate) fn lock_byte(&self, at: u64, alone: bool) -> io::Result<bool> {
+        lock_bytes(&self.file, range_lock(at, 1, if alone { libc::F_WRLCK } else { libc::F_RDLCK }))
+    }
+
+    /// Gives this process's lock of a byte back.
+    pub(crate) fn unlock_byte(&self, at: u64) -> io::Result<()> {
+        lock_bytes(&self.file, range_lock(at, 1, libc::F_UNLCK)).map(|_| ())
     }
 
     /// Says whether the process in a slot has QPs in multicast groups.
@@ -426,7 +445,7 @@ impl Registry {
     /// Whether this process of a slot is found to have ended: another has the slot, or none has its lock. Takes no file.
     pub(crate) fn has_ended(&self, slot: u32, member: &Member) -> bool {
         let is_other = self.find(slot).is_ok_and(|found| found.as_ref() != Some(member));
-        is_other || is_locked(&self.file, self.at(slot)).is_ok_and(|locked| !locked)
+        is_other || is_locked(&self.file, slot_lock(self.at(slot))).is_ok_and(|locked| !locked)
     }
 
     /// The how-manyth of the file's slots this is.

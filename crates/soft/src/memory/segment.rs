@@ -19,7 +19,8 @@ const CQ_AT: u64 = RQ_AT + (RQS * size_of::<RqRecord>()) as u64;
 const ATOMIC_AT: u64 = CQ_AT + (CQS * size_of::<CqRecord>()) as u64;
 const CAUSE_AT: u64 = ATOMIC_AT + (ATOMIC_LOCKS * size_of::<LockRecord>()) as u64;
 const GROUPS_AT: u64 = CAUSE_AT + (QPS * size_of::<CauseRecord>()) as u64;
-const HEAP_AT: u64 = GROUPS_AT + (GROUPS * size_of::<GroupRecord>()) as u64;
+const DOMAINS_AT: u64 = GROUPS_AT + (GROUPS * size_of::<GroupRecord>()) as u64;
+const HEAP_AT: u64 = DOMAINS_AT + (RQS * size_of::<AtomicU64>()) as u64;
 
 /// Raised where what stands in the registry or in a segment changes its meaning, but not its size.
 const LAYOUT: u32 = 4;
@@ -110,6 +111,11 @@ impl Segment {
     /// Attachment `index` to a multicast group.
     pub(crate) fn group(&self, index: usize) -> Option<&GroupRecord> {
         (index < GROUPS).then(|| self.record(GROUPS_AT + (index * size_of::<GroupRecord>()) as u64))
+    }
+
+    /// The XRC domain of receive queue `index`, or of the QP with that index, whose RECVs are elsewhere; 0 where it has none.
+    pub(crate) fn domain(&self, index: usize) -> Option<&AtomicU64> {
+        (index < RQS).then(|| self.record(DOMAINS_AT + (index * size_of::<AtomicU64>()) as u64))
     }
 
     /// Receive queue `index`.
