@@ -4,6 +4,7 @@
 mod common;
 mod edges;
 mod ends;
+mod events;
 mod fabrics;
 mod faults;
 mod files;

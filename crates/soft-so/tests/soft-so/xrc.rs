@@ -457,7 +457,9 @@ impl Three {
     }
 
     fn end(self) {
-        [self.has_qp, self.has_srq, self.sends].map(Member::end);
+        for member in [self.has_qp, self.has_srq, self.sends] {
+            member.end();
+        }
     }
 }
 

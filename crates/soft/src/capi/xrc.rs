@@ -18,6 +18,9 @@ use std::os::fd::FromRawFd;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
+/// A target has no queues.
+const NOTHING: QpCap =
+    QpCap { max_send_wr: 0, max_recv_wr: 0, max_send_sge: 0, max_recv_sge: 0, max_inline_data: 0 };
 /// `IBV_XRCD_INIT_ATTR_FD`, `_OFLAGS`.
 const XRCD_FD: u32 = 1;
 const XRCD_OFLAGS: u32 = 1 << 1;
@@ -91,7 +94,7 @@ pub(super) unsafe fn create_target(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpO
             pd: 0,
             qp_type: QpType::Rc,
             role: Role::Target(domain.domain.id),
-            cap: QpCap::default(),
+            cap: NOTHING,
             sq_sig_all: false,
             send_cq: nothing.clone(),
             recv_cq: nothing,

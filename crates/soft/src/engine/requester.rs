@@ -11,9 +11,9 @@ use crate::memory::records::slot_of;
 use crate::memory::regions::RegionCache;
 use crate::memory::transfer::{Piece, Unreachable};
 use crate::path::Header;
-use doorbell_abi::IBV_QPT_XRC_RECV;
+use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
 use doorbell_transport::{Fault, check_initiator, local_rights};
-use doorbell_verbs::{QpType, SendFlags, SendOp, Sge, WcStatus};
+use doorbell_verbs::{QpState, QpType, SendFlags, SendOp, Sge, WcStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
@@ -197,6 +197,9 @@ impl Requester {
             .filter(|responder| self.reaches(responder, route));
         let Some(responder) = reached else { return scratch.in_turn(self.silence()) };
         let shown = responder.qp.shown();
+        if shown.state() == QpState::Rtr.to_c() && self.qp_type != QpType::Ud {
+            responder.establish();
+        }
         let message =
             Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: route.grh.as_ref() };
         match responder.carry_out(caches, batch, &message) {

@@ -24,17 +24,17 @@ use crate::rings::completions::overrun;
 use crate::rings::recvs::{
     CARRIED_BYTES, Carried, Completer, Front, NoRecv, RecvDone, SOLICITED, Slots, check_limit, flush,
 };
-use doorbell_abi::{CEnum, IBV_WC_GRH};
+use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_WC_GRH};
 use doorbell_transport::{AtomicOp, Fault, NakCode, check_enabled, takes_requests};
 use doorbell_verbs::{
     AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, WcOpcode, WcStatus,
 };
 use std::sync::atomic::Ordering::*;
 
-/// `IBV_EVENT_QP_REQ_ERR`, `IBV_EVENT_QP_ACCESS_ERR`, `IBV_EVENT_QP_LAST_WQE_REACHED`.
+/// `IBV_EVENT_QP_REQ_ERR`, `_QP_ACCESS_ERR`, `_COMM_EST`.
 const EVENT_QP_REQ_ERR: u32 = 2;
 const EVENT_QP_ACCESS_ERR: u32 = 3;
-const EVENT_QP_LAST_WQE_REACHED: u32 = 16;
+const EVENT_COMM_EST: u32 = 4;
 
 /// What was found last: regions of this process, and those of peers that are mapped here.
 #[derive(Debug, Default)]
@@ -275,6 +275,22 @@ impl<'a> Responder<'a> {
     /// The CQ of its RECVs.
     fn cq(&self) -> u32 {
         self.srq.map_or(&self.qp.cq, |srq| &srq.record.cq).load(Relaxed)
+    }
+
+    /// Whether there is no SRQ that the message could be for; XRC.
+    fn is_without_srq(&self) -> bool {
+        self.srq.is_none() && self.qp.qp_type.load(Relaxed) == IBV_QPT_XRC_RECV
+    }
+
+    /// A message has come to a connected QP that its program has not taken to Rts yet, and is told once.
+    #[cold]
+    pub(super) fn establish(&self) {
+        let (index, generation) = (index_of(self.qpn), self.generation);
+        let told = self.segment.established(index as usize);
+        if told.is_some_and(|told| told.swap(generation, Relaxed) != generation) {
+            let event = EventRecord { event_type: EVENT_COMM_EST, index, generation };
+            tell(self.owner, self.qp.async_fd.load(Relaxed), event);
+        }
     }
 
     /// The QP's own process.
@@ -672,6 +688,9 @@ impl<'a> Responder<'a> {
         match refusal {
             Refusal::Fault(Fault::RecvTooSmall | Fault::RecvProtection) | Refusal::Silence => {}
             Refusal::Fault(fault) if !fault.is_fatal(qp_type) => {}
+            Refusal::Fault(_) if self.is_without_srq() => {
+                self.blame(from, request, Cause::of(Check::NoSrq, request.srqn.into()));
+            }
             Refusal::Fault(_) if request.invalidates => {
                 let rkey = request.invalidated_rkey();
                 self.blame(from, request, Cause::of(Check::NotBound, rkey.into()));

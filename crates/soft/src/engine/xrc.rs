@@ -9,7 +9,9 @@ use crate::fabric::peer::{Owner, Peer};
 use crate::memory::records::{QPS, index_of, slot_of};
 use crate::memory::segment::Segment;
 use crate::memory::transfer::Piece;
+use doorbell_abi::CEnum;
 use doorbell_transport::Fault;
+use doorbell_verbs::QpState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
@@ -65,6 +67,8 @@ impl Requester {
             Found::Here => Some(None),
             Found::There(peer) => Some(Some(peer)),
             Found::Silent => return scratch.in_turn(self.silence()),
+            // Who is not there any more refuses nothing.
+            Found::Nowhere if !self.process.has_peer(dest_qpn) => return scratch.in_turn(self.silence()),
             Found::Nowhere => None,
         };
         let Scratch { caches, batch, peer, .. } = scratch;
@@ -72,6 +76,9 @@ impl Requester {
         let Some(target) = target.filter(|target| self.reaches(target, route)) else {
             return scratch.in_turn(self.silence());
         };
+        if target.qp.shown().state() == QpState::Rtr.to_c() {
+            target.establish();
+        }
         let place = srq_peer.as_ref().map(|peer| match peer {
             Some(peer) => (Owner::Peer(peer), &peer.segment),
             None => (Owner::This, self.process.segment),

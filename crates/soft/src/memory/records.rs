@@ -285,8 +285,9 @@ pub(crate) struct CqRing {
     pub(crate) head_seen: AtomicU64,
 }
 
-/// `IBV_EVENT_QP_FATAL`.
+/// `IBV_EVENT_QP_FATAL`, `IBV_EVENT_QP_LAST_WQE_REACHED`.
 pub(crate) const EVENT_QP_FATAL: u32 = 1;
+pub(crate) const EVENT_QP_LAST_WQE_REACHED: u32 = 16;
 
 /// An asynchronous event as it goes through the pipe.
 #[repr(C)]

@@ -26,7 +26,7 @@ use crate::fabric::peer::Owner;
 use crate::fabric::pipe::{EventPipe, tell};
 use crate::fabric::process::Process;
 use crate::fabric::service::deliver_by;
-use crate::memory::records::{EventRecord, QpRecord, qp_num};
+use crate::memory::records::{EVENT_QP_LAST_WQE_REACHED, EventRecord, QpRecord, qp_num};
 use crate::path::Path;
 use crate::point::{Point, reach};
 use crate::rings::recvs::{Completer, flush};
@@ -259,7 +259,7 @@ impl Qp {
             }
         }
         if before == QpState::Rts && next == QpState::Sqd && sends.queue.is_empty() {
-            self.tell_drained();
+            self.tell(EVENT_SQ_DRAINED);
         }
         if next == QpState::Rts && !sends.queue.is_empty() {
             self.run_queue(&mut sends);
@@ -267,13 +267,10 @@ impl Qp {
         Ok(next)
     }
 
-    fn tell_drained(&self) {
+    /// Tells the program of an event.
+    fn tell(&self, event_type: u32) {
         let (index, generation) = self.event_identity();
-        tell(
-            Owner::This,
-            self.async_pipe.in_record(),
-            EventRecord { event_type: EVENT_SQ_DRAINED, index, generation },
-        );
+        tell(Owner::This, self.async_pipe.in_record(), EventRecord { event_type, index, generation });
     }
 
     fn rtr(&self, sends: &mut Sends) {
@@ -335,9 +332,14 @@ impl Qp {
     #[inline(never)]
     fn enter_error(&self, sends: &mut Sends) {
         sends.state = QpState::Err;
+        // Of what a peer has put there it has told the program.
+        let is_own = self.record.enter_error(|state| state != QpState::Err.to_c());
         self.record.show(QpState::Err);
         self.flush_sends(sends);
         self.flush_recvs();
+        if is_own && self.uses_srq && self.role == Role::Plain {
+            self.tell(EVENT_QP_LAST_WQE_REACHED);
+        }
     }
 
     fn flush_recvs(&self) {
