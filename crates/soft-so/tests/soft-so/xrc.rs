@@ -1,8 +1,8 @@
 //! XRC: domains that processes share by a file, and SRQs that requests name, in whichever process they are.
 
-use crate::common::launch;
 use crate::common::running::{Running, alone, hear, role, say};
 use crate::common::verbs::{Node, PORT, SIGNALED, call, errno, state, to_lid};
+use crate::common::{counting, launch};
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
     IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, ibv_async_event, ibv_context, ibv_pd, ibv_qp, ibv_qp_attr,
@@ -399,7 +399,10 @@ struct Three {
 
 impl Three {
     fn new(launch: &Launch, file: &Path) -> Three {
-        let [mut has_qp, mut has_srq, mut sends] = [0, 1, 2].map(|_| Member::new(launch));
+        Three::of([launch; 3].map(Member::new), file)
+    }
+
+    fn of([mut has_qp, mut has_srq, mut sends]: [Member; 3], file: &Path) -> Three {
         has_qp.does(&format!("open {} {O_CREAT}", file.display()), 0);
         has_srq.does(&format!("open {} 0", file.display()), 0);
         let (target, srqn, initiator) =
@@ -473,6 +476,22 @@ fn a_request_goes_to_the_srq_of_another_process_than_the_qps() {
         three.carries_all();
         three.end();
     }
+}
+
+#[test]
+fn what_comes_to_an_srq_its_process_counts() {
+    let launch = launch(Link::Ib);
+    let file = domain();
+    let [(of_qp, qp_report), (of_srq, srq_report), (of_sender, sender_report)] =
+        ["qp", "srq", "sender"].map(|who| counting(&format!("xrc-{who}"), launch.clone()));
+    let mut three = Three::of([&of_qp, &of_srq, &of_sender].map(Member::new), file.path());
+    three.carries_all();
+    three.end();
+    let reports = [qp_report(), srq_report(), sender_report()];
+    let counts = |key: &str| reports.each_ref().map(|report| report["total"][key].as_u64().expect("a count"));
+    assert_eq!(counts("work_requests"), [0, 0, 8]);
+    assert_eq!(counts("messages_received"), [0, 5, 0]);
+    assert_eq!(counts("recvs"), [0, 6, 0]);
 }
 
 #[test]
