@@ -73,6 +73,15 @@ fn the_ping_pong_of_xrc() {
     }
 }
 
+/// On InfiniBand it would ask a subnet manager first.
+#[test]
+fn perftest_by_multicast() {
+    for program in ["ib_send_lat", "ib_send_bw"] {
+        let options = ["-c", "UD", "-g", "-x", "0", "-n", "200", "-s", "1024", "-F"];
+        pair(&launch(Link::Roce), program, &options);
+    }
+}
+
 #[test]
 fn perftest() {
     // Where latencies are not told in cycles (-C), perftest measures the processor's frequency anew for

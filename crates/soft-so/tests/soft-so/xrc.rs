@@ -1,8 +1,8 @@
 //! XRC: domains that processes share by a file, and SRQs that requests name, in whichever process they are.
 
-use crate::common::launch;
 use crate::common::running::{Running, alone, hear, role, say};
 use crate::common::verbs::{Node, PORT, SIGNALED, call, errno, state, to_lid};
+use crate::common::{counting, launch};
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
     IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, ibv_async_event, ibv_context, ibv_pd, ibv_qp, ibv_qp_attr,
@@ -12,7 +12,7 @@ use doorbell_abi::{
 };
 use doorbell_soft::launch::{Launch, Link};
 use doorbell_verbs::{AccessFlags, QpState};
-use libc::{EAGAIN, EBADF, EBUSY, EINVAL, O_CREAT, O_EXCL, c_int};
+use libc::{EAGAIN, EBADF, EBUSY, EINVAL, EOPNOTSUPP, O_CREAT, O_EXCL, c_int};
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -66,12 +66,14 @@ struct Xrc {
     srq: *mut ibv_srq,
     target: *mut ibv_qp,
     initiator: *mut ibv_qp,
+    opened: *mut ibv_qp,
 }
 
 impl Xrc {
     fn new() -> Xrc {
         let node = Node::open(BYTES, 0);
-        Xrc { node, xrcd: null_mut(), srq: null_mut(), target: null_mut(), initiator: null_mut() }
+        let [target, initiator, opened] = [null_mut(); 3];
+        Xrc { node, xrcd: null_mut(), srq: null_mut(), target, initiator, opened }
     }
 
     /// Opens a domain; returns its errno, or 0.
@@ -124,6 +126,29 @@ impl Xrc {
         init(self.target)
     }
 
+    /// Opens a target; returns its errno, or 0.
+    fn open_qp(&mut self, qp_num: u32) -> c_int {
+        let qp_type = IBV_QPT_XRC_RECV;
+        let (comp_mask, xrcd) = (0b1011, self.xrcd);
+        let mut attr = ibv_qp_open_attr { comp_mask, qp_num, xrcd, qp_context: null_mut(), qp_type };
+        // SAFETY: live objects and our struct.
+        self.opened =
+            unsafe { ops(self.node.context).open_qp.expect("it is served")(self.node.context, &mut attr) };
+        if self.opened.is_null() { errno() } else { 0 }
+    }
+
+    /// Number, state and peer of what was opened.
+    fn query_opened(&self) -> String {
+        let (mut attr, mut init) = (state(QpState::Reset), no_init_attr());
+        let queried = call!(c"ibv_query_qp"(
+            self.opened => *mut ibv_qp, &raw mut attr => *mut ibv_qp_attr, 0 => c_int,
+            &raw mut init => *mut ibv_qp_init_attr
+        ) -> c_int);
+        assert_eq!((queried, init.qp_type), (0, IBV_QPT_XRC_RECV));
+        // SAFETY: a live QP.
+        format!("{} {} {}", unsafe { (*self.opened).qp_num }, attr.qp_state, attr.dest_qp_num)
+    }
+
     fn make_initiator(&mut self) -> u32 {
         let cap = ibv_qp_cap { max_send_wr: 16, max_send_sge: 1, ..ibv_qp_cap::default() };
         let mut attr = ibv_qp_init_attr {
@@ -150,7 +175,7 @@ impl Xrc {
             max_rd_atomic: 1,
             min_rnr_timer: 1,
             timeout: 14,
-            retry_cnt: 1,
+            retry_cnt: 7,
             rnr_retry: 1,
             ah_attr: to_lid(self.node.lid),
             ..state(QpState::Rtr)
@@ -264,6 +289,11 @@ impl Xrc {
     }
 }
 
+fn no_init_attr() -> ibv_qp_init_attr {
+    // SAFETY: numbers and pointers, which may be zero.
+    unsafe { std::mem::zeroed() }
+}
+
 fn modify(qp: *mut ibv_qp, mut attr: ibv_qp_attr, mask: c_int) -> c_int {
     call!(c"ibv_modify_qp"(qp => *mut ibv_qp, &raw mut attr => *mut ibv_qp_attr, mask => c_int) -> c_int)
 }
@@ -346,6 +376,10 @@ fn serve() {
             // SAFETY: a live region.
             "memory" => say(format!("{} {}", xrc.node.address(0) as u64, unsafe { (*xrc.node.mr).rkey })),
             "byte" => say(xrc.node.read(number(1) as usize, 1)[0]),
+            "open-qp" => say(xrc.open_qp(number(1) as u32)),
+            "query-opened" => say(xrc.query_opened()),
+            "modify-opened" => say(modify(xrc.opened, state(QpState::Err), IBV_QP_STATE)),
+            "destroy-opened" => say(destroy_qp(xrc.opened)),
             "destroy-srq" => say(destroy_srq(xrc.srq)),
             "end" => return,
             other => panic!("no command {other:?}"),
@@ -399,7 +433,10 @@ struct Three {
 
 impl Three {
     fn new(launch: &Launch, file: &Path) -> Three {
-        let [mut has_qp, mut has_srq, mut sends] = [0, 1, 2].map(|_| Member::new(launch));
+        Three::of([launch; 3].map(Member::new), file)
+    }
+
+    fn of([mut has_qp, mut has_srq, mut sends]: [Member; 3], file: &Path) -> Three {
         has_qp.does(&format!("open {} {O_CREAT}", file.display()), 0);
         has_srq.does(&format!("open {} 0", file.display()), 0);
         let (target, srqn, initiator) =
@@ -476,6 +513,47 @@ fn a_request_goes_to_the_srq_of_another_process_than_the_qps() {
 }
 
 #[test]
+fn a_target_may_be_opened_by_other_processes() {
+    let launch = launch(Link::Ib);
+    let (file, other) = (domain(), domain());
+    let mut three = Three::new(&launch, file.path());
+    let (target, initiator) = (three.target.clone(), three.initiator.clone());
+    three.sends.does(&format!("open {} {O_CREAT}", other.path().display()), 0);
+    three.sends.does(&format!("open-qp {target}"), EINVAL);
+    three.has_srq.does(&format!("open-qp {initiator}"), EINVAL);
+    three.has_srq.does(&format!("open-qp {target}"), 0);
+    three.has_srq.does("query-opened", format!("{target} 3 {initiator}"));
+    three.has_srq.does("modify-opened", EOPNOTSUPP);
+    three.has_srq.does("close", EBUSY);
+    three.has_qp.does("reset", "reset");
+    three.has_srq.does("query-opened", format!("{target} 1 0"));
+    three.has_qp.kill();
+    three.has_srq.does("query-opened", format!("{target} 6 0"));
+    three.has_srq.does("destroy-opened", 0);
+    three.has_srq.does(&format!("open-qp {target}"), EINVAL);
+    three.has_srq.does("destroy-srq", 0);
+    three.has_srq.does("close", 0);
+    three.has_srq.end();
+    three.sends.end();
+}
+
+#[test]
+fn what_comes_to_an_srq_its_process_counts() {
+    let launch = launch(Link::Ib);
+    let file = domain();
+    let [(of_qp, qp_report), (of_srq, srq_report), (of_sender, sender_report)] =
+        ["qp", "srq", "sender"].map(|who| counting(&format!("xrc-{who}"), launch.clone()));
+    let mut three = Three::of([&of_qp, &of_srq, &of_sender].map(Member::new), file.path());
+    three.carries_all();
+    three.end();
+    let reports = [qp_report(), srq_report(), sender_report()];
+    let counts = |key: &str| reports.each_ref().map(|report| report["total"][key].as_u64().expect("a count"));
+    assert_eq!(counts("work_requests"), [0, 0, 8]);
+    assert_eq!(counts("messages_received"), [0, 5, 0]);
+    assert_eq!(counts("recvs"), [0, 6, 0]);
+}
+
+#[test]
 fn what_is_not_of_the_domain_is_refused_by_the_qp() {
     let launch = launch(Link::Ib);
     let (file, other) = (domain(), domain());
@@ -517,15 +595,15 @@ fn what_is_not_of_the_domain_is_refused_by_the_qp() {
 
 #[test]
 fn of_a_process_that_is_killed_nothing_is_left() {
-    let launch = launch(Link::Ib);
+    // What a process has shared may outlive it for its peers.
+    let launch = Launch { private_buffers: true, ..launch(Link::Ib) };
     let file = domain();
     let mut three = Three::new(&launch, file.path());
-    let srqn = three.srqn.clone();
-    three.has_srq.does("recv 2", "posted");
-    three.post(SEND, &srqn, 8, "0 0", SUCCESS);
+    let (srqn, memory) = (three.srqn.clone(), three.has_srq.tells("memory"));
+    three.post(WRITE, &srqn, 8, &memory, SUCCESS);
     let Three { mut has_qp, has_srq, mut sends, target, initiator, .. } = three;
     has_srq.kill();
-    sends.does(&format!("post {SEND} {srqn} 8 0 0"), REM_INV_REQ_ERR);
+    sends.does(&format!("post {WRITE} {srqn} 8 {memory}"), REM_INV_REQ_ERR);
     has_qp.does("reset", "reset");
     sends.does("reset", "reset");
     has_qp.does(&format!("join-target {initiator}"), "joined");

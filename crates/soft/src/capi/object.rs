@@ -153,6 +153,8 @@ pub(crate) enum QpOrigin {
     Made,
     /// ibv_open_qp(3).
     Opened,
+    /// The same of a QP of another process: of this one is a QP that stands for it, and does nothing.
+    Foreign,
 }
 
 /// An XRC domain.

@@ -223,6 +223,9 @@ pub unsafe extern "C" fn ibv_modify_qp(pointer: *mut ibv_qp, attr: *mut ibv_qp_a
 unsafe fn modify(pointer: *mut ibv_qp, attr: &ibv_qp_attr, mask: c_int) -> Result<(), Errno> {
     // SAFETY: vouched for by the caller.
     let object = unsafe { qp(pointer) };
+    if object.origin == QpOrigin::Foreign {
+        return Err(EOPNOTSUPP);
+    }
     if mask & IBV_QP_CUR_STATE != 0 && attr.cur_qp_state != object.qp.query().0.to_c() {
         return Err(EINVAL);
     }
@@ -317,7 +320,11 @@ pub unsafe extern "C" fn ibv_query_qp(
 ) -> c_int {
     // SAFETY: a QP of ours.
     let object = unsafe { qp(pointer) };
-    let (state, known) = object.qp.query();
+    let (state, known) = match object.origin {
+        // SAFETY: the QP's domain.
+        QpOrigin::Foreign => unsafe { xrc::known_elsewhere(object) },
+        QpOrigin::Made | QpOrigin::Opened => object.qp.query(),
+    };
     let cap = c_cap(&object.qp.cap);
     let base = &object.base.qp_base;
     // SAFETY: the caller's structs, and the QP's.

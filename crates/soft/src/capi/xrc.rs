@@ -6,12 +6,13 @@ use super::{object_or_null, status};
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use crate::fabric::domains::Opening;
 use crate::queues::cq::Cq;
+use crate::queues::qp::targets::elsewhere;
 use crate::queues::qp::{Qp, QpParts, Role};
 use doorbell_abi::{
     IBV_QPT_XRC_RECV, ibv_context, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex,
     ibv_qp_open_attr, ibv_xrcd, ibv_xrcd_init_attr,
 };
-use doorbell_verbs::{QpCap, QpType};
+use doorbell_verbs::{QpAttr, QpCap, QpState, QpType};
 use libc::c_int;
 use std::fs::File;
 use std::os::fd::FromRawFd;
@@ -84,11 +85,21 @@ pub(super) unsafe fn create_target(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpO
     if attr.xrcd.is_null() {
         return Err(EINVAL);
     }
-    // SAFETY: a domain of ours, and its context.
-    let (domain, owner) = unsafe { (xrcd(attr.xrcd), context((*attr.xrcd).context)) };
+    // SAFETY: a domain of ours.
+    unsafe {
+        let made = make_target(xrcd(attr.xrcd))?;
+        Ok(target(attr.xrcd, attr.qp_context, made, QpOrigin::Made))
+    }
+}
+
+/// # Safety
+/// The domain's context is open.
+unsafe fn make_target(domain: &XrcdObject) -> Result<Arc<Qp>, Errno> {
+    // SAFETY: vouched for by the caller.
+    let owner = unsafe { context(domain.base.context) };
     // Nothing of it ever completes but in the CQs of SRQs.
     let nothing = Arc::new(Cq::new(owner.process, 1, 0, 0)?);
-    let made = Qp::new(
+    Qp::new(
         owner.process,
         QpParts {
             pd: 0,
@@ -101,9 +112,19 @@ pub(super) unsafe fn create_target(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpO
             srq: None,
             async_pipe: owner.async_pipe.clone(),
         },
-    )?;
-    // SAFETY: as above.
-    Ok(unsafe { target(attr.xrcd, attr.qp_context, made, QpOrigin::Made) })
+    )
+}
+
+/// What a target of another process is by now.
+///
+/// # Safety
+/// The domain of the handle is one of ours.
+pub(super) unsafe fn known_elsewhere(object: &QpObject) -> (QpState, QpAttr) {
+    // SAFETY: vouched for by the caller.
+    let (domain, process) = unsafe { (xrcd(object.xrcd), context(object.base.qp_base.context).process) };
+    let found = elsewhere(process, object.base.qp_base.qp_num, domain.domain.id);
+    // Of one that has ended nothing comes any more.
+    found.unwrap_or((QpState::Err, QpAttr::default()))
 }
 
 pub(crate) unsafe extern "C" fn open_qp(
@@ -125,8 +146,16 @@ unsafe fn open(attr: &ibv_qp_open_attr) -> Result<Box<QpObject>, Errno> {
     let qp_context = if attr.comp_mask & OPEN_CONTEXT != 0 { attr.qp_context } else { null_mut() };
     // SAFETY: a domain of ours.
     unsafe {
-        let made = Qp::open(attr.qp_num, xrcd(attr.xrcd).domain.id)?;
-        Ok(target(attr.xrcd, qp_context, made, QpOrigin::Opened))
+        let domain = xrcd(attr.xrcd);
+        let (process, id) = (context(domain.base.context).process, domain.domain.id);
+        if elsewhere(process, attr.qp_num, id).is_none() {
+            let made = Qp::open(attr.qp_num, id)?;
+            return Ok(target(attr.xrcd, qp_context, made, QpOrigin::Opened));
+        }
+        let stands_for = make_target(domain)?;
+        let mut object = target(attr.xrcd, qp_context, stands_for, QpOrigin::Foreign);
+        object.base.qp_base.qp_num = attr.qp_num;
+        Ok(object)
     }
 }
 

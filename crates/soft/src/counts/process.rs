@@ -24,7 +24,7 @@ struct ProcessRecord {
     command_bytes: AtomicU64,
     /// The list of its QPs.
     qps: AtomicU64,
-    /// What was posted to SRQs.
+    /// What was posted to SRQs, and what has come to those of XRC.
     srq: RecvRecord,
 }
 
@@ -99,15 +99,15 @@ pub(crate) struct ProcessCounts<'b> {
 }
 
 impl<'b> ProcessCounts<'b> {
-    /// The processes on a board that have made QPs, in the order in which they came there.
+    /// The processes on a board that have something to tell of, in the order in which they came there.
     pub(crate) fn on(board: &'b Board) -> impl Iterator<Item = ProcessCounts<'b>> {
         let records = board.listed::<ProcessRecord>(board.processes()).into_iter();
-        records.map(move |record| ProcessCounts { board, record }).filter(ProcessCounts::has_qps)
+        records.map(move |record| ProcessCounts { board, record }).filter(ProcessCounts::has_any)
     }
 
-    /// Whether it has made QPs.
-    pub(crate) fn has_qps(&self) -> bool {
-        self.record.qps.load(Relaxed) != 0
+    /// Whether it has made QPs, or posted to SRQs, for which those of XRC need none.
+    pub(crate) fn has_any(&self) -> bool {
+        self.record.qps.load(Relaxed) != 0 || self.srq().posts().next().is_some()
     }
 
     /// Its number.
@@ -152,7 +152,7 @@ impl<'b> ProcessCounts<'b> {
         records.filter_map(|record| QpCounts::of(self.board, record)).collect()
     }
 
-    /// What it has posted to SRQs.
+    /// What it has posted to SRQs, and what has come to those of XRC.
     pub(crate) fn srq(&self) -> RecvCounts {
         RecvCounts::of(self.board, &self.record.srq)
     }

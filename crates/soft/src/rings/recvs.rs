@@ -589,7 +589,7 @@ impl Completer<'_> {
         }
         reach(Point::Filled);
         // Read behind the claim: who ends a lane does that before looking for what is claimed.
-        let lane = self.qp.lane.load(SeqCst) != 0;
+        let lane = self.srq.is_none() && self.qp.lane.load(SeqCst) != 0;
         claim.slot.set_state(claim.posted.done());
         reach(Point::Done);
         if let Some(turn) = claim.turn {

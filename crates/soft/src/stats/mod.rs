@@ -140,7 +140,7 @@ extern "C" fn in_child() {
 
 /// Tells what was counted, as the environment asks; the process ends.
 extern "C" fn at_exit() {
-    if let Some(counts) = counts::own().filter(ProcessCounts::has_qps)
+    if let Some(counts) = counts::own().filter(ProcessCounts::has_any)
         && let Some(stats) = Stats::of_environment()
     {
         stats.tell(&counts);

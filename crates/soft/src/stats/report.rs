@@ -128,6 +128,8 @@ impl Report {
             total.add_all(&qp.counts);
         }
         total.add_posted_recvs(profile, &counts.srq());
+        // Those to SRQs of XRC, whose QPs may be of other processes.
+        total.add_messages(profile, QpType::Rc, &counts.srq());
         let posting = Posting::of(all);
         let (workload, of_workload) = match as_posted(name, profile, all, &posting) {
             Some((workload, n)) => (Some(workload), n),
@@ -192,13 +194,7 @@ impl Counts {
                 accounting::transfer(profile, &post(profile, qp.qp_type, &shape, list)).times(lists);
         }
         counts.add_posted_recvs(profile, &qp.recvs);
-        for (bytes, write, n) in qp.recvs.messages() {
-            let datagram = qp.qp_type == QpType::Ud;
-            let payload = if datagram { bytes.saturating_sub(GRH_BYTES) } else { bytes };
-            let opcode = if write { Opcode::WriteWithImm } else { Opcode::Send };
-            counts.messages_received += n;
-            counts.pcie += arrival(profile, qp.qp_type, opcode, payload).times(n);
-        }
+        counts.add_messages(profile, qp.qp_type, &qp.recvs);
         counts.mean();
         counts
     }
@@ -219,6 +215,15 @@ impl Counts {
             self.recvs += u64::from(recvs) * n;
             self.recv_doorbells += n;
             self.pcie += accounting::post_recv(profile, recvs, sges).times(n);
+        }
+    }
+
+    fn add_messages(&mut self, profile: &Profile, qp_type: QpType, counts: &RecvCounts) {
+        for (bytes, write, n) in counts.messages() {
+            let payload = if qp_type == QpType::Ud { bytes.saturating_sub(GRH_BYTES) } else { bytes };
+            let opcode = if write { Opcode::WriteWithImm } else { Opcode::Send };
+            self.messages_received += n;
+            self.pcie += arrival(profile, qp_type, opcode, payload).times(n);
         }
     }
 

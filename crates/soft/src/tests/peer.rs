@@ -323,7 +323,8 @@ impl Told {
                 let sge = [Sge { addr: self.memory.addr, length: number(1) as u32, lkey: number(2) as u32 }];
                 self.side().qp.post_recv(99, &sge).expect("a RECV");
             }
-            "begin" => self.begin(number(1) as u32),
+            "begin" => self.begin(number(1) as u32, None),
+            "begin-of-srq" => self.begin(number(1) as u32, Some(number(2) as u32)),
             "end" => {
                 let Begun { completer, claim, done } =
                     self.begun.take().expect("a RECV that it has begun to fill");
@@ -361,15 +362,15 @@ impl Told {
         num.into()
     }
 
-    /// Takes the next RECV of a QP, as one does that has a message for it.
-    fn begin(&mut self, qpn: u32) {
+    /// Takes the next RECV of a QP, or of the SRQ with this index, as one does that has a message for it.
+    fn begin(&mut self, qpn: u32, srq: Option<u32>) {
         let peer = Box::leak(Box::new(self.process.peer(qpn).expect("the peer lives")));
         let (owner, segment) = (Owner::Peer(peer), &peer.segment);
         let qp = segment.qp(index_of(qpn) as usize).expect("its record");
-        let rq = segment.rq(qp.rq.load(Relaxed) as usize).expect("its queue");
+        let rq = segment.rq(srq.unwrap_or(qp.rq.load(Relaxed)) as usize).expect("its queue");
         let slots = Box::leak(Box::new(Slots::of(segment, rq).expect("its slots")));
         let Ok(front) = slots.front(rq.generation.load(Relaxed)) else { panic!("a RECV") };
-        let completer = Completer { owner, segment, qp, qpn, srq: None, claimer: self.process.claimer };
+        let completer = Completer { owner, segment, qp, qpn, srq, claimer: self.process.claimer };
         let claim = front.claim(&completer).expect("nobody else takes it");
         let done = RecvDone::failed(qpn, qp.generation.load(Relaxed), WcStatus::Success);
         self.begun = Some(Begun { completer, claim, done });

@@ -114,6 +114,45 @@ fn slots_whose_completions_nobody_polls_are_free_again() {
     (0..DEPTH.into()).for_each(|n| srq.post(n, &recv_sge(&memory)).expect("all are free"));
 }
 
+/// An SRQ of XRC has no QPs, and its CQ need not have any either.
+#[test]
+fn an_srq_that_messages_name_serves_any_qp_whoever_ends() {
+    let (process, memory) = (process(), buffer(process()));
+    let pipe = Arc::new(EventPipe::new().expect("a pipe"));
+    let cq = Arc::new(Cq::new(process, 64, 0, pipe.in_record()).expect("a CQ"));
+    let (index, sizes) = (QPS as u32 + 3999, Sizes { depth: 2, max_sge: 1 });
+    let srq = RecvQueue::new(process, index, PD, sizes, Senders::Named, 0).expect("an SRQ");
+    let srq = Arc::new(srq);
+    cq.add_srq(&srq);
+    srq.set_domain(None, cq.index);
+    let other = Side::new(process, QpType::Rc, CAP, 64);
+    let fill = |from: u64| (from..from + 2).all(|n| srq.post(n, &recv_sge(&memory)).is_ok());
+    assert!(fill(0));
+    let mut peer = Peer::start();
+    let begin = |peer: &mut Peer| peer.ask(&format!("begin-of-srq {} {index}", other.qp.num()));
+    begin(&mut peer);
+    peer.ask("end");
+    let mut wcs = [doorbell_abi::ibv_wc::default(); 4];
+    assert_eq!(cq.poll(&mut wcs).expect("all is well"), 1);
+    assert_eq!((wcs[0].wr_id, wcs[0].qp_num), (0, other.qp.num()));
+    assert_eq!(other.cq.poll(&mut wcs).expect("all is well"), 0);
+    // A sender that ends with a RECV begun gives it back, as who polls sees to.
+    begin(&mut peer);
+    assert_eq!(srq.posted(), 0);
+    drop(peer);
+    let begun = Instant::now();
+    while srq.posted() == 0 {
+        assert_eq!(cq.poll(&mut wcs).expect("all is well"), 0);
+        assert!(begun.elapsed() < Duration::from_secs(20), "the RECV is not given back");
+    }
+    // One whose completion was not polled when the SRQ ended is nobody's.
+    let mut peer = Peer::start();
+    begin(&mut peer);
+    peer.ask("end");
+    cq.remove_srq(&srq);
+    assert_eq!(cq.poll(&mut wcs).expect("all is well"), 0);
+}
+
 /// A sender that is stopped when it has begun to fill a RECV of an SRQ.
 #[test]
 fn a_sender_that_stops_keeps_no_other_from_an_srq() {

@@ -5,7 +5,7 @@ mod groups;
 pub(crate) mod posting;
 mod role;
 mod sending;
-mod targets;
+pub(crate) mod targets;
 mod telling;
 mod waiting;
 mod watching;
@@ -407,6 +407,9 @@ impl Qp {
         let mut sends = self.sends();
         let Process { regions, segment, .. } = self.requester.process;
         regions.qp_ends(segment, self.num());
+        if let Some(domain) = segment.domain(self.index as usize) {
+            domain.store(0, Release);
+        }
         // Where there is no room for what comes after, nothing comes after.
         let _ = self.reset(&mut sends);
         sends.watch = None;

@@ -1,10 +1,15 @@
-//! XRC targets of this process, which more than one handle may be of (ibv_open_qp(3)).
+//! XRC targets, which more than one handle may be of, in their own process or in others (ibv_open_qp(3)).
 
 use super::{Qp, Role};
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::domains::DomainId;
+use crate::fabric::process::Process;
+use crate::memory::records::index_of;
 use crate::sync::Anew;
+use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
+use doorbell_verbs::{AccessFlags, QpAttr, QpState};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, Weak};
 
 /// By number: the target, and how many handles it has. A child of fork(2) has none of its parent's.
@@ -38,4 +43,28 @@ impl Qp {
         }
         is_last
     }
+}
+
+/// What a target of another process shows, where it is of the domain; `None` where there is none.
+pub(crate) fn elsewhere(process: &'static Process, num: u32, domain: DomainId) -> Option<(QpState, QpAttr)> {
+    // What a process has shown stays for those who know it, for a moment.
+    if process.is_own(num) || !process.has_peer(num) {
+        return None;
+    }
+    let index = index_of(num) as usize;
+    process.look_at(num, |segment| {
+        let qp = segment.qp(index)?;
+        let state = QpState::from_c(qp.shown().state())?;
+        let is_of_it = segment.domain(index)?.load(Acquire) == domain.in_record();
+        let byte = |number: u32| Some(number.min(u8::MAX.into()) as u8);
+        let attr = QpAttr {
+            qp_access_flags: Some(AccessFlags::from_bits_truncate(qp.access.load(Relaxed))),
+            dest_qp_num: Some(qp.dest_qpn.load(Relaxed)),
+            rq_psn: Some(qp.rq_psn.load(Relaxed)),
+            min_rnr_timer: byte(qp.min_rnr_timer.load(Relaxed)),
+            max_dest_rd_atomic: byte(qp.max_dest_rd_atomic.load(Relaxed)),
+            ..QpAttr::default()
+        };
+        (is_of_it && qp.qp_type.load(Relaxed) == IBV_QPT_XRC_RECV).then_some((state, attr))
+    })
 }
