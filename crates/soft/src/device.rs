@@ -8,6 +8,9 @@ use doorbell_abi::{CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, 
 use doorbell_transport::MAX_MESSAGE_BYTES;
 use doorbell_verbs::{Gid, LinkLayer, Mtu};
 use std::ffi::CStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{FromRawFd, RawFd};
 use std::sync::OnceLock;
 
 /// Name of the device.
@@ -104,14 +107,6 @@ pub(crate) enum GidType {
     RoceV2 = 2,
 }
 
-/// What of the device depends on how a program is run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    pub(crate) link: LinkLayer,
-    /// That of the fabric without a name: each name has addresses of its own.
-    pub(crate) identity: Option<Identity>,
-}
-
 /// How the port presents itself.
 pub(crate) fn link_layer() -> LinkLayer {
     static LINK: OnceLock<LinkLayer> = OnceLock::new();
@@ -141,11 +136,25 @@ fn id() -> (u32, u32) {
     })
 }
 
+/// What the kernel itself has in a file of sysfs: the library would lead the C library elsewhere.
+fn kernels_text(path: &str) -> Option<String> {
+    let path = std::ffi::CString::new(path).ok()?;
+    // SAFETY: a string; what is opened is nobody else's.
+    let file = unsafe {
+        let opened =
+            libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        (opened >= 0).then(|| File::from_raw_fd(opened as RawFd))
+    };
+    let mut text = String::new();
+    file?.read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
 /// Numbers of the device file of rdma_cm: those of the kernel's where it has one, as librdmacm asks the kernel too.
 pub(crate) fn cm_numbers() -> (u32, u32) {
     static NUMBERS: OnceLock<(u32, u32)> = OnceLock::new();
     let told = || {
-        let text = std::fs::read_to_string(format!("{CM_CLASS}/dev")).ok()?;
+        let text = kernels_text(&format!("{CM_CLASS}/dev"))?;
         let (major, minor) = text.trim().split_once(':')?;
         Some((major.parse().ok()?, minor.parse().ok()?))
     };

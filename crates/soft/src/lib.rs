@@ -36,10 +36,12 @@ mod point;
 mod queues;
 mod rings;
 mod say;
+pub mod shown;
 pub mod stats;
 mod sync;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod tree;
 mod trust;
 mod watch;

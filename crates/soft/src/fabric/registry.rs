@@ -141,6 +141,10 @@ const REGISTRY: &str = "members";
 const ALIVE: &str = "alive";
 /// What the names of rdma_cm's begin with.
 pub(crate) const CM_PREFIX: &str = "cm-";
+/// What the names of folders begin with of what is shown of the device.
+pub(crate) const SHOWN_PREFIX: &str = "shown-";
+/// Such a folder that is being removed, so that nobody finds half of one.
+const SHOWN_GONE: &str = "shown-gone";
 
 /// How long a process that removes a fabric is waited for by one that begins it.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -207,6 +211,7 @@ fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
         return Ok(());
     }
     reach(Point::AliveAlone);
+    remove_shown(directory)?;
     for file in made_by_processes(directory)? {
         let _ = std::fs::remove_file(file);
     }
@@ -217,6 +222,27 @@ fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
         }
     }
     std::fs::remove_dir(directory)
+}
+
+/// Removes the folders of what is shown of the device.
+fn remove_shown(directory: &Path) -> io::Result<()> {
+    let is_shown = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str);
+        name.is_some_and(|name| name.starts_with(SHOWN_PREFIX)) && path.is_dir()
+    };
+    let gone = directory.join(SHOWN_GONE);
+    for path in std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).filter(is_shown) {
+        // One that was left there is in the way, else this is no error that matters.
+        let _ = std::fs::remove_dir_all(&gone);
+        let _ = std::fs::rename(path, &gone);
+        let _ = std::fs::remove_dir_all(&gone);
+    }
+    Ok(())
+}
+
+/// Removes the directory of this process's fabric, unless a process of the fabric lives.
+pub(crate) fn remove_own_if_unused() -> io::Result<()> {
+    remove_dead(&Place::own()?.path())
 }
 
 /// What a fabric's processes have made: sockets, named as their slots, and what rdma_cm needs.
@@ -272,38 +298,57 @@ fn try_lock(file: &File, lock: i32) -> io::Result<bool> {
     if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
 }
 
+/// The file that a process locks which keeps a fabric's directory; `None` where somebody removes that.
+fn keep(directory: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let alive = open(&directory.join(ALIVE), &mut options)?;
+    Ok((try_lock(&alive, libc::LOCK_SH)? && alive.metadata()?.nlink() > 0).then_some(alive))
+}
+
+/// Does something in the directory of this process's fabric, made where it is missing; `None` of what is done says that somebody
+/// removes it.
+fn entered<T>(act: impl Fn(PathBuf, bool) -> io::Result<Option<T>>) -> io::Result<T> {
+    let begin = Instant::now();
+    loop {
+        let place = Place::own()?;
+        match act(directory(&place)?, place.is_joined) {
+            Ok(Some(done)) => return Ok(done),
+            Ok(None) if begin.elapsed() > PATIENCE => {
+                let why = "a process that removes this fabric's folder does not go on";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            // The last process to leave has just removed it.
+            Ok(None) => std::thread::yield_now(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Does something in the directory of this process's fabric, which nobody removes meanwhile.
+pub(crate) fn in_folder<T>(act: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+    entered(|directory, _| {
+        let Some(_kept) = keep(&directory)? else { return Ok(None) };
+        act(&directory).map(Some)
+    })
+}
+
 impl Registry {
     /// Opens the registry of this process's fabric, making it where it is missing.
     pub(crate) fn open() -> io::Result<Registry> {
-        let begin = Instant::now();
-        loop {
-            let place = Place::own()?;
-            match Registry::open_in(directory(&place)?, place.is_joined) {
-                Ok(Some(registry)) => return Ok(registry),
-                Ok(None) if begin.elapsed() > PATIENCE => {
-                    let why = "a process that removes this fabric's folder does not go on";
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
-                }
-                // The last process to leave has just removed it.
-                Ok(None) => std::thread::yield_now(),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
+        entered(Registry::open_in)
     }
 
     /// The same in a directory; `None` where somebody removes it.
     fn open_in(directory: PathBuf, is_joined: bool) -> io::Result<Option<Registry>> {
         let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         let folder = OpenOptions::new().read(true).custom_flags(flags).open(&directory)?;
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let alive = open(&directory.join(ALIVE), &mut options)?;
-        if !try_lock(&alive, libc::LOCK_SH)? || alive.metadata()?.nlink() == 0 {
-            return Ok(None);
-        }
+        let Some(alive) = keep(&directory)? else { return Ok(None) };
         reach(Point::AliveLocked);
         check_layout(&alive, &layout())?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
         let file = open(&directory.join(REGISTRY), &mut options)?;
         let first = Identity::own().first(PROCESSES as u32);
         Ok(Some(Registry { file, alive, directory, folder, is_joined, first }))
