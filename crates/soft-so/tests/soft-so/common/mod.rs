@@ -1,5 +1,6 @@
 //! Running unmodified programs on the library that was built along with the tests.
 
+pub(crate) mod cm;
 pub(crate) mod running;
 pub(crate) mod verbs;
 

@@ -1,0 +1,544 @@
+//! rdma_cm: what commands are answered with, and which events come, as the kernel has it. librdmacm's own programs are in
+//! `stacks`.
+
+use crate::common::cm::{self, Channel, address, bytes_of, param, port, told, told_of_ud, write};
+use crate::common::running::{Running, alone, hear, role, say};
+use crate::common::{launch, leaves_something};
+use doorbell_abi::cm::*;
+use doorbell_soft::launch::Link;
+use libc::{EADDRINUSE, EADDRNOTAVAIL, EAGAIN, EBADF, EINVAL, ENODEV, ENOENT, ENOSPC, ENOSYS};
+use port_space::{TCP, UDP};
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// `IBV_QPS_INIT` and those that follow it.
+const INIT: u32 = 1;
+const RTR: u32 = 2;
+const RTS: u32 = 3;
+
+macro_rules! alone {
+    ($($name:ident)*) => {$(
+        #[test]
+        fn $name() {
+            for link in [Link::Ib, Link::Roce] {
+                alone(link, module_path!(), stringify!($name));
+            }
+        }
+    )*};
+}
+
+alone! {
+    wrong_commands_are_refused
+    the_descriptor_is_a_device
+    a_connection_begins_and_ends
+    who_is_asked_may_refuse
+    nobody_listens
+    ports_are_claimed
+    datagrams_find_their_service
+    groups_are_joined
+    ids_move_with_their_events
+    too_many_ask
+    a_thousand_connections
+    a_child_has_no_channel
+}
+
+#[test]
+#[ignore = "a program that a test runs"]
+fn program() {
+    match role().as_str() {
+        "wrong_commands_are_refused" => refusals(),
+        "the_descriptor_is_a_device" => descriptor(),
+        "a_connection_begins_and_ends" => connection(),
+        "who_is_asked_may_refuse" => refused(),
+        "nobody_listens" => nobody(),
+        "ports_are_claimed" => ports(),
+        "datagrams_find_their_service" => datagrams(),
+        "groups_are_joined" => groups(),
+        "ids_move_with_their_events" => migration(),
+        "too_many_ask" => backlog(),
+        "a_thousand_connections" => thousand(),
+        "a_child_has_no_channel" => child(),
+        "listens" => listens(),
+        "asks" => asks(),
+        other => panic!("{other}"),
+    }
+}
+
+fn refusals() {
+    let channel = Channel::open(libc::O_NONBLOCK);
+    let (fd, id) = (channel.fd(), channel.create(7, TCP));
+    assert_eq!(write(fd, &[0; 7]), Err(EINVAL), "less than a header");
+    let body = rdma_ucm_listen { id, backlog: 0 };
+    let whole = bytes_of(command::LISTEN, &body, 0);
+    assert_eq!(write(fd, &whole[..whole.len() - 1]), Err(EINVAL), "less than the header says");
+    assert_eq!(write(fd, &bytes_of(command::LISTEN, &id, 0)), Err(EINVAL), "less than the command has");
+    assert_eq!(write(fd, &bytes_of(99, &body, 0)), Err(EINVAL), "no command");
+    assert_eq!(write(fd, &bytes_of(13, &body, 0)), Err(ENOSYS), "a command that nobody has");
+    // SAFETY: the kernel looks at the pointer first.
+    assert_eq!(unsafe { libc::write(fd, std::ptr::null(), 8) }, -1);
+    let mut answer = rdma_ucm_destroy_id_resp::default();
+    let destroy = rdma_ucm_destroy_id { response: (&raw mut answer) as u64, id, reserved: 0 };
+    assert_eq!(write(fd, &bytes_of(command::DESTROY_ID, &destroy, 3)), Err(ENOSPC), "no room for the answer");
+    assert_eq!(channel.event().map(|_| ()), Err(EAGAIN), "there is none");
+    assert_eq!(channel.destroy(id + 1), Err(ENOENT));
+    let other = Channel::open(0);
+    assert_eq!(other.destroy(id), Err(EINVAL), "another channel's");
+    assert_eq!(channel.connect(id, param(1, b"")), Err(EINVAL), "it has no route");
+    assert_eq!(channel.accept(id, 1, param(1, b"")), Err(EINVAL), "nobody has asked");
+    assert_eq!(channel.disconnect(id), Err(EINVAL));
+    assert_eq!(channel.attributes(id, INIT).map(|_| ()), Err(EINVAL), "it has no device");
+    assert_eq!(channel.set(id, 77, &[0]), Err(ENOSYS));
+    assert_eq!(channel.set(id, 0, &[0; 2]), Err(EINVAL), "RDMA_OPTION_ID_TOS is a byte");
+    assert_eq!(channel.set(id, 3, &[32]), Err(EINVAL), "an ACK timeout has 5 bits");
+    assert_eq!(channel.set(id, 0, &[3]), Ok(()));
+    assert_eq!(channel.bind(id, "192.0.2.1:0"), Err(EADDRNOTAVAIL), "an address of nobody's");
+    assert_eq!(channel.bind(id, "127.0.0.1:0"), Ok(()));
+    assert_eq!(channel.bind(id, "127.0.0.1:0"), Err(EINVAL), "it is bound");
+    assert_eq!(channel.destroy(id), Ok(0));
+    assert_eq!(channel.destroy(id), Err(ENOENT));
+    drop(channel);
+    assert_eq!(write(fd, &whole), Err(EBADF));
+}
+
+fn descriptor() {
+    let channel = Channel::open(0);
+    let fd = channel.fd();
+    // SAFETY: descriptors of this test, and structs that the calls fill.
+    unsafe {
+        let mut about: libc::stat = std::mem::zeroed();
+        assert_eq!(libc::fstat(fd, &mut about), 0);
+        assert_eq!(about.st_mode & libc::S_IFMT, libc::S_IFCHR);
+        let shown = std::fs::read_to_string("/sys/class/misc/rdma_cm/dev").expect("it is shown");
+        let told = format!("{}:{}\n", libc::major(about.st_rdev), libc::minor(about.st_rdev));
+        assert_eq!(told, shown);
+        let mut more: libc::statx = std::mem::zeroed();
+        assert_eq!(libc::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_ALL, &mut more), 0);
+        assert_eq!(u32::from(more.stx_mode) & libc::S_IFMT, libc::S_IFCHR);
+        let mut bytes = [0u8; 8];
+        assert_eq!(libc::read(fd, bytes.as_mut_ptr().cast(), 8), -1, "it has nothing to read");
+        assert_ne!(libc::fcntl(fd, libc::F_GETFD) & libc::FD_CLOEXEC, 0);
+    }
+    // A copy is the same channel, however it was made.
+    // SAFETY: descriptors of this test.
+    let copies = unsafe {
+        let spare = libc::dup(0);
+        [libc::dup(fd), libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 100), libc::dup2(fd, spare)]
+    };
+    for copy in copies {
+        // SAFETY: a copy, which is this test's.
+        let copy = Channel(unsafe { OwnedFd::from_raw_fd(copy) });
+        let id = channel.create(9, TCP);
+        assert!(!copy.is_ready(0));
+        channel.resolve(id, "127.0.0.1:9").expect("it resolves");
+        assert!(copy.is_ready(0) && channel.is_ready(0));
+        assert_eq!(copy.expect(event::ADDR_RESOLVED).uid, 9);
+        assert!(!copy.is_ready(0) && !channel.is_ready(0));
+        assert_eq!(copy.destroy(id), Ok(1));
+    }
+    // With its last descriptor a channel goes, and its ids.
+    let listener = channel.listener(1, TCP, "127.0.0.1:0");
+    let at = format!("127.0.0.1:{}", port(&channel.route(listener).src_addr));
+    // SAFETY: a descriptor of this test.
+    let copy = unsafe { libc::dup(fd) };
+    drop(channel);
+    let other = Channel::open(0);
+    let id = other.create(1, TCP);
+    assert_eq!(other.bind(id, &at), Err(EADDRINUSE));
+    // SAFETY: a range in which the copy is; what else would be there is this test's.
+    unsafe { libc::close_range(copy as u32, copy as u32, 0) };
+    assert_eq!(other.bind(id, &at), Ok(()));
+}
+
+/// What both sides agree on, and what their QPs are to be.
+fn connection() {
+    let (server, client) = (Channel::open(0), Channel::open(0));
+    let listener = server.listener(1, TCP, "127.0.0.1:0");
+    let route = server.route(listener);
+    assert_ne!(route.node_guid, 0, "its address is of the device");
+    let to = format!("127.0.0.1:{}", port(&route.src_addr));
+    let asks = client.resolved(2, TCP, &to);
+    let route = client.route(asks);
+    assert_eq!((route.num_paths, route.port_num, route.dst_addr), (1, 1, address(&to)));
+    assert_eq!(client.attributes(asks, INIT).expect("it has a device").qp_access_flags, 0);
+    assert_eq!(client.attributes(asks, RTR).map(|_| ()), Err(EINVAL), "nobody has answered");
+    assert_eq!(client.connect(asks, param(0x11, &[7; 57])), Err(EINVAL), "a REQ has 56 bytes");
+    client.connect(asks, param(0x11, b"hello")).expect("it asks");
+    let request = server.expect(event::CONNECT_REQUEST);
+    assert_eq!(request.uid, 1, "the listener's");
+    let said = told(&request);
+    assert_eq!((&said.private_data[..6], said.private_data_len), (&b"hello\0"[..], 56));
+    assert_eq!((said.responder_resources, said.initiator_depth), (5, 3), "as this side sees it");
+    assert_eq!((said.qp_num, said.retry_count, said.rnr_retry_count), (0x11, 7, 7));
+    let (asked, route) = (request.id, server.route(request.id));
+    assert_eq!((route.dst_addr, route.src_addr), (client.route(asks).src_addr, address(&to)));
+    assert_eq!(server.attributes(asked, RTR).expect("it is known").dest_qp_num, 0x11);
+    server.accept(asked, 3, param(0x22, b"welcome")).expect("it accepts");
+    assert!(!server.is_ready(50), "the RTU is missing");
+    let response = client.expect(event::CONNECT_RESPONSE);
+    assert_eq!((response.uid, &told(&response).private_data[..8]), (2, &b"welcome\0"[..]));
+    assert_eq!((told(&response).qp_num, told(&response).private_data_len), (0x22, 196));
+    client.accept(asks, 2, Default::default()).expect("its QP is ready");
+    assert_eq!(server.expect(event::ESTABLISHED).uid, 3);
+    let [one, other] = [(&client, asks), (&server, asked)].map(|(channel, id)| {
+        [INIT, RTR, RTS].map(|state| channel.attributes(id, state).expect("it is connected"))
+    });
+    assert_eq!((one[1].dest_qp_num, other[1].dest_qp_num), (0x22, 0x11));
+    assert_eq!((one[1].rq_psn, other[1].rq_psn), (other[2].sq_psn, one[2].sq_psn));
+    assert_eq!((one[1].max_dest_rd_atomic, one[2].max_rd_atomic), (5, 3), "the other side's have the say");
+    assert_eq!((other[1].max_dest_rd_atomic, other[2].max_rd_atomic), (3, 5));
+    assert_eq!((one[2].retry_cnt, other[2].rnr_retry), (7, 7));
+    assert_eq!(one[0].qp_access_flags, 0b1110, "WRITEs, READs and atomics");
+    client.disconnect(asks).expect("it is connected");
+    server.expect(event::DISCONNECTED);
+    client.expect(event::DISCONNECTED);
+    assert_eq!((server.disconnect(asked), client.disconnect(asks)), (Ok(()), Ok(())), "again is no error");
+    assert!(!server.is_ready(0) && !client.is_ready(0));
+    assert_eq!(
+        (client.destroy(asks), server.destroy(asked), server.destroy(listener)),
+        (Ok(4), Ok(2), Ok(1))
+    );
+}
+
+fn refused() {
+    let (server, client) = (Channel::open(0), Channel::open(0));
+    let listener = server.listener(1, TCP, "0.0.0.0:0");
+    assert_eq!(server.route(listener).node_guid, 0, "a wildcard is of no device");
+    let to = format!("127.0.0.1:{}", port(&server.route(listener).src_addr));
+    let ask = || {
+        let id = client.resolved(2, TCP, &to);
+        client.connect(id, param(1, b"")).expect("it asks");
+        (id, server.expect(event::CONNECT_REQUEST).id)
+    };
+    for (reason, seen) in [(0, 28), (35, 35)] {
+        let (asks, asked) = ask();
+        assert_eq!(server.reject(asked, 9, b""), Err(EINVAL), "no reason of a program's");
+        assert_eq!(server.reject(asked, reason, &[1; 149]), Err(EINVAL), "a REJ has 148 bytes");
+        server.reject(asked, reason, b"no").expect("it was asked");
+        let rejected = client.expect(event::REJECTED);
+        assert_eq!((rejected.uid, rejected.status), (2, seen));
+        assert_eq!(
+            (&told(&rejected).private_data[..3], told(&rejected).private_data_len),
+            (&b"no\0"[..], 148)
+        );
+        assert_eq!((server.destroy(asked), client.destroy(asks)), (Ok(0), Ok(3)));
+    }
+    // Who was asked goes without an answer, and the listener before it has looked.
+    let (_, asked) = ask();
+    server.destroy(asked).expect("it is there");
+    assert_eq!(client.expect(event::REJECTED).status, 28);
+    let id = client.resolved(2, TCP, &to);
+    client.connect(id, param(1, b"")).expect("it asks");
+    assert!(server.is_ready(20_000));
+    assert_eq!(server.destroy(listener), Ok(3));
+    assert_eq!(client.expect(event::REJECTED).status, 28);
+    assert!(!server.is_ready(0), "the events of what is gone are gone");
+    // The other way round.
+    let listener = server.listener(1, TCP, &to);
+    let (asks, asked) = ask();
+    server.accept(asked, 3, param(2, b"")).expect("it accepts");
+    client.expect(event::CONNECT_RESPONSE);
+    client.reject(asks, 0, b"").expect("it may say so");
+    assert_eq!(server.expect(event::REJECTED).uid, 3);
+    let (asks, asked) = ask();
+    client.destroy(asks).expect("it is there");
+    while server.accept(asked, 3, param(2, b"")) == Ok(()) {
+        // It has not been seen yet, and is told of then.
+        assert_eq!(server.expect(event::REJECTED).status, 28);
+    }
+    server.destroy(listener).expect("it is there");
+}
+
+fn nobody() {
+    let channel = Channel::open(0);
+    let id = channel.resolved(2, TCP, "127.0.0.1:1");
+    channel.connect(id, param(1, b"")).expect("it asks");
+    assert_eq!(channel.expect(event::REJECTED).status, 8, "an invalid service id");
+    let id = channel.resolved(2, UDP, "[::1]:1");
+    channel.connect(id, param(1, b"")).expect("it asks");
+    assert_eq!(channel.expect(event::UNREACHABLE).status, 1, "unsupported");
+    let id = channel.create(5, TCP);
+    channel.resolve(id, "192.0.2.1:1").expect("it tries");
+    assert_eq!(channel.expect(event::UNREACHABLE).status as i32, -libc::EHOSTUNREACH);
+    // It begins to listen when somebody has asked already.
+    let id = channel.resolved(2, TCP, "127.0.0.1:45117");
+    channel.connect(id, param(1, b"")).expect("it asks");
+    channel.listener(1, TCP, "127.0.0.1:45117");
+    channel.expect(event::CONNECT_REQUEST);
+}
+
+fn ports() {
+    let channel = Channel::open(0);
+    let first = channel.listener(1, TCP, "127.0.0.1:0");
+    let taken = port(&channel.route(first).src_addr);
+    let bind = |ps, at: &str| channel.bind(channel.create(1, ps), &at.replace("PORT", &taken.to_string()));
+    assert_eq!(bind(TCP, "127.0.0.1:PORT"), Err(EADDRINUSE));
+    assert_eq!(bind(TCP, "0.0.0.0:PORT"), Err(EADDRINUSE));
+    assert_eq!(bind(TCP, "[::]:PORT"), Err(EADDRINUSE));
+    assert_eq!(bind(TCP, "127.0.0.2:PORT"), Ok(()));
+    assert_eq!(bind(UDP, "127.0.0.1:PORT"), Ok(()));
+    // Several may have a port before one listens.
+    const REUSEADDR: u32 = 1;
+    let ids = [channel.create(1, TCP), channel.create(1, TCP)];
+    for id in ids {
+        assert_eq!(channel.set(id, REUSEADDR, &1u32.to_ne_bytes()), Ok(()));
+        assert_eq!(channel.bind(id, "127.0.0.3:45118"), Ok(()));
+    }
+    assert_eq!(channel.listen(ids[0], 1), Err(EADDRINUSE));
+    channel.destroy(ids[1]).expect("it is there");
+    assert_eq!(channel.listen(ids[0], 1), Ok(()));
+    assert_eq!(channel.listen(ids[0], 1), Err(EINVAL), "it does");
+    // One that was never bound has a port as well.
+    let id = channel.create(1, TCP);
+    channel.listen(id, 1).expect("it listens");
+    assert_ne!(port(&channel.route(id).src_addr), 0);
+}
+
+fn datagrams() {
+    let (server, client) = (Channel::open(0), Channel::open(0));
+    let listener = server.listener(1, UDP, "[::1]:0");
+    let to = format!("[::1]:{}", port(&server.route(listener).src_addr));
+    let ask = || {
+        let id = client.resolved(2, UDP, &to);
+        let init = client.attributes(id, INIT).expect("it has a device");
+        assert_eq!((init.qkey, init.qp_access_flags), (0x0123_4567, 0));
+        client.connect(id, param(0x11, &[9; 180])).expect("it asks");
+        let request = server.expect(event::CONNECT_REQUEST);
+        let said = told_of_ud(&request);
+        assert_eq!((said.private_data_len, said.private_data[179], said.private_data[180]), (180, 9, 0));
+        (id, request.id)
+    };
+    let (_, asked) = ask();
+    server.accept(asked, 3, param(0x22, b"here")).expect("it answers");
+    let answer = client.expect(event::ESTABLISHED);
+    let said = told_of_ud(&answer);
+    assert_eq!((said.qp_num, said.qkey, said.private_data_len), (0x22, 0x0123_4567, 136));
+    assert_eq!((&said.private_data[..5], said.ah_attr.port_num), (&b"here\0"[..], 1));
+    assert!(!server.is_ready(0), "who answers is told nothing more");
+    let (_, asked) = ask();
+    server.reject(asked, 0, b"").expect("it was asked");
+    assert_eq!(client.expect(event::UNREACHABLE).status, 2, "rejected");
+}
+
+fn groups() {
+    let channel = Channel::open(0);
+    let id = channel.create(1, UDP);
+    channel.bind(id, "127.0.0.1:0").expect("it is bound");
+    let join = |uid, at: &str| -> cm::Result<u32> {
+        let addr = address(at);
+        let body = |response| rdma_ucm_join_ip_mcast { response, uid, addr, id };
+        channel.ask(command::JOIN_IP_MCAST, body).map(|made: rdma_ucm_create_id_resp| made.id)
+    };
+    assert_eq!(join(4, "127.0.0.1:0"), Err(EINVAL), "no group");
+    let group = join(4, "239.7.7.7:0").expect("it joins");
+    let joined = channel.expect(event::MULTICAST_JOIN);
+    assert_eq!((joined.uid, told_of_ud(&joined).qp_num), (4, 0xff_ffff));
+    assert_eq!(told_of_ud(&joined).ah_attr.grh.dgid[0], 0xff);
+    let leave = |id| {
+        let body = |response| rdma_ucm_destroy_id { response, id, reserved: 0 };
+        channel.ask(command::LEAVE_MCAST, body).map(|gone: rdma_ucm_destroy_id_resp| gone.events_reported)
+    };
+    assert_eq!(leave(group), Ok(1));
+    assert_eq!(leave(group), Err(ENOENT));
+    join(5, "[ff0e::7]:0").expect("it joins");
+    assert_eq!(channel.destroy(id), Ok(0));
+    assert!(!channel.is_ready(0), "the events of what is gone are gone");
+}
+
+/// An id that has resolved an address, of a channel that has other events too.
+fn other_id(channel: &Channel, to: &str) -> u32 {
+    let id = channel.create(3, TCP);
+    channel.resolve(id, to).expect("it resolves");
+    channel.resolve_route(id).expect("it resolves");
+    id
+}
+
+fn migration() {
+    let (one, other) = (Channel::open(0), Channel::open(libc::O_NONBLOCK));
+    let id = one.create(1, TCP);
+    one.resolve(id, "127.0.0.1:1").expect("it resolves");
+    let listener = one.listener(2, TCP, "127.0.0.1:0");
+    let to = format!("127.0.0.1:{}", port(&one.route(listener).src_addr));
+    let asks = other_id(&one, &to);
+    let migrate = |id, fd: i32| {
+        let body = |response| rdma_ucm_migrate_id { response, id, fd: fd as u32 };
+        other.ask(command::MIGRATE_ID, body).map(|moved: rdma_ucm_destroy_id_resp| moved.events_reported)
+    };
+    assert_eq!(migrate(id, -1), Err(ENOENT));
+    assert_eq!(migrate(id, other.fd()), Err(EINVAL), "another channel's");
+    assert_eq!(migrate(id, one.fd()), Ok(0));
+    assert_eq!(other.expect(event::ADDR_RESOLVED).id, id);
+    assert_eq!(one.resolve_route(id), Err(EINVAL));
+    other.resolve_route(id).expect("it is this one's now");
+    other.expect(event::ROUTE_RESOLVED);
+    // Who has asked goes with the listener.
+    one.expect(event::ADDR_RESOLVED);
+    one.expect(event::ROUTE_RESOLVED);
+    one.connect(asks, param(1, b"")).expect("it asks");
+    assert!(one.is_ready(20_000));
+    assert_eq!(migrate(listener, one.fd()), Ok(0));
+    let request = other.expect(event::CONNECT_REQUEST);
+    other.accept(request.id, 3, param(2, b"")).expect("it accepts");
+    one.expect(event::CONNECT_RESPONSE);
+    one.accept(asks, 0, Default::default()).expect("it is ready");
+    other.expect(event::ESTABLISHED);
+}
+
+fn backlog() {
+    let (server, client) = (Channel::open(0), Channel::open(0));
+    let listener = server.create(1, TCP);
+    server.bind(listener, "127.0.0.1:0").expect("it is bound");
+    server.listen(listener, 2).expect("it listens");
+    let to = format!("127.0.0.1:{}", port(&server.route(listener).src_addr));
+    let ids: Vec<u32> = (0..3).map(|uid| client.resolved(uid + 1, TCP, &to)).collect();
+    for id in &ids[..2] {
+        client.connect(*id, param(1, b"")).expect("it asks");
+    }
+    let request = server.expect(event::CONNECT_REQUEST);
+    client.connect(ids[2], param(1, b"")).expect("it asks");
+    // It was told of one, so there is room for the third; a fourth is one too many.
+    let fourth = client.resolved(4, TCP, &to);
+    client.connect(fourth, param(1, b"")).expect("it asks");
+    let rejected = client.expect(event::REJECTED);
+    assert_eq!(rejected.status, 28);
+    server.destroy(request.id).expect("it is there");
+}
+
+/// All at once, and then all gone: nothing is left.
+fn thousand() {
+    const MANY: usize = 1000;
+    // SAFETY: a struct that lives.
+    unsafe {
+        let mut files: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut files);
+        files.rlim_cur = files.rlim_max.min(10_000);
+        libc::setrlimit(libc::RLIMIT_NOFILE, &files);
+    }
+    let files = || std::fs::read_dir("/proc/self/fd").expect("it is there").count();
+    let (server, client) = (Channel::open(0), Channel::open(0));
+    let listener = server.listener(1, TCP, "127.0.0.1:0");
+    let to = format!("127.0.0.1:{}", port(&server.route(listener).src_addr));
+    let before = files();
+    let pairs: Vec<[u32; 2]> = (0..MANY)
+        .map(|_| {
+            let asks = client.resolved(2, TCP, &to);
+            client.connect(asks, param(1, b"")).expect("it asks");
+            let asked = server.expect(event::CONNECT_REQUEST).id;
+            server.accept(asked, 3, param(2, b"")).expect("it accepts");
+            client.expect(event::CONNECT_RESPONSE);
+            client.accept(asks, 2, Default::default()).expect("it is ready");
+            server.expect(event::ESTABLISHED);
+            [asks, asked]
+        })
+        .collect();
+    for (at, [asks, asked]) in pairs.into_iter().enumerate() {
+        if at % 2 == 0 {
+            client.disconnect(asks).expect("it is connected");
+            client.expect(event::DISCONNECTED);
+        } else {
+            client.destroy(asks).expect("it is there");
+        }
+        server.expect(event::DISCONNECTED);
+        server.destroy(asked).expect("it is there");
+        if at % 2 == 0 {
+            client.destroy(asks).expect("it is there");
+        }
+    }
+    assert_eq!(files(), before);
+}
+
+/// The parent's channel serves nothing in a child, and what happens there does not touch it.
+fn child() {
+    let channel = Channel::open(0);
+    let listener = channel.listener(1, TCP, "127.0.0.1:0");
+    let to = format!("127.0.0.1:{}", port(&channel.route(listener).src_addr));
+    let asks = channel.resolved(2, TCP, &to);
+    channel.connect(asks, param(1, b"")).expect("it asks");
+    let asked = channel.expect(event::CONNECT_REQUEST).id;
+    let command = bytes_of(command::LISTEN, &rdma_ucm_listen { id: listener, backlog: 0 }, 0);
+    // SAFETY: the child calls no more than it may.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let is_refused = write(channel.fd(), &command) == Err(ENODEV);
+        // SAFETY: the child's own copy, and its end.
+        unsafe {
+            libc::close(channel.fd());
+            // One of its own has other ids.
+            let own = Channel::open(0);
+            let is_other = own.destroy(listener) == Err(ENOENT);
+            libc::_exit(if is_refused && is_other { 0 } else { 1 });
+        }
+    }
+    let mut status = 0;
+    // SAFETY: a child of this test.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    channel.accept(asked, 3, param(2, b"")).expect("it accepts");
+    channel.expect(event::CONNECT_RESPONSE);
+}
+
+/// Says where it listens, and accepts who asks, as it is told.
+fn listens() {
+    let channel = Channel::open(0);
+    let listener = channel.listener(1, TCP, &format!("127.0.0.1:{}", hear()));
+    say(port(&channel.route(listener).src_addr));
+    let asked = channel.expect(event::CONNECT_REQUEST).id;
+    say("asked");
+    if hear() == "accept" {
+        channel.accept(asked, 2, param(1, b"")).expect("it accepts");
+        channel.expect(event::ESTABLISHED);
+        say("established");
+    }
+    hear();
+}
+
+/// Asks at the port that it is told.
+fn asks() {
+    let channel = Channel::open(0);
+    let id = channel.resolved(1, TCP, &format!("127.0.0.1:{}", hear()));
+    channel.connect(id, param(1, b"")).expect("it asks");
+    let first = channel.event().expect("one comes");
+    say(format!("{} {}", first.event, first.status));
+    if first.event == event::CONNECT_RESPONSE {
+        channel.accept(id, 1, Default::default()).expect("it is ready");
+        channel.expect(event::DISCONNECTED);
+        say("disconnected");
+    }
+    hear();
+}
+
+/// Who is killed leaves neither its port nor its connections.
+#[test]
+fn a_killed_listener_is_seen_and_its_port_is_free() {
+    let launch = launch(Link::Ib);
+    let start = |role: &str, tell: &str| {
+        let mut started = Running::new(&launch, module_path!(), role);
+        started.tell(tell);
+        started
+    };
+    let mut listener = start("listens", "0");
+    let port = listener.line();
+    // In the middle of a connect.
+    let mut client = start("asks", &port);
+    assert_eq!(listener.line(), "asked");
+    listener.child.kill().expect("it can be killed");
+    listener.child.wait().expect("it ends");
+    assert_eq!(client.line(), format!("{} 28", event::REJECTED));
+    client.end("who asked");
+    // The same port; connected.
+    let mut listener = start("listens", &port);
+    assert_eq!(listener.line(), port);
+    let mut client = start("asks", &port);
+    assert_eq!(listener.line(), "asked");
+    listener.tell("accept");
+    assert_eq!(client.line(), format!("{} 0", event::CONNECT_RESPONSE));
+    assert_eq!(listener.line(), "established");
+    listener.child.kill().expect("it can be killed");
+    listener.child.wait().expect("it ends");
+    assert_eq!(client.line(), "disconnected");
+    // Nobody listens there any more.
+    let mut late = start("asks", &port);
+    assert_eq!(late.line(), format!("{} 8", event::REJECTED));
+    late.end("who came late");
+    client.end("who asked");
+    let fabric = launch.fabric.unwrap_or_default();
+    assert!(!leaves_something(&fabric), "the fabric {fabric} is still there");
+}
