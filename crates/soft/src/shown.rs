@@ -48,13 +48,14 @@ pub fn path() -> Option<&'static CStr> {
     PATH.get_or_init(find).as_deref()
 }
 
-/// The folder, made where it is missing. Where that cannot be it is not there. Errno stays as it was.
+/// The folder, made where it is missing, and kept as long as this process lives, which may be in it. Where that cannot be it is not
+/// there. Errno stays as it was.
 pub fn folder() -> Option<&'static CStr> {
     let path = path()?;
     // SAFETY: this thread's own.
     let errno = unsafe { &mut *libc::__errno_location() };
     let before = *errno;
-    if !is_there(path) {
+    if !registry::is_held() || !is_there(path) {
         let _ = make(path);
     }
     *errno = before;
@@ -82,7 +83,7 @@ fn make(path: &CStr) -> io::Result<()> {
     // What is begun here is ended, before a thread that is cancelled is gone.
     // SAFETY: a number, and our variable.
     unsafe { pthread_setcancelstate(DISABLE, &mut before) };
-    let made = check_file_size(LONGEST).and_then(|()| registry::in_folder(|fabric| install(fabric, path)));
+    let made = check_file_size(LONGEST).and_then(|()| registry::hold(|fabric| install(fabric, path)));
     // SAFETY: as above.
     unsafe { pthread_setcancelstate(before, &mut 0) };
     static ONCE: Once = Once::new();
@@ -95,11 +96,14 @@ fn make(path: &CStr) -> io::Result<()> {
 
 /// A program that looks for the device and does not open it is none of the fabric's processes, of which the last removes it.
 extern "C" fn remove_at_exit() {
-    let _ = registry::remove_own_if_unused();
+    let _ = registry::leave_held();
 }
 
-/// Puts it there at once and whole.
+/// Puts it there at once and whole, unless it is there.
 fn install(fabric: &Path, path: &CStr) -> io::Result<()> {
+    if is_there(path) {
+        return Ok(());
+    }
     let mode = Permissions::from_mode(0o700);
     let prefix = format!("{}new-", registry::SHOWN_PREFIX);
     let new = tempfile::Builder::new().prefix(&prefix).permissions(mode.clone()).tempdir_in(fabric)?;

@@ -6,6 +6,7 @@ use crate::common::verbs::Node;
 use doorbell_soft::launch::{Launch, Link};
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 
 /// What a shell prints that is launched so, and nothing on standard error.
@@ -38,6 +39,21 @@ fn each_fabric_shows_its_own_addresses() {
             );
         }
     }
+}
+
+/// Who begins a fabric removes what is left of others. Who has looked may be in what is shown.
+#[test]
+fn what_a_program_has_found_stays_while_it_runs() {
+    let script = "cd /sys/class/infiniband/doorbell0; cat node_guid; read line; cat node_guid";
+    let mut command = common::command(&common::launch(Link::Ib), "/bin/sh".as_ref(), &["-ec", script]);
+    let mut shell = command.stdin(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut says = BufReader::new(shell.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
+    let guid = says.next().expect("it says it");
+    let other = common::own_program(&common::launch(Link::Ib), module_path!(), "addresses").output();
+    assert!(other.expect("it runs").status.success());
+    shell.stdin.take().expect("it is piped").write_all(b"go on\n").expect("it reads");
+    assert_eq!(says.next(), Some(guid));
+    assert!(shell.wait().expect("it ends").success());
 }
 
 /// Who opens no device is none of the fabric's processes.

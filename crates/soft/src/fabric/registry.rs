@@ -13,12 +13,14 @@ use crate::memory::segment::layout;
 use crate::point::{Point, reach};
 use crate::trust::check_private;
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Bytes of a slot in the file: process, segment's file descriptor, start time, and a sum of these, by which half a
@@ -240,9 +242,60 @@ fn remove_shown(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the directory of this process's fabric, unless a process of the fabric lives.
-pub(crate) fn remove_own_if_unused() -> io::Result<()> {
-    remove_dead(&Place::own()?.path())
+/// A process that has no slot, and its file descriptor by which it keeps the fabric's directory: both halves of a number, 0 for
+/// none. A child of fork(2) is another process.
+static HELD: AtomicU64 = AtomicU64::new(0);
+
+/// Descriptors of it begin here, so that a shell's own are as without.
+const LEAST_FD: i32 = 100;
+
+/// Whether this process keeps the fabric's directory, as [`hold`] has it.
+pub(crate) fn is_held() -> bool {
+    HELD.load(Relaxed) >> 32 == u64::from(std::process::id())
+}
+
+/// Keeps the directory of this process's fabric as long as this process lives, made where it is missing, and puts something
+/// there.
+pub(crate) fn hold(put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    let alive = entered(|directory, _| {
+        let Some(alive) = keep(&directory)? else { return Ok(None) };
+        put(&directory)?;
+        Ok(Some(alive))
+    })?;
+    // SAFETY: a file of our own.
+    let fd = unsafe { libc::fcntl(alive.as_raw_fd(), libc::F_DUPFD_CLOEXEC, LEAST_FD) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let before = HELD.load(Relaxed);
+    let held = u64::from(std::process::id()) << 32 | fd as u64;
+    if is_held() || HELD.compare_exchange(before, held, Relaxed, Relaxed).is_err() {
+        // SAFETY: just made, and nobody else's.
+        unsafe { libc::close(fd) };
+    }
+    Ok(())
+}
+
+/// Gives up what [`hold`] keeps.
+fn let_go(directory: &Path) {
+    if !is_held() {
+        return;
+    }
+    let held = HELD.swap(0, Relaxed);
+    // SAFETY: of a descriptor that the program has closed or replaced nothing is done but to ask what it is.
+    let file = unsafe { ManuallyDrop::new(File::from_raw_fd(held as u32 as RawFd)) };
+    let file_of = |about: io::Result<Metadata>| about.ok().map(|about| (about.dev(), about.ino()));
+    let held = file_of(file.metadata());
+    if held.is_some() && held == file_of(std::fs::symlink_metadata(directory.join(ALIVE))) {
+        drop(ManuallyDrop::into_inner(file));
+    }
+}
+
+/// Gives up what [`hold`] keeps, and removes the directory of this process's fabric, unless a process of the fabric lives.
+pub(crate) fn leave_held() -> io::Result<()> {
+    let directory = Place::own()?.path();
+    let_go(&directory);
+    remove_dead(&directory)
 }
 
 /// What a fabric's processes have made: sockets, named as their slots, and what rdma_cm needs.
@@ -326,14 +379,6 @@ fn entered<T>(act: impl Fn(PathBuf, bool) -> io::Result<Option<T>>) -> io::Resul
     }
 }
 
-/// Does something in the directory of this process's fabric, which nobody removes meanwhile.
-pub(crate) fn in_folder<T>(act: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
-    entered(|directory, _| {
-        let Some(_kept) = keep(&directory)? else { return Ok(None) };
-        act(&directory).map(Some)
-    })
-}
-
 impl Registry {
     /// Opens the registry of this process's fabric, making it where it is missing.
     pub(crate) fn open() -> io::Result<Registry> {
@@ -398,6 +443,7 @@ impl Registry {
         self.set_in_groups(slot, false)?;
         reach(Point::SlotFreed);
         let _ = std::fs::remove_file(self.directory.join(slot.to_string()));
+        let_go(&self.directory);
         remove_if_unused(&self.directory, &self.alive)
     }
 
