@@ -30,6 +30,7 @@ mod errno;
 mod fabric;
 mod identity;
 pub mod launch;
+mod limits;
 pub mod memory;
 mod path;
 mod point;

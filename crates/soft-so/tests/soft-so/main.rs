@@ -17,6 +17,7 @@ mod processes;
 mod programs;
 mod pyverbs;
 mod refusals;
+mod shown_as;
 mod statistics;
 mod strict;
 mod systems;

@@ -4,8 +4,8 @@ use super::object::{Kind, SrqObject, Subject, Uses, context, pd, srq};
 use super::wr::sges;
 use super::{object_or_null, status};
 use crate::counts;
-use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::limits::limits;
 use crate::memory::records::QPS;
 use crate::queues::events::Events;
 use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
@@ -45,9 +45,8 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
 
 unsafe fn create(pd_pointer: *mut ibv_pd, attr: &mut ibv_srq_init_attr) -> Result<Box<SrqObject>, Errno> {
     let sizes = &mut attr.attr;
-    let wrong = pd_pointer.is_null()
-        || !(1..=device::MAX_WR).contains(&sizes.max_wr)
-        || sizes.max_sge > device::MAX_SGE;
+    let wrong =
+        pd_pointer.is_null() || !(1..=limits().wr).contains(&sizes.max_wr) || sizes.max_sge > limits().sge;
     if wrong {
         return Err(EINVAL);
     }

@@ -22,6 +22,7 @@ pub use crate::watch::strict::Strict;
 use crate::counts::board::{self, Board};
 use crate::counts::process::ProcessCounts;
 use crate::identity::{FABRIC_VARIABLE, MEET_VARIABLE};
+use crate::limits::Limits;
 use crate::stats::check_place;
 use crate::watch::faults::{FAULTS_VARIABLE, SEED_VARIABLE};
 use crate::watch::trace;
@@ -57,8 +58,8 @@ pub enum Link {
 pub struct Launch {
     /// How the device presents itself.
     pub link: Link,
-    /// Name or file of the profile of the NIC as which the device presents itself, by vendor and part id; without one,
-    /// as itself.
+    /// Name or file of the profile of the NIC as which the device presents itself, by vendor and part id and by its limits,
+    /// as far as the device has as much; without one, as itself.
     pub presented_as: Option<String>,
     /// The library; without one, [`LIBRARY`] beside the running executable.
     pub library: Option<PathBuf>,
@@ -254,8 +255,9 @@ impl Launch {
         command.env(FOLDER_VARIABLE, folder);
         command.env(crate::device::LINK_VARIABLE, if self.link == Link::Roce { "roce" } else { "ib" });
         if let Some(name) = &self.presented_as {
-            let id = doorbell_nic::Profile::named_or_file(name)?.device_id;
-            let id = id.ok_or_else(|| LaunchError::NoDeviceId(name.clone()))?;
+            let profile = doorbell_nic::Profile::named_or_file(name)?;
+            command.env(crate::limits::VARIABLE, Limits::of(&profile).text());
+            let id = profile.device_id.ok_or_else(|| LaunchError::NoDeviceId(name.clone()))?;
             command.env(crate::device::ID_VARIABLE, format!("{}:{}", id.vendor_id, id.vendor_part_id));
         }
         command.env(crate::memory::arena::VARIABLE, if self.private_buffers { "0" } else { "1" });
