@@ -78,4 +78,7 @@ layout! {
     ibv_dm: 32 { memcpy_to_dm @ 8, memcpy_from_dm @ 16, handle @ 28 }
     ibv_grh: 40 { sgid @ 8, dgid @ 24 }
     ibv_data_buf: 16 {}
+    ibv_xrcd: 8 {}
+    ibv_xrcd_init_attr: 12 { oflags @ 8 }
+    ibv_qp_open_attr: 32 { qp_num @ 4, xrcd @ 8, qp_context @ 16, qp_type @ 24 }
 }

@@ -30,13 +30,13 @@ pub struct verbs_context {
         unsafe extern "C" fn(*mut ibv_context, *const c_void, *mut ibv_device_attr_ex, usize) -> c_int,
     >,
     _absent_before_open_qp: Absent<4>,
-    pub open_qp: Option<unsafe extern "C" fn(*mut ibv_context, *mut c_void) -> *mut ibv_qp>,
+    pub open_qp: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_open_attr) -> *mut ibv_qp>,
     pub create_qp_ex: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_init_attr_ex) -> *mut ibv_qp>,
     pub get_srq_num: Option<unsafe extern "C" fn(*mut ibv_srq, *mut u32) -> c_int>,
     pub create_srq_ex:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_srq_init_attr_ex) -> *mut ibv_srq>,
-    pub open_xrcd: Option<unsafe extern "C" fn(*mut ibv_context, *mut c_void) -> *mut c_void>,
-    pub close_xrcd: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+    pub open_xrcd: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd>,
+    pub close_xrcd: Option<unsafe extern "C" fn(*mut ibv_xrcd) -> c_int>,
     _placeholder: Absent<1>,
     /// Size of this struct in bytes.
     pub sz: usize,
@@ -160,7 +160,7 @@ pub struct ibv_qp_init_attr_ex {
     pub sq_sig_all: c_int,
     pub comp_mask: u32,
     pub pd: *mut ibv_pd,
-    pub xrcd: *mut c_void,
+    pub xrcd: *mut ibv_xrcd,
     pub create_flags: u32,
     pub max_tso_header: u16,
     pub rwq_ind_tbl: *mut c_void,
@@ -179,7 +179,7 @@ pub struct ibv_srq_init_attr_ex {
     /// An `enum ibv_srq_type`.
     pub srq_type: u32,
     pub pd: *mut ibv_pd,
-    pub xrcd: *mut c_void,
+    pub xrcd: *mut ibv_xrcd,
     pub cq: *mut ibv_cq,
     pub tm_cap: [u32; 2],
 }
@@ -200,7 +200,8 @@ pub struct ibv_device_attr_ex {
     _tso_to_cq_mod_caps: [u64; 11],
     pub max_dm_size: u64,
     _pci_atomic_caps: u64,
-    _xrc_odp_caps: u32,
+    /// `IBV_ODP_SUPPORT_*` of XRC.
+    pub xrc_odp_caps: u32,
     pub phys_port_cnt_ex: u32,
 }
 
@@ -235,4 +236,36 @@ pub struct ibv_grh {
     pub hop_limit: u8,
     pub sgid: ibv_gid,
     pub dgid: ibv_gid,
+}
+
+/// `IBV_QPT_XRC_SEND`, `IBV_QPT_XRC_RECV`: what [`QpType`](doorbell_verbs::QpType) has no name for.
+pub const IBV_QPT_XRC_SEND: u32 = 9;
+pub const IBV_QPT_XRC_RECV: u32 = 10;
+
+/// An XRC domain.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ibv_xrcd {
+    pub context: *mut ibv_context,
+}
+
+/// How to open an XRC domain.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ibv_xrcd_init_attr {
+    pub comp_mask: u32,
+    pub fd: c_int,
+    pub oflags: c_int,
+}
+
+/// How to open a QP.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ibv_qp_open_attr {
+    pub comp_mask: u32,
+    pub qp_num: u32,
+    pub xrcd: *mut ibv_xrcd,
+    pub qp_context: *mut c_void,
+    /// An `enum ibv_qp_type`.
+    pub qp_type: u32,
 }

@@ -63,9 +63,10 @@ const ATOMIC_HCA: u32 = 1;
 /// `IBV_PORT_CM_SUP`, `IBV_PORT_IP_BASED_GIDS`.
 const PORT_CM_SUP: u32 = 1 << 16;
 const PORT_IP_BASED_GIDS: u32 = 1 << 26;
-/// `IBV_DEVICE_*`: CURR_QP_STATE_MOD, SYS_IMAGE_GUID, RC_RNR_NAK_GEN, MEM_WINDOW, MEM_WINDOW_TYPE_2B. Not MEM_MGT_EXTENSIONS,
+/// `IBV_DEVICE_*`: CURR_QP_STATE_MOD, SYS_IMAGE_GUID, RC_RNR_NAK_GEN, MEM_WINDOW, XRC,
+/// MEM_WINDOW_TYPE_2B. Not MEM_MGT_EXTENSIONS,
 /// which promises registration by work requests too.
-const DEVICE_CAPS: u32 = 1 << 7 | 1 << 11 | 1 << 12 | 1 << 17 | 1 << 24;
+const DEVICE_CAPS: u32 = 1 << 7 | 1 << 11 | 1 << 12 | 1 << 17 | 1 << 20 | 1 << 24;
 /// Link width 4X and speed EDR (25 Gb/s a lane): what a program computes with, nothing more.
 const WIDTH_4X: u8 = 2;
 const SPEED_EDR: u8 = 32;
@@ -248,6 +249,7 @@ pub(crate) fn attributes_ex() -> ibv_device_attr_ex {
     attr.odp_general_caps = ODP_SUPPORT | ODP_SUPPORT_IMPLICIT;
     attr.odp_per_transport =
         [ODP_ALL, ODP_SEND | ODP_RECV | ODP_WRITE | ODP_SRQ_RECV, ODP_SEND | ODP_RECV | ODP_SRQ_RECV];
+    attr.xrc_odp_caps = ODP_ALL;
     attr.max_dm_size = MAX_DM;
     attr.completion_timestamp_mask = u64::MAX;
     // Completion time stamps are nanoseconds: 10^6 of them in a millisecond.

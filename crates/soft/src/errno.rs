@@ -11,6 +11,8 @@ pub(crate) struct Errno(pub(crate) c_int);
 pub(crate) const EINVAL: Errno = Errno(libc::EINVAL);
 /// A queue is full or a table is.
 pub(crate) const ENOMEM: Errno = Errno(libc::ENOMEM);
+/// There is none, and it may not be made; also of what may be asked again.
+pub(crate) const EAGAIN: Errno = Errno(libc::EAGAIN);
 /// Others need it.
 pub(crate) const EBUSY: Errno = Errno(libc::EBUSY);
 /// This device does not have it.

@@ -67,13 +67,10 @@ fn ping_pongs_that_check_what_they_receive() {
 }
 
 #[test]
-fn xrc_is_said_to_be_missing() {
-    let Some(program) = installed("ibv_xsrq_pingpong") else { return };
-    let child = command(&launch(Link::Ib), &program, &[]).spawn().expect("it starts");
-    let output = finish(child, "ibv_xsrq_pingpong");
-    assert!(!output.status.success());
-    let said = format!("XRC Domain {}", libc::EOPNOTSUPP);
-    assert!(text(&output).contains(&said), "{}", text(&output));
+fn the_ping_pong_of_xrc() {
+    for options in [&[][..], &["-e"]] {
+        pair(&launch(Link::Ib), "ibv_xsrq_pingpong", &[&["-n", "200"], options].concat());
+    }
 }
 
 #[test]

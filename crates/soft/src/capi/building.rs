@@ -54,6 +54,8 @@ pub(super) struct Building {
     pub(super) op: Op,
     pub(super) flags: SendFlags,
     pub(super) dest: Option<UdDest>,
+    /// The SRQ that it is for; XRC.
+    pub(super) srqn: u32,
     pub(super) sges: Range<usize>,
     pub(super) inline: Option<Range<usize>>,
 }
@@ -96,6 +98,7 @@ impl Building {
     }
 
     pub(super) fn post<'l>(&self, list: &'l List, posting: &mut Posting<'l>) -> Result<(), Errno> {
+        posting.name_srq(self.srqn);
         match self.op {
             Op::Send(op) => {
                 let (wr, inline) = self.wr(op, list);

@@ -114,6 +114,9 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
     verbs.create_qp_ex = Some(super::qp::create_qp_ex);
     verbs.get_srq_num = Some(super::srq::get_srq_num);
     verbs.create_srq_ex = Some(super::srq::create_srq_ex);
+    verbs.open_xrcd = Some(super::xrc::open_xrcd);
+    verbs.close_xrcd = Some(super::xrc::close_xrcd);
+    verbs.open_qp = Some(super::xrc::open_qp);
     let context = &mut verbs.context;
     context.device = device;
     // There is no command channel; programs duplicate its descriptor all the same.

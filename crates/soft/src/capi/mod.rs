@@ -16,6 +16,7 @@ pub mod cq_ex;
 pub mod device;
 pub mod dm;
 pub mod event;
+mod handle;
 pub mod marshall;
 pub mod mcast;
 pub mod mr;
@@ -27,6 +28,7 @@ pub mod query;
 pub mod srq;
 pub mod text;
 mod wr;
+mod xrc;
 
 use crate::errno::Errno;
 use libc::c_int;

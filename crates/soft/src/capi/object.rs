@@ -1,6 +1,7 @@
 //! The objects behind the pointers that programs hold: each begins with its struct of verbs.h.
 
 use crate::errno::{EBUSY, Errno};
+use crate::fabric::domains::Domain;
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
 use crate::queues::cq::Cq;
@@ -9,7 +10,7 @@ use crate::queues::qp::Qp;
 use crate::queues::recv_queue::RecvQueue;
 use crate::sync::lock;
 use doorbell_abi::{
-    ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_pd, ibv_qp, ibv_qp_ex, ibv_srq, ibv_wc,
+    ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_pd, ibv_qp, ibv_qp_ex, ibv_srq, ibv_wc, ibv_xrcd,
     verbs_context,
 };
 use std::collections::HashMap;
@@ -140,6 +141,26 @@ pub(crate) struct QpObject {
     pub(crate) base: ibv_qp_ex,
     pub(crate) qp: Arc<Qp>,
     pub(crate) builder: super::building::Builder,
+    /// The domain of an XRC target.
+    pub(crate) xrcd: *mut ibv_xrcd,
+    pub(crate) origin: QpOrigin,
+}
+
+/// Where a handle of a QP is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QpOrigin {
+    /// The QP was made with it: its events are this handle's.
+    Made,
+    /// ibv_open_qp(3).
+    Opened,
+}
+
+/// An XRC domain.
+#[repr(C)]
+pub(crate) struct XrcdObject {
+    pub(crate) base: ibv_xrcd,
+    pub(crate) domain: Domain,
+    pub(crate) uses: Uses,
 }
 
 /// A shared receive queue.
@@ -149,6 +170,8 @@ pub(crate) struct SrqObject {
     pub(crate) rq: Arc<RecvQueue>,
     pub(crate) events: Arc<Events>,
     pub(crate) uses: Uses,
+    /// The CQ and the domain of one of XRC.
+    pub(crate) xrc: Option<(*mut ibv_cq, *mut ibv_xrcd)>,
 }
 
 /// The object that a pointer of verbs.h leads to.
@@ -170,6 +193,7 @@ object!(channel: ibv_comp_channel => Channel);
 object!(cq: ibv_cq => CqObject);
 object!(qp: ibv_qp => QpObject);
 object!(srq: ibv_srq => SrqObject);
+object!(xrcd: ibv_xrcd => XrcdObject);
 
 /// The object behind a context's pointer.
 ///

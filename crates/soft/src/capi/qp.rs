@@ -1,29 +1,32 @@
 //! Queue pairs.
 
-use super::building::Builder;
-use super::object::{Kind, QpObject, Subject, context, cq, pd, qp, srq};
+use super::handle::hand_out;
+use super::object::{Kind, QpObject, QpOrigin, context, cq, pd, qp, srq, xrcd};
 use super::wr::{Plain, plain, rust_wr, sges};
-use super::{mw, object_or_null, qp_ex, status};
+use super::{mw, object_or_null, status, xrc};
 use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use crate::limits::limits;
 use crate::queues::qp::posting::Posting;
-use crate::queues::qp::{Qp, QpParts};
+use crate::queues::qp::{Qp, QpParts, Role};
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
-    CEnum, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap,
-    ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_recv_wr, ibv_send_wr,
+    CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_pd,
+    ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_recv_wr,
+    ibv_send_wr,
 };
 use doorbell_verbs::{
     AccessFlags, AhAttr, FlowLabel, Gid, GlobalRoute, Mtu, Opcode, QpAttr, QpCap, QpState, QpType,
 };
 use libc::c_int;
+use std::ptr::null_mut;
 
 /// `IBV_QP_CUR_STATE`, `IBV_QP_EN_SQD_ASYNC_NOTIFY`.
 const IBV_QP_CUR_STATE: c_int = 1 << 1;
 const IBV_QP_EN_SQD_ASYNC_NOTIFY: c_int = 1 << 2;
-/// `IBV_QP_INIT_ATTR_PD`, `_CREATE_FLAGS`, `_SEND_OPS_FLAGS`.
+/// `IBV_QP_INIT_ATTR_PD`, `_XRCD`, `_CREATE_FLAGS`, `_SEND_OPS_FLAGS`.
 const INIT_ATTR_PD: u32 = 1;
+const INIT_ATTR_XRCD: u32 = 1 << 1;
 const INIT_ATTR_CREATE_FLAGS: u32 = 1 << 2;
 const INIT_ATTR_SEND_OPS_FLAGS: u32 = 1 << 6;
 /// `IBV_QP_EX_WITH_*`: WRITE, WRITE with immediate, SEND, SEND with immediate, READ, both atomics; on RC and UC LOCAL_INV and
@@ -59,10 +62,11 @@ unsafe fn give_back(made: Result<Box<QpObject>, Errno>, cap: *mut ibv_qp_cap) ->
 }
 
 unsafe fn create_extended(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpObject>, Errno> {
-    let known = INIT_ATTR_PD | INIT_ATTR_CREATE_FLAGS | INIT_ATTR_SEND_OPS_FLAGS;
+    let of_type = if attr.qp_type == IBV_QPT_XRC_RECV { INIT_ATTR_XRCD } else { INIT_ATTR_PD };
+    let known = of_type | INIT_ATTR_PD | INIT_ATTR_CREATE_FLAGS | INIT_ATTR_SEND_OPS_FLAGS;
     let flags = if attr.comp_mask & INIT_ATTR_CREATE_FLAGS != 0 { attr.create_flags } else { 0 };
     let ops = if attr.comp_mask & INIT_ATTR_SEND_OPS_FLAGS != 0 { attr.send_ops_flags } else { 0 };
-    let offered = match QpType::from_c(attr.qp_type) {
+    let offered = match transport_of(attr.qp_type).map(|(qp_type, _)| qp_type) {
         Some(QpType::Rc) => SEND_OPS | SEND_OPS_OF_WINDOWS | SEND_OP_INVALIDATE,
         Some(QpType::Uc) => SEND_OPS | SEND_OPS_OF_WINDOWS,
         Some(QpType::Ud) | None => SEND_OPS,
@@ -70,8 +74,12 @@ unsafe fn create_extended(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpObject>, E
     if attr.comp_mask & !known != 0 || flags != 0 || ops & !offered != 0 {
         return Err(EOPNOTSUPP);
     }
-    if attr.comp_mask & INIT_ATTR_PD == 0 || attr.pd.is_null() {
+    if attr.comp_mask & of_type == 0 || (attr.pd.is_null() && of_type == INIT_ATTR_PD) {
         return Err(EINVAL);
+    }
+    if attr.qp_type == IBV_QPT_XRC_RECV {
+        // SAFETY: vouched for by the caller.
+        return unsafe { xrc::create_target(attr) };
     }
     let plain = ibv_qp_init_attr {
         qp_context: attr.qp_context,
@@ -87,7 +95,12 @@ unsafe fn create_extended(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpObject>, E
 }
 
 unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box<QpObject>, Errno> {
-    let qp_type = QpType::from_c(attr.qp_type).ok_or(EOPNOTSUPP)?;
+    let (qp_type, role) = transport_of(attr.qp_type).ok_or(EOPNOTSUPP)?;
+    // An initiator of XRC receives nothing.
+    let attr = &match role {
+        Role::Plain => *attr,
+        _ => ibv_qp_init_attr { recv_cq: attr.send_cq, srq: null_mut(), ..*attr },
+    };
     if pd_pointer.is_null() || attr.send_cq.is_null() || attr.recv_cq.is_null() {
         return Err(EINVAL);
     }
@@ -102,7 +115,8 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box
         QpParts {
             pd: pd.base.handle,
             qp_type,
-            cap: checked_cap(&attr.cap, srq.is_some())?,
+            role,
+            cap: checked_cap(&attr.cap, srq.is_some() || role != Role::Plain)?,
             sq_sig_all: attr.sq_sig_all != 0,
             send_cq: send_cq.cq.clone(),
             recv_cq: recv_cq.cq.clone(),
@@ -116,23 +130,16 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box
     if let Some(srq) = srq {
         srq.uses.begin();
     }
-    // SAFETY: integers, pointers and optional functions, which may be zero.
-    let mut base: ibv_qp_ex = unsafe { std::mem::zeroed() };
-    base.qp_base.context = pd.base.context;
-    base.qp_base.qp_context = attr.qp_context;
-    base.qp_base.pd = pd_pointer;
-    base.qp_base.send_cq = attr.send_cq;
-    base.qp_base.recv_cq = attr.recv_cq;
-    base.qp_base.srq = attr.srq;
-    base.qp_base.handle = made.event_identity().0;
-    base.qp_base.qp_num = made.num();
-    base.qp_base.qp_type = attr.qp_type;
-    base.qp_base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-    base.qp_base.cond = libc::PTHREAD_COND_INITIALIZER;
-    qp_ex::set_functions(&mut base);
-    let object = Box::new(QpObject { base, qp: made.clone(), builder: Builder::default() });
-    owner.subjects.add(Subject::Qp((&raw const object.base.qp_base).cast_mut(), made));
-    Ok(object)
+    // SAFETY: the PD's context.
+    Ok(unsafe { hand_out(pd.base.context, pd_pointer, attr, made, QpOrigin::Made) })
+}
+
+/// The transport of an `enum ibv_qp_type`, and what of XRC it is; of that a target is made elsewhere.
+fn transport_of(qp_type: u32) -> Option<(QpType, Role)> {
+    match qp_type {
+        IBV_QPT_XRC_SEND => Some((QpType::Rc, Role::Initiator)),
+        other => QpType::from_c(other).map(|known| (known, Role::Plain)),
+    }
 }
 
 /// The sizes asked for, where the device has them.
@@ -188,12 +195,20 @@ pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
             return busy.returned();
         }
         let base = &object.base.qp_base;
-        object.qp.destroy();
-        context(base.context).subjects.remove(Kind::Qp, object.qp.event_identity().0);
-        object.qp.events.wait_for_all();
-        pd(base.pd).uses.end();
-        cq(base.send_cq).uses.end();
-        cq(base.recv_cq).uses.end();
+        if object.qp.close() {
+            object.qp.destroy();
+        }
+        if object.origin == QpOrigin::Made {
+            context(base.context).subjects.remove(Kind::Qp, object.qp.event_identity().0);
+            object.qp.events.wait_for_all();
+        }
+        if object.xrcd.is_null() {
+            pd(base.pd).uses.end();
+            cq(base.send_cq).uses.end();
+            cq(base.recv_cq).uses.end();
+        } else {
+            xrcd(object.xrcd).uses.end();
+        }
         if !base.srq.is_null() {
             srq(base.srq).uses.end();
         }
@@ -384,6 +399,7 @@ pub(crate) unsafe extern "C" fn post_send(
 unsafe fn post_one(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result<(), Errno> {
     // SAFETY: the caller's work request.
     unsafe {
+        posting.name_srq(wr.remote_srqn);
         let Some(opcode) = Opcode::from_c(wr.opcode) else { return mw::post(posting, wr) };
         posting.post(&rust_wr(wr, opcode, posting.qp_type())?, None)
     }

@@ -25,6 +25,7 @@ pub(crate) fn set_functions(base: &mut ibv_qp_ex) {
     base.wr_send_imm = Some(wr_send_imm);
     base.wr_send_inv = Some(wr_send_inv);
     base.wr_set_ud_addr = Some(wr_set_ud_addr);
+    base.wr_set_xrc_srqn = Some(wr_set_xrc_srqn);
     base.wr_set_inline_data = Some(wr_set_inline_data);
     base.wr_set_inline_data_list = Some(wr_set_inline_data_list);
     base.wr_set_sge = Some(wr_set_sge);
@@ -79,7 +80,7 @@ unsafe fn begin(pointer: *mut ibv_qp_ex, op: Op) {
     let (list, base) = unsafe { (list(pointer), &*pointer) };
     let at = list.sges.len();
     let flags = SendFlags::from_bits_truncate(base.wr_flags) - SendFlags::INLINE;
-    list.wrs.push(Building { wr_id: base.wr_id, op, flags, dest: None, sges: at..at, inline: None });
+    list.wrs.push(Building { wr_id: base.wr_id, op, flags, dest: None, srqn: 0, sges: at..at, inline: None });
 }
 
 /// Changes the work request begun last.
@@ -133,6 +134,17 @@ unsafe extern "C" fn wr_set_ud_addr(pointer: *mut ibv_qp_ex, ah: *mut ibv_ah, qp
         }
         let dest = UdDest { ah: AhHandle((*ah).handle), qpn, qkey };
         change(pointer, |wr, _, _| wr.dest = Some(dest));
+    }
+}
+
+unsafe extern "C" fn wr_set_xrc_srqn(pointer: *mut ibv_qp_ex, srqn: u32) {
+    // SAFETY: a QP of ours, between start and complete.
+    unsafe {
+        if !(*pointer.cast::<QpObject>()).qp.names_srqs() {
+            list(pointer).error = Some(EINVAL);
+            return;
+        }
+        change(pointer, |wr, _, _| wr.srqn = srqn);
     }
 }
 

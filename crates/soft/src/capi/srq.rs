@@ -1,16 +1,17 @@
 //! Shared receive queues.
 
-use super::object::{Kind, SrqObject, Subject, Uses, context, pd, srq};
+use super::object::{Kind, SrqObject, Subject, Uses, context, cq, pd, process_of, srq, xrcd};
 use super::wr::sges;
 use super::{object_or_null, status};
 use crate::counts;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use crate::limits::limits;
-use crate::memory::records::QPS;
+use crate::memory::records::{QPS, qp_num};
 use crate::queues::events::Events;
 use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
 use doorbell_abi::{
-    ibv_context, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex,
+    ibv_context, ibv_cq, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex,
+    ibv_xrcd,
 };
 use libc::c_int;
 use std::sync::Arc;
@@ -18,14 +19,17 @@ use std::sync::Arc;
 /// `IBV_SRQ_MAX_WR`, `IBV_SRQ_LIMIT`.
 const SRQ_MAX_WR: c_int = 1;
 const SRQ_LIMIT: c_int = 2;
-/// `IBV_SRQ_INIT_ATTR_TYPE`, `IBV_SRQ_INIT_ATTR_PD`, `IBV_SRQT_BASIC`.
+/// `IBV_SRQ_INIT_ATTR_TYPE`, `_PD`, `_XRCD`, `_CQ`; `IBV_SRQT_BASIC`, `IBV_SRQT_XRC`.
 const INIT_ATTR_TYPE: u32 = 1;
 const INIT_ATTR_PD: u32 = 1 << 1;
+const INIT_ATTR_XRCD: u32 = 1 << 2;
+const INIT_ATTR_CQ: u32 = 1 << 3;
 const BASIC: u32 = 0;
+const XRC: u32 = 1;
 
 pub unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq {
     // SAFETY: the caller's struct and PD.
-    object_or_null(unsafe { create(pd, &mut *attr) }).cast()
+    object_or_null(unsafe { create(pd, &mut *attr, None) }).cast()
 }
 
 pub(crate) unsafe extern "C" fn create_srq_ex(
@@ -34,16 +38,46 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
 ) -> *mut ibv_srq {
     // SAFETY: the caller's struct.
     let attr_ex = unsafe { &mut *attr };
-    let typed = attr_ex.comp_mask & INIT_ATTR_TYPE != 0 && attr_ex.srq_type != BASIC;
-    if typed || attr_ex.comp_mask & !(INIT_ATTR_TYPE | INIT_ATTR_PD) != 0 {
+    let srq_type = if attr_ex.comp_mask & INIT_ATTR_TYPE != 0 { attr_ex.srq_type } else { BASIC };
+    if srq_type == XRC {
+        // SAFETY: the caller's struct.
+        return object_or_null(unsafe { create_xrc(attr_ex) }).cast();
+    }
+    if srq_type != BASIC || attr_ex.comp_mask & !(INIT_ATTR_TYPE | INIT_ATTR_PD) != 0 {
         EOPNOTSUPP.set();
         return std::ptr::null_mut();
     }
     // SAFETY: the struct begins with the plain one's fields; the PD is checked.
-    object_or_null(unsafe { create(attr_ex.pd, &mut *attr.cast::<ibv_srq_init_attr>()) }).cast()
+    object_or_null(unsafe { create(attr_ex.pd, &mut *attr.cast::<ibv_srq_init_attr>(), None) }).cast()
 }
 
-unsafe fn create(pd_pointer: *mut ibv_pd, attr: &mut ibv_srq_init_attr) -> Result<Box<SrqObject>, Errno> {
+/// One that messages name, whichever QP of the domain they go to.
+unsafe fn create_xrc(attr: &mut ibv_srq_init_attr_ex) -> Result<Box<SrqObject>, Errno> {
+    let needed = INIT_ATTR_TYPE | INIT_ATTR_PD | INIT_ATTR_XRCD | INIT_ATTR_CQ;
+    if attr.comp_mask & !needed != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    if attr.comp_mask != needed || attr.cq.is_null() || attr.xrcd.is_null() {
+        return Err(EINVAL);
+    }
+    let xrc = Some((attr.cq, attr.xrcd));
+    // SAFETY: the struct begins with the plain one's fields; objects of ours.
+    unsafe {
+        let object = create(attr.pd, &mut *(&raw mut *attr).cast::<ibv_srq_init_attr>(), xrc)?;
+        let (cq, xrcd) = (cq(attr.cq), xrcd(attr.xrcd));
+        cq.uses.begin();
+        xrcd.uses.begin();
+        cq.cq.add_srq(&object.rq);
+        object.rq.set_domain(Some(xrcd.domain.id), cq.cq.index);
+        Ok(object)
+    }
+}
+
+unsafe fn create(
+    pd_pointer: *mut ibv_pd,
+    attr: &mut ibv_srq_init_attr,
+    xrc: Option<(*mut ibv_cq, *mut ibv_xrcd)>,
+) -> Result<Box<SrqObject>, Errno> {
     let sizes = &mut attr.attr;
     let wrong =
         pd_pointer.is_null() || !(1..=limits().wr).contains(&sizes.max_wr) || sizes.max_sge > limits().sge;
@@ -59,7 +93,8 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &mut ibv_srq_init_attr) -> Resul
     let index = QPS as u32 + number;
     let async_fd = owner.async_pipe.in_record();
     let room = Sizes { depth: sizes.max_wr, max_sge: sizes.max_sge.max(1) };
-    let made = RecvQueue::new(owner.process, index, pd.base.handle, room, Senders::Many, async_fd);
+    let senders = if xrc.is_some() { Senders::Named } else { Senders::Many };
+    let made = RecvQueue::new(owner.process, index, pd.base.handle, room, senders, async_fd);
     let rq = match made {
         Ok(rq) => Arc::new(rq),
         Err(errno) => {
@@ -78,7 +113,8 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &mut ibv_srq_init_attr) -> Resul
     base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
     base.cond = libc::PTHREAD_COND_INITIALIZER;
     let events = Arc::new(Events::default());
-    let object = Box::new(SrqObject { base, rq: rq.clone(), events: events.clone(), uses: Uses::default() });
+    let uses = Uses::default();
+    let object = Box::new(SrqObject { base, rq: rq.clone(), events: events.clone(), uses, xrc });
     owner.subjects.add(Subject::Srq((&raw const object.base).cast_mut(), rq, events));
     Ok(object)
 }
@@ -93,6 +129,12 @@ pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
         let owner = context(object.base.context);
         owner.subjects.remove(Kind::Srq, object.base.handle);
         object.events.wait_for_all();
+        if let Some((of_cq, of_xrcd)) = object.xrc {
+            object.rq.set_domain(None, 0);
+            cq(of_cq).cq.remove_srq(&object.rq);
+            cq(of_cq).uses.end();
+            xrcd(of_xrcd).uses.end();
+        }
         pd(object.base.pd).uses.end();
         let number = object.base.handle;
         srq(pointer).rq.end_watch();
@@ -135,8 +177,11 @@ pub unsafe extern "C" fn ibv_query_srq(pointer: *mut ibv_srq, attr: *mut ibv_srq
 }
 
 pub(crate) unsafe extern "C" fn get_srq_num(pointer: *mut ibv_srq, number: *mut u32) -> c_int {
-    // SAFETY: an SRQ of ours and the caller's variable.
-    unsafe { number.write(srq(pointer).base.handle) };
+    // SAFETY: an SRQ of ours, its context, and the caller's variable.
+    unsafe {
+        let base = &srq(pointer).base;
+        number.write(qp_num(process_of(base.context).slot, base.handle));
+    }
     0
 }
 

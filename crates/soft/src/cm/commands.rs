@@ -160,7 +160,8 @@ fn resolve_ip(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
     } else {
         to
     };
-    if Host::own().find(to.ip(), folder).is_none() {
+    // A group is everywhere.
+    if !to.ip().is_multicast() && Host::own().find(to.ip(), folder).is_none() {
         state.tell(asked.id, event::UNREACHABLE, -libc::EHOSTUNREACH, &[]);
         return Ok(());
     }

@@ -67,6 +67,13 @@ pub(crate) fn srq_posted(recvs: u32, sges: u32) {
     }
 }
 
+/// A message of so many bytes has come to an SRQ of XRC, for which no QP of this process counts it.
+pub(crate) fn srq_received(bytes: u32, is_write: bool) {
+    if let Some(process) = current() {
+        process.srq_received(bytes, is_write);
+    }
+}
+
 /// Leaves what a parent has counted to the parent: this process is a child of fork(2). What it should do with the
 /// parent's QPs would count as the parent's, whose QPs they are.
 pub(crate) fn forget() {

@@ -69,6 +69,10 @@ impl Process {
         lock(&self.srq).posted(recvs, sges);
     }
 
+    pub(super) fn srq_received(&self, bytes: u32, is_write: bool) {
+        lock(&self.srq).came(bytes, is_write);
+    }
+
     pub(super) fn counts(&self) -> ProcessCounts<'static> {
         ProcessCounts { board: self.board, record: self.record }
     }

@@ -20,6 +20,8 @@ pub(crate) struct Request<'a> {
     pub(crate) inline: Option<&'a [u8]>,
     /// Its number among those of its QP, from 1.
     pub(crate) number: u64,
+    /// The SRQ that it is for; XRC.
+    pub(crate) srqn: u32,
     /// Whether it is a SEND with invalidate: what would be its immediate is an rkey, in network byte order as an immediate is.
     pub(crate) invalidates: bool,
 }
@@ -66,6 +68,7 @@ struct Gathered {
     number: u64,
     sges: Range<usize>,
     inline: Option<Piece>,
+    srqn: u32,
 }
 
 impl Direction {
@@ -115,6 +118,7 @@ impl Batch {
             number: request.number,
             sges: first..self.sges.len(),
             inline: request.inline.map(|bytes| Piece { addr: bytes.as_ptr() as u64, len: bytes.len() }),
+            srqn: request.srqn,
         });
         true
     }
@@ -180,6 +184,7 @@ impl Batch {
                 .inline
                 .map(|piece| unsafe { std::slice::from_raw_parts(piece.addr as *const u8, piece.len) }),
             number: request.number,
+            srqn: request.srqn,
             invalidates: false,
         })
     }

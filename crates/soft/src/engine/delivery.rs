@@ -1,13 +1,13 @@
 //! Messages that other processes have brought to this one's own thread: it has them received, as its memory is its own alone.
 
 use super::batch::Request;
-use super::responder::{Message, Refusal, Responder, receives};
+use super::responder::{Message, Refusal, Responder, XrcSrq, receives};
 use crate::fabric::link::Delivery;
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::fabric::service::Delivers;
 use crate::memory::transfer::Piece;
-use doorbell_abi::CEnum;
+use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
 use doorbell_verbs::{GRH_BYTES, QpType, SendFlags, SendOp, SendWr};
 use std::sync::atomic::Ordering::*;
 
@@ -24,10 +24,29 @@ impl Delivers for Engine {
 /// Receives a message as a QP of this process, with that in its memory already.
 fn receive(delivery: &Delivery, message: &[u8]) -> Result<(), Refusal> {
     let process = Process::current().map_err(|_| Refusal::Silence)?;
-    let place = (Owner::This, process.segment);
-    let responder = Responder::of(process, place, delivery.to, true).ok_or(Refusal::Silence)?;
+    let here = (Owner::This, process.segment);
+    let Some(srqn) = delivery.srqn else {
+        let responder = Responder::of(process, here, delivery.to, true).ok_or(Refusal::Silence)?;
+        return receive_as(&responder, delivery, message);
+    };
+    // Of XRC the SRQ is here, and the QP says whether the message is taken.
+    let peer = match process.is_own(delivery.to) {
+        true => None,
+        false => Some(process.peer(delivery.to).ok_or(Refusal::Silence)?),
+    };
+    let home = peer.as_ref().map_or(here, |peer| (Owner::Peer(peer), &peer.segment));
+    let target = Responder::of(process, home, delivery.to, false).ok_or(Refusal::Silence)?;
+    let srq = XrcSrq::of(process.segment, srqn, &target).ok_or(Refusal::Silence)?;
+    receive_as(&target.with_srq(here, &srq), delivery, message)
+}
+
+fn receive_as(responder: &Responder<'_>, delivery: &Delivery, message: &[u8]) -> Result<(), Refusal> {
     let state = responder.qp.shown().state();
-    let qp_type = QpType::from_c(responder.qp.qp_type.load(Relaxed)).ok_or(Refusal::Silence)?;
+    let qp_type = match (responder.qp.qp_type.load(Relaxed), responder.srq) {
+        (IBV_QPT_XRC_RECV, Some(_)) => QpType::Rc,
+        (number, None) => QpType::from_c(number).ok_or(Refusal::Silence)?,
+        _ => return Err(Refusal::Silence),
+    };
     if responder.generation != delivery.generation || !receives(state) {
         return Err(Refusal::Silence);
     }
@@ -46,6 +65,7 @@ fn receive(delivery: &Delivery, message: &[u8]) -> Result<(), Refusal> {
         len: delivery.len,
         inline: None,
         number: delivery.number,
+        srqn: delivery.srqn.unwrap_or(0),
         invalidates: delivery.invalidates,
     };
     let pieces = [Piece { addr: payload.as_ptr() as u64, len: payload.len() }];

@@ -89,8 +89,8 @@ impl There<'_> {
         }
     }
 
-    /// Why a QP refuses a one-sided request of so many bytes.
-    pub(super) fn remote(&self, (qp, qpn): (&QpRecord, u32), op: &SendOp, len: u32) -> Cause {
+    /// Why a QP, of that number, refuses a one-sided request of so many bytes to memory of this protection domain.
+    pub(super) fn remote(&self, (qp, pd, qpn): (&QpRecord, u32, u32), op: &SendOp, len: u32) -> Cause {
         let (remote, need, len) = match *op {
             SendOp::Send | SendOp::SendWithImm(_) => return Cause::of(Check::Changed, 0),
             SendOp::Write(remote) | SendOp::WriteWithImm(remote, _) => {
@@ -101,7 +101,6 @@ impl There<'_> {
                 (remote, AccessFlags::REMOTE_ATOMIC, 8)
             }
         };
-        let pd = qp.pd.load(Relaxed);
         let access = Access { memory: Memory::Remote, pd, key: remote.rkey, addr: remote.addr, len, need };
         let enabled = AccessFlags::from_bits_truncate(qp.access.load(Relaxed));
         let most = qp.max_dest_rd_atomic.load(Relaxed).min(u8::MAX.into()) as u8;
@@ -159,6 +158,8 @@ pub(crate) struct Unanswered {
     pub(crate) dest_qpn: u32,
     pub(crate) psn: u32,
     pub(crate) qkey: u32,
+    /// Type of the QPs that take it, as their records have it.
+    pub(crate) responder_type: u32,
 }
 
 /// A path that leads to no port.
@@ -192,7 +193,7 @@ fn deaf(segment: &Segment, sent: &Unanswered) -> Cause {
     let connected = sent.qp_type != QpType::Ud;
     if !QpState::from_c(state).is_some_and(takes_requests) {
         Cause::of(Check::State, state.into())
-    } else if qp_type != sent.qp_type.to_c() {
+    } else if qp_type != sent.responder_type {
         Cause::of(Check::Type, qp_type.into())
     } else if connected && dest != sent.from {
         Cause::of(Check::Dest, dest.into())

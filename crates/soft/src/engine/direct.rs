@@ -143,7 +143,7 @@ impl PlainWrite<'_> {
     fn gather(&self, batch: &mut Batch, from: u64, pid: u32, at: u64) -> Written {
         let PlainWrite { wr_id, remote, sge, flags, number } = *self;
         let wr = SendWr { flags, ..SendWr::new(wr_id, SendOp::Write(remote), std::slice::from_ref(sge)) };
-        let request = Request { wr, len: sge.length, inline: None, number, invalidates: false };
+        let request = Request { wr, len: sge.length, inline: None, number, srqn: 0, invalidates: false };
         match batch.add(&request, &[Piece { addr: from, len: sge.length as usize }], pid, at) {
             true => Written::Gathered,
             false => Written::Not,
@@ -239,7 +239,7 @@ impl Direct {
         let mut carried = Carried::none();
         carried.gather(&[], &[Piece { addr: from, len: len as usize }]);
         let owner = Owner::Peer(&to.peer);
-        let completer = Completer { owner, segment, qp, qpn: to.qpn, claimer: own.0.claimer };
+        let completer = Completer { owner, segment, qp, qpn: to.qpn, srq: None, claimer: own.0.claimer };
         let Some(claim) = front.claim(&completer) else { return Sent::Not };
         let flags = if solicited { SOLICITED } else { 0 };
         let done = RecvDone { byte_len: sge.length, flags, ..RecvDone::of_send(to.qpn, to.generation) };

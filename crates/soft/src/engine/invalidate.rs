@@ -4,7 +4,6 @@ use super::responder::{Caches, Message, Refusal, Responder};
 use crate::fabric::peer::Owner;
 use crate::memory::windows::{invalidate_in, is_bound_by};
 use doorbell_transport::{Fault, Keys};
-use std::sync::atomic::Ordering::*;
 
 impl Responder<'_> {
     /// A SEND with invalidate. An rkey of no window that the QP has bound is an error of access, and takes no RECV.
@@ -27,7 +26,7 @@ impl Responder<'_> {
     pub(super) fn invalidate(&self, rkey: u32) {
         match self.owner {
             Owner::This => {
-                let pd = self.qp.pd.load(Relaxed);
+                let pd = self.pd();
                 // Where the owner has done so itself meanwhile, nothing is left to do.
                 let _ = self.process.regions.invalidate(self.segment, pd, rkey);
             }

@@ -11,3 +11,4 @@ mod multicast;
 pub(crate) mod requester;
 mod responder;
 mod target;
+mod xrc;

@@ -11,9 +11,9 @@ use crate::memory::records::slot_of;
 use crate::memory::regions::RegionCache;
 use crate::memory::transfer::{Piece, Unreachable};
 use crate::path::Header;
-use doorbell_abi::CEnum;
+use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
 use doorbell_transport::{Fault, check_initiator, local_rights};
-use doorbell_verbs::{QpType, SendFlags, SendOp, Sge, WcStatus};
+use doorbell_verbs::{QpState, QpType, SendFlags, SendOp, Sge, WcStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
@@ -24,17 +24,21 @@ pub(crate) struct Requester {
     pub(crate) num: u32,
     pub(crate) qp_type: QpType,
     pub(crate) pd: u32,
+    /// Type of the QPs that it sends to, as their records have it.
+    pub(crate) responder_type: u32,
 }
 
 /// What a requester keeps from one work request to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    caches: Caches,
+    pub(super) caches: Caches,
     pieces: Vec<Piece>,
     /// Work requests of the list being posted that are to be moved together.
     pub(crate) batch: Batch,
     /// The process that the connected peer, or the last datagram's destination, is of.
     pub(crate) peer: Option<Arc<Peer>>,
+    /// The process of the SRQ that the last request was for, where it is another; XRC.
+    pub(super) srq_peer: Option<Arc<Peer>>,
     /// The connected responder, where it took the last WRITE or SEND.
     direct: Option<Direct>,
 }
@@ -65,11 +69,11 @@ impl Scratch {
 
     /// The connected QP, or its peer, may be another from here on.
     pub(crate) fn forget_peer(&mut self) {
-        (self.peer, self.direct) = (None, None);
+        (self.peer, self.srq_peer, self.direct) = (None, None, None);
     }
 
     /// A work request is over without having done anything, when those before it are.
-    fn in_turn(&self, outcome: Outcome) -> Attempt {
+    pub(super) fn in_turn(&self, outcome: Outcome) -> Attempt {
         if self.batch.is_empty() { Attempt::Over(outcome) } else { Attempt::AfterGathered }
     }
 }
@@ -114,6 +118,13 @@ impl Requester {
 
     /// What becomes of a gathered work request whose bytes could not be moved.
     pub(crate) fn not_moved(&self, scratch: &Scratch, dest_qpn: u32, cause: Unreachable) -> Outcome {
+        if slot_of(dest_qpn) == self.process.slot {
+            // Only the memory of an SRQ is in another process than the QP.
+            return match scratch.batch.first_left() {
+                Some(request) => self.not_moved_here(dest_qpn, cause.into(), &request),
+                None => self.silence(),
+            };
+        }
         // The process may have ended meanwhile, and another have taken its place.
         let peer = scratch.peer.as_deref().filter(|peer| peer.slot == slot_of(dest_qpn));
         match peer.and_then(|peer| self.responder(Some(peer), dest_qpn, false)) {
@@ -167,6 +178,9 @@ impl Requester {
         request: &Request<'_>,
         pieces: &[Piece],
     ) -> Attempt {
+        if self.responder_type == IBV_QPT_XRC_RECV {
+            return self.deliver_to_srq(scratch, route, request, pieces);
+        }
         let Some(dest_qpn) = route.dest_qpn.filter(|qpn| self.find_peer(scratch, *qpn)) else {
             return match &route.groups {
                 Some(groups) => {
@@ -183,6 +197,9 @@ impl Requester {
             .filter(|responder| self.reaches(responder, route));
         let Some(responder) = reached else { return scratch.in_turn(self.silence()) };
         let shown = responder.qp.shown();
+        if shown.state() == QpState::Rtr.to_c() && self.qp_type != QpType::Ud {
+            responder.establish();
+        }
         let message =
             Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: route.grh.as_ref() };
         match responder.carry_out(caches, batch, &message) {
@@ -224,7 +241,7 @@ impl Requester {
     }
 
     /// What becomes of a work request that nobody answers.
-    fn silence(&self) -> Outcome {
+    pub(super) fn silence(&self) -> Outcome {
         match self.qp_type {
             QpType::Rc => Outcome::Wait(Obstacle::Silence),
             QpType::Uc | QpType::Ud => Outcome::Undelivered,
@@ -248,7 +265,7 @@ impl Requester {
 
     /// Makes `scratch.peer` the process of `qpn`, `None` for this one; `false` where there is none.
     #[inline(always)]
-    fn find_peer(&self, scratch: &mut Scratch, qpn: u32) -> bool {
+    pub(super) fn find_peer(&self, scratch: &mut Scratch, qpn: u32) -> bool {
         let slot = slot_of(qpn);
         if slot == self.process.slot {
             scratch.peer = None;
@@ -267,7 +284,7 @@ impl Requester {
     #[inline(always)]
     pub(super) fn reaches(&self, responder: &Responder<'_>, route: &Route) -> bool {
         let qp = responder.qp;
-        if !receives(qp.shown().state()) || qp.qp_type.load(Relaxed) != self.qp_type.to_c() {
+        if !receives(qp.shown().state()) || qp.qp_type.load(Relaxed) != self.responder_type {
             return false;
         }
         match self.qp_type {

@@ -24,17 +24,17 @@ use crate::rings::completions::overrun;
 use crate::rings::recvs::{
     CARRIED_BYTES, Carried, Completer, Front, NoRecv, RecvDone, SOLICITED, Slots, check_limit, flush,
 };
-use doorbell_abi::{CEnum, IBV_WC_GRH};
+use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_WC_GRH};
 use doorbell_transport::{AtomicOp, Fault, NakCode, check_enabled, takes_requests};
 use doorbell_verbs::{
     AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, WcOpcode, WcStatus,
 };
 use std::sync::atomic::Ordering::*;
 
-/// `IBV_EVENT_QP_REQ_ERR`, `IBV_EVENT_QP_ACCESS_ERR`, `IBV_EVENT_QP_LAST_WQE_REACHED`.
+/// `IBV_EVENT_QP_REQ_ERR`, `_QP_ACCESS_ERR`, `_COMM_EST`.
 const EVENT_QP_REQ_ERR: u32 = 2;
 const EVENT_QP_ACCESS_ERR: u32 = 3;
-const EVENT_QP_LAST_WQE_REACHED: u32 = 16;
+const EVENT_COMM_EST: u32 = 4;
 
 /// What was found last: regions of this process, and those of peers that are mapped here.
 #[derive(Debug, Default)]
@@ -114,8 +114,10 @@ impl From<Unreachable> for Refusal {
 }
 
 /// The responder of a message.
+#[derive(Clone, Copy)]
 pub(super) struct Responder<'a> {
     pub(super) process: &'static Process,
+    /// The process that has the memory and the RECVs: the QP's, or that of the SRQ.
     pub(super) owner: Owner<'a>,
     pub(super) segment: &'a Segment,
     pub(super) qp: &'a QpRecord,
@@ -123,6 +125,20 @@ pub(super) struct Responder<'a> {
     /// Of the QP, and of its receive queue where the message takes a RECV, when it was found to take what comes.
     pub(super) generation: u32,
     pub(super) rq_generation: u32,
+    /// The SRQ that the message names, which need not be of the QP's process; XRC.
+    pub(super) srq: Option<&'a XrcSrq<'a>>,
+}
+
+/// The SRQ that a request names, and where the QP is that it goes to.
+#[derive(Clone, Copy)]
+pub(super) struct XrcSrq<'a> {
+    pub(super) record: &'a RqRecord,
+    /// Index of the record.
+    pub(super) index: u32,
+    /// The SRQ's number.
+    pub(super) num: u32,
+    /// The process of the QP.
+    pub(super) home: (Owner<'a>, &'a Segment),
 }
 
 /// Where the bytes of a SEND go.
@@ -164,7 +180,7 @@ impl<'a> Responder<'a> {
             false => 0,
         };
         let generation = qp.generation.load(Acquire);
-        Some(Responder { process, owner, segment, qp, qpn, generation, rq_generation })
+        Some(Responder { process, owner, segment, qp, qpn, generation, rq_generation, srq: None })
     }
 
     /// Carries a message out, or gathers it.
@@ -245,9 +261,41 @@ impl<'a> Responder<'a> {
             return Ok(Target::Reached(Far::Mapped(std::ptr::NonNull::dangling().as_ptr())));
         }
         let (place, views) = self.find(caches, remote.rkey, Fault::Access)?;
-        let by = (self.qp.pd.load(Relaxed), self.qpn);
+        let by = (self.pd(), self.qpn);
         let offset = place.check_remote(by, remote.addr, u64::from(len), need).map_err(|_| Fault::Access)?;
         self.far(views, place, offset, u64::from(len), Fault::Access)
+    }
+
+    /// The protection domain of the memory that messages are about.
+    #[inline(always)]
+    pub(super) fn pd(&self) -> u32 {
+        self.srq.map_or(&self.qp.pd, |srq| &srq.record.pd).load(Relaxed)
+    }
+
+    /// The CQ of its RECVs.
+    fn cq(&self) -> u32 {
+        self.srq.map_or(&self.qp.cq, |srq| &srq.record.cq).load(Relaxed)
+    }
+
+    /// Whether there is no SRQ that the message could be for; XRC.
+    fn is_without_srq(&self) -> bool {
+        self.srq.is_none() && self.qp.qp_type.load(Relaxed) == IBV_QPT_XRC_RECV
+    }
+
+    /// A message has come to a connected QP that its program has not taken to Rts yet, and is told once.
+    #[cold]
+    pub(super) fn establish(&self) {
+        let (index, generation) = (index_of(self.qpn), self.generation);
+        let told = self.segment.established(index as usize);
+        if told.is_some_and(|told| told.swap(generation, Relaxed) != generation) {
+            let event = EventRecord { event_type: EVENT_COMM_EST, index, generation };
+            tell(self.owner, self.qp.async_fd.load(Relaxed), event);
+        }
+    }
+
+    /// The QP's own process.
+    fn home(&self) -> (Owner<'a>, &'a Segment) {
+        self.srq.map_or((self.owner, self.segment), |srq| srq.home)
     }
 
     /// [`check_enabled`] as the QP's record has it.
@@ -319,7 +367,7 @@ impl<'a> Responder<'a> {
     ) -> Result<(), Refusal> {
         self.check_enabled(AccessFlags::REMOTE_ATOMIC, remote.addr)?;
         let (place, views) = self.find(caches, remote.rkey, Fault::Access)?;
-        let by = (self.qp.pd.load(Relaxed), self.qpn);
+        let by = (self.pd(), self.qpn);
         let offset =
             place.check_remote(by, remote.addr, 8, AccessFlags::REMOTE_ATOMIC).map_err(|_| Fault::Access)?;
         let host = place.host.wrapping_add(offset);
@@ -429,6 +477,7 @@ impl<'a> Responder<'a> {
             len: message.request.len,
             number: message.request.number,
             invalidates: message.request.invalidates,
+            srqn: self.srq.map(|srq| srq.num),
         };
         let first = Piece { addr: header.as_ptr() as u64, len: header.len() };
         let pieces: Vec<Piece> = std::iter::once(first).chain(message.pieces.iter().copied()).collect();
@@ -441,7 +490,10 @@ impl<'a> Responder<'a> {
     /// The receive queue.
     #[inline(always)]
     fn slots(&self) -> Result<Slots<'_>, Refusal> {
-        let rq = self.segment.rq(self.qp.rq.load(Relaxed) as usize);
+        let rq = match self.srq {
+            None => self.segment.rq(self.qp.rq.load(Relaxed) as usize),
+            Some(srq) => Some(srq.record),
+        };
         rq.and_then(|rq| Slots::of(self.segment, rq)).ok_or(Refusal::Silence)
     }
 
@@ -559,7 +611,7 @@ impl<'a> Responder<'a> {
         RecvDone {
             imm: imm.unwrap_or(0).to_be(),
             flags: solicited | if imm.is_some() { message.request.imm_flag() } else { 0 },
-            src_qp: if message.qp_type == QpType::Ud { message.from } else { 0 },
+            src_qp: if message.qp_type == QpType::Ud || self.srq.is_some() { message.from } else { 0 },
             ..RecvDone::of_send(self.qpn, self.generation)
         }
     }
@@ -571,7 +623,8 @@ impl<'a> Responder<'a> {
     #[inline]
     fn completer(&self) -> Completer<'_> {
         let Responder { owner, segment, qp, qpn, .. } = *self;
-        Completer { owner, segment, qp, qpn, claimer: self.process.claimer }
+        let srq = self.srq.map(|srq| srq.index);
+        Completer { owner, segment, qp, qpn, srq, claimer: self.process.claimer }
     }
 
     /// Takes a RECV and completes it; `false` where somebody else has taken it.
@@ -622,7 +675,7 @@ impl<'a> Responder<'a> {
 
     /// Leaves in the responder's segment why it refuses a work request of QP `from`.
     fn blame(&self, from: u32, request: &Request<'_>, cause: Cause) {
-        if let Some(record) = self.segment.cause(index_of(self.qpn) as usize) {
+        if let Some(record) = self.home().1.cause(index_of(self.qpn) as usize) {
             let (opcode, number) = (request.wr.op.opcode(), request.number);
             let (pid, claimer) = self.process.known_as(from);
             record.write(&Blame { from, pid, claimer, opcode, number, cause });
@@ -635,6 +688,9 @@ impl<'a> Responder<'a> {
         match refusal {
             Refusal::Fault(Fault::RecvTooSmall | Fault::RecvProtection) | Refusal::Silence => {}
             Refusal::Fault(fault) if !fault.is_fatal(qp_type) => {}
+            Refusal::Fault(_) if self.is_without_srq() => {
+                self.blame(from, request, Cause::of(Check::NoSrq, request.srqn.into()));
+            }
             Refusal::Fault(_) if request.invalidates => {
                 let rkey = request.invalidated_rkey();
                 self.blame(from, request, Cause::of(Check::NotBound, rkey.into()));
@@ -642,10 +698,10 @@ impl<'a> Responder<'a> {
             Refusal::Fault(_) => self.blame(
                 from,
                 request,
-                self.there().remote((self.qp, self.qpn), &request.wr.op, request.len),
+                self.there().remote((self.qp, self.pd(), self.qpn), &request.wr.op, request.len),
             ),
             Refusal::CqFull => {
-                let cq = self.segment.cq(self.qp.cq.load(Relaxed) as usize);
+                let cq = self.segment.cq(self.cq() as usize);
                 let cqe = cq.map_or(0, |cq| cq.cqe.load(Relaxed));
                 self.blame(from, request, Cause::of(Check::CqFull, cqe.into()));
             }
@@ -698,11 +754,12 @@ impl<'a> Responder<'a> {
         reach(Point::Failed);
         let index = index_of(self.qpn);
         let generation = self.qp.generation.load(Relaxed);
-        let fd = self.qp.async_fd.load(Relaxed);
-        tell(self.owner, fd, EventRecord { event_type, index, generation });
-        if self.qp.uses_srq.load(Relaxed) != 0 {
+        let (home, fd) = (self.home().0, self.qp.async_fd.load(Relaxed));
+        tell(home, fd, EventRecord { event_type, index, generation });
+        // Which SRQs an XRC QP takes from only its requester knows.
+        if self.qp.uses_srq.load(Relaxed) != 0 && self.srq.is_none() {
             let event_type = EVENT_QP_LAST_WQE_REACHED;
-            tell(self.owner, fd, EventRecord { event_type, index, generation });
+            tell(home, fd, EventRecord { event_type, index, generation });
         }
         flush(&self.completer());
     }

@@ -57,6 +57,8 @@ pub(crate) struct Delivery {
     pub(crate) number: u64,
     /// Whether its immediate is an rkey that it invalidates.
     pub(crate) invalidates: bool,
+    /// The SRQ that it names, which is in this process, while the QP need not be; XRC.
+    pub(crate) srqn: Option<u32>,
 }
 
 impl Delivery {
@@ -70,7 +72,7 @@ impl Delivery {
             two(self.imm.unwrap_or(0), self.header),
             self.len.into(),
             self.number,
-            0,
+            self.srqn.map_or(0, |srqn| u64::from(srqn) + 1),
         ]
     }
 
@@ -88,6 +90,7 @@ impl Delivery {
             len: low(words[3]),
             number: words[4],
             invalidates: flags & 8 != 0,
+            srqn: words[5].checked_sub(1).map(|srqn| srqn as u32),
         }
     }
 }
@@ -402,6 +405,7 @@ mod tests {
                 len: u32::MAX,
                 number: 1 << 40,
                 invalidates: !has_grh && !solicited,
+                srqn: has_grh.then_some(0),
             };
             assert_eq!(Delivery::from_words(all.to_words()), all);
         }

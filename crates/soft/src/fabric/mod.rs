@@ -1,6 +1,7 @@
 //! The processes that use the device: how they find, map and wake each other, and how one learns
 //! that another has ended.
 
+pub(crate) mod domains;
 pub(crate) mod link;
 pub(crate) mod locks;
 pub(crate) mod mapping;

@@ -1,5 +1,6 @@
 //! This process as a user of the device.
 
+use super::domains::{Domain, Domains, Opening};
 use super::link::Meeting;
 use super::peer::Peer;
 use super::progress::Progress;
@@ -37,6 +38,7 @@ pub(crate) struct Process {
     pub(crate) paths: Paths,
     /// What its QPs are attached to.
     pub(crate) groups: Groups,
+    domains: Domains,
     pub(crate) qp_numbers: Numbers,
     pub(crate) cq_numbers: Numbers,
     pub(crate) srq_numbers: Numbers,
@@ -97,6 +99,7 @@ impl Process {
             pds: PdNumbers::default(),
             paths: Paths::default(),
             groups: Groups::default(),
+            domains: Domains::default(),
             qp_numbers: Numbers::new(QP_INDICES, first(QPS)),
             cq_numbers: Numbers::new(0..CQS as u32, 0),
             srq_numbers: Numbers::new(0..(RQS - QPS) as u32, 0),
@@ -157,6 +160,15 @@ impl Process {
         // First: who sends looks for members here alone.
         self.registry.set_in_groups(self.slot, true)?;
         self.groups.attach(self.segment, index, group)
+    }
+
+    /// Opens an XRC domain.
+    pub(crate) fn open_domain(&self, opening: Opening) -> Result<Domain, Errno> {
+        self.domains.open(&self.registry, self.slot, opening)
+    }
+
+    pub(crate) fn close_domain(&self, domain: &Domain) {
+        self.domains.close(&self.registry, domain);
     }
 
     /// The slots of processes that may have QPs in multicast groups; none where that cannot be found out.

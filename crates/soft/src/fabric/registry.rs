@@ -447,6 +447,22 @@ impl Registry {
         remove_if_unused(&self.directory, &self.alive)
     }
 
+    /// Whether another process has a lock of a byte of the registry's file.
+    pub(crate) fn is_byte_locked(&self, at: u64) -> io::Result<bool> {
+        locks::is_locked(&self.file, at..at + 1)
+    }
+
+    /// Takes this process's lock of a byte, in place of the one that it has, if no other process has one: or none of those
+    /// that are to be `alone`, where this is not. It goes with the process.
+    pub(crate) fn lock_byte(&self, at: u64, alone: bool) -> io::Result<bool> {
+        locks::lock(&self.file, at..at + 1, !alone)
+    }
+
+    /// Gives this process's lock of a byte back.
+    pub(crate) fn unlock_byte(&self, at: u64) -> io::Result<()> {
+        locks::unlock(&self.file, at..at + 1)
+    }
+
     /// Says whether the process in a slot has QPs in multicast groups.
     pub(crate) fn set_in_groups(&self, slot: u32, is_in: bool) -> io::Result<()> {
         let at = IN_GROUPS_AT + u64::from(self.place(slot));

@@ -497,6 +497,7 @@ mod tests {
             len: 21,
             number: 1,
             invalidates: false,
+            srqn: None,
         };
         assert_eq!(
             asking.comes_to(kind::DELIVER, delivery.to_words(), &[]),

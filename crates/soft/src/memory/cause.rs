@@ -6,7 +6,7 @@
 
 use super::records::CauseRecord;
 use super::window::domain_text;
-use doorbell_abi::CEnum;
+use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
 use doorbell_transport::KeyError;
 use doorbell_verbs::{AccessFlags, Opcode, QpState, QpType, WcStatus};
 use std::fmt::{self, Display, Formatter};
@@ -34,6 +34,8 @@ pub(crate) enum Check {
     Key(Memory, KeyError),
     /// The rkey `found` names no memory window that the QP has bound.
     NotBound,
+    /// No SRQ of the QP's XRC domain has the number `found`.
+    NoSrq,
     /// The region has the bytes, but no memory is there.
     NotThere(Memory),
     /// The responder's `qp_access_flags` lack `found`.
@@ -83,7 +85,7 @@ pub(crate) enum Check {
 }
 
 /// The checks whose number is their place here, behind 0 for none and those of keys.
-const PLAIN: [Check; 24] = [
+const PLAIN: [Check; 25] = [
     Check::Changed,
     Check::NotEnabled,
     Check::NoResources,
@@ -108,6 +110,7 @@ const PLAIN: [Check; 24] = [
     Check::PortDown,
     Check::Killed,
     Check::NotBound,
+    Check::NoSrq,
 ];
 const MEMORIES: [Memory; 3] = [Memory::Local, Memory::Remote, Memory::Recv];
 const KEYS: [KeyError; 4] =
@@ -239,6 +242,7 @@ impl Display for Cause {
             Check::NotBound => {
                 write!(f, "rkey {found:#x} names no memory window of type 2 that it has bound")
             }
+            Check::NoSrq => write!(f, "no SRQ of its XRC domain has the number {found:#x}"),
             Check::NotEnabled => write!(f, "its qp_access_flags lack {}", rights(found)),
             Check::NoResources => f.write_str("its max_dest_rd_atomic is 0"),
             Check::NoInitiator => f.write_str("the QP's max_rd_atomic is 0"),
@@ -265,7 +269,11 @@ impl Display for Cause {
             }
             Check::State => write!(f, "it is in state {}", state_name(found)),
             Check::Type => {
-                let name = QpType::from_c(found as u32).map_or("unknown".into(), |known| known.to_string());
+                let name = match found as u32 {
+                    IBV_QPT_XRC_SEND => "XRC_SEND".into(),
+                    IBV_QPT_XRC_RECV => "XRC_RECV".into(),
+                    other => QpType::from_c(other).map_or("unknown".into(), |known| known.to_string()),
+                };
                 write!(f, "it is of type {name}")
             }
             Check::Dest => write!(f, "its dest_qp_num is {found:#x}"),

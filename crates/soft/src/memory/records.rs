@@ -194,6 +194,8 @@ pub(crate) struct RqRecord {
     pub(crate) srq: AtomicU32,
     /// Counts the queues that this record has been, and their resets.
     pub(crate) generation: AtomicU32,
+    /// Index of the CQ of an XRC SRQ.
+    pub(crate) cq: AtomicU32,
     /// Where the slots begin in the segment.
     pub(crate) slots: AtomicU64,
     /// Where the ring begins that tells the slot of each RECV; 0 where the slots are that ring themselves.
@@ -283,8 +285,9 @@ pub(crate) struct CqRing {
     pub(crate) head_seen: AtomicU64,
 }
 
-/// `IBV_EVENT_QP_FATAL`.
+/// `IBV_EVENT_QP_FATAL`, `IBV_EVENT_QP_LAST_WQE_REACHED`.
 pub(crate) const EVENT_QP_FATAL: u32 = 1;
+pub(crate) const EVENT_QP_LAST_WQE_REACHED: u32 = 16;
 
 /// An asynchronous event as it goes through the pipe.
 #[repr(C)]

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::mem::size_of;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 // Not where a page begins, as buffers do: a processor tells loads from stores that are under way by their places within pages
 // first, and a record that is read right after a program has written the first bytes of its buffer would wait for that.
@@ -19,7 +19,9 @@ const CQ_AT: u64 = RQ_AT + (RQS * size_of::<RqRecord>()) as u64;
 const ATOMIC_AT: u64 = CQ_AT + (CQS * size_of::<CqRecord>()) as u64;
 const CAUSE_AT: u64 = ATOMIC_AT + (ATOMIC_LOCKS * size_of::<LockRecord>()) as u64;
 const GROUPS_AT: u64 = CAUSE_AT + (QPS * size_of::<CauseRecord>()) as u64;
-const HEAP_AT: u64 = GROUPS_AT + (GROUPS * size_of::<GroupRecord>()) as u64;
+const DOMAINS_AT: u64 = GROUPS_AT + (GROUPS * size_of::<GroupRecord>()) as u64;
+const ESTABLISHED_AT: u64 = DOMAINS_AT + (RQS * size_of::<AtomicU64>()) as u64;
+const HEAP_AT: u64 = ESTABLISHED_AT + (QPS * size_of::<AtomicU32>()) as u64;
 
 /// Raised where what stands in the registry or in a segment changes its meaning, but not its size.
 const LAYOUT: u32 = 4;
@@ -110,6 +112,16 @@ impl Segment {
     /// Attachment `index` to a multicast group.
     pub(crate) fn group(&self, index: usize) -> Option<&GroupRecord> {
         (index < GROUPS).then(|| self.record(GROUPS_AT + (index * size_of::<GroupRecord>()) as u64))
+    }
+
+    /// The XRC domain of receive queue `index`, or of the QP with that index, whose RECVs are elsewhere; 0 where it has none.
+    pub(crate) fn domain(&self, index: usize) -> Option<&AtomicU64> {
+        (index < RQS).then(|| self.record(DOMAINS_AT + (index * size_of::<AtomicU64>()) as u64))
+    }
+
+    /// The generation of QP `index` of which its program was told that the peer has sent something, before it was in Rts.
+    pub(crate) fn established(&self, index: usize) -> Option<&AtomicU32> {
+        (index < QPS).then(|| self.record(ESTABLISHED_AT + (index * size_of::<AtomicU32>()) as u64))
     }
 
     /// Receive queue `index`.

@@ -9,7 +9,9 @@
 use super::errors::{Said, say_of_responder};
 use super::events::Events;
 use super::recv_queue::{RecvQueue, Taken};
+use crate::counts;
 use crate::counts::qp::RecvCounter;
+use crate::device;
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
@@ -234,6 +236,23 @@ impl Cq {
         self.show(&state);
     }
 
+    /// An SRQ of XRC whose RECVs complete here, whichever QPs take them.
+    pub(crate) fn add_srq(&self, srq: &Arc<RecvQueue>) {
+        let mut state = self.state.lock();
+        state.receivers += 1;
+        state.srqs.push((srq.clone(), 1));
+        self.end_lane(&mut state);
+        self.show(&state);
+    }
+
+    /// Forgets it, and what has completed of it.
+    pub(crate) fn remove_srq(&self, srq: &Arc<RecvQueue>) {
+        let mut state = self.state.lock();
+        state.receivers -= 1;
+        state.srqs.retain(|(other, _)| !Arc::ptr_eq(other, srq));
+        self.show(&state);
+    }
+
     /// From here on senders tell of what they complete.
     fn end_lane(&self, state: &mut State) {
         let Some(lane) = state.lane.as_mut().filter(|lane| lane.until == u64::MAX) else { return };
@@ -389,9 +408,11 @@ impl Cq {
             return;
         }
         state.looked = Instant::now();
-        let users: Vec<Arc<QpShare>> = state.users.values().cloned().collect();
+        let named = state.srqs.iter().map(|(srq, _)| srq).filter(|srq| srq.is_named());
+        let queues: Vec<Arc<RecvQueue>> =
+            state.users.values().map(|user| &user.rq).chain(named).cloned().collect();
         drop(state);
-        users.iter().for_each(|user| user.rq.recover());
+        queues.iter().for_each(|queue| queue.recover());
     }
 
     fn looks_empty(&self) -> bool {
@@ -527,7 +548,14 @@ impl State {
         let rq = what.rq();
         if rq >= QPS as u32 {
             let srq = self.srqs.iter().find(|(srq, _)| srq.index == rq);
-            let Some(taken) = srq.and_then(|(srq, _)| srq.take_told(what)) else { return false };
+            let taken = srq.and_then(|(srq, _)| Some((srq.is_named(), srq.take_told(what)?)));
+            let Some((is_named, taken)) = taken else { return false };
+            if is_named {
+                *to = completion(&taken, device::lid());
+                let is_write = to.opcode == WcOpcode::RecvWriteWithImm.to_c();
+                counts::srq_received(to.byte_len, is_write);
+                return true;
+            }
             return self.users.get(&taken.done.qpn).is_some_and(|user| user.received(&taken, to));
         }
         let user = self.users.get(&qp_num(slot, rq)).filter(|user| !user.uses_srq);
@@ -576,34 +604,40 @@ impl State {
     }
 }
 
+/// The completion of a RECV, whose sender's port has this LID.
+#[inline(always)]
+fn completion(taken: &Taken, lid: u16) -> ibv_wc {
+    let Taken { wr_id, done, placed } = taken;
+    let status = if *placed { done.status.into() } else { WcStatus::LocProtErr.to_c() };
+    ibv_wc {
+        wr_id: *wr_id,
+        status,
+        opcode: done.opcode.into(),
+        byte_len: done.byte_len,
+        imm_data: done.imm,
+        qp_num: done.qpn,
+        src_qp: done.src_qp,
+        wc_flags: (done.flags & !SOLICITED).into(),
+        slid: lid,
+        ..ibv_wc::default()
+    }
+}
+
 impl QpShare {
     /// The completion of a RECV; `false` where it is of a life of the QP that has ended.
     #[inline(always)]
     fn received(&self, taken: &Taken, to: &mut ibv_wc) -> bool {
-        let Taken { wr_id, done, placed } = taken;
+        let done = &taken.done;
         if done.qpn != self.num || done.generation != self.generation.load(Relaxed) {
             return false;
         }
-        let status = if *placed { done.status.into() } else { WcStatus::LocProtErr.to_c() };
-        let opcode = u32::from(done.opcode);
         if done.status != 0 {
             self.look_at_error();
         }
         if let Some(counts) = self.counts.as_ref().filter(|_| done.status == 0) {
-            lock(counts).came(done.byte_len, opcode == WcOpcode::RecvWriteWithImm.to_c());
+            lock(counts).came(done.byte_len, u32::from(done.opcode) == WcOpcode::RecvWriteWithImm.to_c());
         }
-        *to = ibv_wc {
-            wr_id: *wr_id,
-            status,
-            opcode,
-            byte_len: done.byte_len,
-            imm_data: done.imm,
-            qp_num: self.num,
-            src_qp: done.src_qp,
-            wc_flags: (done.flags & !SOLICITED).into(),
-            slid: self.lid,
-            ..ibv_wc::default()
-        };
+        *to = completion(taken, self.lid);
         true
     }
 

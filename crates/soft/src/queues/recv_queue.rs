@@ -11,6 +11,7 @@
 
 use crate::engine::diagnosis::of_sge;
 use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::fabric::domains::DomainId;
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::memory::cause::{Memory, status_name};
@@ -46,6 +47,8 @@ pub(crate) enum Senders {
     ManyInOrder,
     /// Those of the QPs of an SRQ.
     Many,
+    /// The same where QPs do not say it, but messages: XRC.
+    Named,
 }
 
 /// What a receive queue is made for.
@@ -301,6 +304,19 @@ impl RecvQueue {
         Ok(queue)
     }
 
+    /// Lets messages name it, of QPs of an XRC domain, or none any more; its RECVs complete in this CQ.
+    pub(crate) fn set_domain(&self, domain: Option<DomainId>, cq: u32) {
+        self.record.cq.store(cq, Relaxed);
+        if let Some(record) = self.process.segment.domain(self.index as usize) {
+            record.store(domain.map_or(0, DomainId::in_record), SeqCst);
+        }
+    }
+
+    /// Whether messages name it: an SRQ of XRC.
+    pub(crate) fn is_named(&self) -> bool {
+        self.senders == Senders::Named
+    }
+
     /// Shows senders where the queue is.
     fn begin(&self, place: Place, tail: u64) {
         let record = self.record;
@@ -338,7 +354,7 @@ impl RecvQueue {
         }
         let mut state = self.state.lock();
         let state = &mut *state;
-        if state.outstanding >= self.depth && self.senders == Senders::Many {
+        if state.outstanding >= self.depth && matches!(self.senders, Senders::Many | Senders::Named) {
             self.reclaim(state);
         }
         if state.outstanding >= self.depth {
@@ -630,10 +646,14 @@ impl RecvQueue {
     /// Whether nobody will take a completion.
     fn is_lost(&self, done: &RecvDone) -> bool {
         let segment = self.process.segment;
+        let overrun = |cq: &AtomicU32| {
+            segment.cq(cq.load(Relaxed) as usize).is_none_or(|cq| cq.overrun.load(Relaxed) != 0)
+        };
+        if self.is_named() {
+            return overrun(&self.record.cq);
+        }
         let Some(qp) = segment.qp(index_of(done.qpn) as usize) else { return true };
-        let overrun =
-            || segment.cq(qp.cq.load(Relaxed) as usize).is_none_or(|cq| cq.overrun.load(Relaxed) != 0);
-        qp.generation.load(Relaxed) != done.generation || overrun()
+        qp.generation.load(Relaxed) != done.generation || overrun(&qp.cq)
     }
 
     /// Puts right what senders that have ended had begun.
@@ -713,7 +733,7 @@ impl RecvQueue {
             && let Some(qp) = segment.qp(self.index as usize)
         {
             let qpn = qp_num(self.process.slot, self.index);
-            flush(&Completer { owner: Owner::This, segment, qp, qpn, claimer });
+            flush(&Completer { owner: Owner::This, segment, qp, qpn, srq: None, claimer });
         }
     }
 

@@ -570,6 +570,8 @@ pub(crate) struct Completer<'a> {
     pub(crate) segment: &'a Segment,
     pub(crate) qp: &'a QpRecord,
     pub(crate) qpn: u32,
+    /// Index of the SRQ that the RECVs are of, where the message names it and not the QP: XRC.
+    pub(crate) srq: Option<u32>,
     /// Who does it.
     pub(crate) claimer: u32,
 }
@@ -597,10 +599,10 @@ impl Completer<'_> {
             }
         }
         reach(Point::TurnPassed);
-        let cq = self.qp.cq.load(Relaxed);
+        let cq = self.srq.map_or(&self.qp.cq, |_| &claim.record.cq).load(Relaxed);
         let Some(record) = self.segment.cq(cq as usize) else { return false };
         if !lane {
-            let rq = self.qp.rq.load(Relaxed);
+            let rq = self.srq.unwrap_or_else(|| self.qp.rq.load(Relaxed));
             let what = completions::What::new(rq, claim.position, claim.index);
             if !completions::push(self.segment, record, what) {
                 completions::overrun(self.owner, record, cq);

@@ -11,7 +11,7 @@ mod soak;
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
 use crate::queues::cq::Cq;
-use crate::queues::qp::{Qp, QpParts};
+use crate::queues::qp::{Qp, QpParts, Role};
 use crate::queues::recv_queue::RecvQueue;
 use doorbell_verbs::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -61,6 +61,7 @@ impl Side {
         let parts = QpParts {
             pd: PD,
             qp_type,
+            role: Role::Plain,
             cap,
             sq_sig_all: false,
             send_cq: cq.clone(),

@@ -369,7 +369,7 @@ impl Told {
         let rq = segment.rq(qp.rq.load(Relaxed) as usize).expect("its queue");
         let slots = Box::leak(Box::new(Slots::of(segment, rq).expect("its slots")));
         let Ok(front) = slots.front(rq.generation.load(Relaxed)) else { panic!("a RECV") };
-        let completer = Completer { owner, segment, qp, qpn, claimer: self.process.claimer };
+        let completer = Completer { owner, segment, qp, qpn, srq: None, claimer: self.process.claimer };
         let claim = front.claim(&completer).expect("nobody else takes it");
         let done = RecvDone::failed(qpn, qp.generation.load(Relaxed), WcStatus::Success);
         self.begun = Some(Begun { completer, claim, done });

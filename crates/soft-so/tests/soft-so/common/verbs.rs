@@ -118,7 +118,7 @@ pub(crate) struct Retries {
 pub(crate) struct Node {
     pub(crate) context: *mut ibv_context,
     pub(crate) pd: *mut ibv_pd,
-    lid: u16,
+    pub(crate) lid: u16,
     pub(crate) cq: *mut ibv_cq,
     pub(crate) mr: *mut ibv_mr,
     pub(crate) qps: Vec<*mut ibv_qp>,

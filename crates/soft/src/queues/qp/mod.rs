@@ -3,7 +3,9 @@
 
 mod groups;
 pub(crate) mod posting;
+mod role;
 mod sending;
+mod targets;
 mod telling;
 mod waiting;
 mod watching;
@@ -25,7 +27,7 @@ use crate::fabric::pipe::{EventPipe, tell};
 use crate::fabric::process::Process;
 use crate::fabric::service::deliver_by;
 use crate::limits::limits;
-use crate::memory::records::{EventRecord, QpRecord, qp_num};
+use crate::memory::records::{EVENT_QP_LAST_WQE_REACHED, EventRecord, QpRecord, qp_num};
 use crate::path::Path;
 use crate::point::{Point, reach};
 use crate::rings::recvs::{Completer, flush};
@@ -36,6 +38,7 @@ use crate::watch::flights::Flights;
 use doorbell_abi::CEnum;
 use doorbell_transport::{check_modify, check_post_recv};
 use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcStatus};
+pub(crate) use role::Role;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
@@ -49,6 +52,7 @@ const EVENT_SQ_DRAINED: u32 = 5;
 pub(crate) struct QpParts {
     pub(crate) pd: u32,
     pub(crate) qp_type: QpType,
+    pub(crate) role: Role,
     pub(crate) cap: QpCap,
     pub(crate) sq_sig_all: bool,
     pub(crate) send_cq: Arc<Cq>,
@@ -63,6 +67,7 @@ pub(crate) struct Qp {
     me: Weak<Qp>,
     requester: Requester,
     index: u32,
+    role: Role,
     pub(crate) cap: QpCap,
     pub(crate) sq_sig_all: bool,
     pub(crate) uses_srq: bool,
@@ -129,7 +134,8 @@ impl Qp {
     fn with_index(process: &'static Process, parts: QpParts, index: u32, num: u32) -> Result<Arc<Qp>, Errno> {
         let record = process.segment.qp(index as usize).ok_or(EINVAL)?;
         let async_fd = parts.async_pipe.in_record();
-        let uses_srq = parts.srq.is_some();
+        let role = parts.role;
+        let uses_srq = parts.srq.is_some() || role != Role::Plain;
         let rq = match parts.srq {
             Some(srq) => srq,
             None => {
@@ -143,7 +149,8 @@ impl Qp {
         };
         let generation = record.generation.load(Relaxed).wrapping_add(1);
         record.generation.store(generation, Relaxed);
-        record.qp_type.store(parts.qp_type.to_c(), Relaxed);
+        record.qp_type.store(role.record_type(parts.qp_type), Relaxed);
+        process.segment.domain(index as usize).ok_or(EINVAL)?.store(role.domain(), Relaxed);
         record.pd.store(parts.pd, Relaxed);
         reach(Point::QpHalfMade);
         record.rq.store(rq.index, Relaxed);
@@ -167,11 +174,16 @@ impl Qp {
         });
         process.segment.cause(index as usize).ok_or(EINVAL)?.clear();
         parts.send_cq.add_sender(&share);
-        parts.recv_cq.add_receiver(&share, record);
-        Ok(Arc::new_cyclic(|me| Qp {
+        match role {
+            Role::Plain => parts.recv_cq.add_receiver(&share, record),
+            Role::Initiator | Role::Target(_) => record.lane.store(0, SeqCst),
+        }
+        let responder_type = role.responder_type(parts.qp_type);
+        let made = Arc::new_cyclic(|me| Qp {
             me: me.clone(),
-            requester: Requester { process, num, qp_type: parts.qp_type, pd: parts.pd },
+            requester: Requester { process, num, qp_type: parts.qp_type, pd: parts.pd, responder_type },
             index,
+            role,
             cap: parts.cap,
             sq_sig_all: parts.sq_sig_all,
             uses_srq,
@@ -191,7 +203,9 @@ impl Qp {
                 watch: Watch::new(num, parts.qp_type, posts),
             }),
             events: Events::default(),
-        }))
+        });
+        made.offer();
+        Ok(made)
     }
 
     /// Its number.
@@ -225,7 +239,7 @@ impl Qp {
         let mut sends = self.sends();
         self.notice_error(&mut sends);
         let before = sends.state;
-        let next = check_modify(before, self.qp_type(), attr)?;
+        let next = check_modify(before, self.qp_type(), &self.role.completed(attr, before)?)?;
         check_device_limits(attr)?;
         merge(&mut sends.attr, attr);
         sends.scratch.forget_peer();
@@ -246,7 +260,7 @@ impl Qp {
             }
         }
         if before == QpState::Rts && next == QpState::Sqd && sends.queue.is_empty() {
-            self.tell_drained();
+            self.tell(EVENT_SQ_DRAINED);
         }
         if next == QpState::Rts && !sends.queue.is_empty() {
             self.run_queue(&mut sends);
@@ -254,13 +268,10 @@ impl Qp {
         Ok(next)
     }
 
-    fn tell_drained(&self) {
+    /// Tells the program of an event.
+    fn tell(&self, event_type: u32) {
         let (index, generation) = self.event_identity();
-        tell(
-            Owner::This,
-            self.async_pipe.in_record(),
-            EventRecord { event_type: EVENT_SQ_DRAINED, index, generation },
-        );
+        tell(Owner::This, self.async_pipe.in_record(), EventRecord { event_type, index, generation });
     }
 
     fn rtr(&self, sends: &mut Sends) {
@@ -322,14 +333,26 @@ impl Qp {
     #[inline(never)]
     fn enter_error(&self, sends: &mut Sends) {
         sends.state = QpState::Err;
+        // Of what a peer has put there it has told the program.
+        let is_own = self.record.enter_error(|state| state != QpState::Err.to_c());
         self.record.show(QpState::Err);
         self.flush_sends(sends);
         self.flush_recvs();
+        if is_own && self.uses_srq && self.role == Role::Plain {
+            self.tell(EVENT_QP_LAST_WQE_REACHED);
+        }
     }
 
     fn flush_recvs(&self) {
         let Process { segment, claimer, .. } = *self.requester.process;
-        flush(&Completer { owner: Owner::This, segment, qp: self.record, qpn: self.num(), claimer });
+        flush(&Completer {
+            owner: Owner::This,
+            segment,
+            qp: self.record,
+            qpn: self.num(),
+            srq: None,
+            claimer,
+        });
     }
 
     /// A peer's request has put the QP to Err, where that is so.
@@ -375,6 +398,11 @@ impl Qp {
         }
     }
 
+    /// Whether it sends to SRQs that its work requests name.
+    pub(crate) fn names_srqs(&self) -> bool {
+        self.role == Role::Initiator
+    }
+
     /// Ends the QP's life: nothing of it is seen any more.
     pub(crate) fn destroy(&self) {
         let mut sends = self.sends();
@@ -384,7 +412,7 @@ impl Qp {
         let _ = self.reset(&mut sends);
         sends.watch = None;
         drop(sends);
-        self.recv_cq.remove_user(&self.share, true);
+        self.recv_cq.remove_user(&self.share, self.role == Role::Plain);
         self.send_cq.remove_user(&self.share, false);
         self.requester.process.qp_numbers.give_back(self.index);
     }

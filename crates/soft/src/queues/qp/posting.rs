@@ -1,10 +1,10 @@
 //! Posting a list of send work requests.
 
-use super::{Qp, Sends};
+use super::{Qp, Role, Sends};
 use crate::device;
 use crate::engine::batch::Request;
 use crate::engine::direct::{PlainWrite, Sent, Written};
-use crate::errno::{ENOMEM, Errno};
+use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::memory::records::index_of;
 use crate::rings::completions::is_armed;
 use crate::sync::biased::Guard;
@@ -21,6 +21,8 @@ pub(crate) struct Posting<'a> {
     idle: bool,
     /// Whether a message is among them that the peer may be waiting for.
     tells: bool,
+    /// The SRQ that the next work request is for; XRC.
+    srqn: u32,
     /// Dropped after the lock.
     gives_way: GivesWay,
 }
@@ -43,7 +45,7 @@ impl Qp {
         let mut sends = self.sends();
         self.notice_error(&mut sends);
         let idle = self.share.freed.load(Relaxed) == sends.posted;
-        Posting { qp: self, sends, idle, tells: false, gives_way: GivesWay(false) }
+        Posting { qp: self, sends, idle, tells: false, srqn: 0, gives_way: GivesWay(false) }
     }
 
     /// Shows peers on which processor this QP was posted to; returns it, plus 1.
@@ -85,6 +87,10 @@ impl<'a> Posting<'a> {
     /// There is no room.
     #[cold]
     pub(crate) fn full(&self) -> Errno {
+        // An XRC target has no send queue at all.
+        if matches!(self.qp.role, Role::Target(_)) {
+            return EINVAL;
+        }
         self.qp.tell_full(&self.sends);
         ENOMEM
     }
@@ -131,7 +137,7 @@ impl<'a> Posting<'a> {
         let (qp, sends) = (self.qp, &mut *self.sends);
         sends.posted += 1;
         self.tells |= !wr.op.opcode().returns_data();
-        let request = Request { wr: *wr, len, inline, number: sends.posted, invalidates };
+        let request = Request { wr: *wr, len, inline, number: sends.posted, srqn: self.srqn, invalidates };
         if sends.watch.is_some() && qp.post_watched(sends, &request) {
             return Ok(());
         }
@@ -139,6 +145,11 @@ impl<'a> Posting<'a> {
             qp.carry_out_gathered(sends);
         }
         Ok(())
+    }
+
+    /// The next work request is for this SRQ.
+    pub(crate) fn name_srq(&mut self, srqn: u32) {
+        self.srqn = srqn;
     }
 
     pub(crate) fn qp_type(&self) -> QpType {

@@ -107,7 +107,7 @@ impl Qp {
     pub(super) fn send_met_full_cq(&self, sends: &mut Sends, wr_id: u64, len: u32, flags: SendFlags) {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         let wr = SendWr { flags, ..SendWr::new(wr_id, SendOp::Send, &[]) };
-        let request = Request { wr, len, inline: None, number: sends.posted, invalidates: false };
+        let request = Request { wr, len, inline: None, number: sends.posted, srqn: 0, invalidates: false };
         let outcome = self.requester.found_cq_full(&sends.scratch, dest_qpn, &request);
         // Nobody is silent who has taken a message.
         let status = sends.status(outcome).unwrap_or(WcStatus::RemOpErr);

@@ -72,6 +72,7 @@ impl Qp {
             from: self.num(),
             qp_type: self.qp_type(),
             dest_qpn,
+            responder_type: self.requester.responder_type,
             psn: sends.attr.sq_psn.unwrap_or(0),
             qkey: match self.qp_type() {
                 QpType::Ud => sends.attr.qkey.unwrap_or(0),

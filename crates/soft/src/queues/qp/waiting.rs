@@ -22,6 +22,7 @@ pub(super) struct Queued {
     dest: Option<UdDest>,
     len: u32,
     inline: Option<Vec<u8>>,
+    srqn: u32,
     invalidates: bool,
     /// What it is of, where it is of a memory window; nothing else but the number and `wr_id` means anything then.
     pub(super) window: Option<WindowWr>,
@@ -52,6 +53,7 @@ impl Queued {
             dest: wr.dest,
             len: request.len,
             inline: copied,
+            srqn: request.srqn,
             invalidates: request.invalidates,
             window: None,
         }
@@ -61,7 +63,7 @@ impl Queued {
     pub(super) fn of_window(window: WindowWr, number: u64) -> Queued {
         let WindowWr { wr_id, flags, .. } = window;
         let wr = SendWr { flags, ..SendWr::new(wr_id, SendOp::Send, &[]) };
-        let request = Request { wr, len: 0, inline: None, number, invalidates: false };
+        let request = Request { wr, len: 0, inline: None, number, srqn: 0, invalidates: false };
         Queued { window: Some(window), ..Queued::new(&request) }
     }
 
@@ -73,8 +75,8 @@ impl Queued {
             flags: self.flags,
             dest: self.dest,
         };
-        let Queued { len, number, invalidates, .. } = *self;
-        Request { wr, len, inline: self.inline.as_deref(), number, invalidates }
+        let Queued { len, number, srqn, invalidates, .. } = *self;
+        Request { wr, len, inline: self.inline.as_deref(), number, srqn, invalidates }
     }
 }
 

@@ -5,10 +5,8 @@ use super::{Qp, Queued, Sends};
 use crate::engine::attempt::{Obstacle, Outcome};
 use crate::engine::batch::Request;
 use crate::engine::diagnosis;
-use crate::fabric::peer::Owner;
-use crate::fabric::pipe::tell;
 use crate::memory::cause::{Cause, Check, Memory};
-use crate::memory::records::{EVENT_QP_FATAL, EventRecord, QpRecord, index_of};
+use crate::memory::records::{EVENT_QP_FATAL, QpRecord, index_of};
 use crate::watch::faults::{QpFaults, Verdict};
 use crate::watch::flights::{Awaited, Flight};
 use crate::watch::port;
@@ -221,9 +219,7 @@ impl Qp {
         self.tell_failure(sends, request, WcStatus::LocQpOpErr);
         self.complete(request, WcStatus::LocQpOpErr);
         self.enter_error(sends);
-        let (index, generation) = self.event_identity();
-        let event = EventRecord { event_type: EVENT_QP_FATAL, index, generation };
-        tell(Owner::This, self.async_pipe.in_record(), event);
+        self.tell(EVENT_QP_FATAL);
     }
 
     /// When the oldest work request is to be tried next.

@@ -1,0 +1,649 @@
+//! XRC: domains that processes share by a file, and SRQs that requests name, in whichever process they are.
+
+use crate::common::launch;
+use crate::common::running::{Running, alone, hear, role, say};
+use crate::common::verbs::{Node, PORT, SIGNALED, call, errno, state, to_lid};
+use doorbell_abi::ibv_qp_attr_mask::*;
+use doorbell_abi::{
+    IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, ibv_async_event, ibv_context, ibv_pd, ibv_qp, ibv_qp_attr,
+    ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_recv_wr, ibv_send_wr,
+    ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_operands, ibv_send_wr_rdma, ibv_srq, ibv_srq_attr,
+    ibv_srq_init_attr_ex, ibv_xrcd, ibv_xrcd_init_attr, verbs_context,
+};
+use doorbell_soft::launch::{Launch, Link};
+use doorbell_verbs::{AccessFlags, QpState};
+use libc::{EAGAIN, EBADF, EBUSY, EINVAL, O_CREAT, O_EXCL, c_int};
+use std::mem::offset_of;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::ptr::null_mut;
+
+/// The module of the program that these tests run.
+const HERE: &str = module_path!();
+
+/// What the programs below do; the tests run this executable once more for each.
+#[test]
+#[ignore = "a program that the other tests run"]
+fn program() {
+    match &role()[..] {
+        "serve" => serve(),
+        "refused" => refused(),
+        "handles" => handles(),
+        role => panic!("no role {role:?}"),
+    }
+}
+
+const BYTES: usize = 16384;
+/// Where RECVs are, payload being before.
+const ARRIVAL: usize = 8192;
+const ROOM: u32 = 1024;
+/// `IBV_WR_*`, `IBV_WC_*`.
+const WRITE: u32 = 0;
+const WRITE_WITH_IMM: u32 = 1;
+const SEND: u32 = 2;
+const READ: u32 = 4;
+const FETCH_ADD: u32 = 6;
+const SUCCESS: u32 = 0;
+const REM_INV_REQ_ERR: u32 = 9;
+const REM_ACCESS_ERR: u32 = 10;
+const RETRY_EXC_ERR: u32 = 12;
+const RNR_RETRY_EXC_ERR: u32 = 13;
+/// `IBV_EVENT_*`.
+const EVENT_QP_REQ_ERR: u32 = 2;
+const EVENT_QP_ACCESS_ERR: u32 = 3;
+const EVENT_SRQ_LIMIT_REACHED: u32 = 15;
+
+/// The extended operations of a context.
+fn ops<'a>(context: *mut ibv_context) -> &'a verbs_context {
+    // SAFETY: the context lies at the end of its table.
+    unsafe { &*context.byte_sub(offset_of!(verbs_context, context)).cast() }
+}
+
+/// A process with at most one object of each kind.
+struct Xrc {
+    node: Node,
+    xrcd: *mut ibv_xrcd,
+    srq: *mut ibv_srq,
+    target: *mut ibv_qp,
+    initiator: *mut ibv_qp,
+}
+
+impl Xrc {
+    fn new() -> Xrc {
+        let node = Node::open(BYTES, 0);
+        Xrc { node, xrcd: null_mut(), srq: null_mut(), target: null_mut(), initiator: null_mut() }
+    }
+
+    /// Opens a domain; returns its errno, or 0.
+    fn open(&mut self, fd: c_int, oflags: c_int) -> c_int {
+        let mut attr = ibv_xrcd_init_attr { comp_mask: 3, fd, oflags };
+        // SAFETY: a live context and our struct.
+        self.xrcd =
+            unsafe { ops(self.node.context).open_xrcd.expect("it is served")(self.node.context, &mut attr) };
+        if self.xrcd.is_null() { errno() } else { 0 }
+    }
+
+    fn close(&self) -> c_int {
+        // SAFETY: a live context and domain.
+        unsafe { ops(self.node.context).close_xrcd.expect("it is served")(self.xrcd) }
+    }
+
+    /// The attributes of an SRQ of XRC.
+    fn srq_attr(&self) -> ibv_srq_init_attr_ex {
+        ibv_srq_init_attr_ex {
+            srq_context: null_mut(),
+            attr: ibv_srq_attr { max_wr: 16, max_sge: 1, srq_limit: 0 },
+            comp_mask: 0b1111,
+            srq_type: 1,
+            pd: self.node.pd,
+            xrcd: self.xrcd,
+            cq: self.node.cq,
+            tm_cap: [0; 2],
+        }
+    }
+
+    fn make_srq(&mut self) -> u32 {
+        let (mut attr, mut number, of) = (self.srq_attr(), 0, ops(self.node.context));
+        // SAFETY: live objects and our structs.
+        unsafe {
+            self.srq = of.create_srq_ex.expect("it is served")(self.node.context, &mut attr);
+            assert!(!self.srq.is_null(), "an SRQ cannot be made: {}", errno());
+            assert_eq!(of.get_srq_num.expect("it is served")(self.srq, &mut number), 0);
+        }
+        number
+    }
+
+    fn make_target(&mut self) -> u32 {
+        // SAFETY: numbers and pointers, which may be zero.
+        let mut attr: ibv_qp_init_attr_ex = unsafe { std::mem::zeroed() };
+        (attr.qp_type, attr.comp_mask, attr.xrcd) = (IBV_QPT_XRC_RECV, 2, self.xrcd);
+        // SAFETY: live objects and our struct.
+        self.target = unsafe {
+            ops(self.node.context).create_qp_ex.expect("it is served")(self.node.context, &mut attr)
+        };
+        init(self.target)
+    }
+
+    fn make_initiator(&mut self) -> u32 {
+        let cap = ibv_qp_cap { max_send_wr: 16, max_send_sge: 1, ..ibv_qp_cap::default() };
+        let mut attr = ibv_qp_init_attr {
+            qp_context: null_mut(),
+            send_cq: self.node.cq,
+            recv_cq: null_mut(),
+            srq: null_mut(),
+            cap,
+            qp_type: IBV_QPT_XRC_SEND,
+            sq_sig_all: 0,
+        };
+        self.initiator = call!(c"ibv_create_qp"(
+            self.node.pd => *mut ibv_pd, &raw mut attr => *mut ibv_qp_init_attr
+        ) -> *mut ibv_qp);
+        init(self.initiator)
+    }
+
+    /// Takes a QP from Init to Rts.
+    fn connect(&self, qp: *mut ibv_qp, dest_qp_num: u32) {
+        let attr = ibv_qp_attr {
+            path_mtu: 5,
+            dest_qp_num,
+            max_dest_rd_atomic: 1,
+            max_rd_atomic: 1,
+            min_rnr_timer: 1,
+            timeout: 14,
+            retry_cnt: 1,
+            rnr_retry: 1,
+            ah_attr: to_lid(self.node.lid),
+            ..state(QpState::Rtr)
+        };
+        let of_path = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+        // SAFETY: a live QP.
+        let (rtr, rts) = match unsafe { (*qp).qp_type } {
+            IBV_QPT_XRC_SEND => (0, IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC),
+            _ => (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER, 0),
+        };
+        assert_eq!(modify(qp, attr, IBV_QP_STATE | of_path | rtr), 0, "to Rtr");
+        let attr = ibv_qp_attr { qp_state: 3, ..attr };
+        assert_eq!(modify(qp, attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | rts), 0, "to Rts");
+    }
+
+    fn recv(&self, count: u32) {
+        let mut sges = self.node.sges(&[(ARRIVAL, ROOM)]);
+        for wr_id in 0..count.into() {
+            let mut wr = ibv_recv_wr { wr_id, next: null_mut(), sg_list: sges.as_mut_ptr(), num_sge: 1 };
+            let mut bad = null_mut();
+            // SAFETY: a live SRQ and a work request that lives.
+            let posted = unsafe {
+                (*self.node.context).ops.post_srq_recv.expect("it is served")(self.srq, &mut wr, &mut bad)
+            };
+            assert_eq!(posted, 0);
+        }
+    }
+
+    /// Posts a work request to an SRQ, of so many bytes from the beginning of its memory, to `remote`, or with it as operand.
+    fn post(&self, opcode: u32, srqn: u32, bytes: u32, (remote_addr, rkey): (u64, u32)) {
+        let mut sges = self.node.sges(&[(0, bytes)]);
+        let wr = match opcode {
+            FETCH_ADD => ibv_send_wr_operands {
+                atomic: ibv_send_wr_atomic { remote_addr, compare_add: 5, swap: 0, rkey },
+            },
+            _ => ibv_send_wr_operands { rdma: ibv_send_wr_rdma { remote_addr, rkey } },
+        };
+        let mut wr = ibv_send_wr {
+            wr_id: 7,
+            next: null_mut(),
+            sg_list: sges.as_mut_ptr(),
+            num_sge: 1,
+            opcode,
+            send_flags: SIGNALED,
+            imm_data: 0x1234u32.to_be(),
+            wr,
+            remote_srqn: srqn,
+            bind_mw: ibv_send_wr_bind_mw::default(),
+        };
+        let mut bad = null_mut();
+        // SAFETY: a live QP and a work request that lives.
+        let posted = unsafe {
+            (*self.node.context).ops.post_send.expect("it is served")(self.initiator, &mut wr, &mut bad)
+        };
+        assert_eq!(posted, 0);
+    }
+
+    /// A SEND to an SRQ by calls of functions.
+    fn post_by_functions(&self, srqn: u32, bytes: u32) {
+        let sge = self.node.sges(&[(0, bytes)])[0];
+        let qp = self.initiator.cast::<ibv_qp_ex>();
+        // SAFETY: a live QP.
+        unsafe {
+            let of = &mut *qp;
+            of.wr_start.expect("it is served")(qp);
+            (of.wr_id, of.wr_flags) = (8, SIGNALED);
+            of.wr_send.expect("it is served")(qp);
+            of.wr_set_xrc_srqn.expect("it is served")(qp, srqn);
+            of.wr_set_sge.expect("it is served")(qp, sge.lkey, sge.addr, sge.length);
+            assert_eq!(of.wr_complete.expect("it is served")(qp), 0);
+        }
+    }
+
+    /// The completion of what was posted: its status.
+    fn status(&self) -> u32 {
+        let begin = std::time::Instant::now();
+        loop {
+            if let Some(wc) = self.node.poll() {
+                return wc.status;
+            }
+            assert!(begin.elapsed().as_secs() < 20, "no completion");
+        }
+    }
+
+    /// What came to the SRQ: from which QP by which, how, of how many bytes and with which immediate.
+    fn received(&self) -> String {
+        match self.node.poll() {
+            None => "nothing".into(),
+            Some(wc) => {
+                assert_eq!(wc.status, SUCCESS, "{wc:?}");
+                let imm = if wc.wc_flags & 2 != 0 { u32::from_be(wc.imm_data) } else { 0 };
+                let first = self.node.read(ARRIVAL, wc.byte_len.max(1) as usize);
+                let byte = first[0];
+                assert!(wc.opcode != 128 || first.iter().all(|other| *other == byte), "the payload");
+                format!("{} by {}: {} {} {imm:#x} {byte}", wc.src_qp, wc.qp_num, wc.opcode, wc.byte_len)
+            }
+        }
+    }
+
+    /// The next event, and whether it is of the QP or of the SRQ.
+    fn event(&self) -> String {
+        let mut event = ibv_async_event { element: null_mut(), event_type: 0 };
+        let got = call!(c"ibv_get_async_event"(
+            self.node.context => *mut ibv_context, &raw mut event => *mut ibv_async_event
+        ) -> c_int);
+        assert_eq!(got, 0);
+        call!(c"ibv_ack_async_event"(&raw mut event => *mut ibv_async_event) -> ());
+        let of = if event.element == self.target.cast() { "target" } else { "other" };
+        let of = if event.element == self.srq.cast() { "SRQ" } else { of };
+        format!("{} {of}", event.event_type)
+    }
+}
+
+fn modify(qp: *mut ibv_qp, mut attr: ibv_qp_attr, mask: c_int) -> c_int {
+    call!(c"ibv_modify_qp"(qp => *mut ibv_qp, &raw mut attr => *mut ibv_qp_attr, mask => c_int) -> c_int)
+}
+
+fn init(qp: *mut ibv_qp) -> u32 {
+    assert!(!qp.is_null(), "a QP cannot be made: {}", errno());
+    let attr =
+        ibv_qp_attr { port_num: PORT, qp_access_flags: AccessFlags::all().bits(), ..state(QpState::Init) };
+    let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+    assert_eq!(modify(qp, attr, mask), 0, "to Init");
+    // SAFETY: a live QP.
+    unsafe { (*qp).qp_num }
+}
+
+fn destroy_qp(qp: *mut ibv_qp) -> c_int {
+    call!(c"ibv_destroy_qp"(qp => *mut ibv_qp) -> c_int)
+}
+
+fn destroy_srq(srq: *mut ibv_srq) -> c_int {
+    call!(c"ibv_destroy_srq"(srq => *mut ibv_srq) -> c_int)
+}
+
+/// Does what the test says.
+fn serve() {
+    let mut xrc = Xrc::new();
+    loop {
+        let line = hear();
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |at: usize| words[at].parse::<u64>().expect("a number");
+        match words[0] {
+            "open" => {
+                let file = std::fs::File::open(words[1]).expect("it is there");
+                say(xrc.open(file.as_raw_fd(), number(2) as c_int));
+            }
+            "close" => say(xrc.close()),
+            "target" => say(xrc.make_target()),
+            "initiator" => say(xrc.make_initiator()),
+            "srq" => say(xrc.make_srq()),
+            "join-target" => {
+                xrc.connect(xrc.target, number(1) as u32);
+                say("joined");
+            }
+            "join-initiator" => {
+                xrc.connect(xrc.initiator, number(1) as u32);
+                say("joined");
+            }
+            "reset" => {
+                for qp in [xrc.target, xrc.initiator].into_iter().filter(|qp| !qp.is_null()) {
+                    assert_eq!(modify(qp, state(QpState::Reset), IBV_QP_STATE), 0);
+                    init(qp);
+                }
+                say("reset");
+            }
+            "recv" => {
+                xrc.recv(number(1) as u32);
+                say("posted");
+            }
+            "limit" => {
+                let mut attr = ibv_srq_attr { max_wr: 0, max_sge: 0, srq_limit: number(1) as u32 };
+                say(call!(c"ibv_modify_srq"(
+                    xrc.srq => *mut ibv_srq, &raw mut attr => *mut ibv_srq_attr, 2 => c_int
+                ) -> c_int));
+            }
+            // Opcode, SRQ, bytes, address, rkey.
+            "post" => {
+                let bytes = number(3) as u32;
+                if number(1) as u32 != READ {
+                    xrc.node.fill(0, bytes as usize, bytes as u8);
+                }
+                xrc.post(number(1) as u32, number(2) as u32, bytes, (number(4), number(5) as u32));
+                say(xrc.status());
+            }
+            "call" => {
+                xrc.node.fill(0, number(2) as usize, number(2) as u8);
+                xrc.post_by_functions(number(1) as u32, number(2) as u32);
+                say(xrc.status());
+            }
+            "received" => say(xrc.received()),
+            "event" => say(xrc.event()),
+            // SAFETY: a live region.
+            "memory" => say(format!("{} {}", xrc.node.address(0) as u64, unsafe { (*xrc.node.mr).rkey })),
+            "byte" => say(xrc.node.read(number(1) as usize, 1)[0]),
+            "destroy-srq" => say(destroy_srq(xrc.srq)),
+            "end" => return,
+            other => panic!("no command {other:?}"),
+        }
+    }
+}
+
+/// A program, and what it answers.
+struct Member(Running);
+
+impl Member {
+    fn new(launch: &Launch) -> Member {
+        Member(Running::new(launch, HERE, "serve"))
+    }
+
+    fn tells(&mut self, command: &str) -> String {
+        self.0.tell(command);
+        self.0.line()
+    }
+
+    #[track_caller]
+    fn does(&mut self, command: &str, answer: impl std::fmt::Display) {
+        assert_eq!(self.tells(command), answer.to_string(), "{command}");
+    }
+
+    fn end(mut self) {
+        self.0.tell("end");
+        self.0.end("a member");
+    }
+
+    fn kill(mut self) {
+        self.0.child.kill().expect("it runs");
+        self.0.child.wait().expect("it ends");
+    }
+}
+
+/// A file that names a domain.
+fn domain() -> tempfile::NamedTempFile {
+    tempfile::NamedTempFile::new().expect("a file")
+}
+
+/// The QP of one process, the SRQ of another, and a third that sends.
+struct Three {
+    has_qp: Member,
+    has_srq: Member,
+    sends: Member,
+    target: String,
+    initiator: String,
+    srqn: String,
+}
+
+impl Three {
+    fn new(launch: &Launch, file: &Path) -> Three {
+        let [mut has_qp, mut has_srq, mut sends] = [0, 1, 2].map(|_| Member::new(launch));
+        has_qp.does(&format!("open {} {O_CREAT}", file.display()), 0);
+        has_srq.does(&format!("open {} 0", file.display()), 0);
+        let (target, srqn, initiator) =
+            (has_qp.tells("target"), has_srq.tells("srq"), sends.tells("initiator"));
+        let mut three = Three { has_qp, has_srq, sends, target, initiator, srqn };
+        three.connect();
+        three
+    }
+
+    fn connect(&mut self) {
+        self.has_qp.does(&format!("join-target {}", self.initiator), "joined");
+        self.sends.does(&format!("join-initiator {}", self.target), "joined");
+    }
+
+    /// After an error.
+    fn connect_again(&mut self) {
+        self.has_qp.does("reset", "reset");
+        self.sends.does("reset", "reset");
+        self.connect();
+    }
+
+    /// A work request of so many bytes comes to this.
+    #[track_caller]
+    fn post(&mut self, opcode: u32, srqn: &str, bytes: u32, remote: &str, status: u32) {
+        self.sends.does(&format!("post {opcode} {srqn} {bytes} {remote}"), status);
+    }
+
+    #[track_caller]
+    fn receives(&mut self, what: &str) {
+        let from = format!("{} by {}: {what}", self.initiator, self.target);
+        self.has_srq.does("received", from);
+        self.has_srq.does("received", "nothing");
+    }
+
+    fn carries_all(&mut self) {
+        let (srqn, memory) = (self.srqn.clone(), self.has_srq.tells("memory"));
+        self.has_srq.does("recv 6", "posted");
+        for bytes in [8, 250, 1000] {
+            self.post(SEND, &srqn, bytes, "0 0", SUCCESS);
+            self.receives(&format!("128 {bytes} 0x0 {}", bytes as u8));
+        }
+        self.sends.does(&format!("call {srqn} 24"), SUCCESS);
+        self.receives("128 24 0x0 24");
+        // The memory is that of the SRQ's process.
+        self.post(WRITE, &srqn, 2000, &memory, SUCCESS);
+        self.has_srq.does("byte 1999", 2000u32 as u8);
+        self.post(WRITE_WITH_IMM, &srqn, 33, &memory, SUCCESS);
+        self.receives("129 33 0x1234 24");
+        self.has_srq.does("byte 32", 33);
+        self.post(READ, &srqn, 64, &memory, SUCCESS);
+        self.sends.does("byte 33", 2000u32 as u8);
+        self.post(FETCH_ADD, &srqn, 8, &memory, SUCCESS);
+        self.has_srq.does("byte 0", 33 + 5);
+        self.sends.does("byte 0", 33);
+    }
+
+    fn end(self) {
+        for member in [self.has_qp, self.has_srq, self.sends] {
+            member.end();
+        }
+    }
+}
+
+#[test]
+fn a_request_goes_to_the_srq_of_another_process_than_the_qps() {
+    let private = Launch { private_buffers: true, ..launch(Link::Ib) };
+    let closed = Launch { closed: true, ..launch(Link::Ib) };
+    for launch in [launch(Link::Ib), private, closed] {
+        let file = domain();
+        let mut three = Three::new(&launch, file.path());
+        three.carries_all();
+        three.end();
+    }
+}
+
+#[test]
+fn what_is_not_of_the_domain_is_refused_by_the_qp() {
+    let launch = launch(Link::Ib);
+    let (file, other) = (domain(), domain());
+    let mut three = Three::new(&launch, file.path());
+    let mut stranger = Member::new(&launch);
+    stranger.does(&format!("open {} {O_CREAT}", other.path().display()), 0);
+    let strange = stranger.tells("srq");
+    stranger.does("recv 1", "posted");
+    let srqn = three.srqn.clone();
+    // Of another domain; of no process; of no SRQ of a process.
+    let none = (srqn.parse::<u32>().expect("a number") ^ 1).to_string();
+    for srqn in [&strange, "16776000", &none] {
+        three.post(SEND, srqn, 8, "0 0", REM_INV_REQ_ERR);
+        three.has_qp.does("event", format!("{EVENT_QP_REQ_ERR} target"));
+        three.connect_again();
+    }
+    stranger.does("received", "nothing");
+    // Memory of the QP's process is not the SRQ's.
+    let (own, theirs) = (three.has_qp.tells("memory"), three.has_srq.tells("memory"));
+    let (addr, rkey) = (own.split_once(' ').expect("two").0, theirs.split_once(' ').expect("two").1);
+    three.post(WRITE, &srqn, 8, &format!("{addr} 99"), REM_ACCESS_ERR);
+    three.has_qp.does("event", format!("{EVENT_QP_ACCESS_ERR} target"));
+    three.connect_again();
+    assert_ne!(rkey, "99");
+    // Without a RECV.
+    three.post(SEND, &srqn, 8, "0 0", RNR_RETRY_EXC_ERR);
+    three.connect_again();
+    // It is told when few are left, in the process that has it.
+    three.has_srq.does("recv 2", "posted");
+    three.has_srq.does("limit 2", 0);
+    three.post(SEND, &srqn, 8, "0 0", SUCCESS);
+    three.has_srq.does("event", format!("{EVENT_SRQ_LIMIT_REACHED} SRQ"));
+    // An SRQ that is no more.
+    three.has_srq.does("destroy-srq", 0);
+    three.post(SEND, &srqn, 8, "0 0", REM_INV_REQ_ERR);
+    stranger.end();
+    three.end();
+}
+
+#[test]
+fn of_a_process_that_is_killed_nothing_is_left() {
+    let launch = launch(Link::Ib);
+    let file = domain();
+    let mut three = Three::new(&launch, file.path());
+    let srqn = three.srqn.clone();
+    three.has_srq.does("recv 2", "posted");
+    three.post(SEND, &srqn, 8, "0 0", SUCCESS);
+    let Three { mut has_qp, has_srq, mut sends, target, initiator, .. } = three;
+    has_srq.kill();
+    sends.does(&format!("post {SEND} {srqn} 8 0 0"), REM_INV_REQ_ERR);
+    has_qp.does("reset", "reset");
+    sends.does("reset", "reset");
+    has_qp.does(&format!("join-target {initiator}"), "joined");
+    sends.does(&format!("join-initiator {target}"), "joined");
+    has_qp.kill();
+    sends.does(&format!("post {SEND} {srqn} 8 0 0"), RETRY_EXC_ERR);
+    // Nobody has the domain open any more.
+    sends.does(&format!("open {} 0", file.path().display()), EAGAIN);
+    sends.does(&format!("open {} {}", file.path().display(), O_CREAT | O_EXCL), 0);
+    sends.end();
+}
+
+/// What the kernel refuses, and drivers.
+fn refused() {
+    let mut xrc = Xrc::new();
+    let file = std::fs::File::open(std::env::current_exe().expect("a file")).expect("it is there");
+    let fd = file.as_raw_fd();
+    assert_eq!(xrc.open(9999, O_CREAT), EBADF);
+    assert_eq!(xrc.open(fd, 0), EAGAIN, "there is none yet");
+    assert_eq!(xrc.open(fd, O_CREAT | O_EXCL), 0);
+    let first = xrc.xrcd;
+    assert_eq!(xrc.open(fd, O_CREAT | O_EXCL), EINVAL, "there is one");
+    assert_eq!(xrc.open(fd, 0), 0, "the same again");
+    assert_eq!(xrc.close(), 0);
+    assert_eq!(xrc.open(-1, O_CREAT), 0, "one of no file");
+    assert_eq!(xrc.close(), 0);
+    xrc.xrcd = first;
+    for without in [0b0111, 0b1011, 0b1101] {
+        let mut attr = ibv_srq_init_attr_ex { comp_mask: without, ..xrc.srq_attr() };
+        let make = ops(xrc.node.context).create_srq_ex.expect("it is served");
+        // SAFETY: live objects and our struct.
+        let made = unsafe { make(xrc.node.context, &mut attr) };
+        assert_eq!((made.is_null(), errno()), (true, EINVAL), "without one of PD, CQ, domain");
+    }
+    xrc.make_target();
+    assert_eq!(xrc.close(), EBUSY, "a QP is in it");
+    xrc.make_srq();
+    let attr = ibv_qp_attr { max_rd_atomic: 1, ..state(QpState::Init) };
+    let more = IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC;
+    assert_eq!(modify(xrc.target, attr, more), EINVAL, "a target requests nothing");
+    xrc.connect(xrc.target, 77);
+    let (mut wr, mut bad) = (send_wr(), null_mut());
+    // SAFETY: a live QP and a work request that lives.
+    let post = |qp, wr: &mut ibv_send_wr, bad: &mut *mut ibv_send_wr| unsafe {
+        (*xrc.node.context).ops.post_send.expect("it is served")(qp, wr, bad)
+    };
+    assert_eq!(post(xrc.target, &mut wr, &mut bad), EINVAL, "a target sends nothing");
+    assert_eq!(destroy_qp(xrc.target), 0);
+    assert_eq!(xrc.close(), EBUSY, "an SRQ is in it");
+    let cq = xrc.node.cq;
+    let destroyed = call!(c"ibv_destroy_cq"(cq => *mut doorbell_abi::ibv_cq) -> c_int);
+    assert_eq!(destroyed, EBUSY, "an SRQ completes there");
+    assert_eq!(destroy_srq(xrc.srq), 0);
+    assert_eq!(xrc.close(), 0);
+    xrc.make_initiator();
+    let attr = ibv_qp_attr { min_rnr_timer: 1, ..state(QpState::Init) };
+    let more = IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER;
+    assert_eq!(modify(xrc.initiator, attr, more), EINVAL, "an initiator answers nothing");
+    let mut sges = xrc.node.sges(&[(0, 8)]);
+    let mut recv = ibv_recv_wr { wr_id: 0, next: null_mut(), sg_list: sges.as_mut_ptr(), num_sge: 1 };
+    let mut bad = null_mut();
+    // SAFETY: as above.
+    let posted = unsafe {
+        (*xrc.node.context).ops.post_recv.expect("it is served")(xrc.initiator, &mut recv, &mut bad)
+    };
+    assert_eq!(posted, EINVAL, "an initiator receives nothing");
+    assert_eq!(destroy_qp(xrc.initiator), 0);
+}
+
+fn send_wr() -> ibv_send_wr {
+    ibv_send_wr {
+        wr_id: 0,
+        next: null_mut(),
+        sg_list: null_mut(),
+        num_sge: 0,
+        opcode: SEND,
+        send_flags: SIGNALED,
+        imm_data: 0,
+        wr: ibv_send_wr_operands { rdma: ibv_send_wr_rdma { remote_addr: 0, rkey: 0 } },
+        remote_srqn: 0,
+        bind_mw: ibv_send_wr_bind_mw::default(),
+    }
+}
+
+/// A target lives as long as one of its handles.
+fn handles() {
+    let mut xrc = Xrc::new();
+    assert_eq!(xrc.open(-1, O_CREAT), 0);
+    let (target, srqn, initiator) = (xrc.make_target(), xrc.make_srq(), xrc.make_initiator());
+    let open = |qp_num: u32, comp_mask: u32, xrcd: *mut ibv_xrcd| {
+        let qp_type = IBV_QPT_XRC_RECV;
+        let mut attr = ibv_qp_open_attr { comp_mask, qp_num, xrcd, qp_context: null_mut(), qp_type };
+        // SAFETY: live objects and our struct.
+        unsafe { ops(xrc.node.context).open_qp.expect("it is served")(xrc.node.context, &mut attr) }
+    };
+    assert!(open(target, 0b1001, xrc.xrcd).is_null() && errno() == EINVAL, "of which domain?");
+    assert!(open(initiator, 0b1011, xrc.xrcd).is_null() && errno() == EINVAL, "not a target");
+    let opened = open(target, 0b1011, xrc.xrcd);
+    assert!(!opened.is_null());
+    // SAFETY: a live QP.
+    unsafe { assert_eq!(((*opened).qp_num, (*opened).qp_type), (target, IBV_QPT_XRC_RECV)) };
+    assert_eq!(destroy_qp(xrc.target), 0);
+    xrc.connect(opened, initiator);
+    xrc.connect(xrc.initiator, target);
+    xrc.recv(1);
+    xrc.node.fill(0, 8, 9);
+    xrc.post(SEND, srqn, 8, (0, 0));
+    assert_eq!(xrc.received(), format!("{initiator} by {target}: 128 8 0x0 9"));
+    assert_eq!(xrc.status(), SUCCESS);
+    assert_eq!([destroy_qp(opened), destroy_qp(xrc.initiator), destroy_srq(xrc.srq), xrc.close()], [0; 4]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    alone(Link::Ib, HERE, "refused");
+}
+
+#[test]
+fn a_target_may_have_several_handles() {
+    alone(Link::Ib, HERE, "handles");
+}

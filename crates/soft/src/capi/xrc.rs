@@ -1,0 +1,160 @@
+//! XRC domains, and the QPs that take requests for the SRQs of one.
+
+use super::handle::hand_out;
+use super::object::{QpObject, QpOrigin, Uses, XrcdObject, context, xrcd};
+use super::{object_or_null, status};
+use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::fabric::domains::Opening;
+use crate::queues::cq::Cq;
+use crate::queues::qp::{Qp, QpParts, Role};
+use doorbell_abi::{
+    IBV_QPT_XRC_RECV, ibv_context, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex,
+    ibv_qp_open_attr, ibv_xrcd, ibv_xrcd_init_attr,
+};
+use doorbell_verbs::{QpCap, QpType};
+use libc::c_int;
+use std::fs::File;
+use std::os::fd::FromRawFd;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// A target has no queues.
+const NOTHING: QpCap =
+    QpCap { max_send_wr: 0, max_recv_wr: 0, max_send_sge: 0, max_recv_sge: 0, max_inline_data: 0 };
+/// `IBV_XRCD_INIT_ATTR_FD`, `_OFLAGS`.
+const XRCD_FD: u32 = 1;
+const XRCD_OFLAGS: u32 = 1 << 1;
+/// `IBV_QP_OPEN_ATTR_NUM`, `_XRCD`, `_CONTEXT`, `_TYPE`.
+const OPEN_NUM: u32 = 1;
+const OPEN_XRCD: u32 = 1 << 1;
+const OPEN_CONTEXT: u32 = 1 << 2;
+const OPEN_TYPE: u32 = 1 << 3;
+
+pub(crate) unsafe extern "C" fn open_xrcd(
+    pointer: *mut ibv_context,
+    attr: *mut ibv_xrcd_init_attr,
+) -> *mut ibv_xrcd {
+    // SAFETY: a context of ours, and the caller's struct.
+    let (owner, attr) = unsafe { (context(pointer), &*attr) };
+    let opened = opening(attr).and_then(|opening| owner.process.open_domain(opening)).map(|domain| {
+        Box::new(XrcdObject { base: ibv_xrcd { context: pointer }, domain, uses: Uses::default() })
+    });
+    object_or_null(opened).cast()
+}
+
+fn opening(attr: &ibv_xrcd_init_attr) -> Result<Opening, Errno> {
+    let all = XRCD_FD | XRCD_OFLAGS;
+    if attr.comp_mask & !all != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    if attr.comp_mask != all {
+        return Err(EINVAL);
+    }
+    let file = match attr.fd {
+        -1 => None,
+        // SAFETY: takes numbers.
+        fd => match unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) } {
+            -1 => return Err(std::io::Error::last_os_error().into()),
+            // SAFETY: just opened, owned by nobody else.
+            fd => Some(unsafe { File::from_raw_fd(fd) }),
+        },
+    };
+    let has = |flag: c_int| attr.oflags & flag != 0;
+    Ok(Opening { file, creates: has(libc::O_CREAT), is_exclusive: has(libc::O_EXCL) })
+}
+
+pub(crate) unsafe extern "C" fn close_xrcd(pointer: *mut ibv_xrcd) -> c_int {
+    // SAFETY: a domain of ours, not used after this, and its context.
+    unsafe {
+        let object = xrcd(pointer);
+        let busy = object.uses.check_none();
+        if busy.is_ok() {
+            context(object.base.context).process.close_domain(&object.domain);
+            drop(Box::from_raw(pointer.cast::<XrcdObject>()));
+        }
+        status(busy)
+    }
+}
+
+/// Makes a target.
+///
+/// # Safety
+/// The domain is one of ours, or null.
+pub(super) unsafe fn create_target(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpObject>, Errno> {
+    if attr.xrcd.is_null() {
+        return Err(EINVAL);
+    }
+    // SAFETY: a domain of ours, and its context.
+    let (domain, owner) = unsafe { (xrcd(attr.xrcd), context((*attr.xrcd).context)) };
+    // Nothing of it ever completes but in the CQs of SRQs.
+    let nothing = Arc::new(Cq::new(owner.process, 1, 0, 0)?);
+    let made = Qp::new(
+        owner.process,
+        QpParts {
+            pd: 0,
+            qp_type: QpType::Rc,
+            role: Role::Target(domain.domain.id),
+            cap: NOTHING,
+            sq_sig_all: false,
+            send_cq: nothing.clone(),
+            recv_cq: nothing,
+            srq: None,
+            async_pipe: owner.async_pipe.clone(),
+        },
+    )?;
+    // SAFETY: as above.
+    Ok(unsafe { target(attr.xrcd, attr.qp_context, made, QpOrigin::Made) })
+}
+
+pub(crate) unsafe extern "C" fn open_qp(
+    _context: *mut ibv_context,
+    attr: *mut ibv_qp_open_attr,
+) -> *mut ibv_qp {
+    // SAFETY: the caller's struct.
+    object_or_null(unsafe { open(&*attr) }).cast()
+}
+
+unsafe fn open(attr: &ibv_qp_open_attr) -> Result<Box<QpObject>, Errno> {
+    let needed = OPEN_NUM | OPEN_XRCD | OPEN_TYPE;
+    if attr.comp_mask & !(needed | OPEN_CONTEXT) != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    if attr.comp_mask & needed != needed || attr.qp_type != IBV_QPT_XRC_RECV || attr.xrcd.is_null() {
+        return Err(EINVAL);
+    }
+    let qp_context = if attr.comp_mask & OPEN_CONTEXT != 0 { attr.qp_context } else { null_mut() };
+    // SAFETY: a domain of ours.
+    unsafe {
+        let made = Qp::open(attr.qp_num, xrcd(attr.xrcd).domain.id)?;
+        Ok(target(attr.xrcd, qp_context, made, QpOrigin::Opened))
+    }
+}
+
+/// A handle of a target.
+///
+/// # Safety
+/// The domain is one of ours.
+unsafe fn target(
+    pointer: *mut ibv_xrcd,
+    qp_context: *mut libc::c_void,
+    made: Arc<Qp>,
+    origin: QpOrigin,
+) -> Box<QpObject> {
+    let init = ibv_qp_init_attr {
+        qp_context,
+        send_cq: null_mut(),
+        recv_cq: null_mut(),
+        srq: null_mut(),
+        cap: ibv_qp_cap::default(),
+        qp_type: IBV_QPT_XRC_RECV,
+        sq_sig_all: 0,
+    };
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        let domain = xrcd(pointer);
+        domain.uses.begin();
+        let mut object = hand_out(domain.base.context, null_mut(), &init, made, origin);
+        object.xrcd = pointer;
+        object
+    }
+}

@@ -1,0 +1,125 @@
+//! Requests of XRC: the QP that they go to says whether they are taken, and the SRQ that each names has the memory that they
+//! are about, in whichever process it is (IB specification vol. 1, annex A14).
+
+use super::attempt::{Attempt, Outcome};
+use super::batch::Request;
+use super::requester::{Requester, Route, Scratch};
+use super::responder::{Message, Refusal, Responder, XrcSrq};
+use crate::fabric::peer::{Owner, Peer};
+use crate::memory::records::{QPS, index_of, slot_of};
+use crate::memory::segment::Segment;
+use crate::memory::transfer::Piece;
+use doorbell_abi::CEnum;
+use doorbell_transport::Fault;
+use doorbell_verbs::QpState;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+
+impl<'a> XrcSrq<'a> {
+    /// The SRQ of this number in that segment, and its generation; `None` where there is none of the QP's domain.
+    pub(super) fn of(segment: &'a Segment, num: u32, target: &Responder<'a>) -> Option<(XrcSrq<'a>, u32)> {
+        let index = QPS as u32 + index_of(num);
+        let record = segment.rq(index as usize)?;
+        // Before it is seen to be of the domain: what is made in its place later is another one.
+        let generation = record.generation.load(Acquire);
+        let domain = target.segment.domain(index_of(target.qpn) as usize)?.load(Acquire);
+        let is_of_it = domain != 0 && segment.domain(index as usize)?.load(Acquire) == domain;
+        let home = (target.owner, target.segment);
+        is_of_it.then_some((XrcSrq { record, index, num, home }, generation))
+    }
+}
+
+impl<'a> Responder<'a> {
+    /// This QP as the responder of requests that name this SRQ, which is in that place.
+    pub(super) fn with_srq(
+        self,
+        (owner, segment): (Owner<'a>, &'a Segment),
+        (srq, rq_generation): &'a (XrcSrq<'a>, u32),
+    ) -> Responder<'a> {
+        Responder { owner, segment, rq_generation: *rq_generation, srq: Some(srq), ..self }
+    }
+}
+
+/// Where an SRQ was looked for.
+enum Found {
+    Here,
+    There(Arc<Peer>),
+    /// There is such a process, and it cannot be reached now.
+    Silent,
+    /// There is none.
+    Nowhere,
+}
+
+impl Requester {
+    /// As `deliver`, of a request that names an SRQ.
+    #[cold]
+    pub(super) fn deliver_to_srq(
+        &self,
+        scratch: &mut Scratch,
+        route: &Route,
+        request: &Request<'_>,
+        pieces: &[Piece],
+    ) -> Attempt {
+        let Some(dest_qpn) = route.dest_qpn.filter(|qpn| self.find_peer(scratch, *qpn)) else {
+            return scratch.in_turn(self.silence());
+        };
+        let srq_peer = match self.find_srq(scratch, request.srqn) {
+            Found::Here => Some(None),
+            Found::There(peer) => Some(Some(peer)),
+            Found::Silent => return scratch.in_turn(self.silence()),
+            // Who is not there any more refuses nothing.
+            Found::Nowhere if !self.process.has_peer(dest_qpn) => return scratch.in_turn(self.silence()),
+            Found::Nowhere => None,
+        };
+        let Scratch { caches, batch, peer, .. } = scratch;
+        let target = self.responder(peer.as_deref(), dest_qpn, false);
+        let Some(target) = target.filter(|target| self.reaches(target, route)) else {
+            return scratch.in_turn(self.silence());
+        };
+        if target.qp.shown().state() == QpState::Rtr.to_c() {
+            target.establish();
+        }
+        let place = srq_peer.as_ref().map(|peer| match peer {
+            Some(peer) => (Owner::Peer(peer), &peer.segment),
+            None => (Owner::This, self.process.segment),
+        });
+        let found = place.and_then(|place| Some((place, XrcSrq::of(place.1, request.srqn, &target)?)));
+        let done = match &found {
+            Some((place, srq)) => {
+                let responder = target.with_srq(*place, srq);
+                let message = Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: None };
+                responder.carry_out(caches, batch, &message).map_err(|refusal| (responder, refusal))
+            }
+            None => Err((target, Refusal::from(Fault::Invalid))),
+        };
+        match done {
+            Ok(attempt) => attempt,
+            Err(_) if !batch.is_empty() => Attempt::AfterGathered,
+            Err((responder, refusal)) => Attempt::Over(self.conclude(&responder, refusal, request)),
+        }
+    }
+
+    fn find_srq(&self, scratch: &mut Scratch, num: u32) -> Found {
+        let slot = slot_of(num);
+        if slot == self.process.slot {
+            return Found::Here;
+        }
+        let known = scratch.srq_peer.take().filter(|peer| peer.slot == slot && !peer.is_dead());
+        match known.or_else(|| self.process.peer(num)) {
+            Some(peer) => {
+                scratch.srq_peer = Some(peer.clone());
+                Found::There(peer)
+            }
+            None if self.process.has_peer(num) => Found::Silent,
+            None => Found::Nowhere,
+        }
+    }
+
+    /// What becomes of a gathered request whose bytes could not be moved, where the QP that it went to is in this process.
+    pub(super) fn not_moved_here(&self, dest_qpn: u32, refusal: Refusal, request: &Request<'_>) -> Outcome {
+        match self.responder(None, dest_qpn, false) {
+            Some(responder) => self.conclude(&responder, refusal, request),
+            None => self.silence(),
+        }
+    }
+}

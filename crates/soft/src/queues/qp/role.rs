@@ -1,0 +1,68 @@
+//! What a QP is of XRC, if anything (IB specification vol. 1, annex A14): an initiator, which sends only, or a target, which
+//! receives only, into the SRQs of its domain that requests name. For all else both are as RC.
+
+use crate::errno::{EINVAL, Errno};
+use crate::fabric::domains::DomainId;
+use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
+use doorbell_verbs::{QpAttr, QpState, QpType};
+
+/// What a QP is of XRC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Nothing.
+    Plain,
+    Initiator,
+    /// A target of this domain.
+    Target(DomainId),
+}
+
+impl Role {
+    /// The QP's type, as its record has it.
+    pub(super) fn record_type(self, qp_type: QpType) -> u32 {
+        match self {
+            Role::Plain => qp_type.to_c(),
+            Role::Initiator => IBV_QPT_XRC_SEND,
+            Role::Target(_) => IBV_QPT_XRC_RECV,
+        }
+    }
+
+    /// The type of the QPs that it sends to.
+    pub(super) fn responder_type(self, qp_type: QpType) -> u32 {
+        match self {
+            Role::Plain | Role::Target(_) => qp_type.to_c(),
+            Role::Initiator => IBV_QPT_XRC_RECV,
+        }
+    }
+
+    pub(super) fn domain(self) -> u64 {
+        match self {
+            Role::Target(domain) => domain.in_record(),
+            Role::Plain | Role::Initiator => 0,
+        }
+    }
+
+    /// What ibv_modify_qp(3) is asked for, with what RC needs besides and this has not: an initiator has nothing of a responder,
+    /// a target nothing of a requester. `before` is the state of the QP.
+    pub(super) fn completed(self, attr: &QpAttr, before: QpState) -> Result<QpAttr, Errno> {
+        let mut all = *attr;
+        let (none_of, is_next) = match self {
+            Role::Plain => return Ok(all),
+            Role::Initiator => {
+                let own = [&mut all.max_dest_rd_atomic, &mut all.min_rnr_timer];
+                (Vec::from(own), (QpState::Init, QpState::Rtr))
+            }
+            Role::Target(_) => {
+                let own = [&mut all.retry_cnt, &mut all.rnr_retry, &mut all.max_rd_atomic];
+                (Vec::from(own), (QpState::Rtr, QpState::Rts))
+            }
+        };
+        let needs = (Some(before), attr.qp_state) == (Some(is_next.0), Some(is_next.1));
+        for field in none_of {
+            if field.is_some() {
+                return Err(EINVAL);
+            }
+            *field = needs.then_some(0);
+        }
+        Ok(all)
+    }
+}
