@@ -201,8 +201,14 @@ fn remove_dead(directory: &Path) -> io::Result<()> {
     }
     match open(&directory.join(ALIVE), OpenOptions::new().read(true)) {
         Ok(alive) => remove_if_unused(directory, &alive),
-        // Somebody begins it, or ended before the file was made.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::remove_dir(directory),
+        // Somebody begins it, or ended before the file was made, or made another one when the last had left.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match std::fs::remove_dir(directory) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => match keep(directory)? {
+                Some(alive) => remove_if_unused(directory, &alive),
+                None => Ok(()),
+            },
+            removed => removed,
+        },
         Err(error) => Err(error),
     }
 }
@@ -565,6 +571,23 @@ mod tests {
             "{error}"
         );
         std::fs::remove_dir_all(&directory).expect("it can be removed");
+    }
+
+    #[test]
+    fn what_was_made_when_all_had_left_goes_too() {
+        let place = tempfile::tempdir().expect("a directory");
+        let directory = place.path().join("fabric");
+        DirBuilder::new().mode(0o700).create(&directory).expect("it can be made");
+        let late = [directory.join(format!("{CM_PREFIX}ports")), directory.join("7")];
+        late.each_ref().map(|path| std::fs::write(path, "").expect("it can be written"));
+        std::fs::create_dir_all(directory.join(format!("{SHOWN_PREFIX}ib/sys"))).expect("it can be made");
+        remove_dead(&directory).expect("it can be removed");
+        assert!(!directory.exists());
+        // But not of somebody who lives.
+        DirBuilder::new().mode(0o700).create(&directory).expect("it can be made");
+        let alive = keep(&directory).expect("it is there");
+        remove_dead(&directory).expect("nothing is wrong");
+        assert!(alive.is_some() && directory.join(ALIVE).exists());
     }
 
     #[test]
