@@ -28,9 +28,15 @@ pub(crate) fn rxe_driver() -> Option<PathBuf> {
 
 /// Packages of RDMA programs that run unmodified on the software NIC, and of those that tests look at results with;
 /// and a program of each.
-const TESTED_PROGRAMS: [(&str, &str); 6] = [
+const TESTED_PROGRAMS: [(&str, &str); 12] = [
     ("ibverbs-utils", "ibv_devinfo"),
     ("perftest", "ib_write_bw"),
+    ("rdmacm-utils", "rping"),
+    ("qperf", "qperf"),
+    ("fio", "fio"),
+    ("ucx-utils", "ucx_perftest"),
+    ("openmpi-bin", "mpirun"),
+    ("libfabric-bin", "fi_pingpong"),
     ("util-linux", "setpriv"),
     ("python3", "python3"),
     ("tshark", "tshark"),

@@ -19,6 +19,7 @@ mod programs;
 mod pyverbs;
 mod refusals;
 mod shown_as;
+mod stacks;
 mod statistics;
 mod strict;
 mod systems;

@@ -579,7 +579,7 @@ mod tests {
         let directory = place.path().join("fabric");
         DirBuilder::new().mode(0o700).create(&directory).expect("it can be made");
         let late = [directory.join(format!("{CM_PREFIX}ports")), directory.join("7")];
-        late.each_ref().map(|path| std::fs::write(path, "").expect("it can be written"));
+        late.iter().for_each(|path| std::fs::write(path, "").expect("it can be written"));
         std::fs::create_dir_all(directory.join(format!("{SHOWN_PREFIX}ib/sys"))).expect("it can be made");
         remove_dead(&directory).expect("it can be removed");
         assert!(!directory.exists());

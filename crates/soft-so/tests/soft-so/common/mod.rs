@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The library, of the profile that the tests were built with. Cargo does not build a cdylib for its
-/// tests, so this does; with it the program that also tests other devices.
+/// tests, so this does; with it the program that also tests other devices, and the launcher.
 pub(crate) fn library() -> PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(build).clone()
@@ -30,7 +30,7 @@ fn build() -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     // The whole workspace with what its tests need, for the features of dependencies that
     // `cargo test --workspace` has: with others all below the library would be built again.
-    cargo.args(["build", "--quiet", "--workspace", "--lib", "--example", "native-test"]);
+    cargo.args(["build", "--quiet", "--workspace", "--lib", "--example", "native-test", "--bin", "doorbell"]);
     cargo.arg("--target-dir").arg(target);
     if profile.ends_with("release") {
         cargo.arg("--release");
