@@ -60,7 +60,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_parser = PossibleValuesParser::new(["ib", "roce"]), default_value = "ib")]
     pub(crate) link: String,
     /// Show the program vendor and part id of this profile's NIC, by which some choose, as perftest how much to
-    /// inline; what the device can do stays the same [default: ids of its own]
+    /// inline, and let it ask for no more SGEs, inline bytes, work requests and completions than that has
+    /// [default: ids and limits of its own]
     #[arg(long = "as", value_name = "PROFILE")]
     pub(crate) presented_as: Option<String>,
     /// The library to load [default: libibverbs.so beside this command]

@@ -1,14 +1,15 @@
 //! The C library's functions that take a path, as far as they must lead to what a kernel would show of the device.
 //!
-//! The launcher has made a folder that has it (`soft/src/launch/shown.rs`). Only paths are changed: descriptors are the kernel's own,
+//! The fabric's folder has it (`soft/src/shown.rs`). Only paths are changed: descriptors are the kernel's own,
 //! so nothing that is done to one costs more. All are cancelled, interrupted and fail as the C library's do. What the kernel itself
 //! has of RDMA devices is not seen.
 
 use crate::next::next;
 use doorbell_soft::capi::cm;
 use doorbell_soft::launch::FOLDER_VARIABLE;
+use doorbell_soft::shown;
 use libc::{DIR, FILE, c_char, c_int, c_void, mode_t, size_t, ssize_t};
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
@@ -16,15 +17,18 @@ use std::sync::OnceLock;
 /// sysfs has of rdma_cm's.
 const SHOWN: [&[u8]; 3] = [b"/sys/class/infiniband", b"/dev/infiniband", b"/sys/class/misc/rdma_cm"];
 
-/// The folder, where the launcher has named one. Known before the program begins, as what it may interrupt must not allocate.
-fn folder() -> Option<&'static CStr> {
-    static FOLDER: OnceLock<Option<CString>> = OnceLock::new();
-    let find = || CString::new(std::env::var_os(FOLDER_VARIABLE)?.into_encoded_bytes()).ok();
-    FOLDER.get_or_init(find).as_deref()
+/// Whether the program is led: it was launched to be.
+fn is_led() -> bool {
+    static IS_LED: OnceLock<bool> = OnceLock::new();
+    *IS_LED.get_or_init(|| std::env::var_os(FOLDER_VARIABLE).is_some())
 }
 
+/// Where to is known before the program begins, as what it may interrupt must not allocate: nothing does, but for the one time
+/// that somebody looks and nothing is there.
 extern "C" fn find_folder() {
-    folder();
+    if is_led() {
+        shown::path();
+    }
 }
 
 #[used]
@@ -42,7 +46,7 @@ const RDMA_CM: &CStr = c"/dev/infiniband/rdma_cm";
 unsafe fn open_rdma_cm(path: *const c_char, flags: c_int) -> Option<c_int> {
     // SAFETY: a string.
     let is_it = !path.is_null() && unsafe { libc::strcmp(path, RDMA_CM.as_ptr()) } == 0;
-    (is_it && folder().is_some()).then(|| cm::open(flags))
+    (is_it && is_led()).then(|| cm::open(flags))
 }
 
 /// Room for a path that leads to the folder.
@@ -68,7 +72,8 @@ impl Room {
         if !SHOWN.iter().any(|shown| asked.starts_with(shown)) {
             return path;
         }
-        folder().and_then(|folder| self.joined(folder.to_bytes(), asked)).unwrap_or(path)
+        let folder = if is_led() { shown::folder() } else { None };
+        folder.and_then(|folder| self.joined(folder.to_bytes(), asked)).unwrap_or(path)
     }
 
     /// Both one behind the other; none if there is no room.

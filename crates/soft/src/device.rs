@@ -1,6 +1,7 @@
 //! The device as programs see it: its name, limits, port and addresses.
 
 use crate::identity::Identity;
+use crate::limits::limits;
 use crate::memory::records::{CQS, GROUPS, MRS, QP_INDICES, QPS, RQS};
 use crate::memory::regions::MAX_PD;
 use crate::say::say;
@@ -8,6 +9,9 @@ use doorbell_abi::{CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, 
 use doorbell_transport::MAX_MESSAGE_BYTES;
 use doorbell_verbs::{Gid, LinkLayer, Mtu};
 use std::ffi::CStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{FromRawFd, RawFd};
 use std::sync::OnceLock;
 
 /// Name of the device.
@@ -28,16 +32,6 @@ pub(crate) const MTU: Mtu = Mtu::Mtu4096;
 pub(crate) const PKEYS: u16 = 1;
 /// The default P_Key, with full membership.
 pub(crate) const DEFAULT_PKEY: u16 = 0xffff;
-/// READs and atomics outstanding, on either side.
-pub(crate) const MAX_RD_ATOMIC: u8 = 16;
-/// SGEs in a work request.
-pub(crate) const MAX_SGE: u32 = 32;
-/// Work requests in a queue.
-pub(crate) const MAX_WR: u32 = 1 << 15;
-/// Completions in a CQ.
-pub(crate) const MAX_CQE: u32 = 1 << 20;
-/// Bytes of inline payload.
-pub(crate) const MAX_INLINE: u32 = 1024;
 /// Bytes of device memory in one piece. It is memory of the process like any other.
 pub(crate) const MAX_DM: u64 = 1 << 20;
 /// `IBV_ODP_SUPPORT`, `IBV_ODP_SUPPORT_IMPLICIT`.
@@ -105,14 +99,6 @@ pub(crate) enum GidType {
     RoceV2 = 2,
 }
 
-/// What of the device depends on how a program is run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    pub(crate) link: LinkLayer,
-    /// That of the fabric without a name: each name has addresses of its own.
-    pub(crate) identity: Option<Identity>,
-}
-
 /// How the port presents itself.
 pub(crate) fn link_layer() -> LinkLayer {
     static LINK: OnceLock<LinkLayer> = OnceLock::new();
@@ -126,7 +112,7 @@ pub(crate) fn link_layer() -> LinkLayer {
     })
 }
 
-/// `vendor_id` and `vendor_part_id`. Nothing else follows from them: what the device can do stays what it is.
+/// `vendor_id` and `vendor_part_id`.
 fn id() -> (u32, u32) {
     static ID: OnceLock<(u32, u32)> = OnceLock::new();
     *ID.get_or_init(|| {
@@ -142,11 +128,25 @@ fn id() -> (u32, u32) {
     })
 }
 
+/// What the kernel itself has in a file of sysfs: the library would lead the C library elsewhere.
+fn kernels_text(path: &str) -> Option<String> {
+    let path = std::ffi::CString::new(path).ok()?;
+    // SAFETY: a string; what is opened is nobody else's.
+    let file = unsafe {
+        let opened =
+            libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        (opened >= 0).then(|| File::from_raw_fd(opened as RawFd))
+    };
+    let mut text = String::new();
+    file?.read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
 /// Numbers of the device file of rdma_cm: those of the kernel's where it has one, as librdmacm asks the kernel too.
 pub(crate) fn cm_numbers() -> (u32, u32) {
     static NUMBERS: OnceLock<(u32, u32)> = OnceLock::new();
     let told = || {
-        let text = std::fs::read_to_string(format!("{CM_CLASS}/dev")).ok()?;
+        let text = kernels_text(&format!("{CM_CLASS}/dev"))?;
         let (major, minor) = text.trim().split_once(':')?;
         Some((major.parse().ok()?, minor.parse().ok()?))
     };
@@ -204,7 +204,7 @@ pub(crate) fn attributes() -> ibv_device_attr {
     for (to, from) in attr.fw_ver.iter_mut().zip(env!("CARGO_PKG_VERSION").bytes()) {
         *to = from as libc::c_char;
     }
-    let count = |n: usize| n as i32;
+    let (count, limits) = (|n: usize| n as i32, limits());
     attr.node_guid = guid();
     attr.sys_image_guid = guid();
     attr.max_mr_size = u64::MAX;
@@ -212,19 +212,19 @@ pub(crate) fn attributes() -> ibv_device_attr {
     (attr.vendor_id, attr.vendor_part_id) = id();
     attr.hw_ver = HW_VERSION;
     attr.max_qp = QP_INDICES.len() as i32;
-    attr.max_qp_wr = MAX_WR as i32;
+    attr.max_qp_wr = limits.wr as i32;
     attr.device_cap_flags = DEVICE_CAPS;
-    attr.max_sge = MAX_SGE as i32;
-    attr.max_sge_rd = MAX_SGE as i32;
+    attr.max_sge = limits.sge as i32;
+    attr.max_sge_rd = limits.sge as i32;
     attr.max_cq = count(CQS);
-    attr.max_cqe = MAX_CQE as i32;
+    attr.max_cqe = limits.cqe as i32;
     attr.max_mr = count(MRS) - 1;
     // Windows and regions share a table.
     attr.max_mw = count(MRS) - 1;
     attr.max_pd = count(MAX_PD);
-    attr.max_qp_rd_atom = MAX_RD_ATOMIC.into();
-    attr.max_res_rd_atom = count(QPS) * i32::from(MAX_RD_ATOMIC);
-    attr.max_qp_init_rd_atom = MAX_RD_ATOMIC.into();
+    attr.max_qp_rd_atom = limits.rd_atomic as i32;
+    attr.max_res_rd_atom = count(QPS) * limits.rd_atomic as i32;
+    attr.max_qp_init_rd_atom = limits.rd_atomic as i32;
     attr.atomic_cap = ATOMIC_HCA;
     // Each may be of another group, or of another QP.
     attr.max_mcast_grp = count(GROUPS);
@@ -232,8 +232,8 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.max_total_mcast_qp_attach = count(GROUPS);
     attr.max_ah = count(MAX_AH);
     attr.max_srq = count(RQS - QPS);
-    attr.max_srq_wr = MAX_WR as i32;
-    attr.max_srq_sge = MAX_SGE as i32;
+    attr.max_srq_wr = limits.wr as i32;
+    attr.max_srq_sge = limits.sge as i32;
     attr.max_pkeys = PKEYS;
     attr.local_ca_ack_delay = 4;
     attr.phys_port_cnt = PORT;

@@ -126,18 +126,36 @@ fn with_keys<'t>(text: &'t str, keys: &[&str]) -> (Vec<&'t str>, Vec<&'t str>) {
 }
 
 #[test]
-fn a_device_is_shown_as_another_nic_by_its_ids_alone() {
+fn a_device_is_shown_as_another_nic_by_its_ids_and_limits() {
     if !is_installed("ibv_devinfo") {
         return;
     }
+    // What a profile has of them.
+    const KEYS: [&str; 9] = [
+        "vendor_id",
+        "vendor_part_id",
+        "max_qp_wr",
+        "max_sge",
+        "max_sge_rd",
+        "max_srq_wr",
+        "max_srq_sge",
+        "max_cqe",
+        "max_qp_rd_atom",
+    ];
     let all = [&[][..], &["--as", "cib"], &["--as", "cx3"]].map(|options| text(&devinfo(options)));
-    let [own, cib, cx3] = all.each_ref().map(|text| with_keys(text, &["vendor_id", "vendor_part_id"]));
+    let [own, cib, cx3] = all.each_ref().map(|text| with_keys(text, &KEYS));
     let numbers = |(ids, _): &(Vec<&str>, Vec<&str>)| -> Vec<String> {
         ids.iter().filter_map(|line| line.split_whitespace().last()).map(str::to_owned).collect()
     };
-    assert_eq!(numbers(&own), ["0x2dbe1", "1"]);
-    assert_eq!(numbers(&cib), ["0x02c9", "4113"]);
-    assert_eq!(numbers(&cx3), ["0x02c9", "4099"]);
+    let limits = |wr, sge| [wr, sge, sge, "1048576", "16", wr, sge].map(str::to_owned);
+    for (seen, ids, wr, sge) in [
+        (&own, ["0x2dbe1", "1"], "32768", "32"),
+        (&cib, ["0x02c9", "4113"], "16351", "30"),
+        (&cx3, ["0x02c9", "4099"], "16351", "30"),
+    ] {
+        let numbers = numbers(seen);
+        assert_eq!((&numbers[..2], &numbers[2..]), (&ids.map(str::to_owned)[..], &limits(wr, sge)[..]));
+    }
     assert!(own.1.len() > 30 && own.1 == cib.1 && own.1 == cx3.1, "{all:#?}");
 }
 

@@ -1,9 +1,12 @@
 //! What a kernel would show of the device, as programs look for it.
 
 use crate::common;
+use crate::common::running::role;
+use crate::common::verbs::Node;
 use doorbell_soft::launch::{Launch, Link};
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 
 /// What a shell prints that is launched so, and nothing on standard error.
@@ -14,21 +17,53 @@ fn said(launch: &Launch, script: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// On the fabric without a name, as which its shell does not open the device.
-fn unnamed(link: Link) -> Launch {
-    Launch { fabric: None, ..common::launch(link) }
+/// The addresses that the shell of a fabric sees.
+fn shown(launch: &Launch) -> String {
+    said(launch, "cd /sys/class/infiniband/doorbell0; cat node_guid ports/1/lid ports/1/gids/0")
 }
 
-/// The folder stays: there must not be one for each name that somebody thinks of.
 #[test]
-fn fabrics_with_names_share_a_folder_without_addresses() {
-    let script = "printenv DOORBELL_FOLDER
-        test -c /dev/infiniband/uverbs0
-        cat /sys/class/infiniband/doorbell0/ports/1/state
-        test ! -e /sys/class/infiniband/doorbell0/ports/1/gids";
-    let [one, other] = [(); 2].map(|()| said(&common::launch(Link::Ib), script));
-    assert!(one.ends_with("\n4: ACTIVE\n"), "{one}");
-    assert_eq!(one, other);
+fn each_fabric_shows_its_own_addresses() {
+    for link in [Link::Ib, Link::Roce] {
+        let [one, other] = [(); 2].map(|()| common::launch(link));
+        assert_eq!(shown(&one), shown(&one), "whenever it is looked for");
+        assert_ne!(shown(&one), shown(&other));
+        for launch in [one, other] {
+            let program =
+                common::own_program(&launch, module_path!(), "addresses").spawn().expect("it starts");
+            let output = common::finish(program, "addresses");
+            assert!(output.status.success(), "{}", common::text(&output));
+            assert!(
+                !common::leaves_something(&launch.fabric.expect("it has a name")),
+                "it goes with the fabric"
+            );
+        }
+    }
+}
+
+/// Who begins a fabric removes what is left of others. Who has looked may be in what is shown.
+#[test]
+fn what_a_program_has_found_stays_while_it_runs() {
+    let script = "cd /sys/class/infiniband/doorbell0; cat node_guid; read line; cat node_guid";
+    let mut command = common::command(&common::launch(Link::Ib), "/bin/sh".as_ref(), &["-ec", script]);
+    let mut shell = command.stdin(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut says = BufReader::new(shell.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
+    let guid = says.next().expect("it says it");
+    let other = common::own_program(&common::launch(Link::Ib), module_path!(), "addresses").output();
+    assert!(other.expect("it runs").status.success());
+    shell.stdin.take().expect("it is piped").write_all(b"go on\n").expect("it reads");
+    assert_eq!(says.next(), Some(guid));
+    assert!(shell.wait().expect("it ends").success());
+}
+
+/// Who opens no device is none of the fabric's processes.
+#[test]
+fn who_only_looks_leaves_nothing() {
+    let launch = common::launch(Link::Ib);
+    let command = common::command(&launch, "/bin/ls".as_ref(), &["/sys/class/infiniband"]).spawn();
+    let output = common::finish(command.expect("it starts"), "ls");
+    assert_eq!(common::text(&output), "doorbell0\n");
+    assert!(!common::leaves_something(&launch.fabric.expect("it has a name")));
 }
 
 #[test]
@@ -43,16 +78,16 @@ fn a_shell_finds_device_files_and_attributes() {
             ls -l /dev/infiniband > /dev/null";
         let expected =
             format!("doorbell0\n{layer}\n4: ACTIVE\n5: LinkUp\n100 Gb/sec (4X EDR)\nIB/RoCE v1\n{gids}\n");
-        assert_eq!(said(&unnamed(link), script), expected);
+        assert_eq!(said(&common::launch(link), script), expected);
     }
     let interface =
         "cat /sys/class/net/$(cat /sys/class/infiniband/doorbell0/ports/1/gid_attrs/ndevs/3)/ifindex";
-    assert_eq!(said(&unnamed(Link::Roce), interface), "1\n", "GIDs are of an interface that is there");
+    assert_eq!(said(&common::launch(Link::Roce), interface), "1\n", "GIDs are of an interface that is there");
 }
 
 #[test]
 fn each_call_with_a_path_is_led() {
-    let mut command = common::own_program(&common::launch(Link::Ib), module_path!(), "");
+    let mut command = common::own_program(&common::launch(Link::Ib), module_path!(), "calls");
     let output = common::finish(command.spawn().expect("it starts"), "calls");
     assert!(output.status.success(), "{}", common::text(&output));
 }
@@ -74,6 +109,31 @@ fn old(name: &CStr) -> Option<extern "C" fn(c_int, *const c_char, *mut libc::sta
 #[test]
 #[ignore = "a program that a test runs"]
 fn program() {
+    match role().as_str() {
+        "calls" => calls(),
+        _ => addresses(),
+    }
+}
+
+/// What is shown is what the device says, made again where it is gone, and by whoever comes first.
+fn addresses() {
+    let node = Node::open(64, 1);
+    let gid: Vec<String> = node.gid(0).raw.chunks(2).map(|w| format!("{:02x}{:02x}", w[0], w[1])).collect();
+    let read = || std::fs::read_to_string("/sys/class/infiniband/doorbell0/ports/1/gids/0");
+    assert_eq!(read().expect("it is there").trim(), gid.join(":"));
+    let real = std::fs::canonicalize("/sys/class/infiniband/doorbell0/ports/1/gids/0").expect("it is a file");
+    let folder = real.ancestors().nth(8).expect("it is in the fabric's folder");
+    for _ in 0..20 {
+        std::fs::remove_dir_all(folder).expect("it can be removed");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| assert_eq!(read().expect("it is made again").trim(), gid.join(":")));
+            }
+        });
+    }
+}
+
+fn calls() {
     let errno = || std::io::Error::last_os_error().raw_os_error();
     // SAFETY: strings, and structs that the calls fill.
     unsafe {

@@ -18,6 +18,7 @@ mod processes;
 mod programs;
 mod pyverbs;
 mod refusals;
+mod shown_as;
 mod stacks;
 mod statistics;
 mod strict;

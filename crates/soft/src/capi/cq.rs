@@ -5,6 +5,7 @@ use super::{minus_one, object_or_null, status};
 use crate::device;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::pipe::EventPipe;
+use crate::limits::limits;
 use crate::queues::cq::Cq;
 use doorbell_abi::{ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_wc};
 use libc::{c_int, c_void};
@@ -49,7 +50,7 @@ pub(crate) unsafe fn create(
     channel_pointer: *mut ibv_comp_channel,
     comp_vector: u32,
 ) -> Result<Box<CqObject>, Errno> {
-    if !(1..=device::MAX_CQE).contains(&cqe) || comp_vector >= device::COMP_VECTORS as u32 {
+    if !(1..=limits().cqe).contains(&cqe) || comp_vector >= device::COMP_VECTORS as u32 {
         return Err(EINVAL);
     }
     // SAFETY: vouched for by the caller.
@@ -99,7 +100,7 @@ pub unsafe extern "C" fn ibv_destroy_cq(pointer: *mut ibv_cq) -> c_int {
 }
 
 pub unsafe extern "C" fn ibv_resize_cq(pointer: *mut ibv_cq, cqe: c_int) -> c_int {
-    if !(1..=device::MAX_CQE as c_int).contains(&cqe) {
+    if !(1..=limits().cqe as c_int).contains(&cqe) {
         return EINVAL.returned();
     }
     // SAFETY: a CQ of ours.

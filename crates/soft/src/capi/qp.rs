@@ -6,6 +6,7 @@ use super::wr::{Plain, plain, rust_wr, sges};
 use super::{mw, object_or_null, status, xrc};
 use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::limits::limits;
 use crate::queues::qp::posting::Posting;
 use crate::queues::qp::{Qp, QpParts, Role};
 use doorbell_abi::ibv_qp_attr_mask::*;
@@ -144,11 +145,12 @@ fn transport_of(qp_type: u32) -> Option<(QpType, Role)> {
 /// The sizes asked for, where the device has them.
 fn checked_cap(cap: &ibv_qp_cap, uses_srq: bool) -> Result<QpCap, Errno> {
     let recv = if uses_srq { (0, 0) } else { (cap.max_recv_wr, cap.max_recv_sge) };
-    let over = cap.max_send_wr > device::MAX_WR
-        || recv.0 > device::MAX_WR
-        || cap.max_send_sge > device::MAX_SGE
-        || recv.1 > device::MAX_SGE
-        || cap.max_inline_data > device::MAX_INLINE;
+    let most = limits();
+    let over = cap.max_send_wr > most.wr
+        || recv.0 > most.wr
+        || cap.max_send_sge > most.sge
+        || recv.1 > most.sge
+        || cap.max_inline_data > most.inline;
     if over {
         return Err(EINVAL);
     }
@@ -164,7 +166,7 @@ fn checked_cap(cap: &ibv_qp_cap, uses_srq: bool) -> Result<QpCap, Errno> {
 /// Bytes of inline payload that a WQE has room for which was asked to have room for so many: it ends with a whole 64 bytes, so
 /// that QPs of NICs take some payload even where none was asked for, and programs rely on that.
 fn inline_room(asked: u32) -> u32 {
-    asked.max(1).next_multiple_of(64).min(device::MAX_INLINE)
+    asked.max(1).next_multiple_of(64).min(limits().inline)
 }
 
 fn c_cap(cap: &QpCap) -> ibv_qp_cap {

@@ -4,8 +4,8 @@ use super::object::{Kind, SrqObject, Subject, Uses, context, cq, pd, process_of,
 use super::wr::sges;
 use super::{object_or_null, status};
 use crate::counts;
-use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::limits::limits;
 use crate::memory::records::{QPS, qp_num};
 use crate::queues::events::Events;
 use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
@@ -79,9 +79,8 @@ unsafe fn create(
     xrc: Option<(*mut ibv_cq, *mut ibv_xrcd)>,
 ) -> Result<Box<SrqObject>, Errno> {
     let sizes = &mut attr.attr;
-    let wrong = pd_pointer.is_null()
-        || !(1..=device::MAX_WR).contains(&sizes.max_wr)
-        || sizes.max_sge > device::MAX_SGE;
+    let wrong =
+        pd_pointer.is_null() || !(1..=limits().wr).contains(&sizes.max_wr) || sizes.max_sge > limits().sge;
     if wrong {
         return Err(EINVAL);
     }

@@ -2,6 +2,7 @@
 
 use super::board::{Board, Listed, Record};
 use super::tally::{Tally, TallyRecord};
+use crate::limits::OWN;
 use crate::memory::groups::MULTICAST_QPN;
 use crate::memory::records::PROCESSES;
 use doorbell_abi::CEnum;
@@ -27,7 +28,7 @@ const OPCODE_AT: u32 = 56;
 const INLINE_AT: u32 = 60;
 const SIGNALED_AT: u32 = 61;
 
-const _: () = assert!(crate::device::MAX_WR < 1 << 16 && crate::device::MAX_SGE < 1 << 8);
+const _: () = assert!(OWN.wr < 1 << 16 && OWN.sge < 1 << 8);
 
 impl Shape {
     #[inline]

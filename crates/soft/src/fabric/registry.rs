@@ -13,12 +13,14 @@ use crate::memory::segment::layout;
 use crate::point::{Point, reach};
 use crate::trust::check_private;
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Bytes of a slot in the file: process, segment's file descriptor, start time, and a sum of these, by which half a
@@ -141,6 +143,10 @@ const REGISTRY: &str = "members";
 const ALIVE: &str = "alive";
 /// What the names of rdma_cm's begin with.
 pub(crate) const CM_PREFIX: &str = "cm-";
+/// What the names of folders begin with of what is shown of the device.
+pub(crate) const SHOWN_PREFIX: &str = "shown-";
+/// Such a folder that is being removed, so that nobody finds half of one.
+const SHOWN_GONE: &str = "shown-gone";
 
 /// How long a process that removes a fabric is waited for by one that begins it.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -195,8 +201,14 @@ fn remove_dead(directory: &Path) -> io::Result<()> {
     }
     match open(&directory.join(ALIVE), OpenOptions::new().read(true)) {
         Ok(alive) => remove_if_unused(directory, &alive),
-        // Somebody begins it, or ended before the file was made.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::remove_dir(directory),
+        // Somebody begins it, or ended before the file was made, or made another one when the last had left.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match std::fs::remove_dir(directory) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => match keep(directory)? {
+                Some(alive) => remove_if_unused(directory, &alive),
+                None => Ok(()),
+            },
+            removed => removed,
+        },
         Err(error) => Err(error),
     }
 }
@@ -207,6 +219,7 @@ fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
         return Ok(());
     }
     reach(Point::AliveAlone);
+    remove_shown(directory)?;
     for file in made_by_processes(directory)? {
         let _ = std::fs::remove_file(file);
     }
@@ -217,6 +230,78 @@ fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
         }
     }
     std::fs::remove_dir(directory)
+}
+
+/// Removes the folders of what is shown of the device.
+fn remove_shown(directory: &Path) -> io::Result<()> {
+    let is_shown = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str);
+        name.is_some_and(|name| name.starts_with(SHOWN_PREFIX)) && path.is_dir()
+    };
+    let gone = directory.join(SHOWN_GONE);
+    for path in std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).filter(is_shown) {
+        // One that was left there is in the way, else this is no error that matters.
+        let _ = std::fs::remove_dir_all(&gone);
+        let _ = std::fs::rename(path, &gone);
+        let _ = std::fs::remove_dir_all(&gone);
+    }
+    Ok(())
+}
+
+/// A process that has no slot, and its file descriptor by which it keeps the fabric's directory: both halves of a number, 0 for
+/// none. A child of fork(2) is another process.
+static HELD: AtomicU64 = AtomicU64::new(0);
+
+/// Descriptors of it begin here, so that a shell's own are as without.
+const LEAST_FD: i32 = 100;
+
+/// Whether this process keeps the fabric's directory, as [`hold`] has it.
+pub(crate) fn is_held() -> bool {
+    HELD.load(Relaxed) >> 32 == u64::from(std::process::id())
+}
+
+/// Keeps the directory of this process's fabric as long as this process lives, made where it is missing, and puts something
+/// there.
+pub(crate) fn hold(put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    let alive = entered(|directory, _| {
+        let Some(alive) = keep(&directory)? else { return Ok(None) };
+        put(&directory)?;
+        Ok(Some(alive))
+    })?;
+    // SAFETY: a file of our own.
+    let fd = unsafe { libc::fcntl(alive.as_raw_fd(), libc::F_DUPFD_CLOEXEC, LEAST_FD) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let before = HELD.load(Relaxed);
+    let held = u64::from(std::process::id()) << 32 | fd as u64;
+    if is_held() || HELD.compare_exchange(before, held, Relaxed, Relaxed).is_err() {
+        // SAFETY: just made, and nobody else's.
+        unsafe { libc::close(fd) };
+    }
+    Ok(())
+}
+
+/// Gives up what [`hold`] keeps.
+fn let_go(directory: &Path) {
+    if !is_held() {
+        return;
+    }
+    let held = HELD.swap(0, Relaxed);
+    // SAFETY: of a descriptor that the program has closed or replaced nothing is done but to ask what it is.
+    let file = unsafe { ManuallyDrop::new(File::from_raw_fd(held as u32 as RawFd)) };
+    let file_of = |about: io::Result<Metadata>| about.ok().map(|about| (about.dev(), about.ino()));
+    let held = file_of(file.metadata());
+    if held.is_some() && held == file_of(std::fs::symlink_metadata(directory.join(ALIVE))) {
+        drop(ManuallyDrop::into_inner(file));
+    }
+}
+
+/// Gives up what [`hold`] keeps, and removes the directory of this process's fabric, unless a process of the fabric lives.
+pub(crate) fn leave_held() -> io::Result<()> {
+    let directory = Place::own()?.path();
+    let_go(&directory);
+    remove_dead(&directory)
 }
 
 /// What a fabric's processes have made: sockets, named as their slots, and what rdma_cm needs.
@@ -272,38 +357,49 @@ fn try_lock(file: &File, lock: i32) -> io::Result<bool> {
     if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
 }
 
+/// The file that a process locks which keeps a fabric's directory; `None` where somebody removes that.
+fn keep(directory: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let alive = open(&directory.join(ALIVE), &mut options)?;
+    Ok((try_lock(&alive, libc::LOCK_SH)? && alive.metadata()?.nlink() > 0).then_some(alive))
+}
+
+/// Does something in the directory of this process's fabric, made where it is missing; `None` of what is done says that somebody
+/// removes it.
+fn entered<T>(act: impl Fn(PathBuf, bool) -> io::Result<Option<T>>) -> io::Result<T> {
+    let begin = Instant::now();
+    loop {
+        let place = Place::own()?;
+        match act(directory(&place)?, place.is_joined) {
+            Ok(Some(done)) => return Ok(done),
+            Ok(None) if begin.elapsed() > PATIENCE => {
+                let why = "a process that removes this fabric's folder does not go on";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            // The last process to leave has just removed it.
+            Ok(None) => std::thread::yield_now(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 impl Registry {
     /// Opens the registry of this process's fabric, making it where it is missing.
     pub(crate) fn open() -> io::Result<Registry> {
-        let begin = Instant::now();
-        loop {
-            let place = Place::own()?;
-            match Registry::open_in(directory(&place)?, place.is_joined) {
-                Ok(Some(registry)) => return Ok(registry),
-                Ok(None) if begin.elapsed() > PATIENCE => {
-                    let why = "a process that removes this fabric's folder does not go on";
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
-                }
-                // The last process to leave has just removed it.
-                Ok(None) => std::thread::yield_now(),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
+        entered(Registry::open_in)
     }
 
     /// The same in a directory; `None` where somebody removes it.
     fn open_in(directory: PathBuf, is_joined: bool) -> io::Result<Option<Registry>> {
         let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         let folder = OpenOptions::new().read(true).custom_flags(flags).open(&directory)?;
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let alive = open(&directory.join(ALIVE), &mut options)?;
-        if !try_lock(&alive, libc::LOCK_SH)? || alive.metadata()?.nlink() == 0 {
-            return Ok(None);
-        }
+        let Some(alive) = keep(&directory)? else { return Ok(None) };
         reach(Point::AliveLocked);
         check_layout(&alive, &layout())?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
         let file = open(&directory.join(REGISTRY), &mut options)?;
         let first = Identity::own().first(PROCESSES as u32);
         Ok(Some(Registry { file, alive, directory, folder, is_joined, first }))
@@ -353,6 +449,7 @@ impl Registry {
         self.set_in_groups(slot, false)?;
         reach(Point::SlotFreed);
         let _ = std::fs::remove_file(self.directory.join(slot.to_string()));
+        let_go(&self.directory);
         remove_if_unused(&self.directory, &self.alive)
     }
 
@@ -474,6 +571,23 @@ mod tests {
             "{error}"
         );
         std::fs::remove_dir_all(&directory).expect("it can be removed");
+    }
+
+    #[test]
+    fn what_was_made_when_all_had_left_goes_too() {
+        let place = tempfile::tempdir().expect("a directory");
+        let directory = place.path().join("fabric");
+        DirBuilder::new().mode(0o700).create(&directory).expect("it can be made");
+        let late = [directory.join(format!("{CM_PREFIX}ports")), directory.join("7")];
+        late.iter().for_each(|path| std::fs::write(path, "").expect("it can be written"));
+        std::fs::create_dir_all(directory.join(format!("{SHOWN_PREFIX}ib/sys"))).expect("it can be made");
+        remove_dead(&directory).expect("it can be removed");
+        assert!(!directory.exists());
+        // But not of somebody who lives.
+        DirBuilder::new().mode(0o700).create(&directory).expect("it can be made");
+        let alive = keep(&directory).expect("it is there");
+        remove_dead(&directory).expect("nothing is wrong");
+        assert!(alive.is_some() && directory.join(ALIVE).exists());
     }
 
     #[test]

@@ -1,13 +1,12 @@
-//! A folder of what a program is led to: the library by its names, and nothing beside it, as that would be loaded as well;
-//! and the files that a kernel would show of the device.
+//! A folder of what a program is led to: the library by its names, and nothing beside it, as that would be loaded as well.
 
 use crate::identity::user;
+use crate::tree::{Contents, Entry, write};
 use crate::trust::{Distrust, check, check_private};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
 use std::fs::{DirBuilder, Permissions, read_dir, read_link, rename};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
@@ -22,16 +21,6 @@ const UNDER_WAY: &str = ".";
 const LEFT: Duration = Duration::from_secs(60 * 60);
 /// How often a folder is made that others remove, or put something into.
 const TRIES: u32 = 10;
-
-/// A file of a folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
-    File(String),
-    Link(PathBuf),
-}
-
-/// Files by their paths below a folder.
-pub(super) type Contents = BTreeMap<PathBuf, Entry>;
 
 /// The library by its names.
 pub(super) fn links(library: &Path) -> Contents {
@@ -106,16 +95,7 @@ fn read_into(found: &mut Contents, folder: &Path, below: &Path) -> io::Result<()
 /// Puts a folder with these contents in the place of what is there, at once and whole.
 fn install(top: &Path, folder: &Path, contents: &Contents) -> io::Result<()> {
     let new = under_way(top)?;
-    for (path, entry) in contents {
-        let path = new.path().join(path);
-        if let Some(folder) = path.parent() {
-            DirBuilder::new().mode(0o700).recursive(true).create(folder)?;
-        }
-        match entry {
-            Entry::File(text) => std::fs::write(path, text)?,
-            Entry::Link(to) => symlink(to, path)?,
-        }
-    }
+    write(contents, new.path())?;
     match rename(new.path(), folder) {
         Err(error) if !matches!(error.raw_os_error(), Some(libc::ENOTEMPTY | libc::EEXIST)) => Err(error),
         // Another launcher was first.
@@ -159,6 +139,7 @@ fn sweep(top: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
 
     /// A folder for folders, and a library beside it.
     fn place() -> (TempDir, PathBuf, PathBuf) {

@@ -8,7 +8,6 @@ mod lines;
 mod monitor;
 mod ranks;
 mod served;
-mod shown;
 mod signals;
 
 pub use ranks::{MOST_RANKS, RANK_VARIABLE, SIZE_VARIABLE};
@@ -22,12 +21,11 @@ pub use crate::watch::strict::Strict;
 
 use crate::counts::board::{self, Board};
 use crate::counts::process::ProcessCounts;
-use crate::device::Shape;
-use crate::identity::{FABRIC_VARIABLE, Identity, MEET_VARIABLE};
+use crate::identity::{FABRIC_VARIABLE, MEET_VARIABLE};
+use crate::limits::Limits;
 use crate::stats::check_place;
 use crate::watch::faults::{FAULTS_VARIABLE, SEED_VARIABLE};
 use crate::watch::trace;
-use doorbell_verbs::LinkLayer;
 use monitor::Monitor;
 
 use std::ffi::{OsStr, OsString};
@@ -39,7 +37,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Names the folder of what programs are led to.
+/// Names the folder of links to the library. A program that has it is led to what is shown of the device.
 pub const FOLDER_VARIABLE: &str = "DOORBELL_FOLDER";
 
 /// File name of the library, as `cargo build` makes it.
@@ -55,22 +53,13 @@ pub enum Link {
     Roce,
 }
 
-impl Link {
-    fn layer(self) -> LinkLayer {
-        match self {
-            Link::Ib => LinkLayer::Infiniband,
-            Link::Roce => LinkLayer::Ethernet,
-        }
-    }
-}
-
 /// What to run, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
     /// How the device presents itself.
     pub link: Link,
-    /// Name or file of the profile of the NIC as which the device presents itself, by vendor and part id; without one,
-    /// as itself.
+    /// Name or file of the profile of the NIC as which the device presents itself, by vendor and part id and by its limits,
+    /// as far as the device has as much; without one, as itself.
     pub presented_as: Option<String>,
     /// The library; without one, [`LIBRARY`] beside the running executable.
     pub library: Option<PathBuf>,
@@ -254,10 +243,9 @@ impl Launch {
             return Err(LaunchError::Unserved { program: program.into(), file, why });
         }
         let mut command = Command::new(program);
-        let shape = Shape { link: self.link.layer(), identity: self.meet_in(&mut command)? };
-        let mut contents = folder::links(&library);
-        shown::add(&mut contents, &shape);
-        let folder = folder::folder(&folder::top(), &contents).map_err(LaunchError::NoLinks)?;
+        self.meet_in(&mut command)?;
+        let folder =
+            folder::folder(&folder::top(), &folder::links(&library)).map_err(LaunchError::NoLinks)?;
         let libraries = folder.join(folder::LIBRARIES);
         command.args(arguments);
         // The program finds the library by the name that it was linked with as it is loaded
@@ -267,8 +255,9 @@ impl Launch {
         command.env(FOLDER_VARIABLE, folder);
         command.env(crate::device::LINK_VARIABLE, if self.link == Link::Roce { "roce" } else { "ib" });
         if let Some(name) = &self.presented_as {
-            let id = doorbell_nic::Profile::named_or_file(name)?.device_id;
-            let id = id.ok_or_else(|| LaunchError::NoDeviceId(name.clone()))?;
+            let profile = doorbell_nic::Profile::named_or_file(name)?;
+            command.env(crate::limits::VARIABLE, Limits::of(&profile).text());
+            let id = profile.device_id.ok_or_else(|| LaunchError::NoDeviceId(name.clone()))?;
             command.env(crate::device::ID_VARIABLE, format!("{}:{}", id.vendor_id, id.vendor_part_id));
         }
         command.env(crate::memory::arena::VARIABLE, if self.private_buffers { "0" } else { "1" });
@@ -302,8 +291,8 @@ impl Launch {
         Ok(command)
     }
 
-    /// Sets which fabric the program is on, checked; returns what tells it from others where it has no name.
-    fn meet_in(&self, command: &mut Command) -> Result<Option<Identity>, LaunchError> {
+    /// Sets which fabric the program is on, checked.
+    fn meet_in(&self, command: &mut Command) -> Result<(), LaunchError> {
         if let Some(fabric) = &self.fabric {
             if !crate::identity::is_fabric_name(fabric) {
                 return Err(LaunchError::BadFabric(fabric.clone()));
@@ -313,9 +302,7 @@ impl Launch {
         if let Some(folder) = &self.meet {
             command.env(MEET_VARIABLE, self.checked_meeting(folder)?);
         }
-        // What is not told is as outside.
-        let has_name = self.fabric.is_some() || std::env::var_os(FABRIC_VARIABLE).is_some();
-        Ok((!has_name).then(|| *Identity::own()))
+        Ok(())
     }
 
     /// A folder to meet in that all who meet there name alike.

@@ -9,9 +9,9 @@
 //! but not the one whose turn it is: the sender sees that the QP is in Err, or is seen to be there.
 
 use super::completions;
-use crate::device::MAX_WR;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
+use crate::limits::OWN;
 use crate::memory::records::*;
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{Piece, copy_short};
@@ -214,7 +214,7 @@ impl<'a> Slots<'a> {
     pub(crate) fn of(segment: &'a Segment, record: &'a RqRecord) -> Option<Slots<'a>> {
         let capacity = record.capacity.load(Acquire);
         // Who looks for a RECV goes by all slots at most: their number must not be whatever somebody wrote there.
-        if !capacity.is_power_of_two() || capacity > MAX_WR {
+        if !capacity.is_power_of_two() || capacity > OWN.wr {
             return None;
         }
         let turn = match record.turn.load(Relaxed) {

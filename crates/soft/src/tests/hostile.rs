@@ -2,8 +2,8 @@
 //! that it has no work requests for.
 
 use super::{PD, Patience, Side, scribble};
-use crate::device::MAX_WR;
 use crate::fabric::process::Process;
+use crate::limits::OWN;
 use crate::memory::records::*;
 use crate::rings::recvs::{Slots, stride};
 use doorbell_abi::ibv_wc;
@@ -92,7 +92,7 @@ fn no_number_of_slots_misleads_a_sender() {
     for capacity in (0..u32::BITS).map(|bit| 1 << bit) {
         record.capacity.store(capacity, Relaxed);
         let slots = Slots::of(process.segment, record);
-        assert_eq!(slots.is_some(), capacity <= MAX_WR, "{capacity} slots");
+        assert_eq!(slots.is_some(), capacity <= OWN.wr, "{capacity} slots");
         assert!(slots.is_none_or(|slots| slots.front(generation).is_err()), "{capacity} slots hold a RECV");
     }
     record.capacity.store(own, Relaxed);

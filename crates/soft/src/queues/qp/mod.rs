@@ -26,6 +26,7 @@ use crate::fabric::peer::Owner;
 use crate::fabric::pipe::{EventPipe, tell};
 use crate::fabric::process::Process;
 use crate::fabric::service::deliver_by;
+use crate::limits::limits;
 use crate::memory::records::{EVENT_QP_LAST_WQE_REACHED, EventRecord, QpRecord, qp_num};
 use crate::path::Path;
 use crate::point::{Point, reach};
@@ -426,8 +427,8 @@ fn check_device_limits(attr: &QpAttr) -> Result<(), Errno> {
     let wrong = ports.into_iter().flatten().any(|port| port != device::PORT)
         || attr.pkey_index.is_some_and(|index| index >= device::PKEYS)
         || attr.path_mtu.is_some_and(|mtu| mtu > device::MTU)
-        || attr.max_rd_atomic.is_some_and(|n| n > device::MAX_RD_ATOMIC)
-        || attr.max_dest_rd_atomic.is_some_and(|n| n > device::MAX_RD_ATOMIC)
+        || attr.max_rd_atomic.is_some_and(|n| u32::from(n) > limits().rd_atomic)
+        || attr.max_dest_rd_atomic.is_some_and(|n| u32::from(n) > limits().rd_atomic)
         || attr
             .ah_attr
             .and_then(|ah| ah.grh)

@@ -1,0 +1,80 @@
+//! A device that is shown as a NIC of a profile has no more than that NIC has.
+
+use crate::common::running::role;
+use crate::common::verbs::{Node, call, errno};
+use crate::common::{self, finish, text};
+use doorbell_abi::{
+    CEnum, ibv_context, ibv_cq, ibv_device_attr, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr,
+};
+use doorbell_nic::Profile;
+use doorbell_soft::launch::{Launch, Link};
+use doorbell_verbs::QpType;
+use libc::{c_int, c_void};
+use std::ptr::null_mut;
+
+#[test]
+fn its_limits_are_told_and_hold() {
+    for profile in ["cib", "cx3", "e7520-t4"] {
+        let launch = Launch { presented_as: Some(profile.into()), ..common::launch(Link::Ib) };
+        let program = common::own_program(&launch, module_path!(), profile).spawn().expect("it starts");
+        let output = finish(program, profile);
+        assert!(output.status.success(), "{profile}: {}", text(&output));
+    }
+}
+
+/// Whether a QP can be made that has room for so much.
+fn can_make(node: &Node, cap: ibv_qp_cap) -> bool {
+    // SAFETY: integers and pointers, which may be zero.
+    let mut attr: ibv_qp_init_attr = unsafe { std::mem::zeroed() };
+    (attr.send_cq, attr.recv_cq, attr.cap, attr.qp_type) = (node.cq, node.cq, cap, QpType::Rc.to_c());
+    let qp = call!(c"ibv_create_qp"(node.pd => *mut ibv_pd, &raw mut attr => *mut ibv_qp_init_attr) -> *mut ibv_qp);
+    if qp.is_null() {
+        assert_eq!(errno(), libc::EINVAL);
+        return false;
+    }
+    let told = attr.cap;
+    assert!(told.max_send_wr >= cap.max_send_wr && told.max_inline_data >= cap.max_inline_data);
+    assert_eq!(call!(c"ibv_destroy_qp"(qp => *mut ibv_qp) -> c_int), 0);
+    true
+}
+
+#[test]
+#[ignore = "a program that a test runs"]
+fn program() {
+    let nic = Profile::named_or_file(&role()).expect("it is built in").nic;
+    let node = Node::open(64, 0);
+    // SAFETY: integers, which may be zero.
+    let mut told: ibv_device_attr = unsafe { std::mem::zeroed() };
+    let queried = call!(c"ibv_query_device"(
+        node.context => *mut ibv_context, &raw mut told => *mut ibv_device_attr
+    ) -> c_int);
+    assert_eq!(queried, 0);
+    let number = |number: u32| number as i32;
+    assert_eq!((told.max_qp_wr, told.max_sge), (number(nic.max_qp_wr), number(nic.max_sge)));
+    assert_eq!(told.max_cqe, number(nic.max_cqe.min(1 << 20)));
+    assert_eq!(told.max_qp_rd_atom, number(nic.max_rd_atomic.min(16)));
+    let most = ibv_qp_cap {
+        max_send_wr: nic.max_qp_wr,
+        max_recv_wr: nic.max_qp_wr,
+        max_send_sge: nic.max_sge,
+        max_recv_sge: nic.max_sge,
+        max_inline_data: nic.max_inline,
+    };
+    assert!(can_make(&node, most));
+    for more in [
+        ibv_qp_cap { max_send_wr: most.max_send_wr + 1, ..most },
+        ibv_qp_cap { max_recv_wr: most.max_recv_wr + 1, ..most },
+        ibv_qp_cap { max_send_sge: most.max_send_sge + 1, ..most },
+        ibv_qp_cap { max_recv_sge: most.max_recv_sge + 1, ..most },
+        ibv_qp_cap { max_inline_data: most.max_inline_data + 1, ..most },
+    ] {
+        assert!(!can_make(&node, more), "{more:?}");
+    }
+    for (cqe, is_there) in [(told.max_cqe, true), (told.max_cqe + 1, false)] {
+        let cq = call!(c"ibv_create_cq"(
+            node.context => *mut ibv_context, cqe => c_int, null_mut() => *mut c_void, null_mut() => *mut c_void,
+            0 => c_int
+        ) -> *mut ibv_cq);
+        assert_eq!(!cq.is_null(), is_there, "{cqe} completions");
+    }
+}

@@ -1,0 +1,231 @@
+//! What a kernel would show of the device in sysfs and /dev, as files of a folder: the library leads a program there that
+//! looks for the kernel's (`soft-so/src/files.rs`).
+//!
+//! The folder is the fabric's own, as addresses are, and goes with it: whoever looks for something and finds no folder makes it. Names and
+//! texts are those of the kernel (Documentation/ABI/stable/sysfs-class-infiniband). There are no counters: a port's would have to
+//! be of all processes of the fabric, and nothing is counted without `--stats`.
+
+use crate::device::{self, GidType};
+use crate::fabric::registry;
+use crate::identity::{Identity, Place, user};
+use crate::memory::sealed::check_file_size;
+use crate::tree::{self, Contents, Entry};
+use doorbell_abi::cm::RDMA_USER_CM_ABI_VERSION;
+use doorbell_verbs::LinkLayer;
+use libc::c_int;
+use std::ffi::{CStr, CString};
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Once, OnceLock};
+
+/// Where the kernel has devices, their character devices' classes, and these themselves.
+const DEVICES: &str = "sys/class/infiniband";
+const VERBS: &str = "sys/class/infiniband_verbs";
+const FILES: &str = "dev/infiniband";
+
+/// A file that is a character device, may be opened, and is of no other use: commands go to the library, which opens that of
+/// rdma_cm itself.
+const NULL: &str = "/dev/null";
+
+/// Version of the ABI between libibverbs and the kernel, and of that of its driver.
+const ABI: &str = "6";
+const DRIVER_ABI: &str = "1";
+
+/// More than a file of it has.
+const LONGEST: u64 = 4096;
+
+/// Where the folder is, whether it is there or not; `None` where this process can be of no fabric.
+pub fn path() -> Option<&'static CStr> {
+    static PATH: OnceLock<Option<CString>> = OnceLock::new();
+    let find = || {
+        let link = if device::link_layer() == LinkLayer::Ethernet { "roce" } else { "ib" };
+        let path = Place::own().ok()?.path().join(format!("{}{link}", registry::SHOWN_PREFIX));
+        CString::new(path.into_os_string().into_vec()).ok()
+    };
+    PATH.get_or_init(find).as_deref()
+}
+
+/// The folder, made where it is missing, and kept as long as this process lives, which may be in it. Where that cannot be it is not
+/// there. Errno stays as it was.
+pub fn folder() -> Option<&'static CStr> {
+    let path = path()?;
+    // SAFETY: this thread's own.
+    let errno = unsafe { &mut *libc::__errno_location() };
+    let before = *errno;
+    if !registry::is_held() || !is_there(path) {
+        let _ = make(path);
+    }
+    *errno = before;
+    Some(path)
+}
+
+/// Whether a folder is there that this user has made: in a fabric's folder of somebody else's there is none.
+fn is_there(path: &CStr) -> bool {
+    let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: a string, and room for what is told; filled where it is read.
+    unsafe {
+        libc::lstat(path.as_ptr(), found.as_mut_ptr()) == 0 && {
+            let found = found.assume_init();
+            found.st_uid == user() && found.st_mode & libc::S_IFMT == libc::S_IFDIR
+        }
+    }
+}
+
+fn make(path: &CStr) -> io::Result<()> {
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    }
+    const DISABLE: c_int = 1;
+    let mut before = 0;
+    // What is begun here is ended, before a thread that is cancelled is gone.
+    // SAFETY: a number, and our variable.
+    unsafe { pthread_setcancelstate(DISABLE, &mut before) };
+    let made = check_file_size(LONGEST).and_then(|()| registry::hold(|fabric| install(fabric, path)));
+    // SAFETY: as above.
+    unsafe { pthread_setcancelstate(before, &mut 0) };
+    static ONCE: Once = Once::new();
+    // SAFETY: a function of this library, which is never unloaded.
+    ONCE.call_once(|| unsafe {
+        let _ = libc::atexit(remove_at_exit);
+    });
+    made
+}
+
+/// A program that looks for the device and does not open it is none of the fabric's processes, of which the last removes it.
+extern "C" fn remove_at_exit() {
+    let _ = registry::leave_held();
+}
+
+/// Puts it there at once and whole, unless it is there.
+fn install(fabric: &Path, path: &CStr) -> io::Result<()> {
+    if is_there(path) {
+        return Ok(());
+    }
+    let mode = Permissions::from_mode(0o700);
+    let prefix = format!("{}new-", registry::SHOWN_PREFIX);
+    let new = tempfile::Builder::new().prefix(&prefix).permissions(mode.clone()).tempdir_in(fabric)?;
+    std::fs::set_permissions(new.path(), mode)?;
+    tree::write(&contents(device::link_layer(), Identity::own()), new.path())?;
+    let to = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
+    match std::fs::rename(new.path(), to) {
+        // Another was first.
+        Err(error) if !matches!(error.raw_os_error(), Some(libc::ENOTEMPTY | libc::EEXIST)) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// What is shown of the device on a fabric.
+fn contents(link: LinkLayer, identity: &Identity) -> Contents {
+    let mut contents = Contents::new();
+    let device = format!("{DEVICES}/{}", device::NAME);
+    let mut file = |path: String, text: String| {
+        contents.insert(path.into(), Entry::File(text + "\n"));
+    };
+    let guid = words(&identity.guid());
+    file(format!("{device}/node_guid"), guid.clone());
+    file(format!("{device}/sys_image_guid"), guid);
+    for (name, text) in [
+        ("board_id", device::NAME.to_owned()),
+        ("fw_ver", env!("CARGO_PKG_VERSION").to_owned()),
+        ("hca_type", device::NAME.to_owned()),
+        ("hw_rev", format!("0x{:x}", device::HW_VERSION)),
+        ("node_desc", device::NAME.to_owned()),
+        ("node_type", format!("{}: CA", device::NODE_CA)),
+    ] {
+        file(format!("{device}/{name}"), text);
+    }
+    port(&format!("{device}/ports/{}", device::PORT), link, &mut file);
+    addresses(&format!("{device}/ports/{}", device::PORT), link, identity, &mut file);
+    file(format!("{VERBS}/abi_version"), ABI.into());
+    let verbs = format!("{VERBS}/{}", device::DEVICE_FILE);
+    file(format!("{verbs}/abi_version"), DRIVER_ABI.into());
+    file(format!("{verbs}/ibdev"), device::NAME.into());
+    // The interface that has its addresses.
+    let interface = device::INTERFACE.to_string_lossy();
+    contents.insert(
+        format!("{device}/device/net/{interface}").into(),
+        Entry::Link(format!("/sys/class/net/{interface}").into()),
+    );
+    let mut file = |path: String, text: String| {
+        contents.insert(path.into(), Entry::File(text + "\n"));
+    };
+    let cm = device::CM_CLASS.trim_start_matches('/');
+    let (major, minor) = device::cm_numbers();
+    file(format!("{cm}/abi_version"), RDMA_USER_CM_ABI_VERSION.to_string());
+    file(format!("{cm}/dev"), format!("{major}:{minor}"));
+    for name in [device::DEVICE_FILE, device::CM_FILE] {
+        contents.insert(format!("{FILES}/{name}").into(), Entry::Link(NULL.into()));
+    }
+    contents
+}
+
+fn port(port: &str, link: LinkLayer, file: &mut impl FnMut(String, String)) {
+    let layer = match link {
+        LinkLayer::Infiniband => "InfiniBand",
+        LinkLayer::Ethernet => "Ethernet",
+    };
+    for (name, text) in [
+        ("cap_mask", format!("0x{:08x}", device::port_caps(link))),
+        ("lid_mask_count", "0".to_owned()),
+        ("link_layer", layer.to_owned()),
+        ("phys_state", format!("{}: LinkUp", device::LINK_UP)),
+        ("pkeys/0", format!("0x{:04x}", device::DEFAULT_PKEY)),
+        ("rate", device::RATE.to_owned()),
+        ("sm_sl", "0".to_owned()),
+        ("state", "4: ACTIVE".to_owned()),
+    ] {
+        file(format!("{port}/{name}"), text);
+    }
+}
+
+/// What follows from the fabric.
+fn addresses(port: &str, link: LinkLayer, identity: &Identity, file: &mut impl FnMut(String, String)) {
+    let lid = device::lid_of(link, identity);
+    for name in ["lid", "sm_lid"] {
+        file(format!("{port}/{name}"), format!("0x{lid:x}"));
+    }
+    for (index, (gid, kind)) in device::gids_of(link, identity).into_iter().enumerate() {
+        file(format!("{port}/gids/{index}"), words(&gid.0));
+        let text = if kind == GidType::RoceV2 { "RoCE v2" } else { "IB/RoCE v1" };
+        file(format!("{port}/gid_attrs/types/{index}"), text.into());
+        if link == LinkLayer::Ethernet {
+            // Its addresses are of the loopback network.
+            file(format!("{port}/gid_attrs/ndevs/{index}"), device::INTERFACE.to_string_lossy().into());
+        }
+    }
+}
+
+/// As the kernel writes GUIDs and GIDs.
+fn words(bytes: &[u8]) -> String {
+    let word = |pair: &[u8]| pair.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    bytes.chunks(2).map(word).collect::<Vec<_>>().join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_as_the_kernel_writes_them() {
+        for (link, gids) in [(LinkLayer::Infiniband, 1), (LinkLayer::Ethernet, 4)] {
+            let contents = contents(link, Identity::own());
+            let port = format!("{DEVICES}/doorbell0/ports/1");
+            let text = |name: &str| match contents.get(Path::new(&format!("{port}/{name}"))) {
+                Some(Entry::File(text)) => text.clone(),
+                other => panic!("{name}: {other:?}"),
+            };
+            assert_eq!(text("state"), "4: ACTIVE\n");
+            assert_eq!(text("lid"), format!("0x{:x}\n", device::lid_of(link, Identity::own())));
+            // Eight words of two bytes.
+            let gid = text(&format!("gids/{}", gids - 1));
+            assert!(gid.len() == 40 && gid.trim().split(':').all(|word| word.len() == 4), "{gid}");
+            let all = contents.keys().filter(|path| path.starts_with(format!("{port}/gids")));
+            assert_eq!(all.count(), gids);
+            let longest = contents.values().map(|entry| format!("{entry:?}").len()).max();
+            assert!(longest.is_some_and(|longest| (longest as u64) < LONGEST));
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Files and links below a folder, as one value.
+
+use std::collections::BTreeMap;
+use std::fs::{Permissions, create_dir, set_permissions};
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// A file of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    File(String),
+    Link(PathBuf),
+}
+
+/// Files by their paths below a folder.
+pub(crate) type Contents = BTreeMap<PathBuf, Entry>;
+
+/// Makes them below a folder that has none of them, whatever this process takes from the modes of new files.
+pub(crate) fn write(contents: &Contents, folder: &Path) -> io::Result<()> {
+    for (path, entry) in contents {
+        make_folders(folder, path.parent().unwrap_or(Path::new("")))?;
+        let path = folder.join(path);
+        match entry {
+            Entry::Link(to) => symlink(to, path)?,
+            Entry::File(text) => {
+                std::fs::write(&path, text)?;
+                set_permissions(path, Permissions::from_mode(0o644))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn make_folders(folder: &Path, below: &Path) -> io::Result<()> {
+    let mut path = folder.to_owned();
+    for name in below {
+        path.push(name);
+        match create_dir(&path) {
+            Ok(()) => set_permissions(&path, Permissions::from_mode(0o700))?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
