@@ -31,8 +31,18 @@ const MODULES: [&str; 19] = [
     "tag_matching",
 ];
 
-/// Tests that are to pass, not to be skipped: those of memory windows, of XRC.
-const NEEDED: [&str; 15] = [
+/// Tests that are to pass, not to be skipped: those of memory windows, of XRC, of rdma_cm and its multicast.
+const NEEDED: [&str; 25] = [
+    "test_rdmacm_sync_traffic",
+    "test_rdmacm_async_traffic",
+    "test_rdmacm_async_traffic_external_qp",
+    "test_rdmacm_async_reject_traffic",
+    "test_rdmacm_async_read",
+    "test_rdmacm_async_write",
+    "test_rdmacm_async_udp_traffic",
+    "test_rdmacm_async_multicast_traffic",
+    "test_rdmacm_async_ex_multicast_traffic",
+    "test_rdmacm_async_ex_leave_multicast_traffic",
     "test_mw_type1",
     "test_invalidate_mw_type1",
     "test_mw_type2",
@@ -51,7 +61,7 @@ const NEEDED: [&str; 15] = [
 ];
 
 /// How the reason for a skip begins, and why that one is good. Any other fails.
-const SKIPS: [(&str, &str); 14] = [
+const SKIPS: [(&str, &str); 13] = [
     ("Link layer of port=1 is InfiniBand", "a test of RoCE"),
     ("All gid indices populated", "there is no empty GID"),
     (
@@ -68,7 +78,6 @@ const SKIPS: [(&str, &str); 14] = [
     ("Parent Domain is not supported", "the device has none"),
     ("Extended QP is not supported on this device", "ATOMIC WRITE, which the device has not"),
     ("Extended CQ is not supported", "tag matching, which the device has not"),
-    ("Device doorbell0 doesn't have net interface", "rdma_cm, by an address of an interface of the device's"),
 ];
 
 #[test]

@@ -8,6 +8,7 @@ use super::id::Space;
 use crate::errno::Errno;
 use crate::fabric::locks;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
@@ -121,11 +122,12 @@ impl Claims {
     }
 
     fn file(&mut self, folder: &File, space: Space) -> Result<&File, Errno> {
-        if !self.files.contains_key(&space) {
-            let name = format!("{PREFIX}ports-{}-{}", space.name(), Host::own().name());
-            self.files.insert(space, address::open(folder, &name, true)?);
-        }
-        self.files.get(&space).ok_or(crate::errno::EINVAL)
+        let entry = match self.files.entry(space) {
+            Entry::Occupied(entry) => return Ok(entry.into_mut()),
+            Entry::Vacant(entry) => entry,
+        };
+        let name = format!("{PREFIX}ports-{}-{}", space.name(), Host::own().name());
+        Ok(entry.insert(address::open(folder, &name, true)?))
     }
 }
 

@@ -416,10 +416,10 @@ pub(super) unsafe fn get_event(state: &mut State, command: &Command<'_>) -> Resu
         return Ok(false);
     };
     state.count(event.of);
-    if let Some(id) = state.any(event.of) {
-        if let (Step::Listening { backlog }, event::CONNECT_REQUEST) = (&mut id.step, event.told.event) {
-            *backlog += 1;
-        }
+    if event.told.event == event::CONNECT_REQUEST
+        && let Some(Id { step: Step::Listening { backlog }, .. }) = state.any(event.of)
+    {
+        *backlog += 1;
     }
     // SAFETY: the program's answer.
     unsafe { command.answer(asked.response, &event.told) }?;

@@ -120,9 +120,7 @@ fn look_at_times(state: &mut State) -> Option<Duration> {
     let mut all: Vec<_> = times.collect();
     all.retain(|(_, until, step)| *until <= now || matches!(step, Step::Connecting { sent: false }));
     for (name, until, _) in all {
-        if until <= now {
-            too_late(state, name);
-        } else if ask(state, name).is_err() {
+        if until <= now || ask(state, name).is_err() {
             too_late(state, name);
         }
     }

@@ -107,7 +107,7 @@ impl Stats {
         }
         let Ok(profile) = Profile::named_or_file(&self.profile) else { return };
         let Some(together) = Together::new(&self.profile, &profile, all) else {
-            let only = all.iter().filter(|counts| self.as_one && counts.has_qps());
+            let only = all.iter().filter(|counts| self.as_one && counts.has_any());
             return only.for_each(|counts| self.tell(counts));
         };
         if self.print {
