@@ -21,17 +21,26 @@ unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: size_t) 
         if !cm::is_channel(fd) {
             return next!(c"write", fn(c_int, *const c_void, size_t) -> ssize_t)(fd, bytes, len);
         }
+        let poll = next!(c"poll", fn(*mut libc::pollfd, libc::nfds_t, c_int) -> c_int);
+        let mut has_waited = false;
         loop {
             if let Some(written) = cm::write(fd, bytes, len) {
+                // Another thread has closed the descriptor meanwhile: a call that waits has the kernel's file still, to which
+                // nothing comes any more.
+                if written < 0 && has_waited && !cm::is_channel(fd) {
+                    return poll(std::ptr::null_mut(), 0, -1) as ssize_t;
+                }
                 return written;
             }
-            if libc::fcntl(fd, libc::F_GETFL) & libc::O_NONBLOCK != 0 {
+            let flags = libc::fcntl(fd, libc::F_GETFL);
+            if flags >= 0 && flags & libc::O_NONBLOCK != 0 {
                 return fail(libc::EAGAIN) as ssize_t;
             }
             let mut event = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-            if next!(c"poll", fn(*mut libc::pollfd, libc::nfds_t, c_int) -> c_int)(&mut event, 1, -1) < 0 {
+            if poll(&mut event, 1, -1) < 0 {
                 return -1;
             }
+            has_waited = true;
         }
     }
 }

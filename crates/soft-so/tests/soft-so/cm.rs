@@ -38,6 +38,7 @@ alone! {
     ids_move_with_their_events
     too_many_ask
     a_thousand_connections
+    who_waits_when_the_channel_is_closed_waits_on
     a_child_has_no_channel
 }
 
@@ -56,6 +57,7 @@ fn program() {
         "ids_move_with_their_events" => migration(),
         "too_many_ask" => backlog(),
         "a_thousand_connections" => thousand(),
+        "who_waits_when_the_channel_is_closed_waits_on" => closed(),
         "a_child_has_no_channel" => child(),
         "listens" => listens(),
         "asks" => asks(),
@@ -443,6 +445,31 @@ fn thousand() {
         }
     }
     assert_eq!(files(), before);
+}
+
+/// As the kernel has it, whose call in progress has the file still; rping's thread does so when its program ends.
+fn closed() {
+    for _ in 0..20 {
+        let channel = Channel::open(0);
+        let fd = channel.fd();
+        let id = channel.create(1, TCP);
+        let (said, heard) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            // SAFETY: open when it begins; not its own, as it is closed below.
+            let channel = std::mem::ManuallyDrop::new(Channel(unsafe { OwnedFd::from_raw_fd(fd) }));
+            let _ = said.send(channel.event().map(|_| ()));
+        });
+        // Whether it waits already or not until now, an event that is taken back may wake it.
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        channel.resolve(id, "127.0.0.1:1").expect("it resolves");
+        channel.destroy(id).expect("it is there");
+        drop(channel);
+        match heard.recv_timeout(std::time::Duration::from_millis(50)) {
+            // It was quicker.
+            Ok(got) => assert_eq!(got, Ok(())),
+            Err(why) => assert_eq!(why, std::sync::mpsc::RecvTimeoutError::Timeout),
+        }
+    }
 }
 
 /// The parent's channel serves nothing in a child, and what happens there does not touch it.

@@ -142,7 +142,8 @@ pub(crate) fn finish(child: Child, what: &str) -> Output {
     let (ended, hears) = std::sync::mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
         if hears.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-            let _ = Command::new("kill").args(["-9", &id.to_string()]).status();
+            // With all of its group, if it has one of its own: who outlives it may keep its output open.
+            let _ = Command::new("kill").args(["-9", &id.to_string(), "--", &format!("-{id}")]).status();
         }
     });
     let output = child.wait_with_output().expect("its output can be read");

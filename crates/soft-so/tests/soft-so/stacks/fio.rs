@@ -20,10 +20,9 @@ macro_rules! fio {
     };
 }
 
-pub(super) const RUNS: [Run; 3] = [
+pub(super) const RUNS: [Run; 2] = [
     Run { server: fio!("write" "read"), client: fio!("write" "write"), bytes: 4 << 20, ..BASE },
     Run { server: fio!("read" "read"), client: fio!("read" "write"), bytes: 4 << 20, ..BASE },
-    Run { server: fio!("send" "read"), client: fio!("send" "write"), bytes: 4 << 20, ..BASE },
 ];
 
 #[test]

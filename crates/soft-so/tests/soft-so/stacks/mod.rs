@@ -18,6 +18,7 @@ use crate::common::{
 };
 use doorbell_soft::launch::Link;
 use serde_json::Value;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -90,7 +91,7 @@ impl Run {
         };
         command.args(arguments.iter().map(|argument| argument.replace(PORT, port)));
         command.envs(self.env.iter().copied());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null()).process_group(0);
         command
     }
 
@@ -164,7 +165,8 @@ impl Run {
         let mut plain = self.command(&program, None, self.client, &port);
         let client = finish(plain.spawn().expect("the client starts"), &self.line());
         if let Some(mut server) = server {
-            let _ = server.kill();
+            // SAFETY: a child of this test that leads a group, not waited for yet.
+            unsafe { libc::kill(-(server.id() as i32), libc::SIGKILL) };
             let _ = server.wait();
         }
         assert!(!client.status.success(), "{} without the library: {}", self.line(), text(&client));
@@ -192,10 +194,18 @@ fn ended(mut server: Child) -> Option<ExitStatus> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    // SAFETY: a child of this test, not waited for yet.
-    unsafe { libc::kill(server.id() as i32, libc::SIGTERM) };
-    let _ = server.wait();
-    None
+    for signal in [libc::SIGTERM, libc::SIGKILL] {
+        // SAFETY: a child of this test that leads a group, not waited for yet.
+        unsafe { libc::kill(-(server.id() as i32), signal) };
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(5) {
+            if let Ok(Some(_)) = server.try_wait() {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    panic!("a server does not end");
 }
 
 /// Waits until somebody listens in a port space of rdma_cm.
