@@ -27,10 +27,12 @@ unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: size_t) 
             if let Some(written) = cm::write(fd, bytes, len) {
                 // Another thread has closed the descriptor meanwhile: a call that waits has the kernel's file still, to which
                 // nothing comes any more.
-                if written < 0 && has_waited && !cm::is_channel(fd) {
-                    return poll(std::ptr::null_mut(), 0, -1) as ssize_t;
-                }
-                return written;
+                let is_closed = written < 0 && !cm::is_channel(fd);
+                return match (is_closed, has_waited) {
+                    (false, _) => written,
+                    (true, false) => fail(libc::EBADF) as ssize_t,
+                    (true, true) => poll(std::ptr::null_mut(), 0, -1) as ssize_t,
+                };
             }
             let flags = libc::fcntl(fd, libc::F_GETFL);
             if flags >= 0 && flags & libc::O_NONBLOCK != 0 {

@@ -63,6 +63,8 @@ struct Run {
     bytes: u64,
     /// What it says where it has done so.
     says: &'static str,
+    /// What the client says that ends with an error at times, though all was done; empty for none.
+    excuse: &'static str,
 }
 
 const RUN: Run = Run {
@@ -76,6 +78,7 @@ const RUN: Run = Run {
     transport: "rc",
     bytes: 0,
     says: "",
+    excuse: "",
 };
 
 impl Run {
@@ -131,7 +134,8 @@ impl Run {
         let client =
             self.command(&program, Some(&to_client), self.client, &port).spawn().expect("the client starts");
         let client = finish(client, &what);
-        assert!(client.status.success(), "{what}: {}", text(&client));
+        let is_excused = !self.excuse.is_empty() && text(&client).contains(self.excuse);
+        assert!(client.status.success() || is_excused, "{what}: {}", text(&client));
         assert!(text(&client).contains(self.says), "{what}: {}", text(&client));
         // The next to begin a fabric clears away what one leaves that was killed, or that ends by _exit(2) as fio's jobs.
         let mut leaves = self.program == "fio";
