@@ -12,7 +12,7 @@ const NOT: [(&str, &str); 5] = [
     ),
     (
         "`fio --verb=send`, at times",
-        "both sides wait for completions, with nothing under way; whose fault it is is not known",
+        "fio asks for no retries after an RNR NAK, and waits for ever when a SEND was quicker than the other side's RECV",
     ),
     (
         "`rdma_xserver -c x`",
