@@ -66,6 +66,11 @@ fn missing_tested_programs() -> Vec<&'static str> {
     packages
 }
 
+/// Whether the tests of real programs lack nothing.
+pub(crate) fn has_tested_programs() -> bool {
+    missing_tested_programs().is_empty()
+}
+
 /// What the emulated machine lacks.
 fn missing() -> Vec<&'static str> {
     let mut packages = without_program(&PROGRAMS);

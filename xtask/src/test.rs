@@ -42,6 +42,15 @@ fn the_command() -> Result<(), Problem> {
     run(cargo(&["run", "--quiet", "--", "--version"]).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0"))
 }
 
+/// All tests. Where the packages of real programs are there, none of these may be skipped.
+fn tests() -> Result<(), Problem> {
+    let mut tests = cargo(&["test", "--quiet", "--workspace", "--no-fail-fast"]);
+    if packages::has_tested_programs() {
+        tests.env("DOORBELL_PROGRAMS", "installed");
+    }
+    run(&mut tests)
+}
+
 fn soft_roce() -> Result<(), Problem> {
     match rxe::run(&[])? {
         0 => Ok(()),
@@ -57,7 +66,7 @@ const STEPS: [Step; 7] = [
     ("lints", || step(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("documentation", || step(&["doc", "--quiet", "--workspace", "--no-deps"])),
     ("programs for the tests", packages::ensure_tested_programs),
-    ("tests", || step(&["test", "--quiet", "--workspace", "--no-fail-fast"])),
+    ("tests", tests),
     ("the command", the_command),
     ("Soft-RoCE", soft_roce),
 ];

@@ -3,7 +3,7 @@
 
 use crate::common::cm::{self, Channel, address, bytes_of, param, port, told, told_of_ud, write};
 use crate::common::running::{Running, alone, hear, role, say};
-use crate::common::{launch, leaves_something};
+use crate::common::{launch, leaves_something, own_program};
 use doorbell_abi::cm::*;
 use doorbell_soft::launch::Link;
 use libc::{EADDRINUSE, EADDRNOTAVAIL, EAGAIN, EBADF, EINVAL, ENODEV, ENOENT, ENOSPC, ENOSYS};
@@ -502,10 +502,16 @@ fn child() {
     channel.expect(event::CONNECT_RESPONSE);
 }
 
+/// An address that it is told; a port alone is this host's.
+fn heard_address() -> String {
+    let heard = hear();
+    if heard.contains(':') { heard } else { format!("127.0.0.1:{heard}") }
+}
+
 /// Says where it listens, and accepts who asks, as it is told.
 fn listens() {
     let channel = Channel::open(0);
-    let listener = channel.listener(1, TCP, &format!("127.0.0.1:{}", hear()));
+    let listener = channel.listener(1, TCP, &heard_address());
     say(port(&channel.route(listener).src_addr));
     let asked = channel.expect(event::CONNECT_REQUEST).id;
     say("asked");
@@ -520,7 +526,14 @@ fn listens() {
 /// Asks at the port that it is told.
 fn asks() {
     let channel = Channel::open(0);
-    let id = channel.resolved(1, TCP, &format!("127.0.0.1:{}", hear()));
+    let id = channel.create(1, TCP);
+    channel.resolve(id, &heard_address()).expect("it tries");
+    let first = channel.event().expect("one comes");
+    if first.event == event::UNREACHABLE {
+        return say("unreachable");
+    }
+    channel.resolve_route(id).expect("its address is known");
+    channel.expect(event::ROUTE_RESOLVED);
     channel.connect(id, param(1, b"")).expect("it asks");
     let first = channel.event().expect("one comes");
     say(format!("{} {}", first.event, first.status));
@@ -530,6 +543,46 @@ fn asks() {
         say("disconnected");
     }
     hear();
+}
+
+/// Programs with addresses of their own are hosts: each has its ports, and 127.0.0.1 for itself.
+#[test]
+fn hosts_listen_on_one_port() {
+    let launch = launch(Link::Roce);
+    let start = |role: &str, ip: Option<&str>, tell: &str| {
+        let mut command = own_program(&launch, module_path!(), role);
+        if let Some(ip) = ip {
+            command.env(doorbell_soft::capi::cm::IP_VARIABLE, ip);
+        }
+        let mut started = Running::of(command);
+        started.tell(tell);
+        started
+    };
+    const PORT: u16 = 7471;
+    let mut listeners = [
+        start("listens", Some("10.77.0.1"), &format!("0.0.0.0:{PORT}")),
+        start("listens", Some("10.77.0.2"), &format!("10.77.0.2:{PORT}")),
+        start("listens", None, &format!("127.0.0.1:{PORT}")),
+    ];
+    for listener in &mut listeners {
+        assert_eq!(listener.line(), PORT.to_string());
+    }
+    let mut gone = start("asks", Some("10.77.0.1"), &format!("10.77.0.3:{PORT}"));
+    assert_eq!(gone.line(), "unreachable");
+    gone.end("who asked nobody");
+    // Of its own host's two addresses one is enough to find it; of another's the loopback network is not that.
+    let asked = [(Some("10.77.0.2"), "10.77.0.1", 0), (None, "10.77.0.2", 1), (None, "127.0.0.1", 2)];
+    for (ip, to, at) in asked {
+        let mut client = start("asks", ip, &format!("{to}:{PORT}"));
+        assert_eq!(listeners[at].line(), "asked", "{to}");
+        listeners[at].tell("accept");
+        assert_eq!(client.line(), format!("{} 0", event::CONNECT_RESPONSE));
+        assert_eq!(listeners[at].line(), "established");
+        client.child.kill().expect("it can be killed");
+    }
+    for listener in listeners {
+        listener.end("who listened");
+    }
 }
 
 /// Who is killed leaves neither its port nor its connections.
