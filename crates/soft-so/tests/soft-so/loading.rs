@@ -1,23 +1,12 @@
 //! Programs that load a libibverbs by themselves, in the ways in which NCCL, wheels and others do: they get this one. Skipped
 //! where there is no C compiler.
 
-use crate::common::{self, installed, text};
+use crate::common::{self, compile, installed, text};
 use doorbell_soft::launch::Link;
 use std::path::Path;
-use std::process::Command;
 
 /// As wheels name what they bring along.
 const BUNDLED: &str = "libibverbs-1a2b3c4d.so.1.14.44.0";
-
-/// Compiles a source with these arguments in a folder.
-fn compile(folder: &Path, name: &str, source: &str, arguments: &[&str]) {
-    let file = format!("{name}.c");
-    std::fs::write(folder.join(&file), source).expect("it can be written");
-    let mut compiler = Command::new("cc");
-    compiler.current_dir(folder).args(["-o", name, &file]).args(arguments);
-    let output = compiler.output().expect("the compiler runs");
-    assert!(output.status.success(), "{name}: {}", text(&output));
-}
 
 /// A library of some symbols in a version node, which says that there are 77 devices.
 fn compile_libibverbs(folder: &Path, file: &str, soname: &str, node: &str, symbol: &str) {

@@ -54,6 +54,16 @@ pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     found
 }
 
+/// Compiles a source with these arguments in a folder.
+pub(crate) fn compile(folder: &Path, name: &str, source: &str, arguments: &[&str]) {
+    let file = format!("{name}.c");
+    std::fs::write(folder.join(&file), source).expect("it can be written");
+    let mut compiler = Command::new("cc");
+    compiler.current_dir(folder).args(["-o", name, &file]).args(arguments);
+    let output = compiler.output().expect("the compiler runs");
+    assert!(output.status.success(), "{name}: {}", text(&output));
+}
+
 /// How to launch: on a fabric of this test's own.
 pub(crate) fn launch(link: Link) -> Launch {
     static NEXT: AtomicU32 = AtomicU32::new(0);

@@ -11,6 +11,7 @@ mod page;
 mod perftest;
 mod qperf;
 mod rdmacm;
+mod rspreload;
 mod ucx;
 
 use crate::common::{
