@@ -13,6 +13,7 @@ mod rxe;
 mod same;
 mod soak;
 mod test;
+mod wheels;
 
 use command::Problem;
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   peers [--rounds N]
                   latencies and rates of the software NIC beside those of UCX's shared memory and of the bare system
                   call: medians of N runs, 7 if not told, and what they are to be
+  wheels          gets NIXL and Mooncake by pip, 115 MB, so that their tests run
   asan            the software NIC under AddressSanitizer: its tests, random calls, the conformance suite
   calibrate PROFILE [--dry]
                   sets the calibrated parameters of profiles/PROFILE.toml from the data that it declares, and prints
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
             Some(rounds) => ended(peers::run_rounds(rounds).map(|()| 0)),
             None => usage(),
         },
+        ["wheels"] => ended(wheels::install().map(|()| 0)),
         ["asan"] => ended(asan::run_all().map(|()| 0)),
         _ => usage(),
     }

@@ -44,7 +44,8 @@ const TESTED_PROGRAMS: [(&str, &str); 12] = [
 ];
 
 /// Packages that have no program, and a path of each.
-const RDMA_FILES: [(&str, &str); 2] = [
+const RDMA_FILES: [(&str, &str); 3] = [
+    ("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
     ("python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs"),
     ("rdma-core", "/usr/share/doc/rdma-core/tests"),
 ];

@@ -24,10 +24,18 @@ enum Statistic {
 enum Side {
     /// A program of perftest's on the software NIC, with options of `doorbell run` before its own.
     Perftest(&'static [&'static str], &'static [&'static str]),
-    /// A test of ucx_perftest's.
-    Ucx(&'static [&'static str]),
+    /// A test of ucx_perftest's, over one of these.
+    Ucx(Over, &'static [&'static str]),
     /// `bare_writev` with these arguments.
     Bare(&'static [&'static str]),
+}
+
+/// What UCX moves messages over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    SharedMemory,
+    /// The software NIC's RC.
+    Nic,
 }
 
 struct Row {
@@ -43,57 +51,58 @@ const fn row(what: &'static str, statistic: Statistic, ours: Side, theirs: Side,
     Row { what, statistic, ours, theirs, must }
 }
 
+use Over::{Nic, SharedMemory};
 use Side::{Bare, Perftest, Ucx};
 use Statistic::{Latency, Rate};
 
-const ROWS: [Row; 12] = [
+const ROWS: [Row; 13] = [
     row(
         "WRITE, 8 B",
         Latency,
         Perftest(&[], &["ib_write_lat", "-s", "8", "-n", "200000"]),
-        Ucx(&["ucp_put_lat", "-s", "8"]),
+        Ucx(SharedMemory, &["ucp_put_lat", "-s", "8"]),
         1.3,
     ),
     row(
         "SEND, 8 B",
         Latency,
         Perftest(&[], &["ib_send_lat", "-s", "8", "-n", "200000"]),
-        Ucx(&["tag_lat", "-s", "8"]),
+        Ucx(SharedMemory, &["tag_lat", "-s", "8"]),
         1.1,
     ),
     row(
         "WRITE, 8 B, one by one",
         Rate,
         Perftest(&[], &["ib_write_bw", "-s", "8", "-Q", "100", "-l", "1", "-n", "5000000"]),
-        Ucx(&["ucp_put_bw", "-s", "8", "-n", "10000000"]),
+        Ucx(SharedMemory, &["ucp_put_bw", "-s", "8", "-n", "10000000"]),
         0.35,
     ),
     row(
         "WRITE, 8 B, lists of 32",
         Rate,
         Perftest(&[], &["ib_write_bw", "-s", "8", "-Q", "32", "-l", "32", "-n", "6400000"]),
-        Ucx(&["ucp_put_bw", "-s", "8", "-n", "10000000"]),
+        Ucx(SharedMemory, &["ucp_put_bw", "-s", "8", "-n", "10000000"]),
         0.6,
     ),
     row(
         "SEND, 8 B",
         Rate,
         Perftest(&[], &["ib_send_bw", "-s", "8", "-n", "3000000"]),
-        Ucx(&["tag_bw", "-s", "8", "-n", "5000000"]),
+        Ucx(SharedMemory, &["tag_bw", "-s", "8", "-n", "5000000"]),
         0.8,
     ),
     row(
         "WRITE, 64 KiB",
         Rate,
         Perftest(&[], &["ib_write_bw", "-s", "65536", "-n", "100000"]),
-        Ucx(&["ucp_put_bw", "-s", "65536", "-n", "100000"]),
+        Ucx(SharedMemory, &["ucp_put_bw", "-s", "65536", "-n", "100000"]),
         0.97,
     ),
     row(
         "SEND, 64 KiB",
         Rate,
         Perftest(&[], &["ib_send_bw", "-s", "65536", "-n", "50000"]),
-        Ucx(&["tag_bw", "-s", "65536", "-n", "50000"]),
+        Ucx(SharedMemory, &["tag_bw", "-s", "65536", "-n", "50000"]),
         0.97,
     ),
     row(
@@ -131,6 +140,13 @@ const ROWS: [Row; 12] = [
         Bare(&["65536", "1", "20000"]),
         1.0 / 1.3,
     ),
+    row(
+        "UCX's tagged messages, 8 B",
+        Latency,
+        Ucx(Nic, &["tag_lat", "-s", "8"]),
+        Ucx(SharedMemory, &["tag_lat", "-s", "8"]),
+        2.0,
+    ),
 ];
 
 const PRIVATE: &[&str] = &["--private-buffers"];
@@ -155,7 +171,7 @@ pub(crate) fn run_rounds(rounds: usize) -> Task<()> {
         "Paired is the median of the ratios of each run to the one beside it, which moves less where the machine is slower for a while."
     );
     println!(
-        "The software NIC's numbers are perftest's; those beside them are UCX's shared memory ({}), or the bare system call.\n",
+        "The software NIC's numbers are perftest's, or UCX's over it; those beside them are UCX's shared memory ({}), or the bare system call.\n",
         version()?
     );
     println!(
@@ -263,12 +279,22 @@ fn measure(side: &Side, statistic: Statistic, folder: &Path) -> Task<f64> {
             of_perftest(&text, statistic)
                 .ok_or_else(|| failed(program.join(" "), format!("no result in\n{text}")))
         }
-        Ucx(test) => {
+        Ucx(over, test) => {
             let (listener, port) = free_port()?;
             drop(listener);
             let command = |processor: u32| {
-                let mut command = on(processor, Path::new("ucx_perftest"));
-                command.env("UCX_TLS", "sm,self").env("UCX_LOG_LEVEL", "error");
+                let mut command = match over {
+                    SharedMemory => on(processor, Path::new("ucx_perftest")),
+                    Nic => {
+                        let mut command = on(processor, &folder.join("doorbell"));
+                        command.args(["run", "--fabric", &format!("peers-{}-{port}", std::process::id())]);
+                        command.args(["--", "ucx_perftest"]).env("UCX_NET_DEVICES", "doorbell0:1");
+                        command
+                    }
+                };
+                command
+                    .env("UCX_TLS", if *over == Nic { "rc_v" } else { "sm,self" })
+                    .env("UCX_LOG_LEVEL", "error");
                 command.arg("-t").args(*test).args(["-p", &port.to_string()]);
                 command
             };

@@ -302,3 +302,32 @@ pub(super) fn too_late(state: &mut State, name: u32) {
         _ => end(state, name, (event::UNREACHABLE, -libc::ETIMEDOUT)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::channel::Channel;
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    /// The other side is stopped, say: an answer does not come.
+    #[test]
+    fn what_does_not_come_in_time_is_told() {
+        let mut state = State::default();
+        let (channel, fd) = Channel::new().expect("there are descriptors");
+        state.add_channel(fd.as_raw_fd(), channel);
+        let channel = state.channel_of(fd.as_raw_fd()).expect("it is there");
+        let name = state.add(7, channel, (Space::Tcp, Space::Tcp.qp_type(0)));
+        let unreachable = (event::UNREACHABLE, -libc::ETIMEDOUT);
+        for (step, told) in [
+            (Step::Connecting { sent: true }, unreachable),
+            (Step::Accepted, unreachable),
+            (Step::Disconnecting, (event::DISCONNECTED, 0)),
+        ] {
+            state.any(name).expect("it is there").step = step;
+            too_late(&mut state, name);
+            let event = state.channel(channel).expect("it is there").pop().expect("it is told").told;
+            assert_eq!((event.event, event.status as i32, event.uid), (told.0, told.1, 7));
+            assert_eq!(state.any(name).expect("it is there").step, Step::Ended);
+        }
+    }
+}

@@ -150,8 +150,15 @@ pub(crate) fn wait_for_listener(port: u16, server: &mut Child) {
     }
 }
 
-/// Waits for the program's end; kills it where it hangs.
+/// Waits for the program's end, which must not be by a signal; kills it where it hangs.
 pub(crate) fn finish(child: Child, what: &str) -> Output {
+    let output = output_of(child);
+    assert!(output.status.code().is_some(), "{what} was killed as it hung: {}", text(&output));
+    output
+}
+
+/// Waits for the program's end, however that is; kills it where it hangs.
+pub(crate) fn output_of(child: Child) -> Output {
     let id = child.id();
     let (ended, hears) = std::sync::mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
@@ -163,7 +170,6 @@ pub(crate) fn finish(child: Child, what: &str) -> Output {
     let output = child.wait_with_output().expect("its output can be read");
     drop(ended);
     guard.join().expect("the guard does not panic");
-    assert!(output.status.code().is_some(), "{what} was killed as it hung: {}", text(&output));
     output
 }
 

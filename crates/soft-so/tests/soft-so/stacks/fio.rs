@@ -2,7 +2,7 @@
 
 use super::{RUN, Run, pass};
 
-const BASE: Run = Run { package: "fio", program: "fio", says: "Run status", ..RUN };
+const BASE: Run = Run { package: "fio", program: "fio", says: "Run status", exits_at_once: true, ..RUN };
 
 macro_rules! fio {
     ($verb:literal $rw:literal) => {

@@ -7,15 +7,17 @@
 mod fio;
 mod libfabric;
 mod mpi;
+mod nccl;
 mod page;
 mod perftest;
 mod qperf;
 mod rdmacm;
 mod rspreload;
 mod ucx;
+mod wheels;
 
 use crate::common::{
-    finish, free_port, installed, launch, leaves_something, library, text, wait_for_listener,
+    finish, free_port, installed, launch, leaves_something, library, output_of, text, wait_for_listener,
 };
 use doorbell_soft::launch::Link;
 use serde_json::Value;
@@ -48,7 +50,7 @@ struct Launch {
 
 /// A run of a program.
 struct Run {
-    /// Debian's package.
+    /// Debian's package, or PyPI's.
     package: &'static str,
     program: &'static str,
     /// The server's program, where that is another one.
@@ -66,6 +68,8 @@ struct Run {
     says: &'static str,
     /// What the client says that ends with an error at times, though all was done; empty for none.
     excuse: &'static str,
+    /// Whether it ends by _exit(2), so that what it leaves is for the next to begin a fabric to clear away.
+    exits_at_once: bool,
 }
 
 const RUN: Run = Run {
@@ -80,6 +84,7 @@ const RUN: Run = Run {
     bytes: 0,
     says: "",
     excuse: "",
+    exits_at_once: false,
 };
 
 impl Run {
@@ -105,7 +110,8 @@ impl Run {
         let arguments = self.client.iter().map(|argument| format!(" {argument}"));
         // Which port it is, and where a script lies, is no matter.
         let line: String = env.chain([self.program.to_owned()]).chain(arguments).collect();
-        line.replace(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/"), "")
+        let line = line.replace(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/"), "");
+        line.replace(concat!(env!("CARGO_MANIFEST_DIR"), "/../../"), "")
     }
 
     fn waits(&self, fabric: &str, port: &str, server: &mut Child) {
@@ -121,25 +127,30 @@ impl Run {
     fn passes(&self) -> bool {
         let Some(program) = installed(self.program) else { return false };
         let Some(server) = installed(self.served_by.unwrap_or(self.program)) else { return false };
+        self.passes_as(&program, &server);
+        true
+    }
+
+    /// Runs it as these files.
+    fn passes_as(&self, program: &Path, server: &Path) {
         let (what, port) = (self.line(), free_port().to_string());
         let fabric = launch(Link::Ib).fabric.unwrap_or_default();
         let folder = tempfile::tempdir().expect("a folder");
         let [to_server, to_client] = ["server.json", "client.json"]
             .map(|name| Launch { fabric: fabric.clone(), counts: folder.path().join(name) });
         let mut server = (!matches!(self.ready, Ready::Alone)).then(|| {
-            let mut command = self.command(&server, Some(&to_server), self.server, &port);
+            let mut command = self.command(server, Some(&to_server), self.server, &port);
             let mut server = command.stdout(Stdio::null()).spawn().expect("the server starts");
             self.waits(&fabric, &port, &mut server);
             server
         });
         let client =
-            self.command(&program, Some(&to_client), self.client, &port).spawn().expect("the client starts");
+            self.command(program, Some(&to_client), self.client, &port).spawn().expect("the client starts");
         let client = finish(client, &what);
         let is_excused = !self.excuse.is_empty() && text(&client).contains(self.excuse);
         assert!(client.status.success() || is_excused, "{what}: {}", text(&client));
         assert!(text(&client).contains(self.says), "{what}: {}", text(&client));
-        // The next to begin a fabric clears away what one leaves that was killed, or that ends by _exit(2) as fio's jobs.
-        let mut leaves = self.program == "fio";
+        let mut leaves = self.exits_at_once;
         if let Some(server) = server.take() {
             let server = ended(server);
             // What some say when their client is gone is no matter; that one crashes is.
@@ -149,7 +160,6 @@ impl Run {
         let moved = payload(folder.path(), self.transport);
         assert!(moved >= self.bytes, "{what}: {moved} bytes on {}, not {}", self.transport, self.bytes);
         assert!(leaves || !leaves_something(&fabric), "{what}: the fabric {fabric} is still there");
-        true
     }
 
     /// It does not work without the library: no kernel's device, no other transport does its work.
@@ -168,7 +178,7 @@ impl Run {
             command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the server starts")
         });
         let mut plain = self.command(&program, None, self.client, &port);
-        let client = finish(plain.spawn().expect("the client starts"), &self.line());
+        let client = output_of(plain.spawn().expect("the client starts"));
         if let Some(mut server) = server {
             // SAFETY: a child of this test that leads a group, not waited for yet.
             unsafe { libc::kill(-(server.id() as i32), libc::SIGKILL) };

@@ -1,6 +1,6 @@
 //! `docs/programs.md`: the runs of all packages, with the versions that were installed when it was made, and what does not run.
 
-use super::{Run, fio, libfabric, mpi, perftest, qperf, rdmacm, ucx};
+use super::{Run, fio, libfabric, mpi, perftest, qperf, rdmacm, ucx, wheels};
 use std::path::Path;
 use std::process::Command;
 
@@ -26,13 +26,24 @@ const NOT: [(&str, &str); 5] = [
 ];
 
 fn all() -> impl Iterator<Item = &'static Run> {
-    let tables: [&'static [Run]; 7] =
-        [&rdmacm::RUNS, &perftest::RUNS, &qperf::RUNS, &libfabric::RUNS, &ucx::RUNS, &mpi::RUNS, &fio::RUNS];
+    let tables: [&'static [Run]; 8] = [
+        &rdmacm::RUNS,
+        &perftest::RUNS,
+        &qperf::RUNS,
+        &libfabric::RUNS,
+        &ucx::RUNS,
+        &mpi::RUNS,
+        &fio::RUNS,
+        &wheels::RUNS,
+    ];
     tables.into_iter().flatten()
 }
 
-/// The version of a Debian package.
+/// The version of a package.
 fn version(package: &str) -> String {
+    if let Some(version) = wheels::version(package) {
+        return version;
+    }
     let asked = Command::new("dpkg-query").args(["-W", "-f", "${Version}", package]).output();
     let told = asked.ok().filter(|told| told.status.success());
     told.map_or("?".into(), |told| String::from_utf8_lossy(&told.stdout).into_owned())
@@ -42,10 +53,10 @@ fn version(package: &str) -> String {
 fn page(version: impl Fn(&str) -> String) -> String {
     let mut page = String::from(
         "# Programs that run on the software NIC\n\n\
-         Unmodified, as Debian has them, between two processes that `doorbell run` starts, with every other transport off. A run\n\
+         Unmodified, as Debian and PyPI have them, between processes that `doorbell run` starts, with every other transport off. A run\n\
          passes where the NIC's own statistics have at least the payload that the program says it moved, on the transport named;\n\
-         the first of each package must fail without the library. `crates/soft-so/tests/soft-so/stacks` runs all of these and\n\
-         makes this page. Beside them: a program of TCP under librspreload (`rspreload.rs`), ibverbs-utils, perftest by TCP and rdma-core's pyverbs tests (`programs.rs`, `pyverbs.rs`).\n\n\
+         the first of each package must fail without the library (but Mooncake's, which takes TCP then). PyPI's run where `cargo xtask wheels` has put them. `crates/soft-so/tests/soft-so/stacks` runs all of these and\n\
+         makes this page. Beside them: a program of TCP under librspreload (`rspreload.rs`), one that does what NCCL's network does (`net_ib.c`), ibverbs-utils, perftest by TCP and rdma-core's pyverbs tests (`programs.rs`, `pyverbs.rs`).\n\n\
          | package | version | transport | bytes at least | the client's command |\n|---|---|---|---|---|\n",
     );
     for run in all() {

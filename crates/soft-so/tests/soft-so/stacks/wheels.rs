@@ -1,0 +1,53 @@
+//! NIXL and Mooncake, as Python wheels bring them along: NIXL's with a libibverbs of its own under another name. Where
+//! `cargo xtask wheels` has put them.
+
+use super::{RUN, Ready, Run, pass};
+use std::path::Path;
+
+/// Where they are.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/wheels");
+const NIXL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/nixl.py");
+const MOONCAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/mooncake.py");
+
+const BASE: Run = Run { program: "python3.11", ready: Ready::Alone, ..RUN };
+
+pub(super) const RUNS: [Run; 2] = [
+    Run {
+        package: "nixl-cu12",
+        client: &[NIXL, FOLDER],
+        env: &[("UCX_TLS", "rc_v"), ("UCX_NET_DEVICES", "doorbell0:1")],
+        bytes: 20 << 20,
+        says: "20 WRITEs of 1048576 bytes",
+        ..BASE
+    },
+    Run {
+        package: "mooncake-transfer-engine-non-cuda",
+        client: &[MOONCAKE, FOLDER],
+        bytes: 11 << 20,
+        says: "10 WRITEs and a READ of 1048576 bytes",
+        exits_at_once: true,
+        ..BASE
+    },
+];
+
+/// The version of a wheel, if it is there: that of the folder that tells of it.
+pub(super) fn version(package: &str) -> Option<String> {
+    let name = package.replace('-', "_");
+    let entries = std::fs::read_dir(FOLDER).ok()?.flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut versions = names.filter_map(|folder| {
+        Some(folder.strip_prefix(&name)?.strip_prefix('-')?.strip_suffix(".dist-info")?.to_owned())
+    });
+    versions.next()
+}
+
+#[test]
+fn programs() {
+    if !Path::new(FOLDER).is_dir() {
+        return eprintln!("skipped: NIXL and Mooncake are not there (cargo xtask wheels)");
+    }
+    let [nixl, mooncake] = RUNS;
+    pass(&[nixl]);
+    // Without a device Mooncake takes TCP, which cannot be switched off: that the NIC has counted it is what tells.
+    assert!(mooncake.passes());
+}
