@@ -143,19 +143,16 @@ fn contents(link: LinkLayer, identity: &Identity) -> Contents {
     let verbs = format!("{VERBS}/{}", device::DEVICE_FILE);
     file(format!("{verbs}/abi_version"), DRIVER_ABI.into());
     file(format!("{verbs}/ibdev"), device::NAME.into());
+    let cm = device::CM_CLASS.trim_start_matches('/');
+    let (major, minor) = device::cm_numbers();
+    file(format!("{cm}/abi_version"), RDMA_USER_CM_ABI_VERSION.to_string());
+    file(format!("{cm}/dev"), format!("{major}:{minor}"));
     // The interface that has its addresses.
     let interface = device::INTERFACE.to_string_lossy();
     contents.insert(
         format!("{device}/device/net/{interface}").into(),
         Entry::Link(format!("/sys/class/net/{interface}").into()),
     );
-    let mut file = |path: String, text: String| {
-        contents.insert(path.into(), Entry::File(text + "\n"));
-    };
-    let cm = device::CM_CLASS.trim_start_matches('/');
-    let (major, minor) = device::cm_numbers();
-    file(format!("{cm}/abi_version"), RDMA_USER_CM_ABI_VERSION.to_string());
-    file(format!("{cm}/dev"), format!("{major}:{minor}"));
     for name in [device::DEVICE_FILE, device::CM_FILE] {
         contents.insert(format!("{FILES}/{name}").into(), Entry::Link(NULL.into()));
     }

@@ -121,7 +121,8 @@ impl Host {
         if is_up(folder, ip) {
             return Some(Host::Of(ip));
         }
-        Host::Machine.has(ip).then_some(Host::Machine)
+        // Whether this host is the machine and has it was seen above.
+        (self != Host::Machine && Host::Machine.has(ip)).then_some(Host::Machine)
     }
 
     /// Where what this host sends to an address comes from.

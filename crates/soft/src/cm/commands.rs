@@ -2,7 +2,6 @@
 
 use super::address::{self, Host, any_like};
 use super::attributes::{qp_attr, route};
-use super::claims::Claims;
 use super::connection::{self, CONSUMER_REJECT, clamped, private};
 use super::id::{Id, Named, Reads, Space, Step};
 use super::multicast::{self, Group};
@@ -241,7 +240,7 @@ fn listen(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
 fn listen_at(state: &mut State, folder: &File, (name, backlog): (u32, u32)) -> Result<(), Errno> {
     let Some(Id { space, local: Some(at), .. }) = state.any(name) else { return Err(EINVAL) };
     let socket = connection::name(*space, Host::own(), *at);
-    Claims::take_alone(&mut state.claims, folder, name)?;
+    state.claims.take_alone(folder, name)?;
     let named = Named { path: address::path(folder, &socket) };
     let listener = service::listen(folder, socket.as_str())?;
     let most = if (1..MAX_BACKLOG).contains(&backlog) { backlog } else { MAX_BACKLOG };
@@ -264,9 +263,7 @@ fn accept(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
         (Step::Answered, _) => connection::establish(id),
         _ => return Err(EINVAL),
     }
-    if let Some(waits) = &state.waits {
-        waits.wake();
-    }
+    state.wake();
     Ok(())
 }
 
@@ -297,9 +294,7 @@ fn disconnect(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
         Step::Disconnecting | Step::Ended => return Ok(()),
         _ => return Err(EINVAL),
     }
-    if let Some(waits) = &state.waits {
-        waits.wake();
-    }
+    state.wake();
     Ok(())
 }
 

@@ -4,10 +4,11 @@
 use super::address::{self, Host, PREFIX};
 use super::attributes::{UDP_QKEY, path};
 use super::id::{Id, Reads, Space, Step};
-use super::message::{Message, Received, connect, kind, receive, send};
+use super::message::{Message, Received, kind, receive, send};
 use super::state::State;
 use crate::descriptors::Private;
 use crate::errno::{EINVAL, Errno};
+use crate::fabric::wire;
 use doorbell_abi::cm::{RDMA_MAX_PRIVATE_DATA, event, rdma_ucm_conn_param, rdma_ucm_ud_param};
 use std::fs::File;
 use std::io;
@@ -89,9 +90,7 @@ pub(super) fn ask(state: &mut State, name: u32) -> Result<(), Errno> {
             state.tell(name, event, status as i32, &[]);
         }
     }
-    if let Some(waits) = &state.waits {
-        waits.wake();
-    }
+    state.wake();
     Ok(())
 }
 
@@ -104,8 +103,10 @@ fn is_early(id: &Id) -> bool {
 fn reach(folder: &File, space: Space, to: SocketAddr) -> io::Result<std::os::fd::OwnedFd> {
     let host = Host::own().find(to.ip(), folder).ok_or(io::ErrorKind::NotFound)?;
     let any = SocketAddr::new(address::any_like(to).ip(), to.port());
-    match connect(&name(space, host, to), folder) {
-        Err(error) if error.kind() != io::ErrorKind::WouldBlock => connect(&name(space, host, any), folder),
+    match wire::connect(folder, name(space, host, to)) {
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+            wire::connect(folder, name(space, host, any))
+        }
         reached => reached,
     }
 }

@@ -5,7 +5,7 @@ use super::id::Step;
 use super::state::{STATE, State, WAKE, Waits};
 use crate::descriptors::Private;
 use crate::errno::Errno;
-use crate::fabric::wire::{is_own, opened};
+use crate::fabric::wire;
 use crate::thread::spawn;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
@@ -89,15 +89,12 @@ fn serve(state: &mut State, name: u32) -> bool {
 fn take_all(state: &mut State, listener: u32) -> bool {
     loop {
         let Some(listens) = state.any(listener) else { return true };
-        let Some(socket) = &listens.socket else { return true };
+        let Some(listener_socket) = &listens.socket else { return true };
         let (channel, kind) = (listens.channel, (listens.space, listens.qp_type));
-        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        let (fd, none) = (socket.get().as_raw_fd(), std::ptr::null_mut());
-        // SAFETY: a socket of our own; the result is a new file descriptor or -1.
-        let socket = match opened(unsafe { libc::accept4(fd, none, none.cast(), flags) }) {
-            Ok(socket) if is_own(&socket) => socket,
+        let socket = match wire::accept(listener_socket.get()) {
+            Ok(Some(socket)) => socket,
             // Another user's.
-            Ok(_) => continue,
+            Ok(None) => continue,
             Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => continue,
             Err(error) => return !matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)),
         };

@@ -1,7 +1,6 @@
 //! What two processes say to each other of a connection: the messages of the IB specification's communication management
 //! (vol. 1, chapter 12), one of a SOCK_SEQPACKET socket each. The socket is the connection: who closes it leaves it.
 
-use crate::fabric::wire;
 use doorbell_abi::cm::{Address, rdma_ucm_conn_param};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -71,21 +70,5 @@ pub(super) fn receive(socket: &OwnedFd) -> Received {
             io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Received::Nothing,
             _ => Received::End,
         },
-    }
-}
-
-/// Begins a connection with who listens at an address of a socket.
-///
-/// # Errors
-/// As connect(2): `EAGAIN` where too many wait there.
-pub(super) fn connect(name: &str, folder: &std::fs::File) -> io::Result<OwnedFd> {
-    let socket = wire::socket()?;
-    let (address, len) = wire::address(folder, name);
-    // SAFETY: an address that lives.
-    let result = unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) };
-    match result {
-        0 if wire::is_own(&socket) => Ok(socket),
-        0 => Err(io::ErrorKind::PermissionDenied.into()),
-        _ => Err(io::Error::last_os_error()),
     }
 }

@@ -8,6 +8,7 @@ use super::multicast::Group;
 use crate::descriptors::Private;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::process::Process;
+use crate::fabric::progress::wait_for;
 use crate::fabric::wire::opened;
 use crate::sync::Anew;
 use doorbell_abi::cm::rdma_ucm_event_resp;
@@ -60,17 +61,11 @@ impl Waits {
     }
 
     fn add(&self, socket: &Private, name: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: name };
-        let (all, fd) = (self.all.get().as_raw_fd(), socket.get().as_raw_fd());
-        // SAFETY: descriptors of our own, and a struct that lives.
-        match unsafe { libc::epoll_ctl(all, libc::EPOLL_CTL_ADD, fd, &mut event) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        wait_for(self.all.get(), socket.get().as_raw_fd(), name)
     }
 
-    /// Has the thread look at the times again.
-    pub(super) fn wake(&self) {
+    /// Has who waits go on.
+    fn wake(&self) {
         let one = 1u64.to_ne_bytes();
         // SAFETY: bytes that live.
         unsafe { libc::write(self.wake.get().as_raw_fd(), one.as_ptr().cast(), one.len()) };
@@ -240,6 +235,13 @@ impl State {
             id.socket = Some(socket);
         }
         Ok(())
+    }
+
+    /// Has the thread look at the times again.
+    pub(super) fn wake(&self) {
+        if let Some(waits) = &self.waits {
+            waits.wake();
+        }
     }
 
     /// Tells a program what came of an id: an event, and what comes with it.

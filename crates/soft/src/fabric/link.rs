@@ -14,7 +14,7 @@ use doorbell_transport::AtomicOp;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -134,20 +134,16 @@ pub(crate) struct Met {
 impl Meeting {
     /// Asks the process whose socket this is in an open folder; `None` where nobody listens.
     pub(crate) fn begin(folder: &File, slot: u32, member: Member) -> io::Result<Option<Meeting>> {
-        let socket = wire::socket()?;
-        let (address, len) = wire::address(folder, slot);
-        // SAFETY: an address that lives.
-        if unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
-            let error = io::Error::last_os_error();
-            return match error.raw_os_error() {
-                // Nobody is there, or too many ask a process that is stopped.
-                Some(libc::ENOENT | libc::ECONNREFUSED | libc::EAGAIN) => Ok(None),
-                _ => Err(error),
-            };
-        }
-        if !wire::is_own(&socket) {
-            return Err(io::Error::from_raw_os_error(libc::EPERM));
-        }
+        let socket = match wire::connect(folder, slot) {
+            Ok(socket) => socket,
+            Err(error) => {
+                return match error.raw_os_error() {
+                    // Nobody is there, or too many ask a process that is stopped.
+                    Some(libc::ENOENT | libc::ECONNREFUSED | libc::EAGAIN) => Ok(None),
+                    _ => Err(error),
+                };
+            }
+        };
         let head = Head {
             kind: kind::HELLO,
             sequence: 1,

@@ -233,7 +233,7 @@ fn id_of(peer: &Arc<Peer>) -> u64 {
 }
 
 /// Has what can be read of a file descriptor be an event with this id.
-fn wait_for(all: &OwnedFd, fd: RawFd, id: u64) -> io::Result<()> {
+pub(crate) fn wait_for(all: &OwnedFd, fd: RawFd, id: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: id };
     // SAFETY: file descriptors of our own, and an event that lives.
     match unsafe { libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) } {

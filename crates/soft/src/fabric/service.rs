@@ -124,15 +124,8 @@ impl Service {
 
     /// Takes who asks; `false` where nobody can ask any more, as the program has closed what is not its own.
     fn accept(&mut self) -> bool {
-        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: a socket of our own; the result is a new file descriptor or -1.
-        let accepted = wire::opened(unsafe {
-            libc::accept4(self.listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags)
-        });
-        match accepted {
-            Ok(socket) if wire::is_own(&socket) => {
-                self.callers.push(Caller::new(socket));
-            }
+        match wire::accept(&self.listener) {
+            Ok(Some(socket)) => self.callers.push(Caller::new(socket)),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
                 std::thread::sleep(NO_FILE);
             }
@@ -142,7 +135,7 @@ impl Service {
                 return false;
             }
             // Another user, or one that has gone meanwhile.
-            Ok(_) | Err(_) => {}
+            Ok(None) | Err(_) => {}
         }
         true
     }

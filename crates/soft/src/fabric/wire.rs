@@ -125,6 +125,33 @@ pub(crate) fn is_own(socket: &OwnedFd) -> bool {
     told == 0 && peer.uid == user()
 }
 
+/// A connection with who listens under a name in an open folder, and is of this user.
+///
+/// # Errors
+/// As connect(2), and `EPERM` where it is another user's.
+pub(crate) fn connect(folder: &impl AsRawFd, name: impl Display) -> io::Result<OwnedFd> {
+    let socket = socket()?;
+    let (address, len) = address(folder, name);
+    // SAFETY: an address that lives.
+    if unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if is_own(&socket) { Ok(socket) } else { Err(io::Error::from_raw_os_error(libc::EPERM)) }
+}
+
+/// Who has come to a listener, if it is of this user; its socket never blocks.
+///
+/// # Errors
+/// As accept(2).
+pub(crate) fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: a socket of our own; the result is a new file descriptor or -1.
+    let socket = opened(unsafe {
+        libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags)
+    })?;
+    Ok(is_own(&socket).then_some(socket))
+}
+
 /// Room for the control message of two files.
 type Control = [u64; 8];
 
