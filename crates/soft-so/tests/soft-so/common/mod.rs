@@ -124,20 +124,23 @@ pub(crate) fn free_port() -> u16 {
 
 /// Waits until somebody listens on the port.
 pub(crate) fn wait_for_listener(port: u16, server: &mut Child) {
-    let begin = Instant::now();
     let wanted = format!(":{port:04X}");
-    loop {
-        let listens = ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+    wait_until_ready(server, PATIENCE, || {
+        ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
             let text = std::fs::read_to_string(table).unwrap_or_default();
             text.lines().any(|line| {
                 let mut fields = line.split_whitespace();
                 let local = fields.nth(1).unwrap_or_default();
                 local.ends_with(&wanted) && fields.nth(1) == Some("0A")
             })
-        });
-        if listens {
-            return;
-        }
+        })
+    });
+}
+
+/// Waits until a server that runs is seen to listen.
+pub(crate) fn wait_until_ready(server: &mut Child, patience: Duration, listens: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !listens() {
         if let Ok(Some(status)) = server.try_wait() {
             let mut text = String::new();
             if let Some(mut errors) = server.stderr.take() {
@@ -145,7 +148,7 @@ pub(crate) fn wait_for_listener(port: u16, server: &mut Child) {
             }
             panic!("the server ended at once: {status}: {text}");
         }
-        assert!(begin.elapsed() < PATIENCE, "the server does not listen");
+        assert!(begin.elapsed() < patience, "the server does not listen");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

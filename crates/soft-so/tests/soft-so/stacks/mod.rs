@@ -18,6 +18,7 @@ mod wheels;
 
 use crate::common::{
     finish, free_port, installed, launch, leaves_something, library, output_of, text, wait_for_listener,
+    wait_until_ready,
 };
 use doorbell_soft::launch::Link;
 use serde_json::Value;
@@ -179,10 +180,8 @@ impl Run {
         });
         let mut plain = self.command(&program, None, self.client, &port);
         let client = output_of(plain.spawn().expect("the client starts"));
-        if let Some(mut server) = server {
-            // SAFETY: a child of this test that leads a group, not waited for yet.
-            unsafe { libc::kill(-(server.id() as i32), libc::SIGKILL) };
-            let _ = server.wait();
+        if let Some(server) = server {
+            stop(server);
         }
         assert!(!client.status.success(), "{} without the library: {}", self.line(), text(&client));
     }
@@ -202,30 +201,38 @@ fn pass(runs: &[Run]) {
 
 /// Waits for a server that ends with its client; ends one that serves others.
 fn ended(mut server: Child) -> Option<ExitStatus> {
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(2) {
-        if let Ok(Some(status)) = server.try_wait() {
-            return Some(status);
-        }
-        std::thread::sleep(Duration::from_millis(5));
+    let status = ends_within(&mut server, Duration::from_secs(2));
+    if status.is_none() {
+        stop(server);
     }
+    status
+}
+
+/// Ends a server that leads a group: asked first, as it may have started what is in none of that.
+fn stop(mut server: Child) {
     for signal in [libc::SIGTERM, libc::SIGKILL] {
         // SAFETY: a child of this test that leads a group, not waited for yet.
         unsafe { libc::kill(-(server.id() as i32), signal) };
-        let begin = Instant::now();
-        while begin.elapsed() < Duration::from_secs(5) {
-            if let Ok(Some(_)) = server.try_wait() {
-                return None;
-            }
-            std::thread::sleep(Duration::from_millis(5));
+        if ends_within(&mut server, Duration::from_secs(5)).is_some() {
+            return;
         }
     }
     panic!("a server does not end");
 }
 
+fn ends_within(server: &mut Child, time: Duration) -> Option<ExitStatus> {
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        if let Ok(Some(status)) = server.try_wait() {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    None
+}
+
 /// Waits until somebody listens in a port space of rdma_cm.
 fn wait_for_cm(fabric: &str, space: &str, server: &mut Child) {
-    let begin = Instant::now();
     let listens = || {
         let folders = std::fs::read_dir("/dev/shm").expect("it can be listed").flatten();
         let folder = folders.map(|entry| entry.path()).find(|path| path.to_string_lossy().ends_with(fabric));
@@ -233,17 +240,7 @@ fn wait_for_cm(fabric: &str, space: &str, server: &mut Child) {
         let prefix = format!("cm-{space}-");
         files.into_iter().any(|file| file.file_name().to_string_lossy().starts_with(&prefix))
     };
-    while !listens() {
-        if let Ok(Some(status)) = server.try_wait() {
-            let mut said = String::new();
-            if let Some(errors) = server.stderr.as_mut() {
-                let _ = std::io::Read::read_to_string(errors, &mut said);
-            }
-            panic!("the server ended at once: {status}: {said}");
-        }
-        assert!(begin.elapsed() < Duration::from_secs(30), "the server does not listen in {space}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until_ready(server, Duration::from_secs(30), listens);
 }
 
 /// Bytes that QPs of a transport were given to move, as the reports in a folder have it: one of each process that has used the
