@@ -116,8 +116,8 @@ pub(crate) struct RunArgs {
     /// Print at the end what the program posted, and what that would cost the NIC, however it ends
     #[arg(long)]
     pub(crate) stats: bool,
-    /// The same as JSON, which `doorbell simulate` takes as a workload; of all processes but the first
-    /// to end, the file has the process number before the extension
+    /// The same as JSON, which `doorbell simulate` takes as a workload; of several processes together, and
+    /// each of them in a file with its number before the extension
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_json: Option<PathBuf>,
     /// The program and its arguments

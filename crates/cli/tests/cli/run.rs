@@ -42,7 +42,7 @@ fn measured(directory: &Path, program: &str, arguments: &str) -> Vec<PathBuf> {
     let output = command.output().expect("doorbell runs");
     assert!(output.status.success(), "{}", text(&output));
     let files = std::fs::read_dir(directory).expect("it can be listed").flatten();
-    let all = directory.join("stats.all.json");
+    let all = directory.join("stats.json");
     let mut files: Vec<PathBuf> = files.map(|file| file.path()).filter(|file| *file != all).collect();
     files.push(all);
     files
@@ -62,9 +62,10 @@ fn statistics_are_a_workload() {
     let all = files.pop().expect("it is the last");
     fits::only("run-stats-all", &read(&all));
     assert_eq!(read(&all)["workload"]["machines"], 2);
+    assert_eq!(read(&all)["total"]["work_requests"], 1600, "of both");
     let output = doorbell().arg("simulate").arg(&all).args(["--duration", "20us"]).output().expect("it runs");
     assert!(output.status.success(), "{}", text(&output));
-    assert!(files.contains(&directory.join("stats.json")), "{files:?}");
+    assert_eq!(files.len(), 2, "each of its own, the first as well: {files:?}");
     files.iter().for_each(|file| fits::only("run-stats", &read(file)));
     let (posted, nothing): (Vec<_>, Vec<_>) =
         files.iter().partition(|file| read(file)["total"]["doorbells"] != 0);
@@ -95,15 +96,17 @@ fn statistics_are_a_workload() {
         assert!(mops > 0.5 && mops < most, "{profile}: {mops}");
         assert!(!result["lift"].as_array().expect("it was explained").is_empty());
     }
-    // They are a baseline, too.
-    let mut command = doorbell();
-    let output =
-        command.args(["compare", "--baseline"]).args([posted, posted]).output().expect("doorbell runs");
-    assert!(
-        output.status.success() && text(&output).contains("doorbells per work request"),
-        "{}",
-        text(&output)
-    );
+    // They are a baseline, too, of one process and of all.
+    for file in [posted, &all] {
+        let mut command = doorbell();
+        let output =
+            command.args(["compare", "--baseline"]).args([file, file]).output().expect("doorbell runs");
+        assert!(
+            output.status.success() && text(&output).contains("doorbells per work request"),
+            "{}",
+            text(&output)
+        );
+    }
     // The server of one-sided verbs posts nothing, and there is nothing to simulate.
     let server = nothing.first().expect("the server has a file of its own");
     let output = doorbell().arg("simulate").arg(server).output().expect("doorbell runs");

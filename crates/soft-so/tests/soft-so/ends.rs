@@ -197,12 +197,10 @@ fn launched_together(role: &str) -> (Output, Vec<Value>, Option<Value>) {
     command.env(FABRIC, launch(Link::Ib).fabric.expect("it has a name"));
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = command.spawn().expect("it starts").wait_with_output().expect("it can be heard");
-    let all = directory.join("stats.all.json");
-    let together = std::fs::read_to_string(&all).ok();
-    let together = together.map(|text| serde_json::from_str(&text).expect("it is whole"));
-    let _ = std::fs::remove_file(all);
-    let reports = read(&directory);
+    let mut reports = read(&directory);
     std::fs::remove_dir_all(&directory).expect("it can be removed");
+    let is_of_several = reports.first().is_some_and(|report| report.get("processes").is_some());
+    let together = is_of_several.then(|| reports.remove(0));
     (output, reports, together)
 }
 
@@ -288,6 +286,8 @@ fn several_processes_are_one_workload_with_roles() {
     assert_eq!(output.status.code(), Some(6), "{}", text(&output));
     assert_eq!(reports.len(), 3, "{}", text(&output));
     let together = together.expect("they are told together");
+    let of_each = reports.iter().map(|report| posted(report)[0]).sum::<u64>();
+    assert_eq!(posted(&together)[0], of_each, "{together}");
     let workload = &together["workload"];
     let [server, clients] = &workload["class"].as_array().expect("there are classes")[..] else {
         panic!("{together}")

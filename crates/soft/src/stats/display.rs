@@ -52,6 +52,7 @@ impl Display for Together {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f)?;
         wrapped(f, "doorbell: ", &self.words())?;
+        counts(f, self.total(), None, "")?;
         self.left_out().iter().try_for_each(|what| wrapped(f, "  left out    ", what))
     }
 }

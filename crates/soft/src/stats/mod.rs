@@ -16,7 +16,7 @@ pub use together::Together;
 use crate::counts::{self, process::ProcessCounts};
 use crate::say::say;
 use doorbell_nic::{Profile, ProfileError};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -34,8 +34,8 @@ pub struct Stats {
     pub profile: String,
     /// Whether a summary is printed when the program ends.
     pub print: bool,
-    /// File for the JSON, one for each process: of all but the first to end, the process number goes
-    /// before the extension. What several posted together is in one that has `all` there.
+    /// File for the JSON of the program's only process, or of several together; each of these then has a file with the
+    /// process number before the extension.
     pub json: Option<PathBuf>,
     /// Whether nothing is told of each process, but of all together, also in the file.
     pub as_one: bool,
@@ -54,9 +54,7 @@ impl Stats {
         }
         if let Some(path) = &self.json {
             // What an earlier run has left would keep this one from using the name.
-            for path in [path, &of_all(path)] {
-                let _ = std::fs::remove_file(path);
-            }
+            let _ = std::fs::remove_file(path);
             if !self.as_one {
                 command.env(JSON_VARIABLE, std::path::absolute(path).unwrap_or(path.clone()));
             }
@@ -113,9 +111,8 @@ impl Stats {
         if self.print {
             eprint!("{together}");
         }
-        if let Some(path) =
-            self.json.as_ref().map(|path| if self.as_one { path.clone() } else { of_all(path) })
-            && let Err(error) = replace_json(&path, &together)
+        if let Some(path) = &self.json
+            && let Err(error) = put_beside(path).and_then(|()| replace_json(path, &together))
         {
             say(format_args!("cannot write {}: {error}", path.display()));
         }
@@ -162,9 +159,14 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// A new file in the folder of this one.
+fn unnamed(path: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    tempfile::Builder::new().permissions(readable()).tempfile_in(directory_of(path))
+}
+
 /// A file with this JSON, which has no name yet: it is there when it is whole, as who writes may be killed.
 fn written(path: &Path, report: &impl serde::Serialize) -> std::io::Result<tempfile::NamedTempFile> {
-    let mut file = tempfile::Builder::new().permissions(readable()).tempfile_in(directory_of(path))?;
+    let mut file = unnamed(path)?;
     serde_json::to_writer_pretty(&mut file, report)?;
     file.write_all(b"\n")?;
     Ok(file)
@@ -177,16 +179,36 @@ fn replace_json(path: &Path, report: &impl serde::Serialize) -> std::io::Result<
 
 /// Writes to the file, or where another process has written it already, beside it.
 fn write_json(path: &Path, pid: u32, report: &Report) -> std::io::Result<()> {
-    let mut file = written(path, report)?;
-    let mut names = std::iter::once(path.to_owned()).chain((1..).map(|nth| beside(path, pid, nth)));
+    let file = written(path, report)?;
+    match file.persist_noclobber(path) {
+        Err(taken) if taken.error.kind() == ErrorKind::AlreadyExists => name_beside(taken.file, path, pid),
+        other => other.map(drop).map_err(|error| error.error),
+    }
+}
+
+/// Gives a process's file the first name of its own that is free.
+fn name_beside(mut file: tempfile::NamedTempFile, path: &Path, pid: u32) -> std::io::Result<()> {
+    let mut names = (1..).map(|nth| beside(path, pid, nth));
     loop {
         let name = names.next().expect("there is no end of them");
         match file.persist_noclobber(name) {
-            Ok(_) => return Ok(()),
-            Err(taken) if taken.error.kind() == std::io::ErrorKind::AlreadyExists => file = taken.file,
-            Err(other) => return Err(other.error),
+            Err(taken) if taken.error.kind() == ErrorKind::AlreadyExists => file = taken.file,
+            other => return other.map(drop).map_err(|error| error.error),
         }
     }
+}
+
+/// Gives what the first of several processes has written a name of its own, so that the file can be all of theirs.
+fn put_beside(path: &Path) -> std::io::Result<()> {
+    let text = match std::fs::read(path) {
+        Err(none) if none.kind() == ErrorKind::NotFound => return Ok(()),
+        read => read?,
+    };
+    let report: serde_json::Value = serde_json::from_slice(&text)?;
+    let pid = report["pid"].as_u64().unwrap_or_default() as u32;
+    let mut copy = unnamed(path)?;
+    copy.write_all(&text)?;
+    name_beside(copy, path, pid)
 }
 
 /// What a new file's permissions are before the process's mask takes some away.
@@ -197,19 +219,10 @@ fn readable() -> std::fs::Permissions {
 /// The name for the file of a further process: its number goes before the extension, and how many programs it has been
 /// where it became another one.
 fn beside(path: &Path, pid: u32, nth: u32) -> PathBuf {
-    with_part(path, &if nth == 1 { pid.to_string() } else { format!("{pid}-{nth}") })
-}
-
-/// The name for the file of all processes together.
-fn of_all(path: &Path) -> PathBuf {
-    with_part(path, "all")
-}
-
-/// The same name with a part before its extension.
-fn with_part(path: &Path, part: &str) -> PathBuf {
+    let part = if nth == 1 { pid.to_string() } else { format!("{pid}-{nth}") };
     let mut name = path.file_stem().unwrap_or_default().to_owned();
     name.push(".");
-    name.push(part);
+    name.push(&part);
     if let Some(extension) = path.extension() {
         name.push(".");
         name.push(extension);

@@ -231,7 +231,7 @@ impl Counts {
         self.outstanding_mean = self.outstanding_sum as f64 / self.work_requests.max(1) as f64;
     }
 
-    fn add_all(&mut self, other: &Counts) {
+    pub(super) fn add_all(&mut self, other: &Counts) {
         fn merge<K: Ord + Copy>(all: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
             for (key, n) in more {
                 *all.entry(*key).or_default() += n;

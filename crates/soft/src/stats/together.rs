@@ -6,7 +6,7 @@
 //! there is no workload, which is said, too.
 
 use super::posting::Posting;
-use super::report::{Report, Role};
+use super::report::{Counts, Report, Role};
 use super::workload::{Kind, Kinds, few, kinds_of, posted_of, workload};
 use crate::counts::process::ProcessCounts;
 use crate::counts::qp::QpCounts;
@@ -32,6 +32,8 @@ pub struct Together {
     schema: u32,
     profile: String,
     processes: Vec<Process>,
+    /// What all of them have posted.
+    total: Counts,
     note: &'static str,
     /// For `doorbell simulate`; absent where no workload says what they did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,6 +65,7 @@ pub(super) struct Member {
     program: String,
     role: Role,
     work_requests: u64,
+    total: Counts,
     /// Where peers find it.
     slot: u32,
     qps: Vec<QpCounts>,
@@ -71,12 +74,12 @@ pub(super) struct Member {
 impl Member {
     /// What a process has counted; `None` where it made no QPs.
     fn of(name: &str, profile: &Profile, counts: &ProcessCounts<'_>) -> Option<Member> {
-        let Report { pid, program, role, .. } = Report::new(name, profile, counts);
+        let Report { pid, program, role, total, .. } = Report::new(name, profile, counts);
         let qps = counts.qps();
         let slot = slot_of(qps.first()?.qp_num);
         // Of one that still runs, as these QPs have it.
         let work_requests = qps.iter().map(posted_of).sum();
-        Some(Member { pid, program, role, work_requests, slot, qps })
+        Some(Member { pid, program, role, work_requests, total, slot, qps })
     }
 
     /// QPs that posted to others, not only within the process.
@@ -406,6 +409,8 @@ impl Together {
                 (None, 0, BTreeMap::new())
             }
         };
+        let mut total = Counts::default();
+        members.iter().for_each(|m| total.add_all(&m.total));
         let pid_at = |slot: u32| members.iter().find(|m| m.slot == slot).map(|m| m.pid);
         let process = |m: &Member| Process {
             pid: m.pid,
@@ -419,11 +424,17 @@ impl Together {
             schema: 2,
             profile: profile.name.clone(),
             processes: members.iter().map(process).collect(),
+            total,
             note: NOTE,
             workload,
             workload_share: posted as f64 / all.max(1) as f64,
             left_out,
         }
+    }
+
+    /// What all of them have posted.
+    pub(super) fn total(&self) -> &Counts {
+        &self.total
     }
 
     /// What is left out of the workload, or why there is none.
@@ -503,7 +514,7 @@ mod tests {
             board.listed(list).into_iter().filter_map(|record| QpCounts::of(board, record)).collect();
         let work_requests = qps.iter().map(posted_of).sum();
         let (pid, program) = (100 + slot, "/bin/store".to_owned());
-        Member { pid, program, role: Role::Requester, work_requests, slot, qps }
+        Member { pid, program, role: Role::Requester, work_requests, total: Counts::default(), slot, qps }
     }
 
     fn together(members: &[Member]) -> Together {

@@ -244,10 +244,9 @@ fn wait_for_cm(fabric: &str, space: &str, server: &mut Child) {
 }
 
 /// Bytes that QPs of a transport were given to move, as the reports in a folder have it: one of each process that has used the
-/// device, and perhaps one of all together.
+/// device, and perhaps one of all together, which has no QPs.
 fn payload(folder: &Path, transport: &str) -> u64 {
     let files = std::fs::read_dir(folder).expect("it can be listed").flatten().map(|entry| entry.path());
-    let of_one = files.filter(|path| !path.to_string_lossy().ends_with(".all.json"));
     let of_file = |path| {
         let text = std::fs::read_to_string(path).expect("it can be read");
         let report: Value = serde_json::from_str(&text).expect("it is JSON");
@@ -255,5 +254,5 @@ fn payload(folder: &Path, transport: &str) -> u64 {
         let of_it = qps.into_iter().filter(|qp| qp["transport"] == transport);
         of_it.map(|qp| qp["payload_bytes"].as_u64().unwrap_or(0)).sum::<u64>()
     };
-    of_one.map(of_file).sum()
+    files.map(of_file).sum()
 }
