@@ -28,7 +28,7 @@ pub(crate) fn rxe_driver() -> Option<PathBuf> {
 
 /// Packages of RDMA programs that run unmodified on the software NIC, and of those that tests look at results with;
 /// and a program of each.
-const TESTED_PROGRAMS: [(&str, &str); 12] = [
+const TESTED_PROGRAMS: [(&str, &str); 13] = [
     ("ibverbs-utils", "ibv_devinfo"),
     ("perftest", "ib_write_bw"),
     ("rdmacm-utils", "rping"),
@@ -41,18 +41,24 @@ const TESTED_PROGRAMS: [(&str, &str); 12] = [
     ("python3", "python3"),
     ("tshark", "tshark"),
     ("parallel", "parallel"),
+    ("mmdebstrap", "mmdebstrap"),
 ];
 
 /// Packages that have no program, and a path of each.
-const RDMA_FILES: [(&str, &str); 3] = [
+const RDMA_FILES: [(&str, &str); 4] = [
+    ("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
     ("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
     ("python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs"),
     ("rdma-core", "/usr/share/doc/rdma-core/tests"),
 ];
 
 /// Packages that the software NIC is measured beside, and a program of each.
-const MEASURED_PROGRAMS: [(&str, &str); 3] =
-    [("perftest", "ib_write_bw"), ("ucx-utils", "ucx_perftest"), ("util-linux", "taskset")];
+const MEASURED_PROGRAMS: [(&str, &str); 4] = [
+    ("perftest", "ib_write_bw"),
+    ("ucx-utils", "ucx_perftest"),
+    ("openmpi-bin", "mpirun"),
+    ("util-linux", "taskset"),
+];
 
 fn without_program(programs: &[(&'static str, &str)]) -> Vec<&'static str> {
     let absent = programs.iter().filter(|(_, program)| find(program).is_none());

@@ -1,0 +1,101 @@
+//! `docs/ci.md`: its commands, in their order, in a folder with the files of `docs/ci`.
+
+use crate::common::{finish, installed, launch, leaves_something, library, text};
+use doorbell_soft::launch::Link;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+
+/// What the page needs beside Doorbell; `mmdebstrap` only for its last command.
+const PROGRAMS: [&str; 3] = ["gcc", "timeout", "unshare"];
+
+/// A command of the page, and what it prints there.
+struct Step<'p> {
+    command: &'p str,
+    prints: Vec<&'p str>,
+}
+
+/// The commands of all blocks that show a console.
+fn steps(page: &str) -> Vec<Step<'_>> {
+    let blocks = page.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let mut steps = Vec::<Step<'_>>::new();
+    for line in blocks.flat_map(str::lines) {
+        match line.strip_prefix("$ ") {
+            Some(command) => steps.push(Step { command, prints: Vec::new() }),
+            None => steps.last_mut().expect("a block begins with a command").prints.push(line),
+        }
+    }
+    steps
+}
+
+/// Lines without numbers of processes, keys and addresses, in an order that does not depend on which of two processes
+/// was first.
+fn comparable<'t>(lines: impl IntoIterator<Item = &'t str>) -> Vec<String> {
+    let mut lines: Vec<String> = lines.into_iter().map(without_numbers).collect();
+    lines.sort();
+    lines
+}
+
+fn without_numbers(line: &str) -> String {
+    let mut words = Vec::new();
+    for word in line.split_whitespace() {
+        let is_process = words.last() == Some(&"process");
+        words.push(if is_process || word.starts_with("0x") { "N" } else { word });
+    }
+    words.join(" ")
+}
+
+/// Why the folder of a container cannot be made here, as far as the command's failure tells.
+fn cannot_be_made(folder: &Path) -> Option<&'static str> {
+    let said = std::fs::read_to_string(folder.join("all.txt")).unwrap_or_default();
+    let whys = [
+        ("Temporary failure resolving", "Debian's packages cannot be had"),
+        ("Failed to fetch", "Debian's packages cannot be had"),
+        ("unable to pick chroot mode", "this user has no ids in /etc/subuid"),
+        ("unshare failed", "there are no user namespaces"),
+    ];
+    whys.into_iter().find(|(sign, _)| said.contains(sign)).map(|(_, why)| why)
+}
+
+#[test]
+fn the_commands_of_the_page_print_what_it_says() {
+    if PROGRAMS.iter().any(|program| installed(program).is_none()) || installed("rping").is_none() {
+        return;
+    }
+    let page = std::fs::read_to_string(Path::new(DOCS).join("ci.md")).expect("the page");
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in std::fs::read_dir(Path::new(DOCS).join("ci")).expect("its files").flatten() {
+        std::fs::copy(file.path(), folder.path().join(file.file_name())).expect("it can be copied");
+    }
+    // As a user has them, for the container.
+    for file in [library(), library().with_file_name("doorbell")] {
+        let name = file.file_name().expect("it has a name");
+        std::fs::copy(&file, folder.path().join(name)).expect("it can be copied");
+    }
+    let fabric = launch(Link::Ib).fabric.unwrap_or_default();
+    let mut path = OsString::from(folder.path());
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    for Step { command, prints } in steps(&page) {
+        if command.contains("root.sh") && installed("mmdebstrap").is_none() {
+            continue;
+        }
+        let mut shell = Command::new("sh");
+        shell.current_dir(&folder).env("PATH", &path).env("DOORBELL_FABRIC", &fabric);
+        // Together, as on a terminal; and in a group, which is killed with all that it has started where that hangs.
+        shell.process_group(0);
+        shell.args(["-c", &format!("exec 2>&1; {command}")]);
+        let shell = shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let printed = text(&finish(shell.spawn().expect("it starts"), command));
+        if let Some(why) = cannot_be_made(folder.path()) {
+            eprintln!("skipped: {command}: {why}");
+            continue;
+        }
+        let all = std::fs::read_to_string(folder.path().join("all.txt")).unwrap_or_default();
+        assert_eq!(comparable(printed.lines()), comparable(prints), "{command}: {printed}{all}");
+    }
+    assert!(!leaves_something(&fabric), "the fabric {fabric} is still there");
+}
