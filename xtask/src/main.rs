@@ -32,7 +32,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   peers [--rounds N]
                   latencies and rates of the software NIC beside those of UCX's shared memory and of the bare system
                   call: medians of N runs, 7 if not told, and what they are to be
-  wheels          gets NIXL and Mooncake by pip, 115 MB, so that their tests run
+  wheels          gets NIXL and Mooncake by pip, 115 MB, as `test` does where they are not there
   asan            the software NIC under AddressSanitizer: its tests, random calls, the conformance suite
   calibrate PROFILE [--dry]
                   sets the calibrated parameters of profiles/PROFILE.toml from the data that it declares, and prints

