@@ -59,7 +59,9 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         return Err(Exit::bad_input(mistake::no_option(option, &mistake::given())));
     }
     Err(match launch.run(program, arguments) {
-        error @ LaunchError::Program { .. } => Exit { code: 127, message: Some(error.to_string()) },
+        error @ LaunchError::Program { .. } => {
+            Exit { code: if error.is_not_there() { 127 } else { 126 }, message: Some(error.to_string()) }
+        }
         error @ LaunchError::Unserved { .. } => Exit { code: 126, message: Some(error.to_string()) },
         error @ LaunchError::Counting(_) => Exit::failed(error),
         error => Exit::bad_input(error),

@@ -16,7 +16,7 @@ pub(crate) enum Entry {
 /// Files by their paths below a folder.
 pub(crate) type Contents = BTreeMap<PathBuf, Entry>;
 
-/// Makes them below a folder that has none of them, whatever this process takes from the modes of new files.
+/// Makes them below a folder that has none of them, to be read alone, whatever this process takes from the modes of new files.
 pub(crate) fn write(contents: &Contents, folder: &Path) -> io::Result<()> {
     for (path, entry) in contents {
         make_folders(folder, path.parent().unwrap_or(Path::new("")))?;
@@ -25,7 +25,7 @@ pub(crate) fn write(contents: &Contents, folder: &Path) -> io::Result<()> {
             Entry::Link(to) => symlink(to, path)?,
             Entry::File(text) => {
                 std::fs::write(&path, text)?;
-                set_permissions(path, Permissions::from_mode(0o644))?;
+                set_permissions(path, Permissions::from_mode(0o444))?;
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::fits;
 use crate::launch::{Running, state, until};
 use std::io::Write;
 use std::net::TcpListener;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Output, Stdio};
 
 /// `doorbell run` of a shell's script with these options.
@@ -93,6 +93,17 @@ fn a_run_ends_as_the_first_rank_that_fails() {
 }
 
 #[test]
+fn what_cannot_be_printed_is_no_success() {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("it is there");
+    let output =
+        run(&["-n", "2"], "echo word").stdin(Stdio::null()).stdout(full).output().expect("doorbell runs");
+    let lost = ["doorbell: what rank 0 prints is lost: ", "doorbell: what rank 1 prints is lost: "];
+    let said = sorted(&output.stderr);
+    assert!(lost.iter().all(|lost| said.iter().any(|line| line.starts_with(lost))), "{said:?}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
 fn where_one_fails_the_others_are_told_and_then_killed() {
     let script = "case $DOORBELL_RANK in
         0) exit 9;;
@@ -133,6 +144,32 @@ fn what_is_signalled_reaches_every_rank_once() {
     running.signal_group(libc::SIGINT);
     (0..2).for_each(|_| drop(running.line("interrupted")));
     assert_eq!(running.end().code(), Some(5));
+}
+
+/// What a shell's script starts in the background ignores SIGINT, and what nohup(1) starts SIGHUP: so do the run and its ranks.
+#[test]
+fn what_was_ignored_when_the_run_began_ends_nobody() {
+    let mut command = run(&["-n", "2"], "trap 'echo told' USR1; echo ready $$; while :; do sleep 0.05; done");
+    let ignore = || {
+        for signal in [libc::SIGINT, libc::SIGHUP] {
+            // SAFETY: takes numbers.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
+        Ok(())
+    };
+    // SAFETY: it calls the system and nothing else.
+    unsafe { command.pre_exec(ignore) };
+    let mut running = Running::new(command);
+    let ranks = [(); 2].map(|()| running.line("ready "));
+    running.signal(libc::SIGINT);
+    running.signal(libc::SIGHUP);
+    // After what a run waits for those that were told to end.
+    std::thread::sleep(std::time::Duration::from_millis(5500));
+    assert!(ranks.iter().all(|pid| state(pid).is_some_and(|state| state != 'Z')), "{ranks:?}");
+    running.signal(libc::SIGUSR1);
+    (0..2).for_each(|_| drop(running.line("told")));
+    running.signal(libc::SIGTERM);
+    assert_eq!(running.end().signal(), Some(libc::SIGTERM));
 }
 
 #[test]

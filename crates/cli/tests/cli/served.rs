@@ -59,4 +59,17 @@ fn what_is_no_program_ends_as_in_a_shell() {
     let plain = folder.path().join("plain");
     executable(&plain, b"exit 3\n");
     assert_eq!(run(plain.as_os_str()).status.code(), Some(3));
+    // What is there and cannot be run.
+    std::fs::write(folder.path().join("data"), "").expect("it can be written");
+    for name in [".", "data"] {
+        assert_eq!(run(folder.path().join(name).as_os_str()).status.code(), Some(126), "{name}");
+    }
+    let dos = folder.path().join("dos");
+    executable(&dos, b"#!/bin/sh\r\necho\r\n");
+    let output = run(dos.as_os_str());
+    let expected = format!(
+        "doorbell: cannot run {}: it asks to be run by \"/bin/sh\\r\", which is not there\n",
+        dos.display()
+    );
+    assert_eq!((text(&output), output.status.code()), (expected, Some(126)));
 }

@@ -60,6 +60,41 @@ pub(super) fn to_bytes(address: Option<SocketAddr>) -> Address {
     bytes
 }
 
+/// That an address of one link says on which interface that is.
+///
+/// # Errors
+/// `EINVAL` where it does not, `ENODEV` where there is no such interface.
+pub(super) fn check_link(address: SocketAddr) -> Result<(), Errno> {
+    let SocketAddr::V6(v6) = address else { return Ok(()) };
+    if !is_of_link(*v6.ip()) {
+        return Ok(());
+    }
+    let mut name = [0; libc::IF_NAMESIZE];
+    match v6.scope_id() {
+        0 => Err(EINVAL),
+        // SAFETY: room for a name.
+        scope if unsafe { libc::if_indextoname(scope, name.as_mut_ptr()) }.is_null() => {
+            Err(Errno(libc::ENODEV))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An address that leads to another one, on its interface where that is of one link.
+pub(super) fn on_link_of(to: SocketAddr, mut from: SocketAddr) -> SocketAddr {
+    if let (SocketAddr::V6(to), SocketAddr::V6(from)) = (to, &mut from)
+        && is_of_link(*from.ip())
+    {
+        from.set_scope_id(to.scope_id());
+    }
+    from
+}
+
+/// Whether it is one of fe80::/10.
+fn is_of_link(ip: Ipv6Addr) -> bool {
+    ip.segments()[0] & 0xffc0 == 0xfe80
+}
+
 /// The wildcard of the same family.
 pub(super) fn any_like(address: SocketAddr) -> SocketAddr {
     let any = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -151,8 +186,10 @@ impl Host {
     }
 }
 
+/// Whether it can be an address of one host alone, on whatever link.
 pub(crate) fn is_ordinary(ip: IpAddr) -> bool {
-    !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast())
+    let is_of_link = matches!(ip, IpAddr::V6(ip) if is_of_link(ip));
+    !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || is_of_link)
 }
 
 fn host_file(ip: IpAddr) -> String {
@@ -235,6 +272,18 @@ mod tests {
         bytes[..2].copy_from_slice(&27u16.to_ne_bytes());
         assert_eq!(parse(&bytes), Err(EINVAL), "AF_IB");
         assert_eq!(parse(&to_bytes(None)), Ok(None));
+    }
+
+    #[test]
+    fn an_address_of_one_link_says_which() {
+        let link = |scope| SocketAddrV6::new("fe80::1".parse().expect("an address"), 7, 0, scope).into();
+        let expected = [(0, Err(EINVAL)), (1, Ok(())), (0x7fff_fff0, Err(Errno(libc::ENODEV)))];
+        for (scope, expected) in expected {
+            assert_eq!(check_link(link(scope)), expected, "interface {scope}");
+        }
+        assert_eq!(check_link("[fd00::1]:7".parse().expect("an address")), Ok(()));
+        assert_eq!(on_link_of(link(1), link(0)), link(1));
+        assert!(!is_ordinary("fe80::1".parse().expect("an address")));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::connection::{self, CONSUMER_REJECT, clamped, private};
 use super::id::{Id, Named, Reads, Space, Step};
 use super::multicast::{self, Group};
 use super::state::State;
+use super::user;
 use crate::descriptors::Private;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::service;
@@ -57,15 +58,11 @@ impl Command<'_> {
     /// Writes as much of an answer as there is room for.
     ///
     /// # Safety
-    /// `to` is null or the program's, with as much room as it has said.
+    /// What is there is the program's, with as much room as it has said.
     unsafe fn answer<T: IntoBytes + Immutable>(&self, to: u64, answer: &T) -> Result<(), Errno> {
-        if to == 0 {
-            return Err(Errno(libc::EFAULT));
-        }
         let bytes = answer.as_bytes();
         // SAFETY: as the caller says.
-        unsafe { (to as *mut u8).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len().min(self.room)) };
-        Ok(())
+        unsafe { user::write(to, &bytes[..bytes.len().min(self.room)]) }
     }
 }
 
@@ -105,7 +102,11 @@ unsafe fn create_id(state: &mut State, command: &Command<'_>) -> Result<(), Errn
     let space = Space::new(asked.ps)?;
     let id = state.add(asked.uid, command.channel, (space, space.qp_type(asked.qp_type)));
     // SAFETY: the program's answer.
-    unsafe { command.answer(asked.response, &rdma_ucm_create_id_resp { id }) }
+    let answered = unsafe { command.answer(asked.response, &rdma_ucm_create_id_resp { id }) };
+    // Who was not told of it has none.
+    answered.inspect_err(|_| {
+        state.remove(id);
+    })
 }
 
 unsafe fn destroy_id(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
@@ -128,6 +129,7 @@ fn bind_ip(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
 
 /// Gives an id an address of this host.
 fn bind(state: &mut State, name: u32, address: SocketAddr) -> Result<(), Errno> {
+    address::check_link(address)?;
     if !address.ip().is_unspecified() && !Host::own().has(address.ip()) {
         return Err(Errno(libc::EADDRNOTAVAIL));
     }
@@ -165,7 +167,8 @@ fn resolve_ip(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
         return Ok(());
     }
     if local.ip().is_unspecified() {
-        id.local = Some(SocketAddr::new(Host::own().source(to.ip()), local.port()));
+        let from = SocketAddr::new(Host::own().source(to.ip()), local.port());
+        id.local = Some(address::on_link_of(to, from));
     }
     (id.remote, id.step) = (Some(to), Step::AddressResolved);
     state.tell(asked.id, event::ADDR_RESOLVED, 0, &[]);
@@ -309,16 +312,14 @@ unsafe fn init_qp_attr(state: &mut State, command: &Command<'_>) -> Result<(), E
 unsafe fn set_option(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_set_option = command.read()?;
     let id = state.id(command.channel, asked.id)?;
-    let (value, len) = (asked.optval as *const u8, asked.optlen as usize);
-    if value.is_null() {
-        return Err(if len == 0 { EINVAL } else { Errno(libc::EFAULT) });
-    }
+    let len = asked.optlen as usize;
+    // More than these bytes is of no use here.
+    let mut value = [0; 4];
+    let used = len.min(value.len());
+    // SAFETY: the program's value.
+    value[..used].copy_from_slice(&unsafe { user::read(asked.optval, used) }?);
+    let (byte, number) = (value[0], u32::from_ne_bytes(value));
     let is_of = |size: usize| if len == size { Ok(()) } else { Err(EINVAL) };
-    // SAFETY: the program's value, as long as it says.
-    let (byte, number) = unsafe {
-        let number = if len == 4 { value.cast::<u32>().read_unaligned() } else { 0 };
-        (if len > 0 { *value } else { 0 }, number)
-    };
     match (asked.level, asked.optname) {
         (OPTION_ID, OPTION_ID_TOS) => {
             is_of(1)?;
@@ -378,7 +379,10 @@ unsafe fn join(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
     let told = multicast::told(address.ip(), id.options.tos)?;
     let group = state.join(Group { of: asked.id, events_reported: 0 });
     // SAFETY: the program's answer.
-    unsafe { command.answer(asked.response, &rdma_ucm_create_id_resp { id: group }) }?;
+    if let Err(error) = unsafe { command.answer(asked.response, &rdma_ucm_create_id_resp { id: group }) } {
+        let _ = state.leave(command.channel, group);
+        return Err(error);
+    }
     state.push(command.channel, group, (asked.uid, group), (event::MULTICAST_JOIN, 0, told.as_bytes()));
     Ok(())
 }

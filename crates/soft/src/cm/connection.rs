@@ -82,12 +82,8 @@ pub(super) fn ask(state: &mut State, name: u32) -> Result<(), Errno> {
             id.step = Step::Connecting { sent: false };
         }
         Err(_) => {
-            id.end();
-            let (event, status) = match is_ud {
-                true => (event::UNREACHABLE, SIDR_UNSUPPORTED),
-                false => (event::REJECTED, INVALID_SERVICE_ID),
-            };
-            state.tell(name, event, status as i32, &[]);
+            let reason = if is_ud { SIDR_UNSUPPORTED } else { INVALID_SERVICE_ID };
+            reject_alone(state, name, reason);
         }
     }
     state.wake();
@@ -238,7 +234,8 @@ fn hear_request(state: &mut State, name: u32, listener: u32, message: &Message) 
     let is_full = *backlog == 0;
     *backlog = backlog.saturating_sub(1);
     let Some(id) = state.any(name) else { return };
-    id.step = Step::Requested;
+    // The listener may have moved since this one has come.
+    (id.step, id.channel) = (Step::Requested, channel);
     if is_full {
         reject(id, CONSUMER_REJECT, &[]);
         state.remove(name);
@@ -281,14 +278,19 @@ fn hear_reject(state: &mut State, name: u32, message: &Message) {
     }
 }
 
+/// What is heard where nobody is there to say it; the kernel's REJ has its private data all the same, all zeros.
+fn reject_alone(state: &mut State, name: u32, reason: u32) {
+    hear_reject(state, name, &Message { reason, ..Message::new(kind::REJ) });
+}
+
 /// The other side has closed its id, or its process has ended.
 fn hear_end(state: &mut State, name: u32) {
     let Some(id) = state.any(name) else { return };
     match id.step {
         Step::Arriving { .. } => drop(state.remove(name)),
-        Step::Connecting { .. } if id.is_ud() => end(state, name, (event::UNREACHABLE, SIDR_REJECT as i32)),
+        Step::Connecting { .. } if id.is_ud() => reject_alone(state, name, SIDR_REJECT),
         Step::Connecting { .. } | Step::Answered | Step::Accepted => {
-            end(state, name, (event::REJECTED, CONSUMER_REJECT as i32));
+            reject_alone(state, name, CONSUMER_REJECT)
         }
         Step::Connected | Step::Disconnecting => end(state, name, (event::DISCONNECTED, 0)),
         _ => id.end(),
@@ -309,6 +311,27 @@ mod tests {
     use super::super::channel::Channel;
     use super::*;
     use std::os::fd::AsRawFd;
+
+    /// A listener moves to another channel while somebody who has come has not asked yet.
+    #[test]
+    fn who_asks_is_on_the_channel_of_the_listener() {
+        let mut state = State::default();
+        let [(before, _one), (after, _other)] = [(); 2].map(|()| {
+            let (channel, fd) = Channel::new().expect("there are descriptors");
+            state.add_channel(fd.as_raw_fd(), channel);
+            (state.channel_of(fd.as_raw_fd()).expect("it is there"), fd)
+        });
+        let kind = (Space::Tcp, Space::Tcp.qp_type(0));
+        let listener = state.add(7, before, kind);
+        state.any(listener).expect("it is there").step = Step::Listening { backlog: 1 };
+        let asks = state.add(0, before, kind);
+        state.any(asks).expect("it is there").step = Step::Arriving { listener };
+        state.migrate(before, after, listener).expect("both are there");
+        hear_message(&mut state, asks, &Message::new(kind::REQ));
+        let told = state.channel(after).expect("it is there").pop().expect("it is told").told;
+        assert_eq!((told.event, told.id), (event::CONNECT_REQUEST, asks));
+        assert_eq!(state.id(after, asks).expect("it is to be accepted here").step, Step::Requested);
+    }
 
     /// The other side is stopped, say: an answer does not come.
     #[test]

@@ -14,6 +14,7 @@ mod id;
 mod message;
 mod multicast;
 mod state;
+mod user;
 
 pub use address::IP_VARIABLE;
 pub(crate) use address::is_ordinary;
@@ -117,17 +118,28 @@ pub(crate) fn closing(fd: RawFd) {
 /// As the kernel's.
 ///
 /// # Safety
-/// The bytes are the program's, as are the pointers in them.
-pub(crate) unsafe fn write(fd: RawFd, bytes: &[u8]) -> Result<bool, Errno> {
-    let (header, rest) = rdma_ucm_cmd_hdr::read_from_prefix(bytes).map_err(|_| EINVAL)?;
-    let body = rest.get(..header.r#in.into()).ok_or(EINVAL)?;
+/// The bytes are the program's, as are the pointers in them. None of them need be there.
+pub(crate) unsafe fn write(fd: RawFd, at: u64, len: usize) -> Result<bool, Errno> {
+    const HEADER: usize = size_of::<rdma_ucm_cmd_hdr>();
+    if len < HEADER {
+        return Err(EINVAL);
+    }
+    // SAFETY: as the caller says.
+    let header =
+        rdma_ucm_cmd_hdr::read_from_bytes(&unsafe { user::read(at, HEADER) }?).map_err(|_| EINVAL)?;
     // One past the last that the kernel has.
     const COMMANDS: u32 = 24;
     if header.cmd >= COMMANDS {
         return Err(EINVAL);
     }
+    let size = usize::from(header.r#in);
+    if size > len - HEADER {
+        return Err(EINVAL);
+    }
+    // SAFETY: as the caller says.
+    let body = unsafe { user::read(at + HEADER as u64, size) }?;
     let mut state = STATE.lock();
-    let command = Command { body, room: header.out.into(), channel: state.channel_of(fd)? };
+    let command = Command { body: &body, room: header.out.into(), channel: state.channel_of(fd)? };
     // SAFETY: as the caller says.
     unsafe {
         match header.cmd {

@@ -22,7 +22,8 @@ pub(super) fn check(first: IpAddr, behind: u32) -> Result<(), &'static str> {
     match behind {
         _ if is_ordinary => Ok(()),
         0 => Err(
-            "it stands for all of a host's, for a group, or is of the loopback network, which each host has for itself",
+            "it stands for all of a host's, for a group, or is of the loopback network or of one link, which each host has for \
+             itself",
         ),
         _ => Err("one behind it, of a later rank, is of a group or of the loopback network"),
     }
@@ -45,7 +46,7 @@ mod tests {
 
     #[test]
     fn what_no_host_has_alone_is_refused() {
-        for (text, behind) in [("10.0.0.1", 2000), ("fd00::1", 0), ("fe80::1", 3)] {
+        for (text, behind) in [("10.0.0.1", 2000), ("fd00::1", 0), ("fd80::1", 3)] {
             assert_eq!(check(address(text), behind), Ok(()), "{text}");
         }
         for (text, behind) in [
@@ -53,6 +54,7 @@ mod tests {
             ("::", 0),
             ("127.0.0.2", 0),
             ("::1", 0),
+            ("fe80::1", 0),
             ("224.0.0.1", 0),
             ("ff02::1", 0),
             ("255.255.255.255", 0),

@@ -1,6 +1,7 @@
 //! What ranks print, line by line, each with the rank in front.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use crate::say::say;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 
 /// A line that is longer goes on in parts: who prints no end of line is not kept for ever.
 const LONGEST: u64 = 64 << 10;
@@ -8,7 +9,8 @@ const LONGEST: u64 = 64 << 10;
 const STACK: usize = 64 << 10;
 
 /// Passes on what a rank prints until nobody can print there any more, in a thread of its own. Where it can be passed on no
-/// more, the rank finds its pipe closed, as if it were the command itself that printed.
+/// more, the rank finds its pipe closed, as if it were the command itself that printed. The thread's result is whether all was
+/// passed on that somebody wants: who closes what he reads wants no more, while a disk that is full is said.
 ///
 /// # Errors
 /// If there is no room for a thread.
@@ -16,9 +18,13 @@ pub(super) fn pass_on<T: Write + 'static>(
     rank: u32,
     from: impl Read + Send + 'static,
     to: fn() -> T,
-) -> io::Result<std::thread::JoinHandle<()>> {
-    let pass = move || {
-        let _ = copy(rank, from, to);
+) -> io::Result<std::thread::JoinHandle<bool>> {
+    let pass = move || match copy(rank, from, to) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            say(format_args!("what rank {rank} prints is lost: {error}"));
+            false
+        }
+        _ => true,
     };
     std::thread::Builder::new().stack_size(STACK).spawn(pass)
 }

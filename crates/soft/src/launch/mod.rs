@@ -29,6 +29,7 @@ use crate::watch::trace;
 use monitor::Monitor;
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
@@ -144,7 +145,7 @@ pub enum LaunchError {
         /// The file.
         path: PathBuf,
         /// Why not.
-        cause: std::io::Error,
+        cause: io::Error,
     },
     /// The file for the trace.
     #[error("cannot write the trace to {}: {cause}", path.display())]
@@ -152,11 +153,11 @@ pub enum LaunchError {
         /// The file.
         path: PathBuf,
         /// Why not.
-        cause: std::io::Error,
+        cause: io::Error,
     },
     /// Nobody can count beside the program.
     #[error("cannot count what the program posts: {0}")]
-    Counting(std::io::Error),
+    Counting(io::Error),
     /// The library cannot be put in front of the program.
     #[error(
         "cannot run {} on the software NIC{}: {why}", program.display(),
@@ -176,8 +177,15 @@ pub enum LaunchError {
         /// The program.
         program: PathBuf,
         /// Why not.
-        cause: std::io::Error,
+        cause: io::Error,
     },
+}
+
+impl LaunchError {
+    /// Whether there is no such program. One that is there and does not run has another exit code in all shells.
+    pub fn is_not_there(&self) -> bool {
+        matches!(self, LaunchError::Program { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
+    }
 }
 
 /// How long the end of the program is waited for by others that may be ending, as those that the same signal has told to.
@@ -223,7 +231,7 @@ impl Launch {
             command.env(board::VARIABLE, address);
         }
         match ranks::run(&command, count, self.ip) {
-            Err(cause) => LaunchError::Program { program: program.into(), cause },
+            Err(cause) => not_started(program, cause),
             Ok(ended) => {
                 if let (Some(stats), Some((_, board))) = (stats, board) {
                     stats.tell_together(&ProcessCounts::on(board).collect::<Vec<_>>());
@@ -358,7 +366,17 @@ fn is_ours(path: &Path) -> bool {
 
 /// Becomes the program.
 fn became(program: &OsStr, mut command: Command) -> LaunchError {
-    LaunchError::Program { program: program.into(), cause: command.exec() }
+    not_started(program, command.exec())
+}
+
+/// Why a program does not start, in more words than the kernel's where it is what the program asks for that is not there.
+fn not_started(program: &OsStr, cause: io::Error) -> LaunchError {
+    let missing = if cause.kind() == io::ErrorKind::NotFound { served::missing(program) } else { None };
+    let cause = match missing {
+        Some(file) => io::Error::other(format!("it asks to be run by {file:?}, which is not there")),
+        None => cause,
+    };
+    LaunchError::Program { program: program.into(), cause }
 }
 
 /// Runs the program as a child, and tells what was counted when it has ended.
@@ -373,7 +391,7 @@ fn watched(stats: &Stats, program: &OsStr, mut command: Command) -> LaunchError 
     }
     let ended = match Monitor::start(&front, command, file.as_raw_fd()) {
         Ok(monitor) => monitor.watch(),
-        Err(cause) => return LaunchError::Program { program: program.into(), cause },
+        Err(cause) => return not_started(program, cause),
     };
     tell_rest(stats, board);
     signals::end_as(ended)

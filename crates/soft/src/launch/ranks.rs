@@ -62,9 +62,9 @@ pub(super) fn run(program: &Command, count: u32, first: Option<IpAddr>) -> io::R
             ));
         }
     }
-    let ended = ranks.watch();
+    ranks.watch();
     ranks.end_all();
-    Ok(ended)
+    Ok(ranks.failed.unwrap_or_default())
 }
 
 /// The program as a rank.
@@ -104,8 +104,8 @@ struct Ranks {
     running: BTreeMap<pid_t, u32>,
     /// The groups of all.
     groups: Vec<pid_t>,
-    /// What passes on what they print.
-    printing: Vec<JoinHandle<()>>,
+    /// What passes on what they print, and whether it could.
+    printing: Vec<JoinHandle<bool>>,
     /// How the first has ended that failed.
     failed: Option<ExitStatus>,
     due: Option<Due>,
@@ -127,11 +127,11 @@ impl Ranks {
     }
 
     /// Until all have ended.
-    fn watch(&mut self) -> ExitStatus {
-        let all = signals::all();
+    fn watch(&mut self) {
+        let heeded = signals::heeded();
         while !self.running.is_empty() {
             let left = self.due.map(|due| due.at.saturating_duration_since(Instant::now()));
-            if let Some(came) = signals::next_within(&all, left)
+            if let Some(came) = signals::next_within(&heeded, left)
                 && came.signal != libc::SIGCHLD
             {
                 self.pass(came.signal);
@@ -143,7 +143,6 @@ impl Ranks {
                 self.carry_out(due);
             }
         }
-        self.failed.unwrap_or_default()
     }
 
     /// A process has ended: a rank, or one that a rank has left behind.
@@ -216,6 +215,11 @@ impl Ranks {
         let begin = Instant::now();
         while self.printing.iter().any(|thread| !thread.is_finished()) && begin.elapsed() < PATIENCE {
             std::thread::sleep(LOOK);
+        }
+        let done = self.printing.drain(..).filter(JoinHandle::is_finished);
+        if done.map(JoinHandle::join).any(|passed| !passed.unwrap_or(false)) {
+            // A program that cannot print ends with 1.
+            self.failed.get_or_insert(ExitStatus::from_raw(1 << 8));
         }
     }
 

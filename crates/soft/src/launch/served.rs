@@ -8,7 +8,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache, ReadCacheRange, ReadRef};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, Metadata};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -78,13 +78,30 @@ fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|about| about.is_file() && about.mode() & 0o111 != 0)
 }
 
-/// The interpreter that a script's first line names.
+/// The interpreter that a script's first line names, or that env(1) finds, which most name.
 fn interpreter(script: &Path) -> Option<PathBuf> {
     let mut begin = Vec::new();
     File::open(script).ok()?.take(FIRST_LINE as u64).read_to_end(&mut begin).ok()?;
     let line = begin.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let name = line.split(|byte| b" \t".contains(byte)).find(|word| !word.is_empty())?;
-    Some(OsString::from_vec(name.to_vec()).into())
+    let mut words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
+    let named = PathBuf::from(OsString::from_vec(words.next()?.to_vec()));
+    let of_env = if named.ends_with("env") { words.find(|word| *word != b"-S") } else { None };
+    // Not behind options and variables: `PATH=...` changes what is found.
+    let of_env = of_env.filter(|word| !word.starts_with(b"-") && !word.contains(&b'='));
+    of_env.and_then(|word| found(OsStr::from_bytes(word))).or(Some(named))
+}
+
+/// What is not there, so that the kernel says of a program which is there that it is not: a script's interpreter, or the loader.
+pub(super) fn missing(program: &OsStr) -> Option<PathBuf> {
+    let mut file = found(program)?;
+    for _ in 0..NESTED {
+        file.metadata().ok()?;
+        file = interpreter(&file).or_else(|| Image::read(&file)?.loader)?;
+        if file.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            return Some(file);
+        }
+    }
+    None
 }
 
 fn looked_at(file: &Path, library: &Path) -> Option<Unserved> {
@@ -245,8 +262,35 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&alone, &link).expect("a link");
         assert_eq!(why(&link), Some(Unserved::Static));
-        let script = program(folder.path(), "script", format!("#! {} -e\ntrue\n", link.display()).as_bytes());
-        assert_eq!(refusal(script.as_os_str(), &own()), Some((link, Unserved::Static)));
+        for line in ["#! LINK -e", "#!/usr/bin/env LINK", "#!/usr/bin/env -S LINK -e"] {
+            let line = line.replace("LINK", &link.display().to_string());
+            let script = program(folder.path(), "script", format!("{line}\ntrue\n").as_bytes());
+            assert_eq!(refusal(script.as_os_str(), &own()), Some((link.clone(), Unserved::Static)), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_a_program_misses_is_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let script = |name: &str, line: &str| program(folder.path(), name, format!("{line}\n").as_bytes());
+        let misses = |program: &Path| missing(program.as_os_str());
+        let dos = script("dos", "#!/bin/sh\r");
+        assert_eq!(misses(&dos), Some("/bin/sh\r".into()));
+        assert_eq!(
+            misses(&script("of-script", &format!("#!{} -e", dos.display()))),
+            Some("/bin/sh\r".into())
+        );
+        let loader = changed(b"/lib64/ld-linux-x86-64.so.2", b"/lib65/ld-linux-x86-64.so.2");
+        assert_eq!(
+            misses(&program(folder.path(), "elf", &loader)),
+            Some("/lib65/ld-linux-x86-64.so.2".into())
+        );
+        for whole in
+            [script("whole", "#!/bin/sh"), script("env", "#!/usr/bin/env no-such"), own(), at("none")]
+        {
+            assert_eq!(misses(&whole), None, "{}", whole.display());
+        }
     }
 
     #[test]

@@ -27,6 +27,15 @@ pub(super) fn all() -> sigset_t {
     }
 }
 
+/// All signals but those that this process was told to ignore, as by nohup(1), or by a shell's script of what it starts in the
+/// background (SIGINT, SIGQUIT): its children ignore them too, and nobody wants them to end anything. Children that end are
+/// heard of in any case, and SIGPIPE is ignored by all programs of Rust.
+pub(super) fn heeded() -> sigset_t {
+    let is_ignored = |signal: &c_int| action(*signal).sa_sigaction == libc::SIG_IGN;
+    let of_others = |signal: &c_int| !matches!(*signal, libc::SIGCHLD | libc::SIGPIPE);
+    (1..=libc::SIGRTMAX()).filter(of_others).filter(is_ignored).fold(all(), without)
+}
+
 /// A set without one signal.
 pub(super) fn without(mut set: sigset_t, signal: c_int) -> sigset_t {
     // SAFETY: our own set; of a number that is no signal it changes nothing.
@@ -110,6 +119,16 @@ pub(super) fn set_action(signal: c_int, action: &libc::sigaction) -> libc::sigac
     unsafe {
         libc::sigaction(signal, action, before.as_mut_ptr());
         before.assume_init()
+    }
+}
+
+/// How a signal is handled now.
+fn action(signal: c_int) -> libc::sigaction {
+    let mut action = MaybeUninit::zeroed();
+    // SAFETY: room for an action; zeros are one too.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
     }
 }
 
