@@ -56,6 +56,28 @@ fn what_a_program_has_found_stays_while_it_runs() {
     assert!(shell.wait().expect("it ends").success());
 }
 
+/// Also where another of the fabric has made it, and ends.
+#[test]
+fn who_finds_what_another_has_made_keeps_it() {
+    let launch = common::launch(Link::Ib);
+    let begin = |script: &str| {
+        let mut command = common::command(&launch, "/bin/sh".as_ref(), &["-ec", script]);
+        command.stdin(std::process::Stdio::piped()).spawn().expect("it starts")
+    };
+    let script = "test -e /sys/class/infiniband; echo; read line; test -d /sys/class/infiniband/doorbell0";
+    let mut both = [(); 2].map(|()| {
+        let mut shell = begin(script);
+        let mut said = String::new();
+        let read = BufReader::new(shell.stdout.take().expect("it is piped")).read_line(&mut said);
+        assert_eq!(read.expect("it says it"), 1);
+        shell
+    });
+    for shell in &mut both {
+        shell.stdin.take().expect("it is piped").write_all(b"go on\n").expect("it reads");
+        assert!(shell.wait().expect("it ends").success());
+    }
+}
+
 /// Who opens no device is none of the fabric's processes.
 #[test]
 fn who_only_looks_leaves_nothing() {
@@ -138,6 +160,9 @@ fn calls() {
     // SAFETY: strings, and structs that the calls fill.
     unsafe {
         let mut about: libc::stat = std::mem::zeroed();
+        // What is made when it is looked for first leaves no trace in errno.
+        *libc::__errno_location() = 77;
+        assert_eq!((libc::stat(DEVICE.as_ptr(), &mut about), errno()), (0, Some(77)));
         for open in [libc::open(FILE.as_ptr(), 0), libc::openat(libc::AT_FDCWD, FILE.as_ptr(), 0)] {
             let file = OwnedFd::from_raw_fd(open);
             let mut text = [0u8; 16];

@@ -30,7 +30,8 @@ impl Channel {
     pub(super) fn new() -> io::Result<(Channel, OwnedFd)> {
         // SAFETY: new file descriptors or -1.
         let (count, fd) = unsafe {
-            let count = opened(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_SEMAPHORE | libc::EFD_NONBLOCK))?;
+            let count =
+                opened(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_SEMAPHORE | libc::EFD_NONBLOCK))?;
             (Private::new(count)?, opened(libc::epoll_create1(libc::EPOLL_CLOEXEC))?)
         };
         wait_for(&fd, count.get().as_raw_fd(), 0)?;
