@@ -29,6 +29,7 @@ fn program() {
         "serve" => serve(),
         "refused" => refused(),
         "handles" => handles(),
+        "apart" => apart(),
         role => panic!("no role {role:?}"),
     }
 }
