@@ -472,6 +472,9 @@ fn untold() {
     assert_eq!(server.expect(event::CONNECT_REQUEST).uid, 1, "and nothing before it");
     assert_eq!(server.accept(asked, 3, param(2, b"")), Err(EINVAL), "who asked has gone");
     assert_eq!(server.destroy(asked), Ok(0));
+    let nameless = client.create(0, TCP);
+    client.resolve(nameless, &to).expect("it resolves");
+    assert!(!client.is_ready(0));
 }
 
 /// Both say that the connection ends, and each is told once.
