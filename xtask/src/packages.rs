@@ -45,11 +45,12 @@ const TESTED_PROGRAMS: [(&str, &str); 13] = [
 ];
 
 /// Packages that have no program, and a path of each.
-const RDMA_FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
     ("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
     ("python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs"),
     ("rdma-core", "/usr/share/doc/rdma-core/tests"),
+    ("libjemalloc2", "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"),
 ];
 
 /// Packages that the software NIC is measured beside, and a program of each.
@@ -68,7 +69,7 @@ fn without_program(programs: &[(&'static str, &str)]) -> Vec<&'static str> {
 /// What the tests of real programs lack.
 fn missing_tested_programs() -> Vec<&'static str> {
     let mut packages = without_program(&TESTED_PROGRAMS);
-    let files = RDMA_FILES.iter().filter(|(_, path)| !Path::new(path).exists());
+    let files = FILES.iter().filter(|(_, path)| !Path::new(path).exists());
     packages.extend(files.map(|(package, _)| *package));
     packages
 }

@@ -1,9 +1,10 @@
 //! The C library's allocator, as far as it must change for page-aligned allocations to come from
 //! shared memory, and shmget(2), for programs that insist on huge pages.
 
-use crate::next::next;
+use crate::next::{Next, next};
 use doorbell_soft::memory::arena;
 use libc::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
@@ -49,9 +50,15 @@ unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn free(pointer: *mut c_void) {
-    if !arena::free(pointer.cast()) {
-        // SAFETY: passed on.
-        unsafe { next!(c"free", fn(*mut c_void))(pointer) }
+    static NEXT: Next = Next::new(c"free");
+    static IS_SOUGHT: AtomicBool = AtomicBool::new(false);
+    if arena::free(pointer.cast()) {
+        return;
+    }
+    // dlsym(3), asked for it, gives back the text of an error of before, which stays where it is: AddressSanitizer leaves one.
+    if NEXT.is_known() || !IS_SOUGHT.swap(true, Relaxed) {
+        // SAFETY: passed on, to a function of this type.
+        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(NEXT.get())(pointer) }
     }
 }
 

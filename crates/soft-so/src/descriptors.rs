@@ -1,7 +1,7 @@
 //! The C library's functions that take a descriptor, as far as one of rdma_cm's device file needs more than the kernel does.
 //!
-//! Such a descriptor is an eventfd(2), readable as long as there is an event: what waits for it needs nothing of us. Of any other
-//! descriptor a bit is looked at, and the call passed on.
+//! Such a descriptor is an epoll(7), readable as long as there is an event: what waits for it needs nothing of us, and the kernel
+//! refuses what others would write or read. Of any other descriptor a bit is looked at, and the call passed on.
 
 use crate::files::{Room, c_name};
 use crate::next::next;

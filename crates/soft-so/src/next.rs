@@ -18,6 +18,11 @@ impl Next {
         Next { name, found: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
+    /// Whether it was found already.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.found.load(Relaxed).is_null()
+    }
+
     /// Null where no library has it.
     pub(crate) fn get(&self) -> *mut c_void {
         let known = self.found.load(Relaxed);

@@ -47,12 +47,12 @@ static PRIVATE: Descriptors = Descriptors::new();
 
 /// A descriptor of this process alone: a child of a fork(2) closes it, so that others see when this process ends.
 #[derive(Debug)]
-pub(crate) struct Private(OwnedFd);
+pub(crate) struct Private<T: AsRawFd = OwnedFd>(T);
 
-impl Private {
+impl<T: AsRawFd> Private<T> {
     /// # Errors
     /// `EMFILE` where its number is too high.
-    pub(crate) fn new(fd: OwnedFd) -> std::io::Result<Private> {
+    pub(crate) fn new(fd: T) -> std::io::Result<Private<T>> {
         static ONCE: std::sync::Once = std::sync::Once::new();
         ONCE.call_once(|| {
             // SAFETY: a function of this library, which is never unloaded.
@@ -64,12 +64,12 @@ impl Private {
         }
     }
 
-    pub(crate) fn get(&self) -> &OwnedFd {
+    pub(crate) fn get(&self) -> &T {
         &self.0
     }
 }
 
-impl Drop for Private {
+impl<T: AsRawFd> Drop for Private<T> {
     fn drop(&mut self) {
         PRIVATE.remove(self.0.as_raw_fd());
     }

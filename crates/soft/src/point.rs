@@ -47,6 +47,9 @@ pub(crate) enum Point {
     QpHalfChanged,
     /// An attachment to a multicast group is written and not shown.
     GroupHalfShown,
+    /// An XRC domain is locked, as by its only process or as by one of several, and not known to be open.
+    DomainAlone,
+    DomainLocked,
     /// A QP is being reset: its state is, its receive queue is not; or that has another generation and nothing else.
     Resetting,
     QueueClearing,

@@ -36,6 +36,10 @@ alone! {
     datagrams_find_their_service
     groups_are_joined
     ids_move_with_their_events
+    options_are_heard
+    an_address_to_come_from_is_kept
+    who_has_not_accepted_is_told_nothing
+    both_may_end_at_once
     too_many_ask
     a_thousand_connections
     who_waits_when_the_channel_is_closed_waits_on
@@ -55,6 +59,10 @@ fn program() {
         "datagrams_find_their_service" => datagrams(),
         "groups_are_joined" => groups(),
         "ids_move_with_their_events" => migration(),
+        "options_are_heard" => options(),
+        "an_address_to_come_from_is_kept" => source(),
+        "who_has_not_accepted_is_told_nothing" => untold(),
+        "both_may_end_at_once" => both_end(),
         "too_many_ask" => backlog(),
         "a_thousand_connections" => thousand(),
         "who_waits_when_the_channel_is_closed_waits_on" => closed(),
@@ -171,21 +179,24 @@ fn connection() {
     assert_eq!(client.attributes(asks, INIT).expect("it has a device").qp_access_flags, 0);
     assert_eq!(client.attributes(asks, RTR).map(|_| ()), Err(EINVAL), "nobody has answered");
     assert_eq!(client.connect(asks, param(0x11, &[7; 57])), Err(EINVAL), "a REQ has 56 bytes");
-    client.connect(asks, param(0x11, b"hello")).expect("it asks");
+    client.connect(asks, param(0x11, &[6; 56])).expect("it asks");
     let request = server.expect(event::CONNECT_REQUEST);
     assert_eq!(request.uid, 1, "the listener's");
     let said = told(&request);
-    assert_eq!((&said.private_data[..6], said.private_data_len), (&b"hello\0"[..], 56));
+    assert_eq!((said.private_data_len, said.private_data[55], said.private_data[56]), (56, 6, 0));
     assert_eq!((said.responder_resources, said.initiator_depth), (5, 3), "as this side sees it");
     assert_eq!((said.qp_num, said.retry_count, said.rnr_retry_count), (0x11, 7, 7));
     let (asked, route) = (request.id, server.route(request.id));
     assert_eq!((route.dst_addr, route.src_addr), (client.route(asks).src_addr, address(&to)));
     assert_eq!(server.attributes(asked, RTR).expect("it is known").dest_qp_num, 0x11);
-    server.accept(asked, 3, param(0x22, b"welcome")).expect("it accepts");
+    let answer = rdma_ucm_conn_param { retry_count: 2, rnr_retry_count: 1, ..param(0x22, &[5; 196]) };
+    assert_eq!(server.accept(asked, 3, param(0x22, &[5; 197])), Err(EINVAL), "a REP has 196 bytes");
+    server.accept(asked, 3, answer).expect("it accepts");
     assert!(!server.is_ready(50), "the RTU is missing");
     let response = client.expect(event::CONNECT_RESPONSE);
-    assert_eq!((response.uid, &told(&response).private_data[..8]), (2, &b"welcome\0"[..]));
-    assert_eq!((told(&response).qp_num, told(&response).private_data_len), (0x22, 196));
+    let said = told(&response);
+    assert_eq!((response.uid, said.qp_num, said.private_data_len), (2, 0x22, 196));
+    assert_eq!((said.private_data[195], said.private_data[196]), (5, 0));
     client.accept(asks, 2, Default::default()).expect("its QP is ready");
     assert_eq!(server.expect(event::ESTABLISHED).uid, 3);
     let [one, other] = [(&client, asks), (&server, asked)].map(|(channel, id)| {
@@ -195,7 +206,8 @@ fn connection() {
     assert_eq!((one[1].rq_psn, other[1].rq_psn), (other[2].sq_psn, one[2].sq_psn));
     assert_eq!((one[1].max_dest_rd_atomic, one[2].max_rd_atomic), (5, 3), "the other side's have the say");
     assert_eq!((other[1].max_dest_rd_atomic, other[2].max_rd_atomic), (3, 5));
-    assert_eq!((one[2].retry_cnt, other[2].rnr_retry), (7, 7));
+    assert_eq!([one[2].retry_cnt, other[2].retry_cnt], [7, 7], "who has asked says it");
+    assert_eq!([one[2].rnr_retry, other[2].rnr_retry], [1, 7], "each says it to the other");
     assert_eq!(one[0].qp_access_flags, 0b1110, "WRITEs, READs and atomics");
     client.disconnect(asks).expect("it is connected");
     server.expect(event::DISCONNECTED);
@@ -222,13 +234,11 @@ fn refused() {
         let (asks, asked) = ask();
         assert_eq!(server.reject(asked, 9, b""), Err(EINVAL), "no reason of a program's");
         assert_eq!(server.reject(asked, reason, &[1; 149]), Err(EINVAL), "a REJ has 148 bytes");
-        server.reject(asked, reason, b"no").expect("it was asked");
+        server.reject(asked, reason, &[1; 148]).expect("it was asked");
         let rejected = client.expect(event::REJECTED);
         assert_eq!((rejected.uid, rejected.status), (2, seen));
-        assert_eq!(
-            (&told(&rejected).private_data[..3], told(&rejected).private_data_len),
-            (&b"no\0"[..], 148)
-        );
+        let said = told(&rejected);
+        assert_eq!((said.private_data_len, said.private_data[147], said.private_data[148]), (148, 1, 0));
         assert_eq!((server.destroy(asked), client.destroy(asks)), (Ok(0), Ok(3)));
     }
     // Who was asked goes without an answer, and the listener before it has looked.
@@ -346,7 +356,8 @@ fn groups() {
     let group = join(4, "239.7.7.7:0").expect("it joins");
     let joined = channel.expect(event::MULTICAST_JOIN);
     assert_eq!((joined.uid, told_of_ud(&joined).qp_num), (4, 0xff_ffff));
-    assert_eq!(told_of_ud(&joined).ah_attr.grh.dgid[0], 0xff);
+    let said = told_of_ud(&joined);
+    assert_eq!((said.ah_attr.grh.dgid[0], said.qkey), (0xff, 0x0123_4567));
     let leave = |id| {
         let body = |response| rdma_ucm_destroy_id { response, id, reserved: 0 };
         channel.ask(command::LEAVE_MCAST, body).map(|gone: rdma_ucm_destroy_id_resp| gone.events_reported)
@@ -397,6 +408,108 @@ fn migration() {
     other.expect(event::ESTABLISHED);
 }
 
+/// A listener and who asks it, who has both: where it listens.
+fn server_and_client() -> (Channel, Channel, String) {
+    let (server, client) = (Channel::open(0), Channel::open(0));
+    let listener = server.listener(1, TCP, "127.0.0.1:0");
+    let to = format!("127.0.0.1:{}", port(&server.route(listener).src_addr));
+    (server, client, to)
+}
+
+/// What rdma_set_option(3) and rdma_notify(3) change.
+fn options() {
+    let (server, client, to) = server_and_client();
+    let id = client.create(2, TCP);
+    client.resolve(id, &to).expect("it resolves");
+    client.expect(event::ADDR_RESOLVED);
+    let (tos, timeout) = (0x60u8, 12u8);
+    client.set(id, 0, &[tos]).expect("it has one");
+    client.set(id, 3, &[timeout]).expect("it has one");
+    // RDMA_OPTION_IB_PATH: a path of the program's.
+    let path = [0u8; 72];
+    let (optval, optlen) = (path.as_ptr() as u64, path.len() as u32);
+    let option = rdma_ucm_set_option { optval, id, level: 1, optname: 1, optlen };
+    client.tell(command::SET_OPTION, &option).expect("there is one");
+    client.expect(event::ROUTE_RESOLVED);
+    client.connect(id, param(1, b"")).expect("it asks");
+    let asked = server.expect(event::CONNECT_REQUEST).id;
+    server.accept(asked, 3, param(2, b"")).expect("it accepts");
+    client.expect(event::CONNECT_RESPONSE);
+    let [rtr, rts] = [RTR, RTS].map(|state| client.attributes(id, state).expect("it is known"));
+    let grh = rtr.ah_attr.grh;
+    assert_eq!(grh.traffic_class, if rtr.ah_attr.is_global == 0 { 0 } else { tos });
+    assert_eq!(rts.timeout, timeout);
+    // IBV_EVENT_COMM_EST: what the QP got says that the other side is ready, and the RTU nothing more.
+    let notify = |event| server.tell(command::NOTIFY, &rdma_ucm_notify { id: asked, event });
+    assert_eq!(notify(5), Err(EINVAL), "no such event");
+    assert_eq!(notify(4), Ok(()));
+    assert_eq!(server.expect(event::ESTABLISHED).uid, 3);
+    assert_eq!(notify(4), Ok(()), "it is known");
+    client.accept(id, 2, Default::default()).expect("it is ready");
+    client.disconnect(id).expect("it is connected");
+    server.expect(event::DISCONNECTED);
+}
+
+/// rdma_resolve_addr(3) with a source.
+fn source() {
+    let channel = Channel::open(0);
+    let resolve = |id, from: &str| {
+        let (src_addr, dst_addr) = (address(from), address("127.0.0.1:1"));
+        let body = rdma_ucm_resolve_ip { src_addr, dst_addr, id, timeout_ms: 2000 };
+        channel.tell(command::RESOLVE_IP, &body)
+    };
+    let id = channel.create(1, TCP);
+    assert_eq!(resolve(id, "192.0.2.1:0"), Err(EADDRNOTAVAIL));
+    assert_eq!(resolve(id, "127.0.0.9:45119"), Ok(()));
+    channel.expect(event::ADDR_RESOLVED);
+    assert_eq!(channel.route(id).src_addr, address("127.0.0.9:45119"));
+    assert_eq!(channel.bind(channel.create(1, TCP), "127.0.0.9:45119"), Err(EADDRINUSE), "it is claimed");
+    // Of a wildcard only the port is kept.
+    let id = channel.create(1, TCP);
+    channel.bind(id, "0.0.0.0:45120").expect("it is bound");
+    channel.resolve(id, "127.0.0.1:1").expect("it resolves");
+    channel.expect(event::ADDR_RESOLVED);
+    assert_eq!(channel.route(id).src_addr, address("127.0.0.1:45120"));
+}
+
+/// As the kernel: what the program has given no name is not told of, and its end is seen when it is used.
+fn untold() {
+    let (server, client, to) = server_and_client();
+    let asks = client.resolved(2, TCP, &to);
+    client.connect(asks, param(1, b"")).expect("it asks");
+    let asked = server.expect(event::CONNECT_REQUEST).id;
+    client.destroy(asks).expect("it is there");
+    // Another's way through the same thread: what it does is done in order.
+    let next = client.resolved(4, TCP, &to);
+    client.connect(next, param(1, b"")).expect("it asks");
+    assert_eq!(server.expect(event::CONNECT_REQUEST).uid, 1, "and nothing before it");
+    assert_eq!(server.accept(asked, 3, param(2, b"")), Err(EINVAL), "who asked has gone");
+    assert_eq!(server.destroy(asked), Ok(0));
+    let nameless = client.create(0, TCP);
+    client.resolve(nameless, &to).expect("it resolves");
+    assert!(!client.is_ready(0));
+}
+
+/// Both say that the connection ends, and each is told once.
+fn both_end() {
+    let (server, client, to) = server_and_client();
+    for _ in 0..20 {
+        let asks = client.resolved(2, TCP, &to);
+        client.connect(asks, param(1, b"")).expect("it asks");
+        let asked = server.expect(event::CONNECT_REQUEST).id;
+        server.accept(asked, 3, param(2, b"")).expect("it accepts");
+        client.expect(event::CONNECT_RESPONSE);
+        client.accept(asks, 2, Default::default()).expect("it is ready");
+        server.expect(event::ESTABLISHED);
+        let both = [client.disconnect(asks), server.disconnect(asked)];
+        assert_eq!(both, [Ok(()), Ok(())]);
+        client.expect(event::DISCONNECTED);
+        server.expect(event::DISCONNECTED);
+        assert_eq!((client.destroy(asks), server.destroy(asked)), (Ok(4), Ok(2)));
+    }
+    assert!(!client.is_ready(0) && !server.is_ready(0));
+}
+
 fn backlog() {
     let (server, client) = (Channel::open(0), Channel::open(0));
     let listener = server.create(1, TCP);
@@ -410,10 +523,11 @@ fn backlog() {
     let request = server.expect(event::CONNECT_REQUEST);
     client.connect(ids[2], param(1, b"")).expect("it asks");
     // It was told of one, so there is room for the third; a fourth is one too many.
-    let fourth = client.resolved(4, TCP, &to);
+    const FOURTH: u64 = 4;
+    let fourth = client.resolved(FOURTH, TCP, &to);
     client.connect(fourth, param(1, b"")).expect("it asks");
     let rejected = client.expect(event::REJECTED);
-    assert_eq!(rejected.status, 28);
+    assert_eq!((rejected.uid, rejected.status), (FOURTH, 28));
     server.destroy(request.id).expect("it is there");
 }
 
@@ -467,13 +581,20 @@ fn closed() {
         let fd = channel.fd();
         let id = channel.create(1, TCP);
         let (said, heard) = std::sync::mpsc::channel();
+        let (begins, begun) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
+            // SAFETY: takes nothing.
+            let _ = begins.send(unsafe { libc::gettid() });
             // SAFETY: open when it begins; not its own, as it is closed below.
             let channel = std::mem::ManuallyDrop::new(Channel(unsafe { OwnedFd::from_raw_fd(fd) }));
             let _ = said.send(channel.event().map(|_| ()));
         });
-        // Whether it waits already or not until now, an event that is taken back may wake it.
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        let thread = format!("/proc/self/task/{}/stat", begun.recv().expect("it begins"));
+        let sleeps = || std::fs::read_to_string(&thread).is_ok_and(|stat| stat.contains(") S "));
+        while !sleeps() {
+            std::thread::yield_now();
+        }
+        // An event that is taken back may wake it.
         channel.resolve(id, "127.0.0.1:1").expect("it resolves");
         channel.destroy(id).expect("it is there");
         drop(channel);

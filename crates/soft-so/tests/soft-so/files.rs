@@ -56,6 +56,28 @@ fn what_a_program_has_found_stays_while_it_runs() {
     assert!(shell.wait().expect("it ends").success());
 }
 
+/// Also where another of the fabric has made it, and ends by exit(3), as shells do not.
+#[test]
+fn who_finds_what_another_has_made_keeps_it() {
+    let launch = common::launch(Link::Ib);
+    let begin = |program: &str, arguments: &[&str]| {
+        let mut command = common::command(&launch, program.as_ref(), arguments);
+        let mut child = command.stdin(std::process::Stdio::piped()).spawn().expect("it starts");
+        let mut said = String::new();
+        let output = child.stdout.take().expect("it is piped");
+        BufReader::new(output).read_line(&mut said).expect("it says something");
+        assert!(!said.is_empty());
+        child
+    };
+    let mut made = begin("/bin/cat", &["/sys/class/infiniband/doorbell0/node_guid", "-"]);
+    let script = "cd /sys/class/infiniband/doorbell0; echo found; read line; test -e node_guid";
+    let mut found = begin("/bin/sh", &["-ec", script]);
+    drop(made.stdin.take());
+    assert!(made.wait().expect("it ends").success());
+    found.stdin.take().expect("it is piped").write_all(b"go on\n").expect("it reads");
+    assert!(found.wait().expect("it ends").success());
+}
+
 /// Who opens no device is none of the fabric's processes.
 #[test]
 fn who_only_looks_leaves_nothing() {
@@ -140,6 +162,9 @@ fn calls() {
     // SAFETY: strings, and structs that the calls fill.
     unsafe {
         let mut about: libc::stat = std::mem::zeroed();
+        // What is made when it is looked for first leaves no trace in errno.
+        *libc::__errno_location() = 77;
+        assert_eq!((libc::stat(DEVICE.as_ptr(), &mut about), errno()), (0, Some(77)));
         for open in [libc::open(FILE.as_ptr(), 0), libc::openat(libc::AT_FDCWD, FILE.as_ptr(), 0)] {
             let file = OwnedFd::from_raw_fd(open);
             let mut text = [0u8; 16];

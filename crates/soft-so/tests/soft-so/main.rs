@@ -1,6 +1,7 @@
 //! Tests of the library, with programs that load it. One program: its tests run beside each other, and each program would be
 //! linked anew. What must be alone in a process is a program that a test runs: this executable once more.
 
+mod channels;
 mod ci;
 mod cm;
 mod common;

@@ -314,6 +314,14 @@ fn binds_refused() {
     // SAFETY: a live region.
     windows.invalidate(1, unsafe { (*windows.mr).rkey }, WcStatus::LocQpOpErr);
     assert_eq!(post(node, 1, bind_wr(null_mut(), rkey, part)), EINVAL);
+    // A region of another protection domain, and a window of it.
+    let other = Windows::new();
+    refused(mw, rkey, ibv_mw_bind_info { mr: other.mr, addr: other.at(HALF), ..part });
+    let foreign = alloc(&other.node, other.node.pd, TYPE_2);
+    let bound = next(rkey_of(foreign));
+    other.bind(1, foreign, bound, other.part(HALF, 64, REMOTE_WRITE), WcStatus::Success);
+    windows.invalidate(1, bound, WcStatus::LocQpOpErr);
+    other.write(0, other.at(HALF), bound, WcStatus::Success);
     // None of that has bound it.
     windows.write(0, windows.at(HALF), rkey, WcStatus::RemAccessErr);
     windows.bind(1, mw, rkey, part, WcStatus::Success);

@@ -29,6 +29,7 @@ fn program() {
         "serve" => serve(),
         "refused" => refused(),
         "handles" => handles(),
+        "apart" => apart(),
         role => panic!("no role {role:?}"),
     }
 }
@@ -686,6 +687,45 @@ fn send_wr() -> ibv_send_wr {
         remote_srqn: 0,
         bind_mw: ibv_send_wr_bind_mw::default(),
     }
+}
+
+/// Domains of no file are each another one.
+fn apart() {
+    let mut xrc = Xrc::new();
+    assert_eq!(xrc.open(-1, O_CREAT), 0);
+    let (target, initiator) = (xrc.make_target(), xrc.make_initiator());
+    assert_eq!(xrc.open(-1, O_CREAT), 0);
+    let srqn = xrc.make_srq();
+    xrc.recv(1);
+    xrc.connect(xrc.target, initiator);
+    xrc.connect(xrc.initiator, target);
+    xrc.post(SEND, srqn, 8, (0, 0));
+    assert_eq!(xrc.status(), REM_INV_REQ_ERR);
+}
+
+#[test]
+fn domains_of_no_file_never_meet() {
+    alone(Link::Ib, HERE, "apart");
+}
+
+#[test]
+fn a_domain_is_there_while_a_process_has_it_open() {
+    let launch = launch(Link::Ib);
+    let (file, other_file) = (domain(), domain());
+    let open = |file: &tempfile::NamedTempFile, flags| format!("open {} {flags}", file.path().display());
+    let [mut one, mut other] = [(); 2].map(|()| Member::new(&launch));
+    one.does(&open(&file, O_CREAT), 0);
+    other.does(&open(&file, O_CREAT | O_EXCL), EINVAL);
+    // As often as it was opened.
+    one.does(&open(&file, 0), 0);
+    one.does("close", 0);
+    other.does(&open(&file, 0), 0);
+    other.does("close", 0);
+    other.does(&open(&other_file, O_CREAT), 0);
+    other.does("close", 0);
+    one.does(&open(&other_file, 0), EAGAIN);
+    one.end();
+    other.end();
 }
 
 /// A target lives as long as one of its handles.

@@ -163,18 +163,23 @@ impl Host {
     /// Where what this host sends to an address comes from.
     pub(super) fn source(self, to: IpAddr) -> IpAddr {
         let to = to.to_canonical();
-        if self.has(to) {
-            return to;
-        }
         match self {
+            _ if to.is_loopback() => to,
             Host::Of(own) => own,
             Host::Machine => {
-                let same = |ip: &&IpAddr| ip.is_ipv4() == to.is_ipv4();
+                let all = interfaces();
                 let loopback =
                     if to.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
-                interfaces().iter().find(same).copied().unwrap_or(loopback)
+                let like = || all.iter().find(|ip| ip.is_ipv4() == to.is_ipv4()).copied();
+                if all.contains(&to) { to } else { like().unwrap_or(loopback) }
             }
         }
+    }
+
+    /// The same, where there is somebody to send to: at the address of a host, or in a group, which is everywhere.
+    pub(super) fn source_if_found(self, to: IpAddr, folder: &File) -> Option<IpAddr> {
+        let is_own = !to.is_multicast() && self.find(to, folder)? == self;
+        Some(if is_own { to.to_canonical() } else { self.source(to) })
     }
 
     /// Says that this host is there as long as this process lives and has the file that is returned.
@@ -304,5 +309,7 @@ mod tests {
         assert_eq!(Host::Machine.find(ip("::1"), &folder), Some(Host::Machine));
         assert_eq!(one.source(ip("10.77.0.2")), ip("10.77.0.1"));
         assert_eq!(one.source(ip("127.0.0.1")), ip("127.0.0.1"));
+        let found = ["10.77.0.1", "10.77.0.2", "239.1.2.3"].map(|to| one.source_if_found(ip(to), &folder));
+        assert_eq!(found, [Some(ip("10.77.0.1")), None, Some(ip("10.77.0.1"))]);
     }
 }

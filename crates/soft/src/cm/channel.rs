@@ -2,6 +2,7 @@
 //! long as there are any.
 
 use crate::descriptors::Private;
+use crate::fabric::progress::wait_for;
 use crate::fabric::wire::opened;
 use doorbell_abi::cm::rdma_ucm_event_resp;
 use std::collections::VecDeque;
@@ -19,23 +20,28 @@ pub(super) struct Event {
 #[derive(Debug)]
 pub(super) struct Channel {
     events: VecDeque<Event>,
-    /// Counts the events. A copy of the program's descriptor, which may close its own at any time.
+    /// Counts the events.
     count: Private,
 }
 
 impl Channel {
-    /// A channel, and its descriptor.
+    /// A channel, and its descriptor: what waits for the count (epoll(7)), which itself can be neither read nor written, whoever
+    /// gets it and by whichever way.
     pub(super) fn new() -> io::Result<(Channel, OwnedFd)> {
-        // SAFETY: a new file descriptor or -1.
-        let fd = opened(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_SEMAPHORE) })?;
-        let count = Private::new(fd.try_clone()?)?;
+        // SAFETY: new file descriptors or -1.
+        let (count, fd) = unsafe {
+            let count =
+                opened(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_SEMAPHORE | libc::EFD_NONBLOCK))?;
+            (Private::new(count)?, opened(libc::epoll_create1(libc::EPOLL_CLOEXEC))?)
+        };
+        wait_for(&fd, count.get().as_raw_fd(), 0)?;
         Ok((Channel { events: VecDeque::new(), count }, fd))
     }
 
     pub(super) fn push(&mut self, event: Event) {
         self.events.push_back(event);
         let one = 1u64.to_ne_bytes();
-        // SAFETY: bytes that live. It never blocks: there are not 2^64 events.
+        // SAFETY: bytes that live. There are not 2^64 events.
         unsafe { libc::write(self.count.get().as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
@@ -47,16 +53,9 @@ impl Channel {
 
     /// One event less.
     fn uncount(&self) {
-        let fd = self.count.get().as_raw_fd();
-        let mut ready = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut one = [0u8; 8];
-        // SAFETY: one entry; room for what is read. It is not read where it would block: a program may have read it by a system
-        // call of its own.
-        unsafe {
-            if libc::poll(&mut ready, 1, 0) == 1 {
-                libc::read(fd, one.as_mut_ptr().cast(), one.len());
-            }
-        }
+        // SAFETY: room for what is read.
+        unsafe { libc::read(self.count.get().as_raw_fd(), one.as_mut_ptr().cast(), one.len()) };
     }
 
     /// Takes out the events of an id.

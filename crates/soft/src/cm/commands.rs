@@ -161,14 +161,12 @@ fn resolve_ip(state: &mut State, command: &Command<'_>) -> Result<(), Errno> {
     } else {
         to
     };
-    // A group is everywhere.
-    if !to.ip().is_multicast() && Host::own().find(to.ip(), folder).is_none() {
+    let Some(source) = Host::own().source_if_found(to.ip(), folder) else {
         state.tell(asked.id, event::UNREACHABLE, -libc::EHOSTUNREACH, &[]);
         return Ok(());
-    }
+    };
     if local.ip().is_unspecified() {
-        let from = SocketAddr::new(Host::own().source(to.ip()), local.port());
-        id.local = Some(address::on_link_of(to, from));
+        id.local = Some(address::on_link_of(to, SocketAddr::new(source, local.port())));
     }
     (id.remote, id.step) = (Some(to), Step::AddressResolved);
     state.tell(asked.id, event::ADDR_RESOLVED, 0, &[]);

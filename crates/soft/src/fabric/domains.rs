@@ -6,6 +6,7 @@
 
 use super::registry::Registry;
 use crate::errno::{EAGAIN, EINVAL, Errno};
+use crate::point::{Point, reach};
 use crate::sync::lock;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -113,8 +114,11 @@ fn hold(registry: &Registry, id: DomainId, creates: bool, is_exclusive: bool) ->
     if !creates && !registry.is_byte_locked(at)? {
         return Err(EAGAIN);
     }
-    if is_exclusive && !registry.lock_byte(at, true)? {
-        return Err(EINVAL);
+    if is_exclusive {
+        if !registry.lock_byte(at, true)? {
+            return Err(EINVAL);
+        }
+        reach(Point::DomainAlone);
     }
     // Others have the same lock, unless one has just asked to be the only one, and gives that up at once.
     while !registry.lock_byte(at, false)? {
@@ -123,5 +127,6 @@ fn hold(registry: &Registry, id: DomainId, creates: bool, is_exclusive: bool) ->
         }
         std::thread::yield_now();
     }
+    reach(Point::DomainLocked);
     Ok(())
 }

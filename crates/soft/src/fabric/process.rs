@@ -7,6 +7,7 @@ use super::progress::Progress;
 use super::ptrace;
 use super::registry::{Member, Registry};
 use super::service::{self, Served};
+use crate::descriptors::Private;
 use crate::errno::{ENOMEM, Errno};
 use crate::identity::{Identity, Place};
 use crate::memory::groups::{Group, Groups};
@@ -21,7 +22,7 @@ use crate::sync::{Anew, lock};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 use std::sync::{Arc, Mutex};
 
@@ -48,8 +49,6 @@ pub(crate) struct Process {
     registry: Registry,
     /// What this process is in the registry.
     member: Member,
-    /// Where others ask this process to do something, if they have to.
-    listener: Option<RawFd>,
     /// Those that have not answered yet, by their slots. Locked by who meets a peer, so that nobody else meets it too.
     meetings: Mutex<HashMap<u32, Meeting>>,
     /// Number of the process that was met last in each slot; 0 where it means nothing here.
@@ -79,15 +78,15 @@ impl Process {
     }
 
     /// It, and the socket where others ask it to do something, if they have to.
-    fn new() -> Result<(Process, Option<OwnedFd>), Errno> {
+    fn new() -> Result<(Process, Option<Private>), Errno> {
         prepare();
         let own = crate::memory::arena::own().map_err(explain)?;
         let fd = own.file.as_raw_fd() as u32;
         let registry = Registry::open().map_err(explain_fabric)?;
         let slot = registry.join(fd).map_err(explain)?;
         let listens = registry.is_joined() || !ptrace::is_wanted();
-        let listener =
-            listens.then(|| service::listen(registry.folder(), slot)).transpose().map_err(explain)?;
+        let listen = || service::listen(registry.folder(), slot).and_then(Private::new);
+        let listener = listens.then(listen).transpose().map_err(explain)?;
         let member = registry.find(slot).map_err(explain)?.ok_or(ENOMEM)?;
         let claimer = claimer(slot, &member);
         let first = |of: usize| Identity::own().first(of as u32);
@@ -107,7 +106,6 @@ impl Process {
             claimer,
             registry,
             member,
-            listener: listener.as_ref().map(AsRawFd::as_raw_fd),
             meetings: Mutex::default(),
             met: Mutex::default(),
         };
@@ -304,16 +302,7 @@ fn prepare() {
 
 /// A child starts anew: what its parent has of the device is not the child's.
 extern "C" fn in_child() {
-    let parents = CURRENT.swap(std::ptr::null_mut(), AcqRel);
-    if !parents.is_null() {
-        // SAFETY: set in `current` from a leaked box.
-        let parents = unsafe { &*parents };
-        parents.registry.forget();
-        if let Some(listener) = parents.listener {
-            // SAFETY: the child's own copy; the thread that uses it is the parent's.
-            unsafe { libc::close(listener) };
-        }
-    }
+    CURRENT.store(std::ptr::null_mut(), Release);
 }
 
 /// Gives the slot back.

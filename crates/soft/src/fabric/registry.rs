@@ -6,6 +6,7 @@
 //! so that nothing done to it can crash a reader.
 
 use super::locks;
+use crate::descriptors::Private;
 use crate::identity::{Identity, Place, user};
 use crate::memory::records::PROCESSES;
 use crate::memory::sealed::check_file_size;
@@ -126,13 +127,13 @@ fn start_time_in(stat: &str) -> Option<u64> {
 /// The opened registry of this process's fabric.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    file: File,
+    file: Private<File>,
     /// Locked (flock(2), shared) by every process of the fabric as long as it lives, however it ends: who may lock it alone
     /// knows that none does, whatever namespace of process numbers they were in.
-    alive: File,
+    alive: Private<File>,
     directory: PathBuf,
     /// The directory itself, by which sockets in it are named.
-    folder: File,
+    folder: Private<File>,
     is_joined: bool,
     /// Number of the process in the file's first slot.
     first: u32,
@@ -394,23 +395,15 @@ impl Registry {
     /// The same in a directory; `None` where somebody removes it.
     fn open_in(directory: PathBuf, is_joined: bool) -> io::Result<Option<Registry>> {
         let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        let folder = OpenOptions::new().read(true).custom_flags(flags).open(&directory)?;
-        let Some(alive) = keep(&directory)? else { return Ok(None) };
+        let folder = Private::new(OpenOptions::new().read(true).custom_flags(flags).open(&directory)?)?;
+        let Some(alive) = keep(&directory)?.map(Private::new).transpose()? else { return Ok(None) };
         reach(Point::AliveLocked);
-        check_layout(&alive, &layout())?;
+        check_layout(alive.get(), &layout())?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let file = open(&directory.join(REGISTRY), &mut options)?;
+        let file = Private::new(open(&directory.join(REGISTRY), &mut options)?)?;
         let first = Identity::own().first(PROCESSES as u32);
         Ok(Some(Registry { file, alive, directory, folder, is_joined, first }))
-    }
-
-    /// In the child of a fork(2), which is none of the fabric's processes: it keeps nothing alive.
-    pub(crate) fn forget(&self) {
-        for file in [&self.alive, &self.file, &self.folder] {
-            // SAFETY: the child's own copy of the descriptor; nobody there uses the file.
-            unsafe { libc::close(file.as_raw_fd()) };
-        }
     }
 
     /// Whether processes of other namespaces are in the fabric.
@@ -420,7 +413,7 @@ impl Registry {
 
     /// The fabric's directory: members that listen have sockets there, named as their slots.
     pub(crate) fn folder(&self) -> &File {
-        &self.folder
+        self.folder.get()
     }
 
     /// Takes a slot for this process, with this segment.
@@ -432,7 +425,7 @@ impl Registry {
         };
         for place in 0..PROCESSES as u32 {
             let slot = (self.first + place) % PROCESSES as u32;
-            if locks::lock(&self.file, self.bytes(slot), false)? {
+            if locks::lock(self.file.get(), self.bytes(slot), false)? {
                 reach(Point::SlotLocked);
                 // Who had the slot before may have been killed.
                 self.set_in_groups(slot, false)?;
@@ -450,40 +443,40 @@ impl Registry {
         reach(Point::SlotFreed);
         let _ = std::fs::remove_file(self.directory.join(slot.to_string()));
         let_go(&self.directory);
-        remove_if_unused(&self.directory, &self.alive)
+        remove_if_unused(&self.directory, self.alive.get())
     }
 
     /// Whether another process has a lock of a byte of the registry's file.
     pub(crate) fn is_byte_locked(&self, at: u64) -> io::Result<bool> {
-        locks::is_locked(&self.file, at..at + 1)
+        locks::is_locked(self.file.get(), at..at + 1)
     }
 
     /// Takes this process's lock of a byte, in place of the one that it has, if no other process has one: or none of those
     /// that are to be `alone`, where this is not. It goes with the process.
     pub(crate) fn lock_byte(&self, at: u64, alone: bool) -> io::Result<bool> {
-        locks::lock(&self.file, at..at + 1, !alone)
+        locks::lock(self.file.get(), at..at + 1, !alone)
     }
 
     /// Gives this process's lock of a byte back.
     pub(crate) fn unlock_byte(&self, at: u64) -> io::Result<()> {
-        locks::unlock(&self.file, at..at + 1)
+        locks::unlock(self.file.get(), at..at + 1)
     }
 
     /// Says whether the process in a slot has QPs in multicast groups.
     pub(crate) fn set_in_groups(&self, slot: u32, is_in: bool) -> io::Result<()> {
         let at = IN_GROUPS_AT + u64::from(self.place(slot));
         // Where nothing was ever said, nothing was said of this slot.
-        if !is_in && self.file.metadata()?.len() <= at {
+        if !is_in && self.file.get().metadata()?.len() <= at {
             return Ok(());
         }
         check_file_size(at + 1)?;
-        self.file.write_all_at(&[is_in.into()], at)
+        self.file.get().write_all_at(&[is_in.into()], at)
     }
 
     /// The slots whose processes may have QPs in multicast groups.
     pub(crate) fn slots_in_groups(&self) -> io::Result<Vec<u32>> {
         let mut marks = [0; PROCESSES];
-        let read = self.file.read_at(&mut marks, IN_GROUPS_AT)?;
+        let read = self.file.get().read_at(&mut marks, IN_GROUPS_AT)?;
         let marked = (0..).zip(&marks[..read]).filter(|(_, mark)| **mark != 0);
         Ok(marked.map(|(place, _)| (self.first + place) % PROCESSES as u32).collect())
     }
@@ -491,7 +484,7 @@ impl Registry {
     /// The process in a slot, if any; it may be dead.
     pub(crate) fn find(&self, slot: u32) -> io::Result<Option<Member>> {
         let mut bytes = [0; SLOT_BYTES as usize];
-        match self.file.read_exact_at(&mut bytes, self.at(slot)) {
+        match self.file.get().read_exact_at(&mut bytes, self.at(slot)) {
             Ok(()) => Ok(Member::from_bytes(bytes)),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
             Err(error) => Err(error),
@@ -509,7 +502,7 @@ impl Registry {
     /// Whether this process of a slot is found to have ended: another has the slot, or none has its lock. Takes no file.
     pub(crate) fn has_ended(&self, slot: u32, member: &Member) -> bool {
         let is_other = self.find(slot).is_ok_and(|found| found.as_ref() != Some(member));
-        is_other || locks::is_locked(&self.file, self.bytes(slot)).is_ok_and(|locked| !locked)
+        is_other || locks::is_locked(self.file.get(), self.bytes(slot)).is_ok_and(|locked| !locked)
     }
 
     /// The how-manyth of the file's slots this is.
@@ -530,7 +523,7 @@ impl Registry {
     fn write(&self, slot: u32, member: Member) -> io::Result<()> {
         let at = self.at(slot);
         check_file_size(at + SLOT_BYTES)?;
-        self.file.write_all_at(&member.to_bytes(), at)
+        self.file.get().write_all_at(&member.to_bytes(), at)
     }
 }
 

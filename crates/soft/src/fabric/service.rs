@@ -8,6 +8,7 @@ use super::peer::Owner;
 use super::pipe::tell;
 use super::registry::Member;
 use super::wire::{self, Head, PIECE, Received, kind, outcome};
+use crate::descriptors::Private;
 use crate::memory::records::EventRecord;
 use crate::memory::regions::{Place, Regions};
 use crate::memory::segment::Segment;
@@ -74,13 +75,13 @@ pub(crate) struct Served {
 }
 
 /// Starts the thread.
-pub(crate) fn start(served: Served, listener: OwnedFd) -> io::Result<()> {
+pub(crate) fn start(served: Served, listener: Private) -> io::Result<()> {
     spawn(c"doorbell", move || Service { served, listener, callers: Vec::new() }.run())
 }
 
 struct Service {
     served: Served,
-    listener: OwnedFd,
+    listener: Private,
     callers: Vec<Caller>,
 }
 
@@ -113,7 +114,8 @@ impl Service {
 
     /// Waits until there is something to do; for whom, the listener first.
     fn wait(&self) -> Vec<bool> {
-        let sockets = std::iter::once(&self.listener).chain(self.callers.iter().map(|caller| &caller.socket));
+        let sockets =
+            std::iter::once(self.listener.get()).chain(self.callers.iter().map(|caller| &caller.socket));
         let entry =
             |socket: &OwnedFd| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let mut all: Vec<libc::pollfd> = sockets.map(entry).collect();
@@ -124,7 +126,7 @@ impl Service {
 
     /// Takes who asks; `false` where nobody can ask any more, as the program has closed what is not its own.
     fn accept(&mut self) -> bool {
-        match wire::accept(&self.listener) {
+        match wire::accept(self.listener.get()) {
             Ok(Some(socket)) => self.callers.push(Caller::new(socket)),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
                 std::thread::sleep(NO_FILE);

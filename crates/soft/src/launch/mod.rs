@@ -260,6 +260,8 @@ impl Launch {
         // already, and by its other names in a folder that has nothing else.
         command.env("LD_PRELOAD", in_front_of("LD_PRELOAD", library.as_os_str()));
         command.env("LD_LIBRARY_PATH", in_front_of("LD_LIBRARY_PATH", libraries.as_os_str()));
+        // AddressSanitizer's runtime would else end a program where anything is loaded before it.
+        command.env("ASAN_OPTIONS", in_front_of("ASAN_OPTIONS", "verify_asan_link_order=0".as_ref()));
         command.env(FOLDER_VARIABLE, folder);
         command.env(crate::device::LINK_VARIABLE, if self.link == Link::Roce { "roce" } else { "ib" });
         if let Some(name) = &self.presented_as {

@@ -41,7 +41,7 @@ fn build() -> PathBuf {
 }
 
 /// Says that the packages of all programs are installed, so that none may be skipped.
-const INSTALLED: &str = "DOORBELL_PROGRAMS";
+pub(crate) const INSTALLED: &str = "DOORBELL_PROGRAMS";
 
 /// Where a program is, if it is installed.
 pub(crate) fn installed(program: &str) -> Option<PathBuf> {

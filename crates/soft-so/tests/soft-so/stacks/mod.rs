@@ -13,6 +13,7 @@ mod perftest;
 mod qperf;
 mod rdmacm;
 mod rspreload;
+mod runtimes;
 mod ucx;
 mod wheels;
 

@@ -56,7 +56,7 @@ fn page(version: impl Fn(&str) -> String) -> String {
          Unmodified, as Debian and PyPI have them, between processes that `doorbell run` starts, with every other transport off. A run\n\
          passes where the NIC's own statistics have at least the payload that the program says it moved, on the transport named;\n\
          the first of each package must fail without the library (but Mooncake's, which takes TCP then). PyPI's run where `cargo xtask test` could get them. `crates/soft-so/tests/soft-so/stacks` runs all of these and\n\
-         makes this page. Beside them: a program of TCP under librspreload (`rspreload.rs`), one that does what NCCL's network does (`net_ib.c`), ibverbs-utils, perftest by TCP and rdma-core's pyverbs tests (`programs.rs`, `pyverbs.rs`).\n\n\
+         makes this page. Beside them: a program of TCP under librspreload (`rspreload.rs`), programs under AddressSanitizer, ThreadSanitizer and jemalloc (`runtimes.rs`), one that does what NCCL's network does (`net_ib.c`), ibverbs-utils, perftest by TCP and rdma-core's pyverbs tests (`programs.rs`, `pyverbs.rs`).\n\n\
          | package | version | transport | bytes at least | the client's command |\n|---|---|---|---|---|\n",
     );
     for run in all() {

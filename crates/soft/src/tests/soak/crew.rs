@@ -93,10 +93,14 @@ impl Member {
     }
 
     pub(super) fn ask(&mut self, command: &str) -> Result<String, Wrong> {
+        self.ask_within(ANSWERS_WITHIN, command)
+    }
+
+    /// The same of what may take longer.
+    pub(super) fn ask_within(&mut self, patience: Duration, command: &str) -> Result<String, Wrong> {
         self.tell(command);
         let answer = format!("{ANSWER} {} ", self.told);
-        self.wait_for(&answer, ANSWERS_WITHIN)
-            .map_err(|why| format!("{}, asked to {command:?}, {why}", self.name))
+        self.wait_for(&answer, patience).map_err(|why| format!("{}, asked to {command:?}, {why}", self.name))
     }
 
     pub(super) fn ask_numbers(&mut self, command: &str) -> Result<Vec<u64>, Wrong> {

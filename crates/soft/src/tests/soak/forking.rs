@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// A child that takes longer hangs.
-const HANGS: Duration = Duration::from_secs(5);
+pub(super) const HANGS: Duration = Duration::from_secs(60);
 
 /// Forks so often while other threads make and destroy what there is; an error of the first child that did not do what it
 /// should.

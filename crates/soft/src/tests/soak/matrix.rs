@@ -34,6 +34,9 @@ impl Row {
     /// Why a harm makes no sense here, if it does not.
     pub(super) fn skips(&self, harm: Harm) -> Option<&'static str> {
         match (self.role, harm) {
+            (Role::Receiver, Harm::Stop) if self.point == Point::DomainAlone => {
+                Some("others are told to try again")
+            }
             (Role::Poster | Role::Faulter | Role::Receiver, Harm::FullShm) => Some("writes nothing there"),
             (Role::Poster | Role::Faulter | Role::Joiner | Role::Leaver, Harm::Hostile) => {
                 Some("nobody reads its segment")
@@ -63,7 +66,7 @@ const fn closed(role: Role, point: Point, passes: u32) -> Row {
     Row { closed: true, ..row(role, point, passes) }
 }
 
-pub(super) const CELLS: [Row; 49] = [
+pub(super) const CELLS: [Row; 52] = [
     row(Role::Poster, Point::BeforeCopy, 40),
     row(Role::Poster, Point::BeforeLastWord, 20),
     row(Role::Poster, Point::BeforeForeign, 20),
@@ -92,6 +95,9 @@ pub(super) const CELLS: [Row; 49] = [
     row(Role::Receiver, Point::QueueClearing, 6),
     row(Role::Receiver, Point::QueueEnding, 4),
     row(Role::Receiver, Point::RingMade, 4),
+    row(Role::Receiver, Point::GroupHalfShown, 4),
+    row(Role::Receiver, Point::DomainAlone, 2),
+    row(Role::Receiver, Point::DomainLocked, 4),
     row(Role::Joiner, Point::FolderMade, 1),
     row(Role::Joiner, Point::AliveLocked, 1),
     row(Role::Joiner, Point::SlotLocked, 1),

@@ -3,6 +3,7 @@
 use super::super::PD;
 use super::client::{AREA, AREAS, KINDS, Remote};
 use super::parts::{CAP, CQE, PATIENCE, Queue, cq, queue, region, register, try_queue};
+use super::sharing;
 use super::traffic::{self, LONGEST, Way};
 use super::watch::Watch;
 use crate::fabric::pipe::EventPipe;
@@ -24,6 +25,8 @@ const OWN_RECVS: u64 = 4;
 pub(super) const FAULT_RECVS: u64 = 8;
 /// Bytes of a RECV's buffer: a header, and the longest message.
 const RECV_BYTES: usize = 40 + LONGEST + 24;
+/// Buffers of RECVs, for 16 clients and one more.
+const RECV_BUFFERS: usize = 160;
 /// Without an event for so long it looks whether one was forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(2);
 /// Within so long an event comes, also where who completed was stopped before it told of that.
@@ -101,7 +104,7 @@ impl Server {
         let private = |bytes: usize| Box::leak(vec![0u8; bytes].into_boxed_slice()).as_ptr() as u64;
         let of = |addr: u64, bytes: usize| Remote { addr, key: register(process, addr, bytes) };
         let in_arena = |bytes: usize| arena::alloc_own(bytes).expect("an arena") as u64;
-        let all = 160 * RECV_BYTES;
+        let all = RECV_BUFFERS * RECV_BYTES;
         let (a, p) = (of(in_arena(all), all), of(private(all), all));
         let memory = [of(private(bytes), bytes), of(in_arena(bytes), bytes), of(system_v(bytes), bytes)];
         let mut server = Server {
@@ -214,7 +217,9 @@ impl Server {
             self.drain(cq, watch);
         }
         match self.passes % 16 {
+            1 => sharing::use_group(self.process, self.header(), watch),
             3 => self.change_region(watch),
+            5 => sharing::use_domain(self.process, self.passes & 16 == 0, watch),
             7 => self.use_spare_qp(watch),
             11 => self.reset_one(watch),
             13 => self.resize(watch),
@@ -332,6 +337,12 @@ impl Server {
         }
         came.next = number + 1;
         came.count += 1;
+    }
+
+    /// Room for the header of a datagram, behind all RECVs' buffers.
+    fn header(&self) -> Sge {
+        let Buffers { addr, key } = self.private;
+        Sge { addr: addr + ((RECV_BUFFERS - 1) * RECV_BYTES) as u64, length: 40, lkey: key }
     }
 
     /// A region is changed while others use it.

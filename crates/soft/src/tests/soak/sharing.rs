@@ -1,0 +1,77 @@
+//! What is the fabric's, not one process's: members of multicast groups, and XRC domains.
+
+use super::parts::{Queue, try_queue};
+use super::watch::Watch;
+use crate::errno::{EAGAIN, EINVAL};
+use crate::fabric::domains::Opening;
+use crate::fabric::process::Process;
+use crate::memory::groups::{Group, MULTICAST_QPN};
+use crate::path::Path;
+use doorbell_abi::ibv_wc;
+use doorbell_verbs::*;
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+const GROUP: Group = Group { gid: Gid([0xff; 16]), lid: 0xc0de };
+/// Of the group's RECVs.
+const RECVS: u64 = 16;
+/// Who is stopped amid a message keeps those behind it for so long at most.
+const COMES_WITHIN: Duration = Duration::from_secs(3);
+
+/// A QP joins a group that others are in too, gets what is sent there, and leaves. `room` is for a datagram's header.
+pub(super) fn use_group(process: &'static Process, room: Sge, watch: &mut Watch) {
+    let mut make = || watch.timed("create", || try_queue(process, QpType::Ud, None, None));
+    // Where no file may be opened there is none.
+    let (Ok(member), Ok(sender)) = (make(), make()) else { return };
+    [&member, &sender].into_iter().for_each(Queue::connect_ud);
+    (0..RECVS).for_each(|n| member.qp.post_recv(n, &[room]).expect("there is room"));
+    if let Err(errno) = watch.timed("attach", || member.qp.attach(GROUP)) {
+        return watch.say(format!("attaching gives {}", errno.0));
+    }
+    watch.timed("post", || send(process, &sender));
+    if !comes(&member, sender.qp.num()) {
+        watch.say("what is sent to a group does not come to its member".to_owned());
+    }
+    if let Err(errno) = watch.timed("detach", || member.qp.detach(GROUP)) {
+        watch.say(format!("detaching gives {}", errno.0));
+    }
+    watch.timed("destroy", || (drop(member), drop(sender)));
+}
+
+fn send(process: &Process, sender: &Queue) {
+    let attr = AhAttr { port_num: 1, dlid: GROUP.lid, grh: None };
+    let ah = process.paths.add(Path::new(&attr).expect("a path")).expect("an address handle");
+    let dest = UdDest { ah, qpn: MULTICAST_QPN, qkey: 7 };
+    let wr = SendWr { dest: Some(dest), ..SendWr::new(0, SendOp::Send, &[]) };
+    sender.qp.begin_post().post(&wr, None).expect("there is room");
+    process.paths.remove(ah);
+}
+
+fn comes(member: &Queue, from: u32) -> bool {
+    let (begin, mut wcs) = (Instant::now(), [ibv_wc::default(); RECVS as usize]);
+    while begin.elapsed() < COMES_WITHIN {
+        let got = member.cq.poll(&mut wcs).unwrap_or(0);
+        if wcs[..got].iter().any(|wc| wc.status == 0 && wc.src_qp == from) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+/// A domain that others open and close too.
+pub(super) fn use_domain(process: &Process, is_exclusive: bool, watch: &mut Watch) {
+    let begin = Instant::now();
+    loop {
+        let Ok(file) = File::open("/proc/self/exe") else { return };
+        let opening = Opening { file: Some(file), creates: true, is_exclusive };
+        match process.open_domain(opening) {
+            Ok(domain) => return process.close_domain(&domain),
+            // Another has it.
+            Err(EINVAL) if is_exclusive => return,
+            // Another sees just now whether it is the only one.
+            Err(EAGAIN) if begin.elapsed() < COMES_WITHIN => {}
+            Err(errno) => return watch.say(format!("opening a domain gives {}", errno.0)),
+        }
+    }
+}
