@@ -28,12 +28,15 @@ fn pass(launch: &Launch, program: &Path, filter: &str) {
 }
 
 #[test]
-fn systems() {
-    let program = native_test();
-    pass(&common::launch(Link::Ib), &program, "systems/");
-    // What one process writes for another goes through the kernel here, rather than by shared memory.
+fn machines_are_threads() {
+    pass(&common::launch(Link::Ib), &native_test(), "systems/");
+}
+
+/// What one writes for another goes through the kernel here, rather than by shared memory.
+#[test]
+fn machines_are_processes_with_private_memory() {
     let private = Launch { private_buffers: true, ..common::launch(Link::Roce) };
-    pass(&private, &program, "processes/");
+    pass(&private, &native_test(), "processes/");
 }
 
 /// Processes of each role of the applications: five, or in a soak as many as are wanted.
